@@ -1,0 +1,31 @@
+// Flush-to-zero for the duration of a scope.
+#pragma once
+
+#if defined(__SSE__)
+#include <immintrin.h>
+#endif
+
+namespace l2l {
+
+// Thread-bound. Gives the thread its own setting back, which belongs to the embedding program.
+class FlushDenormals {
+ public:
+#if defined(__SSE__)
+  FlushDenormals() { _mm_setcsr(saved_ | kFlushToZero | kDenormalsAreZero); }
+  ~FlushDenormals() { _mm_setcsr(saved_); }
+#else
+  FlushDenormals() {}
+#endif
+  FlushDenormals(const FlushDenormals&) = delete;
+  FlushDenormals& operator=(const FlushDenormals&) = delete;
+
+  static constexpr unsigned kFlushToZero = 1u << 15;
+  static constexpr unsigned kDenormalsAreZero = 1u << 6;
+
+ private:
+#if defined(__SSE__)
+  const unsigned saved_ = _mm_getcsr();
+#endif
+};
+
+}  // namespace l2l

@@ -1,0 +1,49 @@
+// The first failure of a run: stored where it happens, rethrown where somebody waits (law 8).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <mutex>
+
+namespace l2l {
+
+// Thread-safe. Components that block register a waker, which must make their waiters look at failed() again.
+class Failure {
+ public:
+  // Unregisters its waker when destroyed; the waker does not run afterwards. Movable.
+  class Registration {
+   public:
+    Registration() = default;
+    Registration(Registration&& other) noexcept;
+    Registration& operator=(Registration&& other) noexcept;
+    ~Registration() { reset(); }
+    void reset();
+
+   private:
+    friend class Failure;
+    Registration(Failure& failure, std::uint64_t id) : failure_(&failure), id_(id) {}
+    Failure* failure_ = nullptr;
+    std::uint64_t id_ = 0;
+  };
+
+  // Stores `error` if it is the first and wakes every waiter.
+  void fail(std::exception_ptr error);
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  // Rethrows the stored failure, if any.
+  void rethrow() const;
+  // `wake` is called by fail(), possibly from another thread, and must not call back into this object. Typically it
+  // locks and unlocks the waiters' mutex and notifies them.
+  [[nodiscard]] Registration on_failure(std::function<void()> wake);
+
+ private:
+  std::atomic<bool> failed_{false};
+  mutable std::mutex mutex_;
+  std::exception_ptr error_;                               // guarded by mutex_
+  std::map<std::uint64_t, std::function<void()>> wakers_;  // guarded by mutex_
+  std::uint64_t next_id_ = 1;                              // guarded by mutex_
+};
+
+}  // namespace l2l

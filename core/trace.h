@@ -1,0 +1,41 @@
+// Spans of time for `--trace`: one track per stream and worker, written as Chrome-trace JSON (opens in Perfetto).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace l2l {
+
+using Clock = std::chrono::steady_clock;
+
+// Thread-safe. Holds at most `capacity` spans, reserved at construction: recording never allocates; what does not fit
+// is counted and the count is written to the file.
+class Trace {
+ public:
+  explicit Trace(std::size_t capacity);
+  // Adds a track and returns its id. Not for the step loop.
+  int add_track(std::string name);
+  // `name` must outlive the trace (a literal or a program's name); layer and microbatch below 0 are left out.
+  void record(int track, std::string_view name, Clock::time_point begin, Clock::time_point end, int layer, int microbatch);
+  // Writes the file; throws Error naming it.
+  void write(const std::filesystem::path& file) const;
+
+ private:
+  struct Span {
+    std::string_view name;
+    std::int64_t begin_ns, end_ns;
+    int track, layer, microbatch;
+  };
+  const Clock::time_point start_ = Clock::now();
+  mutable std::mutex mutex_;
+  std::vector<std::string> tracks_;  // guarded by mutex_
+  std::vector<Span> spans_;          // guarded by mutex_
+  std::size_t dropped_ = 0;          // guarded by mutex_
+};
+
+}  // namespace l2l

@@ -1,0 +1,55 @@
+// A pool of threads for arithmetic. One interface, two files to link: workers_tbb.cpp (oneTBB) and workers_std.cpp
+// (std::thread, for ThreadSanitizer builds and machines without oneTBB).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace l2l {
+
+// A borrowed callable void(block, slot): no allocation, valid for the duration of the call it is passed to.
+class BlockFunction {
+ public:
+  template <typename F>
+  BlockFunction(const F& function)  // NOLINT: implicit on purpose, like a function_ref
+      : object_(&function), call_([](const void* object, std::int64_t block, int slot) {
+          (*static_cast<const F*>(object))(block, slot);
+        }) {}
+  void operator()(std::int64_t block, int slot) const { call_(object_, block, slot); }
+
+ private:
+  const void* object_;
+  void (*call_)(const void*, std::int64_t, int);
+};
+
+// Thread-safe in construction and destruction; parallel_for is thread-bound: one call at a time.
+// Every thread that runs a block has flush-to-zero and denormals-are-zero set (denormal moments cost 24x).
+class Workers {
+ public:
+  // `threads` at least 1, the caller of parallel_for included.
+  Workers(std::string name, int threads);
+  ~Workers();
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  int threads() const { return threads_; }
+
+  // Runs function(block, slot) for block in [0, blocks), in any order, and returns when all are done; `slot` is below
+  // threads() and no two blocks run in one slot at a time (index of per-thread workspace). The caller takes part. The
+  // partition into blocks is the caller's, so results do not depend on threads(). Rethrows the first exception.
+  void parallel_for(std::int64_t blocks, BlockFunction function);
+
+ private:
+  struct Implementation;
+  int threads_;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+// Number of cores this process may use (affinity mask and cgroup quota), at least 1.
+int available_cores();
+
+// Sets flush-to-zero and denormals-are-zero on the calling thread (arithmetic threads and test oracles).
+void flush_denormals_to_zero();
+
+}  // namespace l2l

@@ -1,0 +1,146 @@
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "core/denormals.h"
+#include "core/workers.h"
+
+namespace l2l {
+namespace {
+
+// Looks at a condition before a thread goes to sleep on it; about 20 us.
+constexpr int kSpins = 1000;
+
+void pause() {
+#if defined(__SSE__)
+  _mm_pause();
+#endif
+}
+
+}  // namespace
+
+struct Workers::Implementation {
+  Implementation(const std::string& name, int threads);
+  ~Implementation();
+
+  void run(std::int64_t blocks, BlockFunction function);
+
+ private:
+  void work(int slot);
+  void run_blocks(int slot);
+  void store_failure();
+  template <typename Condition>
+  void spin(const Condition& condition) const;
+
+  const int spins_;
+  std::mutex mutex_;
+  std::condition_variable opened_, left_;
+  bool stop_ = false;                     // guarded by mutex_
+  bool open_ = false;                     // guarded by mutex_: a call takes helpers in
+  std::exception_ptr error_;              // guarded by mutex_
+  std::atomic<std::uint64_t> calls_{0};   // written under mutex_
+  std::atomic<int> inside_{0};            // helpers in the call; written under mutex_
+  std::optional<BlockFunction> function_;  // constant while helpers are inside
+  std::int64_t blocks_ = 0;               // constant while helpers are inside
+  std::atomic<std::int64_t> next_{0};
+  std::vector<std::thread> threads_;
+};
+
+Workers::Implementation::Implementation(const std::string& name, int threads)
+    : spins_(threads <= available_cores() ? kSpins : 0) {
+  for (int slot = 1; slot < threads; ++slot) {
+    threads_.emplace_back([this, slot] { work(slot); });
+    pthread_setname_np(threads_.back().native_handle(), (name + " " + std::to_string(slot)).substr(0, 15).c_str());
+  }
+}
+
+Workers::Implementation::~Implementation() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  opened_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+template <typename Condition>
+void Workers::Implementation::spin(const Condition& condition) const {
+  for (int i = 0; i < spins_ && !condition(); ++i) pause();
+}
+
+void Workers::Implementation::work(int slot) {
+  flush_denormals_to_zero();
+  std::uint64_t seen = 0;
+  for (;;) {
+    spin([&] { return calls_.load(std::memory_order_relaxed) != seen; });
+    std::unique_lock lock(mutex_);
+    opened_.wait(lock, [&] { return stop_ || (open_ && calls_ != seen); });
+    if (stop_) return;
+    seen = calls_;
+    ++inside_;
+    lock.unlock();
+    run_blocks(slot);
+    lock.lock();
+    if (--inside_ == 0) left_.notify_one();
+  }
+}
+
+void Workers::Implementation::run_blocks(int slot) {
+  try {
+    for (;;) {
+      const std::int64_t block = next_.fetch_add(1, std::memory_order_relaxed);
+      if (block >= blocks_) return;
+      (*function_)(block, slot);
+    }
+  } catch (...) {
+    store_failure();
+  }
+}
+
+void Workers::Implementation::store_failure() {
+  next_.store(blocks_, std::memory_order_relaxed);  // the blocks not yet begun are skipped
+  const std::lock_guard lock(mutex_);
+  if (!error_) error_ = std::current_exception();
+}
+
+void Workers::Implementation::run(std::int64_t blocks, BlockFunction function) {
+  {
+    const std::lock_guard lock(mutex_);
+    function_.emplace(function);
+    blocks_ = blocks;
+    next_.store(0, std::memory_order_relaxed);
+    error_ = nullptr;
+    open_ = true;
+    ++calls_;
+  }
+  opened_.notify_all();
+  run_blocks(0);
+  spin([&] { return inside_.load(std::memory_order_relaxed) == 0; });
+  std::unique_lock lock(mutex_);
+  open_ = false;  // a helper that is still asleep is not waited for
+  left_.wait(lock, [&] { return inside_ == 0; });
+  if (error_) std::rethrow_exception(error_);
+}
+
+Workers::Workers(std::string name, int threads)
+    : threads_(std::max(1, threads)), implementation_(std::make_unique<Implementation>(name, threads_)) {}
+
+Workers::~Workers() = default;
+
+void Workers::parallel_for(std::int64_t blocks, BlockFunction function) {
+  const FlushDenormals caller;
+  if (threads_ == 1 || blocks <= 1) {
+    for (std::int64_t block = 0; block < blocks; ++block) function(block, 0);
+    return;
+  }
+  implementation_->run(blocks, function);
+}
+
+}  // namespace l2l

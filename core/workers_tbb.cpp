@@ -1,0 +1,66 @@
+#include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/global_control.h>
+#include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/partitioner.h>
+#include <oneapi/tbb/task_arena.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+
+#include "core/denormals.h"
+#include "core/workers.h"
+
+namespace l2l {
+namespace {
+
+namespace tbb = oneapi::tbb;
+
+// oneTBB starts one thread per core and shares them between arenas; pools of ours have the threads they were asked
+// for, side by side. The tightest control of the process holds, so there is one, and an embedder's own wins.
+constexpr std::size_t kThreadLimit = 1024;
+
+std::shared_ptr<tbb::global_control> raise_thread_limit() {
+  static std::mutex mutex;
+  static std::weak_ptr<tbb::global_control> shared;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<tbb::global_control> control = shared.lock();
+  if (!control) {
+    control = std::make_shared<tbb::global_control>(tbb::global_control::max_allowed_parallelism, kThreadLimit);
+    shared = control;
+  }
+  return control;
+}
+
+}  // namespace
+
+struct Workers::Implementation {
+  explicit Implementation(int threads) : arena(threads, /*reserved_for_masters=*/1) {}
+
+  std::shared_ptr<tbb::global_control> limit = raise_thread_limit();
+  tbb::task_arena arena;
+};
+
+// oneTBB shares its threads between pools, so they cannot bear the name.
+Workers::Workers(std::string, int threads)
+    : threads_(std::max(1, threads)), implementation_(std::make_unique<Implementation>(threads_)) {}
+
+Workers::~Workers() = default;
+
+void Workers::parallel_for(std::int64_t blocks, BlockFunction function) {
+  const FlushDenormals caller;
+  if (threads_ == 1 || blocks <= 1) {
+    for (std::int64_t block = 0; block < blocks; ++block) function(block, 0);
+    return;
+  }
+  const auto body = [function](const tbb::blocked_range<std::int64_t>& range) {
+    flush_denormals_to_zero();  // here, because oneTBB gives its threads the arena's floating-point settings per task
+    const int slot = tbb::this_task_arena::current_thread_index();
+    for (std::int64_t block = range.begin(); block < range.end(); ++block) function(block, slot);
+  };
+  implementation_->arena.execute([&] {
+    tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, blocks, 1), body, tbb::simple_partitioner{});
+  });
+}
+
+}  // namespace l2l

@@ -1,0 +1,132 @@
+// The seam between the runtime and whatever computes. Work is enqueued on a stream and ordered by events alone; there
+// are no callbacks on streams. Nothing above device/ knows which backend runs: host/, cuda/, or fault/ (a wrapper for
+// tests), all held to one conformance suite (tests/conformance/device).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/bytes.h"
+#include "core/philox.h"
+#include "core/trace.h"
+#include "device/graph/graph.h"
+#include "device/program.h"
+
+namespace l2l::device {
+
+// Why a stream waits: its idle time up to the end of the wait is booked to this reason.
+enum class WaitReason : std::uint8_t { order, weights, stash, gradients, count };
+
+// A range of memory that somebody else owns.
+struct BufferView {
+  std::byte* data = nullptr;
+  Bytes size = 0;
+
+  // The range [offset, offset + bytes) of this one; asserts that it lies inside.
+  BufferView slice(Bytes offset, Bytes bytes) const;
+};
+
+// Memory of a device, or page-locked memory of the host. Owned; freed by the destructor, which never throws.
+class Buffer {
+ public:
+  virtual ~Buffer() = default;
+  BufferView view() const { return view_; }
+
+ protected:
+  explicit Buffer(BufferView view) : view_(view) {}
+  BufferView view_;
+};
+
+// A FIFO of work. Destroying a stream waits for its work. Thread-safe: each enqueue is atomic.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  // Seconds this stream stood idle up to the end of waits with `reason`, since construction. Thread-safe.
+  virtual double stalled_seconds(WaitReason reason) const = 0;
+};
+
+// A point in a stream. Like a CUDA event: wait() and synchronize() refer to the latest record() before them, and
+// return at once when there was none. May be recorded again.
+class Event {
+ public:
+  virtual ~Event() = default;
+};
+
+// What varies from launch to launch without a new program; on a GPU it lives in a small device block, so that graphs
+// can be replayed.
+struct LaunchParameters {
+  std::uint64_t seed = 0;
+  std::uint32_t step = 0;
+  std::uint32_t layer = 0;       // stable layer id (RNG key)
+  std::uint32_t microbatch = 0;
+  float loss_scale = 1;          // gradient of the loss sum: 1 / predicted tokens of the minibatch
+  bool training = true;          // false: dropout is the identity
+};
+
+// The memory behind each region for one run of a program. Regions that the program does not use may be empty.
+struct Bindings {
+  std::array<BufferView, static_cast<std::size_t>(graph::Region::count)> regions{};
+  BufferView& operator[](graph::Region region) { return regions[static_cast<std::size_t>(region)]; }
+  const BufferView& operator[](graph::Region region) const { return regions[static_cast<std::size_t>(region)]; }
+};
+
+// A program made ready for one device (kernels chosen, library primitives created, workspaces planned). Immutable.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  const Program& program() const { return program_; }
+
+ protected:
+  explicit Executable(Program program) : program_(std::move(program)) {}
+  Program program_;
+};
+
+// Thread-safe, unless a function says otherwise. A failure of enqueued work is stored: later work on the device is
+// skipped, events complete nevertheless (nothing hangs), and every synchronize() rethrows it.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  // "host (2 threads, oneDNN, AVX-512)"
+  virtual std::string description() const = 0;
+  // Whether device memory is taken from host memory (and counts there, too).
+  virtual bool uses_host_memory() const = 0;
+
+  // Throws OutOfMemory naming `purpose`. Contents are undefined, except that host memory has been touched.
+  virtual std::unique_ptr<Buffer> allocate(Bytes size, std::string_view purpose) = 0;
+  // Host memory that copies can read and write directly; page-locked where the device needs it.
+  virtual std::unique_ptr<Buffer> allocate_pinned(Bytes size, std::string_view purpose) = 0;
+  // Bytes handed out by allocate() and still alive, and the highest value this ever had.
+  virtual Bytes allocated_bytes() const = 0;
+  virtual Bytes peak_bytes() const = 0;
+
+  virtual std::unique_ptr<Stream> create_stream(std::string_view name) = 0;
+  virtual std::unique_ptr<Event> create_event() = 0;
+
+  // Enqueues on `stream`; returns before it happened.
+  virtual void record(Event& event, Stream& stream) = 0;
+  virtual void wait(Stream& stream, Event& event, WaitReason reason = WaitReason::order) = 0;
+  // Enqueues on `stream`; `source` and `destination` (same size) must stay alive and untouched until it is done. A copy
+  // crosses the link (`link_bandwidth` applies) unless both ends lie in device memory.
+  virtual void copy(Stream& stream, BufferView destination, BufferView source) = 0;
+  virtual void fill_zero(Stream& stream, BufferView destination) = 0;
+  // Enqueues one run of `executable` (made by this device). Bindings and parameters are copied.
+  virtual void launch(Stream& stream, const Executable& executable, const Bindings& bindings,
+                      const LaunchParameters& parameters) = 0;
+
+  // Waits on the calling thread. Rethrows a stored failure.
+  virtual void synchronize(Event& event) = 0;
+  virtual void synchronize(Stream& stream) = 0;
+
+  // Plans and prepares `graph`. Not for the step loop. Throws BadInput when an op has no kernel here.
+  virtual std::unique_ptr<Executable> compile(const graph::Graph& graph) = 0;
+
+  // Records spans of streams to `trace` from now on (nullptr: none). Call while idle.
+  virtual void set_trace(Trace* trace) = 0;
+};
+
+}  // namespace l2l::device

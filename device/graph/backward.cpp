@@ -1,0 +1,177 @@
+#include "device/graph/backward.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "device/graph/op_check.h"
+#include "device/graph/op_table.h"
+#include "l2l/errors.h"
+
+namespace l2l::device::graph {
+namespace {
+
+bool reads(const Graph& graph, ValueId id) {
+  return std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op& op) {
+    return std::find(op.inputs.begin(), op.inputs.end(), id) != op.inputs.end();
+  });
+}
+
+// Drops values that no op touches: a region that no op of the backward graph reads need not be bound.
+Graph without_unused(Graph graph) {
+  std::vector<bool> used(graph.values.size(), false);
+  for (const Op& op : graph.ops) {
+    for (const ValueId id : op.inputs) used[static_cast<std::size_t>(id)] = true;
+    for (const ValueId id : op.outputs) used[static_cast<std::size_t>(id)] = true;
+  }
+  std::vector<ValueId> renamed(graph.values.size(), -1);
+  std::vector<Value> kept;
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    if (!used[i]) continue;
+    renamed[i] = static_cast<ValueId>(kept.size());
+    kept.push_back(std::move(graph.values[i]));
+  }
+  graph.values = std::move(kept);
+  for (Op& op : graph.ops) {
+    for (ValueId& id : op.inputs) id = renamed[static_cast<std::size_t>(id)];
+    for (ValueId& id : op.outputs) id = renamed[static_cast<std::size_t>(id)];
+  }
+  return graph;
+}
+
+}  // namespace
+
+Backward::Backward(const Graph& forward)
+    : forward_(forward),
+      graph_{forward.name + " backward", forward.values, {}},
+      gradients_(forward.values.size(), kNone) {
+  seed();
+}
+
+// A loss starts from LaunchParameters::loss_scale, inside its op: its own value stands for the gradient.
+void Backward::seed() {
+  const ValueId output = only_value_in(Region::output), loss = only_value_in(Region::loss);
+  if ((output == kNone) == (loss == kNone)) {
+    throw BadInput(forward_.name + ": place exactly one value in output or loss to differentiate the graph");
+  }
+  if (loss != kNone) {
+    gradients_[static_cast<std::size_t>(loss)] = loss;
+    return;
+  }
+  Value& recomputed = graph_.values[static_cast<std::size_t>(output)];
+  recomputed.region = Region::scratch;
+  const Value gradient{"d " + recomputed.name, recomputed.dtype, recomputed.shape, Region::output_gradient};
+  gradients_[static_cast<std::size_t>(output)] = add_value(gradient);
+}
+
+void Backward::differentiate() {
+  for (auto op = forward_.ops.rbegin(); op != forward_.ops.rend(); ++op) {
+    const bool read =
+        std::any_of(op->outputs.begin(), op->outputs.end(), [&](ValueId id) { return gradient(id) != kNone; });
+    if (!read) continue;
+    if (rule_of(op->kind).vjp == nullptr) refuse(*op, "has no derivative");
+    if (gradient(op->outputs[0]) == kNone) refuse(*op, "only its first output can be differentiated");
+    rule_of(op->kind).vjp(*this, *op);
+  }
+}
+
+ValueId Backward::like(ValueId id) {
+  const Value& value = graph_.value(id);
+  return add_value({"d " + value.name, value.dtype, value.shape, Region::scratch});
+}
+
+ValueId Backward::accumulator(ValueId id) {
+  const Value& weight = graph_.value(id);
+  if (weight.region != Region::weights) {
+    throw BadInput(forward_.name + ": " + describe(weight) + " is used as a parameter and must live in weights");
+  }
+  ValueId& known = gradients_[static_cast<std::size_t>(id)];
+  if (known == kNone) {
+    const Bytes offset = weight.offset / size_of(weight.dtype) * size_of(DType::f32);
+    known = add_value({"d " + weight.name, DType::f32, weight.shape, Region::gradients, offset});
+  }
+  return known;
+}
+
+void Backward::append(OpKind kind, std::vector<ValueId> inputs, std::vector<ValueId> outputs, Attributes attributes) {
+  graph_.ops.push_back({kind, std::move(inputs), std::move(outputs), attributes});
+}
+
+void Backward::contribute(ValueId id, ValueId gradient) {
+  if (is_weight(id)) {
+    throw BadInput(forward_.name + ": " + describe(graph_.value(id)) +
+                   " is a weight, but used where no op accumulates its gradient; only products, norms, embeddings and "
+                   "losses take weights");
+  }
+  ValueId& known = gradients_[static_cast<std::size_t>(id)];
+  if (known == kNone) {
+    known = gradient;
+    return;
+  }
+  const ValueId sum = like(id);
+  append(OpKind::add, {known, gradient}, {sum}, {});
+  gradients_[static_cast<std::size_t>(id)] = sum;
+}
+
+void Backward::refuse(const Op& op, const std::string& why) const {
+  throw BadInput(forward_.name + ": " + std::string(name_of(op.kind)) + ": " + why);
+}
+
+// The forward ops that the backward ops read, themselves or through others, in their order.
+std::vector<Op> Backward::recomputed() const {
+  std::vector<bool> needed(graph_.values.size(), false);
+  const auto need = [&](const Op& op) {
+    for (const ValueId id : op.inputs) needed[static_cast<std::size_t>(id)] = true;
+  };
+  std::for_each(graph_.ops.begin(), graph_.ops.end(), need);
+  std::vector<Op> ops;
+  for (auto op = forward_.ops.rbegin(); op != forward_.ops.rend(); ++op) {
+    const bool read = std::any_of(op->outputs.begin(), op->outputs.end(),
+                                  [&](ValueId id) { return needed[static_cast<std::size_t>(id)]; });
+    if (!read) continue;
+    need(*op);
+    ops.push_back(*op);
+  }
+  std::reverse(ops.begin(), ops.end());
+  return ops;
+}
+
+void Backward::place_input_gradient() {
+  const ValueId input = only_value_in(Region::input);
+  if (input == kNone || !reads(forward_, input)) return;
+  const ValueId gradient = this->gradient(input);
+  if (gradient == kNone || graph_.value(gradient).region != Region::scratch) {
+    throw BadInput(forward_.name + ": no op makes the gradient of the input " + describe(graph_.value(input)) +
+                   ": the result must depend on it through more than add");
+  }
+  graph_.values[static_cast<std::size_t>(gradient)].region = Region::input_gradient;
+}
+
+Graph Backward::finish() {
+  place_input_gradient();
+  std::vector<Op> ops = recomputed();
+  ops.insert(ops.end(), std::make_move_iterator(graph_.ops.begin()), std::make_move_iterator(graph_.ops.end()));
+  graph_.ops = std::move(ops);
+  Graph result = without_unused(std::move(graph_));
+  result.validate();
+  return result;
+}
+
+ValueId Backward::only_value_in(Region region) const {
+  ValueId found = kNone;
+  for (std::size_t i = 0; i < forward_.values.size(); ++i) {
+    if (forward_.values[i].region != region) continue;
+    if (found != kNone) {
+      throw BadInput(forward_.name + ": two values in " + std::string(name_of(region)) +
+                     "; a graph to differentiate has one");
+    }
+    found = static_cast<ValueId>(i);
+  }
+  return found;
+}
+
+ValueId Backward::add_value(Value value) {
+  graph_.values.push_back(std::move(value));
+  return static_cast<ValueId>(graph_.values.size() - 1);
+}
+
+}  // namespace l2l::device::graph

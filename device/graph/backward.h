@@ -1,0 +1,49 @@
+// The backward graph of a layer while it grows: what a vector-Jacobian product may read and add.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "device/graph/graph.h"
+
+namespace l2l::device::graph {
+
+// Value ids of the forward graph stay valid here. Thread-bound.
+class Backward {
+ public:
+  // Throws BadInput unless the graph ends in exactly one output or loss and has at most one input.
+  explicit Backward(const Graph& forward);
+
+  // Appends the vector-Jacobian product of every forward op that the result depends on, last op first.
+  void differentiate();
+  // Places the input's gradient, and puts before the backward ops those forward ops that they read.
+  Graph finish();
+
+  // For vector-Jacobian products.
+  bool is_weight(ValueId id) const { return graph_.value(id).region == Region::weights; }
+  // Complete when the op that made `id` is reached, because all its consumers come later in the forward graph.
+  ValueId gradient(ValueId id) const { return gradients_[static_cast<std::size_t>(id)]; }
+  // A new scratch value for a share of the gradient of `id`.
+  ValueId like(ValueId id);
+  // Where the gradient of a weight accumulates. Throws BadInput when `id` is none.
+  ValueId accumulator(ValueId id);
+  void append(OpKind kind, std::vector<ValueId> inputs, std::vector<ValueId> outputs, Attributes attributes);
+  // Adds `gradient` to that of `id`, which must not be a weight.
+  void contribute(ValueId id, ValueId gradient);
+  [[noreturn]] void refuse(const Op& op, const std::string& why) const;
+
+ private:
+  static constexpr ValueId kNone = -1;
+
+  ValueId only_value_in(Region region) const;  // kNone when there is none
+  ValueId add_value(Value value);
+  void seed();
+  void place_input_gradient();
+  std::vector<Op> recomputed() const;
+
+  const Graph& forward_;
+  Graph graph_;                     // forward's values, then the gradients; the backward ops only
+  std::vector<ValueId> gradients_;  // per forward value: its gradient so far, or its accumulator
+};
+
+}  // namespace l2l::device::graph

@@ -1,0 +1,96 @@
+#include "core/checked.h"
+#include "device/graph/graph.h"
+#include "device/graph/op_check.h"
+#include "device/graph/op_table.h"
+
+namespace l2l::device::graph {
+namespace {
+
+bool written_by_ops(Region region) {
+  return region == Region::output || region == Region::loss || region == Region::input_gradient ||
+         region == Region::drained;
+}
+
+}  // namespace
+
+ValueId GraphBuilder::bound(Region region, std::string name, DType dtype, Shape shape, Bytes offset) {
+  Value value{std::move(name), dtype, shape, region, offset};
+  const std::string where = graph_.name + ": " + describe(value);
+  if (region >= Region::scratch) throw BadInput(where + ": scratch cannot be bound; the planner chooses its offsets");
+  const auto elements = static_cast<std::uint64_t>(shape.elements());
+  if (elements == 0) throw BadInput(where + " has no elements");
+  checked_add(offset, checked_multiply(elements, size_of(dtype), where), where);
+  if (offset % size_of(dtype) != 0) {
+    throw BadInput(where + ": offset " + std::to_string(offset) + " is not a multiple of its element size");
+  }
+  graph_.values.push_back(std::move(value));
+  return static_cast<ValueId>(graph_.values.size() - 1);
+}
+
+ValueId GraphBuilder::append(OpKind kind, std::vector<ValueId> inputs, Attributes attributes) {
+  Op op{kind, std::move(inputs), {}, attributes};
+  const std::size_t index = graph_.ops.size();
+  for (Value& value : infer_outputs(graph_, op, index)) {
+    value.name = std::string(name_of(kind)) + "." + std::to_string(index) + "." + value.name;
+    op.outputs.push_back(static_cast<ValueId>(graph_.values.size()));
+    graph_.values.push_back(std::move(value));
+  }
+  graph_.ops.push_back(std::move(op));
+  return graph_.ops.back().outputs.front();
+}
+
+ValueId GraphBuilder::embedding(ValueId tokens, ValueId table, ValueId positions, int sequence) {
+  return append(OpKind::embedding, {tokens, table, positions}, {.sequence = sequence});
+}
+
+ValueId GraphBuilder::layer_norm(ValueId x, ValueId gain, ValueId bias, float epsilon) {
+  return append(OpKind::layer_norm, {x, gain, bias}, {.epsilon = epsilon});
+}
+
+ValueId GraphBuilder::linear(ValueId x, ValueId w, ValueId b) { return append(OpKind::matmul, {x, w, b}, {}); }
+
+ValueId GraphBuilder::linear_transposed(ValueId x, ValueId w) {
+  return append(OpKind::matmul, {x, w}, {.transpose_b = true});
+}
+
+ValueId GraphBuilder::gelu(ValueId x) { return append(OpKind::gelu, {x}, {}); }
+
+ValueId GraphBuilder::attention(ValueId qkv, int heads, int sequence, float dropout) {
+  return append(OpKind::attention, {qkv},
+                {.probability = dropout, .rng_op = next_rng_op_++, .heads = heads, .sequence = sequence});
+}
+
+ValueId GraphBuilder::dropout(ValueId x, float probability) {
+  const std::uint32_t rng_op = next_rng_op_++;  // drawn in any case: a probability does not shift the keys after it
+  if (probability == 0) return x;
+  return append(OpKind::dropout, {x}, {.probability = probability, .rng_op = rng_op});
+}
+
+ValueId GraphBuilder::add(ValueId a, ValueId b) { return append(OpKind::add, {a, b}, {}); }
+
+ValueId GraphBuilder::linear_cross_entropy(ValueId x, ValueId table, ValueId targets) {
+  return append(OpKind::linear_cross_entropy, {x, table, targets}, {});
+}
+
+void GraphBuilder::place(ValueId value, Region region) {
+  const std::string where = graph_.name + ": value " + std::to_string(value);
+  if (value < 0 || static_cast<std::size_t>(value) >= graph_.values.size()) throw BadInput(where + " does not exist");
+  Value& placed = graph_.values[static_cast<std::size_t>(value)];
+  if (placed.region != Region::scratch) {
+    throw BadInput(where + ", " + describe(placed) + ", lives in " + std::string(name_of(placed.region)) +
+                   " already: only the result of an op can be placed, once");
+  }
+  if (!written_by_ops(region)) {
+    throw BadInput(where + ", " + describe(placed) + ": no op writes to " + std::string(name_of(region)) +
+                   "; place it in output or loss");
+  }
+  placed.region = region;
+  placed.offset = 0;
+}
+
+Graph GraphBuilder::finish() {
+  graph_.validate();
+  return std::move(graph_);
+}
+
+}  // namespace l2l::device::graph

@@ -1,0 +1,50 @@
+#include "device/graph/graph.h"
+
+#include <algorithm>
+
+#include "device/graph/op_table.h"
+
+namespace l2l::device::graph {
+
+std::string_view name_of(Region region) {
+  switch (region) {
+    case Region::weights:
+      return "weights";
+    case Region::gradients:
+      return "gradients";
+    case Region::input:
+      return "input";
+    case Region::output:
+      return "output";
+    case Region::output_gradient:
+      return "output_gradient";
+    case Region::input_gradient:
+      return "input_gradient";
+    case Region::tokens:
+      return "tokens";
+    case Region::targets:
+      return "targets";
+    case Region::loss:
+      return "loss";
+    case Region::drained:
+      return "drained";
+    case Region::scratch:
+      return "scratch";
+    case Region::count:
+      break;
+  }
+  return "?";
+}
+
+std::string_view name_of(OpKind kind) { return kind < OpKind::count ? rule_of(kind).name : "?"; }
+
+Bytes Graph::region_bytes(Region region) const {
+  if (region == Region::scratch) return 0;
+  Bytes end = 0;
+  for (const Value& value : values) {
+    if (value.region == region) end = std::max(end, value.offset + value.bytes());
+  }
+  return end;
+}
+
+}  // namespace l2l::device::graph

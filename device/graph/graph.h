@@ -1,0 +1,134 @@
+// The small static graph that describes a layer: values and ops in execution order. A layer type gives its forward
+// graph; device/graph/differentiate.h derives the backward graph from it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/shape.h"
+
+namespace l2l::device::graph {
+
+// Where a value lives. All regions but scratch are bound per launch (device.h, Bindings).
+enum class Region : std::uint8_t {
+  weights,          // the layer's wire, in the layout of its parameters
+  gradients,        // fp32 accumulators, the same layout
+  input,            // layer input of one microbatch
+  output,           // layer output of one microbatch
+  output_gradient,  // dL/d output
+  input_gradient,   // dL/d input
+  tokens,           // i32 [rows]
+  targets,          // i32 [rows], negative: not predicted
+  loss,             // f64 [1], sum over the microbatch, not yet divided
+  drained,          // gradients in precision.gradients, ready to leave the device
+  scratch,          // values internal to one run; offsets chosen by the planner
+  count
+};
+std::string_view name_of(Region region);
+
+enum class OpKind : std::uint8_t {
+  // kind                            inputs -> outputs; R rows (sequences x sequence length), H hidden, V vocabulary
+  embedding,                      // tokens i32 [R], table [V,H], positions [S,H] -> y [R,H]
+  embedding_backward,             // tokens [R], dy [R,H] -> dtable f32 [V,H] (+=), dpositions f32 [S,H] (+=)
+  layer_norm,                     // x [R,H], gain [H], bias [H] -> y [R,H], mean f32 [R], inverse_deviation f32 [R]
+  layer_norm_backward,            // dy, x, gain, mean, inverse_deviation -> dx [R,H], dgain f32 [H] (+=), dbias f32 [H] (+=)
+  matmul,                         // a, b, (bias) -> y [M,N]; y = op(a) op(b) + bias; accumulate: y += (y f32)
+  bias_gradient,                  // dy [R,N] -> dbias f32 [N] (+=)
+  gelu,                           // x -> y, tanh form (GPT-2)
+  gelu_backward,                  // dy, x -> dx
+  attention,                      // qkv [R,3H] -> y [R,H], logsumexp f32 [R,heads]; causal; dropout on probabilities
+  attention_backward,             // dy, qkv, y, logsumexp -> dqkv [R,3H]
+  dropout,                        // x -> y; the same op on a gradient is its own backward
+  add,                            // a, b -> y
+  linear_cross_entropy,           // x [R,H], table [V,H], targets i32 [R] -> loss f64 [1]; logits in chunks of rows
+  linear_cross_entropy_backward,  // x, table, targets -> loss f64 [1], dx [R,H], dtable f32 [V,H] (+=)
+  convert,                        // f32 [n] -> y [n], rounded to y's dtype
+  count
+};
+std::string_view name_of(OpKind kind);
+
+using ValueId = std::int32_t;
+
+struct Value {
+  std::string name;
+  DType dtype = DType::f32;
+  Shape shape;
+  Region region = Region::scratch;
+  Bytes offset = 0;  // within its region; of scratch values: chosen by the planner, not here
+
+  Bytes bytes() const { return static_cast<Bytes>(shape.elements()) * size_of(dtype); }
+};
+
+// Only the attributes of its kind are read.
+struct Attributes {
+  bool transpose_a = false;  // matmul
+  bool transpose_b = false;
+  bool accumulate = false;   // y += instead of y =
+  float epsilon = 0;         // layer_norm
+  float probability = 0;     // dropout, attention
+  std::uint32_t rng_op = 0;  // key of this op's random numbers; the backward op has its forward op's
+  int heads = 0;             // attention
+  int sequence = 0;          // rows per sequence: attention, embedding
+};
+
+struct Op {
+  OpKind kind;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  Attributes attributes;
+};
+
+// Values are in single assignment, except accumulators (gradients), which ops marked (+=) add to. Ops are in a valid
+// order. Thread-bound while built, then immutable.
+struct Graph {
+  std::string name;
+  std::vector<Value> values;
+  std::vector<Op> ops;
+
+  const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
+  // Highest end of any value of `region`, in bytes (scratch excluded).
+  Bytes region_bytes(Region region) const;
+  // Throws Error naming op and value when shapes, dtypes, regions or the order are not those of the table above.
+  void validate() const;
+};
+
+// Writes forward graphs. Each function appends one op, infers its output's shape and dtype, and returns the output.
+// Throws BadInput when shapes do not fit, naming the op.
+class GraphBuilder {
+ public:
+  explicit GraphBuilder(std::string name) { graph_.name = std::move(name); }
+
+  // A value bound from outside, at `offset` bytes within its region.
+  ValueId bound(Region region, std::string name, DType dtype, Shape shape, Bytes offset = 0);
+
+  ValueId embedding(ValueId tokens, ValueId table, ValueId positions, int sequence);
+  ValueId layer_norm(ValueId x, ValueId gain, ValueId bias, float epsilon);
+  // y = x w + b with w [in, out] (the layout of GPT-2 files).
+  ValueId linear(ValueId x, ValueId w, ValueId b);
+  // y = x w^T with w [out, in] (logits from a table).
+  ValueId linear_transposed(ValueId x, ValueId w);
+  ValueId gelu(ValueId x);
+  ValueId attention(ValueId qkv, int heads, int sequence, float dropout);
+  ValueId dropout(ValueId x, float probability);
+  ValueId add(ValueId a, ValueId b);
+  ValueId linear_cross_entropy(ValueId x, ValueId table, ValueId targets);
+
+  // Declares that `value`, the result of the last op that made it, is written to `region` (output or loss) and not to
+  // scratch.
+  void place(ValueId value, Region region);
+
+  // Hands over the graph, validated.
+  Graph finish();
+
+ private:
+  // Returns the first output.
+  ValueId append(OpKind kind, std::vector<ValueId> inputs, Attributes attributes);
+
+  Graph graph_;
+  std::uint32_t next_rng_op_ = 1;
+};
+
+}  // namespace l2l::device::graph

@@ -1,0 +1,46 @@
+// One table of what each op kind is: name, signature, conditions, and vector-Jacobian product.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "device/graph/graph.h"
+#include "device/graph/sizes.h"
+
+namespace l2l::device::graph {
+
+class Backward;
+
+enum class SlotType : std::uint8_t {
+  compute,  // f32 or bf16, the same for all of the op
+  f32,
+  f64,
+  i32,
+};
+
+// One operand of an op kind.
+struct Slot {
+  std::string_view name;
+  std::string_view dims;  // a letter per dimension (sizes.h)
+  SlotType type = SlotType::compute;
+  bool accumulates = false;  // an output that is added to (+=); f32
+  bool optional = false;     // an input that may be left out, the last one
+};
+
+struct OpRule {
+  std::string_view name;
+  std::vector<Slot> inputs;
+  std::vector<Slot> outputs;
+  // Checks the attributes and derives the sizes of outputs from those of inputs. Throws BadInput. nullptr: nothing to
+  // do.
+  void (*derive)(const Attributes& attributes, Sizes& sizes) = nullptr;
+  // Appends the ops that carry the gradient of the outputs to the inputs. nullptr: the op has no derivative.
+  void (*vjp)(Backward& backward, const Op& op) = nullptr;
+};
+
+const OpRule& rule_of(OpKind kind);
+
+// Whether output `position` of `op` is added to.
+bool accumulates(const Op& op, std::size_t position);
+
+}  // namespace l2l::device::graph

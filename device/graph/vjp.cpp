@@ -1,0 +1,89 @@
+#include "device/graph/vjp.h"
+
+#include "device/graph/backward.h"
+
+namespace l2l::device::graph {
+namespace {
+
+// One factor's share of a product: an accumulator when it is a weight, a gradient to pass on otherwise.
+void append_factor(Backward& backward, ValueId factor, std::vector<ValueId> product, Attributes attributes) {
+  attributes.accumulate = backward.is_weight(factor);
+  if (attributes.accumulate) {
+    backward.append(OpKind::matmul, std::move(product), {backward.accumulator(factor)}, attributes);
+    return;
+  }
+  const ValueId gradient = backward.like(factor);
+  backward.append(OpKind::matmul, std::move(product), {gradient}, attributes);
+  backward.contribute(factor, gradient);
+}
+
+}  // namespace
+
+void embedding_vjp(Backward& backward, const Op& op) {
+  backward.append(OpKind::embedding_backward, {op.inputs[0], backward.gradient(op.outputs[0])},
+                  {backward.accumulator(op.inputs[1]), backward.accumulator(op.inputs[2])}, op.attributes);
+}
+
+void layer_norm_vjp(Backward& backward, const Op& op) {
+  const ValueId x = op.inputs[0], gain = op.inputs[1], bias = op.inputs[2];
+  const ValueId dx = backward.like(x);
+  backward.append(OpKind::layer_norm_backward,
+                  {backward.gradient(op.outputs[0]), x, gain, op.outputs[1], op.outputs[2]},
+                  {dx, backward.accumulator(gain), backward.accumulator(bias)}, op.attributes);
+  backward.contribute(x, dx);
+}
+
+// y = op(a) op(b) + bias: d op(a) = dy op(b)^T, d op(b) = op(a)^T dy, with the factors exchanged where a or b is
+// itself read transposed. The share of b, a layer's weight, comes first.
+void matmul_vjp(Backward& backward, const Op& op) {
+  const ValueId a = op.inputs[0], b = op.inputs[1], dy = backward.gradient(op.outputs[0]);
+  const bool ta = op.attributes.transpose_a, tb = op.attributes.transpose_b;
+  if (op.attributes.accumulate) backward.refuse(op, "an accumulating product has no derivative");
+  if (tb) {
+    append_factor(backward, b, {dy, a}, {.transpose_a = true, .transpose_b = ta});
+  } else {
+    append_factor(backward, b, {a, dy}, {.transpose_a = !ta});
+  }
+  if (op.inputs.size() > 2) {
+    backward.append(OpKind::bias_gradient, {dy}, {backward.accumulator(op.inputs[2])}, {});
+  }
+  if (ta) {
+    append_factor(backward, a, {b, dy}, {.transpose_a = tb, .transpose_b = true});
+  } else {
+    append_factor(backward, a, {dy, b}, {.transpose_b = !tb});
+  }
+}
+
+void gelu_vjp(Backward& backward, const Op& op) {
+  const ValueId dx = backward.like(op.inputs[0]);
+  backward.append(OpKind::gelu_backward, {backward.gradient(op.outputs[0]), op.inputs[0]}, {dx}, {});
+  backward.contribute(op.inputs[0], dx);
+}
+
+void attention_vjp(Backward& backward, const Op& op) {
+  const ValueId qkv = op.inputs[0], dqkv = backward.like(qkv);
+  backward.append(OpKind::attention_backward, {backward.gradient(op.outputs[0]), qkv, op.outputs[0], op.outputs[1]},
+                  {dqkv}, op.attributes);
+  backward.contribute(qkv, dqkv);
+}
+
+void dropout_vjp(Backward& backward, const Op& op) {
+  const ValueId dx = backward.like(op.inputs[0]);
+  backward.append(OpKind::dropout, {backward.gradient(op.outputs[0])}, {dx}, op.attributes);
+  backward.contribute(op.inputs[0], dx);
+}
+
+void add_vjp(Backward& backward, const Op& op) {
+  const ValueId dy = backward.gradient(op.outputs[0]);
+  backward.contribute(op.inputs[1], dy);
+  backward.contribute(op.inputs[0], dy);
+}
+
+void linear_cross_entropy_vjp(Backward& backward, const Op& op) {
+  const ValueId x = op.inputs[0], dx = backward.like(x);
+  backward.append(OpKind::linear_cross_entropy_backward, op.inputs,
+                  {op.outputs[0], dx, backward.accumulator(op.inputs[1])}, {});
+  backward.contribute(x, dx);
+}
+
+}  // namespace l2l::device::graph

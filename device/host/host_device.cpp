@@ -1,0 +1,117 @@
+#include "device/host/host_device.h"
+
+#include "device/kernels/matmul.h"
+#include "l2l/errors.h"
+
+namespace l2l::device {
+namespace {
+
+HostStream& host(Stream& stream) { return static_cast<HostStream&>(stream); }
+HostEvent& host(Event& event) { return static_cast<HostEvent&>(event); }
+
+// That our own loops are compiled for.
+constexpr const char* instruction_set() {
+#if defined(__AVX512F__)
+  return "AVX-512";
+#elif defined(__AVX2__)
+  return "AVX2";
+#elif defined(__ARM_NEON)
+  return "NEON";
+#else
+  return "baseline";
+#endif
+}
+
+}  // namespace
+
+HostDevice::HostDevice(int threads, Bytes link_bandwidth)
+    : shared_(std::make_shared<HostShared>(threads, link_bandwidth)) {}
+
+std::string HostDevice::description() const {
+  const int threads = shared_->workers.threads();
+  return "host (" + std::to_string(threads) + (threads == 1 ? " thread, " : " threads, ") +
+         std::string(kernels::matmul_library()) + ", " + instruction_set() + ")";
+}
+
+std::unique_ptr<Buffer> HostDevice::allocate(Bytes size, std::string_view purpose) {
+  return map_memory(size, purpose, account_);
+}
+
+std::unique_ptr<Buffer> HostDevice::allocate_pinned(Bytes size, std::string_view purpose) {
+  return map_memory(size, purpose, nullptr);
+}
+
+Bytes HostDevice::allocated_bytes() const { return account_->allocated(); }
+
+Bytes HostDevice::peak_bytes() const { return account_->peak(); }
+
+std::unique_ptr<Stream> HostDevice::create_stream(std::string_view name) {
+  return std::make_unique<HostStream>(name, shared_);
+}
+
+std::unique_ptr<Event> HostDevice::create_event() { return std::make_unique<HostEvent>(); }
+
+void HostDevice::record(Event& event, Stream& stream) { host(event).set(host(stream).mark()); }
+
+void HostDevice::wait(Stream& stream, Event& event, WaitReason reason) {
+  host(stream).enqueue(WaitCommand{host(event).mark(), reason});
+}
+
+void HostDevice::copy(Stream& stream, BufferView destination, BufferView source) {
+  if (destination.size != source.size) {
+    throw Error("copy: " + std::to_string(source.size) + " bytes into " + std::to_string(destination.size));
+  }
+  switch (direction(destination, source)) {
+    case CopyDirection::to_device:
+      return host(stream).enqueue(CopyCommand{destination, source, &shared_->to_device, "copy h2d"});
+    case CopyDirection::to_host:
+      return host(stream).enqueue(CopyCommand{destination, source, &shared_->to_host, "copy d2h"});
+    case CopyDirection::within_device:
+      return host(stream).enqueue(CopyCommand{destination, source, nullptr, "copy"});
+  }
+}
+
+// Anything that leaves host memory counts as going to the device.
+CopyDirection HostDevice::direction(BufferView destination, BufferView source) const {
+  if (!account_->contains(source.data)) return CopyDirection::to_device;
+  return account_->contains(destination.data) ? CopyDirection::within_device : CopyDirection::to_host;
+}
+
+void HostDevice::fill_zero(Stream& stream, BufferView destination) { host(stream).enqueue(ZeroCommand{destination}); }
+
+void HostDevice::launch(Stream& stream, const Executable& executable, const Bindings& bindings,
+                        const LaunchParameters& parameters) {
+  const auto& mine = static_cast<const HostExecutable&>(executable);
+  mine.check(bindings);
+  host(stream).enqueue(LaunchCommand{&mine, bindings, parameters});
+}
+
+void HostDevice::synchronize(Event& event) {
+  host(event).mark().wait();
+  shared_->failure.rethrow();
+}
+
+void HostDevice::synchronize(Stream& stream) {
+  host(stream).mark().wait();
+  shared_->failure.rethrow();
+}
+
+std::unique_ptr<Executable> HostDevice::compile(const graph::Graph& graph) {
+  return compile_for_host(graph, shared_->workers.threads());
+}
+
+void HostDevice::set_trace(Trace* trace) {
+  const std::lock_guard lock(shared_->streams_mutex);
+  shared_->trace = trace;
+  for (HostStream* stream : shared_->streams) stream->set_trace(trace);
+}
+
+void HostDevice::enqueue_delay(Stream& stream, std::chrono::microseconds duration) {
+  host(stream).enqueue(DelayCommand{duration});
+}
+
+void HostDevice::enqueue_failure(Stream& stream, std::exception_ptr error) {
+  host(stream).enqueue(FailCommand{std::move(error)});
+}
+
+}  // namespace l2l::device

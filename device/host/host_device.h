@@ -1,0 +1,51 @@
+// The host as a device: streams are FIFO worker threads, launches run on one pool of compute threads.
+#pragma once
+
+#include <chrono>
+#include <exception>
+
+#include "device/device.h"
+#include "device/host/host_stream.h"
+#include "device/host/memory.h"
+
+namespace l2l::device {
+
+enum class CopyDirection : std::uint8_t { to_device, to_host, within_device };
+
+// Thread-safe. Streams, events and buffers may outlive it; executables must outlive the work enqueued with them.
+class HostDevice : public Device {
+ public:
+  // `threads` at least 1; `link_bandwidth` in bytes per second each way, 0: unthrottled.
+  HostDevice(int threads, Bytes link_bandwidth);
+
+  std::string description() const override;
+  bool uses_host_memory() const override { return true; }
+  std::unique_ptr<Buffer> allocate(Bytes size, std::string_view purpose) override;
+  std::unique_ptr<Buffer> allocate_pinned(Bytes size, std::string_view purpose) override;
+  Bytes allocated_bytes() const override;
+  Bytes peak_bytes() const override;
+  std::unique_ptr<Stream> create_stream(std::string_view name) override;
+  std::unique_ptr<Event> create_event() override;
+  void record(Event& event, Stream& stream) override;
+  void wait(Stream& stream, Event& event, WaitReason reason = WaitReason::order) override;
+  void copy(Stream& stream, BufferView destination, BufferView source) override;
+  void fill_zero(Stream& stream, BufferView destination) override;
+  void launch(Stream& stream, const Executable& executable, const Bindings& bindings,
+              const LaunchParameters& parameters) override;
+  void synchronize(Event& event) override;
+  void synchronize(Stream& stream) override;
+  std::unique_ptr<Executable> compile(const graph::Graph& graph) override;
+  void set_trace(Trace* trace) override;
+
+  CopyDirection direction(BufferView destination, BufferView source) const;
+
+  // For the fault device: the stream stands still, or fails with `error`, when it gets there.
+  void enqueue_delay(Stream& stream, std::chrono::microseconds duration);
+  void enqueue_failure(Stream& stream, std::exception_ptr error);
+
+ private:
+  const std::shared_ptr<HostShared> shared_;
+  const std::shared_ptr<MemoryAccount> account_ = std::make_shared<MemoryAccount>();
+};
+
+}  // namespace l2l::device

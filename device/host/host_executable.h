@@ -1,0 +1,30 @@
+// A program with its kernels.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/workers.h"
+#include "device/device.h"
+#include "device/kernels/kernel.h"
+
+namespace l2l::device {
+
+// Immutable; run() by one thread at a time.
+class HostExecutable : public Executable {
+ public:
+  HostExecutable(Program program, std::vector<std::unique_ptr<kernels::Kernel>> kernels);
+
+  // Throws Error naming the region that is too small.
+  void check(const Bindings& bindings) const;
+  void run(const Bindings& bindings, const LaunchParameters& parameters, Workers& workers) const;
+
+ private:
+  std::vector<std::unique_ptr<kernels::Kernel>> kernels_;  // one per launch
+  std::array<Bytes, static_cast<std::size_t>(graph::Region::count)> region_bytes_{};
+};
+
+// Throws BadInput when an op has no kernel. `threads`: of the pool that will run it.
+std::unique_ptr<HostExecutable> compile_for_host(const graph::Graph& graph, int threads);
+
+}  // namespace l2l::device

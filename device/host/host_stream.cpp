@@ -1,0 +1,134 @@
+#include "device/host/host_stream.h"
+
+#include <pthread.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace l2l::device {
+namespace {
+
+void prepare_thread(const std::string& name) {
+  pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+  flush_denormals_to_zero();
+  prctl(PR_SET_TIMERSLACK, 1);  // ns: a throttled link is timed by sleeping
+}
+
+}  // namespace
+
+HostStream::HostStream(std::string_view name, std::shared_ptr<HostShared> shared)
+    : name_(name), shared_(std::move(shared)), queue_(kCapacity), idle_since_(Clock::now()) {
+  const std::lock_guard lock(shared_->streams_mutex);
+  shared_->streams.reserve(shared_->streams.size() + 1);
+  set_trace(shared_->trace);
+  thread_ = std::thread([this] { work(); });  // the last thing here that can throw
+  shared_->streams.push_back(this);
+}
+
+HostStream::~HostStream() {
+  {
+    const std::lock_guard lock(progress_->mutex);
+    stopped_ = true;
+  }
+  enqueued_or_stopped_.notify_one();
+  thread_.join();
+  const std::lock_guard lock(shared_->streams_mutex);
+  std::erase(shared_->streams, this);
+}
+
+void HostStream::enqueue(Command command) {
+  std::unique_lock lock(progress_->mutex);
+  while (enqueued_ - progress_->completed() == kCapacity) progress_->wait(lock, enqueued_ - kCapacity + 1);
+  queue_[enqueued_++ % kCapacity] = std::move(command);
+  lock.unlock();
+  enqueued_or_stopped_.notify_one();
+}
+
+Mark HostStream::mark() {
+  const std::lock_guard lock(progress_->mutex);
+  return {progress_, enqueued_};
+}
+
+void HostStream::set_trace(Trace* trace) {
+  const Track track{trace, trace ? trace->add_track(name_) : 0};
+  const std::lock_guard lock(progress_->mutex);
+  track_ = track;
+}
+
+double HostStream::stalled_seconds(WaitReason reason) const {
+  return static_cast<double>(stalled_ns_[static_cast<std::size_t>(reason)].load(std::memory_order_relaxed)) * 1e-9;
+}
+
+void HostStream::work() {
+  prepare_thread(name_);
+  std::unique_lock lock(progress_->mutex);
+  for (std::uint64_t next = 0;; ++next) {
+    enqueued_or_stopped_.wait(lock, [&] { return enqueued_ > next || stopped_; });
+    if (enqueued_ == next) return;
+    Command& command = queue_[next % kCapacity];
+    const Track track = track_;
+    lock.unlock();
+    execute(command, track);
+    command = std::monostate{};  // releases what it refers to
+    idle_since_ = Clock::now();
+    lock.lock();
+    progress_->advance();
+  }
+}
+
+void HostStream::execute(const Command& command, const Track& track) {
+  if (const auto* wait = std::get_if<WaitCommand>(&command)) return run(*wait);
+  if (shared_->failure.failed()) return;
+  try {
+    if (const auto* copy = std::get_if<CopyCommand>(&command)) run(*copy, track);
+    if (const auto* zero = std::get_if<ZeroCommand>(&command)) run(*zero, track);
+    if (const auto* launch = std::get_if<LaunchCommand>(&command)) run(*launch, track);
+    if (const auto* delay = std::get_if<DelayCommand>(&command)) std::this_thread::sleep_for(delay->duration);
+    if (const auto* fail = std::get_if<FailCommand>(&command)) shared_->failure.fail(fail->error);
+  } catch (...) {
+    shared_->failure.fail(std::current_exception());
+  }
+}
+
+void HostStream::run(const WaitCommand& wait) {
+  wait.mark.wait();
+  const auto idle = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - idle_since_);
+  stalled_ns_[static_cast<std::size_t>(wait.reason)].fetch_add(idle.count(), std::memory_order_relaxed);
+}
+
+void HostStream::run(const CopyCommand& copy, const Track& track) {
+  const Clock::time_point begin = Clock::now();
+  const Clock::time_point carried = copy.link ? copy.link->reserve(copy.source.size) : begin;
+  if (copy.source.size > 0) std::memcpy(copy.destination.data, copy.source.data, copy.source.size);
+  std::this_thread::sleep_until(carried);
+  if (track.trace) track.trace->record(track.id, copy.name, begin, Clock::now(), -1, -1);
+}
+
+void HostStream::run(const ZeroCommand& zero, const Track& track) {
+  const Clock::time_point begin = Clock::now();
+  if (zero.destination.size > 0) std::memset(zero.destination.data, 0, zero.destination.size);
+  if (track.trace) track.trace->record(track.id, "zero", begin, Clock::now(), -1, -1);
+}
+
+void HostStream::run(const LaunchCommand& launch, const Track& track) {
+  const std::lock_guard lock(shared_->compute_mutex);
+  const Clock::time_point begin = Clock::now();
+  launch.executable->run(launch.bindings, launch.parameters, shared_->workers);
+  if (!track.trace) return;
+  track.trace->record(track.id, launch.executable->program().graph.name, begin, Clock::now(),
+                      static_cast<int>(launch.parameters.layer), static_cast<int>(launch.parameters.microbatch));
+}
+
+void HostEvent::set(Mark mark) {
+  const std::lock_guard lock(mutex_);
+  mark_ = std::move(mark);
+}
+
+Mark HostEvent::mark() const {
+  const std::lock_guard lock(mutex_);
+  return mark_;
+}
+
+}  // namespace l2l::device

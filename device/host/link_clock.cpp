@@ -1,0 +1,16 @@
+#include "device/host/link_clock.h"
+
+#include <algorithm>
+
+namespace l2l::device {
+
+Clock::time_point LinkClock::reserve(Bytes bytes) {
+  const Clock::time_point now = Clock::now();
+  if (bandwidth_ == 0) return now;
+  const std::chrono::duration<double> seconds(static_cast<double>(bytes) / static_cast<double>(bandwidth_));
+  const std::lock_guard lock(mutex_);
+  next_free_ = std::max(now, next_free_) + std::chrono::duration_cast<Clock::duration>(seconds);
+  return next_free_;
+}
+
+}  // namespace l2l::device

@@ -1,0 +1,26 @@
+// One direction of a throttled link.
+#pragma once
+
+#include <mutex>
+
+#include "core/bytes.h"
+#include "core/trace.h"
+
+namespace l2l::device {
+
+// Thread-safe. Copies of all streams share the bandwidth: one after the other, each at full speed.
+class LinkClock {
+ public:
+  // Bytes per second; 0: unthrottled.
+  explicit LinkClock(Bytes bandwidth) : bandwidth_(bandwidth) {}
+
+  // Takes the link for `bytes` from its next free moment on and returns when it will have carried them.
+  Clock::time_point reserve(Bytes bytes);
+
+ private:
+  const Bytes bandwidth_;
+  std::mutex mutex_;
+  Clock::time_point next_free_;  // guarded by mutex_
+};
+
+}  // namespace l2l::device

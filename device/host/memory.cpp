@@ -1,0 +1,111 @@
+#include "device/host/memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "l2l/errors.h"
+
+namespace l2l::device {
+namespace {
+
+// MemAvailable of /proc/meminfo, where there is one.
+std::optional<Bytes> available_memory() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("MemAvailable:")) return std::stoull(line.substr(13)) * kKiB;
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void refuse(Bytes size, std::string_view purpose, std::optional<Bytes> available) {
+  std::string message = std::string(purpose) + ": needs " + format_bytes(size) + " (" + std::to_string(size) +
+                        " bytes) of host memory";
+  if (available) {
+    message += ", " + format_bytes(*available) + " are available";
+    if (size > *available) message += ", " + format_bytes(size - *available) + " short";
+  }
+  throw OutOfMemory(message + "; use a smaller model or batch, or free memory");
+}
+
+std::byte* map(Bytes size, std::string_view purpose) {
+  const std::optional<Bytes> available = available_memory();
+  // Touching more pages than there are would not fail here: the kernel would kill somebody.
+  if (available && size > *available) refuse(size, purpose, available);
+  void* address = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (address == MAP_FAILED) refuse(size, purpose, available);
+  return static_cast<std::byte*>(address);
+}
+
+void touch(BufferView range) {
+  const auto page = static_cast<Bytes>(sysconf(_SC_PAGESIZE));
+  madvise(range.data, range.size, MADV_HUGEPAGE);  // advice: fewer TLB misses where the system has such pages
+  for (Bytes offset = 0; offset < range.size; offset += page) {
+    *const_cast<volatile std::byte*>(range.data + offset) = std::byte{0};
+  }
+}
+
+class Mapping : public Buffer {
+ public:
+  Mapping(BufferView range, std::shared_ptr<MemoryAccount> account) : Buffer(range), account_(std::move(account)) {
+    if (account_) account_->add(range);
+  }
+  ~Mapping() override {
+    if (account_) account_->remove(view_);
+    munmap(view_.data, view_.size);
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+ private:
+  std::shared_ptr<MemoryAccount> account_;
+};
+
+class NoMemory : public Buffer {
+ public:
+  NoMemory() : Buffer({}) {}
+};
+
+}  // namespace
+
+void MemoryAccount::add(BufferView range) {
+  const std::lock_guard lock(mutex_);
+  ranges_.emplace(range.data, range.size);
+  allocated_ += range.size;
+  peak_ = std::max(peak_, allocated_);
+}
+
+void MemoryAccount::remove(BufferView range) {
+  const std::lock_guard lock(mutex_);
+  ranges_.erase(range.data);
+  allocated_ -= range.size;
+}
+
+bool MemoryAccount::contains(const std::byte* address) const {
+  const std::lock_guard lock(mutex_);
+  auto range = ranges_.upper_bound(address);
+  return range != ranges_.begin() && address < (--range)->first + range->second;
+}
+
+Bytes MemoryAccount::allocated() const {
+  const std::lock_guard lock(mutex_);
+  return allocated_;
+}
+
+Bytes MemoryAccount::peak() const {
+  const std::lock_guard lock(mutex_);
+  return peak_;
+}
+
+std::unique_ptr<Buffer> map_memory(Bytes size, std::string_view purpose, std::shared_ptr<MemoryAccount> account) {
+  if (size == 0) return std::make_unique<NoMemory>();
+  const BufferView range{map(size, purpose), size};
+  touch(range);
+  return std::make_unique<Mapping>(range, std::move(account));
+}
+
+}  // namespace l2l::device

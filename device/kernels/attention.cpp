@@ -1,0 +1,139 @@
+#include "device/kernels/attention.h"
+
+#include "device/kernels/block_product.h"
+#include "device/kernels/factories.h"
+#include "device/kernels/partition.h"
+#include "device/kernels/vector_math.h"
+
+namespace l2l::device::kernels {
+namespace {
+
+// fp32 copies and scores of one slot.
+struct Buffers {
+  float* queries;     // [kQueryBlock][padded_dim], scaled
+  float* keys;        // [head_dim][padded_sequence]
+  float* values;      // [sequence][padded_dim]
+  float* scores;      // [kQueryBlock][padded_sequence]
+  float* sums;        // [kQueryBlock][padded_dim]
+  std::uint32_t* words;
+  Bytes bytes;
+
+  Buffers(const AttentionShape& shape, std::byte* base) {
+    WorkspaceCutter cutter(base);
+    queries = cutter.take<float>(kQueryBlock * shape.padded_dim);
+    keys = cutter.take<float>(shape.head_dim * shape.padded_sequence);
+    values = cutter.take<float>(shape.sequence * shape.padded_dim);
+    scores = cutter.take<float>(kQueryBlock * shape.padded_sequence);
+    sums = cutter.take<float>(kQueryBlock * shape.padded_dim);
+    words = cutter.take<std::uint32_t>(random_words_room(shape.sequence));
+    bytes = cutter.used();
+  }
+};
+
+// Turns scores[0, seen) into e^(score - highest); returns the logsumexp. Their sum goes to `sum`.
+float exponentials(float* scores, std::int64_t seen, float& sum) {
+  float highest = scores[0];
+#pragma omp simd reduction(max : highest)
+  for (std::int64_t j = 0; j < seen; ++j) highest = scores[j] > highest ? scores[j] : highest;
+  float total = 0;
+#pragma omp simd reduction(+ : total)
+  for (std::int64_t j = 0; j < seen; ++j) {
+    scores[j] = fast_exp(scores[j] - highest);
+    total += scores[j];
+  }
+  sum = total;
+  return highest + std::log(total);
+}
+
+template <typename T>
+class Attention final : public Kernel {
+ public:
+  Attention(const graph::Graph& graph, const graph::Op& op)
+      : shape_(input(graph, op, 0), op.attributes), splits_(split(shape_)) {
+    require_dtype(graph, op, input(graph, op, 0).dtype, {1});
+    require_dtype(graph, op, DType::f32, {2});
+  }
+
+  Bytes workspace(int threads) const override { return Buffers(shape_, nullptr).bytes * static_cast<Bytes>(threads); }
+
+  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters& parameters,
+           Workers& workers) const override {
+    const Survival survival(parameters, shape_.rng_op, shape_.probability);
+    const Bytes slot_bytes = Buffers(shape_, nullptr).bytes;
+    workers.parallel_for(shape_.tasks() * splits_.count(), [&](std::int64_t block, int slot) {
+      const Buffers buffers(shape_, workspace + slot_bytes * static_cast<Bytes>(slot));
+      const std::int64_t part = block % splits_.count();
+      attend(operands, block / splits_.count(), splits_.begin(part), splits_.end(part), survival, buffers);
+    });
+  }
+
+ private:
+  // Few heads are cut into ranges of queries, so that there are about 16 tasks.
+  static Partition split(const AttentionShape& shape) {
+    const std::int64_t blocks = (shape.sequence + kQueryBlock - 1) / kQueryBlock;
+    const std::int64_t parts = std::clamp<std::int64_t>(16 / shape.tasks(), 1, blocks);
+    return {shape.sequence, (blocks + parts - 1) / parts * kQueryBlock};
+  }
+
+  // Queries [begin, end) of one head.
+  void attend(std::span<std::byte* const> operands, std::int64_t task, std::int64_t begin, std::int64_t end,
+              const Survival& survival, const Buffers& buffers) const {
+    const std::int64_t row = shape_.first_row(task), stride = 3 * shape_.hidden;
+    const T* head = as<T>(operands[0]) + row * stride + shape_.first_column(task);
+    load_head_transposed(shape_, head + shape_.hidden, stride, end, buffers.keys);
+    load_head(shape_, head + 2 * shape_.hidden, stride, end, 1.0f, buffers.values);
+    T* y = as<T>(operands[1]) + row * shape_.hidden + shape_.first_column(task);
+    float* logsumexp = as<float>(operands[2]) + row * shape_.heads + task % shape_.heads;
+    for (std::int64_t i = begin; i < end; i += kQueryBlock) {
+      const std::int64_t rows = std::min(kQueryBlock, end - i);
+      load_head(shape_, head + i * stride, stride, rows, shape_.scale, buffers.queries);
+      attend_block(task, i, rows, survival, buffers, logsumexp);
+      store_head(shape_, buffers.sums, rows, 1.0f, y + i * shape_.hidden, shape_.hidden);
+    }
+  }
+
+  void attend_block(std::int64_t task, std::int64_t i, std::int64_t rows, const Survival& survival,
+                    const Buffers& buffers, float* logsumexp) const {
+    const std::int64_t seen = i + rows, stride = shape_.padded_sequence;
+    block_product(rows, whole_vectors(seen), shape_.head_dim, {buffers.queries, shape_.padded_dim, 1}, buffers.keys,
+                  stride, buffers.scores, stride, false);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      float* scores = buffers.scores + row * stride;
+      const std::int64_t own = i + row + 1;
+      float sum = 0;
+      logsumexp[(i + row) * shape_.heads] = exponentials(scores, own, sum);
+      weigh(scores, own, survival, shape_.probability_index(task, i + row, 0), 1.0f / sum, buffers.words);
+      std::fill(scores + own, scores + seen, 0.0f);
+    }
+    block_product(rows, shape_.padded_dim, seen, {buffers.scores, stride, 1}, buffers.values, shape_.padded_dim,
+                  buffers.sums, shape_.padded_dim, false);
+  }
+
+  // Exponentials to probabilities after dropout.
+  static void weigh(float* scores, std::int64_t count, const Survival& survival, std::int64_t index, float factor,
+                    std::uint32_t* words) {
+    if (survival.always()) {
+#pragma omp simd
+      for (std::int64_t j = 0; j < count; ++j) scores[j] *= factor;
+      return;
+    }
+    const std::uint32_t* word = random_words(survival.key, index, count, words);
+    factor *= survival.scale;
+#pragma omp simd
+    for (std::int64_t j = 0; j < count; ++j) {
+      const float probability = scores[j] * factor;
+      scores[j] = word[j] >= survival.threshold ? probability : 0.0f;
+    }
+  }
+
+  AttentionShape shape_;
+  Partition splits_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_attention(const graph::Graph& graph, const graph::Op& op) {
+  return make_for_dtype<Attention>(graph, op, input(graph, op, 0).dtype);
+}
+
+}  // namespace l2l::device::kernels

@@ -1,0 +1,98 @@
+// What forward and backward attention share. Rows of qkv are [q | k | v], each `hidden` wide, heads side by side inside
+// (GPT-2). Scores are scaled by 1/sqrt(head_dim); row i of a sequence sees rows 0..i of it.
+#pragma once
+
+#include <cmath>
+
+#include "device/kernels/convert.h"
+#include "device/kernels/lanes.h"
+#include "device/kernels/operands.h"
+#include "device/kernels/random_words.h"
+
+namespace l2l::device::kernels {
+
+// Queries are taken in blocks of this many rows: a multiple of the rows that block_product holds in registers.
+inline constexpr std::int64_t kQueryBlock = 48;
+
+struct AttentionShape {
+  std::int64_t sequences, sequence, heads, hidden, head_dim;
+  std::int64_t padded_sequence, padded_dim;  // whole vectors
+  float scale, probability;
+  std::uint32_t rng_op;
+
+  // `qkv` is [rows, 3 * hidden].
+  AttentionShape(const graph::Value& qkv, const graph::Attributes& attributes)
+      : sequence(attributes.sequence),
+        heads(attributes.heads),
+        hidden(qkv.shape[1] / 3),
+        probability(attributes.probability),
+        rng_op(attributes.rng_op) {
+    if (sequence < 1 || heads < 1 || qkv.shape[0] % sequence != 0 || qkv.shape[1] != 3 * hidden || hidden % heads != 0) {
+      throw BadInput("attention: qkv " + qkv.shape.to_string() + " does not hold sequences of " +
+                     std::to_string(sequence) + " rows of 3 x " + std::to_string(heads) + " heads");
+    }
+    sequences = qkv.shape[0] / sequence;
+    head_dim = hidden / heads;
+    padded_sequence = whole_vectors(sequence);
+    padded_dim = whole_vectors(head_dim);
+    scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
+    if (probability > 0) {
+      require_random_elements(checked_elements(), "attention");
+    }
+  }
+
+  // Dropout's element index of the probability with which row i of the sequence sees row j.
+  std::int64_t probability_index(std::int64_t task, std::int64_t i, std::int64_t j) const {
+    return (task * sequence + i) * sequence + j;
+  }
+
+  // Task = sequence index * heads + head.
+  std::int64_t tasks() const { return sequences * heads; }
+  std::int64_t first_row(std::int64_t task) const { return task / heads * sequence; }
+  std::int64_t first_column(std::int64_t task) const { return task % heads * head_dim; }
+
+ private:
+  std::int64_t checked_elements() const {
+    const Shape elements{tasks(), sequence, sequence};
+    return elements.elements();
+  }
+};
+
+// Rows [0, rows) of one head from a row-major matrix with `stride` elements per row, times `scale`, into
+// [rows][padded_dim], zeros behind.
+template <typename T>
+void load_head(const AttentionShape& shape, const T* source, std::int64_t stride, std::int64_t rows, float scale,
+               float* destination) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const T* from = source + row * stride;
+    float* to = destination + row * shape.padded_dim;
+#pragma omp simd
+    for (std::int64_t d = 0; d < shape.head_dim; ++d) to[d] = widen(from[d]) * scale;
+    for (std::int64_t d = shape.head_dim; d < shape.padded_dim; ++d) to[d] = 0;
+  }
+}
+
+// The same transposed, without scale: [head_dim][padded_sequence], zeros behind `rows` up to whole vectors.
+template <typename T>
+void load_head_transposed(const AttentionShape& shape, const T* source, std::int64_t stride, std::int64_t rows,
+                          float* destination) {
+  for (std::int64_t d = 0; d < shape.head_dim; ++d) {
+    float* to = destination + d * shape.padded_sequence;
+    for (std::int64_t row = 0; row < rows; ++row) to[row] = widen(source[row * stride + d]);
+    for (std::int64_t row = rows; row < whole_vectors(rows); ++row) to[row] = 0;
+  }
+}
+
+// Writes rows of [rows][padded_dim] times `scale` back.
+template <typename T>
+void store_head(const AttentionShape& shape, const float* source, std::int64_t rows, float scale, T* destination,
+                std::int64_t stride) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float* from = source + row * shape.padded_dim;
+    T* to = destination + row * stride;
+#pragma omp simd
+    for (std::int64_t d = 0; d < shape.head_dim; ++d) to[d] = narrow<T>(from[d] * scale);
+  }
+}
+
+}  // namespace l2l::device::kernels

@@ -1,0 +1,188 @@
+#include <algorithm>
+
+#include "device/kernels/attention.h"
+#include "device/kernels/block_product.h"
+#include "device/kernels/factories.h"
+#include "device/kernels/vector_math.h"
+
+namespace l2l::device::kernels {
+namespace {
+
+constexpr std::int64_t kKeyBlock = 64;
+
+// fp32 copies and sums of one slot.
+struct Buffers {
+  float* queries;            // [sequence][padded_dim], scaled
+  float* keys;               // [sequence][padded_dim]
+  float* keys_transposed;    // [head_dim][padded_sequence]
+  float* values_transposed;  // [head_dim][padded_sequence]
+  float* dy;                 // [sequence][padded_dim]
+  float* dq;                 // [kQueryBlock][padded_dim]
+  float* dk;                 // [sequence][padded_dim]
+  float* dv;                 // [sequence][padded_dim]
+  float* probabilities;      // [kQueryBlock][kKeyBlock]
+  float* dscores;            // [kQueryBlock][kKeyBlock]
+  float* products;           // [kQueryBlock]: dy . y per row
+  std::uint32_t* words;
+  Bytes bytes;
+
+  Buffers(const AttentionShape& shape, std::byte* base) {
+    WorkspaceCutter cutter(base);
+    const std::int64_t matrix = shape.sequence * shape.padded_dim;
+    queries = cutter.take<float>(matrix);
+    keys = cutter.take<float>(matrix);
+    keys_transposed = cutter.take<float>(shape.head_dim * shape.padded_sequence);
+    values_transposed = cutter.take<float>(shape.head_dim * shape.padded_sequence);
+    dy = cutter.take<float>(matrix);
+    dq = cutter.take<float>(kQueryBlock * shape.padded_dim);
+    dk = cutter.take<float>(matrix);
+    dv = cutter.take<float>(matrix);
+    probabilities = cutter.take<float>(kQueryBlock * kKeyBlock);
+    dscores = cutter.take<float>(kQueryBlock * kKeyBlock);
+    products = cutter.take<float>(kQueryBlock);
+    words = cutter.take<std::uint32_t>(random_words_room(kKeyBlock));
+    bytes = cutter.used();
+  }
+};
+
+// Queries [i, i + rows) against keys [j, j + columns).
+struct Block {
+  std::int64_t i, rows, j, columns;
+};
+
+// With P the probabilities, M the dropout mask with its scale and D = dy . y per row: dv = (P M)^T dy,
+// dS = P (M (dy v^T) - D), dq = dS k / sqrt(d), dk = dS^T q / sqrt(d). P is recomputed from logsumexp.
+// T. Dao et al., "FlashAttention", NeurIPS 2022, appendix B.2.
+template <typename T>
+class AttentionBackward final : public Kernel {
+ public:
+  AttentionBackward(const graph::Graph& graph, const graph::Op& op) : shape_(input(graph, op, 1), op.attributes) {
+    require_dtype(graph, op, input(graph, op, 1).dtype, {0, 2, 4});
+    require_dtype(graph, op, DType::f32, {3});
+  }
+
+  Bytes workspace(int threads) const override { return Buffers(shape_, nullptr).bytes * static_cast<Bytes>(threads); }
+
+  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters& parameters,
+           Workers& workers) const override {
+    const Survival survival(parameters, shape_.rng_op, shape_.probability);
+    const Bytes slot_bytes = Buffers(shape_, nullptr).bytes;
+    workers.parallel_for(shape_.tasks(), [&](std::int64_t task, int slot) {
+      const Buffers buffers(shape_, workspace + slot_bytes * static_cast<Bytes>(slot));
+      load(operands, task, buffers);
+      for (std::int64_t i = 0; i < shape_.sequence; i += kQueryBlock) {
+        take_queries(operands, task, i, survival, buffers);
+      }
+      T* dk = gradient_of(operands, task) + shape_.hidden;
+      store_head(shape_, buffers.dk, shape_.sequence, 1.0f, dk, 3 * shape_.hidden);
+      store_head(shape_, buffers.dv, shape_.sequence, 1.0f, dk + shape_.hidden, 3 * shape_.hidden);
+    });
+  }
+
+ private:
+  T* gradient_of(std::span<std::byte* const> operands, std::int64_t task) const {
+    return as<T>(operands[4]) + shape_.first_row(task) * 3 * shape_.hidden + shape_.first_column(task);
+  }
+
+  void load(std::span<std::byte* const> operands, std::int64_t task, const Buffers& buffers) const {
+    const std::int64_t rows = shape_.sequence, stride = 3 * shape_.hidden;
+    const T* head = as<T>(operands[1]) + shape_.first_row(task) * stride + shape_.first_column(task);
+    const T* dy = as<T>(operands[0]) + shape_.first_row(task) * shape_.hidden + shape_.first_column(task);
+    load_head(shape_, head, stride, rows, shape_.scale, buffers.queries);
+    load_head(shape_, head + shape_.hidden, stride, rows, 1.0f, buffers.keys);
+    load_head(shape_, dy, shape_.hidden, rows, 1.0f, buffers.dy);
+    load_head_transposed(shape_, head + shape_.hidden, stride, rows, buffers.keys_transposed);
+    load_head_transposed(shape_, head + 2 * shape_.hidden, stride, rows, buffers.values_transposed);
+    std::fill(buffers.dk, buffers.dk + rows * shape_.padded_dim, 0.0f);
+    std::fill(buffers.dv, buffers.dv + rows * shape_.padded_dim, 0.0f);
+  }
+
+  void take_queries(std::span<std::byte* const> operands, std::int64_t task, std::int64_t i, const Survival& survival,
+                    const Buffers& buffers) const {
+    const std::int64_t rows = std::min(kQueryBlock, shape_.sequence - i), dim = shape_.padded_dim;
+    const T* y = as<T>(operands[2]) + (shape_.first_row(task) + i) * shape_.hidden + shape_.first_column(task);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      buffers.products[row] = dot(buffers.dy + (i + row) * dim, y + row * shape_.hidden);
+    }
+    const float* logsumexp =
+        as<float>(operands[3]) + (shape_.first_row(task) + i) * shape_.heads + task % shape_.heads;
+    for (std::int64_t j = 0; j < i + rows; j += kKeyBlock) {
+      const Block block{i, rows, j, std::min(kKeyBlock, i + rows - j)};
+      score_gradients(block, task, logsumexp, survival, buffers);
+      add_gradients(block, buffers);
+    }
+    store_head(shape_, buffers.dq, rows, shape_.scale, gradient_of(operands, task) + i * 3 * shape_.hidden,
+               3 * shape_.hidden);
+  }
+
+  float dot(const float* dy, const T* y) const {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t d = 0; d < shape_.head_dim; ++d) sum += dy[d] * widen(y[d]);
+    return sum;
+  }
+
+  // Fills probabilities (dropped and scaled) and dscores.
+  void score_gradients(const Block& block, std::int64_t task, const float* logsumexp, const Survival& survival,
+                       const Buffers& buffers) const {
+    const std::int64_t dim = shape_.padded_dim, columns = whole_vectors(block.columns);
+    block_product(block.rows, columns, shape_.head_dim, {buffers.queries + block.i * dim, dim, 1},
+                  buffers.keys_transposed + block.j, shape_.padded_sequence, buffers.probabilities, kKeyBlock, false);
+    block_product(block.rows, columns, shape_.head_dim, {buffers.dy + block.i * dim, dim, 1},
+                  buffers.values_transposed + block.j, shape_.padded_sequence, buffers.dscores, kKeyBlock, false);
+    for (std::int64_t row = 0; row < block.rows; ++row) {
+      const std::int64_t i = block.i + row, seen = std::clamp<std::int64_t>(i + 1 - block.j, 0, block.columns);
+      float* probabilities = buffers.probabilities + row * kKeyBlock;
+      float* dscores = buffers.dscores + row * kKeyBlock;
+      const float row_logsumexp = logsumexp[row * shape_.heads], product = buffers.products[row];
+      if (survival.always()) {
+        differentiate(probabilities, dscores, seen, row_logsumexp, product);
+      } else {
+        const std::uint32_t* word = random_words(survival.key, shape_.probability_index(task, i, block.j), seen,
+                                                 buffers.words);
+        differentiate_dropped(probabilities, dscores, seen, row_logsumexp, product, survival, word);
+      }
+      std::fill(probabilities + seen, probabilities + columns, 0.0f);
+      std::fill(dscores + seen, dscores + columns, 0.0f);
+    }
+  }
+
+  static void differentiate(float* scores, float* dscores, std::int64_t count, float logsumexp, float product) {
+#pragma omp simd
+    for (std::int64_t j = 0; j < count; ++j) {
+      scores[j] = fast_exp(scores[j] - logsumexp);
+      dscores[j] = scores[j] * (dscores[j] - product);
+    }
+  }
+
+  static void differentiate_dropped(float* scores, float* dscores, std::int64_t count, float logsumexp, float product,
+                                    const Survival& survival, const std::uint32_t* word) {
+#pragma omp simd
+    for (std::int64_t j = 0; j < count; ++j) {
+      const float probability = fast_exp(scores[j] - logsumexp);
+      const float mask = word[j] >= survival.threshold ? survival.scale : 0.0f;
+      scores[j] = probability * mask;
+      dscores[j] = probability * (dscores[j] * mask - product);
+    }
+  }
+
+  void add_gradients(const Block& block, const Buffers& buffers) const {
+    const std::int64_t dim = shape_.padded_dim;
+    block_product(block.columns, dim, block.rows, {buffers.probabilities, 1, kKeyBlock}, buffers.dy + block.i * dim, dim,
+                  buffers.dv + block.j * dim, dim, true);
+    block_product(block.columns, dim, block.rows, {buffers.dscores, 1, kKeyBlock}, buffers.queries + block.i * dim, dim,
+                  buffers.dk + block.j * dim, dim, true);
+    block_product(block.rows, dim, block.columns, {buffers.dscores, kKeyBlock, 1}, buffers.keys + block.j * dim, dim,
+                  buffers.dq, dim, block.j != 0);
+  }
+
+  AttentionShape shape_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_attention_backward(const graph::Graph& graph, const graph::Op& op) {
+  return make_for_dtype<AttentionBackward>(graph, op, input(graph, op, 1).dtype);
+}
+
+}  // namespace l2l::device::kernels

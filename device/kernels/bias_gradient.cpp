@@ -1,0 +1,49 @@
+#include "device/kernels/convert.h"
+#include "device/kernels/factories.h"
+#include "device/kernels/operands.h"
+#include "device/kernels/row_sums.h"
+
+namespace l2l::device::kernels {
+namespace {
+
+template <typename T>
+class BiasGradient final : public Kernel {
+ public:
+  BiasGradient(const graph::Graph& graph, const graph::Op& op)
+      : columns_(input(graph, op, 0).shape[1]), blocks_(sum_blocks(input(graph, op, 0).shape[0])) {
+    require_dtype(graph, op, DType::f32, {1});
+  }
+
+  Bytes workspace(int) const override {
+    WorkspaceCutter cutter;
+    cutter.take<float>(blocks_.count() * columns_);
+    return cutter.used();
+  }
+
+  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters&,
+           Workers& workers) const override {
+    float* partials = WorkspaceCutter(workspace).take<float>(blocks_.count() * columns_);
+    workers.parallel_for(blocks_.count(), [&](std::int64_t block, int) {
+      float* partial = partials + block * columns_;
+      std::fill(partial, partial + columns_, 0.0f);
+      for (std::int64_t row = blocks_.begin(block); row < blocks_.end(block); ++row) {
+        const T* dy = as<T>(operands[0]) + row * columns_;
+#pragma omp simd
+        for (std::int64_t i = 0; i < columns_; ++i) partial[i] += widen(dy[i]);
+      }
+    });
+    add_partial_sums(partials, blocks_.count(), columns_, columns_, as<float>(operands[1]), workers);
+  }
+
+ private:
+  std::int64_t columns_;
+  Partition blocks_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_bias_gradient(const graph::Graph& graph, const graph::Op& op) {
+  return make_for_dtype<BiasGradient>(graph, op, input(graph, op, 0).dtype);
+}
+
+}  // namespace l2l::device::kernels

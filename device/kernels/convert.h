@@ -1,0 +1,49 @@
+// Loads and stores of a storage type with fp32 arithmetic in between.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/dtype.h"
+#include "device/kernels/kernel.h"
+#include "l2l/errors.h"
+
+namespace l2l::device::kernels {
+
+inline float widen(float value) { return value; }
+inline float widen(bf16 value) { return to_float(value); }
+
+template <typename T>
+T narrow(float value);
+template <>
+inline float narrow<float>(float value) {
+  return value;
+}
+template <>
+inline bf16 narrow<bf16>(float value) {
+  return to_bf16(value);
+}
+
+template <typename T>
+void widen_row(const T* source, float* destination, std::int64_t count) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) destination[i] = widen(source[i]);
+}
+
+template <typename T>
+void narrow_row(const float* source, T* destination, std::int64_t count) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) destination[i] = narrow<T>(source[i]);
+}
+
+// The kernel class for compute type f32 or bf16. Throws BadInput for any other.
+template <template <typename> class KernelFor>
+std::unique_ptr<Kernel> make_for_dtype(const graph::Graph& graph, const graph::Op& op, DType dtype) {
+  if (dtype == DType::f32) return std::make_unique<KernelFor<float>>(graph, op);
+  if (dtype == DType::bf16) return std::make_unique<KernelFor<bf16>>(graph, op);
+  throw BadInput("no host kernel of " + std::string(graph::name_of(op.kind)) + " for " + std::string(name_of(dtype)) +
+                 ": the compute type is f32 or bf16");
+}
+
+}  // namespace l2l::device::kernels

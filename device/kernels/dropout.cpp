@@ -1,0 +1,65 @@
+#include <cstring>
+
+#include "device/kernels/convert.h"
+#include "device/kernels/factories.h"
+#include "device/kernels/operands.h"
+#include "device/kernels/partition.h"
+#include "device/kernels/random_words.h"
+
+namespace l2l::device::kernels {
+namespace {
+
+template <typename T>
+class Dropout final : public Kernel {
+ public:
+  Dropout(const graph::Graph& graph, const graph::Op& op)
+      : elements_(output(graph, op, 0).shape.elements()),
+        probability_(op.attributes.probability),
+        rng_op_(op.attributes.rng_op) {
+    require_dtype(graph, op, output(graph, op, 0).dtype, {0});
+    require_random_elements(elements_, "dropout");
+  }
+
+  void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters& parameters,
+           Workers& workers) const override {
+    const Survival survival(parameters, rng_op_, probability_);
+    const Partition blocks = element_blocks(elements_);
+    workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
+      const std::int64_t begin = blocks.begin(block), count = blocks.end(block) - begin;
+      const T* x = as<T>(operands[0]) + begin;
+      T* y = as<T>(operands[1]) + begin;
+      if (survival.always()) {
+        std::memmove(y, x, static_cast<std::size_t>(count) * sizeof(T));
+      } else {
+        drop(survival, begin, x, y, count);
+      }
+    });
+  }
+
+ private:
+  static void drop(const Survival& survival, std::int64_t first, const T* x, T* y, std::int64_t count) {
+    constexpr std::int64_t kElements = 512;
+    std::uint32_t words[random_words_room(kElements)];
+    for (std::int64_t begin = 0; begin < count; begin += kElements) {
+      const std::int64_t size = std::min(kElements, count - begin);
+      const std::uint32_t* word = random_words(survival.key, first + begin, size, words);
+#pragma omp simd
+      for (std::int64_t i = 0; i < size; ++i) {
+        const float value = widen(x[begin + i]) * survival.scale;
+        y[begin + i] = narrow<T>(word[i] >= survival.threshold ? value : 0.0f);
+      }
+    }
+  }
+
+  std::int64_t elements_;
+  float probability_;
+  std::uint32_t rng_op_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_dropout(const graph::Graph& graph, const graph::Op& op) {
+  return make_for_dtype<Dropout>(graph, op, output(graph, op, 0).dtype);
+}
+
+}  // namespace l2l::device::kernels

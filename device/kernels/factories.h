@@ -1,0 +1,28 @@
+// One function per op, each defined in the file named after it.
+#pragma once
+
+#include <memory>
+
+#include "device/kernels/kernel.h"
+
+namespace l2l::device::kernels {
+
+using Factory = std::unique_ptr<Kernel>(const graph::Graph& graph, const graph::Op& op);
+
+Factory make_embedding;
+Factory make_embedding_backward;
+Factory make_layer_norm;
+Factory make_layer_norm_backward;
+Factory make_matmul;
+Factory make_bias_gradient;
+Factory make_gelu;
+Factory make_gelu_backward;
+Factory make_attention;
+Factory make_attention_backward;
+Factory make_dropout;
+Factory make_add;
+Factory make_linear_cross_entropy;
+Factory make_linear_cross_entropy_backward;
+Factory make_convert;
+
+}  // namespace l2l::device::kernels

@@ -1,0 +1,41 @@
+#include "device/kernels/factories.h"
+#include "l2l/errors.h"
+
+namespace l2l::device::kernels {
+namespace {
+
+Factory& factory_of(graph::OpKind kind) {
+  using graph::OpKind;
+  switch (kind) {
+    case OpKind::embedding: return make_embedding;
+    case OpKind::embedding_backward: return make_embedding_backward;
+    case OpKind::layer_norm: return make_layer_norm;
+    case OpKind::layer_norm_backward: return make_layer_norm_backward;
+    case OpKind::matmul: return make_matmul;
+    case OpKind::bias_gradient: return make_bias_gradient;
+    case OpKind::gelu: return make_gelu;
+    case OpKind::gelu_backward: return make_gelu_backward;
+    case OpKind::attention: return make_attention;
+    case OpKind::attention_backward: return make_attention_backward;
+    case OpKind::dropout: return make_dropout;
+    case OpKind::add: return make_add;
+    case OpKind::linear_cross_entropy: return make_linear_cross_entropy;
+    case OpKind::linear_cross_entropy_backward: return make_linear_cross_entropy_backward;
+    case OpKind::convert: return make_convert;
+    case OpKind::count: break;
+  }
+  throw Error("make_kernel: no op of kind " + std::to_string(static_cast<int>(kind)));
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_kernel(const graph::Graph& graph, std::size_t index) {
+  const graph::Op& op = graph.ops.at(index);
+  try {
+    return factory_of(op.kind)(graph, op);
+  } catch (const BadInput& error) {
+    throw BadInput(graph.name + ", op " + std::to_string(index) + ": " + error.what());
+  }
+}
+
+}  // namespace l2l::device::kernels

@@ -1,0 +1,61 @@
+#include "device/kernels/matmul.h"
+
+#include "device/kernels/factories.h"
+#include "device/kernels/operands.h"
+
+namespace l2l::device::kernels {
+namespace {
+
+MatmulShape shape_of(const graph::Graph& graph, const graph::Op& op) {
+  const graph::Value& a = input(graph, op, 0);
+  const graph::Value& y = output(graph, op, 0);
+  MatmulShape shape;
+  shape.m = y.shape[0];
+  shape.n = y.shape[1];
+  shape.k = a.shape[op.attributes.transpose_a ? 0 : 1];
+  shape.input = a.dtype;
+  shape.output = y.dtype;
+  shape.transpose_a = op.attributes.transpose_a;
+  shape.transpose_b = op.attributes.transpose_b;
+  shape.bias = op.inputs.size() > 2;
+  shape.accumulate = op.attributes.accumulate;
+  return shape;
+}
+
+void require_supported(const graph::Graph& graph, const graph::Op& op, const MatmulShape& shape) {
+  require_dtype(graph, op, shape.input, {1});
+  if (shape.bias) require_dtype(graph, op, shape.input, {2});
+  const bool input_known = shape.input == DType::f32 || shape.input == DType::bf16;
+  const bool output_known = shape.output == DType::f32 || shape.output == shape.input;
+  if (!input_known || !output_known || (shape.accumulate && shape.output != DType::f32)) {
+    throw BadInput("no host matmul of " + std::string(name_of(shape.input)) + " into " +
+                   (shape.accumulate ? "accumulated " : "") + std::string(name_of(shape.output)) +
+                   ": inputs are f32 or bf16, the output is f32 or the inputs' dtype, f32 if accumulated");
+  }
+}
+
+class Matmul final : public Kernel {
+ public:
+  Matmul(const MatmulShape& shape) : bias_(shape.bias), plan_(shape) {}
+
+  Bytes workspace(int threads) const override { return plan_.workspace(threads); }
+
+  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters&,
+           Workers& workers) const override {
+    plan_.run({operands[0], operands[1], bias_ ? operands[2] : nullptr, operands[bias_ ? 3 : 2]}, workspace, workers);
+  }
+
+ private:
+  bool bias_;
+  MatmulPlan plan_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_matmul(const graph::Graph& graph, const graph::Op& op) {
+  const MatmulShape shape = shape_of(graph, op);
+  require_supported(graph, op, shape);
+  return std::make_unique<Matmul>(shape);
+}
+
+}  // namespace l2l::device::kernels

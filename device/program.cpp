@@ -1,0 +1,95 @@
+#include "device/program.h"
+
+#include "device/planner/planner.h"
+#include "l2l/errors.h"
+
+namespace l2l::device {
+namespace {
+
+using graph::Graph;
+using graph::Op;
+using graph::Region;
+using graph::Value;
+using graph::ValueId;
+
+constexpr Bytes kAlignment = 64;  // a cache line, and the widest vector
+
+// The planning problem of a graph: time is the index of the op. A value lives from the op that makes it to the end of
+// the last one that reads it; a workspace during its op. So the operands of one op never share bytes.
+class ScratchProblem {
+ public:
+  explicit ScratchProblem(const Graph& graph) : graph_(graph), tensor_of_value_(graph.values.size(), kNone) {
+    problem_.alignment = kAlignment;
+    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+      for (const ValueId id : graph.ops[i].outputs) begin(id, i);
+      for (const ValueId id : graph.ops[i].inputs) extend(id, i);
+    }
+  }
+
+  // Returns the workspace's tensor.
+  std::size_t add_workspace(std::size_t op, Bytes size) {
+    const auto time = static_cast<std::int64_t>(op);
+    const std::string name = std::string(name_of(graph_.ops[op].kind)) + "." + std::to_string(op) + " workspace";
+    problem_.tensors.push_back({name, time, time + 1, size});
+    return problem_.tensors.size() - 1;
+  }
+
+  planner::Plan solve() const {
+    planner::Plan plan = planner::plan(problem_);
+    const std::string wrong = planner::validate(problem_, plan);
+    if (!wrong.empty()) throw Error(graph_.name + ": the scratch plan is wrong: " + wrong);
+    return plan;
+  }
+
+  Operand operand(ValueId id, const planner::Plan& plan) const {
+    const Value& value = graph_.value(id);
+    if (value.region != Region::scratch) return {value.region, value.offset};
+    return {Region::scratch, plan.offsets[tensor_of_value_[static_cast<std::size_t>(id)]]};
+  }
+
+ private:
+  static constexpr std::size_t kNone = ~std::size_t{0};
+
+  void begin(ValueId id, std::size_t op) {
+    const Value& value = graph_.value(id);
+    if (value.region != Region::scratch) return;
+    const auto time = static_cast<std::int64_t>(op);
+    tensor_of_value_[static_cast<std::size_t>(id)] = problem_.tensors.size();
+    problem_.tensors.push_back({value.name, time, time + 1, value.bytes()});
+  }
+
+  void extend(ValueId id, std::size_t op) {
+    const std::size_t tensor = tensor_of_value_[static_cast<std::size_t>(id)];
+    if (tensor != kNone) problem_.tensors[tensor].upper = static_cast<std::int64_t>(op) + 1;
+  }
+
+  const Graph& graph_;
+  planner::Problem problem_;
+  std::vector<std::size_t> tensor_of_value_;
+};
+
+}  // namespace
+
+Program plan_program(const Graph& graph, const WorkspaceQuery& workspace) {
+  graph.validate();
+  ScratchProblem problem(graph);
+  std::vector<Bytes> sizes;
+  std::vector<std::size_t> workspaces;
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    sizes.push_back(workspace(graph, i));
+    workspaces.push_back(problem.add_workspace(i, sizes.back()));
+  }
+  const planner::Plan plan = problem.solve();
+
+  Program program{graph, {}, plan.footprint};
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    const Op& op = graph.ops[i];
+    Launch launch{op, {}, {Region::scratch, plan.offsets[workspaces[i]]}, sizes[i]};
+    for (const ValueId id : op.inputs) launch.operands.push_back(problem.operand(id, plan));
+    for (const ValueId id : op.outputs) launch.operands.push_back(problem.operand(id, plan));
+    program.launches.push_back(std::move(launch));
+  }
+  return program;
+}
+
+}  // namespace l2l::device

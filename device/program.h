@@ -1,0 +1,36 @@
+// A planned graph: a list of launches whose operands are (region, offset). What the executor of a backend walks.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "device/graph/graph.h"
+
+namespace l2l::device {
+
+struct Operand {
+  graph::Region region;
+  Bytes offset;
+};
+
+struct Launch {
+  graph::Op op;                   // kind and attributes; value ids refer to Program::graph
+  std::vector<Operand> operands;  // inputs, then outputs
+  Operand workspace;              // in scratch
+  Bytes workspace_bytes = 0;
+};
+
+struct Program {
+  graph::Graph graph;
+  std::vector<Launch> launches;
+  Bytes scratch_bytes = 0;
+};
+
+// Workspace that a backend's kernel for op `index` of `graph` needs.
+using WorkspaceQuery = std::function<Bytes(const graph::Graph& graph, std::size_t index)>;
+
+// Assigns scratch offsets by lifetime (planner/) and checks them with the independent validator. Throws Error when the
+// validator objects.
+Program plan_program(const graph::Graph& graph, const WorkspaceQuery& workspace);
+
+}  // namespace l2l::device

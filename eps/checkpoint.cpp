@@ -1,0 +1,56 @@
+#include "eps/checkpoint.h"
+
+#include <algorithm>
+
+#include "core/log.h"
+#include "eps/checkpoint_folders.h"
+#include "eps/checkpoint_parts.h"
+#include "eps/manifest.h"
+#include "l2l/errors.h"
+
+namespace l2l::eps {
+
+namespace {
+
+constexpr Bytes kSmallChange = 2 * kMiB;  // hashing buffer, headers, manifest
+
+}  // namespace
+
+std::string tensor_name(const std::string& parameter, Part part) {
+  if (part == Part::master) return parameter;
+  return parameter + (part == Part::moment1 ? ".moment1" : ".moment2");
+}
+
+std::size_t largest_parameter(const ModelLayout& layout) {
+  std::int64_t largest = 0;
+  for (const GroupSpec& group : layout.groups) {
+    for (const ParameterSpec& parameter : group.parameters) largest = std::max(largest, parameter.shape.elements());
+  }
+  return static_cast<std::size_t>(largest);
+}
+
+Bytes checkpoint_buffer_bytes(const ModelLayout& layout) {
+  return kParts.size() * largest_parameter(layout) * sizeof(float) + kSmallChange;
+}
+
+std::filesystem::path find_checkpoint(const std::filesystem::path& directory) {
+  std::error_code ignored;
+  if (std::filesystem::exists(directory / kManifestName, ignored)) {
+    const std::string reason = defect(directory);
+    if (!reason.empty()) throw BadInput("the checkpoint " + directory.string() + " is not complete: " + reason);
+    return directory;
+  }
+  std::string skipped;
+  for (const CheckpointFolder& folder : list_checkpoints(directory)) {
+    const std::string reason = defect(folder.path);
+    if (reason.empty()) {
+      if (!skipped.empty())
+        log(LogLevel::warning, "using " + folder.path.string() + ": newer ones are not complete" + skipped);
+      return folder.path;
+    }
+    skipped += "; " + reason;
+  }
+  throw BadInput(directory.string() + ": holds no complete checkpoint (step-...)" + skipped);
+}
+
+}  // namespace l2l::eps

@@ -1,0 +1,45 @@
+// Checkpoints of a parameter store: safetensors plus a manifest, written so that a reader sees an old or a new one,
+// whole, and nothing else (law 6; docs/formats.md).
+//
+//   DIRECTORY/step-00000042/model.safetensors      F32 parameters under their layout names; a tied one once
+//                           optimizer.safetensors  NAME.moment1 and NAME.moment2
+//                           manifest.json          the rest (eps/manifest.h)
+//   DIRECTORY/step-00000042.old                    for a moment, while the same step is saved again
+//   DIRECTORY/.step-00000042.tmp-PID               being written or removed; the next save clears what a crash left
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "eps/parameter_store.h"
+
+namespace l2l::eps {
+
+// What a checkpoint holds beside the parameters.
+struct RunState {
+  std::uint64_t step = 0;           // completed steps
+  std::uint64_t seed = 0;           // of the random numbers (counter-based: seed and step are their whole state)
+  std::uint64_t data_position = 0;  // samples consumed
+  std::string config;               // TOML, for people and tools
+};
+
+// Memory that saving and loading take for a moment: the three states of the largest parameter, and small change.
+Bytes checkpoint_buffer_bytes(const ModelLayout& layout);
+
+// Writes `directory`/step-00000042: temporary folder, files, fsync of each, rename, fsync of `directory`. Then removes
+// all but the newest `keep` checkpoints (at least this one stays). `store` must have no pending update. Returns the
+// folder. Throws Error naming the file; older checkpoints are then as they were.
+std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const ParameterStore& store,
+                                      const RunState& state, int keep);
+
+// The newest complete checkpoint below `directory` (a readable manifest, files of the stated sizes), or `directory`
+// itself when it is one. Throws BadInput.
+std::filesystem::path find_checkpoint(const std::filesystem::path& directory);
+
+// Validates every file against manifest and layout first, then restores the store. Throws CorruptFile naming file,
+// tensor and reason; the store is then unchanged.
+RunState load_checkpoint(const std::filesystem::path& folder, ParameterStore& store);
+
+}  // namespace l2l::eps

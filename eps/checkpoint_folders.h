@@ -1,0 +1,39 @@
+// The folders of a checkpoint directory: their names, which are complete, and how one takes its place.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace l2l::eps {
+
+struct CheckpointFolder {
+  std::filesystem::path path;
+  std::uint64_t step = 0;
+  bool replaced = false;  // step-N.old
+};
+
+// "step-00000042"
+std::string folder_name(std::uint64_t step);
+// Hidden beside it, with the process in its name.
+std::filesystem::path temporary_folder(const std::filesystem::path& directory, std::uint64_t step);
+
+// All that are named like checkpoints, newest first, a replaced one after its successor. Throws BadInput when
+// `directory` cannot be listed.
+std::vector<CheckpointFolder> list_checkpoints(const std::filesystem::path& directory);
+
+// What is wrong with a checkpoint (no readable manifest, a file of another size); empty when it is complete.
+std::string defect(const std::filesystem::path& folder);
+
+// Moves the finished `temporary` to step-N of `directory`; at every moment the old or the new one is there.
+std::filesystem::path publish(const std::filesystem::path& directory, const std::filesystem::path& temporary,
+                              std::uint64_t step);
+
+// Removes all but the newest `keep` complete checkpoints and `newest`. What cannot be removed is logged.
+void prune(const std::filesystem::path& directory, const std::filesystem::path& newest, int keep);
+
+// Removes temporary folders whose process is gone.
+void remove_stale(const std::filesystem::path& directory);
+
+}  // namespace l2l::eps

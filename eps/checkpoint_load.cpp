@@ -1,0 +1,128 @@
+#include <algorithm>
+#include <array>
+#include <set>
+#include <vector>
+
+#include "core/fault_point.h"
+#include "eps/checkpoint.h"
+#include "eps/checkpoint_parts.h"
+#include "eps/files.h"
+#include "eps/manifest.h"
+#include "eps/safetensors.h"
+#include "eps/safetensors_header.h"
+#include "l2l/errors.h"
+
+namespace l2l::eps {
+
+namespace {
+
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& reason) {
+  throw CorruptFile(path.string() + ": " + reason);
+}
+
+// A file whose hash is wrong: names the tensor that the damage hit.
+[[noreturn]] void refuse_damaged(const std::filesystem::path& path, const Manifest& manifest) {
+  const SafetensorsFile file(path);  // refuses a damaged header with a better reason
+  for (const TensorEntry& tensor : file.tensors()) {
+    const auto saved = manifest.tensors.find(tensor.name);
+    if (saved == manifest.tensors.end()) refuse(path, "tensor " + show_name(tensor.name) + ": was not saved");
+    if (file.hash(tensor) != saved->second) {
+      refuse(path, "tensor " + show_name(tensor.name) + ": was changed after it was written (checksum)");
+    }
+  }
+  refuse(path, "header: was changed after it was written (checksum)");
+}
+
+void check_file(const std::filesystem::path& path, const Manifest& manifest) {
+  const auto stated = manifest.files.find(path.filename().string());
+  if (stated == manifest.files.end()) refuse(path, "is not in the manifest");
+  const InputFile file(path);
+  if (file.bytes() != stated->second.bytes) {
+    refuse(path,
+           "has " + std::to_string(file.bytes()) + " bytes; the manifest says " + std::to_string(stated->second.bytes));
+  }
+  if (file.hash(0, file.bytes()) != stated->second.hash) refuse_damaged(path, manifest);
+}
+
+void check_tensor(const SafetensorsFile& file, const ParameterSpec& parameter, Part part) {
+  const std::string name = tensor_name(parameter.name, part);
+  const TensorEntry* tensor = file.find(name);
+  if (tensor == nullptr) refuse(file.path(), "tensor " + show_name(name) + ": is missing; another model was saved");
+  if (tensor->dtype != "F32") refuse(file.path(), "tensor " + show_name(name) + ": is " + tensor->dtype + ", not F32");
+  if (tensor->shape != parameter.shape) {
+    refuse(file.path(), "tensor " + show_name(name) + ": has shape " + tensor->shape.to_string() + ", the model has " +
+                            parameter.shape.to_string() + "; another model was saved");
+  }
+}
+
+// The file holds `parts` of every parameter, and nothing else.
+void check_tensors(const SafetensorsFile& file, const ModelLayout& layout, std::span<const Part> parts) {
+  std::set<std::string> expected;
+  for (const GroupSpec& group : layout.groups) {
+    for (const ParameterSpec& parameter : group.parameters) {
+      for (const Part part : parts) {
+        check_tensor(file, parameter, part);
+        expected.insert(tensor_name(parameter.name, part));
+      }
+    }
+  }
+  for (const TensorEntry& tensor : file.tensors()) {
+    if (expected.count(tensor.name) == 0) {
+      refuse(file.path(), "tensor " + show_name(tensor.name) + ": the model has none; another model was saved");
+    }
+  }
+}
+
+std::vector<std::uint64_t> update_counts(const std::filesystem::path& folder, const Manifest& manifest,
+                                         const ModelLayout& layout) {
+  const std::filesystem::path path = folder / kManifestName;
+  std::vector<std::uint64_t> counts;
+  for (const GroupSpec& group : layout.groups) {
+    const auto count = manifest.update_counts.find(group.name);
+    if (count == manifest.update_counts.end()) refuse(path, "update_counts." + group.name + ": is missing");
+    counts.push_back(count->second);
+  }
+  if (counts.size() != manifest.update_counts.size()) refuse(path, "update_counts: has groups that the model has not");
+  return counts;
+}
+
+void restore_parameters(const SafetensorsFile& model, const SafetensorsFile& optimizer, ParameterStore& store) {
+  const PartBuffers buffers(store.layout(), kParts.size());
+  const std::vector<GroupSpec>& groups = store.layout().groups;
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    for (std::size_t i = 0; i < groups[group].parameters.size(); ++i) {
+      const ParameterSpec& parameter = groups[group].parameters[i];
+      const ParameterStore::ParameterState state{buffers.part(0, parameter.shape), buffers.part(1, parameter.shape),
+                                                 buffers.part(2, parameter.shape)};
+      store.read(static_cast<GroupIndex>(group), i, state);
+      if (!fault_point("checkpoint.drop_master")) model.read(*model.find(parameter.name), state.master);
+      if (!fault_point("checkpoint.drop_moments")) {
+        optimizer.read(*optimizer.find(tensor_name(parameter.name, Part::moment1)), state.moment1);
+        optimizer.read(*optimizer.find(tensor_name(parameter.name, Part::moment2)), state.moment2);
+      }
+      store.write(static_cast<GroupIndex>(group), i, state);
+    }
+  }
+}
+
+}  // namespace
+
+RunState load_checkpoint(const std::filesystem::path& folder, ParameterStore& store) {
+  Manifest manifest = read_manifest(folder);
+  check_file(folder / kModelName, manifest);
+  check_file(folder / kOptimizerName, manifest);
+  const SafetensorsFile model(folder / kModelName), optimizer(folder / kOptimizerName);
+  check_tensors(model, store.layout(), kModelParts);
+  check_tensors(optimizer, store.layout(), kOptimizerParts);
+  std::vector<std::uint64_t> counts = update_counts(folder, manifest, store.layout());
+
+  restore_parameters(model, optimizer, store);
+  if (fault_point("checkpoint.drop_step")) manifest.state.step = 0;
+  if (fault_point("checkpoint.drop_seed")) manifest.state.seed = 0;
+  if (fault_point("checkpoint.drop_data_position")) manifest.state.data_position = 0;
+  if (fault_point("checkpoint.drop_update_counts")) std::fill(counts.begin(), counts.end(), 0);
+  store.restore(manifest.state.step, counts);
+  return manifest.state;
+}
+
+}  // namespace l2l::eps

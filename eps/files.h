@@ -1,0 +1,66 @@
+// Files whose every failure is noticed, and folders whose changes survive a crash.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/bytes.h"
+#include "core/hash.h"
+
+namespace l2l::eps {
+
+// A new file, hashed as it is written. Thread-bound. Every function throws Error naming the file and the reason.
+class OutputFile {
+ public:
+  explicit OutputFile(const std::filesystem::path& path);  // truncates what is there
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+  // Waits until the data are on the disk (fsync) and closes. What was not finished may be lost.
+  void finish();
+
+  Bytes bytes() const { return bytes_; }
+  std::uint64_t hash() const { return hash_.value(); }  // XXH64 of all that was written
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  Bytes bytes_ = 0;
+  Hash64 hash_;
+};
+
+// A regular file that is read at offsets. Immutable. Every function throws CorruptFile naming the file and the reason.
+class InputFile {
+ public:
+  explicit InputFile(const std::filesystem::path& path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  Bytes bytes() const { return bytes_; }
+  // [offset, offset + destination.size()) lies within the file.
+  void read(Bytes offset, std::span<std::byte> destination) const;
+  // XXH64 of [offset, offset + length), which lies within the file; read in pieces.
+  std::uint64_t hash(Bytes offset, Bytes length) const;
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  Bytes bytes_ = 0;
+};
+
+// These throw Error naming the paths and the reason.
+void sync_folder(const std::filesystem::path& folder);   // waits until its entries are on the disk
+void make_folders(const std::filesystem::path& folder);  // with its parents, and syncs where it made one
+void move_folder(const std::filesystem::path& from, const std::filesystem::path& to);
+void remove_folder(const std::filesystem::path& folder);  // with all it holds; none is no error
+
+}  // namespace l2l::eps

@@ -1,0 +1,68 @@
+#include "eps/gradient_slots.h"
+
+#include <algorithm>
+
+namespace l2l::eps {
+namespace {
+
+int pool_size(const ModelLayout& layout, const StoreOptions& options) {
+  int further_uses = 0;
+  for (std::size_t group = 0; group < layout.groups.size(); ++group) {
+    further_uses += layout.uses(static_cast<GroupIndex>(group)) - 1;
+  }
+  return options.staging_slots + options.devices * further_uses;
+}
+
+Bytes slot_bytes(std::int64_t elements, const StoreOptions& options) {
+  return static_cast<Bytes>(elements) * size_of(options.gradients);
+}
+
+}  // namespace
+
+Bytes GradientSlots::bytes(const ModelLayout& layout, const StoreOptions& options) {
+  if (!options.held()) {
+    return static_cast<Bytes>(pool_size(layout, options)) * slot_bytes(layout.largest_layer(), options);
+  }
+  Bytes total = 0;
+  for (const LayerSpec& layer : layout.layers) {
+    total += static_cast<Bytes>(options.devices) * slot_bytes(layer.elements, options);
+  }
+  return total;
+}
+
+GradientSlots::GradientSlots(const ModelLayout& layout, const StoreOptions& options, MemorySource& memory)
+    : slots_per_layer_(options.held() ? static_cast<std::size_t>(options.devices) : 0) {
+  const auto add = [&](std::int64_t elements, const std::string& purpose) {
+    const Bytes bytes = slot_bytes(elements, options);
+    slots_.push_back({bytes > 0 ? memory.allocate(bytes, purpose) : nullptr, 0});
+  };
+  if (!options.held()) {
+    const int count = pool_size(layout, options);
+    for (int i = 0; i < count; ++i) add(layout.largest_layer(), "gradient staging");
+    return;
+  }
+  for (const LayerSpec& layer : layout.layers) {
+    for (int device = 0; device < options.devices; ++device) add(layer.elements, "held gradients of " + layer.name);
+  }
+}
+
+std::optional<int> GradientSlots::take(LayerIndex layer) {
+  const std::size_t first = static_cast<std::size_t>(layer) * slots_per_layer_;
+  const std::size_t end = slots_per_layer_ > 0 ? first + slots_per_layer_ : slots_.size();
+  for (std::size_t i = first; i < end; ++i) {
+    if (slots_[i].references > 0) continue;
+    slots_[i].references = 1;
+    return static_cast<int>(i);
+  }
+  return std::nullopt;
+}
+
+void GradientSlots::share(int slot, int references) { slots_[static_cast<std::size_t>(slot)].references = references; }
+
+bool GradientSlots::release(int slot) { return --slots_[static_cast<std::size_t>(slot)].references == 0; }
+
+int GradientSlots::taken() const {
+  return static_cast<int>(std::count_if(slots_.begin(), slots_.end(), [](const Slot& s) { return s.references > 0; }));
+}
+
+}  // namespace l2l::eps

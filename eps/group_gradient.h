@@ -1,0 +1,29 @@
+// The gradient of a group: the sum of its contributions in fp32, in a fixed order, and what is done with it.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "core/dtype.h"
+#include "core/workers.h"
+#include "eps/group_memory.h"
+#include "optimizers/adamw.h"
+
+namespace l2l::eps {
+
+// Contributions of one group, each a flat array of the group's elements, in the order in which they are summed.
+struct Contributions {
+  std::span<const std::byte* const> data;
+  DType type = DType::f32;
+};
+
+// Sum of squares of the gradient, in double; not finite exactly if an element of the gradient is not. `block_sums` has
+// room for the group's blocks. The bits depend on the shape of the group alone.
+double sum_of_squares(const GroupMemory& memory, const Contributions& contributions, Workers& workers,
+                      std::span<double> block_sums);
+
+// Multiplies the gradient by `factor` (unless it is 1) and updates the group.
+void update_group(GroupMemory& memory, const Contributions& contributions, float factor,
+                  const optimizers::AdamWSettings& settings, Workers& workers);
+
+}  // namespace l2l::eps

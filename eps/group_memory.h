@@ -1,0 +1,76 @@
+// Master and moments of one parameter group: flat arrays in one allocation of the store's memory source.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "eps/layout.h"
+#include "eps/parameter_store.h"
+#include "optimizers/adamw.h"
+
+namespace l2l::eps {
+
+// Elements that are worked on together: their gradient and master stay in the first-level cache.
+inline constexpr std::int64_t kChunk = 2048;
+// Elements of one job of the worker pool. A part of the results' definition: sums are taken block by block.
+inline constexpr std::int64_t kBlock = 8 * kChunk;
+
+// A run of parameters without a hole, all with or all without weight decay. Padding belongs to none, so that it is
+// never read as a gradient and its state stays 0.
+struct Segment {
+  std::int64_t begin = 0, end = 0;
+  bool decay = false;
+};
+
+// Movable. Not synchronised: the hand-over decides who may touch it. Ranges are in elements of the group.
+class GroupMemory {
+ public:
+  static Bytes bytes(const GroupSpec& group, DType wire);
+  GroupMemory(const GroupSpec& group, DType wire, MemorySource& memory);
+
+  std::int64_t elements() const { return elements_; }
+  std::int64_t blocks() const { return (elements_ + kBlock - 1) / kBlock; }
+  std::span<const std::byte> wire() const;
+  std::span<float> moment1(std::int64_t begin, std::size_t count) const;
+  std::span<float> moment2(std::int64_t begin, std::size_t count) const;
+
+  // Masters of [begin, begin + size of the span) as fp32.
+  void read_master(std::int64_t begin, std::span<float> destination) const;
+  void write_master(std::int64_t begin, std::span<const float> source);
+  // One AdamW update of [begin, begin + size of `gradient`), at most kChunk elements.
+  void update(std::int64_t begin, std::span<const float> gradient, const optimizers::AdamWSettings& settings);
+
+  // Calls function(begin, count, decay) for every chunk of the parameters within block `block`, in ascending order.
+  template <typename F>
+  void for_each_chunk(std::int64_t block, const F& function) const;
+
+ private:
+  std::span<float> master(std::int64_t begin, std::size_t count) const;  // fp32 wire only
+  std::span<std::uint16_t> upper(std::int64_t begin, std::size_t count) const;
+  std::span<std::uint16_t> lower(std::int64_t begin, std::size_t count) const;
+  std::size_t first_segment(std::int64_t begin) const;
+
+  std::int64_t elements_;
+  DType wire_type_;
+  std::vector<Segment> segments_;  // ascending
+  std::byte* wire_ = nullptr;
+  std::byte* low_ = nullptr;  // split master only
+  std::byte* moment1_ = nullptr;
+  std::byte* moment2_ = nullptr;
+};
+
+template <typename F>
+void GroupMemory::for_each_chunk(std::int64_t block, const F& function) const {
+  const std::int64_t block_begin = block * kBlock;
+  const std::int64_t block_end = std::min(block_begin + kBlock, elements_);
+  for (std::size_t i = first_segment(block_begin); i < segments_.size() && segments_[i].begin < block_end; ++i) {
+    const std::int64_t end = std::min(segments_[i].end, block_end);
+    for (std::int64_t begin = std::max(segments_[i].begin, block_begin); begin < end; begin += kChunk) {
+      function(begin, static_cast<std::size_t>(std::min(kChunk, end - begin)), segments_[i].decay);
+    }
+  }
+}
+
+}  // namespace l2l::eps

@@ -1,0 +1,212 @@
+#include "eps/hand_over.h"
+
+#include <algorithm>
+#include <string>
+
+#include "core/fault_point.h"
+#include "l2l/errors.h"
+
+namespace l2l::eps {
+namespace {
+
+constexpr const char* name_of(GroupState state) {
+  switch (state) {
+    case GroupState::resting: return "resting";
+    case GroupState::complete: return "complete";
+    case GroupState::checking: return "being checked";
+    case GroupState::checked: return "checked";
+    case GroupState::approved: return "about to be updated";
+    case GroupState::updating: return "being updated";
+  }
+  return "?";
+}
+
+}  // namespace
+
+HandOver::HandOver(const ModelLayout& layout, int devices, bool held)
+    : devices_(static_cast<std::size_t>(devices)), held_(held), groups_(layout.groups.size()),
+      layers_(layout.layers.size()), resting_(layout.groups.size()) {
+  for (std::size_t layer = layers_.size(); layer-- > 0;) {
+    for (const LayerPart& part : layout.layers[layer].parts) add_use(part.group, static_cast<LayerIndex>(layer));
+  }
+  checks_.reserve(groups_.size());
+  updates_.reserve(groups_.size());
+}
+
+// Layers come from the last one down.
+void HandOver::add_use(GroupIndex index, LayerIndex layer) {
+  Group& group = group_at(index);
+  layers_[static_cast<std::size_t>(layer)].push_back({index, group.received.size()});
+  if (group.received.empty()) group.last_use = layer;
+  group.first_use = layer;
+  group.received.resize(group.received.size() + devices_);
+  group.missing = group.received.size();
+}
+
+void HandOver::begin_step(Version step) {
+  if (open_) throw Error("step " + std::to_string(step) + " begins before step " + std::to_string(step_) + " is finished");
+  if (step != step_) throw Error("step " + std::to_string(step) + " begins, but the next one is " + std::to_string(step_));
+  open_ = true;
+  unchecked_ = groups_.size();
+}
+
+void HandOver::verdict(bool approved) {
+  if (!all_checked()) throw Error("verdict on step " + std::to_string(step_) + " before its gradients are checked");
+  open_ = false;
+  ++step_;
+  if (!held_) return;
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    if (approved) {
+      approve(static_cast<GroupIndex>(i));
+    } else {
+      rest(groups_[i]);
+    }
+  }
+}
+
+void HandOver::restore(Version step) {
+  if (open_ || !all_resting()) throw Error("state restored in the middle of a step");
+  step_ = step;
+  for (Group& group : groups_) group.version = step;
+}
+
+HandOver::Availability HandOver::availability(LayerIndex layer, Version version) const {
+  bool later = false;
+  for (const Part& part : parts_of(layer)) {
+    const Group& group = group_at(part.group);
+    const bool leaving = group.state == GroupState::approved || group.state == GroupState::updating;
+    if (group.version > version || (group.version == version && leaving)) return Availability::gone;
+    later = later || group.version < version;
+  }
+  return later ? Availability::later : Availability::ready;
+}
+
+void HandOver::lease(LayerIndex layer) {
+  for (const Part& part : parts_of(layer)) ++group_at(part.group).leases;
+}
+
+void HandOver::release(LayerIndex layer) {
+  for (const Part& part : parts_of(layer)) {
+    Group& group = group_at(part.group);
+    if (group.leases == 0) throw Error("a lease is released twice");
+    if (--group.leases == 0 && group.state == GroupState::approved) queue_update(part.group);
+  }
+}
+
+bool HandOver::accepts(LayerIndex layer) const {
+  for (const Part& part : parts_of(layer)) {
+    const Group& group = group_at(part.group);
+    if (group.state != GroupState::resting || group.version != step_) return false;
+  }
+  return true;
+}
+
+void HandOver::push(LayerIndex layer, int device) {
+  if (!open_) throw Error("gradients of layer " + std::to_string(layer) + " come outside of a step");
+  if (device < 0 || static_cast<std::size_t>(device) >= devices_) {
+    throw Error("gradients of device " + std::to_string(device) + " of " + std::to_string(devices_));
+  }
+  const std::vector<Part>& parts = parts_of(layer);
+  bool expected = accepts(layer);
+  for (std::size_t i = 0; expected && i < parts.size(); ++i) {
+    expected = group_at(parts[i].group).received[contribution(layer, i, device)] == 0;
+  }
+  if (!expected) {
+    throw Error("gradients of layer " + std::to_string(layer) + " from device " + std::to_string(device) +
+                " come twice in step " + std::to_string(step_) + ", or before the update of the step before");
+  }
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    Group& group = group_at(parts[i].group);
+    group.received[contribution(layer, i, device)] = 1;
+    if (--group.missing > 0) continue;
+    leave_rest(group, GroupState::complete);
+    queue_check(parts[i].group);
+  }
+}
+
+std::size_t HandOver::contribution(LayerIndex layer, std::size_t part, int device) const {
+  return parts_of(layer)[part].first_contribution + static_cast<std::size_t>(device);
+}
+
+std::optional<Job> HandOver::start_job() {
+  if (!updates_.empty()) {
+    std::pop_heap(updates_.begin(), updates_.end(), [this](GroupIndex a, GroupIndex b) { return updates_later(a, b); });
+    const GroupIndex group = updates_.back();
+    updates_.pop_back();
+    group_at(group).state = GroupState::updating;
+    group_at(group).queued = false;
+    return Job{JobKind::update, group};
+  }
+  if (checks_.empty()) return std::nullopt;
+  std::pop_heap(checks_.begin(), checks_.end(), [this](GroupIndex a, GroupIndex b) { return checks_later(a, b); });
+  const GroupIndex group = checks_.back();
+  checks_.pop_back();
+  group_at(group).state = GroupState::checking;
+  return Job{JobKind::check, group};
+}
+
+void HandOver::finish_check(GroupIndex group, bool finite) {
+  expect(group, GroupState::checking);
+  group_at(group).state = GroupState::checked;
+  --unchecked_;
+  if (held_) return;
+  if (finite) {
+    approve(group);
+  } else {
+    rest(group_at(group));
+  }
+}
+
+void HandOver::finish_update(GroupIndex group) {
+  expect(group, GroupState::updating);
+  ++group_at(group).version;
+  rest(group_at(group));
+}
+
+void HandOver::expect(GroupIndex group, GroupState state) const {
+  if (group_at(group).state == state) return;
+  throw Error("parameter group " + std::to_string(group) + " is " + name_of(group_at(group).state) + ", not " +
+              name_of(state));
+}
+
+void HandOver::leave_rest(Group& group, GroupState state) {
+  group.state = state;
+  --resting_;
+}
+
+void HandOver::rest(Group& group) {
+  group.state = GroupState::resting;
+  group.missing = group.received.size();
+  std::fill(group.received.begin(), group.received.end(), std::uint8_t{0});
+  ++resting_;
+}
+
+void HandOver::approve(GroupIndex group) {
+  group_at(group).state = GroupState::approved;
+  if (group_at(group).leases == 0 || fault_point("eps.update_under_lease")) queue_update(group);
+}
+
+void HandOver::queue_update(GroupIndex group) {
+  if (group_at(group).queued) return;
+  group_at(group).queued = true;
+  updates_.push_back(group);
+  std::push_heap(updates_.begin(), updates_.end(), [this](GroupIndex a, GroupIndex b) { return updates_later(a, b); });
+}
+
+void HandOver::queue_check(GroupIndex group) {
+  checks_.push_back(group);
+  std::push_heap(checks_.begin(), checks_.end(), [this](GroupIndex a, GroupIndex b) { return checks_later(a, b); });
+}
+
+bool HandOver::updates_later(GroupIndex a, GroupIndex b) const {
+  if (first_use(a) != first_use(b)) return first_use(a) > first_use(b);
+  return a > b;
+}
+
+// A group is complete when its first layer has been through the backward pass.
+bool HandOver::checks_later(GroupIndex a, GroupIndex b) const {
+  if (first_use(a) != first_use(b)) return first_use(a) < first_use(b);
+  return a > b;
+}
+
+}  // namespace l2l::eps

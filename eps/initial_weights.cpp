@@ -1,0 +1,60 @@
+#include "eps/initial_weights.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <numbers>
+#include <span>
+
+#include "core/philox.h"
+
+namespace l2l::eps {
+namespace {
+
+// Two independent standard normals of two words. The first uniform number lies in (0, 1], so that its logarithm exists.
+std::array<float, 2> normal_pair(std::uint32_t first, std::uint32_t second) {
+  const float uniform = (static_cast<float>(first) + 0.5f) * 0x1p-32f;
+  const float radius = std::sqrt(-2 * std::log(uniform));
+  const float angle = 2 * std::numbers::pi_v<float> * to_uniform(second);
+  return {radius * std::cos(angle), radius * std::sin(angle)};
+}
+
+// Elements [first, first + size) of a parameter; `first` is a multiple of 4.
+void draw_normals(const RngKey& key, float deviation, std::int64_t first, std::span<float> destination) {
+  for (std::size_t i = 0; i < destination.size(); i += 4) {
+    const PhiloxBlock words = philox(key, static_cast<std::uint32_t>((first + static_cast<std::int64_t>(i)) / 4));
+    const auto [a, b] = normal_pair(words[0], words[1]);
+    const auto [c, d] = normal_pair(words[2], words[3]);
+    const std::array<float, 4> normals = {a, b, c, d};
+    const std::size_t count = std::min<std::size_t>(4, destination.size() - i);
+    for (std::size_t k = 0; k < count; ++k) destination[i + k] = deviation * normals[k];
+  }
+}
+
+void draw(const ParameterSpec& parameter, const RngKey& key, std::int64_t first, std::span<float> destination) {
+  switch (parameter.initial) {
+    case Initial::zeros: std::ranges::fill(destination, 0.0f); break;
+    case Initial::ones: std::ranges::fill(destination, 1.0f); break;
+    case Initial::normal: draw_normals(key, parameter.deviation, first, destination); break;
+  }
+}
+
+}  // namespace
+
+void draw_initial_weights(GroupMemory& memory, const GroupSpec& group, std::uint64_t seed, Workers& workers) {
+  for (std::size_t index = 0; index < group.parameters.size(); ++index) {
+    const ParameterSpec& parameter = group.parameters[index];
+    const RngKey key{.seed = seed, .layer = group.id, .op = static_cast<std::uint32_t>(index)};
+    const std::int64_t elements = parameter.shape.elements();
+    workers.parallel_for((elements + kChunk - 1) / kChunk, [&](std::int64_t chunk, int) {
+      std::array<float, kChunk> buffer;
+      const std::int64_t first = chunk * kChunk;
+      const std::span<float> values(buffer.data(), static_cast<std::size_t>(std::min(kChunk, elements - first)));
+      draw(parameter, key, first, values);
+      memory.write_master(parameter.offset + first, values);
+    });
+  }
+}
+
+}  // namespace l2l::eps

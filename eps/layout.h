@@ -1,0 +1,65 @@
+// What the parameter server is told of a model: layers as the device sees them, made of parameter groups, the units of
+// update. Immutable once built.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/bytes.h"
+#include "core/dtype.h"
+#include "core/shape.h"
+
+namespace l2l::eps {
+
+using LayerIndex = std::int32_t;  // position in the relay: embedding 0, blocks 1..N, head N + 1
+using GroupIndex = std::int32_t;
+
+enum class Initial : std::uint8_t { zeros, ones, normal };
+
+// One tensor. Its elements lie at `offset` (in elements) of its group, row-major.
+struct ParameterSpec {
+  std::string name;  // as in Hugging Face files: "h.0.attn.c_attn.weight"
+  Shape shape;
+  std::int64_t offset = 0;
+  bool decay = false;  // weight decay applies
+  Initial initial = Initial::zeros;
+  float deviation = 0;  // of Initial::normal
+};
+
+// Parameters that are updated together, in one flat array.
+struct GroupSpec {
+  std::string name;
+  std::uint32_t id = 0;  // stable: RNG keys and checkpoints use it
+  std::vector<ParameterSpec> parameters;
+  std::int64_t elements = 0;  // padding between parameters included
+};
+
+// A layer's wire is the concatenation of its parts; part i fills [offset, offset + elements of its group).
+struct LayerPart {
+  GroupIndex group = 0;
+  std::int64_t offset = 0;  // in elements, within the layer's wire and gradients
+};
+
+struct LayerSpec {
+  std::string name;
+  std::uint32_t id = 0;  // stable
+  std::vector<LayerPart> parts;
+  std::int64_t elements = 0;
+};
+
+// A group with two uses (a tied table) appears as a part of two layers.
+struct ModelLayout {
+  std::vector<GroupSpec> groups;
+  std::vector<LayerSpec> layers;
+
+  int uses(GroupIndex group) const;          // number of layers it is a part of
+  std::int64_t parameters() const;           // true elements, padding excluded, each group once
+  std::int64_t largest_layer() const;        // elements
+
+  // Throws BadInput naming group, layer or parameter: ranges that overlap or stick out, parameters out of order, ids or
+  // names that are not unique, a group without a use or twice in one layer.
+  void validate() const;
+};
+
+}  // namespace l2l::eps

@@ -1,0 +1,143 @@
+#include "eps/manifest.h"
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "core/hash.h"
+#include "eps/files.h"
+#include "l2l/errors.h"
+
+namespace l2l::eps {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kFormat = "l2l-checkpoint";
+constexpr std::uint64_t kVersion = 1;
+constexpr Bytes kMostBytes = 256 * kMiB;
+
+std::string dump(const Json& json) { return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+std::uint64_t hash_of(const std::string& text) {
+  Hash64 hash;
+  hash.update(std::as_bytes(std::span(text)));
+  return hash.value();
+}
+
+// Reads fields of known kinds; `field` in messages is the path to them.
+class FieldReader {
+ public:
+  explicit FieldReader(const std::filesystem::path& file) : file_(file.string()) {}
+
+  [[noreturn]] void refuse(const std::string& field, const std::string& reason) const {
+    throw CorruptFile(file_ + ": " + field + ": " + reason);
+  }
+
+  const Json& member(const Json& object, const std::string& field) const {
+    if (!object.is_object()) refuse(field, "stands in something that is no object");
+    const auto place = object.find(field);
+    if (place == object.end()) refuse(field, "is missing");
+    return *place;
+  }
+
+  const Json& object(const Json& parent, const std::string& field) const {
+    const Json& value = member(parent, field);
+    if (!value.is_object()) refuse(field, "is no object");
+    return value;
+  }
+
+  std::uint64_t number(const Json& value, const std::string& field) const {
+    if (!value.is_number_unsigned()) refuse(field, "is no whole number from 0 on");
+    return value.get<std::uint64_t>();
+  }
+
+  const std::string& text(const Json& value, const std::string& field) const {
+    if (!value.is_string()) refuse(field, "is no string");
+    return value.get_ref<const std::string&>();
+  }
+
+  std::uint64_t hash(const Json& value, const std::string& field) const {
+    const std::string& digits = text(value, field);
+    std::uint64_t result = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), result, 16);
+    const bool whole = error == std::errc() && end == digits.data() + digits.size();
+    if (digits.size() != 16 || !whole) refuse(field, "is no hash of 16 hexadecimal digits");
+    return result;
+  }
+
+ private:
+  std::string file_;
+};
+
+RunState read_state(const Json& json, const FieldReader& reader) {
+  RunState state;
+  state.step = reader.number(reader.member(json, "step"), "step");
+  state.seed = reader.number(reader.member(json, "seed"), "seed");
+  state.data_position = reader.number(reader.member(json, "data_position"), "data_position");
+  state.config = reader.text(reader.member(json, "config"), "config");
+  return state;
+}
+
+void check_format(const Json& json, const FieldReader& reader) {
+  if (reader.text(reader.member(json, "format"), "format") != kFormat) reader.refuse("format", "is not l2l-checkpoint");
+  const std::uint64_t version = reader.number(reader.member(json, "version"), "version");
+  if (version != kVersion) {
+    reader.refuse("version", "is " + std::to_string(version) + "; this program reads version 1");
+  }
+}
+
+Manifest read_fields(const Json& json, const FieldReader& reader) {
+  check_format(json, reader);
+  Manifest manifest;
+  manifest.state = read_state(json, reader);
+  for (const auto& [name, count] : reader.object(json, "update_counts").items()) {
+    manifest.update_counts[name] = reader.number(count, "update_counts." + name);
+  }
+  for (const auto& [name, file] : reader.object(json, "files").items()) {
+    const std::string field = "files." + name;
+    manifest.files[name] = {reader.number(reader.member(file, "bytes"), field + ".bytes"),
+                            reader.hash(reader.member(file, "xxh64"), field + ".xxh64")};
+  }
+  for (const auto& [name, hash] : reader.object(json, "tensors").items()) {
+    manifest.tensors[name] = reader.hash(hash, "tensors." + name);
+  }
+  return manifest;
+}
+
+}  // namespace
+
+std::string to_text(const Manifest& manifest) {
+  Json json = {{"format", kFormat},
+               {"version", kVersion},
+               {"step", manifest.state.step},
+               {"seed", manifest.state.seed},
+               {"data_position", manifest.state.data_position},
+               {"config", manifest.state.config},
+               {"update_counts", Json::object()},
+               {"files", Json::object()},
+               {"tensors", Json::object()}};
+  for (const auto& [name, count] : manifest.update_counts) json["update_counts"][name] = count;
+  for (const auto& [name, file] : manifest.files) {
+    json["files"][name] = {{"bytes", file.bytes}, {"xxh64", to_hex(file.hash)}};
+  }
+  for (const auto& [name, hash] : manifest.tensors) json["tensors"][name] = to_hex(hash);
+  json["xxh64"] = to_hex(hash_of(dump(json)));
+  return dump(json);
+}
+
+Manifest read_manifest(const std::filesystem::path& folder) {
+  const InputFile file(folder / kManifestName);
+  const FieldReader reader(file.path());
+  if (file.bytes() > kMostBytes) reader.refuse("size", "over 256 MiB");
+  std::string text(file.bytes(), '\0');
+  file.read(0, std::as_writable_bytes(std::span(text)));
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) reader.refuse("text", "is not JSON in UTF-8");
+  const Manifest manifest = read_fields(json, reader);
+  if (to_text(manifest) != text) reader.refuse("xxh64", "the text was changed after it was written");
+  return manifest;
+}
+
+}  // namespace l2l::eps

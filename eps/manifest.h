@@ -1,0 +1,39 @@
+// manifest.json of a checkpoint: all that is not a tensor, and what its files must be.
+//
+//   {"format": "l2l-checkpoint", "version": 1, "step", "seed", "data_position", "config" (TOML),
+//    "update_counts": {GROUP: n}, "files": {NAME: {"bytes": n, "xxh64": HEX}}, "tensors": {NAME: HEX}, "xxh64": HEX}
+//
+// Hashes are XXH64 in 16 hexadecimal digits: of a file, of a tensor's bytes, and of this text without its own hash.
+// There is one text for one content, and any other is refused.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "core/bytes.h"
+#include "eps/checkpoint.h"
+
+namespace l2l::eps {
+
+inline constexpr const char* kManifestName = "manifest.json";
+
+struct ManifestFile {
+  Bytes bytes = 0;
+  std::uint64_t hash = 0;
+};
+
+struct Manifest {
+  RunState state;
+  std::map<std::string, std::uint64_t> update_counts;  // by group
+  std::map<std::string, ManifestFile> files;           // names without folder
+  std::map<std::string, std::uint64_t> tensors;        // hashes, by name
+};
+
+std::string to_text(const Manifest& manifest);
+
+// Throws CorruptFile naming the file, the field and the reason.
+Manifest read_manifest(const std::filesystem::path& folder);
+
+}  // namespace l2l::eps

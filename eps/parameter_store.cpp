@@ -1,0 +1,160 @@
+#include "eps/parameter_store.h"
+
+#include <exception>
+#include <utility>
+
+#include "eps/store_implementation.h"
+#include "l2l/errors.h"
+
+namespace l2l::eps {
+
+WeightLease::WeightLease(WeightLease&& other) noexcept
+    : store_(std::exchange(other.store_, nullptr)), layer_(other.layer_) {}
+
+WeightLease& WeightLease::operator=(WeightLease&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  store_ = std::exchange(other.store_, nullptr);
+  layer_ = other.layer_;
+  return *this;
+}
+
+std::span<const WirePart> WeightLease::parts() const {
+  if (store_ == nullptr) return {};
+  return store_->implementation_->wires[static_cast<std::size_t>(layer_)];
+}
+
+void WeightLease::release() {
+  ParameterStore* const store = std::exchange(store_, nullptr);
+  if (store == nullptr) return;
+  ParameterStore::Implementation& self = *store->implementation_;
+  const auto guard = self.lock();
+  self.hand_over.release(layer_);
+  --self.leases;
+  self.notify();
+}
+
+GradientBuffer::GradientBuffer(GradientBuffer&& other) noexcept
+    : store_(std::exchange(other.store_, nullptr)), data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)), slot_(std::exchange(other.slot_, -1)) {}
+
+GradientBuffer& GradientBuffer::operator=(GradientBuffer&& other) noexcept {
+  std::swap(store_, other.store_);
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(slot_, other.slot_);
+  return *this;
+}
+
+GradientBuffer::~GradientBuffer() {
+  if (store_ == nullptr) return;
+  ParameterStore::Implementation& self = *store_->implementation_;
+  const auto guard = self.lock();
+  self.slots.release(slot_);
+  self.notify();
+}
+
+StoreBytes ParameterStore::bytes_needed(const ModelLayout& layout, const StoreOptions& options) {
+  StoreBytes bytes;
+  for (const GroupSpec& group : layout.groups) bytes.state += GroupMemory::bytes(group, options.wire);
+  (options.held() ? bytes.held : bytes.staging) = GradientSlots::bytes(layout, options);
+  return bytes;
+}
+
+ParameterStore::ParameterStore(ModelLayout layout, StoreOptions options, MemorySource& memory, Failure& failure,
+                               Trace* trace)
+    : implementation_(std::make_unique<Implementation>(std::move(layout), options, memory, failure, trace)) {}
+
+ParameterStore::~ParameterStore() = default;
+
+const ModelLayout& ParameterStore::layout() const { return implementation_->layout; }
+
+WeightLease ParameterStore::pull(LayerIndex layer, Version version, std::chrono::nanoseconds* waited) {
+  Implementation& self = *implementation_;
+  self.layer_at(layer);
+  const Clock::time_point begin = Clock::now();
+  bool blocked = false;
+  auto guard = self.lock();
+  self.wait(guard, [&] {
+    const bool ready = self.leasable(layer, version);
+    blocked = blocked || !ready;
+    return ready;
+  });
+  self.hand_over.lease(layer);
+  ++self.leases;
+  if (waited != nullptr) *waited = blocked ? Clock::now() - begin : Clock::duration::zero();
+  return WeightLease(*this, layer);
+}
+
+std::optional<WeightLease> ParameterStore::try_pull(LayerIndex layer, Version version) {
+  Implementation& self = *implementation_;
+  self.layer_at(layer);
+  self.failure.rethrow();
+  const auto guard = self.lock();
+  if (!self.leasable(layer, version)) return std::nullopt;
+  self.hand_over.lease(layer);
+  ++self.leases;
+  return WeightLease(*this, layer);
+}
+
+void ParameterStore::begin_step(std::uint64_t step, double learning_rate) {
+  Implementation& self = *implementation_;
+  self.failure.rethrow();
+  const auto guard = self.lock();
+  self.hand_over.begin_step(step);
+  self.learning_rate = static_cast<float>(learning_rate);
+}
+
+GradientBuffer ParameterStore::gradient_buffer(LayerIndex layer) {
+  Implementation& self = *implementation_;
+  GradientBuffer buffer;
+  const Bytes bytes = self.gradient_bytes(layer);
+  auto guard = self.lock();
+  std::optional<int> slot;
+  self.wait(guard, [&] {
+    if (self.hand_over.accepts(layer)) slot = self.slots.take(layer);
+    return slot.has_value();
+  });
+  buffer.store_ = this;
+  buffer.data_ = self.slots.data(*slot);
+  buffer.bytes_ = bytes;
+  buffer.slot_ = *slot;
+  return buffer;
+}
+
+void ParameterStore::push(LayerIndex layer, int device, GradientBuffer gradients) {
+  Implementation& self = *implementation_;
+  if (gradients.store_ != this || gradients.bytes() != self.gradient_bytes(layer)) {
+    throw Error("layer " + self.layer_at(layer).name + ": gradients come in a buffer that is not its own");
+  }
+  const auto guard = self.lock();
+  self.push(layer, device, gradients.slot_);
+  gradients.store_ = nullptr;
+  self.notify();
+}
+
+// Unlocks before it tells the failure, whose wakers take the mutex.
+StepVerdict ParameterStore::finish_step() {
+  Implementation& self = *implementation_;
+  auto guard = self.lock();
+  if (!self.hand_over.open()) throw Error("finish_step() without begin_step()");
+  self.wait(guard, [&] { return self.hand_over.all_checked(); });
+  try {
+    const StepVerdict verdict = self.close_step();
+    self.notify();
+    return verdict;
+  } catch (const NumericError&) {
+    guard.unlock();
+    self.failure.fail(std::current_exception());
+    throw;
+  }
+}
+
+void ParameterStore::complete_updates() {
+  Implementation& self = *implementation_;
+  auto guard = self.lock();
+  if (self.hand_over.open()) throw Error("complete_updates() before finish_step()");
+  self.wait(guard, [&] { return self.hand_over.all_resting(); });
+}
+
+}  // namespace l2l::eps

@@ -1,0 +1,167 @@
+// The eager parameter server: weights and optimizer state in host DRAM, versions, leases, and the update of a layer as
+// soon as its gradients are there.
+//
+// Life of a group in step t (all transitions under one mutex; work outside it):
+//
+//   resting(version t) --push x (devices * uses)--> complete --reduce, check--> checked --verdict--> updating --> resting(t + 1)
+//
+// Eager: the verdict on a group is its own check (finite). Held (`after_backward`, or global clipping): the verdict is
+// the whole step's; updates then run in the order in which the next forward needs the layers. The update waits until no
+// lease of the group lives.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "core/failure.h"
+#include "core/trace.h"
+#include "core/workers.h"
+#include "eps/layout.h"
+#include "optimizers/adamw.h"
+
+namespace l2l::eps {
+
+using Version = std::uint64_t;  // number of completed updates of the run; step t (from 0) reads version t
+
+enum class UpdateMode : std::uint8_t { eager, after_backward };
+enum class ClipMode : std::uint8_t { none, global };
+
+struct StoreOptions {
+  DType wire = DType::f32;       // f32: the wire is the master; bf16: split master
+  DType gradients = DType::f32;  // as they arrive: f32 or bf16
+  UpdateMode update = UpdateMode::eager;
+  ClipMode clip = ClipMode::none;
+  double max_norm = 1.0;
+  optimizers::AdamWSettings adamw;  // learning rate and corrections are set per step
+  int devices = 1;
+  int threads = 1;               // of the worker pool
+  int staging_slots = 3;         // gradient buffers in eager mode: how far devices may run ahead of the updates, and
+                                 // apart from each other; at least one per device
+  std::uint64_t seed = 0;        // of the initial weights
+
+  bool held() const { return update == UpdateMode::after_backward || clip == ClipMode::global; }
+};
+
+// Where page-locked host memory comes from; the device's in production, plain memory in tests.
+class MemorySource {
+ public:
+  virtual ~MemorySource() = default;
+  // Zeroed bytes, 4096-byte aligned, that live as long as the source. Throws OutOfMemory naming `purpose`.
+  virtual std::byte* allocate(Bytes size, std::string_view purpose) = 0;
+};
+
+// A part of a layer's wire: `data` holds `bytes` bytes that belong at `offset` bytes of the weight slot.
+struct WirePart {
+  const std::byte* data;
+  Bytes bytes;
+  Bytes offset;
+};
+
+class ParameterStore;
+
+// A stable view of one layer at one version. Movable; while it lives, no group of the layer is updated.
+class WeightLease {
+ public:
+  WeightLease() = default;
+  WeightLease(WeightLease&& other) noexcept;
+  WeightLease& operator=(WeightLease&& other) noexcept;
+  ~WeightLease() { release(); }
+  std::span<const WirePart> parts() const;
+  void release();
+
+ private:
+  friend class ParameterStore;
+  WeightLease(ParameterStore& store, LayerIndex layer) : store_(&store), layer_(layer) {}
+  ParameterStore* store_ = nullptr;
+  LayerIndex layer_ = 0;
+};
+
+// Host memory for one layer's gradients from one device, in StoreOptions::gradients. Movable; returned to the store by
+// push() or by its destructor.
+class GradientBuffer {
+ public:
+  GradientBuffer() = default;
+  GradientBuffer(GradientBuffer&& other) noexcept;
+  GradientBuffer& operator=(GradientBuffer&& other) noexcept;
+  ~GradientBuffer();
+  std::byte* data() const { return data_; }
+  Bytes bytes() const { return bytes_; }
+
+ private:
+  friend class ParameterStore;
+  ParameterStore* store_ = nullptr;
+  std::byte* data_ = nullptr;
+  Bytes bytes_ = 0;
+  int slot_ = -1;
+};
+
+// What the store knows of a finished step.
+struct StepVerdict {
+  double gradient_norm = 0;  // before clipping, over all groups
+};
+
+// Bytes that a store takes, by line of the memory contract; exact.
+struct StoreBytes {
+  Bytes state = 0;      // wire, low halves, moments
+  Bytes held = 0;       // held gradients
+  Bytes staging = 0;    // gradient buffers of eager mode, and of tied groups
+};
+
+// Thread-safe. Blocking calls throw the stored failure of `failure` once there is one.
+class ParameterStore {
+ public:
+  static StoreBytes bytes_needed(const ModelLayout& layout, const StoreOptions& options);
+
+  // Allocates everything and draws the initial weights (Philox, key: seed, step 0, group id, op = index of the
+  // parameter): version 0.
+  ParameterStore(ModelLayout layout, StoreOptions options, MemorySource& memory, Failure& failure, Trace* trace);
+  ~ParameterStore();
+
+  const ModelLayout& layout() const;
+
+  // Waits until `version` of every group of `layer` is published. `waited`, if given, receives the time blocked. Throws
+  // Error when the update to the next version has begun.
+  WeightLease pull(LayerIndex layer, Version version, std::chrono::nanoseconds* waited = nullptr);
+  // The same, but returns nothing when it would have to wait.
+  std::optional<WeightLease> try_pull(LayerIndex layer, Version version);
+
+  // Opens step `step` (from 0) with its learning rate. Call before its first push.
+  void begin_step(std::uint64_t step, double learning_rate);
+  // Waits for memory for `layer`'s gradients: for a free buffer, and for the layer's previous updates. Its contents are
+  // undefined.
+  GradientBuffer gradient_buffer(LayerIndex layer);
+  // Hands over device `device`'s gradients of `layer`; the last contribution of a group triggers reduce (in order of
+  // device; of a tied group: head, then embedding) -> check -> update -> encode on the worker pool.
+  void push(LayerIndex layer, int device, GradientBuffer gradients);
+  // Waits until every group of the step is reduced and checked; not for the updates. Throws NumericError naming step
+  // (counted from 1, as in reports) and layer when a gradient was not finite (that group is unchanged; held: all are),
+  // and makes that the stored failure. Held updates start here.
+  StepVerdict finish_step();
+  // Waits until no update is pending: every group has the version of the next step.
+  void complete_updates();
+
+  // The state of one parameter in fp32, for saving, loading and tests; only between complete_updates() and the next
+  // push. Padding is not part of it. `master`, `moment1`, `moment2` have the parameter's length.
+  struct ParameterState {
+    std::span<float> master, moment1, moment2;
+  };
+  void read(GroupIndex group, std::size_t parameter, const ParameterState& state) const;
+  void write(GroupIndex group, std::size_t parameter, const ParameterState& state);
+  std::uint64_t update_count(GroupIndex group) const;
+  // Sets counts and version after loading: the next step is `step`.
+  void restore(std::uint64_t step, std::span<const std::uint64_t> update_counts);
+
+  // XXH64 over all parameters in layout order: name, then master, first and second moments in fp32. Independent of
+  // wire, threads and stash.
+  std::uint64_t state_hash() const;
+
+ private:
+  friend class WeightLease;
+  friend class GradientBuffer;
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace l2l::eps

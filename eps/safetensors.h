@@ -1,0 +1,64 @@
+// The safetensors format: u64 header length, JSON header, tensor data. Our own reader treats the file as hostile.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/bytes.h"
+#include "core/shape.h"
+#include "eps/files.h"
+
+namespace l2l::eps {
+
+struct TensorEntry {
+  std::string name;
+  std::string dtype;  // "F32", "BF16", ...
+  Shape shape;
+  Bytes begin = 0, end = 0;  // within the data section
+};
+
+// A parsed and validated header over an open file. Immutable. Throws CorruptFile naming file, tensor and reason: sizes,
+// overlaps, holes, unknown dtypes, duplicate names, unknown fields, ranks above 4, headers over 100 MB. Stricter than
+// the reference implementation, so nothing that it refuses is accepted.
+class SafetensorsFile {
+ public:
+  explicit SafetensorsFile(const std::filesystem::path& file);
+
+  const std::filesystem::path& path() const { return file_.path(); }
+  const std::vector<TensorEntry>& tensors() const { return tensors_; }  // by offset
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  // nullptr when there is none.
+  const TensorEntry* find(std::string_view name) const;
+  // Reads an F32 tensor; `destination` has its length. Throws CorruptFile.
+  void read(const TensorEntry& tensor, std::span<float> destination) const;
+  // XXH64 of a tensor's bytes. Throws CorruptFile.
+  std::uint64_t hash(const TensorEntry& tensor) const {
+    return file_.hash(data_start_ + tensor.begin, tensor.end - tensor.begin);
+  }
+
+ private:
+  InputFile file_;
+  Bytes data_start_ = 0;
+  std::vector<TensorEntry> tensors_;
+  std::vector<std::size_t> by_name_;  // indices of tensors_
+  std::map<std::string, std::string> metadata_;
+};
+
+struct TensorToWrite {
+  std::string name;
+  Shape shape;
+  std::function<void(std::span<float>)> fill;  // writes the tensor's elements
+};
+
+// Writes F32 tensors in the given order, one tensor in memory at a time, and fsyncs the file. Names are distinct.
+// Returns the XXH64 of the whole file. Throws Error.
+std::uint64_t write_safetensors(const std::filesystem::path& file, std::span<const TensorToWrite> tensors,
+                                const std::map<std::string, std::string>& metadata);
+
+}  // namespace l2l::eps

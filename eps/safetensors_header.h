@@ -1,0 +1,26 @@
+// The JSON header of a safetensors file:
+//   {"__metadata__": {"key": "value"}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "eps/safetensors.h"
+
+namespace l2l::eps {
+
+struct SafetensorsHeader {
+  std::vector<TensorEntry> tensors;  // by offset, covering the data section without overlap or hole
+  std::map<std::string, std::string> metadata;
+};
+
+// `data_bytes` is the size of the data section; `file` goes into messages. One pass, linear in `json` but for sorting.
+// Throws CorruptFile.
+SafetensorsHeader parse_safetensors_header(std::string_view json, Bytes data_bytes, const std::string& file);
+
+// A name as it may stand in a message: quoted, shortened, without control characters.
+std::string show_name(std::string_view name);
+
+}  // namespace l2l::eps

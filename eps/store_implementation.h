@@ -1,0 +1,96 @@
+// What is behind ParameterStore: the hand-over under one mutex, and the updater thread that does the arithmetic.
+// Private to eps/.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "eps/gradient_slots.h"
+#include "eps/group_gradient.h"
+#include "eps/group_memory.h"
+#include "eps/hand_over.h"
+#include "eps/parameter_store.h"
+
+namespace l2l::eps {
+
+// Thread-safe where it locks. Constant after construction: layout, options, wires, the structure of every vector.
+// Failure::fail() is never called with the mutex held: it takes the mutex to wake those who wait here.
+struct ParameterStore::Implementation {
+  Implementation(ModelLayout model, const StoreOptions& store_options, MemorySource& source, Failure& run_failure,
+                 Trace* run_trace);
+  ~Implementation();
+
+  // Waits on `lock` until `ready()`. Throws the stored failure once there is one, with `lock` released.
+  template <typename Ready>
+  void wait(std::unique_lock<std::mutex>& lock, const Ready& ready);
+  std::unique_lock<std::mutex> lock() const { return std::unique_lock(mutex); }
+  void notify() { changed.notify_all(); }
+
+  const LayerSpec& layer_at(LayerIndex layer) const;  // throws Error
+  Bytes gradient_bytes(LayerIndex layer) const;
+  std::vector<WirePart> wire_parts(const LayerSpec& layer) const;
+
+  // With the mutex held:
+  bool leasable(LayerIndex layer, Version version) const;  // throws Error when the version is gone
+  void push(LayerIndex layer, int device, int slot);
+  void release_contributions(GroupIndex group);
+  std::optional<GroupIndex> first_not_finite() const;
+  StepVerdict close_step();  // throws NumericError
+
+  // The updater thread (updater.cpp).
+  void run_updater();
+  std::optional<Job> wait_for_job();
+  void check(GroupIndex group);
+  void update(GroupIndex group);
+  void record(const char* name, GroupIndex group, Clock::time_point begin) const;
+
+  const ModelLayout layout;
+  const StoreOptions options;
+  Failure& failure;
+  Trace* const trace;
+  const int track;
+  std::vector<std::vector<WirePart>> wires;  // by layer
+  Workers workers;                           // used by the updater thread alone, once it runs
+  std::vector<double> block_sums;            // the same
+
+  // What a job reads; written under the mutex while the hand-over says that the group rests or is checked.
+  struct GroupData {
+    GroupMemory memory;
+    std::vector<const std::byte*> gradients;  // by contribution
+    std::vector<int> slots;                   // by contribution
+    double sum_of_squares = 0;                // of the last check
+    float learning_rate = 0;                  // of the step that is to be applied, which may not be the open one
+    float factor = 1;
+    std::uint64_t updates = 0;
+  };
+  std::vector<GroupData> groups;
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;  // of what the mutex guards, and of the failure
+  HandOver hand_over;               // guarded by mutex
+  GradientSlots slots;              // guarded by mutex
+  float learning_rate = 0;          // guarded by mutex; of the open step
+  int leases = 0;                   // guarded by mutex
+  bool stopping = false;            // guarded by mutex
+  Failure::Registration registration;
+  std::thread updater;  // last: everything else is there when it starts
+};
+
+template <typename Ready>
+void ParameterStore::Implementation::wait(std::unique_lock<std::mutex>& lock, const Ready& ready) {
+  while (true) {
+    if (failure.failed()) {
+      lock.unlock();
+      failure.rethrow();
+      lock.lock();
+    }
+    if (ready()) return;
+    changed.wait(lock);
+  }
+}
+
+}  // namespace l2l::eps

@@ -1,0 +1,74 @@
+// The thread that checks and updates groups, with the worker pool, as the hand-over offers them.
+#include <cmath>
+#include <exception>
+
+#include "core/fault_point.h"
+#include "eps/store_implementation.h"
+
+namespace l2l::eps {
+
+void ParameterStore::Implementation::run_updater() {
+  try {
+    while (const std::optional<Job> job = wait_for_job()) {
+      if (job->kind == JobKind::check) {
+        check(job->group);
+      } else {
+        update(job->group);
+      }
+    }
+  } catch (...) {
+    failure.fail(std::current_exception());
+  }
+}
+
+std::optional<Job> ParameterStore::Implementation::wait_for_job() {
+  auto guard = lock();
+  while (!stopping) {
+    if (const std::optional<Job> job = hand_over.start_job()) return job;
+    changed.wait(guard);
+  }
+  return std::nullopt;
+}
+
+void ParameterStore::Implementation::check(GroupIndex index) {
+  GroupData& group = groups[static_cast<std::size_t>(index)];
+  const Clock::time_point begin = Clock::now();
+  const double sum = sum_of_squares(group.memory, {group.gradients, options.gradients}, workers, block_sums);
+  record("check", index, begin);
+  {
+    const auto guard = lock();
+    group.sum_of_squares = sum;
+    const bool finite = std::isfinite(sum);
+    if (!options.held()) {
+      group.learning_rate = learning_rate;
+      if (!finite) release_contributions(index);
+    }
+    hand_over.finish_check(index, finite);
+  }
+  notify();
+}
+
+void ParameterStore::Implementation::update(GroupIndex index) {
+  GroupData& group = groups[static_cast<std::size_t>(index)];
+  const Clock::time_point begin = Clock::now();
+  const std::uint64_t count = group.updates + (fault_point("eps.skip_correction") ? 2 : 1);
+  optimizers::AdamWSettings settings = optimizers::with_bias_correction(options.adamw, count);
+  settings.learning_rate = group.learning_rate;
+  update_group(group.memory, {group.gradients, options.gradients}, group.factor, settings, workers);
+  record("update", index, begin);
+  {
+    const auto guard = lock();
+    ++group.updates;
+    release_contributions(index);
+    hand_over.finish_update(index);
+  }
+  notify();
+}
+
+void ParameterStore::Implementation::record(const char* name, GroupIndex group, Clock::time_point begin) const {
+  if (trace == nullptr) return;
+  trace->record(track, name, begin, Clock::now(), static_cast<int>(layout.groups[static_cast<std::size_t>(group)].id),
+                -1);
+}
+
+}  // namespace l2l::eps

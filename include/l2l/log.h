@@ -1,0 +1,15 @@
+// Messages for people, and how an embedding program takes them over.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+namespace l2l {
+
+enum class LogLevel { info, warning, error };
+using LogSink = std::function<void(LogLevel, std::string_view message)>;
+
+// Replaces the sink of the process (default: one line each on stderr); an empty function restores it. Thread-safe.
+void set_log_sink(LogSink sink);
+
+}  // namespace l2l

@@ -1,0 +1,126 @@
+// Everything that a run can be told, as plain values; the TOML config has the same names (docs/architecture.md lists
+// them). Sizes are in bytes, 0 meaning "no limit" where a limit is asked for.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace l2l {
+
+struct ModelOptions {
+  std::string architecture = "gpt2";  // "gpt2" is what this version trains
+  std::int64_t layers = 8;            // transformer blocks
+  std::int64_t hidden = 256;          // divisible by heads
+  std::int64_t heads = 4;
+  std::int64_t intermediate = 0;      // width of the MLP; 0: 4 x hidden
+  std::int64_t vocabulary = 256;
+  std::int64_t sequence = 256;        // tokens per sequence
+  double dropout = 0.1;               // embedding, attention and residual; in [0, 1)
+  bool tie_embeddings = true;
+};
+
+struct DataOptions {
+  std::vector<std::string> train;       // files or globs
+  std::vector<std::string> validation;  // may be empty
+  std::string format = "text";          // "text" (bytes) or "tokens" (raw little-endian uint16)
+  std::string tokenizer = "bytes";
+};
+
+struct BatchOptions {
+  std::int64_t micro_batch = 8;    // sequences per microbatch
+  std::int64_t micro_batches = 1;  // per minibatch
+};
+
+struct OptimizerOptions {
+  std::string name = "adamw";
+  double learning_rate = 1e-3;
+  double beta1 = 0.9, beta2 = 0.999;  // key: betas = [0.9, 0.999]
+  double epsilon = 1e-8;
+  double weight_decay = 0.01;         // matrices and tables only, not norms and biases
+  std::string clip = "none";          // "none" | "global"
+  double max_norm = 1.0;
+  std::string moments = "fp32";
+  std::string update = "eager";       // "eager" | "after_backward"
+};
+
+struct ScheduleOptions {
+  std::string kind = "constant";  // "constant" | "cosine" | "linear"
+  std::int64_t warmup_steps = 0;
+  double minimum = 0;             // learning rate at the end
+};
+
+struct PrecisionOptions {
+  std::string compute = "fp32";    // "fp32" | "bf16"
+  std::string gradients = "auto";  // on the link: "auto" (the compute type) | "fp32" | "bf16"
+};
+
+struct DeviceOptions {
+  std::string kind = "auto";         // "auto" | "host"
+  std::uint64_t memory = 0;          // limit on device memory
+  std::string execution = "relay";   // "relay" | "resident"
+  std::int64_t threads = 0;          // host device: compute threads; 0: all cores
+};
+
+struct TransferOptions {
+  std::string stash = "auto";        // "auto" (device where it fits in device.memory, else host) | "host" | "device"
+  std::int64_t prefetch = 1;         // layers fetched ahead: 1 + prefetch weight slots
+  std::uint64_t link_bandwidth = 0;  // host device: bytes per second each way; 0: unthrottled
+};
+
+struct RecomputeOptions {
+  std::string policy = "full";  // the backward visit recomputes everything but the layer input
+};
+
+struct EpsOptions {
+  std::int64_t threads = 0;        // workers of the parameter server; 0: all cores
+  std::uint64_t memory = 0;        // limit on weights, optimizer state and gradients in host memory
+  std::uint64_t stash_memory = 0;  // limit on the host stash
+};
+
+struct CheckpointOptions {
+  std::filesystem::path directory;  // empty: nothing is saved
+  std::int64_t every = 0;           // steps between saves; 0: at the end only
+  std::int64_t keep = 2;            // newest checkpoints kept
+};
+
+struct RunOptions {
+  std::int64_t steps = 100;  // total, also after a resume
+  std::uint64_t seed = 1;
+  std::int64_t validate_every = 0;  // steps between validations; 0: at the end only
+};
+
+struct Options {
+  ModelOptions model;
+  DataOptions data;
+  BatchOptions batch;
+  OptimizerOptions optimizer;
+  ScheduleOptions schedule;
+  PrecisionOptions precision;
+  DeviceOptions device;
+  TransferOptions transfer;
+  RecomputeOptions recompute;
+  EpsOptions eps;
+  CheckpointOptions checkpoint;
+  RunOptions run;
+};
+
+// Reads a TOML file. Throws BadInput naming file, line and key: unknown keys (with the nearest known one), wrong types,
+// values outside their range. Relative paths in it are relative to the working directory.
+Options load_options(const std::filesystem::path& file);
+
+// The same from text; `name` stands for the file in messages.
+Options parse_options(const std::string& text, const std::string& name);
+
+// Applies one `section.key=value`, the value in TOML (a bare word is taken for a string). Throws BadInput.
+void set_option(Options& options, std::string_view assignment);
+
+// Checks what single keys cannot show (divisibility, combinations). Throws BadInput naming the keys. Trainer calls it.
+void validate_options(const Options& options);
+
+// The options as a config file that load_options() reads back to the same values.
+std::string to_toml(const Options& options);
+
+}  // namespace l2l

@@ -1,0 +1,135 @@
+// Trains a model with the L2L relay: the API on which l2l-train itself is written.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "l2l/errors.h"
+#include "l2l/log.h"
+#include "l2l/options.h"
+
+namespace l2l {
+
+// One line of the memory contract.
+struct ContractLine {
+  std::string what;  // "weight slots (2 x 3.1 MiB)"
+  std::uint64_t bytes;
+};
+
+// What a run will need, known before step 1 (law 3). Device and pinned bytes are exact; host bytes predict the peak
+// resident memory of the process.
+struct MemoryContract {
+  std::uint64_t device_bytes = 0;
+  std::uint64_t pinned_bytes = 0;
+  std::uint64_t host_bytes = 0;
+  std::vector<ContractLine> device;  // sums to device_bytes
+  std::vector<ContractLine> host;    // sums to host_bytes
+  std::int64_t parameters = 0;
+  std::string device_description;
+  std::string stash;                 // "host" or "device"
+};
+
+// Bytes that crossed the link since the run began.
+struct LinkCounters {
+  std::uint64_t weights_h2d = 0;
+  std::uint64_t gradients_d2h = 0;
+  std::uint64_t stash_h2d = 0;
+  std::uint64_t stash_d2h = 0;
+  std::uint64_t batch_h2d = 0;    // token ids and targets
+  std::uint64_t results_d2h = 0;  // losses
+  std::uint64_t h2d() const { return weights_h2d + stash_h2d + batch_h2d; }
+  std::uint64_t d2h() const { return gradients_d2h + stash_d2h + results_d2h; }
+};
+
+// One training step; the fields of a --metrics line.
+struct StepReport {
+  std::int64_t step = 0;      // from 1: steps completed
+  double loss = 0;            // mean over predicted tokens, nats
+  double learning_rate = 0;
+  double gradient_norm = 0;   // before clipping
+  std::int64_t tokens = 0;    // of this step
+  double tokens_per_second = 0;
+  double step_ms = 0;
+  std::uint64_t device_peak_bytes = 0;
+  std::uint64_t host_bytes = 0;  // peak resident memory of the process so far
+  std::uint64_t h2d_bytes = 0;   // of this step
+  std::uint64_t d2h_bytes = 0;
+  double weight_stall_ms = 0;    // compute stood still waiting for weights (update_stall_ms included)
+  double stash_stall_ms = 0;
+  double update_stall_ms = 0;    // the weight stream waited for an update
+  double loss_scale = 1;
+  bool skipped = false;
+};
+
+// The step as one line of JSON; numbers round-trip.
+std::string to_json(const StepReport& report);
+
+struct GenerateOptions {
+  std::int64_t tokens = 200;
+  double temperature = 0.8;  // 0: the most probable token
+  std::uint64_t seed = 1;
+};
+
+// Thread-bound: one thread at a time. Any failure of a step leaves the object unusable but for its destructor.
+class Trainer {
+ public:
+  // Validates the options, opens the data, plans device and host memory. Throws BadInput, or OutOfMemory when the plan
+  // does not fit; allocates nothing large and writes nothing yet.
+  explicit Trainer(Options options);
+  ~Trainer();
+  Trainer(Trainer&&) noexcept;
+  Trainer& operator=(Trainer&&) noexcept;
+
+  const Options& options() const;
+  const MemoryContract& contract() const;
+
+  // Restores weights, moments, step and data position from the newest good checkpoint below `directory` (or from
+  // `directory` itself, when it is one). Call before the first step. Throws CorruptFile or BadInput.
+  void resume(const std::filesystem::path& directory);
+
+  // Runs one minibatch through the relay. Returns when its loss and gradient norm are known; updates may still run
+  // and hide behind the next step. Throws NumericError, DeviceError.
+  StepReport step();
+  std::int64_t completed_steps() const;
+
+  // Mean loss in nats per predicted token over the validation data (every token predicted once), dropout off.
+  // Throws BadInput when there is no validation data.
+  double validation_loss();
+
+  // Writes a checkpoint below options().checkpoint.directory, atomically, and returns its path. Completes pending
+  // updates first.
+  std::filesystem::path save();
+
+  // Continues `prompt` (token ids) with sampled tokens; returns those alone.
+  std::vector<std::int32_t> generate(std::span<const std::int32_t> prompt, const GenerateOptions& options);
+
+  LinkCounters link_counters() const;
+  std::uint64_t device_peak_bytes() const;
+  // Peak resident memory of the process so far.
+  std::uint64_t host_peak_bytes() const;
+  // Hash of all FP32 master weights and moments; completes pending updates first.
+  std::uint64_t weights_hash();
+
+  // Records spans; call before the first step. write_trace() saves them as Chrome-trace JSON, which opens in Perfetto.
+  void start_trace();
+  void write_trace(const std::filesystem::path& file) const;
+
+ private:
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+// The options with which the newest checkpoint below `directory` (or `directory` itself) was written. Throws BadInput.
+Options checkpoint_options(const std::filesystem::path& directory);
+
+// Moves checkpoints that an earlier run left in `directory` to `directory`/earlier-N, so that a new run's are not mixed
+// up with them. Does nothing when there are none.
+void set_aside_checkpoints(const std::filesystem::path& directory);
+
+}  // namespace l2l

@@ -1,0 +1,50 @@
+// Collects the parameters of one layer: each gets its place in the wire, and its value in the layer's graph.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "device/graph/graph.h"
+#include "eps/layout.h"
+
+namespace l2l::models {
+
+// Thread-bound.
+class ParameterList {
+ public:
+  // Every parameter starts at a multiple of this many elements: 16 bytes on a 16-bit wire.
+  static constexpr std::int64_t kAlignment = 8;
+
+  // Appends a parameter and returns its offset in elements.
+  std::int64_t add(std::string name, Shape shape, eps::Initial initial, float deviation, bool decay);
+
+  // The group of these parameters, names prefixed.
+  eps::GroupSpec group(std::string name, std::uint32_t id, const std::string& prefix) const;
+  std::int64_t elements() const { return elements_; }
+  const eps::ParameterSpec& operator[](std::size_t i) const { return parameters_[i]; }
+
+ private:
+  std::vector<eps::ParameterSpec> parameters_;
+  std::int64_t elements_ = 0;
+};
+
+// Adds parameters to a layer's list and binds them in its graph, in one go.
+class LayerWeights {
+ public:
+  // `wire_offset`: where the list's group starts in the layer's wire, in elements.
+  LayerWeights(device::graph::GraphBuilder& graph, ParameterList& list, DType compute, std::int64_t wire_offset = 0)
+      : graph_(graph), list_(list), compute_(compute), wire_offset_(wire_offset) {}
+
+  device::graph::ValueId matrix(const std::string& name, std::int64_t rows, std::int64_t columns, float deviation);
+  device::graph::ValueId vector(const std::string& name, std::int64_t size, eps::Initial initial);
+  // A parameter of another group (a tied table) at `offset` elements of this layer's wire.
+  device::graph::ValueId borrowed(const std::string& name, Shape shape, std::int64_t offset);
+
+ private:
+  device::graph::GraphBuilder& graph_;
+  ParameterList& list_;
+  DType compute_;
+  std::int64_t wire_offset_;
+};
+
+}  // namespace l2l::models

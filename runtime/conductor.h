@@ -1,0 +1,42 @@
+// One way of running a minibatch through the layers: the relay (layer-major) or resident (conventional). Both give the
+// same bits (law 2).
+#pragma once
+
+#include <memory>
+
+#include "runtime/layer_runner.h"
+#include "transfer/gradient_drain.h"
+#include "transfer/stash.h"
+#include "transfer/weight_stream.h"
+
+namespace l2l::runtime {
+
+// The parts that a conductor leads; they outlive it.
+struct Orchestra {
+  LayerRunner& runner;
+  transfer::WeightStream& weights;
+  transfer::Stash& stash;
+  transfer::GradientDrain& gradients;
+  std::vector<device::BufferView> accumulators;     // relay: one; resident: one per layer
+  std::vector<device::BufferView> input_gradients;  // live microbatches + 1
+  int microbatches = 1;
+};
+
+// Thread-bound: the relay thread. Calls enqueue work and wait only for data; what they enqueue is done when the compute
+// stream is.
+class Conductor {
+ public:
+  virtual ~Conductor() = default;
+  // Forward and backward of all microbatches with weights of `version`. Losses go to the runner's losses(), gradients
+  // to the parameter server.
+  virtual void train(eps::Version version) = 0;
+  // Losses alone.
+  virtual void evaluate(eps::Version version) = 0;
+  // Logits that follow token `row` of the first microbatch, to the runner's logits_row().
+  virtual void predict(eps::Version version, std::int64_t row) = 0;
+};
+
+std::unique_ptr<Conductor> make_relay(Orchestra orchestra);
+std::unique_ptr<Conductor> make_resident(Orchestra orchestra);
+
+}  // namespace l2l::runtime

@@ -1,0 +1,119 @@
+#include "runtime/options_table.h"
+
+#include <charconv>
+
+namespace l2l::runtime {
+
+namespace {
+
+constexpr std::int64_t kMostSteps = 1'000'000'000'000;
+constexpr std::int64_t kMostThreads = 4096;
+
+// Numbers that fp32 holds with its full precision, zero apart.
+constexpr Interval kPositive{1e-30, 1e30};
+constexpr Interval kNotNegative{0, 1e30};
+constexpr Interval kBelowOne{0, 1, false, true};
+
+std::string short_text(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+void add_model(std::vector<Key>& keys, ModelOptions& model) {
+  keys.push_back({"model", "architecture", TextField{&model.architecture, {"gpt2"}}});
+  keys.push_back({"model", "layers", IntegerField{&model.layers, 1, 1'000'000}});
+  keys.push_back({"model", "hidden", IntegerField{&model.hidden, 1, 1 << 20}});
+  keys.push_back({"model", "heads", IntegerField{&model.heads, 1, 1 << 16}});
+  keys.push_back({"model", "intermediate", IntegerField{&model.intermediate, 0, 1 << 22}});
+  keys.push_back({"model", "vocabulary", IntegerField{&model.vocabulary, 1, 1 << 24}});
+  keys.push_back({"model", "sequence", IntegerField{&model.sequence, 1, 1 << 20}});
+  keys.push_back({"model", "dropout", RealField{&model.dropout, kBelowOne}});
+  keys.push_back({"model", "tie_embeddings", BooleanField{&model.tie_embeddings}});
+}
+
+void add_data_and_batch(std::vector<Key>& keys, DataOptions& data, BatchOptions& batch) {
+  keys.push_back({"data", "train", TextsField{&data.train}});
+  keys.push_back({"data", "validation", TextsField{&data.validation}});
+  keys.push_back({"data", "format", TextField{&data.format, {"text", "tokens"}}});
+  keys.push_back({"data", "tokenizer", TextField{&data.tokenizer, {"bytes"}}});
+  keys.push_back({"batch", "micro_batch", IntegerField{&batch.micro_batch, 1, 1 << 20}});
+  keys.push_back(
+      {"batch", "micro_batches", IntegerField{&batch.micro_batches, 1, (1 << 24) - 1}});  // RngKey::microbatch
+}
+
+void add_optimizer(std::vector<Key>& keys, OptimizerOptions& optimizer) {
+  keys.push_back({"optimizer", "name", TextField{&optimizer.name, {"adamw"}}});
+  keys.push_back({"optimizer", "learning_rate", RealField{&optimizer.learning_rate, kPositive}});
+  keys.push_back({"optimizer", "betas", PairField{&optimizer.beta1, &optimizer.beta2, kBelowOne}});
+  keys.push_back({"optimizer", "epsilon", RealField{&optimizer.epsilon, kPositive}});
+  keys.push_back({"optimizer", "weight_decay", RealField{&optimizer.weight_decay, kNotNegative}});
+  keys.push_back({"optimizer", "clip", TextField{&optimizer.clip, {"none", "global"}}});
+  keys.push_back({"optimizer", "max_norm", RealField{&optimizer.max_norm, kPositive}});
+  keys.push_back({"optimizer", "moments", TextField{&optimizer.moments, {"fp32"}}});
+  keys.push_back({"optimizer", "update", TextField{&optimizer.update, {"eager", "after_backward"}}});
+}
+
+void add_schedule_and_precision(std::vector<Key>& keys, ScheduleOptions& schedule, PrecisionOptions& precision) {
+  keys.push_back({"schedule", "kind", TextField{&schedule.kind, {"constant", "cosine", "linear"}}});
+  keys.push_back({"schedule", "warmup_steps", IntegerField{&schedule.warmup_steps, 0, kMostSteps}});
+  keys.push_back({"schedule", "minimum", RealField{&schedule.minimum, kNotNegative}});
+  keys.push_back({"precision", "compute", TextField{&precision.compute, {"fp32", "bf16"}}});
+  keys.push_back({"precision", "gradients", TextField{&precision.gradients, {"auto", "fp32", "bf16"}}});
+}
+
+void add_machine(std::vector<Key>& keys, Options& options) {
+  DeviceOptions& device = options.device;
+  TransferOptions& transfer = options.transfer;
+  keys.push_back({"device", "kind", TextField{&device.kind, {"auto", "host"}}});
+  keys.push_back({"device", "memory", SizeField{&device.memory}});
+  keys.push_back({"device", "execution", TextField{&device.execution, {"relay", "resident"}}});
+  keys.push_back({"device", "threads", IntegerField{&device.threads, 0, kMostThreads}});
+  keys.push_back({"transfer", "stash", TextField{&transfer.stash, {"auto", "host", "device"}}});
+  keys.push_back({"transfer", "prefetch", IntegerField{&transfer.prefetch, 1, 64}});
+  keys.push_back({"transfer", "link_bandwidth", SizeField{&transfer.link_bandwidth}});
+  keys.push_back({"recompute", "policy", TextField{&options.recompute.policy, {"full"}}});
+  keys.push_back({"eps", "threads", IntegerField{&options.eps.threads, 0, kMostThreads}});
+  keys.push_back({"eps", "memory", SizeField{&options.eps.memory}});
+  keys.push_back({"eps", "stash_memory", SizeField{&options.eps.stash_memory}});
+}
+
+void add_run(std::vector<Key>& keys, CheckpointOptions& checkpoint, RunOptions& run) {
+  keys.push_back({"checkpoint", "directory", PathField{&checkpoint.directory}});
+  keys.push_back({"checkpoint", "every", IntegerField{&checkpoint.every, 0, kMostSteps}});
+  keys.push_back({"checkpoint", "keep", IntegerField{&checkpoint.keep, 1, 1'000'000}});
+  keys.push_back({"run", "steps", IntegerField{&run.steps, 0, kMostSteps}});
+  keys.push_back({"run", "seed", SeedField{&run.seed}});
+  keys.push_back({"run", "validate_every", IntegerField{&run.validate_every, 0, kMostSteps}});
+}
+
+}  // namespace
+
+bool Interval::contains(double value) const {
+  const bool above = excludes_least ? value > least : value >= least;
+  const bool below = excludes_most ? value < most : value <= most;
+  return above && below;
+}
+
+std::string Interval::to_string() const {
+  return (excludes_least ? "(" : "[") + short_text(least) + ", " + short_text(most) + (excludes_most ? ")" : "]");
+}
+
+std::vector<Key> option_keys(Options& options) {
+  std::vector<Key> keys;
+  add_model(keys, options.model);
+  add_data_and_batch(keys, options.data, options.batch);
+  add_optimizer(keys, options.optimizer);
+  add_schedule_and_precision(keys, options.schedule, options.precision);
+  add_machine(keys, options);
+  add_run(keys, options.checkpoint, options.run);
+  return keys;
+}
+
+const std::vector<UnsupportedKey>& unsupported_keys() {
+  static const std::vector<UnsupportedKey> keys = {{"model", "pretrained", -1},     {"device", "index", 0},
+                                                   {"device", "count", 1},          {"device", "graphs", -1},
+                                                   {"precision", "loss_scale", -1}, {"recompute", "budget", -1}};
+  return keys;
+}
+
+}  // namespace l2l::runtime

@@ -1,0 +1,75 @@
+// Every key of a config, written once: reading, `section.key=value`, suggestions, range checks and to_toml() all walk
+// this table.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "l2l/options.h"
+
+namespace l2l::runtime {
+
+// Bounds of a real number; a bound may be excluded.
+struct Interval {
+  double least, most;
+  bool excludes_least = false, excludes_most = false;
+  bool contains(double value) const;  // false for NaN
+  std::string to_string() const;      // "[0, 1)"
+};
+
+struct IntegerField {
+  std::int64_t* value;
+  std::int64_t least, most;
+};
+struct SeedField {  // TOML integers are signed: at most 2^63 - 1
+  std::uint64_t* value;
+};
+struct SizeField {  // an integer, or a string such as "8GiB"; at most 2^63 - 1
+  std::uint64_t* value;
+};
+struct RealField {
+  double* value;
+  Interval range;
+};
+struct PairField {  // an array of two numbers
+  double* first;
+  double* second;
+  Interval range;
+};
+struct BooleanField {
+  bool* value;
+};
+struct TextField {
+  std::string* value;
+  std::vector<std::string_view> choices;  // what this version accepts; empty: any text
+};
+struct TextsField {
+  std::vector<std::string>* value;
+};
+struct PathField {
+  std::filesystem::path* value;
+};
+
+using Field = std::variant<IntegerField, SeedField, SizeField, RealField, PairField, BooleanField, TextField,
+                           TextsField, PathField>;
+
+struct Key {
+  std::string_view section, name;
+  Field field;  // points into the options that the table was made for
+};
+
+// The table, in the order in which to_toml() writes it; a section's keys stand together.
+std::vector<Key> option_keys(Options& options);
+
+// Keys of the long-term contract that this version does not have. The one value that asks for nothing is accepted.
+struct UnsupportedKey {
+  std::string_view section, name;
+  std::int64_t harmless;  // accepted integer; below 0: none
+};
+const std::vector<UnsupportedKey>& unsupported_keys();
+
+}  // namespace l2l::runtime

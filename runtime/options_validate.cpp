@@ -1,0 +1,112 @@
+// Checks of options that single keys cannot show.
+#include <algorithm>
+#include <string>
+
+#include "core/bytes.h"
+#include "core/checked.h"
+#include "l2l/errors.h"
+#include "l2l/options.h"
+#include "runtime/options_table.h"
+#include "runtime/options_value.h"
+
+namespace l2l {
+
+namespace {
+
+// Random numbers index a tensor's elements in blocks of four with 32 bits (core/philox.h).
+constexpr std::uint64_t kMostElements = std::uint64_t{1} << 34;
+// Leaves room for the sums of a memory plan in 64 bits.
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60;
+
+std::string show(std::string_view key, std::int64_t value) { return std::string(key) + " = " + std::to_string(value); }
+
+std::uint64_t product(std::initializer_list<std::int64_t> factors, std::string_view what) {
+  std::uint64_t result = 1;
+  for (const std::int64_t factor : factors) result = checked_multiply(result, static_cast<std::uint64_t>(factor), what);
+  return result;
+}
+
+void check_tensor(std::initializer_list<std::int64_t> factors, const std::string& what) {
+  const std::uint64_t elements = product(factors, what);
+  if (elements > kMostElements) {
+    throw BadInput(what + ": a tensor of " + std::to_string(elements) + " elements; at most " +
+                   std::to_string(kMostElements) + " (2^34) are possible, so lower one of them");
+  }
+}
+
+void check_sizes(const ModelOptions& model, const BatchOptions& batch) {
+  const std::int64_t wide = std::max(model.intermediate == 0 ? 4 * model.hidden : model.intermediate, 3 * model.hidden);
+  check_tensor({model.vocabulary, model.hidden}, "model.vocabulary x model.hidden");
+  check_tensor({model.sequence, model.hidden}, "model.sequence x model.hidden");
+  check_tensor({wide, model.hidden}, "model.hidden x model.intermediate");
+  check_tensor({batch.micro_batch, model.sequence, wide}, "batch.micro_batch x model.sequence x model.intermediate");
+  check_tensor({batch.micro_batch, model.sequence, model.vocabulary},
+               "batch.micro_batch x model.sequence x model.vocabulary");
+  check_tensor({batch.micro_batch, model.heads, model.sequence, model.sequence},
+               "batch.micro_batch x model.heads x model.sequence x model.sequence");
+}
+
+// Parameters need no check of their own: 10^6 layers of such tensors are below 2^57.
+void check_totals(const Options& options) {
+  const ModelOptions& model = options.model;
+  const BatchOptions& batch = options.batch;
+  const std::string stash = "model.layers x batch.micro_batches x batch.micro_batch x model.sequence x model.hidden";
+  const std::uint64_t bytes =
+      product({model.layers, batch.micro_batches, batch.micro_batch, model.sequence, model.hidden, 4}, stash);
+  if (bytes > kMostBytes) throw BadInput(stash + ": layer inputs of " + format_bytes(bytes) + "; lower one of them");
+  product({batch.micro_batches, batch.micro_batch, model.sequence, std::max<std::int64_t>(options.run.steps, 1)},
+          "tokens of the run (batch.micro_batches x batch.micro_batch x model.sequence x run.steps)");
+}
+
+void check_model(const ModelOptions& model) {
+  if (model.hidden % model.heads != 0) {
+    throw BadInput(show("model.hidden", model.hidden) + " is not divisible by " + show("model.heads", model.heads));
+  }
+  if (!model.tie_embeddings) {
+    throw BadInput(
+        "model.tie_embeddings = false: not supported by this version; gpt2 ties its embeddings, set it to true");
+  }
+}
+
+void check_data(const Options& options) {
+  if (options.data.format == "text" && options.model.vocabulary < 256) {
+    throw BadInput(show("model.vocabulary", options.model.vocabulary) +
+                   ": data.format = \"text\" has 256 byte tokens; set it to at least 256");
+  }
+  if (options.run.validate_every > 0 && options.data.validation.empty()) {
+    throw BadInput(show("run.validate_every", options.run.validate_every) + ", but data.validation names no file");
+  }
+}
+
+void check_schedule(const Options& options) {
+  const ScheduleOptions& schedule = options.schedule;
+  if (schedule.warmup_steps > options.run.steps) {
+    throw BadInput(show("schedule.warmup_steps", schedule.warmup_steps) + " exceeds " +
+                   show("run.steps", options.run.steps) + ": the learning rate would never be reached");
+  }
+  if (schedule.minimum > options.optimizer.learning_rate) {
+    throw BadInput("schedule.minimum = " + std::to_string(schedule.minimum) +
+                   " exceeds optimizer.learning_rate = " + std::to_string(options.optimizer.learning_rate));
+  }
+}
+
+void check_checkpoint(const CheckpointOptions& checkpoint) {
+  if (checkpoint.every > 0 && checkpoint.directory.empty()) {
+    throw BadInput(show("checkpoint.every", checkpoint.every) + ", but checkpoint.directory is empty: nowhere to save");
+  }
+}
+
+}  // namespace
+
+void validate_options(const Options& options) {
+  Options copy = options;
+  for (const runtime::Key& key : runtime::option_keys(copy)) runtime::check_value(key);
+  check_model(options.model);
+  check_sizes(options.model, options.batch);
+  check_totals(options);
+  check_data(options);
+  check_schedule(options);
+  check_checkpoint(options.checkpoint);
+}
+
+}  // namespace l2l

@@ -1,0 +1,45 @@
+#include "runtime/programs.h"
+
+#include <algorithm>
+
+namespace l2l::runtime {
+namespace {
+
+using device::graph::Graph;
+using device::graph::OpKind;
+using device::graph::Region;
+
+// Rounds a layer's accumulated gradients to the dtype that leaves the device.
+Graph drain_graph(std::int64_t elements, DType dtype) {
+  Graph graph;
+  graph.name = "drain";
+  graph.values.push_back({"accumulators", DType::f32, {elements}, Region::gradients});
+  graph.values.push_back({"gradients", dtype, {elements}, Region::drained});
+  graph.ops.push_back({OpKind::convert, {0}, {1}, {}});
+  return graph;
+}
+
+// Elements of a layer of `type`: the same for all of them.
+std::int64_t elements_of(const models::Model& model, int type) {
+  const auto first = std::find(model.type_of.begin(), model.type_of.end(), type) - model.type_of.begin();
+  return model.layout.layers[static_cast<std::size_t>(first)].elements;
+}
+
+}  // namespace
+
+Programs::Programs(device::Device& device, const models::Model& model, DType gradients) : model_(model) {
+  for (int type = 0; type < static_cast<int>(model.types.size()); ++type) {
+    const models::LayerType& layer = model.types[static_cast<std::size_t>(type)];
+    types_.push_back({compile(device, layer.forward), compile(device, layer.backward),
+                      compile(device, drain_graph(elements_of(model, type), gradients))});
+  }
+  logits_ = compile(device, model.logits);
+}
+
+std::unique_ptr<device::Executable> Programs::compile(device::Device& device, const Graph& graph) {
+  std::unique_ptr<device::Executable> executable = device.compile(graph);
+  scratch_bytes_ = std::max(scratch_bytes_, executable->program().scratch_bytes);
+  return executable;
+}
+
+}  // namespace l2l::runtime

@@ -1,0 +1,145 @@
+#include "runtime/run_plan.h"
+
+#include <algorithm>
+
+#include "device/open.h"
+#include "models/gpt2.h"
+#include "runtime/host_memory.h"
+
+namespace l2l::runtime {
+namespace {
+
+// Touched after the plan is made and not otherwise accounted for: stacks of our threads, generated kernels, allocator.
+constexpr Bytes kProcessAllowance = 6 * kMiB;
+
+DType compute_dtype(const Options& options) { return options.precision.compute == "bf16" ? DType::bf16 : DType::f32; }
+
+DType gradient_dtype(const Options& options) {
+  if (options.precision.gradients == "auto") return compute_dtype(options);
+  return options.precision.gradients == "bf16" ? DType::bf16 : DType::f32;
+}
+
+models::Model make_model(const Options& options) {
+  const ModelOptions& model = options.model;
+  const std::int64_t intermediate = model.intermediate > 0 ? model.intermediate : 4 * model.hidden;
+  return models::make_gpt2({model.layers, model.hidden, model.heads, intermediate, model.vocabulary, model.sequence,
+                            options.batch.micro_batch, static_cast<float>(model.dropout), compute_dtype(options)});
+}
+
+eps::StoreOptions store_options(const Options& options) {
+  eps::StoreOptions store;
+  store.wire = compute_dtype(options);
+  store.gradients = gradient_dtype(options);
+  store.update = options.optimizer.update == "eager" ? eps::UpdateMode::eager : eps::UpdateMode::after_backward;
+  store.clip = options.optimizer.clip == "global" ? eps::ClipMode::global : eps::ClipMode::none;
+  store.max_norm = options.optimizer.max_norm;
+  store.adamw.beta1 = static_cast<float>(options.optimizer.beta1);
+  store.adamw.beta2 = static_cast<float>(options.optimizer.beta2);
+  store.adamw.epsilon = static_cast<float>(options.optimizer.epsilon);
+  store.adamw.weight_decay = static_cast<float>(options.optimizer.weight_decay);
+  store.threads = options.eps.threads > 0 ? static_cast<int>(options.eps.threads) : available_cores();
+  store.seed = options.run.seed;
+  return store;
+}
+
+device::DeviceSettings device_settings(const Options& options) {
+  return {options.device.kind, static_cast<int>(options.device.threads), options.transfer.link_bandwidth};
+}
+
+ExecutionPlan execution_plan(const Options& options) {
+  ExecutionPlan plan;
+  plan.execution = options.device.execution == "resident" ? Execution::resident : Execution::relay;
+  plan.microbatches = static_cast<int>(options.batch.micro_batches);
+  plan.prefetch = static_cast<int>(options.transfer.prefetch);
+  plan.gradients = gradient_dtype(options);
+  return plan;
+}
+
+std::optional<DataFiles> find(const std::vector<std::string>& patterns, const Options& options, const char* key) {
+  if (patterns.empty()) return std::nullopt;
+  return find_data(patterns, parse_token_format(options.data.format), key);
+}
+
+void check_limit(const std::string& what, const std::string& limit, Bytes need, Bytes have, const std::string& remedy) {
+  if (need <= have) return;
+  throw OutOfMemory(what + ": needs " + format_bytes(need) + " (" + std::to_string(need) + " bytes), " + limit + " is " +
+                    format_bytes(have) + ", short by " + format_bytes(need - have) + "; " + remedy);
+}
+
+}  // namespace
+
+RunPlan::RunPlan(const Options& given, std::unique_ptr<device::Device> given_device)
+    : options((validate_options(given), given)),
+      train(find(options.data.train, options, "data.train")),
+      validation(find(options.data.validation, options, "data.validation")),
+      device(given_device ? std::move(given_device) : device::open_device(device_settings(options))),
+      model(make_model(options)),
+      store(store_options(options)),
+      execution(execution_plan(options)),
+      programs(std::make_unique<Programs>(*device, model, execution.gradients)) {
+  choose_stash();
+  write_contract();
+  check_limits();
+}
+
+DatasetSettings RunPlan::dataset_settings() const {
+  return {options.model.sequence, options.model.vocabulary, options.run.seed};
+}
+
+// "auto": on the device where that fits in device.memory, else on the host.
+void RunPlan::choose_stash() {
+  execution.stash = options.transfer.stash == "host" ? StashPlace::host : StashPlace::device;
+  arena = std::make_unique<ArenaPlan>(model, *programs, execution);
+  const Bytes limit = options.device.memory;
+  if (options.transfer.stash != "auto" || limit == 0 || arena->bytes() <= limit) return;
+  execution.stash = StashPlace::host;
+  arena = std::make_unique<ArenaPlan>(model, *programs, execution);
+}
+
+void RunPlan::write_contract() {
+  const eps::StoreBytes bytes = eps::ParameterStore::bytes_needed(model.layout, store);
+  const HostStaging staging = host_staging(model, execution);
+  contract.device_description = device->description();
+  contract.parameters = model.layout.parameters();
+  contract.stash = execution.stash == StashPlace::host ? "host" : "device";
+  contract.device = arena->lines();
+  contract.device_bytes = arena->bytes();
+  contract.pinned_bytes = bytes.state + bytes.held + bytes.staging + staging.stash + staging.batch;
+
+  const auto add = [&](const char* what, Bytes line) {
+    if (line == 0) return;
+    contract.host.push_back({what, line});
+    contract.host_bytes += line;
+  };
+  add("weights and optimizer state", bytes.state);
+  add("held gradients", bytes.held);
+  add("gradient staging", bytes.staging);
+  add("stash (layer inputs)", staging.stash);
+  add("batch staging", staging.batch);
+  if (device->uses_host_memory()) add("device memory (the host device's arena)", arena->bytes());
+  add("training data", train ? train->bytes() : 0);
+  add("validation data", validation ? validation->bytes() : 0);
+  add("process (code, libraries, threads)", HostMemory().resident() + kProcessAllowance);
+}
+
+void RunPlan::check_limits() const {
+  if (options.device.memory > 0) {
+    check_limit("device memory", "device.memory", contract.device_bytes, options.device.memory,
+                "lower batch.micro_batch, batch.micro_batches or transfer.prefetch, or set transfer.stash = \"host\"");
+  }
+  const eps::StoreBytes bytes = eps::ParameterStore::bytes_needed(model.layout, store);
+  if (options.eps.memory > 0) {
+    check_limit("parameter server", "eps.memory", bytes.state + bytes.held + bytes.staging, options.eps.memory,
+                "lower model.layers or model.hidden, or set optimizer.update = \"eager\" and optimizer.clip = \"none\"");
+  }
+  if (options.eps.stash_memory > 0) {
+    check_limit("host stash", "eps.stash_memory", host_staging(model, execution).stash, options.eps.stash_memory,
+                "lower batch.micro_batches or set transfer.stash = \"device\"");
+  }
+  const HostMemory memory;
+  const HostAvailable available = memory.available();
+  check_limit("host memory", available.source, contract.host_bytes, memory.resident() + available.bytes,
+              "lower model.layers, model.hidden or batch.micro_batches");
+}
+
+}  // namespace l2l::runtime

@@ -1,0 +1,43 @@
+// Everything about a run that is decided before step 1: device, model, programs, arena, parameter server, and the memory
+// contract that follows from them (law 3). Making a plan allocates nothing large.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "eps/parameter_store.h"
+#include "l2l/options.h"
+#include "l2l/trainer.h"
+#include "models/model.h"
+#include "runtime/arena_plan.h"
+#include "runtime/dataset.h"
+#include "runtime/programs.h"
+
+namespace l2l::runtime {
+
+// Immutable once made.
+struct RunPlan {
+  // Opens the device, finds (and does not read) the data, compiles the programs. Throws BadInput; OutOfMemory when
+  // what the run needs exceeds a limit of the options or of the machine, naming need, limit and shortfall.
+  // `device`: what to run on, when not the one that the options name (tests).
+  explicit RunPlan(const Options& options, std::unique_ptr<device::Device> device = nullptr);
+
+  DatasetSettings dataset_settings() const;
+
+  Options options;
+  std::optional<DataFiles> train, validation;
+  std::unique_ptr<device::Device> device;
+  models::Model model;
+  eps::StoreOptions store;
+  ExecutionPlan execution;
+  std::unique_ptr<Programs> programs;
+  std::unique_ptr<ArenaPlan> arena;
+  MemoryContract contract;
+
+ private:
+  void choose_stash();
+  void write_contract();
+  void check_limits() const;
+};
+
+}  // namespace l2l::runtime

@@ -1,0 +1,235 @@
+#include "l2l/trainer.h"
+
+#include <optional>
+
+#include "eps/checkpoint.h"
+#include "optimizers/schedule.h"
+#include "runtime/engine.h"
+#include "runtime/generator.h"
+#include "runtime/host_memory.h"
+
+namespace l2l {
+
+using runtime::Dataset;
+using runtime::Minibatch;
+
+namespace {
+
+constexpr std::size_t kTraceSpans = 1'000'000;  // 48 MB; further spans are dropped and counted
+
+optimizers::Schedule make_schedule(const Options& options) {
+  optimizers::Schedule schedule;
+  schedule.kind = options.schedule.kind == "cosine"   ? optimizers::ScheduleKind::cosine
+                  : options.schedule.kind == "linear" ? optimizers::ScheduleKind::linear
+                                                      : optimizers::ScheduleKind::constant;
+  schedule.learning_rate = options.optimizer.learning_rate;
+  schedule.minimum = options.schedule.minimum;
+  schedule.warmup_steps = static_cast<std::uint64_t>(options.schedule.warmup_steps);
+  schedule.steps = static_cast<std::uint64_t>(options.run.steps);
+  return schedule;
+}
+
+}  // namespace
+
+struct Trainer::Implementation {
+  explicit Implementation(const Options& options) : plan(options), schedule(make_schedule(plan.options)) {
+    if (plan.train) {
+      train.emplace(*plan.train, plan.dataset_settings());
+      train->require_training_data();
+    }
+    if (plan.validation) validation.emplace(*plan.validation, plan.dataset_settings());
+  }
+
+  // Allocates on first use.
+  runtime::Engine& running() {
+    if (!engine) engine = std::make_unique<runtime::Engine>(plan, trace.get());
+    return *engine;
+  }
+
+  std::uint64_t samples_per_step() const {
+    return static_cast<std::uint64_t>(plan.options.batch.micro_batch * plan.options.batch.micro_batches);
+  }
+  void fill_training();
+  std::uint64_t fill_validation(std::uint64_t first);
+  template <typename Fill>
+  void fill(Fill fill_sequence);
+  StepReport report(const runtime::Engine::Result& result, double rate, Clock::time_point begin);
+  void restore_position(const eps::RunState& state);
+
+  // Totals at the end of the step before.
+  struct Totals {
+    runtime::Stalls stalls;
+    Bytes h2d = 0, d2h = 0;
+  };
+  Totals totals() const;
+
+  runtime::RunPlan plan;
+  optimizers::Schedule schedule;
+  std::optional<Dataset> train, validation;
+  std::unique_ptr<Trace> trace;
+  std::unique_ptr<runtime::Engine> engine;
+  std::uint64_t step = 0;           // completed
+  std::uint64_t data_position = 0;  // samples consumed
+  Totals before;
+};
+
+// Calls fill_sequence(index, tokens, targets) for every sequence of the minibatch.
+template <typename Fill>
+void Trainer::Implementation::fill(Fill fill_sequence) {
+  Minibatch& minibatch = running().minibatch();
+  const auto sequence = static_cast<std::size_t>(plan.options.model.sequence);
+  std::uint64_t index = 0;
+  for (int u = 0; u < minibatch.microbatches(); ++u) {
+    const std::span<std::int32_t> tokens = minibatch.tokens(u), targets = minibatch.targets(u);
+    for (std::size_t row = 0; row < tokens.size(); row += sequence) {
+      fill_sequence(index++, tokens.subspan(row, sequence), targets.subspan(row, sequence));
+    }
+  }
+}
+
+void Trainer::Implementation::fill_training() {
+  if (!train) throw BadInput("data.train: no training data; name at least one file");
+  fill([&](std::uint64_t index, std::span<std::int32_t> tokens, std::span<std::int32_t> targets) {
+    train->sample(data_position + index, tokens, targets);
+  });
+  data_position += samples_per_step();
+}
+
+// Windows from `first` on, as many as a minibatch holds; what is beyond the end predicts nothing. Returns the next one.
+std::uint64_t Trainer::Implementation::fill_validation(std::uint64_t first) {
+  fill([&](std::uint64_t index, std::span<std::int32_t> tokens, std::span<std::int32_t> targets) {
+    validation->validation_window(first + index, tokens, targets);
+  });
+  return first + samples_per_step();
+}
+
+Trainer::Implementation::Totals Trainer::Implementation::totals() const {
+  using transfer::Traffic;
+  const transfer::Link& link = engine->link();
+  return {engine->stalls(), link.h2d(Traffic::weights) + link.h2d(Traffic::stash) + link.h2d(Traffic::batch),
+          link.d2h(Traffic::gradients) + link.d2h(Traffic::stash) + link.d2h(Traffic::results)};
+}
+
+StepReport Trainer::Implementation::report(const runtime::Engine::Result& result, double rate,
+                                           Clock::time_point begin) {
+  const Totals now = totals();
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  StepReport report;
+  report.step = static_cast<std::int64_t>(step);
+  report.tokens = plan.model.rows * plan.options.batch.micro_batches;
+  report.loss = result.loss_sum / static_cast<double>(engine->minibatch().predicted());
+  report.learning_rate = rate;
+  report.gradient_norm = result.gradient_norm;
+  report.step_ms = 1e3 * seconds;
+  report.tokens_per_second = static_cast<double>(report.tokens) / seconds;
+  report.device_peak_bytes = plan.device->peak_bytes();
+  report.host_bytes = runtime::HostMemory().peak_resident();
+  report.h2d_bytes = now.h2d - before.h2d;
+  report.d2h_bytes = now.d2h - before.d2h;
+  report.weight_stall_ms = now.stalls.weights_ms - before.stalls.weights_ms;
+  report.stash_stall_ms = now.stalls.stash_ms - before.stalls.stash_ms;
+  report.update_stall_ms = now.stalls.update_ms - before.stalls.update_ms;
+  return report;
+}
+
+void Trainer::Implementation::restore_position(const eps::RunState& state) {
+  if (state.seed != plan.options.run.seed) {
+    throw BadInput("run.seed is " + std::to_string(plan.options.run.seed) + ", but the checkpoint was made with seed " +
+                   std::to_string(state.seed) + "; its random numbers and order of data follow from that: set run.seed = " +
+                   std::to_string(state.seed));
+  }
+  step = state.step;
+  data_position = state.data_position;
+}
+
+Trainer::Trainer(Options options) : implementation_(std::make_unique<Implementation>(options)) {}
+Trainer::~Trainer() = default;
+Trainer::Trainer(Trainer&&) noexcept = default;
+Trainer& Trainer::operator=(Trainer&&) noexcept = default;
+
+const Options& Trainer::options() const { return implementation_->plan.options; }
+const MemoryContract& Trainer::contract() const { return implementation_->plan.contract; }
+std::int64_t Trainer::completed_steps() const { return static_cast<std::int64_t>(implementation_->step); }
+
+void Trainer::resume(const std::filesystem::path& directory) {
+  const std::filesystem::path folder = eps::find_checkpoint(directory);
+  implementation_->restore_position(eps::load_checkpoint(folder, implementation_->running().store()));
+}
+
+StepReport Trainer::step() {
+  Implementation& self = *implementation_;
+  if (!self.engine) {
+    self.running();
+    self.before = self.totals();
+  }
+  const Clock::time_point begin = Clock::now();
+  self.fill_training();
+  const double rate = self.schedule.at(self.step);
+  const runtime::Engine::Result result = self.running().train(self.step, rate);
+  ++self.step;
+  const StepReport report = self.report(result, rate, begin);
+  self.before = self.totals();
+  return report;
+}
+
+double Trainer::validation_loss() {
+  Implementation& self = *implementation_;
+  if (!self.validation) throw BadInput("data.validation: no validation data; name at least one file");
+  double sum = 0;
+  for (std::uint64_t window = 0; window < self.validation->windows();) {
+    window = self.fill_validation(window);
+    sum += self.running().evaluate(self.step);
+  }
+  self.before = self.totals();
+  return sum / static_cast<double>(self.validation->predicted());
+}
+
+std::filesystem::path Trainer::save() {
+  Implementation& self = *implementation_;
+  const CheckpointOptions& checkpoint = self.plan.options.checkpoint;
+  if (checkpoint.directory.empty()) throw BadInput("checkpoint.directory: not set; nowhere to save to");
+  self.running().store().complete_updates();
+  const eps::RunState state{self.step, self.plan.options.run.seed, self.data_position, to_toml(self.plan.options)};
+  return eps::save_checkpoint(checkpoint.directory, self.running().store(), state, static_cast<int>(checkpoint.keep));
+}
+
+std::vector<std::int32_t> Trainer::generate(std::span<const std::int32_t> prompt, const GenerateOptions& options) {
+  return runtime::generate(implementation_->running(), implementation_->plan, implementation_->step, prompt, options);
+}
+
+LinkCounters Trainer::link_counters() const {
+  using transfer::Traffic;
+  LinkCounters counters;
+  if (!implementation_->engine) return counters;
+  const transfer::Link& link = implementation_->engine->link();
+  counters.weights_h2d = link.h2d(Traffic::weights);
+  counters.gradients_d2h = link.d2h(Traffic::gradients);
+  counters.stash_h2d = link.h2d(Traffic::stash);
+  counters.stash_d2h = link.d2h(Traffic::stash);
+  counters.batch_h2d = link.h2d(Traffic::batch);
+  counters.results_d2h = link.d2h(Traffic::results);
+  return counters;
+}
+
+std::uint64_t Trainer::device_peak_bytes() const { return implementation_->plan.device->peak_bytes(); }
+
+std::uint64_t Trainer::host_peak_bytes() const { return runtime::HostMemory().peak_resident(); }
+
+std::uint64_t Trainer::weights_hash() {
+  eps::ParameterStore& store = implementation_->running().store();
+  store.complete_updates();
+  return store.state_hash();
+}
+
+void Trainer::start_trace() {
+  if (implementation_->engine) throw Error("start_trace(): call it before the first step");
+  implementation_->trace = std::make_unique<Trace>(kTraceSpans);
+  implementation_->plan.device->set_trace(implementation_->trace.get());
+}
+
+void Trainer::write_trace(const std::filesystem::path& file) const {
+  if (!implementation_->trace) throw Error("write_trace(): start_trace() was not called");
+  implementation_->trace->write(file);
+}
+
+}  // namespace l2l

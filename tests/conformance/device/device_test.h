@@ -1,0 +1,69 @@
+// What the conformance suite of devices needs: the devices, and memory with recognisable contents.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/dtype.h"
+#include "device/device.h"
+#include "device/fault/fault_device.h"
+#include "device/host/host_device.h"
+
+namespace l2l::device {
+
+using Seconds = std::chrono::duration<double>;
+
+inline std::unique_ptr<FaultDevice> open_fault(FaultPlan plan, int threads = 2, Bytes bandwidth = 0) {
+  return std::make_unique<FaultDevice>(std::make_unique<HostDevice>(threads, bandwidth), std::move(plan));
+}
+
+struct Backend {
+  std::string name;
+  std::function<std::unique_ptr<Device>()> open;
+};
+
+inline std::vector<Backend> backends() {
+  FaultPlan slow;
+  slow.copy_h2d_delay = slow.copy_d2h_delay = slow.launch_delay = std::chrono::microseconds(300);
+  slow.poison = true;
+  return {{"host", [] { return std::make_unique<HostDevice>(2, 0); }},
+          {"host_one_thread", [] { return std::make_unique<HostDevice>(1, 0); }},
+          {"host_throttled", [] { return std::make_unique<HostDevice>(2, 4 * kGiB); }},
+          {"fault_with_random_delays", [slow] { return open_fault(slow); }}};
+}
+
+class DeviceTest : public ::testing::TestWithParam<Backend> {
+ protected:
+  const std::unique_ptr<Device> device_ = GetParam().open();
+};
+
+inline std::string backend_name(const ::testing::TestParamInfo<Backend>& info) { return info.param.name; }
+
+// Pinned memory filled with `byte`.
+inline std::unique_ptr<Buffer> pinned(Device& device, Bytes size, unsigned char byte) {
+  std::unique_ptr<Buffer> buffer = device.allocate_pinned(size, "test");
+  std::fill_n(buffer->view().data, size, static_cast<std::byte>(byte));
+  return buffer;
+}
+
+// Whether all of `view` (of host memory) is `byte`.
+inline bool all(BufferView view, unsigned char byte) {
+  return std::all_of(view.data, view.data + view.size, [=](std::byte b) { return b == static_cast<std::byte>(byte); });
+}
+
+// y = 3 x on `elements` floats, through scratch.
+inline graph::Graph triple(std::int64_t elements) {
+  graph::GraphBuilder builder("triple");
+  const graph::ValueId x = builder.bound(graph::Region::input, "x", DType::f32, {1, elements});
+  const graph::ValueId y = builder.add(builder.add(x, x), x);
+  builder.place(y, graph::Region::output);
+  return builder.finish();
+}
+
+}  // namespace l2l::device

@@ -1,0 +1,165 @@
+// What only the host device promises: a throttled link, stall accounts, traces.
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "tests/conformance/device/device_test.h"
+#include "tests/support/temporary_folder.h"
+
+namespace l2l::device {
+namespace {
+
+using std::chrono::milliseconds;
+
+Seconds since(Clock::time_point begin) { return Clock::now() - begin; }
+
+struct Copies {
+  int to_device = 0, to_host = 0, within = 0;
+};
+
+// Time that the host device needs for copies of 2 MB, each direction alternating between two streams.
+Seconds time_copies(Bytes bandwidth, Copies copies) {
+  HostDevice device(1, bandwidth);
+  constexpr Bytes kSize = 2'000'000;
+  const auto near = device.allocate(kSize, "near"), other = device.allocate(kSize, "other");
+  const auto in = device.allocate_pinned(kSize, "in"), out = device.allocate_pinned(kSize, "out");
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (int i = 0; i < 4; ++i) streams.push_back(device.create_stream("copies"));
+  const Clock::time_point begin = Clock::now();
+  for (int i = 0; i < copies.to_device; ++i) device.copy(*streams[i % 2], near->view(), in->view());
+  for (int i = 0; i < copies.to_host; ++i) device.copy(*streams[2 + i % 2], out->view(), near->view());
+  for (int i = 0; i < copies.within; ++i) device.copy(*streams[0], other->view(), near->view());
+  for (const auto& stream : streams) device.synchronize(*stream);
+  return since(begin);
+}
+
+// 10 x 2 MB at 100 MB/s are 0.2 s, over however many streams; the ceiling leaves room for a busy machine.
+TEST(Link, BandwidthIsSharedByTheStreamsOfADirection) {
+  const double seconds = time_copies(100'000'000, {.to_device = 10}).count();
+  EXPECT_GE(seconds, 0.199);
+  EXPECT_LT(seconds, 0.3);
+}
+
+TEST(Link, TheTwoDirectionsRunSideBySide) {
+  const double seconds = time_copies(100'000'000, {.to_device = 10, .to_host = 10}).count();
+  EXPECT_GE(seconds, 0.199);
+  EXPECT_LT(seconds, 0.35);
+}
+
+TEST(Link, CopiesWithinTheDeviceDoNotCrossIt) {
+  EXPECT_LT(time_copies(100'000'000, {.within = 10}).count(), 0.15);
+  EXPECT_LT(time_copies(0, {.to_device = 10, .to_host = 10}).count(), 0.15);
+}
+
+TEST(Stalls, IdleTimeIsBookedToTheReasonOfTheWait) {
+  HostDevice device(1, 0);
+  const auto slow = device.create_stream("slow"), fast = device.create_stream("fast");
+  const auto event = device.create_event();
+  const auto stall = [&](WaitReason reason, int ms) {
+    device.enqueue_delay(*slow, milliseconds(ms));
+    device.record(*event, *slow);
+    device.wait(*fast, *event, reason);
+    device.synchronize(*fast);
+  };
+  stall(WaitReason::weights, 60);
+  stall(WaitReason::stash, 30);
+  stall(WaitReason::weights, 60);
+  EXPECT_NEAR(fast->stalled_seconds(WaitReason::weights), 0.120, 0.015);
+  EXPECT_NEAR(fast->stalled_seconds(WaitReason::stash), 0.030, 0.010);
+  EXPECT_EQ(fast->stalled_seconds(WaitReason::gradients), 0.0);
+  EXPECT_EQ(fast->stalled_seconds(WaitReason::order), 0.0);
+  EXPECT_EQ(slow->stalled_seconds(WaitReason::weights), 0.0);
+}
+
+TEST(Stalls, TimeAtWorkIsNotStalled) {
+  HostDevice device(1, 0);
+  const auto slow = device.create_stream("slow"), busy = device.create_stream("busy");
+  const auto event = device.create_event();
+  device.enqueue_delay(*slow, milliseconds(40));
+  device.record(*event, *slow);
+  device.enqueue_delay(*busy, milliseconds(120));
+  device.wait(*busy, *event, WaitReason::weights);
+  device.synchronize(*busy);
+  EXPECT_LT(busy->stalled_seconds(WaitReason::weights), 0.02);
+}
+
+// A later record on an idle stream takes over: nobody waits for the busy one any more.
+TEST(Events, AWaitIgnoresRecordsThatWereReplaced) {
+  HostDevice device(1, 0);
+  const auto busy = device.create_stream("busy"), idle = device.create_stream("idle"),
+             waiter = device.create_stream("waiter");
+  const auto event = device.create_event();
+  const Clock::time_point begin = Clock::now();
+  device.enqueue_delay(*busy, milliseconds(400));
+  device.record(*event, *busy);
+  device.record(*event, *idle);
+  device.wait(*waiter, *event);
+  device.synchronize(*waiter);
+  EXPECT_LT(since(begin).count(), 0.3);
+  device.synchronize(*busy);
+  EXPECT_GE(since(begin).count(), 0.4);
+}
+
+struct Span {
+  std::string track, name;
+  double begin, end;
+  nlohmann::json arguments;
+};
+
+std::vector<Span> read_spans(const Trace& trace) {
+  const testing::TemporaryFolder folder;
+  trace.write(folder / "trace.json");
+  std::ifstream file(folder / "trace.json");
+  const nlohmann::json json = nlohmann::json::parse(file);
+  std::map<int, std::string> tracks;
+  std::vector<Span> spans;
+  for (const auto& event : json.at("traceEvents")) {
+    if (event.at("name") == "thread_name") tracks[event.at("tid")] = event.at("args").at("name");
+    if (event.at("ph") != "X") continue;
+    const double begin = event.at("ts"), duration = event.at("dur");
+    spans.push_back({tracks.at(event.at("tid")), event.at("name"), begin, begin + duration, event.at("args")});
+  }
+  return spans;
+}
+
+TEST(Traces, HaveATrackPerStreamAndASpanPerPieceOfWork) {
+  HostDevice device(1, 0);
+  const auto executable = device.compile(triple(16));
+  const auto early = device.create_stream("early");
+  const auto memory = device.allocate(64, "memory"), scratch = device.allocate(kKiB, "scratch");
+  const auto host = pinned(device, 64, 0);
+  device.copy(*early, memory->view(), host->view());  // before the trace
+  device.synchronize(*early);
+  Trace trace(100);
+  device.set_trace(&trace);
+  const auto late = device.create_stream("late");
+  const auto event = device.create_event();
+  device.copy(*early, memory->view(), host->view());
+  device.fill_zero(*early, memory->view());
+  device.record(*event, *early);
+  device.wait(*late, *event);
+  Bindings bindings;
+  bindings[graph::Region::input] = bindings[graph::Region::output] = memory->view();
+  bindings[graph::Region::scratch] = scratch->view();
+  device.launch(*late, *executable, bindings, {.layer = 4, .microbatch = 2});
+  device.copy(*late, memory->view().slice(0, 8), memory->view().slice(8, 8));
+  device.copy(*late, host->view(), memory->view());
+  device.synchronize(*late);
+  device.set_trace(nullptr);
+  device.fill_zero(*late, memory->view());
+  device.synchronize(*late);
+
+  const std::vector<Span> spans = read_spans(trace);
+  const std::vector<std::pair<std::string, std::string>> expected = {
+      {"early", "copy h2d"}, {"early", "zero"}, {"late", "triple"}, {"late", "copy"}, {"late", "copy d2h"}};
+  ASSERT_EQ(spans.size(), expected.size());
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    EXPECT_EQ(std::make_pair(spans[i].track, spans[i].name), expected[i]);
+    EXPECT_GE(spans[i].begin, i == 0 ? 0 : spans[i - 1].end - 0.0015) << i;  // one after the other
+    const bool launch = spans[i].name == "triple";
+    EXPECT_EQ(spans[i].arguments, launch ? nlohmann::json({{"layer", 4}, {"microbatch", 2}}) : nlohmann::json::object());
+  }
+}
+
+}  // namespace
+}  // namespace l2l::device

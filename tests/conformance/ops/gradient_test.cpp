@@ -1,0 +1,147 @@
+// The backward references are the derivatives of the forward references: central differences in float64.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "tests/conformance/ops/harness.h"
+
+namespace l2l::test {
+namespace {
+
+using device::graph::OpKind;
+
+void run_exactly(const OpCase& test_case, Tensors& operands) {
+  run_reference({test_case.graph, test_case.op(), test_case.parameters, operands, false});
+}
+
+// sum(weights * output 0) of the forward op.
+double objective(const OpCase& forward, Tensors operands, const Tensor& weights) {
+  run_exactly(forward, operands);
+  const Tensor& y = operands[forward.op().inputs.size()];
+  double sum = 0;
+  for (std::size_t i = 0; i < y.size(); ++i) sum += weights[i] * y[i];
+  return sum;
+}
+
+// Largest difference between `gradient` and central differences over up to 60 elements of input `input`, relative to
+// the largest derivative.
+double gradient_error(const OpCase& forward, const Tensors& operands, const Tensor& weights, std::size_t input,
+                      const Tensor& gradient) {
+  constexpr double kStep = 1e-4;
+  std::mt19937 random(4);
+  double difference = 0, largest = 1e-12;
+  for (int sample = 0; sample < 60; ++sample) {
+    const std::size_t i = random() % gradient.size();
+    const auto at = [&](double steps) {
+      Tensors moved = operands;
+      moved[input][i] += steps * kStep;
+      return objective(forward, moved, weights);
+    };
+    // Fourth order: the error of the quotient is far below the tolerance.
+    const double derivative = (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * kStep);
+    difference = std::max(difference, std::abs(derivative - gradient[i]));
+    largest = std::max(largest, std::abs(derivative));
+  }
+  return difference / largest;
+}
+
+Tensor weights_for(const OpCase& forward) {
+  std::mt19937_64 random(8);
+  std::normal_distribution<double> normal;
+  Tensor weights(static_cast<std::size_t>(forward.graph.value(forward.op().outputs[0]).shape.elements()));
+  for (double& weight : weights) weight = normal(random);
+  return weights;
+}
+
+Tensor zeros_like(const Tensor& tensor) { return Tensor(tensor.size(), 0.0); }
+
+constexpr double kTolerance = 1e-6;
+
+TEST(Gradient, Gelu) {
+  const OpCase forward = pointwise_case(OpKind::gelu, DType::f32, 7, 8);
+  const OpCase backward = pointwise_case(OpKind::gelu_backward, DType::f32, 7, 8);
+  const Tensors x = make_operands(forward);
+  Tensors gradient = {weights_for(forward), x[0], zeros_like(x[0])};
+  run_exactly(backward, gradient);
+  EXPECT_LE(gradient_error(forward, x, gradient[0], 0, gradient[2]), kTolerance);
+  gradient[2][3] += 1e-3;
+  for (double& value : gradient[2]) value *= 1.001;  // a wrong derivative is noticed
+  EXPECT_GT(gradient_error(forward, x, gradient[0], 0, gradient[2]), kTolerance);
+}
+
+TEST(Gradient, Dropout) {
+  const OpCase forward = dropout_case(DType::f32, 7, 8, 0.3f);
+  const Tensors x = make_operands(forward);
+  Tensors gradient = {weights_for(forward), zeros_like(x[0])};
+  run_exactly(forward, gradient);  // its own backward
+  EXPECT_LE(gradient_error(forward, x, gradient[0], 0, gradient[1]), kTolerance);
+}
+
+TEST(Gradient, LayerNorm) {
+  const OpCase forward = layer_norm_case(DType::f32, 5, 24);
+  const OpCase backward = layer_norm_backward_case(DType::f32, 5, 24);
+  Tensors values = make_operands(forward);
+  run_exactly(forward, values);
+  Tensors gradient = {weights_for(forward),  values[0], values[1], values[4], values[5], zeros_like(values[0]),
+                      zeros_like(values[1]), zeros_like(values[2])};
+  run_exactly(backward, gradient);
+  for (std::size_t input = 0; input < 3; ++input) {
+    EXPECT_LE(gradient_error(forward, values, gradient[0], input, gradient[5 + input]), kTolerance) << input;
+  }
+}
+
+TEST(Gradient, Embedding) {
+  const OpCase forward = embedding_case(DType::f32, 15, 5, 8, 4);
+  const OpCase backward = embedding_backward_case(DType::f32, 15, 5, 8, 4);
+  const Tensors values = make_operands(forward);
+  Tensors gradient = {values[0], weights_for(forward), zeros_like(values[1]), zeros_like(values[2])};
+  run_exactly(backward, gradient);
+  EXPECT_LE(gradient_error(forward, values, gradient[1], 1, gradient[2]), kTolerance);
+  EXPECT_LE(gradient_error(forward, values, gradient[1], 2, gradient[3]), kTolerance);
+}
+
+// y = x w + b: dx = dy w^T, dw += x^T dy, db += sum of dy.
+TEST(Gradient, Linear) {
+  const OpCase forward = matmul_case(DType::f32, DType::f32, {7, 8, 24, false, false, true});
+  const OpCase dx = matmul_case(DType::f32, DType::f32, {7, 24, 8, false, true});
+  const OpCase dw = matmul_case(DType::f32, DType::f32, {24, 8, 7, true, false, false, true});
+  const OpCase db = bias_gradient_case(DType::f32, 7, 8);
+  const Tensors values = make_operands(forward);
+  const Tensor dy = weights_for(forward);
+  Tensors x = {dy, values[1], zeros_like(values[0])}, w = {values[0], dy, zeros_like(values[1])};
+  Tensors b = {dy, zeros_like(values[2])};
+  run_exactly(dx, x);
+  run_exactly(dw, w);
+  run_exactly(db, b);
+  EXPECT_LE(gradient_error(forward, values, dy, 0, x[2]), kTolerance);
+  EXPECT_LE(gradient_error(forward, values, dy, 1, w[2]), kTolerance);
+  EXPECT_LE(gradient_error(forward, values, dy, 2, b[1]), kTolerance);
+}
+
+TEST(Gradient, Attention) {
+  for (const float probability : {0.0f, 0.25f}) {
+    const AttentionCase shape{2, 9, 3, 8, probability};
+    const OpCase forward = attention_case(DType::f32, shape), backward = attention_backward_case(DType::f32, shape);
+    Tensors values = make_operands(forward);
+    run_exactly(forward, values);
+    Tensors gradient = {weights_for(forward), values[0], values[1], values[2], zeros_like(values[0])};
+    run_exactly(backward, gradient);
+    EXPECT_LE(gradient_error(forward, values, gradient[0], 0, gradient[4]), kTolerance) << probability;
+  }
+}
+
+TEST(Gradient, LinearCrossEntropy) {
+  const OpCase forward = linear_cross_entropy_case(DType::f32, 7, 24, 33);
+  const OpCase backward = linear_cross_entropy_backward_case(DType::f32, 7, 24, 33);
+  const Tensors values = make_operands(forward);
+  Tensors gradient = {values[0], values[1], values[2], {0}, zeros_like(values[0]), zeros_like(values[1])};
+  run_exactly(backward, gradient);
+  const Tensor weight = {static_cast<double>(forward.parameters.loss_scale)};
+  EXPECT_LE(gradient_error(forward, values, weight, 0, gradient[4]), kTolerance);
+  EXPECT_LE(gradient_error(forward, values, weight, 1, gradient[5]), kTolerance);
+}
+
+}  // namespace
+}  // namespace l2l::test

@@ -1,0 +1,169 @@
+#include "tests/conformance/ops/harness.h"
+
+#include <cmath>
+#include <cstring>
+#include <sstream>
+
+#include "core/dtype.h"
+#include "device/kernels/kernel.h"
+#include "l2l/errors.h"
+
+namespace l2l::test {
+namespace {
+
+constexpr std::size_t kGuardBytes = 128;
+constexpr std::byte kGuard{0xA5};
+
+void write_element(std::byte* to, DType dtype, double value) {
+  const auto store = [to](auto stored) { std::memcpy(to, &stored, sizeof stored); };
+  switch (dtype) {
+    case DType::f32: return store(static_cast<float>(value));
+    case DType::f64: return store(value);
+    case DType::bf16: return store(to_bf16(static_cast<float>(value)));
+    case DType::i32: return store(static_cast<std::int32_t>(value));
+  }
+}
+
+template <typename T>
+T read_as(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+double read_element(const std::byte* from, DType dtype) {
+  switch (dtype) {
+    case DType::f32: return static_cast<double>(read_as<float>(from));
+    case DType::f64: return read_as<double>(from);
+    case DType::bf16: return static_cast<double>(to_float(read_as<bf16>(from)));
+    case DType::i32: return static_cast<double>(read_as<std::int32_t>(from));
+  }
+  return 0;
+}
+
+// Bytes at an address with the given remainder modulo 64, a guard behind.
+struct Guarded {
+  std::vector<std::byte> storage;
+  std::size_t offset;
+
+  Guarded(std::size_t bytes, std::size_t remainder) : storage(bytes + 128 + kGuardBytes, kGuard) {
+    offset = (64 - reinterpret_cast<std::uintptr_t>(storage.data()) % 64) % 64 + remainder;
+  }
+};
+
+bool intact(const std::vector<std::byte>& storage, std::size_t begin) {
+  for (std::size_t i = begin; i < begin + kGuardBytes; ++i) {
+    if (storage[i] != kGuard) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Memory::Memory(const OpCase& test_case, const Tensors& operands) {
+  const auto& op = test_case.op();
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const bool is_output = i >= op.inputs.size();
+    const DType dtype = test_case.graph.value(is_output ? op.outputs[i - op.inputs.size()] : op.inputs[i]).dtype;
+    const std::size_t bytes = operands[i].size() * size_of(dtype);
+    Guarded guarded(bytes, 16);
+    for (std::size_t k = 0; k < operands[i].size(); ++k) {
+      write_element(guarded.storage.data() + guarded.offset + k * size_of(dtype), dtype, operands[i][k]);
+    }
+    blocks_.push_back({std::move(guarded.storage), guarded.offset, bytes, dtype, is_output});
+  }
+}
+
+std::vector<std::byte*> Memory::pointers() {
+  std::vector<std::byte*> pointers;
+  for (Block& block : blocks_) pointers.push_back(block.storage.data() + block.offset);
+  return pointers;
+}
+
+Tensors Memory::read() const {
+  Tensors tensors;
+  for (const Block& block : blocks_) {
+    Tensor& tensor = tensors.emplace_back();
+    for (std::size_t byte = 0; byte < block.bytes; byte += size_of(block.dtype)) {
+      tensor.push_back(read_element(block.storage.data() + block.offset + byte, block.dtype));
+    }
+  }
+  return tensors;
+}
+
+std::vector<std::byte> Memory::output_bytes() const {
+  std::vector<std::byte> bytes;
+  for (const Block& block : blocks_) {
+    const auto begin = block.storage.begin() + static_cast<std::ptrdiff_t>(block.offset);
+    if (block.is_output) bytes.insert(bytes.end(), begin, begin + static_cast<std::ptrdiff_t>(block.bytes));
+  }
+  return bytes;
+}
+
+void Memory::check_guards() const {
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    if (!intact(blocks_[i].storage, blocks_[i].offset + blocks_[i].bytes)) {
+      throw Error("operand " + std::to_string(i) + " was written behind its end");
+    }
+  }
+}
+
+void run_kernel(const OpCase& test_case, Memory& memory, Workers& workers) {
+  const auto kernel = device::kernels::make_kernel(test_case.graph, 0);
+  const std::size_t bytes = kernel->workspace(workers.threads());
+  Guarded workspace(bytes, 0);
+  const auto pointers = memory.pointers();
+  kernel->run(pointers, workspace.storage.data() + workspace.offset, test_case.parameters, workers);
+  memory.check_guards();
+  if (!intact(workspace.storage, workspace.offset + bytes)) throw Error("the workspace was written behind its end");
+}
+
+namespace {
+
+struct Tolerance {
+  double l2, element;  // relative: to the norm, and to the larger of the element and the root mean square
+};
+
+// f32 sums differ from float64 by rounding; a bf16 result is the nearest to within its 8 significant bits. Rounded
+// bf16 dlogits may fall to the other side of a tie, which dtable in f32 shows.
+Tolerance tolerance_of(const OpCase& test_case, DType dtype) {
+  if (dtype == DType::bf16) return {2.5e-3, 8.1e-3};
+  const bool through_bf16 = test_case.op().kind == device::graph::OpKind::linear_cross_entropy_backward &&
+                            test_case.graph.values[0].dtype == DType::bf16 && dtype == DType::f32;
+  if (through_bf16) return {5e-4, 5e-3};
+  return {1e-5, 1e-4};
+}
+
+std::string compare_tensor(const Tensor& expected, const Tensor& actual, Tolerance tolerance) {
+  double norm = 0, difference = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    norm += expected[i] * expected[i];
+    difference += (actual[i] - expected[i]) * (actual[i] - expected[i]);
+  }
+  const double typical = std::sqrt(norm / static_cast<double>(expected.size()));
+  std::ostringstream text;
+  if (!(std::sqrt(difference) <= tolerance.l2 * std::sqrt(norm) + 1e-30)) {
+    text << "relative L2 error " << std::sqrt(difference / norm) << " > " << tolerance.l2 << "; ";
+  }
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double allowed = tolerance.element * std::max(std::abs(expected[i]), typical) + 1e-30;
+    if (std::abs(actual[i] - expected[i]) <= allowed) continue;
+    text << "element " << i << " of " << expected.size() << " is " << actual[i] << ", expected " << expected[i];
+    break;
+  }
+  return text.str();
+}
+
+}  // namespace
+
+std::string compare(const OpCase& test_case, const Tensors& expected, const Tensors& actual) {
+  const auto& op = test_case.op();
+  for (std::size_t i = op.inputs.size(); i < expected.size(); ++i) {
+    const DType dtype = test_case.graph.value(op.outputs[i - op.inputs.size()]).dtype;
+    const std::string text = compare_tensor(expected[i], actual[i], tolerance_of(test_case, dtype));
+    if (!text.empty()) return "output " + std::to_string(i - op.inputs.size()) + ": " + text;
+  }
+  return "";
+}
+
+}  // namespace l2l::test

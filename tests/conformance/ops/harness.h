@@ -1,0 +1,45 @@
+// Runs one case of the table on a kernel and on its reference.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "core/workers.h"
+#include "tests/conformance/ops/op_table.h"
+#include "tests/conformance/ops/reference.h"
+
+namespace l2l::test {
+
+// Inputs (normal numbers, tokens, targets; what a backward op reads of its forward op comes from the reference) and
+// accumulators, rounded to their dtypes; other outputs are NaN until written.
+Tensors make_operands(const OpCase& test_case);
+
+// The operands as bytes of their dtypes, 16-byte but not 64-byte aligned, each with a guard behind it.
+class Memory {
+ public:
+  Memory(const OpCase& test_case, const Tensors& operands);
+
+  std::vector<std::byte*> pointers();
+  Tensors read() const;
+  // All outputs, for comparison of bits.
+  std::vector<std::byte> output_bytes() const;
+  // Throws Error naming the operand behind which somebody wrote.
+  void check_guards() const;
+
+ private:
+  struct Block {
+    std::vector<std::byte> storage;
+    std::size_t offset, bytes;
+    DType dtype;
+    bool is_output;
+  };
+  std::vector<Block> blocks_;
+};
+
+// Runs the kernel on `memory`, with exactly the workspace it asks for.
+void run_kernel(const OpCase& test_case, Memory& memory, Workers& workers);
+
+// "" or what differs: relative L2 of each output, and each element against the size of the typical one.
+std::string compare(const OpCase& test_case, const Tensors& expected, const Tensors& actual);
+
+}  // namespace l2l::test

@@ -1,0 +1,131 @@
+#include <array>
+
+#include "tests/conformance/ops/op_table.h"
+
+namespace l2l::test {
+namespace {
+
+using device::graph::OpKind;
+
+constexpr AttentionCase kAttentionCases[] = {{1, 1, 1, 8},        {2, 5, 3, 8},         {1, 64, 1, 16},
+                                             {1, 100, 3, 32},     {2, 100, 1, 64, 0.1f}, {2, 7, 3, 20, 0.3f},
+                                             {1, 49, 5, 40, 0.5f}, {1, 130, 1, 24}};
+
+void add_matmuls(std::vector<OpCase>& cases, DType dtype) {
+  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1}, {1, 24, 8}, {7, 8, 24}, {33, 160, 24},
+                                {100, 1, 33}, {130, 24, 160}, {33, 700, 40}, {520, 8, 24}, {24, 520, 300}}) {
+    for (const bool transpose_a : {false, true}) {
+      for (const bool transpose_b : {false, true}) {
+        MatmulCase shape{m, n, k, transpose_a, transpose_b};
+        cases.push_back(matmul_case(dtype, dtype, shape));
+        shape.bias = true;
+        cases.push_back(matmul_case(dtype, dtype, shape));
+        shape.bias = false;
+        shape.accumulate = true;
+        cases.push_back(matmul_case(dtype, DType::f32, shape));
+      }
+    }
+  }
+  if (dtype == DType::bf16) cases.push_back(matmul_case(dtype, DType::f32, {33, 70, 24, false, true}));
+}
+
+void add_row_ops(std::vector<OpCase>& cases, DType dtype) {
+  for (const std::int64_t rows : {1, 7, 33, 200}) {
+    for (const std::int64_t hidden : {3, 8, 24, 160}) {
+      cases.push_back(layer_norm_case(dtype, rows, hidden));
+      cases.push_back(layer_norm_backward_case(dtype, rows, hidden));
+      cases.push_back(bias_gradient_case(dtype, rows, hidden));
+    }
+  }
+  for (const std::int64_t sequence : {1, 5, 33}) {
+    cases.push_back(embedding_case(dtype, 3 * sequence, sequence, 24, 11));
+    cases.push_back(embedding_backward_case(dtype, 3 * sequence, sequence, 24, 11));
+    cases.push_back(embedding_backward_case(dtype, 3 * sequence, sequence, 160, 3));
+  }
+}
+
+void add_pointwise(std::vector<OpCase>& cases, DType dtype) {
+  const std::array<std::int64_t, 2> shapes[] = {{1, 1}, {7, 8}, {33, 24}, {100, 331}};
+  for (const auto& [rows, columns] : shapes) {
+    for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward, OpKind::add, OpKind::convert}) {
+      cases.push_back(pointwise_case(kind, dtype, rows, columns));
+    }
+    for (const float probability : {0.0f, 0.1f, 0.75f}) {
+      cases.push_back(dropout_case(dtype, rows, columns, probability));
+    }
+  }
+}
+
+void add_attention(std::vector<OpCase>& cases, DType dtype) {
+  for (const AttentionCase& shape : kAttentionCases) {
+    cases.push_back(attention_case(dtype, shape));
+    cases.push_back(attention_backward_case(dtype, shape));
+  }
+}
+
+void add_losses(std::vector<OpCase>& cases, DType dtype) {
+  const std::array<std::int64_t, 3> shapes[] = {{1, 8, 3}, {7, 24, 33}, {33, 160, 100}, {1060, 8, 17}, {70, 8, 66000}};
+  for (const auto& [rows, hidden, vocabulary] : shapes) {
+    cases.push_back(linear_cross_entropy_case(dtype, rows, hidden, vocabulary));
+    cases.push_back(linear_cross_entropy_backward_case(dtype, rows, hidden, vocabulary));
+  }
+}
+
+// Evaluation: dropout must be the identity.
+void add_evaluation(std::vector<OpCase>& cases, DType dtype) {
+  for (OpCase evaluation : {dropout_case(dtype, 7, 8, 0.5f), attention_case(dtype, {2, 7, 3, 20, 0.3f})}) {
+    evaluation.name += "_evaluation";
+    evaluation.parameters.training = false;
+    cases.push_back(std::move(evaluation));
+  }
+}
+
+}  // namespace
+
+std::vector<OpCase> conformance_cases() {
+  std::vector<OpCase> cases;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    add_matmuls(cases, dtype);
+    add_row_ops(cases, dtype);
+    add_pointwise(cases, dtype);
+    add_attention(cases, dtype);
+    add_losses(cases, dtype);
+    add_evaluation(cases, dtype);
+  }
+  return cases;
+}
+
+std::vector<OpCase> speed_cases() {
+  std::vector<OpCase> cases;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const std::int64_t hidden : {256, 768}) {
+      const std::int64_t rows = 2048, heads = hidden / 64;
+      cases.push_back(matmul_case(dtype, dtype, {rows, 3 * hidden, hidden, false, false, true}));
+      cases.push_back(matmul_case(dtype, dtype, {rows, hidden, 3 * hidden, false, true}));
+      cases.push_back(matmul_case(dtype, DType::f32, {hidden, 3 * hidden, rows, true, false, false, true}));
+      cases.push_back(embedding_case(dtype, rows, 256, hidden, 50257));
+      cases.push_back(embedding_backward_case(dtype, rows, 256, hidden, 50257));
+      cases.push_back(layer_norm_case(dtype, rows, hidden));
+      cases.push_back(layer_norm_backward_case(dtype, rows, hidden));
+      cases.push_back(bias_gradient_case(dtype, rows, 4 * hidden));
+      cases.push_back(dropout_case(dtype, rows, hidden, 0.1f));
+      for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward, OpKind::add, OpKind::convert}) {
+        cases.push_back(pointwise_case(kind, dtype, rows, 4 * hidden));
+      }
+      for (const float probability : {0.0f, 0.1f}) {
+        cases.push_back(attention_case(dtype, {8, 256, heads, 64, probability}));
+        cases.push_back(attention_backward_case(dtype, {8, 256, heads, 64, probability}));
+      }
+      cases.push_back(attention_case(dtype, {8, 256, 2 * heads, 32}));
+      cases.push_back(attention_backward_case(dtype, {8, 256, 2 * heads, 32}));
+      cases.push_back(linear_cross_entropy_backward_case(dtype, rows, hidden, 256));
+    }
+    cases.push_back(attention_case(dtype, {2, 1024, 12, 64}));
+    cases.push_back(attention_backward_case(dtype, {2, 1024, 12, 64}));
+    cases.push_back(linear_cross_entropy_case(dtype, 512, 768, 50257));
+    cases.push_back(linear_cross_entropy_backward_case(dtype, 512, 768, 50257));
+  }
+  return cases;
+}
+
+}  // namespace l2l::test

@@ -1,0 +1,173 @@
+#include "tests/conformance/ops/op_table.h"
+
+namespace l2l::test {
+namespace {
+
+using device::graph::Attributes;
+using device::graph::OpKind;
+using device::graph::Value;
+using device::graph::ValueId;
+
+// Collects the values of one op and names the case after them.
+class CaseBuilder {
+ public:
+  CaseBuilder(OpKind kind, DType dtype) : dtype_(dtype) {
+    case_.graph.ops.push_back({kind, {}, {}, {}});
+    case_.name = std::string(device::graph::name_of(kind)) + "_" + std::string(name_of(dtype));
+    case_.parameters.seed = 0x123456789abcdef1u;
+    case_.parameters.step = 3;
+    case_.parameters.layer = 5;
+    case_.parameters.microbatch = 7;
+    case_.parameters.loss_scale = 1.0f / 19;
+    attributes().rng_op = 9;
+  }
+
+  Attributes& attributes() { return case_.graph.ops.front().attributes; }
+  CaseBuilder& input(DType dtype, Shape shape) {
+    case_.graph.ops.front().inputs.push_back(add(dtype, shape));
+    return *this;
+  }
+  CaseBuilder& output(DType dtype, Shape shape) {
+    case_.graph.ops.front().outputs.push_back(add(dtype, shape));
+    return *this;
+  }
+  CaseBuilder& input(Shape shape) { return input(dtype_, shape); }
+  CaseBuilder& output(Shape shape) { return output(dtype_, shape); }
+  CaseBuilder& named(const std::string& suffix) {
+    case_.name += "_" + suffix;
+    return *this;
+  }
+  OpCase finish() {
+    case_.graph.name = case_.name;
+    return std::move(case_);
+  }
+
+ private:
+  ValueId add(DType dtype, Shape shape) {
+    Value value;
+    value.name = "v" + std::to_string(case_.graph.values.size());
+    value.dtype = dtype;
+    value.shape = shape;
+    case_.graph.values.push_back(value);
+    return static_cast<ValueId>(case_.graph.values.size() - 1);
+  }
+
+  DType dtype_;
+  OpCase case_;
+};
+
+std::string join(std::initializer_list<std::int64_t> numbers) {
+  std::string text;
+  for (const std::int64_t number : numbers) text += (text.empty() ? "" : "x") + std::to_string(number);
+  return text;
+}
+
+std::string percent(float probability) {
+  return probability > 0 ? "_p" + std::to_string(static_cast<int>(probability * 100 + 0.5f)) : "";
+}
+
+CaseBuilder attention_builder(OpKind kind, DType dtype, const AttentionCase& shape) {
+  CaseBuilder builder(kind, dtype);
+  builder.attributes().heads = static_cast<int>(shape.heads);
+  builder.attributes().sequence = static_cast<int>(shape.sequence);
+  builder.attributes().probability = shape.probability;
+  builder.named(join({shape.sequences, shape.sequence, shape.heads, shape.head_dim}) + percent(shape.probability));
+  return builder;
+}
+
+}  // namespace
+
+OpCase embedding_case(DType dtype, std::int64_t rows, std::int64_t sequence, std::int64_t hidden,
+                      std::int64_t vocabulary) {
+  CaseBuilder builder(OpKind::embedding, dtype);
+  builder.attributes().sequence = static_cast<int>(sequence);
+  builder.named(join({rows, sequence, hidden, vocabulary})).input(DType::i32, {rows});
+  return builder.input({vocabulary, hidden}).input({sequence, hidden}).output({rows, hidden}).finish();
+}
+
+OpCase embedding_backward_case(DType dtype, std::int64_t rows, std::int64_t sequence, std::int64_t hidden,
+                               std::int64_t vocabulary) {
+  CaseBuilder builder(OpKind::embedding_backward, dtype);
+  builder.attributes().sequence = static_cast<int>(sequence);
+  builder.named(join({rows, sequence, hidden, vocabulary})).input(DType::i32, {rows}).input({rows, hidden});
+  return builder.output(DType::f32, {vocabulary, hidden}).output(DType::f32, {sequence, hidden}).finish();
+}
+
+OpCase layer_norm_case(DType dtype, std::int64_t rows, std::int64_t hidden) {
+  CaseBuilder builder(OpKind::layer_norm, dtype);
+  builder.attributes().epsilon = 1e-5f;
+  builder.named(join({rows, hidden})).input({rows, hidden}).input({hidden}).input({hidden});
+  return builder.output({rows, hidden}).output(DType::f32, {rows}).output(DType::f32, {rows}).finish();
+}
+
+OpCase layer_norm_backward_case(DType dtype, std::int64_t rows, std::int64_t hidden) {
+  CaseBuilder builder(OpKind::layer_norm_backward, dtype);
+  builder.attributes().epsilon = 1e-5f;
+  builder.named(join({rows, hidden})).input({rows, hidden}).input({rows, hidden}).input({hidden});
+  builder.input(DType::f32, {rows}).input(DType::f32, {rows}).output({rows, hidden});
+  return builder.output(DType::f32, {hidden}).output(DType::f32, {hidden}).finish();
+}
+
+OpCase matmul_case(DType input, DType output, const MatmulCase& shape) {
+  CaseBuilder builder(OpKind::matmul, input);
+  builder.attributes().transpose_a = shape.transpose_a;
+  builder.attributes().transpose_b = shape.transpose_b;
+  builder.attributes().accumulate = shape.accumulate;
+  builder.named(std::string(name_of(output)) + "_" + join({shape.m, shape.n, shape.k}));
+  if (shape.transpose_a) builder.named("ta");
+  if (shape.transpose_b) builder.named("tb");
+  if (shape.bias) builder.named("bias");
+  if (shape.accumulate) builder.named("accumulate");
+  builder.input(shape.transpose_a ? Shape{shape.k, shape.m} : Shape{shape.m, shape.k});
+  builder.input(shape.transpose_b ? Shape{shape.n, shape.k} : Shape{shape.k, shape.n});
+  if (shape.bias) builder.input({shape.n});
+  return builder.output(output, {shape.m, shape.n}).finish();
+}
+
+OpCase bias_gradient_case(DType dtype, std::int64_t rows, std::int64_t columns) {
+  CaseBuilder builder(OpKind::bias_gradient, dtype);
+  return builder.named(join({rows, columns})).input({rows, columns}).output(DType::f32, {columns}).finish();
+}
+
+OpCase pointwise_case(OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns) {
+  CaseBuilder builder(kind, dtype);
+  builder.named(join({rows, columns})).input(kind == OpKind::convert ? DType::f32 : dtype, {rows, columns});
+  if (kind == OpKind::add || kind == OpKind::gelu_backward) builder.input({rows, columns});
+  return builder.output({rows, columns}).finish();
+}
+
+OpCase dropout_case(DType dtype, std::int64_t rows, std::int64_t columns, float probability) {
+  CaseBuilder builder(OpKind::dropout, dtype);
+  builder.attributes().probability = probability;
+  builder.named(join({rows, columns}) + percent(probability));
+  return builder.input({rows, columns}).output({rows, columns}).finish();
+}
+
+OpCase attention_case(DType dtype, const AttentionCase& shape) {
+  CaseBuilder builder = attention_builder(OpKind::attention, dtype, shape);
+  const std::int64_t rows = shape.sequences * shape.sequence, hidden = shape.heads * shape.head_dim;
+  return builder.input({rows, 3 * hidden}).output({rows, hidden}).output(DType::f32, {rows, shape.heads}).finish();
+}
+
+OpCase attention_backward_case(DType dtype, const AttentionCase& shape) {
+  CaseBuilder builder = attention_builder(OpKind::attention_backward, dtype, shape);
+  const std::int64_t rows = shape.sequences * shape.sequence, hidden = shape.heads * shape.head_dim;
+  builder.input({rows, hidden}).input({rows, 3 * hidden}).input({rows, hidden}).input(DType::f32, {rows, shape.heads});
+  return builder.output({rows, 3 * hidden}).finish();
+}
+
+OpCase linear_cross_entropy_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary) {
+  CaseBuilder builder(OpKind::linear_cross_entropy, dtype);
+  builder.named(join({rows, hidden, vocabulary})).input({rows, hidden}).input({vocabulary, hidden});
+  return builder.input(DType::i32, {rows}).output(DType::f64, {1}).finish();
+}
+
+OpCase linear_cross_entropy_backward_case(DType dtype, std::int64_t rows, std::int64_t hidden,
+                                          std::int64_t vocabulary) {
+  CaseBuilder builder(OpKind::linear_cross_entropy_backward, dtype);
+  builder.named(join({rows, hidden, vocabulary})).input({rows, hidden}).input({vocabulary, hidden});
+  builder.input(DType::i32, {rows}).output(DType::f64, {1}).output({rows, hidden});
+  return builder.output(DType::f32, {vocabulary, hidden}).finish();
+}
+
+}  // namespace l2l::test

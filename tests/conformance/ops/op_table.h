@@ -1,0 +1,51 @@
+// The table of ops that drives every mode: compare, gradient, threads and speed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "device/device.h"
+#include "device/graph/graph.h"
+
+namespace l2l::test {
+
+// A graph of one op, and the launch parameters it runs with.
+struct OpCase {
+  std::string name;
+  device::graph::Graph graph;
+  device::LaunchParameters parameters;
+
+  const device::graph::Op& op() const { return graph.ops.front(); }
+};
+
+struct MatmulCase {
+  std::int64_t m, n, k;
+  bool transpose_a = false, transpose_b = false, bias = false, accumulate = false;
+};
+
+struct AttentionCase {
+  std::int64_t sequences, sequence, heads, head_dim;
+  float probability = 0;
+};
+
+OpCase embedding_case(DType dtype, std::int64_t rows, std::int64_t sequence, std::int64_t hidden, std::int64_t vocabulary);
+OpCase embedding_backward_case(DType dtype, std::int64_t rows, std::int64_t sequence, std::int64_t hidden,
+                               std::int64_t vocabulary);
+OpCase layer_norm_case(DType dtype, std::int64_t rows, std::int64_t hidden);
+OpCase layer_norm_backward_case(DType dtype, std::int64_t rows, std::int64_t hidden);
+OpCase matmul_case(DType input, DType output, const MatmulCase& shape);
+OpCase bias_gradient_case(DType dtype, std::int64_t rows, std::int64_t columns);
+// gelu, gelu_backward, add, convert: as many inputs of `dtype` as the op has (convert reads f32).
+OpCase pointwise_case(device::graph::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns);
+OpCase dropout_case(DType dtype, std::int64_t rows, std::int64_t columns, float probability);
+OpCase attention_case(DType dtype, const AttentionCase& shape);
+OpCase attention_backward_case(DType dtype, const AttentionCase& shape);
+OpCase linear_cross_entropy_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary);
+OpCase linear_cross_entropy_backward_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary);
+
+// Small and odd shapes of every op in f32 and bf16.
+std::vector<OpCase> conformance_cases();
+// Shapes of a training step.
+std::vector<OpCase> speed_cases();
+
+}  // namespace l2l::test

@@ -1,0 +1,97 @@
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "tests/conformance/ops/harness.h"
+
+namespace l2l::test {
+namespace {
+
+using device::graph::OpKind;
+
+double size_of_rows(const OpCase& test_case, std::size_t input) {
+  return static_cast<double>(test_case.graph.value(test_case.op().inputs[input]).shape[0]);
+}
+
+void fill_normal(Tensor& tensor, double deviation, std::mt19937_64& random) {
+  std::normal_distribution<double> normal(0, deviation);
+  for (double& value : tensor) value = normal(random);
+}
+
+// In [lowest, end).
+void fill_integers(Tensor& tensor, double lowest, double end, std::mt19937_64& random) {
+  std::uniform_real_distribution<double> uniform(lowest, end);
+  for (double& value : tensor) value = std::floor(uniform(random));
+}
+
+// mean and inverse_deviation of x.
+void prepare_layer_norm_backward(const OpCase& test_case, Tensors& operands) {
+  const auto dtype = test_case.graph.values[0].dtype;
+  const Shape x = test_case.graph.values[1].shape;
+  const OpCase forward = layer_norm_case(dtype, x[0], x[1]);
+  Tensors values = {operands[1], operands[2], Tensor(operands[2].size()), operands[1], operands[3], operands[4]};
+  run_reference({forward.graph, forward.op(), forward.parameters, values});
+  operands[3] = values[4];
+  operands[4] = values[5];
+}
+
+// y and logsumexp of qkv.
+void prepare_attention_backward(const OpCase& test_case, Tensors& operands) {
+  const auto& attributes = test_case.op().attributes;
+  const Shape qkv = test_case.graph.values[1].shape;
+  const AttentionCase shape{qkv[0] / attributes.sequence, attributes.sequence, attributes.heads,
+                            qkv[1] / 3 / attributes.heads, attributes.probability};
+  const OpCase forward = attention_case(test_case.graph.values[0].dtype, shape);
+  Tensors values = {operands[1], operands[2], operands[3]};
+  run_reference({forward.graph, forward.op(), test_case.parameters, values});
+  operands[2] = values[1];
+  operands[3] = values[2];
+}
+
+void prepare(const OpCase& test_case, Tensors& operands, std::mt19937_64& random) {
+  switch (test_case.op().kind) {
+    case OpKind::embedding: return fill_integers(operands[0], 0, size_of_rows(test_case, 1), random);
+    case OpKind::embedding_backward:
+      return fill_integers(operands[0], 0, static_cast<double>(test_case.graph.values[2].shape[0]), random);
+    case OpKind::linear_cross_entropy:
+    case OpKind::linear_cross_entropy_backward:
+      fill_integers(operands[2], 0, size_of_rows(test_case, 1), random);
+      for (std::size_t row = 2; row < operands[2].size(); row += 5) operands[2][row] = -1;  // not predicted
+      return fill_normal(operands[1], 0.3, random);
+    case OpKind::layer_norm_backward: return prepare_layer_norm_backward(test_case, operands);
+    case OpKind::attention_backward: return prepare_attention_backward(test_case, operands);
+    default: return;
+  }
+}
+
+}  // namespace
+
+Tensors make_operands(const OpCase& test_case) {
+  std::mt19937_64 random(20);
+  const auto& op = test_case.op();
+  Tensors operands;
+  const auto add = [&](device::graph::ValueId id) -> Tensor& {
+    return operands.emplace_back(static_cast<std::size_t>(test_case.graph.value(id).shape.elements()));
+  };
+  const auto round = [&](std::size_t position, device::graph::ValueId id) {
+    for (double& value : operands[position]) value = round_to(test_case.graph.value(id).dtype, value);
+  };
+  for (const auto id : op.inputs) {
+    fill_normal(add(id), 1, random);
+    round(operands.size() - 1, id);
+  }
+  for (const auto id : op.outputs) {
+    Tensor& output = add(id);
+    if (accumulates(op, operands.size() - 1 - op.inputs.size())) {
+      fill_normal(output, 1, random);
+    } else {
+      std::fill(output.begin(), output.end(), std::numeric_limits<double>::quiet_NaN());
+    }
+  }
+  prepare(test_case, operands, random);
+  for (std::size_t i = 0; i < op.inputs.size(); ++i) round(i, op.inputs[i]);
+  for (std::size_t i = 0; i < op.outputs.size(); ++i) round(op.inputs.size() + i, op.outputs[i]);
+  return operands;
+}
+
+}  // namespace l2l::test

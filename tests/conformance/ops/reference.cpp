@@ -1,0 +1,65 @@
+#include "tests/conformance/ops/reference.h"
+
+#include <cmath>
+
+#include "core/dtype.h"
+#include "core/philox.h"
+#include "l2l/errors.h"
+
+namespace l2l::test {
+
+using device::graph::OpKind;
+
+void run_reference(const ReferenceCall& call) {
+  switch (call.op.kind) {
+    case OpKind::embedding: return reference_embedding(call);
+    case OpKind::embedding_backward: return reference_embedding_backward(call);
+    case OpKind::layer_norm: return reference_layer_norm(call);
+    case OpKind::layer_norm_backward: return reference_layer_norm_backward(call);
+    case OpKind::matmul: return reference_matmul(call);
+    case OpKind::bias_gradient: return reference_bias_gradient(call);
+    case OpKind::gelu: return reference_gelu(call);
+    case OpKind::gelu_backward: return reference_gelu_backward(call);
+    case OpKind::attention: return reference_attention(call);
+    case OpKind::attention_backward: return reference_attention_backward(call);
+    case OpKind::dropout: return reference_dropout(call);
+    case OpKind::add: return reference_add(call);
+    case OpKind::linear_cross_entropy: return reference_linear_cross_entropy(call);
+    case OpKind::linear_cross_entropy_backward: return reference_linear_cross_entropy_backward(call);
+    case OpKind::convert: return reference_convert(call);
+    case OpKind::count: break;
+  }
+  throw Error("no reference");
+}
+
+bool accumulates(const device::graph::Op& op, std::size_t position) {
+  switch (op.kind) {
+    case OpKind::embedding_backward:
+    case OpKind::bias_gradient: return true;
+    case OpKind::layer_norm_backward: return position > 0;
+    case OpKind::linear_cross_entropy_backward: return position == 2;
+    case OpKind::matmul: return op.attributes.accumulate;
+    default: return false;
+  }
+}
+
+double round_to(DType dtype, double value) {
+  if (dtype == DType::f64) return value;
+  if (dtype == DType::f32 || dtype == DType::i32 || value == 0 || !std::isfinite(value)) {
+    return static_cast<double>(static_cast<float>(value));
+  }
+  const double unit = std::ldexp(1.0, std::ilogb(value) - 7);  // bf16 has 8 significant bits
+  return std::round(value / unit) * unit;
+}
+
+double dropout_factor(const ReferenceCall& call, std::int64_t element) {
+  const device::graph::Attributes& attributes = call.op.attributes;
+  if (!call.parameters.training || attributes.probability == 0) return 1;
+  const RngKey key{call.parameters.seed, call.parameters.step, call.parameters.layer, call.parameters.microbatch,
+                   attributes.rng_op};
+  const std::uint32_t word = philox(key, static_cast<std::uint32_t>(element / 4))[static_cast<std::size_t>(element % 4)];
+  const double p = static_cast<double>(attributes.probability);
+  return word / 4294967296.0 >= p ? 1 / (1 - p) : 0;
+}
+
+}  // namespace l2l::test

@@ -1,0 +1,61 @@
+// Float64 references of every op: straightforward loops that share nothing with the kernels but core/philox.h.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "device/device.h"
+#include "device/graph/graph.h"
+
+namespace l2l::test {
+
+using Tensor = std::vector<double>;
+using Tensors = std::vector<Tensor>;  // of one op: inputs, then outputs
+
+struct ReferenceCall {
+  const device::graph::Graph& graph;
+  const device::graph::Op& op;
+  const device::LaunchParameters& parameters;
+  Tensors& operands;
+  bool round = true;  // round the values inside an op as its dtype prescribes (dlogits); finite differences do not
+
+  const Shape& shape(std::size_t position) const {
+    const std::size_t inputs = op.inputs.size();
+    return graph.value(position < inputs ? op.inputs[position] : op.outputs[position - inputs]).shape;
+  }
+  DType dtype(std::size_t position) const {
+    const std::size_t inputs = op.inputs.size();
+    return graph.value(position < inputs ? op.inputs[position] : op.outputs[position - inputs]).dtype;
+  }
+  Tensor& operator[](std::size_t position) const { return operands[position]; }
+};
+
+// Writes the outputs; accumulators hold their values before, and are added to.
+void run_reference(const ReferenceCall& call);
+
+// True when output `position` (among the outputs) is added to and not overwritten.
+bool accumulates(const device::graph::Op& op, std::size_t position);
+
+// Nearest value of `dtype`, bf16 ties away from zero.
+double round_to(DType dtype, double value);
+
+// 0 where dropout kills the element, else 1 / (1 - p); 1 when not training.
+double dropout_factor(const ReferenceCall& call, std::int64_t element);
+
+void reference_embedding(const ReferenceCall& call);
+void reference_embedding_backward(const ReferenceCall& call);
+void reference_layer_norm(const ReferenceCall& call);
+void reference_layer_norm_backward(const ReferenceCall& call);
+void reference_matmul(const ReferenceCall& call);
+void reference_bias_gradient(const ReferenceCall& call);
+void reference_gelu(const ReferenceCall& call);
+void reference_gelu_backward(const ReferenceCall& call);
+void reference_attention(const ReferenceCall& call);
+void reference_attention_backward(const ReferenceCall& call);
+void reference_dropout(const ReferenceCall& call);
+void reference_add(const ReferenceCall& call);
+void reference_linear_cross_entropy(const ReferenceCall& call);
+void reference_linear_cross_entropy_backward(const ReferenceCall& call);
+void reference_convert(const ReferenceCall& call);
+
+}  // namespace l2l::test

@@ -1,0 +1,104 @@
+#include <cmath>
+
+#include "tests/conformance/ops/reference.h"
+
+namespace l2l::test {
+namespace {
+
+struct Size {
+  std::size_t rows, columns;
+  explicit Size(const Shape& shape)
+      : rows(static_cast<std::size_t>(shape[0])), columns(static_cast<std::size_t>(shape[1])) {}
+};
+
+std::size_t index_of(double token) { return static_cast<std::size_t>(token); }
+
+}  // namespace
+
+void reference_embedding(const ReferenceCall& call) {
+  const Size y(call.shape(3));
+  for (std::size_t r = 0; r < y.rows; ++r) {
+    const std::size_t position = r % static_cast<std::size_t>(call.op.attributes.sequence);
+    for (std::size_t c = 0; c < y.columns; ++c) {
+      call[3][r * y.columns + c] =
+          call[1][index_of(call[0][r]) * y.columns + c] + call[2][position * y.columns + c];
+    }
+  }
+}
+
+void reference_embedding_backward(const ReferenceCall& call) {
+  const Size dy(call.shape(1));
+  for (std::size_t r = 0; r < dy.rows; ++r) {
+    const std::size_t position = r % static_cast<std::size_t>(call.op.attributes.sequence);
+    for (std::size_t c = 0; c < dy.columns; ++c) {
+      call[2][index_of(call[0][r]) * dy.columns + c] += call[1][r * dy.columns + c];
+      call[3][position * dy.columns + c] += call[1][r * dy.columns + c];
+    }
+  }
+}
+
+void reference_layer_norm(const ReferenceCall& call) {
+  const Size x(call.shape(0));
+  const double n = static_cast<double>(x.columns);
+  for (std::size_t r = 0; r < x.rows; ++r) {
+    const double* row = &call[0][r * x.columns];
+    double mean = 0, variance = 0;
+    for (std::size_t c = 0; c < x.columns; ++c) mean += row[c] / n;
+    for (std::size_t c = 0; c < x.columns; ++c) variance += (row[c] - mean) * (row[c] - mean) / n;
+    const double inverse = 1 / std::sqrt(variance + static_cast<double>(call.op.attributes.epsilon));
+    for (std::size_t c = 0; c < x.columns; ++c) {
+      call[3][r * x.columns + c] = (row[c] - mean) * inverse * call[1][c] + call[2][c];
+    }
+    call[4][r] = mean;
+    call[5][r] = inverse;
+  }
+}
+
+void reference_layer_norm_backward(const ReferenceCall& call) {
+  const Size x(call.shape(1));
+  const double n = static_cast<double>(x.columns);
+  for (std::size_t r = 0; r < x.rows; ++r) {
+    const double mean = call[3][r], inverse = call[4][r];
+    double sum = 0, projection = 0;
+    for (std::size_t c = 0; c < x.columns; ++c) {
+      const std::size_t i = r * x.columns + c;
+      const double normalized = (call[1][i] - mean) * inverse, g = call[0][i] * call[2][c];
+      sum += g / n;
+      projection += g * normalized / n;
+      call[6][c] += call[0][i] * normalized;
+      call[7][c] += call[0][i];
+    }
+    for (std::size_t c = 0; c < x.columns; ++c) {
+      const std::size_t i = r * x.columns + c;
+      call[5][i] = (call[0][i] * call[2][c] - sum - (call[1][i] - mean) * inverse * projection) * inverse;
+    }
+  }
+}
+
+void reference_matmul(const ReferenceCall& call) {
+  const device::graph::Attributes& attributes = call.op.attributes;
+  const bool bias = call.op.inputs.size() > 2;
+  const std::size_t result = bias ? 3 : 2;
+  const Size y(call.shape(result)), a(call.shape(0)), b(call.shape(1));
+  const std::size_t steps = attributes.transpose_a ? a.rows : a.columns;
+  for (std::size_t i = 0; i < y.rows; ++i) {
+    for (std::size_t j = 0; j < y.columns; ++j) {
+      double sum = bias ? call[2][j] : 0;
+      for (std::size_t k = 0; k < steps; ++k) {
+        sum += call[0][attributes.transpose_a ? k * a.columns + i : i * a.columns + k] *
+               call[1][attributes.transpose_b ? j * b.columns + k : k * b.columns + j];
+      }
+      double& out = call[result][i * y.columns + j];
+      out = attributes.accumulate ? out + sum : sum;
+    }
+  }
+}
+
+void reference_bias_gradient(const ReferenceCall& call) {
+  const Size dy(call.shape(0));
+  for (std::size_t r = 0; r < dy.rows; ++r) {
+    for (std::size_t c = 0; c < dy.columns; ++c) call[1][c] += call[0][r * dy.columns + c];
+  }
+}
+
+}  // namespace l2l::test

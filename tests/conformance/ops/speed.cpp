@@ -1,0 +1,108 @@
+#include "tests/conformance/ops/speed.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "core/workers.h"
+#include "device/kernels/kernel.h"
+#include "tests/conformance/ops/op_table.h"
+#include "tests/conformance/ops/reference.h"
+
+namespace l2l::test {
+namespace {
+
+using device::graph::OpKind;
+using Seconds = std::chrono::duration<double>;
+
+// Multiplications and additions of matrix products; other ops are judged by bytes.
+double operations(const OpCase& test_case) {
+  const auto& op = test_case.op();
+  const auto shape = [&](std::size_t i) { return test_case.graph.value(op.inputs[i]).shape; };
+  const auto product = [](double a, double b, double c) { return 2 * a * b * c; };
+  switch (op.kind) {
+    case OpKind::matmul: {
+      const Shape y = test_case.graph.value(op.outputs[0]).shape;
+      return product(static_cast<double>(y[0]), static_cast<double>(y[1]),
+                     static_cast<double>(shape(0)[op.attributes.transpose_a ? 0 : 1]));
+    }
+    case OpKind::attention:  // half of two products per head
+    case OpKind::attention_backward: {
+      const Shape qkv = shape(op.kind == OpKind::attention ? 0 : 1);
+      const double pairs = static_cast<double>(qkv[0]) * (op.attributes.sequence + 1) / 2;
+      return product(pairs, static_cast<double>(qkv[1]) / 3, op.kind == OpKind::attention ? 2 : 5);
+    }
+    case OpKind::linear_cross_entropy:
+    case OpKind::linear_cross_entropy_backward:
+      return product(static_cast<double>(shape(0)[0]), static_cast<double>(shape(0)[1]),
+                     static_cast<double>(shape(1)[0])) * (op.kind == OpKind::linear_cross_entropy ? 1 : 3);
+    default: return 0;
+  }
+}
+
+struct AlignedDelete {
+  void operator()(std::byte* memory) const { std::free(memory); }
+};
+using AlignedMemory = std::unique_ptr<std::byte[], AlignedDelete>;
+
+AlignedMemory allocate(Bytes bytes) {
+  auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, align_up(std::max<Bytes>(bytes, 64), 64)));
+  std::memset(memory, 0, bytes);
+  return AlignedMemory(memory);
+}
+
+// Small numbers, and tokens below the smallest vocabulary.
+void fill(std::byte* memory, const device::graph::Value& value) {
+  for (std::int64_t i = 0; i < value.shape.elements(); ++i) {
+    const float number = static_cast<float>((i * 7919) % 2003) / 2003.0f - 0.5f;
+    if (value.dtype == DType::f32) reinterpret_cast<float*>(memory)[i] = number;
+    if (value.dtype == DType::bf16) reinterpret_cast<bf16*>(memory)[i] = to_bf16(number);
+    if (value.dtype == DType::i32) reinterpret_cast<std::int32_t*>(memory)[i] = static_cast<std::int32_t>(i * 7919 % 251);
+  }
+}
+
+struct Timing {
+  double median, best;
+};
+
+Timing measure(const OpCase& test_case, Workers& workers) {
+  const auto kernel = device::kernels::make_kernel(test_case.graph, 0);
+  const AlignedMemory workspace = allocate(kernel->workspace(workers.threads()));
+  std::vector<AlignedMemory> memory;
+  std::vector<std::byte*> operands;
+  for (const auto& value : test_case.graph.values) {  // in order: inputs, then outputs
+    memory.push_back(allocate(value.bytes()));
+    operands.push_back(memory.back().get());
+    fill(operands.back(), value);
+  }
+  std::vector<double> seconds;
+  for (double total = 0; seconds.size() < 5 || (total < 0.2 && seconds.size() < 1000); total += seconds.back()) {
+    const auto begin = std::chrono::steady_clock::now();
+    kernel->run(operands, workspace.get(), test_case.parameters, workers);
+    seconds.push_back(Seconds(std::chrono::steady_clock::now() - begin).count());
+  }
+  std::sort(seconds.begin(), seconds.end());
+  return {seconds[seconds.size() / 2], seconds.front()};
+}
+
+}  // namespace
+
+int run_speed(int threads, const char* filter) {
+  Workers workers("speed", threads);
+  std::printf("%-56s %10s %10s %8s %9s\n", "op", "median ms", "best ms", "GB/s", "GFLOP/s");
+  for (const OpCase& test_case : speed_cases()) {
+    if (test_case.name.find(filter) == std::string::npos) continue;
+    const Timing timing = measure(test_case, workers);
+    double bytes = 0;
+    for (const auto& value : test_case.graph.values) bytes += static_cast<double>(value.bytes());
+    std::printf("%-56s %10.4f %10.4f %8.1f %9.1f\n", test_case.name.c_str(), timing.median * 1e3, timing.best * 1e3,
+                bytes / timing.best / 1e9, operations(test_case) / timing.best / 1e9);
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace l2l::test

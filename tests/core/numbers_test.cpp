@@ -1,0 +1,121 @@
+// Number formats, shapes and the random number generator.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/philox.h"
+#include "core/shape.h"
+
+namespace l2l {
+namespace {
+
+// The two bfloat16 numbers around |x|, compared by distance in fp64; the value after the largest is 2^128.
+std::uint16_t nearest_ties_away(std::uint32_t bits) {
+  const auto lower = static_cast<std::uint16_t>((bits & 0x7fffffffu) >> 16);
+  const auto upper = static_cast<std::uint16_t>(lower + 1);
+  const double x = std::fabs(static_cast<double>(std::bit_cast<float>(bits)));
+  const double below = to_float(bf16{lower});
+  const double above = upper == 0x7f80 ? std::ldexp(1.0, 128) : to_float(bf16{upper});
+  const std::uint16_t magnitude = x - below < above - x ? lower : upper;
+  return static_cast<std::uint16_t>(magnitude | (bits >> 31 << 15));
+}
+
+TEST(Bfloat16, RoundsEveryUpperHalfToTheNearestTiesAway) {
+  for (std::uint32_t upper = 0; upper < 0x10000; ++upper) {
+    if ((upper & 0x7f80) == 0x7f80) continue;
+    for (const std::uint32_t lower : {0u, 1u, 0x1234u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {
+      const std::uint32_t bits = upper << 16 | lower;
+      ASSERT_EQ(to_bf16(std::bit_cast<float>(bits)).bits, nearest_ties_away(bits)) << std::hex << bits;
+    }
+  }
+}
+
+TEST(Bfloat16, KeepsInfinitiesAndNaNs) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(to_float(to_bf16(infinity)), infinity);
+  EXPECT_EQ(to_float(to_bf16(-infinity)), -infinity);
+  for (const std::uint32_t bits : {0x7f800001u, 0x7fffffffu, 0xff800001u, 0xffffffffu, 0x7fc00000u}) {
+    EXPECT_TRUE(std::isnan(to_float(to_bf16(std::bit_cast<float>(bits))))) << std::hex << bits;
+  }
+}
+
+TEST(Bfloat16, ConvertsBackExactly) {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    if ((bits & 0x7f80) == 0x7f80 && (bits & 0x7f) != 0) continue;
+    ASSERT_EQ(to_bf16(to_float(bf16{static_cast<std::uint16_t>(bits)})).bits, bits);
+  }
+}
+
+// Known-answer tests published with Random123 (kat_vectors, philox4x32 10).
+TEST(Philox, KnownAnswers) {
+  EXPECT_EQ(philox({}, 0), (PhiloxBlock{0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u}));
+  const RngKey ones{.seed = ~std::uint64_t{0}, .step = ~0u, .layer = ~0u, .microbatch = 0xffffffu, .op = 0xffu};
+  EXPECT_EQ(philox(ones, ~0u), (PhiloxBlock{0x408f276du, 0x41c83b0eu, 0xa20bc7c6u, 0x6d5451fdu}));
+  // The digits of pi: counter 243f6a88 85a308d3 13198a2e 03707344, key a4093822 299f31d0.
+  const RngKey pi{.seed = 0x299f31d0a4093822u, .step = 0x03707344u, .layer = 0x13198a2eu, .microbatch = 0x85a308u, .op = 0xd3u};
+  EXPECT_EQ(philox(pi, 0x243f6a88u), (PhiloxBlock{0xd16cfe09u, 0x94fdccebu, 0x5001e420u, 0x24126ea1u}));
+}
+
+TEST(Philox, EveryFieldOfTheKeyChangesTheNumbers) {
+  const RngKey base{.seed = 1, .step = 2, .layer = 3, .microbatch = 4, .op = 5};
+  std::vector<RngKey> others(6, base);
+  others[0].seed ^= 1;
+  others[1].seed ^= std::uint64_t{1} << 32;
+  others[2].step ^= 1;
+  others[3].layer ^= 1;
+  others[4].microbatch ^= 1;
+  others[5].op ^= 1;
+  for (const RngKey& other : others) EXPECT_NE(philox(other, 7), philox(base, 7));
+  EXPECT_NE(philox(base, 8), philox(base, 7));
+}
+
+TEST(Philox, UniformNumbersAreBelowOne) {
+  EXPECT_EQ(to_uniform(0), 0.0f);
+  EXPECT_LT(to_uniform(~0u), 1.0f);
+  EXPECT_EQ(to_uniform(0x80000000u), 0.5f);
+}
+
+// Of n draws the survivors are within five standard deviations of n (1 - p).
+TEST(Philox, DropoutThresholdDropsItsShare) {
+  constexpr int kDraws = 1 << 20;
+  for (const float p : {0.0f, 0.1f, 0.5f, 0.9f}) {
+    int survivors = 0;
+    for (std::uint32_t i = 0; i < kDraws / 4; ++i) {
+      for (const std::uint32_t word : philox({.seed = 99}, i)) survivors += word >= dropout_threshold(p);
+    }
+    const double deviation = std::sqrt(kDraws * static_cast<double>(p) * (1 - static_cast<double>(p)));
+    EXPECT_NEAR(survivors, kDraws * (1 - static_cast<double>(p)), 5 * deviation) << p;
+  }
+}
+
+TEST(Shape, CountsComparesAndPrints) {
+  const Shape shape{2, 3, 4};
+  EXPECT_EQ(shape.rank(), 3u);
+  EXPECT_EQ(shape[2], 4);
+  EXPECT_EQ(shape.elements(), 24);
+  EXPECT_EQ(Shape{}.elements(), 1);
+  EXPECT_EQ((Shape{5, 0}).elements(), 0);
+  EXPECT_EQ(shape.to_string(), "[2, 3, 4]");
+  EXPECT_EQ(shape, (Shape{2, 3, 4}));
+  EXPECT_NE(shape, (Shape{2, 3, 4, 1}));
+}
+
+TEST(Shape, RejectsWhatItCannotHold) {
+  EXPECT_THROW((Shape{1, 2, 3, 4, 5}), BadInput);
+  EXPECT_THROW((Shape{2, -1}), BadInput);
+  const Shape large{std::int64_t{1} << 32, std::int64_t{1} << 32};
+  EXPECT_THROW(large.elements(), BadInput);
+}
+
+TEST(DType, SizesMatchTheTypes) {
+  EXPECT_EQ(size_of(DType::f32), sizeof(float));
+  EXPECT_EQ(size_of(DType::f64), sizeof(double));
+  EXPECT_EQ(size_of(DType::i32), sizeof(std::int32_t));
+  EXPECT_EQ(size_of(DType::bf16), sizeof(bf16));
+}
+
+}  // namespace
+}  // namespace l2l

@@ -1,0 +1,175 @@
+// Built twice, once for each implementation of Workers.
+#include "core/workers.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace l2l {
+namespace {
+
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+constexpr int kThreads = 4;
+
+TEST(Workers, RunsEveryBlockOnce) {
+  Workers workers("test", kThreads);
+  for (const std::int64_t blocks : {0, 1, 2, 3, 4, 5, 1000}) {
+    std::vector<std::atomic<int>> runs(static_cast<std::size_t>(blocks));
+    workers.parallel_for(blocks, [&](std::int64_t block, int) { ++runs[static_cast<std::size_t>(block)]; });
+    for (const auto& count : runs) EXPECT_EQ(count, 1);
+  }
+}
+
+// Thousands of short calls: a thread that is late for one must not disturb the next.
+TEST(Workers, CallsFollowEachOtherClosely) {
+  Workers workers("test", kThreads);
+  std::vector<std::int64_t> values(16);
+  for (std::int64_t call = 0; call < 20000; ++call) {
+    workers.parallel_for(16, [&, call](std::int64_t block, int) { values[static_cast<std::size_t>(block)] += call + block; });
+  }
+  for (std::int64_t block = 0; block < 16; ++block) {
+    EXPECT_EQ(values[static_cast<std::size_t>(block)], 20000 * 19999 / 2 + 20000 * block);
+  }
+}
+
+double blocked_sum(Workers& workers) {
+  constexpr std::int64_t kBlocks = 97;
+  std::array<double, kBlocks> partial{};
+  workers.parallel_for(kBlocks, [&](std::int64_t block, int) {
+    for (int i = 0; i < 100; ++i) partial[static_cast<std::size_t>(block)] += std::sin(static_cast<double>(block * 100 + i));
+  });
+  double sum = 0;
+  for (const double value : partial) sum += value;
+  return sum;
+}
+
+TEST(Workers, SumsDoNotDependOnTheNumberOfThreads) {
+  Workers one("one", 1);
+  const double expected = blocked_sum(one);
+  for (const int threads : {2, 3, 4, 7}) {
+    Workers workers("many", threads);
+    EXPECT_EQ(blocked_sum(workers), expected) << threads;
+  }
+}
+
+// Runs one block per thread; a block returns when all are inside, or false if that takes too long.
+bool all_threads_meet(Workers& workers) {
+  std::atomic<int> inside{0};
+  std::atomic<bool> met{true};
+  const auto deadline = steady_clock::now() + seconds(20);
+  workers.parallel_for(workers.threads(), [&](std::int64_t, int) {
+    ++inside;
+    while (inside < workers.threads() && steady_clock::now() < deadline) std::this_thread::yield();
+    if (inside < workers.threads()) met = false;
+  });
+  return met;
+}
+
+TEST(Workers, EveryThreadTakesPartEvenWithFewerCores) {
+  Workers workers("test", available_cores() + 2);
+  EXPECT_TRUE(all_threads_meet(workers));
+}
+
+TEST(Workers, PoolsDoNotTakeThreadsFromEachOther) {
+  Workers first("first", kThreads), second("second", kThreads);
+  bool met = false;
+  std::thread other([&] { met = all_threads_meet(second); });
+  EXPECT_TRUE(all_threads_meet(first));
+  other.join();
+  EXPECT_TRUE(met);
+}
+
+TEST(Workers, NoTwoBlocksShareASlotAtATime) {
+  Workers workers("test", kThreads);
+  std::array<std::atomic<int>, kThreads> occupants{};
+  std::atomic<bool> good{true};
+  workers.parallel_for(2000, [&](std::int64_t, int slot) {
+    if (slot < 0 || slot >= kThreads) {
+      good = false;
+      return;
+    }
+    auto& occupant = occupants[static_cast<std::size_t>(slot)];
+    if (++occupant != 1) good = false;
+    std::this_thread::sleep_for(std::chrono::microseconds(10));
+    --occupant;
+  });
+  EXPECT_TRUE(good);
+}
+
+TEST(Workers, TheCallerTakesPart) {
+  Workers workers("test", 2);
+  std::atomic<int> inside{0};
+  std::atomic<bool> seen{false};
+  const std::thread::id caller = std::this_thread::get_id();
+  const auto deadline = steady_clock::now() + seconds(20);
+  workers.parallel_for(2, [&](std::int64_t, int) {
+    if (std::this_thread::get_id() == caller) seen = true;
+    for (++inside; inside < 2 && steady_clock::now() < deadline;) std::this_thread::yield();
+  });
+  EXPECT_TRUE(seen);
+}
+
+TEST(Workers, RethrowsAndGoesOnWorking) {
+  for (const int threads : {1, kThreads}) {
+    Workers workers("test", threads);
+    for (int repetition = 0; repetition < 20; ++repetition) {
+      EXPECT_THROW(workers.parallel_for(100,
+                                        [](std::int64_t block, int) {
+                                          if (block % 10 == 7) throw std::runtime_error("block");
+                                        }),
+                   std::runtime_error);
+      std::atomic<int> runs{0};
+      workers.parallel_for(100, [&](std::int64_t, int) { ++runs; });
+      EXPECT_EQ(runs, 100);
+    }
+  }
+}
+
+float twice(float value) {
+  volatile float x = value;
+  return x * 2.0f;
+}
+
+constexpr float kDenormal = 1e-40f;
+
+TEST(Workers, EveryThreadFlushesDenormalsAndTheCallerGetsItsSettingBack) {
+#if !defined(__SSE__)
+  GTEST_SKIP() << "no flush-to-zero on this processor";
+#endif
+  ASSERT_GT(twice(kDenormal), 0.0f);
+  for (const int threads : {1, kThreads}) {
+    Workers workers("test", threads);
+    std::atomic<int> inside{0}, kept{0};
+    const auto deadline = steady_clock::now() + seconds(20);
+    workers.parallel_for(threads, [&](std::int64_t, int) {
+      if (twice(kDenormal) != 0.0f) ++kept;
+      for (++inside; inside < threads && steady_clock::now() < deadline;) std::this_thread::yield();
+    });
+    EXPECT_EQ(kept, 0);
+    EXPECT_GT(twice(kDenormal), 0.0f);
+  }
+}
+
+TEST(Workers, FlushingCanBeSetForAThread) {
+#if !defined(__SSE__)
+  GTEST_SKIP() << "no flush-to-zero on this processor";
+#endif
+  float after = 1;
+  std::thread([&] {
+    flush_denormals_to_zero();
+    after = twice(kDenormal);
+  }).join();
+  EXPECT_EQ(after, 0.0f);
+  EXPECT_GT(twice(kDenormal), 0.0f);
+}
+
+}  // namespace
+}  // namespace l2l

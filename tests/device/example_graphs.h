@@ -1,0 +1,77 @@
+// Graphs that several tests of this folder take apart.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "device/graph/graph.h"
+
+namespace l2l::device::graph {
+
+// Binds weights one after the other, as a layer's wire holds them.
+class Wire {
+ public:
+  Wire(GraphBuilder& builder, DType dtype) : builder_(builder), dtype_(dtype) {}
+  ValueId operator()(std::string name, Shape shape) {
+    const ValueId id = builder_.bound(Region::weights, std::move(name), dtype_, shape, next_);
+    next_ += static_cast<Bytes>(shape.elements()) * size_of(dtype_);
+    return id;
+  }
+
+ private:
+  GraphBuilder& builder_;
+  DType dtype_;
+  Bytes next_ = 0;
+};
+
+struct BlockShape {
+  int sequences = 2, sequence = 4, hidden = 6, heads = 2;
+  float dropout = 0.25f;
+  DType dtype = DType::f32;
+};
+
+// A GPT-2 block.
+inline Graph example_block(const BlockShape& shape) {
+  const std::int64_t rows = shape.sequences * shape.sequence, h = shape.hidden;
+  GraphBuilder graph("block");
+  Wire wire(graph, shape.dtype);
+  const auto norm = [&](ValueId x, const std::string& name) {
+    const ValueId gain = wire(name + ".gain", {h});
+    return graph.layer_norm(x, gain, wire(name + ".bias", {h}), 1e-5f);
+  };
+  const auto linear = [&](ValueId x, const std::string& name, std::int64_t in, std::int64_t out) {
+    const ValueId w = wire(name + ".w", {in, out});
+    return graph.linear(x, w, wire(name + ".b", {out}));
+  };
+  const ValueId x = graph.bound(Region::input, "x", shape.dtype, {rows, h});
+  const ValueId qkv = linear(norm(x, "ln_1"), "qkv", h, 3 * h);
+  const ValueId mixed = graph.attention(qkv, shape.heads, shape.sequence, shape.dropout);
+  const ValueId y = graph.add(x, graph.dropout(linear(mixed, "proj", h, h), shape.dropout));
+  const ValueId wide = graph.gelu(linear(norm(y, "ln_2"), "fc", h, 4 * h));
+  graph.place(graph.add(y, graph.dropout(linear(wide, "out", 4 * h, h), shape.dropout)), Region::output);
+  return graph.finish();
+}
+
+// Final norm, tied logits, loss.
+inline Graph example_head(std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary) {
+  GraphBuilder graph("head");
+  Wire wire(graph, DType::f32);
+  const ValueId x = graph.bound(Region::input, "x", DType::f32, {rows, hidden});
+  const ValueId gain = wire("gain", {hidden}), bias = wire("bias", {hidden}),
+                table = wire("table", {vocabulary, hidden});
+  const ValueId targets = graph.bound(Region::targets, "targets", DType::i32, {rows});
+  graph.place(graph.linear_cross_entropy(graph.layer_norm(x, gain, bias, 1e-5f), table, targets), Region::loss);
+  return graph.finish();
+}
+
+// Token and position embedding with dropout.
+inline Graph example_embedding(std::int64_t rows, int sequence, std::int64_t hidden, std::int64_t vocabulary) {
+  GraphBuilder graph("embedding");
+  Wire wire(graph, DType::f32);
+  const ValueId tokens = graph.bound(Region::tokens, "tokens", DType::i32, {rows});
+  const ValueId table = wire("table", {vocabulary, hidden}), positions = wire("positions", {sequence, hidden});
+  graph.place(graph.dropout(graph.embedding(tokens, table, positions, sequence), 0.25f), Region::output);
+  return graph.finish();
+}
+
+}  // namespace l2l::device::graph

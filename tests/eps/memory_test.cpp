@@ -1,0 +1,140 @@
+// The memory contract of the store, and gradient buffers as a bounded resource.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "l2l/errors.h"
+#include "tests/eps/toy.h"
+
+namespace l2l::eps::testing {
+namespace {
+
+std::vector<StoreOptions> all_options() {
+  std::vector<StoreOptions> all;
+  for (const DType wire : {DType::f32, DType::bf16}) {
+    for (const DType gradients : {DType::f32, DType::bf16}) {
+      for (const UpdateMode update : {UpdateMode::eager, UpdateMode::after_backward}) {
+        for (const int devices : {1, 2}) {
+          StoreOptions options = toy_options();
+          options.wire = wire;
+          options.gradients = gradients;
+          options.update = update;
+          options.devices = devices;
+          all.push_back(options);
+        }
+      }
+    }
+  }
+  return all;
+}
+
+TEST(BytesNeeded, AreWhatIsAskedFor) {
+  for (const StoreOptions& options : all_options()) {
+    const StoreBytes bytes = ParameterStore::bytes_needed(toy_layout(), options);
+    TestMemory memory;
+    Failure failure;
+    const ParameterStore store(toy_layout(), options, memory, failure, nullptr);
+    EXPECT_EQ(bytes.state, memory.total_for("weights and moments"));
+    EXPECT_EQ(bytes.held, memory.total_for("held gradients"));
+    EXPECT_EQ(bytes.staging, memory.total_for("staging"));
+    EXPECT_EQ(bytes.state + bytes.held + bytes.staging, memory.total());
+  }
+}
+
+// 12 bytes per element in fp32 as well as with a split master (DESIGN.md, Precision).
+TEST(BytesNeeded, ByHand) {
+  constexpr Bytes kElements = 640 + 128 + 2 * 19776 + 64;
+  constexpr Bytes kLayerElements = 768 + 2 * 19776 + 768;
+  StoreOptions options = toy_options();
+  EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).state, 12 * kElements);
+  EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).staging, (3u + 1u) * 19776 * 4);
+  options.wire = options.gradients = DType::bf16;
+  EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).state, 12 * kElements);
+  options.update = UpdateMode::after_backward;
+  options.devices = 2;
+  EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).held, 2 * 2 * kLayerElements);
+  EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).staging, 0u);
+}
+
+TEST(GradientBuffers, BoundedWhenEager) {
+  StoreOptions options = toy_options();
+  options.staging_slots = 1;
+  TestMemory memory;
+  Failure failure;
+  ParameterStore store(toy_layout(), options, memory, failure, nullptr);
+  GradientBuffer first = store.gradient_buffer(kHead);
+  GradientBuffer second = store.gradient_buffer(kSecondBlock);  // the slot for the tied table
+  EXPECT_EQ(first.bytes(), 768u * 4);
+  EXPECT_EQ(second.bytes(), 19776u * 4);
+  EXPECT_NE(first.data(), second.data());
+  std::atomic<bool> taken{false};
+  std::thread third([&] {
+    const GradientBuffer buffer = store.gradient_buffer(kFirstBlock);
+    taken = true;
+  });
+  EXPECT_FALSE(taken);
+  first = GradientBuffer();  // unused buffers go back
+  third.join();
+  EXPECT_TRUE(taken);
+}
+
+// One staging slot carries any order, the first use of the tied table waiting in the extra one.
+TEST(GradientBuffers, OneStagingSlotIsEnough) {
+  StoreOptions options = toy_options();
+  options.staging_slots = 1;
+  TestMemory memory;
+  Failure failure;
+  ParameterStore store(toy_layout(), options, memory, failure, nullptr);
+  for (std::uint64_t step = 0; step < 3; ++step) run_step(store, options, step);
+  EXPECT_EQ(store.update_count(kTable), 3u);
+}
+
+TEST(GradientBuffers, HeldOneIsFreeAfterItsUpdate) {
+  StoreOptions options = toy_options();
+  options.update = UpdateMode::after_backward;
+  TestMemory memory;
+  Failure failure;
+  ParameterStore store(toy_layout(), options, memory, failure, nullptr);
+  WeightLease lease = store.pull(kSecondBlock, 0);
+  store.begin_step(0, 0.01);
+  push_all(store, options, 0);
+  store.finish_step();
+  store.begin_step(1, 0.01);
+  std::atomic<bool> taken{false};
+  std::thread waiter([&] {
+    const GradientBuffer buffer = store.gradient_buffer(kSecondBlock);
+    taken = true;
+  });
+  { const GradientBuffer other = store.gradient_buffer(kFirstBlock); }  // its update is not in the way
+  EXPECT_FALSE(taken);
+  lease.release();
+  waiter.join();
+}
+
+TEST(Options, ThatCannotWorkAreRefused) {
+  TestMemory memory;
+  Failure failure;
+  const auto refuse = [&](const StoreOptions& options) {
+    EXPECT_THROW(ParameterStore(toy_layout(), options, memory, failure, nullptr), BadInput);
+  };
+  StoreOptions options = toy_options();
+  options.wire = DType::f64;
+  refuse(options);
+  options = toy_options();
+  options.gradients = DType::i32;
+  refuse(options);
+  options = toy_options();
+  options.devices = 4;  // staging_slots is 3
+  refuse(options);
+  options = toy_options();
+  options.threads = 0;
+  refuse(options);
+  options = toy_options();
+  options.clip = ClipMode::global;
+  options.max_norm = 0;
+  refuse(options);
+}
+
+}  // namespace
+}  // namespace l2l::eps::testing

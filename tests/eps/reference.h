@@ -1,0 +1,128 @@
+// The training step of the parameter store, written down plainly: no blocks, threads, modes or formats. With T = float
+// every operation is rounded as the contract says, and the store must agree bit for bit; with T = double it is an
+// oracle of the arithmetic itself.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "eps/parameter_store.h"
+
+namespace l2l::eps::testing {
+
+template <typename T>
+class Reference {
+ public:
+  // Takes the initial weights from `store`.
+  Reference(const ParameterStore& store, const StoreOptions& options) : layout_(store.layout()), options_(options) {
+    for (std::size_t group = 0; group < layout_.groups.size(); ++group) {
+      const std::size_t elements = static_cast<std::size_t>(layout_.groups[group].elements);
+      groups_.push_back({std::vector<T>(elements), std::vector<T>(elements), std::vector<T>(elements)});
+      for (std::size_t i = 0; i < layout_.groups[group].parameters.size(); ++i) read_initial(store, group, i);
+    }
+  }
+
+  // gradients[layer][device], in fp32. Returns the norm before clipping.
+  double step(const std::vector<std::vector<std::vector<float>>>& gradients, double learning_rate) {
+    std::vector<std::vector<T>> sums;
+    double squares = 0;
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      sums.push_back(sum(gradients, static_cast<GroupIndex>(group)));
+      for_each_element(group, [&](std::size_t i, bool) {
+        squares += static_cast<double>(sums[group][i]) * static_cast<double>(sums[group][i]);
+      });
+    }
+    const double norm = std::sqrt(squares);
+    T factor = 1;
+    if (options_.clip == ClipMode::global) {
+      factor = static_cast<T>(std::min(1.0, options_.max_norm / (norm + 1e-6)));
+    }
+    ++count_;
+    for (std::size_t group = 0; group < groups_.size(); ++group) update(group, sums[group], factor, learning_rate);
+    return norm;
+  }
+
+  // In the order of whole_state().
+  std::vector<T> whole_state() const {
+    std::vector<T> all;
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      for (const ParameterSpec& parameter : layout_.groups[group].parameters) {
+        for (const std::vector<T>* field : {&groups_[group].master, &groups_[group].moment1, &groups_[group].moment2}) {
+          const auto begin = field->begin() + parameter.offset;
+          all.insert(all.end(), begin, begin + parameter.shape.elements());
+        }
+      }
+    }
+    return all;
+  }
+
+  const std::vector<T>& master(GroupIndex group) const { return groups_[static_cast<std::size_t>(group)].master; }
+
+ private:
+  struct State {
+    std::vector<T> master, moment1, moment2;
+  };
+
+  void read_initial(const ParameterStore& store, std::size_t group, std::size_t index) {
+    const ParameterSpec& parameter = layout_.groups[group].parameters[index];
+    const std::size_t count = static_cast<std::size_t>(parameter.shape.elements());
+    std::vector<float> master(count), moment1(count), moment2(count);
+    store.read(static_cast<GroupIndex>(group), index, {master, moment1, moment2});
+    const auto offset = parameter.offset;
+    std::copy(master.begin(), master.end(), groups_[group].master.begin() + offset);
+    std::copy(moment1.begin(), moment1.end(), groups_[group].moment1.begin() + offset);
+    std::copy(moment2.begin(), moment2.end(), groups_[group].moment2.begin() + offset);
+  }
+
+  // Head first, then embedding; within a layer by device.
+  std::vector<T> sum(const std::vector<std::vector<std::vector<float>>>& gradients, GroupIndex group) const {
+    std::vector<T> total(groups_[static_cast<std::size_t>(group)].master.size(), T(-0.0));
+    for (std::size_t layer = layout_.layers.size(); layer-- > 0;) {
+      for (const LayerPart& part : layout_.layers[layer].parts) {
+        if (part.group != group) continue;
+        for (const std::vector<float>& device : gradients[layer]) {
+          for (std::size_t i = 0; i < total.size(); ++i) {
+            total[i] += static_cast<T>(device[static_cast<std::size_t>(part.offset) + i]);
+          }
+        }
+      }
+    }
+    return total;
+  }
+
+  template <typename F>
+  void for_each_element(std::size_t group, const F& function) const {
+    for (const ParameterSpec& parameter : layout_.groups[group].parameters) {
+      for (std::int64_t i = 0; i < parameter.shape.elements(); ++i) {
+        function(static_cast<std::size_t>(parameter.offset + i), parameter.decay);
+      }
+    }
+  }
+
+  void update(std::size_t group, const std::vector<T>& gradient, T factor, double learning_rate) {
+    const double beta1 = options_.adamw.beta1, beta2 = options_.adamw.beta2;
+    const double rate = static_cast<float>(learning_rate), decay = options_.adamw.weight_decay;
+    const float correction1 = static_cast<float>(1 - std::pow(beta1, count_));
+    const float correction2 = static_cast<float>(1 - std::pow(beta2, count_));
+    const T step_size = static_cast<T>(rate / correction1);
+    const T root = static_cast<T>(std::sqrt(static_cast<double>(correction2)));
+    for_each_element(group, [&](std::size_t i, bool decays) {
+      State& state = groups_[group];
+      const T g = gradient[i] * factor;
+      T& m = state.moment1[i];
+      T& v = state.moment2[i];
+      m = static_cast<T>(beta1) * m + static_cast<T>(1 - beta1) * g;
+      v = static_cast<T>(beta2) * v + static_cast<T>(1 - beta2) * g * g;
+      const T kept = state.master[i] * static_cast<T>(decays ? 1 - rate * decay : 1);
+      state.master[i] = kept - step_size * m / (std::sqrt(v) / root + static_cast<T>(options_.adamw.epsilon));
+    });
+  }
+
+  ModelLayout layout_;
+  StoreOptions options_;
+  std::vector<State> groups_;
+  unsigned count_ = 0;
+};
+
+}  // namespace l2l::eps::testing

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Installs the build into a folder of its own, compiles examples/embed.cpp against nothing but that, and runs it.
+#   test_embed.sh SOURCE_ROOT BUILD_ROOT PREFIX SANITIZE COMPILER...
+set -euo pipefail
+source_root=$1 build_root=$2 prefix=$3 sanitize=$4
+shift 4
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+fail() { echo "FAILED: $*" >&2; exit 1; }
+
+meson install -C "$build_root" --no-rebuild --destdir "$folder" >"$folder/install.log" || { cat "$folder/install.log"; exit 1; }
+installed=$folder$prefix
+headers=$(cd "$installed/include" && find . -type f | sort | tr '\n' ' ')
+[[ $headers == './l2l/errors.h ./l2l/l2l.h ./l2l/log.h ./l2l/options.h ./l2l/trainer.h ' ]] || fail "headers: $headers"
+
+PKG_CONFIG_PATH=$(dirname "$(find "$installed" -name l2l.pc)")
+export PKG_CONFIG_PATH
+read -ra flags < <(pkg-config --define-variable=prefix="$installed" --cflags --libs l2l)
+[[ $sanitize == none ]] || flags+=("-fsanitize=$sanitize")
+"$@" -std=c++20 -Wall -Wextra "$source_root/examples/embed.cpp" -o "$folder/embed" "${flags[@]}"
+
+for _ in {1..200}; do printf 'to be or not to be, that is the question: '; done >"$folder/text"
+LD_LIBRARY_PATH=$(dirname "$(find "$installed" -name libl2l.so)") \
+  "$folder/embed" "$folder/text" "$folder/checkpoints" >"$folder/output"
+cat "$folder/output"
+
+grep -q '^[0-9]* parameters, [0-9]* device bytes$' "$folder/output" || fail "no contract"
+[[ $(grep -c '^step [0-9]*, loss ' "$folder/output") == 30 ]] || fail "not 30 steps"
+# Untrained, every byte is as likely as any other: ln 256 = 5.5 nats. The text repeats itself.
+awk '/^step 1,/ { first = $4 } /^step 30,/ { last = $4 } END { exit !(first > 5 && last < 3.2) }' "$folder/output" ||
+  fail "the loss did not fall"
+grep -q '^the ..' "$folder/output" || fail "nothing generated"
+checkpoint=$(sed -n 's/^checkpoint //p' "$folder/output")
+[[ -n $checkpoint && -e $checkpoint ]] || fail "no checkpoint"

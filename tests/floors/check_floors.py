@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Folders are floors, includes point down: checks every #include of the tree against the table below.
+
+    check_floors.py ROOT     prints each offence as FILE:LINE: REASON; exit status 1 when there is any
+"""
+import pathlib
+import re
+import sys
+
+# Who may include whom, as prefixes of paths from the root. "l2l/" (include/l2l) is the ground that all may include.
+FLOORS = {
+    "include": [],
+    "core": ["core/"],
+    "optimizers": ["optimizers/", "core/"],
+    "device": ["device/", "core/"],
+    "eps": ["eps/", "optimizers/", "core/", "device/device.h"],  # of device only the memory-pinning seam
+    "transfer": ["transfer/", "eps/", "device/", "core/"],
+    "models": ["models/", "device/graph/", "core/", "eps/layout.h"],  # a layer's parameters are declared to the EPS
+    "runtime": ["runtime/", "models/", "transfer/", "eps/", "device/", "optimizers/", "core/"],
+    "tools": ["tools/", "runtime/"],
+    "examples": [],
+}
+GROUND = "l2l/"
+# One backend each. Other floors reach them through device/open.h, so that nothing above knows which one runs.
+BACKENDS = ["device/host/", "device/cuda/"]
+SOURCES = {".h", ".cpp", ".cu", ".cuh"}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
+CONDITION = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif|elifdef|elifndef)\b(.*)")
+CUDA = re.compile(r"cuda|nvcc", re.IGNORECASE)
+
+
+def include_offence(path, quote, target):
+    """Why the file at `path` may not include `target`; None when it may."""
+    floor = path.split("/")[0]
+    inside = target.startswith(GROUND) or target.split("/")[0] in FLOORS
+    if not inside:
+        return f'"{target}" is not a path from the root' if quote == '"' else None
+    if target.startswith(GROUND):
+        return None
+    if not any(target.startswith(allowed) for allowed in FLOORS[floor]):
+        return f"{floor}/ may not include {target}"
+    if floor != "device" and any(target.startswith(backend) for backend in BACKENDS):
+        return f"{target} belongs to one backend; include device/open.h"
+    return None
+
+
+def line_offence(path, line):
+    include = INCLUDE.match(line)
+    if include:
+        return include_offence(path, *include.groups())
+    condition = CONDITION.match(line)
+    if condition and CUDA.search(condition.group(1)) and not path.startswith("device/cuda/"):
+        return "a backend is chosen by which files link, not by the preprocessor"
+    return None
+
+
+def offences(sources):
+    """`sources` yields (path from the root, text)."""
+    for path, text in sources:
+        for number, line in enumerate(text.splitlines(), start=1):
+            reason = line_offence(path, line)
+            if reason:
+                yield f"{path}:{number}: {reason}"
+
+
+def tree(root):
+    for floor in FLOORS:
+        for file in sorted((root / floor).rglob("*")):
+            if file.suffix in SOURCES:
+                yield file.relative_to(root).as_posix(), file.read_text()
+
+
+def main(root):
+    sources = list(tree(pathlib.Path(root)))
+    found = list(offences(sources))
+    print("\n".join(found + [f"{len(sources)} files, {len(found)} offences"]))
+    return 1 if found or not sources else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

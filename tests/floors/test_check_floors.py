@@ -1,0 +1,59 @@
+"""The twin of check_floors.py: each offence, planted in a file of its own, is caught; what the floors allow is not."""
+import unittest
+
+from check_floors import offences
+
+OFFENCES = [
+    ("core/dtype.cpp", '#include "device/device.h"', "core/ may not include"),
+    ("optimizers/adamw.cpp", '#include "eps/layout.h"', "optimizers/ may not include"),
+    ("device/host/host.cpp", '#include "optimizers/clip.h"', "device/ may not include"),
+    ("eps/checkpoint.cpp", '#include "device/graph/graph.h"', "eps/ may not include"),
+    ("eps/updater.cpp", '#include "transfer/slot_ring.h"', "eps/ may not include"),
+    ("transfer/drain.cpp", '#include "models/gpt2.h"', "transfer/ may not include"),
+    ("models/gpt2.cpp", '#include "device/device.h"', "models/ may not include"),
+    ("models/gpt2.cpp", '#include "eps/parameter_store.h"', "models/ may not include"),
+    ("runtime/relay.cpp", '#include "tools/arguments.h"', "runtime/ may not include"),
+    ("tools/train.cpp", '#include "eps/checkpoint.h"', "tools/ may not include"),
+    ("examples/embed.cpp", '#include "core/bytes.h"', "examples/ may not include"),
+    ("include/l2l/trainer.h", '#include "core/bytes.h"', "include/ may not include"),
+    ("core/dtype.cpp", "  #  include <runtime/relay.h>", "core/ may not include"),
+    ("core/dtype.cpp", '#include "bytes.h"', "not a path from the root"),
+    ("core/dtype.cpp", '#include "../device/device.h"', "not a path from the root"),
+    ("runtime/relay.cpp", '#include "device/host/host_device.h"', "one backend"),
+    ("transfer/drain.cpp", '#include "device/cuda/stream.h"', "one backend"),
+    ("device/open.cpp", "#ifdef L2L_CUDA", "which files link"),
+    ("core/dtype.cpp", "#if defined(__NVCC__)", "which files link"),
+]
+
+ALLOWED = [
+    ("core/dtype.cpp", '#include "core/dtype.h"'),
+    ("core/dtype.cpp", '#include "l2l/errors.h"'),
+    ("core/dtype.cpp", "#include <vector>"),
+    ("core/workers_tbb.cpp", "#include <tbb/task_arena.h>"),
+    ("include/l2l/l2l.h", '#include "l2l/errors.h"'),
+    ("eps/store.cpp", '#include "device/device.h"'),
+    ("models/gpt2.h", '#include "eps/layout.h"'),
+    ("models/gpt2.h", '#include "device/graph/graph.h"'),
+    ("device/open.cpp", '#include "device/host/host_device.h"'),
+    ("device/cuda/stream.cpp", "#if CUDA_VERSION >= 12000"),
+    ("device/open.cpp", "// #ifdef CUDA"),
+]
+
+
+class Floors(unittest.TestCase):
+    def test_offences_are_caught(self):
+        for path, line, reason in OFFENCES:
+            with self.subTest(path=path, line=line):
+                found = list(offences([(path, "#pragma once\n" + line)]))
+                self.assertEqual(len(found), 1)
+                self.assertTrue(found[0].startswith(f"{path}:2: "), found[0])
+                self.assertIn(reason, found[0])
+
+    def test_what_the_floors_allow_passes(self):
+        for path, line in ALLOWED:
+            with self.subTest(path=path, line=line):
+                self.assertEqual(list(offences([(path, line)])), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,128 @@
+// Law 1: with the stash on the host, device memory does not depend on depth; host memory is affine in it.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "device/fault/fault_device.h"
+#include "tests/laws/small_run.h"
+
+namespace l2l {
+namespace {
+
+using testing::SmallRun;
+
+constexpr std::int64_t kDepths[] = {2, 24, 96, 384, 2000};
+
+Options options_of(const SmallRun& run, std::int64_t layers, const std::string& stash) {
+  Options options = run.options();
+  options.model = {.layers = layers, .hidden = 8, .heads = 1, .sequence = 8, .dropout = 0.1};
+  options.batch = {.micro_batch = 1, .micro_batches = 2};
+  options.transfer.stash = stash;
+  return options;
+}
+
+// Bytes of a run at each depth: planned, and at their peak when a step was done.
+struct Peaks {
+  std::map<std::int64_t, std::uint64_t> planned, measured, state;
+};
+
+std::uint64_t line(const MemoryContract& contract, const std::string& what) {
+  for (const ContractLine& entry : contract.host) {
+    if (entry.what == what) return entry.bytes;
+  }
+  return 0;
+}
+
+Peaks measure(const std::string& stash) {
+  const SmallRun run;
+  Peaks peaks;
+  for (const std::int64_t layers : kDepths) {
+    Trainer trainer(options_of(run, layers, stash));
+    trainer.step();
+    peaks.planned[layers] = trainer.contract().device_bytes;
+    peaks.measured[layers] = trainer.device_peak_bytes();
+    peaks.state[layers] = trainer.contract().pinned_bytes;
+  }
+  return peaks;
+}
+
+bool constant(const std::map<std::int64_t, std::uint64_t>& bytes) {
+  for (const auto& [layers, value] : bytes) {
+    if (value != bytes.begin()->second) return false;
+  }
+  return true;
+}
+
+// Whether every point lies on the line through the first two.
+bool affine(const std::map<std::int64_t, std::uint64_t>& bytes) {
+  const auto first = bytes.begin(), second = std::next(first);
+  const auto run = static_cast<std::uint64_t>(second->first - first->first);
+  for (const auto& [layers, value] : bytes) {
+    if ((value - first->second) * run != (second->second - first->second) * static_cast<std::uint64_t>(layers - first->first)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+TEST(ConstantMemory, DevicePeakIsTheSameAtAnyDepthWithTheStashOnTheHost) {
+  const Peaks peaks = measure("host");
+  EXPECT_EQ(peaks.measured, peaks.planned);
+  EXPECT_TRUE(constant(peaks.measured)) << peaks.measured.begin()->second << " ... " << peaks.measured.rbegin()->second;
+  EXPECT_TRUE(affine(peaks.state));
+  EXPECT_FALSE(constant(peaks.state));
+}
+
+TEST(ConstantMemory, DevicePeakIsAffineWithTheStashOnTheDevice) {
+  const Peaks peaks = measure("device");
+  EXPECT_EQ(peaks.measured, peaks.planned);
+  EXPECT_TRUE(affine(peaks.measured));
+  EXPECT_FALSE(constant(peaks.measured));
+}
+
+TEST(ConstantMemory, DevicePeakIsAffineInMicrobatches) {
+  const SmallRun run;
+  std::map<std::int64_t, std::uint64_t> peaks;
+  for (const std::int64_t microbatches : {1, 2, 3, 8}) {
+    Options options = options_of(run, 4, "host");
+    // Whole multiples of the arena's alignment, so that rounding hides nothing.
+    options.model.sequence = 64;
+    options.batch.micro_batches = microbatches;
+    Trainer trainer(options);
+    trainer.step();
+    peaks[microbatches] = trainer.device_peak_bytes();
+  }
+  // One loss of 8 bytes per microbatch has a line of 256 bytes of its own.
+  EXPECT_TRUE(affine(peaks));
+}
+
+// Twin: allocates a buffer at the first launch of each layer and never frees it.
+class LeakyDevice final : public device::FaultDevice {
+ public:
+  explicit LeakyDevice(std::unique_ptr<device::HostDevice> device) : FaultDevice(std::move(device), {}) {}
+  void launch(device::Stream& stream, const device::Executable& executable, const device::Bindings& bindings,
+              const device::LaunchParameters& parameters) override {
+    if (!leaked_.count(parameters.layer)) leaked_[parameters.layer] = allocate(64, "leak");
+    FaultDevice::launch(stream, executable, bindings, parameters);
+  }
+
+ private:
+  std::map<std::uint32_t, std::unique_ptr<device::Buffer>> leaked_;
+};
+
+TEST(ConstantMemoryTwin, OneBufferLeakedPerLayerIsCaught) {
+  const SmallRun run;
+  std::map<std::int64_t, std::uint64_t> peaks;
+  for (const std::int64_t layers : {2, 24}) {
+    device::Device* seen = nullptr;
+    testing::record_on(options_of(run, layers, "host"), 1, [&](std::unique_ptr<device::HostDevice> device) {
+      auto leaky = std::make_unique<LeakyDevice>(std::move(device));
+      seen = leaky.get();
+      return leaky;
+    }, [&] { peaks[layers] = seen->peak_bytes(); });
+  }
+  EXPECT_FALSE(constant(peaks));
+}
+
+}  // namespace
+}  // namespace l2l

@@ -1,0 +1,136 @@
+// Law 3: what a run will need is known before step 1, and what does not fit is refused with need, have and shortfall.
+#include <gtest/gtest.h>
+
+#include "tests/laws/small_run.h"
+
+namespace l2l {
+namespace {
+
+using testing::SmallRun;
+
+std::uint64_t sum(const std::vector<ContractLine>& lines) {
+  std::uint64_t bytes = 0;
+  for (const ContractLine& line : lines) bytes += line.bytes;
+  return bytes;
+}
+
+TEST(Contract, LinesAddUp) {
+  const SmallRun run;
+  for (const char* execution : {"relay", "resident"}) {
+    for (const char* stash : {"host", "device"}) {
+      Options options = run.options();
+      options.device.execution = execution;
+      options.transfer.stash = stash;
+      const Trainer trainer(options);
+      EXPECT_EQ(sum(trainer.contract().device), trainer.contract().device_bytes);
+      EXPECT_EQ(sum(trainer.contract().host), trainer.contract().host_bytes);
+    }
+  }
+}
+
+// Counts page-locked bytes, which the contract states exactly.
+class CountingDevice final : public device::FaultDevice {
+ public:
+  CountingDevice(std::unique_ptr<device::HostDevice> device, std::uint64_t& pinned)
+      : FaultDevice(std::move(device), {}), pinned_(pinned) {}
+  std::unique_ptr<device::Buffer> allocate_pinned(Bytes size, std::string_view purpose) override {
+    pinned_ += size;
+    return FaultDevice::allocate_pinned(size, purpose);
+  }
+
+ private:
+  std::uint64_t& pinned_;
+};
+
+TEST(Contract, DeviceAndPinnedBytesAreExact) {
+  const SmallRun run;
+  for (const char* execution : {"relay", "resident"}) {
+    for (const char* stash : {"host", "device"}) {
+      for (const char* precision : {"fp32", "bf16"}) {
+        for (const char* clip : {"none", "global"}) {
+          Options options = run.options();
+          options.device.execution = execution;
+          options.transfer.stash = stash;
+          options.precision.compute = precision;
+          options.optimizer.clip = clip;
+          std::uint64_t pinned = 0, device = 0;
+          device::Device* seen = nullptr;
+          testing::record_on(options, 2, [&](std::unique_ptr<device::HostDevice> inner) {
+            auto counting = std::make_unique<CountingDevice>(std::move(inner), pinned);
+            seen = counting.get();
+            return counting;
+          }, [&] { device = seen->peak_bytes(); });
+          const Trainer trainer(options);
+          EXPECT_EQ(pinned, trainer.contract().pinned_bytes) << execution << stash << precision << clip;
+          EXPECT_EQ(device, trainer.contract().device_bytes) << execution << stash << precision << clip;
+        }
+      }
+    }
+  }
+}
+
+TEST(Contract, TwelveBytesPerParameterWithoutHold) {
+  const SmallRun run;
+  for (const char* precision : {"fp32", "bf16"}) {
+    Options options = run.options();
+    options.model.hidden = 64;
+    options.model.heads = 4;
+    options.model.layers = 20;
+    options.precision.compute = precision;
+    const Trainer trainer(options);
+    for (const ContractLine& line : trainer.contract().host) {
+      if (line.what == "weights and optimizer state") {
+        EXPECT_EQ(line.bytes, 12u * static_cast<std::uint64_t>(trainer.contract().parameters));
+      }
+    }
+  }
+}
+
+template <typename Change>
+std::string refusal(const Options& options, Change change) {
+  Options changed = options;
+  change(changed);
+  try {
+    const Trainer trainer(changed);
+  } catch (const OutOfMemory& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Contract, RefusesOneByteTooLittleAndAcceptsTheNeed) {
+  const SmallRun run;
+  Options options = run.options();
+  options.transfer.stash = "host";
+  const std::uint64_t device = Trainer(options).contract().device_bytes;
+  EXPECT_EQ(refusal(options, [&](Options& o) { o.device.memory = device; }), "");
+  const std::string message = refusal(options, [&](Options& o) { o.device.memory = device - 1; });
+  EXPECT_NE(message.find("device.memory"), std::string::npos) << message;
+  EXPECT_NE(message.find(std::to_string(device)), std::string::npos) << message;
+  EXPECT_NE(message.find("short by"), std::string::npos) << message;
+  EXPECT_NE(refusal(options, [&](Options& o) { o.eps.memory = 1000; }).find("eps.memory"), std::string::npos);
+  EXPECT_NE(refusal(options, [&](Options& o) { o.eps.stash_memory = 100; }).find("eps.stash_memory"), std::string::npos);
+}
+
+TEST(Contract, RefusesMoreThanTheMachineHas) {
+  const SmallRun run;
+  const std::string message = refusal(run.options(), [&](Options& o) {
+    o.model.layers = 100'000;
+    o.model.hidden = 4096;
+    o.model.heads = 32;
+  });
+  EXPECT_NE(message.find("host memory"), std::string::npos) << message;
+  EXPECT_FALSE(std::filesystem::exists(run.options().checkpoint.directory));
+}
+
+TEST(Contract, TheStashGoesToTheHostWhereTheDeviceIsTooSmall) {
+  const SmallRun run;
+  Options options = run.options();
+  EXPECT_EQ(Trainer(options).contract().stash, "device");
+  options.device.memory = Trainer(options).contract().device_bytes - 1;
+  options.model.layers = 40;
+  EXPECT_EQ(Trainer(options).contract().stash, "host");
+}
+
+}  // namespace
+}  // namespace l2l

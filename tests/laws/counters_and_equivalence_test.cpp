@@ -1,0 +1,193 @@
+// Law 2: losses, gradients and weights do not depend, to the bit, on how a run is executed. On the way, the bytes that
+// crossed the link equal the formulas of docs/architecture.md for every combination.
+#include <gtest/gtest.h>
+
+#include "core/fault_point.h"
+#include "device/fault/fault_device.h"
+#include "tests/laws/small_run.h"
+
+namespace l2l {
+namespace {
+
+using testing::Record;
+using testing::SmallRun;
+
+constexpr int kSteps = 20;
+
+struct Combination {
+  std::string execution, update, stash;
+  std::int64_t threads, prefetch;
+};
+
+std::string describe(const Combination& c) {
+  return c.execution + ", " + c.update + ", stash " + c.stash + ", threads " + std::to_string(c.threads) + ", prefetch " +
+         std::to_string(c.prefetch);
+}
+
+// All of them; instrumented builds, which are ten times slower, take every seventh.
+std::vector<Combination> combinations() {
+  std::vector<Combination> all;
+  for (const char* execution : {"relay", "resident"}) {
+    for (const char* update : {"eager", "after_backward"}) {
+      for (const char* stash : {"host", "device"}) {
+        for (std::int64_t threads : {1, 2, 4}) {
+          for (std::int64_t prefetch : {1, 2, 3}) all.push_back({execution, update, stash, threads, prefetch});
+        }
+      }
+    }
+  }
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  std::vector<Combination> some;
+  for (std::size_t i = 0; i < all.size(); i += 7) some.push_back(all[i]);
+  return some;
+#else
+  return all;
+#endif
+}
+
+Options with(Options options, const Combination& c) {
+  options.device.execution = c.execution;
+  options.optimizer.update = c.update;
+  options.transfer.stash = c.stash;
+  options.device.threads = options.eps.threads = c.threads;
+  options.transfer.prefetch = c.prefetch;
+  return options;
+}
+
+// Written out from the model's description, not from the code: parameters per layer of a GPT-2 whose sizes are all
+// multiples of 8.
+struct Expected {
+  std::uint64_t embedding, block, head;
+  explicit Expected(const ModelOptions& m) {
+    const auto h = static_cast<std::uint64_t>(m.hidden), v = static_cast<std::uint64_t>(m.vocabulary);
+    embedding = v * h + static_cast<std::uint64_t>(m.sequence) * h;
+    block = 2 * h + 3 * h * h + 3 * h + h * h + h + 2 * h + 4 * h * h + 4 * h + 4 * h * h + h;
+    head = 2 * h + v * h;
+  }
+};
+
+LinkCounters expected_counters(const Options& options, int steps) {
+  const Expected model(options.model);
+  const std::uint64_t size = options.precision.compute == "bf16" ? 2 : 4;
+  const auto n = static_cast<std::uint64_t>(options.model.layers);
+  const auto u = static_cast<std::uint64_t>(options.batch.micro_batches);
+  const auto rows = static_cast<std::uint64_t>(options.batch.micro_batch * options.model.sequence);
+  const bool relay = options.device.execution == "relay";
+  LinkCounters c;
+  c.weights_h2d = (n * (relay ? 2 : 1) * model.block - (relay ? model.block : 0) + model.embedding + model.head) * size;
+  c.gradients_d2h = (n * model.block + model.embedding + model.head) * size;
+  c.stash_d2h = c.stash_h2d =
+      options.transfer.stash == "host" ? n * u * rows * static_cast<std::uint64_t>(options.model.hidden) * size : 0;
+  c.batch_h2d = 2 * u * rows * 4;
+  c.results_d2h = u * 8;
+  for (std::uint64_t* counter :
+       {&c.weights_h2d, &c.gradients_d2h, &c.stash_h2d, &c.stash_d2h, &c.batch_h2d, &c.results_d2h}) {
+    *counter *= static_cast<std::uint64_t>(steps);
+  }
+  return c;
+}
+
+void expect_counters(const LinkCounters& counters, const LinkCounters& expected, const std::string& what) {
+  EXPECT_EQ(counters.weights_h2d, expected.weights_h2d) << what;
+  EXPECT_EQ(counters.gradients_d2h, expected.gradients_d2h) << what;
+  EXPECT_EQ(counters.stash_h2d, expected.stash_h2d) << what;
+  EXPECT_EQ(counters.stash_d2h, expected.stash_d2h) << what;
+  EXPECT_EQ(counters.batch_h2d, expected.batch_h2d) << what;
+  EXPECT_EQ(counters.results_d2h, expected.results_d2h) << what;
+}
+
+class Equivalence : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
+ protected:
+  Options options() const {
+    Options options = run_.options();
+    options.precision.compute = std::get<0>(GetParam());
+    options.optimizer.clip = std::get<1>(GetParam());
+    return options;
+  }
+  SmallRun run_;
+};
+
+TEST_P(Equivalence, SameBitsAndCountedBytesInEveryCombination) {
+  std::optional<Record> first;
+  for (const Combination& combination : combinations()) {
+    const Options options = with(this->options(), combination);
+    Trainer trainer(options);
+    const Record record = testing::record_of(trainer, kSteps);
+    if (!first) first = record;
+    EXPECT_EQ(record, *first) << describe(combination);
+    expect_counters(trainer.link_counters(), expected_counters(options, kSteps), describe(combination));
+  }
+  EXPECT_LT(first->losses.back(), first->losses.front());
+}
+
+INSTANTIATE_TEST_SUITE_P(PrecisionAndClipping, Equivalence,
+                         ::testing::Combine(::testing::Values("fp32", "bf16"), ::testing::Values("none", "global")),
+                         [](const auto& info) { return std::get<0>(info.param) + "_clip_" + std::get<1>(info.param); });
+
+// Twins: each breaks the relay in one way, and the comparison above must notice.
+
+using device::FaultPlan;
+using namespace std::chrono_literals;
+
+Options twin_options(const SmallRun& run) {
+  return with(run.options(), {"relay", "after_backward", "host", 2, 2});
+}
+
+Record honest_record(const SmallRun& run) {
+  return testing::record_on(twin_options(run), kSteps, testing::honest);
+}
+
+Record record_with(const SmallRun& run, const FaultPlan& faults) {
+  return testing::record_on(twin_options(run), kSteps, testing::faulty(faults));
+}
+
+TEST(EquivalenceTwin, HonestRunsAgree) {
+  const SmallRun run;
+  FaultPlan delays;
+  delays.copy_h2d_delay = delays.copy_d2h_delay = delays.launch_delay = 300us;
+  delays.poison = true;
+  EXPECT_EQ(honest_record(run), honest_record(run));
+  EXPECT_EQ(record_with(run, delays), honest_record(run));
+}
+
+TEST(EquivalenceTwin, SkippedWaitIsCaught) {
+  const SmallRun run;
+  FaultPlan faults;
+  faults.copy_h2d_delay = 2000us;
+  faults.skipped_reason = device::WaitReason::weights;
+  faults.skip_wait = FaultPlan::kEvery;
+  EXPECT_NE(record_with(run, faults), honest_record(run));
+}
+
+TEST(EquivalenceTwin, DroppedMicrobatchIsCaught) {
+  const SmallRun run;
+  FaultPlan faults;
+  faults.drop_program = "block backward";
+  faults.drop_microbatch = 1;
+  EXPECT_NE(record_with(run, faults), honest_record(run));
+}
+
+#ifdef L2L_FAULT_POINTS
+class Armed {
+ public:
+  explicit Armed(const char* name) { arm_fault_point(name); }
+  ~Armed() { arm_fault_point(""); }
+};
+
+TEST(EquivalenceTwin, ReusedStashSlotIsCaught) {
+  const SmallRun run;
+  const Record honest = honest_record(run);
+  const Armed armed("stash.reuse_slot");
+  EXPECT_NE(honest_record(run), honest);
+}
+
+TEST(EquivalenceTwin, StaleVersionIsCaught) {
+  const SmallRun run;
+  const Record honest = honest_record(run);
+  const Armed armed("eps.stale_version");
+  EXPECT_NE(honest_record(run), honest);
+}
+#endif
+
+}  // namespace
+}  // namespace l2l

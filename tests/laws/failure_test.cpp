@@ -1,0 +1,95 @@
+// Law 8: a failure anywhere stops the run with its error, and no thread hangs.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/laws/small_run.h"
+
+namespace l2l {
+namespace {
+
+using device::FaultPlan;
+using testing::SmallRun;
+
+Options options_of(const SmallRun& run, const std::string& execution, const std::string& update) {
+  Options options = run.options();
+  options.device.execution = execution;
+  options.optimizer.update = update;
+  options.transfer.stash = "host";
+  return options;
+}
+
+// Calls of one kind in three honest steps are about a hundred; failing ones are taken all over that range.
+TEST(Failure, AFailingCopyOrLaunchEndsTheRunWithItsError) {
+  const SmallRun run;
+  for (const char* execution : {"relay", "resident"}) {
+    for (const char* update : {"eager", "after_backward"}) {
+      for (std::int64_t call = 0; call < 100; call += 9) {
+        FaultPlan copies, launches;
+        copies.fail_copy = launches.fail_launch = call;
+        for (const FaultPlan& faults : {copies, launches}) {
+          EXPECT_THROW(testing::record_on(options_of(run, execution, update), 3, testing::faulty(faults)), DeviceError)
+              << execution << " " << update << " call " << call;
+        }
+      }
+    }
+  }
+}
+
+TEST(Failure, AFailingAllocationEndsTheRunBeforeItBegins) {
+  const SmallRun run;
+  int failed = 0;
+  for (std::int64_t call = 0;; ++call) {
+    FaultPlan faults;
+    faults.fail_allocation = call;
+    try {
+      testing::record_on(options_of(run, "relay", "eager"), 1, testing::faulty(faults));
+      break;
+    } catch (const OutOfMemory&) {
+      ++failed;
+    }
+  }
+  EXPECT_GT(failed, 5);
+}
+
+class NotFinite : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {};
+
+// A NaN in one weight of block 1 reaches every gradient below the head; the layer named is the first one checked.
+TEST_P(NotFinite, ANanStopsTheRunAndLeavesTheLayerAsItWas) {
+  const SmallRun run;
+  Options options = options_of(run, "relay", std::get<0>(GetParam()));
+  options.precision.compute = std::get<1>(GetParam());
+  runtime::RunPlan plan(options);
+  runtime::Engine engine(plan, nullptr);
+  for (int u = 0; u < 3; ++u) std::fill(engine.minibatch().targets(u).begin(), engine.minibatch().targets(u).end(), 1);
+
+  const eps::GroupIndex block = 3;  // wte, wpe, h.0, h.1
+  const auto& parameter = plan.model.layout.groups[block].parameters[2];
+  const auto size = static_cast<std::size_t>(parameter.shape.elements());
+  std::vector<float> master(size), moment1(size), moment2(size);
+  engine.store().read(block, 2, {master, moment1, moment2});
+  master[5] = std::numeric_limits<float>::quiet_NaN();
+  engine.store().write(block, 2, {master, moment1, moment2});
+  try {
+    engine.train(0, 1e-3);
+    FAIL() << "the NaN went unnoticed";
+  } catch (const NumericError& error) {
+    EXPECT_NE(std::string(error.what()).find("step"), std::string::npos) << error.what();
+  }
+  std::vector<float> after(size);
+  engine.store().read(block, 2, {after, moment1, moment2});
+  for (std::size_t i = 0; i < size; ++i) {
+    if (i != 5) {
+      EXPECT_EQ(after[i], master[i]);
+    }
+    EXPECT_EQ(moment1[i], 0.0f);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, NotFinite,
+                         ::testing::Combine(::testing::Values("eager", "after_backward"), ::testing::Values("fp32", "bf16")),
+                         [](const auto& info) { return std::get<0>(info.param) + "_" + std::get<1>(info.param); });
+
+}  // namespace
+}  // namespace l2l

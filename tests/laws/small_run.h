@@ -1,0 +1,106 @@
+// A model small enough to train a hundred times in a test, and what a run of it leaves behind.
+#pragma once
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/fault/fault_device.h"
+#include "l2l/l2l.h"
+#include "runtime/dataset.h"
+#include "runtime/engine.h"
+#include "tests/support/temporary_folder.h"
+
+namespace l2l::testing {
+
+// Three blocks, everything that can differ switched on: dropout, several microbatches, odd sizes.
+class SmallRun {
+ public:
+  SmallRun() {
+    std::ofstream file(folder_ / "text", std::ios::binary);
+    std::uint32_t state = 7;
+    for (int i = 0; i < 4000; ++i) file.put(static_cast<char>('a' + ((state = state * 1664525u + 1013904223u) >> 24) % 17));
+  }
+
+  Options options() const {
+    Options options;
+    options.model = {.layers = 3, .hidden = 24, .heads = 3, .sequence = 13, .dropout = 0.1};
+    options.data.train = options.data.validation = {(folder_ / "text").string()};
+    options.batch = {.micro_batch = 2, .micro_batches = 3};
+    options.optimizer.learning_rate = 3e-3;
+    options.optimizer.weight_decay = 0.1;
+    options.optimizer.max_norm = 0.5;
+    options.schedule = {.kind = "cosine", .warmup_steps = 3, .minimum = 1e-4};
+    options.checkpoint.directory = folder_ / "checkpoints";
+    options.checkpoint.keep = 100;
+    options.run.steps = 20;
+    return options;
+  }
+
+  const TemporaryFolder& folder() const { return folder_; }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+// Everything about a run that must not depend on how it was executed.
+struct Record {
+  std::vector<double> losses, norms;
+  std::uint64_t hash = 0;
+  bool operator==(const Record&) const = default;
+};
+
+inline void add(Record& record, const StepReport& report) {
+  record.losses.push_back(report.loss);
+  record.norms.push_back(report.gradient_norm);
+}
+
+inline Record record_of(Trainer& trainer, int steps) {
+  Record record;
+  for (int i = 0; i < steps; ++i) add(record, trainer.step());
+  record.hash = trainer.weights_hash();
+  return record;
+}
+
+// Makes the device of a test, given the honest one.
+using DeviceWrapper = std::function<std::unique_ptr<device::Device>(std::unique_ptr<device::HostDevice>)>;
+
+inline std::unique_ptr<device::Device> honest(std::unique_ptr<device::HostDevice> device) { return device; }
+
+inline DeviceWrapper faulty(const device::FaultPlan& faults) {
+  return [faults](std::unique_ptr<device::HostDevice> device) {
+    return std::make_unique<device::FaultDevice>(std::move(device), faults);
+  };
+}
+
+// The same steps without the Trainer, on a device that `wrap` has tampered with; `inspect` is called at the end.
+inline Record record_on(const Options& options, int steps, const DeviceWrapper& wrap,
+                        const std::function<void()>& inspect = [] {}) {
+  const int threads = std::max(1, static_cast<int>(options.device.threads));
+  runtime::RunPlan plan(options, wrap(std::make_unique<device::HostDevice>(threads, options.transfer.link_bandwidth)));
+  runtime::Engine engine(plan, nullptr);
+  const runtime::Dataset data(*plan.train, plan.dataset_settings());
+  const auto sequence = static_cast<std::size_t>(options.model.sequence);
+  Record record;
+  std::uint64_t position = 0;
+  for (int step = 0; step < steps; ++step) {
+    for (int u = 0; u < engine.minibatch().microbatches(); ++u) {
+      const std::span<std::int32_t> tokens = engine.minibatch().tokens(u), targets = engine.minibatch().targets(u);
+      for (std::size_t row = 0; row < tokens.size(); row += sequence) {
+        data.sample(position++, tokens.subspan(row, sequence), targets.subspan(row, sequence));
+      }
+    }
+    const runtime::Engine::Result result = engine.train(static_cast<std::uint64_t>(step), 3e-3);
+    record.losses.push_back(result.loss_sum);
+    record.norms.push_back(result.gradient_norm);
+  }
+  engine.store().complete_updates();
+  record.hash = engine.store().state_hash();
+  inspect();
+  return record;
+}
+
+}  // namespace l2l::testing

@@ -1,0 +1,80 @@
+#include "models/gpt2.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace l2l::models {
+namespace {
+
+Gpt2Shape shape(DType compute = DType::f32) {
+  return {.layers = 3, .hidden = 24, .heads = 3, .intermediate = 96, .vocabulary = 50, .sequence = 10, .micro_batch = 2,
+          .dropout = 0.1f, .compute = compute};
+}
+
+// Radford et al., 2019, and the Hugging Face files: 124,439,808 and 1,557,611,200 parameters.
+TEST(Gpt2, ParametersOfThePublishedModels) {
+  EXPECT_EQ(make_gpt2({12, 768, 12, 3072, 50257, 1024, 1, 0.1f, DType::f32}).layout.parameters(), 124'439'808);
+  EXPECT_EQ(make_gpt2({48, 1600, 25, 6400, 50257, 1024, 1, 0.1f, DType::bf16}).layout.parameters(), 1'557'611'200);
+}
+
+TEST(Gpt2, IdenticalBlocksShareOneType) {
+  const Model model = make_gpt2(shape());
+  EXPECT_EQ(model.types.size(), 3u);
+  EXPECT_EQ(model.type_of, (std::vector<int>{0, 1, 1, 1, 2}));
+  EXPECT_EQ(model.blocks(), 3);
+}
+
+TEST(Gpt2, NamesAndDecayAreThoseOfTheHuggingFaceFiles) {
+  std::set<std::string> names;
+  const Model model = make_gpt2(shape());
+  for (const auto& group : model.layout.groups) {
+    for (const auto& parameter : group.parameters) {
+      EXPECT_TRUE(names.insert(parameter.name).second) << parameter.name;
+      EXPECT_EQ(parameter.decay, parameter.shape.rank() == 2) << parameter.name;
+    }
+  }
+  EXPECT_EQ(names.size(), 2u + 3u * 12u + 2u);
+  for (const char* name : {"wte.weight", "wpe.weight", "h.2.ln_1.weight", "h.0.attn.c_attn.weight", "h.0.attn.c_proj.bias",
+                           "h.1.mlp.c_fc.weight", "h.1.mlp.c_proj.weight", "ln_f.bias"}) {
+    EXPECT_TRUE(names.count(name)) << name;
+  }
+}
+
+TEST(Gpt2, TheTableIsOneGroupWithTwoUses) {
+  const Model model = make_gpt2(shape());
+  EXPECT_EQ(model.layout.uses(0), 2);
+  for (eps::GroupIndex group = 1; group < static_cast<eps::GroupIndex>(model.layout.groups.size()); ++group) {
+    EXPECT_EQ(model.layout.uses(group), 1);
+  }
+}
+
+TEST(Gpt2, WiresFillTheirLayersWithoutOverlap) {
+  const Model model = make_gpt2(shape(DType::bf16));
+  for (int layer = 0; layer < model.layers(); ++layer) {
+    const auto& spec = model.layout.layers[static_cast<std::size_t>(layer)];
+    std::int64_t end = 0;
+    for (const auto& part : spec.parts) {
+      EXPECT_EQ(part.offset, end);
+      end += model.layout.groups[static_cast<std::size_t>(part.group)].elements;
+    }
+    EXPECT_EQ(end, spec.elements);
+    // What the graphs read lies inside the wire.
+    EXPECT_LE(model.type(layer).forward.region_bytes(device::graph::Region::weights), model.wire_bytes(layer));
+    EXPECT_LE(model.type(layer).backward.region_bytes(device::graph::Region::gradients),
+              static_cast<Bytes>(spec.elements) * size_of(DType::f32));
+  }
+}
+
+TEST(Gpt2, StableIdsDoNotDependOnDepth) {
+  Gpt2Shape deeper = shape();
+  deeper.layers = 7;
+  const Model a = make_gpt2(shape()), b = make_gpt2(deeper);
+  for (int layer = 0; layer <= a.blocks(); ++layer) {
+    EXPECT_EQ(a.layout.layers[static_cast<std::size_t>(layer)].id, b.layout.layers[static_cast<std::size_t>(layer)].id);
+  }
+  EXPECT_EQ(a.layout.layers.back().id, b.layout.layers.back().id);
+}
+
+}  // namespace
+}  // namespace l2l::models

@@ -1,0 +1,382 @@
+#include "l2l/options.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <set>
+
+#include "l2l/errors.h"
+#include "runtime/options_table.h"
+#include "runtime/options_value.h"
+#include "tests/support/temporary_folder.h"
+
+namespace l2l {
+namespace {
+
+using ::l2l::testing::TemporaryFolder;
+
+template <typename Function>
+std::string bad_input(Function function) {
+  try {
+    function();
+  } catch (const BadInput& error) {
+    return error.what();
+  }
+  return "(no BadInput)";
+}
+
+std::string refusal(const std::string& assignment) {
+  Options options;
+  return bad_input([&] { set_option(options, assignment); });
+}
+
+Options loaded(const std::string& toml) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "run.toml") << toml;
+  return load_options(folder / "run.toml");
+}
+
+std::string load_refusal(const std::string& toml) {
+  return bad_input([&] { loaded(toml); });
+}
+
+std::string invalid(const std::vector<std::string>& assignments) {
+  Options options;
+  for (const std::string& assignment : assignments) set_option(options, assignment);
+  return bad_input([&] { validate_options(options); });
+}
+
+#define EXPECT_SAYS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+TEST(Options, ReadsEveryKindOfValue) {
+  const Options options = loaded(R"(
+[model]
+layers = 3
+dropout = 0
+[data]
+train = ["a.txt", "b/*.txt"]
+format = "tokens"
+[optimizer]
+betas = [0.8, 0.95]
+learning_rate = 3e-4
+max_norm = 2
+[device]
+memory = "8GiB"
+count = 1
+index = 0
+[transfer]
+link_bandwidth = 500_000_000
+[eps]
+memory = "500MB"
+[checkpoint]
+directory = "runs/a"
+[run]
+seed = 9223372036854775807
+)");
+  EXPECT_EQ(options.model.layers, 3);
+  EXPECT_EQ(options.model.dropout, 0.0);
+  EXPECT_EQ(options.data.train, (std::vector<std::string>{"a.txt", "b/*.txt"}));
+  EXPECT_EQ(options.data.format, "tokens");
+  EXPECT_EQ(options.optimizer.beta1, 0.8);
+  EXPECT_EQ(options.optimizer.beta2, 0.95);
+  EXPECT_EQ(options.optimizer.learning_rate, 3e-4);
+  EXPECT_EQ(options.optimizer.max_norm, 2.0);
+  EXPECT_EQ(options.device.memory, 8ull << 30);
+  EXPECT_EQ(options.transfer.link_bandwidth, 500'000'000u);
+  EXPECT_EQ(options.eps.memory, 500'000'000u);
+  EXPECT_EQ(options.checkpoint.directory, "runs/a");
+  EXPECT_EQ(options.run.seed, 9223372036854775807u);
+  EXPECT_EQ(options.model.hidden, Options{}.model.hidden) << "what is not named keeps its default";
+}
+
+TEST(Options, AnEmptyFileIsAllDefaults) { EXPECT_EQ(to_toml(loaded("")), to_toml(Options{})); }
+
+TEST(Options, NamesFileAndLineOfAnUnknownKeyAndTheNearest) {
+  const std::string message = load_refusal("[run]\nsteps = 1\n\n[optimizer]\nlearnig_rate = 1e-3\n");
+  EXPECT_SAYS(message, "unknown key optimizer.learnig_rate in ");
+  EXPECT_SAYS(message, "run.toml:5; did you mean learning_rate?");
+}
+
+TEST(Options, SuggestsAcrossSections) {
+  EXPECT_SAYS(refusal("model.steps=3"), "did you mean run.steps?");
+  EXPECT_SAYS(refusal("optimiser.name=adamw"), "unknown section [optimiser]");
+  EXPECT_SAYS(refusal("optimiser.name=adamw"), "did you mean [optimizer]?");
+  EXPECT_SAYS(refusal("optimizer.beta1=0.9"), "did you mean betas?");
+  EXPECT_SAYS(refusal("eps.zzzzzzzzzzzz=1"), "[eps] has threads, memory, stash_memory");
+  EXPECT_SAYS(load_refusal("steps = 3\n"), "stands outside a section; did you mean run.steps?");
+  EXPECT_SAYS(load_refusal("model = 3\n"), "expected a section");
+  EXPECT_SAYS(load_refusal("[[model]]\nlayers = 3\n"), "expected a section");
+  EXPECT_SAYS(load_refusal("[modell]\nlayers = 3\n"), "run.toml:1; did you mean [model]?");
+}
+
+TEST(Options, SaysWhatWasExpectedAndFound) {
+  EXPECT_SAYS(refusal("model.layers=many"), "expected an integer from 1 to 1000000, found the string \"many\"");
+  EXPECT_SAYS(refusal("model.layers=2.0"), "found the number 2.0");
+  EXPECT_SAYS(refusal("model.layers=true"), "found true");
+  EXPECT_SAYS(refusal("model.tie_embeddings=1"), "expected true or false, found the integer 1");
+  EXPECT_SAYS(refusal("data.train=corpus.txt"), "expected an array of strings");
+  EXPECT_SAYS(refusal("data.train=[1]"), "expected an array of strings");
+  EXPECT_SAYS(refusal("optimizer.betas=[0.9]"), "expected an array of two numbers in [0, 1), found an array of 1");
+  EXPECT_SAYS(refusal("optimizer.betas=[0.9, 1]"), "expected an array of two numbers in [0, 1)");
+  EXPECT_SAYS(refusal("device.memory=8Gi"), "expected a size such as \"8GiB\"");
+  EXPECT_SAYS(refusal("device.memory=-1"), "expected a size such as \"8GiB\"");
+  EXPECT_SAYS(refusal("run.seed=-1"), "expected an integer from 0");
+  EXPECT_SAYS(refusal("run.steps=1979-05-27"), "found a date or time");
+  EXPECT_SAYS(refusal("model.layers.x=1"), "unknown key model.layers.x");
+  EXPECT_SAYS(load_refusal("[model]\nlayers.x = 1\n"), "found a table");
+  EXPECT_SAYS(load_refusal("[data]\n\ntrain = [\"a\\u0000b\"]\n"), "run.toml:3: expected an array of strings without");
+  EXPECT_SAYS(load_refusal("[model]\nlayers = -1\n"), "model.layers in ");
+  EXPECT_SAYS(load_refusal("[model]\nlayers = -1\n"), "run.toml:2: expected an integer from 1");
+}
+
+TEST(Options, RefusesWhatThisVersionHasNot) {
+  EXPECT_SAYS(refusal("model.architecture=bert"), "\"bert\" is not supported by this version; accepted: \"gpt2\"");
+  EXPECT_SAYS(refusal("optimizer.moments=bf16"), "\"bf16\" is not supported by this version; accepted: \"fp32\"");
+  EXPECT_SAYS(refusal("optimizer.clip=per_layer"), "accepted: \"none\", \"global\"");
+  EXPECT_SAYS(refusal("precision.compute=fp16"), "accepted: \"fp32\", \"bf16\"");
+  EXPECT_SAYS(refusal("recompute.policy=selective"), "accepted: \"full\"");
+  for (const char* assignment : {"model.pretrained=gpt2", "device.graphs=true", "precision.loss_scale=1024",
+                                 "recompute.budget=8GiB", "device.count=2", "device.index=1", "device.count=true"}) {
+    EXPECT_SAYS(refusal(assignment), "not supported by this version") << assignment;
+  }
+  Options options;
+  set_option(options, "device.count=1");
+  set_option(options, "device.index=0");
+}
+
+TEST(Options, KeepsEveryRange) {
+  // Just inside and just outside of each bound.
+  const std::vector<std::pair<std::string, std::string>> pairs = {
+      {"model.layers=1", "model.layers=0"},
+      {"model.layers=1000000", "model.layers=1000001"},
+      {"model.dropout=0.999", "model.dropout=1"},
+      {"model.dropout=0", "model.dropout=-0.1"},
+      {"transfer.prefetch=1", "transfer.prefetch=0"},
+      {"transfer.prefetch=64", "transfer.prefetch=65"},
+      {"batch.micro_batch=1", "batch.micro_batch=0"},
+      {"batch.micro_batches=1", "batch.micro_batches=0"},
+      {"optimizer.learning_rate=1e-30", "optimizer.learning_rate=0"},
+      {"optimizer.learning_rate=1", "optimizer.learning_rate=inf"},
+      {"optimizer.learning_rate=1", "optimizer.learning_rate=nan"},
+      {"optimizer.epsilon=1e-12", "optimizer.epsilon=0.0"},
+      {"optimizer.betas=[0, 0]", "optimizer.betas=[-0.1, 0]"},
+      {"optimizer.weight_decay=0", "optimizer.weight_decay=-1"},
+      {"run.steps=0", "run.steps=-1"},
+      {"checkpoint.keep=1", "checkpoint.keep=0"},
+      {"checkpoint.every=0", "checkpoint.every=-1"},
+      {"schedule.minimum=0", "schedule.minimum=-1"},
+  };
+  for (const auto& [good, bad] : pairs) {
+    Options options;
+    EXPECT_NO_THROW(set_option(options, good)) << good;
+    EXPECT_SAYS(refusal(bad), "expected a") << bad;
+  }
+}
+
+TEST(Options, AssignmentsTakeTomlOrABareWord) {
+  Options options;
+  set_option(options, " run.steps = 7  # a week");
+  EXPECT_EQ(options.run.steps, 7);
+  set_option(options, "checkpoint.directory=/tmp/a#1 b");
+  EXPECT_EQ(options.checkpoint.directory, "/tmp/a#1 b");
+  set_option(options, "optimizer.update=after_backward");
+  EXPECT_EQ(options.optimizer.update, "after_backward");
+  set_option(options, "optimizer.update=\"eager\"");
+  EXPECT_EQ(options.optimizer.update, "eager");
+  set_option(options, "data.train=[\"x=y.txt\"]");
+  EXPECT_EQ(options.data.train, std::vector<std::string>{"x=y.txt"});
+  set_option(options, "device.memory=1.5GiB");
+  EXPECT_EQ(options.device.memory, 3ull << 29);
+}
+
+TEST(Options, BrokenAssignmentsChangeNothing) {
+  Options options;
+  const std::string before = to_toml(options);
+  for (const char* assignment :
+       {"", "=", "run.steps", "run.steps=", "steps=3", ".=1", "run.=1", ".steps=1", "data.train=[\"a\"",
+        "checkpoint.directory=\"a", "run.steps=1\nfoo=2", "optimizer.betas=[0.5, 7]"}) {
+    EXPECT_THROW(set_option(options, assignment), BadInput) << assignment;
+    EXPECT_EQ(to_toml(options), before) << assignment;
+  }
+}
+
+TEST(Options, RefusesFilesThatAreNoConfig) {
+  const TemporaryFolder folder;
+  const auto refuse = [&](const std::string& name) { return bad_input([&] { load_options(folder / name); }); };
+  EXPECT_SAYS(refuse("missing.toml"), "missing.toml: cannot be opened: No such file");
+  EXPECT_SAYS(bad_input([&] { load_options(folder.path()); }), "is a directory");
+  std::ofstream(folder / "syntax.toml") << "[run]\nsteps = 1\nseed = = 2\n";
+  EXPECT_SAYS(refuse("syntax.toml"), "syntax.toml:3: not TOML");
+  std::ofstream(folder / "twice.toml") << "[run]\nsteps = 1\nsteps = 2\n";
+  EXPECT_SAYS(refuse("twice.toml"), "twice.toml:3: not TOML");
+  std::ofstream(folder / "binary.toml") << std::string("\xff\xfe\0\x01", 4);
+  EXPECT_SAYS(refuse("binary.toml"), "not TOML");
+  std::ofstream(folder / "large.toml") << std::string((1 << 20) + 1, '#');
+  EXPECT_SAYS(refuse("large.toml"), "longer than 1 MiB");
+  std::string dots;
+  for (int i = 0; i < 400'000; ++i) dots += "a.";
+  std::ofstream(folder / "deep.toml") << dots << "a = 1\n";
+  EXPECT_SAYS(refuse("deep.toml"), "dots in one line");
+  std::ofstream(folder / "nested.toml") << "a = " << std::string(500'000, '[') << "\n";
+  EXPECT_SAYS(refuse("nested.toml"), "not TOML");
+}
+
+TEST(Options, RefusesAnUnreadableFile) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may read everything";
+  const TemporaryFolder folder;
+  std::ofstream(folder / "secret.toml") << "";
+  chmod((folder / "secret.toml").c_str(), 0);
+  EXPECT_SAYS(bad_input([&] { load_options(folder / "secret.toml"); }), "Permission denied");
+}
+
+TEST(Options, EveryPrefixAndEveryFlippedByteOfAConfigIsReadOrRefused) {
+  const std::string text = to_toml(Options{});
+  const auto survive = [](const std::string& damaged) {
+    try {
+      validate_options(parse_options(damaged, "run.toml"));
+    } catch (const BadInput&) {
+    }
+  };
+  for (std::size_t length = 0; length < text.size(); ++length) survive(text.substr(0, length));
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    std::string damaged = text;
+    damaged[i] = static_cast<char>(damaged[i] ^ (1 << (i % 8)));
+    survive(damaged);
+  }
+}
+
+// Moves every field off its default, so that a key that to_toml() forgets or mixes up is seen.
+void change(const runtime::Field& field, int number) {
+  using namespace runtime;
+  if (const auto* f = std::get_if<IntegerField>(&field)) *f->value = f->least + 1 + number % (f->most - f->least);
+  if (const auto* f = std::get_if<SeedField>(&field)) *f->value = std::numeric_limits<std::int64_t>::max() - number;
+  if (const auto* f = std::get_if<SizeField>(&field)) *f->value = 1'000'000'007u * static_cast<unsigned>(number + 1);
+  if (const auto* f = std::get_if<RealField>(&field)) *f->value = 1.0 / (3.5 + number);  // needs all 17 digits
+  if (const auto* f = std::get_if<PairField>(&field)) *f->first = 1.0 / 7, *f->second = std::nextafter(1.0, 0.0);
+  if (const auto* f = std::get_if<BooleanField>(&field)) *f->value = !*f->value;
+  if (const auto* f = std::get_if<TextField>(&field)) *f->value = std::string(f->choices.back());
+  if (const auto* f = std::get_if<TextsField>(&field))
+    *f->value = {"a \"b\" \\ [c]", "d" + std::to_string(number), "é"};
+  if (const auto* f = std::get_if<PathField>(&field)) *f->value = "runs/\"x\" \\ é " + std::to_string(number);
+}
+
+TEST(Options, TomlRoundTripsEveryField) {
+  Options options;
+  int number = 0;
+  for (const runtime::Key& key : runtime::option_keys(options)) change(key.field, number++);
+  Options read = loaded(to_toml(options));
+  const auto written_keys = runtime::option_keys(options), read_keys = runtime::option_keys(read);
+  Options defaults;
+  const auto default_keys = runtime::option_keys(defaults);
+  for (std::size_t i = 0; i < written_keys.size(); ++i) {
+    const std::string value = runtime::value_to_toml(written_keys[i].field);
+    EXPECT_EQ(runtime::value_to_toml(read_keys[i].field), value)
+        << written_keys[i].section << "." << written_keys[i].name;
+    const auto* text = std::get_if<runtime::TextField>(&written_keys[i].field);
+    if (text != nullptr && text->choices.size() == 1) continue;  // has only its default
+    EXPECT_NE(runtime::value_to_toml(default_keys[i].field), value) << written_keys[i].name << " was not changed";
+  }
+  EXPECT_EQ(read.optimizer.learning_rate, options.optimizer.learning_rate);
+  EXPECT_EQ(read.data.train, options.data.train);
+  EXPECT_EQ(read.checkpoint.directory, options.checkpoint.directory);
+  EXPECT_EQ(read.run.seed, options.run.seed);
+}
+
+TEST(Options, TheTableHoldsTheContractsKeysOnce) {
+  const std::multiset<std::string> expected = {"model.architecture",
+                                               "model.layers",
+                                               "model.hidden",
+                                               "model.heads",
+                                               "model.intermediate",
+                                               "model.vocabulary",
+                                               "model.sequence",
+                                               "model.dropout",
+                                               "model.tie_embeddings",
+                                               "data.train",
+                                               "data.validation",
+                                               "data.format",
+                                               "data.tokenizer",
+                                               "batch.micro_batch",
+                                               "batch.micro_batches",
+                                               "optimizer.name",
+                                               "optimizer.learning_rate",
+                                               "optimizer.betas",
+                                               "optimizer.epsilon",
+                                               "optimizer.weight_decay",
+                                               "optimizer.clip",
+                                               "optimizer.max_norm",
+                                               "optimizer.moments",
+                                               "optimizer.update",
+                                               "schedule.kind",
+                                               "schedule.warmup_steps",
+                                               "schedule.minimum",
+                                               "precision.compute",
+                                               "precision.gradients",
+                                               "device.kind",
+                                               "device.memory",
+                                               "device.execution",
+                                               "device.threads",
+                                               "transfer.stash",
+                                               "transfer.prefetch",
+                                               "transfer.link_bandwidth",
+                                               "recompute.policy",
+                                               "eps.threads",
+                                               "eps.memory",
+                                               "eps.stash_memory",
+                                               "checkpoint.directory",
+                                               "checkpoint.every",
+                                               "checkpoint.keep",
+                                               "run.steps",
+                                               "run.seed",
+                                               "run.validate_every"};
+  Options options;
+  std::multiset<std::string> names;
+  for (const runtime::Key& key : runtime::option_keys(options)) {
+    names.insert(std::string(key.section) + "." + std::string(key.name));
+  }
+  EXPECT_EQ(names, expected);
+}
+
+TEST(ValidateOptions, AcceptsTheDefaults) { EXPECT_NO_THROW(validate_options(Options{})); }
+
+TEST(ValidateOptions, ChecksRangesOfFieldsThatWereSetInCode) {
+  Options options;
+  options.model.heads = 0;
+  EXPECT_SAYS(bad_input([&] { validate_options(options); }), "model.heads: expected an integer from 1");
+  options = {};
+  options.optimizer.learning_rate = std::nan("");
+  EXPECT_SAYS(bad_input([&] { validate_options(options); }), "optimizer.learning_rate: expected a number");
+  options = {};
+  options.device.kind = "tpu";
+  EXPECT_SAYS(bad_input([&] { validate_options(options); }), "device.kind: \"tpu\" is not supported by this version");
+}
+
+TEST(ValidateOptions, ChecksCombinations) {
+  EXPECT_SAYS(invalid({"model.hidden=100", "model.heads=3"}), "model.hidden = 100 is not divisible by model.heads = 3");
+  EXPECT_SAYS(invalid({"model.vocabulary=255"}), "model.vocabulary = 255");
+  EXPECT_EQ(invalid({"model.vocabulary=255", "data.format=tokens"}), "(no BadInput)");
+  EXPECT_SAYS(invalid({"model.tie_embeddings=false"}), "gpt2 ties its embeddings");
+  EXPECT_SAYS(invalid({"schedule.warmup_steps=101"}), "schedule.warmup_steps = 101 exceeds run.steps = 100");
+  EXPECT_EQ(invalid({"schedule.warmup_steps=100"}), "(no BadInput)");
+  EXPECT_SAYS(invalid({"schedule.minimum=1"}), "exceeds optimizer.learning_rate");
+  EXPECT_SAYS(invalid({"checkpoint.every=5"}), "checkpoint.directory is empty");
+  EXPECT_EQ(invalid({"checkpoint.every=5", "checkpoint.directory=x"}), "(no BadInput)");
+  EXPECT_SAYS(invalid({"run.validate_every=5"}), "data.validation names no file");
+}
+
+TEST(ValidateOptions, RefusesSizesWhoseProductsOverflowOrExceedTheRandomNumbers) {
+  EXPECT_SAYS(invalid({"model.vocabulary=16777216", "model.hidden=1048576"}), "model.vocabulary x model.hidden");
+  EXPECT_SAYS(invalid({"model.sequence=1048576"}), "model.sequence x model.sequence");
+  EXPECT_SAYS(invalid({"batch.micro_batch=1048576", "model.sequence=1048576"}), "elements; at most");
+  EXPECT_SAYS(invalid({"model.layers=1000000", "batch.micro_batches=16777215"}), "model.layers x batch.micro_batches");
+  EXPECT_SAYS(invalid({"model.layers=1", "model.hidden=4", "model.sequence=8", "batch.micro_batches=16777215",
+                       "batch.micro_batch=131072", "run.steps=1000000000000"}),
+              "tokens of the run");
+}
+
+}  // namespace
+}  // namespace l2l

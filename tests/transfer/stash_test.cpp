@@ -1,0 +1,134 @@
+#include "transfer/stash.h"
+
+#include <gtest/gtest.h>
+
+#include "device/fault/fault_device.h"
+
+namespace l2l::transfer {
+namespace {
+
+using device::BufferView;
+using device::FaultDevice;
+using device::FaultPlan;
+using namespace std::chrono_literals;
+
+constexpr Bytes kBytes = 1024;
+constexpr int kBlocks = 4, kMicrobatches = 3;
+
+// Plays the relay's calls: the "layers" write numbers, and what comes back is compared.
+class StashTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  StashTest() : device_(std::make_unique<device::HostDevice>(1, 0), plan()), link_(device_), compute_(device_.create_stream("compute")) {
+    if (GetParam() == "device") {
+      stash_ = make_device_stash(cut(device_memory(device_stash_buffers(kBlocks, kMicrobatches))), kMicrobatches);
+    } else {
+      host_.resize(kBytes * kBlocks * kMicrobatches);
+      stash_ = make_host_stash(link_, cut(device_memory(kMicrobatches + 1)), cut(device_memory(2)),
+                               cut({host_.data(), host_.size()}), kMicrobatches, failure_);
+    }
+    for (int layer = kBlocks; layer > 0; --layer) {
+      for (int u = 0; u < kMicrobatches; ++u) order_.push_back({layer, u});
+    }
+  }
+  ~StashTest() override { link_.quiesce(*compute_); }
+
+  static FaultPlan plan() {
+    FaultPlan plan;
+    plan.copy_h2d_delay = plan.copy_d2h_delay = 200us;
+    plan.poison = true;
+    return plan;
+  }
+
+  BufferView device_memory(std::size_t buffers) {
+    memory_.push_back(device_.allocate(kBytes * buffers, "buffers"));
+    return memory_.back()->view();
+  }
+  static std::vector<BufferView> cut(BufferView memory) {
+    std::vector<BufferView> views;
+    for (Bytes at = 0; at < memory.size; at += kBytes) views.push_back(memory.slice(at, kBytes));
+    return views;
+  }
+
+  // A copy on the compute stream stands for a layer's program.
+  void write(BufferView destination, int step, StashItem item) {
+    contents_.push_back(std::make_unique<std::vector<std::byte>>(kBytes, content(step, item)));
+    device_.copy(*compute_, destination, {contents_.back()->data(), kBytes});
+  }
+  void expect(BufferView source, int step, StashItem item) {
+    std::vector<std::byte> bytes(kBytes);
+    device_.copy(*compute_, {bytes.data(), kBytes}, source);
+    device_.synchronize(*compute_);
+    EXPECT_EQ(bytes, std::vector<std::byte>(kBytes, content(step, item))) << item.layer << " " << item.microbatch;
+  }
+  static std::byte content(int step, StashItem item) {
+    return static_cast<std::byte>(step * 50 + item.layer * kMicrobatches + item.microbatch);
+  }
+
+  void climb(int step, bool keep) {
+    stash_->begin_forward(keep);
+    for (int layer = 0; layer <= kBlocks; ++layer) {
+      for (int u = 0; u < kMicrobatches; ++u) {
+        if (layer > 0) expect(stash_->read({layer, u}), step, {layer, u});
+        write(stash_->make({layer + 1, u}, *compute_), step, {layer + 1, u});
+        stash_->made({layer + 1, u}, *compute_);
+        if (layer > 0) stash_->read_done({layer, u}, *compute_);
+      }
+    }
+  }
+  void read_head(int step) {
+    for (int u = 0; u < kMicrobatches; ++u) {
+      expect(stash_->read({kBlocks + 1, u}), step, {kBlocks + 1, u});
+      stash_->read_done({kBlocks + 1, u}, *compute_);
+    }
+  }
+  void descend(int step) {
+    stash_->begin_backward(order_);
+    read_head(step);
+    for (const StashItem item : order_) {
+      expect(stash_->fetch(item, *compute_), step, item);
+      stash_->fetch_done(item, *compute_);
+    }
+  }
+
+  Failure failure_;
+  FaultDevice device_;
+  Link link_;
+  std::vector<std::unique_ptr<device::Buffer>> memory_;
+  std::vector<std::byte> host_;
+  std::vector<std::unique_ptr<std::vector<std::byte>>> contents_;
+  std::unique_ptr<device::Stream> compute_;
+  std::unique_ptr<Stash> stash_;
+  std::vector<StashItem> order_;
+};
+
+TEST_P(StashTest, WhatWasMadeIsReadAndFetched) {
+  for (int step = 0; step < 4; ++step) {
+    climb(step, /*keep=*/true);
+    descend(step);
+  }
+}
+
+TEST_P(StashTest, EvaluationBetweenStepsMovesNothing) {
+  climb(0, /*keep=*/true);
+  descend(0);
+  const Bytes out = link_.d2h(Traffic::stash), back = link_.h2d(Traffic::stash);
+  climb(1, /*keep=*/false);
+  read_head(1);
+  EXPECT_EQ(link_.d2h(Traffic::stash), out);
+  EXPECT_EQ(link_.h2d(Traffic::stash), back);
+  climb(2, /*keep=*/true);
+  descend(2);
+}
+
+TEST_P(StashTest, BytesOverTheLink) {
+  climb(0, /*keep=*/true);
+  descend(0);
+  const Bytes expected = GetParam() == "host" ? kBytes * kBlocks * kMicrobatches : 0;
+  EXPECT_EQ(link_.d2h(Traffic::stash), expected);
+  EXPECT_EQ(link_.h2d(Traffic::stash), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Places, StashTest, ::testing::Values("host", "device"), [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace l2l::transfer

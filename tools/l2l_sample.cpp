@@ -1,0 +1,48 @@
+// l2l-sample: continues a prompt with a trained checkpoint, through the same layer streaming. The text goes to stdout.
+#include <iostream>
+
+#include "l2l/l2l.h"
+#include "tools/command.h"
+
+namespace l2l::tools {
+namespace {
+
+struct Arguments {
+  std::string checkpoint, prompt;
+  GenerateOptions generate;
+};
+
+int sample(const Arguments& arguments) {
+  Options options = checkpoint_options(arguments.checkpoint);
+  if (options.data.tokenizer != "bytes" || options.data.format != "text") {
+    throw BadInput(arguments.checkpoint + ": its model reads tokens of its own; only byte-level models take text");
+  }
+  options.data.train.clear();
+  options.data.validation.clear();
+  options.batch.micro_batch = options.batch.micro_batches = 1;
+  options.checkpoint.directory.clear();
+  Trainer trainer(options);
+  trainer.resume(arguments.checkpoint);
+  std::vector<std::int32_t> prompt;
+  for (const char byte : arguments.prompt) prompt.push_back(static_cast<unsigned char>(byte));
+  std::cout << arguments.prompt;
+  for (const std::int32_t token : trainer.generate(prompt, arguments.generate)) std::cout << static_cast<char>(token);
+  std::cout << std::endl;
+  return kSuccess;
+}
+
+}  // namespace
+}  // namespace l2l::tools
+
+int main(int argc, char** argv) {
+  using namespace l2l::tools;
+  CLI::App app("Continues a prompt with a trained checkpoint.", "l2l-sample");
+  Arguments arguments;
+  app.add_option("CHECKPOINT", arguments.checkpoint, "a checkpoint, or a directory of them (the newest is taken)")->required();
+  app.add_option("--prompt", arguments.prompt, "text to continue")->required();
+  app.add_option("--tokens", arguments.generate.tokens, "number of tokens")->check(CLI::NonNegativeNumber);
+  app.add_option("--temperature", arguments.generate.temperature, "0: always the most probable token")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", arguments.generate.seed, "of the sampling");
+  return run(app, argc, argv, [&] { return sample(arguments); });
+}

@@ -1,0 +1,76 @@
+#include "tools/progress.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+namespace l2l::tools {
+namespace {
+
+using std::chrono::duration;
+using std::chrono::steady_clock;
+
+constexpr double kTerminalInterval = 0.2, kLogInterval = 10;  // seconds
+
+template <typename... Arguments>
+std::string print(const char* format, Arguments... arguments) {
+  char buffer[256];
+  std::snprintf(buffer, sizeof(buffer), format, arguments...);
+  return buffer;
+}
+
+std::string clock_time(double seconds) {
+  const long whole = static_cast<long>(seconds + 0.5);
+  if (whole >= 3600) return print("%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
+  return print("%ld:%02ld", whole / 60, whole % 60);
+}
+
+}  // namespace
+
+Progress::Progress(std::int64_t first, std::int64_t steps, bool quiet)
+    : first_(first), steps_(steps), quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
+
+void Progress::show(const StepReport& report) {
+  double& tokens = count_ == 0 ? first_tokens_ : tokens_;
+  double& seconds = count_ == 0 ? first_seconds_ : seconds_;
+  tokens += static_cast<double>(report.tokens);
+  seconds += report.step_ms * 1e-3;
+  ++count_;
+  weights_ms_ += std::max(0.0, report.weight_stall_ms - report.update_stall_ms);
+  stash_ms_ += report.stash_stall_ms;
+  update_ms_ += report.update_stall_ms;
+  const steady_clock::time_point now = steady_clock::now();
+  const double interval = terminal_ ? kTerminalInterval : kLogInterval;
+  const bool due = count_ == 1 || report.step == steps_ || duration<double>(now - last_shown_).count() >= interval;
+  if (quiet_ || !due) return;
+  last_shown_ = now;
+  const std::string line = text(report, duration<double>(now - start_).count());
+  std::fprintf(stderr, terminal_ ? "\r%s\033[K" : "%s\n", line.c_str());
+  std::fflush(stderr);
+  open_line_ = terminal_;
+}
+
+std::string Progress::text(const StepReport& report, double elapsed) const {
+  const double left = static_cast<double>(steps_ - report.step) * elapsed / static_cast<double>(report.step - first_);
+  const double total_ms = std::max(1e-9, 1e3 * (seconds_ + first_seconds_));
+  const double waits = weights_ms_ + stash_ms_ + update_ms_;
+  return print("step %lld/%lld  loss %.4f  %.0f tokens/s  ETA %s  time: compute %.0f%%",
+               static_cast<long long>(report.step), static_cast<long long>(steps_), report.loss, tokens_per_second(),
+               clock_time(left).c_str(), 100 * std::max(0.0, 1 - waits / total_ms)) +
+         print(", waits: weights %.1f%%, stash %.1f%%, update %.1f%%", 100 * weights_ms_ / total_ms,
+               100 * stash_ms_ / total_ms, 100 * update_ms_ / total_ms);
+}
+
+void Progress::finish() {
+  if (open_line_) std::fputc('\n', stderr);
+  open_line_ = false;
+}
+
+double Progress::tokens_per_second() const {
+  if (seconds_ > 0) return tokens_ / seconds_;
+  return first_seconds_ > 0 ? first_tokens_ / first_seconds_ : 0;
+}
+
+}  // namespace l2l::tools

@@ -1,0 +1,38 @@
+// The progress of a run on a terminal: one line that is rewritten, or a line every few seconds in a log.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "l2l/trainer.h"
+
+namespace l2l::tools {
+
+// Thread-bound.
+class Progress {
+ public:
+  // Shows nothing when `quiet`. `first`: steps completed when the run begins.
+  Progress(std::int64_t first, std::int64_t steps, bool quiet);
+
+  void show(const StepReport& report);
+  // Ends the line that is rewritten, so that other messages can follow.
+  void finish();
+
+  // Tokens per second since the start, without the first step (which warms up), where there is more than one.
+  double tokens_per_second() const;
+
+ private:
+  std::string text(const StepReport& report, double elapsed) const;
+
+  const std::int64_t first_, steps_;
+  const bool quiet_, terminal_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point last_shown_{};
+  std::int64_t count_ = 0;
+  double tokens_ = 0, seconds_ = 0;              // of all steps but the first
+  double first_tokens_ = 0, first_seconds_ = 0;  // of the first
+  double weights_ms_ = 0, stash_ms_ = 0, update_ms_ = 0;
+  bool open_line_ = false;
+};
+
+}  // namespace l2l::tools

@@ -1,0 +1,70 @@
+#include "transfer/gradient_drain.h"
+
+namespace l2l::transfer {
+
+GradientDrain::GradientDrain(Link& link, eps::ParameterStore& store, std::vector<device::BufferView> slots,
+                             std::vector<Bytes> gradient_bytes, Failure& failure)
+    : link_(link),
+      store_(store),
+      failure_(failure),
+      gradient_bytes_(std::move(gradient_bytes)),
+      stream_(link.device().create_stream("d2h gradients")),
+      ring_(link.device(), slots, /*consumers=*/1, device::WaitReason::gradients, failure),
+      slot_layer_(slots.size()),
+      registration_(failure.on_failure([this] {
+        { const std::lock_guard lock(mutex_); }
+        changed_.notify_all();
+      })),
+      completion_([this] { run(); }) {}
+
+GradientDrain::~GradientDrain() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  completion_.join();
+  link_.quiesce(*stream_);
+}
+
+device::BufferView GradientDrain::acquire(eps::LayerIndex layer, device::Stream& compute) {
+  current_ = ring_.acquire(compute);
+  slot_layer_[static_cast<std::size_t>(current_)] = layer;
+  return ring_.view(current_).slice(0, gradient_bytes_[static_cast<std::size_t>(layer)]);
+}
+
+void GradientDrain::drain(device::Stream& compute) {
+  ring_.filled(current_, compute);
+  {
+    const std::lock_guard lock(mutex_);
+    ++drained_;
+  }
+  changed_.notify_all();
+}
+
+void GradientDrain::run() {
+  try {
+    while (wait_for_layer()) {
+      const SlotRing::Slot slot = ring_.take(*stream_);
+      const eps::LayerIndex layer = slot_layer_[static_cast<std::size_t>(slot)];
+      eps::GradientBuffer gradients = store_.gradient_buffer(layer);
+      link_.to_host(Traffic::gradients, *stream_, {gradients.data(), gradients.bytes()},
+                    ring_.view(slot).slice(0, gradients.bytes()));
+      ring_.release(slot, *stream_);
+      link_.device().synchronize(*stream_);
+      store_.push(layer, /*device=*/0, std::move(gradients));
+    }
+  } catch (...) {
+    failure_.fail(std::current_exception());
+  }
+}
+
+bool GradientDrain::wait_for_layer() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return drained_ > 0 || stopping_ || failure_.failed(); });
+  if (drained_ == 0 || failure_.failed()) return false;
+  --drained_;
+  return true;
+}
+
+}  // namespace l2l::transfer

@@ -1,0 +1,48 @@
+// Takes a layer's finished gradients off the device and hands them to the parameter server, while the device works on
+// the next layer. A completion thread waits for the copies and calls push().
+#pragma once
+
+#include <thread>
+#include <vector>
+
+#include "eps/parameter_store.h"
+#include "transfer/link.h"
+#include "transfer/slot_ring.h"
+
+namespace l2l::transfer {
+
+// Thread-safe between its own completion thread and one relay thread.
+class GradientDrain {
+ public:
+  // `gradient_bytes`: per layer, in the dtype that crosses the link.
+  GradientDrain(Link& link, eps::ParameterStore& store, std::vector<device::BufferView> slots,
+                std::vector<Bytes> gradient_bytes, Failure& failure);
+  ~GradientDrain();
+
+  // Room for the gradients of `layer`, to be written on `compute`.
+  device::BufferView acquire(eps::LayerIndex layer, device::Stream& compute);
+  // They are written; sends them on their way. Must follow acquire() of the same layer.
+  void drain(device::Stream& compute);
+
+ private:
+  void run();
+  bool wait_for_layer();
+
+  Link& link_;  // constant after construction, as are the next three
+  eps::ParameterStore& store_;
+  Failure& failure_;
+  const std::vector<Bytes> gradient_bytes_;
+  std::unique_ptr<device::Stream> stream_;
+  SlotRing ring_;
+  std::vector<eps::LayerIndex> slot_layer_;  // written by the relay before filled(), read after take()
+  SlotRing::Slot current_ = -1;              // of the relay thread
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int drained_ = 0;        // layers filled and not yet taken; guarded by mutex_
+  bool stopping_ = false;  // guarded by mutex_
+  Failure::Registration registration_;
+  std::thread completion_;  // last: starts when all else is there
+};
+
+}  // namespace l2l::transfer

@@ -1,0 +1,119 @@
+#include <cassert>
+
+#include "core/fault_point.h"
+#include "transfer/stash.h"
+
+namespace l2l::transfer {
+namespace {
+
+using device::Stream;
+using device::WaitReason;
+
+// Who reads a slot of the outgoing ring.
+enum Consumer : int { kCompute = 0, kCopy = 1, kConsumers = 2 };
+
+class HostStash final : public Stash {
+ public:
+  HostStash(Link& link, std::vector<device::BufferView> out, std::vector<device::BufferView> back,
+            std::vector<device::BufferView> host, int microbatches, Failure& failure)
+      : link_(link),
+        host_(std::move(host)),
+        microbatches_(microbatches),
+        out_stream_(link.device().create_stream("d2h stash")),
+        back_stream_(link.device().create_stream("h2d stash")),
+        stored_(link.device().create_event()),
+        readable_(out.size()),
+        out_(link.device(), std::move(out), kConsumers, WaitReason::stash, failure),
+        back_(link.device(), std::move(back), /*consumers=*/1, WaitReason::stash, failure) {}
+
+  ~HostStash() override {
+    link_.quiesce(*out_stream_);
+    link_.quiesce(*back_stream_);
+  }
+
+  void begin_forward(bool keep) override { keep_ = keep; }
+
+  device::BufferView make(StashItem, Stream& compute) override {
+    making_ = out_.acquire(compute);
+    return out_.view(making_);
+  }
+
+  void made(StashItem item, Stream& compute) override {
+    out_.filled(making_, compute);
+    const SlotRing::Slot slot = out_.take(*out_stream_);
+    if (keep_ && stays(item)) link_.to_host(Traffic::stash, *out_stream_, place(item), out_.view(slot));
+    out_.release(slot, *out_stream_, kCopy);
+    readable_.push(slot);
+  }
+
+  device::BufferView read(StashItem) override { return out_.view(readable_.front()); }
+
+  void read_done(StashItem, Stream& compute) override {
+    out_.release(readable_.pop(), compute, kCompute);
+  }
+
+  void begin_backward(std::span<const StashItem> items) override {
+    items_ = items;
+    next_fetch_ = 0;
+    link_.device().record(*stored_, *out_stream_);
+    link_.device().wait(*back_stream_, *stored_);
+    for (int i = 0; i < back_.slots(); ++i) fetch_ahead();
+  }
+
+  device::BufferView fetch([[maybe_unused]] StashItem item, Stream& compute) override {
+    fetched_ = back_.take(compute);
+    assert(items_[next_take_ % items_.size()] == item);
+    return back_.view(fetched_);
+  }
+
+  void fetch_done(StashItem, Stream& compute) override {
+    back_.release(fetched_, compute);
+    next_take_ = next_take_ + 1 == items_.size() ? 0 : next_take_ + 1;
+    fetch_ahead();
+  }
+
+ private:
+  bool stays(StashItem item) const {
+    return static_cast<std::size_t>(item.layer * microbatches_) <= host_.size();
+  }
+
+  device::BufferView place(StashItem item) const {
+    const int index = (item.layer - 1) * microbatches_ + item.microbatch;
+    return host_[static_cast<std::size_t>(fault_point("stash.reuse_slot") ? index / 2 : index)];
+  }
+
+  // Enqueues the next fetch into the slot that has just become free.
+  void fetch_ahead() {
+    if (next_fetch_ == items_.size()) return;
+    const SlotRing::Slot slot = back_.acquire(*back_stream_);
+    link_.to_device(Traffic::stash, *back_stream_, back_.view(slot), place(items_[next_fetch_++]));
+    back_.filled(slot, *back_stream_);
+  }
+
+  Link& link_;
+  const std::vector<device::BufferView> host_;
+  const int microbatches_;
+  const std::unique_ptr<Stream> out_stream_;
+  const std::unique_ptr<Stream> back_stream_;
+  const std::unique_ptr<device::Event> stored_;
+  SlotQueue readable_;  // made and not yet read, in order
+  SlotRing out_;
+  SlotRing back_;
+
+  bool keep_ = false;
+  SlotRing::Slot making_ = -1;
+  std::span<const StashItem> items_;
+  std::size_t next_fetch_ = 0;
+  std::size_t next_take_ = 0;
+  SlotRing::Slot fetched_ = -1;
+};
+
+}  // namespace
+
+std::unique_ptr<Stash> make_host_stash(Link& link, std::vector<device::BufferView> out,
+                                       std::vector<device::BufferView> back, std::vector<device::BufferView> host,
+                                       int microbatches, Failure& failure) {
+  return std::make_unique<HostStash>(link, std::move(out), std::move(back), std::move(host), microbatches, failure);
+}
+
+}  // namespace l2l::transfer

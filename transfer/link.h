@@ -1,0 +1,52 @@
+// Copies between host and device, counted by what they carry. The counters are part of the API and equal the formulas
+// of docs/architecture.md (Counters).
+#pragma once
+
+#include <array>
+#include <atomic>
+
+#include "device/device.h"
+
+namespace l2l::transfer {
+
+enum class Traffic : std::uint8_t { weights, gradients, stash, batch, results, count };
+
+// Thread-safe.
+class Link {
+ public:
+  explicit Link(device::Device& device) : device_(device) {}
+
+  device::Device& device() const { return device_; }
+
+  // Both enqueue on `stream`; the contract of Device::copy holds.
+  void to_device(Traffic traffic, device::Stream& stream, device::BufferView destination, device::BufferView source) {
+    h2d_[static_cast<std::size_t>(traffic)].fetch_add(source.size, std::memory_order_relaxed);
+    device_.copy(stream, destination, source);
+  }
+  void to_host(Traffic traffic, device::Stream& stream, device::BufferView destination, device::BufferView source) {
+    d2h_[static_cast<std::size_t>(traffic)].fetch_add(source.size, std::memory_order_relaxed);
+    device_.copy(stream, destination, source);
+  }
+
+  // Waits until nothing is left to do on `stream`, whatever the outcome: before events and buffers that its work uses
+  // are destroyed. A failure was stored and is rethrown elsewhere.
+  void quiesce(device::Stream& stream) noexcept {
+    try {
+      device_.synchronize(stream);
+    } catch (...) {
+    }
+  }
+
+  // Bytes enqueued so far.
+  Bytes h2d(Traffic traffic) const { return h2d_[static_cast<std::size_t>(traffic)].load(std::memory_order_relaxed); }
+  Bytes d2h(Traffic traffic) const { return d2h_[static_cast<std::size_t>(traffic)].load(std::memory_order_relaxed); }
+
+ private:
+  using Counters = std::array<std::atomic<Bytes>, static_cast<std::size_t>(Traffic::count)>;
+
+  device::Device& device_;
+  Counters h2d_{};
+  Counters d2h_{};
+};
+
+}  // namespace l2l::transfer

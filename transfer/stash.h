@@ -1,0 +1,60 @@
+// Layer inputs between the forward and the backward visit of their layer. An item (layer, microbatch) is the input of
+// that layer; the head's input is an item too, but is used at once and never sent away.
+//
+// forward:   make (the layer below writes it) → made → read (the layer's forward) → read_done
+// backward:  begin_backward(items in order) → fetch → fetch_done, item by item
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/failure.h"
+#include "transfer/link.h"
+#include "transfer/slot_ring.h"
+
+namespace l2l::transfer {
+
+struct StashItem {
+  int layer;
+  int microbatch;
+  bool operator==(const StashItem&) const = default;
+};
+
+// Thread-bound: the relay thread. No call blocks it; waits are enqueued on streams.
+class Stash {
+ public:
+  virtual ~Stash() = default;
+
+  // Opens a pass. `keep`: items will be fetched in a backward pass (training).
+  virtual void begin_forward(bool keep) = 0;
+  // Room on the device for `item`, to be written on `compute`.
+  virtual device::BufferView make(StashItem item, device::Stream& compute) = 0;
+  virtual void made(StashItem item, device::Stream& compute) = 0;
+  // The same bytes, to be read on `compute` in the order of make().
+  virtual device::BufferView read(StashItem item) = 0;
+  virtual void read_done(StashItem item, device::Stream& compute) = 0;
+
+  // The items will be fetched in exactly this order. `items` must live until the last one is fetched.
+  virtual void begin_backward(std::span<const StashItem> items) = 0;
+  // `compute` waits until the item is on the device.
+  virtual device::BufferView fetch(StashItem item, device::Stream& compute) = 0;
+  virtual void fetch_done(StashItem item, device::Stream& compute) = 0;
+};
+
+// Every item has a place on the device of its own: [layer 1..N + 1][microbatch].
+std::unique_ptr<Stash> make_device_stash(std::vector<device::BufferView> items, int microbatches);
+// Device buffers that a device stash of `blocks` blocks needs.
+constexpr std::size_t device_stash_buffers(int blocks, int microbatches) {
+  return (static_cast<std::size_t>(blocks) + 1) * static_cast<std::size_t>(microbatches);
+}
+
+// Items of blocks are copied to host memory as soon as they are made, and fetched ahead of the backward visit. Device
+// memory does not depend on the number of blocks.
+// `out`: at least microbatches + 1 device buffers; `back`: device buffers to fetch through; `host`: one place per item
+// [layer 1..N][microbatch].
+std::unique_ptr<Stash> make_host_stash(Link& link, std::vector<device::BufferView> out,
+                                       std::vector<device::BufferView> back, std::vector<device::BufferView> host,
+                                       int microbatches, Failure& failure);
+
+}  // namespace l2l::transfer

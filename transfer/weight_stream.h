@@ -1,0 +1,67 @@
+// Brings layers' wires to the device in the order in which the relay visits them, `slots - 1` layers ahead. A feeder
+// thread waits for versions and enqueues copies; nothing else waits for an update.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "eps/parameter_store.h"
+#include "transfer/link.h"
+#include "transfer/slot_ring.h"
+
+namespace l2l::transfer {
+
+// Thread-safe between its own feeder and one relay thread.
+class WeightStream {
+ public:
+  // A layer's wire in device memory, from next() to release().
+  struct Visit {
+    SlotRing::Slot slot;
+    device::BufferView wire;
+  };
+
+  // `wire_bytes`: per layer. Slots are as large as the largest layer that is fetched.
+  WeightStream(Link& link, eps::ParameterStore& store, std::vector<device::BufferView> slots,
+               std::vector<Bytes> wire_bytes, Failure& failure);
+  ~WeightStream();
+
+  // The feeder fetches `visits` (kept alive until the last of them was taken) at `version`. Call when every layer of
+  // the pass before has been taken.
+  void begin_pass(std::span<const eps::LayerIndex> visits, eps::Version version);
+  // The next layer of the pass; `compute` waits until its wire is there.
+  Visit next(device::Stream& compute);
+  void release(const Visit& visit, device::Stream& compute) { ring_.release(visit.slot, compute); }
+
+  // Time that the feeder waited for versions, in total.
+  std::chrono::nanoseconds update_stall() const { return std::chrono::nanoseconds(update_stall_ns_.load()); }
+
+ private:
+  struct Pass {
+    std::span<const eps::LayerIndex> visits;
+    eps::Version version = 0;
+  };
+  void run();
+  bool wait_for_pass(Pass& pass);
+  void fetch(eps::LayerIndex layer, eps::Version version);
+
+  Link& link_;  // constant after construction, as are the next three
+  eps::ParameterStore& store_;
+  Failure& failure_;
+  const std::vector<Bytes> wire_bytes_;
+  std::unique_ptr<device::Stream> stream_;
+  SlotRing ring_;
+  std::atomic<std::int64_t> update_stall_ns_{0};
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Pass pass_;                // guarded by mutex_
+  bool has_pass_ = false;    // guarded by mutex_
+  bool stopping_ = false;    // guarded by mutex_
+  std::vector<eps::LayerIndex> slot_layer_;  // written by the feeder before filled(), read by the relay after take()
+  Failure::Registration registration_;
+  std::thread feeder_;  // last: starts when all else is there
+};
+
+}  // namespace l2l::transfer
