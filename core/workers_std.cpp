@@ -42,13 +42,13 @@ struct Workers::Implementation {
   const int spins_;
   std::mutex mutex_;
   std::condition_variable opened_, left_;
-  bool stop_ = false;                     // guarded by mutex_
-  bool open_ = false;                     // guarded by mutex_: a call takes helpers in
-  std::exception_ptr error_;              // guarded by mutex_
-  std::atomic<std::uint64_t> calls_{0};   // written under mutex_
-  std::atomic<int> inside_{0};            // helpers in the call; written under mutex_
+  bool stop_ = false;                      // guarded by mutex_
+  bool open_ = false;                      // guarded by mutex_: a call takes helpers in
+  std::exception_ptr error_;               // guarded by mutex_
+  std::atomic<std::uint64_t> calls_{0};    // written under mutex_
+  std::atomic<int> inside_{0};             // helpers in the call; written under mutex_
   std::optional<BlockFunction> function_;  // constant while helpers are inside
-  std::int64_t blocks_ = 0;               // constant while helpers are inside
+  std::int64_t blocks_ = 0;                // constant while helpers are inside
   std::atomic<std::int64_t> next_{0};
   std::vector<std::thread> threads_;
 };

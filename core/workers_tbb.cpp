@@ -58,9 +58,8 @@ void Workers::parallel_for(std::int64_t blocks, BlockFunction function) {
     const int slot = tbb::this_task_arena::current_thread_index();
     for (std::int64_t block = range.begin(); block < range.end(); ++block) function(block, slot);
   };
-  implementation_->arena.execute([&] {
-    tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, blocks, 1), body, tbb::simple_partitioner{});
-  });
+  implementation_->arena.execute(
+      [&] { tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, blocks, 1), body, tbb::simple_partitioner{}); });
 }
 
 }  // namespace l2l

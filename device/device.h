@@ -96,9 +96,10 @@ class Device {
   // Whether device memory is taken from host memory (and counts there, too).
   virtual bool uses_host_memory() const = 0;
 
-  // Throws OutOfMemory naming `purpose`. Contents are undefined, except that host memory has been touched.
+  // Throws OutOfMemory naming `purpose`. Contents are undefined.
   virtual std::unique_ptr<Buffer> allocate(Bytes size, std::string_view purpose) = 0;
-  // Host memory that copies can read and write directly; page-locked where the device needs it.
+  // Zeroed host memory that copies can read and write directly; page-locked where the device needs it. All of it is
+  // touched: no page is missing later.
   virtual std::unique_ptr<Buffer> allocate_pinned(Bytes size, std::string_view purpose) = 0;
   // Bytes handed out by allocate() and still alive, and the highest value this ever had.
   virtual Bytes allocated_bytes() const = 0;

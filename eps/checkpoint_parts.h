@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "eps/layout.h"
+#include "core/model_layout.h"
 
 namespace l2l::eps {
 

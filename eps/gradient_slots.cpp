@@ -6,10 +6,8 @@ namespace l2l::eps {
 namespace {
 
 int pool_size(const ModelLayout& layout, const StoreOptions& options) {
-  int further_uses = 0;
-  for (std::size_t group = 0; group < layout.groups.size(); ++group) {
-    further_uses += layout.uses(static_cast<GroupIndex>(group)) - 1;
-  }
+  int further_uses = -static_cast<int>(layout.groups.size());
+  for (const LayerSpec& layer : layout.layers) further_uses += static_cast<int>(layer.parts.size());
   return options.staging_slots + options.devices * further_uses;
 }
 

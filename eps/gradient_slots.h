@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "eps/layout.h"
+#include "core/model_layout.h"
 #include "eps/parameter_store.h"
 
 namespace l2l::eps {

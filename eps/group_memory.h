@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "eps/layout.h"
+#include "core/model_layout.h"
 #include "eps/parameter_store.h"
 #include "optimizers/adamw.h"
 

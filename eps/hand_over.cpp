@@ -11,12 +11,18 @@ namespace {
 
 constexpr const char* name_of(GroupState state) {
   switch (state) {
-    case GroupState::resting: return "resting";
-    case GroupState::complete: return "complete";
-    case GroupState::checking: return "being checked";
-    case GroupState::checked: return "checked";
-    case GroupState::approved: return "about to be updated";
-    case GroupState::updating: return "being updated";
+    case GroupState::resting:
+      return "resting";
+    case GroupState::complete:
+      return "complete";
+    case GroupState::checking:
+      return "being checked";
+    case GroupState::checked:
+      return "checked";
+    case GroupState::approved:
+      return "about to be updated";
+    case GroupState::updating:
+      return "being updated";
   }
   return "?";
 }
@@ -24,8 +30,11 @@ constexpr const char* name_of(GroupState state) {
 }  // namespace
 
 HandOver::HandOver(const ModelLayout& layout, int devices, bool held)
-    : devices_(static_cast<std::size_t>(devices)), held_(held), groups_(layout.groups.size()),
-      layers_(layout.layers.size()), resting_(layout.groups.size()) {
+    : devices_(static_cast<std::size_t>(devices)),
+      held_(held),
+      groups_(layout.groups.size()),
+      layers_(layout.layers.size()),
+      resting_(layout.groups.size()) {
   for (std::size_t layer = layers_.size(); layer-- > 0;) {
     for (const LayerPart& part : layout.layers[layer].parts) add_use(part.group, static_cast<LayerIndex>(layer));
   }
@@ -44,8 +53,10 @@ void HandOver::add_use(GroupIndex index, LayerIndex layer) {
 }
 
 void HandOver::begin_step(Version step) {
-  if (open_) throw Error("step " + std::to_string(step) + " begins before step " + std::to_string(step_) + " is finished");
-  if (step != step_) throw Error("step " + std::to_string(step) + " begins, but the next one is " + std::to_string(step_));
+  if (open_)
+    throw Error("step " + std::to_string(step) + " begins before step " + std::to_string(step_) + " is finished");
+  if (step != step_)
+    throw Error("step " + std::to_string(step) + " begins, but the next one is " + std::to_string(step_));
   open_ = true;
   unchecked_ = groups_.size();
 }

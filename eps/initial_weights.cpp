@@ -34,9 +34,15 @@ void draw_normals(const RngKey& key, float deviation, std::int64_t first, std::s
 
 void draw(const ParameterSpec& parameter, const RngKey& key, std::int64_t first, std::span<float> destination) {
   switch (parameter.initial) {
-    case Initial::zeros: std::ranges::fill(destination, 0.0f); break;
-    case Initial::ones: std::ranges::fill(destination, 1.0f); break;
-    case Initial::normal: draw_normals(key, parameter.deviation, first, destination); break;
+    case Initial::zeros:
+      std::ranges::fill(destination, 0.0f);
+      break;
+    case Initial::ones:
+      std::ranges::fill(destination, 1.0f);
+      break;
+    case Initial::normal:
+      draw_normals(key, parameter.deviation, first, destination);
+      break;
   }
 }
 

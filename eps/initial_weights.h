@@ -5,7 +5,7 @@
 
 #include "core/workers.h"
 #include "eps/group_memory.h"
-#include "eps/layout.h"
+#include "core/model_layout.h"
 
 namespace l2l::eps {
 

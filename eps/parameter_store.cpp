@@ -35,8 +35,10 @@ void WeightLease::release() {
 }
 
 GradientBuffer::GradientBuffer(GradientBuffer&& other) noexcept
-    : store_(std::exchange(other.store_, nullptr)), data_(std::exchange(other.data_, nullptr)),
-      bytes_(std::exchange(other.bytes_, 0)), slot_(std::exchange(other.slot_, -1)) {}
+    : store_(std::exchange(other.store_, nullptr)),
+      data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      slot_(std::exchange(other.slot_, -1)) {}
 
 GradientBuffer& GradientBuffer::operator=(GradientBuffer&& other) noexcept {
   std::swap(store_, other.store_);

@@ -3,7 +3,8 @@
 //
 // Life of a group in step t (all transitions under one mutex; work outside it):
 //
-//   resting(version t) --push x (devices * uses)--> complete --reduce, check--> checked --verdict--> updating --> resting(t + 1)
+//   resting(version t) --push x (devices * uses)--> complete --reduce, check--> checked --verdict--> updating
+//   --> resting(version t + 1)
 //
 // Eager: the verdict on a group is its own check (finite). Held (`after_backward`, or global clipping): the verdict is
 // the whole step's; updates then run in the order in which the next forward needs the layers. The update waits until no
@@ -18,7 +19,7 @@
 #include "core/failure.h"
 #include "core/trace.h"
 #include "core/workers.h"
-#include "eps/layout.h"
+#include "core/model_layout.h"
 #include "optimizers/adamw.h"
 
 namespace l2l::eps {

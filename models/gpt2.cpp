@@ -12,7 +12,6 @@ using device::graph::Graph;
 using device::graph::GraphBuilder;
 using device::graph::Region;
 using device::graph::ValueId;
-using eps::Initial;
 
 constexpr float kEpsilon = 1e-5f;    // of every norm
 constexpr float kDeviation = 0.02f;  // of initial weights; residual projections are scaled by 1 / sqrt(2 N)
@@ -117,7 +116,7 @@ Model make_gpt2(const Gpt2Shape& shape) {
   model.vocabulary = shape.vocabulary;
   model.compute = shape.compute;
 
-  eps::ModelLayout& layout = model.layout;
+  ModelLayout& layout = model.layout;
   layout.groups.push_back(table.group("wte", kTableId, ""));
   layout.groups.push_back(positions.group("wpe", kPositionsId, ""));
   layout.layers.push_back(
@@ -126,12 +125,12 @@ Model make_gpt2(const Gpt2Shape& shape) {
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(shape.layers); ++i) {
     const std::string name = "h." + std::to_string(i);
     layout.groups.push_back(block.group(name, kFirstBlockId + i, name + "."));
-    const auto group = static_cast<eps::GroupIndex>(layout.groups.size() - 1);
+    const auto group = static_cast<GroupIndex>(layout.groups.size() - 1);
     layout.layers.push_back({name, kFirstBlockId + i, {{group, 0}}, block.elements()});
     model.type_of.push_back(1);
   }
   layout.groups.push_back(final_norm.group("ln_f", kFinalNormId, ""));
-  const auto norm_group = static_cast<eps::GroupIndex>(layout.groups.size() - 1);
+  const auto norm_group = static_cast<GroupIndex>(layout.groups.size() - 1);
   layout.layers.push_back(
       {"head", kFinalNormId, {{norm_group, 0}, {0, final_norm.elements()}}, final_norm.elements() + table.elements()});
   model.type_of.push_back(2);

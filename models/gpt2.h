@@ -1,5 +1,5 @@
-// GPT-2 (Radford et al., 2019): learned positions, pre-norm blocks, GELU (tanh), causal attention, tied table. Names and
-// layouts of parameters are those of the Hugging Face files.
+// GPT-2 (Radford et al., 2019): learned positions, pre-norm blocks, GELU (tanh), causal attention, tied table. Names
+// and layouts of parameters are those of the Hugging Face files.
 #pragma once
 
 #include "models/model.h"

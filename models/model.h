@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/dtype.h"
+#include "core/model_layout.h"
 #include "device/graph/graph.h"
-#include "eps/layout.h"
 
 namespace l2l::models {
 
@@ -18,10 +18,10 @@ struct LayerType {
 
 struct Model {
   std::vector<LayerType> types;
-  std::vector<int> type_of;      // per layer: index into types; layer 0 is the embedding, the last one the head
-  eps::ModelLayout layout;
-  device::graph::Graph logits;   // head: [1, hidden] -> [1, vocabulary], for generation
-  std::int64_t rows = 0;         // of an activation: sequences x tokens of one microbatch
+  std::vector<int> type_of;  // per layer: index into types; layer 0 is the embedding, the last one the head
+  ModelLayout layout;
+  device::graph::Graph logits;  // head: [1, hidden] -> [1, vocabulary], for generation
+  std::int64_t rows = 0;        // of an activation: sequences x tokens of one microbatch
   std::int64_t hidden = 0;
   std::int64_t vocabulary = 0;
   DType compute = DType::f32;
@@ -29,7 +29,9 @@ struct Model {
   int layers() const { return static_cast<int>(type_of.size()); }  // N + 2
   int blocks() const { return layers() - 2; }                      // N
   int head() const { return layers() - 1; }
-  const LayerType& type(int layer) const { return types[static_cast<std::size_t>(type_of[static_cast<std::size_t>(layer)])]; }
+  const LayerType& type(int layer) const {
+    return types[static_cast<std::size_t>(type_of[static_cast<std::size_t>(layer)])];
+  }
   Bytes activation_bytes() const { return static_cast<Bytes>(rows * hidden) * size_of(compute); }
   Bytes wire_bytes(int layer) const {
     return static_cast<Bytes>(layout.layers[static_cast<std::size_t>(layer)].elements) * size_of(compute);

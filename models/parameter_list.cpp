@@ -5,7 +5,7 @@ namespace l2l::models {
 using device::graph::Region;
 using device::graph::ValueId;
 
-std::int64_t ParameterList::add(std::string name, Shape shape, eps::Initial initial, float deviation, bool decay) {
+std::int64_t ParameterList::add(std::string name, Shape shape, Initial initial, float deviation, bool decay) {
   const std::int64_t offset = elements_;
   const std::int64_t size = shape.elements();
   parameters_.push_back({std::move(name), shape, offset, decay, initial, deviation});
@@ -14,19 +14,19 @@ std::int64_t ParameterList::add(std::string name, Shape shape, eps::Initial init
   return offset;
 }
 
-eps::GroupSpec ParameterList::group(std::string name, std::uint32_t id, const std::string& prefix) const {
-  eps::GroupSpec group{std::move(name), id, parameters_, elements_};
-  for (eps::ParameterSpec& parameter : group.parameters) parameter.name = prefix + parameter.name;
+GroupSpec ParameterList::group(std::string name, std::uint32_t id, const std::string& prefix) const {
+  GroupSpec group{std::move(name), id, parameters_, elements_};
+  for (ParameterSpec& parameter : group.parameters) parameter.name = prefix + parameter.name;
   return group;
 }
 
 ValueId LayerWeights::matrix(const std::string& name, std::int64_t rows, std::int64_t columns, float deviation) {
   const Shape shape{rows, columns};
-  const std::int64_t offset = list_.add(name, shape, eps::Initial::normal, deviation, /*decay=*/true);
+  const std::int64_t offset = list_.add(name, shape, Initial::normal, deviation, /*decay=*/true);
   return borrowed(name, shape, wire_offset_ + offset);
 }
 
-ValueId LayerWeights::vector(const std::string& name, std::int64_t size, eps::Initial initial) {
+ValueId LayerWeights::vector(const std::string& name, std::int64_t size, Initial initial) {
   const Shape shape{size};
   const std::int64_t offset = list_.add(name, shape, initial, 0, /*decay=*/false);
   return borrowed(name, shape, wire_offset_ + offset);

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "core/model_layout.h"
 #include "device/graph/graph.h"
-#include "eps/layout.h"
 
 namespace l2l::models {
 
@@ -16,15 +16,15 @@ class ParameterList {
   static constexpr std::int64_t kAlignment = 8;
 
   // Appends a parameter and returns its offset in elements.
-  std::int64_t add(std::string name, Shape shape, eps::Initial initial, float deviation, bool decay);
+  std::int64_t add(std::string name, Shape shape, Initial initial, float deviation, bool decay);
 
   // The group of these parameters, names prefixed.
-  eps::GroupSpec group(std::string name, std::uint32_t id, const std::string& prefix) const;
+  GroupSpec group(std::string name, std::uint32_t id, const std::string& prefix) const;
   std::int64_t elements() const { return elements_; }
-  const eps::ParameterSpec& operator[](std::size_t i) const { return parameters_[i]; }
+  const ParameterSpec& operator[](std::size_t i) const { return parameters_[i]; }
 
  private:
-  std::vector<eps::ParameterSpec> parameters_;
+  std::vector<ParameterSpec> parameters_;
   std::int64_t elements_ = 0;
 };
 
@@ -36,7 +36,7 @@ class LayerWeights {
       : graph_(graph), list_(list), compute_(compute), wire_offset_(wire_offset) {}
 
   device::graph::ValueId matrix(const std::string& name, std::int64_t rows, std::int64_t columns, float deviation);
-  device::graph::ValueId vector(const std::string& name, std::int64_t size, eps::Initial initial);
+  device::graph::ValueId vector(const std::string& name, std::int64_t size, Initial initial);
   // A parameter of another group (a tied table) at `offset` elements of this layer's wire.
   device::graph::ValueId borrowed(const std::string& name, Shape shape, std::int64_t offset);
 

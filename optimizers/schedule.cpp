@@ -18,8 +18,10 @@ double progress(const Schedule& schedule, std::uint64_t step) {
 double Schedule::at(std::uint64_t step) const {
   if (step < warmup_steps) return learning_rate * static_cast<double>(step + 1) / static_cast<double>(warmup_steps);
   switch (kind) {
-    case ScheduleKind::constant: break;
-    case ScheduleKind::linear: return learning_rate + (minimum - learning_rate) * progress(*this, step);
+    case ScheduleKind::constant:
+      break;
+    case ScheduleKind::linear:
+      return learning_rate + (minimum - learning_rate) * progress(*this, step);
     case ScheduleKind::cosine:
       return minimum + (learning_rate - minimum) * (1 + std::cos(std::numbers::pi * progress(*this, step))) / 2;
   }

@@ -30,7 +30,8 @@ void join(std::span<const std::uint16_t> wire, std::span<const std::uint16_t> lo
 #pragma omp simd
   for (std::size_t i = 0; i < size; ++i) {
     const std::int32_t signed_low = static_cast<std::int16_t>(low_half[i]);
-    const std::uint32_t bits = (static_cast<std::uint32_t>(high_half[i]) << 16) + static_cast<std::uint32_t>(signed_low);
+    const std::uint32_t bits =
+        (static_cast<std::uint32_t>(high_half[i]) << 16) + static_cast<std::uint32_t>(signed_low);
     destination[i] = std::bit_cast<float>(bits);
   }
 }

@@ -13,7 +13,7 @@ constexpr std::size_t kDrainSlots = 2;  // one being filled while the other leav
 // In units of one parameter's `size`.
 std::vector<Bytes> per_layer(const models::Model& model, Bytes size) {
   std::vector<Bytes> sizes;
-  for (const eps::LayerSpec& layer : model.layout.layers) sizes.push_back(static_cast<Bytes>(layer.elements) * size);
+  for (const LayerSpec& layer : model.layout.layers) sizes.push_back(static_cast<Bytes>(layer.elements) * size);
   return sizes;
 }
 
@@ -77,9 +77,11 @@ std::vector<ContractLine> ArenaPlan::lines() const {
   std::vector<ContractLine> lines;
   for (const Part& part : parts_) {
     if (part.sizes.empty()) continue;
-    const bool equal = std::all_of(part.sizes.begin(), part.sizes.end(), [&](Bytes size) { return size == part.sizes[0]; });
+    const bool equal =
+        std::all_of(part.sizes.begin(), part.sizes.end(), [&](Bytes size) { return size == part.sizes[0]; });
     std::string what = part.what;
-    if (part.sizes.size() > 1 && equal) what += " (" + std::to_string(part.sizes.size()) + " x " + format_bytes(part.sizes[0]) + ")";
+    if (part.sizes.size() > 1 && equal)
+      what += " (" + std::to_string(part.sizes.size()) + " x " + format_bytes(part.sizes[0]) + ")";
     lines.push_back({what, part.total});
   }
   return lines;
@@ -88,8 +90,9 @@ std::vector<ContractLine> ArenaPlan::lines() const {
 HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan) {
   HostStaging staging;
   if (plan.stash == StashPlace::host) {
-    staging.stash = checked_multiply(model.activation_bytes(),
-                                     static_cast<Bytes>(model.blocks()) * static_cast<Bytes>(plan.live_microbatches()), "stash");
+    staging.stash =
+        checked_multiply(model.activation_bytes(),
+                         static_cast<Bytes>(model.blocks()) * static_cast<Bytes>(plan.live_microbatches()), "stash");
   }
   const auto microbatches = static_cast<Bytes>(plan.microbatches);
   staging.batch = microbatches * (2 * static_cast<Bytes>(model.rows) * size_of(DType::i32) + size_of(DType::f64)) +

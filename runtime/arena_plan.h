@@ -66,8 +66,8 @@ class ArenaPlan {
 
 // Host memory beside the parameter store's, page-locked for copies.
 struct HostStaging {
-  Bytes stash = 0;   // layer inputs
-  Bytes batch = 0;   // tokens, targets, losses, logits
+  Bytes stash = 0;  // layer inputs
+  Bytes batch = 0;  // tokens, targets, losses, logits
 };
 HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan);
 

@@ -18,7 +18,8 @@ void set_aside_checkpoints(const std::filesystem::path& directory) {
   const std::vector<eps::CheckpointFolder> folders = eps::list_checkpoints(directory);
   if (folders.empty()) return;
   std::filesystem::path aside;
-  for (int n = 1; aside.empty() || std::filesystem::exists(aside); ++n) aside = directory / ("earlier-" + std::to_string(n));
+  for (int n = 1; aside.empty() || std::filesystem::exists(aside); ++n)
+    aside = directory / ("earlier-" + std::to_string(n));
   std::filesystem::create_directory(aside);
   for (const eps::CheckpointFolder& folder : folders) {
     std::filesystem::rename(folder.path, aside / folder.path.filename());

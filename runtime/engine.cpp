@@ -8,7 +8,7 @@ using device::WaitReason;
 
 std::vector<Bytes> bytes_per_layer(const models::Model& model, DType dtype) {
   std::vector<Bytes> bytes;
-  for (const eps::LayerSpec& layer : model.layout.layers) {
+  for (const LayerSpec& layer : model.layout.layers) {
     bytes.push_back(static_cast<Bytes>(layer.elements) * size_of(dtype));
   }
   return bytes;
@@ -51,8 +51,9 @@ Engine::Engine(const RunPlan& plan, Trace* trace)
   const ArenaPlan& parts = *plan.arena;
   weights_ = std::make_unique<transfer::WeightStream>(link_, *store_, parts.views(ArenaPart::weights, arena),
                                                       bytes_per_layer(plan.model, plan.model.compute), failure_);
-  gradients_ = std::make_unique<transfer::GradientDrain>(link_, *store_, parts.views(ArenaPart::drain, arena),
-                                                         bytes_per_layer(plan.model, plan.execution.gradients), failure_);
+  gradients_ =
+      std::make_unique<transfer::GradientDrain>(link_, *store_, parts.views(ArenaPart::drain, arena),
+                                                bytes_per_layer(plan.model, plan.execution.gradients), failure_);
   const Bytes staging = host_staging(plan.model, plan.execution).batch;
   minibatch_ = std::make_unique<Minibatch>(link_, *runner_, plan.execution.microbatches,
                                            BufferView{pinned_.allocate(staging, "batch staging"), staging});
@@ -67,7 +68,8 @@ Engine::Engine(const RunPlan& plan, Trace* trace)
                                                             : make_resident(std::move(orchestra));
 }
 
-// Whatever state a failure left behind: wake every thread, then let the compute stream run dry before what it uses goes.
+// Whatever state a failure left behind: wake every thread, then let the compute stream run dry before what it uses
+// goes.
 Engine::~Engine() {
   failure_.fail(std::make_exception_ptr(Error("the run has ended")));
   link_.quiesce(runner_->compute());

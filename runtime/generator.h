@@ -10,8 +10,8 @@
 
 namespace l2l::runtime {
 
-// Tokens after `prompt` (ids below the vocabulary; at least one), sampled one by one with weights of version `step`. The
-// context is the last `sequence` tokens. Throws BadInput.
+// Tokens after `prompt` (ids below the vocabulary; at least one), sampled one by one with weights of version `step`.
+// The context is the last `sequence` tokens. Throws BadInput.
 std::vector<std::int32_t> generate(Engine& engine, const RunPlan& plan, std::uint64_t step,
                                    std::span<const std::int32_t> prompt, const GenerateOptions& options);
 

@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "eps/layout.h"
-#include "runtime/programs.h"
+#include "core/model_layout.h"
 #include "runtime/arena_plan.h"
+#include "runtime/programs.h"
 
 namespace l2l::runtime {
 
@@ -42,8 +42,7 @@ class LayerRunner {
   void begin_pass(const Pass& pass) { pass_ = pass; }
 
   // Layers 0..N; layer 0 reads the tokens and no `input`.
-  void forward(int layer, int microbatch, device::BufferView wire, device::BufferView input,
-               device::BufferView output);
+  void forward(int layer, int microbatch, device::BufferView wire, device::BufferView input, device::BufferView output);
   // The head's visit in training: forward straight into backward; adds to `gradients`, writes the microbatch's loss.
   void head(int microbatch, device::BufferView wire, device::BufferView input, device::BufferView input_gradient,
             device::BufferView gradients);

@@ -80,10 +80,6 @@ void check_data(const Options& options) {
 
 void check_schedule(const Options& options) {
   const ScheduleOptions& schedule = options.schedule;
-  if (schedule.warmup_steps > options.run.steps) {
-    throw BadInput(show("schedule.warmup_steps", schedule.warmup_steps) + " exceeds " +
-                   show("run.steps", options.run.steps) + ": the learning rate would never be reached");
-  }
   if (schedule.minimum > options.optimizer.learning_rate) {
     throw BadInput("schedule.minimum = " + std::to_string(schedule.minimum) +
                    " exceeds optimizer.learning_rate = " + std::to_string(options.optimizer.learning_rate));

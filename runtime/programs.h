@@ -19,7 +19,9 @@ class Programs {
  public:
   Programs(device::Device& device, const models::Model& model, DType gradients);
 
-  const LayerPrograms& of(int layer) const { return types_[static_cast<std::size_t>(model_.type_of[static_cast<std::size_t>(layer)])]; }
+  const LayerPrograms& of(int layer) const {
+    return types_[static_cast<std::size_t>(model_.type_of[static_cast<std::size_t>(layer)])];
+  }
   const device::Executable& logits() const { return *logits_; }
   // Of the largest program: they run one after the other.
   Bytes scratch_bytes() const { return scratch_bytes_; }

@@ -42,9 +42,9 @@ class Relay final : public Conductor {
   const int last_block_;
   const int head_;
   GradientRotation input_gradients_;
-  std::vector<eps::LayerIndex> up_;            // layers in the order of their visits, evaluation
-  std::vector<eps::LayerIndex> up_and_down_;   // training
-  std::vector<StashItem> stash_order_;         // of the way down
+  std::vector<LayerIndex> up_;           // layers in the order of their visits, evaluation
+  std::vector<LayerIndex> up_and_down_;  // training
+  std::vector<StashItem> stash_order_;   // of the way down
 };
 
 void Relay::train(eps::Version version) {

@@ -37,7 +37,7 @@ class Resident final : public Conductor {
   const int last_block_;
   const int head_;
   GradientRotation input_gradients_;
-  std::vector<eps::LayerIndex> order_;
+  std::vector<LayerIndex> order_;
   std::vector<StashItem> stash_order_;
   std::vector<Visit> visits_;  // of this pass so far, by layer; room for all is reserved
 };

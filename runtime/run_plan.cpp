@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "device/open.h"
+#include "eps/checkpoint.h"
 #include "models/gpt2.h"
 #include "runtime/host_memory.h"
 
@@ -62,8 +63,8 @@ std::optional<DataFiles> find(const std::vector<std::string>& patterns, const Op
 
 void check_limit(const std::string& what, const std::string& limit, Bytes need, Bytes have, const std::string& remedy) {
   if (need <= have) return;
-  throw OutOfMemory(what + ": needs " + format_bytes(need) + " (" + std::to_string(need) + " bytes), " + limit + " is " +
-                    format_bytes(have) + ", short by " + format_bytes(need - have) + "; " + remedy);
+  throw OutOfMemory(what + ": needs " + format_bytes(need) + " (" + std::to_string(need) + " bytes), " + limit +
+                    " is " + format_bytes(have) + ", short by " + format_bytes(need - have) + "; " + remedy);
 }
 
 }  // namespace
@@ -119,6 +120,9 @@ void RunPlan::write_contract() {
   if (device->uses_host_memory()) add("device memory (the host device's arena)", arena->bytes());
   add("training data", train ? train->bytes() : 0);
   add("validation data", validation ? validation->bytes() : 0);
+  if (!options.checkpoint.directory.empty()) {
+    add("buffers for saving and loading", eps::checkpoint_buffer_bytes(model.layout));
+  }
   add("process (code, libraries, threads)", HostMemory().resident() + kProcessAllowance);
 }
 
@@ -129,8 +133,9 @@ void RunPlan::check_limits() const {
   }
   const eps::StoreBytes bytes = eps::ParameterStore::bytes_needed(model.layout, store);
   if (options.eps.memory > 0) {
-    check_limit("parameter server", "eps.memory", bytes.state + bytes.held + bytes.staging, options.eps.memory,
-                "lower model.layers or model.hidden, or set optimizer.update = \"eager\" and optimizer.clip = \"none\"");
+    check_limit(
+        "parameter server", "eps.memory", bytes.state + bytes.held + bytes.staging, options.eps.memory,
+        "lower model.layers or model.hidden, or set optimizer.update = \"eager\" and optimizer.clip = \"none\"");
   }
   if (options.eps.stash_memory > 0) {
     check_limit("host stash", "eps.stash_memory", host_staging(model, execution).stash, options.eps.stash_memory,

@@ -1,5 +1,5 @@
-// Everything about a run that is decided before step 1: device, model, programs, arena, parameter server, and the memory
-// contract that follows from them (law 3). Making a plan allocates nothing large.
+// Everything about a run that is decided before step 1: device, model, programs, arena, parameter server, and the
+// memory contract that follows from them (law 3). Making a plan allocates nothing large.
 #pragma once
 
 #include <memory>

@@ -134,9 +134,10 @@ StepReport Trainer::Implementation::report(const runtime::Engine::Result& result
 
 void Trainer::Implementation::restore_position(const eps::RunState& state) {
   if (state.seed != plan.options.run.seed) {
-    throw BadInput("run.seed is " + std::to_string(plan.options.run.seed) + ", but the checkpoint was made with seed " +
-                   std::to_string(state.seed) + "; its random numbers and order of data follow from that: set run.seed = " +
-                   std::to_string(state.seed));
+    throw BadInput(
+        "run.seed is " + std::to_string(plan.options.run.seed) + ", but the checkpoint was made with seed " +
+        std::to_string(state.seed) +
+        "; its random numbers and order of data follow from that: set run.seed = " + std::to_string(state.seed));
   }
   step = state.step;
   data_position = state.data_position;

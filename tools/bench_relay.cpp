@@ -7,8 +7,8 @@
 #include <iostream>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include "l2l/l2l.h"
 #include "tools/command.h"
@@ -67,10 +67,10 @@ double median(std::vector<double> values) {
 }
 
 struct Result {
-  double relay = 0, resident = 0;      // tokens per second, medians
-  double ratio = 0;                    // relay / resident, median of the rounds
+  double relay = 0, resident = 0;                       // tokens per second, medians
+  double ratio = 0;                                     // relay / resident, median of the rounds
   std::uint64_t relay_device = 0, resident_device = 0;  // peak bytes
-  double gigaflops = 0;                // of the relay: 8 per parameter and token (forward, recomputation, backward)
+  double gigaflops = 0;  // of the relay: 8 per parameter and token (forward, recomputation, backward)
 };
 
 Result measure(const Shape& shape, const std::string& precision, const std::filesystem::path& text) {
@@ -83,8 +83,8 @@ Result measure(const Shape& shape, const std::string& precision, const std::file
     resident_rates.push_back(b);
     ratios.push_back(a / b);
   }
-  Result result{median(relay_rates), median(resident_rates), median(ratios), relay.device_peak_bytes(),
-                resident.device_peak_bytes(), 0};
+  Result result{median(relay_rates),       median(resident_rates),       median(ratios),
+                relay.device_peak_bytes(), resident.device_peak_bytes(), 0};
   result.gigaflops = 8e-9 * static_cast<double>(relay.contract().parameters) * result.relay;
   return result;
 }
@@ -105,8 +105,9 @@ nlohmann::ordered_json to_json(const Shape& shape, const std::string& precision,
 int bench_relay(bool json) {
   const SyntheticText text;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  if (!json) std::printf("%-28s %-5s %14s %14s %7s %14s %14s %9s\n", "shape", "", "relay tok/s", "resident tok/s", "ratio",
-                         "relay device", "resident dev.", "GFLOP/s");
+  if (!json)
+    std::printf("%-28s %-5s %14s %14s %7s %14s %14s %9s\n", "shape", "", "relay tok/s", "resident tok/s", "ratio",
+                "relay device", "resident dev.", "GFLOP/s");
   for (const Shape& shape : kShapes) {
     for (const char* const precision : {"fp32", "bf16"}) {
       const Result result = measure(shape, precision, text.path());

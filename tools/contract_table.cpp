@@ -13,8 +13,8 @@ void line(std::ostream& out, const std::string& what, std::uint64_t bytes) {
 }
 
 void section(std::ostream& out, const std::string& title, std::uint64_t total, const std::vector<ContractLine>& lines) {
-  out << "  " << std::left << std::setw(kWidth + 2) << title << std::right << std::setw(12) << human_bytes(total) << "  ("
-      << total << " bytes)\n";
+  out << "  " << std::left << std::setw(kWidth + 2) << title << std::right << std::setw(12) << human_bytes(total)
+      << "  (" << total << " bytes)\n";
   for (const ContractLine& entry : lines) line(out, entry.what, entry.bytes);
 }
 
@@ -29,8 +29,12 @@ std::string human_bytes(std::uint64_t bytes) {
     ++unit;
   }
   std::ostringstream text;
-  text << std::fixed << std::setprecision(unit == 0 ? 0 : value < 10 ? 2 : value < 100 ? 1 : 0) << value << " "
-       << kUnits[unit];
+  text << std::fixed
+       << std::setprecision(unit == 0     ? 0
+                            : value < 10  ? 2
+                            : value < 100 ? 1
+                                          : 0)
+       << value << " " << kUnits[unit];
   return text.str();
 }
 

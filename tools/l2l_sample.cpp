@@ -38,7 +38,8 @@ int main(int argc, char** argv) {
   using namespace l2l::tools;
   CLI::App app("Continues a prompt with a trained checkpoint.", "l2l-sample");
   Arguments arguments;
-  app.add_option("CHECKPOINT", arguments.checkpoint, "a checkpoint, or a directory of them (the newest is taken)")->required();
+  app.add_option("CHECKPOINT", arguments.checkpoint, "a checkpoint, or a directory of them (the newest is taken)")
+      ->required();
   app.add_option("--prompt", arguments.prompt, "text to continue")->required();
   app.add_option("--tokens", arguments.generate.tokens, "number of tokens")->check(CLI::NonNegativeNumber);
   app.add_option("--temperature", arguments.generate.temperature, "0: always the most probable token")

@@ -31,8 +31,8 @@ void on_signal(int signal) {
 
 Options options_of(const Arguments& arguments) {
   Options options = arguments.config.load();
-  if (arguments.steps >= 0) options.run.steps = arguments.steps;
-  if (options.data.train.empty()) throw BadInput(arguments.config.config + ": data.train: missing; name at least one file");
+  if (options.data.train.empty())
+    throw BadInput(arguments.config.config + ": data.train: missing; name at least one file");
   if (options.checkpoint.directory.empty()) {
     options.checkpoint.directory = "checkpoints/" + std::filesystem::path(arguments.config.config).stem().string();
   }
@@ -42,7 +42,10 @@ Options options_of(const Arguments& arguments) {
 class Run {
  public:
   Run(const Arguments& arguments, Trainer& trainer)
-      : arguments_(arguments), trainer_(trainer), options_(trainer.options()) {}
+      : arguments_(arguments),
+        trainer_(trainer),
+        options_(trainer.options()),
+        steps_(arguments.steps >= 0 ? arguments.steps : options_.run.steps) {}
 
   int run();
 
@@ -56,6 +59,7 @@ class Run {
   const Arguments& arguments_;
   Trainer& trainer_;
   const Options& options_;
+  const std::int64_t steps_;  // where this run ends; the schedule's length stays run.steps
   std::ofstream metrics_;
   std::optional<StepReport> last_;
   std::optional<double> validation_loss_;
@@ -84,8 +88,8 @@ void Run::open_metrics() {
 }
 
 void Run::train() {
-  Progress progress(trainer_.completed_steps(), options_.run.steps, arguments_.quiet);
-  while (trainer_.completed_steps() < options_.run.steps && interrupted == 0) {
+  Progress progress(trainer_.completed_steps(), steps_, arguments_.quiet);
+  while (trainer_.completed_steps() < steps_ && interrupted == 0) {
     last_ = trainer_.step();
     progress.show(*last_);
     after_step(*last_, progress);
@@ -101,7 +105,7 @@ void Run::after_step(const StepReport& report, Progress& progress) {
   if (metrics_.is_open() && !(metrics_ << to_json(report) << std::endl)) {
     throw Error("--metrics " + arguments_.metrics + ": write failed");
   }
-  const bool more = report.step < options_.run.steps;
+  const bool more = report.step < steps_;
   if (more && options_.run.validate_every > 0 && report.step % options_.run.validate_every == 0) {
     validation_loss_ = trainer_.validation_loss();
     say("step " + std::to_string(report.step) + "  validation loss " + std::to_string(*validation_loss_), progress);
@@ -147,7 +151,9 @@ int main(int argc, char** argv) {
   CLI::App app("Trains a transformer larger than its device, layer by layer.", "l2l-train");
   Arguments arguments;
   arguments.config.add_to(app);
-  app.add_option("--steps", arguments.steps, "total number of steps, also after a resume (overrides run.steps)")
+  app.add_option(
+         "--steps", arguments.steps,
+         "stop after this many steps in total, also after a resume (default and length of the schedule: run.steps)")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--resume", arguments.resume, "continue from the newest good checkpoint below this directory");
   app.add_flag("--dry-run", arguments.dry_run, "check config and data, print the memory contract, and stop");

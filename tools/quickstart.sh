@@ -118,7 +118,8 @@ calibrate() {
   # The first steps also bring memory and caches to life.
   milliseconds=$(awk -F'"step_ms": *' 'NR > 5 { sum += $2 + 0; n++ } END { print sum / n }' "$scratch/metrics.jsonl")
   rm -rf "$scratch"
-  steps=$(awk -v s="$seconds" -v ms="$milliseconds" 'BEGIN { n = int(s * 1000 / ms); print n < 1 ? 1 : n > 5000 ? 5000 : n }')
+  steps=$(awk -v s="$seconds" -v ms="$milliseconds" 'BEGIN {
+    n = int(s * 1000 / ms); print (n < 1 ? 1 : n > 5000 ? 5000 : n) }')
   write_config "$steps"
   echo "$milliseconds ms a step: $steps steps"
 }
@@ -157,6 +158,5 @@ stage configure configure "$build" -Dbuildtype=release -Dtests=false
 stage build quietly ninja -C "$build"
 select_text "${files[@]}"
 stage calibrate calibrate
-"$build/tools/l2l-plan" "$config"
 stage train train
 stage report report

@@ -27,7 +27,7 @@ GradientDrain::~GradientDrain() {
   link_.quiesce(*stream_);
 }
 
-device::BufferView GradientDrain::acquire(eps::LayerIndex layer, device::Stream& compute) {
+device::BufferView GradientDrain::acquire(LayerIndex layer, device::Stream& compute) {
   current_ = ring_.acquire(compute);
   slot_layer_[static_cast<std::size_t>(current_)] = layer;
   return ring_.view(current_).slice(0, gradient_bytes_[static_cast<std::size_t>(layer)]);
@@ -46,7 +46,7 @@ void GradientDrain::run() {
   try {
     while (wait_for_layer()) {
       const SlotRing::Slot slot = ring_.take(*stream_);
-      const eps::LayerIndex layer = slot_layer_[static_cast<std::size_t>(slot)];
+      const LayerIndex layer = slot_layer_[static_cast<std::size_t>(slot)];
       eps::GradientBuffer gradients = store_.gradient_buffer(layer);
       link_.to_host(Traffic::gradients, *stream_, {gradients.data(), gradients.bytes()},
                     ring_.view(slot).slice(0, gradients.bytes()));

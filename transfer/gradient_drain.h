@@ -20,7 +20,7 @@ class GradientDrain {
   ~GradientDrain();
 
   // Room for the gradients of `layer`, to be written on `compute`.
-  device::BufferView acquire(eps::LayerIndex layer, device::Stream& compute);
+  device::BufferView acquire(LayerIndex layer, device::Stream& compute);
   // They are written; sends them on their way. Must follow acquire() of the same layer.
   void drain(device::Stream& compute);
 
@@ -34,8 +34,8 @@ class GradientDrain {
   const std::vector<Bytes> gradient_bytes_;
   std::unique_ptr<device::Stream> stream_;
   SlotRing ring_;
-  std::vector<eps::LayerIndex> slot_layer_;  // written by the relay before filled(), read after take()
-  SlotRing::Slot current_ = -1;              // of the relay thread
+  std::vector<LayerIndex> slot_layer_;  // written by the relay before filled(), read after take()
+  SlotRing::Slot current_ = -1;         // of the relay thread
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -48,9 +48,7 @@ class HostStash final : public Stash {
 
   device::BufferView read(StashItem) override { return out_.view(readable_.front()); }
 
-  void read_done(StashItem, Stream& compute) override {
-    out_.release(readable_.pop(), compute, kCompute);
-  }
+  void read_done(StashItem, Stream& compute) override { out_.release(readable_.pop(), compute, kCompute); }
 
   void begin_backward(std::span<const StashItem> items) override {
     items_ = items;
@@ -73,9 +71,7 @@ class HostStash final : public Stash {
   }
 
  private:
-  bool stays(StashItem item) const {
-    return static_cast<std::size_t>(item.layer * microbatches_) <= host_.size();
-  }
+  bool stays(StashItem item) const { return static_cast<std::size_t>(item.layer * microbatches_) <= host_.size(); }
 
   device::BufferView place(StashItem item) const {
     const int index = (item.layer - 1) * microbatches_ + item.microbatch;

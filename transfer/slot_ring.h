@@ -53,7 +53,8 @@ class SlotRing {
   // `consumer` has enqueued its last use. `which` tells consumers of one slot apart, from 0.
   void release(Slot slot, device::Stream& consumer, int which = 0);
 
-  // Blocks the calling thread until what fills `slot` has happened. Only between filled() and the slot's next acquire().
+  // Blocks the calling thread until what fills `slot` has happened. Only between filled() and the slot's next
+  // acquire().
   void synchronize_filled(Slot slot) { device_.synchronize(*state_[static_cast<std::size_t>(slot)].ready); }
 
   device::BufferView view(Slot slot) const { return state_[static_cast<std::size_t>(slot)].view; }

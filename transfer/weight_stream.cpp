@@ -27,7 +27,7 @@ WeightStream::~WeightStream() {
   link_.quiesce(*stream_);
 }
 
-void WeightStream::begin_pass(std::span<const eps::LayerIndex> visits, eps::Version version) {
+void WeightStream::begin_pass(std::span<const LayerIndex> visits, eps::Version version) {
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !has_pass_ || failure_.failed(); });
@@ -48,7 +48,7 @@ void WeightStream::run() {
   try {
     Pass pass;
     while (wait_for_pass(pass)) {
-      for (const eps::LayerIndex layer : pass.visits) fetch(layer, pass.version);
+      for (const LayerIndex layer : pass.visits) fetch(layer, pass.version);
     }
   } catch (...) {
     failure_.fail(std::current_exception());
@@ -66,7 +66,7 @@ bool WeightStream::wait_for_pass(Pass& pass) {
 }
 
 // The lease lives exactly as long as the copy: an update of the layer waits for it.
-void WeightStream::fetch(eps::LayerIndex layer, eps::Version version) {
+void WeightStream::fetch(LayerIndex layer, eps::Version version) {
   const SlotRing::Slot slot = ring_.acquire(*stream_);
   std::chrono::nanoseconds waited{0};
   const eps::WeightLease lease = store_.pull(layer, version, &waited);

@@ -29,7 +29,7 @@ class WeightStream {
 
   // The feeder fetches `visits` (kept alive until the last of them was taken) at `version`. Call when every layer of
   // the pass before has been taken.
-  void begin_pass(std::span<const eps::LayerIndex> visits, eps::Version version);
+  void begin_pass(std::span<const LayerIndex> visits, eps::Version version);
   // The next layer of the pass; `compute` waits until its wire is there.
   Visit next(device::Stream& compute);
   void release(const Visit& visit, device::Stream& compute) { ring_.release(visit.slot, compute); }
@@ -39,12 +39,12 @@ class WeightStream {
 
  private:
   struct Pass {
-    std::span<const eps::LayerIndex> visits;
+    std::span<const LayerIndex> visits;
     eps::Version version = 0;
   };
   void run();
   bool wait_for_pass(Pass& pass);
-  void fetch(eps::LayerIndex layer, eps::Version version);
+  void fetch(LayerIndex layer, eps::Version version);
 
   Link& link_;  // constant after construction, as are the next three
   eps::ParameterStore& store_;
@@ -56,10 +56,10 @@ class WeightStream {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  Pass pass_;                // guarded by mutex_
-  bool has_pass_ = false;    // guarded by mutex_
-  bool stopping_ = false;    // guarded by mutex_
-  std::vector<eps::LayerIndex> slot_layer_;  // written by the feeder before filled(), read by the relay after take()
+  Pass pass_;                           // guarded by mutex_
+  bool has_pass_ = false;               // guarded by mutex_
+  bool stopping_ = false;               // guarded by mutex_
+  std::vector<LayerIndex> slot_layer_;  // written by the feeder before filled(), read by the relay after take()
   Failure::Registration registration_;
   std::thread feeder_;  // last: starts when all else is there
 };

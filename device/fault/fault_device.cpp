@@ -44,8 +44,8 @@ FaultDevice::Verdict FaultDevice::judge(Call call, std::int64_t failing, std::ch
   if (verdict.fail) ++counts_.failures;
   if (delay_limit.count() > 0) {
     const float uniform = to_uniform(philox({.seed = plan_.seed}, draws_++)[0]);
-    verdict.delay = std::chrono::microseconds(
-        static_cast<std::int64_t>(uniform * static_cast<float>(delay_limit.count() + 1)));
+    verdict.delay =
+        std::chrono::microseconds(static_cast<std::int64_t>(uniform * static_cast<float>(delay_limit.count() + 1)));
     ++counts_.delays;
   }
   return verdict;
@@ -79,18 +79,15 @@ void FaultDevice::check_allocation(Bytes size, std::string_view purpose) {
   throw OutOfMemory(std::string(purpose) + ": needs " + format_bytes(size) + "; the allocation failed, as planned");
 }
 
-std::unique_ptr<Buffer> FaultDevice::finish_allocation(std::unique_ptr<Buffer> buffer) const {
-  return plan().poison ? poisoned(std::move(buffer)) : std::move(buffer);
-}
-
 std::unique_ptr<Buffer> FaultDevice::allocate(Bytes size, std::string_view purpose) {
   check_allocation(size, purpose);
-  return finish_allocation(inner_->allocate(size, purpose));
+  std::unique_ptr<Buffer> buffer = inner_->allocate(size, purpose);
+  return plan().poison ? poisoned(std::move(buffer)) : std::move(buffer);
 }
 
 std::unique_ptr<Buffer> FaultDevice::allocate_pinned(Bytes size, std::string_view purpose) {
   check_allocation(size, purpose);
-  return finish_allocation(inner_->allocate_pinned(size, purpose));
+  return inner_->allocate_pinned(size, purpose);
 }
 
 void FaultDevice::wait(Stream& stream, Event& event, WaitReason reason) {

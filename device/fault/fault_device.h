@@ -35,7 +35,7 @@ struct FaultPlan {
   std::optional<std::string> drop_program;
   std::int64_t drop_microbatch = kEvery;
 
-  bool poison = false;  // memory is filled with 0xFF when it is allocated and before it is freed
+  bool poison = false;  // device memory is filled with 0xFF when it is allocated and before it is freed
 };
 
 // How often something was made to go wrong: a twin shows that its fault took place.
@@ -87,17 +87,16 @@ class FaultDevice : public Device {
   bool skips(WaitReason reason);
   bool drops(const Executable& executable, const LaunchParameters& parameters);
   void apply(const Verdict& verdict, Stream& stream, const char* what);
-  std::unique_ptr<Buffer> finish_allocation(std::unique_ptr<Buffer> buffer) const;
   void check_allocation(Bytes size, std::string_view purpose);
   FaultPlan plan() const;
 
   const std::unique_ptr<HostDevice> inner_;
   mutable std::mutex mutex_;
-  FaultPlan plan_;                                                      // guarded by mutex_
-  FaultCounts counts_;                                                  // guarded by mutex_
+  FaultPlan plan_;                                                           // guarded by mutex_
+  FaultCounts counts_;                                                       // guarded by mutex_
   std::array<std::int64_t, static_cast<std::size_t>(Call::count)> calls_{};  // guarded by mutex_
-  std::int64_t waits_ = 0;                                              // of skipped_reason; guarded by mutex_
-  std::uint32_t draws_ = 0;                                             // guarded by mutex_
+  std::int64_t waits_ = 0;                                                   // of skipped_reason; guarded by mutex_
+  std::uint32_t draws_ = 0;                                                  // guarded by mutex_
 };
 
 }  // namespace l2l::device

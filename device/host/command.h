@@ -42,6 +42,7 @@ struct FailCommand {
   std::exception_ptr error;
 };
 
-using Command = std::variant<std::monostate, WaitCommand, CopyCommand, ZeroCommand, LaunchCommand, DelayCommand, FailCommand>;
+using Command =
+    std::variant<std::monostate, WaitCommand, CopyCommand, ZeroCommand, LaunchCommand, DelayCommand, FailCommand>;
 
 }  // namespace l2l::device

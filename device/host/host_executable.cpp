@@ -29,8 +29,7 @@ HostExecutable::HostExecutable(Program program, std::vector<std::unique_ptr<kern
   check_launches(program_, kernels_.size());
   for (std::size_t i = 0; i < region_bytes_.size(); ++i) {
     const auto region = static_cast<graph::Region>(i);
-    region_bytes_[i] =
-        region == graph::Region::scratch ? program_.scratch_bytes : program_.graph.region_bytes(region);
+    region_bytes_[i] = region == graph::Region::scratch ? program_.scratch_bytes : program_.graph.region_bytes(region);
   }
 }
 
@@ -57,7 +56,8 @@ void HostExecutable::run(const Bindings& bindings, const LaunchParameters& param
 std::unique_ptr<HostExecutable> compile_for_host(const graph::Graph& graph, int threads) {
   std::vector<std::unique_ptr<kernels::Kernel>> kernels;
   for (std::size_t i = 0; i < graph.ops.size(); ++i) kernels.push_back(kernels::make_kernel(graph, i));
-  Program program = plan_program(graph, [&](const graph::Graph&, std::size_t i) { return kernels[i]->workspace(threads); });
+  Program program =
+      plan_program(graph, [&](const graph::Graph&, std::size_t i) { return kernels[i]->workspace(threads); });
   return std::make_unique<HostExecutable>(std::move(program), std::move(kernels));
 }
 

@@ -65,10 +65,10 @@ class HostStream : public Stream {
   const std::shared_ptr<HostShared> shared_;
   const std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
   std::condition_variable enqueued_or_stopped_;
-  std::vector<Command> queue_;   // a ring; guarded by progress_->mutex, a command being run belongs to the thread
-  std::uint64_t enqueued_ = 0;   // guarded by progress_->mutex
-  bool stopped_ = false;         // guarded by progress_->mutex
-  Track track_;                  // guarded by progress_->mutex
+  std::vector<Command> queue_;    // a ring; guarded by progress_->mutex, a command being run belongs to the thread
+  std::uint64_t enqueued_ = 0;    // guarded by progress_->mutex
+  bool stopped_ = false;          // guarded by progress_->mutex
+  Track track_;                   // guarded by progress_->mutex
   Clock::time_point idle_since_;  // of the thread
   std::array<std::atomic<std::int64_t>, static_cast<std::size_t>(WaitReason::count)> stalled_ns_{};
   std::thread thread_;

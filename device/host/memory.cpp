@@ -23,8 +23,8 @@ std::optional<Bytes> available_memory() {
 }
 
 [[noreturn]] void refuse(Bytes size, std::string_view purpose, std::optional<Bytes> available) {
-  std::string message = std::string(purpose) + ": needs " + format_bytes(size) + " (" + std::to_string(size) +
-                        " bytes) of host memory";
+  std::string message =
+      std::string(purpose) + ": needs " + format_bytes(size) + " (" + std::to_string(size) + " bytes) of host memory";
   if (available) {
     message += ", " + format_bytes(*available) + " are available";
     if (size > *available) message += ", " + format_bytes(size - *available) + " short";

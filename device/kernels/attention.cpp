@@ -3,6 +3,7 @@
 #include "device/kernels/block_product.h"
 #include "device/kernels/factories.h"
 #include "device/kernels/partition.h"
+#include "device/kernels/reduce.h"
 #include "device/kernels/vector_math.h"
 
 namespace l2l::device::kernels {
@@ -11,8 +12,8 @@ namespace {
 // fp32 copies and scores of one slot.
 struct Buffers {
   float* queries;     // [kQueryBlock][padded_dim], scaled
-  float* keys;        // [head_dim][padded_sequence]
-  float* values;      // [sequence][padded_dim]
+  float* rows;        // [sequence][padded_dim]: keys, then values
+  float* keys;        // [padded_dim][padded_sequence]
   float* scores;      // [kQueryBlock][padded_sequence]
   float* sums;        // [kQueryBlock][padded_dim]
   std::uint32_t* words;
@@ -21,28 +22,25 @@ struct Buffers {
   Buffers(const AttentionShape& shape, std::byte* base) {
     WorkspaceCutter cutter(base);
     queries = cutter.take<float>(kQueryBlock * shape.padded_dim);
-    keys = cutter.take<float>(shape.head_dim * shape.padded_sequence);
-    values = cutter.take<float>(shape.sequence * shape.padded_dim);
+    rows = cutter.take<float>(shape.sequence * shape.padded_dim);
+    keys = cutter.take<float>(shape.padded_dim * shape.padded_sequence);
     scores = cutter.take<float>(kQueryBlock * shape.padded_sequence);
     sums = cutter.take<float>(kQueryBlock * shape.padded_dim);
-    words = cutter.take<std::uint32_t>(random_words_room(shape.sequence));
+    words = cutter.take<std::uint32_t>(random_words_room(shape.padded_sequence));
     bytes = cutter.used();
   }
 };
 
-// Turns scores[0, seen) into e^(score - highest); returns the logsumexp. Their sum goes to `sum`.
-float exponentials(float* scores, std::int64_t seen, float& sum) {
-  float highest = scores[0];
-#pragma omp simd reduction(max : highest)
-  for (std::int64_t j = 0; j < seen; ++j) highest = scores[j] > highest ? scores[j] : highest;
-  float total = 0;
-#pragma omp simd reduction(+ : total)
-  for (std::int64_t j = 0; j < seen; ++j) {
-    scores[j] = fast_exp(scores[j] - highest);
-    total += scores[j];
-  }
-  sum = total;
-  return highest + std::log(total);
+// Score of what lies behind a row's last key; its weight is set to zero afterwards.
+constexpr float kMasked = -1e30f;
+
+// Turns scores[0, count) into e^(score - highest) and puts their sum into `sum`; returns the logsumexp.
+float exponentials(float* scores, std::int64_t count, float& sum) {
+  const float highest = largest_of(scores, count);
+#pragma omp simd
+  for (std::int64_t j = 0; j < count; ++j) scores[j] = fast_exp(scores[j] - highest);
+  sum = sum_of(count, [scores](std::int64_t j) { return scores[j]; });
+  return highest + std::log(sum);
 }
 
 template <typename T>
@@ -80,8 +78,9 @@ class Attention final : public Kernel {
               const Survival& survival, const Buffers& buffers) const {
     const std::int64_t row = shape_.first_row(task), stride = 3 * shape_.hidden;
     const T* head = as<T>(operands[0]) + row * stride + shape_.first_column(task);
-    load_head_transposed(shape_, head + shape_.hidden, stride, end, buffers.keys);
-    load_head(shape_, head + 2 * shape_.hidden, stride, end, 1.0f, buffers.values);
+    load_head(shape_, head + shape_.hidden, stride, end, 1.0f, buffers.rows);
+    transpose_head(shape_, buffers.rows, end, buffers.keys);
+    load_head(shape_, head + 2 * shape_.hidden, stride, end, 1.0f, buffers.rows);
     T* y = as<T>(operands[1]) + row * shape_.hidden + shape_.first_column(task);
     float* logsumexp = as<float>(operands[2]) + row * shape_.heads + task % shape_.heads;
     for (std::int64_t i = begin; i < end; i += kQueryBlock) {
@@ -99,13 +98,15 @@ class Attention final : public Kernel {
                   stride, buffers.scores, stride, false);
     for (std::int64_t row = 0; row < rows; ++row) {
       float* scores = buffers.scores + row * stride;
-      const std::int64_t own = i + row + 1;
+      const std::int64_t own = i + row + 1, whole = whole_vectors(own);
+      fill_tail(scores, own, kMasked);
       float sum = 0;
-      logsumexp[(i + row) * shape_.heads] = exponentials(scores, own, sum);
-      weigh(scores, own, survival, shape_.probability_index(task, i + row, 0), 1.0f / sum, buffers.words);
-      std::fill(scores + own, scores + seen, 0.0f);
+      logsumexp[(i + row) * shape_.heads] = exponentials(scores, whole, sum);
+      weigh(scores, whole, survival, shape_.probability_index(task, i + row, 0), 1.0f / sum, buffers.words);
+      fill_tail(scores, own, 0);
+      std::fill(scores + whole, scores + std::max(seen, whole), 0.0f);
     }
-    block_product(rows, shape_.padded_dim, seen, {buffers.scores, stride, 1}, buffers.values, shape_.padded_dim,
+    block_product(rows, shape_.padded_dim, seen, {buffers.scores, stride, 1}, buffers.rows, shape_.padded_dim,
                   buffers.sums, shape_.padded_dim, false);
   }
 
@@ -118,11 +119,12 @@ class Attention final : public Kernel {
       return;
     }
     const std::uint32_t* word = random_words(survival.key, index, count, words);
+    const std::uint32_t threshold = survival.threshold;
     factor *= survival.scale;
 #pragma omp simd
     for (std::int64_t j = 0; j < count; ++j) {
       const float probability = scores[j] * factor;
-      scores[j] = word[j] >= survival.threshold ? probability : 0.0f;
+      scores[j] = word[j] >= threshold ? probability : 0.0f;
     }
   }
 

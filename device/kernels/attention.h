@@ -72,15 +72,29 @@ void load_head(const AttentionShape& shape, const T* source, std::int64_t stride
   }
 }
 
-// The same transposed, without scale: [head_dim][padded_sequence], zeros behind `rows` up to whole vectors.
-template <typename T>
-void load_head_transposed(const AttentionShape& shape, const T* source, std::int64_t stride, std::int64_t rows,
-                          float* destination) {
-  for (std::int64_t d = 0; d < shape.head_dim; ++d) {
-    float* to = destination + d * shape.padded_sequence;
-    for (std::int64_t row = 0; row < rows; ++row) to[row] = widen(source[row * stride + d]);
-    for (std::int64_t row = rows; row < whole_vectors(rows); ++row) to[row] = 0;
+// Transposes what load_head() wrote into [padded_dim][padded_sequence]; columns behind `rows` up to whole vectors are
+// zeros.
+inline void transpose_head(const AttentionShape& shape, const float* source, std::int64_t rows, float* destination) {
+  for (std::int64_t row = 0; row < rows; row += kLanes) {
+    for (std::int64_t d = 0; d < shape.padded_dim; d += kLanes) {
+      FloatVector block[kLanes];
+      for (std::int64_t i = 0; i < kLanes; ++i) {
+        block[i] = row + i < rows ? load_vector(source + (row + i) * shape.padded_dim + d) : FloatVector{};
+      }
+      transpose_in_registers(block);
+      for (std::int64_t i = 0; i < kLanes; ++i) store_vector(destination + (d + i) * shape.padded_sequence + row, block[i]);
+    }
   }
+}
+
+// Sets the elements of a row behind its first `own` to `value`, up to whole vectors: loops over rows then need no
+// remainders.
+inline void fill_tail(float* row, std::int64_t own, float value) {
+  if (own % kLanes == 0) return;
+  float* last = row + own / kLanes * kLanes;
+  const std::int64_t kept = own % kLanes;
+#pragma omp simd
+  for (std::int64_t lane = 0; lane < kLanes; ++lane) last[lane] = lane < kept ? last[lane] : value;
 }
 
 // Writes rows of [rows][padded_dim] times `scale` back.

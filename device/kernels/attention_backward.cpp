@@ -3,6 +3,7 @@
 #include "device/kernels/attention.h"
 #include "device/kernels/block_product.h"
 #include "device/kernels/factories.h"
+#include "device/kernels/reduce.h"
 #include "device/kernels/vector_math.h"
 
 namespace l2l::device::kernels {
@@ -14,8 +15,8 @@ constexpr std::int64_t kKeyBlock = 64;
 struct Buffers {
   float* queries;            // [sequence][padded_dim], scaled
   float* keys;               // [sequence][padded_dim]
-  float* keys_transposed;    // [head_dim][padded_sequence]
-  float* values_transposed;  // [head_dim][padded_sequence]
+  float* keys_transposed;    // [padded_dim][padded_sequence]
+  float* values_transposed;  // [padded_dim][padded_sequence]
   float* dy;                 // [sequence][padded_dim]
   float* dq;                 // [kQueryBlock][padded_dim]
   float* dk;                 // [sequence][padded_dim]
@@ -31,8 +32,8 @@ struct Buffers {
     const std::int64_t matrix = shape.sequence * shape.padded_dim;
     queries = cutter.take<float>(matrix);
     keys = cutter.take<float>(matrix);
-    keys_transposed = cutter.take<float>(shape.head_dim * shape.padded_sequence);
-    values_transposed = cutter.take<float>(shape.head_dim * shape.padded_sequence);
+    keys_transposed = cutter.take<float>(shape.padded_dim * shape.padded_sequence);
+    values_transposed = cutter.take<float>(shape.padded_dim * shape.padded_sequence);
     dy = cutter.take<float>(matrix);
     dq = cutter.take<float>(kQueryBlock * shape.padded_dim);
     dk = cutter.take<float>(matrix);
@@ -89,10 +90,11 @@ class AttentionBackward final : public Kernel {
     const T* head = as<T>(operands[1]) + shape_.first_row(task) * stride + shape_.first_column(task);
     const T* dy = as<T>(operands[0]) + shape_.first_row(task) * shape_.hidden + shape_.first_column(task);
     load_head(shape_, head, stride, rows, shape_.scale, buffers.queries);
+    load_head(shape_, head + 2 * shape_.hidden, stride, rows, 1.0f, buffers.keys);
+    transpose_head(shape_, buffers.keys, rows, buffers.values_transposed);
     load_head(shape_, head + shape_.hidden, stride, rows, 1.0f, buffers.keys);
+    transpose_head(shape_, buffers.keys, rows, buffers.keys_transposed);
     load_head(shape_, dy, shape_.hidden, rows, 1.0f, buffers.dy);
-    load_head_transposed(shape_, head + shape_.hidden, stride, rows, buffers.keys_transposed);
-    load_head_transposed(shape_, head + 2 * shape_.hidden, stride, rows, buffers.values_transposed);
     std::fill(buffers.dk, buffers.dk + rows * shape_.padded_dim, 0.0f);
     std::fill(buffers.dv, buffers.dv + rows * shape_.padded_dim, 0.0f);
   }
@@ -116,10 +118,7 @@ class AttentionBackward final : public Kernel {
   }
 
   float dot(const float* dy, const T* y) const {
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (std::int64_t d = 0; d < shape_.head_dim; ++d) sum += dy[d] * widen(y[d]);
-    return sum;
+    return sum_of(shape_.head_dim, [=](std::int64_t d) { return dy[d] * widen(y[d]); });
   }
 
   // Fills probabilities (dropped and scaled) and dscores.
@@ -132,18 +131,21 @@ class AttentionBackward final : public Kernel {
                   buffers.values_transposed + block.j, shape_.padded_sequence, buffers.dscores, kKeyBlock, false);
     for (std::int64_t row = 0; row < block.rows; ++row) {
       const std::int64_t i = block.i + row, seen = std::clamp<std::int64_t>(i + 1 - block.j, 0, block.columns);
+      const std::int64_t whole = whole_vectors(seen);
       float* probabilities = buffers.probabilities + row * kKeyBlock;
       float* dscores = buffers.dscores + row * kKeyBlock;
       const float row_logsumexp = logsumexp[row * shape_.heads], product = buffers.products[row];
       if (survival.always()) {
-        differentiate(probabilities, dscores, seen, row_logsumexp, product);
+        differentiate(probabilities, dscores, whole, row_logsumexp, product);
       } else {
-        const std::uint32_t* word = random_words(survival.key, shape_.probability_index(task, i, block.j), seen,
+        const std::uint32_t* word = random_words(survival.key, shape_.probability_index(task, i, block.j), whole,
                                                  buffers.words);
-        differentiate_dropped(probabilities, dscores, seen, row_logsumexp, product, survival, word);
+        differentiate_dropped(probabilities, dscores, whole, row_logsumexp, product, survival, word);
       }
-      std::fill(probabilities + seen, probabilities + columns, 0.0f);
-      std::fill(dscores + seen, dscores + columns, 0.0f);
+      fill_tail(probabilities, seen, 0);
+      fill_tail(dscores, seen, 0);
+      std::fill(probabilities + whole, probabilities + columns, 0.0f);
+      std::fill(dscores + whole, dscores + columns, 0.0f);
     }
   }
 
@@ -157,10 +159,12 @@ class AttentionBackward final : public Kernel {
 
   static void differentiate_dropped(float* scores, float* dscores, std::int64_t count, float logsumexp, float product,
                                     const Survival& survival, const std::uint32_t* word) {
+    const std::uint32_t threshold = survival.threshold;  // copies, which the stores below cannot alias
+    const float scale = survival.scale;
 #pragma omp simd
     for (std::int64_t j = 0; j < count; ++j) {
       const float probability = fast_exp(scores[j] - logsumexp);
-      const float mask = word[j] >= survival.threshold ? survival.scale : 0.0f;
+      const float mask = word[j] >= threshold ? scale : 0.0f;
       scores[j] = probability * mask;
       dscores[j] = probability * (dscores[j] * mask - product);
     }

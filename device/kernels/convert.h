@@ -37,13 +37,19 @@ void narrow_row(const float* source, T* destination, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) destination[i] = narrow<T>(source[i]);
 }
 
-// The kernel class for compute type f32 or bf16. Throws BadInput for any other.
-template <template <typename> class KernelFor>
-std::unique_ptr<Kernel> make_for_dtype(const graph::Graph& graph, const graph::Op& op, DType dtype) {
-  if (dtype == DType::f32) return std::make_unique<KernelFor<float>>(graph, op);
-  if (dtype == DType::bf16) return std::make_unique<KernelFor<bf16>>(graph, op);
+// Throws BadInput unless `dtype` is f32 or bf16.
+inline void require_compute_type(const graph::Op& op, DType dtype) {
+  if (dtype == DType::f32 || dtype == DType::bf16) return;
   throw BadInput("no host kernel of " + std::string(graph::name_of(op.kind)) + " for " + std::string(name_of(dtype)) +
                  ": the compute type is f32 or bf16");
+}
+
+// The kernel class for a compute type.
+template <template <typename> class KernelFor>
+std::unique_ptr<Kernel> make_for_dtype(const graph::Graph& graph, const graph::Op& op, DType dtype) {
+  require_compute_type(op, dtype);
+  if (dtype == DType::f32) return std::make_unique<KernelFor<float>>(graph, op);
+  return std::make_unique<KernelFor<bf16>>(graph, op);
 }
 
 }  // namespace l2l::device::kernels

@@ -1,31 +1,141 @@
 #include "device/kernels/cross_entropy.h"
 
 #include <cmath>
+#include <limits>
+#include <numeric>
 
+#include "device/kernels/reduce.h"
+#include "device/kernels/tokens.h"
 #include "device/kernels/vector_math.h"
 
 namespace l2l::device::kernels {
+namespace {
 
-MatmulShape logits_shape(std::int64_t rows, std::int64_t vocabulary, std::int64_t hidden, DType dtype) {
+constexpr std::int64_t kPanelElements = std::int64_t{4} << 20;
+constexpr std::int64_t kMostRows = 2048;
+constexpr std::int64_t kFewRows = 512;  // enough for an efficient product
+
+std::int64_t parts(std::int64_t total, std::int64_t most) { return (total + most - 1) / most; }
+
+// logits f32 [rows, tokens] = x [rows, hidden] table^T.
+MatmulShape logits_shape(std::int64_t rows, std::int64_t tokens, std::int64_t hidden, DType dtype) {
   MatmulShape shape;
   shape.m = rows;
-  shape.n = vocabulary;
+  shape.n = tokens;
   shape.k = hidden;
   shape.input = dtype;
-  shape.output = DType::f32;
   shape.transpose_b = true;
   return shape;
 }
 
-RowLoss row_loss(const float* logits, std::int64_t vocabulary, std::int64_t target) {
-  float highest = logits[0];
-#pragma omp simd reduction(max : highest)
-  for (std::int64_t i = 0; i < vocabulary; ++i) highest = logits[i] > highest ? logits[i] : highest;
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < vocabulary; ++i) sum += fast_exp(logits[i] - highest);
-  const double logsumexp = static_cast<double>(highest) + std::log(static_cast<double>(sum));
-  return {logsumexp - static_cast<double>(logits[target]), highest, sum};
+// Adds logits [0, count), the first of which is that of token `first`.
+void take_logits(RowState& state, const float* logits, std::int64_t count, std::int64_t first, std::int64_t target) {
+  const float highest = std::max(state.highest, largest_of(logits, count));
+  const float sum = sum_of(count, [=](std::int64_t i) { return fast_exp(logits[i] - highest); });
+  state.sum = state.sum * std::exp(static_cast<double>(state.highest) - static_cast<double>(highest)) +
+              static_cast<double>(sum);
+  state.highest = highest;
+  if (target >= first && target < first + count) state.target_logit = logits[target - first];
+}
+
+}  // namespace
+
+LogitPanels::LogitPanels(std::int64_t total_rows, std::int64_t vocabulary) : rows{}, tokens{} {
+  const std::int64_t fitting = std::clamp<std::int64_t>(kPanelElements / vocabulary, kFewRows, kMostRows);
+  const std::int64_t chunks = parts(total_rows, fitting > kFewRows ? fitting : kMostRows);
+  rows = {total_rows, (total_rows + chunks - 1) / chunks};
+  const std::int64_t most = std::max<std::int64_t>(kFewRows, kPanelElements / rows.size / 64 * 64);
+  tokens = {vocabulary, std::min(vocabulary, most)};
+}
+
+PanelProduct::PanelProduct(const LogitPanels& panels, const ShapeOf& shape_of) : panels_(panels) {
+  const auto sizes = [](const Partition& partition) {
+    std::vector<std::int64_t> result = {partition.size};
+    if (partition.total % partition.size != 0) result.push_back(partition.total % partition.size);
+    return result;
+  };
+  for (const std::int64_t rows : sizes(panels.rows)) {
+    for (const std::int64_t tokens : sizes(panels.tokens)) plans_.emplace_back(shape_of(rows, tokens));
+  }
+}
+
+Bytes PanelProduct::workspace(int threads) const {
+  Bytes bytes = 0;
+  for (const MatmulPlan& plan : plans_) bytes = std::max(bytes, plan.workspace(threads));
+  return bytes;
+}
+
+void PanelProduct::run(std::int64_t chunk, std::int64_t part, const MatmulOperands& operands, std::byte* workspace,
+                       Workers& workers) const {
+  const auto is_rest = [](const Partition& partition, std::int64_t block) {
+    return partition.end(block) - partition.begin(block) < partition.size;
+  };
+  const std::size_t widths = panels_.tokens.total % panels_.tokens.size == 0 ? 1 : 2;
+  const std::size_t index = is_rest(panels_.rows, chunk) * widths + is_rest(panels_.tokens, part);
+  plans_[index].run(operands, workspace, workers);
+}
+
+double RowState::loss() const {
+  return static_cast<double>(highest) + std::log(sum) - static_cast<double>(target_logit);
+}
+
+SoftmaxPass::SoftmaxPass(std::string_view op, std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary,
+                         DType dtype)
+    : op_(op),
+      hidden_(hidden),
+      row_bytes_(static_cast<Bytes>(hidden) * size_of(dtype)),
+      panels_(rows, vocabulary),
+      product_(panels_, [=](std::int64_t m, std::int64_t n) { return logits_shape(m, n, hidden, dtype); }) {}
+
+SoftmaxPass::Buffers SoftmaxPass::take(WorkspaceCutter& cutter) const {
+  Buffers buffers{};
+  buffers.logits = cutter.take<float>(panels_.elements());
+  buffers.states = cutter.take<RowState>(panels_.rows.size);
+  buffers.losses = cutter.take<double>(panels_.rows.total);
+  return buffers;
+}
+
+void SoftmaxPass::make_logits(std::int64_t chunk, std::int64_t part, const std::byte* x, const std::byte* table,
+                              const Buffers& buffers, std::byte* product_workspace, Workers& workers) const {
+  const std::byte* rows = x + static_cast<Bytes>(panels_.rows.begin(chunk)) * row_bytes_;
+  const std::byte* weights = table + static_cast<Bytes>(panels_.tokens.begin(part)) * row_bytes_;
+  product_.run(chunk, part, {rows, weights, nullptr, reinterpret_cast<std::byte*>(buffers.logits)}, product_workspace,
+               workers);
+}
+
+void SoftmaxPass::run(std::int64_t chunk, const std::byte* x, const std::byte* table, const std::int32_t* targets,
+                      const Buffers& buffers, std::byte* product_workspace, Workers& workers) const {
+  const std::int64_t first = panels_.rows.begin(chunk), count = panels_.rows.end(chunk) - first;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (targets[first + i] >= panels_.tokens.total) {
+      throw_bad_token(op_, targets[first + i], first + i, panels_.tokens.total);
+    }
+    buffers.states[i] = {-std::numeric_limits<float>::infinity(), 0, 0};
+  }
+  for (std::int64_t part = 0; part < panels_.tokens.count(); ++part) {
+    make_logits(chunk, part, x, table, buffers, product_workspace, workers);
+    take_part(chunk, part, targets, buffers, workers);
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    buffers.losses[first + i] = targets[first + i] < 0 ? 0 : buffers.states[i].loss();
+  }
+}
+
+void SoftmaxPass::take_part(std::int64_t chunk, std::int64_t part, const std::int32_t* targets, const Buffers& buffers,
+                            Workers& workers) const {
+  const std::int64_t first = panels_.rows.begin(chunk), token = panels_.tokens.begin(part);
+  const std::int64_t tokens = panels_.tokens.end(part) - token;
+  const Partition blocks = row_blocks(panels_.rows.end(chunk) - first, tokens);
+  workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
+    for (std::int64_t i = blocks.begin(block); i < blocks.end(block); ++i) {
+      const std::int32_t target = targets[first + i];
+      if (target >= 0) take_logits(buffers.states[i], buffers.logits + i * tokens, tokens, token, target);
+    }
+  });
+}
+
+double SoftmaxPass::total(const Buffers& buffers) const {
+  return std::accumulate(buffers.losses, buffers.losses + panels_.rows.total, 0.0);
 }
 
 }  // namespace l2l::device::kernels

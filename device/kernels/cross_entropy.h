@@ -1,53 +1,83 @@
-// What forward and backward of linear_cross_entropy share. The logits of all rows never exist at once: rows are taken
-// in chunks, in ascending order.
+// What forward and backward of linear_cross_entropy share. The logits of all rows and all tokens never exist at once:
+// they are made a panel at a time, a chunk of rows by a part of the vocabulary, in ascending order of both.
 #pragma once
 
-#include <algorithm>
 #include <functional>
+#include <string_view>
 #include <vector>
 
 #include "device/kernels/matmul.h"
+#include "device/kernels/operands.h"
 #include "device/kernels/partition.h"
 
 namespace l2l::device::kernels {
 
-// Rows whose fp32 logits take 16 MiB, between 64 (fewer would read the table too often) and 1024.
-inline Partition logit_chunks(std::int64_t rows, std::int64_t vocabulary) {
-  const std::int64_t fitting = (std::int64_t{4} << 20) / vocabulary / 16 * 16;
-  return {rows, std::min(rows, std::clamp<std::int64_t>(fitting, 64, 1024))};
-}
+// Panels of at most 4 Mi logits (16 MiB). A vocabulary of up to 8192 is one part; a larger one is cut rather than the
+// rows, so that each weight of the table and of its gradient is visited once per 2048 rows.
+struct LogitPanels {
+  Partition rows, tokens;
 
-// One matrix product per chunk: all chunks but the last have the same number of rows.
-class ChunkProduct {
+  LogitPanels(std::int64_t total_rows, std::int64_t vocabulary);
+  std::int64_t elements() const { return rows.size * tokens.size; }
+};
+
+// One matrix product per size of panel; only the last chunk and the last part may be smaller than the others.
+class PanelProduct {
  public:
-  ChunkProduct(Partition chunks, const std::function<MatmulShape(std::int64_t rows)>& shape_of) {
-    plans_.emplace_back(shape_of(chunks.size));
-    if (chunks.total % chunks.size != 0) plans_.emplace_back(shape_of(chunks.total % chunks.size));
-    last_ = chunks.count() - 1;
-  }
+  using ShapeOf = std::function<MatmulShape(std::int64_t rows, std::int64_t tokens)>;
+  PanelProduct(const LogitPanels& panels, const ShapeOf& shape_of);
 
-  Bytes workspace(int threads) const {
-    return std::max(plans_.front().workspace(threads), plans_.back().workspace(threads));
-  }
-  void run(std::int64_t chunk, const MatmulOperands& operands, std::byte* workspace, Workers& workers) const {
-    (chunk == last_ ? plans_.back() : plans_.front()).run(operands, workspace, workers);
-  }
+  Bytes workspace(int threads) const;
+  void run(std::int64_t chunk, std::int64_t part, const MatmulOperands& operands, std::byte* workspace,
+           Workers& workers) const;
 
  private:
-  std::vector<MatmulPlan> plans_;
-  std::int64_t last_ = 0;
+  LogitPanels panels_;
+  std::vector<MatmulPlan> plans_;  // chunks.size(): x tokens.size, x rest; rest of rows: the same
 };
 
-// logits f32 [rows, vocabulary] = x [rows, hidden] table^T.
-MatmulShape logits_shape(std::int64_t rows, std::int64_t vocabulary, std::int64_t hidden, DType dtype);
+// Softmax of one row, part by part.
+struct RowState {
+  float highest;        // logit so far
+  float target_logit;
+  double sum;           // of e^(logit - highest) so far
 
-struct RowLoss {
-  double loss;  // logsumexp - logit of the target
-  float highest;
-  float sum;  // of e^(logit - highest)
+  double loss() const;  // logsumexp - logit of the target
 };
 
-// `target` lies in [0, vocabulary).
-RowLoss row_loss(const float* logits, std::int64_t vocabulary, std::int64_t target);
+// The pass over all parts that finds each row's state. Rows with a negative target are not predicted.
+class SoftmaxPass {
+ public:
+  SoftmaxPass(std::string_view op, std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary, DType dtype);
+
+  struct Buffers {
+    float* logits;     // one panel
+    RowState* states;  // one chunk
+    double* losses;    // all rows
+  };
+  Buffers take(WorkspaceCutter& cutter) const;
+  Bytes product_workspace(int threads) const { return product_.workspace(threads); }
+  const LogitPanels& panels() const { return panels_; }
+
+  // Finds states and losses of a chunk; the logits of its last part stay. Throws BadInput for a token outside the
+  // vocabulary.
+  void run(std::int64_t chunk, const std::byte* x, const std::byte* table, const std::int32_t* targets,
+           const Buffers& buffers, std::byte* product_workspace, Workers& workers) const;
+  // Makes the logits of one panel.
+  void make_logits(std::int64_t chunk, std::int64_t part, const std::byte* x, const std::byte* table,
+                   const Buffers& buffers, std::byte* product_workspace, Workers& workers) const;
+  // Sum of all losses, in ascending order of row.
+  double total(const Buffers& buffers) const;
+
+ private:
+  void take_part(std::int64_t chunk, std::int64_t part, const std::int32_t* targets, const Buffers& buffers,
+                 Workers& workers) const;
+
+  std::string_view op_;  // a literal
+  std::int64_t hidden_;
+  Bytes row_bytes_;      // of x and of the table
+  LogitPanels panels_;
+  PanelProduct product_;
+};
 
 }  // namespace l2l::device::kernels

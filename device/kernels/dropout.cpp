@@ -39,14 +39,16 @@ class Dropout final : public Kernel {
  private:
   static void drop(const Survival& survival, std::int64_t first, const T* x, T* y, std::int64_t count) {
     constexpr std::int64_t kElements = 512;
+    const std::uint32_t threshold = survival.threshold;  // copies, which the stores below cannot alias
+    const float scale = survival.scale;
     std::uint32_t words[random_words_room(kElements)];
     for (std::int64_t begin = 0; begin < count; begin += kElements) {
       const std::int64_t size = std::min(kElements, count - begin);
       const std::uint32_t* word = random_words(survival.key, first + begin, size, words);
 #pragma omp simd
       for (std::int64_t i = 0; i < size; ++i) {
-        const float value = widen(x[begin + i]) * survival.scale;
-        y[begin + i] = narrow<T>(word[i] >= survival.threshold ? value : 0.0f);
+        const float value = widen(x[begin + i]) * scale;
+        y[begin + i] = narrow<T>(word[i] >= threshold ? value : 0.0f);
       }
     }
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace l2l::device::kernels {
 
@@ -28,6 +29,29 @@ inline FloatVector load_vector(const float* source) {
 }
 
 inline void store_vector(float* destination, FloatVector vector) { std::memcpy(destination, &vector, sizeof vector); }
+
+namespace detail {
+
+template <std::size_t Step, std::size_t... Lane>
+void exchange(FloatVector& a, FloatVector& b, std::index_sequence<Lane...>) {
+  const FloatVector low = __builtin_shufflevector(a, b, (Lane & Step ? Lane - Step + kLanes : Lane)...);
+  b = __builtin_shufflevector(a, b, (Lane & Step ? Lane + kLanes : Lane + Step)...);
+  a = low;
+}
+
+template <std::size_t Step>
+void exchange_all(FloatVector* rows) {
+#pragma GCC unroll 16
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    if ((i & Step) == 0) exchange<Step>(rows[i], rows[i + Step], std::make_index_sequence<kLanes>());
+  }
+  if constexpr (2 * Step < kLanes) exchange_all<2 * Step>(rows);
+}
+
+}  // namespace detail
+
+// Transposes kLanes vectors in place: swaps off-diagonal blocks of 1, 2, 4, ... elements.
+inline void transpose_in_registers(FloatVector* rows) { detail::exchange_all<1>(rows); }
 
 // Rounds `count` up to whole vectors.
 constexpr std::int64_t whole_vectors(std::int64_t count) { return (count + kLanes - 1) / kLanes * kLanes; }

@@ -4,23 +4,19 @@
 #include "device/kernels/factories.h"
 #include "device/kernels/operands.h"
 #include "device/kernels/partition.h"
+#include "device/kernels/reduce.h"
 
 namespace l2l::device::kernels {
 namespace {
 
 template <typename T>
 float mean_of(const T* x, std::int64_t count) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < count; ++i) sum += widen(x[i]);
-  return sum / static_cast<float>(count);
+  return sum_of(count, [x](std::int64_t i) { return widen(x[i]); }) / static_cast<float>(count);
 }
 
 template <typename T>
 float variance_of(const T* x, float mean, std::int64_t count) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < count; ++i) sum += (widen(x[i]) - mean) * (widen(x[i]) - mean);
+  const float sum = sum_of(count, [x, mean](std::int64_t i) { return (widen(x[i]) - mean) * (widen(x[i]) - mean); });
   return sum / static_cast<float>(count);
 }
 

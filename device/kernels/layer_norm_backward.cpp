@@ -1,6 +1,7 @@
 #include "device/kernels/convert.h"
 #include "device/kernels/factories.h"
 #include "device/kernels/operands.h"
+#include "device/kernels/reduce.h"
 #include "device/kernels/row_sums.h"
 
 namespace l2l::device::kernels {
@@ -67,19 +68,14 @@ class LayerNormBackward final : public Kernel {
     const T* gain = as<T>(operands[2]);
     T* dx = as<T>(operands[5]) + row * hidden_;
     const float mean = as<float>(operands[3])[row], inverse_deviation = as<float>(operands[4])[row];
-    float sum = 0, projection = 0;
-#pragma omp simd reduction(+ : sum, projection)
-    for (std::int64_t i = 0; i < hidden_; ++i) {
-      const float g = widen(dy[i]) * widen(gain[i]);
-      sum += g;
-      projection += g * ((widen(x[i]) - mean) * inverse_deviation);
-    }
-    sum /= static_cast<float>(hidden_);
-    projection /= static_cast<float>(hidden_);
+    const auto g = [=](std::int64_t i) { return widen(dy[i]) * widen(gain[i]); };
+    const auto normalized = [=](std::int64_t i) { return (widen(x[i]) - mean) * inverse_deviation; };
+    const float size = static_cast<float>(hidden_);
+    const float mean_g = sum_of(hidden_, g) / size;
+    const float projection = sum_of(hidden_, [=](std::int64_t i) { return g(i) * normalized(i); }) / size;
 #pragma omp simd
     for (std::int64_t i = 0; i < hidden_; ++i) {
-      const float normalized = (widen(x[i]) - mean) * inverse_deviation;
-      dx[i] = narrow<T>((widen(dy[i]) * widen(gain[i]) - sum - normalized * projection) * inverse_deviation);
+      dx[i] = narrow<T>((g(i) - mean_g - normalized(i) * projection) * inverse_deviation);
     }
   }
 

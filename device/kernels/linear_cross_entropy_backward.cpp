@@ -1,49 +1,47 @@
-#include <numeric>
+#include <algorithm>
 #include <type_traits>
 
 #include "device/kernels/convert.h"
 #include "device/kernels/cross_entropy.h"
 #include "device/kernels/factories.h"
-#include "device/kernels/operands.h"
-#include "device/kernels/tokens.h"
 #include "device/kernels/vector_math.h"
 
 namespace l2l::device::kernels {
 namespace {
 
-// dx [rows, hidden] = dlogits table.
-MatmulShape dx_shape(MatmulShape logits) {
-  logits.output = logits.input;
-  std::swap(logits.n, logits.k);
-  logits.transpose_b = false;
-  return logits;
+// dx [rows, hidden] = dlogits table, or, of several parts, f32 and += .
+MatmulShape dx_shape(std::int64_t rows, std::int64_t tokens, std::int64_t hidden, DType dtype, bool several) {
+  MatmulShape shape;
+  shape.m = rows;
+  shape.n = hidden;
+  shape.k = tokens;
+  shape.input = dtype;
+  shape.output = several ? DType::f32 : dtype;
+  shape.accumulate = several;
+  return shape;
 }
 
-// dtable f32 [vocabulary, hidden] += dlogits^T x.
-MatmulShape dtable_shape(const MatmulShape& logits) {
+// dtable f32 [tokens, hidden] += dlogits^T x.
+MatmulShape dtable_shape(std::int64_t rows, std::int64_t tokens, std::int64_t hidden, DType dtype) {
   MatmulShape shape;
-  shape.m = logits.n;
-  shape.n = logits.k;
-  shape.k = logits.m;
-  shape.input = logits.input;
+  shape.m = tokens;
+  shape.n = hidden;
+  shape.k = rows;
+  shape.input = dtype;
   shape.transpose_a = true;
   shape.accumulate = true;
   return shape;
 }
 
+// Two passes: the first finds each row's softmax state, the second makes the logits again (unless there is one part)
+// and turns them into gradients.
 template <typename T>
 class LinearCrossEntropyBackward final : public Kernel {
  public:
   LinearCrossEntropyBackward(const graph::Graph& graph, const graph::Op& op)
-      : rows_(input(graph, op, 0).shape[0]),
-        hidden_(input(graph, op, 0).shape[1]),
-        vocabulary_(input(graph, op, 1).shape[0]),
-        dtype_(input(graph, op, 0).dtype),
-        chunks_(logit_chunks(rows_, vocabulary_)),
-        logits_(chunks_, [&](std::int64_t rows) { return logits_of(rows); }),
-        dx_(chunks_, [&](std::int64_t rows) { return dx_shape(logits_of(rows)); }),
-        dtable_(chunks_, [&](std::int64_t rows) { return dtable_shape(logits_of(rows)); }) {
-    require_dtype(graph, op, dtype_, {1, 4});
+      : LinearCrossEntropyBackward(input(graph, op, 0).shape[0], input(graph, op, 0).shape[1],
+                                   input(graph, op, 1).shape[0], input(graph, op, 0).dtype) {
+    require_dtype(graph, op, input(graph, op, 0).dtype, {1, 4});
     require_dtype(graph, op, DType::i32, {2});
     require_dtype(graph, op, DType::f64, {3});
     require_dtype(graph, op, DType::f32, {5});
@@ -51,85 +49,121 @@ class LinearCrossEntropyBackward final : public Kernel {
 
   Bytes workspace(int threads) const override {
     return Workspace(*this, nullptr).used +
-           std::max({logits_.workspace(threads), dx_.workspace(threads), dtable_.workspace(threads)});
+           std::max({pass_.product_workspace(threads), dx_.workspace(threads), dtable_.workspace(threads)});
   }
 
   void run(std::span<std::byte* const> operands, std::byte* base, const LaunchParameters& parameters,
            Workers& workers) const override {
-    const Workspace workspace(*this, base);
-    std::byte* logits = reinterpret_cast<std::byte*>(workspace.logits);
-    std::byte* gradients = reinterpret_cast<std::byte*>(workspace.gradients);
-    std::byte* products = base + workspace.used;
-    for (std::int64_t chunk = 0; chunk < chunks_.count(); ++chunk) {
-      const Bytes offset = static_cast<Bytes>(chunks_.begin(chunk) * hidden_) * sizeof(T);
-      const std::byte* x = operands[0] + offset;
-      logits_.run(chunk, {x, operands[1], nullptr, logits}, products, workers);
-      differentiate_chunk(chunk, as<std::int32_t>(operands[2]), parameters.loss_scale, workspace, workers);
-      dx_.run(chunk, {gradients, operands[1], nullptr, operands[4] + offset}, products, workers);
-      dtable_.run(chunk, {gradients, x, nullptr, operands[5]}, products, workers);
+    const Run run{operands, Workspace(*this, base), base + Workspace(*this, base).used, parameters.loss_scale, workers};
+    for (std::int64_t chunk = 0; chunk < pass_.panels().rows.count(); ++chunk) {
+      pass_.run(chunk, operands[0], operands[1], targets(run), run.workspace.softmax, run.products, workers);
+      differentiate_chunk(run, chunk);
     }
-    *as<double>(operands[3]) = std::accumulate(workspace.losses, workspace.losses + rows_, 0.0);
+    *as<double>(operands[3]) = pass_.total(run.workspace.softmax);
   }
 
  private:
-  // dlogits replace the logits in fp32 and lie beside them in bf16.
   struct Workspace {
-    float* logits;
-    T* gradients;
-    double* losses;
+    SoftmaxPass::Buffers softmax;
+    T* dlogits;  // one panel; in fp32 they replace the logits
+    float* dx;   // sums of one chunk over the parts; null when dx itself holds them
     Bytes used;
     Workspace(const LinearCrossEntropyBackward& kernel, std::byte* base) {
       WorkspaceCutter cutter(base);
-      const std::int64_t elements = kernel.chunks_.size * kernel.vocabulary_;
-      logits = cutter.take<float>(elements);
+      softmax = kernel.pass_.take(cutter);
+      dx = nullptr;
       if constexpr (std::is_same_v<T, float>) {
-        gradients = logits;
+        dlogits = softmax.logits;
       } else {
-        gradients = cutter.take<T>(elements);
+        dlogits = cutter.take<T>(kernel.pass_.panels().elements());
+        if (kernel.several_) dx = cutter.take<float>(kernel.pass_.panels().rows.size * kernel.hidden_);
       }
-      losses = cutter.take<double>(kernel.rows_);
       used = cutter.used();
     }
   };
 
-  MatmulShape logits_of(std::int64_t rows) const { return logits_shape(rows, vocabulary_, hidden_, dtype_); }
+  struct Run {
+    std::span<std::byte* const> operands;
+    Workspace workspace;
+    std::byte* products;
+    float loss_scale;
+    Workers& workers;
+  };
 
-  void differentiate_chunk(std::int64_t chunk, const std::int32_t* targets, float loss_scale,
-                           const Workspace& workspace, Workers& workers) const {
-    const std::int64_t first = chunks_.begin(chunk);
-    const Partition blocks = row_blocks(chunks_.end(chunk) - first, vocabulary_);
-    workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
+  LinearCrossEntropyBackward(std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary, DType dtype)
+      : hidden_(hidden),
+        pass_("linear_cross_entropy_backward", rows, hidden, vocabulary, dtype),
+        several_(pass_.panels().tokens.count() > 1),
+        dx_(pass_.panels(),
+            [&](std::int64_t m, std::int64_t tokens) { return dx_shape(m, tokens, hidden, dtype, several_); }),
+        dtable_(pass_.panels(),
+                [&](std::int64_t m, std::int64_t tokens) { return dtable_shape(m, tokens, hidden, dtype); }) {}
+
+  static const std::int32_t* targets(const Run& run) { return as<std::int32_t>(run.operands[2]); }
+
+  void differentiate_chunk(const Run& run, std::int64_t chunk) const {
+    const Partition& rows = pass_.panels().rows;
+    const std::int64_t first = rows.begin(chunk) * hidden_, count = rows.end(chunk) * hidden_ - first;
+    T* dx = as<T>(run.operands[4]) + first;
+    std::byte* sums = run.workspace.dx ? reinterpret_cast<std::byte*>(run.workspace.dx) : reinterpret_cast<std::byte*>(dx);
+    if (several_) std::fill_n(reinterpret_cast<float*>(sums), count, 0.0f);
+    for (std::int64_t part = 0; part < pass_.panels().tokens.count(); ++part) {
+      if (several_) {
+        pass_.make_logits(chunk, part, run.operands[0], run.operands[1], run.workspace.softmax, run.products,
+                          run.workers);
+      }
+      differentiate_panel(run, chunk, part);
+      multiply_panel(run, chunk, part, sums);
+    }
+    if (run.workspace.dx) narrow_row(run.workspace.dx, dx, count);
+  }
+
+  void multiply_panel(const Run& run, std::int64_t chunk, std::int64_t part, std::byte* dx) const {
+    const std::byte* dlogits = reinterpret_cast<const std::byte*>(run.workspace.dlogits);
+    const std::int64_t token = pass_.panels().tokens.begin(part) * hidden_;
+    const T* table = as<T>(run.operands[1]) + token;
+    const T* x = as<T>(run.operands[0]) + pass_.panels().rows.begin(chunk) * hidden_;
+    float* dtable = as<float>(run.operands[5]) + token;
+    dx_.run(chunk, part, {dlogits, reinterpret_cast<const std::byte*>(table), nullptr, dx}, run.products, run.workers);
+    dtable_.run(chunk, part,
+                {dlogits, reinterpret_cast<const std::byte*>(x), nullptr, reinterpret_cast<std::byte*>(dtable)},
+                run.products, run.workers);
+  }
+
+  void differentiate_panel(const Run& run, std::int64_t chunk, std::int64_t part) const {
+    const LogitPanels& panels = pass_.panels();
+    const std::int64_t first = panels.rows.begin(chunk), token = panels.tokens.begin(part);
+    const std::int64_t tokens = panels.tokens.end(part) - token;
+    const Partition blocks = row_blocks(panels.rows.end(chunk) - first, tokens);
+    run.workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
       for (std::int64_t i = blocks.begin(block); i < blocks.end(block); ++i) {
-        workspace.losses[first + i] =
-            differentiate_row(targets[first + i], first + i, loss_scale, workspace.logits + i * vocabulary_,
-                              workspace.gradients + i * vocabulary_);
+        const std::int64_t target = targets(run)[first + i];
+        T* dlogits = run.workspace.dlogits + i * tokens;
+        if (target < 0) {
+          std::fill_n(dlogits, tokens, T{});
+        } else {
+          differentiate_row(run.workspace.softmax.states[i], target - token, run.loss_scale,
+                            run.workspace.softmax.logits + i * tokens, dlogits, tokens);
+        }
       }
     });
   }
 
-  // Writes dloss/dlogits of one row, returns its loss.
-  double differentiate_row(std::int32_t target, std::int64_t row, float loss_scale, const float* logits,
-                           T* gradients) const {
-    if (target < 0) {
-      std::fill(gradients, gradients + vocabulary_, T{});
-      return 0;
-    }
-    checked_token("linear_cross_entropy_backward", target, row, vocabulary_);
-    const RowLoss loss = row_loss(logits, vocabulary_, target);
-    const float factor = loss_scale / loss.sum;
-    const float of_target = fast_exp(logits[target] - loss.highest) * factor - loss_scale;
+  // dloss/dlogits = (softmax - 1 at the target) * loss_scale; `target` counts from the panel's first token
+  // and may lie outside the panel.
+  static void differentiate_row(const RowState& state, std::int64_t target, float loss_scale, const float* logits,
+                                T* dlogits, std::int64_t tokens) {
+    const float highest = state.highest, factor = static_cast<float>(static_cast<double>(loss_scale) / state.sum);
 #pragma omp simd
-    for (std::int64_t i = 0; i < vocabulary_; ++i) {
-      gradients[i] = narrow<T>(fast_exp(logits[i] - loss.highest) * factor);
-    }
-    gradients[target] = narrow<T>(of_target);
-    return loss.loss;
+    for (std::int64_t i = 0; i < tokens; ++i) dlogits[i] = narrow<T>(fast_exp(logits[i] - highest) * factor);
+    if (target < 0 || target >= tokens) return;
+    dlogits[target] = narrow<T>(fast_exp(state.target_logit - highest) * factor - loss_scale);
   }
 
-  std::int64_t rows_, hidden_, vocabulary_;
-  DType dtype_;
-  Partition chunks_;
-  ChunkProduct logits_, dx_, dtable_;
+  std::int64_t hidden_;
+  SoftmaxPass pass_;
+  bool several_;  // parts of the vocabulary
+  PanelProduct dx_, dtable_;
 };
 
 }  // namespace

@@ -1,13 +1,17 @@
 // oneDNN is used as a library of single-threaded primitives, one per shape of tile; our workers run the tiles. Its
 // bf16 results are rounded to nearest, ties to even, where ours go away from zero: both are the nearest bf16.
+//
+// Every operand of a tile is dense: what oneDNN 2.6 makes of strided ones allocates megabytes in each call. So tiles
+// are rows; those of a transposed bf16 `a` are copied first, and fp32 ones, where oneDNN is slow, are our own product.
 #include <omp.h>
 
+#include <cstring>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
-#include "core/checked.h"
 #include "device/kernels/matmul.h"
 #include "device/kernels/matmul_tiles.h"
+#include "device/kernels/packed_product.h"
 #include "l2l/errors.h"
 
 namespace l2l::device::kernels {
@@ -35,17 +39,15 @@ memory::data_type type_of(DType dtype) {
   return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
-memory::dims strides(bool transposed, std::int64_t rows, std::int64_t columns) {
-  return transposed ? memory::dims{1, rows} : memory::dims{columns, 1};
+memory::desc matrix(std::int64_t rows, std::int64_t columns, DType dtype, bool transposed) {
+  return {{rows, columns}, type_of(dtype), transposed ? memory::dims{1, rows} : memory::dims{columns, 1}};
 }
 
-dnnl::matmul::primitive_desc describe(const MatmulShape& shape, std::int64_t rows, std::int64_t columns,
-                                      const dnnl::engine& engine) {
-  const memory::data_type type = type_of(shape.input);
-  const memory::desc a({rows, shape.k}, type, strides(shape.transpose_a, shape.m, shape.k));
-  const memory::desc b({shape.k, columns}, type, strides(shape.transpose_b, shape.k, shape.n));
-  const memory::desc bias({1, columns}, type, memory::dims{columns, 1});
-  const memory::desc y({rows, columns}, type_of(shape.output), memory::dims{shape.n, 1});
+dnnl::matmul::primitive_desc describe(const MatmulShape& shape, std::int64_t rows, const dnnl::engine& engine) {
+  const memory::desc a = matrix(rows, shape.k, shape.input, shape.transpose_a);
+  const memory::desc b = matrix(shape.k, shape.n, shape.input, shape.transpose_b);
+  const memory::desc bias = matrix(1, shape.n, shape.input, false);
+  const memory::desc y = matrix(rows, shape.n, shape.output, false);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (shape.accumulate) {
@@ -53,79 +55,106 @@ dnnl::matmul::primitive_desc describe(const MatmulShape& shape, std::int64_t row
     sum.append_sum(1.0f);
     attributes.set_post_ops(sum);
   }
-  const dnnl::matmul::desc operation =
-      shape.bias ? dnnl::matmul::desc(a, b, bias, y) : dnnl::matmul::desc(a, b, y);
+  const dnnl::matmul::desc operation = shape.bias ? dnnl::matmul::desc(a, b, bias, y) : dnnl::matmul::desc(a, b, y);
   return {operation, attributes, engine};
 }
 
-// One primitive with memory objects whose handles are set before each run; offsets in bytes into whole operands.
-struct Tile {
-  dnnl::matmul primitive;
-  memory a, b, bias, y, scratchpad;
-  Bytes a_offset = 0, b_offset = 0, bias_offset = 0, y_offset = 0;
+struct RowRange {
+  std::int64_t begin, end;
+  std::int64_t size() const { return end - begin; }
+};
 
-  Tile(const dnnl::matmul::primitive_desc& description, const dnnl::matmul& made, const dnnl::engine& engine)
-      : primitive(made),
-        a(description.src_desc(), engine, nullptr),
-        b(description.weights_desc(), engine, nullptr),
-        y(description.dst_desc(), engine, nullptr),
-        scratchpad(description.scratchpad_desc(), engine, nullptr) {}
+// One primitive with memory objects whose handles are set before each run.
+class Tile {
+ public:
+  Tile(const MatmulShape& shape, RowRange rows, const dnnl::engine& engine)
+      : Tile(shape, rows, engine, describe(shape, rows.size(), engine)) {}
 
-  void execute(const MatmulOperands& operands, std::byte* workspace, dnnl_stream_t stream) const {
-    set(a, operands.a + a_offset);
-    set(b, operands.b + b_offset);
-    set(y, operands.y + y_offset);
-    set(scratchpad, workspace);
-    dnnl_exec_arg_t arguments[5] = {{DNNL_ARG_SRC, a.get()},
-                                    {DNNL_ARG_WEIGHTS, b.get()},
-                                    {DNNL_ARG_DST, y.get()},
-                                    {DNNL_ARG_SCRATCHPAD, scratchpad.get()},
+  // Bytes per slot.
+  Bytes workspace() const { return copy_bytes_ + scratchpad_bytes_; }
+
+  void execute(const MatmulShape& shape, const MatmulOperands& operands, std::byte* workspace,
+               dnnl_stream_t stream) const {
+    const std::byte* a = operands.a + a_offset_;
+    if (copy_bytes_ > 0) a = copy_columns(shape, a, workspace);
+    dnnl_exec_arg_t arguments[5] = {{DNNL_ARG_SRC, at(a_, a)},
+                                    {DNNL_ARG_WEIGHTS, at(b_, operands.b)},
+                                    {DNNL_ARG_DST, at(y_, operands.y + y_offset_)},
+                                    {DNNL_ARG_SCRATCHPAD, at(scratchpad_, workspace + copy_bytes_)},
                                     {DNNL_ARG_BIAS, nullptr}};
-    if (operands.bias) {
-      set(bias, operands.bias + bias_offset);
-      arguments[4].memory = bias.get();
-    }
-    const dnnl_status_t status = dnnl_primitive_execute(primitive.get(), stream, operands.bias ? 5 : 4, arguments);
+    if (shape.bias) arguments[4].memory = at(bias_, operands.bias);
+    const dnnl_status_t status = dnnl_primitive_execute(primitive_.get(), stream, shape.bias ? 5 : 4, arguments);
     if (status != dnnl_success) throw Error("oneDNN: matmul failed with status " + std::to_string(status));
   }
 
  private:
-  static void set(const memory& object, const std::byte* data) {
-    object.set_data_handle(const_cast<std::byte*>(data));
+  Tile(const MatmulShape& shape, RowRange rows, const dnnl::engine& engine,
+       const dnnl::matmul::primitive_desc& description)
+      : primitive_(description),
+        a_(description.src_desc(), engine, nullptr),
+        b_(description.weights_desc(), engine, nullptr),
+        y_(description.dst_desc(), engine, nullptr),
+        scratchpad_(description.scratchpad_desc(), engine, nullptr),
+        rows_(rows),
+        a_offset_(static_cast<Bytes>(shape.transpose_a ? rows.begin : rows.begin * shape.k) * size_of(shape.input)),
+        y_offset_(static_cast<Bytes>(rows.begin * shape.n) * size_of(shape.output)),
+        scratchpad_bytes_(align_up(description.scratchpad_desc().get_size(), 64)) {
+    if (shape.bias) bias_ = memory(description.query_md(dnnl::query::weights_md, 1), engine, nullptr);
+    if (shape.transpose_a && rows.size() < shape.m) {
+      copy_bytes_ = align_up(static_cast<Bytes>(rows.size() * shape.k) * size_of(shape.input), 64);
+    }
   }
+
+  // The tile's columns of a [k, m], dense.
+  const std::byte* copy_columns(const MatmulShape& shape, const std::byte* a, std::byte* copy) const {
+    const Bytes from = static_cast<Bytes>(shape.m) * size_of(shape.input);
+    const Bytes to = static_cast<Bytes>(rows_.size()) * size_of(shape.input);
+    for (std::int64_t k = 0; k < shape.k; ++k) {
+      std::memcpy(copy + static_cast<Bytes>(k) * to, a + static_cast<Bytes>(k) * from, to);
+    }
+    return copy;
+  }
+
+  static dnnl_memory_t at(const memory& object, const std::byte* data) {
+    object.set_data_handle(const_cast<std::byte*>(data));
+    return object.get();
+  }
+
+  dnnl::matmul primitive_;
+  memory a_, b_, y_, scratchpad_, bias_;
+  RowRange rows_;
+  Bytes a_offset_, y_offset_;  // into the whole operands
+  Bytes copy_bytes_ = 0;
+  Bytes scratchpad_bytes_;
 };
 
 }  // namespace
 
 struct MatmulPlan::Implementation {
+  MatmulShape shape;
+  PackedProduct own{shape};
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
-  std::vector<Tile> tiles;
-  Bytes scratchpad_bytes = 0;  // per slot
+  std::vector<Tile> tiles;  // none: our own product
+  Bytes slot_bytes = 0;
 
-  explicit Implementation(const MatmulShape& shape) {
-    const OneOpenMpThread one_thread;
-    const TileGrid grid = tile_grid(shape);
-    tiles.reserve(static_cast<std::size_t>(grid.count()));
-    for (std::int64_t row = 0; row < grid.rows.count(); ++row) {
-      for (std::int64_t column = 0; column < grid.columns.count(); ++column) add_tile(shape, grid, row, column);
+  explicit Implementation(const MatmulShape& product) : shape(product) {
+    if (shape.transpose_a && shape.input == DType::f32) {
+      slot_bytes = own.workspace();
+    } else {
+      make_tiles();
     }
   }
 
   // Equal tiles share a primitive through oneDNN's cache.
-  void add_tile(const MatmulShape& shape, const TileGrid& grid, std::int64_t row, std::int64_t column) {
-    const std::int64_t i = grid.rows.begin(row), j = grid.columns.begin(column);
-    const std::int64_t columns = grid.columns.end(column) - j;
-    const dnnl::matmul::primitive_desc description = describe(shape, grid.rows.end(row) - i, columns, engine);
-    Tile tile(description, dnnl::matmul(description), engine);
-    if (shape.bias) tile.bias = memory(description.query_md(dnnl::query::weights_md, 1), engine, nullptr);
-    const Bytes in = size_of(shape.input), out = size_of(shape.output);
-    tile.a_offset = static_cast<Bytes>(shape.transpose_a ? i : i * shape.k) * in;
-    tile.b_offset = static_cast<Bytes>(shape.transpose_b ? j * shape.k : j) * in;
-    tile.bias_offset = static_cast<Bytes>(j) * in;
-    tile.y_offset = static_cast<Bytes>(i * shape.n + j) * out;
-    scratchpad_bytes = std::max<Bytes>(scratchpad_bytes, align_up(description.scratchpad_desc().get_size(), 64));
-    tiles.push_back(std::move(tile));
+  void make_tiles() {
+    const OneOpenMpThread one_thread;
+    const Partition rows = row_tiles(shape);
+    tiles.reserve(static_cast<std::size_t>(rows.count()));
+    for (std::int64_t tile = 0; tile < rows.count(); ++tile) {
+      tiles.emplace_back(shape, RowRange{rows.begin(tile), rows.end(tile)}, engine);
+      slot_bytes = std::max(slot_bytes, tiles.back().workspace());
+    }
   }
 };
 
@@ -133,25 +162,24 @@ MatmulPlan::MatmulPlan(const MatmulShape& shape) {
   try {
     implementation_ = std::make_unique<Implementation>(shape);
   } catch (const dnnl::error& error) {
-    throw Error("oneDNN has no matrix product for m = " + std::to_string(shape.m) + ", n = " +
-                std::to_string(shape.n) + ", k = " + std::to_string(shape.k) + ", " +
-                std::string(name_of(shape.input)) + ": " + error.what());
+    throw Error("oneDNN has no matrix product for m = " + std::to_string(shape.m) + ", n = " + std::to_string(shape.n) +
+                ", k = " + std::to_string(shape.k) + ", " + std::string(name_of(shape.input)) + ": " + error.what());
   }
 }
 
 MatmulPlan::~MatmulPlan() = default;
 MatmulPlan::MatmulPlan(MatmulPlan&&) noexcept = default;
 
-Bytes MatmulPlan::workspace(int threads) const {
-  return implementation_->scratchpad_bytes * static_cast<Bytes>(threads);
-}
+Bytes MatmulPlan::workspace(int threads) const { return implementation_->slot_bytes * static_cast<Bytes>(threads); }
 
 void MatmulPlan::run(const MatmulOperands& operands, std::byte* workspace, Workers& workers) const {
   const Implementation& plan = *implementation_;
-  workers.parallel_for(static_cast<std::int64_t>(plan.tiles.size()), [&](std::int64_t tile, int slot) {
+  const std::int64_t count = plan.tiles.empty() ? plan.own.tiles() : static_cast<std::int64_t>(plan.tiles.size());
+  workers.parallel_for(count, [&](std::int64_t tile, int slot) {
+    std::byte* slot_workspace = workspace + plan.slot_bytes * static_cast<Bytes>(slot);
+    if (plan.tiles.empty()) return plan.own.run(tile, operands, slot_workspace);
     const OneOpenMpThread one_thread;
-    std::byte* scratchpad = workspace + plan.scratchpad_bytes * static_cast<Bytes>(slot);
-    plan.tiles[static_cast<std::size_t>(tile)].execute(operands, scratchpad, plan.stream.get());
+    plan.tiles[static_cast<std::size_t>(tile)].execute(plan.shape, operands, slot_workspace, plan.stream.get());
   });
 }
 

@@ -26,7 +26,8 @@ struct Plan {
   Bytes footprint = 0;         // highest end
 };
 
-// Greedy by size, best fit. Deterministic.
+// Greedy by size, best fit. Deterministic. Tensors without bytes or lifetime get offset 0. Throws BadInput when the
+// alignment is no power of two or an offset does not fit in 64 bits; so does live_load() for its sum.
 Plan plan(const Problem& problem);
 
 // Largest sum of sizes alive at once: no plan can be smaller.

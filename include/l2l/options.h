@@ -15,10 +15,10 @@ struct ModelOptions {
   std::int64_t layers = 8;            // transformer blocks
   std::int64_t hidden = 256;          // divisible by heads
   std::int64_t heads = 4;
-  std::int64_t intermediate = 0;      // width of the MLP; 0: 4 x hidden
+  std::int64_t intermediate = 0;  // width of the MLP; 0: 4 x hidden
   std::int64_t vocabulary = 256;
-  std::int64_t sequence = 256;        // tokens per sequence
-  double dropout = 0.1;               // embedding, attention and residual; in [0, 1)
+  std::int64_t sequence = 256;  // tokens per sequence
+  double dropout = 0.1;         // embedding, attention and residual; in [0, 1)
   bool tie_embeddings = true;
 };
 
@@ -39,17 +39,17 @@ struct OptimizerOptions {
   double learning_rate = 1e-3;
   double beta1 = 0.9, beta2 = 0.999;  // key: betas = [0.9, 0.999]
   double epsilon = 1e-8;
-  double weight_decay = 0.01;         // matrices and tables only, not norms and biases
-  std::string clip = "none";          // "none" | "global"
+  double weight_decay = 0.01;  // matrices and tables only, not norms and biases
+  std::string clip = "none";   // "none" | "global"
   double max_norm = 1.0;
   std::string moments = "fp32";
-  std::string update = "eager";       // "eager" | "after_backward"
+  std::string update = "eager";  // "eager" | "after_backward"
 };
 
 struct ScheduleOptions {
   std::string kind = "constant";  // "constant" | "cosine" | "linear"
   std::int64_t warmup_steps = 0;
-  double minimum = 0;             // learning rate at the end
+  double minimum = 0;  // learning rate at the end
 };
 
 struct PrecisionOptions {
@@ -58,10 +58,10 @@ struct PrecisionOptions {
 };
 
 struct DeviceOptions {
-  std::string kind = "auto";         // "auto" | "host"
-  std::uint64_t memory = 0;          // limit on device memory
-  std::string execution = "relay";   // "relay" | "resident"
-  std::int64_t threads = 0;          // host device: compute threads; 0: all cores
+  std::string kind = "auto";        // "auto" | "host"
+  std::uint64_t memory = 0;         // limit on device memory
+  std::string execution = "relay";  // "relay" | "resident"
+  std::int64_t threads = 0;         // host device: compute threads; 0: all cores
 };
 
 struct TransferOptions {

@@ -32,7 +32,7 @@ struct MemoryContract {
   std::vector<ContractLine> host;    // sums to host_bytes
   std::int64_t parameters = 0;
   std::string device_description;
-  std::string stash;                 // "host" or "device"
+  std::string stash;  // "host" or "device"
 };
 
 // Bytes that crossed the link since the run began.
@@ -49,20 +49,20 @@ struct LinkCounters {
 
 // One training step; the fields of a --metrics line.
 struct StepReport {
-  std::int64_t step = 0;      // from 1: steps completed
-  double loss = 0;            // mean over predicted tokens, nats
+  std::int64_t step = 0;  // from 1: steps completed
+  double loss = 0;        // mean over predicted tokens, nats
   double learning_rate = 0;
-  double gradient_norm = 0;   // before clipping
-  std::int64_t tokens = 0;    // of this step
+  double gradient_norm = 0;  // before clipping
+  std::int64_t tokens = 0;   // of this step
   double tokens_per_second = 0;
   double step_ms = 0;
   std::uint64_t device_peak_bytes = 0;
   std::uint64_t host_bytes = 0;  // peak resident memory of the process so far
   std::uint64_t h2d_bytes = 0;   // of this step
   std::uint64_t d2h_bytes = 0;
-  double weight_stall_ms = 0;    // compute stood still waiting for weights (update_stall_ms included)
+  double weight_stall_ms = 0;  // compute stood still waiting for weights (update_stall_ms included)
   double stash_stall_ms = 0;
-  double update_stall_ms = 0;    // the weight stream waited for an update
+  double update_stall_ms = 0;  // the weight stream waited for an update
   double loss_scale = 1;
   bool skipped = false;
 };

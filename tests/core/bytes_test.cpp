@@ -37,8 +37,8 @@ TEST(Bytes, ParsesTheLargestNumberAndNoLarger) {
 }
 
 TEST(Bytes, RejectsWhatIsNoSize) {
-  for (const char* text : {"", " ", "GiB", "-1", "+1", "1..5GiB", "1.GiB", ".5GiB", "1.5", "1.0000001GiB", "8 G iB", "8Gi",
-                           "8XB", "0x10", "1e3", "8GiB ", "8  GiB", "nan"}) {
+  for (const char* text : {"", " ", "GiB", "-1", "+1", "1..5GiB", "1.GiB", ".5GiB", "1.5", "1.0000001GiB", "8 G iB",
+                           "8Gi", "8XB", "0x10", "1e3", "8GiB ", "8  GiB", "nan"}) {
     EXPECT_THROW(parse_bytes(text), BadInput) << '"' << text << '"';
   }
 }

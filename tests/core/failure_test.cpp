@@ -56,7 +56,9 @@ TEST(Failure, RunsEachWakerOnceAndNoneThatIsUnregistered) {
   Failure::Registration moved = std::move(first);
   Failure::Registration replaced = failure.on_failure([&] { ++dropped; });
   replaced = failure.on_failure([&] { ++kept; });
-  { const Failure::Registration scoped = failure.on_failure([&] { ++dropped; }); }
+  {
+    const Failure::Registration scoped = failure.on_failure([&] { ++dropped; });
+  }
   Failure::Registration reset = failure.on_failure([&] { ++dropped; });
   reset.reset();
   failure.fail(error("x"));

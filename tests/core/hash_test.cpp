@@ -33,10 +33,9 @@ TEST(Hash, PublishedValues) {
 // From the reference implementation (python-xxhash 3): lengths around each of its loops.
 TEST(Hash, MatchesTheReferenceAtEveryKindOfLength) {
   const std::pair<std::size_t, std::uint64_t> expected[] = {
-      {1, 0x1f25c8d0bc1f4bb6u},   {3, 0x31d2363f52e564c9u},   {4, 0x9bb64b7d66ee9fdau},  {7, 0x9a7b149959ce60d8u},
-      {8, 0xdab99d95c6f90092u},   {31, 0xa2aa5f33cc4a6119u},  {32, 0x23c3c17ef790fd97u}, {33, 0x50a7cfc7ba588784u},
-      {63, 0x5e3e54b431c7493cu},  {64, 0x0eb64b3ef6eeb01fu},  {100, 0xa61f8d4c170fe531u},
-      {1000, 0x5f235fa033f1a3fbu}};
+      {1, 0x1f25c8d0bc1f4bb6u},  {3, 0x31d2363f52e564c9u},  {4, 0x9bb64b7d66ee9fdau},   {7, 0x9a7b149959ce60d8u},
+      {8, 0xdab99d95c6f90092u},  {31, 0xa2aa5f33cc4a6119u}, {32, 0x23c3c17ef790fd97u},  {33, 0x50a7cfc7ba588784u},
+      {63, 0x5e3e54b431c7493cu}, {64, 0x0eb64b3ef6eeb01fu}, {100, 0xa61f8d4c170fe531u}, {1000, 0x5f235fa033f1a3fbu}};
   for (const auto& [size, value] : expected) EXPECT_EQ(hash(pattern(size)), value) << size;
 }
 

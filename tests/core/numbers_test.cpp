@@ -55,7 +55,8 @@ TEST(Philox, KnownAnswers) {
   const RngKey ones{.seed = ~std::uint64_t{0}, .step = ~0u, .layer = ~0u, .microbatch = 0xffffffu, .op = 0xffu};
   EXPECT_EQ(philox(ones, ~0u), (PhiloxBlock{0x408f276du, 0x41c83b0eu, 0xa20bc7c6u, 0x6d5451fdu}));
   // The digits of pi: counter 243f6a88 85a308d3 13198a2e 03707344, key a4093822 299f31d0.
-  const RngKey pi{.seed = 0x299f31d0a4093822u, .step = 0x03707344u, .layer = 0x13198a2eu, .microbatch = 0x85a308u, .op = 0xd3u};
+  const RngKey pi{
+      .seed = 0x299f31d0a4093822u, .step = 0x03707344u, .layer = 0x13198a2eu, .microbatch = 0x85a308u, .op = 0xd3u};
   EXPECT_EQ(philox(pi, 0x243f6a88u), (PhiloxBlock{0xd16cfe09u, 0x94fdccebu, 0x5001e420u, 0x24126ea1u}));
 }
 

@@ -33,7 +33,8 @@ TEST(Workers, CallsFollowEachOtherClosely) {
   Workers workers("test", kThreads);
   std::vector<std::int64_t> values(16);
   for (std::int64_t call = 0; call < 20000; ++call) {
-    workers.parallel_for(16, [&, call](std::int64_t block, int) { values[static_cast<std::size_t>(block)] += call + block; });
+    workers.parallel_for(
+        16, [&, call](std::int64_t block, int) { values[static_cast<std::size_t>(block)] += call + block; });
   }
   for (std::int64_t block = 0; block < 16; ++block) {
     EXPECT_EQ(values[static_cast<std::size_t>(block)], 20000 * 19999 / 2 + 20000 * block);
@@ -44,7 +45,8 @@ double blocked_sum(Workers& workers) {
   constexpr std::int64_t kBlocks = 97;
   std::array<double, kBlocks> partial{};
   workers.parallel_for(kBlocks, [&](std::int64_t block, int) {
-    for (int i = 0; i < 100; ++i) partial[static_cast<std::size_t>(block)] += std::sin(static_cast<double>(block * 100 + i));
+    for (int i = 0; i < 100; ++i)
+      partial[static_cast<std::size_t>(block)] += std::sin(static_cast<double>(block * 100 + i));
   });
   double sum = 0;
   for (const double value : partial) sum += value;

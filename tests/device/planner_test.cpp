@@ -89,17 +89,13 @@ TEST(Planner, ReusesMemoryOfTheDead) {
 }
 
 TEST(Planner, PrefersTheTightestGap) {
-  // At time 1, below 'top' (placed on what died at time 1) there are gaps of 40 and 10 bytes; 'late' has 10.
+  // Placed in order of size. At time 1 'wide' and 'narrow' are dead and leave gaps of 50 and 30 bytes between walls.
   const Problem problem{
-      {{"wide", 0, 1, 40}, {"wall", 0, 2, 60}, {"narrow", 0, 1, 10}, {"roof", 0, 2, 5}, {"late", 1, 2, 4}}, 1};
+      {{"wide", 0, 1, 50}, {"wall", 0, 2, 45}, {"narrow", 0, 1, 30}, {"roof", 0, 2, 28}, {"late", 1, 2, 20}}, 1};
   const Plan found = plan(problem);
   EXPECT_EQ(validate(problem, found), "");
-  EXPECT_EQ(found.footprint, 115u);
-  EXPECT_EQ(found.offsets[1], 0u);
-  EXPECT_EQ(found.offsets[0], 60u);
-  EXPECT_EQ(found.offsets[2], 100u);
-  EXPECT_EQ(found.offsets[3], 110u);
-  EXPECT_EQ(found.offsets[4], 60u);  // one gap of 50 bytes: 'wide' and 'narrow' are neighbours and both dead
+  EXPECT_EQ(found.offsets, (std::vector<Bytes>{0, 50, 95, 125, 95}));
+  EXPECT_EQ(found.footprint, 153u);
 }
 
 TEST(Planner, LargeProblemsAreValidAndDeterministic) {

@@ -114,6 +114,18 @@ TEST(Validate, AcceptsAParameterBoundTwice) {
   EXPECT_NO_THROW(graph.finish());
 }
 
+TEST(Validate, SequencesFitThePositionsThatOnlyAnOutputTells) {
+  Graph graph = differentiate(example_embedding(6, 3, 4, 7));
+  value_of(graph, op_of(graph, OpKind::embedding_backward).outputs[1]).shape = {2, 4};
+  try {
+    graph.validate();
+    FAIL() << "not caught";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("a sequence of 3 is longer than the S = 2 positions"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(Validate, AcceptsADrain) {
   Graph graph;
   graph.name = "drain";

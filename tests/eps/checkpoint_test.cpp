@@ -1,6 +1,7 @@
 #include "eps/checkpoint.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -451,6 +452,37 @@ TEST(CheckpointFolders, AFailedSaveLeavesTheOldOneAndNoRubbish) {
   EXPECT_THROW(save_checkpoint(folder / "file/below", run.store, at_step(2), 1), Error);
   EXPECT_THROW(save_checkpoint("/proc/l2l", run.store, at_step(2), 1), Error);
   EXPECT_EQ(entries(folder.path()), (std::vector<std::string>{"file", "step-00000001"}));
+}
+
+// Saves steps 1, 2, 3, ... until it is killed; the bias of each is its step.
+[[noreturn]] void save_forever(const fs::path& directory) {
+  TestRun run(small_layout());
+  for (std::uint64_t step = 1;; ++step) {
+    std::vector<float> master(3, static_cast<float>(step)), moment1(3), moment2(3);
+    run.store.write(0, 1, {master, moment1, moment2});
+    save_checkpoint(directory, run.store, at_step(step), 1);
+  }
+}
+
+TEST(CheckpointFolders, AKilledSaverLeavesACompleteCheckpoint) {
+  std::uint64_t least = 0;
+  for (int kill_number = 0; kill_number < 12; ++kill_number) {
+    const TemporaryFolder folder;
+    const pid_t child = fork();
+    if (child == 0) save_forever(folder.path());
+    const auto saved = [&] { return bad_input([&] { find_checkpoint(folder.path()); }) == "(no BadInput)"; };
+    for (int wait = 0; wait < 20'000 && !saved(); ++wait) usleep(500);
+    usleep(static_cast<useconds_t>(713 * kill_number));  // all moments of a save, in the long run
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    TestRun loaded(small_layout());
+    const RunState state = load_checkpoint(find_checkpoint(folder.path()), loaded.store);
+    std::vector<float> master(3), moment1(3), moment2(3);
+    loaded.store.read(0, 1, {master, moment1, moment2});
+    EXPECT_EQ(master[0], static_cast<float>(state.step)) << "all of one save";
+    least = std::max(least, state.step);
+  }
+  EXPECT_GT(least, 1u) << "some were killed in a later save";
 }
 
 TEST(Checkpoint, BuffersAreThoseOfTheLargestParameter) {

@@ -180,7 +180,8 @@ TEST(EquivalenceAcross, TiedTableIsSummedHeadThenEmbedding) {
   store.begin_step(0, 0.01);
   for (LayerIndex layer = kEmbedding; layer <= kHead; ++layer) {
     for (int device = 1; device >= 0; --device) {
-      std::vector<float> gradient(static_cast<std::size_t>(store.layout().layers[static_cast<std::size_t>(layer)].elements));
+      std::vector<float> gradient(
+          static_cast<std::size_t>(store.layout().layers[static_cast<std::size_t>(layer)].elements));
       if (layer == kHead || layer == kEmbedding) gradient[layer == kHead ? 128 : 0] = value(layer, device);
       push_gradient(store, gradient, DType::f32, layer, device);
     }
@@ -198,7 +199,8 @@ TEST(EquivalenceAcross, DenormalMomentsAreFlushedOnEveryThread) {
   ParameterStore store(toy_layout(), options, memory, failure, nullptr);
   store.begin_step(0, 0.01);
   for (LayerIndex layer = kHead; layer >= kEmbedding; --layer) {
-    const std::size_t elements = static_cast<std::size_t>(store.layout().layers[static_cast<std::size_t>(layer)].elements);
+    const std::size_t elements =
+        static_cast<std::size_t>(store.layout().layers[static_cast<std::size_t>(layer)].elements);
     push_gradient(store, std::vector<float>(elements, 1e-20f), DType::f32, layer, 0);
   }
   store.finish_step();

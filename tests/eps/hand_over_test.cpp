@@ -39,9 +39,9 @@ struct Setting {
 
 // What one device's reader and pusher have done.
 struct DeviceLedger {
-  int pulls = 0;                  // of the whole run: embedding, block, head, block, embedding in each step
-  int leased[kLayers] = {};       // live leases
-  bool pushed[kLayers] = {};      // in the open step
+  int pulls = 0;              // of the whole run: embedding, block, head, block, embedding in each step
+  int leased[kLayers] = {};   // live leases
+  bool pushed[kLayers] = {};  // in the open step
 };
 
 struct Ledger {

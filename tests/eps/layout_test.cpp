@@ -1,4 +1,4 @@
-#include "eps/layout.h"
+#include "core/model_layout.h"
 
 #include <gtest/gtest.h>
 

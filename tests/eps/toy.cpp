@@ -10,8 +10,12 @@ namespace l2l::eps::testing {
 namespace {
 
 ParameterSpec parameter(std::string name, Shape shape, std::int64_t offset, Initial initial) {
-  return {.name = std::move(name), .shape = shape, .offset = offset, .decay = initial == Initial::normal,
-          .initial = initial, .deviation = 0.02f};
+  return {.name = std::move(name),
+          .shape = shape,
+          .offset = offset,
+          .decay = initial == Initial::normal,
+          .initial = initial,
+          .deviation = 0.02f};
 }
 
 GroupSpec block(const std::string& name, std::uint32_t id) {
@@ -46,10 +50,11 @@ ModelLayout toy_layout() {
   layout.groups.push_back({"wpe", 101, {parameter("wpe.weight", {8, 16}, 0, Initial::normal)}, 128});
   layout.groups.push_back(block("h.0", 0));
   layout.groups.push_back(block("h.1", 1));
-  layout.groups.push_back({"ln_f", 102,
-                           {parameter("ln_f.weight", {16}, 0, Initial::ones),
-                            parameter("ln_f.bias", {16}, 16, Initial::zeros)},
-                           64});
+  layout.groups.push_back(
+      {"ln_f",
+       102,
+       {parameter("ln_f.weight", {16}, 0, Initial::ones), parameter("ln_f.bias", {16}, 16, Initial::zeros)},
+       64});
   layout.layers.push_back({"embedding", 200, {{kTable, 0}, {kPositions, 640}}, 768});
   layout.layers.push_back({"h.0", 0, {{kBlock0, 0}}, 19776});
   layout.layers.push_back({"h.1", 1, {{kBlock1, 0}}, 19776});

@@ -26,13 +26,6 @@ struct Peaks {
   std::map<std::int64_t, std::uint64_t> planned, measured, state;
 };
 
-std::uint64_t line(const MemoryContract& contract, const std::string& what) {
-  for (const ContractLine& entry : contract.host) {
-    if (entry.what == what) return entry.bytes;
-  }
-  return 0;
-}
-
 Peaks measure(const std::string& stash) {
   const SmallRun run;
   Peaks peaks;
@@ -58,7 +51,8 @@ bool affine(const std::map<std::int64_t, std::uint64_t>& bytes) {
   const auto first = bytes.begin(), second = std::next(first);
   const auto run = static_cast<std::uint64_t>(second->first - first->first);
   for (const auto& [layers, value] : bytes) {
-    if ((value - first->second) * run != (second->second - first->second) * static_cast<std::uint64_t>(layers - first->first)) {
+    if ((value - first->second) * run !=
+        (second->second - first->second) * static_cast<std::uint64_t>(layers - first->first)) {
       return false;
     }
   }
@@ -115,11 +109,14 @@ TEST(ConstantMemoryTwin, OneBufferLeakedPerLayerIsCaught) {
   std::map<std::int64_t, std::uint64_t> peaks;
   for (const std::int64_t layers : {2, 24}) {
     device::Device* seen = nullptr;
-    testing::record_on(options_of(run, layers, "host"), 1, [&](std::unique_ptr<device::HostDevice> device) {
-      auto leaky = std::make_unique<LeakyDevice>(std::move(device));
-      seen = leaky.get();
-      return leaky;
-    }, [&] { peaks[layers] = seen->peak_bytes(); });
+    testing::record_on(
+        options_of(run, layers, "host"), 1,
+        [&](std::unique_ptr<device::HostDevice> device) {
+          auto leaky = std::make_unique<LeakyDevice>(std::move(device));
+          seen = leaky.get();
+          return leaky;
+        },
+        [&] { peaks[layers] = seen->peak_bytes(); });
   }
   EXPECT_FALSE(constant(peaks));
 }

@@ -53,13 +53,17 @@ TEST(Contract, DeviceAndPinnedBytesAreExact) {
           options.transfer.stash = stash;
           options.precision.compute = precision;
           options.optimizer.clip = clip;
+          options.device.threads = 2;
           std::uint64_t pinned = 0, device = 0;
           device::Device* seen = nullptr;
-          testing::record_on(options, 2, [&](std::unique_ptr<device::HostDevice> inner) {
-            auto counting = std::make_unique<CountingDevice>(std::move(inner), pinned);
-            seen = counting.get();
-            return counting;
-          }, [&] { device = seen->peak_bytes(); });
+          testing::record_on(
+              options, 2,
+              [&](std::unique_ptr<device::HostDevice> inner) {
+                auto counting = std::make_unique<CountingDevice>(std::move(inner), pinned);
+                seen = counting.get();
+                return counting;
+              },
+              [&] { device = seen->peak_bytes(); });
           const Trainer trainer(options);
           EXPECT_EQ(pinned, trainer.contract().pinned_bytes) << execution << stash << precision << clip;
           EXPECT_EQ(device, trainer.contract().device_bytes) << execution << stash << precision << clip;
@@ -109,13 +113,14 @@ TEST(Contract, RefusesOneByteTooLittleAndAcceptsTheNeed) {
   EXPECT_NE(message.find(std::to_string(device)), std::string::npos) << message;
   EXPECT_NE(message.find("short by"), std::string::npos) << message;
   EXPECT_NE(refusal(options, [&](Options& o) { o.eps.memory = 1000; }).find("eps.memory"), std::string::npos);
-  EXPECT_NE(refusal(options, [&](Options& o) { o.eps.stash_memory = 100; }).find("eps.stash_memory"), std::string::npos);
+  EXPECT_NE(refusal(options, [&](Options& o) { o.eps.stash_memory = 100; }).find("eps.stash_memory"),
+            std::string::npos);
 }
 
 TEST(Contract, RefusesMoreThanTheMachineHas) {
   const SmallRun run;
   const std::string message = refusal(run.options(), [&](Options& o) {
-    o.model.layers = 100'000;
+    o.model.layers = 10'000;
     o.model.hidden = 4096;
     o.model.heads = 32;
   });

@@ -20,12 +20,12 @@ Options options_of(const SmallRun& run, const std::string& execution, const std:
   return options;
 }
 
-// Calls of one kind in three honest steps are about a hundred; failing ones are taken all over that range.
+// Calls of one kind in three honest steps are more than ninety; failing ones are taken all over that range.
 TEST(Failure, AFailingCopyOrLaunchEndsTheRunWithItsError) {
   const SmallRun run;
   for (const char* execution : {"relay", "resident"}) {
     for (const char* update : {"eager", "after_backward"}) {
-      for (std::int64_t call = 0; call < 100; call += 9) {
+      for (std::int64_t call = 0; call < 90; call += 9) {
         FaultPlan copies, launches;
         copies.fail_copy = launches.fail_launch = call;
         for (const FaultPlan& faults : {copies, launches}) {
@@ -64,7 +64,7 @@ TEST_P(NotFinite, ANanStopsTheRunAndLeavesTheLayerAsItWas) {
   runtime::Engine engine(plan, nullptr);
   for (int u = 0; u < 3; ++u) std::fill(engine.minibatch().targets(u).begin(), engine.minibatch().targets(u).end(), 1);
 
-  const eps::GroupIndex block = 3;  // wte, wpe, h.0, h.1
+  const GroupIndex block = 3;  // wte, wpe, h.0, h.1
   const auto& parameter = plan.model.layout.groups[block].parameters[2];
   const auto size = static_cast<std::size_t>(parameter.shape.elements());
   std::vector<float> master(size), moment1(size), moment2(size);
@@ -88,7 +88,8 @@ TEST_P(NotFinite, ANanStopsTheRunAndLeavesTheLayerAsItWas) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, NotFinite,
-                         ::testing::Combine(::testing::Values("eager", "after_backward"), ::testing::Values("fp32", "bf16")),
+                         ::testing::Combine(::testing::Values("eager", "after_backward"),
+                                            ::testing::Values("fp32", "bf16")),
                          [](const auto& info) { return std::get<0>(info.param) + "_" + std::get<1>(info.param); });
 
 }  // namespace

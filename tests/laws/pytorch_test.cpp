@@ -31,7 +31,7 @@ Options fixture_options(const testing::SmallRun& run) {
 class FixtureRun {
  public:
   explicit FixtureRun(const Options& options) : plan_(options), engine_(plan_, nullptr) {
-    for_each_parameter([&](eps::GroupIndex group, std::size_t index, const std::string& name) {
+    for_each_parameter([&](GroupIndex group, std::size_t index, const std::string& name) {
       std::vector<float> master = fixture_.floats("initial." + name), zeros(master.size()), more_zeros(master.size());
       engine_.store().write(group, index, {master, zeros, more_zeros});
     });
@@ -51,7 +51,7 @@ class FixtureRun {
   }
 
   // The first moment after one step is (1 - beta1) times the gradient.
-  std::vector<float> first_gradient(eps::GroupIndex group, std::size_t index) {
+  std::vector<float> first_gradient(GroupIndex group, std::size_t index) {
     engine_.store().complete_updates();
     const auto size = static_cast<std::size_t>(
         plan_.model.layout.groups[static_cast<std::size_t>(group)].parameters[index].shape.elements());
@@ -66,7 +66,7 @@ class FixtureRun {
     const auto& groups = plan_.model.layout.groups;
     for (std::size_t group = 0; group < groups.size(); ++group) {
       for (std::size_t i = 0; i < groups[group].parameters.size(); ++i) {
-        visit(static_cast<eps::GroupIndex>(group), i, groups[group].parameters[i].name);
+        visit(static_cast<GroupIndex>(group), i, groups[group].parameters[i].name);
       }
     }
   }
@@ -95,7 +95,7 @@ TEST(PyTorch, GradientOfEveryParameter) {
     options.device.execution = execution;
     FixtureRun training(options);
     training.step(0);
-    training.for_each_parameter([&](eps::GroupIndex group, std::size_t index, const std::string& name) {
+    training.for_each_parameter([&](GroupIndex group, std::size_t index, const std::string& name) {
       std::vector<float> gradient = training.first_gradient(group, index);
       std::vector<float> expected = training.fixture().floats("gradient." + name);
       EXPECT_LE(relative_error(gradient, expected), kTolerance) << execution << " " << name;
@@ -110,7 +110,8 @@ void expect_losses(const std::string& clip, const std::string& losses, const std
   Options options = fixture_options(run);
   options.optimizer.clip = clip;
   FixtureRun training(options);
-  const std::vector<double> expected = training.fixture().doubles(losses), expected_norms = training.fixture().doubles(norms);
+  const std::vector<double> expected = training.fixture().doubles(losses),
+                            expected_norms = training.fixture().doubles(norms);
   for (int step = 0; step < kSteps; ++step) {
     const auto i = static_cast<std::size_t>(step);
     const runtime::Engine::Result result = training.step(step);

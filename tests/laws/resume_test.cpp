@@ -17,7 +17,8 @@ struct Setting {
   std::string precision, clip;
 };
 constexpr int kSettings = 3;
-const Setting kSetting[kSettings] = {{"fp32", "fp32", "none"}, {"bf16_held", "bf16", "global"}, {"bf16", "bf16", "none"}};
+const Setting kSetting[kSettings] = {
+    {"fp32", "fp32", "none"}, {"bf16_held", "bf16", "global"}, {"bf16", "bf16", "none"}};
 
 class Resume : public ::testing::TestWithParam<int> {
  protected:
@@ -132,7 +133,8 @@ TEST(SetAside, CheckpointsOfAnEarlierRunAreKept) {
     trainer.step();
     trainer.save();
     set_aside_checkpoints(directory);
-    EXPECT_TRUE(std::filesystem::exists(directory / ("earlier-" + std::to_string(i)) / "step-00000001" / "manifest.json"));
+    EXPECT_TRUE(
+        std::filesystem::exists(directory / ("earlier-" + std::to_string(i)) / "step-00000001" / "manifest.json"));
     EXPECT_THROW(checkpoint_options(directory), BadInput);
   }
 }

@@ -22,7 +22,8 @@ class SmallRun {
   SmallRun() {
     std::ofstream file(folder_ / "text", std::ios::binary);
     std::uint32_t state = 7;
-    for (int i = 0; i < 4000; ++i) file.put(static_cast<char>('a' + ((state = state * 1664525u + 1013904223u) >> 24) % 17));
+    for (int i = 0; i < 4000; ++i)
+      file.put(static_cast<char>('a' + ((state = state * 1664525u + 1013904223u) >> 24) % 17));
   }
 
   Options options() const {
@@ -77,8 +78,8 @@ inline DeviceWrapper faulty(const device::FaultPlan& faults) {
 }
 
 // The same steps without the Trainer, on a device that `wrap` has tampered with; `inspect` is called at the end.
-inline Record record_on(const Options& options, int steps, const DeviceWrapper& wrap,
-                        const std::function<void()>& inspect = [] {}) {
+inline Record record_on(
+    const Options& options, int steps, const DeviceWrapper& wrap, const std::function<void()>& inspect = [] {}) {
   const int threads = std::max(1, static_cast<int>(options.device.threads));
   runtime::RunPlan plan(options, wrap(std::make_unique<device::HostDevice>(threads, options.transfer.link_bandwidth)));
   runtime::Engine engine(plan, nullptr);

@@ -8,8 +8,15 @@ namespace l2l::models {
 namespace {
 
 Gpt2Shape shape(DType compute = DType::f32) {
-  return {.layers = 3, .hidden = 24, .heads = 3, .intermediate = 96, .vocabulary = 50, .sequence = 10, .micro_batch = 2,
-          .dropout = 0.1f, .compute = compute};
+  return {.layers = 3,
+          .hidden = 24,
+          .heads = 3,
+          .intermediate = 96,
+          .vocabulary = 50,
+          .sequence = 10,
+          .micro_batch = 2,
+          .dropout = 0.1f,
+          .compute = compute};
 }
 
 // Radford et al., 2019, and the Hugging Face files: 124,439,808 and 1,557,611,200 parameters.
@@ -35,8 +42,8 @@ TEST(Gpt2, NamesAndDecayAreThoseOfTheHuggingFaceFiles) {
     }
   }
   EXPECT_EQ(names.size(), 2u + 3u * 12u + 2u);
-  for (const char* name : {"wte.weight", "wpe.weight", "h.2.ln_1.weight", "h.0.attn.c_attn.weight", "h.0.attn.c_proj.bias",
-                           "h.1.mlp.c_fc.weight", "h.1.mlp.c_proj.weight", "ln_f.bias"}) {
+  for (const char* name : {"wte.weight", "wpe.weight", "h.2.ln_1.weight", "h.0.attn.c_attn.weight",
+                           "h.0.attn.c_proj.bias", "h.1.mlp.c_fc.weight", "h.1.mlp.c_proj.weight", "ln_f.bias"}) {
     EXPECT_TRUE(names.count(name)) << name;
   }
 }
@@ -44,7 +51,7 @@ TEST(Gpt2, NamesAndDecayAreThoseOfTheHuggingFaceFiles) {
 TEST(Gpt2, TheTableIsOneGroupWithTwoUses) {
   const Model model = make_gpt2(shape());
   EXPECT_EQ(model.layout.uses(0), 2);
-  for (eps::GroupIndex group = 1; group < static_cast<eps::GroupIndex>(model.layout.groups.size()); ++group) {
+  for (GroupIndex group = 1; group < static_cast<GroupIndex>(model.layout.groups.size()); ++group) {
     EXPECT_EQ(model.layout.uses(group), 1);
   }
 }

@@ -46,7 +46,7 @@ TEST(AdamW, FirstStepByHand) {
   adamw(state.master, state.moment1, state.moment2, std::vector{0.5f}, with_bias_correction(settings, 1));
   EXPECT_NEAR(state.moment1[0], 0.05, 1e-7);
   EXPECT_NEAR(state.moment2[0], 0.00025, 1e-8);  // 1 - 0.999f is 1.3e-5 off
-  EXPECT_NEAR(state.master[0], 0.9, 1e-6);  // the corrected first step is lr * sign(g)
+  EXPECT_NEAR(state.master[0], 0.9, 1e-6);       // the corrected first step is lr * sign(g)
 }
 
 TEST(AdamW, DecayIsDecoupledFromTheGradient) {

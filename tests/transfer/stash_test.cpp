@@ -18,7 +18,10 @@ constexpr int kBlocks = 4, kMicrobatches = 3;
 // Plays the relay's calls: the "layers" write numbers, and what comes back is compared.
 class StashTest : public ::testing::TestWithParam<std::string> {
  protected:
-  StashTest() : device_(std::make_unique<device::HostDevice>(1, 0), plan()), link_(device_), compute_(device_.create_stream("compute")) {
+  StashTest()
+      : device_(std::make_unique<device::HostDevice>(1, 0), plan()),
+        link_(device_),
+        compute_(device_.create_stream("compute")) {
     if (GetParam() == "device") {
       stash_ = make_device_stash(cut(device_memory(device_stash_buffers(kBlocks, kMicrobatches))), kMicrobatches);
     } else {
@@ -128,7 +131,8 @@ TEST_P(StashTest, BytesOverTheLink) {
   EXPECT_EQ(link_.h2d(Traffic::stash), expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Places, StashTest, ::testing::Values("host", "device"), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Places, StashTest, ::testing::Values("host", "device"),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace l2l::transfer

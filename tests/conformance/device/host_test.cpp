@@ -17,42 +17,60 @@ struct Copies {
   int to_device = 0, to_host = 0, within = 0;
 };
 
-// Time that the host device needs for copies of 2 MB, each direction alternating between two streams.
+// Time that the host device needs for copies of 2 MB, those of each direction on two streams.
 Seconds time_copies(Bytes bandwidth, Copies copies) {
   HostDevice device(1, bandwidth);
   constexpr Bytes kSize = 2'000'000;
-  const auto near = device.allocate(kSize, "near"), other = device.allocate(kSize, "other");
-  const auto in = device.allocate_pinned(kSize, "in"), out = device.allocate_pinned(kSize, "out");
-  std::vector<std::unique_ptr<Stream>> streams;
-  for (int i = 0; i < 4; ++i) streams.push_back(device.create_stream("copies"));
+  struct Lane {
+    std::unique_ptr<Buffer> near, other, host;
+    std::unique_ptr<Stream> stream;
+  };
+  std::vector<Lane> lanes;  // two in, two out
+  for (int i = 0; i < 4; ++i) {
+    lanes.push_back({device.allocate(kSize, "near"), device.allocate(kSize, "other"),
+                     device.allocate_pinned(kSize, "host"), device.create_stream("copies")});
+  }
+  const auto copy = [&](int index, std::unique_ptr<Buffer> Lane::*to, std::unique_ptr<Buffer> Lane::*from) {
+    const Lane& lane = lanes[static_cast<std::size_t>(index)];
+    device.copy(*lane.stream, (lane.*to)->view(), (lane.*from)->view());
+  };
   const Clock::time_point begin = Clock::now();
-  for (int i = 0; i < copies.to_device; ++i) device.copy(*streams[i % 2], near->view(), in->view());
-  for (int i = 0; i < copies.to_host; ++i) device.copy(*streams[2 + i % 2], out->view(), near->view());
-  for (int i = 0; i < copies.within; ++i) device.copy(*streams[0], other->view(), near->view());
-  for (const auto& stream : streams) device.synchronize(*stream);
+  for (int i = 0; i < copies.to_device; ++i) copy(i % 2, &Lane::near, &Lane::host);
+  for (int i = 0; i < copies.to_host; ++i) copy(2 + i % 2, &Lane::host, &Lane::near);
+  for (int i = 0; i < copies.within; ++i) copy(0, &Lane::other, &Lane::near);
+  for (const Lane& lane : lanes) device.synchronize(*lane.stream);
   return since(begin);
 }
 
-// 10 x 2 MB at 100 MB/s are 0.2 s, over however many streams; the ceiling leaves room for a busy machine.
+// The fastest of a few attempts, so that a busy machine does not count; no attempt may take less than `least` seconds.
+double fastest(double least, double enough, Bytes bandwidth, Copies copies) {
+  double best = 1e9;
+  for (int attempt = 0; attempt < 8 && best > enough; ++attempt) {
+    const double seconds = time_copies(bandwidth, copies).count();
+    EXPECT_GE(seconds, least);
+    best = std::min(best, seconds);
+  }
+  return best;
+}
+
+// 10 x 2 MB at 100 MB/s are 0.2 s, over however many streams.
 TEST(Link, BandwidthIsSharedByTheStreamsOfADirection) {
-  const double seconds = time_copies(100'000'000, {.to_device = 10}).count();
-  EXPECT_GE(seconds, 0.199);
-  EXPECT_LT(seconds, 0.3);
+  EXPECT_LT(fastest(0.1999, 0.25, 100'000'000, {.to_device = 10}), 0.25);
+  EXPECT_LT(fastest(0.1999, 0.25, 100'000'000, {.to_host = 10}), 0.25);
 }
 
 TEST(Link, TheTwoDirectionsRunSideBySide) {
-  const double seconds = time_copies(100'000'000, {.to_device = 10, .to_host = 10}).count();
-  EXPECT_GE(seconds, 0.199);
-  EXPECT_LT(seconds, 0.35);
+  EXPECT_LT(fastest(0.1999, 0.3, 100'000'000, {.to_device = 10, .to_host = 10}), 0.3);
 }
 
 TEST(Link, CopiesWithinTheDeviceDoNotCrossIt) {
-  EXPECT_LT(time_copies(100'000'000, {.within = 10}).count(), 0.15);
-  EXPECT_LT(time_copies(0, {.to_device = 10, .to_host = 10}).count(), 0.15);
+  EXPECT_LT(fastest(0, 0.1, 100'000'000, {.within = 10}), 0.1);
+  EXPECT_LT(fastest(0, 0.1, 0, {.to_device = 10, .to_host = 10}), 0.1);
 }
 
 TEST(Stalls, IdleTimeIsBookedToTheReasonOfTheWait) {
   HostDevice device(1, 0);
+  const Clock::time_point begin = Clock::now();
   const auto slow = device.create_stream("slow"), fast = device.create_stream("fast");
   const auto event = device.create_event();
   const auto stall = [&](WaitReason reason, int ms) {
@@ -64,8 +82,11 @@ TEST(Stalls, IdleTimeIsBookedToTheReasonOfTheWait) {
   stall(WaitReason::weights, 60);
   stall(WaitReason::stash, 30);
   stall(WaitReason::weights, 60);
-  EXPECT_NEAR(fast->stalled_seconds(WaitReason::weights), 0.120, 0.015);
-  EXPECT_NEAR(fast->stalled_seconds(WaitReason::stash), 0.030, 0.010);
+  EXPECT_GE(fast->stalled_seconds(WaitReason::weights), 0.120);
+  EXPECT_GE(fast->stalled_seconds(WaitReason::stash), 0.030);
+  EXPECT_LT(fast->stalled_seconds(WaitReason::stash), 0.120);
+  const double elapsed = since(begin).count();
+  EXPECT_LE(fast->stalled_seconds(WaitReason::weights) + fast->stalled_seconds(WaitReason::stash), elapsed);
   EXPECT_EQ(fast->stalled_seconds(WaitReason::gradients), 0.0);
   EXPECT_EQ(fast->stalled_seconds(WaitReason::order), 0.0);
   EXPECT_EQ(slow->stalled_seconds(WaitReason::weights), 0.0);
@@ -80,7 +101,7 @@ TEST(Stalls, TimeAtWorkIsNotStalled) {
   device.enqueue_delay(*busy, milliseconds(120));
   device.wait(*busy, *event, WaitReason::weights);
   device.synchronize(*busy);
-  EXPECT_LT(busy->stalled_seconds(WaitReason::weights), 0.02);
+  EXPECT_LT(busy->stalled_seconds(WaitReason::weights), 0.03);
 }
 
 // A later record on an idle stream takes over: nobody waits for the busy one any more.
@@ -157,7 +178,8 @@ TEST(Traces, HaveATrackPerStreamAndASpanPerPieceOfWork) {
     EXPECT_EQ(std::make_pair(spans[i].track, spans[i].name), expected[i]);
     EXPECT_GE(spans[i].begin, i == 0 ? 0 : spans[i - 1].end - 0.0015) << i;  // one after the other
     const bool launch = spans[i].name == "triple";
-    EXPECT_EQ(spans[i].arguments, launch ? nlohmann::json({{"layer", 4}, {"microbatch", 2}}) : nlohmann::json::object());
+    EXPECT_EQ(spans[i].arguments,
+              launch ? nlohmann::json({{"layer", 4}, {"microbatch", 2}}) : nlohmann::json::object());
   }
 }
 

@@ -77,7 +77,8 @@ TEST_P(Launches, RunOnSeveralStreamsAtOnce) {
   }
   for (int i = 0; i < 10; ++i) {
     for (Lane& lane : lanes) {
-      device_->launch(*lane.stream, *triple_, i % 2 ? bind(*lane.b, *lane.a, *lane.scratch) : bind(*lane.a, *lane.b, *lane.scratch), {});
+      device_->launch(*lane.stream, *triple_,
+                      i % 2 ? bind(*lane.b, *lane.a, *lane.scratch) : bind(*lane.a, *lane.b, *lane.scratch), {});
     }
   }
   for (Lane& lane : lanes) {

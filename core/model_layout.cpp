@@ -1,4 +1,4 @@
-#include "eps/layout.h"
+#include "core/model_layout.h"
 
 #include <algorithm>
 #include <set>
@@ -6,19 +6,20 @@
 
 #include "l2l/errors.h"
 
-namespace l2l::eps {
+namespace l2l {
 namespace {
 
-constexpr std::size_t kMaxParameters = 256;                    // per group: RngKey::op has 8 bits
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 34;   // per parameter: philox() counts blocks of 4 in 32 bits
+constexpr std::size_t kMaxParameters = 256;                   // per group: RngKey::op has 8 bits
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 34;  // per parameter: philox() counts blocks of 4 in 32 bits
 
 std::string quoted(const std::string& name) { return "\"" + name + "\""; }
 
 // Throws unless [begin, begin + elements) follows `end` and stays below `limit`; returns its end.
 std::int64_t check_range(std::int64_t begin, std::int64_t elements, std::int64_t end, std::int64_t limit,
                          const std::string& what) {
-  if (begin < end) throw BadInput(what + " begins at element " + std::to_string(begin) + ", before the end " +
-                                  std::to_string(end) + " of its predecessor");
+  if (begin < end)
+    throw BadInput(what + " begins at element " + std::to_string(begin) + ", before the end " + std::to_string(end) +
+                   " of its predecessor");
   if (elements > limit || begin > limit - elements) {
     throw BadInput(what + " has " + std::to_string(elements) + " elements at " + std::to_string(begin) +
                    ", beyond the end " + std::to_string(limit));
@@ -105,4 +106,4 @@ void ModelLayout::validate() const {
   }
 }
 
-}  // namespace l2l::eps
+}  // namespace l2l

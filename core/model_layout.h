@@ -1,5 +1,5 @@
-// What the parameter server is told of a model: layers as the device sees them, made of parameter groups, the units of
-// update. Immutable once built.
+// The parameters of a model: layers as the device sees them, made of groups, the units of update. What models/ builds
+// and eps/ stores. Immutable once built.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "core/dtype.h"
 #include "core/shape.h"
 
-namespace l2l::eps {
+namespace l2l {
 
 using LayerIndex = std::int32_t;  // position in the relay: embedding 0, blocks 1..N, head N + 1
 using GroupIndex = std::int32_t;
@@ -53,13 +53,13 @@ struct ModelLayout {
   std::vector<GroupSpec> groups;
   std::vector<LayerSpec> layers;
 
-  int uses(GroupIndex group) const;          // number of layers it is a part of
-  std::int64_t parameters() const;           // true elements, padding excluded, each group once
-  std::int64_t largest_layer() const;        // elements
+  int uses(GroupIndex group) const;    // number of layers it is a part of
+  std::int64_t parameters() const;     // true elements, padding excluded, each group once
+  std::int64_t largest_layer() const;  // elements
 
   // Throws BadInput naming group, layer or parameter: ranges that overlap or stick out, parameters out of order, ids or
   // names that are not unique, a group without a use or twice in one layer.
   void validate() const;
 };
 
-}  // namespace l2l::eps
+}  // namespace l2l

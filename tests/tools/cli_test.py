@@ -1,0 +1,184 @@
+"""The command-line contract: exit statuses, messages that name what is wrong, outputs, interruption and resumption.
+
+    cli_test.py FOLDER_OF_THE_TOOLS
+"""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+TOOLS = pathlib.Path(sys.argv.pop(1)).resolve()
+
+CONFIG = """
+[model]
+layers = 2
+hidden = 16
+heads = 2
+sequence = 16
+[data]
+train = ["text"]
+validation = ["text"]
+[batch]
+micro_batch = 2
+micro_batches = 2
+[optimizer]
+learning_rate = 1e-2
+[run]
+steps = 4
+"""
+METRICS = ("step loss learning_rate gradient_norm tokens tokens_per_second step_ms device_peak_bytes host_bytes h2d_bytes "
+           "d2h_bytes weight_stall_ms stash_stall_ms update_stall_ms loss_scale skipped").split()
+SUMMARY = ("steps loss validation_loss tokens_per_second device_peak_bytes host_bytes pinned_bytes predicted_device_bytes "
+           "predicted_host_bytes checkpoint weights_hash").split()
+
+
+class ToolTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = pathlib.Path(self.folder.name)
+        (self.path / "text").write_text("the quick brown fox jumps over the lazy dog. " * 50)
+        (self.path / "run.toml").write_text(CONFIG)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def start(self, tool, *arguments):
+        return subprocess.Popen([TOOLS / tool, *arguments], cwd=self.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True)
+
+    def run_tool(self, tool, *arguments, status=0):
+        process = self.start(tool, *arguments)
+        out, err = process.communicate(timeout=300)
+        self.assertEqual(process.returncode, status, err)
+        return out, err
+
+    def summary(self, *arguments):
+        out, _ = self.run_tool("l2l-train", "run.toml", "--quiet", *arguments)
+        return json.loads(out.splitlines()[-1])
+
+    def refused(self, *arguments, names, tool="l2l-train"):
+        """Exit status 2, one line that says what is wrong, and nothing written."""
+        before = sorted(self.path.rglob("*"))
+        out, err = self.run_tool(tool, *arguments, status=2)
+        self.assertEqual(out, "")
+        for name in names:
+            self.assertIn(name, err)
+        self.assertEqual(len(err.strip().splitlines()), 1, err)
+        self.assertEqual(sorted(self.path.rglob("*")), before)
+
+
+class Cli(ToolTest):
+    def test_outputs(self):
+        out, err = self.run_tool("l2l-train", "run.toml", "--metrics", "m.jsonl", "--trace", "t.json")
+        lines = [json.loads(line) for line in (self.path / "m.jsonl").read_text().splitlines()]
+        self.assertEqual([line["step"] for line in lines], [1, 2, 3, 4])
+        for line in lines:
+            self.assertEqual(list(line), METRICS)
+        summary = json.loads(out.splitlines()[-1])
+        self.assertEqual(list(summary), SUMMARY)
+        self.assertEqual(summary["device_peak_bytes"], summary["predicted_device_bytes"])
+        self.assertEqual(summary["loss"], lines[-1]["loss"])
+        self.assertTrue((self.path / summary["checkpoint"] / "manifest.json").exists())
+        for text in ("device (exact)", "pinned", "host", "step 1/4", "tokens/s", "ETA"):
+            self.assertIn(text, err)
+        tracks = {event["args"]["name"] for event in json.loads((self.path / "t.json").read_text())["traceEvents"]
+                  if event["name"] == "thread_name"}
+        self.assertTrue({"compute", "h2d weights", "d2h gradients", "eps updater"} <= tracks, tracks)
+
+    def test_the_same_run_twice_gives_the_same_bits_and_loses_nothing(self):
+        first, second = self.summary(), self.summary()
+        self.assertEqual(first["weights_hash"], second["weights_hash"])
+        self.assertTrue((self.path / "checkpoints/run/earlier-1/step-00000004/manifest.json").exists())
+
+    def test_resume_equals_the_uninterrupted_run(self):
+        cosine = ["--set", "schedule.kind=cosine"]  # its length is run.steps, wherever a run stops
+        whole = self.summary(*cosine)
+        self.summary(*cosine, "--steps", "2", "--set", "checkpoint.directory=half")
+        rest = self.summary(*cosine, "--set", "checkpoint.directory=half", "--resume", "half")
+        self.assertEqual(rest["steps"], 4)
+        self.assertEqual(rest["weights_hash"], whole["weights_hash"])
+
+    def test_interrupt_finishes_the_step_saves_and_succeeds(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = self.start("l2l-train", "run.toml", "--steps", "1000000", "--metrics", "m.jsonl")
+            metrics = self.path / "m.jsonl"
+            while not metrics.exists() or len(metrics.read_text().splitlines()) < 3:
+                time.sleep(0.02)
+            process.send_signal(number)
+            out, err = process.communicate(timeout=120)
+            self.assertEqual(process.returncode, 0, err)
+            summary = json.loads(out.splitlines()[-1])
+            self.assertEqual(summary["steps"], len(metrics.read_text().splitlines()))
+            self.assertTrue((self.path / summary["checkpoint"] / "manifest.json").exists())
+            metrics.unlink()
+
+    def test_dry_run_and_plan_write_nothing(self):
+        before = sorted(self.path.rglob("*"))
+        _, err = self.run_tool("l2l-train", "run.toml", "--dry-run")
+        self.assertIn("device (exact)", err)
+        out, _ = self.run_tool("l2l-plan", "run.toml")
+        plan = json.loads(out)
+        self.assertEqual(sum(line["bytes"] for line in plan["device"]), plan["device_bytes"])
+        self.assertEqual(sorted(self.path.rglob("*")), before)
+
+    def test_sample(self):
+        self.summary()
+        out, _ = self.run_tool("l2l-sample", "checkpoints/run", "--prompt", "the ", "--tokens", "5", "--temperature", "0")
+        self.assertTrue(out.startswith("the ") and len(out) == 4 + 5 + 1, out)
+        self.refused("nowhere", "--prompt", "x", tool="l2l-sample", names=["nowhere"])
+
+    def test_bad_input(self):
+        cases = [
+            (["--set", "optimizer.learnig_rate=1"], ["optimizer.learnig_rate", "learning_rate"]),
+            (["--set", "model.layers=many"], ["model.layers"]),
+            (["--set", "model.heads=3"], ["model.heads", "model.hidden"]),
+            (["--set", "data.train=[\"missing*\"]"], ["missing*"]),
+            (["--set", "data.train=[]"], ["data.train"]),
+            (["--set", "model.sequence=4000"], ["data.train"]),
+            (["--set", "device.memory=1KiB"], ["device.memory", "short by"]),
+            (["--set", "eps.memory=1KiB"], ["eps.memory", "short by"]),
+            (["--set", "model.architecture=\"mamba\""], ["model.architecture", "mamba", "gpt2"]),
+            (["--set", "nonsense"], ["nonsense"]),
+            (["--resume", "nowhere"], ["nowhere"]),
+        ]
+        for arguments, names in cases:
+            with self.subTest(arguments=arguments):
+                self.refused("run.toml", "--quiet", *arguments, names=names)
+        (self.path / "empty").write_text("")
+        self.refused("run.toml", "--set", "data.train=\"empty\"", names=["data.train"])
+        self.refused("missing.toml", names=["missing.toml"])
+        (self.path / "broken.toml").write_text("[model\n")
+        self.refused("broken.toml", names=["broken.toml:1"])
+
+    def test_usage(self):
+        for tool in ("l2l-train", "l2l-plan", "l2l-sample", "l2l-bench"):
+            self.run_tool(tool, "--help")
+            self.run_tool(tool, status=2)
+            self.run_tool(tool, "--no-such-flag", status=2)
+        self.run_tool("l2l-bench", "nothing", status=2)
+
+    def test_a_checkpoint_that_cannot_be_written_is_a_failure_while_running(self):
+        (self.path / "checkpoints").write_text("in the way")
+        _, err = self.run_tool("l2l-train", "run.toml", "--quiet", status=1)
+        self.assertIn("checkpoints", err)
+
+
+class HostPrediction(ToolTest):
+    """Law 3: the peak of the process within 2% of what was printed before step 1."""
+
+    @unittest.skipIf(os.environ.get("L2L_SANITIZED") == "1", "instrumented builds take several times the memory")
+    def test_peak(self):
+        for setting in ([], ["--set", "precision.compute=bf16"], ["--set", "optimizer.clip=global"],
+                        ["--set", "transfer.stash=host"], ["--set", "device.execution=resident"]):
+            with self.subTest(setting=setting):
+                summary = self.summary("--set", "model.hidden=512", "--set", "model.layers=6", "--set", "model.heads=8", *setting)
+                self.assertLess(abs(summary["host_bytes"] / summary["predicted_host_bytes"] - 1), 0.02, summary)
+
+
+if __name__ == "__main__":
+    unittest.main()
