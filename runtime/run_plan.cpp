@@ -10,8 +10,9 @@
 namespace l2l::runtime {
 namespace {
 
-// Touched after the plan is made and not otherwise accounted for: stacks of our threads, generated kernels, allocator.
-constexpr Bytes kProcessAllowance = 6 * kMiB;
+// What a parameter costs beside its elements: names, events, entries of a manifest being written, and the rounding of its
+// group's arrays to pages. Measured (docs/benchmarks.md, Host memory).
+constexpr Bytes kBytesPerTensor = 2600;
 
 DType compute_dtype(const Options& options) { return options.precision.compute == "bf16" ? DType::bf16 : DType::f32; }
 
@@ -54,6 +55,12 @@ ExecutionPlan execution_plan(const Options& options) {
   plan.prefetch = static_cast<int>(options.transfer.prefetch);
   plan.gradients = gradient_dtype(options);
   return plan;
+}
+
+Bytes tensors(const ModelLayout& layout) {
+  Bytes count = 0;
+  for (const GroupSpec& group : layout.groups) count += group.parameters.size();
+  return count;
 }
 
 std::optional<DataFiles> find(const std::vector<std::string>& patterns, const Options& options, const char* key) {
@@ -123,7 +130,8 @@ void RunPlan::write_contract() {
   if (!options.checkpoint.directory.empty()) {
     add("buffers for saving and loading", eps::checkpoint_buffer_bytes(model.layout));
   }
-  add("process (code, libraries, threads)", HostMemory().resident() + kProcessAllowance);
+  add("names and bookkeeping of tensors", kBytesPerTensor * tensors(model.layout));
+  add("process (code, libraries, threads)", HostMemory().resident());
 }
 
 void RunPlan::check_limits() const {

@@ -27,7 +27,8 @@ struct AttentionShape {
         hidden(qkv.shape[1] / 3),
         probability(attributes.probability),
         rng_op(attributes.rng_op) {
-    if (sequence < 1 || heads < 1 || qkv.shape[0] % sequence != 0 || qkv.shape[1] != 3 * hidden || hidden % heads != 0) {
+    if (sequence < 1 || heads < 1 || qkv.shape[0] % sequence != 0 || qkv.shape[1] != 3 * hidden ||
+        hidden % heads != 0) {
       throw BadInput("attention: qkv " + qkv.shape.to_string() + " does not hold sequences of " +
                      std::to_string(sequence) + " rows of 3 x " + std::to_string(heads) + " heads");
     }
@@ -36,9 +37,7 @@ struct AttentionShape {
     padded_sequence = whole_vectors(sequence);
     padded_dim = whole_vectors(head_dim);
     scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
-    if (probability > 0) {
-      require_random_elements(checked_elements(), "attention");
-    }
+    if (probability > 0) require_random_elements(Shape{tasks(), sequence, sequence}.elements(), "attention");
   }
 
   // Dropout's element index of the probability with which row i of the sequence sees row j.
@@ -50,12 +49,6 @@ struct AttentionShape {
   std::int64_t tasks() const { return sequences * heads; }
   std::int64_t first_row(std::int64_t task) const { return task / heads * sequence; }
   std::int64_t first_column(std::int64_t task) const { return task % heads * head_dim; }
-
- private:
-  std::int64_t checked_elements() const {
-    const Shape elements{tasks(), sequence, sequence};
-    return elements.elements();
-  }
 };
 
 // Rows [0, rows) of one head from a row-major matrix with `stride` elements per row, times `scale`, into
@@ -82,7 +75,8 @@ inline void transpose_head(const AttentionShape& shape, const float* source, std
         block[i] = row + i < rows ? load_vector(source + (row + i) * shape.padded_dim + d) : FloatVector{};
       }
       transpose_in_registers(block);
-      for (std::int64_t i = 0; i < kLanes; ++i) store_vector(destination + (d + i) * shape.padded_sequence + row, block[i]);
+      float* to = destination + d * shape.padded_sequence + row;
+      for (std::int64_t i = 0; i < kLanes; ++i) store_vector(to + i * shape.padded_sequence, block[i]);
     }
   }
 }

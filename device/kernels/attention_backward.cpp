@@ -172,8 +172,8 @@ class AttentionBackward final : public Kernel {
 
   void add_gradients(const Block& block, const Buffers& buffers) const {
     const std::int64_t dim = shape_.padded_dim;
-    block_product(block.columns, dim, block.rows, {buffers.probabilities, 1, kKeyBlock}, buffers.dy + block.i * dim, dim,
-                  buffers.dv + block.j * dim, dim, true);
+    block_product(block.columns, dim, block.rows, {buffers.probabilities, 1, kKeyBlock}, buffers.dy + block.i * dim,
+                  dim, buffers.dv + block.j * dim, dim, true);
     block_product(block.columns, dim, block.rows, {buffers.dscores, 1, kKeyBlock}, buffers.queries + block.i * dim, dim,
                   buffers.dk + block.j * dim, dim, true);
     block_product(block.rows, dim, block.columns, {buffers.dscores, kKeyBlock, 1}, buffers.keys + block.j * dim, dim,

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::int64_t kPanelElements = std::int64_t{4} << 20;
 constexpr std::int64_t kMostRows = 2048;
-constexpr std::int64_t kFewRows = 512;  // enough for an efficient product
+constexpr std::int64_t kFewRows = 512;      // enough for an efficient product
+constexpr std::int64_t kPartTokens = 2048;  // wider parts leave the caches
 
 std::int64_t parts(std::int64_t total, std::int64_t most) { return (total + most - 1) / most; }
 
@@ -44,8 +45,7 @@ LogitPanels::LogitPanels(std::int64_t total_rows, std::int64_t vocabulary) : row
   const std::int64_t fitting = std::clamp<std::int64_t>(kPanelElements / vocabulary, kFewRows, kMostRows);
   const std::int64_t chunks = parts(total_rows, fitting > kFewRows ? fitting : kMostRows);
   rows = {total_rows, (total_rows + chunks - 1) / chunks};
-  const std::int64_t most = std::max<std::int64_t>(kFewRows, kPanelElements / rows.size / 64 * 64);
-  tokens = {vocabulary, std::min(vocabulary, most)};
+  tokens = {vocabulary, rows.size * vocabulary <= kPanelElements ? vocabulary : kPartTokens};
 }
 
 PanelProduct::PanelProduct(const LogitPanels& panels, const ShapeOf& shape_of) : panels_(panels) {

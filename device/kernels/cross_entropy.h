@@ -12,7 +12,7 @@
 
 namespace l2l::device::kernels {
 
-// Panels of at most 4 Mi logits (16 MiB). A vocabulary of up to 8192 is one part; a larger one is cut rather than the
+// Panels of at most 4 Mi logits (16 MiB). A vocabulary of up to 8192 is one part; a larger one is cut, and not the
 // rows, so that each weight of the table and of its gradient is visited once per 2048 rows.
 struct LogitPanels {
   Partition rows, tokens;

@@ -105,7 +105,8 @@ class LinearCrossEntropyBackward final : public Kernel {
     const Partition& rows = pass_.panels().rows;
     const std::int64_t first = rows.begin(chunk) * hidden_, count = rows.end(chunk) * hidden_ - first;
     T* dx = as<T>(run.operands[4]) + first;
-    std::byte* sums = run.workspace.dx ? reinterpret_cast<std::byte*>(run.workspace.dx) : reinterpret_cast<std::byte*>(dx);
+    std::byte* sums = reinterpret_cast<std::byte*>(dx);
+    if (run.workspace.dx) sums = reinterpret_cast<std::byte*>(run.workspace.dx);
     if (several_) std::fill_n(reinterpret_cast<float*>(sums), count, 0.0f);
     for (std::int64_t part = 0; part < pass_.panels().tokens.count(); ++part) {
       if (several_) {

@@ -1,6 +1,7 @@
 // How kernels see their op: values by position, operands by type, workspace cut into arrays.
 #pragma once
 
+#include <initializer_list>
 #include <span>
 #include <string>
 
@@ -24,7 +25,8 @@ T* as(std::byte* operand) {
 }
 
 // Throws BadInput unless every value at `positions` (inputs, then outputs) has `dtype`.
-void require_dtype(const graph::Graph& graph, const graph::Op& op, DType dtype, std::initializer_list<std::size_t> positions);
+void require_dtype(const graph::Graph& graph, const graph::Op& op, DType dtype,
+                   std::initializer_list<std::size_t> positions);
 
 // Cuts a workspace into 64-byte aligned arrays. With a null base it only counts: the same code sizes and cuts.
 class WorkspaceCutter {

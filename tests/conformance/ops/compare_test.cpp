@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "core/fault_point.h"
 #include "core/workers.h"
 #include "l2l/errors.h"
 #include "tests/conformance/ops/harness.h"
@@ -47,6 +48,23 @@ TEST_P(OpConformance, BitsDoNotDependOnWorkers) {
   }
 }
 
+#ifdef L2L_FAULT_POINTS
+TEST(Workers, AnOrderThatDependsOnThemIsNoticed) {
+  const OpCase test_case = bias_gradient_case(DType::f32, 200, 160);
+  const Tensors operands = make_operands(test_case);
+  std::vector<std::byte> bytes[2];
+  arm_fault_point("kernels.order_by_workers");
+  for (const int threads : {1, 2}) {
+    Memory memory(test_case, operands);
+    Workers workers("ops", threads);
+    run_kernel(test_case, memory, workers);
+    bytes[threads - 1] = memory.output_bytes();
+  }
+  arm_fault_point("");
+  EXPECT_FALSE(bytes[0] == bytes[1]);
+}
+#endif
+
 INSTANTIATE_TEST_SUITE_P(Table, OpConformance, testing::Range<std::size_t>(0, cases().size()),
                          [](const auto& info) { return cases()[info.param].name; });
 
@@ -88,9 +106,10 @@ TEST(Comparator, NoticesSeededMistakesInEveryOutput) {
 
 TEST(Kernels, RefuseTokensOutsideTheVocabulary) {
   Workers workers("ops", 2);
-  for (const OpCase& test_case : {embedding_case(DType::f32, 4, 4, 8, 5), embedding_backward_case(DType::f32, 4, 4, 8, 5),
-                                  linear_cross_entropy_case(DType::f32, 4, 8, 5),
-                                  linear_cross_entropy_backward_case(DType::f32, 4, 8, 5)}) {
+  const OpCase readers_of_tokens[] = {
+      embedding_case(DType::f32, 4, 4, 8, 5), embedding_backward_case(DType::f32, 4, 4, 8, 5),
+      linear_cross_entropy_case(DType::f32, 4, 8, 5), linear_cross_entropy_backward_case(DType::f32, 4, 8, 5)};
+  for (const OpCase& test_case : readers_of_tokens) {
     Tensors operands = make_operands(test_case);
     const bool embedding = test_case.graph.values[0].dtype == DType::i32;
     operands[embedding ? 0 : 2][1] = 5;

@@ -64,7 +64,9 @@ void add_attention(std::vector<OpCase>& cases, DType dtype) {
 }
 
 void add_losses(std::vector<OpCase>& cases, DType dtype) {
-  const std::array<std::int64_t, 3> shapes[] = {{1, 8, 3}, {7, 24, 33}, {33, 160, 100}, {2100, 8, 17}, {70, 8, 66000}, {700, 8, 9000}};
+  // The last three have several panels of logits: chunks of rows, or parts of the vocabulary.
+  const std::array<std::int64_t, 3> shapes[] = {{1, 8, 3},     {7, 24, 33},    {33, 160, 100},
+                                                {2101, 8, 17}, {70, 8, 66000}, {700, 8, 9000}};
   for (const auto& [rows, hidden, vocabulary] : shapes) {
     cases.push_back(linear_cross_entropy_case(dtype, rows, hidden, vocabulary));
     cases.push_back(linear_cross_entropy_backward_case(dtype, rows, hidden, vocabulary));

@@ -28,7 +28,8 @@ struct AttentionCase {
   float probability = 0;
 };
 
-OpCase embedding_case(DType dtype, std::int64_t rows, std::int64_t sequence, std::int64_t hidden, std::int64_t vocabulary);
+OpCase embedding_case(DType dtype, std::int64_t rows, std::int64_t sequence, std::int64_t hidden,
+                      std::int64_t vocabulary);
 OpCase embedding_backward_case(DType dtype, std::int64_t rows, std::int64_t sequence, std::int64_t hidden,
                                std::int64_t vocabulary);
 OpCase layer_norm_case(DType dtype, std::int64_t rows, std::int64_t hidden);

@@ -57,9 +57,9 @@ double dropout_factor(const ReferenceCall& call, std::int64_t element) {
   if (!call.parameters.training || attributes.probability == 0) return 1;
   const RngKey key{call.parameters.seed, call.parameters.step, call.parameters.layer, call.parameters.microbatch,
                    attributes.rng_op};
-  const std::uint32_t word = philox(key, static_cast<std::uint32_t>(element / 4))[static_cast<std::size_t>(element % 4)];
+  const PhiloxBlock block = philox(key, static_cast<std::uint32_t>(element / 4));
   const double p = static_cast<double>(attributes.probability);
-  return word / 4294967296.0 >= p ? 1 / (1 - p) : 0;
+  return block[static_cast<std::size_t>(element % 4)] / 4294967296.0 >= p ? 1 / (1 - p) : 0;
 }
 
 }  // namespace l2l::test
