@@ -43,7 +43,7 @@ enum class OpKind : std::uint8_t {
   attention_backward,             // dy, qkv, y, logsumexp -> dqkv [R,3H]
   dropout,                        // x -> y; the same op on a gradient is its own backward
   add,                            // a, b -> y
-  linear_cross_entropy,           // x [R,H], table [V,H], targets i32 [R] -> loss f64 [1]; logits in chunks of rows
+  linear_cross_entropy,           // x [R,H], table [V,H], targets i32 [R] -> loss f64 [1]; logits a panel at a time
   linear_cross_entropy_backward,  // x, table, targets -> loss f64 [1], dx [R,H], dtable f32 [V,H] (+=)
   convert,                        // f32 [n] -> y [n], rounded to y's dtype
   count

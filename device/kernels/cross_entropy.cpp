@@ -82,7 +82,6 @@ double RowState::loss() const {
 SoftmaxPass::SoftmaxPass(std::string_view op, std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary,
                          DType dtype)
     : op_(op),
-      hidden_(hidden),
       row_bytes_(static_cast<Bytes>(hidden) * size_of(dtype)),
       panels_(rows, vocabulary),
       product_(panels_, [=](std::int64_t m, std::int64_t n) { return logits_shape(m, n, hidden, dtype); }) {}

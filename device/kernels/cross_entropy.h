@@ -74,7 +74,6 @@ class SoftmaxPass {
                  Workers& workers) const;
 
   std::string_view op_;  // a literal
-  std::int64_t hidden_;
   Bytes row_bytes_;      // of x and of the table
   LogitPanels panels_;
   PanelProduct product_;
