@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/bytes.h"
+
 namespace l2l {
 
 using Clock = std::chrono::steady_clock;
@@ -18,10 +20,13 @@ using Clock = std::chrono::steady_clock;
 class Trace {
  public:
   explicit Trace(std::size_t capacity);
+  // Memory of `capacity` spans, all of it touched at construction.
+  static Bytes bytes(std::size_t capacity) { return capacity * sizeof(Span); }
   // Adds a track and returns its id. Not for the step loop.
   int add_track(std::string name);
   // `name` must outlive the trace (a literal or a program's name); layer and microbatch below 0 are left out.
-  void record(int track, std::string_view name, Clock::time_point begin, Clock::time_point end, int layer, int microbatch);
+  void record(int track, std::string_view name, Clock::time_point begin, Clock::time_point end, int layer,
+              int microbatch);
   // Writes the file; throws Error naming it.
   void write(const std::filesystem::path& file) const;
 

@@ -33,6 +33,7 @@ struct Workers::Implementation {
   void run(std::int64_t blocks, BlockFunction function);
 
  private:
+  void join();
   void work(int slot);
   void run_blocks(int slot);
   void store_failure();
@@ -56,12 +57,19 @@ struct Workers::Implementation {
 Workers::Implementation::Implementation(const std::string& name, int threads)
     : spins_(threads <= available_cores() ? kSpins : 0) {
   for (int slot = 1; slot < threads; ++slot) {
-    threads_.emplace_back([this, slot] { work(slot); });
+    try {
+      threads_.emplace_back([this, slot] { work(slot); });
+    } catch (...) {  // no more threads: those that run must be joined before the members go
+      join();
+      throw;
+    }
     pthread_setname_np(threads_.back().native_handle(), (name + " " + std::to_string(slot)).substr(0, 15).c_str());
   }
 }
 
-Workers::Implementation::~Implementation() {
+Workers::Implementation::~Implementation() { join(); }
+
+void Workers::Implementation::join() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

@@ -33,24 +33,32 @@ Bytes checkpoint_buffer_bytes(const ModelLayout& layout) {
   return kParts.size() * largest_parameter(layout) * sizeof(float) + kSmallChange;
 }
 
-std::filesystem::path find_checkpoint(const std::filesystem::path& directory) {
+std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& directory) {
   std::error_code ignored;
   if (std::filesystem::exists(directory / kManifestName, ignored)) {
     const std::string reason = defect(directory);
     if (!reason.empty()) throw BadInput("the checkpoint " + directory.string() + " is not complete: " + reason);
-    return directory;
+    return {directory};
   }
+  std::vector<std::filesystem::path> complete;
   std::string skipped;
   for (const CheckpointFolder& folder : list_checkpoints(directory)) {
     const std::string reason = defect(folder.path);
-    if (reason.empty()) {
-      if (!skipped.empty())
-        log(LogLevel::warning, "using " + folder.path.string() + ": newer ones are not complete" + skipped);
-      return folder.path;
+    if (!reason.empty()) {
+      skipped += "; " + reason;
+      continue;
     }
-    skipped += "; " + reason;
+    if (complete.empty() && !skipped.empty()) {
+      log(LogLevel::warning, "using " + folder.path.string() + ": newer ones are not complete" + skipped);
+    }
+    complete.push_back(folder.path);
   }
+  if (!complete.empty()) return complete;
   throw BadInput(directory.string() + ": holds no complete checkpoint (step-...)" + skipped);
+}
+
+std::filesystem::path find_checkpoint(const std::filesystem::path& directory) {
+  return find_checkpoints(directory).front();
 }
 
 }  // namespace l2l::eps

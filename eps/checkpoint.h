@@ -34,8 +34,10 @@ Bytes checkpoint_buffer_bytes(const ModelLayout& layout);
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const ParameterStore& store,
                                       const RunState& state, int keep);
 
-// The newest complete checkpoint below `directory` (a readable manifest, files of the stated sizes), or `directory`
-// itself when it is one. Throws BadInput.
+// The complete checkpoints below `directory` (a readable manifest, files of the stated sizes), newest first; or
+// `directory` itself when it is one. At least one: throws BadInput when there is none.
+std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& directory);
+// The first of them.
 std::filesystem::path find_checkpoint(const std::filesystem::path& directory);
 
 // Validates every file against manifest and layout first, then restores the store. Throws CorruptFile naming file,

@@ -1,7 +1,12 @@
 #include "runtime/host_memory.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <optional>
@@ -50,6 +55,20 @@ HostAvailable HostMemory::available() const {
   }
   const HostAvailable addresses = address_space();
   return addresses.bytes < tightest.bytes ? addresses : tightest;
+}
+
+PeakResident::PeakResident() : status_(open("/proc/self/status", O_RDONLY | O_CLOEXEC)) {
+  if (status_ < 0) throw Error("/proc/self/status: cannot be opened, so host memory is unknown");
+}
+
+PeakResident::~PeakResident() { close(status_); }
+
+Bytes PeakResident::bytes() const {
+  char text[4096];
+  const ssize_t length = pread(status_, text, sizeof(text) - 1, 0);
+  text[std::max<ssize_t>(length, 0)] = '\0';
+  const char* const field = std::strstr(text, "VmHWM:");
+  return field == nullptr ? 0 : std::strtoull(field + 6, nullptr, 10) * kKiB;
 }
 
 }  // namespace l2l::runtime

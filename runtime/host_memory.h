@@ -30,4 +30,19 @@ class HostMemory {
   std::filesystem::path proc_;
 };
 
+// Reads the peak resident memory of this process again and again: no allocation, one system call. Thread-safe.
+class PeakResident {
+ public:
+  // Throws Error when /proc cannot be read.
+  PeakResident();
+  ~PeakResident();
+  PeakResident(const PeakResident&) = delete;
+  PeakResident& operator=(const PeakResident&) = delete;
+
+  Bytes bytes() const;
+
+ private:
+  const int status_;  // descriptor of /proc/self/status
+};
+
 }  // namespace l2l::runtime

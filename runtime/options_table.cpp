@@ -83,6 +83,7 @@ void add_run(std::vector<Key>& keys, CheckpointOptions& checkpoint, RunOptions& 
   keys.push_back({"checkpoint", "keep", IntegerField{&checkpoint.keep, 1, 1'000'000}});
   keys.push_back({"run", "steps", IntegerField{&run.steps, 0, kMostSteps}});
   keys.push_back({"run", "seed", SeedField{&run.seed}});
+  keys.push_back({"run", "seconds", IntegerField{&run.seconds, 0, kMostSteps}});
   keys.push_back({"run", "validate_every", IntegerField{&run.validate_every, 0, kMostSteps}});
 }
 

@@ -10,8 +10,8 @@
 namespace l2l::runtime {
 namespace {
 
-// What a parameter costs beside its elements: names, events, entries of a manifest being written, and the rounding of its
-// group's arrays to pages. Measured (docs/benchmarks.md, Host memory).
+// What a parameter costs beside its elements: names, events, entries of a manifest being written, and the rounding of
+// its group's arrays to pages. Measured (docs/benchmarks.md, Host memory).
 constexpr Bytes kBytesPerTensor = 2600;
 
 DType compute_dtype(const Options& options) { return options.precision.compute == "bf16" ? DType::bf16 : DType::f32; }
@@ -92,6 +92,12 @@ RunPlan::RunPlan(const Options& given, std::unique_ptr<device::Device> given_dev
 
 DatasetSettings RunPlan::dataset_settings() const {
   return {options.model.sequence, options.model.vocabulary, options.run.seed};
+}
+
+void RunPlan::count_trace(Bytes bytes) {
+  contract.host.push_back({"timeline (--trace)", bytes});
+  contract.host_bytes += bytes;
+  check_limits();
 }
 
 // "auto": on the device where that fits in device.memory, else on the host.

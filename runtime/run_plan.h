@@ -15,7 +15,7 @@
 
 namespace l2l::runtime {
 
-// Immutable once made.
+// Immutable once made, but for count_trace().
 struct RunPlan {
   // Opens the device, finds (and does not read) the data, compiles the programs. Throws BadInput; OutOfMemory when
   // what the run needs exceeds a limit of the options or of the machine, naming need, limit and shortfall.
@@ -23,6 +23,8 @@ struct RunPlan {
   explicit RunPlan(const Options& options, std::unique_ptr<device::Device> device = nullptr);
 
   DatasetSettings dataset_settings() const;
+  // Adds a timeline of `bytes` to the contract. Throws OutOfMemory.
+  void count_trace(Bytes bytes);
 
   Options options;
   std::optional<DataFiles> train, validation;

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "core/log.h"
 #include "eps/checkpoint.h"
 #include "optimizers/schedule.h"
 #include "runtime/engine.h"
@@ -15,7 +16,7 @@ using runtime::Minibatch;
 
 namespace {
 
-constexpr std::size_t kTraceSpans = 1'000'000;  // 48 MB; further spans are dropped and counted
+constexpr std::size_t kTraceSpans = 500'000;  // further ones are dropped and counted
 
 optimizers::Schedule make_schedule(const Options& options) {
   optimizers::Schedule schedule;
@@ -56,7 +57,7 @@ struct Trainer::Implementation {
   StepReport report(const runtime::Engine::Result& result, double rate, Clock::time_point begin);
   void restore_position(const eps::RunState& state);
 
-  // Totals at the end of the step before.
+  // Totals before the step.
   struct Totals {
     runtime::Stalls stalls;
     Bytes h2d = 0, d2h = 0;
@@ -68,6 +69,7 @@ struct Trainer::Implementation {
   std::optional<Dataset> train, validation;
   std::unique_ptr<Trace> trace;
   std::unique_ptr<runtime::Engine> engine;
+  runtime::PeakResident peak;
   std::uint64_t step = 0;           // completed
   std::uint64_t data_position = 0;  // samples consumed
   Totals before;
@@ -123,7 +125,7 @@ StepReport Trainer::Implementation::report(const runtime::Engine::Result& result
   report.step_ms = 1e3 * seconds;
   report.tokens_per_second = static_cast<double>(report.tokens) / seconds;
   report.device_peak_bytes = plan.device->peak_bytes();
-  report.host_bytes = runtime::HostMemory().peak_resident();
+  report.host_bytes = peak.bytes();
   report.h2d_bytes = now.h2d - before.h2d;
   report.d2h_bytes = now.d2h - before.d2h;
   report.weight_stall_ms = now.stalls.weights_ms - before.stalls.weights_ms;
@@ -152,36 +154,50 @@ const Options& Trainer::options() const { return implementation_->plan.options; 
 const MemoryContract& Trainer::contract() const { return implementation_->plan.contract; }
 std::int64_t Trainer::completed_steps() const { return static_cast<std::int64_t>(implementation_->step); }
 
-void Trainer::resume(const std::filesystem::path& directory) {
-  const std::filesystem::path folder = eps::find_checkpoint(directory);
-  implementation_->restore_position(eps::load_checkpoint(folder, implementation_->running().store()));
+void Trainer::prepare() { implementation_->running(); }
+
+std::filesystem::path Trainer::resume(const std::filesystem::path& directory) {
+  Implementation& self = *implementation_;
+  if (self.step > 0) throw Error("resume(): call it before the first step");
+  const std::vector<std::filesystem::path> folders = eps::find_checkpoints(directory);
+  for (const std::filesystem::path& folder : folders) {
+    try {
+      self.restore_position(eps::load_checkpoint(folder, self.running().store()));
+      return folder;
+    } catch (const CorruptFile& error) {
+      if (folder == folders.back()) throw;
+      log(LogLevel::warning, std::string(error.what()) + "; trying an older checkpoint");
+    }
+  }
+  throw Error("unreachable");
 }
 
 StepReport Trainer::step() {
   Implementation& self = *implementation_;
-  if (!self.engine) {
-    self.running();
-    self.before = self.totals();
-  }
+  self.running();
   const Clock::time_point begin = Clock::now();
+  self.before = self.totals();
   self.fill_training();
   const double rate = self.schedule.at(self.step);
   const runtime::Engine::Result result = self.running().train(self.step, rate);
   ++self.step;
-  const StepReport report = self.report(result, rate, begin);
-  self.before = self.totals();
-  return report;
+  return self.report(result, rate, begin);
 }
 
-double Trainer::validation_loss() {
+void Trainer::train(std::int64_t steps, const std::function<bool(const StepReport&)>& progress) {
+  while (completed_steps() < steps && progress(step())) {
+  }
+}
+
+std::optional<double> Trainer::validation_loss(const std::function<bool()>& stop) {
   Implementation& self = *implementation_;
   if (!self.validation) throw BadInput("data.validation: no validation data; name at least one file");
   double sum = 0;
   for (std::uint64_t window = 0; window < self.validation->windows();) {
+    if (stop && stop()) return std::nullopt;
     window = self.fill_validation(window);
     sum += self.running().evaluate(self.step);
   }
-  self.before = self.totals();
   return sum / static_cast<double>(self.validation->predicted());
 }
 
@@ -214,7 +230,7 @@ LinkCounters Trainer::link_counters() const {
 
 std::uint64_t Trainer::device_peak_bytes() const { return implementation_->plan.device->peak_bytes(); }
 
-std::uint64_t Trainer::host_peak_bytes() const { return runtime::HostMemory().peak_resident(); }
+std::uint64_t Trainer::host_peak_bytes() const { return implementation_->peak.bytes(); }
 
 std::uint64_t Trainer::weights_hash() {
   eps::ParameterStore& store = implementation_->running().store();
@@ -223,7 +239,8 @@ std::uint64_t Trainer::weights_hash() {
 }
 
 void Trainer::start_trace() {
-  if (implementation_->engine) throw Error("start_trace(): call it before the first step");
+  if (implementation_->engine) throw Error("start_trace(): call it right after construction");
+  implementation_->plan.count_trace(Trace::bytes(kTraceSpans));
   implementation_->trace = std::make_unique<Trace>(kTraceSpans);
   implementation_->plan.device->set_trace(implementation_->trace.get());
 }

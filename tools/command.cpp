@@ -14,6 +14,9 @@ void ConfigArguments::add_to(CLI::App& app) {
 Options ConfigArguments::load() const {
   Options options = load_options(config);
   for (const std::string& assignment : assignments) set_option(options, assignment);
+  if (options.checkpoint.directory.empty()) {
+    options.checkpoint.directory = "checkpoints/" + std::filesystem::path(config).stem().string();
+  }
   return options;
 }
 

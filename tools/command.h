@@ -21,7 +21,7 @@ struct ConfigArguments {
   std::vector<std::string> assignments;
 
   void add_to(CLI::App& app);
-  // The file, then the assignments in order. Throws BadInput.
+  // The file, then the assignments in order; checkpoint.directory is checkpoints/CONFIG unless set. Throws BadInput.
   Options load() const;
 };
 

@@ -1,14 +1,17 @@
 // l2l-train: trains the model of a config. Messages on stderr; the last line on stdout is one JSON object.
+#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <iostream>
 #include <optional>
 
+#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include "l2l/l2l.h"
 #include "tools/command.h"
 #include "tools/contract_table.h"
+#include "tools/metrics_file.h"
 #include "tools/progress.h"
 
 namespace l2l::tools {
@@ -30,13 +33,23 @@ void on_signal(int signal) {
 }
 
 Options options_of(const Arguments& arguments) {
-  Options options = arguments.config.load();
-  if (options.data.train.empty())
+  const Options options = arguments.config.load();
+  if (options.data.train.empty()) {
     throw BadInput(arguments.config.config + ": data.train: missing; name at least one file");
-  if (options.checkpoint.directory.empty()) {
-    options.checkpoint.directory = "checkpoints/" + std::filesystem::path(arguments.config.config).stem().string();
   }
   return options;
+}
+
+// Throws BadInput unless `directory` can be made below what is there.
+void check_writable(const std::filesystem::path& directory) {
+  std::filesystem::path there = std::filesystem::absolute(directory);
+  while (!std::filesystem::exists(there) && there.has_relative_path()) there = there.parent_path();
+  if (!std::filesystem::is_directory(there)) {
+    throw BadInput("checkpoint.directory " + directory.string() + ": " + there.string() + " is not a directory");
+  }
+  if (access(there.c_str(), W_OK) != 0) {
+    throw BadInput("checkpoint.directory " + directory.string() + ": " + there.string() + " is not writable");
+  }
 }
 
 class Run {
@@ -50,74 +63,87 @@ class Run {
   int run();
 
  private:
-  void open_metrics();
-  void train();
-  void after_step(const StepReport& report, Progress& progress);
-  void say(const std::string& message, Progress& progress) const;
+  std::int64_t resume();
+  void train(MetricsFile& metrics);
+  bool go_on() const;
+  void save_and_validate(const StepReport& report);
+  void say(const std::string& message);
   nlohmann::ordered_json summary(const std::filesystem::path& checkpoint);
 
   const Arguments& arguments_;
   Trainer& trainer_;
   const Options& options_;
   const std::int64_t steps_;  // where this run ends; the schedule's length stays run.steps
-  std::ofstream metrics_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::optional<Progress> progress_;
   std::optional<StepReport> last_;
   std::optional<double> validation_loss_;
-  double tokens_per_second_ = 0;
 };
 
+// All that can be refused is refused before anything is written.
 int Run::run() {
-  if (!arguments_.trace.empty()) trainer_.start_trace();
-  if (!arguments_.resume.empty()) trainer_.resume(arguments_.resume);
-  if (arguments_.resume.empty()) set_aside_checkpoints(options_.checkpoint.directory);
-  open_metrics();
+  check_writable(options_.checkpoint.directory);
+  trainer_.prepare();
+  const std::int64_t kept = resume();
+  MetricsFile metrics(arguments_.metrics, trainer_.completed_steps());
+  if (!arguments_.trace.empty() && !std::ofstream(arguments_.trace)) {
+    throw BadInput("--trace " + arguments_.trace + ": cannot be written");
+  }
+  set_aside_checkpoints(options_.checkpoint.directory, kept);
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
-  train();
+  train(metrics);
   const std::filesystem::path checkpoint = trainer_.save();
-  if (!options_.data.validation.empty() && interrupted == 0) validation_loss_ = trainer_.validation_loss();
-  if (!arguments_.trace.empty()) trainer_.write_trace(arguments_.trace);
+  if (!options_.data.validation.empty()) {
+    validation_loss_ = trainer_.validation_loss([] { return interrupted != 0; });
+  }
   std::cout << summary(checkpoint).dump() << std::endl;
+  if (!arguments_.trace.empty()) trainer_.write_trace(arguments_.trace);
   return kSuccess;
 }
 
-void Run::open_metrics() {
-  if (arguments_.metrics.empty()) return;
-  metrics_.open(arguments_.metrics, arguments_.resume.empty() ? std::ios::trunc : std::ios::app);
-  if (!metrics_) throw BadInput("--metrics " + arguments_.metrics + ": cannot be written");
+// Checkpoints of up to how many steps, in the run's own directory, belong to it.
+std::int64_t Run::resume() {
+  if (arguments_.resume.empty()) return -1;
+  const std::filesystem::path folder = trainer_.resume(arguments_.resume);
+  std::error_code ignored;
+  const bool own = std::filesystem::equivalent(std::filesystem::absolute(folder).parent_path(),
+                                               options_.checkpoint.directory, ignored);
+  return own ? trainer_.completed_steps() : -1;
 }
 
-void Run::train() {
-  Progress progress(trainer_.completed_steps(), steps_, arguments_.quiet);
-  while (trainer_.completed_steps() < steps_ && interrupted == 0) {
-    last_ = trainer_.step();
-    progress.show(*last_);
-    after_step(*last_, progress);
-  }
-  progress.finish();
-  tokens_per_second_ = progress.tokens_per_second();
-  if (interrupted != 0 && !arguments_.quiet) {
-    std::cerr << "interrupted: step " << trainer_.completed_steps() << " is finished; saving\n";
+void Run::train(MetricsFile& metrics) {
+  progress_.emplace(trainer_.completed_steps(), steps_, arguments_.quiet);
+  if (interrupted != 0) return;
+  trainer_.train(steps_, [&](const StepReport& report) {
+    last_ = report;
+    progress_->show(report);
+    metrics.add(report);
+    if (report.step < steps_) save_and_validate(report);
+    return go_on();
+  });
+  progress_->finish();
+  if (interrupted != 0) say("interrupted: step " + std::to_string(trainer_.completed_steps()) + " is finished; saving");
+}
+
+bool Run::go_on() const {
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
+  return interrupted == 0 && (options_.run.seconds == 0 || elapsed.count() < static_cast<double>(options_.run.seconds));
+}
+
+void Run::save_and_validate(const StepReport& report) {
+  const auto due = [&](std::int64_t every) { return every > 0 && report.step % every == 0; };
+  if (due(options_.checkpoint.every)) say("saved " + trainer_.save().string());
+  if (!due(options_.run.validate_every)) return;
+  validation_loss_ = trainer_.validation_loss([] { return interrupted != 0; });
+  if (validation_loss_) {
+    say("step " + std::to_string(report.step) + "  validation loss " + std::to_string(*validation_loss_));
   }
 }
 
-void Run::after_step(const StepReport& report, Progress& progress) {
-  if (metrics_.is_open() && !(metrics_ << to_json(report) << std::endl)) {
-    throw Error("--metrics " + arguments_.metrics + ": write failed");
-  }
-  const bool more = report.step < steps_;
-  if (more && options_.run.validate_every > 0 && report.step % options_.run.validate_every == 0) {
-    validation_loss_ = trainer_.validation_loss();
-    say("step " + std::to_string(report.step) + "  validation loss " + std::to_string(*validation_loss_), progress);
-  }
-  if (more && options_.checkpoint.every > 0 && report.step % options_.checkpoint.every == 0) {
-    say("saved " + trainer_.save().string(), progress);
-  }
-}
-
-void Run::say(const std::string& message, Progress& progress) const {
+void Run::say(const std::string& message) {
   if (arguments_.quiet) return;
-  progress.finish();
+  progress_->finish();
   std::cerr << message << "\n";
 }
 
@@ -126,7 +152,7 @@ nlohmann::ordered_json Run::summary(const std::filesystem::path& checkpoint) {
   summary["steps"] = trainer_.completed_steps();
   summary["loss"] = last_ ? nlohmann::json(last_->loss) : nlohmann::json(nullptr);
   summary["validation_loss"] = validation_loss_ ? nlohmann::json(*validation_loss_) : nlohmann::json(nullptr);
-  summary["tokens_per_second"] = tokens_per_second_;
+  summary["tokens_per_second"] = progress_->tokens_per_second();
   summary["device_peak_bytes"] = trainer_.device_peak_bytes();
   summary["host_bytes"] = trainer_.host_peak_bytes();
   summary["pinned_bytes"] = trainer_.contract().pinned_bytes;
@@ -139,6 +165,7 @@ nlohmann::ordered_json Run::summary(const std::filesystem::path& checkpoint) {
 
 int train(const Arguments& arguments) {
   Trainer trainer(options_of(arguments));
+  if (!arguments.trace.empty()) trainer.start_trace();
   if (!arguments.quiet) print_contract(std::cerr, trainer.contract(), trainer.options());
   return arguments.dry_run ? kSuccess : Run(arguments, trainer).run();
 }

@@ -38,9 +38,11 @@ void Progress::show(const StepReport& report) {
   tokens += static_cast<double>(report.tokens);
   seconds += report.step_ms * 1e-3;
   ++count_;
-  weights_ms_ += std::max(0.0, report.weight_stall_ms - report.update_stall_ms);
+  // What compute waited for weights while these waited for their update; prefetch hides the rest of that wait.
+  const double update_ms = std::min(report.update_stall_ms, report.weight_stall_ms);
+  weights_ms_ += report.weight_stall_ms - update_ms;
   stash_ms_ += report.stash_stall_ms;
-  update_ms_ += report.update_stall_ms;
+  update_ms_ += update_ms;
   const steady_clock::time_point now = steady_clock::now();
   const double interval = terminal_ ? kTerminalInterval : kLogInterval;
   const bool due = count_ == 1 || report.step == steps_ || duration<double>(now - last_shown_).count() >= interval;

@@ -124,10 +124,10 @@ calibrate() {
   echo "$milliseconds ms a step: $steps steps"
 }
 
-# Should the machine turn out slower than it was measured, an interrupt ends the run early, as Ctrl-C does: it is saved.
+# Should the machine turn out slower than it was measured, the time limit ends the run early.
 train() {
-  result=$(timeout --foreground --signal=INT $((seconds + 20)) \
-    "$build/tools/l2l-train" "$config" --metrics "$run/metrics.jsonl" --trace "$run/trace.json") || (($? == 124))
+  result=$("$build/tools/l2l-train" "$config" --set "run.seconds=$((seconds + 20))" \
+    --metrics "$run/metrics.jsonl" --trace "$run/trace.json")
   result=${result##*$'\n'}
 }
 
@@ -141,6 +141,7 @@ report() {
   packed=$(cat "$run"/data/validation/* | gzip -9 | wc -c)
   checkpoint=$(field checkpoint)
   echo
+  [[ $(field validation_loss) != None ]] || { echo "interrupted before validation; checkpoint $checkpoint"; return; }
   awk -v loss="$(field validation_loss)" -v bytes="$bytes" -v packed="$packed" 'BEGIN {
     printf "held-out text: %.3f bits per byte; gzip -9 needs %.3f\n", loss / log(2), packed * 8 / bytes }'
   echo

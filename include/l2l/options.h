@@ -1,5 +1,5 @@
-// Everything that a run can be told, as plain values; the TOML config has the same names (docs/architecture.md lists
-// them). Sizes are in bytes, 0 meaning "no limit" where a limit is asked for.
+// Everything that a run can be told, as plain values; the TOML config has the same names. Sizes
+// are in bytes, 0 meaning "no limit" where a limit is asked for.
 #pragma once
 
 #include <cstdint>
@@ -89,6 +89,7 @@ struct CheckpointOptions {
 struct RunOptions {
   std::int64_t steps = 100;  // total, also after a resume
   std::uint64_t seed = 1;
+  std::int64_t seconds = 0;         // l2l-train ends after the step that reaches this; 0: no limit
   std::int64_t validate_every = 0;  // steps between validations; 0: at the end only
 };
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -60,9 +61,9 @@ struct StepReport {
   std::uint64_t host_bytes = 0;  // peak resident memory of the process so far
   std::uint64_t h2d_bytes = 0;   // of this step
   std::uint64_t d2h_bytes = 0;
-  double weight_stall_ms = 0;  // compute stood still waiting for weights (update_stall_ms included)
-  double stash_stall_ms = 0;
-  double update_stall_ms = 0;  // the weight stream waited for an update
+  double weight_stall_ms = 0;  // compute stood still waiting for weights
+  double stash_stall_ms = 0;   // compute stood still waiting for the stash
+  double update_stall_ms = 0;  // the weight stream waited for updates; prefetch may hide it from compute
   double loss_scale = 1;
   bool skipped = false;
 };
@@ -79,8 +80,8 @@ struct GenerateOptions {
 // Thread-bound: one thread at a time. Any failure of a step leaves the object unusable but for its destructor.
 class Trainer {
  public:
-  // Validates the options, opens the data, plans device and host memory. Throws BadInput, or OutOfMemory when the plan
-  // does not fit; allocates nothing large and writes nothing yet.
+  // Validates the options, reads the data, plans device and host memory. Throws BadInput, or OutOfMemory when the plan
+  // does not fit. Allocates neither arena nor parameter state, and writes nothing.
   explicit Trainer(Options options);
   ~Trainer();
   Trainer(Trainer&&) noexcept;
@@ -89,18 +90,24 @@ class Trainer {
   const Options& options() const;
   const MemoryContract& contract() const;
 
+  // Allocates everything that the contract names; otherwise the first call that needs it does.
+  void prepare();
+
   // Restores weights, moments, step and data position from the newest good checkpoint below `directory` (or from
-  // `directory` itself, when it is one). Call before the first step. Throws CorruptFile or BadInput.
-  void resume(const std::filesystem::path& directory);
+  // `directory` itself, when it is one) and returns its folder. A damaged one is passed over with a warning where an
+  // older one is sound. Call before the first step. Throws CorruptFile or BadInput; nothing is changed then.
+  std::filesystem::path resume(const std::filesystem::path& directory);
 
   // Runs one minibatch through the relay. Returns when its loss and gradient norm are known; updates may still run
   // and hide behind the next step. Throws NumericError, DeviceError.
   StepReport step();
+  // Runs steps until `steps` are completed or `progress`, called after each one, returns false.
+  void train(std::int64_t steps, const std::function<bool(const StepReport&)>& progress);
   std::int64_t completed_steps() const;
 
-  // Mean loss in nats per predicted token over the validation data (every token predicted once), dropout off.
-  // Throws BadInput when there is no validation data.
-  double validation_loss();
+  // Mean loss in nats per predicted token over the validation data (every token predicted once), dropout off; nothing
+  // when `stop`, asked between minibatches, returned true. Throws BadInput when there is no validation data.
+  std::optional<double> validation_loss(const std::function<bool()>& stop = {});
 
   // Writes a checkpoint below options().checkpoint.directory, atomically, and returns its path. Completes pending
   // updates first.
@@ -116,7 +123,8 @@ class Trainer {
   // Hash of all FP32 master weights and moments; completes pending updates first.
   std::uint64_t weights_hash();
 
-  // Records spans; call before the first step. write_trace() saves them as Chrome-trace JSON, which opens in Perfetto.
+  // Records spans from now on, in memory that becomes a line of the contract. Call right after construction.
+  // write_trace() saves them as Chrome-trace JSON, which opens in Perfetto.
   void start_trace();
   void write_trace(const std::filesystem::path& file) const;
 
@@ -128,8 +136,9 @@ class Trainer {
 // The options with which the newest checkpoint below `directory` (or `directory` itself) was written. Throws BadInput.
 Options checkpoint_options(const std::filesystem::path& directory);
 
-// Moves checkpoints that an earlier run left in `directory` to `directory`/earlier-N, so that a new run's are not mixed
-// up with them. Does nothing when there are none.
-void set_aside_checkpoints(const std::filesystem::path& directory);
+// Moves checkpoints of more than `steps` steps that an earlier run left in `directory` to `directory`/earlier-N, so
+// that a run which starts after `steps` steps is not mixed up with them. Does nothing when there are none. Throws
+// Error.
+void set_aside_checkpoints(const std::filesystem::path& directory, std::int64_t steps = -1);
 
 }  // namespace l2l

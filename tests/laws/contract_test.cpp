@@ -1,6 +1,8 @@
 // Law 3: what a run will need is known before step 1, and what does not fit is refused with need, have and shortfall.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/laws/small_run.h"
 
 namespace l2l {
@@ -73,6 +75,33 @@ TEST(Contract, DeviceAndPinnedBytesAreExact) {
   }
 }
 
+// Twin: a component that takes one more byte of either memory.
+TEST(ContractTwin, OneByteBesideTheContractIsCaught) {
+  const SmallRun run;
+  Options options = run.options();
+  options.device.threads = 2;
+  const Trainer trainer(options);
+  std::uint64_t pinned = 0, device = 0;
+  device::Device* seen = nullptr;
+  std::unique_ptr<device::Buffer> secret, pinned_secret;
+  testing::record_on(
+      options, 1,
+      [&](std::unique_ptr<device::HostDevice> inner) {
+        auto counting = std::make_unique<CountingDevice>(std::move(inner), pinned);
+        seen = counting.get();
+        secret = counting->allocate(1, "secret");
+        pinned_secret = counting->allocate_pinned(1, "secret");
+        return counting;
+      },
+      [&] {
+        device = seen->peak_bytes();
+        secret.reset();
+        pinned_secret.reset();
+      });
+  EXPECT_NE(pinned, trainer.contract().pinned_bytes);
+  EXPECT_NE(device, trainer.contract().device_bytes);
+}
+
 TEST(Contract, TwelveBytesPerParameterWithoutHold) {
   const SmallRun run;
   for (const char* precision : {"fp32", "bf16"}) {
@@ -82,11 +111,12 @@ TEST(Contract, TwelveBytesPerParameterWithoutHold) {
     options.model.layers = 20;
     options.precision.compute = precision;
     const Trainer trainer(options);
-    for (const ContractLine& line : trainer.contract().host) {
-      if (line.what == "weights and optimizer state") {
-        EXPECT_EQ(line.bytes, 12u * static_cast<std::uint64_t>(trainer.contract().parameters));
-      }
-    }
+    const auto& lines = trainer.contract().host;
+    const auto state = std::find_if(lines.begin(), lines.end(), [](const ContractLine& line) {
+      return line.what == "weights and optimizer state";
+    });
+    ASSERT_NE(state, lines.end());
+    EXPECT_EQ(state->bytes, 12u * static_cast<std::uint64_t>(trainer.contract().parameters));
   }
 }
 

@@ -53,6 +53,20 @@ TEST(Failure, AFailingAllocationEndsTheRunBeforeItBegins) {
   EXPECT_GT(failed, 5);
 }
 
+// No moment of any group has moved.
+void expect_untouched(runtime::Engine& engine, const runtime::RunPlan& plan) {
+  const auto& groups = plan.model.layout.groups;
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    for (std::size_t i = 0; i < groups[group].parameters.size(); ++i) {
+      const auto size = static_cast<std::size_t>(groups[group].parameters[i].shape.elements());
+      std::vector<float> master(size), moment1(size), moment2(size);
+      engine.store().read(static_cast<GroupIndex>(group), i, {master, moment1, moment2});
+      EXPECT_EQ(moment1, std::vector<float>(size)) << groups[group].parameters[i].name;
+      EXPECT_EQ(moment2, std::vector<float>(size)) << groups[group].parameters[i].name;
+    }
+  }
+}
+
 class NotFinite : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {};
 
 // A NaN in one weight of block 1 reaches every gradient below the head; the layer named is the first one checked.
@@ -75,7 +89,12 @@ TEST_P(NotFinite, ANanStopsTheRunAndLeavesTheLayerAsItWas) {
     engine.train(0, 1e-3);
     FAIL() << "the NaN went unnoticed";
   } catch (const NumericError& error) {
-    EXPECT_NE(std::string(error.what()).find("step"), std::string::npos) << error.what();
+    const std::string message = error.what();
+    EXPECT_NE(message.find("step 1: layer h"), std::string::npos) << message;  // "head" or a block, "h.N"
+    EXPECT_NE(message.find("unchanged"), std::string::npos) << message;
+  }
+  if (std::get<0>(GetParam()) == "after_backward") {
+    expect_untouched(engine, plan);
   }
   std::vector<float> after(size);
   engine.store().read(block, 2, {after, moment1, moment2});

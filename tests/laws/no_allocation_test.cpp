@@ -17,21 +17,32 @@ void* operator new(std::size_t size) {
   if (void* memory = std::malloc(size)) return memory;
   throw std::bad_alloc();
 }
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  ++allocations;
+  const auto step = static_cast<std::size_t>(alignment);
+  if (void* memory = std::aligned_alloc(step, (size + step - 1) / step * step)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace l2l {
 namespace {
 
+void* volatile leaked = nullptr;
+
 std::int64_t allocations_of_steps(const Options& options, bool leak) {
-  runtime::RunPlan plan(options);
-  runtime::Engine engine(plan, nullptr);
-  for (int u = 0; u < 3; ++u) std::fill(engine.minibatch().targets(u).begin(), engine.minibatch().targets(u).end(), 1);
-  engine.train(0, 1e-3);
+  Trainer trainer(options);
+  trainer.step();
   const std::int64_t before = allocations;
-  for (std::uint64_t step = 1; step < 6; ++step) {
-    engine.train(step, 1e-3);
-    if (leak) delete new int;
+  for (int step = 0; step < 5; ++step) {
+    trainer.step();
+    if (leak) {
+      leaked = ::operator new(1);
+      ::operator delete(leaked);
+    }
   }
   return allocations - before;
 }

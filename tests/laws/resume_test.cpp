@@ -125,6 +125,39 @@ TEST(ResumeErrors, OtherShape) {
   EXPECT_THROW(second.resume(run.folder() / "checkpoints"), BadInput);
 }
 
+TEST(ResumeErrors, ADamagedCheckpointIsPassedOverForAnOlderOne) {
+  const SmallRun run;
+  const auto directory = run.folder() / "checkpoints";
+  Trainer first(run.options());
+  for (int step = 0; step < 2; ++step) {
+    first.step();
+    first.save();
+  }
+  std::fstream file(directory / "step-00000002" / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-5, std::ios::end);
+  file.put('!');
+  file.close();
+  Trainer second(run.options());
+  EXPECT_EQ(second.resume(directory).filename(), "step-00000001");
+  EXPECT_EQ(second.completed_steps(), 1);
+  Trainer third(run.options());
+  EXPECT_THROW(third.resume(directory / "step-00000002"), CorruptFile);
+}
+
+TEST(SetAside, LaterStepsOnly) {
+  const SmallRun run;
+  const auto directory = run.folder() / "checkpoints";
+  Trainer trainer(run.options());
+  for (int step = 0; step < 3; ++step) {
+    trainer.step();
+    trainer.save();
+  }
+  set_aside_checkpoints(directory, 2);
+  EXPECT_TRUE(std::filesystem::exists(directory / "step-00000002"));
+  EXPECT_FALSE(std::filesystem::exists(directory / "step-00000003"));
+  EXPECT_TRUE(std::filesystem::exists(directory / "earlier-1" / "step-00000003"));
+}
+
 TEST(SetAside, CheckpointsOfAnEarlierRunAreKept) {
   const SmallRun run;
   const auto directory = run.folder() / "checkpoints";

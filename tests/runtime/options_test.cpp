@@ -331,6 +331,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "checkpoint.every",
                                                "checkpoint.keep",
                                                "run.steps",
+                                               "run.seconds",
                                                "run.seed",
                                                "run.validate_every"};
   Options options;

@@ -103,6 +103,20 @@ class Cli(ToolTest):
         self.assertEqual(rest["steps"], 4)
         self.assertEqual(rest["weights_hash"], whole["weights_hash"])
 
+    def test_resume_from_an_older_step_sets_later_ones_aside(self):
+        periodic = ["--set", "checkpoint.every=1", "--set", "checkpoint.keep=9"]
+        whole = self.summary(*periodic, "--metrics", "m.jsonl")
+        again = self.summary(*periodic, "--metrics", "m.jsonl", "--resume", "checkpoints/run/step-00000002")
+        self.assertEqual(again["weights_hash"], whole["weights_hash"])
+        self.assertTrue((self.path / "checkpoints/run/earlier-1/step-00000004").exists())
+        steps = [json.loads(line)["step"] for line in (self.path / "m.jsonl").read_text().splitlines()]
+        self.assertEqual(steps, [1, 2, 3, 4])
+
+    def test_a_time_limit_ends_the_run_as_if_it_were_done(self):
+        summary = self.summary("--steps", "100000000", "--set", "run.seconds=1")
+        self.assertGreater(summary["steps"], 0)
+        self.assertIsNotNone(summary["validation_loss"])
+
     def test_interrupt_finishes_the_step_saves_and_succeeds(self):
         for number in (signal.SIGINT, signal.SIGTERM):
             process = self.start("l2l-train", "run.toml", "--steps", "1000000", "--metrics", "m.jsonl")
@@ -127,7 +141,7 @@ class Cli(ToolTest):
         self.assertEqual(sorted(self.path.rglob("*")), before)
 
     def test_sample(self):
-        self.summary()
+        self.summary("--set", "checkpoint.every=2", "--set", "run.validate_every=2")
         out, _ = self.run_tool("l2l-sample", "checkpoints/run", "--prompt", "the ", "--tokens", "5", "--temperature", "0")
         self.assertTrue(out.startswith("the ") and len(out) == 4 + 5 + 1, out)
         self.refused("nowhere", "--prompt", "x", tool="l2l-sample", names=["nowhere"])
@@ -162,10 +176,18 @@ class Cli(ToolTest):
             self.run_tool(tool, "--no-such-flag", status=2)
         self.run_tool("l2l-bench", "nothing", status=2)
 
-    def test_a_checkpoint_that_cannot_be_written_is_a_failure_while_running(self):
+    def test_what_cannot_be_written_is_refused_before_the_first_step(self):
+        self.refused("run.toml", "--quiet", "--metrics", "no/such/folder/m.jsonl", names=["--metrics"])
+        self.refused("run.toml", "--quiet", "--trace", "no/such/folder/t.json", names=["--trace"])
         (self.path / "checkpoints").write_text("in the way")
-        _, err = self.run_tool("l2l-train", "run.toml", "--quiet", status=1)
-        self.assertIn("checkpoints", err)
+        self.refused("run.toml", "--quiet", names=["checkpoint.directory"])
+
+    def test_plan_and_train_predict_the_same(self):
+        plan = json.loads(self.run_tool("l2l-plan", "run.toml")[0])
+        summary = self.summary()
+        self.assertEqual(plan["device_bytes"], summary["predicted_device_bytes"])
+        self.assertEqual(plan["pinned_bytes"], summary["pinned_bytes"])
+        self.assertLess(abs(plan["host_bytes"] / summary["predicted_host_bytes"] - 1), 0.02)
 
 
 class HostPrediction(ToolTest):
@@ -174,7 +196,8 @@ class HostPrediction(ToolTest):
     @unittest.skipIf(os.environ.get("L2L_SANITIZED") == "1", "instrumented builds take several times the memory")
     def test_peak(self):
         for setting in ([], ["--set", "precision.compute=bf16"], ["--set", "optimizer.clip=global"],
-                        ["--set", "transfer.stash=host"], ["--set", "device.execution=resident"]):
+                        ["--set", "transfer.stash=host"], ["--set", "device.execution=resident"],
+                        ["--trace", "t.json"]):
             with self.subTest(setting=setting):
                 summary = self.summary("--set", "model.hidden=512", "--set", "model.layers=6", "--set", "model.heads=8", *setting)
                 self.assertLess(abs(summary["host_bytes"] / summary["predicted_host_bytes"] - 1), 0.02, summary)

@@ -1,0 +1,36 @@
+#include "tools/metrics_file.h"
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace l2l::tools {
+namespace {
+
+// Lines of steps 1 to `completed`; a last line that a kill cut short is not among them.
+std::string lines_until(const std::filesystem::path& path, std::int64_t completed) {
+  std::ifstream file(path);
+  std::string kept;
+  for (std::string line; completed > 0 && std::getline(file, line);) {
+    const nlohmann::json json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object() || json.value("step", completed + 1) > completed) break;
+    kept += line + "\n";
+  }
+  return kept;
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t completed) : path_(std::move(path)) {
+  if (path_.empty()) return;
+  const std::string kept = lines_until(path_, completed);
+  file_.open(path_, std::ios::trunc);
+  if (!(file_ << kept << std::flush)) throw BadInput("--metrics " + path_.string() + ": cannot be written");
+}
+
+void MetricsFile::add(const StepReport& report) {
+  if (path_.empty()) return;
+  if (!(file_ << to_json(report) << std::endl)) throw Error("--metrics " + path_.string() + ": write failed");
+}
+
+}  // namespace l2l::tools
