@@ -55,8 +55,13 @@ dnnl::matmul::primitive_desc describe(const MatmulShape& shape, std::int64_t row
     sum.append_sum(1.0f);
     attributes.set_post_ops(sum);
   }
+#if DNNL_VERSION_MAJOR >= 3  // Ubuntu 24.04; Debian 12 has 2.6
+  if (shape.bias) return {engine, a, b, bias, y, attributes};
+  return {engine, a, b, y, attributes};
+#else
   const dnnl::matmul::desc operation = shape.bias ? dnnl::matmul::desc(a, b, bias, y) : dnnl::matmul::desc(a, b, y);
   return {operation, attributes, engine};
+#endif
 }
 
 struct RowRange {

@@ -2,6 +2,8 @@
 // crossed the link equal the formulas of docs/architecture.md for every combination.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "core/fault_point.h"
 #include "device/fault/fault_device.h"
 #include "tests/laws/small_run.h"
@@ -187,14 +189,25 @@ TEST(EquivalenceTwin, StaleVersionIsCaught) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "a data race on purpose";
 #endif
-  // Updates that take milliseconds, and all layers pulled at once: some are surely not done yet.
   const SmallRun run;
-  Options options = with(run.options(), {"resident", "after_backward", "device", 1, 1});
-  options.model.hidden = 96;
-  options.model.layers = 6;
-  const Record honest = testing::record_on(options, 5, testing::honest);
+  const Options options = twin_options(run);
+  // A lease that outlives its step holds the update of block 2 back, so that the next step must wait for it.
+  std::thread reader;
+  const auto linger = [&](runtime::Engine& engine, int step) {
+    if (step != 3) return;
+    reader = std::thread([lease = engine.store().pull(2, 3)]() mutable {
+      std::this_thread::sleep_for(100ms);
+      lease.release();
+    });
+  };
+  const auto record = [&] {
+    return testing::record_on(
+        options, 6, testing::honest, [&] { reader.join(); }, linger);
+  };
+  const Record honest = record();
+  EXPECT_EQ(record(), honest);
   const Armed armed("eps.stale_version");
-  EXPECT_NE(testing::record_on(options, 5, testing::honest), honest);
+  EXPECT_NE(record(), honest);
 }
 #endif
 

@@ -77,9 +77,11 @@ inline DeviceWrapper faulty(const device::FaultPlan& faults) {
   };
 }
 
-// The same steps without the Trainer, on a device that `wrap` has tampered with; `inspect` is called at the end.
+// The same steps without the Trainer, on a device that `wrap` has tampered with; `inspect` is called at the end,
+// `before_step` when the step's minibatch is there.
 inline Record record_on(
-    const Options& options, int steps, const DeviceWrapper& wrap, const std::function<void()>& inspect = [] {}) {
+    const Options& options, int steps, const DeviceWrapper& wrap, const std::function<void()>& inspect = [] {},
+    const std::function<void(runtime::Engine&, int)>& before_step = [](runtime::Engine&, int) {}) {
   const int threads = std::max(1, static_cast<int>(options.device.threads));
   runtime::RunPlan plan(options, wrap(std::make_unique<device::HostDevice>(threads, options.transfer.link_bandwidth)));
   runtime::Engine engine(plan, nullptr);
@@ -94,6 +96,7 @@ inline Record record_on(
         data.sample(position++, tokens.subspan(row, sequence), targets.subspan(row, sequence));
       }
     }
+    before_step(engine, step);
     const runtime::Engine::Result result = engine.train(static_cast<std::uint64_t>(step), 3e-3);
     record.losses.push_back(result.loss_sum);
     record.norms.push_back(result.gradient_norm);
