@@ -3,6 +3,7 @@
 #include <exception>
 #include <utility>
 
+#include "core/log.h"
 #include "eps/store_implementation.h"
 #include "l2l/errors.h"
 
@@ -17,6 +18,14 @@ WeightLease& WeightLease::operator=(WeightLease&& other) noexcept {
   store_ = std::exchange(other.store_, nullptr);
   layer_ = other.layer_;
   return *this;
+}
+
+WeightLease::~WeightLease() {
+  try {
+    release();
+  } catch (const std::exception& error) {
+    log(LogLevel::error, std::string("while a lease was destroyed: ") + error.what());
+  }
 }
 
 std::span<const WirePart> WeightLease::parts() const {

@@ -68,7 +68,7 @@ class WeightLease {
   WeightLease() = default;
   WeightLease(WeightLease&& other) noexcept;
   WeightLease& operator=(WeightLease&& other) noexcept;
-  ~WeightLease() { release(); }
+  ~WeightLease();
   std::span<const WirePart> parts() const;
   void release();
 
