@@ -33,7 +33,7 @@ source tools/install_packages.sh
 build=build-release
 run=runs/quickstart
 config=$run/config.toml
-calibration_steps=15
+calibration_steps=60
 
 select_licences() {
   local folder=/usr/share/common-licenses
@@ -71,7 +71,7 @@ architecture = "gpt2"
 layers = 8
 hidden = 160
 heads = 5
-sequence = 256
+sequence = 128
 dropout = 0.0
 
 [data]
@@ -80,12 +80,12 @@ train = ["$run/data/train/*"]
 validation = ["$run/data/validation/*"]
 
 [batch]
-micro_batch = 4
+micro_batch = 2
 micro_batches = 2
 
 [optimizer]
 name = "adamw"
-learning_rate = 2e-3
+learning_rate = 1e-3
 betas = [0.9, 0.95]
 weight_decay = 0.1
 clip = "global"
@@ -116,10 +116,10 @@ calibrate() {
   "$build/tools/l2l-train" "$config" --quiet --metrics "$scratch/metrics.jsonl" --set "data.validation=[]" \
     --set "checkpoint.directory=$scratch/checkpoints" >/dev/null
   # The first steps also bring memory and caches to life.
-  milliseconds=$(awk -F'"step_ms": *' 'NR > 5 { sum += $2 + 0; n++ } END { print sum / n }' "$scratch/metrics.jsonl")
+  milliseconds=$(awk -F'"step_ms": *' 'NR > 10 { sum += $2 + 0; n++ } END { print sum / n }' "$scratch/metrics.jsonl")
   rm -rf "$scratch"
   steps=$(awk -v s="$seconds" -v ms="$milliseconds" 'BEGIN {
-    n = int(s * 1000 / ms); print (n < 1 ? 1 : n > 5000 ? 5000 : n) }')
+    n = int(s * 1000 / ms); print (n < 1 ? 1 : n > 6000 ? 6000 : n) }')
   write_config "$steps"
   echo "$milliseconds ms a step: $steps steps"
 }

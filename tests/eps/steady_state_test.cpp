@@ -1,31 +1,10 @@
 // Law 4 for the store: once warm, its calls do not allocate on the caller's thread.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "tests/eps/toy.h"
-
-namespace {
-
-thread_local std::size_t allocations = 0;
-
-void* counted(std::size_t size) {
-  ++allocations;
-  void* const memory = std::malloc(size > 0 ? size : 1);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) { return counted(size); }
-void* operator new[](std::size_t size) { return counted(size); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+#include "tests/support/count_allocations.h"
 
 namespace l2l::eps::testing {
 namespace {
@@ -55,17 +34,17 @@ TEST(SteadyState, CallsDoNotAllocate) {
     Trace trace(1000);
     ParameterStore store(toy_layout(), options, memory, failure, &trace);
     step_through(store, 0);
-    const std::size_t before = allocations;
+    const std::int64_t before = l2l::testing::allocations;
     for (std::uint64_t step = 1; step < 5; ++step) step_through(store, step);
-    EXPECT_EQ(allocations, before);
+    EXPECT_EQ(l2l::testing::allocations, before);
     store.complete_updates();
   }
 }
 
 TEST(SteadyState, TheCounterCounts) {
-  const std::size_t before = allocations;
+  const std::int64_t before = l2l::testing::allocations;
   const std::vector<int> some(10);
-  EXPECT_EQ(allocations, before + 1);
+  EXPECT_EQ(l2l::testing::allocations, before + 1);
 }
 
 }  // namespace

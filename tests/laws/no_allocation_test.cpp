@@ -1,32 +1,8 @@
 // Law 4: the relay thread allocates nothing in the step loop.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
-
 #include "tests/laws/small_run.h"
-
-namespace {
-
-thread_local std::int64_t allocations = 0;
-
-}  // namespace
-
-void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-void* operator new(std::size_t size, std::align_val_t alignment) {
-  ++allocations;
-  const auto step = static_cast<std::size_t>(alignment);
-  if (void* memory = std::aligned_alloc(step, (size + step - 1) / step * step)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#include "tests/support/count_allocations.h"
 
 namespace l2l {
 namespace {
@@ -36,7 +12,7 @@ void* volatile leaked = nullptr;
 std::int64_t allocations_of_steps(const Options& options, bool leak) {
   Trainer trainer(options);
   trainer.step();
-  const std::int64_t before = allocations;
+  const std::int64_t before = testing::allocations;
   for (int step = 0; step < 5; ++step) {
     trainer.step();
     if (leak) {
@@ -44,7 +20,7 @@ std::int64_t allocations_of_steps(const Options& options, bool leak) {
       ::operator delete(leaked);
     }
   }
-  return allocations - before;
+  return testing::allocations - before;
 }
 
 TEST(NoAllocation, InStepsAfterTheFirst) {

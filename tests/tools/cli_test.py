@@ -12,6 +12,7 @@ import tempfile
 import time
 import unittest
 
+SANITIZED = os.environ.get("L2L_SANITIZED") == "1"
 TOOLS = pathlib.Path(sys.argv.pop(1)).resolve()
 
 CONFIG = """
@@ -187,13 +188,14 @@ class Cli(ToolTest):
         summary = self.summary()
         self.assertEqual(plan["device_bytes"], summary["predicted_device_bytes"])
         self.assertEqual(plan["pinned_bytes"], summary["pinned_bytes"])
-        self.assertLess(abs(plan["host_bytes"] / summary["predicted_host_bytes"] - 1), 0.02)
+        if not SANITIZED:
+            self.assertLess(abs(plan["host_bytes"] / summary["predicted_host_bytes"] - 1), 0.02)
 
 
 class HostPrediction(ToolTest):
     """Law 3: the peak of the process within 2% of what was printed before step 1."""
 
-    @unittest.skipIf(os.environ.get("L2L_SANITIZED") == "1", "instrumented builds take several times the memory")
+    @unittest.skipIf(SANITIZED, "instrumented builds take several times the memory")
     def test_peak(self):
         for setting in ([], ["--set", "precision.compute=bf16"], ["--set", "optimizer.clip=global"],
                         ["--set", "transfer.stash=host"], ["--set", "device.execution=resident"],

@@ -1,20 +1,6 @@
 // Enqueuing never allocates (law 4): every allocation of the calling thread is counted.
-#include <cstdlib>
-#include <new>
-
 #include "tests/conformance/device/device_test.h"
-
-namespace {
-thread_local long allocations = 0;
-}
-
-void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#include "tests/support/count_allocations.h"
 
 namespace l2l::device {
 namespace {
@@ -29,7 +15,7 @@ TEST(Enqueuing, DoesNotAllocate) {
   Bindings bindings;
   bindings[graph::Region::input] = bindings[graph::Region::output] = memory->view();
   bindings[graph::Region::scratch] = scratch->view();
-  const long before = allocations;
+  const std::int64_t before = testing::allocations;
   for (int i = 0; i < 3000; ++i) {
     device.copy(*first, memory->view(), host->view());
     device.fill_zero(*first, memory->view());
@@ -41,15 +27,15 @@ TEST(Enqueuing, DoesNotAllocate) {
     if (i % 100 == 0) device.synchronize(*event);
   }
   device.synchronize(*first);
-  EXPECT_EQ(allocations - before, 0);
+  EXPECT_EQ(testing::allocations - before, 0);
 }
 
 // The twin: the counter sees what does allocate.
 TEST(Enqueuing, TheCounterCounts) {
   HostDevice device(1, 0);
-  const long before = allocations;
+  const std::int64_t before = testing::allocations;
   const auto event = device.create_event();
-  EXPECT_GT(allocations - before, 0);
+  EXPECT_GT(testing::allocations - before, 0);
 }
 
 }  // namespace
