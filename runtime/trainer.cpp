@@ -54,15 +54,15 @@ struct Trainer::Implementation {
   std::uint64_t fill_validation(std::uint64_t first);
   template <typename Fill>
   void fill(Fill fill_sequence);
-  StepReport report(const runtime::Engine::Result& result, double rate, Clock::time_point begin);
-  void restore_position(const eps::RunState& state);
-
-  // Totals before the step.
+  // Running totals; a step's report holds what it added to them.
   struct Totals {
     runtime::Stalls stalls;
-    Bytes h2d = 0, d2h = 0;
+    LinkCounters link;
   };
-  Totals totals() const;
+  Totals totals() const { return {engine->stalls(), link_counters()}; }
+  LinkCounters link_counters() const;
+  StepReport report(const runtime::Engine::Result& result, double rate, Clock::time_point begin, const Totals& before);
+  void restore_position(const eps::RunState& state);
 
   runtime::RunPlan plan;
   optimizers::Schedule schedule;
@@ -72,7 +72,6 @@ struct Trainer::Implementation {
   runtime::PeakResident peak;
   std::uint64_t step = 0;           // completed
   std::uint64_t data_position = 0;  // samples consumed
-  Totals before;
 };
 
 // Calls fill_sequence(index, tokens, targets) for every sequence of the minibatch.
@@ -105,15 +104,22 @@ std::uint64_t Trainer::Implementation::fill_validation(std::uint64_t first) {
   return first + samples_per_step();
 }
 
-Trainer::Implementation::Totals Trainer::Implementation::totals() const {
+LinkCounters Trainer::Implementation::link_counters() const {
   using transfer::Traffic;
+  LinkCounters counters;
+  if (!engine) return counters;
   const transfer::Link& link = engine->link();
-  return {engine->stalls(), link.h2d(Traffic::weights) + link.h2d(Traffic::stash) + link.h2d(Traffic::batch),
-          link.d2h(Traffic::gradients) + link.d2h(Traffic::stash) + link.d2h(Traffic::results)};
+  counters.weights_h2d = link.h2d(Traffic::weights);
+  counters.gradients_d2h = link.d2h(Traffic::gradients);
+  counters.stash_h2d = link.h2d(Traffic::stash);
+  counters.stash_d2h = link.d2h(Traffic::stash);
+  counters.batch_h2d = link.h2d(Traffic::batch);
+  counters.results_d2h = link.d2h(Traffic::results);
+  return counters;
 }
 
-StepReport Trainer::Implementation::report(const runtime::Engine::Result& result, double rate,
-                                           Clock::time_point begin) {
+StepReport Trainer::Implementation::report(const runtime::Engine::Result& result, double rate, Clock::time_point begin,
+                                           const Totals& before) {
   const Totals now = totals();
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   StepReport report;
@@ -126,8 +132,8 @@ StepReport Trainer::Implementation::report(const runtime::Engine::Result& result
   report.tokens_per_second = static_cast<double>(report.tokens) / seconds;
   report.device_peak_bytes = plan.device->peak_bytes();
   report.host_bytes = peak.bytes();
-  report.h2d_bytes = now.h2d - before.h2d;
-  report.d2h_bytes = now.d2h - before.d2h;
+  report.h2d_bytes = now.link.h2d() - before.link.h2d();
+  report.d2h_bytes = now.link.d2h() - before.link.d2h();
   report.weight_stall_ms = now.stalls.weights_ms - before.stalls.weights_ms;
   report.stash_stall_ms = now.stalls.stash_ms - before.stalls.stash_ms;
   report.update_stall_ms = now.stalls.update_ms - before.stalls.update_ms;
@@ -176,12 +182,12 @@ StepReport Trainer::step() {
   Implementation& self = *implementation_;
   self.running();
   const Clock::time_point begin = Clock::now();
-  self.before = self.totals();
+  const Implementation::Totals before = self.totals();
   self.fill_training();
   const double rate = self.schedule.at(self.step);
   const runtime::Engine::Result result = self.running().train(self.step, rate);
   ++self.step;
-  return self.report(result, rate, begin);
+  return self.report(result, rate, begin, before);
 }
 
 void Trainer::train(std::int64_t steps, const std::function<bool(const StepReport&)>& progress) {
@@ -214,19 +220,7 @@ std::vector<std::int32_t> Trainer::generate(std::span<const std::int32_t> prompt
   return runtime::generate(implementation_->running(), implementation_->plan, implementation_->step, prompt, options);
 }
 
-LinkCounters Trainer::link_counters() const {
-  using transfer::Traffic;
-  LinkCounters counters;
-  if (!implementation_->engine) return counters;
-  const transfer::Link& link = implementation_->engine->link();
-  counters.weights_h2d = link.h2d(Traffic::weights);
-  counters.gradients_d2h = link.d2h(Traffic::gradients);
-  counters.stash_h2d = link.h2d(Traffic::stash);
-  counters.stash_d2h = link.d2h(Traffic::stash);
-  counters.batch_h2d = link.h2d(Traffic::batch);
-  counters.results_d2h = link.d2h(Traffic::results);
-  return counters;
-}
+LinkCounters Trainer::link_counters() const { return implementation_->link_counters(); }
 
 std::uint64_t Trainer::device_peak_bytes() const { return implementation_->plan.device->peak_bytes(); }
 
