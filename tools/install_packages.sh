@@ -1,8 +1,8 @@
 # shellcheck disable=SC2034
 # Sourced by quickstart.sh and test.sh, in bash: Debian packages (12 and later, Ubuntu 24.04 and later) and stage times.
 
-# build_packages: to build and run; test_packages: also to test. cmake only looks oneDNN up for Meson.
-build_packages=(g++ meson ninja-build pkg-config cmake python3 libtbb-dev libdnnl-dev libcli11-dev libtomlplusplus-dev
+# build_packages: to build and run; test_packages: also to test.
+build_packages=(g++ meson ninja-build pkg-config python3 libtbb-dev libdnnl-dev libcli11-dev libtomlplusplus-dev
   nlohmann-json3-dev)
 test_packages=(libgtest-dev)
 
