@@ -40,7 +40,8 @@ void validate_group(const GroupSpec& group, std::set<std::string>& names) {
   }
 }
 
-void validate_layer(const LayerSpec& layer, const std::vector<GroupSpec>& groups) {
+void validate_layer(const LayerSpec& layer, const ModelLayout& layout) {
+  const std::vector<GroupSpec>& groups = layout.groups;
   const std::string where = "layer " + quoted(layer.name);
   std::vector<LayerPart> parts = layer.parts;
   std::sort(parts.begin(), parts.end(), [](const LayerPart& a, const LayerPart& b) { return a.offset < b.offset; });
@@ -52,22 +53,74 @@ void validate_layer(const LayerSpec& layer, const std::vector<GroupSpec>& groups
     }
     const GroupSpec& group = groups[static_cast<std::size_t>(part.group)];
     if (!seen.insert(part.group).second) throw BadInput(where + " has group " + quoted(group.name) + " twice");
-    end = check_range(part.offset, group.elements, end, layer.elements, where + ": group " + quoted(group.name));
+    const std::string what = where + ": group " + quoted(group.name);
+    check_range(part.begin, layout.elements_of(part), 0, group.elements, what + ", its range");
+    end = check_range(part.offset, layout.elements_of(part), end, layer.elements, what);
   }
 }
 
+enum class Neighbours : bool { differ, may_share };
+
 template <typename Spec>
-void check_ids(const std::vector<Spec>& specs, const char* kind) {
+void check_ids(const std::vector<Spec>& specs, const char* kind, Neighbours neighbours) {
   std::set<std::uint32_t> ids;
-  for (const Spec& spec : specs) {
-    if (!ids.insert(spec.id).second) {
-      throw BadInput(std::string(kind) + " " + quoted(spec.name) + " has id " + std::to_string(spec.id) +
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (neighbours == Neighbours::may_share && i > 0 && specs[i].id == specs[i - 1].id) continue;
+    if (!ids.insert(specs[i].id).second) {
+      throw BadInput(std::string(kind) + " " + quoted(specs[i].name) + " has id " + std::to_string(specs[i].id) +
                      ", which another one has");
     }
   }
 }
 
+using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;  // begin, end
+
+// Per group, of all its parts.
+std::vector<Ranges> ranges_of(const ModelLayout& layout) {
+  std::vector<Ranges> ranges(layout.groups.size());
+  for (const LayerSpec& layer : layout.layers) {
+    for (const LayerPart& part : layer.parts) {
+      ranges[static_cast<std::size_t>(part.group)].emplace_back(part.begin, part.begin + layout.elements_of(part));
+    }
+  }
+  for (Ranges& group : ranges) std::sort(group.begin(), group.end());
+  return ranges;
+}
+
+// Every element must be in some layer.
+void check_covered(const GroupSpec& group, const Ranges& ranges) {
+  if (ranges.empty()) throw BadInput("parameter group " + quoted(group.name) + " is part of no layer");
+  std::int64_t end = 0;
+  for (const auto& range : ranges) {
+    if (range.first > end) break;
+    end = std::max(end, range.second);
+  }
+  if (end < group.elements) {
+    throw BadInput("parameter group " + quoted(group.name) + ": element " + std::to_string(end) +
+                   " is part of no layer");
+  }
+}
+
 }  // namespace
+
+std::int64_t ModelLayout::elements_of(const LayerPart& part) const {
+  return part.elements > 0 ? part.elements : groups[static_cast<std::size_t>(part.group)].elements - part.begin;
+}
+
+std::vector<std::vector<std::int64_t>> ModelLayout::cuts() const {
+  std::vector<std::vector<std::int64_t>> cuts;
+  for (const Ranges& ranges : ranges_of(*this)) {
+    std::set<std::int64_t> places;
+    for (const auto& [begin, end] : ranges) {
+      places.insert(begin);
+      places.insert(end);
+    }
+    places.erase(0);
+    places.erase(groups[cuts.size()].elements);
+    cuts.emplace_back(places.begin(), places.end());
+  }
+  return cuts;
+}
 
 int ModelLayout::uses(GroupIndex group) const {
   int count = 0;
@@ -94,16 +147,11 @@ std::int64_t ModelLayout::largest_layer() const {
 void ModelLayout::validate() const {
   std::set<std::string> names;
   for (const GroupSpec& group : groups) validate_group(group, names);
-  for (const LayerSpec& layer : layers) validate_layer(layer, groups);
-  check_ids(groups, "parameter group");
-  check_ids(layers, "layer");
-  std::vector<bool> used(groups.size());
-  for (const LayerSpec& layer : layers) {
-    for (const LayerPart& part : layer.parts) used[static_cast<std::size_t>(part.group)] = true;
-  }
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    if (!used[i]) throw BadInput("parameter group " + quoted(groups[i].name) + " is part of no layer");
-  }
+  for (const LayerSpec& layer : layers) validate_layer(layer, *this);
+  check_ids(groups, "parameter group", Neighbours::differ);
+  check_ids(layers, "layer", Neighbours::may_share);
+  const std::vector<Ranges> ranges = ranges_of(*this);
+  for (std::size_t i = 0; i < groups.size(); ++i) check_covered(groups[i], ranges[i]);
 }
 
 }  // namespace l2l

@@ -35,30 +35,36 @@ struct GroupSpec {
   std::int64_t elements = 0;  // padding between parameters included
 };
 
-// A layer's wire is the concatenation of its parts; part i fills [offset, offset + elements of its group).
+// A layer's wire is the concatenation of its parts: a group, or the range of one that travels with this layer (a chunk
+// of a large table).
 struct LayerPart {
   GroupIndex group = 0;
-  std::int64_t offset = 0;  // in elements, within the layer's wire and gradients
+  std::int64_t offset = 0;    // in elements, within the layer's wire and gradients
+  std::int64_t begin = 0;     // first element of the group
+  std::int64_t elements = 0;  // 0: up to the group's end
 };
 
 struct LayerSpec {
   std::string name;
-  std::uint32_t id = 0;  // stable
+  std::uint32_t id = 0;  // stable; neighbours that are chunks of one layer share it, and so their random numbers
   std::vector<LayerPart> parts;
   std::int64_t elements = 0;
 };
 
-// A group with two uses (a tied table) appears as a part of two layers.
+// A group with two uses (a tied table) appears as a part of two layers, or of as many as it has chunks.
 struct ModelLayout {
   std::vector<GroupSpec> groups;
   std::vector<LayerSpec> layers;
 
+  std::int64_t elements_of(const LayerPart& part) const;
+  // Per group: where parts begin or end inside it, ascending. Sums over its elements do not cross these.
+  std::vector<std::vector<std::int64_t>> cuts() const;
   int uses(GroupIndex group) const;    // number of layers it is a part of
   std::int64_t parameters() const;     // true elements, padding excluded, each group once
   std::int64_t largest_layer() const;  // elements
 
   // Throws BadInput naming group, layer or parameter: ranges that overlap or stick out, parameters out of order, ids or
-  // names that are not unique, a group without a use or twice in one layer.
+  // names that are not unique, elements of a group without a use, a group twice in one layer.
   void validate() const;
 };
 

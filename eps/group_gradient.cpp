@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <utility>
 
 namespace l2l::eps {
 namespace {
@@ -12,13 +13,25 @@ using ChunkBuffer = std::array<float, kChunk>;
 float widen(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 float widen(float value) { return value; }
 
+// Element `begin` of the group.
+template <typename T>
+const T* element(const Contribution& contribution, std::int64_t begin) {
+  return reinterpret_cast<const T*>(contribution.data) + (begin - contribution.begin);
+}
+
+bool covers(const Contribution& contribution, std::int64_t begin) {
+  return contribution.begin <= begin && begin < contribution.end;
+}
+
 template <typename T>
 void form_sum(const Contributions& contributions, std::int64_t begin, std::span<float> sum) {
   float* const to = sum.data();
   const std::size_t count = sum.size();
-  for (std::size_t i = 0; i < contributions.data.size(); ++i) {
-    const T* const from = reinterpret_cast<const T*>(contributions.data[i]) + begin;
-    if (i == 0) {
+  bool first = true;
+  for (const Contribution& contribution : contributions.parts) {
+    if (!covers(contribution, begin)) continue;
+    const T* const from = element<T>(contribution, begin);
+    if (std::exchange(first, false)) {
 #pragma omp simd
       for (std::size_t k = 0; k < count; ++k) to[k] = widen(from[k]);
     } else {
@@ -28,11 +41,12 @@ void form_sum(const Contributions& contributions, std::int64_t begin, std::span<
   }
 }
 
-// The gradient of [begin, begin + count), in place where it needs no arithmetic, else in `buffer`.
+// The gradient of [begin, begin + count), which no cut divides, in place where it needs no arithmetic, else in
+// `buffer`.
 std::span<const float> gradient(const Contributions& contributions, std::int64_t begin, std::size_t count,
                                 ChunkBuffer& buffer) {
-  if (contributions.type == DType::f32 && contributions.data.size() == 1) {
-    return {reinterpret_cast<const float*>(contributions.data[0]) + begin, count};
+  if (contributions.type == DType::f32 && contributions.parts.size() == 1) {
+    return {element<float>(contributions.parts[0], begin), count};
   }
   const std::span<float> sum(buffer.data(), count);
   if (contributions.type == DType::bf16) {

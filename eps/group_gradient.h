@@ -11,9 +11,16 @@
 
 namespace l2l::eps {
 
-// Contributions of one group, each a flat array of the group's elements, in the order in which they are summed.
+// What one device brings of one use of a group: a flat array of the group's elements [begin, end).
+struct Contribution {
+  const std::byte* data = nullptr;
+  std::int64_t begin = 0, end = 0;
+};
+
+// Contributions of one group, in the order in which they are summed. Their ranges begin and end at the group's cuts
+// and cover every element.
 struct Contributions {
-  std::span<const std::byte* const> data;
+  std::span<const Contribution> parts;
   DType type = DType::f32;
 };
 

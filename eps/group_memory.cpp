@@ -24,6 +24,19 @@ Fields fields_of(const GroupSpec& group, DType wire) {
   return fields;
 }
 
+std::vector<Segment> cut(const std::vector<Segment>& whole, std::span<const std::int64_t> cuts) {
+  std::vector<Segment> segments;
+  for (Segment segment : whole) {
+    for (const std::int64_t place : cuts) {
+      if (place <= segment.begin || place >= segment.end) continue;
+      segments.push_back({segment.begin, place, segment.decay});
+      segment.begin = place;
+    }
+    segments.push_back(segment);
+  }
+  return segments;
+}
+
 std::vector<Segment> segments_of(const GroupSpec& group) {
   std::vector<Segment> segments;
   for (const ParameterSpec& parameter : group.parameters) {
@@ -46,8 +59,8 @@ std::span<T> view(std::byte* field, std::int64_t begin, std::size_t count) {
 
 Bytes GroupMemory::bytes(const GroupSpec& group, DType wire) { return fields_of(group, wire).end; }
 
-GroupMemory::GroupMemory(const GroupSpec& group, DType wire, MemorySource& memory)
-    : elements_(group.elements), wire_type_(wire), segments_(segments_of(group)) {
+GroupMemory::GroupMemory(const GroupSpec& group, DType wire, MemorySource& memory, std::span<const std::int64_t> cuts)
+    : elements_(group.elements), wire_type_(wire), segments_(cut(segments_of(group), cuts)) {
   const Fields fields = fields_of(group, wire);
   std::byte* const base = memory.allocate(fields.end, "weights and moments of " + group.name);
   wire_ = base;

@@ -17,8 +17,8 @@ inline constexpr std::int64_t kChunk = 2048;
 // Elements of one job of the worker pool. A part of the results' definition: sums are taken block by block.
 inline constexpr std::int64_t kBlock = 8 * kChunk;
 
-// A run of parameters without a hole, all with or all without weight decay. Padding belongs to none, so that it is
-// never read as a gradient and its state stays 0.
+// A run of parameters without a hole or a cut, all with or all without weight decay. Padding belongs to none, so that
+// it is never read as a gradient and its state stays 0.
 struct Segment {
   std::int64_t begin = 0, end = 0;
   bool decay = false;
@@ -28,7 +28,8 @@ struct Segment {
 class GroupMemory {
  public:
   static Bytes bytes(const GroupSpec& group, DType wire);
-  GroupMemory(const GroupSpec& group, DType wire, MemorySource& memory);
+  // `cuts`: elements inside the group that no chunk crosses, ascending (ModelLayout::cuts).
+  GroupMemory(const GroupSpec& group, DType wire, MemorySource& memory, std::span<const std::int64_t> cuts = {});
 
   std::int64_t elements() const { return elements_; }
   std::int64_t blocks() const { return (elements_ + kBlock - 1) / kBlock; }

@@ -45,11 +45,12 @@ ParameterStore::Implementation::Implementation(ModelLayout model, const StoreOpt
       workers("eps", options.threads),
       hand_over(layout, options.devices, options.held()),
       slots(layout, options, source) {
+  const std::vector<std::vector<std::int64_t>> cuts = layout.cuts();
   std::int64_t blocks = 0;
   for (std::size_t i = 0; i < layout.groups.size(); ++i) {
     const std::size_t contributions = hand_over.contributions(static_cast<GroupIndex>(i));
-    groups.push_back({.memory = GroupMemory(layout.groups[i], options.wire, source),
-                      .gradients = std::vector<const std::byte*>(contributions),
+    groups.push_back({.memory = GroupMemory(layout.groups[i], options.wire, source, cuts[i]),
+                      .gradients = std::vector<Contribution>(contributions),
                       .slots = std::vector<int>(contributions)});
     draw_initial_weights(groups.back().memory, layout.groups[i], options.seed, workers);
     blocks = std::max(blocks, groups.back().memory.blocks());
@@ -87,8 +88,10 @@ Bytes ParameterStore::Implementation::gradient_bytes(LayerIndex layer) const {
 std::vector<WirePart> ParameterStore::Implementation::wire_parts(const LayerSpec& layer) const {
   std::vector<WirePart> parts;
   for (const LayerPart& part : layer.parts) {
-    const std::span<const std::byte> bytes = groups[static_cast<std::size_t>(part.group)].memory.wire();
-    parts.push_back({bytes.data(), bytes.size(), static_cast<Bytes>(part.offset) * size_of(options.wire)});
+    const std::span<const std::byte> wire = groups[static_cast<std::size_t>(part.group)].memory.wire();
+    const Bytes size = size_of(options.wire);
+    parts.push_back({wire.data() + static_cast<Bytes>(part.begin) * size,
+                     static_cast<Bytes>(layout.elements_of(part)) * size, static_cast<Bytes>(part.offset) * size});
   }
   return parts;
 }
@@ -114,7 +117,9 @@ void ParameterStore::Implementation::push(LayerIndex layer, int device, int slot
   for (std::size_t i = 0; i < parts.size(); ++i) {
     GroupData& group = groups[static_cast<std::size_t>(parts[i].group)];
     const std::size_t contribution = hand_over.contribution(layer, i, device);
-    group.gradients[contribution] = slots.data(slot) + static_cast<Bytes>(parts[i].offset) * size_of(options.gradients);
+    group.gradients[contribution] = {
+        slots.data(slot) + static_cast<Bytes>(parts[i].offset) * size_of(options.gradients), parts[i].begin,
+        parts[i].begin + layout.elements_of(parts[i])};
     group.slots[contribution] = slot;
   }
 }

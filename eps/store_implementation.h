@@ -60,8 +60,8 @@ struct ParameterStore::Implementation {
   // What a job reads; written under the mutex while the hand-over says that the group rests or is checked.
   struct GroupData {
     GroupMemory memory;
-    std::vector<const std::byte*> gradients;  // by contribution
-    std::vector<int> slots;                   // by contribution
+    std::vector<Contribution> gradients;  // by contribution
+    std::vector<int> slots;               // the same
     double sum_of_squares = 0;                // of the last check
     float learning_rate = 0;                  // of the step that is to be applied, which may not be the open one
     float factor = 1;

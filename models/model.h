@@ -10,28 +10,49 @@
 
 namespace l2l::models {
 
-// What identical layers share. A new layer type needs only its forward graph.
+// What identical layers share. A new layer type needs only its forward graph. A graph without ops: no such visit.
 struct LayerType {
   device::graph::Graph forward;   // of one microbatch
-  device::graph::Graph backward;  // derived; of the last type: forward straight into backward
+  device::graph::Graph backward;  // derived; of a head at once: forward straight into backward
+  device::graph::Graph logits;    // of a head: the same of a single row, for generation
 };
 
+// A table that is larger than a block is cut into chunks of rows, each a layer of its own, so that the largest block
+// and not the vocabulary sets the size of a weight slot:
+//
+//   at once     [table + positions]                    [block] x N  [final norm + table]
+//   in chunks   [chunk] x chunks.count, [positions]    [block] x N  [final norm], [chunk] x chunks.count
 struct Model {
   std::vector<LayerType> types;
-  std::vector<int> type_of;  // per layer: index into types; layer 0 is the embedding, the last one the head
+  std::vector<int> type_of;  // per layer: index into types
   ModelLayout layout;
-  device::graph::Graph logits;  // head: [1, hidden] -> [1, vocabulary], for generation
-  std::int64_t rows = 0;        // of an activation: sequences x tokens of one microbatch
+  struct Chunks {
+    int count = 0;          // 0: the table travels at once
+    std::int64_t rows = 0;  // of every chunk but the last, which may be smaller
+  } chunks;
+  std::int64_t rows = 0;  // of an activation: sequences x tokens of one microbatch
   std::int64_t hidden = 0;
   std::int64_t vocabulary = 0;
   DType compute = DType::f32;
 
-  int layers() const { return static_cast<int>(type_of.size()); }  // N + 2
-  int blocks() const { return layers() - 2; }                      // N
-  int head() const { return layers() - 1; }
+  int layers() const { return static_cast<int>(type_of.size()); }
+  int blocks() const { return layers() - 2 * edge_layers(); }  // N
+  int edge_layers() const { return chunks.count + 1; }         // of the embedding, and of the head
+  // Block 1 to N; 0 is the embedding's last layer, N + 1 the head's first.
+  int block(int number) const { return chunks.count + number; }
+  int head() const { return block(blocks() + 1); }
+  // The token of the first row of the table in `layer`: of a chunk, else 0.
+  std::int64_t first_token(int layer) const {
+    const int chunk = layer > head() ? layer - head() - 1 : layer;
+    return chunk < chunks.count ? chunk * chunks.rows : 0;
+  }
   const LayerType& type(int layer) const {
     return types[static_cast<std::size_t>(type_of[static_cast<std::size_t>(layer)])];
   }
+  // Of one microbatch: what the head's chunks hand on beside their normed input.
+  Bytes carry_bytes() const;
+  // Tokens whose logits one visit makes.
+  std::int64_t logits_tokens() const { return chunks.count > 0 ? chunks.rows : vocabulary; }
   Bytes activation_bytes() const { return static_cast<Bytes>(rows * hidden) * size_of(compute); }
   Bytes wire_bytes(int layer) const {
     return static_cast<Bytes>(layout.layers[static_cast<std::size_t>(layer)].elements) * size_of(compute);

@@ -47,7 +47,12 @@ ArenaPlan::ArenaPlan(const models::Model& model, const Programs& programs, const
   add(ArenaPart::batch, "token ids and targets", static_cast<Bytes>(model.rows) * size_of(DType::i32),
       2 * microbatches);
   add(ArenaPart::losses, "losses", size_of(DType::f64), microbatches);
-  add(ArenaPart::logits, "logits of one token", static_cast<Bytes>(model.vocabulary) * size_of(model.compute), 1);
+  if (model.chunks.count == 0) {
+    add(ArenaPart::logits, "logits of one token", static_cast<Bytes>(model.vocabulary) * size_of(model.compute), 1);
+  } else {
+    add(ArenaPart::carry, "head in " + std::to_string(model.chunks.count) + " vocabulary chunks", model.carry_bytes(),
+        live);
+  }
 }
 
 void ArenaPlan::add(ArenaPart part, std::string what, Bytes size, std::size_t count) {

@@ -32,8 +32,10 @@ class Conductor {
   virtual void train(eps::Version version) = 0;
   // Losses alone.
   virtual void evaluate(eps::Version version) = 0;
-  // Logits that follow token `row` of the first microbatch, to the runner's logits_row().
-  virtual void predict(eps::Version version, std::int64_t row) = 0;
+  // Logits that follow token `row` of the first microbatch. `take` is called for each piece of the vocabulary, when its
+  // logits are enqueued, and enqueues what it does with them on the compute stream.
+  using TakeLogits = LayerRunner::TakeLogits;
+  virtual void predict(eps::Version version, std::int64_t row, const TakeLogits& take) = 0;
 };
 
 std::unique_ptr<Conductor> make_relay(Orchestra orchestra);

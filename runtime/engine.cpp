@@ -112,7 +112,9 @@ void Engine::predict(std::uint64_t step, std::int64_t row, std::span<float> logi
     store_->complete_updates();
     runner_->begin_pass({step, 1.0f, /*training=*/false});
     minibatch_->upload();
-    conductor_->predict(step, row);
+    conductor_->predict(step, row, [&](std::int64_t first_token, BufferView part) {
+      minibatch_->take_logits(first_token, part);
+    });
     minibatch_->logits(logits);
   });
 }

@@ -1,5 +1,7 @@
 #include "runtime/layer_runner.h"
 
+#include <algorithm>
+
 namespace l2l::runtime {
 
 using device::Bindings;
@@ -15,78 +17,66 @@ LayerRunner::LayerRunner(device::Device& device, const models::Model& model, con
       scratch_(plan.views(ArenaPart::scratch, arena)[0]),
       batch_(plan.views(ArenaPart::batch, arena)),
       losses_(plan.views(ArenaPart::losses, arena)),
-      logits_(plan.views(ArenaPart::logits, arena)[0]),
+      logits_(plan.views(ArenaPart::logits, arena)),
+      carry_(plan.views(ArenaPart::carry, arena)),
       compute_(device.create_stream("compute")) {}
 
-void LayerRunner::forward(int layer, int microbatch, BufferView wire, BufferView input, BufferView output) {
-  Bindings bindings = with_batch(microbatch);
-  bindings[Region::weights] = wire;
-  bindings[Region::input] = input;
-  bindings[Region::output] = output;
-  launch(*programs_.of(layer).forward, layer, microbatch, bindings);
+void LayerRunner::forward(int layer, int microbatch, const Operands& operands) {
+  launch(*programs_.of(layer).forward, layer, microbatch, operands);
 }
 
-void LayerRunner::head(int microbatch, BufferView wire, BufferView input, BufferView input_gradient,
-                       BufferView gradients) {
-  Bindings bindings = with_batch(microbatch);
-  bindings[Region::weights] = wire;
-  bindings[Region::input] = input;
-  bindings[Region::input_gradient] = input_gradient;
-  bindings[Region::gradients] = gradients;
-  launch(*programs_.of(model_.head()).backward, model_.head(), microbatch, bindings);
+void LayerRunner::backward(int layer, int microbatch, const Operands& operands) {
+  launch(*programs_.of(layer).backward, layer, microbatch, operands);
 }
 
-void LayerRunner::backward(int layer, int microbatch, BufferView wire, BufferView input, BufferView output_gradient,
-                           BufferView input_gradient, BufferView gradients) {
-  Bindings bindings = with_batch(microbatch);
-  bindings[Region::weights] = wire;
-  bindings[Region::input] = input;
-  bindings[Region::output_gradient] = output_gradient;
-  bindings[Region::input_gradient] = input_gradient;
-  bindings[Region::gradients] = gradients;
-  launch(*programs_.of(layer).backward, layer, microbatch, bindings);
+void LayerRunner::predict(int layer, BufferView wire, BufferView input, BufferView normed, const TakeLogits& take) {
+  const bool only_norm = model_.chunks.count > 0 && layer == model_.head();
+  const BufferView output = only_norm ? normed : logits_of(layer);
+  launch(*programs_.of(layer).logits, layer, 0, {.wire = wire, .input = input, .output = output, .normed = normed});
+  if (!only_norm) take(model_.first_token(layer), output);
 }
 
 void LayerRunner::round_gradients(int layer, BufferView gradients, BufferView drained) {
   Bindings bindings;
   bindings[Region::gradients] = gradients;
   bindings[Region::drained] = drained;
-  launch(*programs_.of(layer).drain, layer, 0, bindings);
+  bindings[Region::scratch] = scratch_;
+  device_.launch(*compute_, *programs_.of(layer).drain, bindings, parameters(layer, 0));
 }
 
-void LayerRunner::loss(int microbatch, BufferView wire, BufferView input) {
-  Bindings bindings = with_batch(microbatch);
-  bindings[Region::weights] = wire;
-  bindings[Region::input] = input;
-  launch(*programs_.of(model_.head()).forward, model_.head(), microbatch, bindings);
+// Logits of one token over the rows of the table in `layer`.
+BufferView LayerRunner::logits_of(int layer) const {
+  const std::int64_t tokens = std::min(model_.logits_tokens(), model_.vocabulary - model_.first_token(layer));
+  const BufferView room = logits_.empty() ? carry_[0] : logits_[0];
+  return room.slice(0, static_cast<Bytes>(tokens) * size_of(model_.compute));
 }
 
-void LayerRunner::logits(BufferView wire, BufferView row) {
-  Bindings bindings;
-  bindings[Region::weights] = wire;
-  bindings[Region::input] = row;
-  bindings[Region::output] = logits_;
-  launch(programs_.logits(), model_.head(), 0, bindings);
+device::LaunchParameters LayerRunner::parameters(int layer, int microbatch) const {
+  return {seed_,
+          static_cast<std::uint32_t>(pass_.step),
+          model_.layout.layers[static_cast<std::size_t>(layer)].id,
+          static_cast<std::uint32_t>(microbatch),
+          model_.first_token(layer),
+          pass_.loss_scale,
+          pass_.training};
 }
 
-Bindings LayerRunner::with_batch(int microbatch) const {
-  Bindings bindings;
+void LayerRunner::launch(const device::Executable& program, int layer, int microbatch, const Operands& operands) {
   const auto u = static_cast<std::size_t>(microbatch);
+  Bindings bindings;
   bindings[Region::tokens] = batch_[2 * u];
   bindings[Region::targets] = batch_[2 * u + 1];
   bindings[Region::loss] = losses_[u];
-  return bindings;
-}
-
-void LayerRunner::launch(const device::Executable& program, int layer, int microbatch, Bindings& bindings) {
+  bindings[Region::weights] = operands.wire;
+  bindings[Region::input] = operands.input;
+  bindings[Region::output] = operands.output;
+  bindings[Region::output_gradient] = operands.output_gradient;
+  bindings[Region::input_gradient] = operands.input_gradient;
+  bindings[Region::gradients] = operands.gradients;
+  bindings[Region::normed] = operands.normed;
+  bindings[Region::carry] = operands.carry;
   bindings[Region::scratch] = scratch_;
-  const device::LaunchParameters parameters{seed_,
-                                            static_cast<std::uint32_t>(pass_.step),
-                                            model_.layout.layers[static_cast<std::size_t>(layer)].id,
-                                            static_cast<std::uint32_t>(microbatch),
-                                            pass_.loss_scale,
-                                            pass_.training};
-  device_.launch(*compute_, program, bindings, parameters);
+  device_.launch(*compute_, program, bindings, parameters(layer, microbatch));
 }
 
 }  // namespace l2l::runtime

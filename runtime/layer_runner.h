@@ -2,6 +2,7 @@
 // execution, so that both run the same kernels on the same operands.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "core/model_layout.h"
@@ -28,7 +29,8 @@ class LayerRunner {
   const models::Model& model() const { return model_; }
   const std::vector<device::BufferView>& tokens() const { return batch_; }  // tokens and targets of u: 2u and 2u + 1
   const std::vector<device::BufferView>& losses() const { return losses_; }
-  device::BufferView logits_row() const { return logits_; }
+  // Of a head in chunks.
+  device::BufferView carry(int microbatch) const { return carry_[static_cast<std::size_t>(microbatch)]; }
 
   Bytes gradient_bytes(int layer) const {
     return static_cast<Bytes>(model_.layout.layers[static_cast<std::size_t>(layer)].elements) * size_of(DType::f32);
@@ -41,24 +43,25 @@ class LayerRunner {
 
   void begin_pass(const Pass& pass) { pass_ = pass; }
 
-  // Layers 0..N; layer 0 reads the tokens and no `input`.
-  void forward(int layer, int microbatch, device::BufferView wire, device::BufferView input, device::BufferView output);
-  // The head's visit in training: forward straight into backward; adds to `gradients`, writes the microbatch's loss.
-  void head(int microbatch, device::BufferView wire, device::BufferView input, device::BufferView input_gradient,
-            device::BufferView gradients);
-  // Layers N..0: recomputes from `input`, adds to `gradients`. Layer 0 needs no wire and writes no `input_gradient`.
-  void backward(int layer, int microbatch, device::BufferView wire, device::BufferView input,
-                device::BufferView output_gradient, device::BufferView input_gradient, device::BufferView gradients);
+  // What a visit reads and writes, beside tokens, targets and loss of its microbatch and the scratch; the regions of
+  // its graph say which (models/).
+  struct Operands {
+    device::BufferView wire{}, input{}, output{}, output_gradient{}, input_gradient{}, gradients{}, normed{}, carry{};
+  };
+  void forward(int layer, int microbatch, const Operands& operands);
+  // Adds to `gradients`. Of a head at once: forward straight into backward, and writes the loss.
+  void backward(int layer, int microbatch, const Operands& operands);
+  // One row of what a head does: of its norm from `input` to `normed`, of its table to `take`.
+  using TakeLogits = std::function<void(std::int64_t first_token, device::BufferView logits)>;
+  void predict(int layer, device::BufferView wire, device::BufferView input, device::BufferView normed,
+               const TakeLogits& take);
   // Gradients in the dtype that crosses the link.
   void round_gradients(int layer, device::BufferView gradients, device::BufferView drained);
-  // Of microbatch `microbatch`, without gradients.
-  void loss(int microbatch, device::BufferView wire, device::BufferView input);
-  // Of one row of an activation; to logits_row().
-  void logits(device::BufferView wire, device::BufferView row);
 
  private:
-  void launch(const device::Executable& program, int layer, int microbatch, device::Bindings& bindings);
-  device::Bindings with_batch(int microbatch) const;
+  device::BufferView logits_of(int layer) const;
+  void launch(const device::Executable& program, int layer, int microbatch, const Operands& operands);
+  device::LaunchParameters parameters(int layer, int microbatch) const;
 
   device::Device& device_;
   const models::Model& model_;
@@ -67,7 +70,8 @@ class LayerRunner {
   const device::BufferView scratch_;
   const std::vector<device::BufferView> batch_;
   const std::vector<device::BufferView> losses_;
-  const device::BufferView logits_;
+  const std::vector<device::BufferView> logits_;  // one, or none where carry_ has room for them
+  const std::vector<device::BufferView> carry_;
   const std::unique_ptr<device::Stream> compute_;
   Pass pass_;
 };

@@ -38,27 +38,39 @@ void Minibatch::upload() {
 }
 
 // Results lie behind the ids.
-BufferView Minibatch::fetch(BufferView source) {
-  const Bytes begin = static_cast<Bytes>(2 * microbatches_) * id_bytes_;
-  const BufferView destination = staging_.slice(begin, source.size);
-  link_.to_host(Traffic::results, runner_.compute(), destination, source);
+BufferView Minibatch::results(Bytes begin, Bytes bytes) const {
+  return staging_.slice(static_cast<Bytes>(2 * microbatches_) * id_bytes_ + begin, bytes);
+}
+
+void Minibatch::wait() {
   link_.device().record(*done_, runner_.compute());
   link_.device().synchronize(*done_);
-  return destination;
 }
 
 double Minibatch::loss_sum() {
-  double sum = 0;
+  Bytes end = 0;
   for (const BufferView& loss : runner_.losses()) {
+    link_.to_host(Traffic::results, runner_.compute(), results(end, loss.size), loss);
+    end += loss.size;
+  }
+  wait();
+  double sum = 0;
+  for (Bytes begin = 0; begin < end; begin += sizeof(double)) {
     double value = 0;
-    std::memcpy(&value, fetch(loss).data, sizeof(value));
+    std::memcpy(&value, results(begin, sizeof value).data, sizeof value);
     sum += value;
   }
   return sum;
 }
 
+void Minibatch::take_logits(std::int64_t first_token, BufferView logits) {
+  const Bytes begin = static_cast<Bytes>(first_token) * size_of(runner_.model().compute);
+  link_.to_host(Traffic::results, runner_.compute(), results(begin, logits.size), logits);
+}
+
 void Minibatch::logits(std::span<float> values) {
-  const BufferView row = fetch(runner_.logits_row());
+  wait();
+  const BufferView row = results(0, values.size() * size_of(runner_.model().compute));
   if (runner_.model().compute == DType::f32) {
     std::memcpy(values.data(), row.data, values.size_bytes());
     return;

@@ -26,12 +26,15 @@ class Minibatch {
   void upload();
   // Sum of the losses of all microbatches, in order, in nats. Waits until the pass is done.
   double loss_sum();
-  // The logits that the pass computed, as fp32. Waits.
+  // Enqueues the copy of logits to the host, [first_token, ...) of the vocabulary.
+  void take_logits(std::int64_t first_token, device::BufferView logits);
+  // All of them, as fp32. Waits.
   void logits(std::span<float> values);
 
  private:
   std::span<std::int32_t> ids(int index);
-  device::BufferView fetch(device::BufferView source);
+  device::BufferView results(Bytes begin, Bytes bytes) const;
+  void wait();
 
   transfer::Link& link_;
   LayerRunner& runner_;

@@ -70,6 +70,7 @@ void add_machine(std::vector<Key>& keys, Options& options) {
   keys.push_back({"device", "threads", IntegerField{&device.threads, 0, kMostThreads}});
   keys.push_back({"transfer", "stash", TextField{&transfer.stash, {"auto", "host", "device"}}});
   keys.push_back({"transfer", "prefetch", IntegerField{&transfer.prefetch, 1, 64}});
+  keys.push_back({"transfer", "vocabulary_chunk", IntegerField{&transfer.vocabulary_chunk, 0, 1 << 24}});
   keys.push_back({"transfer", "link_bandwidth", SizeField{&transfer.link_bandwidth}});
   keys.push_back({"recompute", "policy", TextField{&options.recompute.policy, {"full"}}});
   keys.push_back({"eps", "threads", IntegerField{&options.eps.threads, 0, kMostThreads}});

@@ -13,8 +13,8 @@ using device::graph::Region;
 Graph drain_graph(std::int64_t elements, DType dtype) {
   Graph graph;
   graph.name = "drain";
-  graph.values.push_back({"accumulators", DType::f32, {elements}, Region::gradients});
-  graph.values.push_back({"gradients", dtype, {elements}, Region::drained});
+  graph.values.push_back({"accumulators", DType::f32, {1, elements}, Region::gradients});
+  graph.values.push_back({"gradients", dtype, {1, elements}, Region::drained});
   graph.ops.push_back({OpKind::convert, {0}, {1}, {}});
   return graph;
 }
@@ -31,9 +31,9 @@ Programs::Programs(device::Device& device, const models::Model& model, DType gra
   for (int type = 0; type < static_cast<int>(model.types.size()); ++type) {
     const models::LayerType& layer = model.types[static_cast<std::size_t>(type)];
     types_.push_back({compile(device, layer.forward), compile(device, layer.backward),
-                      compile(device, drain_graph(elements_of(model, type), gradients))});
+                      compile(device, drain_graph(elements_of(model, type), gradients)),
+                      layer.logits.ops.empty() ? nullptr : compile(device, layer.logits)});
   }
-  logits_ = compile(device, model.logits);
 }
 
 std::unique_ptr<device::Executable> Programs::compile(device::Device& device, const Graph& graph) {

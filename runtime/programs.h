@@ -11,8 +11,9 @@ namespace l2l::runtime {
 
 struct LayerPrograms {
   std::unique_ptr<device::Executable> forward;   // of the head: loss only (evaluation)
-  std::unique_ptr<device::Executable> backward;  // of the head: forward straight into backward
+  std::unique_ptr<device::Executable> backward;  // of a head at once: forward straight into backward
   std::unique_ptr<device::Executable> drain;     // accumulators -> gradients in the dtype that crosses the link
+  std::unique_ptr<device::Executable> logits;    // of the head's layers, else null
 };
 
 class Programs {
@@ -22,7 +23,6 @@ class Programs {
   const LayerPrograms& of(int layer) const {
     return types_[static_cast<std::size_t>(model_.type_of[static_cast<std::size_t>(layer)])];
   }
-  const device::Executable& logits() const { return *logits_; }
   // Of the largest program: they run one after the other.
   Bytes scratch_bytes() const { return scratch_bytes_; }
 
@@ -31,7 +31,6 @@ class Programs {
 
   const models::Model& model_;
   std::vector<LayerPrograms> types_;
-  std::unique_ptr<device::Executable> logits_;
   Bytes scratch_bytes_ = 0;
 };
 

@@ -20,28 +20,39 @@ class Relay final : public Conductor {
   explicit Relay(Orchestra orchestra);
   void train(eps::Version version) override;
   void evaluate(eps::Version version) override;
-  void predict(eps::Version version, std::int64_t row) override;
+  void predict(eps::Version version, std::int64_t row, const TakeLogits& take) override;
 
  private:
   enum class Keep : bool { no, yes };
 
   Visit climb(Keep keep, int microbatches);
-  void forward(int layer, int microbatch, const Visit& visit);
-  void head(int microbatch, const Visit& visit, BufferView gradients);
-  void backward(int layer, int microbatch, const Visit& visit, BufferView gradients);
+  void embed(int microbatches);
+  void forward(int block, int microbatch, const Visit& visit);
+  void head_at_once();
+  void head_in_chunks();
+  Visit climb_head();
+  void backward(int block, int microbatch, const Visit& visit, BufferView gradients);
+  void descend_embedding();
   BufferView zeroed_gradients(int layer);
   void send_gradients(int layer, BufferView gradients);
+
+  StashItem head_input(int microbatch) const { return {blocks_ + 1, microbatch}; }
+  // Of a head in chunks; lies where the backward pass has no use for memory yet.
+  BufferView normed(int microbatch) const { return input_gradients_.incoming(microbatch); }
 
   LayerRunner& runner_;
   transfer::WeightStream& weights_;
   transfer::Stash& stash_;
   transfer::GradientDrain& gradients_;
+  const models::Model& model_;
   device::Stream& compute_;
   const BufferView accumulators_;
   const int microbatches_;
-  const int last_block_;
-  const int head_;
+  const int blocks_;
+  const int head_;  // the head's first layer
+  const int last_;  // its last one: another, if the head is in chunks
   GradientRotation input_gradients_;
+  std::vector<BufferView> embedded_;     // by microbatch
   std::vector<LayerIndex> up_;           // layers in the order of their visits, evaluation
   std::vector<LayerIndex> up_and_down_;  // training
   std::vector<StashItem> stash_order_;   // of the way down
@@ -49,60 +60,143 @@ class Relay final : public Conductor {
 
 void Relay::train(eps::Version version) {
   weights_.begin_pass(up_and_down_, version);
-  const Visit top = climb(Keep::yes, microbatches_);  // the last block stays while the head runs
+  Visit visit = climb(Keep::yes, microbatches_);
 
   stash_.begin_backward(stash_order_);
-  {
-    const Visit visit = weights_.next(compute_);
-    const BufferView gradients = zeroed_gradients(head_);
-    for (int u = 0; u < microbatches_; ++u) head(u, visit, gradients);
+  if (head_ == last_) {
+    head_at_once();  // the last block stays meanwhile
+  } else {
     weights_.release(visit, compute_);
-    send_gradients(head_, gradients);
+    head_in_chunks();
+    visit = weights_.next(compute_);
   }
-  for (int layer = last_block_; layer > 0; --layer) {
-    const Visit visit = layer == last_block_ ? top : weights_.next(compute_);
+  for (int block = blocks_; block > 0; --block) {
+    if (block < blocks_) visit = weights_.next(compute_);
+    const BufferView gradients = zeroed_gradients(model_.block(block));
+    for (int u = 0; u < microbatches_; ++u) backward(block, u, visit, gradients);
+    weights_.release(visit, compute_);
+    send_gradients(model_.block(block), gradients);
+    input_gradients_.advance();
+  }
+  descend_embedding();
+}
+
+// Embedding and blocks 1 to N; returns the visit of block N, still open.
+Visit Relay::climb(Keep keep, int microbatches) {
+  stash_.begin_forward(keep == Keep::yes);
+  embed(microbatches);
+  for (int block = 1;; ++block) {
+    const Visit visit = weights_.next(compute_);
+    for (int u = 0; u < microbatches; ++u) forward(block, u, visit);
+    if (block == blocks_) return visit;
+    weights_.release(visit, compute_);
+  }
+}
+
+// Through one layer, or chunk by chunk of the table: each adds its rows to what the others have made.
+void Relay::embed(int microbatches) {
+  for (int u = 0; u < microbatches; ++u) embedded_[static_cast<std::size_t>(u)] = stash_.make({1, u}, compute_);
+  for (int layer = 0; layer <= model_.block(0); ++layer) {
+    const Visit visit = weights_.next(compute_);
+    for (int u = 0; u < microbatches; ++u) {
+      const BufferView rows = embedded_[static_cast<std::size_t>(u)];
+      runner_.forward(layer, u, {.wire = visit.wire, .output = rows, .carry = rows});
+    }
+    weights_.release(visit, compute_);
+  }
+  for (int u = 0; u < microbatches; ++u) stash_.made({1, u}, compute_);
+}
+
+void Relay::forward(int block, int microbatch, const Visit& visit) {
+  const StashItem from{block, microbatch}, to{block + 1, microbatch};
+  const BufferView output = stash_.make(to, compute_);
+  runner_.forward(model_.block(block), microbatch, {.wire = visit.wire, .input = stash_.read(from), .output = output});
+  stash_.made(to, compute_);
+  stash_.read_done(from, compute_);
+}
+
+void Relay::head_at_once() {
+  const Visit visit = weights_.next(compute_);
+  const BufferView gradients = zeroed_gradients(head_);
+  for (int u = 0; u < microbatches_; ++u) {
+    runner_.backward(head_, u,
+                     {.wire = visit.wire,
+                      .input = stash_.read(head_input(u)),
+                      .input_gradient = input_gradients_.outgoing(u),
+                      .gradients = gradients});
+    stash_.read_done(head_input(u), compute_);
+  }
+  weights_.release(visit, compute_);
+  send_gradients(head_, gradients);
+  input_gradients_.advance();
+}
+
+// Up for the softmax of every row, down for the gradients; the last chunk stays in between.
+void Relay::head_in_chunks() {
+  Visit visit = climb_head();
+  for (int layer = last_; layer > head_; --layer) {
+    if (layer < last_) visit = weights_.next(compute_);
     const BufferView gradients = zeroed_gradients(layer);
-    for (int u = 0; u < microbatches_; ++u) backward(layer, u, visit, gradients);
+    for (int u = 0; u < microbatches_; ++u) {
+      runner_.backward(layer, u,
+                       {.wire = visit.wire, .gradients = gradients, .normed = normed(u), .carry = runner_.carry(u)});
+    }
     weights_.release(visit, compute_);
     send_gradients(layer, gradients);
   }
-  const BufferView gradients = zeroed_gradients(0);
+  visit = weights_.next(compute_);
+  const BufferView gradients = zeroed_gradients(head_);
   for (int u = 0; u < microbatches_; ++u) {
-    runner_.backward(0, u, {}, {}, input_gradients_.incoming(u), {}, gradients);
+    runner_.backward(head_, u,
+                     {.wire = visit.wire,
+                      .input = stash_.read(head_input(u)),
+                      .input_gradient = input_gradients_.outgoing(u),
+                      .gradients = gradients,
+                      .carry = runner_.carry(u)});
+    stash_.read_done(head_input(u), compute_);
   }
-  send_gradients(0, gradients);
+  weights_.release(visit, compute_);
+  send_gradients(head_, gradients);
+  input_gradients_.advance();
 }
 
-// Layers 0 to N; returns the visit of block N, still open.
-Visit Relay::climb(Keep keep, int microbatches) {
-  stash_.begin_forward(keep == Keep::yes);
-  for (int layer = 0;; ++layer) {
-    const Visit visit = weights_.next(compute_);
-    for (int u = 0; u < microbatches; ++u) forward(layer, u, visit);
-    if (layer == last_block_) return visit;
+// Norm and chunks; returns the visit of the last chunk, still open. The head's inputs are kept.
+Visit Relay::climb_head() {
+  Visit visit = weights_.next(compute_);
+  for (int u = 0; u < microbatches_; ++u) {
+    runner_.device().fill_zero(compute_, runner_.carry(u));
+    runner_.forward(head_, u, {.wire = visit.wire, .input = stash_.read(head_input(u)), .output = normed(u)});
+  }
+  for (int layer = head_ + 1; layer <= last_; ++layer) {
     weights_.release(visit, compute_);
+    visit = weights_.next(compute_);
+    for (int u = 0; u < microbatches_; ++u) {
+      runner_.forward(layer, u, {.wire = visit.wire, .normed = normed(u), .carry = runner_.carry(u)});
+    }
   }
+  return visit;
 }
 
-void Relay::forward(int layer, int microbatch, const Visit& visit) {
-  const StashItem from{layer, microbatch}, to{layer + 1, microbatch};
-  const BufferView input = layer > 0 ? stash_.read(from) : BufferView{};
-  runner_.forward(layer, microbatch, visit.wire, input, stash_.make(to, compute_));
-  stash_.made(to, compute_);
-  if (layer > 0) stash_.read_done(from, compute_);
-}
-
-void Relay::head(int microbatch, const Visit& visit, BufferView gradients) {
-  const StashItem item{head_, microbatch};
-  runner_.head(microbatch, visit.wire, stash_.read(item), input_gradients_.outgoing(microbatch), gradients);
-  stash_.read_done(item, compute_);
-}
-
-void Relay::backward(int layer, int microbatch, const Visit& visit, BufferView gradients) {
-  const StashItem item{layer, microbatch};
-  runner_.backward(layer, microbatch, visit.wire, stash_.fetch(item, compute_), input_gradients_.incoming(microbatch),
-                   input_gradients_.outgoing(microbatch), gradients);
+void Relay::backward(int block, int microbatch, const Visit& visit, BufferView gradients) {
+  const StashItem item{block, microbatch};
+  runner_.backward(model_.block(block), microbatch,
+                   {.wire = visit.wire,
+                    .input = stash_.fetch(item, compute_),
+                    .output_gradient = input_gradients_.incoming(microbatch),
+                    .input_gradient = input_gradients_.outgoing(microbatch),
+                    .gradients = gradients});
   stash_.fetch_done(item, compute_);
+}
+
+// Needs no weights.
+void Relay::descend_embedding() {
+  for (int layer = model_.block(0); layer >= 0; --layer) {
+    const BufferView gradients = zeroed_gradients(layer);
+    for (int u = 0; u < microbatches_; ++u) {
+      runner_.backward(layer, u, {.output_gradient = input_gradients_.incoming(u), .gradients = gradients});
+    }
+    send_gradients(layer, gradients);
+  }
 }
 
 BufferView Relay::zeroed_gradients(int layer) {
@@ -114,29 +208,33 @@ BufferView Relay::zeroed_gradients(int layer) {
 void Relay::send_gradients(int layer, BufferView gradients) {
   runner_.round_gradients(layer, gradients, gradients_.acquire(layer, compute_));
   gradients_.drain(compute_);
-  input_gradients_.advance();
 }
 
 void Relay::evaluate(eps::Version version) {
   weights_.begin_pass(up_, version);
   weights_.release(climb(Keep::no, microbatches_), compute_);
-  const Visit visit = weights_.next(compute_);
-  for (int u = 0; u < microbatches_; ++u) {
-    const StashItem item{head_, u};
-    runner_.loss(u, visit.wire, stash_.read(item));
-    stash_.read_done(item, compute_);
+  if (head_ == last_) {
+    const Visit visit = weights_.next(compute_);
+    for (int u = 0; u < microbatches_; ++u) {
+      runner_.forward(head_, u, {.wire = visit.wire, .input = stash_.read(head_input(u))});
+    }
+    weights_.release(visit, compute_);
+  } else {
+    weights_.release(climb_head(), compute_);
   }
-  weights_.release(visit, compute_);
+  for (int u = 0; u < microbatches_; ++u) stash_.read_done(head_input(u), compute_);
 }
 
-void Relay::predict(eps::Version version, std::int64_t row) {
+void Relay::predict(eps::Version version, std::int64_t row, const TakeLogits& take) {
   weights_.begin_pass(up_, version);
   weights_.release(climb(Keep::no, 1), compute_);
-  const Visit visit = weights_.next(compute_);
-  const StashItem item{head_, 0};
-  runner_.logits(visit.wire, runner_.row_of(stash_.read(item), row));
-  stash_.read_done(item, compute_);
-  weights_.release(visit, compute_);
+  const BufferView input = runner_.row_of(stash_.read(head_input(0)), row);
+  for (int layer = head_; layer <= last_; ++layer) {
+    const Visit visit = weights_.next(compute_);
+    runner_.predict(layer, visit.wire, input, normed(0), take);
+    weights_.release(visit, compute_);
+  }
+  stash_.read_done(head_input(0), compute_);
 }
 
 Relay::Relay(Orchestra orchestra)
@@ -144,17 +242,23 @@ Relay::Relay(Orchestra orchestra)
       weights_(orchestra.weights),
       stash_(orchestra.stash),
       gradients_(orchestra.gradients),
+      model_(orchestra.runner.model()),
       compute_(orchestra.runner.compute()),
       accumulators_(orchestra.accumulators.at(0)),
       microbatches_(orchestra.microbatches),
-      last_block_(orchestra.runner.model().blocks()),
-      head_(orchestra.runner.model().head()),
-      input_gradients_(std::move(orchestra.input_gradients)) {
-  for (int layer = 0; layer <= head_; ++layer) up_.push_back(layer);
+      blocks_(model_.blocks()),
+      head_(model_.head()),
+      last_(model_.layers() - 1),
+      input_gradients_(std::move(orchestra.input_gradients)),
+      embedded_(static_cast<std::size_t>(orchestra.microbatches)) {
+  for (int layer = 0; layer <= last_; ++layer) up_.push_back(layer);
   up_and_down_ = up_;
-  for (int layer = last_block_ - 1; layer > 0; --layer) up_and_down_.push_back(layer);
-  for (int layer = last_block_; layer > 0; --layer) {
-    for (int u = 0; u < microbatches_; ++u) stash_order_.push_back({layer, u});
+  for (int layer = last_ - 1; layer >= model_.block(1); --layer) {
+    // Block N stays while a head that is one layer runs.
+    if (head_ < last_ || layer < model_.block(blocks_)) up_and_down_.push_back(layer);
+  }
+  for (int block = blocks_; block > 0; --block) {
+    for (int u = 0; u < microbatches_; ++u) stash_order_.push_back({block, u});
   }
 }
 

@@ -16,26 +16,34 @@ class Resident final : public Conductor {
   explicit Resident(Orchestra orchestra);
   void train(eps::Version version) override;
   void evaluate(eps::Version version) override;
-  void predict(eps::Version version, std::int64_t row) override;
+  void predict(eps::Version version, std::int64_t row, const TakeLogits& take) override;
 
  private:
   void open_pass(eps::Version version, bool keep);
   void close_pass();
-  const Visit& visit(int layer);
+  BufferView wire(int layer);
   void climb(int microbatch);
+  void climb_head(int microbatch);
   void descend(int microbatch);
+  void descend_head(int microbatch);
   BufferView gradients_of(int layer, int microbatch);
   void finish_layer(int layer, int microbatch);
+
+  // Of the microbatch at work.
+  StashItem head_input() const { return {blocks_ + 1, 0}; }
+  BufferView normed() const { return input_gradients_.incoming(0); }
 
   LayerRunner& runner_;
   transfer::WeightStream& weights_;
   transfer::Stash& stash_;
   transfer::GradientDrain& gradients_;
+  const models::Model& model_;
   device::Stream& compute_;
   const std::vector<BufferView> accumulators_;
   const int microbatches_;
-  const int last_block_;
-  const int head_;
+  const int blocks_;
+  const int head_;  // the head's first layer
+  const int last_;  // its last one: another, if the head is in chunks
   GradientRotation input_gradients_;
   std::vector<LayerIndex> order_;
   std::vector<StashItem> stash_order_;
@@ -46,36 +54,78 @@ void Resident::train(eps::Version version) {
   open_pass(version, /*keep=*/true);
   for (int u = 0; u < microbatches_; ++u) {
     climb(u);
+    stash_.begin_backward(stash_order_);
+    descend_head(u);
     descend(u);
   }
   close_pass();
 }
 
 void Resident::climb(int microbatch) {
-  for (int layer = 0; layer <= last_block_; ++layer) {
-    const StashItem from{layer, 0}, to{layer + 1, 0};
-    const BufferView input = layer > 0 ? stash_.read(from) : BufferView{};
-    runner_.forward(layer, microbatch, visit(layer).wire, input, stash_.make(to, compute_));
+  const BufferView rows = stash_.make({1, 0}, compute_);
+  for (int layer = 0; layer <= model_.block(0); ++layer) {
+    runner_.forward(layer, microbatch, {.wire = wire(layer), .output = rows, .carry = rows});
+  }
+  stash_.made({1, 0}, compute_);
+  for (int block = 1; block <= blocks_; ++block) {
+    const StashItem from{block, 0}, to{block + 1, 0};
+    const int layer = model_.block(block);
+    const BufferView output = stash_.make(to, compute_);
+    runner_.forward(layer, microbatch, {.wire = wire(layer), .input = stash_.read(from), .output = output});
     stash_.made(to, compute_);
-    if (layer > 0) stash_.read_done(from, compute_);
+    stash_.read_done(from, compute_);
   }
 }
 
-void Resident::descend(int microbatch) {
-  stash_.begin_backward(stash_order_);
-  runner_.head(microbatch, visit(head_).wire, stash_.read({head_, 0}), input_gradients_.outgoing(0),
-               gradients_of(head_, microbatch));
-  stash_.read_done({head_, 0}, compute_);
-  finish_layer(head_, microbatch);
-  for (int layer = last_block_; layer > 0; --layer) {
-    const StashItem item{layer, 0};
-    runner_.backward(layer, microbatch, visit(layer).wire, stash_.fetch(item, compute_), input_gradients_.incoming(0),
-                     input_gradients_.outgoing(0), gradients_of(layer, microbatch));
-    stash_.fetch_done(item, compute_);
+// Of a head in chunks: norm, then the softmax of every row.
+void Resident::climb_head(int microbatch) {
+  runner_.device().fill_zero(compute_, runner_.carry(0));
+  runner_.forward(head_, microbatch, {.wire = wire(head_), .input = stash_.read(head_input()), .output = normed()});
+  for (int layer = head_ + 1; layer <= last_; ++layer) {
+    runner_.forward(layer, microbatch, {.wire = wire(layer), .normed = normed(), .carry = runner_.carry(0)});
+  }
+}
+
+void Resident::descend_head(int microbatch) {
+  if (head_ < last_) climb_head(microbatch);
+  for (int layer = last_; layer > head_; --layer) {
+    runner_.backward(layer, microbatch,
+                     {.wire = wire(layer),
+                      .gradients = gradients_of(layer, microbatch),
+                      .normed = normed(),
+                      .carry = runner_.carry(0)});
     finish_layer(layer, microbatch);
   }
-  runner_.backward(0, microbatch, {}, {}, input_gradients_.incoming(0), {}, gradients_of(0, microbatch));
-  finish_layer(0, microbatch);
+  runner_.backward(head_, microbatch,
+                   {.wire = wire(head_),
+                    .input = stash_.read(head_input()),
+                    .input_gradient = input_gradients_.outgoing(0),
+                    .gradients = gradients_of(head_, microbatch),
+                    .carry = head_ < last_ ? runner_.carry(0) : BufferView{}});
+  stash_.read_done(head_input(), compute_);
+  finish_layer(head_, microbatch);
+  input_gradients_.advance();
+}
+
+void Resident::descend(int microbatch) {
+  for (int block = blocks_; block > 0; --block) {
+    const StashItem item{block, 0};
+    const int layer = model_.block(block);
+    runner_.backward(layer, microbatch,
+                     {.wire = wire(layer),
+                      .input = stash_.fetch(item, compute_),
+                      .output_gradient = input_gradients_.incoming(0),
+                      .input_gradient = input_gradients_.outgoing(0),
+                      .gradients = gradients_of(layer, microbatch)});
+    stash_.fetch_done(item, compute_);
+    finish_layer(layer, microbatch);
+    input_gradients_.advance();
+  }
+  for (int layer = model_.block(0); layer >= 0; --layer) {
+    runner_.backward(layer, microbatch,
+                     {.output_gradient = input_gradients_.incoming(0), .gradients = gradients_of(layer, microbatch)});
+    finish_layer(layer, microbatch);
+  }
 }
 
 // The accumulators of `layer`, zeroed before the first microbatch.
@@ -85,13 +135,12 @@ BufferView Resident::gradients_of(int layer, int microbatch) {
   return gradients;
 }
 
+// Sends the gradients off after the last microbatch.
 void Resident::finish_layer(int layer, int microbatch) {
-  if (microbatch + 1 == microbatches_) {
-    const BufferView gradients = accumulators_[static_cast<std::size_t>(layer)];
-    runner_.round_gradients(layer, gradients, gradients_.acquire(layer, compute_));
-    gradients_.drain(compute_);
-  }
-  input_gradients_.advance();
+  if (microbatch + 1 < microbatches_) return;
+  const BufferView gradients = accumulators_[static_cast<std::size_t>(layer)];
+  runner_.round_gradients(layer, gradients, gradients_.acquire(layer, compute_));
+  gradients_.drain(compute_);
 }
 
 void Resident::open_pass(eps::Version version, bool keep) {
@@ -101,9 +150,9 @@ void Resident::open_pass(eps::Version version, bool keep) {
 }
 
 // Takes layers as they are first needed: the first forward waits for the update of one layer at a time.
-const Visit& Resident::visit(int layer) {
+BufferView Resident::wire(int layer) {
   while (visits_.size() <= static_cast<std::size_t>(layer)) visits_.push_back(weights_.next(compute_));
-  return visits_[static_cast<std::size_t>(layer)];
+  return visits_[static_cast<std::size_t>(layer)].wire;
 }
 
 // Releases in the order of layers, so that each keeps its slot.
@@ -115,17 +164,22 @@ void Resident::evaluate(eps::Version version) {
   open_pass(version, /*keep=*/false);
   for (int u = 0; u < microbatches_; ++u) {
     climb(u);
-    runner_.loss(u, visit(head_).wire, stash_.read({head_, 0}));
-    stash_.read_done({head_, 0}, compute_);
+    if (head_ < last_) {
+      climb_head(u);
+    } else {
+      runner_.forward(head_, u, {.wire = wire(head_), .input = stash_.read(head_input())});
+    }
+    stash_.read_done(head_input(), compute_);
   }
   close_pass();
 }
 
-void Resident::predict(eps::Version version, std::int64_t row) {
+void Resident::predict(eps::Version version, std::int64_t row, const TakeLogits& take) {
   open_pass(version, /*keep=*/false);
   climb(0);
-  runner_.logits(visit(head_).wire, runner_.row_of(stash_.read({head_, 0}), row));
-  stash_.read_done({head_, 0}, compute_);
+  const BufferView input = runner_.row_of(stash_.read(head_input()), row);
+  for (int layer = head_; layer <= last_; ++layer) runner_.predict(layer, wire(layer), input, normed(), take);
+  stash_.read_done(head_input(), compute_);
   close_pass();
 }
 
@@ -134,14 +188,16 @@ Resident::Resident(Orchestra orchestra)
       weights_(orchestra.weights),
       stash_(orchestra.stash),
       gradients_(orchestra.gradients),
+      model_(orchestra.runner.model()),
       compute_(orchestra.runner.compute()),
       accumulators_(std::move(orchestra.accumulators)),
       microbatches_(orchestra.microbatches),
-      last_block_(orchestra.runner.model().blocks()),
-      head_(orchestra.runner.model().head()),
+      blocks_(model_.blocks()),
+      head_(model_.head()),
+      last_(model_.layers() - 1),
       input_gradients_(std::move(orchestra.input_gradients)) {
-  for (int layer = 0; layer <= head_; ++layer) order_.push_back(layer);
-  for (int layer = last_block_; layer > 0; --layer) stash_order_.push_back({layer, 0});
+  for (int layer = 0; layer <= last_; ++layer) order_.push_back(layer);
+  for (int block = blocks_; block > 0; --block) stash_order_.push_back({block, 0});
   visits_.reserve(order_.size());
 }
 

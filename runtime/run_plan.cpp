@@ -25,7 +25,8 @@ models::Model make_model(const Options& options) {
   const ModelOptions& model = options.model;
   const std::int64_t intermediate = model.intermediate > 0 ? model.intermediate : 4 * model.hidden;
   return models::make_gpt2({model.layers, model.hidden, model.heads, intermediate, model.vocabulary, model.sequence,
-                            options.batch.micro_batch, static_cast<float>(model.dropout), compute_dtype(options)});
+                            options.batch.micro_batch, static_cast<float>(model.dropout), compute_dtype(options),
+                            options.transfer.vocabulary_chunk});
 }
 
 eps::StoreOptions store_options(const Options& options) {

@@ -22,7 +22,7 @@ class HostStash final : public Stash {
         out_stream_(link.device().create_stream("d2h stash")),
         back_stream_(link.device().create_stream("h2d stash")),
         stored_(link.device().create_event()),
-        readable_(out.size()),
+        held_(static_cast<std::size_t>(2 * microbatches)),
         out_(link.device(), std::move(out), kConsumers, WaitReason::stash, failure),
         back_(link.device(), std::move(back), /*consumers=*/1, WaitReason::stash, failure) {}
 
@@ -33,22 +33,22 @@ class HostStash final : public Stash {
 
   void begin_forward(bool keep) override { keep_ = keep; }
 
-  device::BufferView make(StashItem, Stream& compute) override {
-    making_ = out_.acquire(compute);
-    return out_.view(making_);
+  device::BufferView make(StashItem item, Stream& compute) override {
+    held(item) = out_.acquire(compute);
+    return out_.view(held(item));
   }
 
   void made(StashItem item, Stream& compute) override {
-    out_.filled(making_, compute);
+    out_.filled(held(item), compute);
     const SlotRing::Slot slot = out_.take(*out_stream_);
+    assert(slot == held(item));
     if (keep_ && stays(item)) link_.to_host(Traffic::stash, *out_stream_, place(item), out_.view(slot));
     out_.release(slot, *out_stream_, kCopy);
-    readable_.push(slot);
   }
 
-  device::BufferView read(StashItem) override { return out_.view(readable_.front()); }
+  device::BufferView read(StashItem item) override { return out_.view(held(item)); }
 
-  void read_done(StashItem, Stream& compute) override { out_.release(readable_.pop(), compute, kCompute); }
+  void read_done(StashItem item, Stream& compute) override { out_.release(held(item), compute, kCompute); }
 
   void begin_backward(std::span<const StashItem> items) override {
     items_ = items;
@@ -71,6 +71,11 @@ class HostStash final : public Stash {
   }
 
  private:
+  // The slot of an item between make() and read_done(): of two neighbouring layers at most.
+  SlotRing::Slot& held(StashItem item) {
+    return held_[static_cast<std::size_t>(item.layer % 2 * microbatches_ + item.microbatch)];
+  }
+
   bool stays(StashItem item) const { return static_cast<std::size_t>(item.layer * microbatches_) <= host_.size(); }
 
   device::BufferView place(StashItem item) const {
@@ -92,12 +97,11 @@ class HostStash final : public Stash {
   const std::unique_ptr<Stream> out_stream_;
   const std::unique_ptr<Stream> back_stream_;
   const std::unique_ptr<device::Event> stored_;
-  SlotQueue readable_;  // made and not yet read, in order
+  std::vector<SlotRing::Slot> held_;
   SlotRing out_;
   SlotRing back_;
 
   bool keep_ = false;
-  SlotRing::Slot making_ = -1;
   std::span<const StashItem> items_;
   std::size_t next_fetch_ = 0;
   std::size_t next_take_ = 0;

@@ -31,7 +31,7 @@ class Stash {
   // Room on the device for `item`, to be written on `compute`.
   virtual device::BufferView make(StashItem item, device::Stream& compute) = 0;
   virtual void made(StashItem item, device::Stream& compute) = 0;
-  // The same bytes, to be read on `compute` in the order of make().
+  // The same bytes, to be read on `compute`, until read_done().
   virtual device::BufferView read(StashItem item) = 0;
   virtual void read_done(StashItem item, device::Stream& compute) = 0;
 
@@ -51,7 +51,7 @@ constexpr std::size_t device_stash_buffers(int blocks, int microbatches) {
 
 // Items of blocks are copied to host memory as soon as they are made, and fetched ahead of the backward visit. Device
 // memory does not depend on the number of blocks.
-// `out`: at least microbatches + 1 device buffers; `back`: device buffers to fetch through; `host`: one place per item
+// `out`: microbatches + 1 device buffers; `back`: device buffers to fetch through; `host`: one place per item
 // [layer 1..N][microbatch].
 std::unique_ptr<Stash> make_host_stash(Link& link, std::vector<device::BufferView> out,
                                        std::vector<device::BufferView> back, std::vector<device::BufferView> host,

@@ -72,6 +72,28 @@ ValueId GraphBuilder::linear_cross_entropy(ValueId x, ValueId table, ValueId tar
   return append(OpKind::linear_cross_entropy, {x, table, targets}, {});
 }
 
+ValueId GraphBuilder::add_positions(ValueId x, ValueId positions, int sequence) {
+  return append(OpKind::add_positions, {x, positions}, {.sequence = sequence});
+}
+
+ValueId GraphBuilder::cross_entropy(ValueId statistics, ValueId targets) {
+  return append(OpKind::cross_entropy, {statistics, targets}, {});
+}
+
+ValueId GraphBuilder::convert(ValueId x, DType dtype) {
+  const Value& source = graph_.value(x);
+  graph_.values.push_back({source.name + " as " + std::string(name_of(dtype)), dtype, source.shape});
+  const auto result = static_cast<ValueId>(graph_.values.size() - 1);
+  append_onto(OpKind::convert, {x}, {result}, {});
+  return result;
+}
+
+void GraphBuilder::append_onto(OpKind kind, std::vector<ValueId> inputs, std::vector<ValueId> outputs,
+                               Attributes attributes) {
+  graph_.ops.push_back({kind, std::move(inputs), std::move(outputs), attributes});
+  check_op(graph_, graph_.ops.back(), graph_.ops.size() - 1);
+}
+
 void GraphBuilder::place(ValueId value, Region region) {
   const std::string where = graph_.name + ": value " + std::to_string(value);
   if (value < 0 || static_cast<std::size_t>(value) >= graph_.values.size()) throw BadInput(where + " does not exist");

@@ -28,6 +28,10 @@ std::string_view name_of(Region region) {
       return "loss";
     case Region::drained:
       return "drained";
+    case Region::normed:
+      return "normed";
+    case Region::carry:
+      return "carry";
     case Region::scratch:
       return "scratch";
     case Region::count:

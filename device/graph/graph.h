@@ -24,6 +24,8 @@ enum class Region : std::uint8_t {
   targets,          // i32 [rows], negative: not predicted
   loss,             // f64 [1], sum over the microbatch, not yet divided
   drained,          // gradients in precision.gradients, ready to leave the device
+  normed,           // a head in vocabulary chunks: its normed input, from chunk to chunk of one microbatch
+  carry,            // what else a layer's chunks hand on: rows so far, softmax statistics, fp32 sums
   scratch,          // values internal to one run; offsets chosen by the planner
   count
 };
@@ -31,21 +33,30 @@ std::string_view name_of(Region region);
 
 enum class OpKind : std::uint8_t {
   // kind                            inputs -> outputs; R rows (sequences x sequence length), H hidden, V vocabulary
-  embedding,                      // tokens i32 [R], table [V,H], positions [S,H] -> y [R,H]
-  embedding_backward,             // tokens [R], dy [R,H] -> dtable f32 [V,H] (+=), dpositions f32 [S,H] (+=)
-  layer_norm,                     // x [R,H], gain [H], bias [H] -> y [R,H], mean f32 [R], inverse_deviation f32 [R]
-  layer_norm_backward,            // dy, x, gain, mean, inverse_deviation -> dx [R,H], dgain f32 [H] (+=), dbias f32 [H] (+=)
-  matmul,                         // a, b, (bias) -> y [M,N]; y = op(a) op(b) + bias; accumulate: y += (y f32)
-  bias_gradient,                  // dy [R,N] -> dbias f32 [N] (+=)
-  gelu,                           // x -> y, tanh form (GPT-2)
-  gelu_backward,                  // dy, x -> dx
-  attention,                      // qkv [R,3H] -> y [R,H], logsumexp f32 [R,heads]; causal; dropout on probabilities
-  attention_backward,             // dy, qkv, y, logsumexp -> dqkv [R,3H]
-  dropout,                        // x -> y; the same op on a gradient is its own backward
-  add,                            // a, b -> y
-  linear_cross_entropy,           // x [R,H], table [V,H], targets i32 [R] -> loss f64 [1]; logits a panel at a time
+  embedding,             // tokens i32 [R], table [V,H], positions [S,H] -> y [R,H]
+  embedding_backward,    // tokens [R], dy [R,H] -> dtable f32 [V,H] (+=), dpositions f32 [S,H] (+=)
+  layer_norm,            // x [R,H], gain [H], bias [H] -> y [R,H], mean f32 [R], inverse_deviation f32 [R]
+  layer_norm_backward,   // dy, x, gain, mean, inverse_deviation -> dx [R,H], dgain f32 [H] (+=), dbias f32 [H] (+=)
+  matmul,                // a, b, (bias) -> y [M,N]; y = op(a) op(b) + bias; accumulate: y += (y f32)
+  bias_gradient,         // dy [R,N] -> dbias f32 [N] (+=)
+  gelu,                  // x -> y, tanh form (GPT-2)
+  gelu_backward,         // dy, x -> dx
+  attention,             // qkv [R,3H] -> y [R,H], logsumexp f32 [R,heads]; causal; dropout on probabilities
+  attention_backward,    // dy, qkv, y, logsumexp -> dqkv [R,3H]
+  dropout,               // x -> y; the same op on a gradient is its own backward
+  add,                   // a, b -> y
+  linear_cross_entropy,  // x [R,H], table [V,H], targets i32 [R] -> loss f64 [1]; logits a panel at a time
   linear_cross_entropy_backward,  // x, table, targets -> loss f64 [1], dx [R,H], dtable f32 [V,H] (+=)
-  convert,                        // f32 [n] -> y [n], rounded to y's dtype
+  convert,                        // f32 [R,H] -> y [R,H], rounded to y's dtype
+  // Of a table in chunks of V rows, the first of which is LaunchParameters::first_token:
+  embedding_rows,                // tokens [R], table [V,H] -> y [R,H] (those rows whose token the chunk has)
+  embedding_rows_backward,       // tokens [R], dy [R,H] -> dtable f32 [V,H] (+=)
+  add_positions,                 // x [R,H], positions [S,H] -> y [R,H]
+  positions_backward,            // dy [R,H] -> dpositions f32 [S,H] (+=)
+  softmax_statistics,            // x, table [V,H], targets -> statistics f64 [R,3] (+=): highest logit, sum of
+                                 // e^(logit - highest) (0: none seen), logit of the target
+  cross_entropy,                 // statistics [R,3], targets [R] -> loss f64 [1]
+  chunk_cross_entropy_backward,  // x, table, targets, statistics -> dx f32 [R,H] (+=), dtable f32 [V,H] (+=)
   count
 };
 std::string_view name_of(OpKind kind);
@@ -66,12 +77,13 @@ struct Value {
 struct Attributes {
   bool transpose_a = false;  // matmul
   bool transpose_b = false;
-  bool accumulate = false;   // y += instead of y =
-  float epsilon = 0;         // layer_norm
-  float probability = 0;     // dropout, attention
-  std::uint32_t rng_op = 0;  // key of this op's random numbers; the backward op has its forward op's
-  int heads = 0;             // attention
-  int sequence = 0;          // rows per sequence: attention, embedding
+  bool accumulate = false;      // y += instead of y =
+  float epsilon = 0;            // layer_norm
+  float probability = 0;        // dropout, attention
+  std::uint32_t rng_op = 0;     // key of this op's random numbers; the backward op has its forward op's
+  int heads = 0;                // attention
+  int sequence = 0;             // rows per sequence: attention, embedding, positions
+  std::int64_t vocabulary = 0;  // tokens in all chunks: embedding_rows, softmax_statistics
 };
 
 struct Op {
@@ -81,7 +93,8 @@ struct Op {
   Attributes attributes;
 };
 
-// Values are in single assignment, except accumulators (gradients), which ops marked (+=) add to. Ops are in a valid
+// Values are in single assignment, except accumulators (gradients), which ops marked (+=) add to, and what lives in
+// normed and carry, which earlier launches may have written. Ops are in a valid
 // order. Thread-bound while built, then immutable.
 struct Graph {
   std::string name;
@@ -115,6 +128,12 @@ class GraphBuilder {
   ValueId dropout(ValueId x, float probability);
   ValueId add(ValueId a, ValueId b);
   ValueId linear_cross_entropy(ValueId x, ValueId table, ValueId targets);
+  ValueId add_positions(ValueId x, ValueId positions, int sequence);
+  ValueId cross_entropy(ValueId statistics, ValueId targets);
+  ValueId convert(ValueId x, DType dtype);
+
+  // An op onto values that are bound already: accumulators, and what lives in normed or carry.
+  void append_onto(OpKind kind, std::vector<ValueId> inputs, std::vector<ValueId> outputs, Attributes attributes);
 
   // Declares that `value`, the result of the last op that made it, is written to `region` (output or loss) and not to
   // scratch.

@@ -48,7 +48,7 @@ class OpCheck {
  private:
   // Nothing when it is the compute dtype and no operand has fixed that yet.
   std::optional<DType> dtype_of(const Slot& slot, bool accumulated) const {
-    if (accumulated) return DType::f32;
+    if (accumulated && !slot.accumulates) return DType::f32;  // a product made to accumulate
     switch (slot.type) {
       case SlotType::f32:
         return DType::f32;

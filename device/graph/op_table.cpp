@@ -24,6 +24,20 @@ void derive_embedding(const Attributes& attributes, Sizes& sizes) {
                                                          " positions");
 }
 
+void require_chunk(const Attributes& attributes, Sizes& sizes) {
+  require(attributes.vocabulary >= sizes['V'],
+          "a vocabulary of " + std::to_string(attributes.vocabulary) +
+              " tokens is smaller than its chunk of V = " + std::to_string(sizes['V']));
+}
+
+// A row's statistics are T = 3 numbers.
+void derive_statistics(const Attributes&, Sizes& sizes) { sizes.set('T', 3); }
+
+void derive_softmax_statistics(const Attributes& attributes, Sizes& sizes) {
+  require_chunk(attributes, sizes);
+  derive_statistics(attributes, sizes);
+}
+
 void derive_layer_norm(const Attributes& attributes, Sizes&) {
   require(attributes.epsilon > 0, "epsilon " + std::to_string(attributes.epsilon) + " must be above 0");
 }
@@ -62,6 +76,7 @@ using Table = std::array<OpRule, static_cast<std::size_t>(OpKind::count)>;
 Table make_table() {
   using enum SlotType;
   const Slot loss{"loss", "1", f64};
+  const Slot statistics{"statistics", "RT", f64};
   const Slot mean{"mean", "R", f32}, inverse_deviation{"inverse_deviation", "R", f32},
       logsumexp{"logsumexp", "RD", f32};
   const Slot tokens{"tokens", "R", i32}, targets{"targets", "R", i32};
@@ -95,7 +110,20 @@ Table make_table() {
       {"linear_cross_entropy_backward",
        {{"x", "RH"}, {"table", "VH"}, targets},
        {loss, {"dx", "RH"}, accumulator("dtable", "VH")}},
-      {"convert", {{"x", "N", f32}}, {{"y", "N"}}},
+      {"convert", {{"x", "RH", f32}}, {{"y", "RH"}}},
+      {"embedding_rows", {tokens, {"table", "VH"}}, {{"y", "RH", compute, true}}, require_chunk},
+      {"embedding_rows_backward", {tokens, {"dy", "RH"}}, {accumulator("dtable", "VH")}},
+      {"add_positions", {{"x", "RH"}, {"positions", "SH"}}, {{"y", "RH"}}, derive_embedding},
+      {"positions_backward", {{"dy", "RH"}}, {accumulator("dpositions", "SH")}, derive_embedding},
+      {"softmax_statistics",
+       {{"x", "RH"}, {"table", "VH"}, targets},
+       {{"statistics", "RT", f64, true}},
+       derive_softmax_statistics},
+      {"cross_entropy", {statistics, targets}, {loss}, derive_statistics},
+      {"chunk_cross_entropy_backward",
+       {{"x", "RH"}, {"table", "VH"}, targets, statistics},
+       {accumulator("dx", "RH"), accumulator("dtable", "VH")},
+       derive_statistics},
   }};
 }
 

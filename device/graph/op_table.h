@@ -23,7 +23,7 @@ struct Slot {
   std::string_view name;
   std::string_view dims;  // a letter per dimension (sizes.h)
   SlotType type = SlotType::compute;
-  bool accumulates = false;  // an output that is added to (+=); f32
+  bool accumulates = false;  // an output that is changed in place (+=)
   bool optional = false;     // an input that may be left out, the last one
 };
 

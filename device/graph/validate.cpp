@@ -6,7 +6,7 @@
 namespace l2l::device::graph {
 namespace {
 
-enum class Use : std::uint8_t { read, accumulated, written };
+enum class Use : std::uint8_t { read, accumulated, written, carried };
 
 Use use_of(Region region) {
   switch (region) {
@@ -18,6 +18,9 @@ Use use_of(Region region) {
       return Use::written;
     case Region::gradients:
       return Use::accumulated;
+    case Region::normed:
+    case Region::carry:
+      return Use::carried;
     default:
       return Use::read;
   }
@@ -33,6 +36,7 @@ bool fits(Region region, DType dtype) {
     case Region::gradients:
       return dtype == DType::f32;
     case Region::scratch:
+    case Region::carry:
       return true;
     default:
       return dtype == DType::f32 || dtype == DType::bf16;
@@ -94,6 +98,7 @@ class Validation {
 
   void write(ValueId id, bool accumulated) {
     const Value& value = graph_.value(id);
+    if (use_of(value.region) == Use::carried) return;
     if (use_of(value.region) != (accumulated ? Use::accumulated : Use::written)) {
       throw Error(named(value) + " lives in " + std::string(name_of(value.region)) + ", where the op cannot " +
                   (accumulated ? "accumulate" : "write"));

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "device/kernels/convert.h"
 #include "device/kernels/reduce.h"
 #include "device/kernels/tokens.h"
 #include "device/kernels/vector_math.h"
@@ -48,6 +49,12 @@ LogitPanels::LogitPanels(std::int64_t total_rows, std::int64_t vocabulary) : row
   tokens = {vocabulary, rows.size * vocabulary <= kPanelElements ? vocabulary : kPartTokens};
 }
 
+LogitPanels LogitPanels::narrow(std::int64_t total_rows, std::int64_t vocabulary) {
+  LogitPanels panels(total_rows, 1);
+  panels.tokens = {vocabulary, std::min(vocabulary, kPartTokens)};
+  return panels;
+}
+
 PanelProduct::PanelProduct(const LogitPanels& panels, const ShapeOf& shape_of) : panels_(panels) {
   const auto sizes = [](const Partition& partition) {
     std::vector<std::int64_t> result = {partition.size};
@@ -75,15 +82,40 @@ void PanelProduct::run(std::int64_t chunk, std::int64_t part, const MatmulOperan
   plans_[index].run(operands, workspace, workers);
 }
 
+RowState RowState::empty() { return {-std::numeric_limits<float>::infinity(), 0, 0}; }
+
+RowState load_state(const double* statistics) {
+  if (statistics[1] == 0) return RowState::empty();
+  return {static_cast<float>(statistics[0]), static_cast<float>(statistics[2]), statistics[1]};
+}
+
+void store_state(const RowState& state, double* statistics) {
+  statistics[0] = static_cast<double>(state.highest);
+  statistics[1] = state.sum;
+  statistics[2] = static_cast<double>(state.target_logit);
+}
+
+template <typename T>
+void differentiate_row(const RowState& state, std::int64_t target, float loss_scale, const float* logits, T* dlogits,
+                       std::int64_t tokens) {
+  const float highest = state.highest, factor = static_cast<float>(static_cast<double>(loss_scale) / state.sum);
+#pragma omp simd
+  for (std::int64_t i = 0; i < tokens; ++i) dlogits[i] = narrow<T>(fast_exp(logits[i] - highest) * factor);
+  if (target < 0 || target >= tokens) return;
+  dlogits[target] = narrow<T>(fast_exp(state.target_logit - highest) * factor - loss_scale);
+}
+
+template void differentiate_row(const RowState&, std::int64_t, float, const float*, float*, std::int64_t);
+template void differentiate_row(const RowState&, std::int64_t, float, const float*, bf16*, std::int64_t);
+
 double RowState::loss() const {
   return static_cast<double>(highest) + std::log(sum) - static_cast<double>(target_logit);
 }
 
-SoftmaxPass::SoftmaxPass(std::string_view op, std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary,
-                         DType dtype)
+SoftmaxPass::SoftmaxPass(std::string_view op, LogitPanels panels, std::int64_t hidden, DType dtype)
     : op_(op),
       row_bytes_(static_cast<Bytes>(hidden) * size_of(dtype)),
-      panels_(rows, vocabulary),
+      panels_(panels),
       product_(panels_, [=](std::int64_t m, std::int64_t n) { return logits_shape(m, n, hidden, dtype); }) {}
 
 SoftmaxPass::Buffers SoftmaxPass::take(WorkspaceCutter& cutter) const {
@@ -109,26 +141,33 @@ void SoftmaxPass::run(std::int64_t chunk, const std::byte* x, const std::byte* t
     if (targets[first + i] >= panels_.tokens.total) {
       throw_bad_token(op_, targets[first + i], first + i, panels_.tokens.total);
     }
-    buffers.states[i] = {-std::numeric_limits<float>::infinity(), 0, 0};
+    buffers.states[i] = RowState::empty();
   }
-  for (std::int64_t part = 0; part < panels_.tokens.count(); ++part) {
-    make_logits(chunk, part, x, table, buffers, product_workspace, workers);
-    take_part(chunk, part, targets, buffers, workers);
-  }
+  take_table(chunk, x, table, targets, 0, buffers, product_workspace, workers);
   for (std::int64_t i = 0; i < count; ++i) {
     buffers.losses[first + i] = targets[first + i] < 0 ? 0 : buffers.states[i].loss();
   }
 }
 
-void SoftmaxPass::take_part(std::int64_t chunk, std::int64_t part, const std::int32_t* targets, const Buffers& buffers,
-                            Workers& workers) const {
+void SoftmaxPass::take_table(std::int64_t chunk, const std::byte* x, const std::byte* table,
+                             const std::int32_t* targets, std::int64_t first_token, const Buffers& buffers,
+                             std::byte* product_workspace, Workers& workers) const {
+  for (std::int64_t part = 0; part < panels_.tokens.count(); ++part) {
+    make_logits(chunk, part, x, table, buffers, product_workspace, workers);
+    take_part(chunk, part, targets, first_token, buffers, workers);
+  }
+}
+
+void SoftmaxPass::take_part(std::int64_t chunk, std::int64_t part, const std::int32_t* targets,
+                            std::int64_t first_token, const Buffers& buffers, Workers& workers) const {
   const std::int64_t first = panels_.rows.begin(chunk), token = panels_.tokens.begin(part);
   const std::int64_t tokens = panels_.tokens.end(part) - token;
   const Partition blocks = row_blocks(panels_.rows.end(chunk) - first, tokens);
   workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
     for (std::int64_t i = blocks.begin(block); i < blocks.end(block); ++i) {
       const std::int32_t target = targets[first + i];
-      if (target >= 0) take_logits(buffers.states[i], buffers.logits + i * tokens, tokens, token, target);
+      if (target < 0) continue;
+      take_logits(buffers.states[i], buffers.logits + i * tokens, tokens, first_token + token, target);
     }
   });
 }

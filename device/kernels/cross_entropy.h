@@ -12,12 +12,14 @@
 
 namespace l2l::device::kernels {
 
-// Panels of at most 4 Mi logits (16 MiB). A vocabulary of up to 8192 is one part; a larger one is cut, and not the
-// rows, so that each weight of the table and of its gradient is visited once per 2048 rows.
 struct LogitPanels {
   Partition rows, tokens;
 
+  // Panels of at most 4 Mi logits (16 MiB). A vocabulary of up to 8192 is one part; a larger one is cut, and not the
+  // rows, so that each weight of the table and of its gradient is visited once per 2048 rows.
   LogitPanels(std::int64_t total_rows, std::int64_t vocabulary);
+  // Parts of at most 2048 tokens: where every pass makes its logits anew, nothing is won by wider ones.
+  static LogitPanels narrow(std::int64_t total_rows, std::int64_t vocabulary);
   std::int64_t elements() const { return rows.size * tokens.size; }
 };
 
@@ -38,17 +40,29 @@ class PanelProduct {
 
 // Softmax of one row, part by part.
 struct RowState {
-  float highest;        // logit so far
+  float highest;  // logit so far
   float target_logit;
-  double sum;           // of e^(logit - highest) so far
+  double sum;  // of e^(logit - highest) so far
 
+  static RowState empty();
   double loss() const;  // logsumexp - logit of the target
 };
+
+// The statistics of one row from launch to launch, f64 [3] (graph.h): highest logit, sum, logit of the target. A sum of
+// 0 says that no logit was seen yet.
+RowState load_state(const double* statistics);
+void store_state(const RowState& state, double* statistics);
+
+// dloss/dlogits of one row = (softmax - 1 at the target) * loss_scale. `target` counts from the first of `tokens`
+// logits and may lie outside of them. T: float or bf16; float may be `logits` itself.
+template <typename T>
+void differentiate_row(const RowState& state, std::int64_t target, float loss_scale, const float* logits, T* dlogits,
+                       std::int64_t tokens);
 
 // The pass over all parts that finds each row's state. Rows with a negative target are not predicted.
 class SoftmaxPass {
  public:
-  SoftmaxPass(std::string_view op, std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary, DType dtype);
+  SoftmaxPass(std::string_view op, LogitPanels panels, std::int64_t hidden, DType dtype);
 
   struct Buffers {
     float* logits;     // one panel
@@ -63,6 +77,11 @@ class SoftmaxPass {
   // vocabulary.
   void run(std::int64_t chunk, const std::byte* x, const std::byte* table, const std::int32_t* targets,
            const Buffers& buffers, std::byte* product_workspace, Workers& workers) const;
+  // The inner part of run(): adds the logits of all parts to the states of a chunk. The table's first row is that of
+  // `first_token`; targets may lie outside of it.
+  void take_table(std::int64_t chunk, const std::byte* x, const std::byte* table, const std::int32_t* targets,
+                  std::int64_t first_token, const Buffers& buffers, std::byte* product_workspace,
+                  Workers& workers) const;
   // Makes the logits of one panel.
   void make_logits(std::int64_t chunk, std::int64_t part, const std::byte* x, const std::byte* table,
                    const Buffers& buffers, std::byte* product_workspace, Workers& workers) const;
@@ -70,8 +89,8 @@ class SoftmaxPass {
   double total(const Buffers& buffers) const;
 
  private:
-  void take_part(std::int64_t chunk, std::int64_t part, const std::int32_t* targets, const Buffers& buffers,
-                 Workers& workers) const;
+  void take_part(std::int64_t chunk, std::int64_t part, const std::int32_t* targets, std::int64_t first_token,
+                 const Buffers& buffers, Workers& workers) const;
 
   std::string_view op_;  // a literal
   Bytes row_bytes_;      // of x and of the table

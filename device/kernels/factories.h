@@ -24,5 +24,12 @@ Factory make_add;
 Factory make_linear_cross_entropy;
 Factory make_linear_cross_entropy_backward;
 Factory make_convert;
+Factory make_embedding_rows;
+Factory make_embedding_rows_backward;
+Factory make_add_positions;
+Factory make_positions_backward;
+Factory make_softmax_statistics;
+Factory make_cross_entropy;
+Factory make_chunk_cross_entropy_backward;
 
 }  // namespace l2l::device::kernels

@@ -8,8 +8,8 @@ namespace {
 class LinearCrossEntropy final : public Kernel {
  public:
   LinearCrossEntropy(const graph::Graph& graph, const graph::Op& op)
-      : pass_("linear_cross_entropy", input(graph, op, 0).shape[0], input(graph, op, 0).shape[1],
-              input(graph, op, 1).shape[0], input(graph, op, 0).dtype) {
+      : pass_("linear_cross_entropy", LogitPanels(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0]),
+              input(graph, op, 0).shape[1], input(graph, op, 0).dtype) {
     require_dtype(graph, op, input(graph, op, 0).dtype, {1});
     require_dtype(graph, op, DType::i32, {2});
     require_dtype(graph, op, DType::f64, {3});

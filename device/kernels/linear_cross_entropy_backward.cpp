@@ -4,7 +4,6 @@
 #include "device/kernels/convert.h"
 #include "device/kernels/cross_entropy.h"
 #include "device/kernels/factories.h"
-#include "device/kernels/vector_math.h"
 
 namespace l2l::device::kernels {
 namespace {
@@ -92,7 +91,7 @@ class LinearCrossEntropyBackward final : public Kernel {
 
   LinearCrossEntropyBackward(std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary, DType dtype)
       : hidden_(hidden),
-        pass_("linear_cross_entropy_backward", rows, hidden, vocabulary, dtype),
+        pass_("linear_cross_entropy_backward", LogitPanels(rows, vocabulary), hidden, dtype),
         several_(pass_.panels().tokens.count() > 1),
         dx_(pass_.panels(),
             [&](std::int64_t m, std::int64_t tokens) { return dx_shape(m, tokens, hidden, dtype, several_); }),
@@ -148,17 +147,6 @@ class LinearCrossEntropyBackward final : public Kernel {
         }
       }
     });
-  }
-
-  // dloss/dlogits = (softmax - 1 at the target) * loss_scale; `target` counts from the panel's first token
-  // and may lie outside the panel.
-  static void differentiate_row(const RowState& state, std::int64_t target, float loss_scale, const float* logits,
-                                T* dlogits, std::int64_t tokens) {
-    const float highest = state.highest, factor = static_cast<float>(static_cast<double>(loss_scale) / state.sum);
-#pragma omp simd
-    for (std::int64_t i = 0; i < tokens; ++i) dlogits[i] = narrow<T>(fast_exp(logits[i] - highest) * factor);
-    if (target < 0 || target >= tokens) return;
-    dlogits[target] = narrow<T>(fast_exp(state.target_logit - highest) * factor - loss_scale);
   }
 
   std::int64_t hidden_;

@@ -22,6 +22,13 @@ Factory& factory_of(graph::OpKind kind) {
     case OpKind::linear_cross_entropy: return make_linear_cross_entropy;
     case OpKind::linear_cross_entropy_backward: return make_linear_cross_entropy_backward;
     case OpKind::convert: return make_convert;
+    case OpKind::embedding_rows: return make_embedding_rows;
+    case OpKind::embedding_rows_backward: return make_embedding_rows_backward;
+    case OpKind::add_positions: return make_add_positions;
+    case OpKind::positions_backward: return make_positions_backward;
+    case OpKind::softmax_statistics: return make_softmax_statistics;
+    case OpKind::cross_entropy: return make_cross_entropy;
+    case OpKind::chunk_cross_entropy_backward: return make_chunk_cross_entropy_backward;
     case OpKind::count: break;
   }
   throw Error("make_kernel: no op of kind " + std::to_string(static_cast<int>(kind)));

@@ -65,9 +65,11 @@ struct DeviceOptions {
 };
 
 struct TransferOptions {
-  std::string stash = "auto";        // "auto" (device where it fits in device.memory, else host) | "host" | "device"
-  std::int64_t prefetch = 1;         // layers fetched ahead: 1 + prefetch weight slots
-  std::uint64_t link_bandwidth = 0;  // host device: bytes per second each way; 0: unthrottled
+  std::string stash = "auto";         // "auto" (device where it fits in device.memory, else host) | "host" | "device"
+  std::int64_t prefetch = 1;          // layers fetched ahead: 1 + prefetch weight slots
+  std::int64_t vocabulary_chunk = 0;  // rows of the embedding table that travel at once; 0: all, or, of a table larger
+                                      // than a block, as many as fit in a block's slot
+  std::uint64_t link_bandwidth = 0;   // host device: bytes per second each way; 0: unthrottled
 };
 
 struct RecomputeOptions {

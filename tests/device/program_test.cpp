@@ -195,7 +195,7 @@ TEST(Program, OperandsAreInputsThenOutputsWhereTheyLive) {
 TEST(Program, WithoutScratch) {
   Graph drain;
   drain.name = "drain";
-  drain.values = {{"sum", DType::f32, {9}, Region::gradients, 8}, {"rounded", DType::bf16, {9}, Region::drained}};
+  drain.values = {{"sum", DType::f32, {1, 9}, Region::gradients, 8}, {"rounded", DType::bf16, {1, 9}, Region::drained}};
   drain.ops = {{graph::OpKind::convert, {0}, {1}, {}}};
   const Program program = plan_program(drain, [](const Graph&, std::size_t) { return Bytes{0}; });
   EXPECT_EQ(program.scratch_bytes, 0u);

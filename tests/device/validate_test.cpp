@@ -129,12 +129,12 @@ TEST(Validate, SequencesFitThePositionsThatOnlyAnOutputTells) {
 TEST(Validate, AcceptsADrain) {
   Graph graph;
   graph.name = "drain";
-  graph.values = {{"sum", DType::f32, {9}, Region::gradients}, {"rounded", DType::bf16, {9}, Region::drained}};
+  graph.values = {{"sum", DType::f32, {1, 9}, Region::gradients}, {"rounded", DType::bf16, {1, 9}, Region::drained}};
   graph.ops = {{OpKind::convert, {0}, {1}, {}}};
   EXPECT_NO_THROW(graph.validate());
   graph.values[1].dtype = DType::f32;
   EXPECT_NO_THROW(graph.validate());
-  graph.values[1].shape = {8};
+  graph.values[1].shape = {1, 8};
   EXPECT_THROW(graph.validate(), Error);
 }
 

@@ -53,6 +53,60 @@ void push_in_random_order(ParameterStore& store, const StoreOptions& options, co
   for (std::thread& thread : threads) thread.join();
 }
 
+// The toy model with its table cut at element 256 for the embedding, and at 16 and 400 for the head.
+ModelLayout chunked_layout() {
+  ModelLayout layout = toy_layout();
+  const std::vector<LayerSpec> blocks(layout.layers.begin() + kFirstBlock, layout.layers.begin() + kHead);
+  layout.layers = {{"embedding.0", 200, {{kTable, 0, 0, 256}}, 256},
+                   {"embedding.1", 200, {{kTable, 0, 256}, {kPositions, 384}}, 512}};
+  layout.layers.insert(layout.layers.end(), blocks.begin(), blocks.end());
+  layout.layers.push_back({"head.0", 201, {{kTable, 0, 0, 16}}, 16});
+  layout.layers.push_back({"head.1", 201, {{kNorm, 0}, {kTable, 64, 16, 384}}, 448});
+  layout.layers.push_back({"head.2", 201, {{kTable, 0, 400}}, 240});
+  return layout;
+}
+
+// What a layer of `chunked` brings, taken from the gradients of the whole layers.
+std::vector<float> chunk_gradient(const ModelLayout& chunked, LayerIndex layer, const Gradients& whole) {
+  const LayerSpec& spec = chunked.layers[static_cast<std::size_t>(layer)];
+  const bool head = spec.name.rfind("head", 0) == 0, embedding = spec.name.rfind("embedding", 0) == 0;
+  const LayerIndex source = head ? kHead : embedding ? kEmbedding : spec.name == "h.0" ? kFirstBlock : kSecondBlock;
+  const LayerSpec whole_spec = toy_layout().layers[static_cast<std::size_t>(source)];
+  std::vector<float> values(static_cast<std::size_t>(spec.elements));
+  for (const LayerPart& part : spec.parts) {
+    for (const LayerPart& from : whole_spec.parts) {
+      if (from.group != part.group) continue;
+      std::copy_n(whole[static_cast<std::size_t>(source)][0].begin() + from.offset + part.begin,
+                  chunked.elements_of(part), values.begin() + part.offset);
+    }
+  }
+  return values;
+}
+
+TEST(Equivalence, ATableInChunksGivesTheBitsOfAWholeOne) {
+  const ModelLayout layout = chunked_layout();
+  for (const UpdateMode mode : {UpdateMode::eager, UpdateMode::after_backward}) {
+    StoreOptions options = toy_options();
+    options.update = mode;
+    TestMemory memory, other_memory;
+    Failure failure;
+    ParameterStore whole(toy_layout(), options, memory, failure, nullptr);
+    ParameterStore chunks(layout, options, other_memory, failure, nullptr);
+    for (std::uint64_t step = 0; step < kSteps; ++step) {
+      const Gradients gradients = gradients_of(whole.layout(), options, step);
+      run_step(whole, options, step);
+      chunks.begin_step(step, toy_learning_rate(step));
+      for (LayerIndex layer = static_cast<LayerIndex>(layout.layers.size()) - 1; layer >= 0; --layer) {
+        push_gradient(chunks, chunk_gradient(layout, layer, gradients), options.gradients, layer, 0);
+      }
+      chunks.finish_step();
+      chunks.complete_updates();
+    }
+    EXPECT_EQ(whole_state(chunks), whole_state(whole));
+    EXPECT_EQ(leased_bytes(chunks.pull(0, kSteps)).size(), 1024u);
+  }
+}
+
 // The wire of `layer` must be the reference's masters, rounded.
 void expect_wire(ParameterStore& store, const StoreOptions& options, const Reference<float>& reference,
                  LayerIndex layer, Version version) {

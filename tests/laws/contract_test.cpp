@@ -30,6 +30,35 @@ TEST(Contract, LinesAddUp) {
   }
 }
 
+// The largest block, not the vocabulary, sets the slot size: Llama-3's 128,256 entries cost what the line of the head's
+// chunks states, and nothing else; one chunk more or less does not matter.
+TEST(Contract, TheArenaDoesNotGrowWithTheVocabulary) {
+  const SmallRun run;
+  const auto contract = [&](std::int64_t vocabulary, const char* execution) {
+    Options options = run.options();
+    options.model = {.layers = 2, .hidden = 512, .heads = 8, .vocabulary = vocabulary, .sequence = 256, .dropout = 0.1};
+    options.precision.compute = "bf16";
+    options.transfer.stash = "host";
+    options.device.execution = execution;
+    return Trainer(options).contract();
+  };
+  const auto line = [](const MemoryContract& contract, const std::string& what) {
+    for (const ContractLine& line : contract.device) {
+      if (line.what.find(what) != std::string::npos) return line.bytes;
+    }
+    return std::uint64_t{0};
+  };
+  const MemoryContract small = contract(256, "relay"), large = contract(128'256, "relay");
+  EXPECT_GT(line(large, "vocabulary chunks"), 0u);
+  EXPECT_EQ(line(small, "vocabulary chunks"), 0u);
+  EXPECT_LE(large.device_bytes, small.device_bytes + line(large, "vocabulary chunks"));
+  EXPECT_EQ(line(large, "weight slots"), line(small, "weight slots"));
+  EXPECT_EQ(contract(64'128, "relay").device_bytes, large.device_bytes);
+  // Twin: where everything is resident, the table shows.
+  EXPECT_GT(contract(128'256, "resident").device_bytes,
+            contract(256, "resident").device_bytes + line(large, "vocabulary chunks"));
+}
+
 // Counts page-locked bytes, which the contract states exactly.
 class CountingDevice final : public device::FaultDevice {
  public:

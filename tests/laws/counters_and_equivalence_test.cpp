@@ -16,6 +16,9 @@ using testing::SmallRun;
 
 constexpr int kSteps = 20;
 
+// A table of 256 x 24 in four chunks, the last of which is smaller.
+constexpr std::int64_t kChunkRows = 72, kChunkCount = 4;
+
 struct Combination {
   std::string execution, update, stash;
   std::int64_t threads, prefetch;
@@ -77,6 +80,11 @@ LinkCounters expected_counters(const Options& options, int steps) {
   const bool relay = options.device.execution == "relay";
   LinkCounters c;
   c.weights_h2d = (n * (relay ? 2 : 1) * model.block - (relay ? model.block : 0) + model.embedding + model.head) * size;
+  // The head twice, but for its last chunk; the last block twice, too.
+  if (relay && options.transfer.vocabulary_chunk > 0) {
+    const auto rows = static_cast<std::uint64_t>(options.model.vocabulary - kChunkRows * (kChunkCount - 1));
+    c.weights_h2d += (model.block + model.head - rows * static_cast<std::uint64_t>(options.model.hidden)) * size;
+  }
   c.gradients_d2h = (n * model.block + model.embedding + model.head) * size;
   c.stash_d2h = c.stash_h2d =
       options.transfer.stash == "host" ? n * u * rows * static_cast<std::uint64_t>(options.model.hidden) * size : 0;
@@ -98,12 +106,14 @@ void expect_counters(const LinkCounters& counters, const LinkCounters& expected,
   EXPECT_EQ(counters.results_d2h, expected.results_d2h) << what;
 }
 
-class Equivalence : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
+// Precision, clipping, rows of the table in a chunk (0: at once).
+class Equivalence : public ::testing::TestWithParam<std::tuple<std::string, std::string, std::int64_t>> {
  protected:
   Options options() const {
     Options options = run_.options();
     options.precision.compute = std::get<0>(GetParam());
     options.optimizer.clip = std::get<1>(GetParam());
+    options.transfer.vocabulary_chunk = std::get<2>(GetParam());
     return options;
   }
   SmallRun run_;
@@ -123,8 +133,12 @@ TEST_P(Equivalence, SameBitsAndCountedBytesInEveryCombination) {
 }
 
 INSTANTIATE_TEST_SUITE_P(PrecisionAndClipping, Equivalence,
-                         ::testing::Combine(::testing::Values("fp32", "bf16"), ::testing::Values("none", "global")),
-                         [](const auto& info) { return std::get<0>(info.param) + "_clip_" + std::get<1>(info.param); });
+                         ::testing::Combine(::testing::Values("fp32", "bf16"), ::testing::Values("none", "global"),
+                                            ::testing::Values(0, kChunkRows)),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) + "_clip_" + std::get<1>(info.param) +
+                                  (std::get<2>(info.param) > 0 ? "_chunks" : "");
+                         });
 
 // Twins: each breaks the relay in one way, and the comparison above must notice.
 

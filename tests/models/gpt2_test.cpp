@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 namespace l2l::models {
@@ -71,6 +72,26 @@ TEST(Gpt2, WiresFillTheirLayersWithoutOverlap) {
     EXPECT_LE(model.type(layer).backward.region_bytes(device::graph::Region::gradients),
               static_cast<Bytes>(spec.elements) * size_of(DType::f32));
   }
+}
+
+// GPT-2 small: the table of 50,257 x 768 is larger than five blocks.
+TEST(Gpt2, ATableLargerThanABlockTravelsInChunks) {
+  const Model model = make_gpt2({12, 768, 12, 3072, 50257, 1024, 1, 0.1f, DType::bf16});
+  const std::int64_t block = model.layout.layers[static_cast<std::size_t>(model.block(1))].elements;
+  EXPECT_EQ(model.layout.largest_layer(), block);
+  EXPECT_EQ(model.blocks(), 12);
+  EXPECT_EQ(model.chunks.rows, block / 768 / 8 * 8);
+  EXPECT_EQ(model.chunks.count, 6);
+  EXPECT_EQ(model.layers(), 7 + 12 + 7);
+  std::int64_t tokens = 0;
+  for (int chunk = 0; chunk < model.chunks.count; ++chunk) {
+    EXPECT_EQ(model.first_token(chunk), tokens);
+    EXPECT_EQ(model.first_token(model.head() + 1 + chunk), tokens);
+    tokens += std::min(model.chunks.rows, 50257 - tokens);
+  }
+  EXPECT_EQ(tokens, 50257);
+  for (int layer = model.block(0); layer <= model.head(); ++layer) EXPECT_EQ(model.first_token(layer), 0);
+  EXPECT_NO_THROW(model.layout.validate());
 }
 
 TEST(Gpt2, StableIdsDoNotDependOnDepth) {

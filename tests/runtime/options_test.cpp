@@ -322,6 +322,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "device.threads",
                                                "transfer.stash",
                                                "transfer.prefetch",
+                                               "transfer.vocabulary_chunk",
                                                "transfer.link_bandwidth",
                                                "recompute.policy",
                                                "eps.threads",

@@ -107,12 +107,14 @@ TEST(Comparator, NoticesSeededMistakesInEveryOutput) {
 TEST(Kernels, RefuseTokensOutsideTheVocabulary) {
   Workers workers("ops", 2);
   const OpCase readers_of_tokens[] = {
-      embedding_case(DType::f32, 4, 4, 8, 5), embedding_backward_case(DType::f32, 4, 4, 8, 5),
-      linear_cross_entropy_case(DType::f32, 4, 8, 5), linear_cross_entropy_backward_case(DType::f32, 4, 8, 5)};
+      embedding_case(DType::f32, 4, 4, 8, 5),         embedding_backward_case(DType::f32, 4, 4, 8, 5),
+      linear_cross_entropy_case(DType::f32, 4, 8, 5), linear_cross_entropy_backward_case(DType::f32, 4, 8, 5),
+      embedding_rows_case(DType::f32, 4, 8, 5),       softmax_statistics_case(DType::f32, 4, 8, 5)};
   for (const OpCase& test_case : readers_of_tokens) {
     Tensors operands = make_operands(test_case);
     const bool embedding = test_case.graph.values[0].dtype == DType::i32;
-    operands[embedding ? 0 : 2][1] = 5;
+    const bool chunk = test_case.parameters.first_token > 0;
+    operands[embedding ? 0 : 2][1] = chunk ? kFirstToken + 5 + kTokensBehind : 5;
     Memory memory(test_case, operands);
     EXPECT_THROW(run_kernel(test_case, memory, workers), BadInput) << test_case.name;
   }

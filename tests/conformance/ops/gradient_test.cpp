@@ -84,8 +84,9 @@ TEST(Gradient, LayerNorm) {
   const OpCase backward = layer_norm_backward_case(DType::f32, 5, 24);
   Tensors values = make_operands(forward);
   run_exactly(forward, values);
-  Tensors gradient = {weights_for(forward),  values[0], values[1], values[4], values[5], zeros_like(values[0]),
-                      zeros_like(values[1]), zeros_like(values[2])};
+  Tensors gradient = {
+      weights_for(forward), values[0], values[1], values[4], values[5], zeros_like(values[0]), zeros_like(values[1]),
+      zeros_like(values[2])};
   run_exactly(backward, gradient);
   for (std::size_t input = 0; input < 3; ++input) {
     EXPECT_LE(gradient_error(forward, values, gradient[0], input, gradient[5 + input]), kTolerance) << input;
@@ -141,6 +142,40 @@ TEST(Gradient, LinearCrossEntropy) {
   const Tensor weight = {static_cast<double>(forward.parameters.loss_scale)};
   EXPECT_LE(gradient_error(forward, values, weight, 0, gradient[4]), kTolerance);
   EXPECT_LE(gradient_error(forward, values, weight, 1, gradient[5]), kTolerance);
+}
+
+// Chunk after chunk gives what the op on the whole table gives, whose derivative the test above holds.
+TEST(Gradient, ChunksMakeTheWhole) {
+  const std::int64_t rows = 7, hidden = 24, tokens = 11, chunks = 3;
+  const OpCase whole = linear_cross_entropy_backward_case(DType::f32, rows, hidden, chunks * tokens);
+  Tensors expected = make_operands(whole);
+  expected[5] = zeros_like(expected[5]);
+  Tensor statistics(static_cast<std::size_t>(3 * rows)), loss(1), dx = zeros_like(expected[0]), dtable;
+  const auto table = [&](std::int64_t chunk) {
+    const auto begin = expected[1].begin() + chunk * tokens * hidden;
+    return Tensor(begin, begin + tokens * hidden);
+  };
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+    OpCase forward = softmax_statistics_case(DType::f32, rows, hidden, tokens);
+    forward.parameters.first_token = chunk * tokens;
+    Tensors values = {expected[0], table(chunk), expected[2], statistics};
+    run_exactly(forward, values);
+    statistics = values[3];
+  }
+  Tensors sums = {statistics, expected[2], loss};
+  run_exactly(cross_entropy_case(rows), sums);
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+    OpCase backward = chunk_cross_entropy_backward_case(DType::f32, rows, hidden, tokens);
+    backward.parameters.first_token = chunk * tokens;
+    Tensors values = {expected[0], table(chunk), expected[2], statistics, dx, zeros_like(table(chunk))};
+    run_exactly(backward, values);
+    dx = values[4];
+    dtable.insert(dtable.end(), values[5].begin(), values[5].end());
+  }
+  run_exactly(whole, expected);
+  EXPECT_NEAR(sums[2][0], expected[3][0], 1e-12 * expected[3][0]);
+  for (std::size_t i = 0; i < dx.size(); ++i) EXPECT_NEAR(dx[i], expected[4][i], 1e-14);
+  for (std::size_t i = 0; i < dtable.size(); ++i) EXPECT_NEAR(dtable[i], expected[5][i], 1e-14);
 }
 
 }  // namespace

@@ -7,13 +7,20 @@ namespace {
 
 using device::graph::OpKind;
 
-constexpr AttentionCase kAttentionCases[] = {{1, 1, 1, 8},        {2, 5, 3, 8},         {1, 64, 1, 16},
-                                             {1, 100, 3, 32},     {2, 100, 1, 64, 0.1f}, {2, 7, 3, 20, 0.3f},
+constexpr AttentionCase kAttentionCases[] = {{1, 1, 1, 8},         {2, 5, 3, 8},          {1, 64, 1, 16},
+                                             {1, 100, 3, 32},      {2, 100, 1, 64, 0.1f}, {2, 7, 3, 20, 0.3f},
                                              {1, 49, 5, 40, 0.5f}, {1, 130, 1, 24}};
 
 void add_matmuls(std::vector<OpCase>& cases, DType dtype) {
-  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1}, {1, 24, 8}, {7, 8, 24}, {33, 160, 24},
-                                {100, 1, 33}, {130, 24, 160}, {33, 700, 40}, {520, 8, 24}, {24, 520, 300}}) {
+  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1},
+                                {1, 24, 8},
+                                {7, 8, 24},
+                                {33, 160, 24},
+                                {100, 1, 33},
+                                {130, 24, 160},
+                                {33, 700, 40},
+                                {520, 8, 24},
+                                {24, 520, 300}}) {
     for (const bool transpose_a : {false, true}) {
       for (const bool transpose_b : {false, true}) {
         MatmulCase shape{m, n, k, transpose_a, transpose_b};
@@ -73,6 +80,21 @@ void add_losses(std::vector<OpCase>& cases, DType dtype) {
   }
 }
 
+void add_chunks(std::vector<OpCase>& cases, DType dtype) {
+  // The last two have several panels of logits.
+  const std::array<std::int64_t, 3> shapes[] = {{1, 8, 3}, {7, 24, 33}, {33, 160, 100}, {2101, 8, 17}, {70, 8, 4500}};
+  for (const auto& [rows, hidden, tokens] : shapes) {
+    cases.push_back(softmax_statistics_case(dtype, rows, hidden, tokens));
+    cases.push_back(chunk_cross_entropy_backward_case(dtype, rows, hidden, tokens));
+    cases.push_back(embedding_rows_case(dtype, rows, hidden, tokens));
+    cases.push_back(embedding_rows_backward_case(dtype, rows, hidden, tokens));
+  }
+  for (const std::int64_t sequence : {1, 5, 33}) {
+    cases.push_back(positions_case(dtype, 3 * sequence, sequence, 24));
+    cases.push_back(positions_backward_case(dtype, 3 * sequence, sequence, 24));
+  }
+}
+
 // Evaluation: dropout must be the identity.
 void add_evaluation(std::vector<OpCase>& cases, DType dtype) {
   for (OpCase evaluation : {dropout_case(dtype, 7, 8, 0.5f), attention_case(dtype, {2, 7, 3, 20, 0.3f})}) {
@@ -92,8 +114,10 @@ std::vector<OpCase> conformance_cases() {
     add_pointwise(cases, dtype);
     add_attention(cases, dtype);
     add_losses(cases, dtype);
+    add_chunks(cases, dtype);
     add_evaluation(cases, dtype);
   }
+  for (const std::int64_t rows : {1, 33}) cases.push_back(cross_entropy_case(rows));
   return cases;
 }
 

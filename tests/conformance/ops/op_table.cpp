@@ -37,6 +37,10 @@ class CaseBuilder {
     case_.name += "_" + suffix;
     return *this;
   }
+  CaseBuilder& first_token(std::int64_t token) {
+    case_.parameters.first_token = token;
+    return *this;
+  }
   OpCase finish() {
     case_.graph.name = case_.name;
     return std::move(case_);
@@ -72,6 +76,13 @@ CaseBuilder attention_builder(OpKind kind, DType dtype, const AttentionCase& sha
   builder.attributes().sequence = static_cast<int>(shape.sequence);
   builder.attributes().probability = shape.probability;
   builder.named(join({shape.sequences, shape.sequence, shape.heads, shape.head_dim}) + percent(shape.probability));
+  return builder;
+}
+
+CaseBuilder chunk_builder(OpKind kind, DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t tokens) {
+  CaseBuilder builder(kind, dtype);
+  builder.attributes().vocabulary = kFirstToken + tokens + kTokensBehind;
+  builder.first_token(kFirstToken).named(join({rows, hidden, tokens}));
   return builder;
 }
 
@@ -168,6 +179,48 @@ OpCase linear_cross_entropy_backward_case(DType dtype, std::int64_t rows, std::i
   builder.named(join({rows, hidden, vocabulary})).input({rows, hidden}).input({vocabulary, hidden});
   builder.input(DType::i32, {rows}).output(DType::f64, {1}).output({rows, hidden});
   return builder.output(DType::f32, {vocabulary, hidden}).finish();
+}
+
+OpCase embedding_rows_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t tokens) {
+  CaseBuilder builder = chunk_builder(OpKind::embedding_rows, dtype, rows, hidden, tokens);
+  return builder.input(DType::i32, {rows}).input({tokens, hidden}).output({rows, hidden}).finish();
+}
+
+OpCase embedding_rows_backward_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t tokens) {
+  CaseBuilder builder = chunk_builder(OpKind::embedding_rows_backward, dtype, rows, hidden, tokens);
+  return builder.input(DType::i32, {rows}).input({rows, hidden}).output(DType::f32, {tokens, hidden}).finish();
+}
+
+OpCase softmax_statistics_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t tokens) {
+  CaseBuilder builder = chunk_builder(OpKind::softmax_statistics, dtype, rows, hidden, tokens);
+  builder.input({rows, hidden}).input({tokens, hidden}).input(DType::i32, {rows});
+  return builder.output(DType::f64, {rows, 3}).finish();
+}
+
+OpCase chunk_cross_entropy_backward_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t tokens) {
+  CaseBuilder builder = chunk_builder(OpKind::chunk_cross_entropy_backward, dtype, rows, hidden, tokens);
+  builder.input({rows, hidden}).input({tokens, hidden}).input(DType::i32, {rows}).input(DType::f64, {rows, 3});
+  return builder.output(DType::f32, {rows, hidden}).output(DType::f32, {tokens, hidden}).finish();
+}
+
+OpCase cross_entropy_case(std::int64_t rows) {
+  CaseBuilder builder(OpKind::cross_entropy, DType::f32);
+  builder.named(join({rows})).input(DType::f64, {rows, 3}).input(DType::i32, {rows});
+  return builder.output(DType::f64, {1}).finish();
+}
+
+OpCase positions_case(DType dtype, std::int64_t rows, std::int64_t sequence, std::int64_t hidden) {
+  CaseBuilder builder(OpKind::add_positions, dtype);
+  builder.attributes().sequence = static_cast<int>(sequence);
+  builder.named(join({rows, sequence, hidden})).input({rows, hidden}).input({sequence, hidden});
+  return builder.output({rows, hidden}).finish();
+}
+
+OpCase positions_backward_case(DType dtype, std::int64_t rows, std::int64_t sequence, std::int64_t hidden) {
+  CaseBuilder builder(OpKind::positions_backward, dtype);
+  builder.attributes().sequence = static_cast<int>(sequence);
+  builder.named(join({rows, sequence, hidden})).input({rows, hidden});
+  return builder.output(DType::f32, {sequence, hidden}).finish();
 }
 
 }  // namespace l2l::test

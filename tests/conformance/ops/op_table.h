@@ -44,6 +44,16 @@ OpCase attention_backward_case(DType dtype, const AttentionCase& shape);
 OpCase linear_cross_entropy_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary);
 OpCase linear_cross_entropy_backward_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary);
 
+// Of a chunk: tokens [kFirstToken, kFirstToken + tokens) of a vocabulary that goes on behind it.
+inline constexpr std::int64_t kFirstToken = 5, kTokensBehind = 4;
+OpCase embedding_rows_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t tokens);
+OpCase embedding_rows_backward_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t tokens);
+OpCase softmax_statistics_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t tokens);
+OpCase chunk_cross_entropy_backward_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t tokens);
+OpCase cross_entropy_case(std::int64_t rows);
+OpCase positions_case(DType dtype, std::int64_t rows, std::int64_t sequence, std::int64_t hidden);
+OpCase positions_backward_case(DType dtype, std::int64_t rows, std::int64_t sequence, std::int64_t hidden);
+
 // Small and odd shapes of every op in f32 and bf16.
 std::vector<OpCase> conformance_cases();
 // Shapes of a training step.

@@ -48,9 +48,34 @@ void prepare_attention_backward(const OpCase& test_case, Tensors& operands) {
   operands[3] = values[2];
 }
 
+// Some rows have seen other chunks already, some are not predicted.
+void prepare_statistics(Tensor& statistics, Tensor& targets) {
+  for (std::size_t row = 0; row < targets.size(); ++row) {
+    double* const numbers = &statistics[3 * row];
+    numbers[0] = row % 3 == 0 ? 0 : 1.5 + 0.25 * static_cast<double>(row % 7);
+    numbers[1] = row % 3 == 0 ? 0 : 1 + 0.5 * static_cast<double>(row % 4);
+    numbers[2] = row % 3 == 0 ? 0 : 0.75;
+    if (row % 5 == 2) targets[row] = -1;
+  }
+}
+
+// What the forward pass over this chunk leaves.
+void prepare_chunk_backward(const OpCase& test_case, Tensors& operands) {
+  const Shape x = test_case.graph.values[0].shape, table = test_case.graph.values[1].shape;
+  const OpCase forward = softmax_statistics_case(test_case.graph.values[0].dtype, x[0], x[1], table[0]);
+  Tensors values = {operands[0], operands[1], operands[2], operands[3]};
+  run_reference({forward.graph, forward.op(), forward.parameters, values});
+  operands[3] = values[3];
+}
+
+double end_of_vocabulary(const OpCase& test_case) {
+  return static_cast<double>(test_case.graph.ops.front().attributes.vocabulary);
+}
+
 void prepare(const OpCase& test_case, Tensors& operands, std::mt19937_64& random) {
   switch (test_case.op().kind) {
-    case OpKind::embedding: return fill_integers(operands[0], 0, size_of_rows(test_case, 1), random);
+    case OpKind::embedding:
+      return fill_integers(operands[0], 0, size_of_rows(test_case, 1), random);
     case OpKind::embedding_backward:
       return fill_integers(operands[0], 0, static_cast<double>(test_case.graph.values[2].shape[0]), random);
     case OpKind::linear_cross_entropy:
@@ -58,9 +83,32 @@ void prepare(const OpCase& test_case, Tensors& operands, std::mt19937_64& random
       fill_integers(operands[2], 0, size_of_rows(test_case, 1), random);
       for (std::size_t row = 2; row < operands[2].size(); row += 5) operands[2][row] = -1;  // not predicted
       return fill_normal(operands[1], 0.3, random);
-    case OpKind::layer_norm_backward: return prepare_layer_norm_backward(test_case, operands);
-    case OpKind::attention_backward: return prepare_attention_backward(test_case, operands);
-    default: return;
+    case OpKind::embedding_rows:
+    case OpKind::embedding_rows_backward:
+      return fill_integers(operands[0], 0, end_of_vocabulary(test_case), random);
+    case OpKind::softmax_statistics:
+    case OpKind::chunk_cross_entropy_backward:
+      fill_integers(operands[2], 0, end_of_vocabulary(test_case), random);
+      fill_normal(operands[1], 0.3, random);
+      prepare_statistics(operands[3], operands[2]);
+      for (std::size_t i = 0; i < 2; ++i) {
+        for (double& value : operands[i]) value = round_to(test_case.graph.values[i].dtype, value);
+      }
+      if (test_case.op().kind == OpKind::chunk_cross_entropy_backward) prepare_chunk_backward(test_case, operands);
+      return;
+    case OpKind::cross_entropy:
+      prepare_statistics(operands[0], operands[1]);
+      for (std::size_t row = 0; row < operands[1].size(); ++row) {
+        operands[0][3 * row + 1] += 1;
+        if (row % 5 != 2) operands[1][row] = 1;
+      }
+      return;
+    case OpKind::layer_norm_backward:
+      return prepare_layer_norm_backward(test_case, operands);
+    case OpKind::attention_backward:
+      return prepare_attention_backward(test_case, operands);
+    default:
+      return;
   }
 }
 

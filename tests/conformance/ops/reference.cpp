@@ -12,22 +12,52 @@ using device::graph::OpKind;
 
 void run_reference(const ReferenceCall& call) {
   switch (call.op.kind) {
-    case OpKind::embedding: return reference_embedding(call);
-    case OpKind::embedding_backward: return reference_embedding_backward(call);
-    case OpKind::layer_norm: return reference_layer_norm(call);
-    case OpKind::layer_norm_backward: return reference_layer_norm_backward(call);
-    case OpKind::matmul: return reference_matmul(call);
-    case OpKind::bias_gradient: return reference_bias_gradient(call);
-    case OpKind::gelu: return reference_gelu(call);
-    case OpKind::gelu_backward: return reference_gelu_backward(call);
-    case OpKind::attention: return reference_attention(call);
-    case OpKind::attention_backward: return reference_attention_backward(call);
-    case OpKind::dropout: return reference_dropout(call);
-    case OpKind::add: return reference_add(call);
-    case OpKind::linear_cross_entropy: return reference_linear_cross_entropy(call);
-    case OpKind::linear_cross_entropy_backward: return reference_linear_cross_entropy_backward(call);
-    case OpKind::convert: return reference_convert(call);
-    case OpKind::count: break;
+    case OpKind::embedding:
+      return reference_embedding(call);
+    case OpKind::embedding_backward:
+      return reference_embedding_backward(call);
+    case OpKind::layer_norm:
+      return reference_layer_norm(call);
+    case OpKind::layer_norm_backward:
+      return reference_layer_norm_backward(call);
+    case OpKind::matmul:
+      return reference_matmul(call);
+    case OpKind::bias_gradient:
+      return reference_bias_gradient(call);
+    case OpKind::gelu:
+      return reference_gelu(call);
+    case OpKind::gelu_backward:
+      return reference_gelu_backward(call);
+    case OpKind::attention:
+      return reference_attention(call);
+    case OpKind::attention_backward:
+      return reference_attention_backward(call);
+    case OpKind::dropout:
+      return reference_dropout(call);
+    case OpKind::add:
+      return reference_add(call);
+    case OpKind::linear_cross_entropy:
+      return reference_linear_cross_entropy(call);
+    case OpKind::linear_cross_entropy_backward:
+      return reference_linear_cross_entropy_backward(call);
+    case OpKind::convert:
+      return reference_convert(call);
+    case OpKind::embedding_rows:
+      return reference_embedding_rows(call);
+    case OpKind::embedding_rows_backward:
+      return reference_embedding_rows_backward(call);
+    case OpKind::add_positions:
+      return reference_add_positions(call);
+    case OpKind::positions_backward:
+      return reference_positions_backward(call);
+    case OpKind::softmax_statistics:
+      return reference_softmax_statistics(call);
+    case OpKind::cross_entropy:
+      return reference_cross_entropy(call);
+    case OpKind::chunk_cross_entropy_backward:
+      return reference_chunk_cross_entropy_backward(call);
+    case OpKind::count:
+      break;
   }
   throw Error("no reference");
 }
@@ -35,11 +65,21 @@ void run_reference(const ReferenceCall& call) {
 bool accumulates(const device::graph::Op& op, std::size_t position) {
   switch (op.kind) {
     case OpKind::embedding_backward:
-    case OpKind::bias_gradient: return true;
-    case OpKind::layer_norm_backward: return position > 0;
-    case OpKind::linear_cross_entropy_backward: return position == 2;
-    case OpKind::matmul: return op.attributes.accumulate;
-    default: return false;
+    case OpKind::embedding_rows:
+    case OpKind::embedding_rows_backward:
+    case OpKind::positions_backward:
+    case OpKind::softmax_statistics:
+    case OpKind::chunk_cross_entropy_backward:
+    case OpKind::bias_gradient:
+      return true;
+    case OpKind::layer_norm_backward:
+      return position > 0;
+    case OpKind::linear_cross_entropy_backward:
+      return position == 2;
+    case OpKind::matmul:
+      return op.attributes.accumulate;
+    default:
+      return false;
   }
 }
 

@@ -57,5 +57,12 @@ void reference_add(const ReferenceCall& call);
 void reference_linear_cross_entropy(const ReferenceCall& call);
 void reference_linear_cross_entropy_backward(const ReferenceCall& call);
 void reference_convert(const ReferenceCall& call);
+void reference_embedding_rows(const ReferenceCall& call);
+void reference_embedding_rows_backward(const ReferenceCall& call);
+void reference_add_positions(const ReferenceCall& call);
+void reference_positions_backward(const ReferenceCall& call);
+void reference_softmax_statistics(const ReferenceCall& call);
+void reference_cross_entropy(const ReferenceCall& call);
+void reference_chunk_cross_entropy_backward(const ReferenceCall& call);
 
 }  // namespace l2l::test

@@ -20,8 +20,7 @@ void reference_embedding(const ReferenceCall& call) {
   for (std::size_t r = 0; r < y.rows; ++r) {
     const std::size_t position = r % static_cast<std::size_t>(call.op.attributes.sequence);
     for (std::size_t c = 0; c < y.columns; ++c) {
-      call[3][r * y.columns + c] =
-          call[1][index_of(call[0][r]) * y.columns + c] + call[2][position * y.columns + c];
+      call[3][r * y.columns + c] = call[1][index_of(call[0][r]) * y.columns + c] + call[2][position * y.columns + c];
     }
   }
 }

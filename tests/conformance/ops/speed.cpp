@@ -38,8 +38,10 @@ double operations(const OpCase& test_case) {
     case OpKind::linear_cross_entropy:
     case OpKind::linear_cross_entropy_backward:
       return product(static_cast<double>(shape(0)[0]), static_cast<double>(shape(0)[1]),
-                     static_cast<double>(shape(1)[0])) * (op.kind == OpKind::linear_cross_entropy ? 1 : 3);
-    default: return 0;
+                     static_cast<double>(shape(1)[0])) *
+             (op.kind == OpKind::linear_cross_entropy ? 1 : 3);
+    default:
+      return 0;
   }
 }
 

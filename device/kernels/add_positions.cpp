@@ -1,0 +1,41 @@
+#include "device/kernels/convert.h"
+#include "device/kernels/factories.h"
+#include "device/kernels/operands.h"
+#include "device/kernels/partition.h"
+
+namespace l2l::device::kernels {
+namespace {
+
+// x and y may be the same memory.
+template <typename T>
+class AddPositions final : public Kernel {
+ public:
+  AddPositions(const graph::Graph& graph, const graph::Op& op)
+      : rows_(input(graph, op, 0).shape[0]), hidden_(input(graph, op, 0).shape[1]), sequence_(op.attributes.sequence) {
+    require_dtype(graph, op, output(graph, op, 0).dtype, {0, 1});
+  }
+
+  void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
+    const Partition blocks = row_blocks(rows_, hidden_);
+    workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
+      for (std::int64_t row = blocks.begin(block); row < blocks.end(block); ++row) {
+        const T* x = as<T>(operands[0]) + row * hidden_;
+        const T* position = as<T>(operands[1]) + row % sequence_ * hidden_;
+        T* y = as<T>(operands[2]) + row * hidden_;
+#pragma omp simd
+        for (std::int64_t i = 0; i < hidden_; ++i) y[i] = narrow<T>(widen(x[i]) + widen(position[i]));
+      }
+    });
+  }
+
+ private:
+  std::int64_t rows_, hidden_, sequence_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_add_positions(const graph::Graph& graph, const graph::Op& op) {
+  return make_for_dtype<AddPositions>(graph, op, output(graph, op, 0).dtype);
+}
+
+}  // namespace l2l::device::kernels

@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <type_traits>
+
+#include "device/kernels/convert.h"
+#include "device/kernels/cross_entropy.h"
+#include "device/kernels/factories.h"
+
+namespace l2l::device::kernels {
+namespace {
+
+// dx f32 [rows, hidden] += dlogits table; dtable f32 [tokens, hidden] += dlogits^T x.
+MatmulShape accumulating_shape(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype, bool transpose_a) {
+  MatmulShape shape;
+  shape.m = m;
+  shape.n = n;
+  shape.k = k;
+  shape.input = dtype;
+  shape.transpose_a = transpose_a;
+  shape.accumulate = true;
+  return shape;
+}
+
+// The second pass of a head in vocabulary chunks: makes the chunk's logits again and turns them into gradients.
+template <typename T>
+class ChunkCrossEntropyBackward final : public Kernel {
+ public:
+  ChunkCrossEntropyBackward(const graph::Graph& graph, const graph::Op& op)
+      : hidden_(input(graph, op, 0).shape[1]),
+        numbers_(input(graph, op, 3).shape[1]),
+        pass_("chunk_cross_entropy_backward",
+              LogitPanels::narrow(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0]), hidden_,
+              input(graph, op, 0).dtype),
+        dx_(pass_.panels(),
+            [&](std::int64_t m, std::int64_t tokens) {
+              return accumulating_shape(m, hidden_, tokens, input(graph, op, 0).dtype, false);
+            }),
+        dtable_(pass_.panels(), [&](std::int64_t m, std::int64_t tokens) {
+          return accumulating_shape(tokens, hidden_, m, input(graph, op, 0).dtype, true);
+        }) {
+    require_dtype(graph, op, input(graph, op, 0).dtype, {1});
+    require_dtype(graph, op, DType::i32, {2});
+    require_dtype(graph, op, DType::f64, {3});
+    require_dtype(graph, op, DType::f32, {4, 5});
+  }
+
+  Bytes workspace(int threads) const override {
+    return Workspace(*this, nullptr).used +
+           std::max({pass_.product_workspace(threads), dx_.workspace(threads), dtable_.workspace(threads)});
+  }
+
+  void run(std::span<std::byte* const> operands, std::byte* base, const LaunchParameters& parameters,
+           Workers& workers) const override {
+    const Workspace workspace(*this, base);
+    std::byte* const products = base + workspace.used;
+    const LogitPanels& panels = pass_.panels();
+    for (std::int64_t chunk = 0; chunk < panels.rows.count(); ++chunk) {
+      for (std::int64_t part = 0; part < panels.tokens.count(); ++part) {
+        pass_.make_logits(chunk, part, operands[0], operands[1], workspace.softmax, products, workers);
+        differentiate_panel(chunk, part, operands, parameters, workspace, workers);
+        multiply_panel(chunk, part, operands, workspace, products, workers);
+      }
+    }
+  }
+
+ private:
+  struct Workspace {
+    SoftmaxPass::Buffers softmax;
+    T* dlogits;  // one panel; in fp32 they replace the logits
+    Bytes used;
+    Workspace(const ChunkCrossEntropyBackward& kernel, std::byte* base) {
+      WorkspaceCutter cutter(base);
+      softmax = kernel.pass_.take(cutter);
+      if constexpr (std::is_same_v<T, float>) {
+        dlogits = softmax.logits;
+      } else {
+        dlogits = cutter.take<T>(kernel.pass_.panels().elements());
+      }
+      used = cutter.used();
+    }
+  };
+
+  void differentiate_panel(std::int64_t chunk, std::int64_t part, std::span<std::byte* const> operands,
+                           const LaunchParameters& parameters, const Workspace& workspace, Workers& workers) const {
+    const LogitPanels& panels = pass_.panels();
+    const std::int64_t first = panels.rows.begin(chunk), begin = panels.tokens.begin(part);
+    const std::int64_t tokens = panels.tokens.end(part) - begin, first_token = parameters.first_token + begin;
+    const std::int32_t* targets = as<std::int32_t>(operands[2]) + first;
+    const double* statistics = as<double>(operands[3]) + first * numbers_;
+    const Partition blocks = row_blocks(panels.rows.end(chunk) - first, tokens);
+    workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
+      for (std::int64_t i = blocks.begin(block); i < blocks.end(block); ++i) {
+        T* dlogits = workspace.dlogits + i * tokens;
+        if (targets[i] < 0) {
+          std::fill_n(dlogits, tokens, T{});
+        } else {
+          differentiate_row(load_state(statistics + i * numbers_), targets[i] - first_token, parameters.loss_scale,
+                            workspace.softmax.logits + i * tokens, dlogits, tokens);
+        }
+      }
+    });
+  }
+
+  void multiply_panel(std::int64_t chunk, std::int64_t part, std::span<std::byte* const> operands,
+                      const Workspace& workspace, std::byte* products, Workers& workers) const {
+    const std::byte* dlogits = reinterpret_cast<const std::byte*>(workspace.dlogits);
+    const std::int64_t row = pass_.panels().rows.begin(chunk) * hidden_;
+    const std::int64_t token = pass_.panels().tokens.begin(part) * hidden_;
+    const auto* x = reinterpret_cast<const std::byte*>(as<T>(operands[0]) + row);
+    const auto* table = reinterpret_cast<const std::byte*>(as<T>(operands[1]) + token);
+    auto* dx = reinterpret_cast<std::byte*>(as<float>(operands[4]) + row);
+    auto* dtable = reinterpret_cast<std::byte*>(as<float>(operands[5]) + token);
+    dx_.run(chunk, part, {dlogits, table, nullptr, dx}, products, workers);
+    dtable_.run(chunk, part, {dlogits, x, nullptr, dtable}, products, workers);
+  }
+
+  std::int64_t hidden_, numbers_;
+  SoftmaxPass pass_;
+  PanelProduct dx_, dtable_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_chunk_cross_entropy_backward(const graph::Graph& graph, const graph::Op& op) {
+  return make_for_dtype<ChunkCrossEntropyBackward>(graph, op, input(graph, op, 0).dtype);
+}
+
+}  // namespace l2l::device::kernels

@@ -1,0 +1,61 @@
+#include "device/kernels/convert.h"
+#include "device/kernels/cross_entropy.h"
+#include "device/kernels/factories.h"
+#include "device/kernels/tokens.h"
+
+namespace l2l::device::kernels {
+namespace {
+
+constexpr std::int64_t kNumbers = 3;  // per row
+
+class SoftmaxStatistics final : public Kernel {
+ public:
+  SoftmaxStatistics(const graph::Graph& graph, const graph::Op& op)
+      : vocabulary_(op.attributes.vocabulary),
+        pass_("softmax_statistics", LogitPanels::narrow(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0]),
+              input(graph, op, 0).shape[1], input(graph, op, 0).dtype) {
+    require_dtype(graph, op, input(graph, op, 0).dtype, {1});
+    require_dtype(graph, op, DType::i32, {2});
+    require_dtype(graph, op, DType::f64, {3});
+  }
+
+  Bytes workspace(int threads) const override {
+    WorkspaceCutter cutter;
+    pass_.take(cutter);
+    return cutter.used() + pass_.product_workspace(threads);
+  }
+
+  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters& parameters,
+           Workers& workers) const override {
+    WorkspaceCutter cutter(workspace);
+    const SoftmaxPass::Buffers buffers = pass_.take(cutter);
+    const std::int32_t* targets = as<std::int32_t>(operands[2]);
+    double* statistics = as<double>(operands[3]);
+    const Partition& rows = pass_.panels().rows;
+    for (std::int64_t chunk = 0; chunk < rows.count(); ++chunk) {
+      const std::int64_t first = rows.begin(chunk);
+      for (std::int64_t row = first; row < rows.end(chunk); ++row) {
+        if (targets[row] >= vocabulary_) throw_bad_token("softmax_statistics", targets[row], row, vocabulary_);
+        buffers.states[row - first] = load_state(statistics + row * kNumbers);
+      }
+      pass_.take_table(chunk, operands[0], operands[1], targets, parameters.first_token, buffers,
+                       workspace + cutter.used(), workers);
+      for (std::int64_t row = first; row < rows.end(chunk); ++row) {
+        if (targets[row] >= 0) store_state(buffers.states[row - first], statistics + row * kNumbers);
+      }
+    }
+  }
+
+ private:
+  std::int64_t vocabulary_;
+  SoftmaxPass pass_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_softmax_statistics(const graph::Graph& graph, const graph::Op& op) {
+  require_compute_type(op, input(graph, op, 0).dtype);
+  return std::make_unique<SoftmaxStatistics>(graph, op);
+}
+
+}  // namespace l2l::device::kernels

@@ -1,0 +1,115 @@
+#include "models/vocabulary_chunks.h"
+
+#include "device/graph/differentiate.h"
+
+namespace l2l::models {
+namespace {
+
+using device::graph::Graph;
+using device::graph::GraphBuilder;
+using device::graph::Op;
+using device::graph::OpKind;
+using device::graph::Region;
+using device::graph::Value;
+using device::graph::ValueId;
+
+constexpr std::int64_t kStatistics = 3;  // numbers per row
+constexpr Bytes kCarryAlignment = 64;
+
+// The operands of a head's chunk that more than one of its graphs has.
+class HeadChunk {
+ public:
+  HeadChunk(std::string name, const VocabularyShape& shape, std::int64_t tokens)
+      : graph(std::move(name)), shape_(shape), tokens_(tokens) {}
+
+  GraphBuilder graph;
+
+  ValueId normed(std::int64_t rows) {
+    return graph.bound(Region::normed, "normed", shape_.compute, {rows, shape_.hidden});
+  }
+  ValueId table() { return graph.bound(Region::weights, "table", shape_.compute, {tokens_, shape_.hidden}); }
+  ValueId targets() { return graph.bound(Region::targets, "targets", DType::i32, {shape_.rows}); }
+  ValueId gradient_sums() { return graph.bound(Region::carry, "d normed", DType::f32, {shape_.rows, shape_.hidden}); }
+  ValueId statistics() {
+    const Bytes sums = static_cast<Bytes>(shape_.rows * shape_.hidden) * size_of(DType::f32);
+    return graph.bound(Region::carry, "statistics", DType::f64, {shape_.rows, kStatistics},
+                       align_up(sums, kCarryAlignment));
+  }
+
+ private:
+  const VocabularyShape& shape_;
+  std::int64_t tokens_;
+};
+
+ValueId rows_so_far(GraphBuilder& graph, const VocabularyShape& shape) {
+  return graph.bound(Region::carry, "rows", shape.compute, {shape.rows, shape.hidden});
+}
+
+// The gradient of the embedding's sum, before its dropout.
+ValueId sum_gradient(GraphBuilder& graph, const VocabularyShape& shape) {
+  const ValueId dy = graph.bound(Region::output_gradient, "dy", shape.compute, {shape.rows, shape.hidden});
+  return graph.dropout(dy, shape.dropout);
+}
+
+}  // namespace
+
+LayerType embedding_chunk(const VocabularyShape& shape, std::int64_t tokens) {
+  GraphBuilder forward("embedding chunk"), backward("embedding chunk backward");
+  const ValueId ids = forward.bound(Region::tokens, "tokens", DType::i32, {shape.rows});
+  const ValueId table = forward.bound(Region::weights, "table", shape.compute, {tokens, shape.hidden});
+  forward.append_onto(OpKind::embedding_rows, {ids, table}, {rows_so_far(forward, shape)},
+                      {.vocabulary = shape.vocabulary});
+
+  const ValueId same_ids = backward.bound(Region::tokens, "tokens", DType::i32, {shape.rows});
+  const ValueId gradient = backward.bound(Region::gradients, "d table", DType::f32, {tokens, shape.hidden});
+  backward.append_onto(OpKind::embedding_rows_backward, {same_ids, sum_gradient(backward, shape)}, {gradient}, {});
+  return {forward.finish(), backward.finish(), {}};
+}
+
+LayerType positions_layer(const VocabularyShape& shape, float deviation, ParameterList& list) {
+  GraphBuilder forward("positions"), backward("positions backward");
+  const int sequence = static_cast<int>(shape.sequence);
+  LayerWeights weights(forward, list, shape.compute);
+  const ValueId places = weights.matrix("wpe.weight", shape.sequence, shape.hidden, deviation);
+  const ValueId sum = forward.add_positions(rows_so_far(forward, shape), places, sequence);
+  forward.place(forward.dropout(sum, shape.dropout), Region::output);
+
+  const ValueId gradient =
+      backward.bound(Region::gradients, "d wpe.weight", DType::f32, {shape.sequence, shape.hidden});
+  backward.append_onto(OpKind::positions_backward, {sum_gradient(backward, shape)}, {gradient}, {.sequence = sequence});
+  return {forward.finish(), backward.finish(), {}};
+}
+
+LayerType head_norm(const VocabularyShape& shape, Graph norm, Graph row) {
+  Graph backward = device::graph::differentiate(norm);
+  for (ValueId id = 0; id < static_cast<ValueId>(backward.values.size()); ++id) {
+    Value& gradient = backward.values[static_cast<std::size_t>(id)];
+    if (gradient.region != Region::output_gradient) continue;
+    gradient.region = Region::scratch;
+    const auto sums = static_cast<ValueId>(backward.values.size());
+    backward.values.push_back({"d normed", DType::f32, {shape.rows, shape.hidden}, Region::carry});
+    backward.ops.insert(backward.ops.begin(), Op{OpKind::convert, {sums}, {id}, {}});
+    break;
+  }
+  backward.validate();
+  return {std::move(norm), std::move(backward), std::move(row)};
+}
+
+LayerType head_chunk(const VocabularyShape& shape, std::int64_t tokens, bool last) {
+  HeadChunk up("head chunk", shape, tokens), down("head chunk backward", shape, tokens),
+      row("head chunk logits", shape, tokens);
+  const ValueId statistics = up.statistics(), targets = up.targets();
+  up.graph.append_onto(OpKind::softmax_statistics, {up.normed(shape.rows), up.table(), targets}, {statistics},
+                       {.vocabulary = shape.vocabulary});
+  if (last) up.graph.place(up.graph.cross_entropy(statistics, targets), Region::loss);
+
+  const ValueId gradient = down.graph.bound(Region::gradients, "d table", DType::f32, {tokens, shape.hidden});
+  down.graph.append_onto(OpKind::chunk_cross_entropy_backward,
+                         {down.normed(shape.rows), down.table(), down.targets(), down.statistics()},
+                         {down.gradient_sums(), gradient}, {});
+
+  row.graph.place(row.graph.linear_transposed(row.normed(1), row.table()), Region::output);
+  return {up.graph.finish(), down.graph.finish(), row.graph.finish()};
+}
+
+}  // namespace l2l::models
