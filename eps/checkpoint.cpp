@@ -5,6 +5,7 @@
 #include "core/log.h"
 #include "eps/checkpoint_folders.h"
 #include "eps/checkpoint_parts.h"
+#include "eps/files.h"
 #include "eps/manifest.h"
 #include "l2l/errors.h"
 
@@ -34,8 +35,7 @@ Bytes checkpoint_buffer_bytes(const ModelLayout& layout) {
 }
 
 std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& directory) {
-  std::error_code ignored;
-  if (std::filesystem::exists(directory / kManifestName, ignored)) {
+  if (is_there(directory / kManifestName)) {
     const std::string reason = defect(directory);
     if (!reason.empty()) throw BadInput("the checkpoint " + directory.string() + " is not complete: " + reason);
     return {directory};

@@ -64,7 +64,7 @@ void write_tensors(const std::filesystem::path& path, const ParameterStore& stor
   TensorSource source(store, manifest.tensors);
   // Other programs read the model's file; transformers insists on this entry.
   const std::uint64_t hash = write_safetensors(path, source.list(parts), {{"format", "pt"}});
-  manifest.files[path.filename().string()] = {InputFile(path).bytes(), hash};
+  manifest.files[path.filename().string()] = {file_bytes(path), hash};
 }
 
 void write_files(const std::filesystem::path& folder, const ParameterStore& store, const RunState& state) {
@@ -89,17 +89,16 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& directory, co
   make_folders(directory);
   remove_stale(directory);
   const std::filesystem::path temporary = temporary_folder(directory, state.step);
-  make_folders(temporary);
+  make_folder(temporary);
   try {
     write_files(temporary, store, state);
+    const std::filesystem::path folder = publish(directory, temporary, state.step);
+    prune(directory, folder, keep);
+    return folder;
   } catch (...) {
-    std::error_code ignored;  // the first error is the one to tell
-    std::filesystem::remove_all(temporary, ignored);
+    remove_stale(directory);  // logs its own errors; the first one is the one to tell
     throw;
   }
-  const std::filesystem::path folder = publish(directory, temporary, state.step);
-  prune(directory, folder, keep);
-  return folder;
 }
 
 }  // namespace l2l::eps

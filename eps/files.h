@@ -1,4 +1,4 @@
-// Files whose every failure is noticed, and folders whose changes survive a crash.
+// Files whose every failure is noticed, and folders whose changes survive a crash. Over file_system().
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/bytes.h"
 #include "core/hash.h"
@@ -58,9 +59,15 @@ class InputFile {
 };
 
 // These throw Error naming the paths and the reason.
-void sync_folder(const std::filesystem::path& folder);   // waits until its entries are on the disk
-void make_folders(const std::filesystem::path& folder);  // with its parents, and syncs where it made one
-void move_folder(const std::filesystem::path& from, const std::filesystem::path& to);
+bool is_there(const std::filesystem::path& path);     // "no" only when it is certain
+bool is_folder(const std::filesystem::path& path);  // likewise
+Bytes file_bytes(const std::filesystem::path& file);
+std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder);  // in no order
+void sync_folder(const std::filesystem::path& folder);  // waits until its entries are on the disk
+// With its parents. They are on the disk when it returns, also those that a killed process made.
+void make_folders(const std::filesystem::path& folder);
+void make_folder(const std::filesystem::path& folder);  // one new folder; on the disk after sync_folder(its parent)
+void move_folder(const std::filesystem::path& from, const std::filesystem::path& to);  // on the disk likewise
 void remove_folder(const std::filesystem::path& folder);  // with all it holds; none is no error
 
 }  // namespace l2l::eps

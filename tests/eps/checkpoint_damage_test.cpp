@@ -1,0 +1,155 @@
+// Law 7 for checkpoints: whatever was done to their files, loading refuses and changes nothing.
+#include <gtest/gtest.h>
+
+#include "eps/checkpoint.h"
+#include "eps/checkpoint_folders.h"
+#include "eps/checkpoint_parts.h"
+#include "eps/manifest.h"
+#include "eps/safetensors.h"
+#include "tests/eps/memory_files.h"
+#include "tests/eps/small_checkpoint.h"
+#include "tests/support/temporary_folder.h"
+
+namespace l2l::eps {
+namespace {
+
+using namespace testing;
+using ::l2l::testing::TemporaryFolder;
+
+class DamagedCheckpoint : public ::testing::Test {
+ protected:
+  DamagedCheckpoint() : source_(small_layout()), target_(small_layout()) {
+    fill(source_.store);
+    path_ = save_checkpoint(folder_.path(), source_.store, kState, 2);
+  }
+
+  static constexpr const char* kNames[] = {kModelName, kOptimizerName, kManifestName};
+
+  const TemporaryFolder folder_;
+  TestRun source_, target_;
+  fs::path path_;
+};
+
+TEST_F(DamagedCheckpoint, EveryTruncationIsRefused) {
+  for (const char* name : kNames) {
+    const std::string good = read_all(path_ / name);
+    for (std::size_t length = 0; length < good.size(); ++length) {
+      write_all(path_ / name, good.substr(0, length));
+      const std::string message = load_refusal(path_, target_.store);
+      ASSERT_NE(message.find(name), std::string::npos) << length << ": " << message;
+      ASSERT_FALSE(defect(path_).empty()) << name << " " << length;
+    }
+    write_all(path_ / name, good + " ");
+    EXPECT_SAYS(load_refusal(path_, target_.store), name);
+    fs::remove(path_ / name);
+    EXPECT_SAYS(load_refusal(path_, target_.store), std::string(name) + ": cannot be opened");
+    write_all(path_ / name, good);
+  }
+  EXPECT_EQ(load_refusal(path_, target_.store), "(loaded)");
+}
+
+TEST_F(DamagedCheckpoint, EveryFlippedBitIsRefused) {
+  for (const char* name : kNames) {
+    const std::string good = read_all(path_ / name);
+    for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+      std::string damaged = good;
+      damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+      write_all(path_ / name, damaged);
+      const std::string message = load_refusal(path_, target_.store);
+      ASSERT_NE(message.find(name), std::string::npos) << bit << ": " << message;
+    }
+    write_all(path_ / name, good);
+  }
+}
+
+TEST_F(DamagedCheckpoint, DamagedDataNamesTheTensor) {
+  const SafetensorsFile file(path_ / kOptimizerName);
+  std::string bytes = read_all(path_ / kOptimizerName);
+  const TensorEntry& tensor = *file.find("bias.moment2");
+  bytes[bytes.size() - file.tensors().back().end + tensor.begin] ^= 1;
+  write_all(path_ / kOptimizerName, bytes);
+  EXPECT_SAYS(load_refusal(path_, target_.store), "optimizer.safetensors: tensor \"bias.moment2\": was changed after");
+}
+
+// Rewrites the manifest with its own hash made right again, as an attacker would.
+void forge(const fs::path& folder, const std::function<void(Manifest&)>& change) {
+  Manifest manifest = read_manifest(folder);
+  change(manifest);
+  write_all(folder / kManifestName, to_text(manifest));
+}
+
+TEST_F(DamagedCheckpoint, ManifestsThatDoNotFitTheModelAreRefused) {
+  const std::string good = read_all(path_ / kManifestName);
+  const auto refusal = [&](const std::function<void(Manifest&)>& change) {
+    forge(path_, change);
+    const std::string message = load_refusal(path_, target_.store);
+    write_all(path_ / kManifestName, good);
+    return message;
+  };
+  EXPECT_SAYS(refusal([](Manifest& m) { m.update_counts.erase("second"); }), "update_counts.second: is missing");
+  EXPECT_SAYS(refusal([](Manifest& m) { m.update_counts["third"] = 1; }), "groups that the model has not");
+  EXPECT_SAYS(refusal([](Manifest& m) { m.files.erase(kModelName); }), "model.safetensors: is not in the manifest");
+  EXPECT_SAYS(refusal([](Manifest& m) { ++m.files[kModelName].bytes; }), "the manifest says");
+  EXPECT_SAYS(refusal([](Manifest& m) { ++m.files[kModelName].hash; }), "header: was changed");
+  EXPECT_SAYS(refusal([](Manifest& m) { ++m.files[kModelName].hash, m.tensors.erase("gain"); }),
+              "\"gain\": was not saved");
+}
+
+TEST_F(DamagedCheckpoint, ManifestsOfWrongKindsAreRefused) {
+  const std::string good = read_all(path_ / kManifestName);
+  const auto refusal = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    const std::size_t place = text.find(from);
+    if (place == std::string::npos) return "no " + from;
+    write_all(path_ / kManifestName, text.replace(place, from.size(), to));
+    return load_refusal(path_, target_.store);
+  };
+  EXPECT_SAYS(refusal("\"version\": 1", "\"version\": 2"), "version: is 2; this program reads version 1");
+  EXPECT_SAYS(refusal("l2l-checkpoint", "other"), "format: is not l2l-checkpoint");
+  EXPECT_SAYS(refusal("\"step\": 9", "\"step\": -9"), "step: is no whole number");
+  EXPECT_SAYS(refusal("\"step\": 9", "\"step\": \"9\""), "step: is no whole number");
+  EXPECT_SAYS(refusal("\"step\": 9", "\"step\": 10"), "xxh64: the text was changed");
+  EXPECT_SAYS(refusal("\"step\": 9", "\"steq\": 9"), "step: is missing");
+  EXPECT_SAYS(refusal("\"bytes\"", "\"byte\""), "bytes: is missing");
+  EXPECT_SAYS(refusal("\"update_counts\": {", "\"update_counts\": 1, \"x\": {"), "update_counts: is no object");
+  EXPECT_SAYS(refusal("\"xxh64\": \"", "\"xxh64\": \"g"), "is no hash of 16");
+  for (const char* text : {"", "{", "null", "[]", "3", "{}"}) {
+    write_all(path_ / kManifestName, text);
+    EXPECT_SAYS(load_refusal(path_, target_.store), "manifest.json: ");
+  }
+  write_all(path_ / kManifestName, std::string(200'000, '['));
+  EXPECT_SAYS(load_refusal(path_, target_.store), "is not JSON");
+  std::string deep;
+  for (int i = 0; i < 100'000; ++i) deep += "[";
+  write_all(path_ / kManifestName, deep + std::string(100'000, ']'));
+  EXPECT_SAYS(load_refusal(path_, target_.store), "manifest.json: format");
+}
+
+TEST_F(DamagedCheckpoint, AnotherModelIsRefusedByTensor) {
+  ModelLayout wider = small_layout(), named = small_layout(), more = small_layout(), fewer = small_layout();
+  wider.groups[0].parameters[0].shape = {3, 2};
+  named.groups[1].parameters[0].name = "gain2";
+  more.groups[1].parameters.push_back({"extra", {1}, 2, false, Initial::zeros, 0});
+  fewer.groups[0].parameters.pop_back();
+  const auto refusal = [&](const ModelLayout& layout) {
+    TestRun other(layout);
+    return load_refusal(path_, other.store);
+  };
+  EXPECT_SAYS(refusal(wider), "model.safetensors: tensor \"weight\": has shape [2, 3], the model has [3, 2]");
+  EXPECT_SAYS(refusal(named), "tensor \"gain2\": is missing");
+  EXPECT_SAYS(refusal(more), "tensor \"extra\": is missing");
+  EXPECT_SAYS(refusal(fewer), "tensor \"bias\": the model has none");
+}
+
+TEST_F(DamagedCheckpoint, OptimizerFileOfAnotherModelLeavesTheStoreUnchanged) {
+  // The model's file is right, so a loader that restores file by file would have written it already.
+  TestRun other(testing::toy_layout());
+  const TemporaryFolder elsewhere;
+  const fs::path path = save_checkpoint(elsewhere.path(), other.store, kState, 1);
+  fs::copy_file(path / kOptimizerName, path_ / kOptimizerName, fs::copy_options::overwrite_existing);
+  forge(path_, [&](Manifest& m) { m.files[kOptimizerName] = read_manifest(path).files.at(kOptimizerName); });
+  EXPECT_SAYS(load_refusal(path_, target_.store), "optimizer.safetensors: tensor \"weight.moment1\": is missing");
+}
+
+}  // namespace
+}  // namespace l2l::eps
