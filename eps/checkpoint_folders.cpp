@@ -150,7 +150,9 @@ void prune(const std::filesystem::path& directory, const std::filesystem::path& 
     int kept = 0;
     for (const CheckpointFolder& folder : checkpoints_in(directory)) {
       if (kept < keep) {
-        kept += defect(folder.path).empty();
+        const std::string reason = defect(folder.path);
+        kept += reason.empty();
+        if (!reason.empty()) log(LogLevel::warning, "not counted among the checkpoints to keep: " + reason);
       } else if (folder.path != newest) {
         discard(folder.path);
       }

@@ -1,9 +1,10 @@
-// The seam between eps/ and the disk. All that checkpoints do outside the process goes through it, so that tests can put
-// a disk in its place that loses power or fails (tests/support/memory_disk.h, tests/support/failing_disk.h).
+// The seam between eps/ and the disk. All that checkpoints do outside the process goes through it, so that tests can
+// put a disk in its place that loses power or fails (tests/support/memory_disk.h, tests/support/failing_disk.h).
 //
-// It is one object of the process and not a parameter: between those who touch files (OutputFile, InputFile, the folders)
-// and those who would have to choose (Trainer, l2l-train) lie a dozen functions that would only hand it on, and outside of
-// tests there is nothing to choose. Users of files read better with files.h, whose every failure is an exception.
+// It is one object of the process and not a parameter: between those who touch files (OutputFile, InputFile, the
+// folders) and those who would have to choose (Trainer, l2l-train) lie a dozen functions that would only hand it on,
+// and outside of tests there is nothing to choose. Users of files read better with files.h, whose every failure is an
+// exception.
 #pragma once
 
 #include <cstddef>

@@ -73,11 +73,11 @@ void OutputFile::finish() {
 InputFile::InputFile(const std::filesystem::path& path) : path_(path), descriptor_(file_system().open(path)) {
   if (descriptor_ < 0) refuse(path_, std::string("cannot be opened: ") + std::strerror(errno));
   FileStatus status;
-  if (file_system().status(descriptor_, status) != 0 || status.kind != FileKind::file) {
-    file_system().close(descriptor_);
-    refuse(path_, "is not a regular file");
-  }
+  const int error = file_system().status(descriptor_, status) == 0 ? 0 : errno;
   bytes_ = status.bytes;
+  if (error == 0 && status.kind == FileKind::file) return;
+  file_system().close(descriptor_);
+  refuse(path_, error == 0 ? "is not a regular file" : std::string("cannot be examined: ") + std::strerror(error));
 }
 
 InputFile::~InputFile() { file_system().close(descriptor_); }

@@ -59,7 +59,7 @@ class InputFile {
 };
 
 // These throw Error naming the paths and the reason.
-bool is_there(const std::filesystem::path& path);     // "no" only when it is certain
+bool is_there(const std::filesystem::path& path);   // "no" only when it is certain
 bool is_folder(const std::filesystem::path& path);  // likewise
 Bytes file_bytes(const std::filesystem::path& file);
 std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder);  // in no order

@@ -14,22 +14,6 @@ using ::l2l::testing::FailingDisk;
 using ::l2l::testing::MemoryDisk;
 using ::l2l::testing::PowerLoss;
 
-// A state of its own for every version.
-void change(ParameterStore& store, std::uint64_t version) {
-  float next = static_cast<float>(version);
-  const auto& groups = store.layout().groups;
-  for (std::size_t group = 0; group < groups.size(); ++group) {
-    for (std::size_t i = 0; i < groups[group].parameters.size(); ++i) {
-      std::vector<float> state[3];
-      for (std::vector<float>& values : state) {
-        values.resize(static_cast<std::size_t>(groups[group].parameters[i].shape.elements()));
-        for (float& value : values) value = next += 0.5f;
-      }
-      store.write(static_cast<GroupIndex>(group), i, {state[0], state[1], state[2]});
-    }
-  }
-}
-
 Saved load(const fs::path& folder) {
   static TestRun loaded(small_layout());
   const RunState state = load_checkpoint(folder, loaded.store);
@@ -72,6 +56,21 @@ std::string problem_of_next_save(TestRun& run) {
 }
 
 }  // namespace
+
+void change(ParameterStore& store, std::uint64_t version) {
+  float next = static_cast<float>(version);
+  const auto& groups = store.layout().groups;
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    for (std::size_t i = 0; i < groups[group].parameters.size(); ++i) {
+      std::vector<float> state[3];
+      for (std::vector<float>& values : state) {
+        values.resize(static_cast<std::size_t>(groups[group].parameters[i].shape.elements()));
+        for (float& value : values) value = next += 0.5f;
+      }
+      store.write(static_cast<GroupIndex>(group), i, {state[0], state[1], state[2]});
+    }
+  }
+}
 
 std::optional<Saved> resume(const fs::path& directory) {
   try {

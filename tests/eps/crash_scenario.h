@@ -21,6 +21,9 @@ struct Saved {
   auto operator<=>(const Saved&) const = default;
 };
 
+// Gives a store a state of its own for every version.
+void change(ParameterStore& store, std::uint64_t version);
+
 // Nothing where no checkpoint can be loaded. As Trainer::resume: the newest that loads.
 std::optional<Saved> resume(const std::filesystem::path& directory);
 
@@ -44,9 +47,9 @@ class CrashScenario {
   // What holds from one operation on until the next promise.
   struct Promise {
     std::size_t from = 0;
-    std::set<Saved> newest;   // one of these is what resume() finds
+    std::set<Saved> newest;    // one of these is what resume() finds
     bool perhaps_none = true;  // or nothing
-    std::set<Saved> kept;     // all of these are whole, in the directory or set aside
+    std::set<Saved> kept;      // all of these are whole, in the directory or set aside
   };
 
   const Promise& promised(std::size_t operations) const;

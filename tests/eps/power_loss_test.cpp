@@ -15,14 +15,16 @@ using ::l2l::eps::testing::CrashScenario;
 using ::l2l::testing::Fate;
 using ::l2l::testing::PowerLoss;
 
+constexpr int kRandomLosses = 6;
+
 // Everything that may have become of what was not synced.
-std::vector<PowerLoss> losses(std::size_t operations, int random = 8) {
+std::vector<PowerLoss> losses(std::size_t operations) {
   std::vector<PowerLoss> all = {{operations, Fate::lost, Fate::lost},
                                 {operations, Fate::kept, Fate::kept},
                                 {operations, Fate::kept, Fate::lost},
                                 {operations, Fate::kept, Fate::garbage},
                                 {operations, Fate::lost, Fate::kept}};
-  for (int i = 0; i < random; ++i)
+  for (int i = 0; i < kRandomLosses; ++i)
     all.push_back({operations, Fate::random, Fate::random, operations * 1000 + static_cast<std::uint64_t>(i)});
   return all;
 }
@@ -59,7 +61,9 @@ void expect_every_sync_is_needed(const CrashScenario& scenario, std::size_t from
 class PowerLossTest : public ::testing::Test {
  protected:
   // Warnings of what recovery passes over, thousands of times.
-  PowerLossTest() { set_log_sink([](LogLevel, std::string_view) {}); }
+  PowerLossTest() {
+    set_log_sink([](LogLevel, std::string_view) {});
+  }
   ~PowerLossTest() override { set_log_sink({}); }
 };
 
@@ -99,8 +103,8 @@ constexpr Before kTwoSaves = [](CrashScenario& scenario) {
   scenario.save(2, 1);
 };
 
-// `before`, a save of step 2 whose process is killed at call `kill`, and one of another process. Returns the scenario and
-// the operation at which the first one died.
+// `before`, a save of step 2 whose process is killed at call `kill`, and one of another process. Returns the scenario
+// and the operation at which the first one died.
 std::pair<CrashScenario, std::size_t> killed(Before before, std::size_t kill) {
   std::pair<CrashScenario, std::size_t> result;
   before(result.first);

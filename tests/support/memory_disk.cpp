@@ -59,7 +59,8 @@ class MemoryDisk::Replay {
     const auto later = [&](Node node) { return last_sync_[node] > i; };
     const Operation& operation = log_[i];
     if (operation.kind != Kind::entries) return later(operation.node);
-    return std::all_of(operation.entries.begin(), operation.entries.end(), [&](const Entry& e) { return later(e.folder); });
+    return std::all_of(operation.entries.begin(), operation.entries.end(),
+                       [&](const Entry& e) { return later(e.folder); });
   }
 
   bool survives(Fate fate) { return fate == Fate::kept || (fate == Fate::random && random_() % 2 == 0); }
@@ -71,10 +72,16 @@ class MemoryDisk::Replay {
       const std::size_t whole = operation.data.size();
       const std::size_t length = random_() % (whole + 1);
       switch (random_() % 4) {
-        case 0: break;
-        case 1: operation.data.resize(length); break;
-        case 2: std::fill(operation.data.begin() + static_cast<std::ptrdiff_t>(length), operation.data.end(), '\0'); break;
-        default: return;
+        case 0:
+          break;
+        case 1:
+          operation.data.resize(length);
+          break;
+        case 2:
+          std::fill(operation.data.begin() + static_cast<std::ptrdiff_t>(length), operation.data.end(), '\0');
+          break;
+        default:
+          return;
       }
     }
     if (fate != Fate::lost) apply(operation, nodes_);
@@ -129,6 +136,7 @@ void MemoryDisk::record(Operation operation) {
 MemoryDisk::Node MemoryDisk::find(const Path& path) const {
   Node node = kRoot;
   for (const Path& part : path.relative_path()) {
+    if (part.empty()) continue;  // after a last slash
     const Content& content = nodes_[node];
     const auto entry = content.entries.find(part.string());
     if (entry == content.entries.end()) {
@@ -161,7 +169,9 @@ int MemoryDisk::create(const Path& file) {
   if (place.node == kNone) {
     nodes_.push_back({});
     place.node = nodes_.size() - 1;
-    record({.kind = Kind::entries, .entries = {{place.folder, place.name, place.node}}, .what = "create " + file.string()});
+    record({.kind = Kind::entries,
+            .entries = {{place.folder, place.name, place.node}},
+            .what = "create " + file.string()});
   } else {
     if (nodes_[place.node].folder) return fail(EISDIR);
     record({.kind = Kind::empty, .node = place.node, .what = "empty " + file.string()});
@@ -176,7 +186,10 @@ int MemoryDisk::open(const Path& path) {
 
 std::int64_t MemoryDisk::write(int descriptor, std::span<const std::byte> bytes, Bytes offset) {
   std::string data(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  record({.kind = Kind::write, .node = opened(descriptor), .offset = offset, .data = std::move(data),
+  record({.kind = Kind::write,
+          .node = opened(descriptor),
+          .offset = offset,
+          .data = std::move(data),
           .what = "write " + descriptors_.at(descriptor).second});
   return static_cast<std::int64_t>(bytes.size());
 }

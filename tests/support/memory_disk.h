@@ -1,8 +1,8 @@
 // A disk in memory that remembers the order in which everything was done to it, and can lose power after any operation.
 //
-// What a disk may hold then (POSIX, read strictly): the data of a file as far as fsync of the file has returned; names as
-// far as fsync of their folder has returned; and of what came later anything: each change of names as a whole but in any
-// order, data in any order, cut short, or as garbage. A rename between two folders needs fsync of both.
+// What a disk may hold then (POSIX, read strictly): the data of a file as far as fsync of the file has returned; names
+// as far as fsync of their folder has returned; and of what came later anything: each change of names as a whole but in
+// any order, data in any order, cut short, or as garbage. A rename between two folders needs fsync of both.
 #pragma once
 
 #include <cstdint>
