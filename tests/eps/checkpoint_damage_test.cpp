@@ -1,6 +1,9 @@
 // Law 7 for checkpoints: whatever was done to their files, loading refuses and changes nothing.
 #include <gtest/gtest.h>
 
+#include <random>
+#include <set>
+
 #include "eps/checkpoint.h"
 #include "eps/checkpoint_folders.h"
 #include "eps/checkpoint_parts.h"
@@ -69,6 +72,88 @@ TEST_F(DamagedCheckpoint, DamagedDataNamesTheTensor) {
   bytes[bytes.size() - file.tensors().back().end + tensor.begin] ^= 1;
   write_all(path_ / kOptimizerName, bytes);
   EXPECT_SAYS(load_refusal(path_, target_.store), "optimizer.safetensors: tensor \"bias.moment2\": was changed after");
+}
+
+// A part of a file, and what a message about damage to it must hold.
+struct Place {
+  fs::path file;
+  std::size_t begin = 0, end = 0;
+  std::string name;  // empty: the name of the file is enough
+};
+
+// By the format alone: u64 length, JSON, data.
+void add_places(const fs::path& path, std::vector<Place>& places) {
+  const SafetensorsFile file(path);
+  const std::size_t header = fs::file_size(path) - file.tensors().back().end;
+  places.push_back({path, 0, header, ""});
+  for (const TensorEntry& tensor : file.tensors())
+    places.push_back({path, header + tensor.begin, header + tensor.end, "tensor \"" + tensor.name + "\""});
+}
+
+// A checkpoint of half a megabyte, each of its files damaged in place.
+class LargeDamagedCheckpoint : public ::testing::Test {
+ protected:
+  LargeDamagedCheckpoint() : source_(toy_layout()), target_(toy_layout()) {
+    source_.train(0, 2);
+    path_ = save_checkpoint(folder_.path(), source_.store, at_step(2), 1);
+    add_places(path_ / kModelName, places_);
+    add_places(path_ / kOptimizerName, places_);
+    places_.push_back({path_ / kManifestName, 0, fs::file_size(path_ / kManifestName), ""});
+  }
+
+  const TemporaryFolder folder_;
+  TestRun source_, target_;
+  fs::path path_;
+  std::vector<Place> places_;
+};
+
+void flip(const fs::path& file, std::size_t byte, int bit) {
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekg(static_cast<std::streamoff>(byte));
+  const int value = stream.get();
+  stream.seekp(static_cast<std::streamoff>(byte));
+  stream.put(static_cast<char>(value ^ (1 << bit)));
+}
+
+TEST_F(LargeDamagedCheckpoint, TenThousandFlippedBitsAreRefusedByName) {
+  const std::uint64_t before = target_.store.state_hash();
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 10'000; ++i) {
+    // Every place as often as another: by bytes alone nearly all would hit the largest tensors.
+    const Place& place = places_[static_cast<std::size_t>(i) % places_.size()];
+    const std::size_t byte = place.begin + random() % (place.end - place.begin);
+    const int bit = static_cast<int>(random() % 8);
+    flip(place.file, byte, bit);
+    std::string message = "(loaded)";
+    try {
+      load_checkpoint(path_, target_.store);
+    } catch (const CorruptFile& error) {
+      message = error.what();
+    }
+    flip(place.file, byte, bit);
+    ASSERT_TRUE(message.starts_with(place.file.string() + ": ")) << i << ": " << message;
+    ASSERT_NE(message.find(place.name), std::string::npos) << i << ", " << place.name << ": " << message;
+  }
+  EXPECT_EQ(target_.store.state_hash(), before);
+  EXPECT_EQ(places_.size(), 10u + 20 + 3);
+  EXPECT_EQ(load_refusal(path_, target_.store), "(loaded)");
+}
+
+// The smaller checkpoint has every length; here those about every boundary, and some between.
+TEST_F(LargeDamagedCheckpoint, TruncationsAreRefused) {
+  std::mt19937_64 random(2);
+  for (const Place& place : places_) {
+    const std::string good = read_all(place.file);
+    std::set<std::size_t> lengths = {place.begin, place.begin + 1, place.end - 1};
+    for (int i = 0; i < 20; ++i) lengths.insert(place.begin + random() % (place.end - place.begin));
+    for (const std::size_t length : lengths) {
+      fs::resize_file(place.file, length);
+      ASSERT_NE(defect(path_).find(place.file.filename()), std::string::npos) << length << ": " << defect(path_);
+      ASSERT_THROW(load_checkpoint(path_, target_.store), CorruptFile) << length;
+      write_all(place.file, good);
+    }
+  }
+  EXPECT_EQ(load_refusal(path_, target_.store), "(loaded)");
 }
 
 // Rewrites the manifest with its own hash made right again, as an attacker would.
