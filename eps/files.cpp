@@ -9,6 +9,7 @@
 #include <cstring>
 #include <vector>
 
+#include "core/hash.h"
 #include "l2l/errors.h"
 
 namespace l2l::eps {
@@ -38,14 +39,19 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::write(std::span<const std::byte> bytes) {
-  hash_.update(bytes);
-  bytes_ += bytes.size();
+  write_at(end_, bytes);
+  end_ += bytes.size();
+}
+
+void OutputFile::write_at(Bytes offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), std::min(bytes.size(), kMostAtOnce));
+    const ssize_t written =
+        pwrite(descriptor_, bytes.data(), std::min(bytes.size(), kMostAtOnce), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail(path_, "cannot be written", errno);
     if (written == 0) fail(path_, "cannot be written", EIO);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
+    offset += static_cast<Bytes>(written);
   }
 }
 

@@ -9,11 +9,10 @@
 #include <string_view>
 
 #include "core/bytes.h"
-#include "core/hash.h"
 
 namespace l2l::eps {
 
-// A new file, hashed as it is written. Thread-bound. Every function throws Error naming the file and the reason.
+// A new file. Thread-bound. Every function throws Error naming the file and the reason.
 class OutputFile {
  public:
   explicit OutputFile(const std::filesystem::path& path);  // truncates what is there
@@ -23,17 +22,15 @@ class OutputFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+  // At `offset`, which may lie beyond what is there; write() goes on where it was.
+  void write_at(Bytes offset, std::span<const std::byte> bytes);
   // Waits until the data are on the disk (fsync) and closes. What was not finished may be lost.
   void finish();
-
-  Bytes bytes() const { return bytes_; }
-  std::uint64_t hash() const { return hash_.value(); }  // XXH64 of all that was written
 
  private:
   std::filesystem::path path_;
   int descriptor_ = -1;
-  Bytes bytes_ = 0;
-  Hash64 hash_;
+  Bytes end_ = 0;  // of what write() wrote
 };
 
 // A regular file that is read at offsets. Immutable. Every function throws CorruptFile naming the file and the reason.
