@@ -14,6 +14,7 @@
 
 #include "eps/checkpoint_folders.h"
 #include "eps/checkpoint_parts.h"
+#include "eps/checkpoint_writer.h"
 #include "eps/manifest.h"
 #include "eps/safetensors.h"
 #include "l2l/errors.h"
@@ -487,6 +488,43 @@ TEST(CheckpointFolders, AKilledSaverLeavesACompleteCheckpoint) {
     least = std::max(least, state.step);
   }
   EXPECT_GT(least, 1u) << "some were killed in a later save";
+}
+
+TEST(CheckpointWriter, SavesBesideTheStepsThatFollow) {
+  const TemporaryFolder folder;
+  TestRun run(testing::toy_layout()), honest(testing::toy_layout());
+  CheckpointWriter writer(run.store);
+  EXPECT_EQ(writer.finish(), fs::path()) << "none was started";
+  for (std::uint64_t step = 0; step < 5; ++step) {
+    writer.start(folder.path(), at_step(step), 10);  // waits for the one before
+    run.train(step, step + 1);
+  }
+  EXPECT_EQ(writer.finish(), folder / "step-00000004");
+  EXPECT_FALSE(writer.running());
+  EXPECT_EQ(writer.finish(), fs::path()) << "told once";
+  for (std::uint64_t step = 0; step < 5; ++step) {
+    TestRun loaded(testing::toy_layout());
+    EXPECT_EQ(load_checkpoint(folder / folder_name(step), loaded.store).step, step);
+    EXPECT_EQ(bits(loaded.store), bits(honest.store));
+    honest.train(step, step + 1);
+  }
+}
+
+TEST(CheckpointWriter, AFailureIsToldAndTrainingGoesOn) {
+  const TemporaryFolder folder;
+  TestRun run(testing::toy_layout()), honest(testing::toy_layout());
+  honest.train(0, 2);
+  CheckpointWriter writer(run.store);
+  write_all(folder / "file", "");
+  writer.start(folder / "file", at_step(0), 1);
+  run.train(0, 1);
+  EXPECT_THROW(writer.start(folder.path(), at_step(1), 1), Error);
+  EXPECT_EQ(writer.finish(), fs::path());
+  writer.start(folder.path(), at_step(1), 1);
+  run.train(1, 2);
+  EXPECT_EQ(writer.finish(), folder / "step-00000001");
+  EXPECT_EQ(bits(run.store), bits(honest.store));
+  writer.start(folder / "file", at_step(2), 1);  // its destructor logs
 }
 
 }  // namespace
