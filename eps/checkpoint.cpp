@@ -1,7 +1,5 @@
 #include "eps/checkpoint.h"
 
-#include <algorithm>
-
 #include "core/log.h"
 #include "eps/checkpoint_folders.h"
 #include "eps/checkpoint_parts.h"
@@ -13,26 +11,16 @@ namespace l2l::eps {
 
 namespace {
 
-constexpr Bytes kSmallChange = 2 * kMiB;  // hashing buffer, headers, manifest
+constexpr Bytes kSmallChange = 2 * kMiB;  // hashing buffer, headers, manifest, a thread
 
 }  // namespace
 
-std::string tensor_name(const std::string& parameter, Part part) {
-  if (part == Part::master) return parameter;
-  return parameter + (part == Part::moment1 ? ".moment1" : ".moment2");
+std::string tensor_name(const std::string& parameter, StatePart part) {
+  if (part == StatePart::master) return parameter;
+  return parameter + (part == StatePart::moment1 ? ".moment1" : ".moment2");
 }
 
-std::size_t largest_parameter(const ModelLayout& layout) {
-  std::int64_t largest = 0;
-  for (const GroupSpec& group : layout.groups) {
-    for (const ParameterSpec& parameter : group.parameters) largest = std::max(largest, parameter.shape.elements());
-  }
-  return static_cast<std::size_t>(largest);
-}
-
-Bytes checkpoint_buffer_bytes(const ModelLayout& layout) {
-  return kParts.size() * largest_parameter(layout) * sizeof(float) + kSmallChange;
-}
+Bytes checkpoint_buffer_bytes() { return static_cast<Bytes>(kPiece) * sizeof(float) + kSmallChange; }
 
 std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& directory) {
   if (is_there(directory / kManifestName)) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "core/hash.h"
 #include "eps/file_system.h"
 #include "l2l/errors.h"
 
@@ -52,14 +53,18 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::write(std::span<const std::byte> bytes) {
-  hash_.update(bytes);
+  write_at(end_, bytes);
+  end_ += bytes.size();
+}
+
+void OutputFile::write_at(Bytes offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const std::int64_t written = file_system().write(descriptor_, bytes, bytes_);
+    const std::int64_t written = file_system().write(descriptor_, bytes, offset);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail(path_, "cannot be written");
     if (written == 0) fail(path_, "cannot be written", EIO);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
-    bytes_ += static_cast<Bytes>(written);
+    offset += static_cast<Bytes>(written);
   }
 }
 
@@ -115,12 +120,6 @@ bool is_there(const std::filesystem::path& path) {
 bool is_folder(const std::filesystem::path& path) {
   FileStatus status;
   return find(path, status) && status.kind == FileKind::folder;
-}
-
-Bytes file_bytes(const std::filesystem::path& file) {
-  FileStatus status;
-  if (file_system().status(file, status) != 0) fail(file, "cannot be examined");
-  return status.bytes;
 }
 
 std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder) {

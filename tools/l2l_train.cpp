@@ -67,6 +67,7 @@ class Run {
   void train(MetricsFile& metrics);
   bool go_on() const;
   void save_and_validate(const StepReport& report);
+  void tell_saved();
   void say(const std::string& message);
   nlohmann::ordered_json summary(const std::filesystem::path& checkpoint);
 
@@ -93,6 +94,7 @@ int Run::run() {
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
   train(metrics);
+  tell_saved();
   const std::filesystem::path checkpoint = trainer_.save();
   if (!options_.data.validation.empty()) {
     validation_loss_ = trainer_.validation_loss([] { return interrupted != 0; });
@@ -133,12 +135,22 @@ bool Run::go_on() const {
 
 void Run::save_and_validate(const StepReport& report) {
   const auto due = [&](std::int64_t every) { return every > 0 && report.step % every == 0; };
-  if (due(options_.checkpoint.every)) say("saved " + trainer_.save().string());
+  if (!trainer_.saving()) tell_saved();
+  if (due(options_.checkpoint.every)) {
+    tell_saved();
+    trainer_.start_save();
+  }
   if (!due(options_.run.validate_every)) return;
   validation_loss_ = trainer_.validation_loss([] { return interrupted != 0; });
   if (validation_loss_) {
     say("step " + std::to_string(report.step) + "  validation loss " + std::to_string(*validation_loss_));
   }
+}
+
+// The checkpoint that is written beside training, if there is one; waits for it, and ends the run when it failed.
+void Run::tell_saved() {
+  const std::filesystem::path folder = trainer_.finish_save();
+  if (!folder.empty()) say("saved " + folder.string());
 }
 
 void Run::say(const std::string& message) {

@@ -109,8 +109,18 @@ class Trainer {
   // when `stop`, asked between minibatches, returned true. Throws BadInput when there is no validation data.
   std::optional<double> validation_loss(const std::function<bool()>& stop = {});
 
-  // Writes a checkpoint below options().checkpoint.directory, atomically, and returns its path. Completes pending
-  // updates first.
+  // Begins to write a checkpoint of the completed steps below options().checkpoint.directory, atomically, and returns:
+  // it is written beside the steps that follow, without a copy of the state (a layer is written before its next
+  // update). Waits for the checkpoint before, if that is still being written, and throws its failure. A checkpoint that
+  // has begun is finished even when a later step fails; the destructor waits for it.
+  void start_save();
+  // A checkpoint is being written.
+  bool saving() const;
+  // Waits for the checkpoint that was started last and returns its folder; an empty path when there is none, or it was
+  // asked for already. Throws Error when it could not be written: older ones are then as they were, and training can go
+  // on.
+  std::filesystem::path finish_save();
+  // start_save() and finish_save().
   std::filesystem::path save();
 
   // Continues `prompt` (token ids) with sampled tokens; returns those alone.

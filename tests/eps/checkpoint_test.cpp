@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "eps/checkpoint_folders.h"
 #include "eps/checkpoint_parts.h"
+#include "eps/checkpoint_writer.h"
 #include "eps/safetensors.h"
 #include "tests/eps/fault_points.h"
 #include "tests/eps/memory_files.h"
@@ -105,12 +107,41 @@ TEST(Checkpoint, EveryDroppedFieldIsCaught) {
   EXPECT_NE(state.data_position, 24u);
 }
 
-TEST(Checkpoint, BuffersAreThoseOfTheLargestParameter) {
-  EXPECT_GE(checkpoint_buffer_bytes(testing::toy_layout()), checkpoint_buffer_bytes(small_layout()));
-  ModelLayout layout = small_layout();
-  const Bytes before = checkpoint_buffer_bytes(layout);
-  layout.groups[0].parameters[0].shape = {1000, 1000};
-  EXPECT_EQ(checkpoint_buffer_bytes(layout) - before, 3u * 4 * (1'000'000 - 6));
+TEST(CheckpointWriter, SavesBesideTheStepsThatFollow) {
+  const TemporaryFolder folder;
+  TestRun run(testing::toy_layout()), honest(testing::toy_layout());
+  CheckpointWriter writer(run.store);
+  EXPECT_EQ(writer.finish(), fs::path()) << "none was started";
+  for (std::uint64_t step = 0; step < 5; ++step) {
+    writer.start(folder.path(), at_step(step), 10);  // waits for the one before
+    run.train(step, step + 1);
+  }
+  EXPECT_EQ(writer.finish(), folder / "step-00000004");
+  EXPECT_FALSE(writer.running());
+  EXPECT_EQ(writer.finish(), fs::path()) << "told once";
+  for (std::uint64_t step = 0; step < 5; ++step) {
+    TestRun loaded(testing::toy_layout());
+    EXPECT_EQ(load_checkpoint(folder / folder_name(step), loaded.store).step, step);
+    EXPECT_EQ(bits(loaded.store), bits(honest.store));
+    honest.train(step, step + 1);
+  }
+}
+
+TEST(CheckpointWriter, AFailureIsToldAndTrainingGoesOn) {
+  const TemporaryFolder folder;
+  TestRun run(testing::toy_layout()), honest(testing::toy_layout());
+  honest.train(0, 2);
+  CheckpointWriter writer(run.store);
+  write_all(folder / "file", "");
+  writer.start(folder / "file", at_step(0), 1);
+  run.train(0, 1);
+  EXPECT_THROW(writer.start(folder.path(), at_step(1), 1), Error);
+  EXPECT_EQ(writer.finish(), fs::path());
+  writer.start(folder.path(), at_step(1), 1);
+  run.train(1, 2);
+  EXPECT_EQ(writer.finish(), folder / "step-00000001");
+  EXPECT_EQ(bits(run.store), bits(honest.store));
+  writer.start(folder / "file", at_step(2), 1);  // its destructor logs
 }
 
 }  // namespace

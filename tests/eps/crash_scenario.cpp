@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/hash.h"
 #include "eps/checkpoint_folders.h"
 #include "eps/files.h"
 
