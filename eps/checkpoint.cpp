@@ -45,6 +45,11 @@ std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path&
   throw BadInput(directory.string() + ": holds no complete checkpoint (step-...)" + skipped);
 }
 
+std::uint64_t newest_step(const std::filesystem::path& directory) {
+  const std::vector<CheckpointFolder> folders = list_checkpoints(directory);
+  return folders.empty() ? 0 : folders.front().step;
+}
+
 std::filesystem::path find_checkpoint(const std::filesystem::path& directory) {
   return find_checkpoints(directory).front();
 }

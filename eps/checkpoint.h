@@ -44,6 +44,9 @@ std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path&
 // The first of them.
 std::filesystem::path find_checkpoint(const std::filesystem::path& directory);
 
+// The largest step that a checkpoint below `directory` is named for, whatever has become of it; 0 when there is none.
+std::uint64_t newest_step(const std::filesystem::path& directory);
+
 // Validates every file against manifest and layout first, then restores the store. Throws CorruptFile naming file,
 // tensor and reason; the store is then unchanged.
 RunState load_checkpoint(const std::filesystem::path& folder, ParameterStore& store);

@@ -30,6 +30,16 @@ optimizers::Schedule make_schedule(const Options& options) {
   return schedule;
 }
 
+// Of the checkpoints that were passed over for `used`.
+void warn_of_lost_steps(const std::filesystem::path& directory, const std::filesystem::path& used, std::uint64_t step) {
+  const std::uint64_t newest = eps::newest_step(directory);
+  if (newest <= step) return;
+  const std::string first = std::to_string(step + 1), last = std::to_string(newest);
+  log(LogLevel::warning, "resuming from " + used.string() + ": " +
+                             (newest == step + 1 ? "step " + last + " is" : "steps " + first + " to " + last + " are") +
+                             " lost and will be repeated");
+}
+
 }  // namespace
 
 struct Trainer::Implementation {
@@ -174,6 +184,7 @@ std::filesystem::path Trainer::resume(const std::filesystem::path& directory) {
   for (const std::filesystem::path& folder : folders) {
     try {
       self.restore_position(eps::load_checkpoint(folder, self.running().store()));
+      warn_of_lost_steps(directory, folder, self.step);
       return folder;
     } catch (const CorruptFile& error) {
       if (folder == folders.back()) throw;

@@ -83,6 +83,7 @@ class Run {
 
 // All that can be refused is refused before anything is written.
 int Run::run() {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like any other
   check_writable(options_.checkpoint.directory);
   trainer_.prepare();
   const std::int64_t kept = resume();
@@ -96,6 +97,10 @@ int Run::run() {
   train(metrics);
   tell_saved();
   const std::filesystem::path checkpoint = trainer_.save();
+  if (!metrics.failure().empty()) {
+    throw Error(metrics.failure() + "; the run stopped after step " + std::to_string(trainer_.completed_steps()) +
+                ", saved in " + checkpoint.string() + ": continue with --resume");
+  }
   if (!options_.data.validation.empty()) {
     validation_loss_ = trainer_.validation_loss([] { return interrupted != 0; });
   }
@@ -108,6 +113,7 @@ int Run::run() {
 std::int64_t Run::resume() {
   if (arguments_.resume.empty()) return -1;
   const std::filesystem::path folder = trainer_.resume(arguments_.resume);
+  say("resumed from " + folder.string());
   std::error_code ignored;
   const bool own = std::filesystem::equivalent(std::filesystem::absolute(folder).parent_path(),
                                                options_.checkpoint.directory, ignored);
@@ -120,7 +126,7 @@ void Run::train(MetricsFile& metrics) {
   trainer_.train(steps_, [&](const StepReport& report) {
     last_ = report;
     progress_->show(report);
-    metrics.add(report);
+    if (!metrics.add(report)) return false;
     if (report.step < steps_) save_and_validate(report);
     return go_on();
   });
@@ -155,7 +161,7 @@ void Run::tell_saved() {
 
 void Run::say(const std::string& message) {
   if (arguments_.quiet) return;
-  progress_->finish();
+  if (progress_) progress_->finish();
   std::cerr << message << "\n";
 }
 

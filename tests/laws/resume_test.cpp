@@ -187,23 +187,43 @@ TEST(ResumeErrors, OtherShape) {
   EXPECT_THROW(second.resume(run.folder() / "checkpoints"), BadInput);
 }
 
+std::string said_while(const std::function<void()>& function) {
+  std::string said;
+  set_log_sink([&](LogLevel, std::string_view message) { said += std::string(message) + "\n"; });
+  function();
+  set_log_sink({});
+  return said;
+}
+
 TEST(ResumeErrors, ADamagedCheckpointIsPassedOverForAnOlderOne) {
   const SmallRun run;
   const auto directory = run.folder() / "checkpoints";
   Trainer first(run.options());
-  for (int step = 0; step < 2; ++step) {
+  for (int step = 0; step < 4; ++step) {
     first.step();
     first.save();
   }
-  std::fstream file(directory / "step-00000002" / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(-5, std::ios::end);
-  file.put('!');
-  file.close();
+  const auto damage = [&](const char* name) {
+    std::fstream file(directory / name / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-5, std::ios::end);
+    file.put('!');
+  };
+  damage("step-00000004");
   Trainer second(run.options());
-  EXPECT_EQ(second.resume(directory).filename(), "step-00000001");
-  EXPECT_EQ(second.completed_steps(), 1);
+  std::string said = said_while([&] { EXPECT_EQ(second.resume(directory).filename(), "step-00000003"); });
+  EXPECT_EQ(second.completed_steps(), 3);
+  EXPECT_NE(said.find("step-00000003: step 4 is lost and will be repeated"), std::string::npos) << said;
+  damage("step-00000003");
+  std::filesystem::resize_file(directory / "step-00000002" / "optimizer.safetensors", 100);  // noticed by its size
   Trainer third(run.options());
-  EXPECT_THROW(third.resume(directory / "step-00000002"), CorruptFile);
+  said = said_while([&] { EXPECT_EQ(third.resume(directory).filename(), "step-00000001"); });
+  EXPECT_NE(said.find("step-00000001: steps 2 to 4 are lost and will be repeated"), std::string::npos) << said;
+  EXPECT_NE(said.find("step-00000003/model.safetensors: tensor \""), std::string::npos) << said;
+  Trainer fourth(run.options());
+  EXPECT_THROW(fourth.resume(directory / "step-00000002"), BadInput);
+  EXPECT_THROW(fourth.resume(directory / "step-00000004"), CorruptFile);
+  said = said_while([&] { fourth.resume(directory / "step-00000001"); });
+  EXPECT_EQ(said, "") << "nothing is lost by what was asked for";
 }
 
 TEST(SetAside, LaterStepsOnly) {
