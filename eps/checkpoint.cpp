@@ -1,10 +1,9 @@
 #include "eps/checkpoint.h"
 
-#include <algorithm>
-
 #include "core/log.h"
 #include "eps/checkpoint_folders.h"
 #include "eps/checkpoint_parts.h"
+#include "eps/files.h"
 #include "eps/manifest.h"
 #include "l2l/errors.h"
 
@@ -12,30 +11,19 @@ namespace l2l::eps {
 
 namespace {
 
-constexpr Bytes kSmallChange = 2 * kMiB;  // hashing buffer, headers, manifest
+constexpr Bytes kSmallChange = 2 * kMiB;  // hashing buffer, headers, manifest, a thread
 
 }  // namespace
 
-std::string tensor_name(const std::string& parameter, Part part) {
-  if (part == Part::master) return parameter;
-  return parameter + (part == Part::moment1 ? ".moment1" : ".moment2");
+std::string tensor_name(const std::string& parameter, StatePart part) {
+  if (part == StatePart::master) return parameter;
+  return parameter + (part == StatePart::moment1 ? ".moment1" : ".moment2");
 }
 
-std::size_t largest_parameter(const ModelLayout& layout) {
-  std::int64_t largest = 0;
-  for (const GroupSpec& group : layout.groups) {
-    for (const ParameterSpec& parameter : group.parameters) largest = std::max(largest, parameter.shape.elements());
-  }
-  return static_cast<std::size_t>(largest);
-}
-
-Bytes checkpoint_buffer_bytes(const ModelLayout& layout) {
-  return kParts.size() * largest_parameter(layout) * sizeof(float) + kSmallChange;
-}
+Bytes checkpoint_buffer_bytes() { return static_cast<Bytes>(kPiece) * sizeof(float) + kSmallChange; }
 
 std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& directory) {
-  std::error_code ignored;
-  if (std::filesystem::exists(directory / kManifestName, ignored)) {
+  if (is_there(directory / kManifestName)) {
     const std::string reason = defect(directory);
     if (!reason.empty()) throw BadInput("the checkpoint " + directory.string() + " is not complete: " + reason);
     return {directory};
@@ -55,6 +43,11 @@ std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path&
   }
   if (!complete.empty()) return complete;
   throw BadInput(directory.string() + ": holds no complete checkpoint (step-...)" + skipped);
+}
+
+std::uint64_t newest_step(const std::filesystem::path& directory) {
+  const std::vector<CheckpointFolder> folders = list_checkpoints(directory);
+  return folders.empty() ? 0 : folders.front().step;
 }
 
 std::filesystem::path find_checkpoint(const std::filesystem::path& directory) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "eps/parameter_store.h"
+#include "eps/state_save.h"
 
 namespace l2l::eps {
 
@@ -25,13 +26,16 @@ struct RunState {
   std::string config;               // TOML, for people and tools
 };
 
-// Memory that saving and loading take for a moment: the three states of the largest parameter, and small change.
-Bytes checkpoint_buffer_bytes(const ModelLayout& layout);
+// Memory that saving and loading take for a moment, whatever the model: pieces of tensors, and small change.
+Bytes checkpoint_buffer_bytes();
 
 // Writes `directory`/step-00000042: temporary folder, files, fsync of each, rename, fsync of `directory`. Then removes
-// all but the newest `keep` checkpoints (at least this one stays). `store` must have no pending update. Returns the
-// folder. Throws Error naming the file; older checkpoints are then as they were.
+// all but the newest `keep` checkpoints (at least this one stays). `save` is of `store`, and new; training may go on
+// beside. Returns the folder. Throws Error naming the file; older checkpoints are then as they were.
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const ParameterStore& store,
+                                      StateSave save, const RunState& state, int keep);
+// The same, of what `store` holds now.
+std::filesystem::path save_checkpoint(const std::filesystem::path& directory, ParameterStore& store,
                                       const RunState& state, int keep);
 
 // The complete checkpoints below `directory` (a readable manifest, files of the stated sizes), newest first; or
@@ -39,6 +43,9 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& directory, co
 std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& directory);
 // The first of them.
 std::filesystem::path find_checkpoint(const std::filesystem::path& directory);
+
+// The largest step that a checkpoint below `directory` is named for, whatever has become of it; 0 when there is none.
+std::uint64_t newest_step(const std::filesystem::path& directory);
 
 // Validates every file against manifest and layout first, then restores the store. Throws CorruptFile naming file,
 // tensor and reason; the store is then unchanged.

@@ -39,16 +39,6 @@ std::optional<CheckpointFolder> parse_folder(const std::filesystem::path& path) 
   return CheckpointFolder{path, *step, replaced};
 }
 
-std::vector<std::filesystem::path> list(const std::filesystem::path& directory) {
-  std::vector<std::filesystem::path> entries;
-  std::error_code error;
-  std::filesystem::directory_iterator entry(directory, error);
-  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
-    entries.push_back(entry->path());
-  if (error) throw BadInput(directory.string() + ": checkpoints cannot be listed: " + error.message());
-  return entries;
-}
-
 // Of ".step-00000042.tmp-1234".
 std::optional<pid_t> owner(const std::filesystem::path& path) {
   const std::string name = path.filename().string();
@@ -66,14 +56,41 @@ std::filesystem::path temporary_name(const std::filesystem::path& folder) {
   return folder.parent_path() / ("." + folder.filename().string() + std::string(kTemporary) + std::to_string(getpid()));
 }
 
-// Hidden first, so that nobody sees half of it. Failure costs space, not safety.
-void discard(const std::filesystem::path& folder) {
+// Rubbish that cannot be removed costs space, not safety.
+template <typename Function>
+void or_warn(const char* what, Function function) {
   try {
+    function();
+  } catch (const Error& error) {
+    log(LogLevel::warning, std::string(what) + ": " + error.what());
+  }
+}
+
+// Hidden first, so that nobody sees half of it.
+void discard(const std::filesystem::path& folder) {
+  or_warn("an old checkpoint stays", [&] {
     const std::filesystem::path hidden = temporary_name(folder);
     move_folder(folder, hidden);
     remove_folder(hidden);
-  } catch (const Error& error) {
-    log(LogLevel::warning, std::string("an old checkpoint stays: ") + error.what());
+  });
+}
+
+std::vector<CheckpointFolder> checkpoints_in(const std::filesystem::path& directory) {
+  std::vector<CheckpointFolder> folders;
+  for (const std::filesystem::path& path : list_folder(directory)) {
+    if (auto folder = parse_folder(path)) folders.push_back(std::move(*folder));
+  }
+  std::sort(folders.begin(), folders.end(), [](const CheckpointFolder& a, const CheckpointFolder& b) {
+    return std::tuple(b.step, a.replaced, a.path) < std::tuple(a.step, b.replaced, b.path);
+  });
+  return folders;
+}
+
+// The first of earlier-1, earlier-2, ... that is free.
+std::filesystem::path earlier_folder(const std::filesystem::path& directory) {
+  for (int n = 1;; ++n) {
+    std::filesystem::path folder = directory / ("earlier-" + std::to_string(n));
+    if (!is_there(folder)) return folder;
   }
 }
 
@@ -89,22 +106,17 @@ std::filesystem::path temporary_folder(const std::filesystem::path& directory, s
 }
 
 std::vector<CheckpointFolder> list_checkpoints(const std::filesystem::path& directory) {
-  std::vector<CheckpointFolder> folders;
-  for (const std::filesystem::path& path : list(directory)) {
-    if (auto folder = parse_folder(path)) folders.push_back(std::move(*folder));
+  try {
+    return checkpoints_in(directory);
+  } catch (const Error& error) {
+    throw BadInput(error.what());
   }
-  std::sort(folders.begin(), folders.end(), [](const CheckpointFolder& a, const CheckpointFolder& b) {
-    return std::tuple(b.step, a.replaced, a.path) < std::tuple(a.step, b.replaced, b.path);
-  });
-  return folders;
 }
 
 std::string defect(const std::filesystem::path& folder) {
   try {
     for (const auto& [name, file] : read_manifest(folder).files) {
-      std::error_code error;
-      const Bytes bytes = std::filesystem::file_size(folder / name, error);
-      if (error) return (folder / name).string() + ": " + error.message();
+      const Bytes bytes = InputFile(folder / name).bytes();
       if (bytes != file.bytes) {
         return (folder / name).string() + ": has " + std::to_string(bytes) + " bytes; the manifest says " +
                std::to_string(file.bytes);
@@ -120,34 +132,55 @@ std::filesystem::path publish(const std::filesystem::path& directory, const std:
                               std::uint64_t step) {
   const std::filesystem::path target = directory / folder_name(step);
   const std::filesystem::path old = target.string() + std::string(kReplaced);
-  std::error_code ignored;
-  if (std::filesystem::exists(target, ignored)) {
-    if (std::filesystem::exists(old, ignored)) discard(old);
+  if (is_there(target)) {
+    if (is_there(old)) {  // a process was killed here: `target` may not be on the disk yet
+      sync_folder(directory);
+      discard(old);
+    }
     move_folder(target, old);
-    sync_folder(directory);
   }
   move_folder(temporary, target);
   sync_folder(directory);
-  if (std::filesystem::exists(old, ignored)) discard(old);
+  if (is_there(old)) discard(old);
   return target;
 }
 
 void prune(const std::filesystem::path& directory, const std::filesystem::path& newest, int keep) {
-  int kept = 0;
-  for (const CheckpointFolder& folder : list_checkpoints(directory)) {
-    if (kept < keep) {
-      kept += defect(folder.path).empty();
-    } else if (folder.path != newest) {
-      discard(folder.path);
+  or_warn("old checkpoints stay", [&] {
+    int kept = 0;
+    for (const CheckpointFolder& folder : checkpoints_in(directory)) {
+      if (kept < keep) {
+        const std::string reason = defect(folder.path);
+        kept += reason.empty();
+        if (!reason.empty()) log(LogLevel::warning, "not counted among the checkpoints to keep: " + reason);
+      } else if (folder.path != newest) {
+        discard(folder.path);
+      }
     }
-  }
+  });
 }
 
 void remove_stale(const std::filesystem::path& directory) {
-  for (const std::filesystem::path& path : list(directory)) {
-    const std::optional<pid_t> process = owner(path);
-    if (process && !runs_elsewhere(*process)) remove_folder(path);
-  }
+  or_warn("an interrupted save stays", [&] {
+    for (const std::filesystem::path& path : list_folder(directory)) {
+      const std::optional<pid_t> process = owner(path);
+      if (process && !runs_elsewhere(*process)) remove_folder(path);
+    }
+  });
+}
+
+std::filesystem::path set_aside(const std::filesystem::path& directory, std::int64_t steps) {
+  if (!is_folder(directory)) return {};
+  std::vector<CheckpointFolder> folders = checkpoints_in(directory);
+  std::erase_if(folders, [&](const auto& folder) { return static_cast<std::int64_t>(folder.step) <= steps; });
+  if (folders.empty()) return {};
+  const std::filesystem::path aside = earlier_folder(directory);
+  make_folder(aside);
+  sync_folder(directory);  // or a rename could outlive the folder that it leads to
+  for (const CheckpointFolder& folder : folders) move_folder(folder.path, aside / folder.path.filename());
+  sync_folder(aside);
+  sync_folder(directory);
+  return aside;
 }
 
 }  // namespace l2l::eps

@@ -33,7 +33,12 @@ std::filesystem::path publish(const std::filesystem::path& directory, const std:
 // Removes all but the newest `keep` complete checkpoints and `newest`. What cannot be removed is logged.
 void prune(const std::filesystem::path& directory, const std::filesystem::path& newest, int keep);
 
-// Removes temporary folders whose process is gone.
+// Removes temporary folders whose process is gone. What cannot be removed is logged.
 void remove_stale(const std::filesystem::path& directory);
+
+// Moves checkpoints of more than `steps` steps to a new `directory`/earlier-N and returns that; empty when there are
+// none. At every moment each of them is whole in one of the two; when it returns the move survives a crash. Throws
+// Error.
+std::filesystem::path set_aside(const std::filesystem::path& directory, std::int64_t steps);
 
 }  // namespace l2l::eps

@@ -20,31 +20,29 @@ namespace {
   throw CorruptFile(path.string() + ": " + reason);
 }
 
-// A file whose hash is wrong: names the tensor that the damage hit.
-[[noreturn]] void refuse_damaged(const std::filesystem::path& path, const Manifest& manifest) {
-  const SafetensorsFile file(path);  // refuses a damaged header with a better reason
-  for (const TensorEntry& tensor : file.tensors()) {
-    const auto saved = manifest.tensors.find(tensor.name);
-    if (saved == manifest.tensors.end()) refuse(path, "tensor " + show_name(tensor.name) + ": was not saved");
-    if (file.hash(tensor) != saved->second) {
-      refuse(path, "tensor " + show_name(tensor.name) + ": was changed after it was written (checksum)");
-    }
-  }
-  refuse(path, "header: was changed after it was written (checksum)");
-}
-
-void check_file(const std::filesystem::path& path, const Manifest& manifest) {
+const ManifestFile& check_size(const std::filesystem::path& path, const Manifest& manifest) {
   const auto stated = manifest.files.find(path.filename().string());
   if (stated == manifest.files.end()) refuse(path, "is not in the manifest");
-  const InputFile file(path);
-  if (file.bytes() != stated->second.bytes) {
-    refuse(path,
-           "has " + std::to_string(file.bytes()) + " bytes; the manifest says " + std::to_string(stated->second.bytes));
-  }
-  if (file.hash(0, file.bytes()) != stated->second.hash) refuse_damaged(path, manifest);
+  const Bytes bytes = InputFile(path).bytes();
+  if (bytes == stated->second.bytes) return stated->second;
+  refuse(path, "has " + std::to_string(bytes) + " bytes; the manifest says " + std::to_string(stated->second.bytes));
 }
 
-void check_tensor(const SafetensorsFile& file, const ParameterSpec& parameter, Part part) {
+// Every byte is that which was written: the header's, then each tensor's.
+void check_hashes(const SafetensorsFile& file, const ManifestFile& stated, const Manifest& manifest) {
+  if (file.header_hash() != stated.header) {
+    refuse(file.path(), "header: was changed after it was written (checksum)");
+  }
+  for (const TensorEntry& tensor : file.tensors()) {
+    const auto saved = manifest.tensors.find(tensor.name);
+    if (saved == manifest.tensors.end()) refuse(file.path(), "tensor " + show_name(tensor.name) + ": was not saved");
+    if (file.hash(tensor) != saved->second) {
+      refuse(file.path(), "tensor " + show_name(tensor.name) + ": was changed after it was written (checksum)");
+    }
+  }
+}
+
+void check_tensor(const SafetensorsFile& file, const ParameterSpec& parameter, StatePart part) {
   const std::string name = tensor_name(parameter.name, part);
   const TensorEntry* tensor = file.find(name);
   if (tensor == nullptr) refuse(file.path(), "tensor " + show_name(name) + ": is missing; another model was saved");
@@ -56,11 +54,11 @@ void check_tensor(const SafetensorsFile& file, const ParameterSpec& parameter, P
 }
 
 // The file holds `parts` of every parameter, and nothing else.
-void check_tensors(const SafetensorsFile& file, const ModelLayout& layout, std::span<const Part> parts) {
+void check_tensors(const SafetensorsFile& file, const ModelLayout& layout, std::span<const StatePart> parts) {
   std::set<std::string> expected;
   for (const GroupSpec& group : layout.groups) {
     for (const ParameterSpec& parameter : group.parameters) {
-      for (const Part part : parts) {
+      for (const StatePart part : parts) {
         check_tensor(file, parameter, part);
         expected.insert(tensor_name(parameter.name, part));
       }
@@ -86,21 +84,19 @@ std::vector<std::uint64_t> update_counts(const std::filesystem::path& folder, co
   return counts;
 }
 
-void restore_parameters(const SafetensorsFile& model, const SafetensorsFile& optimizer, ParameterStore& store) {
-  const PartBuffers buffers(store.layout(), kParts.size());
+void restore_parts(const SafetensorsFile& file, std::span<const StatePart> parts, ParameterStore& store) {
+  std::vector<float> buffer(kPiece);
   const std::vector<GroupSpec>& groups = store.layout().groups;
   for (std::size_t group = 0; group < groups.size(); ++group) {
     for (std::size_t i = 0; i < groups[group].parameters.size(); ++i) {
       const ParameterSpec& parameter = groups[group].parameters[i];
-      const ParameterStore::ParameterState state{buffers.part(0, parameter.shape), buffers.part(1, parameter.shape),
-                                                 buffers.part(2, parameter.shape)};
-      store.read(static_cast<GroupIndex>(group), i, state);
-      if (!fault_point("checkpoint.drop_master")) model.read(*model.find(parameter.name), state.master);
-      if (!fault_point("checkpoint.drop_moments")) {
-        optimizer.read(*optimizer.find(tensor_name(parameter.name, Part::moment1)), state.moment1);
-        optimizer.read(*optimizer.find(tensor_name(parameter.name, Part::moment2)), state.moment2);
+      for (const StatePart part : parts) {
+        const TensorEntry& tensor = *file.find(tensor_name(parameter.name, part));
+        for_each_piece(parameter.shape.elements(), buffer, [&](std::int64_t first, std::span<float> values) {
+          file.read(tensor, first, values);
+          store.write(static_cast<GroupIndex>(group), i, part, first, values);
+        });
       }
-      store.write(static_cast<GroupIndex>(group), i, state);
     }
   }
 }
@@ -109,14 +105,17 @@ void restore_parameters(const SafetensorsFile& model, const SafetensorsFile& opt
 
 RunState load_checkpoint(const std::filesystem::path& folder, ParameterStore& store) {
   Manifest manifest = read_manifest(folder);
-  check_file(folder / kModelName, manifest);
-  check_file(folder / kOptimizerName, manifest);
+  const ManifestFile& model_stated = check_size(folder / kModelName, manifest);
+  const ManifestFile& optimizer_stated = check_size(folder / kOptimizerName, manifest);
   const SafetensorsFile model(folder / kModelName), optimizer(folder / kOptimizerName);
+  check_hashes(model, model_stated, manifest);
+  check_hashes(optimizer, optimizer_stated, manifest);
   check_tensors(model, store.layout(), kModelParts);
   check_tensors(optimizer, store.layout(), kOptimizerParts);
   std::vector<std::uint64_t> counts = update_counts(folder, manifest, store.layout());
 
-  restore_parameters(model, optimizer, store);
+  if (!fault_point("checkpoint.drop_master")) restore_parts(model, kModelParts, store);
+  if (!fault_point("checkpoint.drop_moments")) restore_parts(optimizer, kOptimizerParts, store);
   if (fault_point("checkpoint.drop_step")) manifest.state.step = 0;
   if (fault_point("checkpoint.drop_seed")) manifest.state.seed = 0;
   if (fault_point("checkpoint.drop_data_position")) manifest.state.data_position = 0;

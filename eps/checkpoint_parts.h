@@ -1,43 +1,35 @@
 // What the two files of a checkpoint hold of each parameter, for saving and loading.
 #pragma once
 
+#include <algorithm>
 #include <array>
-#include <cstddef>
-#include <memory>
+#include <cstdint>
 #include <span>
 #include <string>
 
-#include "core/model_layout.h"
+#include "eps/parameter_store.h"
 
 namespace l2l::eps {
 
 inline constexpr const char* kModelName = "model.safetensors";
 inline constexpr const char* kOptimizerName = "optimizer.safetensors";
 
-enum class Part : std::uint8_t { master, moment1, moment2 };
-
-inline constexpr std::array<Part, 3> kParts = {Part::master, Part::moment1, Part::moment2};
-inline constexpr std::array<Part, 1> kModelParts = {Part::master};
-inline constexpr std::array<Part, 2> kOptimizerParts = {Part::moment1, Part::moment2};
+inline constexpr std::array<StatePart, 1> kModelParts = {StatePart::master};
+inline constexpr std::array<StatePart, 2> kOptimizerParts = {StatePart::moment1, StatePart::moment2};
 
 // "h.0.ln_1.weight", "h.0.ln_1.weight.moment1"
-std::string tensor_name(const std::string& parameter, Part part);
+std::string tensor_name(const std::string& parameter, StatePart part);
 
-std::size_t largest_parameter(const ModelLayout& layout);  // elements
+// Elements that are read or written at a time.
+inline constexpr std::int64_t kPiece = 1 << 16;
 
-// Memory for `count` parts of one parameter at a time.
-class PartBuffers {
- public:
-  PartBuffers(const ModelLayout& layout, std::size_t count)
-      : length_(largest_parameter(layout)), memory_(std::make_unique_for_overwrite<float[]>(count * length_)) {}
-
-  std::span<float> part(std::size_t index, const Shape& shape) const {
-    return {memory_.get() + index * length_, static_cast<std::size_t>(shape.elements())};
+// Calls function(first, values) for `elements` elements, a piece of `buffer` at a time.
+template <typename F>
+void for_each_piece(std::int64_t elements, std::span<float> buffer, const F& function) {
+  const std::int64_t most = static_cast<std::int64_t>(buffer.size());
+  for (std::int64_t first = 0; first < elements; first += most) {
+    function(first, buffer.first(static_cast<std::size_t>(std::min(most, elements - first))));
   }
-
- private:
-  std::size_t length_;
-  std::unique_ptr<float[]> memory_;
-};
+}
 
 }  // namespace l2l::eps

@@ -1,4 +1,3 @@
-#include <array>
 #include <map>
 #include <vector>
 
@@ -8,74 +7,89 @@
 #include "eps/checkpoint_parts.h"
 #include "eps/files.h"
 #include "eps/manifest.h"
-#include "eps/safetensors.h"
+#include "eps/safetensors_writer.h"
 
 namespace l2l::eps {
 
 namespace {
 
-// The tensors of one file, drawn from the store and hashed as they are written. Outlives what it lists.
-class TensorSource {
- public:
-  TensorSource(const ParameterStore& store, std::map<std::string, std::uint64_t>& hashes)
-      : store_(store), hashes_(hashes), buffers_(store.layout(), kParts.size() - 1) {}
+std::vector<TensorToWrite> list_tensors(const ModelLayout& layout, std::span<const StatePart> parts) {
+  std::vector<TensorToWrite> tensors;
+  for (const GroupSpec& group : layout.groups) {
+    for (const ParameterSpec& parameter : group.parameters) {
+      for (const StatePart part : parts) tensors.push_back({tensor_name(parameter.name, part), parameter.shape});
+    }
+  }
+  return tensors;
+}
 
-  std::vector<TensorToWrite> list(std::span<const Part> parts) {
-    std::vector<TensorToWrite> tensors;
-    const std::vector<GroupSpec>& groups = store_.layout().groups;
-    for (std::size_t group = 0; group < groups.size(); ++group) {
-      for (std::size_t i = 0; i < groups[group].parameters.size(); ++i) {
-        for (const Part part : parts) tensors.push_back(make(group, i, part));
+// One file: some parts of every parameter, written group by group in any order. Other programs read the model's file;
+// transformers insists on the metadata.
+class PartsFile {
+ public:
+  PartsFile(const std::filesystem::path& path, const ParameterStore& store, std::span<const StatePart> parts)
+      : name_(path.filename().string()),
+        store_(store),
+        parts_(parts),
+        file_(path, list_tensors(store.layout(), parts), {{"format", "pt"}}) {
+    std::size_t tensor = 0;
+    for (const GroupSpec& group : store.layout().groups) {
+      first_tensor_.push_back(tensor);
+      tensor += group.parameters.size() * parts.size();
+    }
+  }
+
+  // The hash of each tensor goes to `hashes`.
+  void write(GroupIndex group, std::span<float> buffer, std::map<std::string, std::uint64_t>& hashes) {
+    const std::vector<ParameterSpec>& parameters = store_.layout().groups[static_cast<std::size_t>(group)].parameters;
+    std::size_t tensor = first_tensor_[static_cast<std::size_t>(group)];
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      for (const StatePart part : parts_) {
+        Hash64 hash;
+        for_each_piece(parameters[i].shape.elements(), buffer, [&](std::int64_t first, std::span<float> values) {
+          store_.read(group, i, part, first, values);
+          hash.update(std::as_bytes(values));
+          file_.write(tensor, first, values);
+        });
+        hashes[tensor_name(parameters[i].name, part)] = hash.value();
+        ++tensor;
       }
     }
-    return tensors;
+  }
+
+  void finish(Manifest& manifest) {
+    file_.finish();
+    manifest.files[name_] = {file_.bytes(), file_.header_hash()};
   }
 
  private:
-  TensorToWrite make(std::size_t group, std::size_t index, Part part) {
-    const ParameterSpec& parameter = store_.layout().groups[group].parameters[index];
-    const std::string name = tensor_name(parameter.name, part);
-    return {name, parameter.shape, [this, group, index, part, name](std::span<float> values) {
-              fill(group, index, part, values);
-              Hash64 hash;
-              hash.update(std::as_bytes(values));
-              hashes_[name] = hash.value();
-            }};
-  }
-
-  // The store hands out all three states; the two that are not asked for go to the buffers.
-  void fill(std::size_t group, std::size_t index, Part part, std::span<float> values) {
-    const Shape& shape = store_.layout().groups[group].parameters[index].shape;
-    std::array<std::span<float>, 3> states;
-    std::size_t other = 0;
-    for (std::size_t i = 0; i < states.size(); ++i) {
-      states[i] = kParts[i] == part ? values : buffers_.part(other++, shape);
-    }
-    store_.read(static_cast<GroupIndex>(group), index, {states[0], states[1], states[2]});
-  }
-
+  const std::string name_;
   const ParameterStore& store_;
-  std::map<std::string, std::uint64_t>& hashes_;
-  PartBuffers buffers_;
+  const std::span<const StatePart> parts_;
+  SafetensorsWriter file_;
+  std::vector<std::size_t> first_tensor_;  // by group
 };
 
-void write_tensors(const std::filesystem::path& path, const ParameterStore& store, std::span<const Part> parts,
-                   Manifest& manifest) {
-  TensorSource source(store, manifest.tensors);
-  // Other programs read the model's file; transformers insists on this entry.
-  const std::uint64_t hash = write_safetensors(path, source.list(parts), {{"format", "pt"}});
-  manifest.files[path.filename().string()] = {InputFile(path).bytes(), hash};
+// The groups go back to training one by one, before anything waits for the disk.
+void write_groups(PartsFile& model, PartsFile& optimizer, const ParameterStore& store, StateSave save,
+                  Manifest& manifest) {
+  std::vector<float> buffer(kPiece);
+  while (const std::optional<GroupIndex> group = save.next()) {
+    model.write(*group, buffer, manifest.tensors);
+    optimizer.write(*group, buffer, manifest.tensors);
+    const std::string& name = store.layout().groups[static_cast<std::size_t>(*group)].name;
+    manifest.update_counts[name] = store.update_count(*group);
+  }
 }
 
-void write_files(const std::filesystem::path& folder, const ParameterStore& store, const RunState& state) {
+void write_files(const std::filesystem::path& folder, const ParameterStore& store, StateSave save,
+                 const RunState& state) {
   Manifest manifest;
   manifest.state = state;
-  write_tensors(folder / kModelName, store, kModelParts, manifest);
-  write_tensors(folder / kOptimizerName, store, kOptimizerParts, manifest);
-  const std::vector<GroupSpec>& groups = store.layout().groups;
-  for (std::size_t group = 0; group < groups.size(); ++group) {
-    manifest.update_counts[groups[group].name] = store.update_count(static_cast<GroupIndex>(group));
-  }
+  PartsFile model(folder / kModelName, store, kModelParts), optimizer(folder / kOptimizerName, store, kOptimizerParts);
+  write_groups(model, optimizer, store, std::move(save), manifest);
+  model.finish(manifest);
+  optimizer.finish(manifest);
   OutputFile output(folder / kManifestName);
   output.write(to_text(manifest));
   output.finish();
@@ -85,21 +99,25 @@ void write_files(const std::filesystem::path& folder, const ParameterStore& stor
 }  // namespace
 
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const ParameterStore& store,
-                                      const RunState& state, int keep) {
+                                      StateSave save, const RunState& state, int keep) {
   make_folders(directory);
   remove_stale(directory);
   const std::filesystem::path temporary = temporary_folder(directory, state.step);
-  make_folders(temporary);
+  make_folder(temporary);
   try {
-    write_files(temporary, store, state);
+    write_files(temporary, store, std::move(save), state);
+    const std::filesystem::path folder = publish(directory, temporary, state.step);
+    prune(directory, folder, keep);
+    return folder;
   } catch (...) {
-    std::error_code ignored;  // the first error is the one to tell
-    std::filesystem::remove_all(temporary, ignored);
+    remove_stale(directory);  // logs its own errors; the first one is the one to tell
     throw;
   }
-  const std::filesystem::path folder = publish(directory, temporary, state.step);
-  prune(directory, folder, keep);
-  return folder;
+}
+
+std::filesystem::path save_checkpoint(const std::filesystem::path& directory, ParameterStore& store,
+                                      const RunState& state, int keep) {
+  return save_checkpoint(directory, store, store.begin_save(), state, keep);
 }
 
 }  // namespace l2l::eps

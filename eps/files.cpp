@@ -1,14 +1,12 @@
 #include "eps/files.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <vector>
 
+#include "core/hash.h"
+#include "eps/file_system.h"
 #include "l2l/errors.h"
 
 namespace l2l::eps {
@@ -16,9 +14,8 @@ namespace l2l::eps {
 namespace {
 
 constexpr std::size_t kHashBuffer = 1 << 20;
-constexpr std::size_t kMostAtOnce = 1 << 30;  // the kernel moves at most 2 GiB a call
 
-[[noreturn]] void fail(const std::filesystem::path& path, const char* what, int error) {
+[[noreturn]] void fail(const std::filesystem::path& path, const std::string& what, int error = errno) {
   throw Error(path.string() + ": " + what + ": " + std::strerror(error));
 }
 
@@ -26,55 +23,74 @@ constexpr std::size_t kMostAtOnce = 1 << 30;  // the kernel moves at most 2 GiB 
   throw CorruptFile(path.string() + ": " + reason);
 }
 
+// False when there is nothing of this name.
+bool find(const std::filesystem::path& path, FileStatus& status) {
+  if (file_system().status(path, status) == 0) return true;
+  if (errno != ENOENT && errno != ENOTDIR) fail(path, "cannot be examined");
+  return false;
+}
+
+// False with errno set when the folder may not be opened.
+bool sync_if_readable(const std::filesystem::path& folder) {
+  const int descriptor = file_system().open(folder);
+  if (descriptor < 0 && errno == EACCES) return false;
+  if (descriptor < 0) fail(folder, "cannot be opened");
+  const int result = file_system().sync(descriptor);
+  const int error = errno;
+  file_system().close(descriptor);
+  if (result != 0) fail(folder, "cannot be written to the disk", error);
+  return true;
+}
+
 }  // namespace
 
-OutputFile::OutputFile(const std::filesystem::path& path)
-    : path_(path), descriptor_(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-  if (descriptor_ < 0) fail(path_, "cannot be created", errno);
+OutputFile::OutputFile(const std::filesystem::path& path) : path_(path), descriptor_(file_system().create(path)) {
+  if (descriptor_ < 0) fail(path_, "cannot be created");
 }
 
 OutputFile::~OutputFile() {
-  if (descriptor_ >= 0) close(descriptor_);
+  if (descriptor_ >= 0) file_system().close(descriptor_);
 }
 
 void OutputFile::write(std::span<const std::byte> bytes) {
-  hash_.update(bytes);
-  bytes_ += bytes.size();
+  write_at(end_, bytes);
+  end_ += bytes.size();
+}
+
+void OutputFile::write_at(Bytes offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), std::min(bytes.size(), kMostAtOnce));
+    const std::int64_t written = file_system().write(descriptor_, bytes, offset);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail(path_, "cannot be written", errno);
+    if (written < 0) fail(path_, "cannot be written");
     if (written == 0) fail(path_, "cannot be written", EIO);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
+    offset += static_cast<Bytes>(written);
   }
 }
 
 void OutputFile::finish() {
-  if (fsync(descriptor_) != 0) fail(path_, "cannot be written to the disk", errno);
-  const int result = close(descriptor_);
+  if (file_system().sync(descriptor_) != 0) fail(path_, "cannot be written to the disk");
+  const int result = file_system().close(descriptor_);
   descriptor_ = -1;
-  if (result != 0) fail(path_, "cannot be closed", errno);
+  if (result != 0) fail(path_, "cannot be closed");
 }
 
-InputFile::InputFile(const std::filesystem::path& path)
-    : path_(path), descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+InputFile::InputFile(const std::filesystem::path& path) : path_(path), descriptor_(file_system().open(path)) {
   if (descriptor_ < 0) refuse(path_, std::string("cannot be opened: ") + std::strerror(errno));
-  struct stat status {};
-  const bool regular = fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
-  if (!regular) {
-    close(descriptor_);
-    refuse(path_, "is not a regular file");
-  }
-  bytes_ = static_cast<Bytes>(status.st_size);
+  FileStatus status;
+  const int error = file_system().status(descriptor_, status) == 0 ? 0 : errno;
+  bytes_ = status.bytes;
+  if (error == 0 && status.kind == FileKind::file) return;
+  file_system().close(descriptor_);
+  refuse(path_, error == 0 ? "is not a regular file" : std::string("cannot be examined: ") + std::strerror(error));
 }
 
-InputFile::~InputFile() { close(descriptor_); }
+InputFile::~InputFile() { file_system().close(descriptor_); }
 
 void InputFile::read(Bytes offset, std::span<std::byte> destination) const {
   if (offset > bytes_ || destination.size() > bytes_ - offset) refuse(path_, "is shorter than what is read from it");
   while (!destination.empty()) {
-    const ssize_t count =
-        pread(descriptor_, destination.data(), std::min(destination.size(), kMostAtOnce), static_cast<off_t>(offset));
+    const std::int64_t count = file_system().read(descriptor_, destination, offset);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) refuse(path_, std::string("cannot be read: ") + std::strerror(errno));
     if (count == 0) refuse(path_, "became shorter while it was read");
@@ -96,35 +112,53 @@ std::uint64_t InputFile::hash(Bytes offset, Bytes length) const {
   return hash.value();
 }
 
+bool is_there(const std::filesystem::path& path) {
+  FileStatus status;
+  return find(path, status);
+}
+
+bool is_folder(const std::filesystem::path& path) {
+  FileStatus status;
+  return find(path, status) && status.kind == FileKind::folder;
+}
+
+std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  if (file_system().list(folder, names) != 0) fail(folder, "cannot be listed");
+  std::vector<std::filesystem::path> paths;
+  for (const std::string& name : names) paths.push_back(folder / name);
+  return paths;
+}
+
 void sync_folder(const std::filesystem::path& folder) {
-  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) fail(folder, "cannot be opened", errno);
-  const int result = fsync(descriptor);
-  const int error = errno;
-  close(descriptor);
-  if (result != 0) fail(folder, "cannot be written to the disk", error);
+  if (!sync_if_readable(folder)) fail(folder, "cannot be opened");
 }
 
 void make_folders(const std::filesystem::path& folder) {
-  std::error_code error;
-  if (folder.empty() || std::filesystem::is_directory(folder, error)) return;
   const std::filesystem::path parent = folder.parent_path();
-  if (parent != folder) make_folders(parent);
-  std::filesystem::create_directory(folder, error);
-  if (error) throw Error(folder.string() + ": cannot be created: " + error.message());
-  sync_folder(parent.empty() ? "." : parent);
+  if (folder.empty() || parent == folder) return;
+  // What holds something was synced before: a process that is killed between mkdir and fsync leaves an empty folder.
+  const bool there = is_folder(folder);
+  if (there && !list_folder(folder).empty()) return;
+  make_folders(parent);
+  if (!is_folder(folder)) make_folder(folder);
+  const std::filesystem::path in = parent.empty() ? "." : parent;
+  if (!sync_if_readable(in) && !there) fail(in, "cannot be opened");
+}
+
+void make_folder(const std::filesystem::path& folder) {
+  if (file_system().make_folder(folder) != 0) fail(folder, "cannot be created");
 }
 
 void move_folder(const std::filesystem::path& from, const std::filesystem::path& to) {
-  std::error_code error;
-  std::filesystem::rename(from, to, error);
-  if (error) throw Error(from.string() + ": cannot be renamed to " + to.string() + ": " + error.message());
+  if (file_system().rename(from, to) != 0) fail(from, "cannot be renamed to " + to.string());
 }
 
 void remove_folder(const std::filesystem::path& folder) {
-  std::error_code error;
-  std::filesystem::remove_all(folder, error);
-  if (error) throw Error(folder.string() + ": cannot be removed: " + error.message());
+  if (file_system().remove(folder) == 0 || errno == ENOENT) return;
+  if (errno != ENOTEMPTY && errno != EEXIST) fail(folder, "cannot be removed");
+  for (const std::filesystem::path& entry : list_folder(folder)) remove_folder(entry);
+  if (file_system().remove(folder) != 0 && errno != ENOENT) fail(folder, "cannot be removed");
 }
 
 }  // namespace l2l::eps

@@ -1,4 +1,4 @@
-// Files whose every failure is noticed, and folders whose changes survive a crash.
+// Files whose every failure is noticed, and folders whose changes survive a crash. Over file_system().
 #pragma once
 
 #include <cstddef>
@@ -7,13 +7,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/bytes.h"
-#include "core/hash.h"
 
 namespace l2l::eps {
 
-// A new file, hashed as it is written. Thread-bound. Every function throws Error naming the file and the reason.
+// A new file. Thread-bound. Every function throws Error naming the file and the reason.
 class OutputFile {
  public:
   explicit OutputFile(const std::filesystem::path& path);  // truncates what is there
@@ -23,17 +23,15 @@ class OutputFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+  // At `offset`, which may lie beyond what is there; write() goes on where it was.
+  void write_at(Bytes offset, std::span<const std::byte> bytes);
   // Waits until the data are on the disk (fsync) and closes. What was not finished may be lost.
   void finish();
-
-  Bytes bytes() const { return bytes_; }
-  std::uint64_t hash() const { return hash_.value(); }  // XXH64 of all that was written
 
  private:
   std::filesystem::path path_;
   int descriptor_ = -1;
-  Bytes bytes_ = 0;
-  Hash64 hash_;
+  Bytes end_ = 0;  // of what write() wrote
 };
 
 // A regular file that is read at offsets. Immutable. Every function throws CorruptFile naming the file and the reason.
@@ -58,9 +56,14 @@ class InputFile {
 };
 
 // These throw Error naming the paths and the reason.
-void sync_folder(const std::filesystem::path& folder);   // waits until its entries are on the disk
-void make_folders(const std::filesystem::path& folder);  // with its parents, and syncs where it made one
-void move_folder(const std::filesystem::path& from, const std::filesystem::path& to);
+bool is_there(const std::filesystem::path& path);   // "no" only when it is certain
+bool is_folder(const std::filesystem::path& path);  // likewise
+std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder);  // in no order
+void sync_folder(const std::filesystem::path& folder);  // waits until its entries are on the disk
+// With its parents. They are on the disk when it returns, also those that a killed process made.
+void make_folders(const std::filesystem::path& folder);
+void make_folder(const std::filesystem::path& folder);  // one new folder; on the disk after sync_folder(its parent)
+void move_folder(const std::filesystem::path& from, const std::filesystem::path& to);  // on the disk likewise
 void remove_folder(const std::filesystem::path& folder);  // with all it holds; none is no error
 
 }  // namespace l2l::eps

@@ -77,6 +77,7 @@ void HandOver::verdict(bool approved) {
 
 void HandOver::restore(Version step) {
   if (open_ || !all_resting()) throw Error("state restored in the middle of a step");
+  if (saving_) throw Error("state restored in the middle of a save");
   step_ = step;
   for (Group& group : groups_) group.version = step;
 }
@@ -100,7 +101,8 @@ void HandOver::release(LayerIndex layer) {
   for (const Part& part : parts_of(layer)) {
     Group& group = group_at(part.group);
     if (group.leases == 0) throw Error("a lease is released twice");
-    if (--group.leases == 0 && group.state == GroupState::approved) queue_update(part.group);
+    --group.leases;
+    if (may_update(group)) queue_update(part.group);
   }
 }
 
@@ -174,6 +176,49 @@ void HandOver::finish_update(GroupIndex group) {
   rest(group_at(group));
 }
 
+void HandOver::begin_save() {
+  if (open_) throw Error("a save begins in the middle of step " + std::to_string(step_));
+  if (saving_) throw Error("a save begins before the one before it has ended");
+  for (const Group& group : groups_) {
+    if (group.state == GroupState::resting && group.version != step_) throw Error("a save begins after a rejected step");
+  }
+  saving_ = true;
+  save_version_ = step_ + (fault_point("eps.update_overtakes_save") ? 1 : 0);
+  unsaved_ = groups_.size();
+  for (Group& group : groups_) group.save = SaveState::wanted;
+}
+
+std::optional<GroupIndex> HandOver::start_save() {
+  std::optional<GroupIndex> first;
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    if (groups_[i].save != SaveState::wanted || groups_[i].version != save_version_) continue;
+    const GroupIndex group = static_cast<GroupIndex>(i);
+    if (!first || saves_later(*first, group)) first = group;
+  }
+  if (first) group_at(*first).save = SaveState::reading;
+  return first;
+}
+
+void HandOver::finish_save(GroupIndex index) {
+  Group& group = group_at(index);
+  if (group.save != SaveState::reading) throw Error("parameter group " + std::to_string(index) + " is not being saved");
+  group.save = SaveState::unmarked;
+  --unsaved_;
+  if (may_update(group)) queue_update(index);
+}
+
+void HandOver::end_save() {
+  for (const Group& group : groups_) {
+    if (group.save == SaveState::reading) throw Error("a save ends while it reads a parameter group");
+  }
+  saving_ = false;
+  unsaved_ = 0;
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    groups_[i].save = SaveState::unmarked;
+    if (may_update(groups_[i])) queue_update(static_cast<GroupIndex>(i));
+  }
+}
+
 void HandOver::expect(GroupIndex group, GroupState state) const {
   if (group_at(group).state == state) return;
   throw Error("parameter group " + std::to_string(group) + " is " + name_of(group_at(group).state) + ", not " +
@@ -194,7 +239,13 @@ void HandOver::rest(Group& group) {
 
 void HandOver::approve(GroupIndex group) {
   group_at(group).state = GroupState::approved;
-  if (group_at(group).leases == 0 || fault_point("eps.update_under_lease")) queue_update(group);
+  if (may_update(group_at(group))) queue_update(group);
+}
+
+bool HandOver::may_update(const Group& group) const {
+  if (group.state != GroupState::approved) return false;
+  if (group.save != SaveState::unmarked && group.version == save_version_) return false;
+  return group.leases == 0 || fault_point("eps.update_under_lease");
 }
 
 void HandOver::queue_update(GroupIndex group) {

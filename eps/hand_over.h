@@ -1,10 +1,28 @@
-// The hand-over between those who read weights, those who bring gradients and the updater, as a state machine without
-// threads, memory or time. The parameter store drives it under one mutex; a test enumerates its schedules.
+// The hand-over between those who read weights, those who bring gradients, the updater and the saver, as a state machine
+// without threads, memory or time. The parameter store drives it under one mutex, one transition at a time; the work
+// itself (copies, checks, updates, writing) lies between two transitions, outside of the mutex.
 //
-//   resting(t) --push x (devices * uses)--> complete --start_job--> checking --finish_check--> checked --verdict-->
-//   approved --no lease lives, start_job--> updating --finish_update--> resting(t + 1)
+// A group of version v is
 //
-// A group that is rejected (its own check when eager, the step's verdict when held) rests again at version t.
+//   resting    until its last contribution (devices * uses) is pushed            -> complete
+//   complete   until start_job() hands out its check                             -> checking
+//   checking   until finish_check(): held                                        -> checked
+//              eager, finite                                                     -> approved
+//              eager, not finite                                                 -> resting, version v
+//   checked    until the verdict on the step: it approves                        -> approved
+//              it rejects                                                        -> resting, version v
+//   approved   until no lease lives, no save wants version v, and start_job()
+//              hands out its update                                              -> updating
+//   updating   until finish_update()                                             -> resting, version v + 1
+//
+// Beside that, while a save of version s runs (begin_save() to end_save()), a group is
+//
+//   wanted     until it has version s and start_save() hands it out              -> reading
+//   reading    until finish_save()                                               -> unmarked
+//   unmarked   for good, also when end_save() comes early
+//
+// Leases and pushes go on while a group is wanted or read; its update to s + 1 alone waits. tests/eps/model explores the
+// schedules of this machine and seeds bugs into it.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +35,7 @@
 namespace l2l::eps {
 
 enum class GroupState : std::uint8_t { resting, complete, checking, checked, approved, updating };
+enum class SaveState : std::uint8_t { unmarked, wanted, reading };
 
 enum class JobKind : std::uint8_t { check, update };
 
@@ -63,7 +82,19 @@ class HandOver {
   void finish_check(GroupIndex group, bool finite);
   void finish_update(GroupIndex group);
 
+  // Begins a save of version step(), between steps and one at a time; not after a rejection. Held updates may be pending.
+  void begin_save();
+  // The next group to read, which the caller must finish: of those that have the version, the one whose next update
+  // comes first. Nothing when none has it yet, or all are saved.
+  std::optional<GroupIndex> start_save();
+  void finish_save(GroupIndex group);
+  // While no group is being read: those that are still wanted are let go.
+  void end_save();
+  bool saving() const { return saving_; }
+  bool all_saved() const { return unsaved_ == 0; }
+
   GroupState state(GroupIndex group) const { return group_at(group).state; }
+  SaveState save_state(GroupIndex group) const { return group_at(group).save; }
   Version version(GroupIndex group) const { return group_at(group).version; }
   int leases(GroupIndex group) const { return group_at(group).leases; }
   LayerIndex first_use(GroupIndex group) const { return group_at(group).first_use; }
@@ -77,6 +108,7 @@ class HandOver {
     Version version = 0;
     int leases = 0;
     bool queued = false;  // in updates_
+    SaveState save = SaveState::unmarked;
     LayerIndex first_use = 0, last_use = 0;
     std::size_t missing = 0;             // contributions
     std::vector<std::uint8_t> received;  // by contribution
@@ -96,10 +128,12 @@ class HandOver {
   void leave_rest(Group& group, GroupState state);
   void rest(Group& group);
   void approve(GroupIndex group);
+  bool may_update(const Group& group) const;
   void queue_update(GroupIndex group);
   void queue_check(GroupIndex group);
   bool updates_later(GroupIndex a, GroupIndex b) const;
   bool checks_later(GroupIndex a, GroupIndex b) const;
+  bool saves_later(GroupIndex a, GroupIndex b) const { return held_ ? updates_later(a, b) : checks_later(a, b); }
 
   std::size_t devices_;
   bool held_;
@@ -110,7 +144,10 @@ class HandOver {
   std::size_t unchecked_ = 0;  // groups of the open step
   std::size_t resting_ = 0;
   std::vector<GroupIndex> checks_;   // heap: complete groups
-  std::vector<GroupIndex> updates_;  // heap: approved groups without a lease
+  std::vector<GroupIndex> updates_;  // heap: approved groups that nobody reads
+  bool saving_ = false;
+  Version save_version_ = 0;
+  std::size_t unsaved_ = 0;  // groups wanted or being read
 };
 
 }  // namespace l2l::eps

@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kFormat = "l2l-checkpoint";
-constexpr std::uint64_t kVersion = 1;
+constexpr std::uint64_t kVersion = 2;
 constexpr Bytes kMostBytes = 256 * kMiB;
 
 std::string dump(const Json& json) { return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; }
@@ -84,7 +84,7 @@ void check_format(const Json& json, const FieldReader& reader) {
   if (reader.text(reader.member(json, "format"), "format") != kFormat) reader.refuse("format", "is not l2l-checkpoint");
   const std::uint64_t version = reader.number(reader.member(json, "version"), "version");
   if (version != kVersion) {
-    reader.refuse("version", "is " + std::to_string(version) + "; this program reads version 1");
+    reader.refuse("version", "is " + std::to_string(version) + "; this program reads version " + std::to_string(kVersion));
   }
 }
 
@@ -98,7 +98,7 @@ Manifest read_fields(const Json& json, const FieldReader& reader) {
   for (const auto& [name, file] : reader.object(json, "files").items()) {
     const std::string field = "files." + name;
     manifest.files[name] = {reader.number(reader.member(file, "bytes"), field + ".bytes"),
-                            reader.hash(reader.member(file, "xxh64"), field + ".xxh64")};
+                            reader.hash(reader.member(file, "header"), field + ".header")};
   }
   for (const auto& [name, hash] : reader.object(json, "tensors").items()) {
     manifest.tensors[name] = reader.hash(hash, "tensors." + name);
@@ -120,7 +120,7 @@ std::string to_text(const Manifest& manifest) {
                {"tensors", Json::object()}};
   for (const auto& [name, count] : manifest.update_counts) json["update_counts"][name] = count;
   for (const auto& [name, file] : manifest.files) {
-    json["files"][name] = {{"bytes", file.bytes}, {"xxh64", to_hex(file.hash)}};
+    json["files"][name] = {{"bytes", file.bytes}, {"header", to_hex(file.header)}};
   }
   for (const auto& [name, hash] : manifest.tensors) json["tensors"][name] = to_hex(hash);
   json["xxh64"] = to_hex(hash_of(dump(json)));

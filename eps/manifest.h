@@ -1,10 +1,10 @@
 // manifest.json of a checkpoint: all that is not a tensor, and what its files must be.
 //
-//   {"format": "l2l-checkpoint", "version": 1, "step", "seed", "data_position", "config" (TOML),
-//    "update_counts": {GROUP: n}, "files": {NAME: {"bytes": n, "xxh64": HEX}}, "tensors": {NAME: HEX}, "xxh64": HEX}
+//   {"format": "l2l-checkpoint", "version": 2, "step", "seed", "data_position", "config" (TOML),
+//    "update_counts": {GROUP: n}, "files": {NAME: {"bytes": n, "header": HEX}}, "tensors": {NAME: HEX}, "xxh64": HEX}
 //
-// Hashes are XXH64 in 16 hexadecimal digits: of a file, of a tensor's bytes, and of this text without its own hash.
-// There is one text for one content, and any other is refused.
+// Hashes are XXH64 in 16 hexadecimal digits: of all that lies in a file before its tensors, of a tensor's bytes, and of
+// this text without its own hash. Together they cover every byte. There is one text for one content, and any other is refused.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ inline constexpr const char* kManifestName = "manifest.json";
 
 struct ManifestFile {
   Bytes bytes = 0;
-  std::uint64_t hash = 0;
+  std::uint64_t header = 0;  // hash of what lies before the tensors
 };
 
 struct Manifest {

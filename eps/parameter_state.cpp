@@ -10,12 +10,22 @@
 namespace l2l::eps {
 namespace {
 
-void check_lengths(const ParameterSpec& parameter, const ParameterStore::ParameterState& state) {
-  const std::size_t elements = static_cast<std::size_t>(parameter.shape.elements());
-  if (state.master.size() == elements && state.moment1.size() == elements && state.moment2.size() == elements) return;
+const ParameterSpec& parameter_at(const ModelLayout& layout, GroupIndex group, std::size_t parameter) {
+  return layout.groups.at(static_cast<std::size_t>(group)).parameters.at(parameter);
+}
+
+void check_range(const ParameterSpec& parameter, std::int64_t first, std::size_t count) {
+  const std::int64_t elements = parameter.shape.elements();
+  if (first >= 0 && first <= elements && count <= static_cast<std::size_t>(elements - first)) return;
+  throw Error("parameter " + parameter.name + " has " + std::to_string(elements) + " elements; " +
+              std::to_string(count) + " from " + std::to_string(first) + " on are asked for");
+}
+
+void check_length(const ParameterSpec& parameter, std::size_t count) {
+  const std::int64_t elements = parameter.shape.elements();
+  if (count == static_cast<std::size_t>(elements)) return;
   throw Error("parameter " + parameter.name + " has " + std::to_string(elements) + " elements, not " +
-              std::to_string(state.master.size()) + ", " + std::to_string(state.moment1.size()) + " and " +
-              std::to_string(state.moment2.size()));
+              std::to_string(count));
 }
 
 void hash_master(Hash64& hash, const GroupMemory& memory, const ParameterSpec& parameter) {
@@ -30,24 +40,53 @@ void hash_master(Hash64& hash, const GroupMemory& memory, const ParameterSpec& p
 
 }  // namespace
 
-void ParameterStore::read(GroupIndex group, std::size_t parameter, const ParameterState& state) const {
-  const ParameterSpec& spec = layout().groups.at(static_cast<std::size_t>(group)).parameters.at(parameter);
+void ParameterStore::read(GroupIndex group, std::size_t parameter, StatePart part, std::int64_t first,
+                          std::span<float> destination) const {
+  const ParameterSpec& spec = parameter_at(layout(), group, parameter);
+  check_range(spec, first, destination.size());
   const GroupMemory& memory = implementation_->groups[static_cast<std::size_t>(group)].memory;
-  check_lengths(spec, state);
-  const std::size_t count = state.master.size();
-  memory.read_master(spec.offset, state.master);
-  std::ranges::copy(memory.moment1(spec.offset, count), state.moment1.begin());
-  std::ranges::copy(memory.moment2(spec.offset, count), state.moment2.begin());
+  const std::int64_t begin = spec.offset + first;
+  if (part == StatePart::master) {
+    memory.read_master(begin, destination);
+  } else if (part == StatePart::moment1) {
+    std::ranges::copy(memory.moment1(begin, destination.size()), destination.begin());
+  } else {
+    std::ranges::copy(memory.moment2(begin, destination.size()), destination.begin());
+  }
+}
+
+void ParameterStore::write(GroupIndex group, std::size_t parameter, StatePart part, std::int64_t first,
+                           std::span<const float> source) {
+  const ParameterSpec& spec = parameter_at(layout(), group, parameter);
+  check_range(spec, first, source.size());
+  GroupMemory& memory = implementation_->groups[static_cast<std::size_t>(group)].memory;
+  const std::int64_t begin = spec.offset + first;
+  if (part == StatePart::master) {
+    memory.write_master(begin, source);
+  } else if (part == StatePart::moment1) {
+    std::ranges::copy(source, memory.moment1(begin, source.size()).begin());
+  } else {
+    std::ranges::copy(source, memory.moment2(begin, source.size()).begin());
+  }
+}
+
+void ParameterStore::read(GroupIndex group, std::size_t parameter, const ParameterState& state) const {
+  const ParameterSpec& spec = parameter_at(layout(), group, parameter);
+  const auto read_part = [&](StatePart part, std::span<float> destination) {
+    check_length(spec, destination.size());
+    read(group, parameter, part, 0, destination);
+  };
+  read_part(StatePart::master, state.master);
+  read_part(StatePart::moment1, state.moment1);
+  read_part(StatePart::moment2, state.moment2);
 }
 
 void ParameterStore::write(GroupIndex group, std::size_t parameter, const ParameterState& state) {
-  const ParameterSpec& spec = layout().groups.at(static_cast<std::size_t>(group)).parameters.at(parameter);
-  GroupMemory& memory = implementation_->groups[static_cast<std::size_t>(group)].memory;
-  check_lengths(spec, state);
-  const std::size_t count = state.master.size();
-  memory.write_master(spec.offset, state.master);
-  std::ranges::copy(state.moment1, memory.moment1(spec.offset, count).begin());
-  std::ranges::copy(state.moment2, memory.moment2(spec.offset, count).begin());
+  const ParameterSpec& spec = parameter_at(layout(), group, parameter);
+  for (const std::span<float> part : {state.master, state.moment1, state.moment2}) check_length(spec, part.size());
+  write(group, parameter, StatePart::master, 0, state.master);
+  write(group, parameter, StatePart::moment1, 0, state.moment1);
+  write(group, parameter, StatePart::moment2, 0, state.moment2);
 }
 
 std::uint64_t ParameterStore::update_count(GroupIndex group) const {

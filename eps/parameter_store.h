@@ -6,7 +6,7 @@
 //   resting(version t) --push x (devices * uses)--> complete --reduce, check--> checked --verdict--> updating
 //   --> resting(version t + 1)
 //
-// Eager: the verdict on a group is its own check (finite). Held (`after_backward`, or global clipping): the verdict is
+// eps/hand_over.h is the whole machine, saving included. Eager: the verdict on a group is its own check (finite). Held (`after_backward`, or global clipping): the verdict is
 // the whole step's; updates then run in the order in which the next forward needs the layers. The update waits until no
 // lease of the group lives.
 #pragma once
@@ -61,6 +61,9 @@ struct WirePart {
 };
 
 class ParameterStore;
+class StateSave;  // eps/state_save.h
+
+enum class StatePart : std::uint8_t { master, moment1, moment2 };
 
 // A stable view of one layer at one version. Movable; while it lives, no group of the layer is updated.
 class WeightLease {
@@ -143,8 +146,16 @@ class ParameterStore {
   // Waits until no update is pending: every group has the version of the next step.
   void complete_updates();
 
-  // The state of one parameter in fp32, for saving, loading and tests; only between complete_updates() and the next
-  // push. Padding is not part of it. `master`, `moment1`, `moment2` have the parameter's length.
+  // Begins a save of the next step's version, between steps; updates may still run. Throws Error while another runs.
+  StateSave begin_save();
+
+  // Elements [first, first + size of the span) of one part of one parameter's state, in fp32. To be called between
+  // complete_updates() and the next push; read() also for the group that a StateSave has handed out.
+  void read(GroupIndex group, std::size_t parameter, StatePart part, std::int64_t first,
+            std::span<float> destination) const;
+  void write(GroupIndex group, std::size_t parameter, StatePart part, std::int64_t first, std::span<const float> source);
+  // The whole state of one parameter. Padding is not part of it. `master`, `moment1`, `moment2` have the parameter's
+  // length.
   struct ParameterState {
     std::span<float> master, moment1, moment2;
   };
@@ -161,6 +172,7 @@ class ParameterStore {
  private:
   friend class WeightLease;
   friend class GradientBuffer;
+  friend class StateSave;
   struct Implementation;
   std::unique_ptr<Implementation> implementation_;
 };

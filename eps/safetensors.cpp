@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <memory>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "eps/safetensors_header.h"
@@ -30,22 +28,6 @@ std::string read_header(const InputFile& file) {
   std::string header(length, '\0');
   file.read(kLengthBytes, std::as_writable_bytes(std::span(header)));
   return header;
-}
-
-// Padded with spaces so that the data begin at a multiple of 8.
-std::string make_header(std::span<const TensorToWrite> tensors, const std::map<std::string, std::string>& metadata) {
-  std::string text = metadata.empty() ? "{" : "{\"__metadata__\":" + nlohmann::json(metadata).dump();
-  Bytes offset = 0;
-  for (const TensorToWrite& tensor : tensors) {
-    const Bytes end = offset + static_cast<Bytes>(tensor.shape.elements()) * sizeof(float);
-    text += (text.size() > 1 ? "," : "") + nlohmann::json(tensor.name).dump() +
-            ":{\"dtype\":\"F32\",\"shape\":" + tensor.shape.to_string() + ",\"data_offsets\":[" +
-            std::to_string(offset) + "," + std::to_string(end) + "]}";
-    offset = end;
-  }
-  text += "}";
-  text.resize(align_up(text.size(), kLengthBytes), ' ');
-  return text;
 }
 
 }  // namespace
@@ -76,32 +58,22 @@ const TensorEntry* SafetensorsFile::find(std::string_view name) const {
 }
 
 void SafetensorsFile::read(const TensorEntry& tensor, std::span<float> destination) const {
-  const std::string what = path().string() + ": tensor " + show_name(tensor.name);
-  if (tensor.dtype != "F32") throw CorruptFile(what + ": has dtype " + tensor.dtype + ", not F32");
   if (tensor.end - tensor.begin != destination.size_bytes()) {
-    throw CorruptFile(what + ": has " + std::to_string((tensor.end - tensor.begin) / sizeof(float)) +
-                      " elements, not " + std::to_string(destination.size()));
+    throw CorruptFile(path().string() + ": tensor " + show_name(tensor.name) + ": has " +
+                      std::to_string((tensor.end - tensor.begin) / sizeof(float)) + " elements, not " +
+                      std::to_string(destination.size()));
   }
-  file_.read(data_start_ + tensor.begin, std::as_writable_bytes(destination));
+  read(tensor, 0, destination);
 }
 
-std::uint64_t write_safetensors(const std::filesystem::path& file, std::span<const TensorToWrite> tensors,
-                                const std::map<std::string, std::string>& metadata) {
-  std::int64_t largest = 0;
-  for (const TensorToWrite& tensor : tensors) largest = std::max(largest, tensor.shape.elements());
-  const auto buffer = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(largest));
-  const std::string header = make_header(tensors, metadata);
-  const std::uint64_t length = header.size();
-  OutputFile output(file);
-  output.write(std::as_bytes(std::span(&length, 1)));
-  output.write(header);
-  for (const TensorToWrite& tensor : tensors) {
-    const std::span<float> values(buffer.get(), static_cast<std::size_t>(tensor.shape.elements()));
-    tensor.fill(values);
-    output.write(std::as_bytes(values));
+void SafetensorsFile::read(const TensorEntry& tensor, std::int64_t first, std::span<float> destination) const {
+  const std::string what = path().string() + ": tensor " + show_name(tensor.name);
+  if (tensor.dtype != "F32") throw CorruptFile(what + ": has dtype " + tensor.dtype + ", not F32");
+  const Bytes begin = static_cast<Bytes>(first) * sizeof(float), bytes = tensor.end - tensor.begin;
+  if (begin > bytes || destination.size_bytes() > bytes - begin) {
+    throw CorruptFile(what + ": has fewer elements than are read from it");
   }
-  output.finish();
-  return output.hash();
+  file_.read(data_start_ + tensor.begin + begin, std::as_writable_bytes(destination));
 }
 
 }  // namespace l2l::eps

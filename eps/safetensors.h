@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -37,10 +36,14 @@ class SafetensorsFile {
   const TensorEntry* find(std::string_view name) const;
   // Reads an F32 tensor; `destination` has its length. Throws CorruptFile.
   void read(const TensorEntry& tensor, std::span<float> destination) const;
+  // Its elements [first, first + size of `destination`), which lie within it.
+  void read(const TensorEntry& tensor, std::int64_t first, std::span<float> destination) const;
   // XXH64 of a tensor's bytes. Throws CorruptFile.
   std::uint64_t hash(const TensorEntry& tensor) const {
     return file_.hash(data_start_ + tensor.begin, tensor.end - tensor.begin);
   }
+  // XXH64 of all that lies before the tensors.
+  std::uint64_t header_hash() const { return file_.hash(0, data_start_); }
 
  private:
   InputFile file_;
@@ -49,16 +52,5 @@ class SafetensorsFile {
   std::vector<std::size_t> by_name_;  // indices of tensors_
   std::map<std::string, std::string> metadata_;
 };
-
-struct TensorToWrite {
-  std::string name;
-  Shape shape;
-  std::function<void(std::span<float>)> fill;  // writes the tensor's elements
-};
-
-// Writes F32 tensors in the given order, one tensor in memory at a time, and fsyncs the file. Names are distinct.
-// Returns the XXH64 of the whole file. Throws Error.
-std::uint64_t write_safetensors(const std::filesystem::path& file, std::span<const TensorToWrite> tensors,
-                                const std::map<std::string, std::string>& metadata);
 
 }  // namespace l2l::eps

@@ -42,6 +42,7 @@ ParameterStore::Implementation::Implementation(ModelLayout model, const StoreOpt
       failure(run_failure),
       trace(run_trace),
       track(run_trace != nullptr ? run_trace->add_track("eps updater") : 0),
+      save_track(run_trace != nullptr ? run_trace->add_track("eps saver") : 0),
       workers("eps", options.threads),
       hand_over(layout, options.devices, options.held()),
       slots(layout, options, source) {
@@ -69,6 +70,7 @@ ParameterStore::Implementation::~Implementation() {
     const auto guard = lock();
     stopping = true;
     if (leases > 0) log(LogLevel::error, "the parameter store is destroyed while a weight lease lives");
+    if (hand_over.saving()) log(LogLevel::error, "the parameter store is destroyed while its state is saved");
   }
   notify();
   updater.join();

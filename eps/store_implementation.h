@@ -46,13 +46,14 @@ struct ParameterStore::Implementation {
   std::optional<Job> wait_for_job();
   void check(GroupIndex group);
   void update(GroupIndex group);
-  void record(const char* name, GroupIndex group, Clock::time_point begin) const;
+  void record(int on_track, const char* name, GroupIndex group, Clock::time_point begin) const;
 
   const ModelLayout layout;
   const StoreOptions options;
   Failure& failure;
   Trace* const trace;
   const int track;
+  const int save_track;
   std::vector<std::vector<WirePart>> wires;  // by layer
   Workers workers;                           // used by the updater thread alone, once it runs
   std::vector<double> block_sums;            // the same

@@ -34,7 +34,7 @@ void ParameterStore::Implementation::check(GroupIndex index) {
   GroupData& group = groups[static_cast<std::size_t>(index)];
   const Clock::time_point begin = Clock::now();
   const double sum = sum_of_squares(group.memory, {group.gradients, options.gradients}, workers, block_sums);
-  record("check", index, begin);
+  record(track, "check", index, begin);
   {
     const auto guard = lock();
     group.sum_of_squares = sum;
@@ -55,7 +55,7 @@ void ParameterStore::Implementation::update(GroupIndex index) {
   optimizers::AdamWSettings settings = optimizers::with_bias_correction(options.adamw, count);
   settings.learning_rate = group.learning_rate;
   update_group(group.memory, {group.gradients, options.gradients}, group.factor, settings, workers);
-  record("update", index, begin);
+  record(track, "update", index, begin);
   {
     const auto guard = lock();
     ++group.updates;
@@ -65,9 +65,10 @@ void ParameterStore::Implementation::update(GroupIndex index) {
   notify();
 }
 
-void ParameterStore::Implementation::record(const char* name, GroupIndex group, Clock::time_point begin) const {
+void ParameterStore::Implementation::record(int on_track, const char* name, GroupIndex group,
+                                            Clock::time_point begin) const {
   if (trace == nullptr) return;
-  trace->record(track, name, begin, Clock::now(), static_cast<int>(layout.groups[static_cast<std::size_t>(group)].id),
+  trace->record(on_track, name, begin, Clock::now(), static_cast<int>(layout.groups[static_cast<std::size_t>(group)].id),
                 -1);
 }
 

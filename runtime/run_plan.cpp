@@ -135,7 +135,7 @@ void RunPlan::write_contract() {
   add("training data", train ? train->bytes() : 0);
   add("validation data", validation ? validation->bytes() : 0);
   if (!options.checkpoint.directory.empty()) {
-    add("buffers for saving and loading", eps::checkpoint_buffer_bytes(model.layout));
+    add("buffers for saving and loading", eps::checkpoint_buffer_bytes());
   }
   add("names and bookkeeping of tensors", kBytesPerTensor * tensors(model.layout));
   add("process (code, libraries, threads)", HostMemory().resident());

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "core/log.h"
-#include "eps/checkpoint.h"
+#include "eps/checkpoint_writer.h"
 #include "optimizers/schedule.h"
 #include "runtime/engine.h"
 #include "runtime/generator.h"
@@ -30,6 +30,16 @@ optimizers::Schedule make_schedule(const Options& options) {
   return schedule;
 }
 
+// Of the checkpoints that were passed over for `used`.
+void warn_of_lost_steps(const std::filesystem::path& directory, const std::filesystem::path& used, std::uint64_t step) {
+  const std::uint64_t newest = eps::newest_step(directory);
+  if (newest <= step) return;
+  const std::string first = std::to_string(step + 1), last = std::to_string(newest);
+  log(LogLevel::warning, "resuming from " + used.string() + ": " +
+                             (newest == step + 1 ? "step " + last + " is" : "steps " + first + " to " + last + " are") +
+                             " lost and will be repeated");
+}
+
 }  // namespace
 
 struct Trainer::Implementation {
@@ -43,7 +53,10 @@ struct Trainer::Implementation {
 
   // Allocates on first use.
   runtime::Engine& running() {
-    if (!engine) engine = std::make_unique<runtime::Engine>(plan, trace.get());
+    if (!engine) {
+      engine = std::make_unique<runtime::Engine>(plan, trace.get());
+      checkpoints.emplace(engine->store());
+    }
     return *engine;
   }
 
@@ -69,6 +82,7 @@ struct Trainer::Implementation {
   std::optional<Dataset> train, validation;
   std::unique_ptr<Trace> trace;
   std::unique_ptr<runtime::Engine> engine;
+  std::optional<eps::CheckpointWriter> checkpoints;  // of the engine's store
   runtime::PeakResident peak;
   std::uint64_t step = 0;           // completed
   std::uint64_t data_position = 0;  // samples consumed
@@ -165,10 +179,12 @@ void Trainer::prepare() { implementation_->running(); }
 std::filesystem::path Trainer::resume(const std::filesystem::path& directory) {
   Implementation& self = *implementation_;
   if (self.step > 0) throw Error("resume(): call it before the first step");
+  finish_save();
   const std::vector<std::filesystem::path> folders = eps::find_checkpoints(directory);
   for (const std::filesystem::path& folder : folders) {
     try {
       self.restore_position(eps::load_checkpoint(folder, self.running().store()));
+      warn_of_lost_steps(directory, folder, self.step);
       return folder;
     } catch (const CorruptFile& error) {
       if (folder == folders.back()) throw;
@@ -207,13 +223,25 @@ std::optional<double> Trainer::validation_loss(const std::function<bool()>& stop
   return sum / static_cast<double>(self.validation->predicted());
 }
 
-std::filesystem::path Trainer::save() {
+void Trainer::start_save() {
   Implementation& self = *implementation_;
   const CheckpointOptions& checkpoint = self.plan.options.checkpoint;
   if (checkpoint.directory.empty()) throw BadInput("checkpoint.directory: not set; nowhere to save to");
-  self.running().store().complete_updates();
-  const eps::RunState state{self.step, self.plan.options.run.seed, self.data_position, to_toml(self.plan.options)};
-  return eps::save_checkpoint(checkpoint.directory, self.running().store(), state, static_cast<int>(checkpoint.keep));
+  self.running();
+  self.checkpoints->start(checkpoint.directory,
+                          {self.step, self.plan.options.run.seed, self.data_position, to_toml(self.plan.options)},
+                          static_cast<int>(checkpoint.keep));
+}
+
+bool Trainer::saving() const { return implementation_->checkpoints && implementation_->checkpoints->running(); }
+
+std::filesystem::path Trainer::finish_save() {
+  return implementation_->checkpoints ? implementation_->checkpoints->finish() : std::filesystem::path();
+}
+
+std::filesystem::path Trainer::save() {
+  start_save();
+  return finish_save();
 }
 
 std::vector<std::int32_t> Trainer::generate(std::span<const std::int32_t> prompt, const GenerateOptions& options) {

@@ -67,6 +67,7 @@ class Run {
   void train(MetricsFile& metrics);
   bool go_on() const;
   void save_and_validate(const StepReport& report);
+  void tell_saved();
   void say(const std::string& message);
   nlohmann::ordered_json summary(const std::filesystem::path& checkpoint);
 
@@ -82,6 +83,7 @@ class Run {
 
 // All that can be refused is refused before anything is written.
 int Run::run() {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like any other
   check_writable(options_.checkpoint.directory);
   trainer_.prepare();
   const std::int64_t kept = resume();
@@ -93,7 +95,12 @@ int Run::run() {
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
   train(metrics);
+  tell_saved();
   const std::filesystem::path checkpoint = trainer_.save();
+  if (!metrics.failure().empty()) {
+    throw Error(metrics.failure() + "; the run stopped after step " + std::to_string(trainer_.completed_steps()) +
+                ", saved in " + checkpoint.string() + ": continue with --resume");
+  }
   if (!options_.data.validation.empty()) {
     validation_loss_ = trainer_.validation_loss([] { return interrupted != 0; });
   }
@@ -106,6 +113,7 @@ int Run::run() {
 std::int64_t Run::resume() {
   if (arguments_.resume.empty()) return -1;
   const std::filesystem::path folder = trainer_.resume(arguments_.resume);
+  say("resumed from " + folder.string());
   std::error_code ignored;
   const bool own = std::filesystem::equivalent(std::filesystem::absolute(folder).parent_path(),
                                                options_.checkpoint.directory, ignored);
@@ -118,7 +126,7 @@ void Run::train(MetricsFile& metrics) {
   trainer_.train(steps_, [&](const StepReport& report) {
     last_ = report;
     progress_->show(report);
-    metrics.add(report);
+    if (!metrics.add(report)) return false;
     if (report.step < steps_) save_and_validate(report);
     return go_on();
   });
@@ -133,7 +141,11 @@ bool Run::go_on() const {
 
 void Run::save_and_validate(const StepReport& report) {
   const auto due = [&](std::int64_t every) { return every > 0 && report.step % every == 0; };
-  if (due(options_.checkpoint.every)) say("saved " + trainer_.save().string());
+  if (!trainer_.saving()) tell_saved();
+  if (due(options_.checkpoint.every)) {
+    tell_saved();
+    trainer_.start_save();
+  }
   if (!due(options_.run.validate_every)) return;
   validation_loss_ = trainer_.validation_loss([] { return interrupted != 0; });
   if (validation_loss_) {
@@ -141,9 +153,15 @@ void Run::save_and_validate(const StepReport& report) {
   }
 }
 
+// The checkpoint that is written beside training, if there is one; waits for it, and ends the run when it failed.
+void Run::tell_saved() {
+  const std::filesystem::path folder = trainer_.finish_save();
+  if (!folder.empty()) say("saved " + folder.string());
+}
+
 void Run::say(const std::string& message) {
   if (arguments_.quiet) return;
-  progress_->finish();
+  if (progress_) progress_->finish();
   std::cerr << message << "\n";
 }
 

@@ -1,5 +1,7 @@
 #include "tools/metrics_file.h"
 
+#include <cerrno>
+#include <cstring>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -28,9 +30,13 @@ MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t completed) : p
   if (!(file_ << kept << std::flush)) throw BadInput("--metrics " + path_.string() + ": cannot be written");
 }
 
-void MetricsFile::add(const StepReport& report) {
-  if (path_.empty()) return;
-  if (!(file_ << to_json(report) << std::endl)) throw Error("--metrics " + path_.string() + ": write failed");
+bool MetricsFile::add(const StepReport& report) {
+  if (path_.empty()) return true;
+  errno = 0;
+  if (file_ << to_json(report) << std::endl) return true;
+  failure_ = "--metrics " + path_.string() + ": cannot be written" +
+             (errno == 0 ? "" : std::string(": ") + std::strerror(errno));
+  return false;
 }
 
 }  // namespace l2l::tools

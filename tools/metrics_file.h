@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <string>
 
 #include "l2l/trainer.h"
 
@@ -15,12 +16,15 @@ class MetricsFile {
   // Keeps the lines of an existing file up to step `completed` (a resumed run writes the later ones again). An empty
   // path writes nothing. Throws BadInput.
   MetricsFile(std::filesystem::path path, std::int64_t completed);
-  // Throws Error.
-  void add(const StepReport& report);
+  // False when it cannot be written: the run is then to be saved before failure() is thrown.
+  bool add(const StepReport& report);
+  // What went wrong; empty when nothing did.
+  const std::string& failure() const { return failure_; }
 
  private:
   const std::filesystem::path path_;
   std::ofstream file_;
+  std::string failure_;
 };
 
 }  // namespace l2l::tools

@@ -94,8 +94,8 @@ class Trainer {
   void prepare();
 
   // Restores weights, moments, step and data position from the newest good checkpoint below `directory` (or from
-  // `directory` itself, when it is one) and returns its folder. A damaged one is passed over with a warning where an
-  // older one is sound. Call before the first step. Throws CorruptFile or BadInput; nothing is changed then.
+  // `directory` itself, when it is one) and returns its folder. A damaged one is passed over where an older one is sound,
+  // with a warning that says which is used and which steps are lost. Call before the first step. Throws CorruptFile or BadInput; nothing is changed then.
   std::filesystem::path resume(const std::filesystem::path& directory);
 
   // Runs one minibatch through the relay. Returns when its loss and gradient norm are known; updates may still run
@@ -109,8 +109,18 @@ class Trainer {
   // when `stop`, asked between minibatches, returned true. Throws BadInput when there is no validation data.
   std::optional<double> validation_loss(const std::function<bool()>& stop = {});
 
-  // Writes a checkpoint below options().checkpoint.directory, atomically, and returns its path. Completes pending
-  // updates first.
+  // Begins to write a checkpoint of the completed steps below options().checkpoint.directory, atomically, and returns:
+  // it is written beside the steps that follow, without a copy of the state (a layer is written before its next
+  // update). Waits for the checkpoint before, if that is still being written, and throws its failure. A checkpoint that
+  // has begun is finished even when a later step fails; the destructor waits for it.
+  void start_save();
+  // A checkpoint is being written.
+  bool saving() const;
+  // Waits for the checkpoint that was started last and returns its folder; an empty path when there is none, or it was
+  // asked for already. Throws Error when it could not be written: older ones are then as they were, and training can go
+  // on.
+  std::filesystem::path finish_save();
+  // start_save() and finish_save().
   std::filesystem::path save();
 
   // Continues `prompt` (token ids) with sampled tokens; returns those alone.

@@ -8,10 +8,10 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <numeric>
 
 #include "core/hash.h"
 #include "eps/safetensors_header.h"
+#include "eps/safetensors_writer.h"
 #include "l2l/errors.h"
 #include "tests/eps/memory_files.h"
 #include "tests/support/temporary_folder.h"
@@ -57,15 +57,24 @@ std::string header_refusal(const std::string& header, std::size_t data_bytes = 8
 
 #define EXPECT_SAYS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
-std::vector<TensorToWrite> two_tensors() {
-  return {{"a", {2, 3}, [](std::span<float> values) { std::iota(values.begin(), values.end(), 1.0f); }},
-          {"b \"quoted\"", {}, [](std::span<float> values) { values[0] = -0.0f; }},
-          {"empty", {0, 4}, [](std::span<float>) {}}};
+// Two tensors and an empty one, written in another order than they lie, one of them in pieces. Returns the header's
+// hash.
+std::uint64_t write_two_tensors(const std::filesystem::path& path,
+                                const std::map<std::string, std::string>& metadata = {{"format", "pt"}}) {
+  const TensorToWrite tensors[] = {{"a", {2, 3}}, {"b \"quoted\"", {}}, {"empty", {0, 4}}};
+  SafetensorsWriter file(path, tensors, metadata);
+  const float a[] = {1, 2, 3, 4, 5, 6}, b[] = {-0.0f};
+  file.write(1, 0, b);
+  file.write(0, 4, std::span(a).subspan(4));
+  file.write(0, 0, std::span(a).first(4));
+  file.finish();
+  EXPECT_TRUE(path == "/dev/full" || std::filesystem::file_size(path) == file.bytes());
+  return file.header_hash();
 }
 
 TEST(Safetensors, WritesTheFormatByTheLetter) {
   const TemporaryFolder folder;
-  const std::uint64_t hash = write_safetensors(folder / "x.safetensors", two_tensors(), {{"format", "pt"}});
+  const std::uint64_t hash = write_two_tensors(folder / "x.safetensors");
   const std::string bytes = read_all(folder / "x.safetensors");
   std::string header = R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2, 3],"data_offsets":[0,24]},)"
                        R"("b \"quoted\"":{"dtype":"F32","shape":[],"data_offsets":[24,28]},)"
@@ -75,14 +84,15 @@ TEST(Safetensors, WritesTheFormatByTheLetter) {
   std::string expected = file_of(header, sizeof data);
   std::memcpy(expected.data() + expected.size() - sizeof data, data, sizeof data);
   EXPECT_EQ(bytes, expected);
-  Hash64 whole;
-  whole.update(std::as_bytes(std::span(bytes)));
-  EXPECT_EQ(hash, whole.value());
+  Hash64 before_data;
+  before_data.update(std::as_bytes(std::span(bytes)).first(bytes.size() - sizeof data));
+  EXPECT_EQ(hash, before_data.value());
+  EXPECT_EQ(SafetensorsFile(folder / "x.safetensors").header_hash(), hash);
 }
 
 TEST(Safetensors, ReadsWhatItWrote) {
   const TemporaryFolder folder;
-  write_safetensors(folder / "x.safetensors", two_tensors(), {{"format", "pt"}, {"é", "\n"}});
+  write_two_tensors(folder / "x.safetensors", {{"format", "pt"}, {"é", "\n"}});
   const SafetensorsFile file(folder / "x.safetensors");
   EXPECT_EQ(file.metadata().at("format"), "pt");
   EXPECT_EQ(file.metadata().at("é"), "\n");
@@ -93,6 +103,9 @@ TEST(Safetensors, ReadsWhatItWrote) {
   std::vector<float> a(6);
   file.read(*file.find("a"), a);
   EXPECT_EQ(a, (std::vector<float>{1, 2, 3, 4, 5, 6}));
+  file.read(*file.find("a"), 2, std::span(a).first(3));
+  EXPECT_EQ(a, (std::vector<float>{3, 4, 5, 4, 5, 6}));
+  EXPECT_THROW(file.read(*file.find("a"), 4, std::span(a).first(3)), CorruptFile);
   float b = 1;
   file.read(*file.find("b \"quoted\""), {&b, 1});
   EXPECT_TRUE(std::signbit(b));
@@ -116,7 +129,7 @@ TEST(Safetensors, ReadsFilesOfOtherWriters) {
 
 TEST(Safetensors, RefusesToReadIntoAnotherLength) {
   const TemporaryFolder folder;
-  write_safetensors(folder / "x.safetensors", two_tensors(), {});
+  write_two_tensors(folder / "x.safetensors", {});
   const SafetensorsFile file(folder / "x.safetensors");
   std::vector<float> five(5);
   EXPECT_THROW(file.read(*file.find("a"), five), CorruptFile);
@@ -228,7 +241,7 @@ TEST(Safetensors, LongAndUnprintableNamesAreShownShort) {
 
 TEST(Safetensors, RefusesEveryTruncation) {
   const TemporaryFolder folder;
-  write_safetensors(folder / "x.safetensors", two_tensors(), {{"format", "pt"}});
+  write_two_tensors(folder / "x.safetensors");
   const std::string bytes = read_all(folder / "x.safetensors");
   ASSERT_EQ(refusal(bytes), "(accepted)");
   for (std::size_t length = 0; length < bytes.size(); ++length) {
@@ -240,7 +253,7 @@ TEST(Safetensors, RefusesEveryTruncation) {
 // A flipped bit may leave a valid file (data, a letter of a name); it must never do worse than be refused.
 TEST(Safetensors, SurvivesEveryFlippedBit) {
   const TemporaryFolder folder;
-  write_safetensors(folder / "x.safetensors", two_tensors(), {{"format", "pt"}});
+  write_two_tensors(folder / "x.safetensors");
   const std::string bytes = read_all(folder / "x.safetensors");
   int refused = 0;
   for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
@@ -289,7 +302,7 @@ TEST(Safetensors, RefusesWhatIsNoFile) {
 TEST(Safetensors, AFailedWriteNamesTheFile) {
   const auto message = [](const std::filesystem::path& path) -> std::string {
     try {
-      write_safetensors(path, two_tensors(), {});
+      write_two_tensors(path, {});
     } catch (const Error& error) {
       return error.what();
     }

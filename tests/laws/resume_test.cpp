@@ -16,9 +16,11 @@ struct Setting {
   const char* name;
   std::string precision, clip;
 };
-constexpr int kSettings = 3;
-const Setting kSetting[kSettings] = {
-    {"fp32", "fp32", "none"}, {"bf16_held", "bf16", "global"}, {"bf16", "bf16", "none"}};
+constexpr int kSettings = 4;
+const Setting kSetting[kSettings] = {{"fp32", "fp32", "none"},
+                                     {"bf16_held", "bf16", "global"},
+                                     {"bf16", "bf16", "none"},
+                                     {"fp32_held", "fp32", "global"}};
 
 class Resume : public ::testing::TestWithParam<int> {
  protected:
@@ -29,15 +31,16 @@ class Resume : public ::testing::TestWithParam<int> {
     return options;
   }
 
-  // Trains to the end, saving after every step.
+  // Trains to the end, saving every step beside the next one.
   Record uninterrupted() const {
     Trainer trainer(options());
     Record record;
     for (int step = 0; step < kSteps; ++step) {
       add(record, trainer.step());
-      trainer.save();
+      trainer.start_save();
     }
     record.hash = trainer.weights_hash();
+    EXPECT_EQ(trainer.finish_save(), run_.folder() / "checkpoints" / "step-00000020");
     return record;
   }
 
@@ -93,9 +96,68 @@ TEST_P(ResumeTwin, ADroppedFieldIsCaught) {
   }
 }
 
+TEST_P(ResumeTwin, AnUpdateThatOvertakesTheSaveIsCaught) {
+  Trainer whole(options());
+  const Record record = testing::record_of(whole, kSteps);
+  Trainer trainer(options());
+  for (int step = 0; step < 10; ++step) trainer.step();
+  arm_fault_point("eps.update_overtakes_save");
+  trainer.start_save();
+  trainer.step();
+  trainer.finish_save();
+  arm_fault_point("");
+  EXPECT_NE(resumed(10), tail(record, 10));
+}
+
 INSTANTIATE_TEST_SUITE_P(Settings, ResumeTwin, ::testing::Values(0, 1),
                          [](const auto& info) { return std::string(kSetting[info.param].name); });
 #endif
+
+TEST(SaveBesideTraining, ChangesNothing) {
+  const SmallRun saved, plain;
+  Trainer saver(saved.options()), honest(plain.options());
+  Record a, b;
+  for (int step = 0; step < 6; ++step) {
+    saver.start_save();
+    add(a, saver.step());
+    add(b, honest.step());
+  }
+  a.hash = saver.weights_hash();
+  b.hash = honest.weights_hash();
+  EXPECT_EQ(a, b);
+  EXPECT_EQ(saver.finish_save().filename(), "step-00000005");
+  EXPECT_FALSE(saver.saving());
+  EXPECT_EQ(honest.finish_save(), std::filesystem::path());
+}
+
+TEST(SaveBesideTraining, AFailedSaveIsToldAndHarmsNothing) {
+  const SmallRun run;
+  const auto directory = run.folder() / "checkpoints";
+  Trainer trainer(run.options());
+  trainer.step();
+  trainer.save();
+  std::filesystem::rename(directory, run.folder() / "elsewhere");
+  std::ofstream(directory.string()) << "in the way";
+  trainer.start_save();
+  trainer.step();
+  EXPECT_THROW(trainer.finish_save(), Error);
+  std::filesystem::remove(directory);
+  std::filesystem::rename(run.folder() / "elsewhere", directory);
+  trainer.step();
+  EXPECT_EQ(trainer.save().filename(), "step-00000003");
+  EXPECT_TRUE(std::filesystem::exists(directory / "step-00000001" / "manifest.json"));
+}
+
+TEST(SaveBesideTraining, EndsBeforeTheTrainerDoes) {
+  const SmallRun run;
+  {
+    Trainer trainer(run.options());
+    trainer.step();
+    trainer.start_save();
+  }
+  Trainer other(run.options());
+  EXPECT_EQ(other.resume(run.folder() / "checkpoints").filename(), "step-00000001");
+}
 
 TEST(ResumeErrors, OtherSeed) {
   const SmallRun run;
@@ -125,23 +187,43 @@ TEST(ResumeErrors, OtherShape) {
   EXPECT_THROW(second.resume(run.folder() / "checkpoints"), BadInput);
 }
 
+std::string said_while(const std::function<void()>& function) {
+  std::string said;
+  set_log_sink([&](LogLevel, std::string_view message) { said += std::string(message) + "\n"; });
+  function();
+  set_log_sink({});
+  return said;
+}
+
 TEST(ResumeErrors, ADamagedCheckpointIsPassedOverForAnOlderOne) {
   const SmallRun run;
   const auto directory = run.folder() / "checkpoints";
   Trainer first(run.options());
-  for (int step = 0; step < 2; ++step) {
+  for (int step = 0; step < 4; ++step) {
     first.step();
     first.save();
   }
-  std::fstream file(directory / "step-00000002" / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(-5, std::ios::end);
-  file.put('!');
-  file.close();
+  const auto damage = [&](const char* name) {
+    std::fstream file(directory / name / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-5, std::ios::end);
+    file.put('!');
+  };
+  damage("step-00000004");
   Trainer second(run.options());
-  EXPECT_EQ(second.resume(directory).filename(), "step-00000001");
-  EXPECT_EQ(second.completed_steps(), 1);
+  std::string said = said_while([&] { EXPECT_EQ(second.resume(directory).filename(), "step-00000003"); });
+  EXPECT_EQ(second.completed_steps(), 3);
+  EXPECT_NE(said.find("step-00000003: step 4 is lost and will be repeated"), std::string::npos) << said;
+  damage("step-00000003");
+  std::filesystem::resize_file(directory / "step-00000002" / "optimizer.safetensors", 100);  // noticed by its size
   Trainer third(run.options());
-  EXPECT_THROW(third.resume(directory / "step-00000002"), CorruptFile);
+  said = said_while([&] { EXPECT_EQ(third.resume(directory).filename(), "step-00000001"); });
+  EXPECT_NE(said.find("step-00000001: steps 2 to 4 are lost and will be repeated"), std::string::npos) << said;
+  EXPECT_NE(said.find("step-00000003/model.safetensors: tensor \""), std::string::npos) << said;
+  Trainer fourth(run.options());
+  EXPECT_THROW(fourth.resume(directory / "step-00000002"), BadInput);
+  EXPECT_THROW(fourth.resume(directory / "step-00000004"), CorruptFile);
+  said = said_while([&] { fourth.resume(directory / "step-00000001"); });
+  EXPECT_EQ(said, "") << "nothing is lost by what was asked for";
 }
 
 TEST(SetAside, LaterStepsOnly) {

@@ -1,0 +1,32 @@
+#include "eps/checkpoint_writer.h"
+
+#include <chrono>
+#include <exception>
+#include <string>
+
+#include "core/log.h"
+
+namespace l2l::eps {
+
+CheckpointWriter::~CheckpointWriter() {
+  try {
+    finish();
+  } catch (const std::exception& error) {
+    log(LogLevel::error, std::string("a checkpoint was not written: ") + error.what());
+  }
+}
+
+void CheckpointWriter::start(const std::filesystem::path& directory, const RunState& state, int keep) {
+  finish();
+  pending_ = std::async(std::launch::async, [this, directory, save = store_.begin_save(), state, keep]() mutable {
+    return save_checkpoint(directory, store_, std::move(save), state, keep);
+  });
+}
+
+bool CheckpointWriter::running() const {
+  return pending_.valid() && pending_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+}
+
+std::filesystem::path CheckpointWriter::finish() { return pending_.valid() ? pending_.get() : std::filesystem::path(); }
+
+}  // namespace l2l::eps

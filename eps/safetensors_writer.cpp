@@ -1,0 +1,54 @@
+#include "eps/safetensors_writer.h"
+
+#include <bit>
+#include <nlohmann/json.hpp>
+
+#include "core/hash.h"
+
+namespace l2l::eps {
+
+static_assert(std::endian::native == std::endian::little, "safetensors data are little-endian");
+
+namespace {
+
+constexpr Bytes kAlignment = 8;  // of the data, by spaces after the header's text
+
+Bytes bytes_of(const TensorToWrite& tensor) { return static_cast<Bytes>(tensor.shape.elements()) * sizeof(float); }
+
+// With its length in front.
+std::string make_header(std::span<const TensorToWrite> tensors, const std::map<std::string, std::string>& metadata) {
+  std::string text = metadata.empty() ? "{" : "{\"__metadata__\":" + nlohmann::json(metadata).dump();
+  Bytes offset = 0;
+  for (const TensorToWrite& tensor : tensors) {
+    const Bytes end = offset + bytes_of(tensor);
+    text += (text.size() > 1 ? "," : "") + nlohmann::json(tensor.name).dump() +
+            ":{\"dtype\":\"F32\",\"shape\":" + tensor.shape.to_string() + ",\"data_offsets\":[" +
+            std::to_string(offset) + "," + std::to_string(end) + "]}";
+    offset = end;
+  }
+  text += "}";
+  text.resize(align_up(text.size(), kAlignment), ' ');
+  const std::uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text;
+}
+
+}  // namespace
+
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file, std::span<const TensorToWrite> tensors,
+                                     const std::map<std::string, std::string>& metadata)
+    : file_(file) {
+  const std::string header = make_header(tensors, metadata);
+  const auto bytes = std::as_bytes(std::span(header));
+  file_.write_at(0, bytes);
+  Hash64 hash;
+  hash.update(bytes);
+  header_hash_ = hash.value();
+  begins_.push_back(bytes.size());
+  for (const TensorToWrite& tensor : tensors) begins_.push_back(begins_.back() + bytes_of(tensor));
+}
+
+void SafetensorsWriter::write(std::size_t tensor, std::int64_t first, std::span<const float> values) {
+  file_.write_at(begins_.at(tensor) + static_cast<Bytes>(first) * sizeof(float), std::as_bytes(values));
+}
+
+}  // namespace l2l::eps

@@ -1,0 +1,44 @@
+// Writes a safetensors file whose tensors come in any order.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/bytes.h"
+#include "core/shape.h"
+#include "eps/files.h"
+
+namespace l2l::eps {
+
+struct TensorToWrite {
+  std::string name;
+  Shape shape;
+};
+
+// A new file of F32 tensors, which lie in it in the given order, without holes. Thread-bound. Every function throws
+// Error naming the file.
+class SafetensorsWriter {
+ public:
+  // Writes the header. Names are distinct.
+  SafetensorsWriter(const std::filesystem::path& file, std::span<const TensorToWrite> tensors,
+                    const std::map<std::string, std::string>& metadata);
+
+  // Elements [first, first + size of `values`) of the tensor, which has them.
+  void write(std::size_t tensor, std::int64_t first, std::span<const float> values);
+  // Every element must have been written. Waits until the file is on the disk.
+  void finish() { file_.finish(); }
+
+  Bytes bytes() const { return begins_.back(); }                // of the finished file
+  std::uint64_t header_hash() const { return header_hash_; }  // XXH64 of all that lies before the tensors
+
+ private:
+  OutputFile file_;
+  std::uint64_t header_hash_ = 0;
+  std::vector<Bytes> begins_;  // of the tensors in the file; and the file's end
+};
+
+}  // namespace l2l::eps
