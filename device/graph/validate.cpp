@@ -35,7 +35,7 @@ bool fits(Region region, DType dtype) {
     case Region::scratch:
       return true;
     default:
-      return dtype == DType::f32 || dtype == DType::bf16;
+      return is_compute_type(dtype);
   }
 }
 
