@@ -4,7 +4,8 @@
 //   resting(t) --push x (devices * uses)--> complete --start_job--> checking --finish_check--> checked --verdict-->
 //   approved --no lease lives, start_job--> updating --finish_update--> resting(t + 1)
 //
-// A group that is rejected (its own check when eager, the step's verdict when held) rests again at version t.
+// A group that is rejected (its own check when eager, the step's verdict when held) rests again at version t. When the
+// step is skipped, all rest at version t + 1, which is version t under a new name.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +37,8 @@ class HandOver {
   void begin_step(Version step);
   // Closes the step once all_checked(). Held: approves or rejects every group; eager: `approve` has no effect.
   void verdict(bool approve);
+  // Closes the step once all_checked(), without updates: what was version t is version t + 1. Held alone.
+  void skip();
   // Nothing may be pending: every group rests at version `step`, and step `step` is the next to open.
   void restore(Version step);
   Version step() const { return step_; }  // the open step, or the next one

@@ -10,9 +10,10 @@
 namespace l2l::eps {
 namespace {
 
-void check_lengths(const ParameterSpec& parameter, const ParameterStore::ParameterState& state) {
+void check_lengths(const ParameterSpec& parameter, const ParameterStore::ParameterState& state, int moments) {
   const std::size_t elements = static_cast<std::size_t>(parameter.shape.elements());
-  if (state.master.size() == elements && state.moment1.size() == elements && state.moment2.size() == elements) return;
+  const std::size_t second = moments == 2 ? elements : 0;
+  if (state.master.size() == elements && state.moment1.size() == elements && state.moment2.size() == second) return;
   throw Error("parameter " + parameter.name + " has " + std::to_string(elements) + " elements, not " +
               std::to_string(state.master.size()) + ", " + std::to_string(state.moment1.size()) + " and " +
               std::to_string(state.moment2.size()));
@@ -33,17 +34,17 @@ void hash_master(Hash64& hash, const GroupMemory& memory, const ParameterSpec& p
 void ParameterStore::read(GroupIndex group, std::size_t parameter, const ParameterState& state) const {
   const ParameterSpec& spec = layout().groups.at(static_cast<std::size_t>(group)).parameters.at(parameter);
   const GroupMemory& memory = implementation_->groups[static_cast<std::size_t>(group)].memory;
-  check_lengths(spec, state);
+  check_lengths(spec, state, moments());
   const std::size_t count = state.master.size();
   memory.read_master(spec.offset, state.master);
   std::ranges::copy(memory.moment1(spec.offset, count), state.moment1.begin());
-  std::ranges::copy(memory.moment2(spec.offset, count), state.moment2.begin());
+  std::ranges::copy(memory.moment2(spec.offset, count), state.moment2.begin());  // of nothing where there is none
 }
 
 void ParameterStore::write(GroupIndex group, std::size_t parameter, const ParameterState& state) {
   const ParameterSpec& spec = layout().groups.at(static_cast<std::size_t>(group)).parameters.at(parameter);
   GroupMemory& memory = implementation_->groups[static_cast<std::size_t>(group)].memory;
-  check_lengths(spec, state);
+  check_lengths(spec, state, moments());
   const std::size_t count = state.master.size();
   memory.write_master(spec.offset, state.master);
   std::ranges::copy(state.moment1, memory.moment1(spec.offset, count).begin());

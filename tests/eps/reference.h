@@ -101,8 +101,9 @@ class Reference {
   }
 
   void update(std::size_t group, const std::vector<T>& gradient, T factor, double learning_rate) {
-    const double beta1 = options_.adamw.beta1, beta2 = options_.adamw.beta2;
-    const double rate = static_cast<float>(learning_rate), decay = options_.adamw.weight_decay;
+    const auto& adamw = std::get<optimizers::AdamWSettings>(options_.optimizer);
+    const double beta1 = adamw.beta1, beta2 = adamw.beta2;
+    const double rate = static_cast<float>(learning_rate), decay = adamw.weight_decay;
     const float correction1 = static_cast<float>(1 - std::pow(beta1, count_));
     const float correction2 = static_cast<float>(1 - std::pow(beta2, count_));
     const T step_size = static_cast<T>(rate / correction1);
@@ -115,7 +116,7 @@ class Reference {
       m = static_cast<T>(beta1) * m + static_cast<T>(1 - beta1) * g;
       v = static_cast<T>(beta2) * v + static_cast<T>(1 - beta2) * g * g;
       const T kept = state.master[i] * static_cast<T>(decays ? 1 - rate * decay : 1);
-      state.master[i] = kept - step_size * m / (std::sqrt(v) / root + static_cast<T>(options_.adamw.epsilon));
+      state.master[i] = kept - step_size * m / (std::sqrt(v) / root + static_cast<T>(adamw.epsilon));
     });
   }
 
