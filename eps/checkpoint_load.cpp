@@ -47,7 +47,7 @@ void check_file(const std::filesystem::path& path, const Manifest& manifest) {
 void check_tensor(const SafetensorsFile& file, const ParameterSpec& parameter, Part part) {
   const std::string name = tensor_name(parameter.name, part);
   const TensorEntry* tensor = file.find(name);
-  if (tensor == nullptr) refuse(file.path(), "tensor " + show_name(name) + ": is missing; another model was saved");
+  if (tensor == nullptr) refuse(file.path(), "tensor " + show_name(name) + ": is missing; another model or optimizer was saved");
   if (tensor->dtype != "F32") refuse(file.path(), "tensor " + show_name(name) + ": is " + tensor->dtype + ", not F32");
   if (tensor->shape != parameter.shape) {
     refuse(file.path(), "tensor " + show_name(name) + ": has shape " + tensor->shape.to_string() + ", the model has " +
@@ -68,7 +68,7 @@ void check_tensors(const SafetensorsFile& file, const ModelLayout& layout, std::
   }
   for (const TensorEntry& tensor : file.tensors()) {
     if (expected.count(tensor.name) == 0) {
-      refuse(file.path(), "tensor " + show_name(tensor.name) + ": the model has none; another model was saved");
+      refuse(file.path(), "tensor " + show_name(tensor.name) + ": the run has none; another model or optimizer was saved");
     }
   }
 }
@@ -88,17 +88,18 @@ std::vector<std::uint64_t> update_counts(const std::filesystem::path& folder, co
 
 void restore_parameters(const SafetensorsFile& model, const SafetensorsFile& optimizer, ParameterStore& store) {
   const PartBuffers buffers(store.layout(), kParts.size());
+  const bool second = store.moments() == 2;
   const std::vector<GroupSpec>& groups = store.layout().groups;
   for (std::size_t group = 0; group < groups.size(); ++group) {
     for (std::size_t i = 0; i < groups[group].parameters.size(); ++i) {
       const ParameterSpec& parameter = groups[group].parameters[i];
       const ParameterStore::ParameterState state{buffers.part(0, parameter.shape), buffers.part(1, parameter.shape),
-                                                 buffers.part(2, parameter.shape)};
+                                                 second ? buffers.part(2, parameter.shape) : std::span<float>()};
       store.read(static_cast<GroupIndex>(group), i, state);
       if (!fault_point("checkpoint.drop_master")) model.read(*model.find(parameter.name), state.master);
       if (!fault_point("checkpoint.drop_moments")) {
         optimizer.read(*optimizer.find(tensor_name(parameter.name, Part::moment1)), state.moment1);
-        optimizer.read(*optimizer.find(tensor_name(parameter.name, Part::moment2)), state.moment2);
+        if (second) optimizer.read(*optimizer.find(tensor_name(parameter.name, Part::moment2)), state.moment2);
       }
       store.write(static_cast<GroupIndex>(group), i, state);
     }
@@ -113,13 +114,14 @@ RunState load_checkpoint(const std::filesystem::path& folder, ParameterStore& st
   check_file(folder / kOptimizerName, manifest);
   const SafetensorsFile model(folder / kModelName), optimizer(folder / kOptimizerName);
   check_tensors(model, store.layout(), kModelParts);
-  check_tensors(optimizer, store.layout(), kOptimizerParts);
+  check_tensors(optimizer, store.layout(), optimizer_parts(store.moments()));
   std::vector<std::uint64_t> counts = update_counts(folder, manifest, store.layout());
 
   restore_parameters(model, optimizer, store);
   if (fault_point("checkpoint.drop_step")) manifest.state.step = 0;
   if (fault_point("checkpoint.drop_seed")) manifest.state.seed = 0;
   if (fault_point("checkpoint.drop_data_position")) manifest.state.data_position = 0;
+  if (fault_point("checkpoint.drop_loss_scale")) manifest.state.loss_scale = manifest.state.good_steps = 0;
   if (fault_point("checkpoint.drop_update_counts")) std::fill(counts.begin(), counts.end(), 0);
   store.restore(manifest.state.step, counts);
   return manifest.state;

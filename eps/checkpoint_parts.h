@@ -20,6 +20,11 @@ inline constexpr std::array<Part, 3> kParts = {Part::master, Part::moment1, Part
 inline constexpr std::array<Part, 1> kModelParts = {Part::master};
 inline constexpr std::array<Part, 2> kOptimizerParts = {Part::moment1, Part::moment2};
 
+// Of an optimizer with `moments` moments.
+inline std::span<const Part> optimizer_parts(int moments) {
+  return std::span(kOptimizerParts).first(static_cast<std::size_t>(moments));
+}
+
 // "h.0.ln_1.weight", "h.0.ln_1.weight.moment1"
 std::string tensor_name(const std::string& parameter, Part part);
 

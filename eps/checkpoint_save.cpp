@@ -43,12 +43,12 @@ class TensorSource {
             }};
   }
 
-  // The store hands out all three states; the two that are not asked for go to the buffers.
+  // The store hands out all states that it has; those that are not asked for go to the buffers.
   void fill(std::size_t group, std::size_t index, Part part, std::span<float> values) {
     const Shape& shape = store_.layout().groups[group].parameters[index].shape;
     std::array<std::span<float>, 3> states;
     std::size_t other = 0;
-    for (std::size_t i = 0; i < states.size(); ++i) {
+    for (std::size_t i = 0; i <= static_cast<std::size_t>(store_.moments()); ++i) {
       states[i] = kParts[i] == part ? values : buffers_.part(other++, shape);
     }
     store_.read(static_cast<GroupIndex>(group), index, {states[0], states[1], states[2]});
@@ -71,7 +71,7 @@ void write_files(const std::filesystem::path& folder, const ParameterStore& stor
   Manifest manifest;
   manifest.state = state;
   write_tensors(folder / kModelName, store, kModelParts, manifest);
-  write_tensors(folder / kOptimizerName, store, kOptimizerParts, manifest);
+  write_tensors(folder / kOptimizerName, store, optimizer_parts(store.moments()), manifest);
   const std::vector<GroupSpec>& groups = store.layout().groups;
   for (std::size_t group = 0; group < groups.size(); ++group) {
     manifest.update_counts[groups[group].name] = store.update_count(static_cast<GroupIndex>(group));

@@ -1,6 +1,7 @@
 // manifest.json of a checkpoint: all that is not a tensor, and what its files must be.
 //
 //   {"format": "l2l-checkpoint", "version": 1, "step", "seed", "data_position", "config" (TOML),
+//    "loss_scale", "good_steps" (with dynamic loss scaling alone),
 //    "update_counts": {GROUP: n}, "files": {NAME: {"bytes": n, "xxh64": HEX}}, "tensors": {NAME: HEX}, "xxh64": HEX}
 //
 // Hashes are XXH64 in 16 hexadecimal digits: of a file, of a tensor's bytes, and of this text without its own hash.

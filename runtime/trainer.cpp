@@ -128,6 +128,8 @@ StepReport Trainer::Implementation::report(const runtime::Engine::Result& result
   report.loss = result.loss_sum / static_cast<double>(engine->minibatch().predicted());
   report.learning_rate = rate;
   report.gradient_norm = result.gradient_norm;
+  report.loss_scale = result.loss_scale;
+  report.skipped = result.skipped;
   report.step_ms = 1e3 * seconds;
   report.tokens_per_second = static_cast<double>(report.tokens) / seconds;
   report.device_peak_bytes = plan.device->peak_bytes();
@@ -149,6 +151,10 @@ void Trainer::Implementation::restore_position(const eps::RunState& state) {
   }
   step = state.step;
   data_position = state.data_position;
+  optimizers::LossScaler& scaler = running().loss_scaler();
+  if (scaler.is_dynamic() && state.loss_scale > 0) {
+    scaler.restore(static_cast<double>(state.loss_scale), state.good_steps);
+  }
 }
 
 Trainer::Trainer(Options options) : implementation_(std::make_unique<Implementation>(options)) {}
@@ -212,7 +218,12 @@ std::filesystem::path Trainer::save() {
   const CheckpointOptions& checkpoint = self.plan.options.checkpoint;
   if (checkpoint.directory.empty()) throw BadInput("checkpoint.directory: not set; nowhere to save to");
   self.running().store().complete_updates();
-  const eps::RunState state{self.step, self.plan.options.run.seed, self.data_position, to_toml(self.plan.options)};
+  eps::RunState state{self.step, self.plan.options.run.seed, self.data_position, to_toml(self.plan.options)};
+  const optimizers::LossScaler& scaler = self.running().loss_scaler();
+  if (scaler.is_dynamic()) {
+    state.loss_scale = static_cast<std::uint64_t>(scaler.scale());
+    state.good_steps = scaler.good_steps();
+  }
   return eps::save_checkpoint(checkpoint.directory, self.running().store(), state, static_cast<int>(checkpoint.keep));
 }
 
