@@ -26,20 +26,27 @@ class Reference {
   // gradients[layer][device], in fp32. Returns the norm before clipping.
   double step(const std::vector<std::vector<std::vector<float>>>& gradients, double learning_rate) {
     std::vector<std::vector<T>> sums;
+    std::vector<double> norms;
     double squares = 0;
     for (std::size_t group = 0; group < groups_.size(); ++group) {
       sums.push_back(sum(gradients, static_cast<GroupIndex>(group)));
+      double own = 0;
       for_each_element(group, [&](std::size_t i, bool) {
-        squares += static_cast<double>(sums[group][i]) * static_cast<double>(sums[group][i]);
+        own += static_cast<double>(sums[group][i]) * static_cast<double>(sums[group][i]);
       });
+      norms.push_back(std::sqrt(own));
+      squares += own;
     }
     const double norm = std::sqrt(squares);
-    T factor = 1;
-    if (options_.clip == ClipMode::global) {
-      factor = static_cast<T>(std::min(1.0, options_.max_norm / (norm + 1e-6)));
-    }
     ++count_;
-    for (std::size_t group = 0; group < groups_.size(); ++group) update(group, sums[group], factor, learning_rate);
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      T factor = 1;
+      if (options_.clip != ClipMode::none) {
+        const double clipped = options_.clip == ClipMode::global ? norm : norms[group];
+        factor = static_cast<T>(std::min(1.0, options_.max_norm / (clipped + 1e-6)));
+      }
+      update(group, sums[group], factor, learning_rate);
+    }
     return norm;
   }
 
