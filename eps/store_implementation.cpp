@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iomanip>
 #include <sstream>
 #include <utility>
 
@@ -156,7 +157,8 @@ void ParameterStore::Implementation::refuse_step(GroupIndex broken) {
   std::string scaled;
   if (options.loss_scaling) {
     std::ostringstream text;
-    text << " with the loss scaled by " << scale.factor << ", which may not shrink further";
+    text << " with a loss scale of " << std::setprecision(10) << scale.factor
+         << ", which is fixed or at its least (lower it or the learning rate, or compute in bf16)";
     scaled = text.str();
   }
   throw NumericError("step " + std::to_string(step + 1) + ": layer " + layer.name + part +
