@@ -2,7 +2,7 @@
 // whole, and nothing else (law 6; docs/formats.md).
 //
 //   DIRECTORY/step-00000042/model.safetensors      F32 parameters under their layout names; a tied one once
-//                           optimizer.safetensors  NAME.moment1 and NAME.moment2
+//                           optimizer.safetensors  NAME.moment1 and, but for SGD, NAME.moment2
 //                           manifest.json          the rest (eps/manifest.h)
 //   DIRECTORY/step-00000042.old                    for a moment, while the same step is saved again
 //   DIRECTORY/.step-00000042.tmp-PID               being written or removed; the next save clears what a crash left
@@ -24,6 +24,8 @@ struct RunState {
   std::uint64_t seed = 0;           // of the random numbers (counter-based: seed and step are their whole state)
   std::uint64_t data_position = 0;  // samples consumed
   std::string config;               // TOML, for people and tools
+  // Of dynamic loss scaling: the scale, a power of two up to 2^24, and the steps since it last changed; 0: none.
+  std::uint64_t loss_scale = 0, good_steps = 0;
 };
 
 // Memory that saving and loading take for a moment, whatever the model: pieces of tensors, and small change.

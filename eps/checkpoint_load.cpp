@@ -45,7 +45,8 @@ void check_hashes(const SafetensorsFile& file, const ManifestFile& stated, const
 void check_tensor(const SafetensorsFile& file, const ParameterSpec& parameter, StatePart part) {
   const std::string name = tensor_name(parameter.name, part);
   const TensorEntry* tensor = file.find(name);
-  if (tensor == nullptr) refuse(file.path(), "tensor " + show_name(name) + ": is missing; another model was saved");
+  if (tensor == nullptr)
+    refuse(file.path(), "tensor " + show_name(name) + ": is missing; another model or optimizer was saved");
   if (tensor->dtype != "F32") refuse(file.path(), "tensor " + show_name(name) + ": is " + tensor->dtype + ", not F32");
   if (tensor->shape != parameter.shape) {
     refuse(file.path(), "tensor " + show_name(name) + ": has shape " + tensor->shape.to_string() + ", the model has " +
@@ -66,7 +67,8 @@ void check_tensors(const SafetensorsFile& file, const ModelLayout& layout, std::
   }
   for (const TensorEntry& tensor : file.tensors()) {
     if (expected.count(tensor.name) == 0) {
-      refuse(file.path(), "tensor " + show_name(tensor.name) + ": the model has none; another model was saved");
+      refuse(file.path(),
+             "tensor " + show_name(tensor.name) + ": the model or its optimizer has none; another one was saved");
     }
   }
 }
@@ -111,14 +113,15 @@ RunState load_checkpoint(const std::filesystem::path& folder, ParameterStore& st
   check_hashes(model, model_stated, manifest);
   check_hashes(optimizer, optimizer_stated, manifest);
   check_tensors(model, store.layout(), kModelParts);
-  check_tensors(optimizer, store.layout(), kOptimizerParts);
+  check_tensors(optimizer, store.layout(), optimizer_parts(store.moments()));
   std::vector<std::uint64_t> counts = update_counts(folder, manifest, store.layout());
 
   if (!fault_point("checkpoint.drop_master")) restore_parts(model, kModelParts, store);
-  if (!fault_point("checkpoint.drop_moments")) restore_parts(optimizer, kOptimizerParts, store);
+  if (!fault_point("checkpoint.drop_moments")) restore_parts(optimizer, optimizer_parts(store.moments()), store);
   if (fault_point("checkpoint.drop_step")) manifest.state.step = 0;
   if (fault_point("checkpoint.drop_seed")) manifest.state.seed = 0;
   if (fault_point("checkpoint.drop_data_position")) manifest.state.data_position = 0;
+  if (fault_point("checkpoint.drop_loss_scale")) manifest.state.loss_scale = manifest.state.good_steps = 0;
   if (fault_point("checkpoint.drop_update_counts")) std::fill(counts.begin(), counts.end(), 0);
   store.restore(manifest.state.step, counts);
   return manifest.state;

@@ -17,6 +17,11 @@ inline constexpr const char* kOptimizerName = "optimizer.safetensors";
 inline constexpr std::array<StatePart, 1> kModelParts = {StatePart::master};
 inline constexpr std::array<StatePart, 2> kOptimizerParts = {StatePart::moment1, StatePart::moment2};
 
+// Of an optimizer with `moments` moments.
+inline std::span<const StatePart> optimizer_parts(int moments) {
+  return std::span(kOptimizerParts).first(static_cast<std::size_t>(moments));
+}
+
 // "h.0.ln_1.weight", "h.0.ln_1.weight.moment1"
 std::string tensor_name(const std::string& parameter, StatePart part);
 

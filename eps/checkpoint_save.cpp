@@ -86,7 +86,8 @@ void write_files(const std::filesystem::path& folder, const ParameterStore& stor
                  const RunState& state) {
   Manifest manifest;
   manifest.state = state;
-  PartsFile model(folder / kModelName, store, kModelParts), optimizer(folder / kOptimizerName, store, kOptimizerParts);
+  PartsFile model(folder / kModelName, store, kModelParts);
+  PartsFile optimizer(folder / kOptimizerName, store, optimizer_parts(store.moments()));
   write_groups(model, optimizer, store, std::move(save), manifest);
   model.finish(manifest);
   optimizer.finish(manifest);

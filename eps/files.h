@@ -56,8 +56,8 @@ class InputFile {
 };
 
 // These throw Error naming the paths and the reason.
-bool is_there(const std::filesystem::path& path);   // "no" only when it is certain
-bool is_folder(const std::filesystem::path& path);  // likewise
+bool is_there(const std::filesystem::path& path);                                     // "no" only when it is certain
+bool is_folder(const std::filesystem::path& path);                                    // likewise
 std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder);  // in no order
 void sync_folder(const std::filesystem::path& folder);  // waits until its entries are on the disk
 // With its parents. They are on the disk when it returns, also those that a killed process made.

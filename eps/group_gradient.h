@@ -1,4 +1,4 @@
-// The gradient of a group: the sum of its contributions in fp32, in a fixed order, and what is done with it.
+// The gradient of a group: the sum of its contributions in fp32, in a fixed order.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,6 @@
 #include "core/dtype.h"
 #include "core/workers.h"
 #include "eps/group_memory.h"
-#include "optimizers/adamw.h"
 
 namespace l2l::eps {
 
@@ -29,8 +28,9 @@ struct Contributions {
 double sum_of_squares(const GroupMemory& memory, const Contributions& contributions, Workers& workers,
                       std::span<double> block_sums);
 
-// Multiplies the gradient by `factor` (unless it is 1) and updates the group.
-void update_group(GroupMemory& memory, const Contributions& contributions, float factor,
-                  const optimizers::AdamWSettings& settings, Workers& workers);
+// The gradient of [begin, begin + count), at most kChunk elements, multiplied by `factor` unless that is 1: in place
+// where it needs no arithmetic, else in `buffer`.
+std::span<const float> gradient(const Contributions& contributions, float factor, std::int64_t begin, std::size_t count,
+                                ChunkBuffer& buffer);
 
 }  // namespace l2l::eps

@@ -1,7 +1,6 @@
 #include "eps/group_memory.h"
 
-#include <array>
-
+#include "core/half_rows.h"
 #include "optimizers/split_master.h"
 
 namespace l2l::eps {
@@ -11,41 +10,39 @@ constexpr Bytes kFieldAlignment = 64;  // a cache line, and the widest vector
 
 // Offsets of the fields within the allocation, in bytes.
 struct Fields {
-  Bytes low = 0, moment1 = 0, moment2 = 0, end = 0;
+  Bytes master = 0, moment1 = 0, moment2 = 0, end = 0;
 };
 
-Fields fields_of(const GroupSpec& group, DType wire) {
+// Bytes per element of what makes the wire the exact fp32 master.
+Bytes master_bytes(DType wire) {
+  if (wire == DType::f32) return 0;
+  return wire == DType::bf16 ? sizeof(std::uint16_t) : sizeof(float);
+}
+
+Fields fields_of(const GroupSpec& group, const StoreOptions& options) {
   const Bytes elements = static_cast<Bytes>(group.elements);
+  const Bytes moment = elements * sizeof(float);
   Fields fields;
-  fields.low = align_up(elements * size_of(wire), kFieldAlignment);
-  fields.moment1 = fields.low + (wire == DType::bf16 ? align_up(elements * sizeof(std::uint16_t), kFieldAlignment) : 0);
-  fields.moment2 = fields.moment1 + align_up(elements * sizeof(float), kFieldAlignment);
-  fields.end = fields.moment2 + elements * sizeof(float);
+  fields.master = align_up(elements * size_of(options.wire), kFieldAlignment);
+  fields.moment1 = fields.master + align_up(elements * master_bytes(options.wire), kFieldAlignment);
+  fields.end = fields.moment1 + moment;
+  if (optimizers::moments_of(options.optimizer) == 1) return fields;
+  fields.moment2 = align_up(fields.end, kFieldAlignment);
+  fields.end = fields.moment2 + moment;
   return fields;
 }
 
-std::vector<Segment> cut(const std::vector<Segment>& whole, std::span<const std::int64_t> cuts) {
+std::vector<Segment> segments_of(const GroupSpec& group, std::span<const std::int64_t> cuts) {
   std::vector<Segment> segments;
-  for (Segment segment : whole) {
+  for (std::size_t i = 0; i < group.parameters.size(); ++i) {
+    const ParameterSpec& parameter = group.parameters[i];
+    Segment segment{parameter.offset, parameter.offset + parameter.shape.elements(), i, parameter.decay};
     for (const std::int64_t place : cuts) {
       if (place <= segment.begin || place >= segment.end) continue;
-      segments.push_back({segment.begin, place, segment.decay});
+      segments.push_back({segment.begin, place, i, parameter.decay});
       segment.begin = place;
     }
     segments.push_back(segment);
-  }
-  return segments;
-}
-
-std::vector<Segment> segments_of(const GroupSpec& group) {
-  std::vector<Segment> segments;
-  for (const ParameterSpec& parameter : group.parameters) {
-    const std::int64_t end = parameter.offset + parameter.shape.elements();
-    if (!segments.empty() && segments.back().end == parameter.offset && segments.back().decay == parameter.decay) {
-      segments.back().end = end;
-    } else {
-      segments.push_back({parameter.offset, end, parameter.decay});
-    }
   }
   return segments;
 }
@@ -57,16 +54,17 @@ std::span<T> view(std::byte* field, std::int64_t begin, std::size_t count) {
 
 }  // namespace
 
-Bytes GroupMemory::bytes(const GroupSpec& group, DType wire) { return fields_of(group, wire).end; }
+Bytes GroupMemory::bytes(const GroupSpec& group, const StoreOptions& options) { return fields_of(group, options).end; }
 
-GroupMemory::GroupMemory(const GroupSpec& group, DType wire, MemorySource& memory, std::span<const std::int64_t> cuts)
-    : elements_(group.elements), wire_type_(wire), segments_(cut(segments_of(group), cuts)) {
-  const Fields fields = fields_of(group, wire);
+GroupMemory::GroupMemory(const GroupSpec& group, const StoreOptions& options, MemorySource& memory,
+                         std::span<const std::int64_t> cuts)
+    : elements_(group.elements), wire_type_(options.wire), segments_(segments_of(group, cuts)) {
+  const Fields fields = fields_of(group, options);
   std::byte* const base = memory.allocate(fields.end, "weights and moments of " + group.name);
   wire_ = base;
-  low_ = base + fields.low;
+  master_ = wire_type_ == DType::f32 ? wire_ : base + fields.master;
   moment1_ = base + fields.moment1;
-  moment2_ = base + fields.moment2;
+  if (fields.moment2 > 0) moment2_ = base + fields.moment2;
 }
 
 std::span<const std::byte> GroupMemory::wire() const {
@@ -78,11 +76,12 @@ std::span<float> GroupMemory::moment1(std::int64_t begin, std::size_t count) con
 }
 
 std::span<float> GroupMemory::moment2(std::int64_t begin, std::size_t count) const {
+  if (moment2_ == nullptr) return {};
   return view<float>(moment2_, begin, count);
 }
 
 std::span<float> GroupMemory::master(std::int64_t begin, std::size_t count) const {
-  return view<float>(wire_, begin, count);
+  return view<float>(master_, begin, count);
 }
 
 std::span<std::uint16_t> GroupMemory::upper(std::int64_t begin, std::size_t count) const {
@@ -90,7 +89,7 @@ std::span<std::uint16_t> GroupMemory::upper(std::int64_t begin, std::size_t coun
 }
 
 std::span<std::uint16_t> GroupMemory::lower(std::int64_t begin, std::size_t count) const {
-  return view<std::uint16_t>(low_, begin, count);
+  return view<std::uint16_t>(master_, begin, count);
 }
 
 void GroupMemory::read_master(std::int64_t begin, std::span<float> destination) const {
@@ -106,24 +105,24 @@ void GroupMemory::write_master(std::int64_t begin, std::span<const float> source
   const std::size_t count = source.size();
   if (wire_type_ == DType::bf16) {
     optimizers::split(source, upper(begin, count), lower(begin, count));
-  } else {
-    std::ranges::copy(source, master(begin, count).begin());
+    return;
+  }
+  const std::span<float> masters = master(begin, count);
+  if (masters.data() != source.data()) std::ranges::copy(source, masters.begin());
+  if (wire_type_ == DType::f16) {
+    to_f16(masters.data(), view<f16>(wire_, begin, count).data(), static_cast<std::int64_t>(count));
   }
 }
 
-void GroupMemory::update(std::int64_t begin, std::span<const float> gradient,
-                         const optimizers::AdamWSettings& settings) {
-  const std::size_t count = gradient.size();
-  const std::span<float> first = moment1(begin, count), second = moment2(begin, count);
-  if (wire_type_ == DType::f32) {
-    optimizers::adamw(master(begin, count), first, second, gradient, settings);
-    return;
-  }
-  std::array<float, kChunk> joined;
-  const std::span<float> weights(joined.data(), count);
-  read_master(begin, weights);
-  optimizers::adamw(weights, first, second, gradient, settings);
-  write_master(begin, weights);
+std::span<float> GroupMemory::open_master(std::int64_t begin, std::size_t count, ChunkBuffer& buffer) const {
+  if (wire_type_ != DType::bf16) return master(begin, count);
+  const std::span<float> joined(buffer.data(), count);
+  read_master(begin, joined);
+  return joined;
+}
+
+void GroupMemory::close_master(std::int64_t begin, std::span<const float> opened) {
+  if (wire_type_ != DType::f32) write_master(begin, opened);
 }
 
 std::size_t GroupMemory::first_segment(std::int64_t begin) const {

@@ -75,6 +75,16 @@ void HandOver::verdict(bool approved) {
   }
 }
 
+void HandOver::skip() {
+  if (!held_ || !all_checked()) throw Error("step " + std::to_string(step_) + " is skipped before it can be judged");
+  open_ = false;
+  ++step_;
+  for (Group& group : groups_) {
+    ++group.version;
+    rest(group);
+  }
+}
+
 void HandOver::restore(Version step) {
   if (open_ || !all_resting()) throw Error("state restored in the middle of a step");
   if (saving_) throw Error("state restored in the middle of a save");
@@ -180,7 +190,8 @@ void HandOver::begin_save() {
   if (open_) throw Error("a save begins in the middle of step " + std::to_string(step_));
   if (saving_) throw Error("a save begins before the one before it has ended");
   for (const Group& group : groups_) {
-    if (group.state == GroupState::resting && group.version != step_) throw Error("a save begins after a rejected step");
+    if (group.state == GroupState::resting && group.version != step_)
+      throw Error("a save begins after a rejected step");
   }
   saving_ = true;
   save_version_ = step_ + (fault_point("eps.update_overtakes_save") ? 1 : 0);

@@ -1,6 +1,6 @@
-// The hand-over between those who read weights, those who bring gradients, the updater and the saver, as a state machine
-// without threads, memory or time. The parameter store drives it under one mutex, one transition at a time; the work
-// itself (copies, checks, updates, writing) lies between two transitions, outside of the mutex.
+// The hand-over between those who read weights, those who bring gradients, the updater and the saver, as a state
+// machine without threads, memory or time. The parameter store drives it under one mutex, one transition at a time; the
+// work itself (copies, checks, updates, writing) lies between two transitions, outside of the mutex.
 //
 // A group of version v is
 //
@@ -11,6 +11,7 @@
 //              eager, not finite                                                 -> resting, version v
 //   checked    until the verdict on the step: it approves                        -> approved
 //              it rejects                                                        -> resting, version v
+//              it skips: version v under a new name                              -> resting, version v + 1
 //   approved   until no lease lives, no save wants version v, and start_job()
 //              hands out its update                                              -> updating
 //   updating   until finish_update()                                             -> resting, version v + 1
@@ -21,8 +22,8 @@
 //   reading    until finish_save()                                               -> unmarked
 //   unmarked   for good, also when end_save() comes early
 //
-// Leases and pushes go on while a group is wanted or read; its update to s + 1 alone waits. tests/eps/model explores the
-// schedules of this machine and seeds bugs into it.
+// Leases and pushes go on while a group is wanted or read; its update to s + 1 alone waits. tests/eps/model explores
+// the schedules of this machine and seeds bugs into it.
 #pragma once
 
 #include <cstdint>
@@ -55,6 +56,8 @@ class HandOver {
   void begin_step(Version step);
   // Closes the step once all_checked(). Held: approves or rejects every group; eager: `approve` has no effect.
   void verdict(bool approve);
+  // Closes the step once all_checked(), without updates: what was version t is version t + 1. Held alone.
+  void skip();
   // Nothing may be pending: every group rests at version `step`, and step `step` is the next to open.
   void restore(Version step);
   Version step() const { return step_; }  // the open step, or the next one
@@ -82,7 +85,8 @@ class HandOver {
   void finish_check(GroupIndex group, bool finite);
   void finish_update(GroupIndex group);
 
-  // Begins a save of version step(), between steps and one at a time; not after a rejection. Held updates may be pending.
+  // Begins a save of version step(), between steps and one at a time; not after a rejection. Held updates may be
+  // pending.
   void begin_save();
   // The next group to read, which the caller must finish: of those that have the version, the one whose next update
   // comes first. Nothing when none has it yet, or all are saved.

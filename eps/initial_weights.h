@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
+#include "core/model_layout.h"
 #include "core/workers.h"
 #include "eps/group_memory.h"
-#include "core/model_layout.h"
 
 namespace l2l::eps {
 

@@ -1,5 +1,6 @@
 #include "eps/manifest.h"
 
+#include <bit>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -71,12 +72,22 @@ class FieldReader {
   std::string file_;
 };
 
+void read_scaler(const Json& json, const FieldReader& reader, RunState& state) {
+  constexpr std::uint64_t kMostScale = 1 << 24;
+  state.loss_scale = reader.number(reader.member(json, "loss_scale"), "loss_scale");
+  state.good_steps = reader.number(reader.member(json, "good_steps"), "good_steps");
+  if (!std::has_single_bit(state.loss_scale) || state.loss_scale > kMostScale) {
+    reader.refuse("loss_scale", "is no power of two from 1 to 2^24");
+  }
+}
+
 RunState read_state(const Json& json, const FieldReader& reader) {
   RunState state;
   state.step = reader.number(reader.member(json, "step"), "step");
   state.seed = reader.number(reader.member(json, "seed"), "seed");
   state.data_position = reader.number(reader.member(json, "data_position"), "data_position");
   state.config = reader.text(reader.member(json, "config"), "config");
+  if (json.contains("loss_scale")) read_scaler(json, reader, state);
   return state;
 }
 
@@ -84,7 +95,8 @@ void check_format(const Json& json, const FieldReader& reader) {
   if (reader.text(reader.member(json, "format"), "format") != kFormat) reader.refuse("format", "is not l2l-checkpoint");
   const std::uint64_t version = reader.number(reader.member(json, "version"), "version");
   if (version != kVersion) {
-    reader.refuse("version", "is " + std::to_string(version) + "; this program reads version " + std::to_string(kVersion));
+    reader.refuse("version",
+                  "is " + std::to_string(version) + "; this program reads version " + std::to_string(kVersion));
   }
 }
 
@@ -118,6 +130,10 @@ std::string to_text(const Manifest& manifest) {
                {"update_counts", Json::object()},
                {"files", Json::object()},
                {"tensors", Json::object()}};
+  if (manifest.state.loss_scale > 0) {
+    json["loss_scale"] = manifest.state.loss_scale;
+    json["good_steps"] = manifest.state.good_steps;
+  }
   for (const auto& [name, count] : manifest.update_counts) json["update_counts"][name] = count;
   for (const auto& [name, file] : manifest.files) {
     json["files"][name] = {{"bytes", file.bytes}, {"header", to_hex(file.header)}};

@@ -78,15 +78,18 @@ void ParameterStore::read(GroupIndex group, std::size_t parameter, const Paramet
   };
   read_part(StatePart::master, state.master);
   read_part(StatePart::moment1, state.moment1);
-  read_part(StatePart::moment2, state.moment2);
+  if (moments() == 2) read_part(StatePart::moment2, state.moment2);
 }
 
 void ParameterStore::write(GroupIndex group, std::size_t parameter, const ParameterState& state) {
   const ParameterSpec& spec = parameter_at(layout(), group, parameter);
-  for (const std::span<float> part : {state.master, state.moment1, state.moment2}) check_length(spec, part.size());
-  write(group, parameter, StatePart::master, 0, state.master);
-  write(group, parameter, StatePart::moment1, 0, state.moment1);
-  write(group, parameter, StatePart::moment2, 0, state.moment2);
+  const auto write_part = [&](StatePart part, std::span<const float> source) {
+    check_length(spec, source.size());
+    write(group, parameter, part, 0, source);
+  };
+  write_part(StatePart::master, state.master);
+  write_part(StatePart::moment1, state.moment1);
+  if (moments() == 2) write_part(StatePart::moment2, state.moment2);
 }
 
 std::uint64_t ParameterStore::update_count(GroupIndex group) const {

@@ -67,7 +67,7 @@ GradientBuffer::~GradientBuffer() {
 
 StoreBytes ParameterStore::bytes_needed(const ModelLayout& layout, const StoreOptions& options) {
   StoreBytes bytes;
-  for (const GroupSpec& group : layout.groups) bytes.state += GroupMemory::bytes(group, options.wire);
+  for (const GroupSpec& group : layout.groups) bytes.state += GroupMemory::bytes(group, options);
   (options.held() ? bytes.held : bytes.staging) = GradientSlots::bytes(layout, options);
   return bytes;
 }
@@ -79,6 +79,8 @@ ParameterStore::ParameterStore(ModelLayout layout, StoreOptions options, MemoryS
 ParameterStore::~ParameterStore() = default;
 
 const ModelLayout& ParameterStore::layout() const { return implementation_->layout; }
+
+int ParameterStore::moments() const { return optimizers::moments_of(implementation_->options.optimizer); }
 
 WeightLease ParameterStore::pull(LayerIndex layer, Version version, std::chrono::nanoseconds* waited) {
   Implementation& self = *implementation_;
@@ -108,12 +110,13 @@ std::optional<WeightLease> ParameterStore::try_pull(LayerIndex layer, Version ve
   return WeightLease(*this, layer);
 }
 
-void ParameterStore::begin_step(std::uint64_t step, double learning_rate) {
+void ParameterStore::begin_step(std::uint64_t step, double learning_rate, const GradientScale& scale) {
   Implementation& self = *implementation_;
   self.failure.rethrow();
   const auto guard = self.lock();
   self.hand_over.begin_step(step);
   self.learning_rate = static_cast<float>(learning_rate);
+  self.scale = scale;
 }
 
 GradientBuffer ParameterStore::gradient_buffer(LayerIndex layer) {

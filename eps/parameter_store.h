@@ -6,9 +6,10 @@
 //   resting(version t) --push x (devices * uses)--> complete --reduce, check--> checked --verdict--> updating
 //   --> resting(version t + 1)
 //
-// eps/hand_over.h is the whole machine, saving included. Eager: the verdict on a group is its own check (finite). Held (`after_backward`, or global clipping): the verdict is
-// the whole step's; updates then run in the order in which the next forward needs the layers. The update waits until no
-// lease of the group lives.
+// eps/hand_over.h is the whole machine, saving included. Eager: the verdict on a group is its own check (finite). Held
+// (`after_backward`, global clipping or loss scaling): the verdict is the whole step's; updates then run in the order
+// in which the next forward needs the layers. The update waits until no lease of the group lives. A skipped step
+// publishes version t + 1 without an update.
 #pragma once
 
 #include <chrono>
@@ -17,32 +18,35 @@
 #include <span>
 
 #include "core/failure.h"
+#include "core/model_layout.h"
 #include "core/trace.h"
 #include "core/workers.h"
-#include "core/model_layout.h"
-#include "optimizers/adamw.h"
+#include "optimizers/optimizer.h"
 
 namespace l2l::eps {
 
-using Version = std::uint64_t;  // number of completed updates of the run; step t (from 0) reads version t
+using Version = std::uint64_t;  // number of completed steps of the run; step t (from 0) reads version t
 
 enum class UpdateMode : std::uint8_t { eager, after_backward };
-enum class ClipMode : std::uint8_t { none, global };
+// Which norm is held below max_norm: none, each parameter group's own, or that of all of them.
+enum class ClipMode : std::uint8_t { none, per_layer, global };
 
 struct StoreOptions {
-  DType wire = DType::f32;       // f32: the wire is the master; bf16: split master
-  DType gradients = DType::f32;  // as they arrive: f32 or bf16
+  DType wire = DType::f32;       // f32: the wire is the master; bf16: split master; f16: the master lies beside it. A
+                                 // weight beyond 65504 is infinite on an f16 wire, and the step overflows
+  DType gradients = DType::f32;  // as they arrive: f32, bf16 or f16
   UpdateMode update = UpdateMode::eager;
   ClipMode clip = ClipMode::none;
   double max_norm = 1.0;
-  optimizers::AdamWSettings adamw;  // learning rate and corrections are set per step
+  optimizers::Optimizer optimizer;  // learning rate and corrections are set per step
+  bool loss_scaling = false;        // gradients come multiplied by a factor, and a step may be skipped
   int devices = 1;
-  int threads = 1;               // of the worker pool
-  int staging_slots = 3;         // gradient buffers in eager mode: how far devices may run ahead of the updates, and
-                                 // apart from each other; at least one per device
-  std::uint64_t seed = 0;        // of the initial weights
+  int threads = 1;         // of the worker pool
+  int staging_slots = 3;   // gradient buffers in eager mode: how far devices may run ahead of the updates, and
+                           // apart from each other; at least one per device
+  std::uint64_t seed = 0;  // of the initial weights
 
-  bool held() const { return update == UpdateMode::after_backward || clip == ClipMode::global; }
+  bool held() const { return update == UpdateMode::after_backward || clip == ClipMode::global || loss_scaling; }
 };
 
 // Where page-locked host memory comes from; the device's in production, plain memory in tests.
@@ -101,16 +105,23 @@ class GradientBuffer {
   int slot_ = -1;
 };
 
+// How the gradients of a step come.
+struct GradientScale {
+  double factor = 1;            // they are multiplied by it; the store divides it out
+  bool overflow_skips = false;  // one that is not finite skips the step, and is no error (StoreOptions::loss_scaling)
+};
+
 // What the store knows of a finished step.
 struct StepVerdict {
-  double gradient_norm = 0;  // before clipping, over all groups
+  double gradient_norm = 0;  // before clipping, over all groups, without the factor; not finite when skipped
+  bool skipped = false;      // a gradient was not finite: every weight, moment and update count stays as it was
 };
 
 // Bytes that a store takes, by line of the memory contract; exact.
 struct StoreBytes {
-  Bytes state = 0;      // wire, low halves, moments
-  Bytes held = 0;       // held gradients
-  Bytes staging = 0;    // gradient buffers of eager mode, and of tied groups
+  Bytes state = 0;    // wire, low halves or master, moments
+  Bytes held = 0;     // held gradients
+  Bytes staging = 0;  // gradient buffers of eager mode, and of tied groups
 };
 
 // Thread-safe. Blocking calls throw the stored failure of `failure` once there is one.
@@ -124,6 +135,8 @@ class ParameterStore {
   ~ParameterStore();
 
   const ModelLayout& layout() const;
+  // Arrays of moments per parameter: 2, or 1 (SGD).
+  int moments() const;
 
   // Waits until `version` of every group of `layer` is published. `waited`, if given, receives the time blocked. Throws
   // Error when the update to the next version has begun.
@@ -132,7 +145,7 @@ class ParameterStore {
   std::optional<WeightLease> try_pull(LayerIndex layer, Version version);
 
   // Opens step `step` (from 0) with its learning rate. Call before its first push.
-  void begin_step(std::uint64_t step, double learning_rate);
+  void begin_step(std::uint64_t step, double learning_rate, const GradientScale& scale = {});
   // Waits for memory for `layer`'s gradients: for a free buffer, and for the layer's previous updates. Its contents are
   // undefined.
   GradientBuffer gradient_buffer(LayerIndex layer);
@@ -141,7 +154,7 @@ class ParameterStore {
   void push(LayerIndex layer, int device, GradientBuffer gradients);
   // Waits until every group of the step is reduced and checked; not for the updates. Throws NumericError naming step
   // (counted from 1, as in reports) and layer when a gradient was not finite (that group is unchanged; held: all are),
-  // and makes that the stored failure. Held updates start here.
+  // and makes that the stored failure; or skips the step, where its scale says so. Held updates start here.
   StepVerdict finish_step();
   // Waits until no update is pending: every group has the version of the next step.
   void complete_updates();
@@ -153,9 +166,10 @@ class ParameterStore {
   // complete_updates() and the next push; read() also for the group that a StateSave has handed out.
   void read(GroupIndex group, std::size_t parameter, StatePart part, std::int64_t first,
             std::span<float> destination) const;
-  void write(GroupIndex group, std::size_t parameter, StatePart part, std::int64_t first, std::span<const float> source);
+  void write(GroupIndex group, std::size_t parameter, StatePart part, std::int64_t first,
+             std::span<const float> source);
   // The whole state of one parameter. Padding is not part of it. `master`, `moment1`, `moment2` have the parameter's
-  // length.
+  // length; `moment2` is empty where the optimizer has one moment.
   struct ParameterState {
     std::span<float> master, moment1, moment2;
   };
@@ -165,7 +179,7 @@ class ParameterStore {
   // Sets counts and version after loading: the next step is `step`.
   void restore(std::uint64_t step, std::span<const std::uint64_t> update_counts);
 
-  // XXH64 over all parameters in layout order: name, then master, first and second moments in fp32. Independent of
+  // XXH64 over all parameters in layout order: name, then master and moments in fp32. Independent of
   // wire, threads and stash.
   std::uint64_t state_hash() const;
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iomanip>
+#include <sstream>
 #include <utility>
 
 #include "core/fault_point.h"
@@ -18,14 +20,12 @@ ModelLayout valid(ModelLayout layout) {
   return layout;
 }
 
-bool is_float_or_bf16(DType type) { return type == DType::f32 || type == DType::bf16; }
-
 StoreOptions valid(const StoreOptions& options) {
   const auto require = [](bool condition, const char* what) {
     if (!condition) throw BadInput(std::string("parameter store: ") + what);
   };
-  require(is_float_or_bf16(options.wire), "the wire must be f32 or bf16");
-  require(is_float_or_bf16(options.gradients), "gradients must be f32 or bf16");
+  require(is_compute_type(options.wire), "the wire must be f32, bf16 or f16");
+  require(is_compute_type(options.gradients), "gradients must be f32, bf16 or f16");
   require(options.devices >= 1, "at least one device is needed");
   require(options.threads >= 1, "at least one thread is needed");
   require(options.held() || options.staging_slots >= options.devices, "at least one staging slot per device is needed");
@@ -50,11 +50,12 @@ ParameterStore::Implementation::Implementation(ModelLayout model, const StoreOpt
   std::int64_t blocks = 0;
   for (std::size_t i = 0; i < layout.groups.size(); ++i) {
     const std::size_t contributions = hand_over.contributions(static_cast<GroupIndex>(i));
-    groups.push_back({.memory = GroupMemory(layout.groups[i], options.wire, source, cuts[i]),
+    groups.push_back({.memory = GroupMemory(layout.groups[i], options, source, cuts[i]),
                       .gradients = std::vector<Contribution>(contributions),
                       .slots = std::vector<int>(contributions)});
     draw_initial_weights(groups.back().memory, layout.groups[i], options.seed, workers);
     blocks = std::max(blocks, groups.back().memory.blocks());
+    workspace.reserve(groups.back().memory, options.optimizer);
   }
   block_sums.resize(static_cast<std::size_t>(blocks));
   for (const LayerSpec& layer : layout.layers) wires.push_back(wire_parts(layer));
@@ -141,32 +142,57 @@ std::optional<GroupIndex> ParameterStore::Implementation::first_not_finite() con
   return first;
 }
 
-StepVerdict ParameterStore::Implementation::close_step() {
-  const Version step = hand_over.step();
-  const std::optional<GroupIndex> broken = first_not_finite();
-  if (broken) {
-    if (options.held()) {
-      for (std::size_t i = 0; i < groups.size(); ++i) release_contributions(static_cast<GroupIndex>(i));
-    }
-    hand_over.verdict(false);
-    const GroupSpec& group = layout.groups[static_cast<std::size_t>(*broken)];
-    const LayerSpec& layer = layer_at(hand_over.last_use(*broken));
-    const std::string part = layer.parts.size() > 1 ? ", group " + group.name : "";
-    throw NumericError("step " + std::to_string(step + 1) + ": layer " + layer.name + part +
-                       ": gradient is not finite (NaN or infinity); weights and moments of the layer are unchanged");
+double ParameterStore::Implementation::norm_of(double sum_of_squares) const {
+  return std::sqrt(sum_of_squares) / scale.factor;
+}
+
+float ParameterStore::Implementation::factor_of(const GroupData& group, double norm) const {
+  double factor = 1;
+  if (options.clip == ClipMode::global) factor = optimizers::clip_factor(norm, options.max_norm);
+  if (options.clip == ClipMode::per_layer) {
+    factor = optimizers::clip_factor(norm_of(group.sum_of_squares), options.max_norm);
   }
+  return static_cast<float>(factor / scale.factor);
+}
+
+void ParameterStore::Implementation::refuse_step(GroupIndex broken) {
+  const Version step = hand_over.step();
+  hand_over.verdict(false);
+  const GroupSpec& group = layout.groups[static_cast<std::size_t>(broken)];
+  const LayerSpec& layer = layer_at(hand_over.last_use(broken));
+  const std::string part = layer.parts.size() > 1 ? ", group " + group.name : "";
+  std::string scaled;
+  if (options.loss_scaling) {
+    std::ostringstream text;
+    text << " with a loss scale of " << std::setprecision(10) << scale.factor
+         << ", which is fixed or at its least (lower it or the learning rate, or compute in bf16)";
+    scaled = text.str();
+  }
+  throw NumericError("step " + std::to_string(step + 1) + ": layer " + layer.name + part +
+                     ": gradient is not finite (NaN or infinity)" + scaled +
+                     "; weights and moments of the layer are unchanged");
+}
+
+StepVerdict ParameterStore::Implementation::close_step() {
+  const std::optional<GroupIndex> broken = first_not_finite();
   double sum = 0;
   for (const GroupData& group : groups) sum += group.sum_of_squares;
-  const double norm = std::sqrt(sum);
+  const StepVerdict verdict{norm_of(sum), broken && options.held() && scale.overflow_skips};
+  if (broken && options.held() && !fault_point("eps.update_on_overflow")) {
+    for (std::size_t i = 0; i < groups.size(); ++i) release_contributions(static_cast<GroupIndex>(i));
+    if (!verdict.skipped) refuse_step(*broken);
+    hand_over.skip();
+    return verdict;
+  }
+  if (broken && !options.held()) refuse_step(*broken);
   if (options.held()) {
-    const double factor = options.clip == ClipMode::global ? optimizers::clip_factor(norm, options.max_norm) : 1;
     for (GroupData& group : groups) {
       group.learning_rate = learning_rate;
-      group.factor = static_cast<float>(factor);
+      group.factor = factor_of(group, verdict.gradient_norm);
     }
   }
   hand_over.verdict(true);
-  return {norm};
+  return verdict;
 }
 
 }  // namespace l2l::eps

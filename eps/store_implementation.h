@@ -12,6 +12,7 @@
 #include "eps/gradient_slots.h"
 #include "eps/group_gradient.h"
 #include "eps/group_memory.h"
+#include "eps/group_update.h"
 #include "eps/hand_over.h"
 #include "eps/parameter_store.h"
 
@@ -24,6 +25,16 @@ struct ParameterStore::Implementation {
                  Trace* run_trace);
   ~Implementation();
 
+  // What a job reads; written under the mutex while the hand-over says that the group rests or is checked.
+  struct GroupData {
+    GroupMemory memory;
+    std::vector<Contribution> gradients;  // by contribution
+    std::vector<int> slots;               // the same
+    double sum_of_squares = 0;            // of the last check
+    float learning_rate = 0;              // of the step that is to be applied, which may not be the open one
+    float factor = 1;
+    std::uint64_t updates = 0;
+  };
   // Waits on `lock` until `ready()`. Throws the stored failure once there is one, with `lock` released.
   template <typename Ready>
   void wait(std::unique_lock<std::mutex>& lock, const Ready& ready);
@@ -39,6 +50,9 @@ struct ParameterStore::Implementation {
   void push(LayerIndex layer, int device, int slot);
   void release_contributions(GroupIndex group);
   std::optional<GroupIndex> first_not_finite() const;
+  double norm_of(double sum_of_squares) const;                 // without the factor of the step's gradients
+  float factor_of(const GroupData& group, double norm) const;  // `norm`: of all groups
+  [[noreturn]] void refuse_step(GroupIndex broken);
   StepVerdict close_step();  // throws NumericError
 
   // The updater thread (updater.cpp).
@@ -57,17 +71,8 @@ struct ParameterStore::Implementation {
   std::vector<std::vector<WirePart>> wires;  // by layer
   Workers workers;                           // used by the updater thread alone, once it runs
   std::vector<double> block_sums;            // the same
+  UpdateWorkspace workspace;                 // the same
 
-  // What a job reads; written under the mutex while the hand-over says that the group rests or is checked.
-  struct GroupData {
-    GroupMemory memory;
-    std::vector<Contribution> gradients;  // by contribution
-    std::vector<int> slots;               // the same
-    double sum_of_squares = 0;                // of the last check
-    float learning_rate = 0;                  // of the step that is to be applied, which may not be the open one
-    float factor = 1;
-    std::uint64_t updates = 0;
-  };
   std::vector<GroupData> groups;
 
   mutable std::mutex mutex;
@@ -75,6 +80,7 @@ struct ParameterStore::Implementation {
   HandOver hand_over;               // guarded by mutex
   GradientSlots slots;              // guarded by mutex
   float learning_rate = 0;          // guarded by mutex; of the open step
+  GradientScale scale;              // guarded by mutex; of the open step
   int leases = 0;                   // guarded by mutex
   bool stopping = false;            // guarded by mutex
   Failure::Registration registration;

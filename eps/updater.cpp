@@ -41,6 +41,7 @@ void ParameterStore::Implementation::check(GroupIndex index) {
     const bool finite = std::isfinite(sum);
     if (!options.held()) {
       group.learning_rate = learning_rate;
+      group.factor = factor_of(group, 0);  // without a hold no clipping needs the norm of all
       if (!finite) release_contributions(index);
     }
     hand_over.finish_check(index, finite);
@@ -52,9 +53,8 @@ void ParameterStore::Implementation::update(GroupIndex index) {
   GroupData& group = groups[static_cast<std::size_t>(index)];
   const Clock::time_point begin = Clock::now();
   const std::uint64_t count = group.updates + (fault_point("eps.skip_correction") ? 2 : 1);
-  optimizers::AdamWSettings settings = optimizers::with_bias_correction(options.adamw, count);
-  settings.learning_rate = group.learning_rate;
-  update_group(group.memory, {group.gradients, options.gradients}, group.factor, settings, workers);
+  const optimizers::Optimizer optimizer = optimizers::for_update(options.optimizer, group.learning_rate, count);
+  update_group(group.memory, {group.gradients, options.gradients}, group.factor, optimizer, workers, workspace);
   record(track, "update", index, begin);
   {
     const auto guard = lock();
@@ -68,8 +68,8 @@ void ParameterStore::Implementation::update(GroupIndex index) {
 void ParameterStore::Implementation::record(int on_track, const char* name, GroupIndex group,
                                             Clock::time_point begin) const {
   if (trace == nullptr) return;
-  trace->record(on_track, name, begin, Clock::now(), static_cast<int>(layout.groups[static_cast<std::size_t>(group)].id),
-                -1);
+  trace->record(on_track, name, begin, Clock::now(),
+                static_cast<int>(layout.groups[static_cast<std::size_t>(group)].id), -1);
 }
 
 }  // namespace l2l::eps

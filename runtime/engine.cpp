@@ -40,6 +40,7 @@ std::vector<BufferView> PinnedMemory::pieces(Bytes size, std::size_t count, std:
 
 Engine::Engine(const RunPlan& plan, Trace* trace)
     : plan_(plan),
+      scaler_(plan.scaler),
       pinned_(*plan.device),
       arena_(plan.device->allocate(plan.arena->bytes(), "arena")),
       link_(*plan.device),
@@ -88,12 +89,16 @@ auto Engine::guarded(Body body) {
 
 Engine::Result Engine::train(std::uint64_t step, double learning_rate) {
   return guarded([&] {
-    store_->begin_step(step, learning_rate);
-    runner_->begin_pass({step, 1.0f / static_cast<float>(minibatch_->predicted()), /*training=*/true});
+    const double scale = scaler_.scale();
+    store_->begin_step(step, learning_rate, {scale, scaler_.may_shrink()});
+    const float loss_scale = static_cast<float>(scale) / static_cast<float>(minibatch_->predicted());
+    runner_->begin_pass({step, loss_scale, /*training=*/true});
     minibatch_->upload();
     conductor_->train(step);
     const double loss_sum = minibatch_->loss_sum();
-    return Result{loss_sum, store_->finish_step().gradient_norm};
+    const eps::StepVerdict verdict = store_->finish_step();
+    scaler_.add_step(verdict.skipped);
+    return Result{loss_sum, verdict.gradient_norm, scale, verdict.skipped};
   });
 }
 
@@ -112,9 +117,8 @@ void Engine::predict(std::uint64_t step, std::int64_t row, std::span<float> logi
     store_->complete_updates();
     runner_->begin_pass({step, 1.0f, /*training=*/false});
     minibatch_->upload();
-    conductor_->predict(step, row, [&](std::int64_t first_token, BufferView part) {
-      minibatch_->take_logits(first_token, part);
-    });
+    conductor_->predict(step, row,
+                        [&](std::int64_t first_token, BufferView part) { minibatch_->take_logits(first_token, part); });
     minibatch_->logits(logits);
   });
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/failure.h"
+#include "optimizers/loss_scaler.h"
 #include "runtime/conductor.h"
 #include "runtime/minibatch.h"
 #include "runtime/run_plan.h"
@@ -40,10 +41,14 @@ class Engine {
   Minibatch& minibatch() { return *minibatch_; }
   const transfer::Link& link() const { return link_; }
   Bytes pinned_bytes() const;
+  // State of the loss scale; restored after loading, before the next step.
+  optimizers::LossScaler& loss_scaler() { return scaler_; }
 
   struct Result {
     double loss_sum = 0;
     double gradient_norm = 0;
+    double loss_scale = 1;  // in this step
+    bool skipped = false;   // its gradients overflowed: nothing was updated
   };
   // One training step over the minibatch: pass, gradients, verdict. Version `step` in, version step + 1 out.
   Result train(std::uint64_t step, double learning_rate);
@@ -60,6 +65,7 @@ class Engine {
   auto guarded(Body body);
 
   const RunPlan& plan_;
+  optimizers::LossScaler scaler_;
   Failure failure_;
   PinnedMemory pinned_;
   std::unique_ptr<device::Buffer> arena_;

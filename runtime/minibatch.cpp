@@ -76,9 +76,9 @@ void Minibatch::logits(std::span<float> values) {
     return;
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
-    bf16 value;
-    std::memcpy(&value, row.data + i * sizeof(value), sizeof(value));
-    values[i] = to_float(value);
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, row.data + i * sizeof(bits), sizeof(bits));
+    values[i] = runner_.model().compute == DType::bf16 ? to_float(bf16{bits}) : to_float(f16{bits});
   }
 }
 

@@ -13,6 +13,7 @@ constexpr std::int64_t kMostThreads = 4096;
 constexpr Interval kPositive{1e-30, 1e30};
 constexpr Interval kNotNegative{0, 1e30};
 constexpr Interval kBelowOne{0, 1, false, true};
+constexpr Interval kLossScale{1, 16777216};
 
 std::string short_text(double value) {
   char text[32];
@@ -42,12 +43,13 @@ void add_data_and_batch(std::vector<Key>& keys, DataOptions& data, BatchOptions&
 }
 
 void add_optimizer(std::vector<Key>& keys, OptimizerOptions& optimizer) {
-  keys.push_back({"optimizer", "name", TextField{&optimizer.name, {"adamw"}}});
+  keys.push_back({"optimizer", "name", TextField{&optimizer.name, {"adamw", "lamb", "sgd"}}});
   keys.push_back({"optimizer", "learning_rate", RealField{&optimizer.learning_rate, kPositive}});
   keys.push_back({"optimizer", "betas", PairField{&optimizer.beta1, &optimizer.beta2, kBelowOne}});
   keys.push_back({"optimizer", "epsilon", RealField{&optimizer.epsilon, kPositive}});
+  keys.push_back({"optimizer", "momentum", RealField{&optimizer.momentum, kBelowOne}});
   keys.push_back({"optimizer", "weight_decay", RealField{&optimizer.weight_decay, kNotNegative}});
-  keys.push_back({"optimizer", "clip", TextField{&optimizer.clip, {"none", "global"}}});
+  keys.push_back({"optimizer", "clip", TextField{&optimizer.clip, {"none", "per_layer", "global"}}});
   keys.push_back({"optimizer", "max_norm", RealField{&optimizer.max_norm, kPositive}});
   keys.push_back({"optimizer", "moments", TextField{&optimizer.moments, {"fp32"}}});
   keys.push_back({"optimizer", "update", TextField{&optimizer.update, {"eager", "after_backward"}}});
@@ -57,8 +59,10 @@ void add_schedule_and_precision(std::vector<Key>& keys, ScheduleOptions& schedul
   keys.push_back({"schedule", "kind", TextField{&schedule.kind, {"constant", "cosine", "linear"}}});
   keys.push_back({"schedule", "warmup_steps", IntegerField{&schedule.warmup_steps, 0, kMostSteps}});
   keys.push_back({"schedule", "minimum", RealField{&schedule.minimum, kNotNegative}});
-  keys.push_back({"precision", "compute", TextField{&precision.compute, {"fp32", "bf16"}}});
-  keys.push_back({"precision", "gradients", TextField{&precision.gradients, {"auto", "fp32", "bf16"}}});
+  keys.push_back({"precision", "compute", TextField{&precision.compute, {"fp32", "bf16", "fp16"}}});
+  keys.push_back({"precision", "gradients", TextField{&precision.gradients, {"auto", "fp32", "bf16", "fp16"}}});
+  keys.push_back({"precision", "loss_scale", ScaleField{&precision.loss_scale, kLossScale}});
+  keys.push_back({"precision", "loss_scale_growth", IntegerField{&precision.loss_scale_growth, 1, kMostSteps}});
 }
 
 void add_machine(std::vector<Key>& keys, Options& options) {
@@ -112,9 +116,11 @@ std::vector<Key> option_keys(Options& options) {
 }
 
 const std::vector<UnsupportedKey>& unsupported_keys() {
-  static const std::vector<UnsupportedKey> keys = {{"model", "pretrained", -1},     {"device", "index", 0},
-                                                   {"device", "count", 1},          {"device", "graphs", -1},
-                                                   {"precision", "loss_scale", -1}, {"recompute", "budget", -1}};
+  static const std::vector<UnsupportedKey> keys = {{"model", "pretrained", -1},
+                                                   {"device", "index", 0},
+                                                   {"device", "count", 1},
+                                                   {"device", "graphs", -1},
+                                                   {"recompute", "budget", -1}};
   return keys;
 }
 

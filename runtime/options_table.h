@@ -35,6 +35,10 @@ struct RealField {
   double* value;
   Interval range;
 };
+struct ScaleField {  // a number, or "dynamic", which is 0
+  double* value;
+  Interval range;  // of the number, unless it is 0
+};
 struct PairField {  // an array of two numbers
   double* first;
   double* second;
@@ -54,7 +58,7 @@ struct PathField {
   std::filesystem::path* value;
 };
 
-using Field = std::variant<IntegerField, SeedField, SizeField, RealField, PairField, BooleanField, TextField,
+using Field = std::variant<IntegerField, SeedField, SizeField, RealField, ScaleField, PairField, BooleanField, TextField,
                            TextsField, PathField>;
 
 struct Key {

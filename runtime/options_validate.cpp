@@ -86,6 +86,20 @@ void check_schedule(const Options& options) {
   }
 }
 
+// Without loss scaling small gradients would vanish in fp16, and large ones stop the run.
+void check_precision(const PrecisionOptions& precision) {
+  if (precision.compute == "fp16") return;
+  const std::string compute = "precision.compute = \"" + precision.compute + "\"";
+  if (precision.gradients == "fp16") {
+    throw BadInput(
+        "precision.gradients = \"fp16\" with " + compute +
+        ": only fp16 compute scales its loss, which fp16 gradients need; set \"bf16\", or compute to \"fp16\"");
+  }
+  if (precision.loss_scale != 0) {
+    throw BadInput("precision.loss_scale is set, but " + compute + " has none; remove it, or set compute to \"fp16\"");
+  }
+}
+
 void check_checkpoint(const CheckpointOptions& checkpoint) {
   if (checkpoint.every > 0 && checkpoint.directory.empty()) {
     throw BadInput(show("checkpoint.every", checkpoint.every) + ", but checkpoint.directory is empty: nowhere to save");
@@ -102,6 +116,7 @@ void validate_options(const Options& options) {
   check_totals(options);
   check_data(options);
   check_schedule(options);
+  check_precision(options.precision);
   check_checkpoint(options.checkpoint);
 }
 

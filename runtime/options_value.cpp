@@ -71,6 +71,7 @@ std::string expectation(const Field& field) {
           [](const SeedField&) { return "an integer from 0 to " + std::to_string(kMostUnsigned); },
           [](const SizeField&) { return std::string("a size such as \"8GiB\", \"500MB\" or plain bytes, below 2^63"); },
           [](const RealField& f) { return "a number in " + f.range.to_string(); },
+          [](const ScaleField& f) { return "\"dynamic\", 0 (the same) or a number in " + f.range.to_string(); },
           [](const PairField& f) { return "an array of two numbers in " + f.range.to_string(); },
           [](const BooleanField&) { return std::string("true or false"); },
           [](const TextField& f) { return f.choices.empty() ? "a string" : "one of " + quote_all(f.choices); },
@@ -86,6 +87,7 @@ bool in_range(const Field& field) {
                  [](const SeedField& f) { return *f.value <= kMostUnsigned; },
                  [](const SizeField& f) { return *f.value <= kMostUnsigned; },
                  [](const RealField& f) { return f.range.contains(*f.value); },
+                 [](const ScaleField& f) { return *f.value == 0 || f.range.contains(*f.value); },
                  [](const PairField& f) { return f.range.contains(*f.first) && f.range.contains(*f.second); },
                  [](const BooleanField&) { return true; },
                  [](const TextField& f) {
@@ -115,6 +117,13 @@ bool take_seed(const toml::node& value, std::uint64_t& seed) {
   if (integer == nullptr || integer->get() < 0) return false;
   seed = static_cast<std::uint64_t>(integer->get());
   return true;
+}
+
+bool take_scale(const toml::node& value, double& scale) {
+  const auto* text = value.as_string();
+  const std::optional<double> number = text != nullptr && text->get() == "dynamic" ? 0.0 : number_in(value);
+  scale = number.value_or(scale);
+  return number.has_value();
 }
 
 bool take_pair(const toml::node& value, const PairField& field) {
@@ -156,6 +165,7 @@ bool take_value(const Field& field, const toml::node& value) {
                                  if (number) *f.value = *number;
                                  return number.has_value();
                                },
+                               [&](const ScaleField& f) { return take_scale(value, *f.value); },
                                [&](const PairField& f) { return take_pair(value, f); },
                                [&](const BooleanField& f) { return take<bool>(value, *f.value); },
                                [&](const TextField& f) { return take<std::string>(value, *f.value); },
@@ -209,6 +219,7 @@ std::string value_to_toml(const Field& field) {
                  [](const SeedField& f) { return std::to_string(*f.value); },
                  [](const SizeField& f) { return std::to_string(*f.value); },
                  [](const RealField& f) { return real_to_toml(*f.value); },
+                 [](const ScaleField& f) { return *f.value == 0 ? quote("dynamic") : real_to_toml(*f.value); },
                  [](const PairField& f) { return "[" + real_to_toml(*f.first) + ", " + real_to_toml(*f.second) + "]"; },
                  [](const BooleanField& f) { return std::string(*f.value ? "true" : "false"); },
                  [](const TextField& f) { return quote(*f.value); },

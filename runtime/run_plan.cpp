@@ -14,11 +14,46 @@ namespace {
 // its group's arrays to pages. Measured (docs/benchmarks.md, Host memory).
 constexpr Bytes kBytesPerTensor = 2600;
 
-DType compute_dtype(const Options& options) { return options.precision.compute == "bf16" ? DType::bf16 : DType::f32; }
+DType dtype_of(const std::string& name) {
+  if (name == "bf16") return DType::bf16;
+  return name == "fp16" ? DType::f16 : DType::f32;
+}
+
+DType compute_dtype(const Options& options) { return dtype_of(options.precision.compute); }
 
 DType gradient_dtype(const Options& options) {
-  if (options.precision.gradients == "auto") return compute_dtype(options);
-  return options.precision.gradients == "bf16" ? DType::bf16 : DType::f32;
+  return options.precision.gradients == "auto" ? compute_dtype(options) : dtype_of(options.precision.gradients);
+}
+
+optimizers::LossScaler loss_scaler(const PrecisionOptions& precision) {
+  if (precision.compute != "fp16") return {};
+  if (precision.loss_scale > 0) return optimizers::LossScaler::fixed(precision.loss_scale);
+  return optimizers::LossScaler::dynamic(static_cast<std::uint64_t>(precision.loss_scale_growth));
+}
+
+// Settings of AdamW or LAMB, whose fields have the same names.
+template <typename Settings>
+Settings adam_settings(const OptimizerOptions& options) {
+  Settings settings;
+  settings.beta1 = static_cast<float>(options.beta1);
+  settings.beta2 = static_cast<float>(options.beta2);
+  settings.epsilon = static_cast<float>(options.epsilon);
+  settings.weight_decay = static_cast<float>(options.weight_decay);
+  return settings;
+}
+
+optimizers::Optimizer optimizer_of(const OptimizerOptions& options) {
+  if (options.name == "lamb") return adam_settings<optimizers::LambSettings>(options);
+  if (options.name == "adamw") return adam_settings<optimizers::AdamWSettings>(options);
+  optimizers::SgdSettings sgd;
+  sgd.momentum = static_cast<float>(options.momentum);
+  sgd.weight_decay = static_cast<float>(options.weight_decay);
+  return sgd;
+}
+
+eps::ClipMode clip_mode(const std::string& name) {
+  if (name == "global") return eps::ClipMode::global;
+  return name == "per_layer" ? eps::ClipMode::per_layer : eps::ClipMode::none;
 }
 
 models::Model make_model(const Options& options) {
@@ -34,12 +69,10 @@ eps::StoreOptions store_options(const Options& options) {
   store.wire = compute_dtype(options);
   store.gradients = gradient_dtype(options);
   store.update = options.optimizer.update == "eager" ? eps::UpdateMode::eager : eps::UpdateMode::after_backward;
-  store.clip = options.optimizer.clip == "global" ? eps::ClipMode::global : eps::ClipMode::none;
+  store.clip = clip_mode(options.optimizer.clip);
   store.max_norm = options.optimizer.max_norm;
-  store.adamw.beta1 = static_cast<float>(options.optimizer.beta1);
-  store.adamw.beta2 = static_cast<float>(options.optimizer.beta2);
-  store.adamw.epsilon = static_cast<float>(options.optimizer.epsilon);
-  store.adamw.weight_decay = static_cast<float>(options.optimizer.weight_decay);
+  store.optimizer = optimizer_of(options.optimizer);
+  store.loss_scaling = options.precision.compute == "fp16";
   store.threads = options.eps.threads > 0 ? static_cast<int>(options.eps.threads) : available_cores();
   store.seed = options.run.seed;
   return store;
@@ -84,6 +117,7 @@ RunPlan::RunPlan(const Options& given, std::unique_ptr<device::Device> given_dev
       device(given_device ? std::move(given_device) : device::open_device(device_settings(options))),
       model(make_model(options)),
       store(store_options(options)),
+      scaler(loss_scaler(options.precision)),
       execution(execution_plan(options)),
       programs(std::make_unique<Programs>(*device, model, execution.gradients)) {
   choose_stash();
@@ -150,7 +184,9 @@ void RunPlan::check_limits() const {
   if (options.eps.memory > 0) {
     check_limit(
         "parameter server", "eps.memory", bytes.state + bytes.held + bytes.staging, options.eps.memory,
-        "lower model.layers or model.hidden, or set optimizer.update = \"eager\" and optimizer.clip = \"none\"");
+        options.precision.compute == "fp16"
+            ? "lower model.layers or model.hidden, or set precision.compute = \"bf16\", which need not hold gradients"
+            : "lower model.layers or model.hidden, or set optimizer.update = \"eager\" and optimizer.clip = \"none\"");
   }
   if (options.eps.stash_memory > 0) {
     check_limit("host stash", "eps.stash_memory", host_staging(model, execution).stash, options.eps.stash_memory,

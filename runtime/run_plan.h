@@ -9,6 +9,7 @@
 #include "l2l/options.h"
 #include "l2l/trainer.h"
 #include "models/model.h"
+#include "optimizers/loss_scaler.h"
 #include "runtime/arena_plan.h"
 #include "runtime/dataset.h"
 #include "runtime/programs.h"
@@ -31,6 +32,7 @@ struct RunPlan {
   std::unique_ptr<device::Device> device;
   models::Model model;
   eps::StoreOptions store;
+  optimizers::LossScaler scaler;  // as a new run begins
   ExecutionPlan execution;
   std::unique_ptr<Programs> programs;
   std::unique_ptr<ArenaPlan> arena;

@@ -142,6 +142,8 @@ StepReport Trainer::Implementation::report(const runtime::Engine::Result& result
   report.loss = result.loss_sum / static_cast<double>(engine->minibatch().predicted());
   report.learning_rate = rate;
   report.gradient_norm = result.gradient_norm;
+  report.loss_scale = result.loss_scale;
+  report.skipped = result.skipped;
   report.step_ms = 1e3 * seconds;
   report.tokens_per_second = static_cast<double>(report.tokens) / seconds;
   report.device_peak_bytes = plan.device->peak_bytes();
@@ -163,6 +165,10 @@ void Trainer::Implementation::restore_position(const eps::RunState& state) {
   }
   step = state.step;
   data_position = state.data_position;
+  optimizers::LossScaler& scaler = running().loss_scaler();
+  if (scaler.is_dynamic() && state.loss_scale > 0) {
+    scaler.restore(static_cast<double>(state.loss_scale), state.good_steps);
+  }
 }
 
 Trainer::Trainer(Options options) : implementation_(std::make_unique<Implementation>(options)) {}
@@ -228,9 +234,13 @@ void Trainer::start_save() {
   const CheckpointOptions& checkpoint = self.plan.options.checkpoint;
   if (checkpoint.directory.empty()) throw BadInput("checkpoint.directory: not set; nowhere to save to");
   self.running();
-  self.checkpoints->start(checkpoint.directory,
-                          {self.step, self.plan.options.run.seed, self.data_position, to_toml(self.plan.options)},
-                          static_cast<int>(checkpoint.keep));
+  eps::RunState state{self.step, self.plan.options.run.seed, self.data_position, to_toml(self.plan.options)};
+  const optimizers::LossScaler& scaler = self.running().loss_scaler();
+  if (scaler.is_dynamic()) {
+    state.loss_scale = static_cast<std::uint64_t>(scaler.scale());
+    state.good_steps = scaler.good_steps();
+  }
+  self.checkpoints->start(checkpoint.directory, state, static_cast<int>(checkpoint.keep));
 }
 
 bool Trainer::saving() const { return implementation_->checkpoints && implementation_->checkpoints->running(); }

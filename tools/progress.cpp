@@ -43,6 +43,7 @@ void Progress::show(const StepReport& report) {
   weights_ms_ += report.weight_stall_ms - update_ms;
   stash_ms_ += report.stash_stall_ms;
   update_ms_ += update_ms;
+  if (report.skipped) show_skipped(report);
   const steady_clock::time_point now = steady_clock::now();
   const double interval = terminal_ ? kTerminalInterval : kLogInterval;
   const bool due = count_ == 1 || report.step == steps_ || duration<double>(now - last_shown_).count() >= interval;
@@ -52,6 +53,14 @@ void Progress::show(const StepReport& report) {
   std::fprintf(stderr, terminal_ ? "\r%s\033[K" : "%s\n", line.c_str());
   std::fflush(stderr);
   open_line_ = terminal_;
+}
+
+// On a line of its own, which stays.
+void Progress::show_skipped(const StepReport& report) {
+  if (quiet_) return;
+  finish();
+  std::fprintf(stderr, "step %lld/%lld  skipped: gradients overflowed with loss scale %g; weights are unchanged\n",
+               static_cast<long long>(report.step), static_cast<long long>(steps_), report.loss_scale);
 }
 
 std::string Progress::text(const StepReport& report, double elapsed) const {

@@ -22,6 +22,7 @@ class Progress {
   double tokens_per_second() const;
 
  private:
+  void show_skipped(const StepReport& report);
   std::string text(const StepReport& report, double elapsed) const;
 
   const std::int64_t first_, steps_;

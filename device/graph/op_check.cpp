@@ -80,7 +80,7 @@ class OpCheck {
     const std::optional<DType> wanted = dtype_of(slot, accumulated);
     if (wanted && *wanted != value.dtype) fail(slot, value, "must be " + std::string(name_of(*wanted)));
     if (wanted) return;
-    if (value.dtype != DType::f32 && value.dtype != DType::bf16) fail(slot, value, "must be f32 or bf16");
+    if (!is_compute_type(value.dtype)) fail(slot, value, "must be f32, bf16 or f16");
     compute_ = value.dtype;
   }
 

@@ -12,7 +12,7 @@ namespace l2l::device::graph {
 class Backward;
 
 enum class SlotType : std::uint8_t {
-  compute,  // f32 or bf16, the same for all of the op
+  compute,  // f32, bf16 or f16, the same for all of the op
   f32,
   f64,
   i32,

@@ -39,7 +39,7 @@ bool fits(Region region, DType dtype) {
     case Region::carry:
       return true;
     default:
-      return dtype == DType::f32 || dtype == DType::bf16;
+      return is_compute_type(dtype);
   }
 }
 

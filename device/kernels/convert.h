@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/dtype.h"
+#include "core/half_rows.h"
 #include "device/kernels/kernel.h"
 #include "l2l/errors.h"
 
@@ -13,6 +14,7 @@ namespace l2l::device::kernels {
 
 inline float widen(float value) { return value; }
 inline float widen(bf16 value) { return to_float(value); }
+inline float widen(f16 value) { return to_float(value); }
 
 template <typename T>
 T narrow(float value);
@@ -23,6 +25,10 @@ inline float narrow<float>(float value) {
 template <>
 inline bf16 narrow<bf16>(float value) {
   return to_bf16(value);
+}
+template <>
+inline f16 narrow<f16>(float value) {
+  return to_f16(value);
 }
 
 template <typename T>
@@ -37,11 +43,19 @@ void narrow_row(const float* source, T* destination, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) destination[i] = narrow<T>(source[i]);
 }
 
-// Throws BadInput unless `dtype` is f32 or bf16.
+inline void widen_row(const f16* source, float* destination, std::int64_t count) {
+  to_float(source, destination, count);
+}
+
+inline void narrow_row(const float* source, f16* destination, std::int64_t count) {
+  to_f16(source, destination, count);
+}
+
+// Throws BadInput unless `dtype` is a compute type.
 inline void require_compute_type(const graph::Op& op, DType dtype) {
-  if (dtype == DType::f32 || dtype == DType::bf16) return;
+  if (is_compute_type(dtype)) return;
   throw BadInput("no host kernel of " + std::string(graph::name_of(op.kind)) + " for " + std::string(name_of(dtype)) +
-                 ": the compute type is f32 or bf16");
+                 ": the compute type is f32, bf16 or f16");
 }
 
 // The kernel class for a compute type.
@@ -49,6 +63,7 @@ template <template <typename> class KernelFor>
 std::unique_ptr<Kernel> make_for_dtype(const graph::Graph& graph, const graph::Op& op, DType dtype) {
   require_compute_type(op, dtype);
   if (dtype == DType::f32) return std::make_unique<KernelFor<float>>(graph, op);
+  if (dtype == DType::f16) return std::make_unique<KernelFor<f16>>(graph, op);
   return std::make_unique<KernelFor<bf16>>(graph, op);
 }
 

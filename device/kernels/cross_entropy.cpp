@@ -107,6 +107,7 @@ void differentiate_row(const RowState& state, std::int64_t target, float loss_sc
 
 template void differentiate_row(const RowState&, std::int64_t, float, const float*, float*, std::int64_t);
 template void differentiate_row(const RowState&, std::int64_t, float, const float*, bf16*, std::int64_t);
+template void differentiate_row(const RowState&, std::int64_t, float, const float*, f16*, std::int64_t);
 
 double RowState::loss() const {
   return static_cast<double>(highest) + std::log(sum) - static_cast<double>(target_logit);

@@ -54,7 +54,7 @@ RowState load_state(const double* statistics);
 void store_state(const RowState& state, double* statistics);
 
 // dloss/dlogits of one row = (softmax - 1 at the target) * loss_scale. `target` counts from the first of `tokens`
-// logits and may lie outside of them. T: float or bf16; float may be `logits` itself.
+// logits and may lie outside of them. T: float, bf16 or f16; float may be `logits` itself.
 template <typename T>
 void differentiate_row(const RowState& state, std::int64_t target, float loss_scale, const float* logits, T* dlogits,
                        std::int64_t tokens);

@@ -25,12 +25,12 @@ MatmulShape shape_of(const graph::Graph& graph, const graph::Op& op) {
 void require_supported(const graph::Graph& graph, const graph::Op& op, const MatmulShape& shape) {
   require_dtype(graph, op, shape.input, {1});
   if (shape.bias) require_dtype(graph, op, shape.input, {2});
-  const bool input_known = shape.input == DType::f32 || shape.input == DType::bf16;
+  const bool input_known = is_compute_type(shape.input);
   const bool output_known = shape.output == DType::f32 || shape.output == shape.input;
   if (!input_known || !output_known || (shape.accumulate && shape.output != DType::f32)) {
     throw BadInput("no host matmul of " + std::string(name_of(shape.input)) + " into " +
                    (shape.accumulate ? "accumulated " : "") + std::string(name_of(shape.output)) +
-                   ": inputs are f32 or bf16, the output is f32 or the inputs' dtype, f32 if accumulated");
+                   ": inputs are f32, bf16 or f16, the output is f32 or the inputs' dtype, f32 if accumulated");
   }
 }
 

@@ -12,7 +12,7 @@ namespace l2l::device::kernels {
 // y [m, n] = op(a) op(b) + bias, all dense and row-major: a is [m, k], or [k, m] if transposed; b is [k, n], or [n, k].
 struct MatmulShape {
   std::int64_t m = 0, n = 0, k = 0;
-  DType input = DType::f32;   // of a, b and bias: f32 or bf16
+  DType input = DType::f32;   // of a, b and bias: f32, bf16 or f16
   DType output = DType::f32;  // f32 or `input`
   bool transpose_a = false;
   bool transpose_b = false;

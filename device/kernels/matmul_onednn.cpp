@@ -2,7 +2,8 @@
 // bf16 results are rounded to nearest, ties to even, where ours go away from zero: both are the nearest bf16.
 //
 // Every operand of a tile is dense: what oneDNN 2.6 makes of strided ones allocates megabytes in each call. So tiles
-// are rows; those of a transposed bf16 `a` are copied first, and fp32 ones, where oneDNN is slow, are our own product.
+// are rows; those of a transposed bf16 `a` are copied first. Our own product does fp32 with a transposed `a`, where
+// oneDNN is slow, and fp16, which oneDNN 2.6 has not on the host.
 #include <omp.h>
 
 #include <cstring>
@@ -144,7 +145,7 @@ struct MatmulPlan::Implementation {
   Bytes slot_bytes = 0;
 
   explicit Implementation(const MatmulShape& product) : shape(product) {
-    if (shape.transpose_a && shape.input == DType::f32) {
+    if (shape.input == DType::f16 || (shape.transpose_a && shape.input == DType::f32)) {
       slot_bytes = own.workspace();
     } else {
       make_tiles();

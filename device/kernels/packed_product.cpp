@@ -35,13 +35,14 @@ struct Range {
   std::int64_t size() const { return end - begin; }
 };
 
-// Rows and steps of a as block_product reads them: fp32 where it lies, bf16 widened into `packed`, its order kept.
+// Rows and steps of a as block_product reads them: fp32 where it lies, halves widened into `packed`, its order kept.
 BlockView view_of_a(const MatmulShape& shape, const float* a, Range rows, Range steps, float*) {
   if (shape.transpose_a) return {a + steps.begin * shape.m + rows.begin, 1, shape.m};
   return {a + rows.begin * shape.k + steps.begin, shape.k, 1};
 }
 
-BlockView view_of_a(const MatmulShape& shape, const bf16* a, Range rows, Range steps, float* packed) {
+template <typename T>
+BlockView view_of_a(const MatmulShape& shape, const T* a, Range rows, Range steps, float* packed) {
   if (shape.transpose_a) {
     for (std::int64_t k = steps.begin; k < steps.end; ++k) {
       widen_row(a + k * shape.m + rows.begin, packed + (k - steps.begin) * kRows, rows.size());
@@ -65,14 +66,16 @@ void pack_b(const MatmulShape& shape, const T* b, Range steps, Range columns, fl
     return;
   }
   for (std::int64_t j = columns.begin; j < columns.end; ++j) {
-    const T* line = b + j * shape.k + steps.begin;
+    float line[kSteps];
+    widen_row(b + j * shape.k + steps.begin, line, steps.size());
     float* column = packed + (j - columns.begin);
-    for (std::int64_t k = 0; k < steps.size(); ++k) column[k * kColumns] = widen(line[k]);
+    for (std::int64_t k = 0; k < steps.size(); ++k) column[k * kColumns] = line[k];
   }
 }
 
 template <typename In, typename Out>
 void write_row(const float* sums, const In* bias, bool accumulate, Out* y, std::int64_t count) {
+#pragma omp simd
   for (std::int64_t j = 0; j < count; ++j) {
     const float before = accumulate ? widen(y[j]) : bias ? widen(bias[j]) : 0.0f;
     y[j] = narrow<Out>(sums[j] + before);
@@ -111,6 +114,15 @@ void multiply_tile(const MatmulShape& shape, const MatmulOperands& operands, Ran
   }
 }
 
+using Multiply = void (*)(const MatmulShape&, const MatmulOperands&, Range, Range, const Packed&);
+
+Multiply multiplier(const MatmulShape& shape) {
+  const bool to_f32 = shape.output == DType::f32;
+  if (shape.input == DType::f32) return multiply_tile<float, float>;
+  if (shape.input == DType::bf16) return to_f32 ? multiply_tile<bf16, float> : multiply_tile<bf16, bf16>;
+  return to_f32 ? multiply_tile<f16, float> : multiply_tile<f16, f16>;
+}
+
 }  // namespace
 
 Bytes PackedProduct::workspace() const { return Packed(nullptr, tiles_.rows.size).bytes; }
@@ -120,10 +132,7 @@ void PackedProduct::run(std::int64_t tile, const MatmulOperands& operands, std::
   const Range rows{tiles_.rows.begin(row), tiles_.rows.end(row)};
   const Range columns{tiles_.columns.begin(column), tiles_.columns.end(column)};
   const Packed packed(workspace, tiles_.rows.size);
-  const auto multiply = shape_.input == DType::f32    ? multiply_tile<float, float>
-                        : shape_.output == DType::f32 ? multiply_tile<bf16, float>
-                                                      : multiply_tile<bf16, bf16>;
-  multiply(shape_, operands, rows, columns, packed);
+  multiplier(shape_)(shape_, operands, rows, columns, packed);
 }
 
 }  // namespace l2l::device::kernels

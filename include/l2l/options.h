@@ -35,12 +35,13 @@ struct BatchOptions {
 };
 
 struct OptimizerOptions {
-  std::string name = "adamw";
+  std::string name = "adamw";  // "adamw" | "lamb" | "sgd"
   double learning_rate = 1e-3;
   double beta1 = 0.9, beta2 = 0.999;  // key: betas = [0.9, 0.999]
   double epsilon = 1e-8;
+  double momentum = 0.9;       // of sgd
   double weight_decay = 0.01;  // matrices and tables only, not norms and biases
-  std::string clip = "none";   // "none" | "global"
+  std::string clip = "none";   // "none" | "per_layer" (each layer by its own norm) | "global" (by that of all)
   double max_norm = 1.0;
   std::string moments = "fp32";
   std::string update = "eager";  // "eager" | "after_backward"
@@ -53,8 +54,10 @@ struct ScheduleOptions {
 };
 
 struct PrecisionOptions {
-  std::string compute = "fp32";    // "fp32" | "bf16"
-  std::string gradients = "auto";  // on the link: "auto" (the compute type) | "fp32" | "bf16"
+  std::string compute = "fp32";           // "fp32" | "bf16" | "fp16"
+  std::string gradients = "auto";         // on the link: "auto" (the compute type) | "fp32" | "bf16" | "fp16" (of fp16)
+  double loss_scale = 0;                  // of fp16; 0, or "dynamic": halves on an overflow, whose step is skipped
+  std::int64_t loss_scale_growth = 2000;  // steps in a row without an overflow after which a dynamic one doubles
 };
 
 struct DeviceOptions {

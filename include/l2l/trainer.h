@@ -53,7 +53,7 @@ struct StepReport {
   std::int64_t step = 0;  // from 1: steps completed
   double loss = 0;        // mean over predicted tokens, nats
   double learning_rate = 0;
-  double gradient_norm = 0;  // before clipping
+  double gradient_norm = 0;  // before clipping; not finite when skipped
   std::int64_t tokens = 0;   // of this step
   double tokens_per_second = 0;
   double step_ms = 0;
@@ -64,8 +64,8 @@ struct StepReport {
   double weight_stall_ms = 0;  // compute stood still waiting for weights
   double stash_stall_ms = 0;   // compute stood still waiting for the stash
   double update_stall_ms = 0;  // the weight stream waited for updates; prefetch may hide it from compute
-  double loss_scale = 1;
-  bool skipped = false;
+  double loss_scale = 1;  // in this step
+  bool skipped = false;   // fp16 gradients overflowed: weights and moments are as they were, the loss scale halves
 };
 
 // The step as one line of JSON; numbers round-trip.

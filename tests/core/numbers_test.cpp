@@ -5,7 +5,9 @@
 #include <limits>
 #include <vector>
 
+#include "core/denormals.h"
 #include "core/dtype.h"
+#include "core/half_rows.h"
 #include "core/philox.h"
 #include "core/shape.h"
 
@@ -46,6 +48,71 @@ TEST(Bfloat16, ConvertsBackExactly) {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     if ((bits & 0x7f80) == 0x7f80 && (bits & 0x7f) != 0) continue;
     ASSERT_EQ(to_bf16(to_float(bf16{static_cast<std::uint16_t>(bits)})).bits, bits);
+  }
+}
+
+// The value of a half by its definition: sign, 5 bits of exponent, 10 of fraction.
+double value_of_half(std::uint32_t bits) {
+  const int exponent = static_cast<int>(bits >> 10 & 31), fraction = static_cast<int>(bits & 1023);
+  const double magnitude = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+  return bits >> 15 ? -magnitude : magnitude;
+}
+
+bool is_finite_half(std::uint32_t bits) { return (bits & 0x7c00) != 0x7c00; }
+
+TEST(Half, EveryOneHasItsValueAndComesBack) {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const float value = to_float(f16{static_cast<std::uint16_t>(bits)});
+    if (is_finite_half(bits)) {
+      ASSERT_EQ(static_cast<double>(value), value_of_half(bits)) << bits;
+      ASSERT_EQ(std::signbit(value), bits >> 15 != 0);
+    } else {
+      ASSERT_EQ(std::isnan(value), (bits & 0x3ff) != 0) << bits;
+      ASSERT_EQ(std::isinf(value), (bits & 0x3ff) == 0) << bits;
+    }
+    const std::uint32_t quiet = std::isnan(value) ? 0x200 : 0;
+    ASSERT_EQ(to_f16(value).bits, bits | quiet);
+  }
+}
+
+// Between every two neighbours: the nearer one, in the middle the even one. After the largest, 65504, comes infinity,
+// where 65536 would be.
+TEST(Half, RoundsToTheNearestTiesToEven) {
+  for (std::uint32_t below = 0; below < 0x7c00; ++below) {
+    const double low = value_of_half(below), high = value_of_half(below + 1);
+    const float middle = static_cast<float>((low + high) / 2);  // exact: one bit more
+    const std::uint32_t even = below + (below & 1);
+    for (const std::uint32_t sign : {0u, 0x8000u}) {
+      const auto rounded = [&](float value) { return to_f16(sign == 0 ? value : -value).bits; };
+      ASSERT_EQ(rounded(middle), even | sign) << below;
+      ASSERT_EQ(rounded(std::nextafter(middle, 0.0f)), below | sign) << below;
+      ASSERT_EQ(rounded(std::nextafter(middle, 1e9f)), (below + 1) | sign) << below;
+    }
+  }
+  EXPECT_EQ(to_f16(std::numeric_limits<float>::max()).bits, 0x7c00);
+  EXPECT_EQ(to_f16(-std::numeric_limits<float>::infinity()).bits, 0xfc00);
+  EXPECT_EQ(to_f16(1e-30f).bits, 0);
+  EXPECT_EQ(to_f16(-1e-40f).bits, 0x8000);
+}
+
+// Whatever makes an array's conversion fast gives the bits of the single one, subnormals on flushing threads included.
+TEST(Half, ArraysHaveTheBitsOfSingleConversions) {
+  std::vector<float> values;
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    for (const std::uint32_t low : {0u, 1u, 0xfffu, 0x1000u, 0x1001u, 0x3000u, 0xffffu}) {
+      values.push_back(std::bit_cast<float>(bits << 16 | low));
+    }
+  }
+  std::vector<f16> halves(values.size());
+  const FlushDenormals flush;
+  to_f16(values.data(), halves.data(), static_cast<std::int64_t>(values.size()));
+  for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(halves[i].bits, to_f16(values[i]).bits) << values[i];
+  std::vector<f16> all(0x10000 + 5);
+  for (std::uint32_t i = 0; i < all.size(); ++i) all[i].bits = static_cast<std::uint16_t>(i);
+  std::vector<float> widened(all.size());
+  to_float(all.data(), widened.data(), static_cast<std::int64_t>(all.size()));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(widened[i]), std::bit_cast<std::uint32_t>(to_float(all[i]))) << i;
   }
 }
 
@@ -116,6 +183,7 @@ TEST(DType, SizesMatchTheTypes) {
   EXPECT_EQ(size_of(DType::f64), sizeof(double));
   EXPECT_EQ(size_of(DType::i32), sizeof(std::int32_t));
   EXPECT_EQ(size_of(DType::bf16), sizeof(bf16));
+  EXPECT_EQ(size_of(DType::f16), sizeof(f16));
 }
 
 }  // namespace

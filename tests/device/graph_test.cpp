@@ -31,7 +31,7 @@ void expect_value(const Value& value, DType dtype, const Shape& shape) {
 }
 
 TEST(GraphBuilder, InfersShapesAndDtypes) {
-  for (const DType t : {DType::f32, DType::bf16}) {
+  for (const DType t : {DType::f32, DType::bf16, DType::f16}) {
     Parts p(t);
     const ValueId x = p.input({6, 4});
     const ValueId e =
@@ -208,7 +208,7 @@ std::vector<Refusal> refusals() {
        [](Parts& p) {
          p.graph.gelu(p.graph.bound(Region::input, "t", DType::i32, {2, 2}));
        },
-       {"gelu: x = t i32 [2, 2] must be f32 or bf16"}},
+       {"gelu: x = t i32 [2, 2] must be f32, bf16 or f16"}},
       {"attention_columns",
        [](Parts& p) {
          p.graph.attention(p.input({6, 13}), 1, 3, 0);

@@ -65,6 +65,50 @@ TEST(Checkpoint, ABf16StoreKeepsItsMasterExactly) {
   EXPECT_EQ(loaded.store.state_hash(), saved.store.state_hash());
 }
 
+StoreOptions sgd_options() {
+  StoreOptions options = testing::toy_options();
+  options.optimizer = optimizers::SgdSettings{.weight_decay = 0.1f};
+  return options;
+}
+
+TEST(Checkpoint, HoldsTheMomentsThatThereAre) {
+  const TemporaryFolder folder;
+  TestRun saved(testing::toy_layout(), sgd_options()), loaded(testing::toy_layout(), sgd_options());
+  saved.train(0, 2);
+  const fs::path path = save_checkpoint(folder.path(), saved.store, {2, 1, 0, ""}, 1);
+  const SafetensorsFile optimizer(path / kOptimizerName);
+  EXPECT_NE(optimizer.find("wte.weight.moment1"), nullptr);
+  EXPECT_EQ(optimizer.find("wte.weight.moment2"), nullptr);
+  load_checkpoint(path, loaded.store);
+  EXPECT_EQ(loaded.store.state_hash(), saved.store.state_hash());
+  saved.train(2, 4);
+  loaded.train(2, 4);
+  EXPECT_EQ(loaded.store.state_hash(), saved.store.state_hash());
+}
+
+TEST(Checkpoint, OfAnotherOptimizerIsRefused) {
+  const TemporaryFolder folder;
+  TestRun adamw(testing::toy_layout()), sgd(testing::toy_layout(), sgd_options());
+  const fs::path first = save_checkpoint(folder.path(), adamw.store, {0, 1, 0, ""}, 9);
+  EXPECT_SAYS(load_refusal(first, sgd.store), "moment2\": the run has none; another model or optimizer was saved");
+  const fs::path second = save_checkpoint(folder.path(), sgd.store, {0, 1, 0, ""}, 9);
+  EXPECT_SAYS(load_refusal(second, adamw.store), "moment2\": is missing; another model or optimizer was saved");
+}
+
+TEST(Checkpoint, TheStateOfTheLossScaleIsKept) {
+  const TemporaryFolder folder;
+  TestRun run(small_layout());
+  RunState state{0, 1, 0, "", 4096, 17};
+  const RunState read = load_checkpoint(save_checkpoint(folder.path(), run.store, state, 1), run.store);
+  EXPECT_EQ(read.loss_scale, 4096u);
+  EXPECT_EQ(read.good_steps, 17u);
+  for (const std::uint64_t scale : {3u, 1u << 25}) {
+    state.loss_scale = scale;
+    const fs::path path = save_checkpoint(folder.path(), run.store, state, 1);
+    EXPECT_SAYS(load_refusal(path, run.store), "loss_scale: is no power of two");
+  }
+}
+
 // Five steps, with a save, a new store and a load after the third.
 std::uint64_t interrupted_run(const fs::path& directory, RunState* state = nullptr) {
   TestRun first(testing::toy_layout()), second(testing::toy_layout());

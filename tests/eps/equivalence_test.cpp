@@ -176,16 +176,18 @@ TEST_P(Equivalence, BitsAreThoseOfAPlainLoop) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Equivalence,
-                         ::testing::Combine(::testing::Values(DType::f32, DType::bf16),
-                                            ::testing::Values(DType::f32, DType::bf16),
+                         ::testing::Combine(::testing::Values(DType::f32, DType::bf16, DType::f16),
+                                            ::testing::Values(DType::f32, DType::bf16, DType::f16),
                                             ::testing::Values(UpdateMode::eager, UpdateMode::after_backward),
-                                            ::testing::Values(ClipMode::none, ClipMode::global),
+                                            ::testing::Values(ClipMode::none, ClipMode::per_layer, ClipMode::global),
                                             ::testing::Values(1, 2)));
 
 TEST(EquivalenceAcross, WiresAndModesAgree) {
   StoreOptions options = toy_options();
   const std::uint64_t hash = run(options, 1).hash;
   options.wire = DType::bf16;  // the split master is exact
+  EXPECT_EQ(run(options, 2).hash, hash);
+  options.wire = DType::f16;  // the master lies beside it
   EXPECT_EQ(run(options, 2).hash, hash);
   options.update = UpdateMode::after_backward;
   EXPECT_EQ(run(options, 3).hash, hash);
@@ -194,6 +196,13 @@ TEST(EquivalenceAcross, WiresAndModesAgree) {
   EXPECT_EQ(run(options, 4).hash, hash);
   options.max_norm = 0.7;
   EXPECT_NE(run(options, 5).hash, hash);
+  options.update = UpdateMode::eager;  // each layer's own norm needs no hold
+  options.clip = ClipMode::per_layer;
+  EXPECT_FALSE(options.held());
+  const std::uint64_t clipped = run(options, 6).hash;
+  EXPECT_NE(clipped, hash);
+  options.update = UpdateMode::after_backward;
+  EXPECT_EQ(run(options, 7).hash, clipped);
 }
 
 TEST(EquivalenceAcross, ArithmeticFollowsDoubles) {

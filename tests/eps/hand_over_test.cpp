@@ -35,6 +35,7 @@ struct Setting {
   int devices;
   bool held;
   int steps;
+  int skipped = -1;  // this step, if any, is skipped
 };
 
 // What one device's reader and pusher have done.
@@ -48,6 +49,7 @@ struct Ledger {
   std::vector<DeviceLedger> devices;
   int begun = 0, finished = 0;  // steps
   int updates[kGroups] = {};    // finished
+  int skips[kGroups] = {};      // steps that gave the group a new version without an update
   int checks[kGroups] = {};     // finished
   std::optional<Job> running;
 
@@ -152,7 +154,7 @@ class Explorer {
     if (availability != HandOver::Availability::ready) return;
     for (GroupIndex group = 0; group < kGroups; ++group) {
       if (!uses(layer, group)) continue;
-      require(world.ledger.updates[group] == version, "a reader gets another version than it asked for");
+      require(world.ledger.updates[group] + world.ledger.skips[group] == version, "a reader gets another version than it asked for");
       require(!(world.ledger.running == Job{JobKind::update, group}), "a reader gets a group that is being updated");
     }
     branch(world, [&](World& next) {
@@ -193,7 +195,12 @@ class Explorer {
     if (!world.machine.all_checked()) return;
     for (const int checks : ledger.checks) require(checks == ledger.begun, "a verdict before every check");
     branch(world, [&](World& next) {
-      next.machine.verdict(true);
+      if (next.ledger.finished == setting_.skipped) {
+        next.machine.skip();
+        for (int& unchanged : next.ledger.skips) ++unchanged;
+      } else {
+        next.machine.verdict(true);
+      }
       ++next.ledger.finished;
       for (DeviceLedger& device : next.ledger.devices) std::fill_n(device.pushed, kLayers, false);
     });
@@ -227,7 +234,8 @@ class Explorer {
 
   void expect_job(const Ledger& ledger, const Job& job) {
     if (job.kind == JobKind::check) {
-      require(ledger.checks[job.group] == ledger.updates[job.group], "a group is checked twice");
+      require(ledger.checks[job.group] == ledger.updates[job.group] + ledger.skips[job.group],
+              "a group is checked twice");
       for (const DeviceLedger& device : ledger.devices) {
         for (LayerIndex layer = 0; layer < kLayers; ++layer) {
           require(!uses(layer, job.group) || device.pushed[layer], "a check before the last contribution");
@@ -235,8 +243,10 @@ class Explorer {
       }
       return;
     }
-    require(ledger.checks[job.group] == ledger.updates[job.group] + 1, "an update without its own check");
-    require(!setting_.held || ledger.finished == ledger.updates[job.group] + 1, "a held update before the verdict");
+    const int versions = ledger.updates[job.group] + ledger.skips[job.group];
+    require(ledger.checks[job.group] == versions + 1, "an update without its own check");
+    require(!setting_.held || ledger.finished == versions + 1, "a held update before the verdict");
+    require(versions != setting_.skipped, "an update of a skipped step");
     for (const DeviceLedger& device : ledger.devices) {
       for (LayerIndex layer = 0; layer < kLayers; ++layer) {
         require(!uses(layer, job.group) || device.leased[layer] == 0, "an update under a lease");
@@ -247,7 +257,10 @@ class Explorer {
   // Nobody can move: then everybody must have arrived.
   void expect_end(const World& world) {
     require(world.ledger.finished == setting_.steps, "a step never ends");
-    for (const int updates : world.ledger.updates) require(updates == setting_.steps, "an update never comes");
+    for (GroupIndex group = 0; group < kGroups; ++group) {
+      const int versions = world.ledger.updates[group] + world.ledger.skips[group];
+      require(versions == setting_.steps, "an update never comes");
+    }
     require(world.machine.all_resting(), "a group never rests");
     for (GroupIndex group = 0; group < kGroups; ++group) {
       require(world.machine.version(group) == static_cast<Version>(setting_.steps), "a version is never published");
@@ -277,7 +290,7 @@ TEST_P(EverySchedule, KeepsTheLaws) {
 
 INSTANTIATE_TEST_SUITE_P(All, EverySchedule,
                          ::testing::Values(Setting{1, false, 2}, Setting{1, true, 2}, Setting{2, false, 1},
-                                           Setting{2, true, 1}));
+                                           Setting{2, true, 1}, Setting{1, true, 2, 0}, Setting{1, true, 3, 1}));
 
 TEST(EveryScheduleTwin, UpdateUnderALeaseIsFound) {
   L2L_NEEDS_FAULT_POINTS();
@@ -357,6 +370,34 @@ TEST(HandOverVerdict, RejectedGroupsRestAtTheirVersion) {
   EXPECT_FALSE(held.start_job().has_value());
   for (GroupIndex group = 0; group < kGroups; ++group) EXPECT_EQ(held.version(group), 0u);
   EXPECT_TRUE(held.all_resting());
+}
+
+// A lease may outlive its step: what it sees does not change.
+TEST(HandOverVerdict, SkippedGroupsRestAtTheNextVersion) {
+  Machine held(1, true);
+  held.lease(1);
+  held.begin_step(0);
+  held.push_all();
+  EXPECT_THROW(held.skip(), Error);
+  held.check_all(1);
+  held.skip();
+  EXPECT_FALSE(held.start_job().has_value());
+  EXPECT_TRUE(held.all_resting());
+  for (GroupIndex group = 0; group < kGroups; ++group) EXPECT_EQ(held.version(group), 1u);
+  EXPECT_EQ(held.availability(1, 0), HandOver::Availability::gone);
+  EXPECT_EQ(held.availability(1, 1), HandOver::Availability::ready);
+  held.release(1);
+  held.begin_step(1);
+  held.push_all();
+  held.check_all();
+  held.verdict(true);
+  EXPECT_EQ(held.update_all().size(), 3u);
+
+  Machine eager(1, false);
+  eager.begin_step(0);
+  eager.push_all();
+  eager.check_all();
+  EXPECT_THROW(eager.skip(), Error);
 }
 
 TEST(HandOverContributions, HeadComesBeforeEmbeddingAndDevicesAscend) {

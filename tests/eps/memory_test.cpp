@@ -12,8 +12,8 @@ namespace {
 
 std::vector<StoreOptions> all_options() {
   std::vector<StoreOptions> all;
-  for (const DType wire : {DType::f32, DType::bf16}) {
-    for (const DType gradients : {DType::f32, DType::bf16}) {
+  for (const DType wire : {DType::f32, DType::bf16, DType::f16}) {
+    for (const DType gradients : {DType::f32, DType::bf16, DType::f16}) {
       for (const UpdateMode update : {UpdateMode::eager, UpdateMode::after_backward}) {
         for (const int devices : {1, 2}) {
           StoreOptions options = toy_options();
@@ -21,6 +21,8 @@ std::vector<StoreOptions> all_options() {
           options.gradients = gradients;
           options.update = update;
           options.devices = devices;
+          all.push_back(options);
+          options.optimizer = optimizers::SgdSettings();
           all.push_back(options);
         }
       }
@@ -42,7 +44,7 @@ TEST(BytesNeeded, AreWhatIsAskedFor) {
   }
 }
 
-// 12 bytes per element in fp32 as well as with a split master (DESIGN.md, Precision).
+// 12 bytes per element in fp32 as well as with a split master, 14 in fp16; 4 less with one moment (DESIGN.md, Precision).
 TEST(BytesNeeded, ByHand) {
   constexpr Bytes kElements = 640 + 128 + 2 * 19776 + 64;
   constexpr Bytes kLayerElements = 768 + 2 * 19776 + 768;
@@ -51,6 +53,14 @@ TEST(BytesNeeded, ByHand) {
   EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).staging, (3u + 1u) * 19776 * 4);
   options.wire = options.gradients = DType::bf16;
   EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).state, 12 * kElements);
+  options.wire = options.gradients = DType::f16;
+  EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).state, 14 * kElements);
+  options.optimizer = optimizers::LambSettings();
+  EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).state, 14 * kElements);
+  options.optimizer = optimizers::SgdSettings();
+  EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).state, 10 * kElements);
+  options.wire = DType::f32;
+  EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).state, 8 * kElements);
   options.update = UpdateMode::after_backward;
   options.devices = 2;
   EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).held, 2 * 2 * kLayerElements);

@@ -26,20 +26,27 @@ class Reference {
   // gradients[layer][device], in fp32. Returns the norm before clipping.
   double step(const std::vector<std::vector<std::vector<float>>>& gradients, double learning_rate) {
     std::vector<std::vector<T>> sums;
+    std::vector<double> norms;
     double squares = 0;
     for (std::size_t group = 0; group < groups_.size(); ++group) {
       sums.push_back(sum(gradients, static_cast<GroupIndex>(group)));
+      double own = 0;
       for_each_element(group, [&](std::size_t i, bool) {
-        squares += static_cast<double>(sums[group][i]) * static_cast<double>(sums[group][i]);
+        own += static_cast<double>(sums[group][i]) * static_cast<double>(sums[group][i]);
       });
+      norms.push_back(std::sqrt(own));
+      squares += own;
     }
     const double norm = std::sqrt(squares);
-    T factor = 1;
-    if (options_.clip == ClipMode::global) {
-      factor = static_cast<T>(std::min(1.0, options_.max_norm / (norm + 1e-6)));
-    }
     ++count_;
-    for (std::size_t group = 0; group < groups_.size(); ++group) update(group, sums[group], factor, learning_rate);
+    for (std::size_t group = 0; group < groups_.size(); ++group) {
+      T factor = 1;
+      if (options_.clip != ClipMode::none) {
+        const double clipped = options_.clip == ClipMode::global ? norm : norms[group];
+        factor = static_cast<T>(std::min(1.0, options_.max_norm / (clipped + 1e-6)));
+      }
+      update(group, sums[group], factor, learning_rate);
+    }
     return norm;
   }
 
@@ -101,8 +108,9 @@ class Reference {
   }
 
   void update(std::size_t group, const std::vector<T>& gradient, T factor, double learning_rate) {
-    const double beta1 = options_.adamw.beta1, beta2 = options_.adamw.beta2;
-    const double rate = static_cast<float>(learning_rate), decay = options_.adamw.weight_decay;
+    const auto& adamw = std::get<optimizers::AdamWSettings>(options_.optimizer);
+    const double beta1 = adamw.beta1, beta2 = adamw.beta2;
+    const double rate = static_cast<float>(learning_rate), decay = adamw.weight_decay;
     const float correction1 = static_cast<float>(1 - std::pow(beta1, count_));
     const float correction2 = static_cast<float>(1 - std::pow(beta2, count_));
     const T step_size = static_cast<T>(rate / correction1);
@@ -115,7 +123,7 @@ class Reference {
       m = static_cast<T>(beta1) * m + static_cast<T>(1 - beta1) * g;
       v = static_cast<T>(beta2) * v + static_cast<T>(1 - beta2) * g * g;
       const T kept = state.master[i] * static_cast<T>(decays ? 1 - rate * decay : 1);
-      state.master[i] = kept - step_size * m / (std::sqrt(v) / root + static_cast<T>(options_.adamw.epsilon));
+      state.master[i] = kept - step_size * m / (std::sqrt(v) / root + static_cast<T>(adamw.epsilon));
     });
   }
 

@@ -40,7 +40,7 @@ void copy_state(const ParameterStore& from, ParameterStore& to) {
 }
 
 TEST(State, WrittenValuesAreReadBackBitForBit) {
-  for (const DType wire : {DType::f32, DType::bf16}) {
+  for (const DType wire : {DType::f32, DType::bf16, DType::f16}) {
     Toy toy(with_wire(wire));
     const std::size_t count = 19500;
     std::mt19937 generator(3);
@@ -101,7 +101,7 @@ TEST(State, HashSeesEveryField) {
 
 // A second store, with another wire and mode, goes on from the first one's state after two steps.
 TEST(Restore, GoesOnWithTheSameBits) {
-  for (const DType wire : {DType::f32, DType::bf16}) {
+  for (const DType wire : {DType::f32, DType::bf16, DType::f16}) {
     Toy whole(with_wire(DType::f32));
     for (std::uint64_t step = 0; step < 4; ++step) run_step(whole.store, whole.options, step);
 

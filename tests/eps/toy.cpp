@@ -64,7 +64,9 @@ ModelLayout toy_layout() {
 
 StoreOptions toy_options() {
   StoreOptions options;
-  options.adamw.weight_decay = 0.1f;
+  optimizers::AdamWSettings adamw;
+  adamw.weight_decay = 0.1f;
+  options.optimizer = adamw;
   options.seed = 7;
   return options;
 }
@@ -83,8 +85,9 @@ std::vector<float> toy_gradient(const ModelLayout& layout, LayerIndex layer, int
       for (std::int64_t i = 0; i < parameter.shape.elements(); ++i) to[i] = normal(generator);
     }
   }
-  if (type == DType::bf16) {
-    for (float& value : values) value = to_float(to_bf16(value));
+  for (float& value : values) {
+    if (type == DType::bf16) value = to_float(to_bf16(value));
+    if (type == DType::f16) value = to_float(to_f16(value));
   }
   return values;
 }
@@ -95,8 +98,8 @@ void store_as(const std::vector<float>& values, DType type, std::byte* destinati
     return;
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const bf16 rounded = to_bf16(values[i]);
-    std::memcpy(destination + i * sizeof rounded, &rounded, sizeof rounded);
+    const std::uint16_t bits = type == DType::bf16 ? to_bf16(values[i]).bits : to_f16(values[i]).bits;
+    std::memcpy(destination + i * sizeof bits, &bits, sizeof bits);
   }
 }
 
@@ -128,11 +131,11 @@ std::vector<float> whole_state(const ParameterStore& store) {
     const std::vector<ParameterSpec>& parameters = store.layout().groups[group].parameters;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const std::size_t count = static_cast<std::size_t>(parameters[i].shape.elements());
-      const std::size_t begin = all.size();
-      all.resize(begin + 3 * count);
+      const std::size_t begin = all.size(), second = store.moments() == 2 ? count : 0;
+      all.resize(begin + 2 * count + second);
       const std::span<float> space = std::span(all).subspan(begin);
       store.read(static_cast<GroupIndex>(group), i,
-                 {space.subspan(0, count), space.subspan(count, count), space.subspan(2 * count, count)});
+                 {space.subspan(0, count), space.subspan(count, count), space.subspan(2 * count, second)});
     }
   }
   return all;

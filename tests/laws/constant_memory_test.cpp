@@ -1,6 +1,7 @@
 // Law 1: with the stash on the host, device memory does not depend on depth; host memory is affine in it.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 
 #include "device/fault/fault_device.h"
@@ -35,11 +36,14 @@ std::uint64_t accounted_host_bytes(const MemoryContract& contract) {
   return bytes;
 }
 
-Peaks measure(const std::string& stash) {
+template <typename Depths>
+Peaks measure(const std::string& stash, const std::string& precision, const Depths& depths) {
   const SmallRun run;
   Peaks peaks;
-  for (const std::int64_t layers : kDepths) {
-    Trainer trainer(options_of(run, layers, stash));
+  for (const std::int64_t layers : depths) {
+    Options options = options_of(run, layers, stash);
+    options.precision.compute = precision;
+    Trainer trainer(options);
     trainer.step();
     peaks.planned[layers] = trainer.contract().device_bytes;
     peaks.measured[layers] = trainer.device_peak_bytes();
@@ -70,7 +74,7 @@ bool affine(const std::map<std::int64_t, std::uint64_t>& bytes) {
 }
 
 TEST(ConstantMemory, DevicePeakIsTheSameAtAnyDepthWithTheStashOnTheHost) {
-  const Peaks peaks = measure("host");
+  const Peaks peaks = measure("host", "fp32", kDepths);
   EXPECT_EQ(peaks.measured, peaks.planned);
   EXPECT_TRUE(constant(peaks.measured)) << peaks.measured.begin()->second << " ... " << peaks.measured.rbegin()->second;
   EXPECT_TRUE(affine(peaks.pinned));
@@ -78,8 +82,16 @@ TEST(ConstantMemory, DevicePeakIsTheSameAtAnyDepthWithTheStashOnTheHost) {
   EXPECT_FALSE(constant(peaks.host));
 }
 
+TEST(ConstantMemory, HoldsInFp16) {
+  const Peaks peaks = measure("host", "fp16", std::array<std::int64_t, 3>{2, 24, 384});
+  EXPECT_EQ(peaks.measured, peaks.planned);
+  EXPECT_TRUE(constant(peaks.measured)) << peaks.measured.begin()->second << " ... " << peaks.measured.rbegin()->second;
+  EXPECT_TRUE(affine(peaks.pinned));
+  EXPECT_FALSE(constant(peaks.pinned));
+}
+
 TEST(ConstantMemory, DevicePeakIsAffineWithTheStashOnTheDevice) {
-  const Peaks peaks = measure("device");
+  const Peaks peaks = measure("device", "fp32", kDepths);
   EXPECT_EQ(peaks.measured, peaks.planned);
   EXPECT_TRUE(affine(peaks.measured));
   EXPECT_FALSE(constant(peaks.measured));

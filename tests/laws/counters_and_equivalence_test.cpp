@@ -29,8 +29,8 @@ std::string describe(const Combination& c) {
          ", prefetch " + std::to_string(c.prefetch);
 }
 
-// All of them; instrumented builds, which are ten times slower, take every seventh.
-std::vector<Combination> combinations() {
+// All of them, or every fifth; instrumented builds, which are ten times slower, take every seventh of all.
+std::vector<Combination> combinations(bool every) {
   std::vector<Combination> all;
   for (const char* execution : {"relay", "resident"}) {
     for (const char* update : {"eager", "after_backward"}) {
@@ -42,12 +42,13 @@ std::vector<Combination> combinations() {
     }
   }
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  std::vector<Combination> some;
-  for (std::size_t i = 0; i < all.size(); i += 7) some.push_back(all[i]);
-  return some;
+  const std::size_t stride = every ? 7 : 35;
 #else
-  return all;
+  const std::size_t stride = every ? 1 : 5;
 #endif
+  std::vector<Combination> some;
+  for (std::size_t i = 0; i < all.size(); i += stride) some.push_back(all[i]);
+  return some;
 }
 
 Options with(Options options, const Combination& c) {
@@ -73,7 +74,9 @@ struct Expected {
 
 LinkCounters expected_counters(const Options& options, int steps) {
   const Expected model(options.model);
-  const std::uint64_t size = options.precision.compute == "bf16" ? 2 : 4;
+  const auto size_in = [](const std::string& type) -> std::uint64_t { return type == "fp32" ? 4 : 2; };
+  const std::uint64_t size = size_in(options.precision.compute);
+  const std::uint64_t gradient = options.precision.gradients == "auto" ? size : size_in(options.precision.gradients);
   const auto n = static_cast<std::uint64_t>(options.model.layers);
   const auto u = static_cast<std::uint64_t>(options.batch.micro_batches);
   const auto rows = static_cast<std::uint64_t>(options.batch.micro_batch * options.model.sequence);
@@ -85,7 +88,7 @@ LinkCounters expected_counters(const Options& options, int steps) {
     const auto rows = static_cast<std::uint64_t>(options.model.vocabulary - kChunkRows * (kChunkCount - 1));
     c.weights_h2d += (model.block + model.head - rows * static_cast<std::uint64_t>(options.model.hidden)) * size;
   }
-  c.gradients_d2h = (n * model.block + model.embedding + model.head) * size;
+  c.gradients_d2h = (n * model.block + model.embedding + model.head) * gradient;
   c.stash_d2h = c.stash_h2d =
       options.transfer.stash == "host" ? n * u * rows * static_cast<std::uint64_t>(options.model.hidden) * size : 0;
   c.batch_h2d = 2 * u * rows * 4;
@@ -106,14 +109,23 @@ void expect_counters(const LinkCounters& counters, const LinkCounters& expected,
   EXPECT_EQ(counters.results_d2h, expected.results_d2h) << what;
 }
 
-// Precision, clipping, rows of the table in a chunk (0: at once).
-class Equivalence : public ::testing::TestWithParam<std::tuple<std::string, std::string, std::int64_t>> {
+// What the bits of a run do depend on.
+struct Recipe {
+  std::string compute, clip, optimizer = "adamw", gradients = "auto";
+  bool every = false;      // combination
+  std::int64_t chunk = 0;  // rows of the table; 0: at once
+};
+
+class Equivalence : public ::testing::TestWithParam<Recipe> {
  protected:
   Options options() const {
     Options options = run_.options();
-    options.precision.compute = std::get<0>(GetParam());
-    options.optimizer.clip = std::get<1>(GetParam());
-    options.transfer.vocabulary_chunk = std::get<2>(GetParam());
+    options.precision.compute = GetParam().compute;
+    options.precision.gradients = GetParam().gradients;
+    options.precision.loss_scale_growth = 5;  // fp16: the scale moves, and some steps are skipped
+    options.optimizer.name = GetParam().optimizer;
+    options.optimizer.clip = GetParam().clip;
+    options.transfer.vocabulary_chunk = GetParam().chunk;
     return options;
   }
   SmallRun run_;
@@ -121,7 +133,7 @@ class Equivalence : public ::testing::TestWithParam<std::tuple<std::string, std:
 
 TEST_P(Equivalence, SameBitsAndCountedBytesInEveryCombination) {
   std::optional<Record> first;
-  for (const Combination& combination : combinations()) {
+  for (const Combination& combination : combinations(GetParam().every)) {
     const Options options = with(this->options(), combination);
     Trainer trainer(options);
     const Record record = testing::record_of(trainer, kSteps);
@@ -132,13 +144,21 @@ TEST_P(Equivalence, SameBitsAndCountedBytesInEveryCombination) {
   EXPECT_LT(first->losses.back(), first->losses.front());
 }
 
-INSTANTIATE_TEST_SUITE_P(PrecisionAndClipping, Equivalence,
-                         ::testing::Combine(::testing::Values("fp32", "bf16"), ::testing::Values("none", "global"),
-                                            ::testing::Values(0, kChunkRows)),
-                         [](const auto& info) {
-                           return std::get<0>(info.param) + "_clip_" + std::get<1>(info.param) +
-                                  (std::get<2>(info.param) > 0 ? "_chunks" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    PrecisionOptimizerAndClipping, Equivalence,
+    ::testing::Values(Recipe{"fp32", "none", "adamw", "auto", true}, Recipe{"fp32", "global", "adamw", "auto", true},
+                      Recipe{"bf16", "none", "adamw", "auto", true}, Recipe{"bf16", "global", "adamw", "auto", true},
+                      Recipe{"fp32", "none", "adamw", "auto", true, kChunkRows},
+                      Recipe{"bf16", "global", "adamw", "auto", false, kChunkRows},
+                      Recipe{"fp16", "none", "lamb", "auto", false, kChunkRows}, Recipe{"fp16", "none"},
+                      Recipe{"fp16", "global"}, Recipe{"fp16", "per_layer", "lamb", "bf16"},
+                      Recipe{"fp32", "none", "lamb"}, Recipe{"bf16", "global", "lamb", "fp32"},
+                      Recipe{"fp32", "per_layer", "sgd", "bf16"}, Recipe{"bf16", "per_layer"}),
+    [](const auto& info) {
+      const Recipe& r = info.param;
+      return r.compute + "_clip_" + r.clip + "_" + r.optimizer + "_gradients_" + r.gradients +
+             (r.chunk > 0 ? "_chunks" : "");
+    });
 
 // Twins: each breaks the relay in one way, and the comparison above must notice.
 

@@ -38,6 +38,15 @@ TEST(NoAllocation, InStepsAfterTheFirst) {
   }
 }
 
+TEST(NoAllocation, InFp16WithSkippedSteps) {
+  const testing::SmallRun run;
+  Options options = run.options();
+  options.precision.compute = "fp16";
+  options.precision.loss_scale_growth = 1;
+  options.optimizer.name = "lamb";
+  EXPECT_EQ(allocations_of_steps(options, false), 0);
+}
+
 TEST(NoAllocationTwin, OneAllocationAStepIsCaught) {
   const testing::SmallRun run;
   EXPECT_EQ(allocations_of_steps(run.options(), true), 5);

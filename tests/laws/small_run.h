@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -49,14 +50,19 @@ class SmallRun {
 
 // Everything about a run that must not depend on how it was executed.
 struct Record {
-  std::vector<double> losses, norms;
+  std::vector<double> losses, norms, scales;  // norm: -1 where it is not finite, as in a skipped step
   std::uint64_t hash = 0;
   bool operator==(const Record&) const = default;
 };
 
+inline void add(Record& record, double loss, double norm, double scale) {
+  record.losses.push_back(loss);
+  record.norms.push_back(std::isfinite(norm) ? norm : -1);
+  record.scales.push_back(scale);
+}
+
 inline void add(Record& record, const StepReport& report) {
-  record.losses.push_back(report.loss);
-  record.norms.push_back(report.gradient_norm);
+  add(record, report.loss, report.gradient_norm, report.loss_scale);
 }
 
 inline Record record_of(Trainer& trainer, int steps) {
@@ -98,8 +104,7 @@ inline Record record_on(
     }
     before_step(engine, step);
     const runtime::Engine::Result result = engine.train(static_cast<std::uint64_t>(step), 3e-3);
-    record.losses.push_back(result.loss_sum);
-    record.norms.push_back(result.gradient_norm);
+    add(record, result.loss_sum, result.gradient_norm, result.loss_scale);
   }
   engine.store().complete_updates();
   record.hash = engine.store().state_hash();

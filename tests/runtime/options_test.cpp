@@ -133,14 +133,30 @@ TEST(Options, SaysWhatWasExpectedAndFound) {
   EXPECT_SAYS(load_refusal("[model]\nlayers = -1\n"), "run.toml:2: expected an integer from 1");
 }
 
+TEST(Options, ALossScaleIsDynamicOrANumber) {
+  Options options;
+  for (const char* dynamic : {"dynamic", "0", "0.0", "\"dynamic\""}) {
+    options.precision.loss_scale = 5;
+    set_option(options, "precision.loss_scale=" + std::string(dynamic));
+    EXPECT_EQ(options.precision.loss_scale, 0) << dynamic;
+  }
+  EXPECT_NE(to_toml(options).find("loss_scale = \"dynamic\""), std::string::npos);
+  set_option(options, "precision.loss_scale=1024");
+  EXPECT_EQ(options.precision.loss_scale, 1024);
+  for (const char* wrong : {"static", "-1", "0.5", "1e9", "true", "nan"}) {
+    EXPECT_SAYS(refusal("precision.loss_scale=" + std::string(wrong)), "expected \"dynamic\", 0 (the same) or a number");
+  }
+}
+
 TEST(Options, RefusesWhatThisVersionHasNot) {
   EXPECT_SAYS(refusal("model.architecture=bert"), "\"bert\" is not supported by this version; accepted: \"gpt2\"");
   EXPECT_SAYS(refusal("optimizer.moments=bf16"), "\"bf16\" is not supported by this version; accepted: \"fp32\"");
-  EXPECT_SAYS(refusal("optimizer.clip=per_layer"), "accepted: \"none\", \"global\"");
-  EXPECT_SAYS(refusal("precision.compute=fp16"), "accepted: \"fp32\", \"bf16\"");
+  EXPECT_SAYS(refusal("optimizer.name=lion"), "accepted: \"adamw\", \"lamb\", \"sgd\"");
+  EXPECT_SAYS(refusal("optimizer.clip=value"), "accepted: \"none\", \"per_layer\", \"global\"");
+  EXPECT_SAYS(refusal("precision.compute=fp8"), "accepted: \"fp32\", \"bf16\", \"fp16\"");
   EXPECT_SAYS(refusal("recompute.policy=selective"), "accepted: \"full\"");
-  for (const char* assignment : {"model.pretrained=gpt2", "device.graphs=true", "precision.loss_scale=1024",
-                                 "recompute.budget=8GiB", "device.count=2", "device.index=1", "device.count=true"}) {
+  for (const char* assignment : {"model.pretrained=gpt2", "device.graphs=true", "recompute.budget=8GiB",
+                                 "device.count=2", "device.index=1", "device.count=true"}) {
     EXPECT_SAYS(refusal(assignment), "not supported by this version") << assignment;
   }
   Options options;
@@ -256,6 +272,7 @@ void change(const runtime::Field& field, int number) {
   if (const auto* f = std::get_if<SeedField>(&field)) *f->value = std::numeric_limits<std::int64_t>::max() - number;
   if (const auto* f = std::get_if<SizeField>(&field)) *f->value = 1'000'000'007u * static_cast<unsigned>(number + 1);
   if (const auto* f = std::get_if<RealField>(&field)) *f->value = 1.0 / (3.5 + number);  // needs all 17 digits
+  if (const auto* f = std::get_if<ScaleField>(&field)) *f->value = 1024.5;
   if (const auto* f = std::get_if<PairField>(&field)) *f->first = 1.0 / 7, *f->second = std::nextafter(1.0, 0.0);
   if (const auto* f = std::get_if<BooleanField>(&field)) *f->value = !*f->value;
   if (const auto* f = std::get_if<TextField>(&field)) *f->value = std::string(f->choices.back());
@@ -306,6 +323,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "optimizer.learning_rate",
                                                "optimizer.betas",
                                                "optimizer.epsilon",
+                                               "optimizer.momentum",
                                                "optimizer.weight_decay",
                                                "optimizer.clip",
                                                "optimizer.max_norm",
@@ -316,6 +334,8 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "schedule.minimum",
                                                "precision.compute",
                                                "precision.gradients",
+                                               "precision.loss_scale",
+                                               "precision.loss_scale_growth",
                                                "device.kind",
                                                "device.memory",
                                                "device.execution",
@@ -363,6 +383,12 @@ TEST(ValidateOptions, ChecksCombinations) {
   EXPECT_EQ(invalid({"model.vocabulary=255", "data.format=tokens"}), "(no BadInput)");
   EXPECT_SAYS(invalid({"model.tie_embeddings=false"}), "gpt2 ties its embeddings");
   EXPECT_SAYS(invalid({"schedule.minimum=1"}), "exceeds optimizer.learning_rate");
+  EXPECT_SAYS(invalid({"precision.gradients=fp16"}), "precision.gradients = \"fp16\" with precision.compute = \"fp32\"");
+  EXPECT_SAYS(invalid({"precision.gradients=fp16", "precision.compute=bf16"}), "only fp16 compute scales its loss");
+  EXPECT_SAYS(invalid({"precision.loss_scale=1024"}), "precision.compute = \"fp32\" has none");
+  for (const char* gradients : {"auto", "fp32", "bf16", "fp16"}) {
+    EXPECT_EQ(invalid({"precision.compute=fp16", "precision.gradients=" + std::string(gradients)}), "(no BadInput)");
+  }
   EXPECT_SAYS(invalid({"checkpoint.every=5"}), "checkpoint.directory is empty");
   EXPECT_EQ(invalid({"checkpoint.every=5", "checkpoint.directory=x"}), "(no BadInput)");
   EXPECT_SAYS(invalid({"run.validate_every=5"}), "data.validation names no file");

@@ -17,14 +17,11 @@ constexpr std::byte kGuard{0xA5};
 void write_element(std::byte* to, DType dtype, double value) {
   const auto store = [to](auto stored) { std::memcpy(to, &stored, sizeof stored); };
   switch (dtype) {
-    case DType::f32:
-      return store(static_cast<float>(value));
-    case DType::f64:
-      return store(value);
-    case DType::bf16:
-      return store(to_bf16(static_cast<float>(value)));
-    case DType::i32:
-      return store(static_cast<std::int32_t>(value));
+    case DType::f32: return store(static_cast<float>(value));
+    case DType::f64: return store(value);
+    case DType::bf16: return store(to_bf16(static_cast<float>(value)));
+    case DType::f16: return store(to_f16(static_cast<float>(value)));
+    case DType::i32: return store(static_cast<std::int32_t>(value));
   }
 }
 
@@ -37,14 +34,11 @@ T read_as(const std::byte* from) {
 
 double read_element(const std::byte* from, DType dtype) {
   switch (dtype) {
-    case DType::f32:
-      return static_cast<double>(read_as<float>(from));
-    case DType::f64:
-      return read_as<double>(from);
-    case DType::bf16:
-      return static_cast<double>(to_float(read_as<bf16>(from)));
-    case DType::i32:
-      return static_cast<double>(read_as<std::int32_t>(from));
+    case DType::f32: return static_cast<double>(read_as<float>(from));
+    case DType::f64: return read_as<double>(from);
+    case DType::bf16: return static_cast<double>(to_float(read_as<bf16>(from)));
+    case DType::f16: return static_cast<double>(to_float(read_as<f16>(from)));
+    case DType::i32: return static_cast<double>(read_as<std::int32_t>(from));
   }
   return 0;
 }
@@ -132,15 +126,18 @@ struct Tolerance {
   double l2, element;  // relative: to the norm, and to the larger of the element and the root mean square
 };
 
-// f32 sums differ from float64 by rounding; a bf16 result is the nearest to within its 8 significant bits. Rounded
-// bf16 dlogits may fall to the other side of a tie, which dtable in f32 shows.
+// f32 sums differ from float64 by rounding; a bf16 result is the nearest to within its 8 significant bits, an f16 one
+// within its 11. Rounded dlogits may fall to the other side of a tie, which dtable in f32 shows.
 Tolerance tolerance_of(const OpCase& test_case, DType dtype) {
   if (dtype == DType::bf16) return {2.5e-3, 8.1e-3};
+  if (dtype == DType::f16) return {4.9e-4, 1.1e-3};
   const device::graph::OpKind kind = test_case.op().kind;
-  const bool through_bf16 = (kind == device::graph::OpKind::linear_cross_entropy_backward ||
-                             kind == device::graph::OpKind::chunk_cross_entropy_backward) &&
-                            test_case.graph.values[0].dtype == DType::bf16 && dtype == DType::f32;
-  if (through_bf16) return {5e-4, 5e-3};
+  const bool through_dlogits = kind == device::graph::OpKind::linear_cross_entropy_backward ||
+                               kind == device::graph::OpKind::chunk_cross_entropy_backward;
+  if (through_dlogits && dtype == DType::f32) {
+    if (test_case.graph.values[0].dtype == DType::bf16) return {5e-4, 5e-3};
+    if (test_case.graph.values[0].dtype == DType::f16) return {8e-5, 8e-4};
+  }
   return {1e-5, 1e-4};
 }
 

@@ -33,7 +33,7 @@ void add_matmuls(std::vector<OpCase>& cases, DType dtype) {
       }
     }
   }
-  if (dtype == DType::bf16) cases.push_back(matmul_case(dtype, DType::f32, {33, 70, 24, false, true}));
+  if (dtype != DType::f32) cases.push_back(matmul_case(dtype, DType::f32, {33, 70, 24, false, true}));
 }
 
 void add_row_ops(std::vector<OpCase>& cases, DType dtype) {
@@ -108,7 +108,7 @@ void add_evaluation(std::vector<OpCase>& cases, DType dtype) {
 
 std::vector<OpCase> conformance_cases() {
   std::vector<OpCase> cases;
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     add_matmuls(cases, dtype);
     add_row_ops(cases, dtype);
     add_pointwise(cases, dtype);
@@ -123,7 +123,7 @@ std::vector<OpCase> conformance_cases() {
 
 std::vector<OpCase> speed_cases() {
   std::vector<OpCase> cases;
-  for (const DType dtype : {DType::f32, DType::bf16}) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     for (const std::int64_t hidden : {256, 768}) {
       const std::int64_t rows = 2048, heads = hidden / 64;
       cases.push_back(matmul_case(dtype, dtype, {rows, 3 * hidden, hidden, false, false, true}));

@@ -1,6 +1,8 @@
 #include "tests/conformance/ops/reference.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/dtype.h"
 #include "core/philox.h"
@@ -87,6 +89,11 @@ double round_to(DType dtype, double value) {
   if (dtype == DType::f64) return value;
   if (dtype == DType::f32 || dtype == DType::i32 || value == 0 || !std::isfinite(value)) {
     return static_cast<double>(static_cast<float>(value));
+  }
+  if (dtype == DType::f16) {  // 11 significant bits, fewer below 2^-14; ties to even
+    const double unit = std::ldexp(1.0, std::max(std::ilogb(value), -14) - 10);
+    const double rounded = std::nearbyint(value / unit) * unit;
+    return std::abs(rounded) < 65536 ? rounded : std::copysign(std::numeric_limits<double>::infinity(), value);
   }
   const double unit = std::ldexp(1.0, std::ilogb(value) - 7);  // bf16 has 8 significant bits
   return std::round(value / unit) * unit;

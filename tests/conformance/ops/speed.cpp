@@ -62,6 +62,7 @@ void fill(std::byte* memory, const device::graph::Value& value) {
     const float number = static_cast<float>((i * 7919) % 2003) / 2003.0f - 0.5f;
     if (value.dtype == DType::f32) reinterpret_cast<float*>(memory)[i] = number;
     if (value.dtype == DType::bf16) reinterpret_cast<bf16*>(memory)[i] = to_bf16(number);
+    if (value.dtype == DType::f16) reinterpret_cast<f16*>(memory)[i] = to_f16(number);
     const auto token = static_cast<std::int32_t>(i * 7919 % 251);
     if (value.dtype == DType::i32) reinterpret_cast<std::int32_t*>(memory)[i] = token;
   }

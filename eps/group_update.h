@@ -1,0 +1,26 @@
+// One update of a group by the run's optimizer.
+#pragma once
+
+#include <vector>
+
+#include "core/workers.h"
+#include "eps/group_gradient.h"
+#include "eps/group_memory.h"
+#include "optimizers/optimizer.h"
+
+namespace l2l::eps {
+
+// Room for the sums behind LAMB's trust ratios; nothing for other optimizers. Allocates in reserve() alone.
+struct UpdateWorkspace {
+  std::vector<optimizers::LambSquares> squares;  // of the part of segment s in block b: at b + s
+  std::vector<double> ratios;                    // by parameter
+
+  void reserve(const GroupMemory& memory, const optimizers::Optimizer& optimizer);
+};
+
+// Multiplies the gradient by `factor` (unless it is 1) and updates the group. `optimizer` is that of this update; where
+// a parameter has no weight decay, its own is ignored. The bits do not depend on the number of workers.
+void update_group(GroupMemory& memory, const Contributions& contributions, float factor,
+                  const optimizers::Optimizer& optimizer, Workers& workers, UpdateWorkspace& workspace);
+
+}  // namespace l2l::eps

@@ -1,0 +1,173 @@
+// LAMB and SGD in the parameter server: against float64 over 100 steps, and the same bits however the run is executed.
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "l2l/errors.h"
+#include "tests/eps/fault_points.h"
+#include "tests/eps/toy.h"
+#include "tests/optimizers/reference.h"
+
+namespace l2l::eps::testing {
+namespace {
+
+using optimizers::LambSettings;
+using optimizers::Optimizer;
+using optimizers::SgdSettings;
+
+Optimizer lamb() {
+  LambSettings settings;
+  settings.weight_decay = 0.1f;
+  return settings;
+}
+
+Optimizer sgd() {
+  SgdSettings settings;
+  settings.weight_decay = 0.1f;
+  return settings;
+}
+
+// A parameter with its place in each layer that uses its group.
+struct Tracked {
+  ParameterSpec spec;
+  GroupIndex group;
+  std::size_t index;
+  l2l::testing::ReferenceTensor reference;
+  std::vector<std::pair<LayerIndex, std::int64_t>> uses;  // layer, offset of its first element
+};
+
+std::vector<float> master_of(const ParameterStore& store, GroupIndex group, std::size_t index) {
+  const ParameterSpec& spec = store.layout().groups[static_cast<std::size_t>(group)].parameters[index];
+  const std::size_t count = static_cast<std::size_t>(spec.shape.elements());
+  std::vector<float> master(count), moment1(count), moment2(store.moments() == 2 ? count : 0);
+  store.read(group, index, {master, moment1, moment2});
+  return master;
+}
+
+std::vector<Tracked> track(const ParameterStore& store) {
+  std::vector<Tracked> all;
+  const ModelLayout& layout = store.layout();
+  for (std::size_t group = 0; group < layout.groups.size(); ++group) {
+    for (std::size_t i = 0; i < layout.groups[group].parameters.size(); ++i) {
+      const ParameterSpec& spec = layout.groups[group].parameters[i];
+      const GroupIndex index = static_cast<GroupIndex>(group);
+      Tracked tracked{spec, index, i, l2l::testing::ReferenceTensor(master_of(store, index, i), spec.decay), {}};
+      for (std::size_t layer = 0; layer < layout.layers.size(); ++layer) {
+        for (const LayerPart& part : layout.layers[layer].parts) {
+          if (part.group == index) tracked.uses.emplace_back(layer, part.offset + spec.offset);
+        }
+      }
+      all.push_back(std::move(tracked));
+    }
+  }
+  return all;
+}
+
+// Largest relative error of any parameter after 100 steps beside the reference.
+double error_after_a_hundred_steps(const Optimizer& optimizer, DType wire) {
+  StoreOptions options = toy_options();
+  options.optimizer = optimizer;
+  options.wire = wire;
+  options.threads = 2;
+  TestMemory memory;
+  Failure failure;
+  ParameterStore store(toy_layout(), options, memory, failure, nullptr);
+  std::vector<Tracked> all = track(store);
+  for (std::uint64_t step = 0; step < 100; ++step) {
+    const double rate = static_cast<float>(0.01);
+    std::vector<std::vector<float>> gradients;
+    for (LayerIndex layer = kEmbedding; layer <= kHead; ++layer) {
+      gradients.push_back(toy_gradient(store.layout(), layer, 0, step, DType::f32));
+    }
+    store.begin_step(step, rate);
+    for (LayerIndex layer = kHead; layer >= kEmbedding; --layer) {
+      push_gradient(store, gradients[static_cast<std::size_t>(layer)], DType::f32, layer, 0);
+    }
+    store.finish_step();
+    for (Tracked& tracked : all) {
+      std::vector<double> sum(tracked.reference.w.size());
+      for (const auto& [layer, offset] : tracked.uses) {
+        for (std::size_t i = 0; i < sum.size(); ++i) {
+          sum[i] += static_cast<double>(gradients[static_cast<std::size_t>(layer)][static_cast<std::size_t>(offset) + i]);
+        }
+      }
+      std::visit(
+          [&](const auto& settings) {
+            if constexpr (requires { reference_step(tracked.reference, sum, settings, rate, 1u); }) {
+              reference_step(tracked.reference, sum, settings, rate, static_cast<unsigned>(step + 1));
+            }
+          },
+          optimizer);
+    }
+  }
+  store.complete_updates();
+  double largest = 0;
+  for (const Tracked& tracked : all) {
+    largest = std::max(largest, l2l::testing::relative_error(master_of(store, tracked.group, tracked.index),
+                                                             tracked.reference.w));
+  }
+  return largest;
+}
+
+// Parameters longer than a block of the worker pool, some zero at first, with and without decay, one tied.
+TEST(Optimizers, FollowFloat64OverAHundredSteps) {
+  EXPECT_LT(error_after_a_hundred_steps(lamb(), DType::f32), 1e-5);
+  EXPECT_LT(error_after_a_hundred_steps(lamb(), DType::f16), 1e-5);
+  EXPECT_LT(error_after_a_hundred_steps(sgd(), DType::bf16), 1e-5);
+}
+
+// Twin: a trust ratio of 1 is not LAMB.
+TEST(Optimizers, AMissingTrustRatioIsCaught) {
+  L2L_NEEDS_FAULT_POINTS();
+  const l2l::testing::ArmedFaultPoint armed("eps.no_trust_ratio");
+  EXPECT_GT(error_after_a_hundred_steps(lamb(), DType::f32), 0.01);
+}
+
+std::uint64_t hash_of(const StoreOptions& options) {
+  TestMemory memory;
+  Failure failure;
+  ParameterStore store(toy_layout(), options, memory, failure, nullptr);
+  for (std::uint64_t step = 0; step < 4; ++step) run_step(store, options, step);
+  return store.state_hash();
+}
+
+TEST(Optimizers, ModesWiresAndThreadsGiveTheSameBits) {
+  for (const Optimizer& optimizer : {lamb(), sgd()}) {
+    StoreOptions options = toy_options();
+    options.optimizer = optimizer;
+    const std::uint64_t hash = hash_of(options);
+    for (const DType wire : {DType::f32, DType::bf16, DType::f16}) {
+      for (const UpdateMode update : {UpdateMode::eager, UpdateMode::after_backward}) {
+        for (const int threads : {1, 2, 3, 4}) {
+          options.wire = wire;
+          options.update = update;
+          options.threads = threads;
+          EXPECT_EQ(hash_of(options), hash) << threads << " threads";
+        }
+      }
+    }
+  }
+}
+
+TEST(Optimizers, DifferFromEachOther) {
+  StoreOptions options = toy_options();
+  const std::uint64_t adamw = hash_of(options);
+  options.optimizer = lamb();
+  EXPECT_NE(hash_of(options), adamw);
+}
+
+// One moment: neither memory nor a hash knows of a second, and asking for it is an error.
+TEST(Optimizers, SgdHasOneMoment) {
+  StoreOptions options = toy_options();
+  options.optimizer = sgd();
+  TestMemory memory;
+  Failure failure;
+  ParameterStore store(toy_layout(), options, memory, failure, nullptr);
+  EXPECT_EQ(store.moments(), 1);
+  std::vector<float> master(16), moment1(16), moment2(16);
+  EXPECT_THROW(store.read(kNorm, 0, {master, moment1, moment2}), Error);
+  EXPECT_NO_THROW(store.read(kNorm, 0, {master, moment1, {}}));
+}
+
+}  // namespace
+}  // namespace l2l::eps::testing
