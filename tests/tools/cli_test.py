@@ -215,7 +215,7 @@ class LossScale(ToolTest):
     def test_resume(self):
         whole = self.summary(*self.SETTINGS, "--steps", "20", "--set", "checkpoint.directory=whole")
         self.summary(*self.SETTINGS, "--steps", "11")
-        resumed = self.summary(*self.SETTINGS, "--steps", "20", "--resume", "checkpoints")
+        resumed = self.summary(*self.SETTINGS, "--steps", "20", "--resume", "checkpoints/run")
         self.assertEqual(resumed["weights_hash"], whole["weights_hash"])
 
 
