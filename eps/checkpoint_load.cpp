@@ -47,7 +47,8 @@ void check_file(const std::filesystem::path& path, const Manifest& manifest) {
 void check_tensor(const SafetensorsFile& file, const ParameterSpec& parameter, Part part) {
   const std::string name = tensor_name(parameter.name, part);
   const TensorEntry* tensor = file.find(name);
-  if (tensor == nullptr) refuse(file.path(), "tensor " + show_name(name) + ": is missing; another model or optimizer was saved");
+  if (tensor == nullptr)
+    refuse(file.path(), "tensor " + show_name(name) + ": is missing; another model or optimizer was saved");
   if (tensor->dtype != "F32") refuse(file.path(), "tensor " + show_name(name) + ": is " + tensor->dtype + ", not F32");
   if (tensor->shape != parameter.shape) {
     refuse(file.path(), "tensor " + show_name(name) + ": has shape " + tensor->shape.to_string() + ", the model has " +
@@ -68,7 +69,8 @@ void check_tensors(const SafetensorsFile& file, const ModelLayout& layout, std::
   }
   for (const TensorEntry& tensor : file.tensors()) {
     if (expected.count(tensor.name) == 0) {
-      refuse(file.path(), "tensor " + show_name(tensor.name) + ": the model has none; another model or optimizer was saved");
+      refuse(file.path(),
+             "tensor " + show_name(tensor.name) + ": the model has none; another model or optimizer was saved");
     }
   }
 }

@@ -29,7 +29,7 @@ void form_sum(const Contributions& contributions, std::int64_t begin, std::span<
 
 // The sum over [begin, begin + count), in place where it needs no arithmetic, else in `buffer`.
 std::span<const float> gradient_sum(const Contributions& contributions, std::int64_t begin, std::size_t count,
-                                ChunkBuffer& buffer) {
+                                    ChunkBuffer& buffer) {
   if (contributions.type == DType::f32 && contributions.data.size() == 1) {
     return {reinterpret_cast<const float*>(contributions.data[0]) + begin, count};
   }

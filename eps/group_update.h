@@ -18,8 +18,8 @@ struct UpdateWorkspace {
   void reserve(const GroupMemory& memory, const optimizers::Optimizer& optimizer);
 };
 
-// Multiplies the gradient by `factor` (unless it is 1) and updates the group. `optimizer` is that of this update; where a
-// parameter has no weight decay, its own is ignored. The bits do not depend on the number of workers.
+// Multiplies the gradient by `factor` (unless it is 1) and updates the group. `optimizer` is that of this update; where
+// a parameter has no weight decay, its own is ignored. The bits do not depend on the number of workers.
 void update_group(GroupMemory& memory, const Contributions& contributions, float factor,
                   const optimizers::Optimizer& optimizer, Workers& workers, UpdateWorkspace& workspace);
 

@@ -6,8 +6,8 @@
 //   resting(version t) --push x (devices * uses)--> complete --reduce, check--> checked --verdict--> updating
 //   --> resting(version t + 1)
 //
-// Eager: the verdict on a group is its own check (finite). Held (`after_backward`, global clipping or loss scaling): the
-// verdict is the whole step's; updates then run in the order in which the next forward needs the layers. The update
+// Eager: the verdict on a group is its own check (finite). Held (`after_backward`, global clipping or loss scaling):
+// the verdict is the whole step's; updates then run in the order in which the next forward needs the layers. The update
 // waits until no lease of the group lives. A skipped step publishes version t + 1 without an update.
 #pragma once
 
@@ -38,7 +38,7 @@ struct StoreOptions {
   ClipMode clip = ClipMode::none;
   double max_norm = 1.0;
   optimizers::Optimizer optimizer;  // learning rate and corrections are set per step
-  bool loss_scaling = false;     // gradients come multiplied by a factor, and a step may be skipped
+  bool loss_scaling = false;        // gradients come multiplied by a factor, and a step may be skipped
   int devices = 1;
   int threads = 1;               // of the worker pool
   int staging_slots = 3;         // gradient buffers in eager mode: how far devices may run ahead of the updates, and
@@ -103,8 +103,8 @@ class GradientBuffer {
 
 // How the gradients of a step come.
 struct GradientScale {
-  double factor = 1;             // they are multiplied by it; the store divides it out
-  bool overflow_skips = false;   // one that is not finite skips the step, and is no error (StoreOptions::loss_scaling)
+  double factor = 1;            // they are multiplied by it; the store divides it out
+  bool overflow_skips = false;  // one that is not finite skips the step, and is no error (StoreOptions::loss_scaling)
 };
 
 // What the store knows of a finished step.

@@ -50,9 +50,9 @@ struct ParameterStore::Implementation {
   void push(LayerIndex layer, int device, int slot);
   void release_contributions(GroupIndex group);
   std::optional<GroupIndex> first_not_finite() const;
-  double norm_of(double sum_of_squares) const;              // without the factor of the step's gradients
+  double norm_of(double sum_of_squares) const;                 // without the factor of the step's gradients
   float factor_of(const GroupData& group, double norm) const;  // `norm`: of all groups
-  std::string why_overflow_stays() const;  // with loss scaling, for the message
+  std::string why_overflow_stays() const;                      // with loss scaling, for the message
   [[noreturn]] void refuse_step(GroupIndex broken);
   StepVerdict close_step();  // throws NumericError
 

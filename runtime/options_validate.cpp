@@ -91,8 +91,9 @@ void check_precision(const PrecisionOptions& precision) {
   if (precision.compute == "fp16") return;
   const std::string compute = "precision.compute = \"" + precision.compute + "\"";
   if (precision.gradients == "fp16") {
-    throw BadInput("precision.gradients = \"fp16\" with " + compute +
-                   ": only fp16 compute scales its loss, which fp16 gradients need; set \"bf16\", or compute to \"fp16\"");
+    throw BadInput(
+        "precision.gradients = \"fp16\" with " + compute +
+        ": only fp16 compute scales its loss, which fp16 gradients need; set \"bf16\", or compute to \"fp16\"");
   }
   if (precision.loss_scale != 0) {
     throw BadInput("precision.loss_scale is set, but " + compute + " has none; remove it, or set compute to \"fp16\"");

@@ -139,9 +139,9 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Recipe{"fp32", "none", "adamw", "auto", true}, Recipe{"fp32", "global", "adamw", "auto", true},
                       Recipe{"bf16", "none", "adamw", "auto", true}, Recipe{"bf16", "global", "adamw", "auto", true},
                       Recipe{"fp16", "none", "adamw", "auto", true}, Recipe{"fp16", "global", "adamw", "auto", true},
-                      Recipe{"fp16", "per_layer", "lamb", "bf16"},
-                      Recipe{"fp32", "none", "lamb"}, Recipe{"bf16", "global", "lamb", "fp32"},
-                      Recipe{"fp32", "per_layer", "sgd", "bf16"}, Recipe{"bf16", "per_layer"}),
+                      Recipe{"fp16", "per_layer", "lamb", "bf16"}, Recipe{"fp32", "none", "lamb"},
+                      Recipe{"bf16", "global", "lamb", "fp32"}, Recipe{"fp32", "per_layer", "sgd", "bf16"},
+                      Recipe{"bf16", "per_layer"}),
     [](const auto& info) {
       const Recipe& r = info.param;
       return r.compute + "_clip_" + r.clip + "_" + r.optimizer + "_gradients_" + r.gradients;

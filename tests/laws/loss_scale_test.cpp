@@ -119,7 +119,8 @@ TEST(LossScale, AFixedOneThatOverflowsStopsTheRun) {
   }
 }
 
-// Where no scale helps, the run stops, says why, and has changed nothing: here a weight is beyond fp16's largest number.
+// Where no scale helps, the run stops, says why, and has changed nothing: here a weight is beyond fp16's largest
+// number.
 TEST(LossScale, AnOverflowThatStaysStopsTheRunAtTheLeastScale) {
   const SmallRun run;
   runtime::RunPlan plan(overflowing(run));
