@@ -71,6 +71,12 @@ std::span<const std::byte> GroupMemory::wire() const {
   return {wire_, static_cast<std::size_t>(elements_) * size_of(wire_type_)};
 }
 
+bool GroupMemory::wire_overflows() const {
+  if (wire_type_ != DType::f16) return false;
+  const std::span<const f16> halves = view<f16>(wire_, 0, static_cast<std::size_t>(elements_));
+  return std::ranges::any_of(halves, [](f16 value) { return (value.bits & 0x7fff) == 0x7c00; });
+}
+
 std::span<float> GroupMemory::moment1(std::int64_t begin, std::size_t count) const {
   return view<float>(moment1_, begin, count);
 }

@@ -39,6 +39,8 @@ class GroupMemory {
   std::int64_t blocks() const { return (elements_ + kBlock - 1) / kBlock; }
   const std::vector<Segment>& segments() const { return segments_; }  // ascending
   std::span<const std::byte> wire() const;
+  // Whether a weight is infinite on an f16 wire, be it finite in the master or not.
+  bool wire_overflows() const;
   std::span<float> moment1(std::int64_t begin, std::size_t count) const;
   std::span<float> moment2(std::int64_t begin, std::size_t count) const;  // empty where the optimizer has none
 

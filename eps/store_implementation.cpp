@@ -155,21 +155,28 @@ float ParameterStore::Implementation::factor_of(const GroupData& group, double n
   return static_cast<float>(factor / scale.factor);
 }
 
+std::string ParameterStore::Implementation::why_overflow_stays() const {
+  if (!options.loss_scaling) return "";
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (groups[i].memory.wire_overflows()) {
+      return "; group " + layout.groups[i].name +
+             " has weights beyond 65504, the largest in fp16: lower the learning rate, or compute in bf16";
+    }
+  }
+  std::ostringstream text;
+  text << " with a loss scale of " << std::setprecision(10) << scale.factor
+       << ", which is fixed or at its least: lower it or the learning rate, or compute in bf16";
+  return text.str();
+}
+
 void ParameterStore::Implementation::refuse_step(GroupIndex broken) {
   const Version step = hand_over.step();
   hand_over.verdict(false);
   const GroupSpec& group = layout.groups[static_cast<std::size_t>(broken)];
   const LayerSpec& layer = layer_at(hand_over.last_use(broken));
   const std::string part = layer.parts.size() > 1 ? ", group " + group.name : "";
-  std::string scaled;
-  if (options.loss_scaling) {
-    std::ostringstream text;
-    text << " with a loss scale of " << std::setprecision(10) << scale.factor
-         << ", which is fixed or at its least (lower it or the learning rate, or compute in bf16)";
-    scaled = text.str();
-  }
   throw NumericError("step " + std::to_string(step + 1) + ": layer " + layer.name + part +
-                     ": gradient is not finite (NaN or infinity)" + scaled +
+                     ": gradient is not finite (NaN or infinity)" + why_overflow_stays() +
                      "; weights and moments of the layer are unchanged");
 }
 

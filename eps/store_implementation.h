@@ -52,6 +52,7 @@ struct ParameterStore::Implementation {
   std::optional<GroupIndex> first_not_finite() const;
   double norm_of(double sum_of_squares) const;                 // without the factor of the step's gradients
   float factor_of(const GroupData& group, double norm) const;  // `norm`: of all groups
+  std::string why_overflow_stays() const;                      // with loss scaling, for the message
   [[noreturn]] void refuse_step(GroupIndex broken);
   StepVerdict close_step();  // throws NumericError
 

@@ -18,9 +18,9 @@ struct LambSettings {
   float beta1 = 0.9f;
   float beta2 = 0.999f;
   float epsilon = 1e-6f;
-  float weight_decay = 0;     // 0 for parameters without decay (norms, biases)
-  float correction1 = 1;      // 1 - beta1^t, t = this layer's own update count, from 1
-  float correction2 = 1;      // 1 - beta2^t
+  float weight_decay = 0;  // 0 for parameters without decay (norms, biases)
+  float correction1 = 1;   // 1 - beta1^t, t = this layer's own update count, from 1
+  float correction2 = 1;   // 1 - beta2^t
 };
 
 // Fills in the bias corrections (computed in double) for update number `count`, from 1.

@@ -58,8 +58,8 @@ struct PathField {
   std::filesystem::path* value;
 };
 
-using Field = std::variant<IntegerField, SeedField, SizeField, RealField, ScaleField, PairField, BooleanField, TextField,
-                           TextsField, PathField>;
+using Field = std::variant<IntegerField, SeedField, SizeField, RealField, ScaleField, PairField, BooleanField,
+                           TextField, TextsField, PathField>;
 
 struct Key {
   std::string_view section, name;

@@ -64,8 +64,8 @@ struct StepReport {
   double weight_stall_ms = 0;  // compute stood still waiting for weights
   double stash_stall_ms = 0;   // compute stood still waiting for the stash
   double update_stall_ms = 0;  // the weight stream waited for updates; prefetch may hide it from compute
-  double loss_scale = 1;  // in this step
-  bool skipped = false;   // fp16 gradients overflowed: weights and moments are as they were, the loss scale halves
+  double loss_scale = 1;       // in this step
+  bool skipped = false;        // fp16 gradients overflowed: weights and moments are as they were, the loss scale halves
 };
 
 // The step as one line of JSON; numbers round-trip.

@@ -90,7 +90,7 @@ TEST(Checkpoint, OfAnotherOptimizerIsRefused) {
   const TemporaryFolder folder;
   TestRun adamw(testing::toy_layout()), sgd(testing::toy_layout(), sgd_options());
   const fs::path first = save_checkpoint(folder.path(), adamw.store, {0, 1, 0, ""}, 9);
-  EXPECT_SAYS(load_refusal(first, sgd.store), "moment2\": the run has none; another model or optimizer was saved");
+  EXPECT_SAYS(load_refusal(first, sgd.store), "moment2\": the model has none; another model or optimizer was saved");
   const fs::path second = save_checkpoint(folder.path(), sgd.store, {0, 1, 0, ""}, 9);
   EXPECT_SAYS(load_refusal(second, adamw.store), "moment2\": is missing; another model or optimizer was saved");
 }

@@ -154,7 +154,8 @@ class Explorer {
     if (availability != HandOver::Availability::ready) return;
     for (GroupIndex group = 0; group < kGroups; ++group) {
       if (!uses(layer, group)) continue;
-      require(world.ledger.updates[group] + world.ledger.skips[group] == version, "a reader gets another version than it asked for");
+      require(world.ledger.updates[group] + world.ledger.skips[group] == version,
+              "a reader gets another version than it asked for");
       require(!(world.ledger.running == Job{JobKind::update, group}), "a reader gets a group that is being updated");
     }
     branch(world, [&](World& next) {

@@ -98,7 +98,8 @@ TEST_P(Overflow, LeavesEveryWeightMomentAndCountUnchanged) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Places, Overflow,
-                         ::testing::Values(Poison{kEmbedding, 0, kInfinity}, Poison{kFirstBlock, 64 + 17000, -kInfinity},
+                         ::testing::Values(Poison{kEmbedding, 0, kInfinity},
+                                           Poison{kFirstBlock, 64 + 17000, -kInfinity},
                                            Poison{kSecondBlock, 19584, kNaN}, Poison{kHead, 16, 70000.0f},
                                            Poison{kHead, 128, kInfinity}));
 

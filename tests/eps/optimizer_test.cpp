@@ -88,7 +88,8 @@ double error_after_a_hundred_steps(const Optimizer& optimizer, DType wire) {
       std::vector<double> sum(tracked.reference.w.size());
       for (const auto& [layer, offset] : tracked.uses) {
         for (std::size_t i = 0; i < sum.size(); ++i) {
-          sum[i] += static_cast<double>(gradients[static_cast<std::size_t>(layer)][static_cast<std::size_t>(offset) + i]);
+          sum[i] +=
+              static_cast<double>(gradients[static_cast<std::size_t>(layer)][static_cast<std::size_t>(offset) + i]);
         }
       }
       std::visit(
@@ -103,8 +104,8 @@ double error_after_a_hundred_steps(const Optimizer& optimizer, DType wire) {
   store.complete_updates();
   double largest = 0;
   for (const Tracked& tracked : all) {
-    largest = std::max(largest, l2l::testing::relative_error(master_of(store, tracked.group, tracked.index),
-                                                             tracked.reference.w));
+    largest = std::max(
+        largest, l2l::testing::relative_error(master_of(store, tracked.group, tracked.index), tracked.reference.w));
   }
   return largest;
 }

@@ -150,10 +150,11 @@ INSTANTIATE_TEST_SUITE_P(
                       Recipe{"bf16", "none", "adamw", "auto", true}, Recipe{"bf16", "global", "adamw", "auto", true},
                       Recipe{"fp32", "none", "adamw", "auto", true, kChunkRows},
                       Recipe{"bf16", "global", "adamw", "auto", false, kChunkRows},
-                      Recipe{"fp16", "none", "lamb", "auto", false, kChunkRows}, Recipe{"fp16", "none"},
-                      Recipe{"fp16", "global"}, Recipe{"fp16", "per_layer", "lamb", "bf16"},
-                      Recipe{"fp32", "none", "lamb"}, Recipe{"bf16", "global", "lamb", "fp32"},
-                      Recipe{"fp32", "per_layer", "sgd", "bf16"}, Recipe{"bf16", "per_layer"}),
+                      Recipe{"fp16", "none", "lamb", "auto", false, kChunkRows},
+                      Recipe{"fp16", "none", "adamw", "auto", true}, Recipe{"fp16", "global", "adamw", "auto", true},
+                      Recipe{"fp16", "per_layer", "lamb", "bf16"}, Recipe{"fp32", "none", "lamb"},
+                      Recipe{"bf16", "global", "lamb", "fp32"}, Recipe{"fp32", "per_layer", "sgd", "bf16"},
+                      Recipe{"bf16", "per_layer"}),
     [](const auto& info) {
       const Recipe& r = info.param;
       return r.compute + "_clip_" + r.clip + "_" + r.optimizer + "_gradients_" + r.gradients +

@@ -119,6 +119,32 @@ TEST(LossScale, AFixedOneThatOverflowsStopsTheRun) {
   }
 }
 
+// Where no scale helps, the run stops, says why, and has changed nothing: here a weight is beyond fp16's largest
+// number.
+TEST(LossScale, AnOverflowThatStaysStopsTheRunAtTheLeastScale) {
+  const SmallRun run;
+  runtime::RunPlan plan(overflowing(run));
+  runtime::Engine engine(plan, nullptr);
+  for (int u = 0; u < 3; ++u) std::fill(engine.minibatch().targets(u).begin(), engine.minibatch().targets(u).end(), 1);
+  const auto size = static_cast<std::size_t>(plan.model.layout.groups[3].parameters[2].shape.elements());
+  std::vector<float> master(size), moment1(size), moment2(size);
+  engine.store().read(3, 2, {master, moment1, moment2});
+  master[5] = 1e5f;
+  engine.store().write(3, 2, {master, moment1, moment2});
+  const std::uint64_t before = engine.store().state_hash();
+  for (std::uint64_t step = 0; step < 16; ++step) EXPECT_TRUE(engine.train(step, 1e-3).skipped);
+  EXPECT_EQ(engine.loss_scaler().scale(), 1);
+  try {
+    engine.train(16, 1e-3);
+    FAIL() << "the overflow went unnoticed";
+  } catch (const NumericError& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("step 17: layer h"), std::string::npos) << message;
+    EXPECT_NE(message.find("group h.1 has weights beyond 65504"), std::string::npos) << message;
+  }
+  EXPECT_EQ(engine.store().state_hash(), before);
+}
+
 // fp16 follows fp32 closely: the scaled gradients are those of the unscaled loss.
 TEST(LossScale, TrainsLikeFp32) {
   const SmallRun run;

@@ -30,8 +30,7 @@ void step(Tensor& tensor, const std::vector<float>& gradient, const LambSettings
   LambSquares sum;
   for (std::size_t i = 0, begin = 0; i < cuts.size(); begin = cuts[i++]) {
     const auto part = [&](auto& values) { return std::span(values).subspan(begin, cuts[i] - begin); };
-    const LambSquares squares =
-        lamb_moments(part(tensor.w), part(tensor.m), part(tensor.v), part(gradient), settings);
+    const LambSquares squares = lamb_moments(part(tensor.w), part(tensor.m), part(tensor.v), part(gradient), settings);
     sum.weights += squares.weights;
     sum.direction += squares.direction;
   }

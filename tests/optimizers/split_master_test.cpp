@@ -49,7 +49,9 @@ TEST(SplitMaster, WireIsTheNearestBfloat16TiesAway) {
   const std::vector<float> values = all_kinds_of_values();
   const Halves halves(values);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto value_of = [](int bits) { return static_cast<double>(to_float(bf16{static_cast<std::uint16_t>(bits)})); };
+    const auto value_of = [](int bits) {
+      return static_cast<double>(to_float(bf16{static_cast<std::uint16_t>(bits)}));
+    };
     const int magnitude = halves.wire[i] & 0x7fff;
     if (magnitude >= 0x7f80) continue;  // rounded to infinity
     const double exact = std::abs(static_cast<double>(values[i]));

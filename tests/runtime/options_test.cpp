@@ -144,7 +144,8 @@ TEST(Options, ALossScaleIsDynamicOrANumber) {
   set_option(options, "precision.loss_scale=1024");
   EXPECT_EQ(options.precision.loss_scale, 1024);
   for (const char* wrong : {"static", "-1", "0.5", "1e9", "true", "nan"}) {
-    EXPECT_SAYS(refusal("precision.loss_scale=" + std::string(wrong)), "expected \"dynamic\", 0 (the same) or a number");
+    EXPECT_SAYS(refusal("precision.loss_scale=" + std::string(wrong)),
+                "expected \"dynamic\", 0 (the same) or a number");
   }
 }
 
@@ -383,7 +384,8 @@ TEST(ValidateOptions, ChecksCombinations) {
   EXPECT_EQ(invalid({"model.vocabulary=255", "data.format=tokens"}), "(no BadInput)");
   EXPECT_SAYS(invalid({"model.tie_embeddings=false"}), "gpt2 ties its embeddings");
   EXPECT_SAYS(invalid({"schedule.minimum=1"}), "exceeds optimizer.learning_rate");
-  EXPECT_SAYS(invalid({"precision.gradients=fp16"}), "precision.gradients = \"fp16\" with precision.compute = \"fp32\"");
+  EXPECT_SAYS(invalid({"precision.gradients=fp16"}),
+              "precision.gradients = \"fp16\" with precision.compute = \"fp32\"");
   EXPECT_SAYS(invalid({"precision.gradients=fp16", "precision.compute=bf16"}), "only fp16 compute scales its loss");
   EXPECT_SAYS(invalid({"precision.loss_scale=1024"}), "precision.compute = \"fp32\" has none");
   for (const char* gradients : {"auto", "fp32", "bf16", "fp16"}) {

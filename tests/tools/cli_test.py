@@ -192,12 +192,40 @@ class Cli(ToolTest):
             self.assertLess(abs(plan["host_bytes"] / summary["predicted_host_bytes"] - 1), 0.02)
 
 
+class LossScale(ToolTest):
+    """fp16: overflowed steps are shown, skipped and survived; a resumed run goes on with the same scale."""
+
+    SETTINGS = ["--set", "precision.compute=fp16", "--set", "precision.loss_scale_growth=1"]
+
+    def metrics(self, file):
+        return [json.loads(line) for line in (self.path / file).read_text().splitlines()]
+
+    def test_skipped_steps(self):
+        _, err = self.run_tool("l2l-train", "run.toml", *self.SETTINGS, "--steps", "20", "--metrics", "m.jsonl")
+        lines = self.metrics("m.jsonl")
+        skipped = [line["step"] for line in lines if line["skipped"]]
+        self.assertGreater(len(skipped), 2)
+        self.assertLess(len(skipped), 15)
+        for before, after in zip(lines, lines[1:]):
+            self.assertEqual(after["loss_scale"], before["loss_scale"] * (0.5 if before["skipped"] else 2))
+        for step in skipped:
+            self.assertIn(f"step {step}/20  skipped: gradients overflowed with loss scale", err)
+        self.assertEqual(err.count("skipped"), len(skipped))
+
+    def test_resume(self):
+        whole = self.summary(*self.SETTINGS, "--steps", "20", "--set", "checkpoint.directory=whole")
+        self.summary(*self.SETTINGS, "--steps", "11")
+        resumed = self.summary(*self.SETTINGS, "--steps", "20", "--resume", "checkpoints/run")
+        self.assertEqual(resumed["weights_hash"], whole["weights_hash"])
+
+
 class HostPrediction(ToolTest):
     """Law 3: the peak of the process within 2% of what was printed before step 1."""
 
     @unittest.skipIf(SANITIZED, "instrumented builds take several times the memory")
     def test_peak(self):
         for setting in ([], ["--set", "precision.compute=bf16"], ["--set", "optimizer.clip=global"],
+                        ["--set", "precision.compute=fp16"], ["--set", "optimizer.name=sgd"],
                         ["--set", "transfer.stash=host"], ["--set", "device.execution=resident"],
                         ["--trace", "t.json"]):
             with self.subTest(setting=setting):
