@@ -68,7 +68,7 @@ void check_tensors(const SafetensorsFile& file, const ModelLayout& layout, std::
   for (const TensorEntry& tensor : file.tensors()) {
     if (expected.count(tensor.name) == 0) {
       refuse(file.path(),
-             "tensor " + show_name(tensor.name) + ": the model or its optimizer has none; another one was saved");
+             "tensor " + show_name(tensor.name) + ": the model has none; another model or optimizer was saved");
     }
   }
 }

@@ -65,9 +65,9 @@ void HandOver::verdict(bool approved) {
   if (!all_checked()) throw Error("verdict on step " + std::to_string(step_) + " before its gradients are checked");
   open_ = false;
   ++step_;
-  if (!held_) return;
   for (std::size_t i = 0; i < groups_.size(); ++i) {
-    if (approved) {
+    if (groups_[i].state != GroupState::checked) continue;
+    if (held_ && approved) {
       approve(static_cast<GroupIndex>(i));
     } else {
       rest(groups_[i]);
@@ -172,12 +172,7 @@ void HandOver::finish_check(GroupIndex group, bool finite) {
   expect(group, GroupState::checking);
   group_at(group).state = GroupState::checked;
   --unchecked_;
-  if (held_) return;
-  if (finite) {
-    approve(group);
-  } else {
-    rest(group_at(group));
-  }
+  if (!held_ && finite) approve(group);
 }
 
 void HandOver::finish_update(GroupIndex group) {
@@ -202,7 +197,7 @@ void HandOver::begin_save() {
 std::optional<GroupIndex> HandOver::start_save() {
   std::optional<GroupIndex> first;
   for (std::size_t i = 0; i < groups_.size(); ++i) {
-    if (groups_[i].save != SaveState::wanted || groups_[i].version != save_version_) continue;
+    if (groups_[i].save != SaveState::wanted || groups_[i].version < save_version_) continue;
     const GroupIndex group = static_cast<GroupIndex>(i);
     if (!first || saves_later(*first, group)) first = group;
   }
@@ -255,7 +250,7 @@ void HandOver::approve(GroupIndex group) {
 
 bool HandOver::may_update(const Group& group) const {
   if (group.state != GroupState::approved) return false;
-  if (group.save != SaveState::unmarked && group.version == save_version_) return false;
+  if (group.save != SaveState::unmarked && group.version >= save_version_) return false;
   return group.leases == 0 || fault_point("eps.update_under_lease");
 }
 
