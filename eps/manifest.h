@@ -1,7 +1,7 @@
 // manifest.json of a checkpoint: all that is not a tensor, and what its files must be.
 //
-//   {"format": "l2l-checkpoint", "version": 2, "step", "seed", "data_position", "config" (TOML),
-//    "update_counts": {GROUP: n}, "files": {NAME: {"bytes": n, "header": HEX}}, "tensors": {NAME: HEX}, "xxh64": HEX}
+//   {"format": "l2l-checkpoint", "version": 2, "step", "seed", "data_position", "data_hash": HEX,
+//    "config" (TOML), "update_counts": {GROUP: n}, "files": {NAME: {"bytes": n, "header": HEX}}, "tensors": {NAME: HEX}, "xxh64": HEX}
 //
 // Hashes are XXH64 in 16 hexadecimal digits: of all that lies in a file before its tensors, of a tensor's bytes, and of
 // this text without its own hash. Together they cover every byte. There is one text for one content, and any other is refused.
