@@ -65,9 +65,9 @@ void HandOver::verdict(bool approved) {
   if (!all_checked()) throw Error("verdict on step " + std::to_string(step_) + " before its gradients are checked");
   open_ = false;
   ++step_;
-  if (!held_) return;
   for (std::size_t i = 0; i < groups_.size(); ++i) {
-    if (approved) {
+    if (groups_[i].state != GroupState::checked) continue;
+    if (held_ && approved) {
       approve(static_cast<GroupIndex>(i));
     } else {
       rest(groups_[i]);
@@ -162,12 +162,7 @@ void HandOver::finish_check(GroupIndex group, bool finite) {
   expect(group, GroupState::checking);
   group_at(group).state = GroupState::checked;
   --unchecked_;
-  if (held_) return;
-  if (finite) {
-    approve(group);
-  } else {
-    rest(group_at(group));
-  }
+  if (!held_ && finite) approve(group);
 }
 
 void HandOver::finish_update(GroupIndex group) {

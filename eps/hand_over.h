@@ -6,11 +6,10 @@
 //
 //   resting    until its last contribution (devices * uses) is pushed            -> complete
 //   complete   until start_job() hands out its check                             -> checking
-//   checking   until finish_check(): held                                        -> checked
-//              eager, finite                                                     -> approved
-//              eager, not finite                                                 -> resting, version v
-//   checked    until the verdict on the step: it approves                        -> approved
-//              it rejects                                                        -> resting, version v
+//   checking   until finish_check(): eager and finite                            -> approved
+//              held, or not finite                                               -> checked
+//   checked    until the verdict on the step: held and approved                  -> approved
+//              rejected, or not finite                                           -> resting, version v
 //   approved   until no lease lives, no save wants version v, and start_job()
 //              hands out its update                                              -> updating
 //   updating   until finish_update()                                             -> resting, version v + 1
@@ -53,7 +52,8 @@ class HandOver {
 
   // Opens step `step`: the one after the last that was closed.
   void begin_step(Version step);
-  // Closes the step once all_checked(). Held: approves or rejects every group; eager: `approve` has no effect.
+  // Closes the step once all_checked(). Held: approves or rejects every group; eager: `approve` has no effect, a group
+  // that is not finite is rejected.
   void verdict(bool approve);
   // Nothing may be pending: every group rests at version `step`, and step `step` is the next to open.
   void restore(Version step);

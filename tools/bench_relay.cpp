@@ -1,43 +1,20 @@
 #include "tools/bench_relay.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <vector>
 
-#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include "l2l/l2l.h"
+#include "tools/bench_text.h"
 #include "tools/command.h"
 
 namespace l2l::tools {
 namespace {
 
 constexpr int kRounds = 7;  // steps of each side, in turn; the first is not counted
-
-// A megabyte of reproducible bytes; what they say does not matter here.
-class SyntheticText {
- public:
-  SyntheticText() : path_(std::filesystem::temp_directory_path() / ("l2l-bench-" + std::to_string(getpid()) + ".txt")) {
-    std::ofstream file(path_, std::ios::binary);
-    std::uint32_t state = 1;
-    for (int i = 0; i < 1'000'000; ++i) {
-      state = state * 1664525u + 1013904223u;
-      file.put(static_cast<char>(32 + (state >> 24) % 95));
-    }
-  }
-  ~SyntheticText() {
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 struct Shape {
   const char* name;
@@ -59,11 +36,6 @@ Options options_of(const Shape& shape, const std::string& precision, const std::
   options.device.execution = execution;
   options.transfer.stash = execution == "relay" ? "host" : "device";
   return options;
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 struct Result {

@@ -83,7 +83,7 @@ struct EpsOptions {
 
 struct CheckpointOptions {
   std::filesystem::path directory;  // empty: nothing is saved
-  std::int64_t every = 0;           // steps between saves; 0: at the end only
+  std::int64_t every = 0;           // steps between saves, beside training; 0: at the end only
   std::int64_t keep = 2;            // newest checkpoints kept
 };
 

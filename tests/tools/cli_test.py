@@ -5,6 +5,7 @@
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -112,6 +113,22 @@ class Cli(ToolTest):
         self.assertTrue((self.path / "checkpoints/run/earlier-1/step-00000004").exists())
         steps = [json.loads(line)["step"] for line in (self.path / "m.jsonl").read_text().splitlines()]
         self.assertEqual(steps, [1, 2, 3, 4])
+
+    def test_a_checkpoint_that_cannot_be_written_fails_the_run_and_harms_no_older_one(self):
+        summary = self.summary("--steps", "2")
+
+        def small_files():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+        process = subprocess.run([TOOLS / "l2l-train", "run.toml", "--quiet", "--resume", "checkpoints/run", "--steps", "99",
+                                  "--set", "checkpoint.every=1"], cwd=self.path, capture_output=True, text=True,
+                                 preexec_fn=small_files, timeout=300)
+        self.assertEqual(process.returncode, 1, process.stderr)
+        self.assertIn(".safetensors: cannot be written: File too large", process.stderr)
+        self.assertEqual([entry.name for entry in (self.path / "checkpoints/run").iterdir()], ["step-00000002"])
+        again = self.summary("--resume", "checkpoints/run", "--steps", "2")
+        self.assertEqual(again["weights_hash"], summary["weights_hash"])
 
     def test_a_time_limit_ends_the_run_as_if_it_were_done(self):
         summary = self.summary("--steps", "100000000", "--set", "run.seconds=1")

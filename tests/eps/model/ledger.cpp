@@ -1,0 +1,253 @@
+#include "tests/eps/model/ledger.h"
+
+namespace l2l::eps::model {
+namespace {
+
+// The layer whose forward needs the group first; also the one whose backward completes its gradient.
+constexpr LayerIndex kFirstUse[kGroups] = {0, 1, 2};
+
+}  // namespace
+
+Ledger::Ledger(const Scenario& scenario) : scenario_(&scenario) {}
+
+void Ledger::pulled(LayerIndex layer, int version) {
+  for (GroupIndex i = 0; i < kGroups; ++i) {
+    if (!uses(layer, i)) continue;
+    Group& group = state_.groups[i];
+    require(group.updated == version, "a reader gets another version than it asked for");
+    require(group.being_updated == 0, "a reader gets a group that is being updated");
+    ++group.readers;
+  }
+}
+
+void Ledger::copied(LayerIndex layer, int version, int half, int device) {
+  for (GroupIndex i = 0; i < kGroups; ++i) {
+    if (uses(layer, i)) require(state_.groups[i].written[half] == version, "the data under a lease change");
+  }
+  if (half == 1) ++state_.copies[device][layer];
+}
+
+void Ledger::released(LayerIndex layer) {
+  for (GroupIndex i = 0; i < kGroups; ++i) {
+    if (uses(layer, i)) --state_.groups[i].readers;
+  }
+}
+
+void Ledger::begun(int step) {
+  require(state_.begun == step && state_.closed == step, "a step begins out of order");
+  state_.begun = static_cast<std::int8_t>(step + 1);
+}
+
+int Ledger::places(GroupIndex group) const { return scenario_->devices * (group == 0 ? 2 : 1); }
+
+std::int8_t Ledger::label(LayerIndex layer, int device, int step) const {
+  return static_cast<std::int8_t>(1 + layer * kMostDevices + device + 16 * (step - scenario_->first_step));
+}
+
+void Ledger::pushed(LayerIndex layer, GroupIndex index, int device, std::size_t place) {
+  Group& group = state_.groups[index];
+  if (place >= static_cast<std::size_t>(places(index))) return broken("a contribution has no place in its group");
+  require(group.places[place] == 0, "a contribution overwrites another one");
+  group.places[place] = label(layer, device, state_.begun - 1);
+}
+
+// In the order of the sum: the last use first, within a use by device.
+bool Ledger::has_all_contributions(GroupIndex index) const {
+  int place = 0;
+  for (LayerIndex layer = kLayers - 1; layer >= 0; --layer) {
+    if (!uses(layer, index)) continue;
+    for (int device = 0; device < scenario_->devices; ++device) {
+      if (state_.groups[index].places[place++] != label(layer, device, state_.groups[index].updated)) return false;
+    }
+  }
+  return true;
+}
+
+void Ledger::clear_places(Group& group) {
+  for (std::int8_t& place : group.places) place = 0;
+}
+
+bool Ledger::finite(GroupIndex group) const { return !step_is_broken() || group != scenario_->broken_group; }
+
+void Ledger::closed(bool approved) {
+  require(state_.begun == state_.closed + 1, "a verdict without a step");
+  ++state_.closed;
+  for (Group& group : state_.groups) {
+    require(group.checked == state_.closed, "a verdict before every check");
+    if (scenario_->held && approved) group.approved = state_.closed;
+    if (group.approved != state_.closed) clear_places(group);
+  }
+  if (!approved) ++state_.rejected;
+}
+
+void Ledger::completed() {
+  for (const Group& group : state_.groups) {
+    require(group.updated == group.approved, "an update is pending although all are said to be complete");
+  }
+}
+
+// Approved, and nobody who reads it is in the way.
+bool Ledger::may_update(GroupIndex index) const {
+  const Group& group = state_.groups[index];
+  const bool wanted = state_.saving != 0 && group.updated == state_.save_version && group.saved != group.updated + 1;
+  return group.approved == group.updated + 1 && group.being_updated == 0 && group.readers == 0 && !wanted;
+}
+
+bool Ledger::may_check(GroupIndex index) const {
+  const Group& group = state_.groups[index];
+  return group.being_checked == 0 && group.checked == group.updated && has_all_contributions(index);
+}
+
+void Ledger::expect_updatable(GroupIndex index) {
+  const Group& group = state_.groups[index];
+  require(group.approved == group.updated + 1, scenario_->held ? "an update before the verdict, after a rejection, or twice"
+                                                               : "an update before its check, after a rejection, or twice");
+  require(group.readers == 0, "an update under a lease");
+  require(group.read_by_saver == 0, "an update while a save reads");
+  require(state_.saving == 0 || group.updated != state_.save_version || group.saved == group.updated + 1,
+          "an update overtakes the save");
+  require(has_all_contributions(index), "an update without each contribution once, in its place");
+}
+
+// Updates come before checks; each as urgent as there is one.
+void Ledger::started(const std::optional<Job>& job) {
+  for (GroupIndex i = 0; i < kGroups; ++i) {
+    const bool update = may_update(i), check = may_check(i);
+    if (!job) {
+      require(!update, "an update waits for nobody");
+      require(!check, "a check waits for nobody");
+    } else if (job->kind == JobKind::check) {
+      require(!update, "a check comes before an update");
+      require(!check || kFirstUse[i] <= kFirstUse[job->group], "a check comes before a more urgent one");
+    } else {
+      require(!update || kFirstUse[i] >= kFirstUse[job->group], "an update comes before a more urgent one");
+    }
+  }
+  if (!job) return;
+  Group& group = state_.groups[job->group];
+  if (job->kind == JobKind::check) {
+    require(may_check(job->group), "a check before the last contribution, or twice");
+    group.being_checked = 1;
+  } else {
+    expect_updatable(job->group);
+    require(group.being_updated == 0, "a group is updated by two");
+    group.being_updated = 1;
+  }
+}
+
+void Ledger::updated_half(GroupIndex index, int half) {
+  expect_updatable(index);
+  state_.groups[index].written[half] = static_cast<std::int8_t>(state_.groups[index].updated + 1);
+}
+
+void Ledger::finished(const Job& job) {
+  Group& group = state_.groups[job.group];
+  if (job.kind == JobKind::check) {
+    group.being_checked = 0;
+    ++group.checked;
+    if (!scenario_->held && finite(job.group)) group.approved = group.checked;
+    return;
+  }
+  group.being_updated = 0;
+  ++group.updated;
+  clear_places(group);
+}
+
+void Ledger::save_begun() {
+  require(state_.begun == state_.closed, "a save begins in the middle of a step");
+  require(state_.saving == 0, "two saves at a time");
+  state_.saving = 1;
+  state_.save_version = state_.closed;
+  for (Group& group : state_.groups) group.saved = 0;
+}
+
+void Ledger::save_started(GroupIndex index) {
+  Group& group = state_.groups[index];
+  require(group.updated == state_.save_version && group.being_updated == 0, "a save reads another version than its own");
+  require(group.saved == 0, "a group is saved twice");
+  group.read_by_saver = 1;
+  for (GroupIndex i = 0; i < kGroups; ++i) {
+    const Group& other = state_.groups[i];
+    if (other.updated != state_.save_version || other.saved != 0 || i == index) continue;
+    require(scenario_->held ? i > index : i < index, "a save takes a group before a more urgent one");
+  }
+}
+
+void Ledger::save_waits() {
+  for (const Group& group : state_.groups) {
+    require(group.updated != state_.save_version || group.saved != 0, "a save waits for nobody");
+  }
+}
+
+void Ledger::saved_half(GroupIndex index, int half) {
+  require(state_.groups[index].written[half] == state_.save_version, "the data change while a save reads them");
+}
+
+void Ledger::save_finished(GroupIndex index) {
+  state_.groups[index].read_by_saver = 0;
+  state_.groups[index].saved = static_cast<std::int8_t>(state_.save_version + 1);
+}
+
+void Ledger::save_ended(bool given_up) {
+  for (const Group& group : state_.groups) {
+    require(given_up || group.saved == state_.save_version + 1, "a save ends without every group");
+  }
+  state_.saving = 0;
+  ++state_.saves;
+}
+
+void Ledger::restored(int step) {
+  state_.begun = state_.closed = static_cast<std::int8_t>(step);
+  for (Group& group : state_.groups) {
+    group.written[0] = group.written[1] = static_cast<std::int8_t>(step);
+    group.checked = group.approved = group.updated = static_cast<std::int8_t>(step);
+  }
+}
+
+void Ledger::expect_agreement(const HandOver& machine) {
+  bool resting = true;
+  for (GroupIndex i = 0; i < kGroups; ++i) {
+    const Group& group = state_.groups[i];
+    require(machine.version(i) == static_cast<Version>(group.updated), "a version is not the number of updates");
+    require(machine.leases(i) == group.readers, "leases are miscounted");
+    resting = resting && group.approved == group.updated && group.being_checked == 0 && !may_check(i) &&
+              (group.checked == group.updated || state_.rejected != 0);
+  }
+  require(machine.all_resting() == resting, "a group is said to rest that does not, or the other way round");
+  require(machine.step() == static_cast<Version>(state_.closed), "the step is miscounted");
+  for (LayerIndex layer = 0; layer < kLayers; ++layer) {
+    expect_availability(machine, layer, state_.closed);
+    if (state_.closed > 0) expect_availability(machine, layer, state_.closed - 1);
+  }
+}
+
+// A version can be read from its last update to the approval of the next one.
+void Ledger::expect_availability(const HandOver& machine, LayerIndex layer, int version) {
+  bool later = false, gone = false;
+  for (GroupIndex i = 0; i < kGroups; ++i) {
+    if (!uses(layer, i)) continue;
+    later = later || state_.groups[i].updated < version;
+    gone = gone || state_.groups[i].approved > version;
+  }
+  const HandOver::Availability availability = machine.availability(layer, static_cast<Version>(version));
+  require((availability == HandOver::Availability::gone) == gone, "a version can be read that is leaving");
+  require(gone || (availability == HandOver::Availability::later) == later, "a version can be read that is not there");
+}
+
+void Ledger::expect_end(const HandOver& machine) {
+  const int last = scenario_->first_step + scenario_->steps;
+  require(state_.closed == last, "a step never ends");
+  require(state_.saving == 0 && !machine.saving(), "a save never ends");
+  require(machine.all_resting(), "a group never rests");
+  for (GroupIndex i = 0; i < kGroups; ++i) {
+    const Group& group = state_.groups[i];
+    const bool rejected = scenario_->broken_step >= 0 && (scenario_->held || i == scenario_->broken_group);
+    require(group.updated == last - (rejected ? 1 : 0), "an update never comes, or comes twice");
+    require(group.written[0] == group.updated && group.written[1] == group.updated, "half an update is missing");
+    require(machine.state(i) == GroupState::resting && machine.leases(i) == 0 &&
+                machine.save_state(i) == SaveState::unmarked,
+            "a group does not come to rest");
+  }
+}
+
+}  // namespace l2l::eps::model

@@ -1,0 +1,100 @@
+// What must be true of a run, kept apart from the machine under test: the ledger sees the same events, knows nothing of
+// the machine's states, and says which law was broken.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "eps/hand_over.h"
+#include "tests/eps/model/scenario.h"
+
+namespace l2l::eps::model {
+
+// A value. Versions and steps are absolute. Every function that is told of an event checks the laws for it.
+class Ledger {
+ public:
+  explicit Ledger(const Scenario& scenario);
+
+  // Readers.
+  void pulled(LayerIndex layer, int version);
+  void copied(LayerIndex layer, int version, int half, int device);
+  void released(LayerIndex layer);
+  int copies(int device, LayerIndex layer) const { return state_.copies[device][layer]; }
+
+  // Gradients and steps. `place`: where the machine puts the contribution to `group`.
+  void begun(int step);
+  void pushed(LayerIndex layer, GroupIndex group, int device, std::size_t place);
+  void closed(bool approved);
+  void completed();  // complete_updates() returned
+  bool is_open(int step) const { return state_.begun == step + 1 && state_.closed == step; }
+  bool finite(GroupIndex group) const;  // the group's gradient in the open step
+  bool step_is_broken() const { return state_.begun - 1 == scenario_->broken_step; }
+
+  // The updater. `job`: what the machine hands out, or nothing.
+  void started(const std::optional<Job>& job);
+  void updated_half(GroupIndex group, int half);
+  void finished(const Job& job);
+
+  // The saver.
+  void save_begun();
+  void save_started(GroupIndex group);
+  void save_waits();  // the machine has no group for the saver now
+  void saved_half(GroupIndex group, int half);
+  void save_finished(GroupIndex group);
+  void save_ended(bool given_up);
+  bool saving() const { return state_.saving != 0; }
+  int saves() const { return state_.saves; }  // ended
+
+  void restored(int step);
+  // Whatever happens, what the machine says of itself agrees with what happened.
+  void expect_agreement(const HandOver& machine);
+  // Nobody can move any more.
+  void expect_end(const HandOver& machine);
+
+  void broken(const std::string& law) {
+    if (violation_.empty()) violation_ = law;
+  }
+  const std::string& violation() const { return violation_; }  // the first; empty: none
+
+  // The same for equal histories as far as laws go.
+  std::string key() const { return {reinterpret_cast<const char*>(&state_), sizeof state_}; }
+
+ private:
+  static constexpr int kMostPlaces = 2 * kMostDevices;
+
+  // Bytes only: no padding, so that the bytes are the key.
+  struct Group {
+    std::int8_t written[2];  // the version that was last written to each half of the data
+    std::int8_t readers;     // leases
+    std::int8_t read_by_saver;
+    std::int8_t places[kMostPlaces];  // contributions: their layer, device and step; 0: none
+    std::int8_t checked, approved, updated;  // number of steps
+    std::int8_t being_checked, being_updated;
+    std::int8_t saved;  // 1 + version of the last save that read it whole
+  };
+  struct State {
+    Group groups[kGroups];
+    std::int8_t copies[kMostDevices][kLayers];
+    std::int8_t begun, closed, rejected;  // steps
+    std::int8_t saving, save_version, saves;
+  };
+  static_assert(sizeof(State) == sizeof(Group) * kGroups + kMostDevices * kLayers + 6);
+
+  void require(bool condition, const char* law) {
+    if (!condition) broken(law);
+  }
+  int places(GroupIndex group) const;
+  std::int8_t label(LayerIndex layer, int device, int step) const;
+  bool has_all_contributions(GroupIndex group) const;
+  bool may_update(GroupIndex group) const;
+  bool may_check(GroupIndex group) const;
+  void clear_places(Group& group);
+  void expect_updatable(GroupIndex group);
+  void expect_availability(const HandOver& machine, LayerIndex layer, int version);
+
+  const Scenario* scenario_;
+  State state_{};
+  std::string violation_;
+};
+
+}  // namespace l2l::eps::model

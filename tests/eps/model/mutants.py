@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Seeded bugs in the hand-over: each is one textual change of eps/hand_over.cpp that the exploration must catch.
+
+  mutants.py --list                      names, one per line
+  mutants.py NAME hand_over.cpp OUTPUT   writes the changed source; fails unless the text to change stands there once
+
+To add one: a row below. Meson compiles it and expects tests/eps/model to find a schedule that breaks a law.
+"""
+import pathlib
+import sys
+
+# name: (text, what takes its place)
+MUTANTS = {
+    # leases
+    "leases_count_once": ("++group_at(part.group).leases;", "group_at(part.group).leases = 1;"),
+    "update_under_lease": ('return group.leases == 0 || fault_point("eps.update_under_lease");', "return true;"),
+    "release_wakes_nobody": ("if (may_update(group)) queue_update(part.group);", ""),
+    "lease_of_a_leaving_version": (" || (group.version == version && leaving)", ""),
+    "lease_of_an_approved_group": ("group.state == GroupState::approved || group.state == GroupState::updating;",
+                                   "group.state == GroupState::updating;"),
+    "lease_asks_the_last_part_alone": ("later = later || group.version < version;", "later = group.version < version;"),
+    # contributions
+    "tied_group_complete_after_one_use": ("group.missing = group.received.size();\n}\n\nvoid HandOver::begin_step",
+                                          "group.missing = devices_;\n}\n\nvoid HandOver::begin_step"),
+    "uses_summed_upwards": ("for (std::size_t layer = layers_.size(); layer-- > 0;)",
+                            "for (std::size_t layer = 0; layer < layers_.size(); ++layer)"),
+    "devices_summed_downwards": (".first_contribution + static_cast<std::size_t>(device);",
+                                 ".first_contribution + devices_ - 1 - static_cast<std::size_t>(device);"),
+    "devices_share_a_place": (".first_contribution + static_cast<std::size_t>(device);", ".first_contribution;"),
+    "contributions_kept_for_the_next_step": ("std::fill(group.received.begin(), group.received.end(), std::uint8_t{0});",
+                                             ""),
+    "missing_not_counted_anew": ("group.missing = group.received.size();\n  std::fill", "std::fill"),
+    "gradients_of_a_step_taken_twice": (" || group.version != step_) return false;", ") return false;"),
+    "complete_group_is_not_queued": ("queue_check(parts[i].group);", ""),
+    # checks and verdicts
+    "held_update_before_the_verdict": ("if (!held_ && finite) approve(group);", "if (finite) approve(group);"),
+    "not_finite_is_updated": ("if (!held_ && finite) approve(group);", "if (!held_) approve(group);"),
+    "rejected_step_is_updated": ("if (held_ && approved) {", "if (held_) {"),
+    "approved_step_is_not_updated": ("if (held_ && approved) {", "if (false) {"),
+    "verdict_before_the_last_check": ("unchecked_ = groups_.size();", "unchecked_ = groups_.size() - 1;"),
+    "step_stays_open": ("  open_ = false;\n  ++step_;", "  ++step_;"),
+    "step_is_not_counted": ("  open_ = false;\n  ++step_;", "  open_ = false;"),
+    # updates
+    "approved_group_is_not_queued": ("if (may_update(group_at(group))) queue_update(group);", ""),
+    "group_is_queued_once_for_all": ("    group_at(group).queued = false;\n", ""),
+    "group_is_queued_twice": ("if (group_at(group).queued) return;", ""),
+    "version_skipped": ("++group_at(group).version;", "group_at(group).version += 2;"),
+    "version_not_published": ("++group_at(group).version;", ""),
+    "checks_before_updates": ("if (!updates_.empty()) {", "if (!updates_.empty() && checks_.empty()) {"),
+    "updates_out_of_order": ("return first_use(a) > first_use(b);", "return first_use(a) < first_use(b);"),
+    "checks_out_of_order": ("return first_use(a) < first_use(b);", "return first_use(a) > first_use(b);"),
+    "group_at_work_counts_as_resting": ("  group.state = state;\n  --resting_;", "  group.state = state;"),
+    "group_never_rests_again": ("  ++resting_;\n", ""),
+    # saves
+    "update_overtakes_the_save": (
+        "if (group.save != SaveState::unmarked && group.version == save_version_) return false;", ""),
+    "update_while_the_save_reads": ("if (group.save != SaveState::unmarked && group.version == save_version_)",
+                                    "if (group.save == SaveState::wanted && group.version == save_version_)"),
+    "save_holds_pending_updates": ("if (group.save != SaveState::unmarked && group.version == save_version_)",
+                                   "if (group.save != SaveState::unmarked)"),
+    "save_of_any_version": (" || groups_[i].version != save_version_) continue;", ") continue;"),
+    "save_misses_a_group": ("unsaved_ = groups_.size();", "unsaved_ = groups_.size() - 1;"),
+    "saved_group_is_wanted_again": ("group.save = SaveState::unmarked;\n  --unsaved_;",
+                                    "group.save = SaveState::wanted;\n  --unsaved_;"),
+    "saved_group_stays_held_back": ("--unsaved_;\n  if (may_update(group)) queue_update(index);", "--unsaved_;"),
+    "save_given_up_holds_updates": ("if (may_update(groups_[i])) queue_update(static_cast<GroupIndex>(i));", ""),
+    "save_given_up_keeps_its_marks": ("    groups_[i].save = SaveState::unmarked;\n    if", "    if"),
+    "least_urgent_group_is_saved_first": ("saves_later(*first, group)", "saves_later(group, *first)"),
+    # resuming
+    "restored_groups_keep_their_version": ("for (Group& group : groups_) group.version = step;", ""),
+}
+
+
+def mutate(source, name):
+    text, replacement = MUTANTS[name]
+    found = source.count(text)
+    if found != 1:
+        sys.exit(f"mutants.py: {name}: its text stands {found} times in the source, not once; adapt the table:\n{text}")
+    return source.replace(text, replacement)
+
+
+def main(arguments):
+    if arguments == ["--list"]:
+        print("\n".join(MUTANTS))
+    else:
+        name, source, output = arguments
+        pathlib.Path(output).write_text(mutate(pathlib.Path(source).read_text(), name))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,173 @@
+#include "tests/eps/model/scenario.h"
+
+namespace l2l::eps::model {
+namespace {
+
+GroupSpec group(const std::string& name, std::uint32_t id) {
+  return {name, id, {{.name = name + ".weight", .shape = {4}}}, 4};
+}
+
+using Script = std::vector<Operation>;
+
+void append(Script& script, const Script& more) { script.insert(script.end(), more.begin(), more.end()); }
+
+Script read(LayerIndex layer, int step, int device) {
+  return {{Action::pull, layer, step, device},
+          {Action::copy_first_half, layer, step, device},
+          {Action::copy_second_half, layer, step, device},
+          {Action::release, layer, step, device}};
+}
+
+Script push(LayerIndex layer, int step, int device) {
+  return {{Action::take_buffer, layer, step, device}, {Action::push, layer, step, device}};
+}
+
+Operation begin(int step) { return {Action::begin_step, 0, step}; }
+Operation finish(int step) { return {Action::finish_step, 0, step}; }
+constexpr Operation kComplete = {Action::complete_updates};
+constexpr Operation kSave = {Action::begin_save};
+constexpr Operation kSaved = {Action::await_save};
+
+// Visits of one step, as the relay makes them: up, and down again but for the embedding.
+constexpr LayerIndex kVisits[] = {0, 1, 2, 1};
+
+// The weight stream: one lease at a time.
+ThreadSpec feeder(int first, int steps) {
+  ThreadSpec thread{"feeder", Role::script, {}};
+  for (int step = first; step < first + steps; ++step) {
+    for (const LayerIndex layer : kVisits) append(thread.script, read(layer, step, 0));
+  }
+  return thread;
+}
+
+// The gradient drain: a layer's gradients come once its last copy is there, lease or no lease.
+Script pushes_after_copies(int first, int step) {
+  const int done = step - first;
+  Script script;
+  const int copies[kLayers] = {done + 1, 2 * done + 2, done + 1};
+  for (LayerIndex layer = kLayers - 1; layer >= 0; --layer) {
+    script.push_back({Action::await_copies, layer, step, 0, copies[layer]});
+    append(script, push(layer, step, 0));
+  }
+  script.push_back({Action::expect_full, 1, step, 0});
+  return script;
+}
+
+// Relay and gradient drain: the steps of a run, with `before_step` in front of step `at`.
+ThreadSpec trainer(int first, int steps, const Script& before_step = {}, int at = -1) {
+  ThreadSpec thread{"trainer", Role::script, {}};
+  for (int step = first; step < first + steps; ++step) {
+    if (step == at) append(thread.script, before_step);
+    thread.script.push_back(begin(step));
+    append(thread.script, pushes_after_copies(first, step));
+    thread.script.push_back(finish(step));
+  }
+  thread.script.push_back(kComplete);
+  return thread;
+}
+
+// Everything that a device does in one step, in one thread.
+Script visits_and_pushes(int step, int device) {
+  Script script;
+  for (const LayerIndex layer : kVisits) append(script, read(layer, step, device));
+  for (LayerIndex layer = kLayers - 1; layer >= 0; --layer) append(script, push(layer, step, device));
+  return script;
+}
+
+// One device that leads the run and one that follows.
+std::vector<ThreadSpec> two_devices(int steps) {
+  ThreadSpec leader{"device 0", Role::script, {}}, follower{"device 1", Role::script, {}};
+  for (int step = 0; step < steps; ++step) {
+    leader.script.push_back(begin(step));
+    append(leader.script, visits_and_pushes(step, 0));
+    leader.script.push_back(finish(step));
+    follower.script.push_back({Action::await_step, 0, step});
+    append(follower.script, visits_and_pushes(step, 1));
+  }
+  leader.script.push_back(kComplete);
+  return {leader, follower, {"updater", Role::updater, {}}};
+}
+
+// A run that saves before the steps of `at`, one thread for all but updater and saver.
+std::vector<ThreadSpec> saving(int steps, const std::vector<int>& at) {
+  ThreadSpec run{"run", Role::script, {}};
+  bool saved = false;
+  for (int step = 0; step < steps; ++step) {
+    for (const int save : at) {
+      if (save != step) continue;
+      if (saved) run.script.push_back(kSaved);
+      run.script.push_back(kSave);
+      saved = true;
+    }
+    run.script.push_back(begin(step));
+    append(run.script, visits_and_pushes(step, 0));
+    run.script.push_back(finish(step));
+  }
+  run.script.push_back(kComplete);
+  return {run, {"updater", Role::updater, {}}, {"saver", Role::saver, {}}};
+}
+
+// Feeder and relay against the saver: a lease and a save of the same group.
+std::vector<ThreadSpec> saving_beside_a_feeder() {
+  return {feeder(0, 2), trainer(0, 2, {kSave}, 1), {"updater", Role::updater, {}}, {"saver", Role::saver, {}}};
+}
+
+std::vector<ThreadSpec> training(int first, int steps) {
+  return {feeder(first, steps), trainer(first, steps), {"updater", Role::updater, {}}};
+}
+
+// Leases of both uses of the table overlap, and outlive the push of the last gradients.
+std::vector<ThreadSpec> overlapping_leases() {
+  ThreadSpec reader{"reader", Role::script, {}};
+  for (int step = 0; step < 2; ++step) {
+    const Script head = read(2, step, 0), embedding = read(0, step, 0), block = read(1, step, 0);
+    append(reader.script, block);
+    append(reader.script, {head[0], head[1], embedding[0], embedding[1], head[2], embedding[2]});
+    append(reader.script, block);
+    append(reader.script, {head[3], embedding[3]});
+  }
+  return {reader, trainer(0, 2), {"updater", Role::updater, {}}};
+}
+
+std::vector<ThreadSpec> resumed(int step) {
+  std::vector<ThreadSpec> threads = training(step, 1);
+  ThreadSpec& run = threads[1];
+  run.script.insert(run.script.begin(), {Action::restore, 0, step});
+  return threads;
+}
+
+}  // namespace
+
+ModelLayout tied_layout() {
+  ModelLayout layout;
+  layout.groups = {group("wte", 0), group("h.0", 1), group("ln_f", 2)};
+  layout.layers = {{"embedding", 0, {{0, 0}}, 4}, {"h.0", 1, {{1, 0}}, 4}, {"head", 2, {{2, 0}, {0, 4}}, 8}};
+  return layout;
+}
+
+std::vector<Scenario> all_scenarios() {
+  std::vector<Scenario> scenarios;
+  for (const bool held : {false, true}) {
+    const std::string mode = held ? "Held" : "Eager";
+    const auto add = [&](const std::string& name, int steps, std::vector<ThreadSpec> threads) -> Scenario& {
+      scenarios.push_back({.name = mode + name, .held = held, .steps = steps, .threads = std::move(threads)});
+      return scenarios.back();
+    };
+    add("Training", 2, training(0, 2));
+    add("OverlappingLeases", 2, overlapping_leases());
+    add("TwoDevices", 2, two_devices(2)).devices = 2;
+    add("SaveInTheMiddle", 3, saving(3, {1}));
+    add("TwoSaves", 2, saving(2, {0, 1}));
+    add("SaveGivenUp", 2, saving(2, {1})).give_up_after = 1;
+    add("SaveBesideAFeeder", 2, saving_beside_a_feeder());
+    add("Resumed", 1, resumed(5)).first_step = 5;
+    for (const GroupIndex broken : {0, 1}) {
+      Scenario& rejected = add(broken == 0 ? "TableNotFinite" : "BlockNotFinite", 2, training(0, 2));
+      rejected.broken_step = 1;
+      rejected.broken_group = broken;
+    }
+  }
+  return scenarios;
+}
+
+}  // namespace l2l::eps::model

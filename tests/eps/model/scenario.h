@@ -1,0 +1,71 @@
+// What the threads of a run do to the hand-over, for exploration: each thread is a list of transitions, or one of the
+// two loops of eps/ (updater, saver).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/model_layout.h"
+
+namespace l2l::eps::model {
+
+// Every transition of the machine and every half of the work between two of them is a step of its own. Those that wait
+// in eps/ are blocked until they can go on.
+enum class Action : std::uint8_t {
+  restore,           // to version `step`
+  begin_step,        // `step`
+  finish_step,       // waits until all groups are checked; the verdict follows from Scenario::broken_*
+  complete_updates,  // waits until every group rests
+  pull,              // waits for version `step` of `layer`
+  copy_first_half,   // reads the leased layer
+  copy_second_half,
+  release,
+  await_copies,  // until this device has copied `layer` `count` times: its gradients need its weights
+  await_step,    // until `step` is open
+  take_buffer,   // waits until `layer` accepts gradients
+  push,
+  expect_full,  // `layer` accepts no second contribution of a device in one step
+  begin_save,
+  await_save,  // until the save that was begun is over
+};
+
+struct Operation {
+  Action action;
+  LayerIndex layer = 0;
+  int step = 0;
+  int device = 0;
+  int count = 0;
+};
+
+enum class Role : std::uint8_t { script, updater, saver };
+
+struct ThreadSpec {
+  std::string name;
+  Role role = Role::script;
+  std::vector<Operation> script;
+};
+
+struct Scenario {
+  std::string name;
+  int devices = 1;
+  bool held = false;
+  int first_step = 0, steps = 1;
+  int broken_step = -1;  // its gradients of `broken_group` are not finite; the run ends with it
+  GroupIndex broken_group = -1;
+  int give_up_after = -1;  // groups that the saver reads before it gives up
+  std::vector<ThreadSpec> threads;
+};
+
+inline constexpr LayerIndex kLayers = 3;  // embedding, block, head
+inline constexpr GroupIndex kGroups = 3;  // table (tied: embedding and head), block, norm (head)
+inline constexpr int kMostDevices = 2;
+
+// Layers 0, 1, 2 hold groups {table}, {block}, {norm, table}.
+ModelLayout tied_layout();
+inline bool uses(LayerIndex layer, GroupIndex group) {
+  return layer == 0 ? group == 0 : layer == 1 ? group == 1 : group != 1;
+}
+
+std::vector<Scenario> all_scenarios();
+
+}  // namespace l2l::eps::model
