@@ -86,6 +86,7 @@ RunState read_state(const Json& json, const FieldReader& reader) {
   state.step = reader.number(reader.member(json, "step"), "step");
   state.seed = reader.number(reader.member(json, "seed"), "seed");
   state.data_position = reader.number(reader.member(json, "data_position"), "data_position");
+  state.data_hash = reader.hash(reader.member(json, "data_hash"), "data_hash");
   state.config = reader.text(reader.member(json, "config"), "config");
   if (json.contains("loss_scale")) read_scaler(json, reader, state);
   return state;
@@ -126,6 +127,7 @@ std::string to_text(const Manifest& manifest) {
                {"step", manifest.state.step},
                {"seed", manifest.state.seed},
                {"data_position", manifest.state.data_position},
+               {"data_hash", to_hex(manifest.state.data_hash)},
                {"config", manifest.state.config},
                {"update_counts", Json::object()},
                {"files", Json::object()},

@@ -1,6 +1,6 @@
 // manifest.json of a checkpoint: all that is not a tensor, and what its files must be.
 //
-//   {"format": "l2l-checkpoint", "version": 2, "step", "seed", "data_position", "config" (TOML),
+//   {"format": "l2l-checkpoint", "version": 2, "step", "seed", "data_position", "data_hash": HEX, "config" (TOML),
 //    "loss_scale", "good_steps" (with dynamic loss scaling alone),
 //    "update_counts": {GROUP: n}, "files": {NAME: {"bytes": n, "header": HEX}}, "tensors": {NAME: HEX}, "xxh64": HEX}
 //

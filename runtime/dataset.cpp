@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "core/checked.h"
+#include "core/hash.h"
 #include "l2l/errors.h"
 #include "runtime/permutation.h"
 
@@ -69,6 +70,12 @@ Dataset::Dataset(const DataFiles& files, const DatasetSettings& settings)
 }
 
 Bytes Dataset::bytes() const { return tokens_ * token_bytes(format_); }
+
+std::uint64_t Dataset::hash() const {
+  Hash64 hash;
+  hash.update({storage_.get(), bytes()});
+  return hash.value();
+}
 
 void Dataset::read(const DataFiles& files) {
   std::uint64_t next = 0;  // token

@@ -55,6 +55,8 @@ class Dataset {
 
   std::uint64_t tokens() const { return tokens_; }
   Bytes bytes() const;  // held in memory: DataFiles::bytes()
+  // XXH64 of the stream, which tells whether it is the same as another time; reads all of it.
+  std::uint64_t hash() const;
 
   // Throws BadInput (files, have, need) unless the stream holds at least one window of sequence + 1 tokens.
   void require_training_data() const;

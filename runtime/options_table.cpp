@@ -37,6 +37,7 @@ void add_data_and_batch(std::vector<Key>& keys, DataOptions& data, BatchOptions&
   keys.push_back({"data", "validation", TextsField{&data.validation}});
   keys.push_back({"data", "format", TextField{&data.format, {"text", "tokens"}}});
   keys.push_back({"data", "tokenizer", TextField{&data.tokenizer, {"bytes"}}});
+  keys.push_back({"data", "allow_change", BooleanField{&data.allow_change}});
   keys.push_back({"batch", "micro_batch", IntegerField{&batch.micro_batch, 1, 1 << 20}});
   keys.push_back(
       {"batch", "micro_batches", IntegerField{&batch.micro_batches, 1, (1 << 24) - 1}});  // RngKey::microbatch

@@ -47,6 +47,7 @@ struct Trainer::Implementation {
     if (plan.train) {
       train.emplace(*plan.train, plan.dataset_settings());
       train->require_training_data();
+      data_hash = train->hash();
     }
     if (plan.validation) validation.emplace(*plan.validation, plan.dataset_settings());
   }
@@ -86,6 +87,7 @@ struct Trainer::Implementation {
   runtime::PeakResident peak;
   std::uint64_t step = 0;           // completed
   std::uint64_t data_position = 0;  // samples consumed
+  std::uint64_t data_hash = 0;      // of `train`; constant after construction
 };
 
 // Calls fill_sequence(index, tokens, targets) for every sequence of the minibatch.
@@ -163,6 +165,13 @@ void Trainer::Implementation::restore_position(const eps::RunState& state) {
         std::to_string(state.seed) +
         "; its random numbers and order of data follow from that: set run.seed = " + std::to_string(state.seed));
   }
+  if (train && state.data_hash != data_hash) {
+    const std::string what = "data.train: its files do not hold what they held when the checkpoint was made";
+    if (!plan.options.data.allow_change) {
+      throw BadInput(what + "; the position in them has no meaning now: restore them, or set data.allow_change = true");
+    }
+    log(LogLevel::warning, what + "; training goes on at the same position in the new ones");
+  }
   step = state.step;
   data_position = state.data_position;
   optimizers::LossScaler& scaler = running().loss_scaler();
@@ -234,7 +243,8 @@ void Trainer::start_save() {
   const CheckpointOptions& checkpoint = self.plan.options.checkpoint;
   if (checkpoint.directory.empty()) throw BadInput("checkpoint.directory: not set; nowhere to save to");
   self.running();
-  eps::RunState state{self.step, self.plan.options.run.seed, self.data_position, to_toml(self.plan.options)};
+  eps::RunState state{self.step, self.plan.options.run.seed, self.data_position, to_toml(self.plan.options),
+                      self.data_hash};
   const optimizers::LossScaler& scaler = self.running().loss_scaler();
   if (scaler.is_dynamic()) {
     state.loss_scale = static_cast<std::uint64_t>(scaler.scale());

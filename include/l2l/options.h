@@ -27,6 +27,7 @@ struct DataOptions {
   std::vector<std::string> validation;  // may be empty
   std::string format = "text";          // "text" (bytes) or "tokens" (raw little-endian uint16)
   std::string tokenizer = "bytes";
+  bool allow_change = false;  // resume although the training data are not those of the checkpoint
 };
 
 struct BatchOptions {

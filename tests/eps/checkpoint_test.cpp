@@ -32,6 +32,7 @@ TEST(Checkpoint, RoundTripsBitForBit) {
   EXPECT_EQ(state.seed, kState.seed);
   EXPECT_EQ(state.data_position, kState.data_position);
   EXPECT_EQ(state.config, kState.config);
+  EXPECT_EQ(state.data_hash, kState.data_hash);
   EXPECT_EQ(loaded.store.update_count(0), 7u);
   EXPECT_EQ(loaded.store.update_count(1), 3u);
 }

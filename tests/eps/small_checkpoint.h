@@ -73,7 +73,7 @@ inline void fill(ParameterStore& store) {
   store.restore(9, counts);
 }
 
-inline const RunState kState{9, 0xfedcba9876543210u, 1234, "[run]\nsteps = 9\n"};
+inline const RunState kState{9, 0xfedcba9876543210u, 1234, "[run]\nsteps = 9\n", 0x0123456789abcdefu};
 
 inline std::string bits(const ParameterStore& store) {
   const std::vector<float> values = whole_state(store);

@@ -174,6 +174,33 @@ TEST(ResumeErrors, OtherSeed) {
   EXPECT_THROW(second.resume(run.folder() / "checkpoints"), BadInput);
 }
 
+TEST(ResumeErrors, OtherData) {
+  const SmallRun run;
+  Trainer first(run.options());
+  first.step();
+  first.save();
+  std::fstream text(run.folder() / "text", std::ios::in | std::ios::out | std::ios::binary);
+  text.seekp(3000);
+  text.put('!');
+  text.close();
+  Options options = run.options();
+  Trainer second(options);
+  try {
+    second.resume(run.folder() / "checkpoints");
+    ADD_FAILURE() << "resumed";
+  } catch (const BadInput& error) {
+    EXPECT_NE(std::string(error.what()).find("data.allow_change"), std::string::npos) << error.what();
+  }
+  options.data.allow_change = true;
+  Trainer third(options);
+  third.resume(run.folder() / "checkpoints");
+  EXPECT_EQ(third.completed_steps(), 1);
+  options.data.train.clear();  // as for sampling
+  options.data.allow_change = false;
+  Trainer fourth(options);
+  fourth.resume(run.folder() / "checkpoints");
+}
+
 TEST(ResumeErrors, NothingThere) {
   const SmallRun run;
   Trainer trainer(run.options());

@@ -316,6 +316,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "model.tie_embeddings",
                                                "data.train",
                                                "data.validation",
+                                               "data.allow_change",
                                                "data.format",
                                                "data.tokenizer",
                                                "batch.micro_batch",

@@ -10,6 +10,11 @@ constexpr LayerIndex kFirstUse[kGroups] = {0, 1, 2};
 
 Ledger::Ledger(const Scenario& scenario) : scenario_(&scenario) {}
 
+std::int8_t Ledger::content(int version) const {
+  const bool renamed = scenario_->skipped_step >= 0 && version > scenario_->skipped_step;
+  return static_cast<std::int8_t>(renamed ? version - 1 : version);
+}
+
 void Ledger::pulled(LayerIndex layer, int version) {
   for (GroupIndex i = 0; i < kGroups; ++i) {
     if (!uses(layer, i)) continue;
@@ -22,7 +27,7 @@ void Ledger::pulled(LayerIndex layer, int version) {
 
 void Ledger::copied(LayerIndex layer, int version, int half, int device) {
   for (GroupIndex i = 0; i < kGroups; ++i) {
-    if (uses(layer, i)) require(state_.groups[i].written[half] == version, "the data under a lease change");
+    if (uses(layer, i)) require(state_.groups[i].written[half] == content(version), "the data under a lease change");
   }
   if (half == 1) ++state_.copies[device][layer];
 }
@@ -80,17 +85,32 @@ void Ledger::closed(bool approved) {
   if (!approved) ++state_.rejected;
 }
 
+void Ledger::skipped() {
+  require(state_.begun == state_.closed + 1, "a step is skipped that is not open");
+  ++state_.closed;
+  for (Group& group : state_.groups) {
+    require(group.checked == state_.closed, "a step is skipped before every check");
+    group.approved = group.updated = state_.closed;
+    clear_places(group);
+  }
+}
+
 void Ledger::completed() {
   for (const Group& group : state_.groups) {
     require(group.updated == group.approved, "an update is pending although all are said to be complete");
   }
 }
 
+// It is at the version of the save, or at a later name of it, and not yet read.
+bool Ledger::wanted_by_save(const Group& group) const {
+  return state_.saving != 0 && group.updated >= state_.save_version && group.saved != state_.save_version + 1;
+}
+
 // Approved, and nobody who reads it is in the way.
 bool Ledger::may_update(GroupIndex index) const {
   const Group& group = state_.groups[index];
-  const bool wanted = state_.saving != 0 && group.updated == state_.save_version && group.saved != group.updated + 1;
-  return group.approved == group.updated + 1 && group.being_updated == 0 && group.readers == 0 && !wanted;
+  return group.approved == group.updated + 1 && group.being_updated == 0 && group.readers == 0 &&
+         !wanted_by_save(group);
 }
 
 bool Ledger::may_check(GroupIndex index) const {
@@ -104,8 +124,7 @@ void Ledger::expect_updatable(GroupIndex index) {
                                                                : "an update before its check, after a rejection, or twice");
   require(group.readers == 0, "an update under a lease");
   require(group.read_by_saver == 0, "an update while a save reads");
-  require(state_.saving == 0 || group.updated != state_.save_version || group.saved == group.updated + 1,
-          "an update overtakes the save");
+  require(!wanted_by_save(group), "an update overtakes the save");
   require(has_all_contributions(index), "an update without each contribution once, in its place");
 }
 
@@ -137,7 +156,7 @@ void Ledger::started(const std::optional<Job>& job) {
 
 void Ledger::updated_half(GroupIndex index, int half) {
   expect_updatable(index);
-  state_.groups[index].written[half] = static_cast<std::int8_t>(state_.groups[index].updated + 1);
+  state_.groups[index].written[half] = content(state_.groups[index].updated + 1);
 }
 
 void Ledger::finished(const Job& job) {
@@ -163,24 +182,25 @@ void Ledger::save_begun() {
 
 void Ledger::save_started(GroupIndex index) {
   Group& group = state_.groups[index];
-  require(group.updated == state_.save_version && group.being_updated == 0, "a save reads another version than its own");
+  require(content(group.updated) == content(state_.save_version) && group.being_updated == 0,
+          "a save reads another version than its own");
   require(group.saved == 0, "a group is saved twice");
   group.read_by_saver = 1;
   for (GroupIndex i = 0; i < kGroups; ++i) {
     const Group& other = state_.groups[i];
-    if (other.updated != state_.save_version || other.saved != 0 || i == index) continue;
+    if (other.updated < state_.save_version || other.saved != 0 || i == index) continue;
     require(scenario_->held ? i > index : i < index, "a save takes a group before a more urgent one");
   }
 }
 
 void Ledger::save_waits() {
   for (const Group& group : state_.groups) {
-    require(group.updated != state_.save_version || group.saved != 0, "a save waits for nobody");
+    require(group.updated < state_.save_version || group.saved != 0, "a save waits for nobody");
   }
 }
 
 void Ledger::saved_half(GroupIndex index, int half) {
-  require(state_.groups[index].written[half] == state_.save_version, "the data change while a save reads them");
+  require(state_.groups[index].written[half] == content(state_.save_version), "the data change while a save reads them");
 }
 
 void Ledger::save_finished(GroupIndex index) {
@@ -199,7 +219,7 @@ void Ledger::save_ended(bool given_up) {
 void Ledger::restored(int step) {
   state_.begun = state_.closed = static_cast<std::int8_t>(step);
   for (Group& group : state_.groups) {
-    group.written[0] = group.written[1] = static_cast<std::int8_t>(step);
+    group.written[0] = group.written[1] = content(step);
     group.checked = group.approved = group.updated = static_cast<std::int8_t>(step);
   }
 }
@@ -243,7 +263,7 @@ void Ledger::expect_end(const HandOver& machine) {
     const Group& group = state_.groups[i];
     const bool rejected = scenario_->broken_step >= 0 && (scenario_->held || i == scenario_->broken_group);
     require(group.updated == last - (rejected ? 1 : 0), "an update never comes, or comes twice");
-    require(group.written[0] == group.updated && group.written[1] == group.updated, "half an update is missing");
+    require(group.written[0] == content(group.updated) && group.written[1] == content(group.updated), "half an update is missing");
     require(machine.state(i) == GroupState::resting && machine.leases(i) == 0 &&
                 machine.save_state(i) == SaveState::unmarked,
             "a group does not come to rest");

@@ -25,10 +25,12 @@ class Ledger {
   void begun(int step);
   void pushed(LayerIndex layer, GroupIndex group, int device, std::size_t place);
   void closed(bool approved);
+  void skipped();
   void completed();  // complete_updates() returned
   bool is_open(int step) const { return state_.begun == step + 1 && state_.closed == step; }
   bool finite(GroupIndex group) const;  // the group's gradient in the open step
   bool step_is_broken() const { return state_.begun - 1 == scenario_->broken_step; }
+  bool step_is_skipped() const { return state_.begun - 1 == scenario_->skipped_step; }
 
   // The updater. `job`: what the machine hands out, or nothing.
   void started(const std::optional<Job>& job);
@@ -64,7 +66,7 @@ class Ledger {
 
   // Bytes only: no padding, so that the bytes are the key.
   struct Group {
-    std::int8_t written[2];  // the version that was last written to each half of the data
+    std::int8_t written[2];  // the content that was last written to each half of the data
     std::int8_t readers;     // leases
     std::int8_t read_by_saver;
     std::int8_t places[kMostPlaces];  // contributions: their layer, device and step; 0: none
@@ -83,6 +85,9 @@ class Ledger {
   void require(bool condition, const char* law) {
     if (!condition) broken(law);
   }
+  // What version `version` holds: a skipped step gives no new content.
+  std::int8_t content(int version) const;
+  bool wanted_by_save(const Group& group) const;
   int places(GroupIndex group) const;
   std::int8_t label(LayerIndex layer, int device, int step) const;
   bool has_all_contributions(GroupIndex group) const;

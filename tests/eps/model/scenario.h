@@ -14,7 +14,7 @@ namespace l2l::eps::model {
 enum class Action : std::uint8_t {
   restore,           // to version `step`
   begin_step,        // `step`
-  finish_step,       // waits until all groups are checked; the verdict follows from Scenario::broken_*
+  finish_step,       // waits until all groups are checked; Scenario::broken_* and skipped_step say how it ends
   complete_updates,  // waits until every group rests
   pull,              // waits for version `step` of `layer`
   copy_first_half,   // reads the leased layer
@@ -52,6 +52,7 @@ struct Scenario {
   int first_step = 0, steps = 1;
   int broken_step = -1;  // its gradients of `broken_group` are not finite; the run ends with it
   GroupIndex broken_group = -1;
+  int skipped_step = -1;   // held: ends without updates, its version is the one before it under a new name
   int give_up_after = -1;  // groups that the saver reads before it gives up
   std::vector<ThreadSpec> threads;
 };
