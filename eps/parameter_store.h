@@ -20,11 +20,10 @@
 #include "core/trace.h"
 #include "core/workers.h"
 #include "core/model_layout.h"
+#include "eps/version.h"
 #include "optimizers/adamw.h"
 
 namespace l2l::eps {
-
-using Version = std::uint64_t;  // number of completed updates of the run; step t (from 0) reads version t
 
 enum class UpdateMode : std::uint8_t { eager, after_backward };
 enum class ClipMode : std::uint8_t { none, global };
