@@ -175,7 +175,8 @@ void HandOver::begin_save() {
   if (open_) throw Error("a save begins in the middle of step " + std::to_string(step_));
   if (saving_) throw Error("a save begins before the one before it has ended");
   for (const Group& group : groups_) {
-    if (group.state == GroupState::resting && group.version != step_) throw Error("a save begins after a rejected step");
+    if (group.state == GroupState::resting && group.version != step_)
+      throw Error("a save begins after a rejected step");
   }
   saving_ = true;
   save_version_ = step_ + (fault_point("eps.update_overtakes_save") ? 1 : 0);

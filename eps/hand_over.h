@@ -1,6 +1,6 @@
-// The hand-over between those who read weights, those who bring gradients, the updater and the saver, as a state machine
-// without threads, memory or time. The parameter store drives it under one mutex, one transition at a time; the work
-// itself (copies, checks, updates, writing) lies between two transitions, outside of the mutex.
+// The hand-over between those who read weights, those who bring gradients, the updater and the saver, as a state
+// machine without threads, memory or time. The parameter store drives it under one mutex, one transition at a time; the
+// work itself (copies, checks, updates, writing) lies between two transitions, outside of the mutex.
 //
 // A group of version v is
 //
@@ -20,8 +20,8 @@
 //   reading    until finish_save()                                               -> unmarked
 //   unmarked   for good, also when end_save() comes early
 //
-// Leases and pushes go on while a group is wanted or read; its update to s + 1 alone waits. tests/eps/model explores the
-// schedules of this machine and seeds bugs into it.
+// Leases and pushes go on while a group is wanted or read; its update to s + 1 alone waits. tests/eps/model explores
+// the schedules of this machine and seeds bugs into it.
 #pragma once
 
 #include <cstdint>
@@ -82,7 +82,8 @@ class HandOver {
   void finish_check(GroupIndex group, bool finite);
   void finish_update(GroupIndex group);
 
-  // Begins a save of version step(), between steps and one at a time; not after a rejection. Held updates may be pending.
+  // Begins a save of version step(), between steps and one at a time; not after a rejection. Held updates may be
+  // pending.
   void begin_save();
   // The next group to read, which the caller must finish: of those that have the version, the one whose next update
   // comes first. Nothing when none has it yet, or all are saved.

@@ -84,7 +84,8 @@ void check_format(const Json& json, const FieldReader& reader) {
   if (reader.text(reader.member(json, "format"), "format") != kFormat) reader.refuse("format", "is not l2l-checkpoint");
   const std::uint64_t version = reader.number(reader.member(json, "version"), "version");
   if (version != kVersion) {
-    reader.refuse("version", "is " + std::to_string(version) + "; this program reads version " + std::to_string(kVersion));
+    reader.refuse("version",
+                  "is " + std::to_string(version) + "; this program reads version " + std::to_string(kVersion));
   }
 }
 

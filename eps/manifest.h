@@ -4,7 +4,8 @@
 //    "update_counts": {GROUP: n}, "files": {NAME: {"bytes": n, "header": HEX}}, "tensors": {NAME: HEX}, "xxh64": HEX}
 //
 // Hashes are XXH64 in 16 hexadecimal digits: of all that lies in a file before its tensors, of a tensor's bytes, and of
-// this text without its own hash. Together they cover every byte. There is one text for one content, and any other is refused.
+// this text without its own hash. Together they cover every byte. There is one text for one content, and any other is
+// refused.
 #pragma once
 
 #include <cstdint>

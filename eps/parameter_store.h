@@ -6,9 +6,9 @@
 //   resting(version t) --push x (devices * uses)--> complete --reduce, check--> checked --verdict--> updating
 //   --> resting(version t + 1)
 //
-// eps/hand_over.h is the whole machine, saving included. Eager: the verdict on a group is its own check (finite). Held (`after_backward`, or global clipping): the verdict is
+// Eager: the verdict on a group is its own check (finite). Held (`after_backward`, or global clipping): the verdict is
 // the whole step's; updates then run in the order in which the next forward needs the layers. The update waits until no
-// lease of the group lives.
+// lease of the group lives. eps/hand_over.h is the whole machine, saving included.
 #pragma once
 
 #include <chrono>
@@ -152,7 +152,8 @@ class ParameterStore {
   // complete_updates() and the next push; read() also for the group that a StateSave has handed out.
   void read(GroupIndex group, std::size_t parameter, StatePart part, std::int64_t first,
             std::span<float> destination) const;
-  void write(GroupIndex group, std::size_t parameter, StatePart part, std::int64_t first, std::span<const float> source);
+  void write(GroupIndex group, std::size_t parameter, StatePart part, std::int64_t first,
+             std::span<const float> source);
   // The whole state of one parameter. Padding is not part of it. `master`, `moment1`, `moment2` have the parameter's
   // length.
   struct ParameterState {

@@ -32,7 +32,7 @@ class SafetensorsWriter {
   // Every element must have been written. Waits until the file is on the disk.
   void finish() { file_.finish(); }
 
-  Bytes bytes() const { return begins_.back(); }                // of the finished file
+  Bytes bytes() const { return begins_.back(); }              // of the finished file
   std::uint64_t header_hash() const { return header_hash_; }  // XXH64 of all that lies before the tensors
 
  private:

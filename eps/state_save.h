@@ -9,8 +9,8 @@
 namespace l2l::eps {
 
 // Made by ParameterStore::begin_save(), which it must not outlive. Movable; one thread at a time. Training goes on
-// meanwhile; only the update of a group that was not yet saved waits. The destructor ends the save, finished or not, and
-// lets every update go.
+// meanwhile; only the update of a group that was not yet saved waits. The destructor ends the save, finished or not,
+// and lets every update go.
 class StateSave {
  public:
   StateSave(StateSave&& other) noexcept;

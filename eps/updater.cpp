@@ -68,8 +68,8 @@ void ParameterStore::Implementation::update(GroupIndex index) {
 void ParameterStore::Implementation::record(int on_track, const char* name, GroupIndex group,
                                             Clock::time_point begin) const {
   if (trace == nullptr) return;
-  trace->record(on_track, name, begin, Clock::now(), static_cast<int>(layout.groups[static_cast<std::size_t>(group)].id),
-                -1);
+  trace->record(on_track, name, begin, Clock::now(),
+                static_cast<int>(layout.groups[static_cast<std::size_t>(group)].id), -1);
 }
 
 }  // namespace l2l::eps

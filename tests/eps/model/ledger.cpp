@@ -100,8 +100,9 @@ bool Ledger::may_check(GroupIndex index) const {
 
 void Ledger::expect_updatable(GroupIndex index) {
   const Group& group = state_.groups[index];
-  require(group.approved == group.updated + 1, scenario_->held ? "an update before the verdict, after a rejection, or twice"
-                                                               : "an update before its check, after a rejection, or twice");
+  require(group.approved == group.updated + 1, scenario_->held
+                                                   ? "an update before the verdict, after a rejection, or twice"
+                                                   : "an update before its check, after a rejection, or twice");
   require(group.readers == 0, "an update under a lease");
   require(group.read_by_saver == 0, "an update while a save reads");
   require(state_.saving == 0 || group.updated != state_.save_version || group.saved == group.updated + 1,
@@ -163,7 +164,8 @@ void Ledger::save_begun() {
 
 void Ledger::save_started(GroupIndex index) {
   Group& group = state_.groups[index];
-  require(group.updated == state_.save_version && group.being_updated == 0, "a save reads another version than its own");
+  require(group.updated == state_.save_version && group.being_updated == 0,
+          "a save reads another version than its own");
   require(group.saved == 0, "a group is saved twice");
   group.read_by_saver = 1;
   for (GroupIndex i = 0; i < kGroups; ++i) {
