@@ -30,7 +30,7 @@
 #include <vector>
 
 #include "core/model_layout.h"
-#include "eps/parameter_store.h"
+#include "eps/version.h"
 
 namespace l2l::eps {
 

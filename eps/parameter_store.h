@@ -21,11 +21,10 @@
 #include "core/model_layout.h"
 #include "core/trace.h"
 #include "core/workers.h"
+#include "eps/version.h"
 #include "optimizers/optimizer.h"
 
 namespace l2l::eps {
-
-using Version = std::uint64_t;  // number of completed steps of the run; step t (from 0) reads version t
 
 enum class UpdateMode : std::uint8_t { eager, after_backward };
 // Which norm is held below max_norm: none, each parameter group's own, or that of all of them.

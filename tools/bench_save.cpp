@@ -63,11 +63,11 @@ Cost run_block(Trainer& trainer, Way way) {
 
 struct Result {
   std::int64_t parameters = 0;
-  std::uintmax_t bytes = 0;                      // of a checkpoint
-  double step_ms = 0;                            // without saving, median
-  double beside = 0, beside_cpu = 0;             // ratios to the step without, medians of the rounds
+  std::uintmax_t bytes = 0;           // of a checkpoint
+  double step_ms = 0;                 // without saving, median
+  double beside = 0, beside_cpu = 0;  // ratios to the step without, medians of the rounds
   double between = 0;
-  std::uint64_t memory = 0;                      // growth of the process's peak by saving beside training
+  std::uint64_t memory = 0;  // growth of the process's peak by saving beside training
 };
 
 std::uintmax_t folder_bytes(const std::filesystem::path& folder) {
@@ -107,14 +107,9 @@ Result measure(const std::string& precision, const std::filesystem::path& text) 
 }
 
 nlohmann::ordered_json to_json(const std::string& precision, const Result& result) {
-  return {{"precision", precision},
-          {"parameters", result.parameters},
-          {"checkpoint_bytes", result.bytes},
-          {"step_ms", result.step_ms},
-          {"ratio_beside", result.beside},
-          {"ratio_beside_cpu", result.beside_cpu},
-          {"ratio_between", result.between},
-          {"memory_bytes", result.memory}};
+  return {{"precision", precision},          {"parameters", result.parameters}, {"checkpoint_bytes", result.bytes},
+          {"step_ms", result.step_ms},       {"ratio_beside", result.beside},   {"ratio_beside_cpu", result.beside_cpu},
+          {"ratio_between", result.between}, {"memory_bytes", result.memory}};
 }
 
 }  // namespace
@@ -124,8 +119,8 @@ int bench_save(bool json) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   if (!json) {
     std::printf("a checkpoint every %d steps of 4,096 tokens; ratios to the step time without\n", kEvery);
-    std::printf("%-5s %12s %14s %10s %8s %10s %14s %12s\n", "", "parameters", "checkpoint", "step", "beside", "CPU time",
-                "between steps", "memory");
+    std::printf("%-5s %12s %14s %10s %8s %10s %14s %12s\n", "", "parameters", "checkpoint", "step", "beside",
+                "CPU time", "between steps", "memory");
     std::fflush(stdout);
   }
   for (const char* const precision : {"fp32", "bf16"}) {
@@ -133,8 +128,9 @@ int bench_save(bool json) {
     rows.push_back(to_json(precision, result));
     if (json) continue;
     std::printf("%-5s %12lld %10.1f MiB %7.0f ms %8.3f %10.3f %14.3f %8.1f MiB\n", precision,
-                static_cast<long long>(result.parameters), static_cast<double>(result.bytes) / 1048576.0, result.step_ms,
-                result.beside, result.beside_cpu, result.between, static_cast<double>(result.memory) / 1048576.0);
+                static_cast<long long>(result.parameters), static_cast<double>(result.bytes) / 1048576.0,
+                result.step_ms, result.beside, result.beside_cpu, result.between,
+                static_cast<double>(result.memory) / 1048576.0);
     std::fflush(stdout);
   }
   if (json) std::cout << rows.dump() << std::endl;

@@ -9,7 +9,8 @@ int main(int argc, char** argv) {
   CLI::App app("Benchmarks; every ratio is measured in one run, both sides in turn.", "l2l-bench");
   std::string name;
   bool json = false;
-  app.add_option("NAME", name, "relay: relay against resident execution; save: a checkpoint every ten steps")->required();
+  app.add_option("NAME", name, "relay: relay against resident execution; save: a checkpoint every ten steps")
+      ->required();
   app.add_flag("--json", json, "one JSON document instead of a table");
   return run(app, argc, argv, [&] {
     if (name == "relay") return bench_relay(json);

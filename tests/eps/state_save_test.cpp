@@ -114,9 +114,8 @@ TEST_P(BesideTraining, EveryStepIsSavedWhileTheNextRuns) {
   Toy honest(options()), saver(options());
   for (std::uint64_t step = 0; step < kSteps; ++step) {
     Saved saved;
-    std::thread thread([&, save = saver.store.begin_save()]() mutable {
-      saved = read_all(std::move(save), saver.store);
-    });
+    std::thread thread(
+        [&, save = saver.store.begin_save()]() mutable { saved = read_all(std::move(save), saver.store); });
     for (const LayerIndex layer : {kEmbedding, kFirstBlock, kSecondBlock, kHead}) saver.store.pull(layer, step);
     saver.step(step);
     thread.join();

@@ -1,6 +1,6 @@
-// Explores the schedules of a scenario with few preemptions, after Musuvathi and Qadeer, "Iterative context bounding for
-// systematic testing of multithreaded programs" (PLDI 2007): a thread runs until it must wait, and is preempted at most
-// so many times. Most bugs of concurrency need one or two.
+// Explores the schedules of a scenario with few preemptions, after Musuvathi and Qadeer, "Iterative context bounding
+// for systematic testing of multithreaded programs" (PLDI 2007): a thread runs until it must wait, and is preempted at
+// most so many times. Most bugs of concurrency need one or two.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ struct Exploration {
   std::vector<std::string> trace;  // of that schedule, a line per step
 };
 
-// Every schedule with at most `preemptions`, equal states once; ends with the first violation. At every step every other
-// thread may run instead.
+// Every schedule with at most `preemptions`, equal states once; ends with the first violation. At every step every
+// other thread may run instead.
 Exploration explore(const Scenario& scenario, int preemptions = kPreemptions);
 
 }  // namespace l2l::eps::model

@@ -120,8 +120,9 @@ bool Ledger::may_check(GroupIndex index) const {
 
 void Ledger::expect_updatable(GroupIndex index) {
   const Group& group = state_.groups[index];
-  require(group.approved == group.updated + 1, scenario_->held ? "an update before the verdict, after a rejection, or twice"
-                                                               : "an update before its check, after a rejection, or twice");
+  require(group.approved == group.updated + 1, scenario_->held
+                                                   ? "an update before the verdict, after a rejection, or twice"
+                                                   : "an update before its check, after a rejection, or twice");
   require(group.readers == 0, "an update under a lease");
   require(group.read_by_saver == 0, "an update while a save reads");
   require(!wanted_by_save(group), "an update overtakes the save");

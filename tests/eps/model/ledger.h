@@ -69,7 +69,7 @@ class Ledger {
     std::int8_t written[2];  // the content that was last written to each half of the data
     std::int8_t readers;     // leases
     std::int8_t read_by_saver;
-    std::int8_t places[kMostPlaces];  // contributions: their layer, device and step; 0: none
+    std::int8_t places[kMostPlaces];         // contributions: their layer, device and step; 0: none
     std::int8_t checked, approved, updated;  // number of steps
     std::int8_t being_checked, being_updated;
     std::int8_t saved;  // 1 + version of the last save that read it whole

@@ -12,7 +12,8 @@ class HandOverModel : public ::testing::TestWithParam<Scenario> {
  protected:
   void expect_lawful(int preemptions, const char* bound) {
     const Exploration result = explore(GetParam(), preemptions);
-    std::printf("%s, %s: %.3g schedules, %zu states\n", GetParam().name.c_str(), bound, result.schedules, result.states);
+    std::printf("%s, %s: %.3g schedules, %zu states\n", GetParam().name.c_str(), bound, result.schedules,
+                result.states);
     EXPECT_EQ(result.violation, "");
     for (const std::string& line : result.trace) std::printf("  %s\n", line.c_str());
     EXPECT_GT(result.schedules, 100);

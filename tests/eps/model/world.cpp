@@ -5,10 +5,21 @@
 namespace l2l::eps::model {
 namespace {
 
-constexpr const char* kActionNames[] = {"restore",          "begin step",      "finish step",      "complete updates",
-                                        "pull",             "copy first half", "copy second half", "release",
-                                        "await copies of",  "await step",      "take a buffer for", "push",
-                                        "expect full",      "begin a save",    "await the save"};
+constexpr const char* kActionNames[] = {"restore",
+                                        "begin step",
+                                        "finish step",
+                                        "complete updates",
+                                        "pull",
+                                        "copy first half",
+                                        "copy second half",
+                                        "release",
+                                        "await copies of",
+                                        "await step",
+                                        "take a buffer for",
+                                        "push",
+                                        "expect full",
+                                        "begin a save",
+                                        "await the save"};
 
 Version version_of(int step) { return static_cast<Version>(step); }
 

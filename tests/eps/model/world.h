@@ -22,7 +22,9 @@ class World {
   std::string next_of(int thread) const;
 
   const std::string& violation() const { return ledger_.violation(); }
-  std::string key() const { return ledger_.key() + std::string(reinterpret_cast<const char*>(&locals_), sizeof locals_); }
+  std::string key() const {
+    return ledger_.key() + std::string(reinterpret_cast<const char*>(&locals_), sizeof locals_);
+  }
   const HandOver& machine() const { return machine_; }
 
  private:
