@@ -40,6 +40,8 @@ std::vector<BufferView> PinnedMemory::pieces(Bytes size, std::size_t count, std:
 
 Engine::Engine(const RunPlan& plan, Trace* trace)
     : plan_(plan),
+      trace_(trace),
+      step_track_(trace != nullptr ? trace->add_track("steps") : 0),
       pinned_(*plan.device),
       arena_(plan.device->allocate(plan.arena->bytes(), "arena")),
       link_(*plan.device),
@@ -87,13 +89,16 @@ auto Engine::guarded(Body body) {
 }
 
 Engine::Result Engine::train(std::uint64_t step, double learning_rate) {
+  const Clock::time_point begin = Clock::now();
   return guarded([&] {
     store_->begin_step(step, learning_rate);
     runner_->begin_pass({step, 1.0f / static_cast<float>(minibatch_->predicted()), /*training=*/true});
     minibatch_->upload();
     conductor_->train(step);
     const double loss_sum = minibatch_->loss_sum();
-    return Result{loss_sum, store_->finish_step().gradient_norm};
+    const Result result{loss_sum, store_->finish_step().gradient_norm};
+    if (trace_ != nullptr) trace_->record(step_track_, "step", begin, Clock::now(), -1, -1);
+    return result;
   });
 }
 

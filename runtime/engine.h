@@ -60,6 +60,8 @@ class Engine {
   auto guarded(Body body);
 
   const RunPlan& plan_;
+  Trace* const trace_;
+  const int step_track_;
   Failure failure_;
   PinnedMemory pinned_;
   std::unique_ptr<device::Buffer> arena_;

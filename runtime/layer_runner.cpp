@@ -86,6 +86,7 @@ void LayerRunner::launch(const device::Executable& program, int layer, int micro
                                             static_cast<std::uint32_t>(microbatch),
                                             pass_.loss_scale,
                                             pass_.training};
+  device_.annotate(*compute_, layer, microbatch);
   device_.launch(*compute_, program, bindings, parameters);
 }
 

@@ -31,6 +31,7 @@ std::int64_t Minibatch::predicted() {
 }
 
 void Minibatch::upload() {
+  link_.device().annotate(runner_.compute(), -1, -1);
   for (int i = 0; i < 2 * microbatches_; ++i) {
     link_.to_device(Traffic::batch, runner_.compute(), runner_.tokens()[static_cast<std::size_t>(i)],
                     staging_.slice(static_cast<Bytes>(i) * id_bytes_, id_bytes_));
@@ -41,6 +42,7 @@ void Minibatch::upload() {
 BufferView Minibatch::fetch(BufferView source) {
   const Bytes begin = static_cast<Bytes>(2 * microbatches_) * id_bytes_;
   const BufferView destination = staging_.slice(begin, source.size);
+  link_.device().annotate(runner_.compute(), -1, -1);
   link_.to_host(Traffic::results, runner_.compute(), destination, source);
   link_.device().record(*done_, runner_.compute());
   link_.device().synchronize(*done_);

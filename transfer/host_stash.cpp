@@ -34,13 +34,14 @@ class HostStash final : public Stash {
   void begin_forward(bool keep) override { keep_ = keep; }
 
   device::BufferView make(StashItem, Stream& compute) override {
-    making_ = out_.acquire(compute);
+    making_ = out_.acquire(compute, WaitReason::stash);
     return out_.view(making_);
   }
 
   void made(StashItem item, Stream& compute) override {
     out_.filled(making_, compute);
     const SlotRing::Slot slot = out_.take(*out_stream_);
+    link_.device().annotate(*out_stream_, item.layer, item.microbatch);
     if (keep_ && stays(item)) link_.to_host(Traffic::stash, *out_stream_, place(item), out_.view(slot));
     out_.release(slot, *out_stream_, kCopy);
     readable_.push(slot);
@@ -55,10 +56,15 @@ class HostStash final : public Stash {
     next_fetch_ = 0;
     link_.device().record(*stored_, *out_stream_);
     link_.device().wait(*back_stream_, *stored_);
-    for (int i = 0; i < back_.slots(); ++i) fetch_ahead();
+    for (int i = 0; i < back_.slots() && !on_demand(); ++i) fetch_ahead();
   }
 
   device::BufferView fetch([[maybe_unused]] StashItem item, Stream& compute) override {
+    if (on_demand()) {
+      link_.device().record(*stored_, compute);
+      link_.device().wait(*back_stream_, *stored_);
+      fetch_ahead();
+    }
     fetched_ = back_.take(compute);
     assert(items_[next_take_ % items_.size()] == item);
     return back_.view(fetched_);
@@ -67,10 +73,12 @@ class HostStash final : public Stash {
   void fetch_done(StashItem, Stream& compute) override {
     back_.release(fetched_, compute);
     next_take_ = next_take_ + 1 == items_.size() ? 0 : next_take_ + 1;
-    fetch_ahead();
+    if (!on_demand()) fetch_ahead();
   }
 
  private:
+  // Twin of the overlap law: an item is fetched only when the device has come to its use.
+  static bool on_demand() { return fault_point("transfer.no_prefetch"); }
   bool stays(StashItem item) const { return static_cast<std::size_t>(item.layer * microbatches_) <= host_.size(); }
 
   device::BufferView place(StashItem item) const {
@@ -82,7 +90,9 @@ class HostStash final : public Stash {
   void fetch_ahead() {
     if (next_fetch_ == items_.size()) return;
     const SlotRing::Slot slot = back_.acquire(*back_stream_);
-    link_.to_device(Traffic::stash, *back_stream_, back_.view(slot), place(items_[next_fetch_++]));
+    const StashItem item = items_[next_fetch_++];
+    link_.device().annotate(*back_stream_, item.layer, item.microbatch);
+    link_.to_device(Traffic::stash, *back_stream_, back_.view(slot), place(item));
     back_.filled(slot, *back_stream_);
   }
 

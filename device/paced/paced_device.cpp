@@ -155,9 +155,10 @@ void PacedDevice::launch(Stream& stream, const Executable& executable, const Bin
 void PacedDevice::book(PacedStream& stream, Timeline* server, Clock::duration duration, std::string_view name) {
   const Clock::time_point now = Clock::now();
   const Clock::time_point ready = std::max(stream.end, now);
-  const Clock::time_point begin = server ? server->take(ready, duration, now) : ready;
-  stream.end = begin + duration;
-  if (stream.trace) stream.trace->record(stream.track, name, begin, stream.end, stream.layer, stream.microbatch);
+  stream.end = server ? server->take(ready, duration, now) : ready + duration;
+  if (!stream.trace) return;
+  // Work that shared its server is shown as if it had begun as late as it could.
+  stream.trace->record(stream.track, name, stream.end - duration, stream.end, stream.layer, stream.microbatch);
 }
 
 void PacedDevice::synchronize(Event& event) {

@@ -10,30 +10,21 @@
 // touch no memory, so gradients are what memory holds at first: zeros.
 #pragma once
 
-#include <chrono>
-#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "device/device.h"
 #include "device/host/memory.h"
+#include "device/paced/pace_table.h"
 #include "device/paced/timeline.h"
 
 namespace l2l::device {
 
-// What the work of a paced device costs.
-struct PaceTable {
-  Bytes h2d_bandwidth = 0;  // bytes per second; 0: copies take no time
-  Bytes d2h_bandwidth = 0;
-  std::map<std::string, std::chrono::nanoseconds, std::less<>> launches;  // by name of the program's graph
-  std::chrono::nanoseconds other{0};                                      // a launch of any other program
-};
-
 class PacedStream;
 
-// Thread-safe. Launches run one at a time, as do the copies of a direction, whatever the streams. Streams may not
-// outlive it.
+// Thread-safe. Launches share the compute unit, and the copies of a direction the link, whatever their streams; what
+// was enqueued first goes first, but holds nothing while it waits. Streams may not outlive the device.
 class PacedDevice : public Device {
  public:
   explicit PacedDevice(PaceTable table);

@@ -1,4 +1,4 @@
-// When something that serves one at a time (a direction of the link, the compute unit) is busy, in the past and ahead.
+// When something that is shared (a direction of the link, the compute unit) is busy, in the past and ahead.
 #pragma once
 
 #include <vector>
@@ -12,8 +12,9 @@ class Timeline {
  public:
   Timeline() { busy_.reserve(kRoom); }
 
-  // Takes `duration` at the earliest moment from `ready` on at which that much is free, and returns the moment. What
-  // was taken before does not move. `now`: nothing will be asked for before it any more.
+  // Takes the first free time from `ready` on that adds up to `duration`, and returns its end. What was taken before
+  // does not move; work taken later goes into the gaps that it leaves, in pieces if need be, as packets share a link.
+  // `now`: nothing will be asked for before it any more.
   Clock::time_point take(Clock::time_point ready, Clock::duration duration, Clock::time_point now);
 
  private:

@@ -166,14 +166,13 @@ Clock::time_point at(int ms) { return Clock::time_point(milliseconds(ms)); }
 
 TEST(Timeline, FillsGapsAndMovesNothing) {
   Timeline timeline;
-  EXPECT_EQ(timeline.take(at(10), milliseconds(5), at(0)), at(10));  // [10, 15)
-  EXPECT_EQ(timeline.take(at(20), milliseconds(5), at(0)), at(20));  // [20, 25)
-  EXPECT_EQ(timeline.take(at(2), milliseconds(8), at(0)), at(2));    // [2, 10): just fits
-  EXPECT_EQ(timeline.take(at(2), milliseconds(6), at(0)), at(25));   // the gap of 5 is too small
-  EXPECT_EQ(timeline.take(at(2), milliseconds(5), at(0)), at(15));   // now it is full: [2, 31)
-  EXPECT_EQ(timeline.take(at(3), milliseconds(1), at(3)), at(31));
+  EXPECT_EQ(timeline.take(at(10), milliseconds(5), at(0)), at(15));  // [10, 15)
+  EXPECT_EQ(timeline.take(at(20), milliseconds(5), at(0)), at(25));  // [20, 25)
+  EXPECT_EQ(timeline.take(at(4), milliseconds(6), at(0)), at(10));   // [4, 10): just fits
+  EXPECT_EQ(timeline.take(at(2), milliseconds(6), at(0)), at(19));   // [2, 4) and [15, 19)
+  EXPECT_EQ(timeline.take(at(3), milliseconds(2), at(3)), at(26));   // [19, 20) and [25, 26)
   EXPECT_EQ(timeline.take(at(3), milliseconds(0), at(3)), at(3));
-  EXPECT_EQ(timeline.take(at(40), milliseconds(1), at(40)), at(40));
+  EXPECT_EQ(timeline.take(at(40), milliseconds(1), at(40)), at(41));
 }
 
 // Against a list of milliseconds, each taken or not.
@@ -190,13 +189,13 @@ TEST(Timeline, EqualsBruteForce) {
     for (int i = 0; i < 60; ++i) {
       now += draw(3);
       const int ready = now + draw(30), duration = 1 + draw(6);
-      int begin = ready;
-      const auto is_free = [&] {
-        return std::none_of(taken.begin() + begin, taken.begin() + begin + duration, [](bool b) { return b; });
-      };
-      while (!is_free()) ++begin;
-      std::fill_n(taken.begin() + begin, duration, true);
-      ASSERT_EQ(timeline.take(at(ready), milliseconds(duration), at(now)), at(begin)) << round << " " << i;
+      int end = ready;
+      for (int missing = duration; missing > 0; ++end) {
+        if (taken[static_cast<std::size_t>(end)]) continue;
+        taken[static_cast<std::size_t>(end)] = true;
+        --missing;
+      }
+      ASSERT_EQ(timeline.take(at(ready), milliseconds(duration), at(now)), at(end)) << round << " " << i;
     }
   }
 }
