@@ -33,6 +33,20 @@ void draw_tokens(Minibatch& minibatch, std::int64_t vocabulary) {
   }
 }
 
+ModelSizes sizes_of(const RunPlan& plan) {
+  const models::Model& model = plan.model;
+  const auto gradients = [&](int layer) {
+    return model.wire_bytes(layer) / size_of(model.compute) * size_of(plan.execution.gradients);
+  };
+  return {model.blocks(),
+          plan.execution.microbatches,
+          model.wire_bytes(1),
+          gradients(1),
+          model.wire_bytes(0) + model.wire_bytes(model.head()),
+          gradients(0) + gradients(model.head()),
+          model.activation_bytes()};
+}
+
 // Bytes so far, both ways.
 struct Carried {
   Bytes h2d = 0, d2h = 0;
@@ -53,6 +67,7 @@ Measurement measure(const MeasuredSettings& settings, int warm_up, int steps, co
   Trace trace(kSpans);
   plan.device->set_trace(&trace);
   Measurement result;
+  result.sizes = sizes_of(plan);
   {
     Engine engine(plan, &trace);
     draw_tokens(engine.minibatch(), plan.model.vocabulary);

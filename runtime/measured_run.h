@@ -16,8 +16,17 @@ struct MeasuredSettings {
   bool overlap = true;                     // false: on the device nothing runs beside anything else
 };
 
+// What a step's costs follow from, beside times.
+struct ModelSizes {
+  int blocks = 0, microbatches = 0;
+  Bytes block_wire = 0, block_gradients = 0;  // as they cross the link
+  Bytes end_wires = 0, end_gradients = 0;     // of embedding and head together
+  Bytes activation = 0;                       // of one microbatch
+};
+
 struct Measurement {
   ScheduleReport schedule;
+  ModelSizes sizes;
   double samples_per_second = 0;  // sequences, by the median step
   Bytes device_bytes = 0;
   Bytes h2d_bytes = 0, d2h_bytes = 0;  // of one step

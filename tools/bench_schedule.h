@@ -10,7 +10,7 @@ namespace l2l::tools {
 
 struct ScheduleArguments {
   Options options;
-  std::string pace;   // file of a paced device's table; empty: the device that the options name
+  std::string pace;  // file of a paced device's table; empty: the device that the options name
   bool serial = false;
   int steps = 5;
   std::string trace;  // file for the timeline; empty: none

@@ -1,5 +1,6 @@
 // l2l-bench: benchmarks that measure both sides of a comparison in one run.
-#include "l2l/errors.h"
+#include "tools/bench_inner_loop.h"
+#include "tools/bench_overlap.h"
 #include "tools/bench_relay.h"
 #include "tools/bench_schedule.h"
 #include "tools/command.h"
@@ -17,6 +18,8 @@ int main(int argc, char** argv) {
   };
 
   command("relay", "relay against resident execution: throughput and memory");
+  command("overlap", "a link that takes 0.6 of compute: step against perfect overlap, and against none");
+  command("inner_loop", "throughput over microbatches, against the cost model of the L2L paper");
   CLI::App* const schedule = command("schedule", "where the time of a step goes, visit by visit");
   ConfigArguments config;
   ScheduleArguments arguments;
@@ -28,6 +31,8 @@ int main(int argc, char** argv) {
 
   return run(app, argc, argv, [&] {
     if (app.got_subcommand("relay")) return bench_relay(json);
+    if (app.got_subcommand("overlap")) return bench_overlap(json);
+    if (app.got_subcommand("inner_loop")) return bench_inner_loop(json);
     arguments.options = config.load();
     return bench_schedule(arguments, json);
   });

@@ -15,6 +15,7 @@
 #include "device/fault/fault_device.h"
 #include "device/host/host_device.h"
 #include "device/paced/paced_device.h"
+#include "device/serial/serial_device.h"
 
 namespace l2l::device {
 
@@ -40,6 +41,7 @@ inline std::vector<Backend> backends() {
           {"host_one_thread", [] { return std::make_unique<HostDevice>(1, 0); }},
           {"host_throttled", [] { return std::make_unique<HostDevice>(2, 4 * kGiB); }},
           {"fault_with_random_delays", [slow] { return open_fault(slow); }},
+          {"serial", [] { return std::make_unique<SerialDevice>(std::make_unique<HostDevice>(2, 0)); }},
           {"paced", [] { return std::make_unique<PacedDevice>(kQuick); }}};
 }
 

@@ -162,6 +162,32 @@ TEST_F(Paced, ASkippedWaitShows) {
   EXPECT_LT(timetable().at(1).begin, kInMs);
 }
 
+// The serial device runs what is independent one after the other, in the order of enqueueing.
+TEST(Serial, NothingOverlaps) {
+  SerialDevice device(std::make_unique<PacedDevice>(PaceTable{kBandwidth, kBandwidth, {}, milliseconds(70)}));
+  Trace trace(100);
+  device.set_trace(&trace);
+  {
+    const auto first = device.create_stream("first"), second = device.create_stream("second");
+    const auto memory = device.allocate(kSize, "memory"), scratch = device.allocate(kKiB, "scratch");
+    const auto host = pinned(device, kSize, 0);
+    const auto program = device.compile(triple(16));
+    Bindings bindings;
+    bindings[graph::Region::input] = bindings[graph::Region::output] = memory->view();
+    bindings[graph::Region::scratch] = scratch->view();
+    device.copy(*first, memory->view(), host->view());
+    device.launch(*second, *program, bindings, {});
+    device.copy(*first, host->view(), memory->view());
+    device.synchronize(*second);
+    device.set_trace(nullptr);
+  }
+  std::vector<TraceSpan> spans = testing::read_spans(trace);
+  std::erase_if(spans, [](const TraceSpan& span) { return span.name.starts_with("wait"); });
+  ASSERT_EQ(spans.size(), 3u);
+  EXPECT_NEAR(spans[1].begin, spans[0].end, 0.1);
+  EXPECT_NEAR(spans[2].begin, spans[1].end, 0.1);
+}
+
 Clock::time_point at(int ms) { return Clock::time_point(milliseconds(ms)); }
 
 TEST(Timeline, FillsGapsAndMovesNothing) {
