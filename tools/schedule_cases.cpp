@@ -40,7 +40,7 @@ bool is_block(const VisitReport& visit, int blocks) { return visit.layer > 0 && 
 MeasuredSettings paced_overlap_case() { return {small_model(12, 4), table(microseconds(2000)), true}; }
 
 MeasuredSettings paced_inner_loop_case(int microbatches) {
-  return {small_model(8, microbatches), table(microseconds(2000)), true};
+  return {small_model(8, microbatches), table(microseconds(4000)), true};
 }
 
 std::vector<Measurement> measure_in_turn(const std::vector<MeasuredSettings>& settings) {
