@@ -69,6 +69,21 @@ void Trace::record(int track, std::string_view name, Clock::time_point begin, Cl
   spans_.push_back({name, nanoseconds(begin - start_), nanoseconds(end - start_), track, layer, microbatch});
 }
 
+std::vector<Trace::Span> Trace::spans() const {
+  const std::lock_guard lock(mutex_);
+  return spans_;
+}
+
+std::vector<std::string> Trace::tracks() const {
+  const std::lock_guard lock(mutex_);
+  return tracks_;
+}
+
+std::size_t Trace::dropped() const {
+  const std::lock_guard lock(mutex_);
+  return dropped_;
+}
+
 void Trace::write(const std::filesystem::path& file) const {
   const std::lock_guard lock(mutex_);
   std::ofstream out(file, std::ios::binary | std::ios::trunc);

@@ -27,15 +27,20 @@ class Trace {
   // `name` must outlive the trace (a literal or a program's name); layer and microbatch below 0 are left out.
   void record(int track, std::string_view name, Clock::time_point begin, Clock::time_point end, int layer,
               int microbatch);
+
+  struct Span {
+    std::string_view name;
+    std::int64_t begin_ns, end_ns;  // since the trace began
+    int track, layer, microbatch;
+  };
+  // What is recorded so far, in order of recording; tracks by id.
+  std::vector<Span> spans() const;
+  std::vector<std::string> tracks() const;
+  std::size_t dropped() const;
   // Writes the file; throws Error naming it.
   void write(const std::filesystem::path& file) const;
 
  private:
-  struct Span {
-    std::string_view name;
-    std::int64_t begin_ns, end_ns;
-    int track, layer, microbatch;
-  };
   const Clock::time_point start_ = Clock::now();
   mutable std::mutex mutex_;
   std::vector<std::string> tracks_;  // guarded by mutex_

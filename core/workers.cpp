@@ -10,6 +10,33 @@
 #include "core/denormals.h"
 
 namespace l2l {
+
+void Workers::parallel_for(std::int64_t blocks, BlockFunction function) {
+  if (trace_ == nullptr) return run(blocks, function);
+  run(blocks, [&](std::int64_t block, int slot) {
+    Span& span = spans_[static_cast<std::size_t>(slot)];
+    if (!span.worked) span.begin = Clock::now();
+    span.worked = true;
+    function(block, slot);
+    span.end = Clock::now();
+  });
+  for (Span& span : spans_) {
+    if (span.worked) trace_->record(span.track, span_name_, span.begin, span.end, span_layer_, -1);
+    span.worked = false;
+  }
+}
+
+void Workers::set_trace(Trace& trace, const std::string& name) {
+  spans_.resize(static_cast<std::size_t>(threads_));
+  for (std::size_t i = 0; i < spans_.size(); ++i) spans_[i].track = trace.add_track(name + " " + std::to_string(i));
+  trace_ = &trace;
+}
+
+void Workers::annotate(std::string_view name, int layer) {
+  span_name_ = name;
+  span_layer_ = layer;
+}
+
 namespace {
 
 int cores_of_affinity_mask() {

@@ -5,6 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/trace.h"
 
 namespace l2l {
 
@@ -40,9 +44,27 @@ class Workers {
   // partition into blocks is the caller's, so results do not depend on threads(). Rethrows the first exception.
   void parallel_for(std::int64_t blocks, BlockFunction function);
 
+  // Gives each thread a track "NAME i" of `trace`, with a span from its first to its last block for every call of
+  // parallel_for. Not during one.
+  void set_trace(Trace& trace, const std::string& name);
+  // Name (must outlive the trace) and layer of the spans of the calls from now on.
+  void annotate(std::string_view name, int layer);
+
  private:
   struct Implementation;
+  // What one thread does in one call.
+  struct alignas(64) Span {
+    int track = 0;
+    bool worked = false;
+    Clock::time_point begin, end;
+  };
+  void run(std::int64_t blocks, BlockFunction function);
+
   int threads_;
+  Trace* trace_ = nullptr;
+  std::vector<Span> spans_;  // by slot
+  std::string_view span_name_ = "blocks";
+  int span_layer_ = -1;
   std::unique_ptr<Implementation> implementation_;
 };
 

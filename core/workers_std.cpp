@@ -142,7 +142,7 @@ Workers::Workers(std::string name, int threads)
 
 Workers::~Workers() = default;
 
-void Workers::parallel_for(std::int64_t blocks, BlockFunction function) {
+void Workers::run(std::int64_t blocks, BlockFunction function) {
   const FlushDenormals caller;
   if (threads_ == 1 || blocks <= 1) {
     for (std::int64_t block = 0; block < blocks; ++block) function(block, 0);

@@ -1,6 +1,6 @@
 // The seam between the runtime and whatever computes. Work is enqueued on a stream and ordered by events alone; there
-// are no callbacks on streams. Nothing above device/ knows which backend runs: host/, cuda/, or fault/ (a wrapper for
-// tests), all held to one conformance suite (tests/conformance/device).
+// are no callbacks on streams. Nothing above device/ knows which backend runs: host/, cuda/, paced/ (reckons time and
+// computes nothing), or fault/ (a wrapper for tests), all held to one conformance suite (tests/conformance/device).
 #pragma once
 
 #include <array>
@@ -129,6 +129,12 @@ class Device {
 
   // Records spans of streams to `trace` from now on (nullptr: none). Call while idle.
   virtual void set_trace(Trace* trace) = 0;
+  // What is enqueued on `stream` from now on belongs to layer `layer` (its place in the relay) and microbatch
+  // `microbatch` (-1: none), for traces. Until then launches bear what their parameters say, and copies nothing.
+  virtual void annotate(Stream& stream, int layer, int microbatch) = 0;
 };
+
+// Records that a stream stood idle from `begin` to the end of a wait, unless that was less than a microsecond.
+void record_wait(Trace& trace, int track, WaitReason reason, Clock::time_point begin, Clock::time_point end);
 
 }  // namespace l2l::device

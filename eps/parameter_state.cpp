@@ -38,6 +38,16 @@ void hash_master(Hash64& hash, const GroupMemory& memory, const ParameterSpec& p
   }
 }
 
+// The lengths that the spans of a parameter's whole state must have.
+void check_lengths(const ParameterSpec& parameter, const ParameterStore::ParameterState& state, int moments) {
+  check_length(parameter, state.master.size());
+  check_length(parameter, state.moment1.size());
+  if (moments == 2) check_length(parameter, state.moment2.size());
+  if (moments == 1 && !state.moment2.empty()) {
+    throw Error("parameter " + parameter.name + " has no second moment: the optimizer keeps one");
+  }
+}
+
 }  // namespace
 
 void ParameterStore::read(GroupIndex group, std::size_t parameter, StatePart part, std::int64_t first,
@@ -71,25 +81,17 @@ void ParameterStore::write(GroupIndex group, std::size_t parameter, StatePart pa
 }
 
 void ParameterStore::read(GroupIndex group, std::size_t parameter, const ParameterState& state) const {
-  const ParameterSpec& spec = parameter_at(layout(), group, parameter);
-  const auto read_part = [&](StatePart part, std::span<float> destination) {
-    check_length(spec, destination.size());
-    read(group, parameter, part, 0, destination);
-  };
-  read_part(StatePart::master, state.master);
-  read_part(StatePart::moment1, state.moment1);
-  if (moments() == 2) read_part(StatePart::moment2, state.moment2);
+  check_lengths(parameter_at(layout(), group, parameter), state, moments());
+  read(group, parameter, StatePart::master, 0, state.master);
+  read(group, parameter, StatePart::moment1, 0, state.moment1);
+  if (moments() == 2) read(group, parameter, StatePart::moment2, 0, state.moment2);
 }
 
 void ParameterStore::write(GroupIndex group, std::size_t parameter, const ParameterState& state) {
-  const ParameterSpec& spec = parameter_at(layout(), group, parameter);
-  const auto write_part = [&](StatePart part, std::span<const float> source) {
-    check_length(spec, source.size());
-    write(group, parameter, part, 0, source);
-  };
-  write_part(StatePart::master, state.master);
-  write_part(StatePart::moment1, state.moment1);
-  if (moments() == 2) write_part(StatePart::moment2, state.moment2);
+  check_lengths(parameter_at(layout(), group, parameter), state, moments());
+  write(group, parameter, StatePart::master, 0, state.master);
+  write(group, parameter, StatePart::moment1, 0, state.moment1);
+  if (moments() == 2) write(group, parameter, StatePart::moment2, 0, state.moment2);
 }
 
 std::uint64_t ParameterStore::update_count(GroupIndex group) const {

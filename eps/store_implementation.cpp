@@ -59,6 +59,7 @@ ParameterStore::Implementation::Implementation(ModelLayout model, const StoreOpt
   }
   block_sums.resize(static_cast<std::size_t>(blocks));
   for (const LayerSpec& layer : layout.layers) wires.push_back(wire_parts(layer));
+  if (trace != nullptr) workers.set_trace(*trace, "eps worker");
   registration = failure.on_failure([this] {
     const auto guard = lock();
     notify();

@@ -62,6 +62,7 @@ struct ParameterStore::Implementation {
   void check(GroupIndex group);
   void update(GroupIndex group);
   void record(int on_track, const char* name, GroupIndex group, Clock::time_point begin) const;
+  LayerIndex layer_of(GroupIndex group) const;  // whose gradients complete it: the lowest that uses it
 
   const ModelLayout layout;
   const StoreOptions options;

@@ -1,4 +1,5 @@
 // The thread that checks and updates groups, with the worker pool, as the hand-over offers them.
+#include <algorithm>
 #include <cmath>
 #include <exception>
 
@@ -33,6 +34,7 @@ std::optional<Job> ParameterStore::Implementation::wait_for_job() {
 void ParameterStore::Implementation::check(GroupIndex index) {
   GroupData& group = groups[static_cast<std::size_t>(index)];
   const Clock::time_point begin = Clock::now();
+  if (trace != nullptr) workers.annotate("check", layer_of(index));
   const double sum = sum_of_squares(group.memory, {group.gradients, options.gradients}, workers, block_sums);
   record(track, "check", index, begin);
   {
@@ -54,6 +56,7 @@ void ParameterStore::Implementation::update(GroupIndex index) {
   const Clock::time_point begin = Clock::now();
   const std::uint64_t count = group.updates + (fault_point("eps.skip_correction") ? 2 : 1);
   const optimizers::Optimizer optimizer = optimizers::for_update(options.optimizer, group.learning_rate, count);
+  if (trace != nullptr) workers.annotate("update", layer_of(index));
   update_group(group.memory, {group.gradients, options.gradients}, group.factor, optimizer, workers, workspace);
   record(track, "update", index, begin);
   {
@@ -68,8 +71,15 @@ void ParameterStore::Implementation::update(GroupIndex index) {
 void ParameterStore::Implementation::record(int on_track, const char* name, GroupIndex group,
                                             Clock::time_point begin) const {
   if (trace == nullptr) return;
-  trace->record(on_track, name, begin, Clock::now(),
-                static_cast<int>(layout.groups[static_cast<std::size_t>(group)].id), -1);
+  trace->record(on_track, name, begin, Clock::now(), layer_of(group), -1);
+}
+
+LayerIndex ParameterStore::Implementation::layer_of(GroupIndex group) const {
+  const auto uses = [&](const LayerSpec& layer) {
+    return std::any_of(layer.parts.begin(), layer.parts.end(), [&](const LayerPart& p) { return p.group == group; });
+  };
+  return static_cast<LayerIndex>(std::find_if(layout.layers.begin(), layout.layers.end(), uses) -
+                                 layout.layers.begin());
 }
 
 }  // namespace l2l::eps

@@ -5,6 +5,6 @@
 
 namespace l2l::eps {
 
-using Version = std::uint64_t;  // number of completed updates of the run; step t (from 0) reads version t
+using Version = std::uint64_t;  // number of completed steps of the run; step t (from 0) reads version t
 
 }  // namespace l2l::eps

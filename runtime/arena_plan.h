@@ -36,8 +36,8 @@ enum class ArenaPart : std::uint8_t {
   scratch,          // of the programs
   batch,            // tokens and targets
   losses,
-  logits,           // of one token; none for a head in chunks
-  carry,            // of a head in chunks
+  logits,  // of one token; none for a head in chunks
+  carry,   // of a head in chunks
   count
 };
 

@@ -18,10 +18,12 @@ std::unique_ptr<transfer::Stash> make_stash(const RunPlan& plan, BufferView aren
                                             PinnedMemory& pinned, Failure& failure) {
   const int live = plan.execution.live_microbatches();
   std::vector<BufferView> activations = plan.arena->views(ArenaPart::activations, arena);
-  if (plan.execution.stash == StashPlace::device) return transfer::make_device_stash(std::move(activations), live);
+  if (plan.execution.stash == StashPlace::device)
+    return transfer::make_device_stash(std::move(activations), plan.model.block(1), live);
   const std::size_t items = static_cast<std::size_t>(plan.model.blocks()) * static_cast<std::size_t>(live);
   return transfer::make_host_stash(link, std::move(activations), plan.arena->views(ArenaPart::fetch, arena),
-                                   pinned.pieces(plan.model.activation_bytes(), items, "stash"), live, failure);
+                                   pinned.pieces(plan.model.activation_bytes(), items, "stash"), plan.model.block(1),
+                                   live, failure);
 }
 
 }  // namespace
@@ -41,6 +43,8 @@ std::vector<BufferView> PinnedMemory::pieces(Bytes size, std::size_t count, std:
 Engine::Engine(const RunPlan& plan, Trace* trace)
     : plan_(plan),
       scaler_(plan.scaler),
+      trace_(trace),
+      step_track_(trace != nullptr ? trace->add_track("steps") : 0),
       pinned_(*plan.device),
       arena_(plan.device->allocate(plan.arena->bytes(), "arena")),
       link_(*plan.device),
@@ -88,6 +92,7 @@ auto Engine::guarded(Body body) {
 }
 
 Engine::Result Engine::train(std::uint64_t step, double learning_rate) {
+  const Clock::time_point begin = Clock::now();
   return guarded([&] {
     const double scale = scaler_.scale();
     store_->begin_step(step, learning_rate, {scale, scaler_.may_shrink()});
@@ -98,6 +103,7 @@ Engine::Result Engine::train(std::uint64_t step, double learning_rate) {
     const double loss_sum = minibatch_->loss_sum();
     const eps::StepVerdict verdict = store_->finish_step();
     scaler_.add_step(verdict.skipped);
+    if (trace_ != nullptr) trace_->record(step_track_, "step", begin, Clock::now(), -1, -1);
     return Result{loss_sum, verdict.gradient_norm, scale, verdict.skipped};
   });
 }

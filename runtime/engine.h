@@ -66,6 +66,8 @@ class Engine {
 
   const RunPlan& plan_;
   optimizers::LossScaler scaler_;
+  Trace* const trace_;
+  const int step_track_;
   Failure failure_;
   PinnedMemory pinned_;
   std::unique_ptr<device::Buffer> arena_;

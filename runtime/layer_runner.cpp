@@ -76,6 +76,7 @@ void LayerRunner::launch(const device::Executable& program, int layer, int micro
   bindings[Region::normed] = operands.normed;
   bindings[Region::carry] = operands.carry;
   bindings[Region::scratch] = scratch_;
+  device_.annotate(*compute_, layer, microbatch);
   device_.launch(*compute_, program, bindings, parameters(layer, microbatch));
 }
 

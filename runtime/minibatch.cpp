@@ -31,6 +31,7 @@ std::int64_t Minibatch::predicted() {
 }
 
 void Minibatch::upload() {
+  link_.device().annotate(runner_.compute(), -1, -1);
   for (int i = 0; i < 2 * microbatches_; ++i) {
     link_.to_device(Traffic::batch, runner_.compute(), runner_.tokens()[static_cast<std::size_t>(i)],
                     staging_.slice(static_cast<Bytes>(i) * id_bytes_, id_bytes_));
@@ -49,6 +50,7 @@ void Minibatch::wait() {
 
 double Minibatch::loss_sum() {
   Bytes end = 0;
+  link_.device().annotate(runner_.compute(), -1, -1);
   for (const BufferView& loss : runner_.losses()) {
     link_.to_host(Traffic::results, runner_.compute(), results(end, loss.size), loss);
     end += loss.size;

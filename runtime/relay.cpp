@@ -36,7 +36,7 @@ class Relay final : public Conductor {
   BufferView zeroed_gradients(int layer);
   void send_gradients(int layer, BufferView gradients);
 
-  StashItem head_input(int microbatch) const { return {blocks_ + 1, microbatch}; }
+  StashItem head_input(int microbatch) const { return {head_, microbatch}; }
   // Of a head in chunks; lies where the backward pass has no use for memory yet.
   BufferView normed(int microbatch) const { return input_gradients_.incoming(microbatch); }
 
@@ -95,7 +95,8 @@ Visit Relay::climb(Keep keep, int microbatches) {
 
 // Through one layer, or chunk by chunk of the table: each adds its rows to what the others have made.
 void Relay::embed(int microbatches) {
-  for (int u = 0; u < microbatches; ++u) embedded_[static_cast<std::size_t>(u)] = stash_.make({1, u}, compute_);
+  for (int u = 0; u < microbatches; ++u)
+    embedded_[static_cast<std::size_t>(u)] = stash_.make({model_.block(1), u}, compute_);
   for (int layer = 0; layer <= model_.block(0); ++layer) {
     const Visit visit = weights_.next(compute_);
     for (int u = 0; u < microbatches; ++u) {
@@ -104,11 +105,11 @@ void Relay::embed(int microbatches) {
     }
     weights_.release(visit, compute_);
   }
-  for (int u = 0; u < microbatches; ++u) stash_.made({1, u}, compute_);
+  for (int u = 0; u < microbatches; ++u) stash_.made({model_.block(1), u}, compute_);
 }
 
 void Relay::forward(int block, int microbatch, const Visit& visit) {
-  const StashItem from{block, microbatch}, to{block + 1, microbatch};
+  const StashItem from{model_.block(block), microbatch}, to{model_.block(block + 1), microbatch};
   const BufferView output = stash_.make(to, compute_);
   runner_.forward(model_.block(block), microbatch, {.wire = visit.wire, .input = stash_.read(from), .output = output});
   stash_.made(to, compute_);
@@ -178,7 +179,7 @@ Visit Relay::climb_head() {
 }
 
 void Relay::backward(int block, int microbatch, const Visit& visit, BufferView gradients) {
-  const StashItem item{block, microbatch};
+  const StashItem item{model_.block(block), microbatch};
   runner_.backward(model_.block(block), microbatch,
                    {.wire = visit.wire,
                     .input = stash_.fetch(item, compute_),
@@ -258,7 +259,7 @@ Relay::Relay(Orchestra orchestra)
     if (head_ < last_ || layer < model_.block(blocks_)) up_and_down_.push_back(layer);
   }
   for (int block = blocks_; block > 0; --block) {
-    for (int u = 0; u < microbatches_; ++u) stash_order_.push_back({block, u});
+    for (int u = 0; u < microbatches_; ++u) stash_order_.push_back({model_.block(block), u});
   }
 }
 

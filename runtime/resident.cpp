@@ -30,7 +30,7 @@ class Resident final : public Conductor {
   void finish_layer(int layer, int microbatch);
 
   // Of the microbatch at work.
-  StashItem head_input() const { return {blocks_ + 1, 0}; }
+  StashItem head_input() const { return {head_, 0}; }
   BufferView normed() const { return input_gradients_.incoming(0); }
 
   LayerRunner& runner_;
@@ -62,14 +62,14 @@ void Resident::train(eps::Version version) {
 }
 
 void Resident::climb(int microbatch) {
-  const BufferView rows = stash_.make({1, 0}, compute_);
+  const BufferView rows = stash_.make({model_.block(1), 0}, compute_);
   for (int layer = 0; layer <= model_.block(0); ++layer) {
     runner_.forward(layer, microbatch, {.wire = wire(layer), .output = rows, .carry = rows});
   }
-  stash_.made({1, 0}, compute_);
+  stash_.made({model_.block(1), 0}, compute_);
   for (int block = 1; block <= blocks_; ++block) {
-    const StashItem from{block, 0}, to{block + 1, 0};
     const int layer = model_.block(block);
+    const StashItem from{layer, 0}, to{layer + 1, 0};
     const BufferView output = stash_.make(to, compute_);
     runner_.forward(layer, microbatch, {.wire = wire(layer), .input = stash_.read(from), .output = output});
     stash_.made(to, compute_);
@@ -109,8 +109,8 @@ void Resident::descend_head(int microbatch) {
 
 void Resident::descend(int microbatch) {
   for (int block = blocks_; block > 0; --block) {
-    const StashItem item{block, 0};
     const int layer = model_.block(block);
+    const StashItem item{layer, 0};
     runner_.backward(layer, microbatch,
                      {.wire = wire(layer),
                       .input = stash_.fetch(item, compute_),
@@ -197,7 +197,7 @@ Resident::Resident(Orchestra orchestra)
       last_(model_.layers() - 1),
       input_gradients_(std::move(orchestra.input_gradients)) {
   for (int layer = 0; layer <= last_; ++layer) order_.push_back(layer);
-  for (int block = blocks_; block > 0; --block) stash_order_.push_back({block, 0});
+  for (int block = blocks_; block > 0; --block) stash_order_.push_back({model_.block(block), 0});
   visits_.reserve(order_.size());
 }
 

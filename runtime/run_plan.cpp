@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "device/open.h"
 #include "eps/checkpoint.h"
 #include "models/gpt2.h"
 #include "runtime/host_memory.h"
@@ -78,10 +77,6 @@ eps::StoreOptions store_options(const Options& options) {
   return store;
 }
 
-device::DeviceSettings device_settings(const Options& options) {
-  return {options.device.kind, static_cast<int>(options.device.threads), options.transfer.link_bandwidth};
-}
-
 ExecutionPlan execution_plan(const Options& options) {
   ExecutionPlan plan;
   plan.execution = options.device.execution == "resident" ? Execution::resident : Execution::relay;
@@ -109,6 +104,10 @@ void check_limit(const std::string& what, const std::string& limit, Bytes need, 
 }
 
 }  // namespace
+
+device::DeviceSettings device_settings(const Options& options) {
+  return {options.device.kind, static_cast<int>(options.device.threads), options.transfer.link_bandwidth};
+}
 
 RunPlan::RunPlan(const Options& given, std::unique_ptr<device::Device> given_device)
     : options((validate_options(given), given)),

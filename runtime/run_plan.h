@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "device/open.h"
 #include "eps/parameter_store.h"
 #include "l2l/options.h"
 #include "l2l/trainer.h"
@@ -15,6 +16,9 @@
 #include "runtime/programs.h"
 
 namespace l2l::runtime {
+
+// The device that the options name.
+device::DeviceSettings device_settings(const Options& options);
 
 // Immutable once made, but for count_trace().
 struct RunPlan {

@@ -1,20 +1,42 @@
 // l2l-bench: benchmarks that measure both sides of a comparison in one run.
-#include "l2l/errors.h"
+#include "tools/bench_inner_loop.h"
+#include "tools/bench_overlap.h"
 #include "tools/bench_relay.h"
 #include "tools/bench_save.h"
+#include "tools/bench_schedule.h"
 #include "tools/command.h"
 
 int main(int argc, char** argv) {
   using namespace l2l::tools;
   CLI::App app("Benchmarks; every ratio is measured in one run, both sides in turn.", "l2l-bench");
-  std::string name;
+  app.require_subcommand(1);
   bool json = false;
-  app.add_option("NAME", name, "relay: relay against resident execution; save: a checkpoint every ten steps")
-      ->required();
   app.add_flag("--json", json, "one JSON document instead of a table");
+  const auto command = [&](const char* name, const char* what) {
+    CLI::App* const subcommand = app.add_subcommand(name, what);
+    subcommand->fallthrough();
+    return subcommand;
+  };
+
+  command("relay", "relay against resident execution: throughput and memory");
+  command("save", "what a checkpoint every ten steps costs, saved beside training");
+  command("overlap", "a link that takes 0.6 of compute: step against perfect overlap, and against none");
+  command("inner_loop", "throughput over microbatches, against the cost model of the L2L paper");
+  CLI::App* const schedule = command("schedule", "where the time of a step goes, visit by visit");
+  ConfigArguments config;
+  ScheduleArguments arguments;
+  config.add_to(*schedule);
+  schedule->add_option("--steps", arguments.steps, "steps that count")->check(CLI::Range(1, 1000));
+  schedule->add_option("--pace", arguments.pace, "a paced device with the table in this JSON file");
+  schedule->add_flag("--serial", arguments.serial, "nothing on the device beside anything else");
+  schedule->add_option("--trace", arguments.trace, "write the timeline to this file (Chrome trace JSON)");
+
   return run(app, argc, argv, [&] {
-    if (name == "relay") return bench_relay(json);
-    if (name == "save") return bench_save(json);
-    throw l2l::BadInput("unknown benchmark " + name + "; there are: relay, save");
+    if (app.got_subcommand("relay")) return bench_relay(json);
+    if (app.got_subcommand("save")) return bench_save(json);
+    if (app.got_subcommand("overlap")) return bench_overlap(json);
+    if (app.got_subcommand("inner_loop")) return bench_inner_loop(json);
+    arguments.options = config.load();
+    return bench_schedule(arguments, json);
   });
 }

@@ -5,8 +5,8 @@ namespace {
 
 class DeviceStash final : public Stash {
  public:
-  DeviceStash(std::vector<device::BufferView> items, int microbatches)
-      : items_(std::move(items)), microbatches_(microbatches) {}
+  DeviceStash(std::vector<device::BufferView> items, int first_layer, int microbatches)
+      : items_(std::move(items)), first_layer_(first_layer), microbatches_(microbatches) {}
 
   void begin_forward(bool) override {}
   device::BufferView make(StashItem item, device::Stream&) override { return place(item); }
@@ -19,17 +19,18 @@ class DeviceStash final : public Stash {
 
  private:
   device::BufferView place(StashItem item) const {
-    return items_[static_cast<std::size_t>((item.layer - 1) * microbatches_ + item.microbatch)];
+    return items_[static_cast<std::size_t>((item.layer - first_layer_) * microbatches_ + item.microbatch)];
   }
 
   const std::vector<device::BufferView> items_;
+  const int first_layer_;
   const int microbatches_;
 };
 
 }  // namespace
 
-std::unique_ptr<Stash> make_device_stash(std::vector<device::BufferView> items, int microbatches) {
-  return std::make_unique<DeviceStash>(std::move(items), microbatches);
+std::unique_ptr<Stash> make_device_stash(std::vector<device::BufferView> items, int first_layer, int microbatches) {
+  return std::make_unique<DeviceStash>(std::move(items), first_layer, microbatches);
 }
 
 }  // namespace l2l::transfer

@@ -28,7 +28,7 @@ GradientDrain::~GradientDrain() {
 }
 
 device::BufferView GradientDrain::acquire(LayerIndex layer, device::Stream& compute) {
-  current_ = ring_.acquire(compute);
+  current_ = ring_.acquire(compute, device::WaitReason::gradients);
   slot_layer_[static_cast<std::size_t>(current_)] = layer;
   return ring_.view(current_).slice(0, gradient_bytes_[static_cast<std::size_t>(layer)]);
 }
@@ -48,6 +48,7 @@ void GradientDrain::run() {
       const SlotRing::Slot slot = ring_.take(*stream_);
       const LayerIndex layer = slot_layer_[static_cast<std::size_t>(slot)];
       eps::GradientBuffer gradients = store_.gradient_buffer(layer);
+      link_.device().annotate(*stream_, layer, -1);
       link_.to_host(Traffic::gradients, *stream_, {gradients.data(), gradients.bytes()},
                     ring_.view(slot).slice(0, gradients.bytes()));
       ring_.release(slot, *stream_);

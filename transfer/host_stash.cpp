@@ -15,9 +15,10 @@ enum Consumer : int { kCompute = 0, kCopy = 1, kConsumers = 2 };
 class HostStash final : public Stash {
  public:
   HostStash(Link& link, std::vector<device::BufferView> out, std::vector<device::BufferView> back,
-            std::vector<device::BufferView> host, int microbatches, Failure& failure)
+            std::vector<device::BufferView> host, int first_layer, int microbatches, Failure& failure)
       : link_(link),
         host_(std::move(host)),
+        first_layer_(first_layer),
         microbatches_(microbatches),
         out_stream_(link.device().create_stream("d2h stash")),
         back_stream_(link.device().create_stream("h2d stash")),
@@ -34,7 +35,7 @@ class HostStash final : public Stash {
   void begin_forward(bool keep) override { keep_ = keep; }
 
   device::BufferView make(StashItem item, Stream& compute) override {
-    held(item) = out_.acquire(compute);
+    held(item) = out_.acquire(compute, WaitReason::stash);
     return out_.view(held(item));
   }
 
@@ -42,6 +43,7 @@ class HostStash final : public Stash {
     out_.filled(held(item), compute);
     const SlotRing::Slot slot = out_.take(*out_stream_);
     assert(slot == held(item));
+    link_.device().annotate(*out_stream_, item.layer, item.microbatch);
     if (keep_ && stays(item)) link_.to_host(Traffic::stash, *out_stream_, place(item), out_.view(slot));
     out_.release(slot, *out_stream_, kCopy);
   }
@@ -55,10 +57,15 @@ class HostStash final : public Stash {
     next_fetch_ = 0;
     link_.device().record(*stored_, *out_stream_);
     link_.device().wait(*back_stream_, *stored_);
-    for (int i = 0; i < back_.slots(); ++i) fetch_ahead();
+    for (int i = 0; i < back_.slots() && !on_demand(); ++i) fetch_ahead();
   }
 
   device::BufferView fetch([[maybe_unused]] StashItem item, Stream& compute) override {
+    if (on_demand()) {
+      link_.device().record(*stored_, compute);
+      link_.device().wait(*back_stream_, *stored_);
+      fetch_ahead();
+    }
     fetched_ = back_.take(compute);
     assert(items_[next_take_ % items_.size()] == item);
     return back_.view(fetched_);
@@ -67,7 +74,7 @@ class HostStash final : public Stash {
   void fetch_done(StashItem, Stream& compute) override {
     back_.release(fetched_, compute);
     next_take_ = next_take_ + 1 == items_.size() ? 0 : next_take_ + 1;
-    fetch_ahead();
+    if (!on_demand()) fetch_ahead();
   }
 
  private:
@@ -76,10 +83,14 @@ class HostStash final : public Stash {
     return held_[static_cast<std::size_t>(item.layer % 2 * microbatches_ + item.microbatch)];
   }
 
-  bool stays(StashItem item) const { return static_cast<std::size_t>(item.layer * microbatches_) <= host_.size(); }
+  // Twin of the overlap law: an item is fetched only when the device has come to its use.
+  static bool on_demand() { return fault_point("transfer.no_prefetch"); }
+  bool stays(StashItem item) const {
+    return static_cast<std::size_t>((item.layer - first_layer_ + 1) * microbatches_) <= host_.size();
+  }
 
   device::BufferView place(StashItem item) const {
-    const int index = (item.layer - 1) * microbatches_ + item.microbatch;
+    const int index = (item.layer - first_layer_) * microbatches_ + item.microbatch;
     return host_[static_cast<std::size_t>(fault_point("stash.reuse_slot") ? index / 2 : index)];
   }
 
@@ -87,12 +98,15 @@ class HostStash final : public Stash {
   void fetch_ahead() {
     if (next_fetch_ == items_.size()) return;
     const SlotRing::Slot slot = back_.acquire(*back_stream_);
-    link_.to_device(Traffic::stash, *back_stream_, back_.view(slot), place(items_[next_fetch_++]));
+    const StashItem item = items_[next_fetch_++];
+    link_.device().annotate(*back_stream_, item.layer, item.microbatch);
+    link_.to_device(Traffic::stash, *back_stream_, back_.view(slot), place(item));
     back_.filled(slot, *back_stream_);
   }
 
   Link& link_;
   const std::vector<device::BufferView> host_;
+  const int first_layer_;
   const int microbatches_;
   const std::unique_ptr<Stream> out_stream_;
   const std::unique_ptr<Stream> back_stream_;
@@ -112,8 +126,9 @@ class HostStash final : public Stash {
 
 std::unique_ptr<Stash> make_host_stash(Link& link, std::vector<device::BufferView> out,
                                        std::vector<device::BufferView> back, std::vector<device::BufferView> host,
-                                       int microbatches, Failure& failure) {
-  return std::make_unique<HostStash>(link, std::move(out), std::move(back), std::move(host), microbatches, failure);
+                                       int first_layer, int microbatches, Failure& failure) {
+  return std::make_unique<HostStash>(link, std::move(out), std::move(back), std::move(host), first_layer, microbatches,
+                                     failure);
 }
 
 }  // namespace l2l::transfer

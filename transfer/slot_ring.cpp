@@ -24,9 +24,9 @@ SlotRing::SlotRing(device::Device& device, std::vector<device::BufferView> slots
   }
 }
 
-SlotRing::Slot SlotRing::acquire(Stream& producer) {
+SlotRing::Slot SlotRing::acquire(Stream& producer, device::WaitReason reason) {
   const Slot slot = pop_when_there(free_);
-  for (const auto& event : state_[static_cast<std::size_t>(slot)].released) device_.wait(producer, *event);
+  for (const auto& event : state_[static_cast<std::size_t>(slot)].released) device_.wait(producer, *event, reason);
   return slot;
 }
 

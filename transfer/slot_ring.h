@@ -44,8 +44,8 @@ class SlotRing {
   SlotRing(device::Device& device, std::vector<device::BufferView> slots, int consumers, device::WaitReason reason,
            Failure& failure);
 
-  // Blocks until some slot was released, then enqueues the wait for its consumers on `producer`.
-  Slot acquire(device::Stream& producer);
+  // Blocks until some slot was released, then enqueues the wait for its consumers on `producer`, booked to `reason`.
+  Slot acquire(device::Stream& producer, device::WaitReason reason = device::WaitReason::order);
   // What `producer` has enqueued so far fills the slot.
   void filled(Slot slot, device::Stream& producer);
   // Blocks until the next slot, in order of filling, was filled; then enqueues the wait for it on `consumer`.

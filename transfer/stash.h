@@ -42,8 +42,8 @@ class Stash {
   virtual void fetch_done(StashItem item, device::Stream& compute) = 0;
 };
 
-// Every item has a place on the device of its own: [layer 1..N + 1][microbatch].
-std::unique_ptr<Stash> make_device_stash(std::vector<device::BufferView> items, int microbatches);
+// Every item has a place on the device of its own: [layer first_layer, ...][microbatch].
+std::unique_ptr<Stash> make_device_stash(std::vector<device::BufferView> items, int first_layer, int microbatches);
 // Device buffers that a device stash of `blocks` blocks needs.
 constexpr std::size_t device_stash_buffers(int blocks, int microbatches) {
   return (static_cast<std::size_t>(blocks) + 1) * static_cast<std::size_t>(microbatches);
@@ -52,9 +52,9 @@ constexpr std::size_t device_stash_buffers(int blocks, int microbatches) {
 // Items of blocks are copied to host memory as soon as they are made, and fetched ahead of the backward visit. Device
 // memory does not depend on the number of blocks.
 // `out`: microbatches + 1 device buffers; `back`: device buffers to fetch through; `host`: one place per item
-// [layer 1..N][microbatch].
+// [layer first_layer, ...][microbatch].
 std::unique_ptr<Stash> make_host_stash(Link& link, std::vector<device::BufferView> out,
                                        std::vector<device::BufferView> back, std::vector<device::BufferView> host,
-                                       int microbatches, Failure& failure);
+                                       int first_layer, int microbatches, Failure& failure);
 
 }  // namespace l2l::transfer

@@ -45,12 +45,16 @@ class WeightStream {
   void run();
   bool wait_for_pass(Pass& pass);
   void fetch(LayerIndex layer, eps::Version version);
+  // Twin of the overlap law ("transfer.no_prefetch"): a fetch begins only when the device has come to its visit.
+  void ask(device::Stream& compute);
+  void wait_until_asked();
 
   Link& link_;  // constant after construction, as are the next three
   eps::ParameterStore& store_;
   Failure& failure_;
   const std::vector<Bytes> wire_bytes_;
   std::unique_ptr<device::Stream> stream_;
+  std::unique_ptr<device::Event> asked_;  // of the twin
   SlotRing ring_;
   std::atomic<std::int64_t> update_stall_ns_{0};
 
@@ -59,6 +63,7 @@ class WeightStream {
   Pass pass_;                           // guarded by mutex_
   bool has_pass_ = false;               // guarded by mutex_
   bool stopping_ = false;               // guarded by mutex_
+  int visits_asked_ = 0;                // of the twin; guarded by mutex_
   std::vector<LayerIndex> slot_layer_;  // written by the feeder before filled(), read by the relay after take()
   Failure::Registration registration_;
   std::thread feeder_;  // last: starts when all else is there

@@ -73,6 +73,7 @@ class FaultDevice : public Device {
   void synchronize(Stream& stream) override { inner_->synchronize(stream); }
   std::unique_ptr<Executable> compile(const graph::Graph& graph) override { return inner_->compile(graph); }
   void set_trace(Trace* trace) override { inner_->set_trace(trace); }
+  void annotate(Stream& stream, int layer, int microbatch) override { inner_->annotate(stream, layer, microbatch); }
 
  private:
   enum class Call { copy, launch, allocation, count };

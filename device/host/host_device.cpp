@@ -106,6 +106,8 @@ void HostDevice::set_trace(Trace* trace) {
   for (HostStream* stream : shared_->streams) stream->set_trace(trace);
 }
 
+void HostDevice::annotate(Stream& stream, int layer, int microbatch) { host(stream).annotate({layer, microbatch}); }
+
 void HostDevice::enqueue_delay(Stream& stream, std::chrono::microseconds duration) {
   host(stream).enqueue(DelayCommand{duration});
 }

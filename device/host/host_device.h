@@ -36,6 +36,7 @@ class HostDevice : public Device {
   void synchronize(Stream& stream) override;
   std::unique_ptr<Executable> compile(const graph::Graph& graph) override;
   void set_trace(Trace* trace) override;
+  void annotate(Stream& stream, int layer, int microbatch) override;
 
   CopyDirection direction(BufferView destination, BufferView source) const;
 

@@ -41,7 +41,7 @@ HostStream::~HostStream() {
 void HostStream::enqueue(Command command) {
   std::unique_lock lock(progress_->mutex);
   while (enqueued_ - progress_->completed() == kCapacity) progress_->wait(lock, enqueued_ - kCapacity + 1);
-  queue_[enqueued_++ % kCapacity] = std::move(command);
+  queue_[enqueued_++ % kCapacity] = {std::move(command), label_};
   lock.unlock();
   enqueued_or_stopped_.notify_one();
 }
@@ -57,6 +57,11 @@ void HostStream::set_trace(Trace* trace) {
   track_ = track;
 }
 
+void HostStream::annotate(SpanLabel label) {
+  const std::lock_guard lock(progress_->mutex);
+  label_ = label;
+}
+
 double HostStream::stalled_seconds(WaitReason reason) const {
   return static_cast<double>(stalled_ns_[static_cast<std::size_t>(reason)].load(std::memory_order_relaxed)) * 1e-9;
 }
@@ -67,24 +72,25 @@ void HostStream::work() {
   for (std::uint64_t next = 0;; ++next) {
     enqueued_or_stopped_.wait(lock, [&] { return enqueued_ > next || stopped_; });
     if (enqueued_ == next) return;
-    Command& command = queue_[next % kCapacity];
+    Entry& entry = queue_[next % kCapacity];
     const Track track = track_;
     lock.unlock();
-    execute(command, track);
-    command = std::monostate{};  // releases what it refers to
+    execute(entry, track);
+    entry.command = std::monostate{};  // releases what it refers to
     idle_since_ = Clock::now();
     lock.lock();
     progress_->advance();
   }
 }
 
-void HostStream::execute(const Command& command, const Track& track) {
-  if (const auto* wait = std::get_if<WaitCommand>(&command)) return run(*wait);
+void HostStream::execute(const Entry& entry, const Track& track) {
+  const auto& [command, label] = entry;
+  if (const auto* wait = std::get_if<WaitCommand>(&command)) return run(*wait, track);
   if (shared_->failure.failed()) return;
   try {
-    if (const auto* copy = std::get_if<CopyCommand>(&command)) run(*copy, track);
-    if (const auto* zero = std::get_if<ZeroCommand>(&command)) run(*zero, track);
-    if (const auto* launch = std::get_if<LaunchCommand>(&command)) run(*launch, track);
+    if (const auto* copy = std::get_if<CopyCommand>(&command)) run(*copy, track, label);
+    if (const auto* zero = std::get_if<ZeroCommand>(&command)) run(*zero, track, label);
+    if (const auto* launch = std::get_if<LaunchCommand>(&command)) run(*launch, track, label);
     if (const auto* delay = std::get_if<DelayCommand>(&command)) std::this_thread::sleep_for(delay->duration);
     if (const auto* fail = std::get_if<FailCommand>(&command)) shared_->failure.fail(fail->error);
   } catch (...) {
@@ -92,33 +98,36 @@ void HostStream::execute(const Command& command, const Track& track) {
   }
 }
 
-void HostStream::run(const WaitCommand& wait) {
+void HostStream::run(const WaitCommand& wait, const Track& track) {
   wait.mark.wait();
-  const auto idle = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - idle_since_);
+  const Clock::time_point now = Clock::now();
+  const auto idle = std::chrono::duration_cast<std::chrono::nanoseconds>(now - idle_since_);
   stalled_ns_[static_cast<std::size_t>(wait.reason)].fetch_add(idle.count(), std::memory_order_relaxed);
+  if (track.trace) record_wait(*track.trace, track.id, wait.reason, idle_since_, now);
 }
 
-void HostStream::run(const CopyCommand& copy, const Track& track) {
-  const Clock::time_point begin = Clock::now();
-  const Clock::time_point carried = copy.link ? copy.link->reserve(copy.source.size) : begin;
+void HostStream::run(const CopyCommand& copy, const Track& track, SpanLabel label) {
+  const Clock::time_point now = Clock::now();
+  const LinkClock::Turn turn = copy.link ? copy.link->reserve(copy.source.size) : LinkClock::Turn{now, now};
   if (copy.source.size > 0) std::memcpy(copy.destination.data, copy.source.data, copy.source.size);
-  std::this_thread::sleep_until(carried);
-  if (track.trace) track.trace->record(track.id, copy.name, begin, Clock::now(), -1, -1);
+  std::this_thread::sleep_until(turn.end);
+  track.record(copy.name, turn.begin, Clock::now(), label);
 }
 
-void HostStream::run(const ZeroCommand& zero, const Track& track) {
+void HostStream::run(const ZeroCommand& zero, const Track& track, SpanLabel label) {
   const Clock::time_point begin = Clock::now();
   if (zero.destination.size > 0) std::memset(zero.destination.data, 0, zero.destination.size);
-  if (track.trace) track.trace->record(track.id, "zero", begin, Clock::now(), -1, -1);
+  track.record("zero", begin, Clock::now(), label);
 }
 
-void HostStream::run(const LaunchCommand& launch, const Track& track) {
+void HostStream::run(const LaunchCommand& launch, const Track& track, SpanLabel label) {
   const std::lock_guard lock(shared_->compute_mutex);
   const Clock::time_point begin = Clock::now();
   launch.executable->run(launch.bindings, launch.parameters, shared_->workers);
-  if (!track.trace) return;
-  track.trace->record(track.id, launch.executable->program().graph.name, begin, Clock::now(),
-                      static_cast<int>(launch.parameters.layer), static_cast<int>(launch.parameters.microbatch));
+  if (label.layer < 0) {
+    label = {static_cast<int>(launch.parameters.layer), static_cast<int>(launch.parameters.microbatch)};
+  }
+  track.record(launch.executable->program().graph.name, begin, Clock::now(), label);
 }
 
 void HostEvent::set(Mark mark) {

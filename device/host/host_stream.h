@@ -18,6 +18,11 @@ namespace l2l::device {
 
 class HostStream;
 
+// Which layer and microbatch a span belongs to; below 0: none.
+struct SpanLabel {
+  int layer = -1, microbatch = -1;
+};
+
 // What the streams of a device share.
 struct HostShared {
   HostShared(int threads, Bytes link_bandwidth)
@@ -44,6 +49,8 @@ class HostStream : public Stream {
   Mark mark();
   // While idle.
   void set_trace(Trace* trace);
+  // What a trace says of the work enqueued from now on.
+  void annotate(SpanLabel label);
   double stalled_seconds(WaitReason reason) const override;
 
  private:
@@ -52,20 +59,28 @@ class HostStream : public Stream {
   struct Track {
     Trace* trace = nullptr;
     int id = 0;
+    void record(std::string_view name, Clock::time_point begin, Clock::time_point end, SpanLabel label) const {
+      if (trace) trace->record(id, name, begin, end, label.layer, label.microbatch);
+    }
+  };
+  struct Entry {
+    Command command;
+    SpanLabel label;
   };
 
   void work();
-  void execute(const Command& command, const Track& track);
-  void run(const WaitCommand& wait);
-  void run(const CopyCommand& copy, const Track& track);
-  void run(const ZeroCommand& zero, const Track& track);
-  void run(const LaunchCommand& launch, const Track& track);
+  void execute(const Entry& entry, const Track& track);
+  void run(const WaitCommand& wait, const Track& track);
+  void run(const CopyCommand& copy, const Track& track, SpanLabel label);
+  void run(const ZeroCommand& zero, const Track& track, SpanLabel label);
+  void run(const LaunchCommand& launch, const Track& track, SpanLabel label);
 
   const std::string name_;
   const std::shared_ptr<HostShared> shared_;
   const std::shared_ptr<Progress> progress_ = std::make_shared<Progress>();
   std::condition_variable enqueued_or_stopped_;
-  std::vector<Command> queue_;    // a ring; guarded by progress_->mutex, a command being run belongs to the thread
+  std::vector<Entry> queue_;      // a ring; guarded by progress_->mutex, an entry being run belongs to the thread
+  SpanLabel label_;               // of what is enqueued next; guarded by progress_->mutex
   std::uint64_t enqueued_ = 0;    // guarded by progress_->mutex
   bool stopped_ = false;          // guarded by progress_->mutex
   Track track_;                   // guarded by progress_->mutex

@@ -14,8 +14,12 @@ class LinkClock {
   // Bytes per second; 0: unthrottled.
   explicit LinkClock(Bytes bandwidth) : bandwidth_(bandwidth) {}
 
-  // Takes the link for `bytes` from its next free moment on and returns when it will have carried them.
-  Clock::time_point reserve(Bytes bytes);
+  // From when to when the link carries something.
+  struct Turn {
+    Clock::time_point begin, end;
+  };
+  // Takes the link for `bytes` from its next free moment on.
+  Turn reserve(Bytes bytes);
 
  private:
   const Bytes bandwidth_;

@@ -173,5 +173,34 @@ TEST(Workers, FlushingCanBeSetForAThread) {
   EXPECT_GT(twice(kDenormal), 0.0f);
 }
 
+// A track per thread; for every call a span of each thread that took part, from its first to its last block.
+TEST(Workers, TraceWhatEachThreadDid) {
+  Workers workers("test", 3);
+  Trace trace(1000);
+  workers.set_trace(trace, "worker");
+  EXPECT_EQ(trace.tracks(), (std::vector<std::string>{"worker 0", "worker 1", "worker 2"}));
+  constexpr int kBlocks = 50;
+  const auto block = [](std::int64_t, int) { std::this_thread::sleep_for(std::chrono::microseconds(200)); };
+  workers.annotate("first", 7);
+  workers.parallel_for(kBlocks, block);
+  workers.annotate("second", 8);
+  workers.parallel_for(1, block);
+  std::int64_t first_ns = 0;
+  std::vector<bool> seen(3);
+  const std::vector<Trace::Span> spans = trace.spans();
+  for (std::size_t i = 0; i + 1 < spans.size(); ++i) {
+    EXPECT_EQ(spans[i].name, "first");
+    EXPECT_EQ(spans[i].layer, 7);
+    EXPECT_FALSE(seen[static_cast<std::size_t>(spans[i].track)]) << "two spans of a thread in one call";
+    seen[static_cast<std::size_t>(spans[i].track)] = true;
+    first_ns += spans[i].end_ns - spans[i].begin_ns;
+  }
+  EXPECT_GE(first_ns, kBlocks * 200'000);
+  ASSERT_FALSE(spans.empty());
+  EXPECT_EQ(spans.back().name, "second");
+  EXPECT_EQ(spans.back().layer, 8);
+  EXPECT_EQ(spans.back().track, 0);
+}
+
 }  // namespace
 }  // namespace l2l

@@ -76,7 +76,7 @@ class ToolTest(unittest.TestCase):
 
 class Cli(ToolTest):
     def test_outputs(self):
-        out, err = self.run_tool("l2l-train", "run.toml", "--metrics", "m.jsonl", "--trace", "t.json")
+        out, err = self.run_tool("l2l-train", "run.toml", "--metrics", "m.jsonl", "--trace", "t.json", "--set", "transfer.stash=host")
         lines = [json.loads(line) for line in (self.path / "m.jsonl").read_text().splitlines()]
         self.assertEqual([line["step"] for line in lines], [1, 2, 3, 4])
         for line in lines:
@@ -88,9 +88,55 @@ class Cli(ToolTest):
         self.assertTrue((self.path / summary["checkpoint"] / "manifest.json").exists())
         for text in ("device (exact)", "pinned", "host", "step 1/4", "tokens/s", "ETA"):
             self.assertIn(text, err)
-        tracks = {event["args"]["name"] for event in json.loads((self.path / "t.json").read_text())["traceEvents"]
-                  if event["name"] == "thread_name"}
-        self.assertTrue({"compute", "h2d weights", "d2h gradients", "eps updater"} <= tracks, tracks)
+        self.check_trace(json.loads((self.path / "t.json").read_text()), steps=4, layers=4)
+
+    def check_trace(self, trace, steps, layers):
+        """As Perfetto reads it: a track per stream and per worker, on each of which spans follow one another."""
+        names = {event["tid"]: event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "thread_name"}
+        tracks = {name: [] for name in names.values()}
+        self.assertEqual(len(tracks), len(names), "two tracks of one name")
+        for event in trace["traceEvents"]:
+            self.assertIn(event["ph"], ("M", "X"))
+            if event["ph"] == "X":
+                self.assertGreaterEqual(event["dur"], 0)
+                self.assertTrue(0 <= event["args"].get("layer", 0) < layers, event)
+                tracks[names[event["tid"]]].append(event)
+        for name, events in tracks.items():
+            events.sort(key=lambda event: (event["ts"], event["dur"]))
+            for event, following in zip(events, events[1:]):
+                self.assertLess(event["ts"] + event["dur"], following["ts"] + 0.01, name)
+        for name in ("compute", "h2d weights", "h2d stash", "d2h stash", "d2h gradients", "eps updater", "eps worker 0"):
+            self.assertTrue(tracks.get(name), name)
+        self.assertEqual([event["name"] for event in tracks["steps"]], ["step"] * steps)
+        self.assertTrue({"block", "block backward", "head backward"} <= {event["name"] for event in tracks["compute"]})
+        self.assertTrue(any(event["name"] == "wait weights" for event in tracks["compute"]))
+        # each weight copy bears its layer; in a step blocks' wires come twice, the last block's and the ends' once
+        begin, end = tracks["steps"][0]["ts"], tracks["steps"][-1]["ts"] + tracks["steps"][-1]["dur"]  # then validation
+        copies = [event["args"]["layer"] for event in tracks["h2d weights"]
+                  if event["name"] == "copy h2d" and begin <= event["ts"] < end]
+        self.assertEqual({layer: copies.count(layer) for layer in range(layers)},
+                         {0: 2 * steps, 1: 2 * steps, 2: steps, 3: 2 * steps})  # the ends have two groups each
+
+    def test_the_schedule_benchmark(self):
+        pace = {"h2d_bandwidth": 1e8, "d2h_bandwidth": 1e8, "launches_us": {"block": 300, "block backward": 900}}
+        (self.path / "pace.json").write_text(json.dumps(pace))
+        stash = ["--set", "transfer.stash=host", "--set", "data.train=[]"]
+        out, _ = self.run_tool("l2l-bench", "schedule", "run.toml", *stash, "--steps", "3", "--pace", "pace.json", "--json",
+                               "--trace", "t.json")
+        report = json.loads(out)
+        ways = [(visit["way"], visit["layer"]) for visit in report["visits"]]
+        self.assertEqual(ways, [("up", 0), ("up", 1), ("up", 2), ("turn", 3), ("down", 2), ("down", 1), ("down", 0)])
+        for visit in report["visits"]:
+            if visit["layer"] in (1, 2):
+                self.assertAlmostEqual(visit["compute_ms"], 0.6 if visit["way"] == "up" else 1.8, 4)
+        self.assertGreaterEqual(report["step_ms"], report["sum"]["compute_ms"])
+        self.check_trace(json.loads((self.path / "t.json").read_text()), steps=5, layers=4)
+        out, _ = self.run_tool("l2l-bench", "schedule", "run.toml", *stash, "--steps", "1")
+        self.assertIn("perfect overlap", out)
+        for table in ('{"bandwidth": 1}', '{"h2d_bandwidth": -1}', '{"launches_us": {"block": "fast"}}', "[]", "{"):
+            (self.path / "pace.json").write_text(table)
+            self.refused("schedule", "run.toml", "--pace", "pace.json", tool="l2l-bench", names=["pace.json"])
+        self.refused("schedule", "run.toml", "--pace", "nowhere", tool="l2l-bench", names=["nowhere"])
 
     def test_the_same_run_twice_gives_the_same_bits_and_loses_nothing(self):
         first, second = self.summary(), self.summary()

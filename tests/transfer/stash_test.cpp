@@ -23,11 +23,11 @@ class StashTest : public ::testing::TestWithParam<std::string> {
         link_(device_),
         compute_(device_.create_stream("compute")) {
     if (GetParam() == "device") {
-      stash_ = make_device_stash(cut(device_memory(device_stash_buffers(kBlocks, kMicrobatches))), kMicrobatches);
+      stash_ = make_device_stash(cut(device_memory(device_stash_buffers(kBlocks, kMicrobatches))), 1, kMicrobatches);
     } else {
       host_.resize(kBytes * kBlocks * kMicrobatches);
       stash_ = make_host_stash(link_, cut(device_memory(kMicrobatches + 1)), cut(device_memory(2)),
-                               cut({host_.data(), host_.size()}), kMicrobatches, failure_);
+                               cut({host_.data(), host_.size()}), 1, kMicrobatches, failure_);
     }
     for (int layer = kBlocks; layer > 0; --layer) {
       for (int u = 0; u < kMicrobatches; ++u) order_.push_back({layer, u});

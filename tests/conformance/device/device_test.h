@@ -14,6 +14,8 @@
 #include "device/device.h"
 #include "device/fault/fault_device.h"
 #include "device/host/host_device.h"
+#include "device/paced/paced_device.h"
+#include "device/serial/serial_device.h"
 
 namespace l2l::device {
 
@@ -28,6 +30,9 @@ struct Backend {
   std::function<std::unique_ptr<Device>()> open;
 };
 
+// A paced device that conformance need not wait for.
+inline const PaceTable kQuick{4 * kGiB, 4 * kGiB, {{"triple", std::chrono::microseconds(100)}}, {}};
+
 inline std::vector<Backend> backends() {
   FaultPlan slow;
   slow.copy_h2d_delay = slow.copy_d2h_delay = slow.launch_delay = std::chrono::microseconds(300);
@@ -35,12 +40,16 @@ inline std::vector<Backend> backends() {
   return {{"host", [] { return std::make_unique<HostDevice>(2, 0); }},
           {"host_one_thread", [] { return std::make_unique<HostDevice>(1, 0); }},
           {"host_throttled", [] { return std::make_unique<HostDevice>(2, 4 * kGiB); }},
-          {"fault_with_random_delays", [slow] { return open_fault(slow); }}};
+          {"fault_with_random_delays", [slow] { return open_fault(slow); }},
+          {"serial", [] { return std::make_unique<SerialDevice>(std::make_unique<HostDevice>(2, 0)); }},
+          {"paced", [] { return std::make_unique<PacedDevice>(kQuick); }}};
 }
 
 class DeviceTest : public ::testing::TestWithParam<Backend> {
  protected:
   const std::unique_ptr<Device> device_ = GetParam().open();
+  // Whether launches compute; a test of their results skips where they do not.
+  bool computes() const { return GetParam().name != "paced"; }
 };
 
 inline std::string backend_name(const ::testing::TestParamInfo<Backend>& info) { return info.param.name; }

@@ -1,10 +1,8 @@
 // What only the host device promises: a throttled link, stall accounts, traces.
-#include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tests/conformance/device/device_test.h"
-#include "tests/support/temporary_folder.h"
+#include "tests/support/trace_spans.h"
 
 namespace l2l::device {
 namespace {
@@ -121,27 +119,8 @@ TEST(Events, AWaitIgnoresRecordsThatWereReplaced) {
   EXPECT_GE(since(begin).count(), 0.4);
 }
 
-struct Span {
-  std::string track, name;
-  double begin, end;
-  nlohmann::json arguments;
-};
-
-std::vector<Span> read_spans(const Trace& trace) {
-  const testing::TemporaryFolder folder;
-  trace.write(folder / "trace.json");
-  std::ifstream file(folder / "trace.json");
-  const nlohmann::json json = nlohmann::json::parse(file);
-  std::map<int, std::string> tracks;
-  std::vector<Span> spans;
-  for (const auto& event : json.at("traceEvents")) {
-    if (event.at("name") == "thread_name") tracks[event.at("tid")] = event.at("args").at("name");
-    if (event.at("ph") != "X") continue;
-    const double begin = event.at("ts"), duration = event.at("dur");
-    spans.push_back({tracks.at(event.at("tid")), event.at("name"), begin, begin + duration, event.at("args")});
-  }
-  return spans;
-}
+using testing::read_spans;
+using testing::TraceSpan;
 
 TEST(Traces, HaveATrackPerStreamAndASpanPerPieceOfWork) {
   HostDevice device(1, 0);
@@ -170,7 +149,8 @@ TEST(Traces, HaveATrackPerStreamAndASpanPerPieceOfWork) {
   device.fill_zero(*late, memory->view());
   device.synchronize(*late);
 
-  const std::vector<Span> spans = read_spans(trace);
+  std::vector<TraceSpan> spans = read_spans(trace);
+  std::erase_if(spans, [](const TraceSpan& span) { return span.name == "wait"; });
   const std::vector<std::pair<std::string, std::string>> expected = {
       {"early", "copy h2d"}, {"early", "zero"}, {"late", "triple"}, {"late", "copy"}, {"late", "copy d2h"}};
   ASSERT_EQ(spans.size(), expected.size());
@@ -181,6 +161,34 @@ TEST(Traces, HaveATrackPerStreamAndASpanPerPieceOfWork) {
     EXPECT_EQ(spans[i].arguments,
               launch ? nlohmann::json({{"layer", 4}, {"microbatch", 2}}) : nlohmann::json::object());
   }
+}
+
+// What is annotated bears its layer and microbatch; what a stream stood still for is a span of its own.
+TEST(Traces, BearAnnotationsAndWaits) {
+  HostDevice device(1, 0);
+  Trace trace(100);
+  device.set_trace(&trace);
+  const auto slow = device.create_stream("slow"), fast = device.create_stream("fast");
+  const auto event = device.create_event();
+  const auto memory = device.allocate(64, "memory");
+  device.enqueue_delay(*slow, milliseconds(20));
+  device.annotate(*slow, 7, -1);
+  device.fill_zero(*slow, memory->view());
+  device.record(*event, *slow);
+  device.wait(*fast, *event, WaitReason::gradients);
+  device.annotate(*fast, 3, 1);
+  device.fill_zero(*fast, memory->view());
+  device.synchronize(*fast);
+  device.set_trace(nullptr);
+
+  const std::vector<TraceSpan> spans = read_spans(trace);
+  ASSERT_EQ(spans.size(), 3u);
+  EXPECT_EQ(spans[0].arguments, nlohmann::json({{"layer", 7}}));
+  EXPECT_EQ(spans[1].track, "fast");
+  EXPECT_EQ(spans[1].name, "wait gradients");
+  EXPECT_GE(spans[1].end - spans[1].begin, 15'000);
+  EXPECT_LE(spans[1].end, spans[2].begin + 0.0015);
+  EXPECT_EQ(spans[2].arguments, nlohmann::json({{"layer", 3}, {"microbatch", 1}}));
 }
 
 }  // namespace

@@ -201,7 +201,8 @@ void Ledger::save_waits() {
 }
 
 void Ledger::saved_half(GroupIndex index, int half) {
-  require(state_.groups[index].written[half] == content(state_.save_version), "the data change while a save reads them");
+  require(state_.groups[index].written[half] == content(state_.save_version),
+          "the data change while a save reads them");
 }
 
 void Ledger::save_finished(GroupIndex index) {
@@ -264,7 +265,8 @@ void Ledger::expect_end(const HandOver& machine) {
     const Group& group = state_.groups[i];
     const bool rejected = scenario_->broken_step >= 0 && (scenario_->held || i == scenario_->broken_group);
     require(group.updated == last - (rejected ? 1 : 0), "an update never comes, or comes twice");
-    require(group.written[0] == content(group.updated) && group.written[1] == content(group.updated), "half an update is missing");
+    require(group.written[0] == content(group.updated) && group.written[1] == content(group.updated),
+            "half an update is missing");
     require(machine.state(i) == GroupState::resting && machine.leases(i) == 0 &&
                 machine.save_state(i) == SaveState::unmarked,
             "a group does not come to rest");

@@ -1,0 +1,196 @@
+#include "device/paced/paced_device.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "device/host/host_executable.h"
+#include "l2l/errors.h"
+
+namespace l2l::device {
+namespace {
+
+// Planned for the host with one thread, so that arenas are those of a real device; never run.
+class PacedExecutable final : public Executable {
+ public:
+  PacedExecutable(std::unique_ptr<HostExecutable> planned, Clock::duration duration)
+      : Executable(planned->program()), planned_(std::move(planned)), duration_(duration) {}
+  void check(const Bindings& bindings) const { planned_->check(bindings); }
+  Clock::duration duration() const { return duration_; }
+
+ private:
+  const std::unique_ptr<HostExecutable> planned_;
+  const Clock::duration duration_;
+};
+
+// Guarded by the device's mutex.
+class PacedEvent final : public Event {
+ public:
+  Clock::time_point at;  // of the latest record: when it happens
+};
+
+PacedEvent& paced(Event& event) { return static_cast<PacedEvent&>(event); }
+
+Clock::duration time_of(Bytes bytes, Bytes bandwidth) {
+  if (bandwidth == 0) return Clock::duration::zero();
+  const std::chrono::duration<double> seconds(static_cast<double>(bytes) / static_cast<double>(bandwidth));
+  return std::chrono::duration_cast<Clock::duration>(seconds);
+}
+
+}  // namespace
+
+// Guarded by the device's mutex.
+class PacedStream final : public Stream {
+ public:
+  PacedStream(std::string_view name, PacedDevice& device) : name(name), device_(device) {
+    const std::lock_guard lock(device_.mutex_);
+    set_trace(device_.trace_);
+    device_.streams_.push_back(this);
+  }
+  ~PacedStream() override {
+    device_.synchronize(*this);
+    const std::lock_guard lock(device_.mutex_);
+    std::erase(device_.streams_, this);
+  }
+  PacedStream(const PacedStream&) = delete;
+  PacedStream& operator=(const PacedStream&) = delete;
+
+  double stalled_seconds(WaitReason reason) const override {
+    const std::lock_guard lock(device_.mutex_);
+    return std::chrono::duration<double>(stalled[static_cast<std::size_t>(reason)]).count();
+  }
+
+  void set_trace(Trace* new_trace) {
+    trace = new_trace;
+    track = trace ? trace->add_track(name) : 0;
+  }
+
+  const std::string name;
+  Clock::time_point end = Clock::now();  // of all that is enqueued
+  std::array<Clock::duration, static_cast<std::size_t>(WaitReason::count)> stalled{};
+  Trace* trace = nullptr;
+  int track = 0;
+  int layer = -1, microbatch = -1;  // of spans
+
+ private:
+  PacedDevice& device_;
+};
+
+namespace {
+
+PacedStream& paced(Stream& stream) { return static_cast<PacedStream&>(stream); }
+
+}  // namespace
+
+PacedDevice::PacedDevice(PaceTable table) : table_(std::move(table)) {}
+
+std::unique_ptr<Buffer> PacedDevice::allocate(Bytes size, std::string_view purpose) {
+  return map_memory(size, purpose, account_);
+}
+
+std::unique_ptr<Buffer> PacedDevice::allocate_pinned(Bytes size, std::string_view purpose) {
+  return map_memory(size, purpose, nullptr);
+}
+
+std::unique_ptr<Stream> PacedDevice::create_stream(std::string_view name) {
+  return std::make_unique<PacedStream>(name, *this);
+}
+
+std::unique_ptr<Event> PacedDevice::create_event() { return std::make_unique<PacedEvent>(); }
+
+void PacedDevice::record(Event& event, Stream& stream) {
+  const std::lock_guard lock(mutex_);
+  paced(event).at = paced(stream).end;
+}
+
+void PacedDevice::wait(Stream& stream, Event& event, WaitReason reason) {
+  const std::lock_guard lock(mutex_);
+  PacedStream& waiter = paced(stream);
+  const Clock::time_point done = std::max({waiter.end, paced(event).at, Clock::now()});
+  waiter.stalled[static_cast<std::size_t>(reason)] += done - waiter.end;
+  if (waiter.trace) record_wait(*waiter.trace, waiter.track, reason, waiter.end, done);
+  waiter.end = done;
+}
+
+void PacedDevice::copy(Stream& stream, BufferView destination, BufferView source) {
+  if (destination.size != source.size) {
+    throw Error("copy: " + std::to_string(source.size) + " bytes into " + std::to_string(destination.size));
+  }
+  const bool from_device = account_->contains(source.data);
+  const bool crosses = !from_device || !account_->contains(destination.data);
+  const std::lock_guard lock(mutex_);
+  if (source.size > 0) std::memcpy(destination.data, source.data, source.size);
+  if (!crosses) return book(paced(stream), nullptr, Clock::duration::zero(), "copy");
+  if (from_device) {
+    book(paced(stream), &to_host_, time_of(source.size, table_.d2h_bandwidth), "copy d2h");
+  } else {
+    book(paced(stream), &to_device_, time_of(source.size, table_.h2d_bandwidth), "copy h2d");
+  }
+}
+
+void PacedDevice::fill_zero(Stream& stream, BufferView destination) {
+  const std::lock_guard lock(mutex_);
+  if (destination.size > 0) std::memset(destination.data, 0, destination.size);
+  book(paced(stream), nullptr, Clock::duration::zero(), "zero");
+}
+
+void PacedDevice::launch(Stream& stream, const Executable& executable, const Bindings& bindings,
+                         const LaunchParameters& parameters) {
+  const auto& mine = static_cast<const PacedExecutable&>(executable);
+  mine.check(bindings);
+  const std::lock_guard lock(mutex_);
+  PacedStream& runner = paced(stream);
+  const auto label = std::make_pair(runner.layer, runner.microbatch);
+  if (runner.layer < 0) {
+    runner.layer = static_cast<int>(parameters.layer);
+    runner.microbatch = static_cast<int>(parameters.microbatch);
+  }
+  book(runner, &compute_, mine.duration(), mine.program().graph.name);
+  std::tie(runner.layer, runner.microbatch) = label;
+}
+
+void PacedDevice::book(PacedStream& stream, Timeline* server, Clock::duration duration, std::string_view name) {
+  const Clock::time_point now = Clock::now();
+  const Clock::time_point ready = std::max(stream.end, now);
+  stream.end = server ? server->take(ready, duration, now) : ready + duration;
+  if (!stream.trace) return;
+  // Work that shared its server is shown as if it had begun as late as it could.
+  stream.trace->record(stream.track, name, stream.end - duration, stream.end, stream.layer, stream.microbatch);
+}
+
+void PacedDevice::synchronize(Event& event) {
+  std::unique_lock lock(mutex_);
+  const Clock::time_point at = paced(event).at;
+  lock.unlock();
+  std::this_thread::sleep_until(at);
+}
+
+void PacedDevice::synchronize(Stream& stream) {
+  std::unique_lock lock(mutex_);
+  const Clock::time_point end = paced(stream).end;
+  lock.unlock();
+  std::this_thread::sleep_until(end);
+}
+
+std::unique_ptr<Executable> PacedDevice::compile(const graph::Graph& graph) {
+  const auto entry = table_.launches.find(graph.name);
+  const Clock::duration duration = entry != table_.launches.end() ? entry->second : table_.other;
+  return std::make_unique<PacedExecutable>(compile_for_host(graph, /*threads=*/1), duration);
+}
+
+void PacedDevice::set_trace(Trace* trace) {
+  const std::lock_guard lock(mutex_);
+  trace_ = trace;
+  for (PacedStream* stream : streams_) stream->set_trace(trace);
+}
+
+void PacedDevice::annotate(Stream& stream, int layer, int microbatch) {
+  const std::lock_guard lock(mutex_);
+  paced(stream).layer = layer;
+  paced(stream).microbatch = microbatch;
+}
+
+}  // namespace l2l::device

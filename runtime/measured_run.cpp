@@ -1,0 +1,93 @@
+#include "runtime/measured_run.h"
+
+#include "device/paced/paced_device.h"
+#include "device/serial/serial_device.h"
+
+namespace l2l::runtime {
+namespace {
+
+constexpr std::size_t kSpans = 400'000;
+constexpr double kLearningRate = 1e-4;
+
+Options without_data(Options options) {
+  options.data = {};
+  options.checkpoint.directory.clear();
+  return options;
+}
+
+std::unique_ptr<device::Device> open(const MeasuredSettings& settings) {
+  std::unique_ptr<device::Device> device = settings.paced ? std::make_unique<device::PacedDevice>(*settings.paced)
+                                                          : device::open_device(device_settings(settings.options));
+  return settings.overlap ? std::move(device) : std::make_unique<device::SerialDevice>(std::move(device));
+}
+
+void draw_tokens(Minibatch& minibatch, std::int64_t vocabulary) {
+  std::uint32_t state = 1;
+  const auto draw = [&] {
+    state = state * 1664525u + 1013904223u;
+    return static_cast<std::int32_t>((state >> 8) % static_cast<std::uint32_t>(vocabulary));
+  };
+  for (int u = 0; u < minibatch.microbatches(); ++u) {
+    for (std::int32_t& token : minibatch.tokens(u)) token = draw();
+    for (std::int32_t& target : minibatch.targets(u)) target = draw();
+  }
+}
+
+ModelSizes sizes_of(const RunPlan& plan) {
+  const models::Model& model = plan.model;
+  const auto gradients = [&](int layer) {
+    return model.wire_bytes(layer) / size_of(model.compute) * size_of(plan.execution.gradients);
+  };
+  return {model.blocks(),
+          plan.execution.microbatches,
+          model.wire_bytes(1),
+          gradients(1),
+          model.wire_bytes(0) + model.wire_bytes(model.head()),
+          gradients(0) + gradients(model.head()),
+          model.activation_bytes()};
+}
+
+// Bytes so far, both ways.
+struct Carried {
+  Bytes h2d = 0, d2h = 0;
+};
+Carried carried(const transfer::Link& link) {
+  Carried total;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(transfer::Traffic::count); ++i) {
+    total.h2d += link.h2d(static_cast<transfer::Traffic>(i));
+    total.d2h += link.d2h(static_cast<transfer::Traffic>(i));
+  }
+  return total;
+}
+
+}  // namespace
+
+Measurement measure(const MeasuredSettings& settings, int warm_up, int steps, const std::filesystem::path& trace_file) {
+  const RunPlan plan(without_data(settings.options), open(settings));
+  Trace trace(kSpans);
+  plan.device->set_trace(&trace);
+  Measurement result;
+  result.sizes = sizes_of(plan);
+  {
+    Engine engine(plan, &trace);
+    draw_tokens(engine.minibatch(), plan.model.vocabulary);
+    Carried before;
+    for (int step = 0; step < warm_up + steps; ++step) {
+      if (step == warm_up) before = carried(engine.link());
+      engine.train(static_cast<std::uint64_t>(step), kLearningRate);
+    }
+    const Carried after = carried(engine.link());
+    engine.store().complete_updates();
+    result.h2d_bytes = (after.h2d - before.h2d) / static_cast<Bytes>(steps);
+    result.d2h_bytes = (after.d2h - before.d2h) / static_cast<Bytes>(steps);
+    result.device_bytes = plan.device->peak_bytes();
+  }
+  plan.device->set_trace(nullptr);
+  result.schedule = make_schedule_report(trace, plan.model, warm_up);
+  const auto samples = static_cast<double>(plan.options.batch.micro_batch * plan.options.batch.micro_batches);
+  result.samples_per_second = 1e3 * samples / result.schedule.step_ms;
+  if (!trace_file.empty()) trace.write(trace_file);
+  return result;
+}
+
+}  // namespace l2l::runtime
