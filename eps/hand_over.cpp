@@ -75,6 +75,17 @@ void HandOver::verdict(bool approved) {
   }
 }
 
+void HandOver::skip() {
+  if (!held_ || !all_checked()) throw Error("step " + std::to_string(step_) + " is skipped before it can be judged");
+  open_ = false;
+  ++step_;
+  if (saving_) ++save_version_;  // every group that is not saved yet has that version
+  for (Group& group : groups_) {
+    ++group.version;
+    rest(group);
+  }
+}
+
 void HandOver::restore(Version step) {
   if (open_ || !all_resting()) throw Error("state restored in the middle of a step");
   if (saving_) throw Error("state restored in the middle of a save");

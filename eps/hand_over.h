@@ -10,6 +10,7 @@
 //              held, or not finite                                               -> checked
 //   checked    until the verdict on the step: held and approved                  -> approved
 //              rejected, or not finite                                           -> resting, version v
+//              or until the step is skipped (held)                               -> resting, version v + 1
 //   approved   until no lease lives, no save wants version v, and start_job()
 //              hands out its update                                              -> updating
 //   updating   until finish_update()                                             -> resting, version v + 1
@@ -20,8 +21,9 @@
 //   reading    until finish_save()                                               -> unmarked
 //   unmarked   for good, also when end_save() comes early
 //
-// Leases and pushes go on while a group is wanted or read; its update to s + 1 alone waits. tests/eps/model explores
-// the schedules of this machine and seeds bugs into it.
+// A skipped step changes no data: what was version v is version v + 1, for a save too. Leases and pushes go on while a
+// group is wanted or read; its update to s + 1 alone waits. tests/eps/model explores the schedules of this machine and
+// seeds bugs into it.
 #pragma once
 
 #include <cstdint>
@@ -55,6 +57,8 @@ class HandOver {
   // Closes the step once all_checked(). Held: approves or rejects every group; eager: `approve` has no effect, a group
   // that is not finite is rejected.
   void verdict(bool approve);
+  // Closes the step once all_checked(), without updates: what was version t is version t + 1. Held alone.
+  void skip();
   // Nothing may be pending: every group rests at version `step`, and step `step` is the next to open.
   void restore(Version step);
   Version step() const { return step_; }  // the open step, or the next one

@@ -84,6 +84,21 @@ TEST(HandOverVerdict, RejectedGroupsRestAtTheirVersion) {
   EXPECT_TRUE(held.all_resting());
 }
 
+TEST(HandOverVerdict, ASkippedStepIsANewNameForTheSameData) {
+  Machine held(1, true), eager(1, false);
+  EXPECT_THROW(held.skip(), Error);
+  for (Machine* machine : {&held, &eager}) {
+    machine->begin_step(0);
+    machine->push_all();
+    machine->check_all();
+  }
+  EXPECT_THROW(eager.skip(), Error);
+  held.skip();
+  EXPECT_FALSE(held.start_job().has_value());
+  for (GroupIndex group = 0; group < kGroups; ++group) EXPECT_EQ(held.version(group), 1u);
+  held.begin_step(1);
+}
+
 TEST(HandOverContributions, HeadComesBeforeEmbeddingAndDevicesAscend) {
   const Machine machine(2, false);
   EXPECT_EQ(machine.contributions(0), 4u);

@@ -80,6 +80,20 @@ void Ledger::closed(bool approved) {
   if (!approved) ++state_.rejected;
 }
 
+void Ledger::skipped() {
+  require(state_.begun == state_.closed + 1, "a step is skipped without a step");
+  ++state_.closed;
+  state_.save_version += state_.saving;
+  for (Group& group : state_.groups) {
+    require(group.checked == state_.closed, "a step is skipped before every check");
+    for (std::int8_t& version : group.written) ++version;
+    ++group.approved;
+    ++group.updated;
+    if (group.saved != 0) ++group.saved;
+    clear_places(group);
+  }
+}
+
 void Ledger::completed() {
   for (const Group& group : state_.groups) {
     require(group.updated == group.approved, "an update is pending although all are said to be complete");

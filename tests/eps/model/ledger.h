@@ -25,10 +25,12 @@ class Ledger {
   void begun(int step);
   void pushed(LayerIndex layer, GroupIndex group, int device, std::size_t place);
   void closed(bool approved);
+  void skipped();    // closed without updates: the same data under the next version
   void completed();  // complete_updates() returned
   bool is_open(int step) const { return state_.begun == step + 1 && state_.closed == step; }
   bool finite(GroupIndex group) const;  // the group's gradient in the open step
   bool step_is_broken() const { return state_.begun - 1 == scenario_->broken_step; }
+  bool step_is_skipped() const { return state_.begun - 1 == scenario_->skipped_step; }
 
   // The updater. `job`: what the machine hands out, or nothing.
   void started(const std::optional<Job>& job);

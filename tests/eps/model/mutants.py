@@ -38,8 +38,11 @@ MUTANTS = {
     "rejected_step_is_updated": ("if (held_ && approved) {", "if (held_) {"),
     "approved_step_is_not_updated": ("if (held_ && approved) {", "if (false) {"),
     "verdict_before_the_last_check": ("unchecked_ = groups_.size();", "unchecked_ = groups_.size() - 1;"),
-    "step_stays_open": ("  open_ = false;\n  ++step_;", "  ++step_;"),
-    "step_is_not_counted": ("  open_ = false;\n  ++step_;", "  open_ = false;"),
+    "step_stays_open": ("  open_ = false;\n  ++step_;\n  for", "  ++step_;\n  for"),
+    "step_is_not_counted": ("  open_ = false;\n  ++step_;\n  for", "  open_ = false;\n  for"),
+    "skipped_step_is_not_counted": ("  ++step_;\n  if (saving_)", "  if (saving_)"),
+    "skipped_step_keeps_the_version": ("    ++group.version;\n    rest(group);", "    rest(group);"),
+    "skipped_step_leaves_the_save_behind": ("  if (saving_) ++save_version_;", ""),
     # updates
     "approved_group_is_not_queued": ("if (may_update(group_at(group))) queue_update(group);", ""),
     "group_is_queued_once_for_all": ("    group_at(group).queued = false;\n", ""),

@@ -161,6 +161,11 @@ std::vector<Scenario> all_scenarios() {
     add("SaveGivenUp", 2, saving(2, {1})).give_up_after = 1;
     add("SaveBesideAFeeder", 2, saving_beside_a_feeder());
     add("Resumed", 1, resumed(5)).first_step = 5;
+    if (held) {
+      add("SkippedStep", 2, training(0, 2)).skipped_step = 0;
+      add("SkippedStepWhileSaving", 3, saving(3, {1})).skipped_step = 1;
+      add("SkippedStepWhileSavingBesideAFeeder", 2, saving_beside_a_feeder()).skipped_step = 1;
+    }
     for (const GroupIndex broken : {0, 1}) {
       Scenario& rejected = add(broken == 0 ? "TableNotFinite" : "BlockNotFinite", 2, training(0, 2));
       rejected.broken_step = 1;

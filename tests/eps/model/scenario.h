@@ -52,6 +52,7 @@ struct Scenario {
   int first_step = 0, steps = 1;
   int broken_step = -1;  // its gradients of `broken_group` are not finite; the run ends with it
   GroupIndex broken_group = -1;
+  int skipped_step = -1;
   int give_up_after = -1;  // groups that the saver reads before it gives up
   std::vector<ThreadSpec> threads;
 };

@@ -120,6 +120,11 @@ void World::push(const Operation& operation) {
 
 bool World::finish_step() {
   if (!machine_.all_checked()) return false;
+  if (ledger_.step_is_skipped()) {
+    machine_.skip();
+    ledger_.skipped();
+    return true;
+  }
   const bool approve = !ledger_.step_is_broken();
   machine_.verdict(approve);
   ledger_.closed(approve);
