@@ -21,8 +21,9 @@
 //   reading    until finish_save()                                               -> unmarked
 //   unmarked   for good, also when end_save() comes early
 //
-// Leases and pushes go on while a group is wanted or read; its update to s + 1 alone waits. tests/eps/model explores
-// the schedules of this machine and seeds bugs into it.
+// A skipped step changes no data: what was version v is version v + 1, for a save too. Leases and pushes go on while a
+// group is wanted or read; its update to s + 1 alone waits. tests/eps/model explores the schedules of this machine and
+// seeds bugs into it.
 #pragma once
 
 #include <cstdint>
