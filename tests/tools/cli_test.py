@@ -33,6 +33,8 @@ learning_rate = 1e-2
 [run]
 steps = 4
 """
+# Else the table, larger than these blocks, travels in chunks.
+TABLE_AT_ONCE = ["--set", "transfer.vocabulary_chunk=256"]
 METRICS = ("step loss learning_rate gradient_norm tokens tokens_per_second step_ms device_peak_bytes host_bytes h2d_bytes "
            "d2h_bytes weight_stall_ms stash_stall_ms update_stall_ms loss_scale skipped").split()
 SUMMARY = ("steps loss validation_loss tokens_per_second device_peak_bytes host_bytes pinned_bytes predicted_device_bytes "
@@ -76,7 +78,8 @@ class ToolTest(unittest.TestCase):
 
 class Cli(ToolTest):
     def test_outputs(self):
-        out, err = self.run_tool("l2l-train", "run.toml", "--metrics", "m.jsonl", "--trace", "t.json", "--set", "transfer.stash=host")
+        out, err = self.run_tool("l2l-train", "run.toml", "--metrics", "m.jsonl", "--trace", "t.json", "--set", "transfer.stash=host",
+                                 *TABLE_AT_ONCE)
         lines = [json.loads(line) for line in (self.path / "m.jsonl").read_text().splitlines()]
         self.assertEqual([line["step"] for line in lines], [1, 2, 3, 4])
         for line in lines:
@@ -120,7 +123,7 @@ class Cli(ToolTest):
     def test_the_schedule_benchmark(self):
         pace = {"h2d_bandwidth": 1e8, "d2h_bandwidth": 1e8, "launches_us": {"block": 300, "block backward": 900}}
         (self.path / "pace.json").write_text(json.dumps(pace))
-        stash = ["--set", "transfer.stash=host", "--set", "data.train=[]"]
+        stash = ["--set", "transfer.stash=host", "--set", "data.train=[]", *TABLE_AT_ONCE]
         out, _ = self.run_tool("l2l-bench", "schedule", "run.toml", *stash, "--steps", "3", "--pace", "pace.json", "--json",
                                "--trace", "t.json")
         report = json.loads(out)
