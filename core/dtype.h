@@ -13,22 +13,30 @@ enum class DType : std::uint8_t { f32, f64, bf16, f16, i32 };
 
 constexpr Bytes size_of(DType dtype) {
   switch (dtype) {
-    case DType::f64: return 8;
+    case DType::f64:
+      return 8;
     case DType::f32:
-    case DType::i32: return 4;
+    case DType::i32:
+      return 4;
     case DType::bf16:
-    case DType::f16: return 2;
+    case DType::f16:
+      return 2;
   }
   return 0;
 }
 
 constexpr std::string_view name_of(DType dtype) {
   switch (dtype) {
-    case DType::f64: return "f64";
-    case DType::f32: return "f32";
-    case DType::i32: return "i32";
-    case DType::bf16: return "bf16";
-    case DType::f16: return "f16";
+    case DType::f64:
+      return "f64";
+    case DType::f32:
+      return "f32";
+    case DType::i32:
+      return "i32";
+    case DType::bf16:
+      return "bf16";
+    case DType::f16:
+      return "f16";
   }
   return "?";
 }
@@ -44,9 +52,7 @@ struct bf16 {
   std::uint16_t bits;
 };
 
-inline float to_float(bf16 value) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
-}
+inline float to_float(bf16 value) { return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16); }
 
 inline bf16 to_bf16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);

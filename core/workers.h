@@ -17,9 +17,9 @@ class BlockFunction {
  public:
   template <typename F>
   BlockFunction(const F& function)  // NOLINT: implicit on purpose, like a function_ref
-      : object_(&function), call_([](const void* object, std::int64_t block, int slot) {
-          (*static_cast<const F*>(object))(block, slot);
-        }) {}
+      : object_(&function),
+        call_([](const void* object, std::int64_t block, int slot) { (*static_cast<const F*>(object))(block, slot); }) {
+  }
   void operator()(std::int64_t block, int slot) const { call_(object_, block, slot); }
 
  private:

@@ -61,7 +61,7 @@ class Event {
 struct LaunchParameters {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
-  std::uint32_t layer = 0;       // stable layer id (RNG key)
+  std::uint32_t layer = 0;  // stable layer id (RNG key)
   std::uint32_t microbatch = 0;
   std::int64_t first_token = 0;  // of a layer that is a chunk of a table: the token of the chunk's first row
   float loss_scale = 1;          // gradient of the loss sum: 1 / predicted tokens of the minibatch

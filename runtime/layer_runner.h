@@ -29,8 +29,10 @@ class LayerRunner {
   const models::Model& model() const { return model_; }
   const std::vector<device::BufferView>& tokens() const { return batch_; }  // tokens and targets of u: 2u and 2u + 1
   const std::vector<device::BufferView>& losses() const { return losses_; }
-  // Of a head in chunks.
-  device::BufferView carry(int microbatch) const { return carry_[static_cast<std::size_t>(microbatch)]; }
+  // Of a head in chunks; else nothing.
+  device::BufferView carry(int microbatch) const {
+    return carry_.empty() ? device::BufferView{} : carry_[static_cast<std::size_t>(microbatch)];
+  }
 
   Bytes gradient_bytes(int layer) const {
     return static_cast<Bytes>(model_.layout.layers[static_cast<std::size_t>(layer)].elements) * size_of(DType::f32);

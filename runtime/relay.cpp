@@ -28,8 +28,8 @@ class Relay final : public Conductor {
   Visit climb(Keep keep, int microbatches);
   void embed(int microbatches);
   void forward(int block, int microbatch, const Visit& visit);
-  void head_at_once();
-  void head_in_chunks();
+  void head();
+  void head_chunks();
   Visit climb_head();
   void backward(int block, int microbatch, const Visit& visit, BufferView gradients);
   void descend_embedding();
@@ -63,13 +63,13 @@ void Relay::train(eps::Version version) {
   Visit visit = climb(Keep::yes, microbatches_);
 
   stash_.begin_backward(stash_order_);
-  if (head_ == last_) {
-    head_at_once();  // the last block stays meanwhile
-  } else {
-    weights_.release(visit, compute_);
-    head_in_chunks();
-    visit = weights_.next(compute_);
+  const bool chunks = head_ < last_;
+  if (chunks) {
+    weights_.release(visit, compute_);  // its slot is needed; else the last block stays while the head runs
+    head_chunks();
   }
+  head();
+  if (chunks) visit = weights_.next(compute_);
   for (int block = blocks_; block > 0; --block) {
     if (block < blocks_) visit = weights_.next(compute_);
     const BufferView gradients = zeroed_gradients(model_.block(block));
@@ -116,36 +116,9 @@ void Relay::forward(int block, int microbatch, const Visit& visit) {
   stash_.read_done(from, compute_);
 }
 
-void Relay::head_at_once() {
+// Of a head in chunks, this is the norm's part; the chunks have been before.
+void Relay::head() {
   const Visit visit = weights_.next(compute_);
-  const BufferView gradients = zeroed_gradients(head_);
-  for (int u = 0; u < microbatches_; ++u) {
-    runner_.backward(head_, u,
-                     {.wire = visit.wire,
-                      .input = stash_.read(head_input(u)),
-                      .input_gradient = input_gradients_.outgoing(u),
-                      .gradients = gradients});
-    stash_.read_done(head_input(u), compute_);
-  }
-  weights_.release(visit, compute_);
-  send_gradients(head_, gradients);
-  input_gradients_.advance();
-}
-
-// Up for the softmax of every row, down for the gradients; the last chunk stays in between.
-void Relay::head_in_chunks() {
-  Visit visit = climb_head();
-  for (int layer = last_; layer > head_; --layer) {
-    if (layer < last_) visit = weights_.next(compute_);
-    const BufferView gradients = zeroed_gradients(layer);
-    for (int u = 0; u < microbatches_; ++u) {
-      runner_.backward(layer, u,
-                       {.wire = visit.wire, .gradients = gradients, .normed = normed(u), .carry = runner_.carry(u)});
-    }
-    weights_.release(visit, compute_);
-    send_gradients(layer, gradients);
-  }
-  visit = weights_.next(compute_);
   const BufferView gradients = zeroed_gradients(head_);
   for (int u = 0; u < microbatches_; ++u) {
     runner_.backward(head_, u,
@@ -159,6 +132,21 @@ void Relay::head_in_chunks() {
   weights_.release(visit, compute_);
   send_gradients(head_, gradients);
   input_gradients_.advance();
+}
+
+// Up for the softmax of every row, down for the gradients; the last chunk stays in between.
+void Relay::head_chunks() {
+  Visit visit = climb_head();
+  for (int layer = last_; layer > head_; --layer) {
+    if (layer < last_) visit = weights_.next(compute_);
+    const BufferView gradients = zeroed_gradients(layer);
+    for (int u = 0; u < microbatches_; ++u) {
+      runner_.backward(layer, u,
+                       {.wire = visit.wire, .gradients = gradients, .normed = normed(u), .carry = runner_.carry(u)});
+    }
+    weights_.release(visit, compute_);
+    send_gradients(layer, gradients);
+  }
 }
 
 // Norm and chunks; returns the visit of the last chunk, still open. The head's inputs are kept.

@@ -101,7 +101,7 @@ void Resident::descend_head(int microbatch) {
                     .input = stash_.read(head_input()),
                     .input_gradient = input_gradients_.outgoing(0),
                     .gradients = gradients_of(head_, microbatch),
-                    .carry = head_ < last_ ? runner_.carry(0) : BufferView{}});
+                    .carry = runner_.carry(0)});
   stash_.read_done(head_input(), compute_);
   finish_layer(head_, microbatch);
   input_gradients_.advance();

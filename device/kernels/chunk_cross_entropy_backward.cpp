@@ -8,18 +8,6 @@
 namespace l2l::device::kernels {
 namespace {
 
-// dx f32 [rows, hidden] += dlogits table; dtable f32 [tokens, hidden] += dlogits^T x.
-MatmulShape accumulating_shape(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype, bool transpose_a) {
-  MatmulShape shape;
-  shape.m = m;
-  shape.n = n;
-  shape.k = k;
-  shape.input = dtype;
-  shape.transpose_a = transpose_a;
-  shape.accumulate = true;
-  return shape;
-}
-
 // The second pass of a head in vocabulary chunks: makes the chunk's logits again and turns them into gradients.
 template <typename T>
 class ChunkCrossEntropyBackward final : public Kernel {
@@ -32,10 +20,10 @@ class ChunkCrossEntropyBackward final : public Kernel {
               input(graph, op, 0).dtype),
         dx_(pass_.panels(),
             [&](std::int64_t m, std::int64_t tokens) {
-              return accumulating_shape(m, hidden_, tokens, input(graph, op, 0).dtype, false);
+              return dx_sum_shape(m, tokens, hidden_, input(graph, op, 0).dtype);
             }),
         dtable_(pass_.panels(), [&](std::int64_t m, std::int64_t tokens) {
-          return accumulating_shape(tokens, hidden_, m, input(graph, op, 0).dtype, true);
+          return dtable_shape(m, tokens, hidden_, input(graph, op, 0).dtype);
         }) {
     require_dtype(graph, op, input(graph, op, 0).dtype, {1});
     require_dtype(graph, op, DType::i32, {2});

@@ -82,6 +82,22 @@ void PanelProduct::run(std::int64_t chunk, std::int64_t part, const MatmulOperan
   plans_[index].run(operands, workspace, workers);
 }
 
+MatmulShape dx_sum_shape(std::int64_t rows, std::int64_t tokens, std::int64_t hidden, DType dtype) {
+  MatmulShape shape;
+  shape.m = rows;
+  shape.n = hidden;
+  shape.k = tokens;
+  shape.input = dtype;
+  shape.accumulate = true;
+  return shape;
+}
+
+MatmulShape dtable_shape(std::int64_t rows, std::int64_t tokens, std::int64_t hidden, DType dtype) {
+  MatmulShape shape = dx_sum_shape(tokens, rows, hidden, dtype);
+  shape.transpose_a = true;
+  return shape;
+}
+
 RowState RowState::empty() { return {-std::numeric_limits<float>::infinity(), 0, 0}; }
 
 RowState load_state(const double* statistics) {

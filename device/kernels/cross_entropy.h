@@ -38,6 +38,11 @@ class PanelProduct {
   std::vector<MatmulPlan> plans_;  // chunks.size(): x tokens.size, x rest; rest of rows: the same
 };
 
+// The two products of dlogits [rows, tokens], added to f32 sums: dx [rows, hidden] += dlogits table, and
+// dtable [tokens, hidden] += dlogits^T x.
+MatmulShape dx_sum_shape(std::int64_t rows, std::int64_t tokens, std::int64_t hidden, DType dtype);
+MatmulShape dtable_shape(std::int64_t rows, std::int64_t tokens, std::int64_t hidden, DType dtype);
+
 // Softmax of one row, part by part.
 struct RowState {
   float highest;  // logit so far

@@ -8,27 +8,11 @@
 namespace l2l::device::kernels {
 namespace {
 
-// dx [rows, hidden] = dlogits table, or, of several parts, f32 and += .
+// Of one part, dx is written at once, in its own type.
 MatmulShape dx_shape(std::int64_t rows, std::int64_t tokens, std::int64_t hidden, DType dtype, bool several) {
-  MatmulShape shape;
-  shape.m = rows;
-  shape.n = hidden;
-  shape.k = tokens;
-  shape.input = dtype;
+  MatmulShape shape = dx_sum_shape(rows, tokens, hidden, dtype);
   shape.output = several ? DType::f32 : dtype;
   shape.accumulate = several;
-  return shape;
-}
-
-// dtable f32 [tokens, hidden] += dlogits^T x.
-MatmulShape dtable_shape(std::int64_t rows, std::int64_t tokens, std::int64_t hidden, DType dtype) {
-  MatmulShape shape;
-  shape.m = tokens;
-  shape.n = hidden;
-  shape.k = rows;
-  shape.input = dtype;
-  shape.transpose_a = true;
-  shape.accumulate = true;
   return shape;
 }
 

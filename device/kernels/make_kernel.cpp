@@ -7,29 +7,52 @@ namespace {
 Factory& factory_of(graph::OpKind kind) {
   using graph::OpKind;
   switch (kind) {
-    case OpKind::embedding: return make_embedding;
-    case OpKind::embedding_backward: return make_embedding_backward;
-    case OpKind::layer_norm: return make_layer_norm;
-    case OpKind::layer_norm_backward: return make_layer_norm_backward;
-    case OpKind::matmul: return make_matmul;
-    case OpKind::bias_gradient: return make_bias_gradient;
-    case OpKind::gelu: return make_gelu;
-    case OpKind::gelu_backward: return make_gelu_backward;
-    case OpKind::attention: return make_attention;
-    case OpKind::attention_backward: return make_attention_backward;
-    case OpKind::dropout: return make_dropout;
-    case OpKind::add: return make_add;
-    case OpKind::linear_cross_entropy: return make_linear_cross_entropy;
-    case OpKind::linear_cross_entropy_backward: return make_linear_cross_entropy_backward;
-    case OpKind::convert: return make_convert;
-    case OpKind::embedding_rows: return make_embedding_rows;
-    case OpKind::embedding_rows_backward: return make_embedding_rows_backward;
-    case OpKind::add_positions: return make_add_positions;
-    case OpKind::positions_backward: return make_positions_backward;
-    case OpKind::softmax_statistics: return make_softmax_statistics;
-    case OpKind::cross_entropy: return make_cross_entropy;
-    case OpKind::chunk_cross_entropy_backward: return make_chunk_cross_entropy_backward;
-    case OpKind::count: break;
+    case OpKind::embedding:
+      return make_embedding;
+    case OpKind::embedding_backward:
+      return make_embedding_backward;
+    case OpKind::layer_norm:
+      return make_layer_norm;
+    case OpKind::layer_norm_backward:
+      return make_layer_norm_backward;
+    case OpKind::matmul:
+      return make_matmul;
+    case OpKind::bias_gradient:
+      return make_bias_gradient;
+    case OpKind::gelu:
+      return make_gelu;
+    case OpKind::gelu_backward:
+      return make_gelu_backward;
+    case OpKind::attention:
+      return make_attention;
+    case OpKind::attention_backward:
+      return make_attention_backward;
+    case OpKind::dropout:
+      return make_dropout;
+    case OpKind::add:
+      return make_add;
+    case OpKind::linear_cross_entropy:
+      return make_linear_cross_entropy;
+    case OpKind::linear_cross_entropy_backward:
+      return make_linear_cross_entropy_backward;
+    case OpKind::convert:
+      return make_convert;
+    case OpKind::embedding_rows:
+      return make_embedding_rows;
+    case OpKind::embedding_rows_backward:
+      return make_embedding_rows_backward;
+    case OpKind::add_positions:
+      return make_add_positions;
+    case OpKind::positions_backward:
+      return make_positions_backward;
+    case OpKind::softmax_statistics:
+      return make_softmax_statistics;
+    case OpKind::cross_entropy:
+      return make_cross_entropy;
+    case OpKind::chunk_cross_entropy_backward:
+      return make_chunk_cross_entropy_backward;
+    case OpKind::count:
+      break;
   }
   throw Error("make_kernel: no op of kind " + std::to_string(static_cast<int>(kind)));
 }

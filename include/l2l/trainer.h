@@ -94,8 +94,9 @@ class Trainer {
   void prepare();
 
   // Restores weights, moments, step and data position from the newest good checkpoint below `directory` (or from
-  // `directory` itself, when it is one) and returns its folder. A damaged one is passed over where an older one is sound,
-  // with a warning that says which is used and which steps are lost. Call before the first step. Throws CorruptFile or BadInput; nothing is changed then.
+  // `directory` itself, when it is one) and returns its folder. A damaged one is passed over where an older one is
+  // sound, with a warning that says which is used and which steps are lost. Call before the first step. Throws
+  // CorruptFile or BadInput; nothing is changed then.
   std::filesystem::path resume(const std::filesystem::path& directory);
 
   // Runs one minibatch through the relay. Returns when its loss and gradient norm are known; updates may still run

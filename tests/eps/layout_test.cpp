@@ -47,9 +47,8 @@ TEST(Layout, DamageIsNamed) {
   EXPECT_TRUE(contains(index, "group 5 of 5")) << index;
   const auto unused = complaint([](ModelLayout& l) { l.layers[kFirstBlock].parts.clear(); });
   EXPECT_TRUE(contains(unused, "\"h.0\" is part of no layer")) << unused;
-  const auto hole = complaint([](ModelLayout& l) {
-    l.layers[kHead].parts[1].begin = l.layers[kEmbedding].parts[0].begin = 8;
-  });
+  const auto hole =
+      complaint([](ModelLayout& l) { l.layers[kHead].parts[1].begin = l.layers[kEmbedding].parts[0].begin = 8; });
   EXPECT_TRUE(contains(hole, "\"wte\": element 0 is part of no layer")) << hole;
   const auto range = complaint([](ModelLayout& l) { l.layers[kHead].parts[1].elements = 641; });
   EXPECT_TRUE(contains(range, "its range")) << range;

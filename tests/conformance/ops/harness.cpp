@@ -17,11 +17,16 @@ constexpr std::byte kGuard{0xA5};
 void write_element(std::byte* to, DType dtype, double value) {
   const auto store = [to](auto stored) { std::memcpy(to, &stored, sizeof stored); };
   switch (dtype) {
-    case DType::f32: return store(static_cast<float>(value));
-    case DType::f64: return store(value);
-    case DType::bf16: return store(to_bf16(static_cast<float>(value)));
-    case DType::f16: return store(to_f16(static_cast<float>(value)));
-    case DType::i32: return store(static_cast<std::int32_t>(value));
+    case DType::f32:
+      return store(static_cast<float>(value));
+    case DType::f64:
+      return store(value);
+    case DType::bf16:
+      return store(to_bf16(static_cast<float>(value)));
+    case DType::f16:
+      return store(to_f16(static_cast<float>(value)));
+    case DType::i32:
+      return store(static_cast<std::int32_t>(value));
   }
 }
 
@@ -34,11 +39,16 @@ T read_as(const std::byte* from) {
 
 double read_element(const std::byte* from, DType dtype) {
   switch (dtype) {
-    case DType::f32: return static_cast<double>(read_as<float>(from));
-    case DType::f64: return read_as<double>(from);
-    case DType::bf16: return static_cast<double>(to_float(read_as<bf16>(from)));
-    case DType::f16: return static_cast<double>(to_float(read_as<f16>(from)));
-    case DType::i32: return static_cast<double>(read_as<std::int32_t>(from));
+    case DType::f32:
+      return static_cast<double>(read_as<float>(from));
+    case DType::f64:
+      return read_as<double>(from);
+    case DType::bf16:
+      return static_cast<double>(to_float(read_as<bf16>(from)));
+    case DType::f16:
+      return static_cast<double>(to_float(read_as<f16>(from)));
+    case DType::i32:
+      return static_cast<double>(read_as<std::int32_t>(from));
   }
   return 0;
 }
