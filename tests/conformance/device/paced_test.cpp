@@ -167,11 +167,11 @@ TEST(Serial, NothingOverlaps) {
   SerialDevice device(std::make_unique<PacedDevice>(PaceTable{kBandwidth, kBandwidth, {}, milliseconds(70)}));
   Trace trace(100);
   device.set_trace(&trace);
+  const auto program = device.compile(triple(16));  // its name is in the trace
   {
     const auto first = device.create_stream("first"), second = device.create_stream("second");
     const auto memory = device.allocate(kSize, "memory"), scratch = device.allocate(kKiB, "scratch");
     const auto host = pinned(device, kSize, 0);
-    const auto program = device.compile(triple(16));
     Bindings bindings;
     bindings[graph::Region::input] = bindings[graph::Region::output] = memory->view();
     bindings[graph::Region::scratch] = scratch->view();
