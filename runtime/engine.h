@@ -40,7 +40,6 @@ class Engine {
   eps::ParameterStore& store() { return *store_; }
   Minibatch& minibatch() { return *minibatch_; }
   const transfer::Link& link() const { return link_; }
-  Bytes pinned_bytes() const;
   // State of the loss scale; restored after loading, before the next step.
   optimizers::LossScaler& loss_scaler() { return scaler_; }
 

@@ -24,7 +24,6 @@ class SlotQueue {
  public:
   explicit SlotQueue(std::size_t capacity) : items_(capacity) {}
   bool empty() const { return count_ == 0; }
-  int front() const { return items_[first_]; }
   void push(int slot) { items_[(first_ + count_++) % items_.size()] = slot; }
   int pop();
 
