@@ -80,14 +80,6 @@ ValueId GraphBuilder::cross_entropy(ValueId statistics, ValueId targets) {
   return append(OpKind::cross_entropy, {statistics, targets}, {});
 }
 
-ValueId GraphBuilder::convert(ValueId x, DType dtype) {
-  const Value& source = graph_.value(x);
-  graph_.values.push_back({source.name + " as " + std::string(name_of(dtype)), dtype, source.shape});
-  const auto result = static_cast<ValueId>(graph_.values.size() - 1);
-  append_onto(OpKind::convert, {x}, {result}, {});
-  return result;
-}
-
 void GraphBuilder::append_onto(OpKind kind, std::vector<ValueId> inputs, std::vector<ValueId> outputs,
                                Attributes attributes) {
   graph_.ops.push_back({kind, std::move(inputs), std::move(outputs), attributes});

@@ -94,8 +94,8 @@ struct Op {
 };
 
 // Values are in single assignment, except accumulators (gradients), which ops marked (+=) add to, and what lives in
-// normed and carry, which earlier launches may have written. Ops are in a valid
-// order. Thread-bound while built, then immutable.
+// normed and carry, which earlier launches may have written. Ops are in a valid order. Thread-bound while built, then
+// immutable.
 struct Graph {
   std::string name;
   std::vector<Value> values;
@@ -130,7 +130,6 @@ class GraphBuilder {
   ValueId linear_cross_entropy(ValueId x, ValueId table, ValueId targets);
   ValueId add_positions(ValueId x, ValueId positions, int sequence);
   ValueId cross_entropy(ValueId statistics, ValueId targets);
-  ValueId convert(ValueId x, DType dtype);
 
   // An op onto values that are bound already: accumulators, and what lives in normed or carry.
   void append_onto(OpKind kind, std::vector<ValueId> inputs, std::vector<ValueId> outputs, Attributes attributes);
