@@ -1,6 +1,7 @@
 // Philox4x32-10, a counter-based random number generator: the n-th number is a pure function of key and counter, so
 // recomputation and resumption replay it exactly (law 5). Source: Salmon et al., "Parallel random numbers: as easy
 // as 1, 2, 3", SC 2011. Immutable.
+// constexpr, so that CUDA kernels run the same code (nvcc --expt-relaxed-constexpr).
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@ struct RngKey {
 using PhiloxBlock = std::array<std::uint32_t, 4>;
 
 // One block of four independent uniform 32-bit words.
-inline __attribute__((always_inline)) PhiloxBlock philox(const RngKey& key, std::uint32_t index) {
+constexpr __attribute__((always_inline)) PhiloxBlock philox(const RngKey& key, std::uint32_t index) {
   constexpr std::uint32_t kMultiply0 = 0xD2511F53u, kMultiply1 = 0xCD9E8D57u;
   constexpr std::uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
   std::uint32_t c0 = index, c1 = (key.microbatch << 8) | key.op, c2 = key.layer, c3 = key.step;
@@ -40,10 +41,10 @@ inline __attribute__((always_inline)) PhiloxBlock philox(const RngKey& key, std:
 }
 
 // [0, 1) with 24 bits.
-inline float to_uniform(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+constexpr float to_uniform(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
 // A dropout element survives when its word is at or above this threshold; survivors are scaled by 1 / (1 - p).
-inline std::uint32_t dropout_threshold(float probability) {
+constexpr std::uint32_t dropout_threshold(float probability) {
   return static_cast<std::uint32_t>(static_cast<double>(probability) * 4294967296.0);
 }
 

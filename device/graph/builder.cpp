@@ -53,12 +53,28 @@ ValueId GraphBuilder::linear_transposed(ValueId x, ValueId w) {
   return append(OpKind::matmul, {x, w}, {.transpose_b = true});
 }
 
-ValueId GraphBuilder::gelu(ValueId x) { return append(OpKind::gelu, {x}, {}); }
+ValueId GraphBuilder::linear_transposed(ValueId x, ValueId w, ValueId b) {
+  return append(OpKind::matmul, {x, w, b}, {.transpose_b = true});
+}
+
+ValueId GraphBuilder::rms_norm(ValueId x, ValueId gain, float epsilon) {
+  return append(OpKind::rms_norm, {x, gain}, {.epsilon = epsilon});
+}
+
+ValueId GraphBuilder::gelu(ValueId x, bool exact) { return append(OpKind::gelu, {x}, {.exact = exact}); }
+
+ValueId GraphBuilder::swiglu(ValueId x) { return append(OpKind::swiglu, {x}, {}); }
 
 ValueId GraphBuilder::attention(ValueId qkv, int heads, int sequence, float dropout) {
-  return append(OpKind::attention, {qkv},
-                {.probability = dropout, .rng_op = next_rng_op_++, .heads = heads, .sequence = sequence});
+  return attention(qkv, {.probability = dropout, .heads = heads, .sequence = sequence});
 }
+
+ValueId GraphBuilder::attention(ValueId qkv, Attributes shape) {
+  shape.rng_op = next_rng_op_++;
+  return append(OpKind::attention, {qkv}, shape);
+}
+
+ValueId GraphBuilder::rotary(ValueId qkv, Attributes shape) { return append(OpKind::rotary, {qkv}, shape); }
 
 ValueId GraphBuilder::dropout(ValueId x, float probability) {
   const std::uint32_t rng_op = next_rng_op_++;  // drawn in any case: a probability does not shift the keys after it
@@ -70,6 +86,10 @@ ValueId GraphBuilder::add(ValueId a, ValueId b) { return append(OpKind::add, {a,
 
 ValueId GraphBuilder::linear_cross_entropy(ValueId x, ValueId table, ValueId targets) {
   return append(OpKind::linear_cross_entropy, {x, table, targets}, {});
+}
+
+ValueId GraphBuilder::linear_cross_entropy(ValueId x, ValueId table, ValueId targets, ValueId bias) {
+  return append(OpKind::linear_cross_entropy, {x, table, targets, bias}, {});
 }
 
 ValueId GraphBuilder::add_positions(ValueId x, ValueId positions, int sequence) {

@@ -51,4 +51,6 @@ Bytes Graph::region_bytes(Region region) const {
   return end;
 }
 
+int kv_heads(const Attributes& attributes) { return attributes.kv_heads > 0 ? attributes.kv_heads : attributes.heads; }
+
 }  // namespace l2l::device::graph

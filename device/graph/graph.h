@@ -39,24 +39,31 @@ enum class OpKind : std::uint8_t {
   layer_norm_backward,   // dy, x, gain, mean, inverse_deviation -> dx [R,H], dgain f32 [H] (+=), dbias f32 [H] (+=)
   matmul,                // a, b, (bias) -> y [M,N]; y = op(a) op(b) + bias; accumulate: y += (y f32)
   bias_gradient,         // dy [R,N] -> dbias f32 [N] (+=)
-  gelu,                  // x -> y, tanh form (GPT-2)
+  gelu,                  // x -> y, tanh form (GPT-2) or exact (BERT)
   gelu_backward,         // dy, x -> dx
-  attention,             // qkv [R,3H] -> y [R,H], logsumexp f32 [R,heads]; causal; dropout on probabilities
-  attention_backward,    // dy, qkv, y, logsumexp -> dqkv [R,3H]
+  attention,             // qkv [R,Q] -> y [R,H], logsumexp f32 [R,heads]; dropout on probabilities
+  attention_backward,    // dy, qkv, y, logsumexp -> dqkv [R,Q]; Q = (heads + 2 kv_heads) H / heads: q, k, v
   dropout,               // x -> y; the same op on a gradient is its own backward
   add,                   // a, b -> y
-  linear_cross_entropy,  // x [R,H], table [V,H], targets i32 [R] -> loss f64 [1]; logits a panel at a time
-  linear_cross_entropy_backward,  // x, table, targets -> loss f64 [1], dx [R,H], dtable f32 [V,H] (+=)
+  linear_cross_entropy,  // x [R,H], table [V,H], targets i32 [R], (bias [V]) -> loss f64 [1]; logits a panel at a time
+  linear_cross_entropy_backward,  // x, table, targets, (bias) -> loss f64 [1], dx [R,H], dtable f32 [V,H] (+=),
+                                  // (dbias f32 [V] (+=))
   convert,                        // f32 [R,H] -> y [R,H], rounded to y's dtype
   // Of a table in chunks of V rows, the first of which is LaunchParameters::first_token:
   embedding_rows,                // tokens [R], table [V,H] -> y [R,H] (those rows whose token the chunk has)
   embedding_rows_backward,       // tokens [R], dy [R,H] -> dtable f32 [V,H] (+=)
   add_positions,                 // x [R,H], positions [S,H] -> y [R,H]
   positions_backward,            // dy [R,H] -> dpositions f32 [S,H] (+=)
-  softmax_statistics,            // x, table [V,H], targets -> statistics f64 [R,3] (+=): highest logit, sum of
-                                 // e^(logit - highest) (0: none seen), logit of the target
+  softmax_statistics,            // x, table [V,H], targets, (bias [V]) -> statistics f64 [R,3] (+=): highest logit,
+                                 // sum of e^(logit - highest) (0: none seen), logit of the target
   cross_entropy,                 // statistics [R,3], targets [R] -> loss f64 [1]
-  chunk_cross_entropy_backward,  // x, table, targets, statistics -> dx f32 [R,H] (+=), dtable f32 [V,H] (+=)
+  chunk_cross_entropy_backward,  // x, table, targets, statistics, (bias) -> dx f32 [R,H] (+=), dtable f32 [V,H] (+=),
+                                 // (dbias f32 [V] (+=))
+  rms_norm,                      // x [R,H], gain [H] -> y [R,H], inverse_rms f32 [R]
+  rms_norm_backward,             // dy, x, gain, inverse_rms -> dx [R,H], dgain f32 [H] (+=)
+  rotary,                        // qkv [R,Q] -> y [R,Q]: q and k turned by their place, v copied; or turned back
+  swiglu,                        // x [R,2I]: gate, up -> y [R,I] = gate sigmoid(gate) up
+  swiglu_backward,               // dy [R,I], x [R,2I] -> dx [R,2I]
   count
 };
 std::string_view name_of(OpKind kind);
@@ -78,13 +85,21 @@ struct Attributes {
   bool transpose_a = false;  // matmul
   bool transpose_b = false;
   bool accumulate = false;      // y += instead of y =
-  float epsilon = 0;            // layer_norm
+  float epsilon = 0;            // layer_norm, rms_norm
   float probability = 0;        // dropout, attention
   std::uint32_t rng_op = 0;     // key of this op's random numbers; the backward op has its forward op's
-  int heads = 0;                // attention
-  int sequence = 0;             // rows per sequence: attention, embedding, positions
+  int heads = 0;                // attention, rotary: of queries
+  int kv_heads = 0;             // of keys and values, each shared by heads / kv_heads queries; 0: as many as heads
+  bool causal = true;           // attention: row i of a sequence sees rows 0..i; false: all of them
+  int sequence = 0;             // rows per sequence: attention, rotary, embedding, positions
+  float rotary_base = 10000;    // rotary: pair j of d/2 turns by place * base^(-2j/d)
+  bool inverse = false;         // rotary: by the negative angle, which is its backward op
+  bool exact = false;           // gelu: x Phi(x) by the error function, not its tanh form
   std::int64_t vocabulary = 0;  // tokens in all chunks: embedding_rows, softmax_statistics
 };
+
+// Heads of keys and values of attention and rotary.
+int kv_heads(const Attributes& attributes);
 
 struct Op {
   OpKind kind;
@@ -123,11 +138,19 @@ class GraphBuilder {
   ValueId linear(ValueId x, ValueId w, ValueId b);
   // y = x w^T with w [out, in] (logits from a table).
   ValueId linear_transposed(ValueId x, ValueId w);
-  ValueId gelu(ValueId x);
+  ValueId rms_norm(ValueId x, ValueId gain, float epsilon);
+  // y = x w^T + b with w [out, in] (the layout of BERT's files).
+  ValueId linear_transposed(ValueId x, ValueId w, ValueId b);
+  ValueId gelu(ValueId x, bool exact = false);
+  ValueId swiglu(ValueId x);
   ValueId attention(ValueId qkv, int heads, int sequence, float dropout);
+  // `shape`: heads, kv_heads, sequence, causal, probability; and rotary_base.
+  ValueId attention(ValueId qkv, Attributes shape);
+  ValueId rotary(ValueId qkv, Attributes shape);
   ValueId dropout(ValueId x, float probability);
   ValueId add(ValueId a, ValueId b);
   ValueId linear_cross_entropy(ValueId x, ValueId table, ValueId targets);
+  ValueId linear_cross_entropy(ValueId x, ValueId table, ValueId targets, ValueId bias);
   ValueId add_positions(ValueId x, ValueId positions, int sequence);
   ValueId cross_entropy(ValueId statistics, ValueId targets);
 

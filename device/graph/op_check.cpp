@@ -24,9 +24,9 @@ class OpCheck {
   }
 
   void outputs() {
-    if (op_.outputs.size() != rule_.outputs.size()) {
-      throw BadInput(std::to_string(op_.outputs.size()) + " outputs instead of " +
-                     std::to_string(rule_.outputs.size()));
+    const std::size_t most = rule_.outputs.size();
+    if (op_.outputs.size() < least_outputs() || op_.outputs.size() > most) {
+      throw BadInput(std::to_string(op_.outputs.size()) + " outputs instead of " + std::to_string(most));
     }
     for (std::size_t i = 0; i < op_.outputs.size(); ++i) {
       operand(rule_.outputs[i], op_.outputs[i], accumulates(op_, i));
@@ -37,7 +37,7 @@ class OpCheck {
   // After inputs(), whose sizes and dtype fix those of every output that is not an accumulator.
   std::vector<Value> inferred() const {
     std::vector<Value> values;
-    for (std::size_t i = 0; i < rule_.outputs.size(); ++i) {
+    for (std::size_t i = 0; i < least_outputs(); ++i) {
       Value value{std::string(rule_.outputs[i].name), dtype_of(rule_.outputs[i], accumulates(op_, i)).value(), {}};
       for (const char letter : rule_.outputs[i].dims) value.shape.push_back(sizes_[letter]);
       values.push_back(std::move(value));
@@ -46,6 +46,8 @@ class OpCheck {
   }
 
  private:
+  std::size_t least_outputs() const { return rule_.outputs.size() - (rule_.outputs.back().optional ? 1 : 0); }
+
   // Nothing when it is the compute dtype and no operand has fixed that yet.
   std::optional<DType> dtype_of(const Slot& slot, bool accumulated) const {
     if (accumulated && !slot.accumulates) return DType::f32;  // a product made to accumulate

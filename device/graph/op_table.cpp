@@ -55,16 +55,40 @@ void derive_dropout(const Attributes& attributes, Sizes&) {
   require(attributes.rng_op < kRngOps, "more than 255 random ops in one layer");
 }
 
-void derive_attention(const Attributes& attributes, Sizes& sizes) {
-  derive_dropout(attributes, sizes);
-  require(sizes['Q'] % 3 == 0, "Q = " + std::to_string(sizes['Q']) + " columns of qkv are not three times H");
-  sizes.set('H', sizes['Q'] / 3);
-  sizes.set('D', attributes.heads);
-  require(sizes['H'] % attributes.heads == 0,
-          std::to_string(attributes.heads) + " heads do not divide H = " + std::to_string(sizes['H']));
+void require_sequences(const Attributes& attributes, const Sizes& sizes) {
   require(attributes.sequence >= 1 && sizes['R'] % attributes.sequence == 0,
           "R = " + std::to_string(sizes['R']) + " rows are no whole number of sequences of " +
               std::to_string(attributes.sequence));
+}
+
+// Q columns: `heads` queries, then as many keys and values as kv_heads(attributes). Returns the size of a head.
+std::int64_t derive_heads(const Attributes& attributes, const Sizes& sizes) {
+  const int heads = attributes.heads, shared = kv_heads(attributes);
+  require(heads >= 1 && shared >= 1 && heads % shared == 0,
+          std::to_string(heads) + " heads do not share " + std::to_string(shared) + " key and value heads evenly");
+  const std::int64_t all = heads + 2 * static_cast<std::int64_t>(shared);
+  require(sizes['Q'] % all == 0, "Q = " + std::to_string(sizes['Q']) + " columns of qkv do not hold " +
+                                     std::to_string(heads) + " + 2 x " + std::to_string(shared) + " heads");
+  return sizes['Q'] / all;
+}
+
+void derive_attention(const Attributes& attributes, Sizes& sizes) {
+  derive_dropout(attributes, sizes);
+  sizes.set('H', derive_heads(attributes, sizes) * attributes.heads);
+  sizes.set('D', attributes.heads);
+  require_sequences(attributes, sizes);
+}
+
+void derive_rotary(const Attributes& attributes, Sizes& sizes) {
+  const std::int64_t head = derive_heads(attributes, sizes);
+  require(head % 2 == 0, "heads of " + std::to_string(head) + " elements are not made of pairs");
+  require(attributes.rotary_base > 1, "a base of " + std::to_string(attributes.rotary_base) + " must be above 1");
+  require_sequences(attributes, sizes);
+}
+
+void derive_swiglu(const Attributes&, Sizes& sizes) {
+  require(sizes['G'] % 2 == 0, "G = " + std::to_string(sizes['G']) + " columns are not gate and up");
+  sizes.set('I', sizes['G'] / 2);
 }
 
 // Sums over rows are f32; so are a norm's statistics and attention's logsumexp (D: heads).
@@ -80,6 +104,8 @@ Table make_table() {
   const Slot mean{"mean", "R", f32}, inverse_deviation{"inverse_deviation", "R", f32},
       logsumexp{"logsumexp", "RD", f32};
   const Slot tokens{"tokens", "R", i32}, targets{"targets", "R", i32};
+  const Slot inverse_rms{"inverse_rms", "R", f32};
+  const Slot bias{"bias", "V", compute, false, true}, dbias{"dbias", "V", f32, true, true};
   return {{
       {"embedding", {tokens, {"table", "VH"}, {"positions", "SH"}}, {{"y", "RH"}}, derive_embedding, embedding_vjp},
       {"embedding_backward",
@@ -106,24 +132,35 @@ Table make_table() {
       {"attention_backward", {{"dy", "RH"}, {"qkv", "RQ"}, {"y", "RH"}, logsumexp}, {{"dqkv", "RQ"}}, derive_attention},
       {"dropout", {{"x", "RH"}}, {{"y", "RH"}}, derive_dropout, dropout_vjp},
       {"add", {{"a", "RH"}, {"b", "RH"}}, {{"y", "RH"}}, nullptr, add_vjp},
-      {"linear_cross_entropy", {{"x", "RH"}, {"table", "VH"}, targets}, {loss}, nullptr, linear_cross_entropy_vjp},
+      {"linear_cross_entropy",
+       {{"x", "RH"}, {"table", "VH"}, targets, bias},
+       {loss},
+       nullptr,
+       linear_cross_entropy_vjp},
       {"linear_cross_entropy_backward",
-       {{"x", "RH"}, {"table", "VH"}, targets},
-       {loss, {"dx", "RH"}, accumulator("dtable", "VH")}},
+       {{"x", "RH"}, {"table", "VH"}, targets, bias},
+       {loss, {"dx", "RH"}, accumulator("dtable", "VH"), dbias}},
       {"convert", {{"x", "RH", f32}}, {{"y", "RH"}}},
       {"embedding_rows", {tokens, {"table", "VH"}}, {{"y", "RH", compute, true}}, require_chunk},
       {"embedding_rows_backward", {tokens, {"dy", "RH"}}, {accumulator("dtable", "VH")}},
-      {"add_positions", {{"x", "RH"}, {"positions", "SH"}}, {{"y", "RH"}}, derive_embedding},
+      {"add_positions", {{"x", "RH"}, {"positions", "SH"}}, {{"y", "RH"}}, derive_embedding, add_positions_vjp},
       {"positions_backward", {{"dy", "RH"}}, {accumulator("dpositions", "SH")}, derive_embedding},
       {"softmax_statistics",
-       {{"x", "RH"}, {"table", "VH"}, targets},
+       {{"x", "RH"}, {"table", "VH"}, targets, bias},
        {{"statistics", "RT", f64, true}},
        derive_softmax_statistics},
       {"cross_entropy", {statistics, targets}, {loss}, derive_statistics},
       {"chunk_cross_entropy_backward",
-       {{"x", "RH"}, {"table", "VH"}, targets, statistics},
-       {accumulator("dx", "RH"), accumulator("dtable", "VH")},
+       {{"x", "RH"}, {"table", "VH"}, targets, statistics, bias},
+       {accumulator("dx", "RH"), accumulator("dtable", "VH"), dbias},
        derive_statistics},
+      {"rms_norm", {{"x", "RH"}, {"gain", "H"}}, {{"y", "RH"}, inverse_rms}, derive_layer_norm, rms_norm_vjp},
+      {"rms_norm_backward",
+       {{"dy", "RH"}, {"x", "RH"}, {"gain", "H"}, inverse_rms},
+       {{"dx", "RH"}, accumulator("dgain", "H")}},
+      {"rotary", {{"qkv", "RQ"}}, {{"y", "RQ"}}, derive_rotary, rotary_vjp},
+      {"swiglu", {{"x", "RG"}}, {{"y", "RI"}}, derive_swiglu, swiglu_vjp},
+      {"swiglu_backward", {{"dy", "RI"}, {"x", "RG"}}, {{"dx", "RG"}}, derive_swiglu},
   }};
 }
 

@@ -56,7 +56,7 @@ void matmul_vjp(Backward& backward, const Op& op) {
 
 void gelu_vjp(Backward& backward, const Op& op) {
   const ValueId dx = backward.like(op.inputs[0]);
-  backward.append(OpKind::gelu_backward, {backward.gradient(op.outputs[0]), op.inputs[0]}, {dx}, {});
+  backward.append(OpKind::gelu_backward, {backward.gradient(op.outputs[0]), op.inputs[0]}, {dx}, op.attributes);
   backward.contribute(op.inputs[0], dx);
 }
 
@@ -81,9 +81,38 @@ void add_vjp(Backward& backward, const Op& op) {
 
 void linear_cross_entropy_vjp(Backward& backward, const Op& op) {
   const ValueId x = op.inputs[0], dx = backward.like(x);
-  backward.append(OpKind::linear_cross_entropy_backward, op.inputs,
-                  {op.outputs[0], dx, backward.accumulator(op.inputs[1])}, {});
+  std::vector<ValueId> outputs{op.outputs[0], dx, backward.accumulator(op.inputs[1])};
+  if (op.inputs.size() > 3) outputs.push_back(backward.accumulator(op.inputs[3]));
+  backward.append(OpKind::linear_cross_entropy_backward, op.inputs, std::move(outputs), {});
   backward.contribute(x, dx);
+}
+
+void rms_norm_vjp(Backward& backward, const Op& op) {
+  const ValueId x = op.inputs[0], gain = op.inputs[1], dx = backward.like(x);
+  backward.append(OpKind::rms_norm_backward, {backward.gradient(op.outputs[0]), x, gain, op.outputs[1]},
+                  {dx, backward.accumulator(gain)}, op.attributes);
+  backward.contribute(x, dx);
+}
+
+// A rotation's transpose is the rotation back.
+void rotary_vjp(Backward& backward, const Op& op) {
+  const ValueId dx = backward.like(op.inputs[0]);
+  Attributes attributes = op.attributes;
+  attributes.inverse = !attributes.inverse;
+  backward.append(OpKind::rotary, {backward.gradient(op.outputs[0])}, {dx}, attributes);
+  backward.contribute(op.inputs[0], dx);
+}
+
+void swiglu_vjp(Backward& backward, const Op& op) {
+  const ValueId dx = backward.like(op.inputs[0]);
+  backward.append(OpKind::swiglu_backward, {backward.gradient(op.outputs[0]), op.inputs[0]}, {dx}, {});
+  backward.contribute(op.inputs[0], dx);
+}
+
+void add_positions_vjp(Backward& backward, const Op& op) {
+  const ValueId dy = backward.gradient(op.outputs[0]);
+  backward.append(OpKind::positions_backward, {dy}, {backward.accumulator(op.inputs[1])}, op.attributes);
+  backward.contribute(op.inputs[0], dy);
 }
 
 }  // namespace l2l::device::graph

@@ -16,5 +16,9 @@ void attention_vjp(Backward& backward, const Op& op);
 void dropout_vjp(Backward& backward, const Op& op);
 void add_vjp(Backward& backward, const Op& op);
 void linear_cross_entropy_vjp(Backward& backward, const Op& op);
+void rms_norm_vjp(Backward& backward, const Op& op);
+void rotary_vjp(Backward& backward, const Op& op);
+void swiglu_vjp(Backward& backward, const Op& op);
+void add_positions_vjp(Backward& backward, const Op& op);
 
 }  // namespace l2l::device::graph

@@ -51,6 +51,11 @@ Factory& factory_of(graph::OpKind kind) {
       return make_cross_entropy;
     case OpKind::chunk_cross_entropy_backward:
       return make_chunk_cross_entropy_backward;
+    case OpKind::rms_norm:
+    case OpKind::rms_norm_backward:
+    case OpKind::rotary:
+    case OpKind::swiglu:
+    case OpKind::swiglu_backward:
     case OpKind::count:
       break;
   }

@@ -1,0 +1,86 @@
+#include <string>
+
+#include "device/cuda/factories.h"
+#include "l2l/errors.h"
+
+namespace l2l::device::cuda {
+namespace {
+
+Factory* factory_of(graph::OpKind kind) {
+  using graph::OpKind;
+  switch (kind) {
+    case OpKind::embedding:
+      return make_embedding;
+    case OpKind::embedding_backward:
+      return make_embedding_backward;
+    case OpKind::layer_norm:
+      return make_layer_norm;
+    case OpKind::layer_norm_backward:
+      return make_layer_norm_backward;
+    case OpKind::matmul:
+      return make_matmul;
+    case OpKind::bias_gradient:
+      return make_bias_gradient;
+    case OpKind::gelu:
+      return make_gelu;
+    case OpKind::gelu_backward:
+      return make_gelu_backward;
+    case OpKind::attention:
+      return make_attention;
+    case OpKind::attention_backward:
+      return make_attention_backward;
+    case OpKind::dropout:
+      return make_dropout;
+    case OpKind::add:
+      return make_add;
+    case OpKind::linear_cross_entropy:
+      return make_linear_cross_entropy;
+    case OpKind::linear_cross_entropy_backward:
+      return make_linear_cross_entropy_backward;
+    case OpKind::convert:
+      return make_convert;
+    case OpKind::embedding_rows:
+      return make_embedding_rows;
+    case OpKind::embedding_rows_backward:
+      return make_embedding_rows_backward;
+    case OpKind::add_positions:
+      return make_add_positions;
+    case OpKind::positions_backward:
+      return make_positions_backward;
+    case OpKind::softmax_statistics:
+      return make_softmax_statistics;
+    case OpKind::cross_entropy:
+      return make_cross_entropy;
+    case OpKind::chunk_cross_entropy_backward:
+      return make_chunk_cross_entropy_backward;
+    case OpKind::rms_norm:
+      return make_rms_norm;
+    case OpKind::rms_norm_backward:
+      return make_rms_norm_backward;
+    case OpKind::rotary:
+      return make_rotary;
+    case OpKind::swiglu:
+      return make_swiglu;
+    case OpKind::swiglu_backward:
+      return make_swiglu_backward;
+    case OpKind::count:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_kernel(const Context& context, const graph::Graph& graph, std::size_t index) {
+  const graph::Op& op = graph.ops.at(index);
+  const std::string where = graph.name + ", op " + std::to_string(index) + " (" + std::string(name_of(op.kind)) + ")";
+  Factory* const factory = factory_of(op.kind);
+  if (!factory) throw BadInput(where + ": no CUDA kernel");
+  try {
+    return factory(context, graph, op);
+  } catch (const BadInput& error) {
+    throw BadInput(where + ": " + error.what());
+  }
+}
+
+}  // namespace l2l::device::cuda
