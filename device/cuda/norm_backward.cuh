@@ -120,16 +120,16 @@ __global__ void __launch_bounds__(kNormBackwardThreads<Shape>) norm_backward(Nor
         const int pack = thread + p * Shape::kThreads;
         if (pack < packs) store_floats(partials + blockIdx.x * norm.hidden + pack * kWidth, own[p]);
       }
-      return;
-    }
+    } else {
 #pragma unroll
-    for (int p = 0; p < Shape::kPacks; ++p) {
+      for (int p = 0; p < Shape::kPacks; ++p) {
 #pragma unroll
-      for (int i = 0; i < kWidth; ++i) shared[group][(thread + p * Shape::kThreads) * kWidth + i] = own[p][i];
+        for (int i = 0; i < kWidth; ++i) shared[group][(thread + p * Shape::kThreads) * kWidth + i] = own[p][i];
+      }
+      __syncthreads();
+      store_block_sums<kBlock>(shared, norm.hidden, partials + blockIdx.x * norm.hidden);
+      __syncthreads();
     }
-    __syncthreads();
-    store_block_sums<kBlock>(shared, norm.hidden, partials + blockIdx.x * norm.hidden);
-    __syncthreads();
   };
   leave(dgain, norm.dgain);
   if constexpr (!kRms) leave(dbias, norm.dbias);
