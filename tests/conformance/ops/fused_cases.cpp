@@ -72,6 +72,10 @@ std::vector<OpCase> fused_conformance_cases(DType dtype) {
       }
     }
   }
+  for (const std::int64_t columns : {1031, 4104}) {  // rows of several warps
+    cases.push_back(fused_case(OpKind::add_layer_norm, dtype, 3, columns, 0.25f));
+    cases.push_back(fused_case(OpKind::layer_norm_backward_add, dtype, 3, columns));
+  }
   for (const OpKind kind : {OpKind::dropout_add, OpKind::dropout_bias, OpKind::add_layer_norm}) {
     OpCase evaluation = fused_case(kind, dtype, 7, 24, 0.25f);
     evaluation.name += "_evaluation";

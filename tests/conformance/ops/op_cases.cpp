@@ -44,6 +44,12 @@ void add_row_ops(std::vector<OpCase>& cases, DType dtype) {
       cases.push_back(bias_gradient_case(dtype, rows, hidden));
     }
   }
+  // Rows that take one to sixteen warps, and rows that do not fit the registers.
+  for (const std::int64_t hidden : {520, 1031, 2056, 4104, 8200, 16392}) {
+    cases.push_back(layer_norm_case(dtype, 3, hidden));
+    cases.push_back(layer_norm_backward_case(dtype, 3, hidden));
+    if (hidden < 4000) cases.push_back(bias_gradient_case(dtype, 70, hidden));
+  }
   for (const std::int64_t sequence : {1, 5, 33}) {
     cases.push_back(embedding_case(dtype, 3 * sequence, sequence, 24, 11));
     cases.push_back(embedding_backward_case(dtype, 3 * sequence, sequence, 24, 11));
