@@ -31,6 +31,11 @@ Factory make_positions_backward;
 Factory make_softmax_statistics;
 Factory make_cross_entropy;
 Factory make_chunk_cross_entropy_backward;
+Factory make_rms_norm;
+Factory make_rms_norm_backward;
+Factory make_rotary;
+Factory make_swiglu;
+Factory make_swiglu_backward;
 // All ops that unfused() takes apart.
 Factory make_fused;
 
