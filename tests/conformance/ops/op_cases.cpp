@@ -67,6 +67,10 @@ void add_row_ops(std::vector<OpCase>& cases, DType dtype) {
     cases.push_back(rms_norm_backward_case(dtype, 3, hidden));
     if (hidden < 4000) cases.push_back(bias_gradient_case(dtype, 70, hidden));
   }
+  // Many rows for each block of threads.
+  cases.push_back(layer_norm_backward_case(dtype, 4229, 24));
+  cases.push_back(rms_norm_backward_case(dtype, 600, 2064));
+  cases.push_back(layer_norm_backward_case(dtype, 600, 1040));
   for (const std::int64_t sequence : {1, 5, 33}) {
     cases.push_back(embedding_case(dtype, 3 * sequence, sequence, 24, 11));
     cases.push_back(embedding_backward_case(dtype, 3 * sequence, sequence, 24, 11));
