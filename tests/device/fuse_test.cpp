@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>
@@ -65,6 +66,17 @@ TEST(Fuse, BackwardOfABlock) {
                                     "layer_norm_backward_add"}));
   EXPECT_EQ(op_of(fused, OpKind::matmul_gelu).outputs.size(), 2u);  // gelu_backward reads what lies before gelu
   EXPECT_EQ(fused.value(fused.ops.back().outputs[0]).region, Region::input_gradient);
+}
+
+TEST(Fuse, ABlockWithRmsNorm) {
+  const Graph forward = example_llama_block({.hidden = 8});
+  EXPECT_EQ(kinds_of(fuse(forward)), (Kinds{"rms_norm", "matmul", "rotary", "attention", "matmul", "add_rms_norm",
+                                            "matmul", "swiglu", "matmul", "add"}));
+  const Graph backward = fuse(differentiate(forward));
+  EXPECT_EQ(op_of(backward, OpKind::add_rms_norm).outputs.size(), 3u);
+  EXPECT_EQ(backward.ops.back().kind, OpKind::rms_norm_backward_add);
+  const auto is_add = [](const Op& op) { return op.kind == OpKind::add; };
+  EXPECT_EQ(std::count_if(backward.ops.begin(), backward.ops.end(), is_add), 0);
 }
 
 TEST(Fuse, WithoutDropoutTheSumIsPlain) {
@@ -221,8 +233,9 @@ class OneRun {
 TEST(Fuse, KeepsEveryBitOfABlock) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
     for (const float dropout : {0.0f, 0.25f}) {
-      const Graph forward = example_block({.hidden = 24, .dropout = dropout, .dtype = dtype});
-      for (const Graph& graph : {forward, differentiate(forward)}) {
+      const BlockShape shape{.hidden = 24, .dropout = dropout, .dtype = dtype};
+      const Graph forward = example_block(shape), llama = example_llama_block(shape);
+      for (const Graph& graph : {forward, differentiate(forward), llama, differentiate(llama)}) {
         const OneRun plain(graph), fused(fuse(graph));
         EXPECT_FALSE(plain.results().empty());
         EXPECT_TRUE(plain.results() == fused.results()) << graph.name << ", " << name_of(dtype) << ", " << dropout;
