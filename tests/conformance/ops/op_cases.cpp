@@ -69,7 +69,7 @@ void add_row_ops(std::vector<OpCase>& cases, DType dtype) {
   }
   // Many rows for each block of threads.
   cases.push_back(layer_norm_backward_case(dtype, 4229, 24));
-  cases.push_back(rms_norm_backward_case(dtype, 600, 2064));
+  cases.push_back(rms_norm_backward_case(dtype, 300, 2064));
   cases.push_back(layer_norm_backward_case(dtype, 600, 1040));
   for (const std::int64_t sequence : {1, 5, 33}) {
     cases.push_back(embedding_case(dtype, 3 * sequence, sequence, 24, 11));
