@@ -31,5 +31,7 @@ Factory make_positions_backward;
 Factory make_softmax_statistics;
 Factory make_cross_entropy;
 Factory make_chunk_cross_entropy_backward;
+// All ops that unfused() takes apart.
+Factory make_fused;
 
 }  // namespace l2l::device::kernels

@@ -33,6 +33,8 @@ const cuda::Context& context() {
   return made;
 }
 
+[[maybe_unused]] const bool kTies = bf16_ties_to_even = true;  // before main()
+
 // Behind the workspace lies a guard.
 DeviceMemory guarded_workspace(Bytes bytes) {
   DeviceMemory memory(bytes + kGuardBytes, 0);

@@ -116,6 +116,7 @@ std::vector<OpCase> conformance_cases() {
     add_losses(cases, dtype);
     add_chunks(cases, dtype);
     add_evaluation(cases, dtype);
+    for (OpCase& fused : fused_conformance_cases(dtype)) cases.push_back(std::move(fused));
   }
   for (const std::int64_t rows : {1, 33}) cases.push_back(cross_entropy_case(rows));
   return cases;

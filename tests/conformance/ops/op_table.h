@@ -53,9 +53,14 @@ OpCase chunk_cross_entropy_backward_case(DType dtype, std::int64_t rows, std::in
 OpCase cross_entropy_case(std::int64_t rows);
 OpCase positions_case(DType dtype, std::int64_t rows, std::int64_t sequence, std::int64_t hidden);
 OpCase positions_backward_case(DType dtype, std::int64_t rows, std::int64_t sequence, std::int64_t hidden);
+// What fuse() makes, with inputs of [rows, columns] (matmul_gelu: [rows, 24] x [24, columns]); `last`: with the optional
+// output (pre, sum).
+OpCase fused_case(device::graph::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns,
+                  float probability = 0, bool last = true);
 
 // Small and odd shapes of every op in f32 and bf16.
 std::vector<OpCase> conformance_cases();
+std::vector<OpCase> fused_conformance_cases(DType dtype);
 // Shapes of a training step.
 std::vector<OpCase> speed_cases();
 

@@ -104,6 +104,7 @@ void prepare(const OpCase& test_case, Tensors& operands, std::mt19937_64& random
       }
       return;
     case OpKind::layer_norm_backward:
+    case OpKind::layer_norm_backward_add:
       return prepare_layer_norm_backward(test_case, operands);
     case OpKind::attention_backward:
       return prepare_attention_backward(test_case, operands);

@@ -58,7 +58,16 @@ void run_reference(const ReferenceCall& call) {
       return reference_cross_entropy(call);
     case OpKind::chunk_cross_entropy_backward:
       return reference_chunk_cross_entropy_backward(call);
-    case OpKind::count:
+    case OpKind::matmul_gelu:
+    case OpKind::dropout_add:
+    case OpKind::add_layer_norm:
+    case OpKind::add_rms_norm:
+    case OpKind::layer_norm_backward_add:
+    case OpKind::rms_norm_backward_add:
+    case OpKind::gelu_backward_bias:
+    case OpKind::dropout_bias:
+      return reference_fused(call);
+    default:
       break;
   }
   throw Error("no reference");
@@ -75,6 +84,10 @@ bool accumulates(const device::graph::Op& op, std::size_t position) {
     case OpKind::bias_gradient:
       return true;
     case OpKind::layer_norm_backward:
+    case OpKind::layer_norm_backward_add:
+    case OpKind::rms_norm_backward_add:
+    case OpKind::gelu_backward_bias:
+    case OpKind::dropout_bias:
       return position > 0;
     case OpKind::linear_cross_entropy_backward:
       return position == 2;
@@ -84,6 +97,8 @@ bool accumulates(const device::graph::Op& op, std::size_t position) {
       return false;
   }
 }
+
+bool bf16_ties_to_even = false;
 
 double round_to(DType dtype, double value) {
   if (dtype == DType::f64) return value;
@@ -96,7 +111,7 @@ double round_to(DType dtype, double value) {
     return std::abs(rounded) < 65536 ? rounded : std::copysign(std::numeric_limits<double>::infinity(), value);
   }
   const double unit = std::ldexp(1.0, std::ilogb(value) - 7);  // bf16 has 8 significant bits
-  return std::round(value / unit) * unit;
+  return (bf16_ties_to_even ? std::nearbyint(value / unit) : std::round(value / unit)) * unit;
 }
 
 double dropout_factor(const ReferenceCall& call, std::int64_t element) {
