@@ -33,7 +33,8 @@ class MatmulGelu final : public Kernel {
   MatmulPlan plan_;
 };
 
-// The product into pre, or into y where nobody asks for pre; then GELU from there into y (element by element: in place).
+// The product into pre, or into y where nobody asks for pre; then GELU from there into y (element by element: in
+// place).
 class MatmulThenGelu final : public Kernel {
  public:
   MatmulThenGelu(const Context& context, const graph::Graph& graph, const graph::Op& op)
