@@ -1,4 +1,5 @@
 #include "device/cuda/attention_forward_plain.cuh"
+#include "device/cuda/attention_forward_tensor.cuh"
 #include "device/cuda/factories.h"
 #include "device/cuda/launch.cuh"
 #include "device/kernels/operands.h"
@@ -24,11 +25,24 @@ Forward<T> plain_forward() {
           plain::forward_shared_bytes<T, kDim, kTile>()};
 }
 
+template <typename T, int kDim, int kBlocks, int kKeys>
+Forward<T> tensor_forward() {
+  using Shape = tensor::ForwardShape<T, kDim, kBlocks, kKeys>;
+  return {tensor::attention_forward<T, kDim, kBlocks, kKeys>, Shape::kQueries, tensor::kThreads, Shape::kSharedBytes};
+}
+
 template <typename T>
 Forward<T> choose_forward(int head_dim) {
-  if (head_dim <= 32) return plain_forward<T, 32, 64>();
-  if (head_dim <= 64) return plain_forward<T, 64, 64>();
-  if (head_dim <= 128) return plain_forward<T, 128, 64>();
+  if constexpr (std::is_same_v<T, float>) {
+    if (head_dim <= 32) return plain_forward<T, 32, 64>();
+    if (head_dim <= 64) return plain_forward<T, 64, 64>();
+    if (head_dim <= 128) return plain_forward<T, 128, 64>();
+  } else {
+    if (head_dim <= 32) return tensor_forward<T, 32, 2, 64>();
+    if (head_dim <= 64) return tensor_forward<T, 64, 2, 64>();
+    if (head_dim <= 96) return tensor_forward<T, 96, 2, 32>();
+    if (head_dim <= 128) return tensor_forward<T, 128, 2, 32>();
+  }
   if (head_dim <= 256) return plain_forward<T, 256, 32>();
   throw BadInput("heads of " + std::to_string(head_dim) + " elements, at most 256: use more heads");
 }

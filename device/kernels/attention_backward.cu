@@ -1,4 +1,5 @@
 #include "device/cuda/attention_backward_plain.cuh"
+#include "device/cuda/attention_backward_tensor.cuh"
 #include "device/cuda/factories.h"
 #include "device/cuda/launch.cuh"
 #include "device/kernels/operands.h"
@@ -30,11 +31,29 @@ Backward<T> plain_backward() {
           {plain::attention_backward_queries<T, kDim, kTile>, kTile, plain::kThreads, kBytes}};
 }
 
+// kKeyBlocks: 64 keys each that a block of the first kernel owns; kQueries: that arrive at a time; and the converse.
+template <typename T, int kDim, int kKeyBlocks, int kQueries, int kQueryBlocks, int kKeys>
+Backward<T> tensor_backward() {
+  using KeysShape = tensor::BackwardKeysShape<T, kDim, kKeyBlocks, kQueries>;
+  using QueriesShape = tensor::BackwardQueriesShape<T, kDim, kQueryBlocks, kKeys>;
+  return {{tensor::attention_backward_keys<T, kDim, kKeyBlocks, kQueries>, KeysShape::kKeys, tensor::kThreads,
+           KeysShape::kSharedBytes},
+          {tensor::attention_backward_queries<T, kDim, kQueryBlocks, kKeys>, QueriesShape::kQueries, tensor::kThreads,
+           QueriesShape::kSharedBytes}};
+}
+
 template <typename T>
 Backward<T> choose_backward(int head_dim) {
-  if (head_dim <= 32) return plain_backward<T, 32, 64>();
-  if (head_dim <= 64) return plain_backward<T, 64, 32>();
-  if (head_dim <= 128) return plain_backward<T, 128, 32>();
+  if constexpr (std::is_same_v<T, float>) {
+    if (head_dim <= 32) return plain_backward<T, 32, 64>();
+    if (head_dim <= 64) return plain_backward<T, 64, 32>();
+    if (head_dim <= 128) return plain_backward<T, 128, 32>();
+  } else {
+    if (head_dim <= 32) return tensor_backward<T, 32, 2, 32, 2, 32>();
+    if (head_dim <= 64) return tensor_backward<T, 64, 2, 32, 2, 32>();
+    if (head_dim <= 96) return tensor_backward<T, 96, 1, 32, 2, 32>();
+    if (head_dim <= 128) return tensor_backward<T, 128, 1, 32, 1, 32>();
+  }
   if (head_dim <= 256) return plain_backward<T, 256, 16>();
   throw BadInput("heads of " + std::to_string(head_dim) + " elements, at most 256: use more heads");
 }
