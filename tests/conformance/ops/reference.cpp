@@ -58,6 +58,16 @@ void run_reference(const ReferenceCall& call) {
       return reference_cross_entropy(call);
     case OpKind::chunk_cross_entropy_backward:
       return reference_chunk_cross_entropy_backward(call);
+    case OpKind::rms_norm:
+      return reference_rms_norm(call);
+    case OpKind::rms_norm_backward:
+      return reference_rms_norm_backward(call);
+    case OpKind::rotary:
+      return reference_rotary(call);
+    case OpKind::swiglu:
+      return reference_swiglu(call);
+    case OpKind::swiglu_backward:
+      return reference_swiglu_backward(call);
     case OpKind::count:
       break;
   }
@@ -75,9 +85,10 @@ bool accumulates(const device::graph::Op& op, std::size_t position) {
     case OpKind::bias_gradient:
       return true;
     case OpKind::layer_norm_backward:
+    case OpKind::rms_norm_backward:
       return position > 0;
     case OpKind::linear_cross_entropy_backward:
-      return position == 2;
+      return position > 1;
     case OpKind::matmul:
       return op.attributes.accumulate;
     default:
