@@ -47,6 +47,8 @@ DeviceMemory guarded_workspace(Bytes bytes) {
 
 bool has_kernel(const OpCase& test_case) { return cuda::has_kernel(test_case.op().kind); }
 
+bool rounds_attention_weights() { return true; }
+
 std::vector<int> variants() { return cuda_variants(); }
 
 void run_kernel(const OpCase& test_case, Memory& memory, int variant) {

@@ -67,7 +67,17 @@ void run_reference(const ReferenceCall& call) {
     case OpKind::gelu_backward_bias:
     case OpKind::dropout_bias:
       return reference_fused(call);
-    default:
+    case OpKind::rms_norm:
+      return reference_rms_norm(call);
+    case OpKind::rms_norm_backward:
+      return reference_rms_norm_backward(call);
+    case OpKind::rotary:
+      return reference_rotary(call);
+    case OpKind::swiglu:
+      return reference_swiglu(call);
+    case OpKind::swiglu_backward:
+      return reference_swiglu_backward(call);
+    case OpKind::count:
       break;
   }
   throw Error("no reference");
@@ -88,9 +98,10 @@ bool accumulates(const device::graph::Op& op, std::size_t position) {
     case OpKind::rms_norm_backward_add:
     case OpKind::gelu_backward_bias:
     case OpKind::dropout_bias:
+    case OpKind::rms_norm_backward:
       return position > 0;
     case OpKind::linear_cross_entropy_backward:
-      return position == 2;
+      return position > 1;
     case OpKind::matmul:
       return op.attributes.accumulate;
     default:
