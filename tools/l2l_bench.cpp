@@ -4,6 +4,7 @@
 #include "tools/bench_relay.h"
 #include "tools/bench_save.h"
 #include "tools/bench_schedule.h"
+#include "tools/bench_step.h"
 #include "tools/command.h"
 
 int main(int argc, char** argv) {
@@ -23,10 +24,14 @@ int main(int argc, char** argv) {
   command("overlap", "a link that takes 0.6 of compute: step against perfect overlap, and against none");
   command("inner_loop", "throughput over microbatches, against the cost model of the L2L paper");
   CLI::App* const schedule = command("schedule", "where the time of a step goes, visit by visit");
+  CLI::App* const step =
+      command("step", "what a config reaches per step: speed, memory, bytes, stalls; nothing is saved");
   ConfigArguments config;
   ScheduleArguments arguments;
-  config.add_to(*schedule);
-  schedule->add_option("--steps", arguments.steps, "steps that count")->check(CLI::Range(1, 1000));
+  for (CLI::App* const subcommand : {schedule, step}) {
+    config.add_to(*subcommand);
+    subcommand->add_option("--steps", arguments.steps, "steps that count")->check(CLI::Range(1, 1000));
+  }
   schedule->add_option("--pace", arguments.pace, "a paced device with the table in this JSON file");
   schedule->add_flag("--serial", arguments.serial, "nothing on the device beside anything else");
   schedule->add_option("--trace", arguments.trace, "write the timeline to this file (Chrome trace JSON)");
@@ -37,6 +42,7 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("overlap")) return bench_overlap(json);
     if (app.got_subcommand("inner_loop")) return bench_inner_loop(json);
     arguments.options = config.load();
+    if (app.got_subcommand("step")) return bench_step(std::move(arguments.options), arguments.steps, json);
     return bench_schedule(arguments, json);
   });
 }

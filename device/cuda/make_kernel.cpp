@@ -71,6 +71,8 @@ Factory* factory_of(graph::OpKind kind) {
 
 }  // namespace
 
+bool has_kernel(graph::OpKind kind) { return factory_of(kind) != nullptr; }
+
 std::unique_ptr<Kernel> make_kernel(const Context& context, const graph::Graph& graph, std::size_t index) {
   const graph::Op& op = graph.ops.at(index);
   const std::string where = graph.name + ", op " + std::to_string(index) + " (" + std::string(name_of(op.kind)) + ")";

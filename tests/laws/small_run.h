@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -16,6 +17,12 @@
 #include "tests/support/temporary_folder.h"
 
 namespace l2l::testing {
+
+// The device on which Trainer's tests of the laws run: "host", or what L2L_TEST_DEVICE says ("cuda": tools/gpu_check.sh).
+inline std::string test_device() {
+  const char* const device = std::getenv("L2L_TEST_DEVICE");
+  return device != nullptr ? device : "host";
+}
 
 // Three blocks, everything that can differ switched on: dropout, several microbatches, odd sizes.
 class SmallRun {
@@ -31,6 +38,7 @@ class SmallRun {
     Options options;
     options.model = {.layers = 3, .hidden = 24, .heads = 3, .sequence = 13, .dropout = 0.1};
     options.data.train = options.data.validation = {(folder_ / "text").string()};
+    options.device.kind = test_device();
     options.batch = {.micro_batch = 2, .micro_batches = 3};
     options.optimizer.learning_rate = 3e-3;
     options.optimizer.weight_decay = 0.1;
@@ -83,7 +91,7 @@ inline DeviceWrapper faulty(const device::FaultPlan& faults) {
   };
 }
 
-// The same steps without the Trainer, on a device that `wrap` has tampered with; `inspect` is called at the end,
+// The same steps without the Trainer, on a host device that `wrap` has tampered with; `inspect` is called at the end,
 // `before_step` when the step's minibatch is there.
 inline Record record_on(
     const Options& options, int steps, const DeviceWrapper& wrap, const std::function<void()>& inspect = [] {},

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -17,7 +18,7 @@ namespace l2l::testing {
 class Fixture {
  public:
   // `name` as in tests/fixtures: "gpt2_small.safetensors".
-  explicit Fixture(const std::string& name) : file_(std::filesystem::path(L2L_FIXTURES) / name) {}
+  explicit Fixture(const std::string& name) : file_(folder() / name) {}
 
   const eps::SafetensorsFile& file() const { return file_; }
   std::vector<float> floats(const std::string& tensor) const { return read<float>(tensor, "F32"); }
@@ -25,6 +26,12 @@ class Fixture {
   std::vector<std::int32_t> integers(const std::string& tensor) const { return read<std::int32_t>(tensor, "I32"); }
 
  private:
+  // Of the tree that was built, unless a build that was carried elsewhere says where they are.
+  static std::filesystem::path folder() {
+    const char* const elsewhere = std::getenv("L2L_TEST_FIXTURES");
+    return elsewhere != nullptr ? elsewhere : L2L_FIXTURES;
+  }
+
   template <typename T>
   std::vector<T> read(const std::string& name, const char* dtype) const {
     const eps::TensorEntry* tensor = file_.find(name);

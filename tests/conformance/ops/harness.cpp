@@ -5,14 +5,11 @@
 #include <sstream>
 
 #include "core/dtype.h"
-#include "device/kernels/kernel.h"
 #include "l2l/errors.h"
+#include "tests/conformance/ops/guard.h"
 
 namespace l2l::test {
 namespace {
-
-constexpr std::size_t kGuardBytes = 128;
-constexpr std::byte kGuard{0xA5};
 
 void write_element(std::byte* to, DType dtype, double value) {
   const auto store = [to](auto stored) { std::memcpy(to, &stored, sizeof stored); };
@@ -63,13 +60,6 @@ struct Guarded {
   }
 };
 
-bool intact(const std::vector<std::byte>& storage, std::size_t begin) {
-  for (std::size_t i = begin; i < begin + kGuardBytes; ++i) {
-    if (storage[i] != kGuard) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 Memory::Memory(const OpCase& test_case, const Tensors& operands) {
@@ -90,6 +80,12 @@ std::vector<std::byte*> Memory::pointers() {
   std::vector<std::byte*> pointers;
   for (Block& block : blocks_) pointers.push_back(block.storage.data() + block.offset);
   return pointers;
+}
+
+std::vector<std::span<std::byte>> Memory::with_guards() {
+  std::vector<std::span<std::byte>> spans;
+  for (Block& block : blocks_) spans.emplace_back(block.storage.data() + block.offset, block.bytes + kGuardBytes);
+  return spans;
 }
 
 Tensors Memory::read() const {
@@ -114,20 +110,10 @@ std::vector<std::byte> Memory::output_bytes() const {
 
 void Memory::check_guards() const {
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    if (!intact(blocks_[i].storage, blocks_[i].offset + blocks_[i].bytes)) {
+    if (!intact(blocks_[i].storage.data() + blocks_[i].offset + blocks_[i].bytes)) {
       throw Error("operand " + std::to_string(i) + " was written behind its end");
     }
   }
-}
-
-void run_kernel(const OpCase& test_case, Memory& memory, Workers& workers) {
-  const auto kernel = device::kernels::make_kernel(test_case.graph, 0);
-  const std::size_t bytes = kernel->workspace(workers.threads());
-  Guarded workspace(bytes, 0);
-  const auto pointers = memory.pointers();
-  kernel->run(pointers, workspace.storage.data() + workspace.offset, test_case.parameters, workers);
-  memory.check_guards();
-  if (!intact(workspace.storage, workspace.offset + bytes)) throw Error("the workspace was written behind its end");
 }
 
 namespace {

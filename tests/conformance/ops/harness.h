@@ -1,7 +1,9 @@
-// Runs one case of the table on a kernel and on its reference.
+// Runs one case of the table on a kernel and on its reference. Whose kernel is a matter of linking: host_runner.cpp or
+// cuda_runner.cpp.
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "core/workers.h"
@@ -20,6 +22,8 @@ class Memory {
   Memory(const OpCase& test_case, const Tensors& operands);
 
   std::vector<std::byte*> pointers();
+  // Each operand with the guard behind it.
+  std::vector<std::span<std::byte>> with_guards();
   Tensors read() const;
   // All outputs, for comparison of bits.
   std::vector<std::byte> output_bytes() const;
@@ -36,7 +40,18 @@ class Memory {
   std::vector<Block> blocks_;
 };
 
-// Runs the kernel on `memory`, with exactly the workspace it asks for.
+// Whether this backend computes the op.
+bool has_kernel(const OpCase& test_case);
+
+// Ways to run a kernel that must give the same bits: numbers of workers on the host, orders of threads where CUDA is
+// emulated, repetitions on a GPU.
+std::vector<int> variants();
+
+// Runs the kernel on `memory`, with exactly the workspace it asks for. Throws Error when something is written behind an
+// operand or the workspace.
+void run_kernel(const OpCase& test_case, Memory& memory, int variant);
+
+// On the host; not there in programs that test another backend.
 void run_kernel(const OpCase& test_case, Memory& memory, Workers& workers);
 
 // "" or what differs: relative L2 of each output, and each element against the size of the typical one.

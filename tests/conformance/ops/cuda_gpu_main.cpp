@@ -1,0 +1,33 @@
+// The op suite on a real GPU; exit status 77 (a skip) where there is none.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+
+#include "tests/conformance/ops/cuda_support.h"
+
+namespace l2l::test {
+
+std::vector<int> cuda_variants() {
+  const char* const repeats = std::getenv("L2L_OP_REPEATS");
+  std::vector<int> variants(static_cast<std::size_t>(std::max(2, repeats ? std::atoi(repeats) : 3)));
+  std::iota(variants.begin(), variants.end(), 0);
+  return variants;
+}
+
+void choose_cuda_variant(int) {}
+
+}  // namespace l2l::test
+
+int main(int argc, char** argv) {
+  int devices = 0;
+  const cudaError_t status = cudaGetDeviceCount(&devices);
+  if (status != cudaSuccess || devices == 0) {
+    std::printf("no GPU: %s\n", cudaGetErrorString(status));
+    return 77;
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

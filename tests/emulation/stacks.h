@@ -1,0 +1,46 @@
+// Stacks of fibers, with an unmapped page below each.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <boost/context/stack_context.hpp>
+#include <cstddef>
+#include <new>
+
+namespace l2l::emulation {
+
+// Thread-bound. Memory is taken from the system when touched.
+class Stacks {
+ public:
+  explicit Stacks(std::size_t count) : bytes_(count * kStride) {
+    void* const memory =
+        mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    memory_ = static_cast<std::byte*>(memory);
+    for (std::size_t i = 0; i < count; ++i) mprotect(memory_ + i * kStride, kGuard, PROT_NONE);
+  }
+  ~Stacks() { munmap(memory_, bytes_); }
+  Stacks(const Stacks&) = delete;
+  Stacks& operator=(const Stacks&) = delete;
+
+  boost::context::stack_context at(std::size_t index) const {
+    boost::context::stack_context context;
+    context.size = kStride - kGuard;
+    context.sp = memory_ + (index + 1) * kStride;
+    return context;
+  }
+
+ private:
+  static constexpr std::size_t kGuard = 4096, kStride = kGuard + (std::size_t{64} << 10);
+  std::size_t bytes_;
+  std::byte* memory_;
+};
+
+// What Boost.Context asks of an allocator.
+struct StackAllocator {
+  boost::context::stack_context context;
+  boost::context::stack_context allocate() const { return context; }
+  void deallocate(boost::context::stack_context&) const {}
+};
+
+}  // namespace l2l::emulation

@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""Trains one shape with L2L and with PyTorch on the same GPU, in turn, and compares tokens per second.
+
+  python3 tools/compare/pytorch_gpu.py build-release/tools --shape llama-7b [--sides relay,plain,...] [--layers N]
+      [--micro-batch N] [--micro-batches N] [--steps N] [--rounds N] [--device cuda|cpu] [--json]
+
+Sides:
+  relay, resident       L2L; weights and optimizer state on the host (relay: wires as well), stash on the host
+  plain                 PyTorch, everything on the GPU: bf16 weights, gradients and AdamW state, fused attention, fused AdamW
+  checkpointed          the same, every block recomputed in the backward pass (what the relay does too)
+  compiled, compiled-checkpointed   the same two under torch.compile
+  fsdp                  PyTorch FSDP2 with CPU offload: fp32 weights and AdamW state on the host, bf16 on the GPU, each
+                        block gathered and recomputed
+L2L holds fp32 masters and moments; PyTorch's resident sides hold them in bf16, its fastest way. PyTorch has no LAMB: its
+sides use AdamW. A round runs each side once in a process of its own; each reports the median of its steps, warm-up left out.
+The table gives medians over the rounds and the range of L2L's ratio. Attention is causal for gpt2 and llama only.
+"""
+import argparse
+import dataclasses
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from shapes import SHAPES, run_l2l
+
+L2L_SIDES = ("relay", "resident")
+PYTORCH_SIDES = ("plain", "checkpointed", "compiled", "compiled-checkpointed", "fsdp")
+WARM_UP = 2  # steps of PyTorch's that are not counted: torch.compile may compile again in the second
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tools", help="folder of l2l-bench")
+    parser.add_argument("--shape", choices=SHAPES, default="llama-7b")
+    parser.add_argument("--sides", default=",".join(L2L_SIDES + PYTORCH_SIDES))
+    for name in ("layers", "micro-batch", "micro-batches"):
+        parser.add_argument(f"--{name}", type=int, help="default: the shape's")
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to try the script")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--side", choices=PYTORCH_SIDES, help=argparse.SUPPRESS)
+    a = parser.parse_args()
+    a.sides = a.sides.split(",")
+    unknown = set(a.sides) - set(L2L_SIDES + PYTORCH_SIDES)
+    if unknown:
+        parser.error(f"--sides: unknown {', '.join(sorted(unknown))}")
+    given = {key: getattr(a, key) for key in ("layers", "micro_batch", "micro_batches") if getattr(a, key)}
+    a.model = dataclasses.replace(SHAPES[a.shape], **given)
+    return a
+
+
+def make_model(shape, recompute):
+    import torch
+    from torch import nn
+    from torch.nn import functional
+    from torch.utils.checkpoint import checkpoint
+
+    hidden, head = shape.hidden, shape.hidden // shape.heads
+    llama, bert = shape.architecture == "llama", shape.architecture == "bert"
+
+    def norm():
+        return nn.RMSNorm(hidden, eps=1e-5) if llama else nn.LayerNorm(hidden)
+
+    def turned(x, cosine, sine):
+        first, second = x.chunk(2, -1)
+        return torch.cat((first * cosine - second * sine, second * cosine + first * sine), -1)
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.widths = [n * head for n in (shape.heads, shape.kv_heads, shape.kv_heads)]
+            self.norm_1, self.norm_2 = norm(), norm()
+            self.qkv = nn.Linear(hidden, sum(self.widths), bias=not llama)
+            self.projection = nn.Linear(hidden, hidden, bias=not llama)
+            self.wide = nn.Linear(hidden, shape.intermediate * (2 if llama else 1), bias=not llama)
+            self.narrow = nn.Linear(shape.intermediate, hidden, bias=not llama)
+
+        def attention(self, x, cosine, sine):
+            q, k, v = (part.unflatten(-1, (-1, head)).transpose(1, 2) for part in self.qkv(x).split(self.widths, -1))
+            if llama:
+                q, k = turned(q, cosine, sine), turned(k, cosine, sine)
+            y = functional.scaled_dot_product_attention(q, k, v, is_causal=not bert,
+                                                        enable_gqa=shape.kv_heads != shape.heads)
+            return self.projection(y.transpose(1, 2).flatten(-2))
+
+        def mlp(self, x):
+            x = self.wide(x)
+            if llama:
+                gate, up = x.chunk(2, -1)
+                return self.narrow(functional.silu(gate) * up)
+            return self.narrow(functional.gelu(x, approximate="none" if bert else "tanh"))
+
+        def forward(self, x, cosine, sine):
+            if bert:
+                x = self.norm_1(x + self.attention(x, cosine, sine))
+                return self.norm_2(x + self.mlp(x))
+            x = x + self.attention(self.norm_1(x), cosine, sine)
+            return x + self.mlp(self.norm_2(x))
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(shape.vocabulary, hidden)
+            self.places = None if llama else nn.Embedding(shape.sequence, hidden)
+            self.blocks = nn.ModuleList(Block() for _ in range(shape.layers))
+            self.norm = norm()
+            self.head = nn.Linear(hidden, shape.vocabulary, bias=False)
+            if not llama:
+                self.head.weight = self.table.weight
+
+        def angles(self, x):
+            place = torch.arange(shape.sequence, device=x.device, dtype=torch.float32)
+            speed = 10000.0 ** (-torch.arange(0, head, 2, device=x.device, dtype=torch.float32) / head)
+            angle = torch.outer(place, speed)
+            return angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+
+        def forward(self, tokens, targets):
+            x = self.table(tokens)
+            if self.places is not None:
+                x = x + self.places.weight
+            cosine, sine = self.angles(x) if llama else (None, None)
+            for block in self.blocks:
+                x = checkpoint(block, x, cosine, sine, use_reentrant=False) if recompute else block(x, cosine, sine)
+            return functional.cross_entropy(self.head(self.norm(x)).flatten(0, 1), targets.flatten(), reduction="sum")
+
+    return Model()
+
+
+def offloaded(model):
+    """FSDP2: every block and the rest sharded over one rank, parameters on the host between uses."""
+    import torch
+    import torch.distributed
+    from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
+
+    cuda = torch.cuda.is_available()
+    with tempfile.NamedTemporaryFile() as file:
+        torch.distributed.init_process_group("cuda:nccl,cpu:gloo" if cuda else "gloo", init_method=f"file://{file.name}",
+                                             rank=0, world_size=1)
+    policies = {"mp_policy": MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)}
+    if cuda:
+        policies["offload_policy"] = CPUOffloadPolicy(pin_memory=True)
+    for block in model.blocks:
+        fully_shard(block, **policies)
+    return fully_shard(model, **policies)
+
+
+def train_pytorch(a):
+    """Prints one JSON object: median seconds of a step, peak bytes of the GPU."""
+    import torch
+
+    shape, side, device = a.model, a.side, torch.device(a.device)
+    torch.manual_seed(1)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    recompute = "checkpointed" in side or side == "fsdp"
+    if side == "fsdp":
+        model = offloaded(make_model(shape, recompute))
+    else:
+        with device:
+            torch.set_default_dtype(torch.bfloat16)
+            model = make_model(shape, recompute)
+            torch.set_default_dtype(torch.float32)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    step_model = torch.compile(model) if "compiled" in side else model
+    seconds = []
+    for _ in range(a.steps + WARM_UP):
+        synchronize(device)
+        begin = time.perf_counter()
+        for _ in range(shape.micro_batches):
+            tokens = torch.randint(shape.vocabulary, (shape.micro_batch, shape.sequence + 1), device=device)
+            loss = step_model(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()) / shape.tokens()
+            loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        synchronize(device)
+        seconds.append(time.perf_counter() - begin)
+    peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else 0
+    print(json.dumps({"step_ms": 1e3 * statistics.median(seconds[WARM_UP:]), "device_peak_bytes": peak}))
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+def synchronize(device):
+    import torch
+
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def run_pytorch(side):
+    environment = dict(os.environ, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+    done = subprocess.run([sys.executable, __file__, *sys.argv[1:], "--side", side], capture_output=True, text=True,
+                          check=False, env=environment)
+    if done.returncode:
+        return {"error": (done.stderr.strip().splitlines() or ["failed"])[-1]}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def compare(a):
+    """{side: [result per round]}"""
+    results = {side: [] for side in a.sides}
+    for _ in range(a.rounds):
+        for side in a.sides:
+            kind = {"device.kind": '"cuda"' if a.device == "cuda" else '"host"'}
+            results[side].append(run_l2l(a.tools, a.model, side, a.steps, kind) if side in L2L_SIDES else run_pytorch(side))
+    return results
+
+
+def row(a, side, rounds, own):
+    """One line of the table; `own`: rounds of the L2L relay, to divide by."""
+    failed = [r["error"] for r in rounds if "error" in r]
+    if failed:
+        return f"{side:24} {failed[0]}"
+    rate = 1e3 * a.model.tokens() / statistics.median(r["step_ms"] for r in rounds)
+    text = f"{side:24} {rate:10,.0f} tokens/s  device {rounds[-1]['device_peak_bytes'] / 2**30:8.2f} GiB"
+    if side in L2L_SIDES or any("error" in r for r in own):
+        return text
+    ratios = sorted(theirs["step_ms"] / ours["step_ms"] for theirs, ours in zip(rounds, own))
+    return text + f"  L2L relay / it {statistics.median(ratios):.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f})"
+
+
+def main():
+    a = arguments()
+    if a.side:
+        return train_pytorch(a)
+    results = compare(a)
+    if a.json:
+        return print(json.dumps({"shape": dataclasses.asdict(a.model), "results": results}))
+    print(f"{a.shape}: {a.model.parameters() / 1e9:.2f}e9 parameters, {a.model.tokens():,} tokens per step, bf16")
+    for side, rounds in results.items():
+        print(row(a, side, rounds, results.get("relay", [{"error": "not run"}])))
+
+
+if __name__ == "__main__":
+    main()
