@@ -29,9 +29,9 @@ class CudaExecutable final : public Executable {
 
   // Throws Error naming the region that is too small.
   void check(const Bindings& bindings) const;
-  // Enqueues one run on `stream`, of which the caller is the only user meanwhile: as a CUDA graph, which is made once for
-  // the same memory and then replayed; the very first run goes kernel by kernel. `parameters` lie in device memory and are read when the kernels
-  // run. Throws DeviceError.
+  // Enqueues one run on `stream`, of which the caller is the only user meanwhile: as a CUDA graph, which is made once
+  // for the same memory and then replayed; the very first run goes kernel by kernel. `parameters` lie in device memory
+  // and are read when the kernels run. Throws DeviceError.
   void enqueue(const Bindings& bindings, const LaunchParameters* parameters, cudaStream_t stream) const;
   // CUDA graphs made so far.
   std::size_t graphs() const;

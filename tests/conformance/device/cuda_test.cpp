@@ -148,7 +148,8 @@ TEST_P(Cuda, ReplaysSeeWhatMemoryHoldsNow) {
   }
 }
 
-// The copy is larger than what was allocated, so the driver refuses it: the failure is stored with what was enqueued, and nothing hangs.
+// The copy is larger than what was allocated, so the driver refuses it: the failure is stored with what was enqueued,
+// and nothing hangs.
 TEST_P(Cuda, AFailureIsStoredAndSaysWhatFailed) {
   const auto first = device_->create_stream("first"), second = device_->create_stream("second");
   const auto event = device_->create_event();
