@@ -158,6 +158,7 @@ void RunPlan::write_contract() {
   contract.stash = execution.stash == StashPlace::host ? "host" : "device";
   contract.device = arena->lines();
   contract.device_bytes = arena->bytes();
+  contract.device_other_bytes = device->other_bytes();
   contract.pinned_bytes = bytes.state + bytes.held + bytes.staging + staging.stash + staging.batch;
 
   const auto add = [&](const char* what, Bytes line) {

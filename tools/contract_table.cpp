@@ -48,6 +48,9 @@ void print_contract(std::ostream& out, const MemoryContract& contract, const Opt
   if (!contract.device_choice.empty()) out << "  device.kind = \"auto\" took " << contract.device_choice << "\n";
   out << "memory before step 1\n";
   section(out, "device (exact)", contract.device_bytes, contract.device);
+  if (contract.device_other_bytes > 0) {
+    section(out, "device: driver and other processes (now)", contract.device_other_bytes, {});
+  }
   section(out, "pinned (exact; part of host)", contract.pinned_bytes, {});
   section(out, "host (peak of the process)", contract.host_bytes, contract.host);
 }

@@ -40,6 +40,14 @@ std::unique_ptr<Buffer> CudaDevice::allocate_pinned(Bytes size, std::string_view
   return allocate_pinned_memory(state_, size, purpose);
 }
 
+Bytes CudaDevice::other_bytes() const {
+  state_->select();
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  const Bytes used = total - free, ours = allocated_bytes();
+  return used > ours ? used - ours : 0;
+}
+
 std::unique_ptr<Stream> CudaDevice::create_stream(std::string_view name) {
   return std::make_unique<CudaStream>(name, state_);
 }

@@ -26,6 +26,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<Buffer> allocate_pinned(Bytes size, std::string_view purpose) override;
   Bytes allocated_bytes() const override { return state_->device_memory->allocated(); }
   Bytes peak_bytes() const override { return state_->device_memory->peak(); }
+  Bytes other_bytes() const override;
   std::unique_ptr<Stream> create_stream(std::string_view name) override;
   std::unique_ptr<Event> create_event() override;
   void record(Event& event, Stream& stream) override;

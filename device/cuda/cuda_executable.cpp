@@ -57,7 +57,8 @@ void CudaExecutable::check(const Bindings& bindings) const {
 }
 
 void CudaExecutable::enqueue(const Bindings& bindings, const LaunchParameters* parameters, cudaStream_t stream) const {
-  if (!budget_) return enqueue_kernels(bindings, parameters, stream);
+  // The first run loads code that the runtime and its libraries load late, which a capture might not allow.
+  if (!budget_ || !loaded_.exchange(true)) return enqueue_kernels(bindings, parameters, stream);
   const Addresses addresses = addresses_of(bindings, parameters);
   cudaGraphExec_t graph = find_graph(addresses);
   if (graph == nullptr && may_make_graph()) graph = keep_graph(addresses, capture(bindings, parameters, stream));

@@ -29,9 +29,9 @@ class CudaExecutable final : public Executable {
 
   // Throws Error naming the region that is too small.
   void check(const Bindings& bindings) const;
-  // Enqueues one run on `stream`, of which the caller is the only user meanwhile. The first one with the same memory
-  // also makes a CUDA graph, which the others replay. `parameters` lie in device memory and are read when the kernels
-  // run. Throws DeviceError.
+  // Enqueues one run on `stream`, of which the caller is the only user meanwhile: as a CUDA graph, which is made once
+  // for the same memory and then replayed; the very first run goes kernel by kernel. `parameters` lie in device memory
+  // and are read when the kernels run. Throws DeviceError.
   void enqueue(const Bindings& bindings, const LaunchParameters* parameters, cudaStream_t stream) const;
   // CUDA graphs made so far.
   std::size_t graphs() const;
@@ -55,6 +55,7 @@ class CudaExecutable final : public Executable {
   const std::vector<std::unique_ptr<Kernel>> kernels_;  // one per launch
   std::array<Bytes, static_cast<std::size_t>(graph::Region::count)> region_bytes_{};
   const std::shared_ptr<GraphBudget> budget_;
+  mutable std::atomic<bool> loaded_{false};
   mutable std::mutex mutex_;
   mutable std::unordered_map<Addresses, GraphExecHandle, Hash> graphs_;  // guarded by mutex_
 };

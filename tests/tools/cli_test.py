@@ -141,6 +141,26 @@ class Cli(ToolTest):
             self.refused("schedule", "run.toml", "--pace", "pace.json", tool="l2l-bench", names=["pace.json"])
         self.refused("schedule", "run.toml", "--pace", "nowhere", tool="l2l-bench", names=["nowhere"])
 
+    def test_the_link_benchmark(self):
+        link = ["link", "--size", "1MiB", "--device", "host"]
+        out, _ = self.run_tool("l2l-bench", *link, "--json")
+        speed = json.loads(out)
+        self.assertEqual(speed["copy_bytes"], 1 << 20)
+        for key in ("h2d", "d2h", "both_h2d", "both_d2h"):
+            self.assertGreater(speed[key], 1e6)
+        self.assertIn("both at once", self.run_tool("l2l-bench", *link)[0])
+        self.refused("link", "--size", "much", tool="l2l-bench", names=["much"])
+        self.refused("link", "--device", "abacus", tool="l2l-bench", names=["abacus", "cuda"])
+
+    def test_a_gpu_that_does_not_open(self):
+        os.environ["L2L_CUDA_MODULE"] = "/nowhere/libl2l_cuda.so"
+        self.addCleanup(os.environ.pop, "L2L_CUDA_MODULE")
+        self.refused("run.toml", "--set", "device.kind=cuda", names=["device.kind", "/nowhere/libl2l_cuda.so", "host"])
+        _, err = self.run_tool("l2l-train", "run.toml", "--set", "run.steps=1")
+        self.assertIn("device.kind = \"auto\" took the host, since the CUDA module does not open", err)
+        _, err = self.run_tool("l2l-train", "run.toml", "--set", "run.steps=1", "--set", "device.kind=host")
+        self.assertNotIn("took", err)
+
     def test_the_same_run_twice_gives_the_same_bits_and_loses_nothing(self):
         first, second = self.summary(), self.summary()
         self.assertEqual(first["weights_hash"], second["weights_hash"])
