@@ -5,6 +5,7 @@
 
 #include "tests/conformance/ops/cuda_support.h"
 #include "tests/conformance/ops/harness.h"
+#include "tests/conformance/ops/speed.h"
 
 namespace l2l::test {
 namespace {
@@ -98,6 +99,17 @@ TEST_F(CudaSettings, GeluWithoutTheLibrarysEpilogue) {
     }
     EXPECT_GT(tested, 0);
   }
+}
+
+// The figures themselves say something on a GPU alone.
+TEST(CudaSpeed, CountsRunsAndOperands) {
+  const OpCase test_case = matmul_case(DType::bf16, DType::bf16, {8, 16, 24});
+  const CudaSpeed speed = measure_cuda(test_case, 0.001);
+  EXPECT_GT(speed.seconds, 0);
+  EXPECT_NEAR(speed.teraflops * speed.seconds, 2.0 * 8 * 16 * 24 / 1e12, 1e-20);
+  EXPECT_NEAR(speed.terabytes * speed.seconds, 2.0 * (8 * 24 + 24 * 16 + 8 * 16) / 1e12, 1e-20);
+  EXPECT_EQ(run_cuda_speed({test_case, cross_entropy_case(33)}, "", 16, 0.001), 2);
+  EXPECT_EQ(run_cuda_speed({test_case, cross_entropy_case(33)}, "matmul", 16, 0.001), 1);
 }
 
 }  // namespace

@@ -13,12 +13,10 @@
 #include "tests/conformance/ops/reference.h"
 
 namespace l2l::test {
-namespace {
 
 using device::graph::OpKind;
 using Seconds = std::chrono::duration<double>;
 
-// Multiplications and additions of matrix products; other ops are judged by bytes.
 double operations(const OpCase& test_case) {
   const auto& op = test_case.op();
   const auto shape = [&](std::size_t i) { return test_case.graph.value(op.inputs[i]).shape; };
@@ -45,6 +43,8 @@ double operations(const OpCase& test_case) {
   }
 }
 
+namespace {
+
 struct AlignedDelete {
   void operator()(std::byte* memory) const { std::free(memory); }
 };
@@ -56,7 +56,8 @@ AlignedMemory allocate(Bytes bytes) {
   return AlignedMemory(memory);
 }
 
-// Small numbers, and tokens below the smallest vocabulary.
+}  // namespace
+
 void fill(std::byte* memory, const device::graph::Value& value) {
   for (std::int64_t i = 0; i < value.shape.elements(); ++i) {
     const float number = static_cast<float>((i * 7919) % 2003) / 2003.0f - 0.5f;
@@ -67,6 +68,8 @@ void fill(std::byte* memory, const device::graph::Value& value) {
     if (value.dtype == DType::i32) reinterpret_cast<std::int32_t*>(memory)[i] = token;
   }
 }
+
+namespace {
 
 struct Timing {
   double median, best;
