@@ -22,7 +22,8 @@ double operations(const OpCase& test_case) {
   const auto shape = [&](std::size_t i) { return test_case.graph.value(op.inputs[i]).shape; };
   const auto product = [](double a, double b, double c) { return 2 * a * b * c; };
   switch (op.kind) {
-    case OpKind::matmul: {
+    case OpKind::matmul:
+    case OpKind::matmul_gelu: {
       const Shape y = test_case.graph.value(op.outputs[0]).shape;
       return product(static_cast<double>(y[0]), static_cast<double>(y[1]),
                      static_cast<double>(shape(0)[op.attributes.transpose_a ? 0 : 1]));
