@@ -78,9 +78,9 @@ void add_rms_norm(Unfusing& parts, float probability) {
 }
 
 void layer_norm_backward_add(Unfusing& parts) {
-  const ValueId dx = parts.append(OpKind::layer_norm_backward,
-                                  {parts.in(0), parts.in(1), parts.in(2), parts.in(3), parts.in(4)}, kNew,
-                                  {parts.out(1), parts.out(2)});
+  const ValueId dx =
+      parts.append(OpKind::layer_norm_backward, {parts.in(0), parts.in(1), parts.in(2), parts.in(3), parts.in(4)}, kNew,
+                   {parts.out(1), parts.out(2)});
   parts.append(OpKind::add, {dx, parts.in(5)}, parts.out(0));
 }
 

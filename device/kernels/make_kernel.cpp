@@ -61,10 +61,15 @@ Factory& factory_of(graph::OpKind kind) {
     case OpKind::dropout_bias:
       return make_fused;
     case OpKind::rms_norm:
+      return make_rms_norm;
     case OpKind::rms_norm_backward:
+      return make_rms_norm_backward;
     case OpKind::rotary:
+      return make_rotary;
     case OpKind::swiglu:
+      return make_swiglu;
     case OpKind::swiglu_backward:
+      return make_swiglu_backward;
     case OpKind::count:
       break;
   }

@@ -33,6 +33,7 @@ struct MemoryContract {
   std::vector<ContractLine> host;    // sums to host_bytes
   std::int64_t parameters = 0;
   std::string device_description;
+  std::string device_choice;  // what device.kind = "auto" took and why, else empty
   std::string stash;  // "host" or "device"
 };
 

@@ -156,13 +156,11 @@ TEST(Options, RefusesWhatThisVersionHasNot) {
   EXPECT_SAYS(refusal("optimizer.clip=value"), "accepted: \"none\", \"per_layer\", \"global\"");
   EXPECT_SAYS(refusal("precision.compute=fp8"), "accepted: \"fp32\", \"bf16\", \"fp16\"");
   EXPECT_SAYS(refusal("recompute.policy=selective"), "accepted: \"full\"");
-  for (const char* assignment : {"model.pretrained=gpt2", "device.graphs=true", "recompute.budget=8GiB",
-                                 "device.count=2", "device.index=1", "device.count=true"}) {
+  for (const char* assignment : {"model.pretrained=gpt2", "recompute.budget=8GiB", "device.count=2", "device.count=true"}) {
     EXPECT_SAYS(refusal(assignment), "not supported by this version") << assignment;
   }
   Options options;
   set_option(options, "device.count=1");
-  set_option(options, "device.index=0");
 }
 
 TEST(Options, KeepsEveryRange) {
@@ -172,6 +170,10 @@ TEST(Options, KeepsEveryRange) {
       {"model.layers=1000000", "model.layers=1000001"},
       {"model.dropout=0.999", "model.dropout=1"},
       {"model.dropout=0", "model.dropout=-0.1"},
+      {"device.index=0", "device.index=-1"},
+      {"device.kind=cuda", "device.kind=gpu"},
+      {"device.graphs=false", "device.graphs=1"},
+      {"device.pinned_memory=64GiB", "device.pinned_memory=-1"},
       {"transfer.prefetch=1", "transfer.prefetch=0"},
       {"transfer.prefetch=64", "transfer.prefetch=65"},
       {"batch.micro_batch=1", "batch.micro_batch=0"},

@@ -27,6 +27,8 @@ cuda::Context make_context() {
   return context;
 }
 
+[[maybe_unused]] const bool kTies = bf16_ties_to_even = true;  // before main()
+
 // Behind the workspace lies a guard.
 DeviceMemory guarded_workspace(Bytes bytes) {
   DeviceMemory memory(bytes + kGuardBytes, 0);
@@ -43,6 +45,8 @@ cuda::Context& cuda_context() {
 }
 
 bool has_kernel(const OpCase& test_case) { return cuda::has_kernel(test_case.op().kind); }
+
+bool rounds_attention_weights() { return true; }
 
 std::vector<int> variants() { return cuda_variants(); }
 
