@@ -207,7 +207,8 @@ __global__ void __launch_bounds__(32 * kSumWarps)
 constexpr int kLossThreads = 1024;
 
 // Each thread takes every 1024th row; then halves are added.
-__global__ void sum_losses(const double* statistics, const std::int32_t* targets, std::int64_t rows, double* loss) {
+__global__ void __launch_bounds__(kLossThreads)
+    sum_losses(const double* statistics, const std::int32_t* targets, std::int64_t rows, double* loss) {
   __shared__ double sums[kLossThreads];
   double sum = 0;
   for (std::int64_t row = threadIdx.x; row < rows; row += kLossThreads) {
