@@ -233,6 +233,15 @@ class Cli(ToolTest):
         self.assertTrue(out.startswith("the ") and len(out) == 4 + 5 + 1, out)
         self.refused("nowhere", "--prompt", "x", tool="l2l-sample", names=["nowhere"])
 
+    def test_families(self):
+        llama = ["--set", "model.architecture=llama", "--set", "model.dropout=0", "--set", "model.tie_embeddings=false"]
+        self.run_tool("l2l-train", "run.toml", "--quiet", "--set", "checkpoint.directory=llama", *llama)
+        out, _ = self.run_tool("l2l-sample", "llama", "--prompt", "the ", "--tokens", "5", "--temperature", "0")
+        self.assertTrue(out.startswith("the ") and len(out) > len("the \n"))
+        bert = ["--set", "model.architecture=bert", "--set", "model.vocabulary=264"]
+        self.run_tool("l2l-train", "run.toml", "--quiet", "--set", "checkpoint.directory=bert", *bert)
+        self.refused("bert", "--prompt", "the ", tool="l2l-sample", names=["bert", "cannot continue a text"])
+
     def test_bad_input(self):
         cases = [
             (["--set", "optimizer.learnig_rate=1"], ["optimizer.learnig_rate", "learning_rate"]),

@@ -142,6 +142,7 @@ void add_chunks(std::vector<OpCase>& cases, DType dtype) {
   for (const std::int64_t sequence : {1, 5, 33}) {
     cases.push_back(positions_case(dtype, 3 * sequence, sequence, 24));
     cases.push_back(positions_backward_case(dtype, 3 * sequence, sequence, 24));
+    cases.push_back(positions_backward_case(dtype, 200 * sequence, sequence, 100));
   }
 }
 
