@@ -8,7 +8,6 @@
 #include <map>
 #include <mutex>
 
-#include <cublasLt.h>
 #include <dlfcn.h>
 
 namespace l2l::emulation {
@@ -67,10 +66,15 @@ void clear_error() {
 }
 
 cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, std::function<void()> thread) {
-  if (const cudaError_t status = sticky_error()) return status;
   if (const cudaError_t status = check(config, kernel)) return status;
+  const Grid grid{name_of(kernel), kernel, config.gridDim, config.blockDim, config.dynamicSmemBytes};
+  return enqueue(config.stream, "launch", [grid, thread = std::move(thread)] { run_grid(grid, thread, order()); });
+}
+
+cudaError_t enqueue(cudaStream_t, const char*, std::function<void()> work) {
+  if (const cudaError_t status = sticky_error()) return status;
   try {
-    run_grid({name_of(kernel), kernel, config.gridDim, config.blockDim, config.dynamicSmemBytes}, thread, order());
+    work();
   } catch (const std::exception& error) {
     const std::lock_guard lock(mutex);
     sticky = cudaErrorLaunchFailure;
@@ -193,12 +197,5 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
       return cudaErrorInvalidValue;
   }
 }
-
-cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
-  *handle = nullptr;
-  return CUBLAS_STATUS_SUCCESS;
-}
-
-const char* cublasLtGetStatusName(cublasStatus_t) { return "cublas status"; }
 
 }  // extern "C"

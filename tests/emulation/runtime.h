@@ -13,6 +13,9 @@ namespace l2l::emulation {
 // A Fault of the kernel becomes cudaErrorLaunchFailure, sticky; its message is what cudaGetErrorString() then says.
 cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, std::function<void()> thread);
 
+// Enqueues `work`, which may throw: that becomes the sticky error, as above.
+cudaError_t enqueue(cudaStream_t stream, const char* what, std::function<void()> work);
+
 // Of grids from now on; at first what the environment's L2L_EMULATION_ORDER says, or 0. Thread-safe.
 void set_order(Order order);
 Order order();
