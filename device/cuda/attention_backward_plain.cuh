@@ -54,8 +54,8 @@ struct BackwardTiles {
   }
 
   // Fills weights and dscores of queries from `first_query` and keys from `first_key`.
-  __device__ void differentiate(const AttentionProblem& problem, const AttentionDropout& dropout, std::int64_t task,
-                                int first_query, int first_key) {
+  __device__ void differentiate(const AttentionProblem& problem, const AttentionDropout<true>& dropout,
+                                std::int64_t task, int first_query, int first_key) {
     constexpr int kPer = Tiles::kPer;
     float scores[kPer][kPer], products[kPer][kPer];
     Tiles::products(scores, queries, keys);
@@ -93,7 +93,7 @@ __global__ __launch_bounds__(kThreads) void attention_backward_keys(const Attent
   const int first_key = static_cast<int>(blockIdx.x / pairs) * kTile;
   const std::int64_t sequence_index = pair / problem.kv_heads;
   const int kv_head = static_cast<int>(pair % problem.kv_heads);
-  const AttentionDropout dropout(problem, parameters);
+  const AttentionDropout<true> dropout(problem, parameters);
 
   float dk[Tiles::kPer][Tiles::kWide], dv[Tiles::kPer][Tiles::kWide];
   Tiles::clear(dk);
@@ -139,7 +139,7 @@ __global__ __launch_bounds__(kThreads) void attention_backward_queries(const Att
   const int head = static_cast<int>(task % problem.heads);
   const int rows = min(kTile, problem.sequence - first);
   const int seen = problem.causal ? first + rows : problem.sequence;
-  const AttentionDropout dropout(problem, parameters);
+  const AttentionDropout<true> dropout(problem, parameters);
 
   float dq[Tiles::kPer][Tiles::kWide];
   Tiles::clear(dq);

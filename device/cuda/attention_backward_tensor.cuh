@@ -22,9 +22,9 @@ struct BackwardKeysShape {
 
 // Turns scores into probabilities (dropped ones 0) and products dy v into gradients of scores. Rows are keys from `j`,
 // columns queries from `i`, whose statistics are given.
-template <int kBlocks, int kQueries>
+template <int kBlocks, int kQueries, bool kDropout>
 __device__ inline void differentiate_by_key(Sums<kBlocks, kQueries>& scores, Sums<kBlocks, kQueries>& products,
-                                            const AttentionProblem& problem, const AttentionDropout& dropout,
+                                            const AttentionProblem& problem, const AttentionDropout<kDropout>& dropout,
                                             std::int64_t task, int i, int j, const RowStatistics* statistics,
                                             bool masked) {
   const float to_log2 = problem.scale * kLog2E;
@@ -56,7 +56,7 @@ __device__ inline void differentiate_by_key(Sums<kBlocks, kQueries>& scores, Sum
 }
 
 // dk and dv. Grid: tiles of keys x (sequences x heads of keys), the first keys (which the most queries see) first.
-template <typename T, int kDim, int kBlocks, int kQueries>
+template <typename T, int kDim, int kBlocks, int kQueries, bool kDropout>
 __global__ __launch_bounds__(kThreads) void attention_backward_keys(const AttentionProblem problem, const T* dy,
                                                                     const T* qkv, const RowStatistics* statistics,
                                                                     T* dqkv, const LaunchParameters* parameters) {
@@ -74,20 +74,19 @@ __global__ __launch_bounds__(kThreads) void attention_backward_keys(const Attent
   const std::int64_t sequence_index = pair / problem.kv_heads, stride = problem.qkv_stride();
   const int kv_head = static_cast<int>(pair % problem.kv_heads);
   const int rows = min(Shape::kKeys, problem.sequence - first);
-  const AttentionDropout dropout(problem, parameters);
+  const AttentionDropout<kDropout> dropout(problem, parameters);
 
-  // The heads of queries that share these keys, one after the other; each has `steps` tiles of queries from `begin`.
+  // The heads of queries that share these keys, one after the other; of each the tiles of queries from `begin`.
   const int begin = problem.causal ? first / kQueries * kQueries : 0;
-  const int steps = (problem.sequence - begin + kQueries - 1) / kQueries;
-  const auto load_queries = [&](int step, int stage) {
-    const int head = kv_head * problem.group() + step / steps, i = begin + step % steps * kQueries;
+  const int last_head = kv_head * problem.group() + problem.group() - 1;
+  const auto load_queries = [&](int head, int i, int stage) {
     const int valid = problem.sequence - i;
     HeadRows::template load<kQueries>(queries + stage * kTile,
                                       qkv + problem.query_offset(sequence_index, head) + i * stride, stride, valid,
-                                      problem.head_dim, problem.vector);
+                                      problem.head_dim);
     HeadRows::template load<kQueries>(gradients + stage * kTile,
                                       dy + problem.y_offset(sequence_index, head) + i * problem.y_stride(),
-                                      problem.y_stride(), valid, problem.head_dim, problem.vector);
+                                      problem.y_stride(), valid, problem.head_dim);
     const int row = static_cast<int>(threadIdx.x);
     if (row < kQueries) {
       const bool inside = row < valid;
@@ -97,27 +96,28 @@ __global__ __launch_bounds__(kThreads) void attention_backward_keys(const Attent
     commit_copies();
   };
   HeadRows::template load<Shape::kKeys>(keys, qkv + problem.key_offset(sequence_index, kv_head) + first * stride,
-                                        stride, rows, problem.head_dim, problem.vector);
+                                        stride, rows, problem.head_dim);
   HeadRows::template load<Shape::kKeys>(values, qkv + problem.value_offset(sequence_index, kv_head) + first * stride,
-                                        stride, rows, problem.head_dim, problem.vector);
-  const int all_steps = problem.group() * steps;
-  load_queries(0, 0);
+                                        stride, rows, problem.head_dim);
+  int head = kv_head * problem.group(), i = begin;
+  load_queries(head, i, 0);
 
   const int own = 16 * kBlocks * warp_index(), own_first = first + own;  // this warp's keys
   Sums<kBlocks, kDim> dk, dv;
   dk.clear();
   dv.clear();
-  for (int step = 0, stage = 0; step < all_steps; ++step, stage ^= 1) {
-    if (step + 1 < all_steps) {
-      load_queries(step + 1, stage ^ 1);
+  for (int stage = 0; head <= last_head; stage ^= 1) {
+    const bool wraps = i + kQueries >= problem.sequence;
+    const int next_head = head + (wraps ? 1 : 0), next_i = wraps ? begin : i + kQueries;
+    if (next_head <= last_head) {
+      load_queries(next_head, next_i, stage ^ 1);
       wait_for_copies<1>();
     } else {
       wait_for_copies<0>();
     }
     __syncthreads();
-    const int i = begin + step % steps * kQueries;
     if (!problem.causal || i + kQueries > own_first) {
-      const std::int64_t task = sequence_index * problem.heads + kv_head * problem.group() + step / steps;
+      const std::int64_t task = sequence_index * problem.heads + head;
       const bool masked = i + kQueries > problem.sequence || own_first + 16 * kBlocks > problem.sequence ||
                           (problem.causal && own_first + 16 * kBlocks > i + 1);
       const T* const q = queries + stage * kTile;
@@ -133,15 +133,15 @@ __global__ __launch_bounds__(kThreads) void attention_backward_keys(const Attent
       HeadRows::template accumulate<kBlocks, kQueries>(dk, products, q);
     }
     __syncthreads();
+    head = next_head;
+    i = next_i;
   }
   HeadRows::template store<kBlocks>(
       dk, [&](int, int) { return problem.scale; }, keys + own * HeadRows::kStride,
-      dqkv + problem.key_offset(sequence_index, kv_head) + own_first * stride, stride, rows - own, problem.head_dim,
-      problem.vector);
+      dqkv + problem.key_offset(sequence_index, kv_head) + own_first * stride, stride, rows - own, problem.head_dim);
   HeadRows::template store<kBlocks>(
       dv, [&](int, int) { return dropout.scale(); }, values + own * HeadRows::kStride,
-      dqkv + problem.value_offset(sequence_index, kv_head) + own_first * stride, stride, rows - own, problem.head_dim,
-      problem.vector);
+      dqkv + problem.value_offset(sequence_index, kv_head) + own_first * stride, stride, rows - own, problem.head_dim);
 }
 
 // A block owns 64 kBlocks queries; keys and values arrive kKeys at a time.
@@ -153,11 +153,11 @@ struct BackwardQueriesShape {
 };
 
 // Turns products dy v into gradients of scores. Rows are queries from `i`, columns keys from `j`.
-template <int kBlocks, int kKeys>
+template <int kBlocks, int kKeys, bool kDropout>
 __device__ inline void differentiate_by_query(const Sums<kBlocks, kKeys>& scores, Sums<kBlocks, kKeys>& products,
-                                              const AttentionProblem& problem, const AttentionDropout& dropout,
-                                              std::int64_t task, int i, int j,
-                                              const RowStatistics (&statistics)[kBlocks][2], bool masked) {
+                                              const AttentionProblem& problem,
+                                              const AttentionDropout<kDropout>& dropout, std::int64_t task, int i,
+                                              int j, const RowStatistics (&statistics)[kBlocks][2], bool masked) {
   const float to_log2 = problem.scale * kLog2E;
   const int g = lane_group(), t = lane_in_group();
 #pragma unroll
@@ -183,7 +183,7 @@ __device__ inline void differentiate_by_query(const Sums<kBlocks, kKeys>& scores
 }
 
 // dq. Grid: tiles of queries x tasks, the longest rows first.
-template <typename T, int kDim, int kBlocks, int kKeys>
+template <typename T, int kDim, int kBlocks, int kKeys, bool kDropout>
 __global__ __launch_bounds__(kThreads) void attention_backward_queries(const AttentionProblem problem, const T* dy,
                                                                        const T* qkv, const RowStatistics* statistics,
                                                                        T* dqkv, const LaunchParameters* parameters) {
@@ -204,20 +204,20 @@ __global__ __launch_bounds__(kThreads) void attention_backward_queries(const Att
   const int seen = problem.causal ? first + rows : problem.sequence;
   const T* const key = qkv + problem.key_offset(sequence_index, kv_head);
   const T* const value = qkv + problem.value_offset(sequence_index, kv_head);
-  const AttentionDropout dropout(problem, parameters);
+  const AttentionDropout<kDropout> dropout(problem, parameters);
 
   const auto load_keys = [&](int j, int stage) {
     HeadRows::template load<kKeys>(keys + stage * kTile, key + j * stride, stride, problem.sequence - j,
-                                   problem.head_dim, problem.vector);
+                                   problem.head_dim);
     HeadRows::template load<kKeys>(values + stage * kTile, value + j * stride, stride, problem.sequence - j,
-                                   problem.head_dim, problem.vector);
+                                   problem.head_dim);
     commit_copies();
   };
   HeadRows::template load<Shape::kQueries>(queries, qkv + problem.query_offset(sequence_index, head) + first * stride,
-                                           stride, rows, problem.head_dim, problem.vector);
+                                           stride, rows, problem.head_dim);
   HeadRows::template load<Shape::kQueries>(gradients,
                                            dy + problem.y_offset(sequence_index, head) + first * problem.y_stride(),
-                                           problem.y_stride(), rows, problem.head_dim, problem.vector);
+                                           problem.y_stride(), rows, problem.head_dim);
   load_keys(0, 0);
 
   const int own = 16 * kBlocks * warp_index(), own_first = first + own;  // this warp's queries
@@ -256,8 +256,7 @@ __global__ __launch_bounds__(kThreads) void attention_backward_queries(const Att
   }
   HeadRows::template store<kBlocks>(
       dq, [&](int, int) { return problem.scale; }, queries + own * HeadRows::kStride,
-      dqkv + problem.query_offset(sequence_index, head) + own_first * stride, stride, rows - own, problem.head_dim,
-      problem.vector);
+      dqkv + problem.query_offset(sequence_index, head) + own_first * stride, stride, rows - own, problem.head_dim);
 }
 
 }  // namespace l2l::device::cuda::tensor

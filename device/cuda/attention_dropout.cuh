@@ -8,20 +8,21 @@
 
 namespace l2l::device::cuda {
 
-// Immutable; one per thread.
+// Immutable; one per thread. Without kDropout it costs nothing, and keeps everything.
+template <bool kDropout>
 class AttentionDropout {
  public:
   __device__ AttentionDropout(const AttentionProblem& problem, const LaunchParameters* parameters) {
-    if (problem.threshold == 0 || !parameters->training) return;
+    if (!kDropout || problem.threshold == 0 || !parameters->training) return;
     key_ = {parameters->seed, parameters->step, parameters->layer, parameters->microbatch, problem.rng_op};
     threshold_ = problem.threshold;
     scale_ = problem.survivor_scale;
     aligned_ = problem.sequence % 4 == 0;
   }
 
-  __device__ bool active() const { return threshold_ != 0; }
+  __device__ bool active() const { return kDropout && threshold_ != 0; }
   // Of survivors; 1 without dropout.
-  __device__ float scale() const { return scale_; }
+  __device__ float scale() const { return kDropout ? scale_ : 1.0f; }
   // Whether each query's keys begin with a Philox block: only then may blocks be shared.
   __device__ bool aligned() const { return aligned_; }
 

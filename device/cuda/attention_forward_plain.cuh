@@ -28,7 +28,7 @@ __global__ __launch_bounds__(kThreads) void attention_forward(const AttentionPro
   const std::int64_t stride = problem.qkv_stride();
   const T* const key = qkv + problem.key_offset(sequence_index, kv_head);
   const T* const value = qkv + problem.value_offset(sequence_index, kv_head);
-  const AttentionDropout dropout(problem, parameters);
+  const AttentionDropout<true> dropout(problem, parameters);
   const float to_log2 = problem.scale * 1.4426950408889634f;
   const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
 

@@ -84,8 +84,8 @@ __device__ inline void mask_scores(Sums<kBlocks, kKeys>& scores, int i, int j, i
 }
 
 // Weights of probabilities that dropout kills become 0.
-template <int kBlocks, int kKeys>
-__device__ inline void drop_weights(Sums<kBlocks, kKeys>& weights, const AttentionDropout& dropout,
+template <int kBlocks, int kKeys, bool kDropout>
+__device__ inline void drop_weights(Sums<kBlocks, kKeys>& weights, const AttentionDropout<kDropout>& dropout,
                                     const AttentionProblem& problem, std::int64_t task, int i, int j) {
 #pragma unroll
   for (int m = 0; m < kBlocks; ++m) {
@@ -103,7 +103,7 @@ __device__ inline void drop_weights(Sums<kBlocks, kKeys>& weights, const Attenti
 }
 
 // Grid: tiles of queries x tasks, the longest rows first.
-template <typename T, int kDim, int kBlocks, int kKeys>
+template <typename T, int kDim, int kBlocks, int kKeys, bool kDropout>
 __global__ __launch_bounds__(kThreads) void attention_forward(const AttentionProblem problem, const T* qkv, T* y,
                                                               float* logsumexp, const LaunchParameters* parameters) {
   using HeadRows = Rows<T, kDim>;
@@ -123,18 +123,18 @@ __global__ __launch_bounds__(kThreads) void attention_forward(const AttentionPro
   const std::int64_t stride = problem.qkv_stride();
   const T* const key = qkv + problem.key_offset(sequence_index, kv_head);
   const T* const value = qkv + problem.value_offset(sequence_index, kv_head);
-  const AttentionDropout dropout(problem, parameters);
+  const AttentionDropout<kDropout> dropout(problem, parameters);
   const float to_log2 = problem.scale * 1.4426950408889634f;
 
   const auto load_keys = [&](int j, int stage) {
     HeadRows::template load<kKeys>(keys + stage * kTile, key + j * stride, stride, problem.sequence - j,
-                                   problem.head_dim, problem.vector);
+                                   problem.head_dim);
     HeadRows::template load<kKeys>(values + stage * kTile, value + j * stride, stride, problem.sequence - j,
-                                   problem.head_dim, problem.vector);
+                                   problem.head_dim);
     commit_copies();
   };
   HeadRows::template load<kQueries>(queries, qkv + problem.query_offset(sequence_index, head) + first * stride, stride,
-                                    rows, problem.head_dim, problem.vector);
+                                    rows, problem.head_dim);
   load_keys(0, 0);
 
   const int own = 16 * kBlocks * warp_index(), own_first = first + own;  // this warp's queries
@@ -182,7 +182,7 @@ __global__ __launch_bounds__(kThreads) void attention_forward(const AttentionPro
   HeadRows::template store<kBlocks>(
       sums, [&](int m, int half) { return factors[m][half]; }, queries + own * HeadRows::kStride,
       y + problem.y_offset(sequence_index, head) + own_first * problem.y_stride(), problem.y_stride(), rows - own,
-      problem.head_dim, problem.vector);
+      problem.head_dim);
 }
 
 }  // namespace l2l::device::cuda::tensor

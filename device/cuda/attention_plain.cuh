@@ -1,5 +1,6 @@
 // What the plain attention kernels share: 256 threads as 16 x 16, fp32 copies of tiles in shared memory, products by
-// fused multiply-adds. They serve fp32, and heads wider than 128 of any type.
+// fused multiply-adds. They serve fp32, and of 16-bit types heads
+// wider than 128 or not a multiple of 16 bytes.
 #pragma once
 
 #include "device/cuda/attention_dropout.cuh"
@@ -103,7 +104,7 @@ struct Tile {
   }
 
   // Bit c: whether this thread's probability of query `i` and key (j + tx + 16 c) survives. All lanes call it.
-  __device__ static std::uint32_t keeps(const AttentionDropout& dropout, std::int64_t row_of_i, int j) {
+  __device__ static std::uint32_t keeps(const AttentionDropout<true>& dropout, std::int64_t row_of_i, int j) {
     const int tx = threadIdx.x % kSide;
     std::uint32_t bits = 0;
     if (!dropout.aligned()) {

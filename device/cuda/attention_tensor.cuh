@@ -61,8 +61,9 @@ struct Sums {
   }
 };
 
-// Rows of a head in shared memory, zeros behind head_dim. Rows are 16 bytes apart modulo 128, so that the eight rows of
-// a matrix lie in different banks: loads of fragments and 16-byte copies have no conflicts.
+// Rows of a head in shared memory, zeros behind head_dim; in device memory heads begin on 16 bytes. Rows are 16 bytes
+// apart modulo 128, so that the eight rows of a matrix lie in different banks: loads of fragments and 16-byte copies
+// have no conflicts.
 template <typename T, int kDim>
 struct Rows {
   static constexpr int kStride = kDim + 8;
@@ -70,24 +71,17 @@ struct Rows {
   static constexpr int kChunks = kDim / 8;
 
   // Begins to load `kRows` rows, `stride` elements apart in device memory; zeros behind `valid` rows and head_dim
-  // columns. Asynchronous when `vector`; visible after wait_for_copies() and a barrier.
+  // columns. Visible after wait_for_copies() and a barrier.
   template <int kRows>
-  __device__ static void load(T* rows, const T* source, std::int64_t stride, int valid, int head_dim, bool vector) {
+  __device__ static void load(T* rows, const T* source, std::int64_t stride, int valid, int head_dim) {
     static_assert(kRows * kChunks % kThreads == 0);
-#pragma unroll
+    const int row_stride = static_cast<int>(stride);  // offsets within a tile fit 32 bits
+#pragma unroll 2
     for (int i = 0; i < kRows * kChunks / kThreads; ++i) {
       const int chunk = i * kThreads + static_cast<int>(threadIdx.x);
       const int row = chunk / kChunks, d = chunk % kChunks * 8;
-      T* const to = rows + row * kStride + d;
-      if (vector) {
-        const bool inside = row < valid && d < head_dim;
-        copy_async<16>(to, inside ? source + row * stride + d : source, inside);
-      } else {
-        for (int k = 0; k < 8; ++k) {
-          const bool inside = row < valid && d + k < head_dim;
-          to[k] = inside ? source[row * stride + d + k] : narrow<T>(0.0f);
-        }
-      }
+      const bool inside = row < valid && d < head_dim;
+      copy_async<16>(rows + row * kStride + d, source + (inside ? row * row_stride + d : 0), inside);
     }
   }
 
@@ -149,7 +143,7 @@ struct Rows {
   // shared memory `staging`, which nobody else may use any more.
   template <int kBlocks, typename Factor>
   __device__ static void store(const Sums<kBlocks, kDim>& sums, Factor factor, T* staging, T* destination,
-                               std::int64_t stride, int valid, int head_dim, bool vector) {
+                               std::int64_t stride, int valid, int head_dim) {
     __syncwarp();
 #pragma unroll
     for (int m = 0; m < kBlocks; ++m) {
@@ -170,20 +164,15 @@ struct Rows {
     for (int chunk = lane; chunk < 16 * kBlocks * kChunks; chunk += 32) {
       const int row = chunk / kChunks, d = chunk % kChunks * 8;
       if (row >= valid || d >= head_dim) continue;
-      const T* const from = staging + row * kStride + d;
-      T* const to = destination + row * stride + d;
-      if (vector) {
-        store_pack(to, load_pack(from));
-      } else {
-        for (int k = 0; k < 8 && d + k < head_dim; ++k) to[k] = from[k];
-      }
+      store_pack(destination + row * stride + d, load_pack(staging + row * kStride + d));
     }
   }
 };
 
 // Bit e: whether element e of a tile survives, whose rows are queries (Sums, above): query rows `row_of_i` (Philox
 // element of key 0) for the lane's row g and `row_of_i8` for g + 8, keys from `j`. All lanes call it.
-__device__ inline std::uint32_t keeps_by_query(const AttentionDropout& dropout, std::int64_t row_of_i,
+template <bool kDropout>
+__device__ inline std::uint32_t keeps_by_query(const AttentionDropout<kDropout>& dropout, std::int64_t row_of_i,
                                                std::int64_t row_of_i8, int j) {
   const int t = lane_in_group();
   if (!dropout.aligned()) {
@@ -202,8 +191,9 @@ __device__ inline std::uint32_t keeps_by_query(const AttentionDropout& dropout, 
 
 // The same for a tile whose rows are keys (from `j`) and whose columns are queries; `row_of_i` is the Philox element of
 // key 0 for the tile's first query.
-__device__ inline std::uint32_t keeps_by_key(const AttentionDropout& dropout, std::int64_t row_of_i, int sequence,
-                                             int j) {
+template <bool kDropout>
+__device__ inline std::uint32_t keeps_by_key(const AttentionDropout<kDropout>& dropout, std::int64_t row_of_i,
+                                             int sequence, int j) {
   const int g = lane_group(), t = lane_in_group();
   if (!dropout.aligned()) {
     std::uint32_t bits = 0;

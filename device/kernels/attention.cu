@@ -25,33 +25,37 @@ Forward<T> plain_forward() {
           plain::forward_shared_bytes<T, kDim, kTile>()};
 }
 
+// kBlocks: 64 queries each that a thread block owns; kKeys: that arrive at a time.
 template <typename T, int kDim, int kBlocks, int kKeys>
-Forward<T> tensor_forward() {
+Forward<T> tensor_forward(bool dropout) {
   using Shape = tensor::ForwardShape<T, kDim, kBlocks, kKeys>;
-  return {tensor::attention_forward<T, kDim, kBlocks, kKeys>, Shape::kQueries, tensor::kThreads, Shape::kSharedBytes};
+  return {dropout ? tensor::attention_forward<T, kDim, kBlocks, kKeys, true>
+                  : tensor::attention_forward<T, kDim, kBlocks, kKeys, false>,
+          Shape::kQueries, tensor::kThreads, Shape::kSharedBytes};
 }
 
 template <typename T>
-Forward<T> choose_forward(int head_dim) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (head_dim <= 32) return plain_forward<T, 32, 64>();
-    if (head_dim <= 64) return plain_forward<T, 64, 64>();
-    if (head_dim <= 128) return plain_forward<T, 128, 64>();
-  } else {
-    if (head_dim <= 32) return tensor_forward<T, 32, 2, 64>();
-    if (head_dim <= 64) return tensor_forward<T, 64, 2, 64>();
-    if (head_dim <= 96) return tensor_forward<T, 96, 2, 32>();
-    if (head_dim <= 128) return tensor_forward<T, 128, 2, 32>();
+Forward<T> choose_forward(const AttentionProblem& problem) {
+  const int dim = problem.head_dim;
+  if constexpr (!std::is_same_v<T, float>) {
+    const bool dropout = problem.threshold != 0;
+    if (problem.vector && dim <= 32) return tensor_forward<T, 32, 2, 64>(dropout);
+    if (problem.vector && dim <= 64) return tensor_forward<T, 64, 2, 64>(dropout);
+    if (problem.vector && dim <= 96) return tensor_forward<T, 96, 2, 32>(dropout);
+    if (problem.vector && dim <= 128) return tensor_forward<T, 128, 2, 32>(dropout);
   }
-  if (head_dim <= 256) return plain_forward<T, 256, 32>();
-  throw BadInput("heads of " + std::to_string(head_dim) + " elements, at most 256: use more heads");
+  if (dim <= 32) return plain_forward<T, 32, 64>();
+  if (dim <= 64) return plain_forward<T, 64, 64>();
+  if (dim <= 128) return plain_forward<T, 128, 64>();
+  if (dim <= 256) return plain_forward<T, 256, 32>();
+  throw BadInput("heads of " + std::to_string(dim) + " elements, at most 256: use more heads");
 }
 
 template <typename T>
 class Attention final : public Kernel {
  public:
   Attention(const graph::Graph& graph, const graph::Op& op)
-      : problem_(input(graph, op, 0), op.attributes), forward_(choose_forward<T>(problem_.head_dim)) {
+      : problem_(input(graph, op, 0), op.attributes), forward_(choose_forward<T>(problem_)) {
     kernels::require_dtype(graph, op, input(graph, op, 0).dtype, {1});
     kernels::require_dtype(graph, op, DType::f32, {2});
     allow_shared_memory(forward_.kernel, forward_.shared_bytes);

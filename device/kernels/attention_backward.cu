@@ -31,38 +31,48 @@ Backward<T> plain_backward() {
           {plain::attention_backward_queries<T, kDim, kTile>, kTile, plain::kThreads, kBytes}};
 }
 
-// kKeyBlocks: 64 keys each that a block of the first kernel owns; kQueries: that arrive at a time; and the converse.
-template <typename T, int kDim, int kKeyBlocks, int kQueries, int kQueryBlocks, int kKeys>
+// kKeyBlocks: 64 keys each that a thread block of the first kernel owns; kQueries: that arrive at a time; and the
+// converse.
+template <typename T, int kDim, int kKeyBlocks, int kQueries, int kQueryBlocks, int kKeys, bool kDropout>
 Backward<T> tensor_backward() {
   using KeysShape = tensor::BackwardKeysShape<T, kDim, kKeyBlocks, kQueries>;
   using QueriesShape = tensor::BackwardQueriesShape<T, kDim, kQueryBlocks, kKeys>;
-  return {{tensor::attention_backward_keys<T, kDim, kKeyBlocks, kQueries>, KeysShape::kKeys, tensor::kThreads,
+  return {{tensor::attention_backward_keys<T, kDim, kKeyBlocks, kQueries, kDropout>, KeysShape::kKeys, tensor::kThreads,
            KeysShape::kSharedBytes},
-          {tensor::attention_backward_queries<T, kDim, kQueryBlocks, kKeys>, QueriesShape::kQueries, tensor::kThreads,
-           QueriesShape::kSharedBytes}};
+          {tensor::attention_backward_queries<T, kDim, kQueryBlocks, kKeys, kDropout>, QueriesShape::kQueries,
+           tensor::kThreads, QueriesShape::kSharedBytes}};
 }
 
 template <typename T>
-Backward<T> choose_backward(int head_dim) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (head_dim <= 32) return plain_backward<T, 32, 64>();
-    if (head_dim <= 64) return plain_backward<T, 64, 32>();
-    if (head_dim <= 128) return plain_backward<T, 128, 32>();
-  } else {
-    if (head_dim <= 32) return tensor_backward<T, 32, 2, 32, 2, 32>();
-    if (head_dim <= 64) return tensor_backward<T, 64, 2, 32, 2, 32>();
-    if (head_dim <= 96) return tensor_backward<T, 96, 1, 32, 2, 32>();
-    if (head_dim <= 128) return tensor_backward<T, 128, 1, 32, 1, 32>();
+Backward<T> choose_backward(const AttentionProblem& problem) {
+  const int dim = problem.head_dim;
+  if constexpr (!std::is_same_v<T, float>) {
+    const bool dropout = problem.threshold != 0;
+    if (problem.vector && dim <= 32) {
+      return dropout ? tensor_backward<T, 32, 2, 32, 2, 32, true>() : tensor_backward<T, 32, 2, 32, 2, 32, false>();
+    }
+    if (problem.vector && dim <= 64) {  // two blocks of keys and dropout do not fit the registers
+      return dropout ? tensor_backward<T, 64, 1, 64, 2, 32, true>() : tensor_backward<T, 64, 2, 32, 2, 32, false>();
+    }
+    if (problem.vector && dim <= 96) {
+      return dropout ? tensor_backward<T, 96, 1, 32, 2, 32, true>() : tensor_backward<T, 96, 1, 32, 2, 32, false>();
+    }
+    if (problem.vector && dim <= 128) {
+      return dropout ? tensor_backward<T, 128, 1, 32, 1, 32, true>() : tensor_backward<T, 128, 1, 32, 1, 32, false>();
+    }
   }
-  if (head_dim <= 256) return plain_backward<T, 256, 16>();
-  throw BadInput("heads of " + std::to_string(head_dim) + " elements, at most 256: use more heads");
+  if (dim <= 32) return plain_backward<T, 32, 64>();
+  if (dim <= 64) return plain_backward<T, 64, 32>();
+  if (dim <= 128) return plain_backward<T, 128, 32>();
+  if (dim <= 256) return plain_backward<T, 256, 16>();
+  throw BadInput("heads of " + std::to_string(dim) + " elements, at most 256: use more heads");
 }
 
 template <typename T>
 class AttentionBackward final : public Kernel {
  public:
   AttentionBackward(const graph::Graph& graph, const graph::Op& op)
-      : problem_(input(graph, op, 1), op.attributes), backward_(choose_backward<T>(problem_.head_dim)) {
+      : problem_(input(graph, op, 1), op.attributes), backward_(choose_backward<T>(problem_)) {
     kernels::require_dtype(graph, op, input(graph, op, 1).dtype, {0, 2, 4});
     kernels::require_dtype(graph, op, DType::f32, {3});
     allow_shared_memory(backward_.keys.kernel, backward_.keys.shared_bytes);
