@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "device/cuda/check.h"
+#include "device/graph/fuse.h"
 #include "l2l/errors.h"
 
 namespace l2l::device::cuda {
@@ -139,10 +140,11 @@ std::size_t CudaExecutable::Hash::operator()(const Addresses& addresses) const {
 
 std::unique_ptr<CudaExecutable> compile_for_cuda(const Context& context, const graph::Graph& graph,
                                                  std::shared_ptr<GraphBudget> graphs) {
+  const graph::Graph fused = graph::fuse(graph);
   std::vector<std::unique_ptr<Kernel>> kernels;
-  for (std::size_t i = 0; i < graph.ops.size(); ++i) kernels.push_back(make_kernel(context, graph, i));
+  for (std::size_t i = 0; i < fused.ops.size(); ++i) kernels.push_back(make_kernel(context, fused, i));
   Program program = plan_program(
-      graph, [&](const graph::Graph&, std::size_t i) { return kernels[i]->workspace(); }, kWorkspaceAlignment);
+      fused, [&](const graph::Graph&, std::size_t i) { return kernels[i]->workspace(); }, kWorkspaceAlignment);
   return std::make_unique<CudaExecutable>(std::move(program), std::move(kernels), std::move(graphs));
 }
 
