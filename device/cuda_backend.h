@@ -1,16 +1,16 @@
-// What the CUDA backend offers to open.cpp; answered by cuda/ or by no_cuda.cpp, whichever is linked.
+// The CUDA backend, as open.cpp sees it: a module that is opened at run time, so that one binary runs with and without.
 #pragma once
 
 #include <memory>
 
 #include "device/device.h"
+#include "device/open.h"
 
 namespace l2l::device {
 
-// Whether this build has the backend and the machine a GPU for it.
-bool cuda_available();
-
-// Throws BadInput saying why when there is none.
-std::unique_ptr<Device> open_cuda_device();
+// Opens the module: the file that the environment's L2L_CUDA_MODULE names, else libl2l_cuda.so beside this library or
+// executable, in the build tree around it, or where it was installed. It stays open while the process lives. Throws
+// BadInput in one sentence: there is no module, it does not open, no driver, no such device.
+std::unique_ptr<Device> open_cuda_device(const DeviceSettings& settings);
 
 }  // namespace l2l::device

@@ -45,7 +45,8 @@ class Buffer {
 class Stream {
  public:
   virtual ~Stream() = default;
-  // Seconds this stream stood idle up to the end of waits with `reason`, since construction. Thread-safe.
+  // Seconds this stream stood idle up to the end of waits with `reason`, since construction; of what the device has done
+  // so far. Also brings the trace of all streams that far. Thread-safe.
   virtual double stalled_seconds(WaitReason reason) const = 0;
 };
 
@@ -105,6 +106,8 @@ class Device {
   // Bytes handed out by allocate() and still alive, and the highest value this ever had.
   virtual Bytes allocated_bytes() const = 0;
   virtual Bytes peak_bytes() const = 0;
+  // Device memory that somebody else holds now: the driver for itself (context, code, graphs), and other processes.
+  virtual Bytes other_bytes() const { return 0; }
 
   virtual std::unique_ptr<Stream> create_stream(std::string_view name) = 0;
   virtual std::unique_ptr<Event> create_event() = 0;

@@ -16,13 +16,44 @@ std::unique_ptr<Device> open_host_device(const DeviceSettings& settings) {
   return std::make_unique<HostDevice>(threads, settings.link_bandwidth);
 }
 
+std::unique_ptr<Device> open_named_cuda_device(const DeviceSettings& settings) {
+  try {
+    return open_cuda_device(settings);
+  } catch (const BadInput& error) {
+    throw BadInput(std::string("device.kind = \"cuda\": ") + error.what() + "; or use device.kind = \"host\"");
+  }
+}
+
+// The GPU where there is one, else the host.
+std::unique_ptr<Device> open_best_device(const DeviceSettings& settings, std::string& reason) {
+  try {
+    std::unique_ptr<Device> device = open_cuda_device(settings);
+    reason = "the GPU, since its driver and the CUDA module are there";
+    return device;
+  } catch (const BadInput& error) {
+    reason = std::string("the host, since ") + error.what();
+  } catch (const DeviceError& error) {
+    reason = std::string("the host, since the GPU does not work: ") + error.what();
+  }
+  return open_host_device(settings);
+}
+
 }  // namespace
 
-std::unique_ptr<Device> open_device(const DeviceSettings& settings) {
-  if (settings.kind == "host") return open_host_device(settings);
-  if (settings.kind == "cuda") return open_cuda_device();
-  if (settings.kind == "auto") return cuda_available() ? open_cuda_device() : open_host_device(settings);
-  throw BadInput("device.kind = \"" + settings.kind + "\": unknown; use \"auto\", \"host\" or \"cuda\"");
+std::unique_ptr<Device> open_device(const DeviceSettings& settings, std::string* reason) {
+  std::string why;
+  std::unique_ptr<Device> device;
+  if (settings.kind == "host") {
+    device = open_host_device(settings);
+  } else if (settings.kind == "cuda") {
+    device = open_named_cuda_device(settings);
+  } else if (settings.kind == "auto") {
+    device = open_best_device(settings, why);
+  } else {
+    throw BadInput("device.kind = \"" + settings.kind + "\": unknown; use \"auto\", \"host\" or \"cuda\"");
+  }
+  if (reason != nullptr) *reason = std::move(why);
+  return device;
 }
 
 }  // namespace l2l::device

@@ -1,4 +1,4 @@
-// Chooses a backend. Which ones exist is decided by the files that link: cuda/ or no_cuda.cpp.
+// Chooses a backend: the host, or the CUDA module where there is one.
 #pragma once
 
 #include <memory>
@@ -12,9 +12,13 @@ struct DeviceSettings {
   std::string kind = "auto";  // "auto" | "host" | "cuda"
   int threads = 0;            // host: compute threads; 0: all available cores
   Bytes link_bandwidth = 0;   // host: bytes per second in each direction; 0: unthrottled
+  int index = 0;              // cuda: which device, as the driver counts them
+  bool graphs = true;         // cuda: programs run as CUDA graphs
+  Bytes pinned_memory = 0;    // cuda: page-locked memory beyond which copies are staged; 0: no limit
 };
 
-// Throws BadInput when `kind` is unknown or not available in this build, saying what is.
-std::unique_ptr<Device> open_device(const DeviceSettings& settings);
+// `reason`, if asked for: what "auto" took and why, else nothing. Throws BadInput when `kind` is unknown or not
+// available here, saying why.
+std::unique_ptr<Device> open_device(const DeviceSettings& settings, std::string* reason = nullptr);
 
 }  // namespace l2l::device

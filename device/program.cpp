@@ -12,14 +12,12 @@ using graph::Region;
 using graph::Value;
 using graph::ValueId;
 
-constexpr Bytes kAlignment = 64;  // a cache line, and the widest vector
-
 // The planning problem of a graph: time is the index of the op. A value lives from the op that makes it to the end of
 // the last one that reads it; a workspace during its op. So the operands of one op never share bytes.
 class ScratchProblem {
  public:
-  explicit ScratchProblem(const Graph& graph) : graph_(graph), tensor_of_value_(graph.values.size(), kNone) {
-    problem_.alignment = kAlignment;
+  ScratchProblem(const Graph& graph, Bytes alignment) : graph_(graph), tensor_of_value_(graph.values.size(), kNone) {
+    problem_.alignment = alignment;
     for (std::size_t i = 0; i < graph.ops.size(); ++i) {
       for (const ValueId id : graph.ops[i].outputs) begin(id, i);
       for (const ValueId id : graph.ops[i].inputs) extend(id, i);
@@ -70,9 +68,9 @@ class ScratchProblem {
 
 }  // namespace
 
-Program plan_program(const Graph& graph, const WorkspaceQuery& workspace) {
+Program plan_program(const Graph& graph, const WorkspaceQuery& workspace, Bytes alignment) {
   graph.validate();
-  ScratchProblem problem(graph);
+  ScratchProblem problem(graph, alignment);
   std::vector<Bytes> sizes;
   std::vector<std::size_t> workspaces;
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {

@@ -29,8 +29,10 @@ struct Program {
 // Workspace that a backend's kernel for op `index` of `graph` needs.
 using WorkspaceQuery = std::function<Bytes(const graph::Graph& graph, std::size_t index)>;
 
-// Assigns scratch offsets by lifetime (planner/) and checks them with the independent validator. Throws Error when the
-// validator objects.
-Program plan_program(const graph::Graph& graph, const WorkspaceQuery& workspace);
+inline constexpr Bytes kScratchAlignment = 64;  // of the host: a cache line, and the widest vector
+
+// Assigns scratch offsets, multiples of `alignment` (a power of two), by lifetime (planner/) and checks them with the
+// independent validator. Throws Error when the validator objects.
+Program plan_program(const graph::Graph& graph, const WorkspaceQuery& workspace, Bytes alignment = kScratchAlignment);
 
 }  // namespace l2l::device

@@ -76,10 +76,13 @@ void add_schedule_and_precision(std::vector<Key>& keys, ScheduleOptions& schedul
 void add_machine(std::vector<Key>& keys, Options& options) {
   DeviceOptions& device = options.device;
   TransferOptions& transfer = options.transfer;
-  keys.push_back({"device", "kind", TextField{&device.kind, {"auto", "host"}}});
+  keys.push_back({"device", "kind", TextField{&device.kind, {"auto", "host", "cuda"}}});
+  keys.push_back({"device", "index", IntegerField{&device.index, 0, 1023}});
   keys.push_back({"device", "memory", SizeField{&device.memory}});
   keys.push_back({"device", "execution", TextField{&device.execution, {"relay", "resident"}}});
   keys.push_back({"device", "threads", IntegerField{&device.threads, 0, kMostThreads}});
+  keys.push_back({"device", "graphs", BooleanField{&device.graphs}});
+  keys.push_back({"device", "pinned_memory", SizeField{&device.pinned_memory}});
   keys.push_back({"transfer", "stash", TextField{&transfer.stash, {"auto", "host", "device"}}});
   keys.push_back({"transfer", "prefetch", IntegerField{&transfer.prefetch, 1, 64}});
   keys.push_back({"transfer", "vocabulary_chunk", IntegerField{&transfer.vocabulary_chunk, 0, 1 << 24}});
@@ -125,9 +128,7 @@ std::vector<Key> option_keys(Options& options) {
 
 const std::vector<UnsupportedKey>& unsupported_keys() {
   static const std::vector<UnsupportedKey> keys = {{"model", "pretrained", -1},
-                                                   {"device", "index", 0},
                                                    {"device", "count", 1},
-                                                   {"device", "graphs", -1},
                                                    {"recompute", "budget", -1}};
   return keys;
 }

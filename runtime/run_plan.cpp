@@ -126,14 +126,19 @@ void check_limit(const std::string& what, const std::string& limit, Bytes need, 
 }  // namespace
 
 device::DeviceSettings device_settings(const Options& options) {
-  return {options.device.kind, static_cast<int>(options.device.threads), options.transfer.link_bandwidth};
+  return {options.device.kind,
+          static_cast<int>(options.device.threads),
+          options.transfer.link_bandwidth,
+          static_cast<int>(options.device.index),
+          options.device.graphs,
+          options.device.pinned_memory};
 }
 
 RunPlan::RunPlan(const Options& given, std::unique_ptr<device::Device> given_device)
     : options((validate_options(given), given)),
       train(find(options.data.train, options, "data.train")),
       validation(find(options.data.validation, options, "data.validation")),
-      device(given_device ? std::move(given_device) : device::open_device(device_settings(options))),
+      device(given_device ? std::move(given_device) : device::open_device(device_settings(options), &device_choice)),
       model(make_model(options)),
       store(store_options(options)),
       scaler(loss_scaler(options.precision)),
@@ -172,10 +177,12 @@ void RunPlan::write_contract() {
   const eps::StoreBytes bytes = eps::ParameterStore::bytes_needed(model.layout, store);
   const HostStaging staging = host_staging(model, execution);
   contract.device_description = device->description();
+  contract.device_choice = device_choice;
   contract.parameters = model.layout.parameters();
   contract.stash = execution.stash == StashPlace::host ? "host" : "device";
   contract.device = arena->lines();
   contract.device_bytes = arena->bytes();
+  contract.device_other_bytes = device->other_bytes();
   contract.pinned_bytes = bytes.state + bytes.held + bytes.staging + staging.stash + staging.batch;
 
   const auto add = [&](const char* what, Bytes line) {

@@ -33,6 +33,7 @@ struct RunPlan {
 
   Options options;
   std::optional<DataFiles> train, validation;
+  std::string device_choice;  // what device.kind = "auto" took and why, else empty
   std::unique_ptr<device::Device> device;
   models::Model model;
   eps::StoreOptions store;

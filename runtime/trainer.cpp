@@ -291,6 +291,7 @@ void Trainer::start_trace() {
 
 void Trainer::write_trace(const std::filesystem::path& file) const {
   if (!implementation_->trace) throw Error("write_trace(): start_trace() was not called");
+  if (implementation_->engine) static_cast<void>(implementation_->engine->stalls());  // brings device times up to date
   implementation_->trace->write(file);
 }
 

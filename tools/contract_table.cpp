@@ -44,9 +44,13 @@ void print_contract(std::ostream& out, const MemoryContract& contract, const Opt
       << ", vocabulary " << options.model.vocabulary << ": " << contract.parameters << " parameters\n"
       << "  minibatch " << options.batch.micro_batches << " x " << options.batch.micro_batch << " sequences, "
       << options.precision.compute << ", " << options.device.execution << ", stash on the " << contract.stash << "\n"
-      << "  " << contract.device_description << "\n"
-      << "memory before step 1\n";
+      << "  " << contract.device_description << "\n";
+  if (!contract.device_choice.empty()) out << "  device.kind = \"auto\" took " << contract.device_choice << "\n";
+  out << "memory before step 1\n";
   section(out, "device (exact)", contract.device_bytes, contract.device);
+  if (contract.device_other_bytes > 0) {
+    section(out, "device: driver and other processes (now)", contract.device_other_bytes, {});
+  }
   section(out, "pinned (exact; part of host)", contract.pinned_bytes, {});
   section(out, "host (peak of the process)", contract.host_bytes, contract.host);
 }

@@ -1,5 +1,6 @@
 // l2l-bench: benchmarks that measure both sides of a comparison in one run.
 #include "tools/bench_inner_loop.h"
+#include "tools/bench_link.h"
 #include "tools/bench_overlap.h"
 #include "tools/bench_relay.h"
 #include "tools/bench_save.h"
@@ -23,6 +24,11 @@ int main(int argc, char** argv) {
   command("save", "what a checkpoint every ten steps costs, saved beside training");
   command("overlap", "a link that takes 0.6 of compute: step against perfect overlap, and against none");
   command("inner_loop", "throughput over microbatches, against the cost model of the L2L paper");
+  CLI::App* const link = command("link", "bandwidth of page-locked copies, each way alone and both at once");
+  LinkArguments link_arguments;
+  link->add_option("--device", link_arguments.device.kind, "auto, host or cuda");
+  link->add_option("--index", link_arguments.device.index, "which CUDA device");
+  link->add_option("--size", link_arguments.size, "bytes of a copy, such as 64MiB");
   CLI::App* const schedule = command("schedule", "where the time of a step goes, visit by visit");
   CLI::App* const step =
       command("step", "what a config reaches per step: speed, memory, bytes, stalls; nothing is saved");
@@ -41,6 +47,7 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("save")) return bench_save(json);
     if (app.got_subcommand("overlap")) return bench_overlap(json);
     if (app.got_subcommand("inner_loop")) return bench_inner_loop(json);
+    if (app.got_subcommand("link")) return bench_link(link_arguments, json);
     arguments.options = config.load();
     if (app.got_subcommand("step")) return bench_step(std::move(arguments.options), arguments.steps, json);
     return bench_schedule(arguments, json);

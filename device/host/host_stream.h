@@ -13,15 +13,11 @@
 #include "core/failure.h"
 #include "core/workers.h"
 #include "device/host/command.h"
+#include "device/span_label.h"
 
 namespace l2l::device {
 
 class HostStream;
-
-// Which layer and microbatch a span belongs to; below 0: none.
-struct SpanLabel {
-  int layer = -1, microbatch = -1;
-};
 
 // What the streams of a device share.
 struct HostShared {

@@ -6,7 +6,10 @@
 namespace l2l::device::kernels {
 namespace {
 
-// Each task owns some positions and adds the sequences in ascending order.
+constexpr std::int64_t kColumns = 64;  // of a task
+constexpr std::int64_t kRows = 64;     // of a partial sum: many sequences are summed in two steps
+
+// Each task owns some columns of some positions and adds the sequences in ascending order.
 template <typename T>
 class PositionsBackward final : public Kernel {
  public:
@@ -16,20 +19,33 @@ class PositionsBackward final : public Kernel {
   }
 
   void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
-    const Partition blocks = row_blocks(sequence_, rows_ / sequence_ * hidden_);
+    const std::int64_t strips = (hidden_ + kColumns - 1) / kColumns;
+    const Partition blocks = row_blocks(sequence_ * strips, rows_ / sequence_ * kColumns);
     workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
-      for (std::int64_t place = blocks.begin(block); place < blocks.end(block); ++place) {
-        float* position = as<float>(operands[1]) + place * hidden_;
-        for (std::int64_t row = place; row < rows_; row += sequence_) {
-          const T* dy = as<T>(operands[0]) + row * hidden_;
-#pragma omp simd
-          for (std::int64_t i = 0; i < hidden_; ++i) position[i] += widen(dy[i]);
-        }
+      for (std::int64_t i = blocks.begin(block); i < blocks.end(block); ++i) {
+        add_strip(operands, i / strips, i % strips * kColumns);
       }
     });
   }
 
  private:
+  void add_strip(std::span<std::byte* const> operands, std::int64_t place, std::int64_t column) const {
+    const std::int64_t count = std::min(kColumns, hidden_ - column);
+    float total[kColumns] = {};
+    for (std::int64_t row = place; row < rows_;) {
+      float partial[kColumns] = {};
+      for (const std::int64_t end = std::min(rows_, row + kRows * sequence_); row < end; row += sequence_) {
+        const T* dy = as<T>(operands[0]) + row * hidden_ + column;
+#pragma omp simd
+        for (std::int64_t i = 0; i < count; ++i) partial[i] += widen(dy[i]);
+      }
+#pragma omp simd
+      for (std::int64_t i = 0; i < count; ++i) total[i] += partial[i];
+    }
+    float* position = as<float>(operands[1]) + place * hidden_ + column;
+    for (std::int64_t i = 0; i < count; ++i) position[i] += total[i];
+  }
+
   std::int64_t rows_, hidden_, sequence_;
 };
 

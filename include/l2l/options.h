@@ -67,10 +67,13 @@ struct PrecisionOptions {
 };
 
 struct DeviceOptions {
-  std::string kind = "auto";        // "auto" | "host"
+  std::string kind = "auto";        // "auto" (the GPU where driver and CUDA module are there) | "host" | "cuda"
+  std::int64_t index = 0;           // cuda: which device, as the driver counts them
   std::uint64_t memory = 0;         // limit on device memory
   std::string execution = "relay";  // "relay" | "resident"
   std::int64_t threads = 0;         // host device: compute threads; 0: all cores
+  bool graphs = true;               // cuda: programs run as CUDA graphs; the same bits without
+  std::uint64_t pinned_memory = 0;  // cuda: limit on page-locked memory, beyond which copies are staged; 0: no limit
 };
 
 struct TransferOptions {

@@ -24,15 +24,17 @@ struct ContractLine {
 };
 
 // What a run will need, known before step 1 (law 3). Device and pinned bytes are exact; host bytes predict the peak
-// resident memory of the process.
+// resident memory of the process. What a GPU's driver and other processes hold is no part of device_bytes.
 struct MemoryContract {
   std::uint64_t device_bytes = 0;
+  std::uint64_t device_other_bytes = 0;  // device memory held by the driver and other processes when this was written
   std::uint64_t pinned_bytes = 0;
   std::uint64_t host_bytes = 0;
   std::vector<ContractLine> device;  // sums to device_bytes
   std::vector<ContractLine> host;    // sums to host_bytes
   std::int64_t parameters = 0;
   std::string device_description;
+  std::string device_choice;  // what device.kind = "auto" took and why, else empty
   std::string stash;  // "host" or "device"
 };
 

@@ -14,9 +14,12 @@ using testing::SmallRun;
 
 constexpr std::int64_t kDepths[] = {2, 24, 96, 384, 2000};
 
-Options options_of(const SmallRun& run, std::int64_t layers, const std::string& stash) {
-  Options options = run.options();
-  options.model = {.layers = layers, .hidden = 8, .heads = 1, .sequence = 8, .dropout = 0.1};
+Options options_of(const SmallRun& run, std::int64_t layers, const std::string& stash,
+                   const std::string& family = "gpt2") {
+  Options options = run.options(family);
+  options.model.layers = layers;
+  options.model.hidden = options.model.sequence = 8;
+  options.model.heads = family == "llama" ? 4 : 1;
   options.batch = {.micro_batch = 1, .micro_batches = 2};
   options.transfer.stash = stash;
   return options;
@@ -37,11 +40,12 @@ std::uint64_t accounted_host_bytes(const MemoryContract& contract) {
 }
 
 template <typename Depths>
-Peaks measure(const std::string& stash, const std::string& precision, const Depths& depths) {
+Peaks measure(const std::string& stash, const std::string& precision, const Depths& depths,
+              const std::string& family = "gpt2") {
   const SmallRun run;
   Peaks peaks;
   for (const std::int64_t layers : depths) {
-    Options options = options_of(run, layers, stash);
+    Options options = options_of(run, layers, stash, family);
     options.precision.compute = precision;
     Trainer trainer(options);
     trainer.step();
@@ -88,6 +92,16 @@ TEST(ConstantMemory, HoldsInFp16) {
   EXPECT_TRUE(constant(peaks.measured)) << peaks.measured.begin()->second << " ... " << peaks.measured.rbegin()->second;
   EXPECT_TRUE(affine(peaks.pinned));
   EXPECT_FALSE(constant(peaks.pinned));
+}
+
+TEST(ConstantMemory, HoldsForBertAndLlama) {
+  for (const char* const family : {"bert", "llama"}) {
+    const Peaks peaks = measure("host", "fp32", std::array<std::int64_t, 3>{2, 24, 384}, family);
+    EXPECT_EQ(peaks.measured, peaks.planned) << family;
+    EXPECT_TRUE(constant(peaks.measured)) << family;
+    EXPECT_TRUE(affine(peaks.pinned)) << family;
+    EXPECT_FALSE(constant(peaks.pinned)) << family;
+  }
 }
 
 TEST(ConstantMemory, DevicePeakIsAffineWithTheStashOnTheDevice) {

@@ -60,15 +60,32 @@ Options with(Options options, const Combination& c) {
   return options;
 }
 
-// Written out from the model's description, not from the code: parameters per layer of a GPT-2 whose sizes are all
+// Written out from the models' descriptions, not from the code: parameters per layer of a model whose sizes are all
 // multiples of 8.
 struct Expected {
   std::uint64_t embedding, block, head;
+  std::uint64_t norm = 0;  // a block of its own type below the others
+  std::uint64_t token;     // parameters of the head per token of the vocabulary
+
   explicit Expected(const ModelOptions& m) {
     const auto h = static_cast<std::uint64_t>(m.hidden), v = static_cast<std::uint64_t>(m.vocabulary);
-    embedding = v * h + static_cast<std::uint64_t>(m.sequence) * h;
+    const auto positions = static_cast<std::uint64_t>(m.sequence) * h;
+    token = h;
+    if (m.architecture == "llama") {
+      const auto shared = h / static_cast<std::uint64_t>(m.heads) * static_cast<std::uint64_t>(m.kv_heads);
+      embedding = v * h;
+      block = h + (h + 2 * shared) * h + h * h + h + 3 * static_cast<std::uint64_t>(m.intermediate) * h;
+      head = h + v * h;
+      return;
+    }
+    embedding = v * h + positions;
     block = 2 * h + 3 * h * h + 3 * h + h * h + h + 2 * h + 4 * h * h + 4 * h + 4 * h * h + h;
     head = 2 * h + v * h;
+    if (m.architecture == "gpt2") return;
+    embedding += 2 * h;
+    norm = 2 * h;
+    token = h + 1;
+    head = h * h + h + 2 * h + v * token;
   }
 };
 
@@ -82,15 +99,17 @@ LinkCounters expected_counters(const Options& options, int steps) {
   const auto rows = static_cast<std::uint64_t>(options.batch.micro_batch * options.model.sequence);
   const bool relay = options.device.execution == "relay";
   LinkCounters c;
-  c.weights_h2d = (n * (relay ? 2 : 1) * model.block - (relay ? model.block : 0) + model.embedding + model.head) * size;
+  const std::uint64_t blocks = model.norm + n * model.block;
+  c.weights_h2d = ((relay ? 2 : 1) * blocks - (relay ? model.block : 0) + model.embedding + model.head) * size;
   // The head twice, but for its last chunk; the last block twice, too.
   if (relay && options.transfer.vocabulary_chunk > 0) {
     const auto rows = static_cast<std::uint64_t>(options.model.vocabulary - kChunkRows * (kChunkCount - 1));
-    c.weights_h2d += (model.block + model.head - rows * static_cast<std::uint64_t>(options.model.hidden)) * size;
+    c.weights_h2d += (model.block + model.head - rows * model.token) * size;
   }
-  c.gradients_d2h = (n * model.block + model.embedding + model.head) * gradient;
+  c.gradients_d2h = (blocks + model.embedding + model.head) * gradient;
+  const std::uint64_t stashed = (n + (model.norm > 0 ? 1 : 0)) * u * rows;
   c.stash_d2h = c.stash_h2d =
-      options.transfer.stash == "host" ? n * u * rows * static_cast<std::uint64_t>(options.model.hidden) * size : 0;
+      options.transfer.stash == "host" ? stashed * static_cast<std::uint64_t>(options.model.hidden) * size : 0;
   c.batch_h2d = 2 * u * rows * 4;
   c.results_d2h = u * 8;
   for (std::uint64_t* counter :
@@ -114,12 +133,13 @@ struct Recipe {
   std::string compute, clip, optimizer = "adamw", gradients = "auto";
   bool every = false;      // combination
   std::int64_t chunk = 0;  // rows of the table; 0: at once
+  std::string family = "gpt2";
 };
 
 class Equivalence : public ::testing::TestWithParam<Recipe> {
  protected:
   Options options() const {
-    Options options = run_.options();
+    Options options = run_.options(GetParam().family);
     options.precision.compute = GetParam().compute;
     options.precision.gradients = GetParam().gradients;
     options.precision.loss_scale_growth = 5;  // fp16: the scale moves, and some steps are skipped
@@ -154,11 +174,15 @@ INSTANTIATE_TEST_SUITE_P(
                       Recipe{"fp16", "none", "adamw", "auto", true}, Recipe{"fp16", "global", "adamw", "auto", true},
                       Recipe{"fp16", "per_layer", "lamb", "bf16"}, Recipe{"fp32", "none", "lamb"},
                       Recipe{"bf16", "global", "lamb", "fp32"}, Recipe{"fp32", "per_layer", "sgd", "bf16"},
-                      Recipe{"bf16", "per_layer"}),
+                      Recipe{"bf16", "per_layer"}, Recipe{"fp32", "none", "adamw", "auto", false, 0, "bert"},
+                      Recipe{"bf16", "global", "lamb", "auto", false, kChunkRows, "bert"},
+                      Recipe{"bf16", "none", "adamw", "fp32", false, 0, "llama"},
+                      Recipe{"fp32", "global", "adamw", "auto", false, kChunkRows, "llama"},
+                      Recipe{"fp16", "none", "adamw", "auto", false, kChunkRows, "llama_tied"}),
     [](const auto& info) {
       const Recipe& r = info.param;
       return r.compute + "_clip_" + r.clip + "_" + r.optimizer + "_gradients_" + r.gradients +
-             (r.chunk > 0 ? "_chunks" : "");
+             (r.chunk > 0 ? "_chunks" : "") + (r.family == "gpt2" ? "" : "_" + r.family);
     });
 
 // Twins: each breaks the relay in one way, and the comparison above must notice.

@@ -47,6 +47,11 @@ TEST(NoAllocation, InFp16WithSkippedSteps) {
   EXPECT_EQ(allocations_of_steps(options, false), 0);
 }
 
+TEST(NoAllocation, InBertAndLlama) {
+  const testing::SmallRun run;
+  for (const char* const family : {"bert", "llama"}) EXPECT_EQ(allocations_of_steps(run.options(family), false), 0);
+}
+
 TEST(NoAllocationTwin, OneAllocationAStepIsCaught) {
   const testing::SmallRun run;
   EXPECT_EQ(allocations_of_steps(run.options(), true), 5);

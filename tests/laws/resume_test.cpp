@@ -14,17 +14,22 @@ constexpr int kSteps = 20;
 
 struct Setting {
   const char* name;
-  std::string precision, clip, optimizer = "adamw";
+  std::string precision, clip, optimizer = "adamw", family = "gpt2";
 };
-constexpr int kSettings = 6;
-const Setting kSetting[kSettings] = {{"fp32", "fp32", "none"},        {"bf16_held", "bf16", "global"},
-                                     {"fp16", "fp16", "none"},        {"bf16", "bf16", "none"},
-                                     {"fp32_held", "fp32", "global"}, {"fp32_sgd", "fp32", "per_layer", "sgd"}};
+constexpr int kSettings = 7;
+const Setting kSetting[kSettings] = {{"fp32", "fp32", "none"},
+                                     {"bf16_held", "bf16", "global"},
+                                     {"fp16", "fp16", "none"},
+                                     {"bf16", "bf16", "none"},
+                                     {"fp32_held", "fp32", "global"},
+                                     {"fp32_sgd", "fp32", "per_layer", "sgd"},
+                                     // Its masks are drawn again.
+                                     {"fp32_bert", "fp32", "none", "adamw", "bert"}};
 
 class Resume : public ::testing::TestWithParam<int> {
  protected:
   Options options() const {
-    Options options = run_.options();
+    Options options = run_.options(kSetting[GetParam()].family);
     options.precision.compute = kSetting[GetParam()].precision;
     options.precision.loss_scale_growth = 3;  // fp16: the scale moves, and some steps are skipped
     options.optimizer.clip = kSetting[GetParam()].clip;
@@ -113,7 +118,7 @@ TEST_P(ResumeTwin, AnUpdateThatOvertakesTheSaveIsCaught) {
   EXPECT_NE(resumed(10), tail(record, 10));
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, ResumeTwin, ::testing::Values(0, 1, 2),
+INSTANTIATE_TEST_SUITE_P(Settings, ResumeTwin, ::testing::Values(0, 1, 2, 6),
                          [](const auto& info) { return std::string(kSetting[info.param].name); });
 #endif
 

@@ -35,9 +35,10 @@ class SmallRun {
       file.put(static_cast<char>('a' + ((state = state * 1664525u + 1013904223u) >> 24) % 17));
   }
 
-  Options options() const {
+  // `family`: an architecture, or "llama_tied".
+  Options options(const std::string& family = "gpt2") const {
     Options options;
-    options.model = {.layers = 3, .hidden = 24, .heads = 3, .sequence = 13, .dropout = 0.1};
+    options.model = model_of(family);
     options.data.train = options.data.validation = {(folder_ / "text").string()};
     options.device.kind = test_device();
     options.batch = {.micro_batch = 2, .micro_batches = 3};
@@ -54,6 +55,28 @@ class SmallRun {
   const TemporaryFolder& folder() const { return folder_; }
 
  private:
+  static ModelOptions model_of(const std::string& family) {
+    if (family == "gpt2") return {.layers = 3, .hidden = 24, .heads = 3, .sequence = 13, .dropout = 0.1};
+    if (family == "bert") {
+      return {.architecture = family,
+              .layers = 3,
+              .hidden = 24,
+              .heads = 3,
+              .vocabulary = 264,
+              .sequence = 13,
+              .dropout = 0.1};
+    }
+    return {.architecture = "llama",
+            .layers = 3,
+            .hidden = 24,
+            .heads = 4,
+            .kv_heads = 2,
+            .intermediate = 64,  // a block larger than the table, which then travels at once
+            .sequence = 13,
+            .dropout = 0,
+            .tie_embeddings = family == "llama_tied"};
+  }
+
   TemporaryFolder folder_;
 };
 

@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
+
+#include "tests/models/model_checks.h"
 
 namespace l2l::models {
 namespace {
@@ -34,14 +35,7 @@ TEST(Gpt2, IdenticalBlocksShareOneType) {
 }
 
 TEST(Gpt2, NamesAndDecayAreThoseOfTheHuggingFaceFiles) {
-  std::set<std::string> names;
-  const Model model = make_gpt2(shape());
-  for (const auto& group : model.layout.groups) {
-    for (const auto& parameter : group.parameters) {
-      EXPECT_TRUE(names.insert(parameter.name).second) << parameter.name;
-      EXPECT_EQ(parameter.decay, parameter.shape.rank() == 2) << parameter.name;
-    }
-  }
+  const std::set<std::string> names = test::names_with_decay_of_matrices(make_gpt2(shape()));
   EXPECT_EQ(names.size(), 2u + 3u * 12u + 2u);
   for (const char* name : {"wte.weight", "wpe.weight", "h.2.ln_1.weight", "h.0.attn.c_attn.weight",
                            "h.0.attn.c_proj.bias", "h.1.mlp.c_fc.weight", "h.1.mlp.c_proj.weight", "ln_f.bias"}) {
@@ -57,22 +51,7 @@ TEST(Gpt2, TheTableIsOneGroupWithTwoUses) {
   }
 }
 
-TEST(Gpt2, WiresFillTheirLayersWithoutOverlap) {
-  const Model model = make_gpt2(shape(DType::bf16));
-  for (int layer = 0; layer < model.layers(); ++layer) {
-    const auto& spec = model.layout.layers[static_cast<std::size_t>(layer)];
-    std::int64_t end = 0;
-    for (const auto& part : spec.parts) {
-      EXPECT_EQ(part.offset, end);
-      end += model.layout.groups[static_cast<std::size_t>(part.group)].elements;
-    }
-    EXPECT_EQ(end, spec.elements);
-    // What the graphs read lies inside the wire.
-    EXPECT_LE(model.type(layer).forward.region_bytes(device::graph::Region::weights), model.wire_bytes(layer));
-    EXPECT_LE(model.type(layer).backward.region_bytes(device::graph::Region::gradients),
-              static_cast<Bytes>(spec.elements) * size_of(DType::f32));
-  }
-}
+TEST(Gpt2, WiresFillTheirLayersWithoutOverlap) { test::expect_wires_are_filled(make_gpt2(shape(DType::bf16))); }
 
 // GPT-2 small: the table of 50,257 x 768 is larger than five blocks.
 TEST(Gpt2, ATableLargerThanABlockTravelsInChunks) {

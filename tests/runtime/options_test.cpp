@@ -150,19 +150,18 @@ TEST(Options, ALossScaleIsDynamicOrANumber) {
 }
 
 TEST(Options, RefusesWhatThisVersionHasNot) {
-  EXPECT_SAYS(refusal("model.architecture=bert"), "\"bert\" is not supported by this version; accepted: \"gpt2\"");
+  EXPECT_SAYS(refusal("model.architecture=t5"),
+              "\"t5\" is not supported by this version; accepted: \"gpt2\", \"bert\", \"llama\"");
   EXPECT_SAYS(refusal("optimizer.moments=bf16"), "\"bf16\" is not supported by this version; accepted: \"fp32\"");
   EXPECT_SAYS(refusal("optimizer.name=lion"), "accepted: \"adamw\", \"lamb\", \"sgd\"");
   EXPECT_SAYS(refusal("optimizer.clip=value"), "accepted: \"none\", \"per_layer\", \"global\"");
   EXPECT_SAYS(refusal("precision.compute=fp8"), "accepted: \"fp32\", \"bf16\", \"fp16\"");
   EXPECT_SAYS(refusal("recompute.policy=selective"), "accepted: \"full\"");
-  for (const char* assignment : {"model.pretrained=gpt2", "device.graphs=true", "recompute.budget=8GiB",
-                                 "device.count=2", "device.index=1", "device.count=true"}) {
+  for (const char* assignment : {"model.pretrained=gpt2", "recompute.budget=8GiB", "device.count=2", "device.count=true"}) {
     EXPECT_SAYS(refusal(assignment), "not supported by this version") << assignment;
   }
   Options options;
   set_option(options, "device.count=1");
-  set_option(options, "device.index=0");
 }
 
 TEST(Options, KeepsEveryRange) {
@@ -171,7 +170,14 @@ TEST(Options, KeepsEveryRange) {
       {"model.layers=1", "model.layers=0"},
       {"model.layers=1000000", "model.layers=1000001"},
       {"model.dropout=0.999", "model.dropout=1"},
+      {"model.rope_theta=1.001", "model.rope_theta=1"},
+      {"data.masked=1", "data.masked=0"},
+      {"data.mask_token=-1", "data.mask_token=-2"},
       {"model.dropout=0", "model.dropout=-0.1"},
+      {"device.index=0", "device.index=-1"},
+      {"device.kind=cuda", "device.kind=gpu"},
+      {"device.graphs=false", "device.graphs=1"},
+      {"device.pinned_memory=64GiB", "device.pinned_memory=-1"},
       {"transfer.prefetch=1", "transfer.prefetch=0"},
       {"transfer.prefetch=64", "transfer.prefetch=65"},
       {"batch.micro_batch=1", "batch.micro_batch=0"},
@@ -272,7 +278,9 @@ void change(const runtime::Field& field, int number) {
   if (const auto* f = std::get_if<IntegerField>(&field)) *f->value = f->least + 1 + number % (f->most - f->least);
   if (const auto* f = std::get_if<SeedField>(&field)) *f->value = std::numeric_limits<std::int64_t>::max() - number;
   if (const auto* f = std::get_if<SizeField>(&field)) *f->value = 1'000'000'007u * static_cast<unsigned>(number + 1);
-  if (const auto* f = std::get_if<RealField>(&field)) *f->value = 1.0 / (3.5 + number);  // needs all 17 digits
+  if (const auto* f = std::get_if<RealField>(&field)) {  // needs all 17 digits
+    *f->value = std::max(0.0, f->range.least) + 1.0 / (3.5 + number);
+  }
   if (const auto* f = std::get_if<ScaleField>(&field)) *f->value = 1024.5;
   if (const auto* f = std::get_if<PairField>(&field)) *f->first = 1.0 / 7, *f->second = std::nextafter(1.0, 0.0);
   if (const auto* f = std::get_if<BooleanField>(&field)) *f->value = !*f->value;
@@ -309,14 +317,19 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "model.layers",
                                                "model.hidden",
                                                "model.heads",
+                                               "model.kv_heads",
                                                "model.intermediate",
                                                "model.vocabulary",
                                                "model.sequence",
                                                "model.dropout",
+                                               "model.norm_epsilon",
+                                               "model.rope_theta",
                                                "model.tie_embeddings",
                                                "data.train",
                                                "data.validation",
                                                "data.allow_change",
+                                               "data.masked",
+                                               "data.mask_token",
                                                "data.format",
                                                "data.tokenizer",
                                                "batch.micro_batch",
@@ -395,6 +408,35 @@ TEST(ValidateOptions, ChecksCombinations) {
   EXPECT_SAYS(invalid({"checkpoint.every=5"}), "checkpoint.directory is empty");
   EXPECT_EQ(invalid({"checkpoint.every=5", "checkpoint.directory=x"}), "(no BadInput)");
   EXPECT_SAYS(invalid({"run.validate_every=5"}), "data.validation names no file");
+}
+
+TEST(ValidateOptions, ChecksWhatBelongsToAFamily) {
+  EXPECT_SAYS(invalid({"model.kv_heads=2"}), "gpt2 has as many heads of keys and values");
+  EXPECT_SAYS(invalid({"model.architecture=bert", "model.kv_heads=2"}), "bert has as many heads of keys and values");
+  EXPECT_SAYS(invalid({"model.architecture=bert", "model.vocabulary=300", "model.tie_embeddings=false"}),
+              "bert ties its embeddings");
+  EXPECT_SAYS(invalid({"model.architecture=llama"}), "model.dropout = 0.100000: llama has no dropout, set it to 0");
+  const auto llama = [](std::initializer_list<const char*> more) {
+    std::vector<const char*> all = {"model.architecture=llama", "model.dropout=0"};
+    all.insert(all.end(), more);
+    Options options;
+    for (const char* assignment : all) set_option(options, assignment);
+    return bad_input([&] { validate_options(options); });
+  };
+  EXPECT_EQ(llama({}), "(no BadInput)");
+  EXPECT_EQ(llama({"model.kv_heads=2", "model.tie_embeddings=false"}), "(no BadInput)");
+  EXPECT_SAYS(llama({"model.kv_heads=3"}), "model.heads = 4 is not divisible by model.kv_heads = 3");
+  EXPECT_SAYS(llama({"model.hidden=100"}), "rotary positions turn pairs of elements");
+}
+
+TEST(ValidateOptions, GivesTheMaskATokenOfItsOwn) {
+  EXPECT_SAYS(invalid({"model.architecture=bert"}), "set it to at least 257");
+  EXPECT_EQ(invalid({"model.architecture=bert", "model.vocabulary=257"}), "(no BadInput)");
+  EXPECT_SAYS(invalid({"model.architecture=bert", "model.vocabulary=264", "data.mask_token=264"}),
+              "data.mask_token = 264 is not below model.vocabulary = 264");
+  EXPECT_SAYS(invalid({"model.architecture=bert", "model.vocabulary=264", "data.mask_token=255"}),
+              "is a byte of data.format");
+  EXPECT_EQ(invalid({"model.architecture=bert", "data.format=tokens", "data.mask_token=103"}), "(no BadInput)");
 }
 
 TEST(ValidateOptions, RefusesSizesWhoseProductsOverflowOrExceedTheRandomNumbers) {

@@ -141,6 +141,26 @@ class Cli(ToolTest):
             self.refused("schedule", "run.toml", "--pace", "pace.json", tool="l2l-bench", names=["pace.json"])
         self.refused("schedule", "run.toml", "--pace", "nowhere", tool="l2l-bench", names=["nowhere"])
 
+    def test_the_link_benchmark(self):
+        link = ["link", "--size", "1MiB", "--device", "host"]
+        out, _ = self.run_tool("l2l-bench", *link, "--json")
+        speed = json.loads(out)
+        self.assertEqual(speed["copy_bytes"], 1 << 20)
+        for key in ("h2d", "d2h", "both_h2d", "both_d2h"):
+            self.assertGreater(speed[key], 1e6)
+        self.assertIn("both at once", self.run_tool("l2l-bench", *link)[0])
+        self.refused("link", "--size", "much", tool="l2l-bench", names=["much"])
+        self.refused("link", "--device", "abacus", tool="l2l-bench", names=["abacus", "cuda"])
+
+    def test_a_gpu_that_does_not_open(self):
+        os.environ["L2L_CUDA_MODULE"] = "/nowhere/libl2l_cuda.so"
+        self.addCleanup(os.environ.pop, "L2L_CUDA_MODULE")
+        self.refused("run.toml", "--set", "device.kind=cuda", names=["device.kind", "/nowhere/libl2l_cuda.so", "host"])
+        _, err = self.run_tool("l2l-train", "run.toml", "--set", "run.steps=1")
+        self.assertIn("device.kind = \"auto\" took the host, since the CUDA module does not open", err)
+        _, err = self.run_tool("l2l-train", "run.toml", "--set", "run.steps=1", "--set", "device.kind=host")
+        self.assertNotIn("took", err)
+
     def test_the_same_run_twice_gives_the_same_bits_and_loses_nothing(self):
         first, second = self.summary(), self.summary()
         self.assertEqual(first["weights_hash"], second["weights_hash"])
@@ -212,6 +232,15 @@ class Cli(ToolTest):
         out, _ = self.run_tool("l2l-sample", "checkpoints/run", "--prompt", "the ", "--tokens", "5", "--temperature", "0")
         self.assertTrue(out.startswith("the ") and len(out) == 4 + 5 + 1, out)
         self.refused("nowhere", "--prompt", "x", tool="l2l-sample", names=["nowhere"])
+
+    def test_families(self):
+        llama = ["--set", "model.architecture=llama", "--set", "model.dropout=0", "--set", "model.tie_embeddings=false"]
+        self.run_tool("l2l-train", "run.toml", "--quiet", "--set", "checkpoint.directory=llama", *llama)
+        out, _ = self.run_tool("l2l-sample", "llama", "--prompt", "the ", "--tokens", "5", "--temperature", "0")
+        self.assertTrue(out.startswith("the ") and len(out) > len("the \n"))
+        bert = ["--set", "model.architecture=bert", "--set", "model.vocabulary=264"]
+        self.run_tool("l2l-train", "run.toml", "--quiet", "--set", "checkpoint.directory=bert", *bert)
+        self.refused("bert", "--prompt", "the ", tool="l2l-sample", names=["bert", "cannot continue a text"])
 
     def test_bad_input(self):
         cases = [

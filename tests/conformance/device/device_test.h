@@ -30,20 +30,8 @@ struct Backend {
   std::function<std::unique_ptr<Device>()> open;
 };
 
-// A paced device that conformance need not wait for.
-inline const PaceTable kQuick{4 * kGiB, 4 * kGiB, {{"triple", std::chrono::microseconds(100)}}, {}};
-
-inline std::vector<Backend> backends() {
-  FaultPlan slow;
-  slow.copy_h2d_delay = slow.copy_d2h_delay = slow.launch_delay = std::chrono::microseconds(300);
-  slow.poison = true;
-  return {{"host", [] { return std::make_unique<HostDevice>(2, 0); }},
-          {"host_one_thread", [] { return std::make_unique<HostDevice>(1, 0); }},
-          {"host_throttled", [] { return std::make_unique<HostDevice>(2, 4 * kGiB); }},
-          {"fault_with_random_delays", [slow] { return open_fault(slow); }},
-          {"serial", [] { return std::make_unique<SerialDevice>(std::make_unique<HostDevice>(2, 0)); }},
-          {"paced", [] { return std::make_unique<PacedDevice>(kQuick); }}};
-}
+// The devices of this executable: backends_host.cpp or backends_cuda.cpp, whichever is linked.
+std::vector<Backend> backends();
 
 class DeviceTest : public ::testing::TestWithParam<Backend> {
  protected:

@@ -1,12 +1,15 @@
-// The op suite on a real GPU; exit status 77 (a skip) where there is none.
+// The op suite on a real GPU, or with `--speed [FILTER]` how fast its kernels are; exit status 77 (a skip) where there
+// is none.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
+#include <string_view>
 
 #include "tests/conformance/ops/cuda_support.h"
+#include "tests/conformance/ops/speed.h"
 
 namespace l2l::test {
 
@@ -27,6 +30,9 @@ int main(int argc, char** argv) {
   if (status != cudaSuccess || devices == 0) {
     std::printf("no GPU: %s\n", cudaGetErrorString(status));
     return 77;
+  }
+  if (argc > 1 && std::string_view(argv[1]) == "--speed") {
+    return l2l::test::run_cuda_speed(l2l::test::cuda_speed_cases(), argc > 2 ? argv[2] : "", 8192, 0.05) > 0 ? 0 : 1;
   }
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();

@@ -1,7 +1,6 @@
 // Runs cases on the CUDA device 0, through the runtime API alone: a GPU, or where this program is linked with it, the
 // emulation of tests/emulation.
 #include "device/cuda/factories.h"
-#include "device/cuda/kernel.h"
 #include "l2l/errors.h"
 #include "tests/conformance/ops/cuda_support.h"
 #include "tests/conformance/ops/guard.h"
@@ -28,11 +27,6 @@ cuda::Context make_context() {
   return context;
 }
 
-const cuda::Context& context() {
-  static const cuda::Context made = make_context();
-  return made;
-}
-
 [[maybe_unused]] const bool kTies = bf16_ties_to_even = true;  // before main()
 
 // Behind the workspace lies a guard.
@@ -45,13 +39,20 @@ DeviceMemory guarded_workspace(Bytes bytes) {
 
 }  // namespace
 
+cuda::Context& cuda_context() {
+  static cuda::Context made = make_context();
+  return made;
+}
+
 bool has_kernel(const OpCase& test_case) { return cuda::has_kernel(test_case.op().kind); }
+
+bool rounds_attention_weights() { return true; }
 
 std::vector<int> variants() { return cuda_variants(); }
 
 void run_kernel(const OpCase& test_case, Memory& memory, int variant) {
   choose_cuda_variant(variant);
-  const auto kernel = cuda::make_kernel(context(), test_case.graph, 0);
+  const auto kernel = cuda::make_kernel(cuda_context(), test_case.graph, 0);
   CudaStream stream;
   std::vector<DeviceMemory> operands;
   std::vector<std::byte*> pointers;

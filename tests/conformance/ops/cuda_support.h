@@ -8,12 +8,16 @@
 
 #include "core/bytes.h"
 #include "device/cuda/check.h"
+#include "device/cuda/kernel.h"
 
 namespace l2l::test {
 
 // Repetitions on a GPU (L2L_OP_REPEATS of the environment, at least 2), orders of threads in the emulation.
 std::vector<int> cuda_variants();
 void choose_cuda_variant(int variant);
+
+// What run_kernel makes kernels with; tests may change its settings for a while. Thread-bound.
+device::cuda::Context& cuda_context();
 
 // Device memory at an address `remainder` behind a multiple of 256, all bits set until written. Copies wait.
 class DeviceMemory {

@@ -22,7 +22,14 @@ constexpr AttentionCase kAttentionCases[] = {{1, 1, 1, 8},
                                              {1, 49, 4, 20, 0.3f, 2, false},
                                              {1, 130, 2, 64, 0.1f, 0, false},
                                              {1, 50, 4, 128, 0, 2},
-                                             {1, 257, 2, 64, 0, 1}};
+                                             {1, 257, 2, 64, 0, 1},
+                                             // Wide heads; several tiles of a GPU's kernels; with and without sharing
+                                             // blocks of random numbers between rows.
+                                             {1, 132, 2, 96, 0.25f, 1, false},
+                                             {1, 257, 2, 64, 0.1f, 1},
+                                             {1, 68, 4, 128, 0.1f, 2},
+                                             {1, 33, 1, 256},
+                                             {1, 20, 2, 150, 0.5f, 1, false}};
 
 void add_matmuls(std::vector<OpCase>& cases, DType dtype) {
   for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1},
@@ -135,6 +142,7 @@ void add_chunks(std::vector<OpCase>& cases, DType dtype) {
   for (const std::int64_t sequence : {1, 5, 33}) {
     cases.push_back(positions_case(dtype, 3 * sequence, sequence, 24));
     cases.push_back(positions_backward_case(dtype, 3 * sequence, sequence, 24));
+    cases.push_back(positions_backward_case(dtype, 200 * sequence, sequence, 100));
   }
 }
 

@@ -13,18 +13,17 @@
 #include "tests/conformance/ops/reference.h"
 
 namespace l2l::test {
-namespace {
 
 using device::graph::OpKind;
 using Seconds = std::chrono::duration<double>;
 
-// Multiplications and additions of matrix products; other ops are judged by bytes.
 double operations(const OpCase& test_case) {
   const auto& op = test_case.op();
   const auto shape = [&](std::size_t i) { return test_case.graph.value(op.inputs[i]).shape; };
   const auto product = [](double a, double b, double c) { return 2 * a * b * c; };
   switch (op.kind) {
-    case OpKind::matmul: {
+    case OpKind::matmul:
+    case OpKind::matmul_gelu: {
       const Shape y = test_case.graph.value(op.outputs[0]).shape;
       return product(static_cast<double>(y[0]), static_cast<double>(y[1]),
                      static_cast<double>(shape(0)[op.attributes.transpose_a ? 0 : 1]));
@@ -46,6 +45,8 @@ double operations(const OpCase& test_case) {
   }
 }
 
+namespace {
+
 struct AlignedDelete {
   void operator()(std::byte* memory) const { std::free(memory); }
 };
@@ -57,7 +58,8 @@ AlignedMemory allocate(Bytes bytes) {
   return AlignedMemory(memory);
 }
 
-// Small numbers, and tokens below the smallest vocabulary.
+}  // namespace
+
 void fill(std::byte* memory, const device::graph::Value& value) {
   for (std::int64_t i = 0; i < value.shape.elements(); ++i) {
     const float number = static_cast<float>((i * 7919) % 2003) / 2003.0f - 0.5f;
@@ -68,6 +70,8 @@ void fill(std::byte* memory, const device::graph::Value& value) {
     if (value.dtype == DType::i32) reinterpret_cast<std::int32_t*>(memory)[i] = token;
   }
 }
+
+namespace {
 
 struct Timing {
   double median, best;

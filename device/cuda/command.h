@@ -1,0 +1,44 @@
+// What a CUDA stream can do. Fixed size, held in place in the queue of a deferred stream.
+#pragma once
+
+#include <memory>
+#include <variant>
+
+#include "device/cuda/cuda_executable.h"
+#include "device/cuda/event.h"
+#include "device/device.h"
+#include "device/span_label.h"
+
+namespace l2l::device::cuda {
+
+struct RecordCommand {
+  std::shared_ptr<Moment> moment;
+};
+
+struct WaitCommand {
+  std::shared_ptr<Moment> moment;
+  WaitReason reason;
+};
+
+struct CopyCommand {
+  BufferView destination, source;
+};
+
+struct ZeroCommand {
+  BufferView destination;
+};
+
+struct LaunchCommand {
+  const CudaExecutable* executable;
+  Bindings bindings;
+  LaunchParameters parameters;
+};
+
+using Command = std::variant<std::monostate, RecordCommand, WaitCommand, CopyCommand, ZeroCommand, LaunchCommand>;
+
+struct Entry {
+  Command command;
+  SpanLabel label;
+};
+
+}  // namespace l2l::device::cuda

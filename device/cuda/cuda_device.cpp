@@ -1,0 +1,116 @@
+#include "device/cuda/cuda_device.h"
+
+#include "device/cuda/check.h"
+#include "device/cuda/cuda_stream.h"
+#include "device/cuda/memory.h"
+#include "device/cuda/pinned.h"
+#include "l2l/errors.h"
+
+namespace l2l::device::cuda {
+namespace {
+
+constexpr int kMostGraphs = 4096;
+
+CudaStream& cuda_of(Stream& stream) { return static_cast<CudaStream&>(stream); }
+CudaEvent& cuda_of(Event& event) { return static_cast<CudaEvent&>(event); }
+
+// A moment of the device whose host time is known to the length of one wait.
+Origin make_origin(const DeviceState& state) {
+  cudaStream_t made = nullptr;
+  check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  const StreamHandle stream(made);
+  Origin origin{state.timing_events->take(), {}};
+  check(cudaEventRecord(origin.event.get(), stream.get()), "cudaEventRecord");
+  check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
+  origin.at = Clock::now();
+  return origin;
+}
+
+}  // namespace
+
+CudaDevice::CudaDevice(const Settings& settings)
+    : state_(std::make_shared<DeviceState>(settings)),
+      graphs_(settings.graphs ? std::make_shared<GraphBudget>(kMostGraphs) : nullptr) {}
+
+std::unique_ptr<Buffer> CudaDevice::allocate(Bytes size, std::string_view purpose) {
+  return allocate_device_memory(state_, size, purpose);
+}
+
+std::unique_ptr<Buffer> CudaDevice::allocate_pinned(Bytes size, std::string_view purpose) {
+  return allocate_pinned_memory(state_, size, purpose);
+}
+
+Bytes CudaDevice::other_bytes() const {
+  state_->select();
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  const Bytes used = total - free, ours = allocated_bytes();
+  return used > ours ? used - ours : 0;
+}
+
+std::unique_ptr<Stream> CudaDevice::create_stream(std::string_view name) {
+  return std::make_unique<CudaStream>(name, state_);
+}
+
+std::unique_ptr<Event> CudaDevice::create_event() {
+  state_->select();
+  return std::make_unique<CudaEvent>(state_->order_events);
+}
+
+void CudaDevice::record(Event& event, Stream& stream) {
+  state_->select();
+  cuda_of(stream).enqueue(RecordCommand{cuda_of(event).begin_record(/*anew=*/state_->deferred)});
+}
+
+void CudaDevice::wait(Stream& stream, Event& event, WaitReason reason) {
+  cuda_of(stream).enqueue(WaitCommand{cuda_of(event).moment(), reason});
+}
+
+void CudaDevice::copy(Stream& stream, BufferView destination, BufferView source) {
+  if (destination.size != source.size) {
+    throw Error("copy: " + std::to_string(source.size) + " bytes into " + std::to_string(destination.size));
+  }
+  cuda_of(stream).enqueue(CopyCommand{destination, source});
+}
+
+void CudaDevice::fill_zero(Stream& stream, BufferView destination) {
+  cuda_of(stream).enqueue(ZeroCommand{destination});
+}
+
+void CudaDevice::launch(Stream& stream, const Executable& executable, const Bindings& bindings,
+                        const LaunchParameters& parameters) {
+  const auto& mine = static_cast<const CudaExecutable&>(executable);
+  mine.check(bindings);
+  cuda_of(stream).enqueue(LaunchCommand{&mine, bindings, parameters});
+}
+
+void CudaDevice::synchronize(Event& event) {
+  if (const std::shared_ptr<Moment> moment = cuda_of(event).moment()) {
+    if (state_->deferred) moment->wait_until_recorded();
+    const cudaError_t status = cudaEventSynchronize(moment->event());
+    if (status != cudaSuccess) state_->fail("waiting for an event", status);
+  }
+  state_->failure.rethrow();
+}
+
+void CudaDevice::synchronize(Stream& stream) {
+  cuda_of(stream).synchronize();
+  state_->failure.rethrow();
+}
+
+std::unique_ptr<Executable> CudaDevice::compile(const graph::Graph& graph) {
+  state_->select();
+  return compile_for_cuda(state_->context, graph, graphs_);
+}
+
+void CudaDevice::set_trace(Trace* trace) {
+  state_->select();
+  const std::lock_guard lock(state_->streams_mutex);
+  if (trace) state_->origin = make_origin(*state_);
+  state_->trace = trace;
+  for (CudaStream* stream : state_->streams) stream->set_trace(trace, state_->origin);
+}
+
+void CudaDevice::annotate(Stream& stream, int layer, int microbatch) { cuda_of(stream).annotate({layer, microbatch}); }
+
+}  // namespace l2l::device::cuda

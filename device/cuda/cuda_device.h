@@ -1,0 +1,49 @@
+// A CUDA device behind the seam. What it calls of the runtime, all of it plain runtime API (an emulation provides it):
+//   cudaGetDeviceCount, cudaRuntimeGetVersion, cudaDriverGetVersion, cudaSetDevice, cudaDeviceGetAttribute,
+//   cudaGetDeviceProperties, cudaDeviceGetPCIBusId, cudaGetErrorName, cudaGetErrorString, cudaGetLastError,
+//   cudaMalloc, cudaFree, cudaMemGetInfo, cudaHostRegister, cudaHostUnregister, cudaHostAlloc, cudaFreeHost,
+//   cudaStreamCreateWithFlags, cudaStreamDestroy, cudaStreamSynchronize, cudaStreamWaitEvent,
+//   cudaStreamBeginCapture (thread-local mode), cudaStreamEndCapture, cudaGraphInstantiate, cudaGraphLaunch,
+//   cudaGraphDestroy, cudaGraphExecDestroy, cudaEventCreateWithFlags, cudaEventDestroy, cudaEventRecord,
+//   cudaEventQuery, cudaEventSynchronize, cudaEventElapsedTime, cudaMemcpyAsync, cudaMemsetAsync, cudaLaunchKernelExC,
+//   cudaFuncSetAttribute (kernels), cublasLtCreate, cublasLtDestroy, cublasLtGetVersion; NVTX is headers alone.
+#pragma once
+
+#include "device/cuda/cuda_executable.h"
+#include "device/cuda/device_state.h"
+
+namespace l2l::device::cuda {
+
+// Thread-safe. Streams, events and buffers may outlive it; executables must outlive the work enqueued with them.
+class CudaDevice final : public Device {
+ public:
+  // Throws BadInput when there is no driver or no such device.
+  explicit CudaDevice(const Settings& settings);
+
+  std::string description() const override { return state_->description; }
+  bool uses_host_memory() const override { return false; }
+  std::unique_ptr<Buffer> allocate(Bytes size, std::string_view purpose) override;
+  std::unique_ptr<Buffer> allocate_pinned(Bytes size, std::string_view purpose) override;
+  Bytes allocated_bytes() const override { return state_->device_memory->allocated(); }
+  Bytes peak_bytes() const override { return state_->device_memory->peak(); }
+  Bytes other_bytes() const override;
+  std::unique_ptr<Stream> create_stream(std::string_view name) override;
+  std::unique_ptr<Event> create_event() override;
+  void record(Event& event, Stream& stream) override;
+  void wait(Stream& stream, Event& event, WaitReason reason = WaitReason::order) override;
+  void copy(Stream& stream, BufferView destination, BufferView source) override;
+  void fill_zero(Stream& stream, BufferView destination) override;
+  void launch(Stream& stream, const Executable& executable, const Bindings& bindings,
+              const LaunchParameters& parameters) override;
+  void synchronize(Event& event) override;
+  void synchronize(Stream& stream) override;
+  std::unique_ptr<Executable> compile(const graph::Graph& graph) override;
+  void set_trace(Trace* trace) override;
+  void annotate(Stream& stream, int layer, int microbatch) override;
+
+ private:
+  const std::shared_ptr<DeviceState> state_;
+  const std::shared_ptr<GraphBudget> graphs_;  // nullptr: no CUDA graphs
+};
+
+}  // namespace l2l::device::cuda

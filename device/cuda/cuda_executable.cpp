@@ -1,0 +1,151 @@
+#include "device/cuda/cuda_executable.h"
+
+#include <utility>
+
+#include "device/cuda/check.h"
+#include "device/graph/fuse.h"
+#include "l2l/errors.h"
+
+namespace l2l::device::cuda {
+namespace {
+
+constexpr std::size_t kMaxOperands = 32;
+
+void check_launches(const Program& program, std::size_t kernels) {
+  if (program.launches.size() != kernels) throw Error(program.graph.name + ": launches and ops differ in number");
+  for (const Launch& launch : program.launches) {
+    if (launch.operands.size() > kMaxOperands) {
+      throw Error(program.graph.name + ": " + std::string(name_of(launch.op.kind)) + " has more than 32 operands");
+    }
+  }
+}
+
+std::byte* address(const Bindings& bindings, const Operand& operand) {
+  return bindings[operand.region].data + operand.offset;
+}
+
+// Ends a capture that failed, so that the stream can be used again.
+void abandon_capture(cudaStream_t stream) {
+  cudaGraph_t graph = nullptr;
+  static_cast<void>(cudaStreamEndCapture(stream, &graph));
+  static_cast<void>(cudaGetLastError());
+  const GraphHandle freed(graph);
+}
+
+}  // namespace
+
+CudaExecutable::CudaExecutable(Program program, std::vector<std::unique_ptr<Kernel>> kernels,
+                               std::shared_ptr<GraphBudget> graphs)
+    : Executable(std::move(program)), kernels_(std::move(kernels)), budget_(std::move(graphs)) {
+  check_launches(program_, kernels_.size());
+  for (std::size_t i = 0; i < region_bytes_.size(); ++i) {
+    const auto region = static_cast<graph::Region>(i);
+    region_bytes_[i] = region == graph::Region::scratch ? program_.scratch_bytes : program_.graph.region_bytes(region);
+  }
+}
+
+CudaExecutable::~CudaExecutable() {
+  if (budget_) *budget_ += static_cast<int>(graphs_.size());
+}
+
+void CudaExecutable::check(const Bindings& bindings) const {
+  for (std::size_t i = 0; i < region_bytes_.size(); ++i) {
+    if (bindings.regions[i].size >= region_bytes_[i]) continue;
+    throw Error(program_.graph.name + ": region " + std::string(name_of(static_cast<graph::Region>(i))) + " needs " +
+                std::to_string(region_bytes_[i]) + " bytes, " + std::to_string(bindings.regions[i].size) +
+                " are bound");
+  }
+}
+
+void CudaExecutable::enqueue(const Bindings& bindings, const LaunchParameters* parameters, cudaStream_t stream) const {
+  // The first run loads code that the runtime and its libraries load late, which a capture might not allow.
+  if (!budget_ || !loaded_.exchange(true)) return enqueue_kernels(bindings, parameters, stream);
+  const Addresses addresses = addresses_of(bindings, parameters);
+  cudaGraphExec_t graph = find_graph(addresses);
+  if (graph == nullptr && may_make_graph()) graph = keep_graph(addresses, capture(bindings, parameters, stream));
+  if (graph == nullptr) return enqueue_kernels(bindings, parameters, stream);
+  cuda::check(cudaGraphLaunch(graph, stream), "cudaGraphLaunch");
+}
+
+std::size_t CudaExecutable::graphs() const {
+  const std::lock_guard lock(mutex_);
+  return graphs_.size();
+}
+
+void CudaExecutable::enqueue_kernels(const Bindings& bindings, const LaunchParameters* parameters,
+                                     cudaStream_t stream) const {
+  std::array<std::byte*, kMaxOperands> operands{};
+  for (std::size_t i = 0; i < kernels_.size(); ++i) {
+    const Launch& launch = program_.launches[i];
+    const std::size_t count = launch.operands.size();
+    for (std::size_t k = 0; k < count; ++k) operands[k] = address(bindings, launch.operands[k]);
+    std::byte* workspace = launch.workspace_bytes > 0 ? address(bindings, launch.workspace) : nullptr;
+    kernels_[i]->enqueue(std::span(operands.data(), count), workspace, parameters, stream);
+  }
+}
+
+GraphExecHandle CudaExecutable::capture(const Bindings& bindings, const LaunchParameters* parameters,
+                                        cudaStream_t stream) const {
+  cuda::check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  try {
+    enqueue_kernels(bindings, parameters, stream);
+  } catch (...) {
+    abandon_capture(stream);
+    throw;
+  }
+  cudaGraph_t captured = nullptr;
+  cuda::check(cudaStreamEndCapture(stream, &captured), "cudaStreamEndCapture");
+  const GraphHandle graph(captured);
+  cudaGraphExec_t made = nullptr;
+  cuda::check(cudaGraphInstantiate(&made, graph.get(), 0), "cudaGraphInstantiate");
+  return GraphExecHandle(made);
+}
+
+CudaExecutable::Addresses CudaExecutable::addresses_of(const Bindings& bindings,
+                                                       const LaunchParameters* parameters) const {
+  Addresses addresses{};
+  for (std::size_t i = 0; i < region_bytes_.size(); ++i) {
+    if (region_bytes_[i] > 0) addresses[i] = bindings.regions[i].data;
+  }
+  addresses.back() = parameters;
+  return addresses;
+}
+
+cudaGraphExec_t CudaExecutable::find_graph(const Addresses& addresses) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = graphs_.find(addresses);
+  return found == graphs_.end() ? nullptr : found->second.get();
+}
+
+cudaGraphExec_t CudaExecutable::keep_graph(const Addresses& addresses, GraphExecHandle made) const {
+  const std::lock_guard lock(mutex_);
+  return graphs_.emplace(addresses, std::move(made)).first->second.get();
+}
+
+bool CudaExecutable::may_make_graph() const {
+  if (budget_->fetch_sub(1) > 0) return true;
+  budget_->fetch_add(1);
+  return false;
+}
+
+// FNV-1a over the words, with the high bits folded in.
+std::size_t CudaExecutable::Hash::operator()(const Addresses& addresses) const {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const void* address : addresses) {
+    hash = (hash ^ reinterpret_cast<std::uintptr_t>(address)) * 0x100000001b3u;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+std::unique_ptr<CudaExecutable> compile_for_cuda(const Context& context, const graph::Graph& graph,
+                                                 std::shared_ptr<GraphBudget> graphs) {
+  const graph::Graph fused = graph::fuse(graph);
+  std::vector<std::unique_ptr<Kernel>> kernels;
+  for (std::size_t i = 0; i < fused.ops.size(); ++i) kernels.push_back(make_kernel(context, fused, i));
+  Program program = plan_program(
+      fused, [&](const graph::Graph&, std::size_t i) { return kernels[i]->workspace(); }, kWorkspaceAlignment);
+  return std::make_unique<CudaExecutable>(std::move(program), std::move(kernels), std::move(graphs));
+}
+
+}  // namespace l2l::device::cuda

@@ -1,0 +1,67 @@
+// A program with its CUDA kernels.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "device/cuda/handle.h"
+#include "device/cuda/kernel.h"
+#include "device/device.h"
+
+namespace l2l::device::cuda {
+
+inline constexpr Bytes kWorkspaceAlignment = 256;
+
+// How many CUDA graphs a device may still make. Thread-safe.
+using GraphBudget = std::atomic<int>;
+
+// Thread-safe.
+class CudaExecutable final : public Executable {
+ public:
+  // `graphs` at nullptr: programs are enqueued kernel by kernel.
+  CudaExecutable(Program program, std::vector<std::unique_ptr<Kernel>> kernels, std::shared_ptr<GraphBudget> graphs);
+  ~CudaExecutable() override;
+  CudaExecutable(const CudaExecutable&) = delete;
+  CudaExecutable& operator=(const CudaExecutable&) = delete;
+
+  // Throws Error naming the region that is too small.
+  void check(const Bindings& bindings) const;
+  // Enqueues one run on `stream`, of which the caller is the only user meanwhile: as a CUDA graph, which is made once
+  // for the same memory and then replayed; the very first run goes kernel by kernel. `parameters` lie in device memory
+  // and are read when the kernels run. Throws DeviceError.
+  void enqueue(const Bindings& bindings, const LaunchParameters* parameters, cudaStream_t stream) const;
+  // CUDA graphs made so far.
+  std::size_t graphs() const;
+
+ private:
+  // The addresses that kernels get: those of regions that the program uses, and the parameters'.
+  using Addresses = std::array<const void*, static_cast<std::size_t>(graph::Region::count) + 1>;
+  struct Hash {
+    std::size_t operator()(const Addresses& addresses) const;
+  };
+
+  Addresses addresses_of(const Bindings& bindings, const LaunchParameters* parameters) const;
+  void enqueue_kernels(const Bindings& bindings, const LaunchParameters* parameters, cudaStream_t stream) const;
+  GraphExecHandle capture(const Bindings& bindings, const LaunchParameters* parameters, cudaStream_t stream) const;
+  // nullptr: not made yet.
+  cudaGraphExec_t find_graph(const Addresses& addresses) const;
+  cudaGraphExec_t keep_graph(const Addresses& addresses, GraphExecHandle made) const;
+  // Whether one more graph may be made; it is then counted.
+  bool may_make_graph() const;
+
+  const std::vector<std::unique_ptr<Kernel>> kernels_;  // one per launch
+  std::array<Bytes, static_cast<std::size_t>(graph::Region::count)> region_bytes_{};
+  const std::shared_ptr<GraphBudget> budget_;
+  mutable std::atomic<bool> loaded_{false};
+  mutable std::mutex mutex_;
+  mutable std::unordered_map<Addresses, GraphExecHandle, Hash> graphs_;  // guarded by mutex_
+};
+
+// Throws BadInput when an op has no kernel.
+std::unique_ptr<CudaExecutable> compile_for_cuda(const Context& context, const graph::Graph& graph,
+                                                 std::shared_ptr<GraphBudget> graphs);
+
+}  // namespace l2l::device::cuda

@@ -1,0 +1,245 @@
+#include "device/cuda/cuda_stream.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/log.h"
+#include "device/cuda/check.h"
+#include "device/cuda/nvtx.h"
+#include "device/cuda/parameters.h"
+#include "l2l/errors.h"
+
+namespace l2l::device::cuda {
+namespace {
+
+StreamHandle make_stream(const DeviceState& state) {
+  state.select();
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  return StreamHandle(stream);
+}
+
+DeviceMemory make_parameters() {
+  void* address = nullptr;
+  check(cudaMalloc(&address, sizeof(LaunchParameters)), "launch parameters: cudaMalloc");
+  return DeviceMemory(address);
+}
+
+// A view into a trace's names, which are literals and names of graphs: both end with a zero.
+std::string_view name_of_copy(const MemoryAccount& device, const CopyCommand& copy) {
+  if (!device.contains(copy.source.data)) return "copy h2d";
+  return device.contains(copy.destination.data) ? "copy" : "copy d2h";
+}
+
+std::string show(SpanLabel label) {
+  if (label.layer < 0) return "";
+  std::string text = " (layer " + std::to_string(label.layer);
+  if (label.microbatch >= 0) text += ", microbatch " + std::to_string(label.microbatch);
+  return text + ")";
+}
+
+}  // namespace
+
+CudaStream::CudaStream(std::string_view name, std::shared_ptr<DeviceState> state)
+    : name_(name),
+      state_(std::move(state)),
+      stream_(make_stream(*state_)),
+      parameters_(make_parameters()),
+      stopwatch_(name_, *state_) {
+  name_stream(stream_.get(), name_);
+  const std::lock_guard lock(state_->streams_mutex);
+  state_->streams.reserve(state_->streams.size() + 1);
+  set_trace(state_->trace, state_->origin);
+  if (state_->deferred) queue_.emplace(name_, [this](const Entry& entry) { execute(entry); });
+  state_->streams.push_back(this);
+}
+
+CudaStream::~CudaStream() {
+  queue_.reset();
+  try {
+    wait_for_device();
+    const std::lock_guard lock(state_->streams_mutex);
+    std::erase(state_->streams, this);
+    read_time();
+  } catch (const std::exception& error) {
+    log(LogLevel::error, std::string("stream \"") + name_ + "\": " + error.what());
+  }
+}
+
+void CudaStream::enqueue(Command command) {
+  Entry entry{std::move(command), {}};
+  {
+    const std::lock_guard lock(label_mutex_);
+    entry.label = label_;
+  }
+  if (queue_) return queue_->push(std::move(entry));
+  execute(entry);
+}
+
+void CudaStream::annotate(SpanLabel label) {
+  const std::lock_guard lock(label_mutex_);
+  label_ = label;
+}
+
+void CudaStream::set_trace(Trace* trace, const Origin& origin) {
+  if (queue_) queue_->drain();
+  state_->select();
+  const std::lock_guard lock(time_mutex_);
+  stopwatch_.set_trace(trace, origin, stream_.get());
+}
+
+double CudaStream::stalled_seconds(WaitReason reason) const {
+  {
+    const std::lock_guard lock(state_->streams_mutex);
+    for (CudaStream* stream : state_->streams) stream->read_time();
+  }
+  const std::lock_guard lock(time_mutex_);
+  return stopwatch_.stalled_seconds(reason);
+}
+
+void CudaStream::read_time() {
+  state_->select();
+  const std::lock_guard lock(time_mutex_);
+  stopwatch_.read();
+}
+
+void CudaStream::synchronize() {
+  if (queue_) queue_->drain();
+  wait_for_device();
+}
+
+void CudaStream::wait_for_device() {
+  EventHandle done = state_->order_events->take();
+  state_->select();
+  cudaError_t status = cudaSuccess;
+  {
+    const std::lock_guard lock(mutex_);
+    status = cudaEventRecord(done.get(), stream_.get());
+  }
+  if (status == cudaSuccess) status = cudaEventSynchronize(done.get());
+  state_->order_events->give(std::move(done));
+  if (status == cudaSuccess) return;
+  const std::lock_guard lock(label_mutex_);
+  state_->fail("stream \"" + name_ + "\": waiting for work up to \"" + latest_.what + "\"" + show(latest_.label),
+               status);
+}
+
+void CudaStream::execute(const Entry& entry) {
+  const auto& [command, label] = entry;
+  std::string_view what = "record";
+  try {
+    if (const auto* record = std::get_if<RecordCommand>(&command)) return execute(*record);
+    state_->select();
+    what = "wait";
+    if (const auto* wait = std::get_if<WaitCommand>(&command)) return execute(*wait);
+    if (state_->failure.failed()) return;
+    what = "copy";
+    if (const auto* copy = std::get_if<CopyCommand>(&command)) execute(*copy, label);
+    what = "zero";
+    if (const auto* zero = std::get_if<ZeroCommand>(&command)) execute(*zero, label);
+    const auto* launch = std::get_if<LaunchCommand>(&command);
+    if (launch == nullptr) return;
+    what = launch->executable->program().graph.name;
+    execute(*launch, label);
+  } catch (const std::exception& error) {
+    fail(what, label, error.what());
+  }
+}
+
+// Records and waits go on after a failure: what was enqueued before it still uses its memory.
+void CudaStream::execute(const RecordCommand& record) {
+  cudaError_t status = cudaSetDevice(state_->settings.index);
+  if (status == cudaSuccess) {
+    const std::lock_guard lock(mutex_);
+    status = cudaEventRecord(record.moment->event(), stream_.get());
+  }
+  record.moment->set_recorded();
+  check(status, "cudaEventRecord");
+}
+
+void CudaStream::execute(const WaitCommand& wait) {
+  if (!wait.moment) return;
+  if (state_->deferred) wait.moment->wait_until_recorded();
+  const std::lock_guard lock(mutex_);
+  check(cudaStreamWaitEvent(stream_.get(), wait.moment->event(), 0), "cudaStreamWaitEvent");
+  const std::lock_guard time_lock(time_mutex_);
+  stopwatch_.waited(stream_.get(), wait.reason);
+}
+
+template <typename Enqueue>
+void CudaStream::measured(std::string_view what, SpanLabel label, const Enqueue& enqueue) {
+  const NvtxRange range(what.data());
+  const std::lock_guard lock(mutex_);
+  {
+    const std::lock_guard label_lock(label_mutex_);
+    latest_.what.assign(what);
+    latest_.label = label;
+  }
+  {
+    const std::lock_guard time_lock(time_mutex_);
+    stopwatch_.begin(stream_.get());
+  }
+  enqueue();
+  const std::lock_guard time_lock(time_mutex_);
+  stopwatch_.end(stream_.get(), what, label);
+}
+
+void CudaStream::execute(const CopyCommand& copy, SpanLabel label) {
+  if (copy.source.size == 0) return;
+  measured(name_of_copy(*state_->device_memory, copy), label, [&] {
+    for (Bytes done = 0; done < copy.source.size;) {
+      const Bytes left = copy.source.size - done;
+      const HostRanges::Part to = state_->host_memory->front(copy.destination.slice(done, left));
+      const HostRanges::Part from = state_->host_memory->front(copy.source.slice(done, left));
+      const Bytes bytes = std::min(to.bytes, from.bytes);
+      const BufferView destination = copy.destination.slice(done, bytes), source = copy.source.slice(done, bytes);
+      const bool staged = to.kind == HostRanges::Kind::staged || from.kind == HostRanges::Kind::staged;
+      staged ? copy_staged(destination, source) : copy_part(destination, source);
+      done += bytes;
+    }
+  });
+}
+
+void CudaStream::copy_part(BufferView destination, BufferView source) {
+  const bool from_device = state_->device_memory->contains(source.data);
+  const bool to_device = state_->device_memory->contains(destination.data);
+  const cudaMemcpyKind kind = from_device ? to_device ? cudaMemcpyDeviceToDevice : cudaMemcpyDeviceToHost
+                              : to_device ? cudaMemcpyHostToDevice
+                                          : cudaMemcpyHostToHost;
+  check(cudaMemcpyAsync(destination.data, source.data, source.size, kind, stream_.get()), "cudaMemcpyAsync");
+}
+
+void CudaStream::copy_staged(BufferView destination, BufferView source) {
+  if (!ring_) ring_ = std::make_unique<StagingRing>(state_->order_events);
+  if (state_->device_memory->contains(source.data)) return ring_->to_host(destination, source, stream_.get());
+  // What comes from the host may be written by work before this.
+  check(cudaStreamSynchronize(stream_.get()), "staged copy");
+  if (state_->device_memory->contains(destination.data)) return ring_->to_device(destination, source, stream_.get());
+  std::memcpy(destination.data, source.data, source.size);
+}
+
+void CudaStream::execute(const ZeroCommand& zero, SpanLabel label) {
+  if (zero.destination.size == 0) return;
+  measured("zero", label, [&] {
+    check(cudaMemsetAsync(zero.destination.data, 0, zero.destination.size, stream_.get()), "cudaMemsetAsync");
+  });
+}
+
+void CudaStream::execute(const LaunchCommand& launch, SpanLabel label) {
+  if (label.layer < 0) {
+    label = {static_cast<int>(launch.parameters.layer), static_cast<int>(launch.parameters.microbatch)};
+  }
+  measured(launch.executable->program().graph.name, label, [&] {
+    auto* parameters = static_cast<LaunchParameters*>(parameters_.get());
+    write_parameters(parameters, launch.parameters, stream_.get());
+    launch.executable->enqueue(launch.bindings, parameters, stream_.get());
+  });
+}
+
+void CudaStream::fail(std::string_view what, SpanLabel label, const std::string& why) {
+  state_->failure.fail(std::make_exception_ptr(
+      DeviceError("stream \"" + name_ + "\", \"" + std::string(what) + "\"" + show(label) + ": " + why)));
+}
+
+}  // namespace l2l::device::cuda

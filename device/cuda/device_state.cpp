@@ -1,0 +1,108 @@
+#include "device/cuda/device_state.h"
+
+#include "device/cuda/check.h"
+#include "device/cuda/numa.h"
+#include "l2l/errors.h"
+
+namespace l2l::device::cuda {
+namespace {
+
+// 13000: "13.0".
+std::string cuda_version(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+// 130002: "13.0.2".
+std::string cublas_version(std::size_t version) {
+  return std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." +
+         std::to_string(version % 100);
+}
+
+int count_devices() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaSuccess && count > 0) return count;
+  static_cast<void>(cudaGetLastError());
+  if (status == cudaErrorInsufficientDriver) {
+    int runtime = 0, driver = 0;
+    cudaRuntimeGetVersion(&runtime);
+    cudaDriverGetVersion(&driver);
+    if (driver == 0) throw BadInput("no NVIDIA driver on this machine");
+    throw BadInput("the NVIDIA driver is too old: it knows CUDA " + cuda_version(driver) + ", this build needs " +
+                   cuda_version(runtime) + "; update the driver");
+  }
+  if (status == cudaErrorNoDevice || count == 0) throw BadInput("the NVIDIA driver finds no GPU");
+  throw BadInput(std::string("the NVIDIA driver does not answer: ") + cudaGetErrorName(status) + " (" +
+                 cudaGetErrorString(status) + ")");
+}
+
+int attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
+  return value;
+}
+
+std::string pci_bus_id(int device) {
+  char text[32] = {};
+  return cudaDeviceGetPCIBusId(text, sizeof text, device) == cudaSuccess ? text : "";
+}
+
+void check_index(int index, int count) {
+  if (index >= 0 && index < count) return;
+  throw BadInput("device.index = " + std::to_string(index) + ": this machine has " + std::to_string(count) +
+                 (count == 1 ? " CUDA device, index 0" : " CUDA devices, from index 0"));
+}
+
+CublasLtHandle make_cublas_lt() {
+  cublasLtHandle_t handle = nullptr;
+  check(cublasLtCreate(&handle), "cublasLtCreate");
+  return CublasLtHandle(handle);
+}
+
+Context context_of(int device, cublasLtHandle_t cublas_lt) {
+  Context context;
+  context.device = device;
+  context.compute_capability =
+      10 * attribute(cudaDevAttrComputeCapabilityMajor, device) + attribute(cudaDevAttrComputeCapabilityMinor, device);
+  context.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, device);
+  context.shared_memory_per_block =
+      static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  context.cublas_lt = cublas_lt;
+  return context;
+}
+
+std::string describe(const Context& context) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, context.device), "cudaGetDeviceProperties");
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  return std::string(properties.name) + " (sm_" + std::to_string(context.compute_capability) + ", " +
+         std::to_string(context.multiprocessors) + " SMs, " + format_bytes(properties.totalGlobalMem) + ", driver " +
+         cuda_version(driver) + ", cuBLASLt " + cublas_version(cublasLtGetVersion()) + ")";
+}
+
+}  // namespace
+
+DeviceState::DeviceState(const Settings& settings)
+    : settings(settings),
+      deferred(settings.pinned_memory > 0),
+      order_events(std::make_shared<EventPool>(cudaEventDisableTiming | cudaEventBlockingSync)),
+      timing_events(std::make_shared<EventPool>(cudaEventBlockingSync)) {
+  check_index(settings.index, count_devices());
+  select();
+  cublas_lt_ = make_cublas_lt();
+  context = context_of(settings.index, cublas_lt_.get());
+  description = describe(context);
+  numa_node = numa_node_of(pci_bus_id(settings.index));
+}
+
+DeviceState::~DeviceState() { static_cast<void>(cudaSetDevice(settings.index)); }
+
+void DeviceState::select() const { check(cudaSetDevice(settings.index), "cudaSetDevice"); }
+
+void DeviceState::fail(const std::string& what, cudaError_t status) {
+  failure.fail(std::make_exception_ptr(
+      DeviceError(what + ": " + cudaGetErrorName(status) + " (" + cudaGetErrorString(status) + ")")));
+}
+
+}  // namespace l2l::device::cuda

@@ -1,0 +1,60 @@
+// What the parts of a CUDA device share.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/failure.h"
+#include "core/trace.h"
+#include "device/cuda/event.h"
+#include "device/cuda/host_ranges.h"
+#include "device/cuda/kernel.h"
+#include "device/cuda/module.h"
+#include "device/host/memory.h"
+
+namespace l2l::device::cuda {
+
+class CudaStream;
+
+// A moment that both clocks know: times of traces are reckoned from it.
+struct Origin {
+  EventHandle event;
+  Clock::time_point at;
+};
+
+// Thread-safe. Lives as long as anything of its device.
+class DeviceState {
+ public:
+  // Throws BadInput when there is no driver or no such device.
+  explicit DeviceState(const Settings& settings);
+  ~DeviceState();
+  DeviceState(const DeviceState&) = delete;
+  DeviceState& operator=(const DeviceState&) = delete;
+
+  // Makes the device that of the calling thread, as the CUDA runtime wants it before nearly every call.
+  void select() const;
+  // Stores the failure of what was enqueued, unless one is stored already.
+  void fail(const std::string& what, cudaError_t status);
+
+  const Settings settings;
+  Context context;          // constant after construction
+  std::string description;  // constant after construction
+  int numa_node = -1;       // of host memory near the device; -1: unknown; constant after construction
+  bool deferred = false;    // streams work on threads of their own (deferred.h); constant after construction
+  Failure failure;
+  const std::shared_ptr<EventPool> order_events, timing_events;
+  const std::shared_ptr<MemoryAccount> device_memory = std::make_shared<MemoryAccount>();
+  const std::shared_ptr<HostRanges> host_memory = std::make_shared<HostRanges>();
+
+  std::mutex streams_mutex;
+  std::vector<CudaStream*> streams;  // guarded by streams_mutex
+  Trace* trace = nullptr;            // guarded by streams_mutex
+  Origin origin;                     // of `trace`; guarded by streams_mutex
+
+ private:
+  CublasLtHandle cublas_lt_;
+};
+
+}  // namespace l2l::device::cuda

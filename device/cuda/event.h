@@ -1,0 +1,64 @@
+// Points in streams.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "device/cuda/handle.h"
+#include "device/device.h"
+
+namespace l2l::device::cuda {
+
+// CUDA events of one kind that are made once and used again and again. Thread-safe.
+class EventPool {
+ public:
+  // `flags` of cudaEventCreateWithFlags. Throws DeviceError.
+  explicit EventPool(unsigned int flags) : flags_(flags) {}
+  EventHandle take();
+  void give(EventHandle event);
+
+ private:
+  const unsigned int flags_;
+  std::mutex mutex_;
+  std::vector<EventHandle> free_;  // guarded by mutex_
+};
+
+// What one record() marks. Thread-safe. Where streams work deferred (deferred.h), the record reaches the CUDA stream
+// later than the call, and each one has a moment of its own: waits for it find the record that they saw.
+class Moment {
+ public:
+  explicit Moment(std::shared_ptr<EventPool> pool);
+  ~Moment();
+  Moment(const Moment&) = delete;
+  Moment& operator=(const Moment&) = delete;
+
+  cudaEvent_t event() const { return event_.get(); }
+  // Says that the record is in its CUDA stream.
+  void set_recorded();
+  // Blocks until it is.
+  void wait_until_recorded() const { recorded_.wait(false, std::memory_order_acquire); }
+
+ private:
+  const std::shared_ptr<EventPool> pool_;
+  EventHandle event_;
+  std::atomic<bool> recorded_{false};
+};
+
+// Thread-safe.
+class CudaEvent final : public Event {
+ public:
+  explicit CudaEvent(std::shared_ptr<EventPool> pool) : pool_(std::move(pool)) {}
+  // The moment of a record() that begins now; `anew`: with a CUDA event of its own. Throws DeviceError.
+  std::shared_ptr<Moment> begin_record(bool anew);
+  // Of the latest record; nullptr: there was none.
+  std::shared_ptr<Moment> moment() const;
+
+ private:
+  const std::shared_ptr<EventPool> pool_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<Moment> moment_;  // guarded by mutex_
+};
+
+}  // namespace l2l::device::cuda

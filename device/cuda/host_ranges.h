@@ -1,0 +1,37 @@
+// Which host memory the device can reach by itself.
+#pragma once
+
+#include <map>
+#include <mutex>
+
+#include "device/device.h"
+
+namespace l2l::device::cuda {
+
+// Thread-safe. Disjoint ranges of allocate_pinned(): page-locked ones, each registered by one call (no copy may cross
+// the border of two), and those beyond the limit, whose copies are staged.
+class HostRanges {
+ public:
+  enum class Kind : std::uint8_t { foreign, locked, staged };
+  struct Part {
+    Kind kind;
+    Bytes bytes;  // of the same range from the address on; of foreign memory: all that was asked for
+  };
+
+  void add(BufferView range, Kind kind);
+  void remove(BufferView range);
+  // What `memory` begins with.
+  Part front(BufferView memory) const;
+  Bytes locked_bytes() const;
+
+ private:
+  struct Range {
+    Bytes size;
+    Kind kind;
+  };
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, Range> ranges_;  // by first address; guarded by mutex_
+  Bytes locked_ = 0;                          // guarded by mutex_
+};
+
+}  // namespace l2l::device::cuda

@@ -1,0 +1,45 @@
+// What the application and the CUDA module (libl2l_cuda.so, opened at run time) agree on. Both are built from this tree
+// and share its classes and its exceptions; the stamp refuses a module of another build.
+#pragma once
+
+#include <string>
+
+#include "core/trace.h"
+#include "device/device.h"
+#include "l2l/log.h"
+
+namespace l2l::device::cuda {
+
+struct Settings {
+  int index = 0;            // of the device, as the CUDA runtime counts them
+  bool graphs = true;       // programs run as CUDA graphs
+  Bytes pinned_memory = 0;  // limit on page-locked memory, beyond which copies are staged; 0: no limit
+};
+
+// Its first two members never move: they are read before the stamp is compared.
+struct Module {
+  const char* stamp;
+  // Writes messages of the module to `log`, which must live as long as the process. Throws BadInput when there is no
+  // driver or no such device; DeviceError when the device refuses.
+  Device* (*open)(const Settings& settings, void (*log)(LogLevel, std::string_view));
+};
+
+// The one symbol that a module exports.
+inline constexpr const char* kModuleSymbol = "l2l_cuda_module";
+
+// Compiler and the sizes of what crosses, so that a module that was built otherwise is told apart.
+inline std::string module_stamp() {
+  const auto sizes = [](auto... bytes) {
+    std::string text;
+    ((text += "." + std::to_string(bytes)), ...);
+    return text;
+  };
+  return "l2l 1, " __VERSION__ ", " + sizes(sizeof(Settings), sizeof(Device), sizeof(Stream), sizeof(Event),
+                                            sizeof(Buffer), sizeof(Executable), sizeof(LaunchParameters),
+                                            sizeof(Bindings), sizeof(Trace), sizeof(graph::Graph), sizeof(graph::Op),
+                                            sizeof(graph::Value), static_cast<std::size_t>(graph::OpKind::count));
+}
+
+}  // namespace l2l::device::cuda
+
+extern "C" const l2l::device::cuda::Module* l2l_cuda_module();

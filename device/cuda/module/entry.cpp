@@ -1,0 +1,22 @@
+// The entry of the module that the application opens (device/cuda_module.cpp).
+#include "device/cuda/module.h"
+
+#include "device/cuda/cuda_device.h"
+
+namespace l2l::device::cuda {
+namespace {
+
+Device* open_device(const Settings& settings, void (*log)(LogLevel, std::string_view)) {
+  set_log_sink(log);
+  return new CudaDevice(settings);
+}
+
+}  // namespace
+}  // namespace l2l::device::cuda
+
+extern "C" __attribute__((visibility("default"))) const l2l::device::cuda::Module* l2l_cuda_module() {
+  using namespace l2l::device::cuda;
+  static const std::string stamp = module_stamp();
+  static const Module module{stamp.c_str(), open_device};
+  return &module;
+}

@@ -1,0 +1,24 @@
+// Which memory of the host is near a device.
+#pragma once
+
+#include <string>
+
+namespace l2l::device::cuda {
+
+// Of the PCI device "0000:1b:00.0", as the kernel knows it; -1: unknown.
+int numa_node_of(const std::string& pci_bus_id);
+
+// While it lives, pages that the calling thread (and those it starts) touches first are taken from `node` as long as it
+// has some. Does nothing for -1 or where the system refuses: memory is then as it would have been.
+class PreferredNode {
+ public:
+  explicit PreferredNode(int node);
+  ~PreferredNode();
+  PreferredNode(const PreferredNode&) = delete;
+  PreferredNode& operator=(const PreferredNode&) = delete;
+
+ private:
+  bool set_ = false;
+};
+
+}  // namespace l2l::device::cuda

@@ -1,0 +1,2 @@
+// A library that is no module.
+extern "C" int answer() { return 42; }

@@ -1,0 +1,18 @@
+// l2l-bench link: the bandwidth of page-locked copies, each way alone and both at once.
+#pragma once
+
+#include <string>
+
+#include "runtime/link_speed.h"
+
+namespace l2l::tools {
+
+struct LinkArguments {
+  device::DeviceSettings device;
+  std::string size = "256MiB";  // of a copy
+};
+
+// Prints a table, or one JSON object, in bytes per second. Returns the exit status.
+int bench_link(const LinkArguments& arguments, bool json);
+
+}  // namespace l2l::tools
