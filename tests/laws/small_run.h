@@ -18,7 +18,8 @@
 
 namespace l2l::testing {
 
-// The device on which Trainer's tests of the laws run: "host", or what L2L_TEST_DEVICE says ("cuda": tools/gpu_check.sh).
+// The device on which Trainer's tests of the laws run: "host", or what L2L_TEST_DEVICE says ("cuda":
+// tools/gpu_check.sh).
 inline std::string test_device() {
   const char* const device = std::getenv("L2L_TEST_DEVICE");
   return device != nullptr ? device : "host";
