@@ -14,7 +14,7 @@ namespace l2l::models {
 struct LayerType {
   device::graph::Graph forward;   // of one microbatch
   device::graph::Graph backward;  // derived; of a head at once: forward straight into backward
-  device::graph::Graph logits;    // of a head: the same of a single row, for generation
+  device::graph::Graph logits;    // of a causal model's head: the same of a single row, for generation
 };
 
 // A table that is larger than a block is cut into chunks of rows, each a layer of its own, so that the largest block
@@ -22,6 +22,8 @@ struct LayerType {
 //
 //   at once     [table + positions]                    [block] x N  [final norm + table]
 //   in chunks   [chunk] x chunks.count, [positions]    [block] x N  [final norm], [chunk] x chunks.count
+//
+// What a family has between embedding and blocks (BERT's norm) is a block of its own type, the first of the N.
 struct Model {
   std::vector<LayerType> types;
   std::vector<int> type_of;  // per layer: index into types
@@ -34,12 +36,13 @@ struct Model {
   std::int64_t hidden = 0;
   std::int64_t vocabulary = 0;
   DType compute = DType::f32;
+  bool causal = true;  // a token is predicted from those before it: the model can continue a text
+  int embedding_layers = 1, head_layers = 1;
 
   int layers() const { return static_cast<int>(type_of.size()); }
-  int blocks() const { return layers() - 2 * edge_layers(); }  // N
-  int edge_layers() const { return chunks.count + 1; }         // of the embedding, and of the head
+  int blocks() const { return layers() - embedding_layers - head_layers; }  // N
   // Block 1 to N; 0 is the embedding's last layer, N + 1 the head's first.
-  int block(int number) const { return chunks.count + number; }
+  int block(int number) const { return embedding_layers - 1 + number; }
   int head() const { return block(blocks() + 1); }
   // The token of the first row of the table in `layer`: of a chunk, else 0.
   std::int64_t first_token(int layer) const {

@@ -28,6 +28,22 @@ class HeadChunk {
     return graph.bound(Region::normed, "normed", shape_.compute, {rows, shape_.hidden});
   }
   ValueId table() { return graph.bound(Region::weights, "table", shape_.compute, {tokens_, shape_.hidden}); }
+  // `inputs`, and the bias behind them if there is one.
+  std::vector<ValueId> with_bias(std::vector<ValueId> inputs) {
+    if (shape_.bias) {
+      inputs.push_back(
+          graph.bound(Region::weights, "bias", shape_.compute, {tokens_}, behind_table(size_of(shape_.compute))));
+    }
+    return inputs;
+  }
+  // Of the table, and of the bias if there is one.
+  std::vector<ValueId> gradients() {
+    std::vector<ValueId> all{graph.bound(Region::gradients, "d table", DType::f32, {tokens_, shape_.hidden})};
+    if (shape_.bias) {
+      all.push_back(graph.bound(Region::gradients, "d bias", DType::f32, {tokens_}, behind_table(size_of(DType::f32))));
+    }
+    return all;
+  }
   ValueId targets() { return graph.bound(Region::targets, "targets", DType::i32, {shape_.rows}); }
   ValueId gradient_sums() { return graph.bound(Region::carry, "d normed", DType::f32, {shape_.rows, shape_.hidden}); }
   ValueId statistics() {
@@ -37,6 +53,10 @@ class HeadChunk {
   }
 
  private:
+  Bytes behind_table(Bytes element) const {
+    return align_up(static_cast<Bytes>(tokens_ * shape_.hidden), ParameterList::kAlignment) * element;
+  }
+
   const VocabularyShape& shape_;
   std::int64_t tokens_;
 };
@@ -66,17 +86,20 @@ LayerType embedding_chunk(const VocabularyShape& shape, std::int64_t tokens) {
   return {forward.finish(), backward.finish(), {}};
 }
 
-LayerType positions_layer(const VocabularyShape& shape, float deviation, ParameterList& list) {
+LayerType positions_layer(const VocabularyShape& shape, const std::vector<PositionTable>& positions,
+                          ParameterList& list) {
   GraphBuilder forward("positions"), backward("positions backward");
-  const int sequence = static_cast<int>(shape.sequence);
   LayerWeights weights(forward, list, shape.compute);
-  const ValueId places = weights.matrix("wpe.weight", shape.sequence, shape.hidden, deviation);
-  const ValueId sum = forward.add_positions(rows_so_far(forward, shape), places, sequence);
+  ValueId sum = rows_so_far(forward, shape);
+  const ValueId dsum = sum_gradient(backward, shape);
+  for (const PositionTable& p : positions) {
+    const Bytes offset = static_cast<Bytes>(list.elements()) * size_of(DType::f32);
+    sum = forward.add_positions(sum, weights.matrix(p.name, p.rows, shape.hidden, p.deviation), p.sequence);
+    const ValueId gradient =
+        backward.bound(Region::gradients, "d " + p.name, DType::f32, {p.rows, shape.hidden}, offset);
+    backward.append_onto(OpKind::positions_backward, {dsum}, {gradient}, {.sequence = p.sequence});
+  }
   forward.place(forward.dropout(sum, shape.dropout), Region::output);
-
-  const ValueId gradient =
-      backward.bound(Region::gradients, "d wpe.weight", DType::f32, {shape.sequence, shape.hidden});
-  backward.append_onto(OpKind::positions_backward, {sum_gradient(backward, shape)}, {gradient}, {.sequence = sequence});
   return {forward.finish(), backward.finish(), {}};
 }
 
@@ -96,20 +119,24 @@ LayerType head_norm(const VocabularyShape& shape, Graph norm, Graph row) {
 }
 
 LayerType head_chunk(const VocabularyShape& shape, std::int64_t tokens, bool last) {
-  HeadChunk up("head chunk", shape, tokens), down("head chunk backward", shape, tokens),
-      row("head chunk logits", shape, tokens);
+  HeadChunk up("head chunk", shape, tokens), down("head chunk backward", shape, tokens);
   const ValueId statistics = up.statistics(), targets = up.targets();
-  up.graph.append_onto(OpKind::softmax_statistics, {up.normed(shape.rows), up.table(), targets}, {statistics},
-                       {.vocabulary = shape.vocabulary});
+  up.graph.append_onto(OpKind::softmax_statistics, up.with_bias({up.normed(shape.rows), up.table(), targets}),
+                       {statistics}, {.vocabulary = shape.vocabulary});
   if (last) up.graph.place(up.graph.cross_entropy(statistics, targets), Region::loss);
 
-  const ValueId gradient = down.graph.bound(Region::gradients, "d table", DType::f32, {tokens, shape.hidden});
+  std::vector<ValueId> outputs = down.gradients();
+  outputs.insert(outputs.begin(), down.gradient_sums());
   down.graph.append_onto(OpKind::chunk_cross_entropy_backward,
-                         {down.normed(shape.rows), down.table(), down.targets(), down.statistics()},
-                         {down.gradient_sums(), gradient}, {});
+                         down.with_bias({down.normed(shape.rows), down.table(), down.targets(), down.statistics()}),
+                         std::move(outputs), {});
+  LayerType type{up.graph.finish(), down.graph.finish(), {}};
+  if (!shape.logits) return type;
 
+  HeadChunk row("head chunk logits", shape, tokens);
   row.graph.place(row.graph.linear_transposed(row.normed(1), row.table()), Region::output);
-  return {up.graph.finish(), down.graph.finish(), row.graph.finish()};
+  type.logits = row.graph.finish();
+  return type;
 }
 
 }  // namespace l2l::models

@@ -1,7 +1,7 @@
 // The embedding and the head of a model whose table travels in chunks of rows, each a layer of its own (Model).
 //
 // Embedding, up: every chunk copies the rows of its tokens to Region::carry (the layer input of block 1 in the making);
-// the positions then add themselves in place. Down: every chunk sums the rows of its tokens.
+// the positions, if any, then add themselves in place. Down: every chunk sums the rows of its tokens.
 //
 // Head: the norm writes Region::normed. On the way up every chunk adds its logits to the statistics of each row's
 // softmax (Milakov & Gimelshein, 2018) in Region::carry, and the last one makes the loss. On the way down every chunk
@@ -14,25 +14,41 @@
 
 namespace l2l::models {
 
+// A table whose row i % sequence is added to row i of the embedding: learned positions, or, of sequence 1, the one type
+// that all tokens have.
+struct PositionTable {
+  std::string name;
+  std::int64_t rows;
+  int sequence;
+  float deviation;  // of its initial values
+};
+
 struct VocabularyShape {
   std::int64_t vocabulary, hidden, sequence;
   std::int64_t rows;   // of a microbatch
   std::int64_t chunk;  // rows of the table in every chunk but the last
   float dropout;       // of the embedding
   DType compute;
+  bool bias;    // the vocabulary has one: a chunk of the head is [table, bias]
+  bool logits;  // of single rows are asked for
 
   int chunks() const { return static_cast<int>((vocabulary + chunk - 1) / chunk); }
   // Rows of the table in chunk `index`.
   std::int64_t tokens(int index) const { return index + 1 < chunks() ? chunk : vocabulary - index * chunk; }
+  // Chunk `index` of a group that has `columns` elements for each token.
+  LayerPart part(GroupIndex group, int index, std::int64_t columns) const {
+    return {group, 0, index * chunk * columns, index + 1 < chunks() ? chunk * columns : 0};
+  }
 };
 
 // `tokens`: rows of the table in the chunk.
 LayerType embedding_chunk(const VocabularyShape& shape, std::int64_t tokens);
-// Adds its parameter to `list`.
-LayerType positions_layer(const VocabularyShape& shape, float deviation, ParameterList& list);
+// Adds its parameters to `list`.
+LayerType positions_layer(const VocabularyShape& shape, const std::vector<PositionTable>& positions,
+                          ParameterList& list);
 
 // Derives the norm's backward graph, which reads its output's gradient from Region::carry.
-// `norm`: input [rows, hidden] -> output; `row`: the same of one row.
+// `norm`: input [rows, hidden] -> output; `row`: the same of one row, or empty.
 LayerType head_norm(const VocabularyShape& shape, device::graph::Graph norm, device::graph::Graph row);
 LayerType head_chunk(const VocabularyShape& shape, std::int64_t tokens, bool last);
 

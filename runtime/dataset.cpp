@@ -57,7 +57,7 @@ Bytes DataFiles::bytes() const { return checked_multiply(tokens(), token_bytes(f
 
 Dataset::Dataset(const DataFiles& files, const DatasetSettings& settings)
     : settings_{static_cast<std::uint64_t>(settings.sequence), static_cast<std::uint64_t>(settings.vocabulary),
-                settings.seed},
+                settings.seed, settings.masking},
       format_(files.format),
       description_(describe(files)),
       tokens_(files.tokens()) {
@@ -138,16 +138,33 @@ void Dataset::sample(std::uint64_t position, std::span<std::int32_t> tokens, std
   const std::uint64_t epoch = position / per_epoch_;
   const std::uint64_t begin = phase(epoch) + window_of(epoch, position % per_epoch_) * settings_.sequence;
   copy(begin, tokens);
-  copy(begin + 1, targets);
+  if (settings_.masking.share > 0) {
+    mask_tokens(settings_.masking, data_key(settings_.seed, position, DataDraw::mask), tokens, targets);
+  } else {
+    copy(begin + 1, targets);
+  }
 }
 
 void Dataset::validation_window(std::uint64_t window, std::span<std::int32_t> tokens,
                                 std::span<std::int32_t> targets) const {
+  if (settings_.masking.share > 0) return masked_window(window, tokens, targets);
   const std::uint64_t begin = window * settings_.sequence;
   const std::size_t predicted = copy(begin + 1, targets);
   std::fill(targets.begin() + predicted, targets.end(), -1);
   copy(begin, tokens.first(predicted));
   std::fill(tokens.begin() + predicted, tokens.end(), 0);
+}
+
+void Dataset::masked_window(std::uint64_t window, std::span<std::int32_t> tokens,
+                            std::span<std::int32_t> targets) const {
+  const std::uint64_t last = tokens_ > settings_.sequence ? tokens_ - settings_.sequence : 0;
+  const std::uint64_t begin = window < windows() ? std::min(window * settings_.sequence, last) : tokens_;
+  const std::size_t count = copy(begin, tokens);
+  std::fill(tokens.begin() + count, tokens.end(), 0);
+  std::fill(targets.begin() + count, targets.end(), -1);
+  if (count == 0) return;
+  mask_tokens(settings_.masking, data_key(settings_.seed, window, DataDraw::validation_mask), tokens.first(count),
+              targets.first(count));
 }
 
 }  // namespace l2l::runtime

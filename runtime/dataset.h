@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/bytes.h"
+#include "runtime/masking.h"
 
 namespace l2l::runtime {
 
@@ -44,6 +45,7 @@ struct DatasetSettings {
   std::int64_t sequence = 0;
   std::int64_t vocabulary = 0;
   std::uint64_t seed = 0;
+  Masking masking{};
 };
 
 // Immutable. Sampling keeps no state: a sample is a pure function of seed and position (law 5), and allocates nothing.
@@ -65,23 +67,27 @@ class Dataset {
   // sequence + 1 tokens whose first tokens lie `sequence` apart, and visits each once, in an order of its own. The
   // number does not depend on the phase: up to one window less than the stream holds.
   std::uint64_t samples_per_epoch() const { return per_epoch_; }
-  // Sample number `position` of the endless training stream; both spans have length `sequence`.
+  // Sample number `position` of the endless training stream; both spans have length `sequence`. With masking, tokens
+  // are masked anew in every epoch.
   void sample(std::uint64_t position, std::span<std::int32_t> tokens, std::span<std::int32_t> targets) const;
 
   // Validation: windows that together predict every token but the first exactly once.
   std::uint64_t windows() const { return (predicted() + settings_.sequence - 1) / settings_.sequence; }
   std::uint64_t predicted() const { return tokens_ - 1; }
-  // Beyond the end of the stream tokens are 0 and targets -1.
+  // Beyond the end of the stream tokens are 0 and targets -1. With masking the windows hold these tokens and predict
+  // the masked ones, which are the same every time; the last window begins early enough to be full.
   void validation_window(std::uint64_t window, std::span<std::int32_t> tokens, std::span<std::int32_t> targets) const;
 
  private:
   struct Settings {
     std::uint64_t sequence, vocabulary, seed;
+    Masking masking;
   };
 
   void read(const DataFiles& files);
   void check_tokens(const DataFile& file, std::uint64_t begin, std::uint64_t end) const;
   std::int32_t token(std::uint64_t index) const;
+  void masked_window(std::uint64_t window, std::span<std::int32_t> tokens, std::span<std::int32_t> targets) const;
   std::uint64_t phase(std::uint64_t epoch) const;
   std::uint64_t window_of(std::uint64_t epoch, std::uint64_t index) const;
   // Copies as many of `count` tokens from `begin` as the stream has; returns that number.

@@ -39,6 +39,10 @@ std::int32_t draw(std::span<float> logits, double temperature, double uniform) {
 
 std::vector<std::int32_t> generate(Engine& engine, const RunPlan& plan, std::uint64_t step,
                                    std::span<const std::int32_t> prompt, const GenerateOptions& options) {
+  if (!plan.model.causal) {
+    throw BadInput("model.architecture = \"" + plan.options.model.architecture +
+                   "\" sees both sides of a token and cannot continue a text; gpt2 and llama can");
+  }
   check_prompt(prompt, plan.model.vocabulary);
   Minibatch& minibatch = engine.minibatch();
   const auto sequence = static_cast<std::size_t>(plan.options.model.sequence);

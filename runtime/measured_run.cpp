@@ -40,8 +40,8 @@ ModelSizes sizes_of(const RunPlan& plan) {
   };
   return {model.blocks(),
           plan.execution.microbatches,
-          model.wire_bytes(1),
-          gradients(1),
+          model.wire_bytes(model.block(model.blocks())),
+          gradients(model.block(model.blocks())),
           model.wire_bytes(0) + model.wire_bytes(model.head()),
           gradients(0) + gradients(model.head()),
           model.activation_bytes()};

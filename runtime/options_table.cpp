@@ -13,6 +13,8 @@ constexpr std::int64_t kMostThreads = 4096;
 constexpr Interval kPositive{1e-30, 1e30};
 constexpr Interval kNotNegative{0, 1e30};
 constexpr Interval kBelowOne{0, 1, false, true};
+constexpr Interval kShare{0, 1, true, false};
+constexpr Interval kRotaryBase{1, 1e12, true};
 constexpr Interval kLossScale{1, 16777216};
 
 std::string short_text(double value) {
@@ -21,14 +23,17 @@ std::string short_text(double value) {
 }
 
 void add_model(std::vector<Key>& keys, ModelOptions& model) {
-  keys.push_back({"model", "architecture", TextField{&model.architecture, {"gpt2"}}});
+  keys.push_back({"model", "architecture", TextField{&model.architecture, {"gpt2", "bert", "llama"}}});
   keys.push_back({"model", "layers", IntegerField{&model.layers, 1, 1'000'000}});
   keys.push_back({"model", "hidden", IntegerField{&model.hidden, 1, 1 << 20}});
   keys.push_back({"model", "heads", IntegerField{&model.heads, 1, 1 << 16}});
+  keys.push_back({"model", "kv_heads", IntegerField{&model.kv_heads, 0, 1 << 16}});
   keys.push_back({"model", "intermediate", IntegerField{&model.intermediate, 0, 1 << 22}});
   keys.push_back({"model", "vocabulary", IntegerField{&model.vocabulary, 1, 1 << 24}});
   keys.push_back({"model", "sequence", IntegerField{&model.sequence, 1, 1 << 20}});
   keys.push_back({"model", "dropout", RealField{&model.dropout, kBelowOne}});
+  keys.push_back({"model", "norm_epsilon", RealField{&model.norm_epsilon, kBelowOne}});
+  keys.push_back({"model", "rope_theta", RealField{&model.rope_theta, kRotaryBase}});
   keys.push_back({"model", "tie_embeddings", BooleanField{&model.tie_embeddings}});
 }
 
@@ -37,6 +42,8 @@ void add_data_and_batch(std::vector<Key>& keys, DataOptions& data, BatchOptions&
   keys.push_back({"data", "validation", TextsField{&data.validation}});
   keys.push_back({"data", "format", TextField{&data.format, {"text", "tokens"}}});
   keys.push_back({"data", "tokenizer", TextField{&data.tokenizer, {"bytes"}}});
+  keys.push_back({"data", "masked", RealField{&data.masked, kShare}});
+  keys.push_back({"data", "mask_token", IntegerField{&data.mask_token, -1, (1 << 24) - 1}});
   keys.push_back({"data", "allow_change", BooleanField{&data.allow_change}});
   keys.push_back({"batch", "micro_batch", IntegerField{&batch.micro_batch, 1, 1 << 20}});
   keys.push_back(

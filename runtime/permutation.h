@@ -9,8 +9,9 @@
 
 namespace l2l::runtime {
 
-// What the data draws; Feistel round r draws with op `round0` + r.
-enum class DataDraw : std::uint32_t { phase = 0, round0 = 1 };
+// What the data draws; Feistel round r draws with op `round0` + r
+// (below 7); masks of a sample are drawn with its number in place of the epoch.
+enum class DataDraw : std::uint32_t { phase = 0, round0 = 1, mask = 7, validation_mask = 8 };
 
 // Key of the data's random numbers: a layer that no model has, so that they share none with weights and dropout.
 RngKey data_key(std::uint64_t seed, std::uint64_t epoch, DataDraw draw);

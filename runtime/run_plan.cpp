@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "eps/checkpoint.h"
+#include "models/bert.h"
 #include "models/gpt2.h"
+#include "models/llama.h"
 #include "runtime/host_memory.h"
 
 namespace l2l::runtime {
@@ -55,12 +57,30 @@ eps::ClipMode clip_mode(const std::string& name) {
   return name == "per_layer" ? eps::ClipMode::per_layer : eps::ClipMode::none;
 }
 
+std::int64_t intermediate_of(const ModelOptions& model) {
+  if (model.intermediate > 0) return model.intermediate;
+  if (model.architecture != "llama") return 4 * model.hidden;
+  return (8 * model.hidden / 3 + 255) / 256 * 256;  // as the published models
+}
+
 models::Model make_model(const Options& options) {
   const ModelOptions& model = options.model;
-  const std::int64_t intermediate = model.intermediate > 0 ? model.intermediate : 4 * model.hidden;
-  return models::make_gpt2({model.layers, model.hidden, model.heads, intermediate, model.vocabulary, model.sequence,
-                            options.batch.micro_batch, static_cast<float>(model.dropout), compute_dtype(options),
-                            options.transfer.vocabulary_chunk});
+  const models::TransformerShape shape{.layers = model.layers,
+                                       .hidden = model.hidden,
+                                       .heads = model.heads,
+                                       .intermediate = intermediate_of(model),
+                                       .vocabulary = model.vocabulary,
+                                       .sequence = model.sequence,
+                                       .micro_batch = options.batch.micro_batch,
+                                       .dropout = static_cast<float>(model.dropout),
+                                       .compute = compute_dtype(options),
+                                       .vocabulary_chunk = options.transfer.vocabulary_chunk,
+                                       .kv_heads = model.kv_heads,
+                                       .rope_theta = static_cast<float>(model.rope_theta),
+                                       .norm_epsilon = static_cast<float>(model.norm_epsilon),
+                                       .tie_embeddings = model.tie_embeddings};
+  if (model.architecture == "bert") return models::make_bert(shape);
+  return model.architecture == "llama" ? models::make_llama(shape) : models::make_gpt2(shape);
 }
 
 eps::StoreOptions store_options(const Options& options) {
@@ -130,7 +150,11 @@ RunPlan::RunPlan(const Options& given, std::unique_ptr<device::Device> given_dev
 }
 
 DatasetSettings RunPlan::dataset_settings() const {
-  return {options.model.sequence, options.model.vocabulary, options.run.seed};
+  DatasetSettings settings{options.model.sequence, options.model.vocabulary, options.run.seed};
+  if (model.causal) return settings;
+  const std::int64_t mask = options.data.mask_token < 0 ? options.model.vocabulary - 1 : options.data.mask_token;
+  settings.masking = {options.data.masked, static_cast<std::int32_t>(mask), options.model.vocabulary};
+  return settings;
 }
 
 void RunPlan::count_trace(Bytes bytes) {

@@ -230,12 +230,14 @@ std::optional<double> Trainer::validation_loss(const std::function<bool()>& stop
   Implementation& self = *implementation_;
   if (!self.validation) throw BadInput("data.validation: no validation data; name at least one file");
   double sum = 0;
+  std::int64_t predicted = 0;
   for (std::uint64_t window = 0; window < self.validation->windows();) {
     if (stop && stop()) return std::nullopt;
     window = self.fill_validation(window);
+    predicted += self.running().minibatch().predicted();
     sum += self.running().evaluate(self.step);
   }
-  return sum / static_cast<double>(self.validation->predicted());
+  return sum / static_cast<double>(predicted);
 }
 
 void Trainer::start_save() {

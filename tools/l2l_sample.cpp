@@ -26,8 +26,9 @@ int sample(const Arguments& arguments) {
   trainer.resume(arguments.checkpoint);
   std::vector<std::int32_t> prompt;
   for (const char byte : arguments.prompt) prompt.push_back(static_cast<unsigned char>(byte));
+  const std::vector<std::int32_t> continuation = trainer.generate(prompt, arguments.generate);
   std::cout << arguments.prompt;
-  for (const std::int32_t token : trainer.generate(prompt, arguments.generate)) std::cout << static_cast<char>(token);
+  for (const std::int32_t token : continuation) std::cout << static_cast<char>(token);
   std::cout << std::endl;
   return kSuccess;
 }

@@ -108,7 +108,8 @@ __global__ void __launch_bounds__(kNormBackwardThreads<Shape>) norm_backward(Nor
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) {
         const float g = widen(dy[p].elements[i]) * widen(gain[p].elements[i]);
-        gradient[i] = (g - mean_g - (widen(x[p].elements[i]) - center) * inverse * projection) * inverse;
+        const float n = (widen(x[p].elements[i]) - center) * inverse;
+        gradient[i] = __fmul_rn(g - mean_g - n * projection, inverse);
       }
       norm.template store<kAdd>(row * norm.hidden + pack * kWidth, gradient);
     }
@@ -171,7 +172,7 @@ __global__ void __launch_bounds__(kNormBlock) norm_backward_any(NormBackward<T> 
   const float mean_g = kRms ? 0.0f : total[0] / size, projection = total[1] / size;
   each_group([&](std::int64_t column, Floats<Count> g, const Floats<Count>& n) {
 #pragma unroll
-    for (int i = 0; i < Count; ++i) g[i] = (g[i] - mean_g - n[i] * projection) * inverse;
+    for (int i = 0; i < Count; ++i) g[i] = __fmul_rn(g[i] - mean_g - n[i] * projection, inverse);
     norm.template store<kAdd>(begin + column, g);
   });
 }

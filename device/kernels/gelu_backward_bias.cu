@@ -20,7 +20,8 @@ struct GeluGradient {
     Floats<Count> gradient = load_floats<Count>(dy + first);
     const Floats<Count> values = load_floats<Count>(x + first);
 #pragma unroll
-    for (int i = 0; i < Count; ++i) gradient[i] = rounded<T>(gradient[i] * gelu_derivative<kExact>(values[i]));
+    for (int i = 0; i < Count; ++i)
+      gradient[i] = rounded<T>(__fmul_rn(gradient[i], gelu_derivative<kExact>(values[i])));
     store_floats(dx + first, gradient);
     return gradient;
   }

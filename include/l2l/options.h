@@ -11,15 +11,18 @@
 namespace l2l {
 
 struct ModelOptions {
-  std::string architecture = "gpt2";  // "gpt2" is what this version trains
+  std::string architecture = "gpt2";  // "gpt2" | "bert" | "llama"
   std::int64_t layers = 8;            // transformer blocks
   std::int64_t hidden = 256;          // divisible by heads
   std::int64_t heads = 4;
-  std::int64_t intermediate = 0;  // width of the MLP; 0: 4 x hidden
+  std::int64_t kv_heads = 0;      // llama: heads of keys and values, which divide heads; 0: as many
+  std::int64_t intermediate = 0;  // width of the MLP; 0: 4 x hidden, of llama 8/3 x hidden up to a multiple of 256
   std::int64_t vocabulary = 256;
   std::int64_t sequence = 256;  // tokens per sequence
-  double dropout = 0.1;         // embedding, attention and residual; in [0, 1)
-  bool tie_embeddings = true;
+  double dropout = 0.1;         // embedding, attention and residual; in [0, 1); llama has none: 0
+  double norm_epsilon = 0;      // of the norms; 0: the architecture's own (1e-5, of bert 1e-12)
+  double rope_theta = 10000;    // llama: base of the rotary positions
+  bool tie_embeddings = true;   // llama: false gives the head a table of its own
 };
 
 struct DataOptions {
@@ -27,7 +30,9 @@ struct DataOptions {
   std::vector<std::string> validation;  // may be empty
   std::string format = "text";          // "text" (bytes) or "tokens" (raw little-endian uint16)
   std::string tokenizer = "bytes";
-  bool allow_change = false;  // resume although the training data are not those of the checkpoint
+  double masked = 0.15;          // bert: share of the tokens of each sequence that are predicted
+  std::int64_t mask_token = -1;  // bert: what stands for most of them; -1: the last of the vocabulary
+  bool allow_change = false;     // resume although the training data are not those of the checkpoint
 };
 
 struct BatchOptions {

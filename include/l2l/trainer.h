@@ -107,8 +107,9 @@ class Trainer {
   void train(std::int64_t steps, const std::function<bool(const StepReport&)>& progress);
   std::int64_t completed_steps() const;
 
-  // Mean loss in nats per predicted token over the validation data (every token predicted once), dropout off; nothing
-  // when `stop`, asked between minibatches, returned true. Throws BadInput when there is no validation data.
+  // Mean loss in nats per predicted token over the validation data (every token predicted once; of bert the masked
+  // ones, the same in every call), dropout off; nothing when `stop`, asked between minibatches, returned true. Throws
+  // BadInput when there is no validation data.
   std::optional<double> validation_loss(const std::function<bool()>& stop = {});
 
   // Begins to write a checkpoint of the completed steps below options().checkpoint.directory, atomically, and returns:
@@ -125,7 +126,8 @@ class Trainer {
   // start_save() and finish_save().
   std::filesystem::path save();
 
-  // Continues `prompt` (token ids) with sampled tokens; returns those alone.
+  // Continues `prompt` (token ids) with sampled tokens; returns those alone. Throws BadInput for a bert, which fills
+  // gaps and continues nothing.
   std::vector<std::int32_t> generate(std::span<const std::int32_t> prompt, const GenerateOptions& options);
 
   LinkCounters link_counters() const;

@@ -52,6 +52,22 @@ inline Graph example_block(const BlockShape& shape) {
   return graph.finish();
 }
 
+// A Llama block.
+inline Graph example_llama_block(const BlockShape& shape) {
+  const std::int64_t rows = shape.sequences * shape.sequence, h = shape.hidden;
+  const Attributes attention{.heads = shape.heads, .kv_heads = 1, .sequence = shape.sequence};
+  const std::int64_t columns = h + 2 * h / shape.heads;
+  GraphBuilder graph("llama block");
+  Wire wire(graph, shape.dtype);
+  const ValueId x = graph.bound(Region::input, "x", shape.dtype, {rows, h});
+  const ValueId qkv = graph.linear_transposed(graph.rms_norm(x, wire("norm_1", {h}), 1e-5f), wire("qkv", {columns, h}));
+  const ValueId mixed = graph.attention(graph.rotary(qkv, attention), attention);
+  const ValueId y = graph.add(x, graph.linear_transposed(mixed, wire("output", {h, h})));
+  const ValueId wide = graph.linear_transposed(graph.rms_norm(y, wire("norm_2", {h}), 1e-5f), wire("up", {4 * h, h}));
+  graph.place(graph.add(y, graph.linear_transposed(graph.swiglu(wide), wire("down", {h, 2 * h}))), Region::output);
+  return graph.finish();
+}
+
 // Final norm, tied logits, loss.
 inline Graph example_head(std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary) {
   GraphBuilder graph("head");

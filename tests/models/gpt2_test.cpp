@@ -8,7 +8,7 @@
 namespace l2l::models {
 namespace {
 
-Gpt2Shape shape(DType compute = DType::f32) {
+TransformerShape shape(DType compute = DType::f32) {
   return {.layers = 3,
           .hidden = 24,
           .heads = 3,
@@ -95,7 +95,7 @@ TEST(Gpt2, ATableLargerThanABlockTravelsInChunks) {
 }
 
 TEST(Gpt2, StableIdsDoNotDependOnDepth) {
-  Gpt2Shape deeper = shape();
+  TransformerShape deeper = shape();
   deeper.layers = 7;
   const Model a = make_gpt2(shape()), b = make_gpt2(deeper);
   for (int layer = 0; layer <= a.blocks(); ++layer) {

@@ -60,17 +60,24 @@ std::vector<OpCase> fused_conformance_cases(DType dtype) {
   std::vector<OpCase> cases;
   for (const std::int64_t rows : {1, 7, 33, 130}) {
     for (const std::int64_t columns : {3, 8, 24, 160}) {
-      for (const OpKind kind : {OpKind::matmul_gelu, OpKind::add_layer_norm}) {
+      for (const OpKind kind : {OpKind::matmul_gelu, OpKind::add_layer_norm, OpKind::add_rms_norm}) {
         cases.push_back(fused_case(kind, dtype, rows, columns));
         cases.push_back(fused_case(kind, dtype, rows, columns, 0, false));
       }
-      for (const OpKind kind : {OpKind::layer_norm_backward_add, OpKind::gelu_backward_bias}) {
+      for (const OpKind kind :
+           {OpKind::layer_norm_backward_add, OpKind::rms_norm_backward_add, OpKind::gelu_backward_bias}) {
         cases.push_back(fused_case(kind, dtype, rows, columns));
       }
       for (const OpKind kind : {OpKind::dropout_add, OpKind::dropout_bias, OpKind::add_layer_norm}) {
         cases.push_back(fused_case(kind, dtype, rows, columns, 0.25f));
       }
     }
+  }
+  for (const std::int64_t columns : {1031, 4104}) {  // rows of several warps
+    cases.push_back(fused_case(OpKind::add_layer_norm, dtype, 3, columns, 0.25f));
+    cases.push_back(fused_case(OpKind::add_rms_norm, dtype, 3, columns));
+    cases.push_back(fused_case(OpKind::layer_norm_backward_add, dtype, 3, columns));
+    cases.push_back(fused_case(OpKind::rms_norm_backward_add, dtype, 3, columns));
   }
   for (const OpKind kind : {OpKind::dropout_add, OpKind::dropout_bias, OpKind::add_layer_norm}) {
     OpCase evaluation = fused_case(kind, dtype, 7, 24, 0.25f);

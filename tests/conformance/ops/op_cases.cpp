@@ -66,6 +66,18 @@ void add_row_ops(std::vector<OpCase>& cases, DType dtype) {
       cases.push_back(rms_norm_backward_case(dtype, rows, hidden));
     }
   }
+  // Rows that take one to sixteen warps, and rows that do not fit the registers.
+  for (const std::int64_t hidden : {520, 1031, 2056, 4104, 8200, 16392}) {
+    cases.push_back(layer_norm_case(dtype, 3, hidden));
+    cases.push_back(layer_norm_backward_case(dtype, 3, hidden));
+    cases.push_back(rms_norm_case(dtype, 3, hidden));
+    cases.push_back(rms_norm_backward_case(dtype, 3, hidden));
+    if (hidden < 4000) cases.push_back(bias_gradient_case(dtype, 70, hidden));
+  }
+  // Many rows for each block of threads.
+  cases.push_back(layer_norm_backward_case(dtype, 4229, 24));
+  cases.push_back(rms_norm_backward_case(dtype, 600, 2064));
+  cases.push_back(layer_norm_backward_case(dtype, 600, 1040));
   for (const std::int64_t sequence : {1, 5, 33}) {
     cases.push_back(embedding_case(dtype, 3 * sequence, sequence, 24, 11));
     cases.push_back(embedding_backward_case(dtype, 3 * sequence, sequence, 24, 11));
@@ -74,6 +86,7 @@ void add_row_ops(std::vector<OpCase>& cases, DType dtype) {
 }
 
 void add_pointwise(std::vector<OpCase>& cases, DType dtype) {
+  cases.push_back(pointwise_case(OpKind::add, dtype, 1100, 331));  // several turns of each thread of a small grid
   const std::array<std::int64_t, 2> shapes[] = {{1, 1}, {7, 8}, {33, 24}, {100, 331}};
   for (const auto& [rows, columns] : shapes) {
     for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward, OpKind::add, OpKind::convert}) {

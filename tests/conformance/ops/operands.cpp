@@ -119,6 +119,7 @@ void prepare(const OpCase& test_case, Tensors& operands, std::mt19937_64& random
     case OpKind::layer_norm_backward_add:
       return prepare_layer_norm_backward(test_case, operands);
     case OpKind::rms_norm_backward:
+    case OpKind::rms_norm_backward_add:
       return prepare_rms_norm_backward(test_case, operands);
     case OpKind::attention_backward:
       return prepare_attention_backward(test_case, operands);

@@ -58,15 +58,6 @@ void run_reference(const ReferenceCall& call) {
       return reference_cross_entropy(call);
     case OpKind::chunk_cross_entropy_backward:
       return reference_chunk_cross_entropy_backward(call);
-    case OpKind::matmul_gelu:
-    case OpKind::dropout_add:
-    case OpKind::add_layer_norm:
-    case OpKind::add_rms_norm:
-    case OpKind::layer_norm_backward_add:
-    case OpKind::rms_norm_backward_add:
-    case OpKind::gelu_backward_bias:
-    case OpKind::dropout_bias:
-      return reference_fused(call);
     case OpKind::rms_norm:
       return reference_rms_norm(call);
     case OpKind::rms_norm_backward:
@@ -77,6 +68,15 @@ void run_reference(const ReferenceCall& call) {
       return reference_swiglu(call);
     case OpKind::swiglu_backward:
       return reference_swiglu_backward(call);
+    case OpKind::matmul_gelu:
+    case OpKind::dropout_add:
+    case OpKind::add_layer_norm:
+    case OpKind::add_rms_norm:
+    case OpKind::layer_norm_backward_add:
+    case OpKind::rms_norm_backward_add:
+    case OpKind::gelu_backward_bias:
+    case OpKind::dropout_bias:
+      return reference_fused(call);
     case OpKind::count:
       break;
   }
@@ -94,11 +94,11 @@ bool accumulates(const device::graph::Op& op, std::size_t position) {
     case OpKind::bias_gradient:
       return true;
     case OpKind::layer_norm_backward:
+    case OpKind::rms_norm_backward:
     case OpKind::layer_norm_backward_add:
     case OpKind::rms_norm_backward_add:
     case OpKind::gelu_backward_bias:
     case OpKind::dropout_bias:
-    case OpKind::rms_norm_backward:
       return position > 0;
     case OpKind::linear_cross_entropy_backward:
       return position > 1;

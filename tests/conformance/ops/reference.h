@@ -67,12 +67,12 @@ void reference_positions_backward(const ReferenceCall& call);
 void reference_softmax_statistics(const ReferenceCall& call);
 void reference_cross_entropy(const ReferenceCall& call);
 void reference_chunk_cross_entropy_backward(const ReferenceCall& call);
-// Any fused op: its parts, one after the other; what a later part reads is rounded to its dtype.
-void reference_fused(const ReferenceCall& call);
 void reference_rms_norm(const ReferenceCall& call);
 void reference_rms_norm_backward(const ReferenceCall& call);
 void reference_rotary(const ReferenceCall& call);
 void reference_swiglu(const ReferenceCall& call);
 void reference_swiglu_backward(const ReferenceCall& call);
+// Any fused op: its parts, one after the other; what a later part reads is rounded to its dtype.
+void reference_fused(const ReferenceCall& call);
 
 }  // namespace l2l::test

@@ -1,0 +1,273 @@
+#include <algorithm>
+#include <cmath>
+
+#include "device/graph/differentiate.h"
+#include "models/family.h"
+
+namespace l2l::models {
+namespace {
+
+using device::graph::Graph;
+using device::graph::GraphBuilder;
+using device::graph::Region;
+using device::graph::ValueId;
+
+// Stable ids of groups and layers; those of blocks count from 16, so that other layers can come later without moving
+// them.
+constexpr std::uint32_t kTableId = 0, kPositionsId = 1, kHeadId = 2, kEmbeddingNormId = 3, kHeadBiasId = 4,
+                        kHeadTableId = 5, kFirstBlockId = 16;
+
+std::int64_t aligned(std::int64_t elements) {
+  return static_cast<std::int64_t>(align_up(static_cast<Bytes>(elements), ParameterList::kAlignment));
+}
+
+// The graph of a layer from Region::input [rows, hidden] to Region::output.
+Graph layer_graph(const char* name, const TransformerShape& shape, const Family::Part& part, std::int64_t rows,
+                  ParameterList& list) {
+  GraphBuilder graph(name);
+  LayerWeights weights(graph, list, shape.compute);
+  const ValueId x = graph.bound(Region::input, "x", shape.compute, {rows, shape.hidden});
+  graph.place(part(graph, weights, x), Region::output);
+  return graph.finish();
+}
+
+LayerType layer_type(Graph forward) {
+  Graph backward = device::graph::differentiate(forward);
+  return {std::move(forward), std::move(backward), {}};
+}
+
+// A group of one parameter: a table that several layers use, or that travels in chunks.
+GroupSpec single(const std::string& group, std::uint32_t id, const std::string& name, Shape shape, Initial initial) {
+  ParameterList list;
+  list.add(name, shape, initial, initial == Initial::normal ? kInitialDeviation : 0, /*decay=*/shape.rank() == 2);
+  return list.group(group, id, "");
+}
+
+// Puts a model together, layer by layer from the embedding up.
+class Assembly {
+ public:
+  Assembly(const TransformerShape& shape, const Family& family);
+  Model finish() &&;
+
+ private:
+  bool chunked() const { return vocabulary_.chunks() > 1; }
+  void add_tables();
+  void add_embedding();
+  void add_embedding_chunks();
+  void add_blocks();
+  void add_head();
+  void add_head_chunks();
+  Graph embedding_graph(ParameterList& positions) const;
+  Graph head_graph(ParameterList& list) const;
+  Graph logits_graph() const;
+  ValueId head_table(GraphBuilder& graph, const ParameterList& list) const;
+
+  GroupIndex add(GroupSpec group);
+  int add(LayerType type);
+  void add_layer(int type, std::string name, std::uint32_t id, std::vector<LayerPart> parts);
+  std::vector<LayerPart> head_parts(GroupIndex group) const;
+
+  const TransformerShape& shape_;
+  const Family& family_;
+  ParameterList block_;
+  LayerType block_type_;
+  VocabularyShape vocabulary_;
+  GroupIndex table_ = 0, head_table_ = 0, head_bias_ = -1;
+  Model model_;
+};
+
+// Rows of the table that travel at once: all, unless the table is larger than a block.
+std::int64_t chunk_rows(const TransformerShape& shape, std::int64_t block_elements) {
+  std::int64_t rows = shape.vocabulary;
+  if (shape.vocabulary_chunk > 0) {
+    rows = shape.vocabulary_chunk;
+  } else if (shape.vocabulary * shape.hidden > block_elements) {
+    rows = block_elements / shape.hidden - ParameterList::kAlignment + 1;
+  }
+  return std::min(aligned(std::max<std::int64_t>(rows, 1)), shape.vocabulary);
+}
+
+Assembly::Assembly(const TransformerShape& shape, const Family& family)
+    : shape_(shape),
+      family_(family),
+      block_type_(layer_type(layer_graph("block", shape, family.block, shape.rows(), block_))),
+      vocabulary_{shape.vocabulary,
+                  shape.hidden,
+                  shape.sequence,
+                  shape.rows(),
+                  chunk_rows(shape, block_.elements()),
+                  family.embedding_dropout,
+                  shape.compute,
+                  !family.head_bias.empty(),
+                  family.causal} {
+  model_.rows = shape.rows();
+  model_.hidden = shape.hidden;
+  model_.vocabulary = shape.vocabulary;
+  model_.compute = shape.compute;
+  model_.causal = family.causal;
+}
+
+Model Assembly::finish() && {
+  add_tables();
+  chunked() ? add_embedding_chunks() : add_embedding();
+  model_.embedding_layers = model_.layers();
+  add_blocks();
+  const int below = model_.layers();
+  chunked() ? add_head_chunks() : add_head();
+  model_.head_layers = model_.layers() - below;
+  if (chunked()) model_.chunks = {vocabulary_.chunks(), vocabulary_.chunk};
+  return std::move(model_);
+}
+
+// A tied table is a group of its own, with two uses.
+void Assembly::add_tables() {
+  const Shape table{shape_.vocabulary, shape_.hidden};
+  head_table_ = table_ = add(single(family_.table_group, kTableId, family_.table, table, Initial::normal));
+  if (!family_.head_table.empty()) {
+    head_table_ = add(single(family_.head_table, kHeadTableId, family_.head_table, table, Initial::normal));
+  }
+  if (!family_.head_bias.empty()) {
+    head_bias_ = add(single(family_.head_bias, kHeadBiasId, family_.head_bias, {shape_.vocabulary}, Initial::zeros));
+  }
+}
+
+// y = dropout(table[token] + positions[place] + ...). The wire is [table, positions].
+Graph Assembly::embedding_graph(ParameterList& positions) const {
+  GraphBuilder graph("embedding");
+  LayerWeights weights(graph, positions, shape_.compute, aligned(shape_.vocabulary * shape_.hidden));
+  const ValueId tokens = graph.bound(Region::tokens, "tokens", DType::i32, {shape_.rows()});
+  const ValueId table = weights.borrowed(family_.table, {shape_.vocabulary, shape_.hidden}, 0);
+  ValueId sum = -1;
+  for (const PositionTable& p : family_.positions) {
+    const ValueId places = weights.matrix(p.name, p.rows, shape_.hidden, p.deviation);
+    sum = sum < 0 ? graph.embedding(tokens, table, places, p.sequence) : graph.add_positions(sum, places, p.sequence);
+  }
+  graph.place(graph.dropout(sum, family_.embedding_dropout), Region::output);
+  return graph.finish();
+}
+
+void Assembly::add_embedding() {
+  if (family_.positions.empty()) {
+    const int type = add(embedding_chunk(vocabulary_, shape_.vocabulary));
+    add_layer(type, "embedding", kTableId, {{table_}});
+    return;
+  }
+  ParameterList positions;
+  const int type = add(layer_type(embedding_graph(positions)));
+  add_layer(type, "embedding", kTableId, {{table_}, {add(positions.group(family_.positions_group, kPositionsId, ""))}});
+}
+
+void Assembly::add_embedding_chunks() {
+  const int whole = add(embedding_chunk(vocabulary_, vocabulary_.chunk));
+  const int rest = add(embedding_chunk(vocabulary_, vocabulary_.tokens(vocabulary_.chunks() - 1)));
+  for (int i = 0; i < vocabulary_.chunks(); ++i) {
+    add_layer(i + 1 < vocabulary_.chunks() ? whole : rest, "embedding." + std::to_string(i), kTableId,
+              {vocabulary_.part(table_, i, shape_.hidden)});
+  }
+  if (family_.positions.empty()) return;
+  ParameterList positions;
+  const int type = add(positions_layer(vocabulary_, family_.positions, positions));
+  add_layer(type, "embedding.positions", kTableId, {{add(positions.group(family_.positions_group, kPositionsId, ""))}});
+}
+
+void Assembly::add_blocks() {
+  if (family_.embedding_norm) {
+    ParameterList norm;
+    const int type =
+        add(layer_type(layer_graph("embedding norm", shape_, family_.embedding_norm, shape_.rows(), norm)));
+    add_layer(type, "embedding.norm", kEmbeddingNormId, {{add(norm.group("embedding.norm", kEmbeddingNormId, ""))}});
+  }
+  const int type = add(std::move(block_type_));
+  for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(shape_.layers); ++i) {
+    const std::string name = family_.blocks + "." + std::to_string(i);
+    add_layer(type, name, kFirstBlockId + i, {{add(block_.group(name, kFirstBlockId + i, name + "."))}});
+  }
+}
+
+// The head's wire is [its own parameters, table, bias].
+ValueId Assembly::head_table(GraphBuilder& graph, const ParameterList& list) const {
+  ParameterList none;
+  const std::string& name = family_.head_table.empty() ? family_.table : family_.head_table;
+  return LayerWeights(graph, none, shape_.compute).borrowed(name, {shape_.vocabulary, shape_.hidden}, list.elements());
+}
+
+Graph Assembly::head_graph(ParameterList& list) const {
+  GraphBuilder graph("head");
+  LayerWeights weights(graph, list, shape_.compute);
+  const ValueId x = graph.bound(Region::input, "x", shape_.compute, {shape_.rows(), shape_.hidden});
+  const ValueId normed = family_.head(graph, weights, x), table = head_table(graph, list);
+  const ValueId targets = graph.bound(Region::targets, "targets", DType::i32, {shape_.rows()});
+  if (family_.head_bias.empty()) {
+    graph.place(graph.linear_cross_entropy(normed, table, targets), Region::loss);
+  } else {
+    const ValueId bias = weights.borrowed(family_.head_bias, {shape_.vocabulary},
+                                          list.elements() + aligned(shape_.vocabulary * shape_.hidden));
+    graph.place(graph.linear_cross_entropy(normed, table, targets, bias), Region::loss);
+  }
+  return graph.finish();
+}
+
+Graph Assembly::logits_graph() const {
+  GraphBuilder graph("logits");
+  ParameterList list;
+  LayerWeights weights(graph, list, shape_.compute);
+  const ValueId x = graph.bound(Region::input, "x", shape_.compute, {1, shape_.hidden});
+  const ValueId normed = family_.head(graph, weights, x);
+  graph.place(graph.linear_transposed(normed, head_table(graph, list)), Region::output);
+  return graph.finish();
+}
+
+void Assembly::add_head() {
+  ParameterList list;
+  LayerType type = layer_type(head_graph(list));
+  if (family_.causal) type.logits = logits_graph();
+  std::vector<LayerPart> parts = {{add(list.group(family_.head_group, kHeadId, ""))}, {head_table_}};
+  if (head_bias_ >= 0) parts.push_back({head_bias_});
+  add_layer(add(std::move(type)), "head", kHeadId, std::move(parts));
+}
+
+void Assembly::add_head_chunks() {
+  ParameterList list, unused;
+  Graph rows = layer_graph("final norm", shape_, family_.head, shape_.rows(), list);
+  Graph row = family_.causal ? layer_graph("final norm", shape_, family_.head, 1, unused) : Graph{};
+  const int first = add(head_norm(vocabulary_, std::move(rows), std::move(row)));
+  const int whole = add(head_chunk(vocabulary_, vocabulary_.chunk, /*last=*/false));
+  const int rest = add(head_chunk(vocabulary_, vocabulary_.tokens(vocabulary_.chunks() - 1), /*last=*/true));
+  add_layer(first, "head.norm", kHeadId, {{add(list.group(family_.head_group, kHeadId, ""))}});
+  for (int i = 0; i < vocabulary_.chunks(); ++i) {
+    std::vector<LayerPart> parts = {vocabulary_.part(head_table_, i, shape_.hidden)};
+    if (head_bias_ >= 0) parts.push_back(vocabulary_.part(head_bias_, i, 1));
+    add_layer(i + 1 < vocabulary_.chunks() ? whole : rest, "head." + std::to_string(i), kHeadId, std::move(parts));
+  }
+}
+
+GroupIndex Assembly::add(GroupSpec group) {
+  model_.layout.groups.push_back(std::move(group));
+  return static_cast<GroupIndex>(model_.layout.groups.size() - 1);
+}
+
+int Assembly::add(LayerType type) {
+  model_.types.push_back(std::move(type));
+  return static_cast<int>(model_.types.size() - 1);
+}
+
+// Parts lie one behind the other in the wire.
+void Assembly::add_layer(int type, std::string name, std::uint32_t id, std::vector<LayerPart> parts) {
+  std::int64_t end = 0;
+  for (LayerPart& part : parts) {
+    part.offset = end;
+    end += model_.layout.elements_of(part);
+  }
+  model_.layout.layers.push_back({std::move(name), id, std::move(parts), end});
+  model_.type_of.push_back(type);
+}
+
+}  // namespace
+
+Model assemble(const TransformerShape& shape, const Family& family) { return Assembly(shape, family).finish(); }
+
+float residual_deviation(const TransformerShape& shape) {
+  return kInitialDeviation / std::sqrt(2.0f * static_cast<float>(shape.layers));
+}
+
+}  // namespace l2l::models

@@ -1,0 +1,14 @@
+// Llama (Touvron et al., 2023): rotary positions, pre-norm blocks with RMS norms, SwiGLU, causal attention whose keys
+// and values several queries share, no biases, a table of the head's own unless it is tied. Names and layouts of
+// parameters are those of the Hugging Face files (LlamaForCausalLM).
+#pragma once
+
+#include "models/model.h"
+#include "models/shape.h"
+
+namespace l2l::models {
+
+// Without dropout.
+Model make_llama(const TransformerShape& shape);
+
+}  // namespace l2l::models
