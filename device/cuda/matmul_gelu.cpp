@@ -1,6 +1,7 @@
 // y = GELU(op(a) op(b) + bias), and pre, what GELU read, where the graph asks for it. In the library's epilogue where
-// it offers one; otherwise, and where Context::library_gelu is off, the ops that it stands for, one after the other
-// (unfuse.h), which move pre twice more. The library's GELU reads pre before it is rounded (matmul_plan.h).
+// it offers one for a 16-bit type; otherwise, and where Context::library_gelu is off, the ops that it stands for, one
+// after the other (unfuse.h), which move pre twice more. The library's GELU reads pre before it is rounded
+// (matmul_plan.h).
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -61,7 +62,8 @@ class MatmulThenGelu final : public Kernel {
 std::unique_ptr<Kernel> make_matmul_gelu(const Context& context, const graph::Graph& graph, const graph::Op& op) {
   const MatmulShape shape = matmul_shape(graph, op);
   const bool one_type = kernels::input(graph, op, kBias).dtype == shape.output && shape.input == shape.output;
-  if (context.library_gelu && one_type && !op.attributes.exact) {
+  // Nobody says how exact the library's GELU is: it may do for 16 bits only.
+  if (context.library_gelu && one_type && shape.output != DType::f32 && !op.attributes.exact) {
     const Epilogue epilogue = op.outputs.size() > 1 ? Epilogue::gelu_and_pre : Epilogue::gelu;
     std::optional<MatmulPlan> plan = MatmulPlan::with(context, shape, epilogue);
     if (plan) return std::make_unique<MatmulGelu>(std::move(*plan));

@@ -88,7 +88,9 @@ MatmulPlan::MatmulPlan(const Context& context, const MatmulShape& shape, Epilogu
     : library_(context.cublas_lt), epilogue_(epilogue) {
   const LibraryProduct product = library_product(shape);
   cublasLtMatmulDesc_t description = nullptr;
-  check(cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+  const bool tf32 = context.tf32 && shape.input == DType::f32;
+  check(cublasLtMatmulDescCreate(&description, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+        "cublasLtMatmulDescCreate");
   description_.reset(description);
   set(CUBLASLT_MATMUL_DESC_TRANSA, product.first.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(CUBLASLT_MATMUL_DESC_TRANSB, product.second.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);

@@ -1,9 +1,10 @@
 // Matrix products by cuBLASLt.
 //
-// Products of bf16 and f16 are summed in fp32; those of fp32 are in fp32 throughout (TF32 is off). The algorithm is
-// chosen once, from the shape alone: alignments are declared (16 bytes, as of every operand, and the row strides),
-// never read from pointers. Sums over parts of k (split-K) are allowed only through fp32 parts in the workspace that a
-// second step adds in order; neither atomics nor sums in place are, so bits depend on shape, GPU and library alone.
+// Products of bf16 and f16 are summed in fp32; those of fp32 are in fp32 throughout, unless Context::tf32 asks for
+// TF32. The algorithm is chosen once, from the shape alone: alignments are declared (16 bytes, as of every operand, and
+// the row strides), never read from pointers. Sums over parts of k (split-K) are allowed only through fp32 parts in the
+// workspace that a second step adds in order; neither atomics nor sums in place are, so bits depend on shape, GPU and
+// library alone.
 //
 // Moves at least a, b and y once: (m k + k n) size of the input + m n size of the output, y twice where it is added to.
 #pragma once
@@ -24,7 +25,7 @@ enum class Epilogue : std::uint8_t {
   none,
   bias,  // y = product + bias
   // y = GELU(product + bias) in the tanh form. GELU reads the sum before it is rounded to y's dtype, where the graph's
-  // own values are rounded first: the difference is within a unit in the last place of y.
+  // own values are rounded first: y differs by at most what half a unit in the last place of the sum makes of GELU.
   gelu,
   gelu_and_pre,  // the same, and pre = product + bias
 };

@@ -1,6 +1,4 @@
 // Devices, errors and launches of the stand-in runtime.
-#include <dlfcn.h>
-
 #include <cstring>
 
 #include "tests/emulation/state.h"
@@ -19,12 +17,6 @@ struct SharedLimits {
 SharedLimits& shared_limits() {
   static SharedLimits& made = *new SharedLimits();
   return made;
-}
-
-std::string name_of(const void* kernel) {
-  Dl_info info{};
-  if (dladdr(kernel, &info) && info.dli_sname) return info.dli_sname;
-  return "(unnamed)";
 }
 
 cudaError_t check(const cudaLaunchConfig_t& config, const void* kernel) {
@@ -48,7 +40,7 @@ cudaError_t check_device(int device) {
 cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, std::function<void()> thread) {
   return call([&] {
     if (const cudaError_t status = check(config, kernel)) return status;
-    const Grid grid{name_of(kernel), kernel, config.gridDim, config.blockDim, config.dynamicSmemBytes};
+    const Grid grid{kernel, config.gridDim, config.blockDim, config.dynamicSmemBytes};
     return enqueue(config.stream, [grid, thread = std::move(thread)] { run_grid(grid, thread, order()); });
   });
 }

@@ -103,6 +103,22 @@ TEST_F(Emulation, WritingBehindSharedMemoryIsAFault) {
   EXPECT_NE(fault().find("wrote behind its 128 bytes"), std::string::npos) << fault();
 }
 
+TEST_F(Emulation, MisalignedAccessIsAFault) {
+  alignas(16) float x[64] = {}, y[128];
+  launch_misaligned(x, y);
+  EXPECT_NE(fault().find("misaligned, block (0, 0, 0): thread (1, 0, 0)"), std::string::npos) << fault();
+  EXPECT_NE(fault().find("not aligned to 16 bytes"), std::string::npos) << fault();
+}
+
+TEST_F(Emulation, AnIndexBehindAnArrayIsAFault) {
+  int out = 0;
+  launch_index_behind_array(&out, 31);
+  EXPECT_EQ(fault(), "");
+  EXPECT_EQ(out, 1);
+  launch_index_behind_array(&out, 32);
+  EXPECT_NE(fault().find("index 32 of 'int [32]'"), std::string::npos) << fault();
+}
+
 TEST_F(Emulation, SharedMemoryIsPoisonedForEachBlock) {
   std::vector<float> out(8);
   launch_read_unwritten(out.data(), 8);

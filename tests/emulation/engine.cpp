@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <boost/context/fiber.hpp>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -11,6 +13,7 @@
 
 #include "tests/emulation/stacks.h"
 #include "tests/emulation/static_shared.h"
+#include "tests/emulation/symbol_name.h"
 
 __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
 
@@ -33,6 +36,7 @@ struct Lane {
   std::size_t bytes = 0;
   int turn = 0;  // which half of the warp's slots comes next
   std::exception_ptr error;
+  bool abandoned = false;  // its fiber never ends
 };
 
 struct alignas(64) Slots {
@@ -182,6 +186,7 @@ class GridRun {
     threadIdx = lane.index;
     lane.fiber = std::move(lane.fiber).resume();
     current = nullptr;
+    if (lane.abandoned) new context::fiber(std::move(lane.fiber));  // ending it would unwind its stack
     if (!lane.error) return;
     try {
       std::rethrow_exception(lane.error);
@@ -212,7 +217,7 @@ class GridRun {
   }
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw Fault("kernel " + grid_.name + ", block " + to_string(index_) + ": " + what);
+    throw Fault("kernel " + symbol_name(grid_.kernel) + ", block " + to_string(index_) + ": " + what);
   }
 
   const Grid& grid_;
@@ -230,6 +235,17 @@ void run_grid(const Grid& grid, const std::function<void()>& thread, Order order
 }
 
 int lane() { return static_cast<int>(current_lane().number % kWarp); }
+
+void abandon(const std::string& what) {
+  if (!current) {
+    std::fprintf(stderr, "%s\n", what.c_str());
+    std::abort();
+  }
+  current->error = std::make_exception_ptr(Fault(what));
+  current->abandoned = true;
+  suspend(State::done);
+  std::abort();
+}
 
 void* dynamic_shared_memory() {
   current_lane();

@@ -26,8 +26,7 @@ inline constexpr std::size_t kSlotBytes = 256;  // what a lane can give to a war
 using Order = std::uint32_t;
 
 struct Grid {
-  std::string name;
-  const void* kernel = nullptr;  // where its code lies: tells whose static shared memory to poison
+  const void* kernel = nullptr;  // where its code lies: tells its name, and whose static shared memory to poison
   dim3 grid, block;
   std::size_t shared_bytes = 0;  // dynamic
 };
@@ -43,6 +42,8 @@ void wait_for_block(const char* where);
 // What the 32 lanes of a warp gave, of lane L at L * kSlotBytes; valid until this lane's next exchange but one. Waits
 // for all 32 lanes; all must come with the same `where` and `bytes` (at most kSlotBytes).
 const std::byte* warp_exchange(const char* where, const void* value, std::size_t bytes);
+// Ends the grid with a Fault, from where no exception may be thrown. What the thread holds is leaked.
+[[noreturn]] void abandon(const std::string& what);
 // Of the calling thread within its warp.
 int lane();
 

@@ -4,6 +4,7 @@
 #include <cuda_fp16.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <vector>
 
@@ -51,6 +52,12 @@ std::vector<float> unpack(const void* memory, const Layout& layout, bool transpo
     }
   }
   return values;
+}
+
+// The ten bits of mantissa that TF32 keeps of a factor.
+float to_tf32(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value) + 0x1000u;
+  return std::bit_cast<float>(bits & ~0x1FFFu);
 }
 
 // The tanh form, as the library's.
@@ -103,7 +110,10 @@ class Multiplication {
         columns_(static_cast<std::int64_t>(product.d.columns)),
         depth_(static_cast<std::int64_t>(product.depth())),
         a_(unpack(operands.a, product.a, product.description.transpose_a != CUBLAS_OP_N, true)),
-        b_(unpack(operands.b, product.b, product.description.transpose_b != CUBLAS_OP_N, true)) {}
+        b_(unpack(operands.b, product.b, product.description.transpose_b != CUBLAS_OP_N, true)) {
+    if (product.description.compute != CUBLAS_COMPUTE_32F_FAST_TF32) return;
+    for (std::vector<float>* const factors : {&a_, &b_}) std::ranges::transform(*factors, factors->begin(), to_tf32);
+  }
 
   // sums[column * rows + row] = sum of a b over [begin, end) of k.
   void sum(std::int64_t begin, std::int64_t end, float* sums) const {
@@ -189,7 +199,8 @@ cublasStatus_t check(const Product& product) {
       (b_plain ? b.rows : b.columns) != product.depth() || c.rows != d.rows || c.columns != d.columns) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  if (description.compute != CUBLAS_COMPUTE_32F || description.scale != CUDA_R_32F || a.type != b.type ||
+  const bool tf32 = description.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && a.type == CUDA_R_32F;
+  if ((description.compute != CUBLAS_COMPUTE_32F && !tf32) || description.scale != CUDA_R_32F || a.type != b.type ||
       c.type != d.type || (d.type != a.type && d.type != CUDA_R_32F) || !is_supported(description.epilogue)) {
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }

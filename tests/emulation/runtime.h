@@ -29,6 +29,7 @@ struct Machine {
   std::size_t memory = std::size_t{4} << 30;     // L2L_EMULATION_MEMORY, bytes of the device
   std::size_t pinnable = std::size_t{64} << 30;  // L2L_EMULATION_PINNABLE, bytes that may be page-locked
   std::chrono::microseconds delay{0};            // L2L_EMULATION_DELAY_US: streams wait up to this before each work
+  bool ignores_waits = false;                    // cudaStreamWaitEvent() does nothing: the law that must notice
 };
 void set_machine(const Machine& machine);
 Machine machine();

@@ -71,6 +71,17 @@ __global__ void read_unwritten(float* out) {
   if (threadIdx.x == 0) unwritten[(blockIdx.x + 1) % 4] = dynamic_shared<float>()[0] = 1;
 }
 
+__global__ void misaligned(const float* x, float* y) {
+  reinterpret_cast<float4*>(y)[threadIdx.x] = *reinterpret_cast<const float4*>(x + threadIdx.x);
+}
+
+__global__ void index_behind_array(int* out, int index) {
+  __shared__ int values[32];
+  values[threadIdx.x] = 1;
+  __syncwarp();
+  if (threadIdx.x == 0) *out = values[index];
+}
+
 __global__ void index_of_block(int* last) { *last = static_cast<int>(blockIdx.x); }
 
 }  // namespace
@@ -90,6 +101,12 @@ void launch_half_a_warp() { launch("half_a_warp", half_a_warp_shuffles, {dim3(1)
 void launch_write_behind() { launch("write_behind", write_behind_shared_memory, {dim3(1), dim3(32), 128}, nullptr); }
 void launch_read_unwritten(float* out, unsigned int blocks) {
   launch("read_unwritten", read_unwritten, {dim3(blocks), dim3(32), 16}, nullptr, out);
+}
+void launch_misaligned(const float* x, float* y) {
+  launch("misaligned", misaligned, {dim3(1), dim3(32)}, nullptr, x, y);
+}
+void launch_index_behind_array(int* out, int index) {
+  launch("index_behind_array", index_behind_array, {dim3(1), dim3(32)}, nullptr, out, index);
 }
 void launch_index_of_block(int* last, unsigned int blocks) {
   launch("index_of_block", index_of_block, {dim3(blocks), dim3(32)}, nullptr, last);

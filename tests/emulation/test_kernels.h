@@ -18,6 +18,10 @@ void launch_half_a_warp();
 void launch_write_behind();
 // out[b]: what static and dynamic shared memory hold at first.
 void launch_read_unwritten(float* out, unsigned int blocks);
+// Reads x in pieces of 16 bytes that begin 4 bytes apart.
+void launch_misaligned(const float* x, float* y);
+// Reads `index` of a static array of 32.
+void launch_index_behind_array(int* out, int index);
 void launch_index_of_block(int* last, unsigned int blocks);
 
 }  // namespace l2l::test

@@ -89,16 +89,35 @@ TEST_F(CudaSettings, TokensOutsideTheVocabularyMakeTheLossNaN) {
 }
 
 TEST_F(CudaSettings, GeluWithoutTheLibrarysEpilogue) {
+  std::vector<Tensors> results[2];
   for (const bool library : {true, false}) {
     cuda_context().library_gelu = library;
-    int tested = 0;
     for (const OpCase& test_case : conformance_cases()) {
-      if (test_case.op().kind != OpKind::matmul_gelu) continue;
-      run_checked(test_case);
-      ++tested;
+      if (test_case.op().kind == OpKind::matmul_gelu) results[library].push_back(run_checked(test_case));
     }
-    EXPECT_GT(tested, 0);
+    EXPECT_FALSE(results[library].empty());
   }
+  EXPECT_NE(results[0], results[1]) << "the setting had no effect";
+}
+
+double relative_error(const Tensor& expected, const Tensor& actual) {
+  double squares = 0, difference = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    squares += expected[i] * expected[i];
+    difference += (actual[i] - expected[i]) * (actual[i] - expected[i]);
+  }
+  return std::sqrt(difference / squares);
+}
+
+TEST_F(CudaSettings, Tf32OnlyWhenAskedFor) {
+  const OpCase test_case = matmul_case(DType::f32, DType::f32, {64, 128, 256});
+  const Tensor exact = run_checked(test_case)[2];  // within 1e-5
+  cuda_context().tf32 = true;
+  Memory memory(test_case, make_operands(test_case));
+  run_kernel(test_case, memory, variants().front());
+  const double error = relative_error(exact, memory.read()[2]);
+  EXPECT_GT(error, 1e-5);
+  EXPECT_LT(error, 2e-3);
 }
 
 // The figures themselves say something on a GPU alone.

@@ -1,0 +1,78 @@
+// Law 2 on the CUDA device, with its real sources on an emulated GPU (tests/emulation): bits depend neither on how the
+// run is executed nor on the order in which the GPU's threads and streams happen to run.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tests/emulation/runtime.h"
+#include "tests/laws/small_run.h"
+
+namespace l2l {
+namespace {
+
+using testing::Record;
+using testing::SmallRun;
+
+constexpr int kSteps = 2;
+
+class CudaEmulated : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { setenv("L2L_CUDA_MODULE", L2L_EMULATED_MODULE, 1); }
+  void TearDown() override {
+    emulation::set_machine({});
+    emulation::set_order(0);
+  }
+
+  Options options(const char* kind, const char* execution, const char* stash) const {
+    Options options = run_.options();
+    options.device.kind = kind;
+    options.device.execution = execution;
+    options.transfer.stash = stash;
+    return options;
+  }
+  static Record record(const Options& options) {
+    Trainer trainer(options);
+    return testing::record_of(trainer, kSteps);
+  }
+
+  const SmallRun run_;
+};
+
+TEST_F(CudaEmulated, RelayIsResidentBitForBit) {
+  const Record first = record(options("cuda", "resident", "device"));
+  for (const char* stash : {"host", "device"}) {
+    emulation::set_order(stash[0]);
+    EXPECT_EQ(record(options("cuda", "relay", stash)), first) << stash;
+  }
+  Options plain = options("cuda", "relay", "host");
+  plain.device.graphs = false;
+  plain.device.pinned_memory = 1;  // all copies are staged
+  emulation::set_machine({.delay = std::chrono::microseconds(200)});
+  EXPECT_EQ(record(plain), first);
+}
+
+TEST_F(CudaEmulated, LossesAreThoseOfTheHost) {
+  const Record cuda = record(options("cuda", "relay", "host")), host = record(options("host", "relay", "host"));
+  for (std::size_t i = 0; i < host.losses.size(); ++i) {
+    EXPECT_NEAR(cuda.losses[i], host.losses[i], 1e-5 * host.losses[i]);
+    EXPECT_NEAR(cuda.norms[i], host.norms[i], 1e-4 * host.norms[i]);
+  }
+}
+
+// The twin: on a GPU whose streams wait for nothing, the comparison must fail.
+TEST_F(CudaEmulated, AMissingWaitIsNoticed) {
+  const Record first = record(options("cuda", "resident", "device"));
+  emulation::set_machine({.delay = std::chrono::microseconds(500), .ignores_waits = true});
+  bool noticed = false;
+  for (int attempt = 0; attempt < 5 && !noticed; ++attempt) {
+    try {
+      noticed = record(options("cuda", "relay", "host")) != first;
+    } catch (const Error&) {
+      noticed = true;  // tokens that are none, say
+    }
+  }
+  EXPECT_TRUE(noticed);
+}
+
+}  // namespace
+}  // namespace l2l
