@@ -19,6 +19,7 @@ struct Context {
   int multiprocessors = 0;
   std::size_t shared_memory_per_block = 0;  // bytes, after opting in
   cublasLtHandle_t cublas_lt = nullptr;
+  bool cudnn = true;  // attention may be cuDNN's; false: always our own kernels
 };
 
 // Immutable after construction, apart from nothing: enqueue() may run again and again, and inside a stream capture. It

@@ -1,5 +1,6 @@
 #include "device/cuda/attention_forward_plain.cuh"
 #include "device/cuda/attention_forward_tensor.cuh"
+#include "device/cuda/cudnn_attention.h"
 #include "device/cuda/factories.h"
 #include "device/cuda/launch.cuh"
 #include "device/kernels/operands.h"
@@ -76,8 +77,11 @@ class Attention final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention(const Context&, const graph::Graph& graph, const graph::Op& op) {
-  return make_for<Attention, Kernel>(input(graph, op, 0).dtype, graph, op);
+std::unique_ptr<Kernel> make_attention(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+  const DType dtype = input(graph, op, 0).dtype;
+  auto own = make_for<Attention, Kernel>(dtype, graph, op);
+  auto cudnn = make_cudnn_attention(context, AttentionProblem(input(graph, op, 0), op.attributes), dtype);
+  return cudnn ? std::move(cudnn) : std::move(own);
 }
 
 }  // namespace l2l::device::cuda

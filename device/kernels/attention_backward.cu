@@ -1,5 +1,6 @@
 #include "device/cuda/attention_backward_plain.cuh"
 #include "device/cuda/attention_backward_tensor.cuh"
+#include "device/cuda/cudnn_attention.h"
 #include "device/cuda/factories.h"
 #include "device/cuda/launch.cuh"
 #include "device/kernels/operands.h"
@@ -110,8 +111,19 @@ class AttentionBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_backward(const Context&, const graph::Graph& graph, const graph::Op& op) {
-  return make_for<AttentionBackward, Kernel>(input(graph, op, 1).dtype, graph, op);
+std::unique_ptr<Kernel> make_attention_backward(const Context& context, const graph::Graph& graph,
+                                                const graph::Op& op) {
+  const DType dtype = input(graph, op, 1).dtype;
+  auto own = make_for<AttentionBackward, Kernel>(dtype, graph, op);
+  auto cudnn = make_cudnn_attention_backward(context, AttentionProblem(input(graph, op, 1), op.attributes), dtype);
+  return cudnn ? std::move(cudnn) : std::move(own);
+}
+
+void transpose_logsumexp(const AttentionProblem& problem, const float* logsumexp, float* transposed,
+                         cudaStream_t stream) {
+  launch("transpose_logsumexp", head_major_logsumexp,
+         {ceil_div(problem.rows() * problem.heads, kStatisticsThreads), kStatisticsThreads}, stream, problem, logsumexp,
+         transposed);
 }
 
 }  // namespace l2l::device::cuda
