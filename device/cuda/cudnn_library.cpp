@@ -120,6 +120,18 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   return call(function, kMissing, handle, plan, variant_pack);
 }
 
+// Functions that cudnn-frontend mentions, and does not call for attention.
+cudnnStatus_t cudnnCreateFilterDescriptor(cudnnFilterDescriptor_t*) { return kMissing; }
+cudnnStatus_t cudnnDestroyFilterDescriptor(cudnnFilterDescriptor_t) { return kMissing; }
+cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t, cudnnDataType_t, cudnnTensorFormat_t, int,
+                                         const int*) {
+  return kMissing;
+}
+cudnnStatus_t cudnnReorderFilterAndBias(cudnnHandle_t, const cudnnFilterDescriptor_t, cudnnReorderType_t, const void*,
+                                        void*, int, const void*, void*) {
+  return kMissing;
+}
+
 // cudnn-frontend compiles kernels of its own for some other operations; not for ours, so that no compiler is needed.
 nvrtcResult nvrtcCreateProgram(nvrtcProgram*, const char*, const char*, int, const char* const*, const char* const*) {
   return NVRTC_ERROR_INTERNAL_ERROR;
