@@ -45,4 +45,15 @@ __global__ __launch_bounds__(kStatisticsThreads) void attention_statistics(const
   statistics[task * problem.sequence + row % problem.sequence] = {logsumexp[item] * 1.4426950408889634f, sum};
 }
 
+// transposed: [tasks][sequence]. Grid: rows x heads, one of them per thread.
+static __global__ __launch_bounds__(kStatisticsThreads) void head_major_logsumexp(const AttentionProblem problem,
+                                                                                  const float* logsumexp,
+                                                                                  float* transposed) {
+  const std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * kStatisticsThreads + threadIdx.x;
+  if (item >= problem.rows() * problem.heads) return;
+  const std::int64_t task = item / problem.sequence, i = item % problem.sequence;
+  const std::int64_t row = task / problem.heads * problem.sequence + i;
+  transposed[item] = logsumexp[row * problem.heads + task % problem.heads];
+}
+
 }  // namespace l2l::device::cuda

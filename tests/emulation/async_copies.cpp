@@ -12,21 +12,34 @@ void need_alignment(const char* where, const void* address, std::size_t bytes) {
   throw Fault(std::string(where) + ": an address is not a multiple of " + std::to_string(bytes));
 }
 
-AsyncCopies& AsyncCopies::of_thread() {
+namespace {
+
+std::vector<AsyncCopies>& copies_of_threads() {
   static thread_local std::vector<AsyncCopies> all(1024);
-  return all[threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)];
+  return all;
+}
+
+}  // namespace
+
+AsyncCopies& AsyncCopies::of_thread() {
+  return copies_of_threads()[threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)];
+}
+
+bool AsyncCopies::drop_all(std::size_t threads) {
+  bool any = false;
+  for (std::size_t i = 0; i < threads; ++i) {
+    AsyncCopies& copies = copies_of_threads()[i];
+    any = any || !copies.open_.empty();
+    for (const auto& group : copies.groups_) any = any || !group.empty();
+    copies.groups_.clear();
+    copies.open_.clear();
+  }
+  return any;
 }
 
 void AsyncCopies::begin(void* to, const void* from, std::size_t bytes, bool valid) {
   need_alignment("cp.async", to, bytes);
   need_alignment("cp.async", from, bytes);
-  if (block_.x != blockIdx.x || block_.y != blockIdx.y || block_.z != blockIdx.z) {
-    const bool left = !groups_.empty() || !open_.empty();
-    groups_.clear();
-    open_.clear();
-    if (left) throw Fault("cp.async: an earlier block never waited for its copies");
-    block_ = blockIdx;
-  }
   const Copy copy{to, valid ? from : nullptr, bytes};
   if (order() % 2 == 1) return finish(copy);
   open_.push_back(copy);

@@ -1,6 +1,6 @@
-// cp.async for emulated kernels. With an odd order of threads copies happen at once, otherwise as late as they may: when
-// their thread waits for them. A kernel that reads before it waits, or overwrites what it may not yet, differs in one of
-// the two.
+// cp.async for emulated kernels. With an odd order of threads copies happen at once, otherwise as late as they may:
+// when their thread waits for them. A kernel that reads before it waits, or overwrites what it may not yet, differs in
+// one of the two.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,10 @@ class AsyncCopies {
  public:
   // Of the thread of a grid that runs.
   static AsyncCopies& of_thread();
+  // Forgets what the first `threads` threads of a block never waited for; whether there was any.
+  static bool drop_all(std::size_t threads);
 
-  // Zeros when not `valid`. Throws Fault when an address is not aligned, or an earlier block left copies behind.
+  // Zeros when not `valid`. Throws Fault when an address is not aligned.
   void begin(void* to, const void* from, std::size_t bytes, bool valid);
   // Closes a group.
   void commit();
@@ -36,7 +38,6 @@ class AsyncCopies {
 
   std::vector<std::vector<Copy>> groups_;
   std::vector<Copy> open_;
-  uint3 block_{};
 };
 
 }  // namespace l2l::emulation

@@ -11,6 +11,7 @@
 #include <random>
 #include <vector>
 
+#include "tests/emulation/async_copies.h"
 #include "tests/emulation/stacks.h"
 #include "tests/emulation/static_shared.h"
 #include "tests/emulation/symbol_name.h"
@@ -113,11 +114,13 @@ class GridRun {
     blockDim = {grid_.block.x, grid_.block.y, grid_.block.z};
     gridDim = {grid_.grid.x, grid_.grid.y, grid_.grid.z};
     for (std::size_t i = 0; i < block_.lanes.size(); ++i) start(i);
+    AsyncCopies::drop_all(block_.lanes.size());  // of a kernel that broke off
     current_block = &block_;
     while (advance()) {
     }
     current_block = nullptr;
     check_shared_memory();
+    if (AsyncCopies::drop_all(block_.lanes.size())) fail("ended with asynchronous copies that it never waited for");
   }
 
   void prepare_shared_memory() {

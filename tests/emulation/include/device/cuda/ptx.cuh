@@ -59,8 +59,7 @@ void warp_multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t
 // elements 2 (lane % 4) and the next of row lane / 4; with .trans, of column lane / 4.
 inline void warp_load_matrices(std::uint32_t (&registers)[4], const void* row, bool transposed) {
   need_alignment("ldmatrix", row, 16);
-  const std::byte* const slots =
-      warp_exchange(transposed ? "ldmatrix.trans" : "ldmatrix", &row, sizeof row);
+  const std::byte* const slots = warp_exchange(transposed ? "ldmatrix.trans" : "ldmatrix", &row, sizeof row);
   for (int matrix = 0; matrix < 4; ++matrix) {
     std::uint16_t pair[2];
     for (int k = 0; k < 2; ++k) {

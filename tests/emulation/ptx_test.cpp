@@ -1,0 +1,135 @@
+// The stand-in of device/cuda/ptx.cuh multiplies matrices, copies as late or as early as it may, and notices mistakes.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "device/cuda/cudnn_attention.h"
+#include "tests/emulation/ptx_kernels.h"
+#include "tests/emulation/runtime.h"
+
+namespace l2l::test {
+namespace {
+
+class Ptx : public testing::Test {
+ protected:
+  void TearDown() override {
+    emulation::clear_error();
+    emulation::set_order(0);
+  }
+  static std::string fault() {
+    const cudaError_t status = cudaStreamSynchronize(nullptr);
+    return status == cudaSuccess ? "" : cudaGetErrorString(status);
+  }
+};
+
+using Square = std::array<float, 256>;
+
+// Small integers, so that sums are exact in any order.
+float element(int seed, int i) { return static_cast<float>((i * 37 + seed * 11) % 13 - 6); }
+
+Square expected_product(bool transposed) {
+  Square c{};
+  for (int i = 0; i < 16; ++i) {
+    for (int j = 0; j < 16; ++j) {
+      for (int k = 0; k < 16; ++k) {
+        c[static_cast<std::size_t>(16 * i + j)] +=
+            element(1, 16 * i + k) * element(2, transposed ? 16 * j + k : 16 * k + j);
+      }
+    }
+  }
+  return c;
+}
+
+Square product(bool transposed, Mistake mistake) {
+  std::vector<__nv_bfloat16> a, b;
+  for (int i = 0; i < 256; ++i) {
+    a.push_back(__float2bfloat16_rn(element(1, i)));
+    b.push_back(__float2bfloat16_rn(element(2, i)));
+  }
+  Square c;
+  c.fill(-1e9f);
+  launch_product(a.data(), b.data(), c.data(), transposed, mistake);
+  cudaDeviceSynchronize();
+  return c;
+}
+
+TEST_F(Ptx, MultipliesMatrices) {
+  for (const emulation::Order order : {0, 1, 2}) {
+    emulation::set_order(order);
+    for (const bool transposed : {false, true}) {
+      EXPECT_EQ(product(transposed, Mistake::none), expected_product(transposed)) << order << transposed;
+    }
+  }
+}
+
+TEST_F(Ptx, AWrongFragmentIsNoticed) {
+  for (const bool transposed : {false, true}) {
+    EXPECT_NE(product(transposed, Mistake::swapped_fragment), expected_product(transposed));
+  }
+}
+
+struct Copied {
+  alignas(16) std::array<std::byte, 1536> from{}, to{};
+
+  explicit Copied(Mistake mistake, unsigned int blocks = 2) {
+    for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i % 251);
+    launch_copy(from.data(), to.data(), blocks, mistake);
+  }
+  bool right() const {
+    for (std::size_t i = 0; i < 1024; ++i) {
+      if (to[i] != (i % 512 < 496 ? from[i] : std::byte{0})) return false;
+    }
+    return true;
+  }
+};
+
+TEST_F(Ptx, CopiesArriveByTheWait) {
+  for (const emulation::Order order : {0, 1, 2, 3}) {
+    emulation::set_order(order);
+    const Copied copied(Mistake::none);
+    EXPECT_EQ(fault(), "");
+    EXPECT_TRUE(copied.right()) << order;
+  }
+}
+
+TEST_F(Ptx, ReadingBeforeTheWaitIsNoticed) {
+  emulation::set_order(1);  // at once: the mistake stays hidden
+  const Copied early(Mistake::no_wait, 1);
+  EXPECT_EQ(fault(), "");
+  emulation::set_order(0);
+  const Copied late(Mistake::no_wait, 1);
+  EXPECT_EQ(late.to[0], std::byte{0xFF});
+  EXPECT_NE(fault().find("never waited"), std::string::npos);
+}
+
+TEST_F(Ptx, UnalignedAddressesAreNoticed) {
+  const Copied copied(Mistake::unaligned);
+  EXPECT_NE(fault().find("multiple of 16"), std::string::npos);
+}
+
+TEST_F(Ptx, LogsumexpIsTransposedPerSequence) {
+  device::graph::Value qkv;
+  qkv.dtype = DType::bf16;
+  qkv.shape = {10, 6 * 8};
+  device::graph::Attributes attributes;
+  attributes.heads = 4;
+  attributes.kv_heads = 1;
+  attributes.sequence = 5;
+  const device::cuda::AttentionProblem problem(qkv, attributes);
+  std::vector<float> from(40), to(40, -1);
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<float>(i);
+  device::cuda::transpose_logsumexp(problem, from.data(), to.data(), nullptr);
+  EXPECT_EQ(fault(), "");
+  for (std::size_t sequence = 0; sequence < 2; ++sequence) {
+    for (std::size_t head = 0; head < 4; ++head) {
+      for (std::size_t i = 0; i < 5; ++i) {
+        EXPECT_EQ(to[(sequence * 4 + head) * 5 + i], from[(sequence * 5 + i) * 4 + head]);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace l2l::test
