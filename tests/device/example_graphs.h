@@ -80,6 +80,45 @@ inline Graph example_head(std::int64_t rows, std::int64_t hidden, std::int64_t v
   return graph.finish();
 }
 
+// A BERT block: norms behind the sums, attention both ways, exact GELU, matrices [out, in].
+inline Graph example_bert_block(const BlockShape& shape) {
+  const std::int64_t rows = shape.sequences * shape.sequence, h = shape.hidden;
+  GraphBuilder graph("bert block");
+  Wire wire(graph, shape.dtype);
+  const auto norm = [&](ValueId x, const std::string& name) {
+    const ValueId gain = wire(name + ".gain", {h});
+    return graph.layer_norm(x, gain, wire(name + ".bias", {h}), 1e-5f);
+  };
+  const auto linear = [&](ValueId x, const std::string& name, std::int64_t in, std::int64_t out) {
+    const ValueId w = wire(name + ".w", {out, in});
+    return graph.linear_transposed(x, w, wire(name + ".b", {out}));
+  };
+  const ValueId x = graph.bound(Region::input, "x", shape.dtype, {rows, h});
+  const ValueId mixed = graph.attention(
+      linear(x, "qkv", h, 3 * h),
+      {.probability = shape.dropout, .heads = shape.heads, .causal = false, .sequence = shape.sequence});
+  const ValueId y = norm(graph.add(x, graph.dropout(linear(mixed, "proj", h, h), shape.dropout)), "ln_1");
+  const ValueId wide = graph.gelu(linear(y, "fc", h, 2 * h), /*exact=*/true);
+  graph.place(norm(graph.add(y, graph.dropout(linear(wide, "out", 2 * h, h), shape.dropout)), "ln_2"), Region::output);
+  return graph.finish();
+}
+
+// A Llama block: RMS norms, rotary positions, two queries to each key and value, SwiGLU, no biases.
+inline Graph example_llama_block(DType dtype) {
+  const std::int64_t rows = 8, h = 8, wide = 6;
+  const Attributes attention{.heads = 4, .kv_heads = 2, .sequence = 4, .rotary_base = 50};
+  GraphBuilder graph("llama block");
+  Wire wire(graph, dtype);
+  const ValueId x = graph.bound(Region::input, "x", dtype, {rows, h});
+  const ValueId qkv = graph.linear_transposed(graph.rms_norm(x, wire("norm_1", {h}), 1e-5f), wire("qkv", {2 * h, h}));
+  const ValueId mixed = graph.attention(graph.rotary(qkv, attention), attention);
+  const ValueId y = graph.add(x, graph.linear_transposed(mixed, wire("proj", {h, h})));
+  const ValueId up =
+      graph.linear_transposed(graph.rms_norm(y, wire("norm_2", {h}), 1e-5f), wire("gate and up", {2 * wide, h}));
+  graph.place(graph.add(y, graph.linear_transposed(graph.swiglu(up), wire("down", {h, wide}))), Region::output);
+  return graph.finish();
+}
+
 // Token and position embedding with dropout.
 inline Graph example_embedding(std::int64_t rows, int sequence, std::int64_t hidden, std::int64_t vocabulary) {
   GraphBuilder graph("embedding");

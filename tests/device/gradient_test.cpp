@@ -148,6 +148,43 @@ TEST(Gradient, Gpt2Block) {
   }
 }
 
+TEST(Gradient, BertBlock) {
+  for (const float dropout : {0.0f, 0.25f}) {
+    BlockShape shape;
+    shape.dropout = dropout;
+    const Graph forward = example_bert_block(shape);
+    EXPECT_LE(Oracle(forward).error_of(differentiate(forward)), kTolerance) << "dropout " << dropout;
+  }
+}
+
+TEST(Gradient, LlamaBlock) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Graph forward = example_llama_block(dtype);
+    EXPECT_LE(Oracle(forward).error_of(differentiate(forward)), kTolerance);
+  }
+}
+
+TEST(Gradient, HeadWithABiasOfTheVocabulary) {
+  GraphBuilder graph("head");
+  Wire wire(graph, DType::f32);
+  const ValueId x = graph.bound(Region::input, "x", DType::f32, {6, 4});
+  const ValueId table = wire("table", {9, 4}), bias = wire("bias", {9});
+  const ValueId targets = graph.bound(Region::targets, "targets", DType::i32, {6});
+  graph.place(graph.linear_cross_entropy(graph.gelu(x, /*exact=*/true), table, targets, bias), Region::loss);
+  const Graph forward = graph.finish();
+  EXPECT_LE(Oracle(forward, 9).error_of(differentiate(forward)), kTolerance);
+}
+
+TEST(Gradient, EmbeddingWithOneTypeForAllTokens) {
+  GraphBuilder graph("embedding");
+  Wire wire(graph, DType::f32);
+  const ValueId tokens = graph.bound(Region::tokens, "tokens", DType::i32, {6});
+  const ValueId table = wire("table", {7, 4}), places = wire("places", {3, 4}), types = wire("types", {2, 4});
+  graph.place(graph.add_positions(graph.embedding(tokens, table, places, 3), types, 1), Region::output);
+  const Graph forward = graph.finish();
+  EXPECT_LE(Oracle(forward, 7).error_of(differentiate(forward)), kTolerance);
+}
+
 TEST(Gradient, HeadAlsoWritesTheLoss) {
   const Graph forward = example_head(6, 4, 9);
   const Oracle oracle(forward, 9);
@@ -223,6 +260,19 @@ TEST(GradientTwin, AnyOtherDropoutKeyIsCaught) {
     return op.kind == OpKind::dropout || op.kind == OpKind::attention || op.kind == OpKind::attention_backward;
   };
   expect_each_caught(example_block({}), other_key, 5);
+}
+
+// A rotation the other way, GELU or attention of the other kind.
+TEST(GradientTwin, AnyOtherAttributeIsCaught) {
+  const auto other = [](Graph& graph, std::size_t i) {
+    Op& op = graph.ops[i];
+    op.attributes.inverse = !op.attributes.inverse;
+    op.attributes.exact = !op.attributes.exact;
+    op.attributes.causal = !op.attributes.causal;
+    return op.kind == OpKind::rotary || op.kind == OpKind::gelu_backward || op.kind == OpKind::attention_backward;
+  };
+  expect_each_caught(example_llama_block(DType::f32), other, 3);
+  expect_each_caught(example_bert_block({}), other, 2);
 }
 
 TEST(GradientTwin, AnyMissingWeightGradientIsCaught) {

@@ -213,17 +213,32 @@ std::vector<Refusal> refusals() {
        [](Parts& p) {
          p.graph.attention(p.input({6, 13}), 1, 3, 0);
        },
-       {"attention: Q = 13 columns of qkv are not three times H", "x f32 [6, 13]"}},
+       {"attention: Q = 13 columns of qkv do not hold 1 + 2 x 1 heads", "x f32 [6, 13]"}},
       {"attention_heads",
        [](Parts& p) {
          p.graph.attention(p.input({6, 12}), 3, 3, 0);
        },
-       {"attention: 3 heads do not divide H = 4"}},
+       {"attention: Q = 12 columns of qkv do not hold 3 + 2 x 3 heads"}},
       {"attention_no_heads",
        [](Parts& p) {
          p.graph.attention(p.input({6, 12}), 0, 3, 0);
        },
-       {"D = 0, must be at least 1"}},
+       {"0 heads do not share 0 key and value heads evenly"}},
+      {"attention_shared_heads",
+       [](Parts& p) {
+         p.graph.attention(p.input({6, 14}), {.heads = 3, .kv_heads = 2, .sequence = 3});
+       },
+       {"attention: 3 heads do not share 2 key and value heads evenly"}},
+      {"rotary_odd",
+       [](Parts& p) {
+         p.graph.rotary(p.input({6, 9}), {.heads = 1, .sequence = 3});
+       },
+       {"rotary: heads of 3 elements are not made of pairs"}},
+      {"swiglu_odd",
+       [](Parts& p) {
+         p.graph.swiglu(p.input({6, 9}));
+       },
+       {"swiglu: G = 9 columns are not gate and up"}},
       {"attention_rows",
        [](Parts& p) {
          p.graph.attention(p.input({6, 12}), 2, 4, 0);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <stdexcept>
 
 namespace l2l::device::graph {
@@ -117,10 +118,14 @@ struct Interpreter {
   static constexpr double kSlope = 0.79788456080286535588;  // sqrt(2 / pi)
   static constexpr double kCubic = 0.044715;
 
+  static double normal_distribution(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+  static double normal_density(double x) { return std::exp(-0.5 * x * x) / std::sqrt(2 * std::acos(-1.0)); }
+
   void gelu() {
     for (std::size_t i = 0; i < elements(op->inputs[0]); ++i) {
       const double x = in(0)[i];
-      out(0)[i] = 0.5 * x * (1 + std::tanh(kSlope * (x + kCubic * x * x * x)));
+      const double gate = 0.5 * (1 + std::tanh(kSlope * (x + kCubic * x * x * x)));
+      out(0)[i] = x * (op->attributes.exact ? normal_distribution(x) : gate);
     }
   }
 
@@ -128,8 +133,63 @@ struct Interpreter {
     for (std::size_t i = 0; i < elements(op->inputs[0]); ++i) {
       const double x = in(1)[i], t = std::tanh(kSlope * (x + kCubic * x * x * x));
       const double slope = kSlope * (1 + 3 * kCubic * x * x);
-      out(0)[i] = in(0)[i] * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope);
+      const double of_tanh = 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope;
+      out(0)[i] = in(0)[i] * (op->attributes.exact ? normal_distribution(x) + x * normal_density(x) : of_tanh);
     }
+  }
+
+  // Rows of x are gate and up.
+  void swiglu() {
+    const std::size_t width = out_dim(0, 1);
+    for (std::size_t i = 0; i < elements(op->outputs[0]); ++i) {
+      const double *gate = in(0) + i / width * 2 * width + i % width, *up = gate + width;
+      out(0)[i] = *gate / (1 + std::exp(-*gate)) * *up;
+    }
+  }
+
+  void swiglu_backward() {
+    const std::size_t width = in_dim(0, 1);
+    for (std::size_t i = 0; i < elements(op->inputs[0]); ++i) {
+      const std::size_t at = i / width * 2 * width + i % width;
+      const double gate = in(1)[at], s = 1 / (1 + std::exp(-gate));
+      out(0)[at] = in(0)[i] * in(1)[at + width] * (s + gate * s * (1 - s));
+      out(0)[at + width] = in(0)[i] * gate * s;
+    }
+  }
+
+  void rms_norm() {
+    const std::size_t width = in_dim(0, 1);
+    for (std::size_t r = 0; r < in_dim(0, 0); ++r) {
+      const double* x = in(0) + r * width;
+      const double mean = dot(x, x, width) / static_cast<double>(width);
+      out(1)[r] = 1 / std::sqrt(mean + static_cast<double>(op->attributes.epsilon));
+      for (std::size_t c = 0; c < width; ++c) out(0)[r * width + c] = x[c] * out(1)[r] * in(1)[c];
+    }
+  }
+
+  void rms_norm_backward() {
+    const std::size_t width = in_dim(0, 1);
+    for (std::size_t r = 0; r < in_dim(0, 0); ++r) {
+      const double *dy = in(0) + r * width, *x = in(1) + r * width, *gain = in(2), inverse = in(3)[r];
+      double projected = 0;
+      for (std::size_t c = 0; c < width; ++c) {
+        out(1)[c] += dy[c] * x[c] * inverse;
+        projected += dy[c] * gain[c] * x[c] * inverse / static_cast<double>(width);
+      }
+      for (std::size_t c = 0; c < width; ++c) {
+        out(0)[r * width + c] = inverse * (dy[c] * gain[c] - x[c] * inverse * projected);
+      }
+    }
+  }
+
+  void add_positions() {
+    const std::size_t period = in_dim(0, 1) * static_cast<std::size_t>(op->attributes.sequence);
+    for (std::size_t i = 0; i < elements(op->inputs[0]); ++i) out(0)[i] = in(0)[i] + in(1)[i % period];
+  }
+
+  void positions_backward() {
+    const std::size_t period = in_dim(0, 1) * static_cast<std::size_t>(op->attributes.sequence);
+    for (std::size_t i = 0; i < elements(op->inputs[0]); ++i) out(0)[i % period] += in(0)[i];
   }
 
   void dropout() {
@@ -152,15 +212,23 @@ struct Interpreter {
 
   struct Heads {
     std::size_t width, size;  // H, H / heads
+    std::size_t queries, shared;
     double scale;
   };
   Heads heads(std::size_t width) const {
-    const std::size_t size = width / static_cast<std::size_t>(op->attributes.heads);
-    return {width, size, 1 / std::sqrt(static_cast<double>(size))};
+    const auto queries = static_cast<std::size_t>(op->attributes.heads), size = width / queries;
+    return {width, size, queries, static_cast<std::size_t>(kv_heads(op->attributes)),
+            1 / std::sqrt(static_cast<double>(size))};
   }
-  // Part 0: queries, 1: keys, 2: values.
+  // Part 0: queries, 1: keys, 2: values; `head` is that of the query.
   static double* part(double* qkv, const Heads& h, std::size_t row, std::size_t head, std::size_t part) {
-    return qkv + row * 3 * h.width + part * h.width + head * h.size;
+    const std::size_t first = part == 0 ? 0 : h.queries + (part - 1) * h.shared;
+    const std::size_t place = first + (part == 0 ? head : head / (h.queries / h.shared));
+    return qkv + (row * (h.queries + 2 * h.shared) + place) * h.size;
+  }
+  // The last key that the query of `row` sees; `first` is its sequence's first row.
+  std::size_t last_key(std::size_t row, std::size_t first) const {
+    return op->attributes.causal ? row : first + static_cast<std::size_t>(op->attributes.sequence) - 1;
   }
   static double dot(const double* a, const double* b, std::size_t n) {
     double sum = 0;
@@ -177,12 +245,12 @@ struct Interpreter {
     each_query([&](std::size_t row, std::size_t head, std::size_t first) {
       const double* query = part(in(0), h, row, head, 0);
       double sum = 0;
-      for (std::size_t key = first; key <= row; ++key) {
+      for (std::size_t key = first; key <= last_key(row, first); ++key) {
         sum += std::exp(h.scale * dot(query, part(in(0), h, key, head, 1), h.size));
       }
       double* y = out(0) + row * h.width + head * h.size;
       std::fill(y, y + h.size, 0.0);
-      for (std::size_t key = first; key <= row; ++key) {
+      for (std::size_t key = first; key <= last_key(row, first); ++key) {
         const double weight = std::exp(h.scale * dot(query, part(in(0), h, key, head, 1), h.size)) / sum *
                               attention_mask(row, head, key - first);
         for (std::size_t c = 0; c < h.size; ++c) y[c] += weight * part(in(0), h, key, head, 2)[c];
@@ -199,7 +267,7 @@ struct Interpreter {
       const double *dy = in(0) + place, *query = part(in(1), h, row, head, 0);
       const double through_sum = dot(dy, in(2) + place, h.size);
       const double logsumexp = in(3)[row * static_cast<std::size_t>(op->attributes.heads) + head];
-      for (std::size_t key = first; key <= row; ++key) {
+      for (std::size_t key = first; key <= last_key(row, first); ++key) {
         const double* k = part(in(1), h, key, head, 1);
         const double weight = std::exp(h.scale * dot(query, k, h.size) - logsumexp);
         const double kept = attention_mask(row, head, key - first);
@@ -213,13 +281,32 @@ struct Interpreter {
     });
   }
 
+  void rotary() {
+    const Attributes& a = op->attributes;
+    const std::size_t width = in_dim(0, 1), turned = static_cast<std::size_t>(a.heads + kv_heads(a)),
+                      size = width / (turned + static_cast<std::size_t>(kv_heads(a)));
+    std::copy_n(in(0), elements(op->inputs[0]), out(0));
+    for (std::size_t row = 0; row < in_dim(0, 0); ++row) {
+      const double place = static_cast<double>(row % static_cast<std::size_t>(a.sequence)) * (a.inverse ? -1 : 1);
+      for (std::size_t i = 0; i < turned * size / 2; ++i) {
+        const std::size_t j = i % (size / 2), at = row * width + i / (size / 2) * size + j;
+        const double angle = place * std::pow(static_cast<double>(a.rotary_base),
+                                              -2.0 * static_cast<double>(j) / static_cast<double>(size));
+        const double x = in(0)[at], y = in(0)[at + size / 2];
+        out(0)[at] = x * std::cos(angle) - y * std::sin(angle);
+        out(0)[at + size / 2] = x * std::sin(angle) + y * std::cos(angle);
+      }
+    }
+  }
+
   // Softmax of a row's logits, and the row's loss.
   std::vector<double> probabilities(std::size_t row, double& loss) {
     const std::size_t width = in_dim(0, 1), vocabulary = in_dim(1, 0);
     std::vector<double> p(vocabulary);
     double sum = 0;
     for (std::size_t v = 0; v < vocabulary; ++v) {
-      p[v] = std::exp(dot(in(0) + row * width, in(1) + v * width, width));
+      const double bias = op->inputs.size() > 3 ? in(3)[v] : 0;
+      p[v] = std::exp(dot(in(0) + row * width, in(1) + v * width, width) + bias);
       sum += p[v];
     }
     for (double& value : p) value /= sum;
@@ -239,6 +326,7 @@ struct Interpreter {
       if (!backward) continue;
       p[static_cast<std::size_t>(in(2)[row])] -= 1;
       for (std::size_t v = 0; v < p.size(); ++v) {
+        if (op->outputs.size() > 3) out(3)[v] += p[v];
         for (std::size_t c = 0; c < width; ++c) {
           out(1)[row * width + c] += p[v] * in(1)[v * width + c];
           out(2)[v * width + c] += p[v] * in(0)[row * width + c];
@@ -247,39 +335,35 @@ struct Interpreter {
     }
   }
 
+  void loss() { linear_cross_entropy(false); }
+  void loss_backward() { linear_cross_entropy(true); }
+
   void run() {
-    switch (op->kind) {
-      case OpKind::embedding:
-        return embedding();
-      case OpKind::embedding_backward:
-        return embedding_backward();
-      case OpKind::layer_norm:
-        return layer_norm();
-      case OpKind::layer_norm_backward:
-        return layer_norm_backward();
-      case OpKind::matmul:
-        return matmul();
-      case OpKind::bias_gradient:
-        return bias_gradient();
-      case OpKind::gelu:
-        return gelu();
-      case OpKind::gelu_backward:
-        return gelu_backward();
-      case OpKind::attention:
-        return attention();
-      case OpKind::attention_backward:
-        return attention_backward();
-      case OpKind::dropout:
-        return dropout();
-      case OpKind::add:
-        return add();
-      case OpKind::linear_cross_entropy:
-        return linear_cross_entropy(false);
-      case OpKind::linear_cross_entropy_backward:
-        return linear_cross_entropy(true);
-      default:
-        throw std::logic_error("the interpreter does not know this op");
-    }
+    static const std::map<OpKind, void (Interpreter::*)()> kOps = {
+        {OpKind::embedding, &Interpreter::embedding},
+        {OpKind::embedding_backward, &Interpreter::embedding_backward},
+        {OpKind::layer_norm, &Interpreter::layer_norm},
+        {OpKind::layer_norm_backward, &Interpreter::layer_norm_backward},
+        {OpKind::matmul, &Interpreter::matmul},
+        {OpKind::bias_gradient, &Interpreter::bias_gradient},
+        {OpKind::gelu, &Interpreter::gelu},
+        {OpKind::gelu_backward, &Interpreter::gelu_backward},
+        {OpKind::attention, &Interpreter::attention},
+        {OpKind::attention_backward, &Interpreter::attention_backward},
+        {OpKind::dropout, &Interpreter::dropout},
+        {OpKind::add, &Interpreter::add},
+        {OpKind::linear_cross_entropy, &Interpreter::loss},
+        {OpKind::linear_cross_entropy_backward, &Interpreter::loss_backward},
+        {OpKind::add_positions, &Interpreter::add_positions},
+        {OpKind::positions_backward, &Interpreter::positions_backward},
+        {OpKind::rms_norm, &Interpreter::rms_norm},
+        {OpKind::rms_norm_backward, &Interpreter::rms_norm_backward},
+        {OpKind::rotary, &Interpreter::rotary},
+        {OpKind::swiglu, &Interpreter::swiglu},
+        {OpKind::swiglu_backward, &Interpreter::swiglu_backward}};
+    const auto known = kOps.find(op->kind);
+    if (known == kOps.end()) throw std::logic_error("the interpreter does not know this op");
+    (this->*known->second)();
   }
 };
 

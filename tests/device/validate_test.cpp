@@ -99,7 +99,7 @@ std::vector<Mistake> mistakes() {
       {"too_few_outputs", [](Graph& g) { op_of(g, OpKind::layer_norm).outputs.pop_back(); }, "2 outputs instead of 3"},
       {"transpose", [](Graph& g) { op_of(g, OpKind::matmul).attributes.transpose_a = true; }, "matmul: K = "},
       {"heads", [](Graph& g) { op_of(g, OpKind::attention_backward).attributes.heads = 4; },
-       "attention_backward: D = 2 of one operand is 4 of another"},
+       "attention_backward: Q = 18 columns of qkv do not hold 4 + 2 x 4 heads"},
       {"kind", [](Graph& g) { g.ops[3].kind = OpKind::count; }, "op 3 is of no known kind"},
       {"region", [](Graph& g) { g.values[0].region = Region::count; }, "lives in no known region"},
   };
