@@ -35,5 +35,13 @@ Factory make_rms_norm_backward __attribute__((weak));
 Factory make_rotary __attribute__((weak));
 Factory make_swiglu __attribute__((weak));
 Factory make_swiglu_backward __attribute__((weak));
+Factory make_matmul_gelu __attribute__((weak));
+Factory make_dropout_add __attribute__((weak));
+Factory make_add_layer_norm __attribute__((weak));
+Factory make_add_rms_norm __attribute__((weak));
+Factory make_layer_norm_backward_add __attribute__((weak));
+Factory make_rms_norm_backward_add __attribute__((weak));
+Factory make_gelu_backward_bias __attribute__((weak));
+Factory make_dropout_bias __attribute__((weak));
 
 }  // namespace l2l::device::cuda

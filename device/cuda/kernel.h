@@ -19,6 +19,8 @@ struct Context {
   int multiprocessors = 0;
   std::size_t shared_memory_per_block = 0;  // bytes, after opting in
   cublasLtHandle_t cublas_lt = nullptr;
+  bool library_gelu = true;         // false: GELU after a product by our kernel (device/cuda/matmul_gelu.cpp)
+  Bytes logits = Bytes{256} << 20;  // the most that a loss keeps at once (device/cuda/logit_panels.h)
 };
 
 // Immutable after construction, apart from nothing: enqueue() may run again and again, and inside a stream capture. It

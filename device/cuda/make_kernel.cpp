@@ -63,6 +63,22 @@ Factory* factory_of(graph::OpKind kind) {
       return make_swiglu;
     case OpKind::swiglu_backward:
       return make_swiglu_backward;
+    case OpKind::matmul_gelu:
+      return make_matmul_gelu;
+    case OpKind::dropout_add:
+      return make_dropout_add;
+    case OpKind::add_layer_norm:
+      return make_add_layer_norm;
+    case OpKind::add_rms_norm:
+      return make_add_rms_norm;
+    case OpKind::layer_norm_backward_add:
+      return make_layer_norm_backward_add;
+    case OpKind::rms_norm_backward_add:
+      return make_rms_norm_backward_add;
+    case OpKind::gelu_backward_bias:
+      return make_gelu_backward_bias;
+    case OpKind::dropout_bias:
+      return make_dropout_bias;
     case OpKind::count:
       break;
   }

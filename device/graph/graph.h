@@ -64,6 +64,17 @@ enum class OpKind : std::uint8_t {
   rotary,                        // qkv [R,Q] -> y [R,Q]: q and k turned by their place, v copied; or turned back
   swiglu,                        // x [R,2I]: gate, up -> y [R,I] = gate sigmoid(gate) up
   swiglu_backward,               // dy [R,I], x [R,2I] -> dx [R,2I]
+  // Several of the ops above in one, as unfused() (unfuse.h) spells out; made by fuse() (fuse.h) for backends that ask:
+  matmul_gelu,              // a, b, bias -> y [M,N], (pre [M,N]); pre = op(a) op(b) + bias, y = gelu(pre), tanh form
+  dropout_add,              // x, residual [R,H] -> y = dropout(x) + residual
+  add_layer_norm,           // x, residual, gain, bias -> y, mean, inverse_deviation, (sum [R,H]); sum = x + residual,
+                            // x after dropout if probability > 0; y is the norm of sum
+  add_rms_norm,             // x, residual, gain -> y, inverse_rms, (sum)
+  layer_norm_backward_add,  // dy, x, gain, mean, inverse_deviation, other [R,H] -> dx, dgain (+=), dbias (+=);
+                            // dx = gradient of the norm + other
+  rms_norm_backward_add,    // dy, x, gain, inverse_rms, other -> dx, dgain (+=)
+  gelu_backward_bias,       // dy, x [R,H] -> dx, dbias f32 [H] (+=), the sum of dx over rows
+  dropout_bias,             // dy [R,H] -> dx, dbias f32 [H] (+=), the sum of dx over rows
   count
 };
 std::string_view name_of(OpKind kind);

@@ -28,6 +28,11 @@ class OpCheck {
     if (op_.outputs.size() < least_outputs() || op_.outputs.size() > most) {
       throw BadInput(std::to_string(op_.outputs.size()) + " outputs instead of " + std::to_string(most));
     }
+    // An optional output is the gradient of the optional input.
+    if (least_outputs() < most && (op_.outputs.size() == most) != (op_.inputs.size() == rule_.inputs.size())) {
+      throw BadInput(std::string(rule_.outputs.back().name) + " comes with " + std::string(rule_.inputs.back().name) +
+                     ", and only with it");
+    }
     for (std::size_t i = 0; i < op_.outputs.size(); ++i) {
       operand(rule_.outputs[i], op_.outputs[i], accumulates(op_, i));
     }

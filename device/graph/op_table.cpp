@@ -55,6 +55,11 @@ void derive_dropout(const Attributes& attributes, Sizes&) {
   require(attributes.rng_op < kRngOps, "more than 255 random ops in one layer");
 }
 
+void derive_add_norm(const Attributes& attributes, Sizes& sizes) {
+  derive_dropout(attributes, sizes);
+  derive_layer_norm(attributes, sizes);
+}
+
 void require_sequences(const Attributes& attributes, const Sizes& sizes) {
   require(attributes.sequence >= 1 && sizes['R'] % attributes.sequence == 0,
           "R = " + std::to_string(sizes['R']) + " rows are no whole number of sequences of " +
@@ -105,6 +110,7 @@ Table make_table() {
       logsumexp{"logsumexp", "RD", f32};
   const Slot tokens{"tokens", "R", i32}, targets{"targets", "R", i32};
   const Slot inverse_rms{"inverse_rms", "R", f32};
+  const Slot sum{"sum", "RH", compute, false, true};
   const Slot bias{"bias", "V", compute, false, true}, dbias{"dbias", "V", f32, true, true};
   return {{
       {"embedding", {tokens, {"table", "VH"}, {"positions", "SH"}}, {{"y", "RH"}}, derive_embedding, embedding_vjp},
@@ -161,6 +167,27 @@ Table make_table() {
       {"rotary", {{"qkv", "RQ"}}, {{"y", "RQ"}}, derive_rotary, rotary_vjp},
       {"swiglu", {{"x", "RG"}}, {{"y", "RI"}}, derive_swiglu, swiglu_vjp},
       {"swiglu_backward", {{"dy", "RI"}, {"x", "RG"}}, {{"dx", "RG"}}, derive_swiglu},
+      {"matmul_gelu",
+       {{"a", "AB"}, {"b", "CD"}, {"bias", "N"}},
+       {{"y", "MN"}, {"pre", "MN", compute, false, true}},
+       derive_matmul},
+      {"dropout_add", {{"x", "RH"}, {"residual", "RH"}}, {{"y", "RH"}}, derive_dropout},
+      {"add_layer_norm",
+       {{"x", "RH"}, {"residual", "RH"}, {"gain", "H"}, {"bias", "H"}},
+       {{"y", "RH"}, mean, inverse_deviation, sum},
+       derive_add_norm},
+      {"add_rms_norm",
+       {{"x", "RH"}, {"residual", "RH"}, {"gain", "H"}},
+       {{"y", "RH"}, inverse_rms, sum},
+       derive_add_norm},
+      {"layer_norm_backward_add",
+       {{"dy", "RH"}, {"x", "RH"}, {"gain", "H"}, mean, inverse_deviation, {"other", "RH"}},
+       {{"dx", "RH"}, accumulator("dgain", "H"), accumulator("dbias", "H")}},
+      {"rms_norm_backward_add",
+       {{"dy", "RH"}, {"x", "RH"}, {"gain", "H"}, inverse_rms, {"other", "RH"}},
+       {{"dx", "RH"}, accumulator("dgain", "H")}},
+      {"gelu_backward_bias", {{"dy", "RH"}, {"x", "RH"}}, {{"dx", "RH"}, accumulator("dbias", "H")}},
+      {"dropout_bias", {{"dy", "RH"}}, {{"dx", "RH"}, accumulator("dbias", "H")}, derive_dropout},
   }};
 }
 

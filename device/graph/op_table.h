@@ -24,7 +24,7 @@ struct Slot {
   std::string_view dims;  // a letter per dimension (sizes.h)
   SlotType type = SlotType::compute;
   bool accumulates = false;  // an output that is changed in place (+=)
-  bool optional = false;     // may be left out: the last of its inputs or outputs
+  bool optional = false;     // may be left out, the last input and with it the last output
 };
 
 struct OpRule {

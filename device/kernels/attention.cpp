@@ -11,11 +11,11 @@ namespace {
 
 // fp32 copies and scores of one slot.
 struct Buffers {
-  float* queries;     // [kQueryBlock][padded_dim], scaled
-  float* rows;        // [sequence][padded_dim]: keys, then values
-  float* keys;        // [padded_dim][padded_sequence]
-  float* scores;      // [kQueryBlock][padded_sequence]
-  float* sums;        // [kQueryBlock][padded_dim]
+  float* queries;  // [kQueryBlock][padded_dim], scaled
+  float* rows;     // [sequence][padded_dim]: keys, then values
+  float* keys;     // [padded_dim][padded_sequence]
+  float* scores;   // [kQueryBlock][padded_sequence]
+  float* sums;     // [kQueryBlock][padded_dim]
   std::uint32_t* words;
   Bytes bytes;
 
@@ -76,11 +76,12 @@ class Attention final : public Kernel {
   // Queries [begin, end) of one head.
   void attend(std::span<std::byte* const> operands, std::int64_t task, std::int64_t begin, std::int64_t end,
               const Survival& survival, const Buffers& buffers) const {
-    const std::int64_t row = shape_.first_row(task), stride = 3 * shape_.hidden;
-    const T* head = as<T>(operands[0]) + row * stride + shape_.first_column(task);
-    load_head(shape_, head + shape_.hidden, stride, end, 1.0f, buffers.rows);
-    transpose_head(shape_, buffers.rows, end, buffers.keys);
-    load_head(shape_, head + 2 * shape_.hidden, stride, end, 1.0f, buffers.rows);
+    const std::int64_t row = shape_.first_row(task), stride = shape_.width, seen = shape_.seen_by(end - 1);
+    const T* qkv = as<T>(operands[0]) + row * stride;
+    const T* head = qkv + shape_.first_column(task);
+    load_head(shape_, qkv + shape_.key_column(task), stride, seen, 1.0f, buffers.rows);
+    transpose_head(shape_, buffers.rows, seen, buffers.keys);
+    load_head(shape_, qkv + shape_.value_column(task), stride, seen, 1.0f, buffers.rows);
     T* y = as<T>(operands[1]) + row * shape_.hidden + shape_.first_column(task);
     float* logsumexp = as<float>(operands[2]) + row * shape_.heads + task % shape_.heads;
     for (std::int64_t i = begin; i < end; i += kQueryBlock) {
@@ -93,12 +94,12 @@ class Attention final : public Kernel {
 
   void attend_block(std::int64_t task, std::int64_t i, std::int64_t rows, const Survival& survival,
                     const Buffers& buffers, float* logsumexp) const {
-    const std::int64_t seen = i + rows, stride = shape_.padded_sequence;
+    const std::int64_t seen = shape_.seen_by(i + rows - 1), stride = shape_.padded_sequence;
     block_product(rows, whole_vectors(seen), shape_.head_dim, {buffers.queries, shape_.padded_dim, 1}, buffers.keys,
                   stride, buffers.scores, stride, false);
     for (std::int64_t row = 0; row < rows; ++row) {
       float* scores = buffers.scores + row * stride;
-      const std::int64_t own = i + row + 1, whole = whole_vectors(own);
+      const std::int64_t own = shape_.seen_by(i + row), whole = whole_vectors(own);
       fill_tail(scores, own, kMasked);
       float sum = 0;
       logsumexp[(i + row) * shape_.heads] = exponentials(scores, whole, sum);

@@ -1,5 +1,6 @@
-// What forward and backward attention share. Rows of qkv are [q | k | v], each `hidden` wide, heads side by side inside
-// (GPT-2). Scores are scaled by 1/sqrt(head_dim); row i of a sequence sees rows 0..i of it.
+// What forward and backward attention share. Rows of qkv are [q | k | v], heads side by side inside (GPT-2); each head
+// of keys and values serves heads / kv_heads queries (Ainslie et al., "GQA", 2023). Scores are scaled by
+// 1/sqrt(head_dim); row i of a sequence sees rows 0..i of it, or all of them.
 #pragma once
 
 #include <cmath>
@@ -15,25 +16,31 @@ namespace l2l::device::kernels {
 inline constexpr std::int64_t kQueryBlock = 48;
 
 struct AttentionShape {
-  std::int64_t sequences, sequence, heads, hidden, head_dim;
+  std::int64_t sequences, sequence, heads, kv_heads, width, head_dim;
+  std::int64_t hidden;                       // columns of all queries, and of y
   std::int64_t padded_sequence, padded_dim;  // whole vectors
+  bool causal;
   float scale, probability;
   std::uint32_t rng_op;
 
-  // `qkv` is [rows, 3 * hidden].
+  // `qkv` is [rows, width], width = (heads + 2 kv_heads) head_dim.
   AttentionShape(const graph::Value& qkv, const graph::Attributes& attributes)
       : sequence(attributes.sequence),
         heads(attributes.heads),
-        hidden(qkv.shape[1] / 3),
+        kv_heads(graph::kv_heads(attributes)),
+        width(qkv.shape[1]),
+        causal(attributes.causal),
         probability(attributes.probability),
         rng_op(attributes.rng_op) {
-    if (sequence < 1 || heads < 1 || qkv.shape[0] % sequence != 0 || qkv.shape[1] != 3 * hidden ||
-        hidden % heads != 0) {
+    if (sequence < 1 || heads < 1 || kv_heads < 1 || heads % kv_heads != 0 || qkv.shape[0] % sequence != 0 ||
+        width % (heads + 2 * kv_heads) != 0) {
       throw BadInput("attention: qkv " + qkv.shape.to_string() + " does not hold sequences of " +
-                     std::to_string(sequence) + " rows of 3 x " + std::to_string(heads) + " heads");
+                     std::to_string(sequence) + " rows of " + std::to_string(heads) + " + 2 x " +
+                     std::to_string(kv_heads) + " heads");
     }
     sequences = qkv.shape[0] / sequence;
-    head_dim = hidden / heads;
+    head_dim = width / (heads + 2 * kv_heads);
+    hidden = heads * head_dim;
     padded_sequence = whole_vectors(sequence);
     padded_dim = whole_vectors(head_dim);
     scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
@@ -48,7 +55,14 @@ struct AttentionShape {
   // Task = sequence index * heads + head.
   std::int64_t tasks() const { return sequences * heads; }
   std::int64_t first_row(std::int64_t task) const { return task / heads * sequence; }
+  // Of the task's queries in qkv, and of its result in y; of its keys; of its values.
   std::int64_t first_column(std::int64_t task) const { return task % heads * head_dim; }
+  std::int64_t key_column(std::int64_t task) const { return hidden + task % heads / sharers() * head_dim; }
+  std::int64_t value_column(std::int64_t task) const { return key_column(task) + kv_heads * head_dim; }
+  // Queries per head of keys: the tasks of one such head are neighbours.
+  std::int64_t sharers() const { return heads / kv_heads; }
+  // Rows of its sequence that row i sees: the first ones.
+  std::int64_t seen_by(std::int64_t i) const { return causal ? i + 1 : sequence; }
 };
 
 // Rows [0, rows) of one head from a row-major matrix with `stride` elements per row, times `scale`, into

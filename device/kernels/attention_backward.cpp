@@ -52,7 +52,8 @@ struct Block {
 };
 
 // With P the probabilities, M the dropout mask with its scale and D = dy . y per row: dv = (P M)^T dy,
-// dS = P (M (dy v^T) - D), dq = dS k / sqrt(d), dk = dS^T q / sqrt(d). P is recomputed from logsumexp.
+// dS = P (M (dy v^T) - D), dq = dS k / sqrt(d), dk = dS^T q / sqrt(d). P is recomputed from logsumexp. The queries
+// that share a head of keys are taken in ascending order, on one thread.
 // T. Dao et al., "FlashAttention", NeurIPS 2022, appendix B.2.
 template <typename T>
 class AttentionBackward final : public Kernel {
@@ -68,35 +69,46 @@ class AttentionBackward final : public Kernel {
            Workers& workers) const override {
     const Survival survival(parameters, shape_.rng_op, shape_.probability);
     const Bytes slot_bytes = Buffers(shape_, nullptr).bytes;
-    workers.parallel_for(shape_.tasks(), [&](std::int64_t task, int slot) {
+    const std::int64_t sharers = shape_.sharers();
+    workers.parallel_for(shape_.tasks() / sharers, [&](std::int64_t group, int slot) {
       const Buffers buffers(shape_, workspace + slot_bytes * static_cast<Bytes>(slot));
-      load(operands, task, buffers);
-      for (std::int64_t i = 0; i < shape_.sequence; i += kQueryBlock) {
-        take_queries(operands, task, i, survival, buffers);
+      load_keys(operands, group * sharers, buffers);
+      for (std::int64_t task = group * sharers; task < (group + 1) * sharers; ++task) {
+        load_queries(operands, task, buffers);
+        for (std::int64_t i = 0; i < shape_.sequence; i += kQueryBlock) {
+          take_queries(operands, task, i, survival, buffers);
+        }
       }
-      T* dk = gradient_of(operands, task) + shape_.hidden;
-      store_head(shape_, buffers.dk, shape_.sequence, 1.0f, dk, 3 * shape_.hidden);
-      store_head(shape_, buffers.dv, shape_.sequence, 1.0f, dk + shape_.hidden, 3 * shape_.hidden);
+      T* dqkv = gradient_of(operands, group * sharers);
+      store_head(shape_, buffers.dk, shape_.sequence, 1.0f, dqkv + shape_.key_column(group * sharers), shape_.width);
+      store_head(shape_, buffers.dv, shape_.sequence, 1.0f, dqkv + shape_.value_column(group * sharers), shape_.width);
     });
   }
 
  private:
+  // Of the task's sequence.
   T* gradient_of(std::span<std::byte* const> operands, std::int64_t task) const {
-    return as<T>(operands[4]) + shape_.first_row(task) * 3 * shape_.hidden + shape_.first_column(task);
+    return as<T>(operands[4]) + shape_.first_row(task) * shape_.width;
   }
 
-  void load(std::span<std::byte* const> operands, std::int64_t task, const Buffers& buffers) const {
-    const std::int64_t rows = shape_.sequence, stride = 3 * shape_.hidden;
-    const T* head = as<T>(operands[1]) + shape_.first_row(task) * stride + shape_.first_column(task);
-    const T* dy = as<T>(operands[0]) + shape_.first_row(task) * shape_.hidden + shape_.first_column(task);
-    load_head(shape_, head, stride, rows, shape_.scale, buffers.queries);
-    load_head(shape_, head + 2 * shape_.hidden, stride, rows, 1.0f, buffers.keys);
+  // Of one head of keys, with empty sums of its gradients.
+  void load_keys(std::span<std::byte* const> operands, std::int64_t task, const Buffers& buffers) const {
+    const std::int64_t rows = shape_.sequence, stride = shape_.width;
+    const T* qkv = as<T>(operands[1]) + shape_.first_row(task) * stride;
+    load_head(shape_, qkv + shape_.value_column(task), stride, rows, 1.0f, buffers.keys);
     transpose_head(shape_, buffers.keys, rows, buffers.values_transposed);
-    load_head(shape_, head + shape_.hidden, stride, rows, 1.0f, buffers.keys);
+    load_head(shape_, qkv + shape_.key_column(task), stride, rows, 1.0f, buffers.keys);
     transpose_head(shape_, buffers.keys, rows, buffers.keys_transposed);
-    load_head(shape_, dy, shape_.hidden, rows, 1.0f, buffers.dy);
     std::fill(buffers.dk, buffers.dk + rows * shape_.padded_dim, 0.0f);
     std::fill(buffers.dv, buffers.dv + rows * shape_.padded_dim, 0.0f);
+  }
+
+  void load_queries(std::span<std::byte* const> operands, std::int64_t task, const Buffers& buffers) const {
+    const std::int64_t row = shape_.first_row(task), column = shape_.first_column(task);
+    load_head(shape_, as<T>(operands[1]) + row * shape_.width + column, shape_.width, shape_.sequence, shape_.scale,
+              buffers.queries);
+    load_head(shape_, as<T>(operands[0]) + row * shape_.hidden + column, shape_.hidden, shape_.sequence, 1.0f,
+              buffers.dy);
   }
 
   void take_queries(std::span<std::byte* const> operands, std::int64_t task, std::int64_t i, const Survival& survival,
@@ -106,15 +118,15 @@ class AttentionBackward final : public Kernel {
     for (std::int64_t row = 0; row < rows; ++row) {
       buffers.products[row] = dot(buffers.dy + (i + row) * dim, y + row * shape_.hidden);
     }
-    const float* logsumexp =
-        as<float>(operands[3]) + (shape_.first_row(task) + i) * shape_.heads + task % shape_.heads;
-    for (std::int64_t j = 0; j < i + rows; j += kKeyBlock) {
-      const Block block{i, rows, j, std::min(kKeyBlock, i + rows - j)};
+    const float* logsumexp = as<float>(operands[3]) + (shape_.first_row(task) + i) * shape_.heads + task % shape_.heads;
+    const std::int64_t all = shape_.seen_by(i + rows - 1);
+    for (std::int64_t j = 0; j < all; j += kKeyBlock) {
+      const Block block{i, rows, j, std::min(kKeyBlock, all - j)};
       score_gradients(block, task, logsumexp, survival, buffers);
       add_gradients(block, buffers);
     }
-    store_head(shape_, buffers.dq, rows, shape_.scale, gradient_of(operands, task) + i * 3 * shape_.hidden,
-               3 * shape_.hidden);
+    store_head(shape_, buffers.dq, rows, shape_.scale,
+               gradient_of(operands, task) + i * shape_.width + shape_.first_column(task), shape_.width);
   }
 
   float dot(const float* dy, const T* y) const {
@@ -130,7 +142,8 @@ class AttentionBackward final : public Kernel {
     block_product(block.rows, columns, shape_.head_dim, {buffers.dy + block.i * dim, dim, 1},
                   buffers.values_transposed + block.j, shape_.padded_sequence, buffers.dscores, kKeyBlock, false);
     for (std::int64_t row = 0; row < block.rows; ++row) {
-      const std::int64_t i = block.i + row, seen = std::clamp<std::int64_t>(i + 1 - block.j, 0, block.columns);
+      const std::int64_t i = block.i + row;
+      const std::int64_t seen = std::clamp<std::int64_t>(shape_.seen_by(i) - block.j, 0, block.columns);
       const std::int64_t whole = whole_vectors(seen);
       float* probabilities = buffers.probabilities + row * kKeyBlock;
       float* dscores = buffers.dscores + row * kKeyBlock;
@@ -138,8 +151,8 @@ class AttentionBackward final : public Kernel {
       if (survival.always()) {
         differentiate(probabilities, dscores, whole, row_logsumexp, product);
       } else {
-        const std::uint32_t* word = random_words(survival.key, shape_.probability_index(task, i, block.j), whole,
-                                                 buffers.words);
+        const std::uint32_t* word =
+            random_words(survival.key, shape_.probability_index(task, i, block.j), whole, buffers.words);
         differentiate_dropped(probabilities, dscores, whole, row_logsumexp, product, survival, word);
       }
       fill_tail(probabilities, seen, 0);

@@ -15,9 +15,11 @@ class ChunkCrossEntropyBackward final : public Kernel {
   ChunkCrossEntropyBackward(const graph::Graph& graph, const graph::Op& op)
       : hidden_(input(graph, op, 0).shape[1]),
         numbers_(input(graph, op, 3).shape[1]),
+        bias_(op.inputs.size() > 4),
+        dx_sums_(op.inputs.size()),
         pass_("chunk_cross_entropy_backward",
               LogitPanels::narrow(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0]), hidden_,
-              input(graph, op, 0).dtype),
+              input(graph, op, 0).dtype, bias_),
         dx_(pass_.panels(),
             [&](std::int64_t m, std::int64_t tokens) {
               return dx_sum_shape(m, tokens, hidden_, input(graph, op, 0).dtype);
@@ -28,7 +30,9 @@ class ChunkCrossEntropyBackward final : public Kernel {
     require_dtype(graph, op, input(graph, op, 0).dtype, {1});
     require_dtype(graph, op, DType::i32, {2});
     require_dtype(graph, op, DType::f64, {3});
-    require_dtype(graph, op, DType::f32, {4, 5});
+    require_dtype(graph, op, DType::f32, {dx_sums_, dx_sums_ + 1});
+    if (bias_) require_dtype(graph, op, input(graph, op, 0).dtype, {4});
+    if (bias_) require_dtype(graph, op, DType::f32, {dx_sums_ + 2});
   }
 
   Bytes workspace(int threads) const override {
@@ -41,9 +45,10 @@ class ChunkCrossEntropyBackward final : public Kernel {
     const Workspace workspace(*this, base);
     std::byte* const products = base + workspace.used;
     const LogitPanels& panels = pass_.panels();
+    const LogitOperands logits{operands[0], operands[1], bias_ ? operands[4] : nullptr};
     for (std::int64_t chunk = 0; chunk < panels.rows.count(); ++chunk) {
       for (std::int64_t part = 0; part < panels.tokens.count(); ++part) {
-        pass_.make_logits(chunk, part, operands[0], operands[1], workspace.softmax, products, workers);
+        pass_.make_logits(chunk, part, logits, workspace.softmax, products, workers);
         differentiate_panel(chunk, part, operands, parameters, workspace, workers);
         multiply_panel(chunk, part, operands, workspace, products, workers);
       }
@@ -86,6 +91,10 @@ class ChunkCrossEntropyBackward final : public Kernel {
         }
       }
     });
+    if (bias_) {
+      add_column_sums(workspace.dlogits, panels.rows.end(chunk) - first, tokens,
+                      as<float>(operands[dx_sums_ + 2]) + begin, workers);
+    }
   }
 
   void multiply_panel(std::int64_t chunk, std::int64_t part, std::span<std::byte* const> operands,
@@ -95,13 +104,15 @@ class ChunkCrossEntropyBackward final : public Kernel {
     const std::int64_t token = pass_.panels().tokens.begin(part) * hidden_;
     const auto* x = reinterpret_cast<const std::byte*>(as<T>(operands[0]) + row);
     const auto* table = reinterpret_cast<const std::byte*>(as<T>(operands[1]) + token);
-    auto* dx = reinterpret_cast<std::byte*>(as<float>(operands[4]) + row);
-    auto* dtable = reinterpret_cast<std::byte*>(as<float>(operands[5]) + token);
+    auto* dx = reinterpret_cast<std::byte*>(as<float>(operands[dx_sums_]) + row);
+    auto* dtable = reinterpret_cast<std::byte*>(as<float>(operands[dx_sums_ + 1]) + token);
     dx_.run(chunk, part, {dlogits, table, nullptr, dx}, products, workers);
     dtable_.run(chunk, part, {dlogits, x, nullptr, dtable}, products, workers);
   }
 
   std::int64_t hidden_, numbers_;
+  bool bias_;
+  std::size_t dx_sums_;  // operand; the other outputs follow
   SoftmaxPass pass_;
   PanelProduct dx_, dtable_;
 };

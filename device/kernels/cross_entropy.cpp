@@ -19,14 +19,15 @@ constexpr std::int64_t kPartTokens = 2048;  // wider parts leave the caches
 
 std::int64_t parts(std::int64_t total, std::int64_t most) { return (total + most - 1) / most; }
 
-// logits f32 [rows, tokens] = x [rows, hidden] table^T.
-MatmulShape logits_shape(std::int64_t rows, std::int64_t tokens, std::int64_t hidden, DType dtype) {
+// logits f32 [rows, tokens] = x [rows, hidden] table^T + bias.
+MatmulShape logits_shape(std::int64_t rows, std::int64_t tokens, std::int64_t hidden, DType dtype, bool bias) {
   MatmulShape shape;
   shape.m = rows;
   shape.n = tokens;
   shape.k = hidden;
   shape.input = dtype;
   shape.transpose_b = true;
+  shape.bias = bias;
   return shape;
 }
 
@@ -125,15 +126,41 @@ template void differentiate_row(const RowState&, std::int64_t, float, const floa
 template void differentiate_row(const RowState&, std::int64_t, float, const float*, bf16*, std::int64_t);
 template void differentiate_row(const RowState&, std::int64_t, float, const float*, f16*, std::int64_t);
 
+template <typename T>
+void add_column_sums(const T* dlogits, std::int64_t rows, std::int64_t tokens, float* sums, Workers& workers) {
+  constexpr std::int64_t kColumns = 64, kRows = 64;  // partial sums of 64 rows
+  const Partition columns{tokens, kColumns};
+  workers.parallel_for(columns.count(), [&](std::int64_t block, int) {
+    const std::int64_t first = columns.begin(block), count = columns.end(block) - first;
+    float total[kColumns] = {};
+    for (std::int64_t row = 0; row < rows;) {
+      float partial[kColumns] = {};
+      for (const std::int64_t end = std::min(rows, row + kRows); row < end; ++row) {
+        const T* line = dlogits + row * tokens + first;
+#pragma omp simd
+        for (std::int64_t j = 0; j < count; ++j) partial[j] += widen(line[j]);
+      }
+#pragma omp simd
+      for (std::int64_t j = 0; j < count; ++j) total[j] += partial[j];
+    }
+    for (std::int64_t j = 0; j < count; ++j) sums[first + j] += total[j];
+  });
+}
+
+template void add_column_sums(const float*, std::int64_t, std::int64_t, float*, Workers&);
+template void add_column_sums(const bf16*, std::int64_t, std::int64_t, float*, Workers&);
+template void add_column_sums(const f16*, std::int64_t, std::int64_t, float*, Workers&);
+
 double RowState::loss() const {
   return static_cast<double>(highest) + std::log(sum) - static_cast<double>(target_logit);
 }
 
-SoftmaxPass::SoftmaxPass(std::string_view op, LogitPanels panels, std::int64_t hidden, DType dtype)
+SoftmaxPass::SoftmaxPass(std::string_view op, LogitPanels panels, std::int64_t hidden, DType dtype, bool bias)
     : op_(op),
       row_bytes_(static_cast<Bytes>(hidden) * size_of(dtype)),
+      element_bytes_(size_of(dtype)),
       panels_(panels),
-      product_(panels_, [=](std::int64_t m, std::int64_t n) { return logits_shape(m, n, hidden, dtype); }) {}
+      product_(panels_, [=](std::int64_t m, std::int64_t n) { return logits_shape(m, n, hidden, dtype, bias); }) {}
 
 SoftmaxPass::Buffers SoftmaxPass::take(WorkspaceCutter& cutter) const {
   Buffers buffers{};
@@ -143,15 +170,17 @@ SoftmaxPass::Buffers SoftmaxPass::take(WorkspaceCutter& cutter) const {
   return buffers;
 }
 
-void SoftmaxPass::make_logits(std::int64_t chunk, std::int64_t part, const std::byte* x, const std::byte* table,
+void SoftmaxPass::make_logits(std::int64_t chunk, std::int64_t part, const LogitOperands& operands,
                               const Buffers& buffers, std::byte* product_workspace, Workers& workers) const {
-  const std::byte* rows = x + static_cast<Bytes>(panels_.rows.begin(chunk)) * row_bytes_;
-  const std::byte* weights = table + static_cast<Bytes>(panels_.tokens.begin(part)) * row_bytes_;
-  product_.run(chunk, part, {rows, weights, nullptr, reinterpret_cast<std::byte*>(buffers.logits)}, product_workspace,
+  const auto token = static_cast<Bytes>(panels_.tokens.begin(part));
+  const std::byte* rows = operands.x + static_cast<Bytes>(panels_.rows.begin(chunk)) * row_bytes_;
+  const std::byte* weights = operands.table + token * row_bytes_;
+  const std::byte* bias = operands.bias ? operands.bias + token * element_bytes_ : nullptr;
+  product_.run(chunk, part, {rows, weights, bias, reinterpret_cast<std::byte*>(buffers.logits)}, product_workspace,
                workers);
 }
 
-void SoftmaxPass::run(std::int64_t chunk, const std::byte* x, const std::byte* table, const std::int32_t* targets,
+void SoftmaxPass::run(std::int64_t chunk, const LogitOperands& operands, const std::int32_t* targets,
                       const Buffers& buffers, std::byte* product_workspace, Workers& workers) const {
   const std::int64_t first = panels_.rows.begin(chunk), count = panels_.rows.end(chunk) - first;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -160,17 +189,17 @@ void SoftmaxPass::run(std::int64_t chunk, const std::byte* x, const std::byte* t
     }
     buffers.states[i] = RowState::empty();
   }
-  take_table(chunk, x, table, targets, 0, buffers, product_workspace, workers);
+  take_table(chunk, operands, targets, 0, buffers, product_workspace, workers);
   for (std::int64_t i = 0; i < count; ++i) {
     buffers.losses[first + i] = targets[first + i] < 0 ? 0 : buffers.states[i].loss();
   }
 }
 
-void SoftmaxPass::take_table(std::int64_t chunk, const std::byte* x, const std::byte* table,
-                             const std::int32_t* targets, std::int64_t first_token, const Buffers& buffers,
-                             std::byte* product_workspace, Workers& workers) const {
+void SoftmaxPass::take_table(std::int64_t chunk, const LogitOperands& operands, const std::int32_t* targets,
+                             std::int64_t first_token, const Buffers& buffers, std::byte* product_workspace,
+                             Workers& workers) const {
   for (std::int64_t part = 0; part < panels_.tokens.count(); ++part) {
-    make_logits(chunk, part, x, table, buffers, product_workspace, workers);
+    make_logits(chunk, part, operands, buffers, product_workspace, workers);
     take_part(chunk, part, targets, first_token, buffers, workers);
   }
 }

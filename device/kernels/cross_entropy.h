@@ -64,10 +64,21 @@ template <typename T>
 void differentiate_row(const RowState& state, std::int64_t target, float loss_scale, const float* logits, T* dlogits,
                        std::int64_t tokens);
 
+// sums[j] += the column j of dlogits [rows, tokens], for a vocabulary's bias.
+template <typename T>
+void add_column_sums(const T* dlogits, std::int64_t rows, std::int64_t tokens, float* sums, Workers& workers);
+
+// What logits are made of: x [rows, hidden] table^T + bias, all of one dtype.
+struct LogitOperands {
+  const std::byte* x;
+  const std::byte* table;
+  const std::byte* bias;  // [vocabulary]; null without
+};
+
 // The pass over all parts that finds each row's state. Rows with a negative target are not predicted.
 class SoftmaxPass {
  public:
-  SoftmaxPass(std::string_view op, LogitPanels panels, std::int64_t hidden, DType dtype);
+  SoftmaxPass(std::string_view op, LogitPanels panels, std::int64_t hidden, DType dtype, bool bias);
 
   struct Buffers {
     float* logits;     // one panel
@@ -80,16 +91,16 @@ class SoftmaxPass {
 
   // Finds states and losses of a chunk; the logits of its last part stay. Throws BadInput for a token outside the
   // vocabulary.
-  void run(std::int64_t chunk, const std::byte* x, const std::byte* table, const std::int32_t* targets,
-           const Buffers& buffers, std::byte* product_workspace, Workers& workers) const;
+  void run(std::int64_t chunk, const LogitOperands& operands, const std::int32_t* targets, const Buffers& buffers,
+           std::byte* product_workspace, Workers& workers) const;
   // The inner part of run(): adds the logits of all parts to the states of a chunk. The table's first row is that of
   // `first_token`; targets may lie outside of it.
-  void take_table(std::int64_t chunk, const std::byte* x, const std::byte* table, const std::int32_t* targets,
+  void take_table(std::int64_t chunk, const LogitOperands& operands, const std::int32_t* targets,
                   std::int64_t first_token, const Buffers& buffers, std::byte* product_workspace,
                   Workers& workers) const;
   // Makes the logits of one panel.
-  void make_logits(std::int64_t chunk, std::int64_t part, const std::byte* x, const std::byte* table,
-                   const Buffers& buffers, std::byte* product_workspace, Workers& workers) const;
+  void make_logits(std::int64_t chunk, std::int64_t part, const LogitOperands& operands, const Buffers& buffers,
+                   std::byte* product_workspace, Workers& workers) const;
   // Sum of all losses, in ascending order of row.
   double total(const Buffers& buffers) const;
 
@@ -99,6 +110,7 @@ class SoftmaxPass {
 
   std::string_view op_;  // a literal
   Bytes row_bytes_;      // of x and of the table
+  Bytes element_bytes_;
   LogitPanels panels_;
   PanelProduct product_;
 };

@@ -31,5 +31,12 @@ Factory make_positions_backward;
 Factory make_softmax_statistics;
 Factory make_cross_entropy;
 Factory make_chunk_cross_entropy_backward;
+// All ops that unfused() takes apart.
+Factory make_fused;
+Factory make_rms_norm;
+Factory make_rms_norm_backward;
+Factory make_rotary;
+Factory make_swiglu;
+Factory make_swiglu_backward;
 
 }  // namespace l2l::device::kernels

@@ -1,5 +1,6 @@
 // GELU in its tanh form (GPT-2): y = x/2 (1 + tanh u), u = sqrt(2/pi) (x + 0.044715 x^3), written as x / (1 + e^-2u),
-// which is the same function and keeps its relative precision where tanh is near -1.
+// which is the same function and keeps its relative precision where tanh is near -1; and in its exact form (BERT),
+// y = x Phi(x) with Phi the distribution function of the normal distribution.
 #pragma once
 
 #include "device/kernels/vector_math.h"
@@ -13,5 +14,27 @@ inline constexpr float kGeluCubic = 0.044715f;
 inline __attribute__((always_inline)) float gelu_exponential(float x) {
   return fast_exp(-kTwiceSqrtTwoOverPi * x * (1.0f + kGeluCubic * x * x));
 }
+
+// Phi(x), `exponential` being e^(-x^2/2). With z = |x| / sqrt 2 and t = 1 / (1 + z/2), erfc(z) = e^(-z^2) t Q(t): Q is
+// the polynomial of degree 8 with the least relative error for z in [0, 9.4] (4e-8; in fp32 3e-7), so that the tail
+// keeps its relative precision.
+inline __attribute__((always_inline)) float normal_distribution(float x, float exponential) {
+  const float magnitude = x < 0 ? -x : x;
+  const float t = 1.0f / (1.0f + 0.353553391f * magnitude);
+  float series = -0.0588470623f;
+  series = series * t + 0.283487439f;
+  series = series * t - 0.484936506f;
+  series = series * t + 0.275462568f;
+  series = series * t - 0.0248192884f;
+  series = series * t + 0.20191659f;
+  series = series * t + 0.24330021f;
+  series = series * t + 0.282348007f;
+  series = series * t + 0.282087982f;
+  const float tail = 0.5f * exponential * t * series;
+  return x < 0 ? tail : 1.0f - tail;
+}
+
+// e^(-x^2/2).
+inline __attribute__((always_inline)) float normal_exponential(float x) { return fast_exp(-0.5f * x * x); }
 
 }  // namespace l2l::device::kernels

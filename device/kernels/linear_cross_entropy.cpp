@@ -9,10 +9,12 @@ class LinearCrossEntropy final : public Kernel {
  public:
   LinearCrossEntropy(const graph::Graph& graph, const graph::Op& op)
       : pass_("linear_cross_entropy", LogitPanels(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0]),
-              input(graph, op, 0).shape[1], input(graph, op, 0).dtype) {
+              input(graph, op, 0).shape[1], input(graph, op, 0).dtype, op.inputs.size() > 3),
+        bias_(op.inputs.size() > 3) {
     require_dtype(graph, op, input(graph, op, 0).dtype, {1});
     require_dtype(graph, op, DType::i32, {2});
-    require_dtype(graph, op, DType::f64, {3});
+    if (bias_) require_dtype(graph, op, input(graph, op, 0).dtype, {3});
+    require_dtype(graph, op, DType::f64, {op.inputs.size()});
   }
 
   Bytes workspace(int threads) const override {
@@ -25,15 +27,16 @@ class LinearCrossEntropy final : public Kernel {
            Workers& workers) const override {
     WorkspaceCutter cutter(workspace);
     const SoftmaxPass::Buffers buffers = pass_.take(cutter);
+    const LogitOperands logits{operands[0], operands[1], bias_ ? operands[3] : nullptr};
     for (std::int64_t chunk = 0; chunk < pass_.panels().rows.count(); ++chunk) {
-      pass_.run(chunk, operands[0], operands[1], as<std::int32_t>(operands[2]), buffers, workspace + cutter.used(),
-                workers);
+      pass_.run(chunk, logits, as<std::int32_t>(operands[2]), buffers, workspace + cutter.used(), workers);
     }
-    *as<double>(operands[3]) = pass_.total(buffers);
+    *as<double>(operands.back()) = pass_.total(buffers);
   }
 
  private:
   SoftmaxPass pass_;
+  bool bias_;
 };
 
 }  // namespace

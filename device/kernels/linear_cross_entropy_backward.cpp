@@ -23,11 +23,13 @@ class LinearCrossEntropyBackward final : public Kernel {
  public:
   LinearCrossEntropyBackward(const graph::Graph& graph, const graph::Op& op)
       : LinearCrossEntropyBackward(input(graph, op, 0).shape[0], input(graph, op, 0).shape[1],
-                                   input(graph, op, 1).shape[0], input(graph, op, 0).dtype) {
-    require_dtype(graph, op, input(graph, op, 0).dtype, {1, 4});
+                                   input(graph, op, 1).shape[0], input(graph, op, 0).dtype, op.inputs.size() > 3) {
+    require_dtype(graph, op, input(graph, op, 0).dtype, {1, loss_ + 1});
     require_dtype(graph, op, DType::i32, {2});
-    require_dtype(graph, op, DType::f64, {3});
-    require_dtype(graph, op, DType::f32, {5});
+    require_dtype(graph, op, DType::f64, {loss_});
+    require_dtype(graph, op, DType::f32, {loss_ + 2});
+    if (bias_) require_dtype(graph, op, input(graph, op, 0).dtype, {3});
+    if (bias_) require_dtype(graph, op, DType::f32, {loss_ + 3});
   }
 
   Bytes workspace(int threads) const override {
@@ -37,12 +39,20 @@ class LinearCrossEntropyBackward final : public Kernel {
 
   void run(std::span<std::byte* const> operands, std::byte* base, const LaunchParameters& parameters,
            Workers& workers) const override {
-    const Run run{operands, Workspace(*this, base), base + Workspace(*this, base).used, parameters.loss_scale, workers};
+    const Run run{{operands[0], operands[1], bias_ ? operands[3] : nullptr},
+                  as<std::int32_t>(operands[2]),
+                  as<T>(operands[loss_ + 1]),
+                  as<float>(operands[loss_ + 2]),
+                  bias_ ? as<float>(operands[loss_ + 3]) : nullptr,
+                  Workspace(*this, base),
+                  base + Workspace(*this, base).used,
+                  parameters.loss_scale,
+                  workers};
     for (std::int64_t chunk = 0; chunk < pass_.panels().rows.count(); ++chunk) {
-      pass_.run(chunk, operands[0], operands[1], targets(run), run.workspace.softmax, run.products, workers);
+      pass_.run(chunk, run.logits, run.targets, run.workspace.softmax, run.products, workers);
       differentiate_chunk(run, chunk);
     }
-    *as<double>(operands[3]) = pass_.total(run.workspace.softmax);
+    *as<double>(operands[loss_]) = pass_.total(run.workspace.softmax);
   }
 
  private:
@@ -66,35 +76,38 @@ class LinearCrossEntropyBackward final : public Kernel {
   };
 
   struct Run {
-    std::span<std::byte* const> operands;
+    LogitOperands logits;
+    const std::int32_t* targets;
+    T* dx;
+    float* dtable;
+    float* dbias;  // null without
     Workspace workspace;
     std::byte* products;
     float loss_scale;
     Workers& workers;
   };
 
-  LinearCrossEntropyBackward(std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary, DType dtype)
+  LinearCrossEntropyBackward(std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary, DType dtype, bool bias)
       : hidden_(hidden),
-        pass_("linear_cross_entropy_backward", LogitPanels(rows, vocabulary), hidden, dtype),
+        bias_(bias),
+        loss_(bias ? 4 : 3),
+        pass_("linear_cross_entropy_backward", LogitPanels(rows, vocabulary), hidden, dtype, bias),
         several_(pass_.panels().tokens.count() > 1),
         dx_(pass_.panels(),
             [&](std::int64_t m, std::int64_t tokens) { return dx_shape(m, tokens, hidden, dtype, several_); }),
         dtable_(pass_.panels(),
                 [&](std::int64_t m, std::int64_t tokens) { return dtable_shape(m, tokens, hidden, dtype); }) {}
 
-  static const std::int32_t* targets(const Run& run) { return as<std::int32_t>(run.operands[2]); }
-
   void differentiate_chunk(const Run& run, std::int64_t chunk) const {
     const Partition& rows = pass_.panels().rows;
     const std::int64_t first = rows.begin(chunk) * hidden_, count = rows.end(chunk) * hidden_ - first;
-    T* dx = as<T>(run.operands[4]) + first;
+    T* dx = run.dx + first;
     std::byte* sums = reinterpret_cast<std::byte*>(dx);
     if (run.workspace.dx) sums = reinterpret_cast<std::byte*>(run.workspace.dx);
     if (several_) std::fill_n(reinterpret_cast<float*>(sums), count, 0.0f);
     for (std::int64_t part = 0; part < pass_.panels().tokens.count(); ++part) {
       if (several_) {
-        pass_.make_logits(chunk, part, run.operands[0], run.operands[1], run.workspace.softmax, run.products,
-                          run.workers);
+        pass_.make_logits(chunk, part, run.logits, run.workspace.softmax, run.products, run.workers);
       }
       differentiate_panel(run, chunk, part);
       multiply_panel(run, chunk, part, sums);
@@ -105,13 +118,11 @@ class LinearCrossEntropyBackward final : public Kernel {
   void multiply_panel(const Run& run, std::int64_t chunk, std::int64_t part, std::byte* dx) const {
     const std::byte* dlogits = reinterpret_cast<const std::byte*>(run.workspace.dlogits);
     const std::int64_t token = pass_.panels().tokens.begin(part) * hidden_;
-    const T* table = as<T>(run.operands[1]) + token;
-    const T* x = as<T>(run.operands[0]) + pass_.panels().rows.begin(chunk) * hidden_;
-    float* dtable = as<float>(run.operands[5]) + token;
-    dx_.run(chunk, part, {dlogits, reinterpret_cast<const std::byte*>(table), nullptr, dx}, run.products, run.workers);
-    dtable_.run(chunk, part,
-                {dlogits, reinterpret_cast<const std::byte*>(x), nullptr, reinterpret_cast<std::byte*>(dtable)},
-                run.products, run.workers);
+    const std::byte* table = run.logits.table + static_cast<Bytes>(token) * sizeof(T);
+    const std::byte* x = run.logits.x + static_cast<Bytes>(pass_.panels().rows.begin(chunk) * hidden_) * sizeof(T);
+    auto* dtable = reinterpret_cast<std::byte*>(run.dtable + token);
+    dx_.run(chunk, part, {dlogits, table, nullptr, dx}, run.products, run.workers);
+    dtable_.run(chunk, part, {dlogits, x, nullptr, dtable}, run.products, run.workers);
   }
 
   void differentiate_panel(const Run& run, std::int64_t chunk, std::int64_t part) const {
@@ -121,7 +132,7 @@ class LinearCrossEntropyBackward final : public Kernel {
     const Partition blocks = row_blocks(panels.rows.end(chunk) - first, tokens);
     run.workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
       for (std::int64_t i = blocks.begin(block); i < blocks.end(block); ++i) {
-        const std::int64_t target = targets(run)[first + i];
+        const std::int64_t target = run.targets[first + i];
         T* dlogits = run.workspace.dlogits + i * tokens;
         if (target < 0) {
           std::fill_n(dlogits, tokens, T{});
@@ -131,9 +142,14 @@ class LinearCrossEntropyBackward final : public Kernel {
         }
       }
     });
+    if (bias_) {
+      add_column_sums(run.workspace.dlogits, panels.rows.end(chunk) - first, tokens, run.dbias + token, run.workers);
+    }
   }
 
   std::int64_t hidden_;
+  bool bias_;
+  std::size_t loss_;  // operand; the other outputs follow
   SoftmaxPass pass_;
   bool several_;  // parts of the vocabulary
   PanelProduct dx_, dtable_;

@@ -51,11 +51,25 @@ Factory& factory_of(graph::OpKind kind) {
       return make_cross_entropy;
     case OpKind::chunk_cross_entropy_backward:
       return make_chunk_cross_entropy_backward;
+    case OpKind::matmul_gelu:
+    case OpKind::dropout_add:
+    case OpKind::add_layer_norm:
+    case OpKind::add_rms_norm:
+    case OpKind::layer_norm_backward_add:
+    case OpKind::rms_norm_backward_add:
+    case OpKind::gelu_backward_bias:
+    case OpKind::dropout_bias:
+      return make_fused;
     case OpKind::rms_norm:
+      return make_rms_norm;
     case OpKind::rms_norm_backward:
+      return make_rms_norm_backward;
     case OpKind::rotary:
+      return make_rotary;
     case OpKind::swiglu:
+      return make_swiglu;
     case OpKind::swiglu_backward:
+      return make_swiglu_backward;
     case OpKind::count:
       break;
   }

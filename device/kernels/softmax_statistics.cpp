@@ -13,10 +13,12 @@ class SoftmaxStatistics final : public Kernel {
   SoftmaxStatistics(const graph::Graph& graph, const graph::Op& op)
       : vocabulary_(op.attributes.vocabulary),
         pass_("softmax_statistics", LogitPanels::narrow(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0]),
-              input(graph, op, 0).shape[1], input(graph, op, 0).dtype) {
+              input(graph, op, 0).shape[1], input(graph, op, 0).dtype, op.inputs.size() > 3),
+        bias_(op.inputs.size() > 3) {
     require_dtype(graph, op, input(graph, op, 0).dtype, {1});
     require_dtype(graph, op, DType::i32, {2});
-    require_dtype(graph, op, DType::f64, {3});
+    if (bias_) require_dtype(graph, op, input(graph, op, 0).dtype, {3});
+    require_dtype(graph, op, DType::f64, {op.inputs.size()});
   }
 
   Bytes workspace(int threads) const override {
@@ -30,7 +32,8 @@ class SoftmaxStatistics final : public Kernel {
     WorkspaceCutter cutter(workspace);
     const SoftmaxPass::Buffers buffers = pass_.take(cutter);
     const std::int32_t* targets = as<std::int32_t>(operands[2]);
-    double* statistics = as<double>(operands[3]);
+    double* statistics = as<double>(operands.back());
+    const LogitOperands logits{operands[0], operands[1], bias_ ? operands[3] : nullptr};
     const Partition& rows = pass_.panels().rows;
     for (std::int64_t chunk = 0; chunk < rows.count(); ++chunk) {
       const std::int64_t first = rows.begin(chunk);
@@ -38,8 +41,7 @@ class SoftmaxStatistics final : public Kernel {
         if (targets[row] >= vocabulary_) throw_bad_token("softmax_statistics", targets[row], row, vocabulary_);
         buffers.states[row - first] = load_state(statistics + row * kNumbers);
       }
-      pass_.take_table(chunk, operands[0], operands[1], targets, parameters.first_token, buffers,
-                       workspace + cutter.used(), workers);
+      pass_.take_table(chunk, logits, targets, parameters.first_token, buffers, workspace + cutter.used(), workers);
       for (std::int64_t row = first; row < rows.end(chunk); ++row) {
         if (targets[row] >= 0) store_state(buffers.states[row - first], statistics + row * kNumbers);
       }
@@ -49,6 +51,7 @@ class SoftmaxStatistics final : public Kernel {
  private:
   std::int64_t vocabulary_;
   SoftmaxPass pass_;
+  bool bias_;
 };
 
 }  // namespace

@@ -126,6 +126,23 @@ TEST(Validate, SequencesFitThePositionsThatOnlyAnOutputTells) {
   }
 }
 
+TEST(Validate, TheGradientOfAnOptionalBiasComesWithIt) {
+  GraphBuilder graph("head");
+  const ValueId x = graph.bound(Region::input, "x", DType::f32, {6, 4});
+  const ValueId table = graph.bound(Region::weights, "table", DType::f32, {9, 4});
+  const ValueId bias = graph.bound(Region::weights, "bias", DType::f32, {9}, 9 * 4 * 4);
+  const ValueId targets = graph.bound(Region::targets, "targets", DType::i32, {6});
+  graph.place(graph.linear_cross_entropy(x, table, targets, bias), Region::loss);
+  const Graph backward = differentiate(graph.finish());
+  EXPECT_NO_THROW(backward.validate());
+  for (const bool keep_input : {false, true}) {
+    Graph broken = backward;
+    Op& op = op_of(broken, OpKind::linear_cross_entropy_backward);
+    (keep_input ? op.outputs : op.inputs).pop_back();
+    EXPECT_THROW(broken.validate(), Error);
+  }
+}
+
 TEST(Validate, AcceptsADrain) {
   Graph graph;
   graph.name = "drain";

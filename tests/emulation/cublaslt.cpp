@@ -246,7 +246,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   const auto run = [product, operands, workspace, parts = static_cast<int>(algorithm.parts)] {
     multiply(product, operands, static_cast<float*>(workspace), parts);
   };
-  return enqueue(stream, "cublasLtMatmul", run) == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
+  return enqueue(stream, run) == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 }  // extern "C"

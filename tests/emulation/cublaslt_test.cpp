@@ -1,5 +1,6 @@
 // The stand-in for cuBLASLt against sums in float64, in all transposes, orders and epilogues that it has.
 #include <cublasLt.h>
+#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -57,8 +58,11 @@ class Product {
     if (status != CUBLAS_STATUS_SUCCESS || found == 0) return status;
     used_workspace = result.workspaceSize;
     const float alpha = 0.5f;
-    return cublasLtMatmul(handle_, description_, &alpha, a_, a_layout_, b_, b_layout_, &case_.beta, d_, d_layout_, d_,
-                          d_layout_, &result.algo, workspace > 0 ? workspace_ : nullptr, result.workspaceSize, nullptr);
+    const cublasStatus_t launched =
+        cublasLtMatmul(handle_, description_, &alpha, a_, a_layout_, b_, b_layout_, &case_.beta, d_, d_layout_, d_,
+                       d_layout_, &result.algo, workspace > 0 ? workspace_ : nullptr, result.workspaceSize, nullptr);
+    cudaDeviceSynchronize();
+    return launched;
   }
 
   // Before GELU.

@@ -3,7 +3,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <chrono>
 #include <functional>
+#include <optional>
 
 #include "tests/emulation/engine.h"
 
@@ -13,14 +15,25 @@ namespace l2l::emulation {
 // A Fault of the kernel becomes cudaErrorLaunchFailure, sticky; its message is what cudaGetErrorString() then says.
 cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, std::function<void()> thread);
 
-// Enqueues `work`, which may throw: that becomes the sticky error, as above.
-cudaError_t enqueue(cudaStream_t stream, const char* what, std::function<void()> work);
+// Enqueues `work` (into the graph, where `stream` is being captured). It may throw: that becomes the sticky error.
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
 
 // Of grids from now on; at first what the environment's L2L_EMULATION_ORDER says, or 0. Thread-safe.
 void set_order(Order order);
 Order order();
 
-// Forgets a sticky error, which a real process cannot.
+// The machine that is emulated. Thread-safe setter; in brackets, what of the environment sets it at first.
+struct Machine {
+  int devices = 1;                               // L2L_EMULATION_DEVICES
+  int driver = 13000;                            // L2L_EMULATION_DRIVER: 12040 knows CUDA 12.4; 0: there is none
+  std::size_t memory = std::size_t{4} << 30;     // L2L_EMULATION_MEMORY, bytes of the device
+  std::size_t pinnable = std::size_t{64} << 30;  // L2L_EMULATION_PINNABLE, bytes that may be page-locked
+  std::chrono::microseconds delay{0};            // L2L_EMULATION_DELAY_US: streams wait up to this before each work
+};
+void set_machine(const Machine& machine);
+Machine machine();
+
+// Forgets a sticky error, which a real process cannot. Nothing may be enqueued.
 void clear_error();
 
 }  // namespace l2l::emulation

@@ -60,15 +60,49 @@ Tensor zeros_like(const Tensor& tensor) { return Tensor(tensor.size(), 0.0); }
 constexpr double kTolerance = 1e-6;
 
 TEST(Gradient, Gelu) {
-  const OpCase forward = pointwise_case(OpKind::gelu, DType::f32, 7, 8);
-  const OpCase backward = pointwise_case(OpKind::gelu_backward, DType::f32, 7, 8);
+  for (const bool exact : {false, true}) {
+    const OpCase forward = pointwise_case(OpKind::gelu, DType::f32, 7, 8, exact);
+    const OpCase backward = pointwise_case(OpKind::gelu_backward, DType::f32, 7, 8, exact);
+    const OpCase other = pointwise_case(OpKind::gelu_backward, DType::f32, 7, 8, !exact);
+    const Tensors x = make_operands(forward);
+    Tensors gradient = {weights_for(forward), x[0], zeros_like(x[0])};
+    run_exactly(backward, gradient);
+    EXPECT_LE(gradient_error(forward, x, gradient[0], 0, gradient[2]), kTolerance);
+    run_exactly(other, gradient);  // a wrong derivative is noticed
+    EXPECT_GT(gradient_error(forward, x, gradient[0], 0, gradient[2]), kTolerance);
+  }
+}
+
+TEST(Gradient, Swiglu) {
+  const OpCase forward = swiglu_case(DType::f32, 7, 8), backward = swiglu_backward_case(DType::f32, 7, 8);
   const Tensors x = make_operands(forward);
   Tensors gradient = {weights_for(forward), x[0], zeros_like(x[0])};
   run_exactly(backward, gradient);
   EXPECT_LE(gradient_error(forward, x, gradient[0], 0, gradient[2]), kTolerance);
-  gradient[2][3] += 1e-3;
-  for (double& value : gradient[2]) value *= 1.001;  // a wrong derivative is noticed
-  EXPECT_GT(gradient_error(forward, x, gradient[0], 0, gradient[2]), kTolerance);
+}
+
+TEST(Gradient, RmsNorm) {
+  const OpCase forward = rms_norm_case(DType::f32, 5, 24), backward = rms_norm_backward_case(DType::f32, 5, 24);
+  Tensors values = make_operands(forward);
+  run_exactly(forward, values);
+  Tensors gradient = {weights_for(forward), values[0], values[1], values[3], zeros_like(values[0]),
+                      zeros_like(values[1])};
+  run_exactly(backward, gradient);
+  for (std::size_t input = 0; input < 2; ++input) {
+    EXPECT_LE(gradient_error(forward, values, gradient[0], input, gradient[4 + input]), kTolerance) << input;
+  }
+}
+
+TEST(Gradient, RotaryIsItsInverse) {
+  const AttentionCase shape{2, 9, 4, 6, 0, 2};
+  const OpCase forward = rotary_case(DType::f32, shape, 100, false),
+               backward = rotary_case(DType::f32, shape, 100, true);
+  const Tensors x = make_operands(forward);
+  Tensors gradient = {weights_for(forward), zeros_like(x[0])};
+  run_exactly(backward, gradient);
+  EXPECT_LE(gradient_error(forward, x, gradient[0], 0, gradient[1]), kTolerance);
+  run_exactly(forward, gradient);
+  EXPECT_GT(gradient_error(forward, x, gradient[0], 0, gradient[1]), kTolerance);
 }
 
 TEST(Gradient, Dropout) {
@@ -122,60 +156,72 @@ TEST(Gradient, Linear) {
 }
 
 TEST(Gradient, Attention) {
-  for (const float probability : {0.0f, 0.25f}) {
-    const AttentionCase shape{2, 9, 3, 8, probability};
+  for (const AttentionCase& shape :
+       {AttentionCase{2, 9, 3, 8}, AttentionCase{2, 9, 3, 8, 0.25f}, AttentionCase{2, 9, 4, 8, 0.25f, 2},
+        AttentionCase{2, 9, 4, 8, 0, 1}, AttentionCase{2, 9, 3, 8, 0.25f, 0, false}}) {
     const OpCase forward = attention_case(DType::f32, shape), backward = attention_backward_case(DType::f32, shape);
     Tensors values = make_operands(forward);
     run_exactly(forward, values);
     Tensors gradient = {weights_for(forward), values[0], values[1], values[2], zeros_like(values[0])};
     run_exactly(backward, gradient);
-    EXPECT_LE(gradient_error(forward, values, gradient[0], 0, gradient[4]), kTolerance) << probability;
+    EXPECT_LE(gradient_error(forward, values, gradient[0], 0, gradient[4]), kTolerance) << forward.name;
   }
 }
 
 TEST(Gradient, LinearCrossEntropy) {
-  const OpCase forward = linear_cross_entropy_case(DType::f32, 7, 24, 33);
-  const OpCase backward = linear_cross_entropy_backward_case(DType::f32, 7, 24, 33);
-  const Tensors values = make_operands(forward);
-  Tensors gradient = {values[0], values[1], values[2], {0}, zeros_like(values[0]), zeros_like(values[1])};
-  run_exactly(backward, gradient);
-  const Tensor weight = {static_cast<double>(forward.parameters.loss_scale)};
-  EXPECT_LE(gradient_error(forward, values, weight, 0, gradient[4]), kTolerance);
-  EXPECT_LE(gradient_error(forward, values, weight, 1, gradient[5]), kTolerance);
+  for (const bool bias : {false, true}) {
+    const OpCase forward = linear_cross_entropy_case(DType::f32, 7, 24, 33, bias);
+    const OpCase backward = linear_cross_entropy_backward_case(DType::f32, 7, 24, 33, bias);
+    const Tensors values = make_operands(forward);
+    Tensors gradient(values.begin(), values.end() - 1);
+    for (const Tensor& output : {Tensor{0}, zeros_like(values[0]), zeros_like(values[1])}) gradient.push_back(output);
+    if (bias) gradient.push_back(zeros_like(values[3]));
+    run_exactly(backward, gradient);
+    const Tensor weight = {static_cast<double>(forward.parameters.loss_scale)};
+    const std::size_t dx = forward.op().inputs.size() + 1;
+    EXPECT_LE(gradient_error(forward, values, weight, 0, gradient[dx]), kTolerance);
+    EXPECT_LE(gradient_error(forward, values, weight, 1, gradient[dx + 1]), kTolerance);
+    if (bias) {
+      EXPECT_LE(gradient_error(forward, values, weight, 3, gradient[dx + 2]), kTolerance);
+    }
+  }
 }
 
 // Chunk after chunk gives what the op on the whole table gives, whose derivative the test above holds.
 TEST(Gradient, ChunksMakeTheWhole) {
   const std::int64_t rows = 7, hidden = 24, tokens = 11, chunks = 3;
-  const OpCase whole = linear_cross_entropy_backward_case(DType::f32, rows, hidden, chunks * tokens);
-  Tensors expected = make_operands(whole);
-  expected[5] = zeros_like(expected[5]);
-  Tensor statistics(static_cast<std::size_t>(3 * rows)), loss(1), dx = zeros_like(expected[0]), dtable;
-  const auto table = [&](std::int64_t chunk) {
-    const auto begin = expected[1].begin() + chunk * tokens * hidden;
-    return Tensor(begin, begin + tokens * hidden);
+  const OpCase whole = linear_cross_entropy_backward_case(DType::f32, rows, hidden, chunks * tokens, /*bias=*/true);
+  Tensors expected = make_operands(whole);  // x, table, targets, bias, loss, dx, dtable, dbias
+  for (const std::size_t sums : {6, 7}) expected[sums] = zeros_like(expected[sums]);
+  Tensor statistics(static_cast<std::size_t>(3 * rows)), loss(1), dx = zeros_like(expected[0]), dtable, dbias;
+  const auto part = [&](std::size_t operand, std::int64_t chunk, std::int64_t columns) {
+    const auto begin = expected[operand].begin() + chunk * tokens * columns;
+    return Tensor(begin, begin + tokens * columns);
   };
   for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-    OpCase forward = softmax_statistics_case(DType::f32, rows, hidden, tokens);
+    OpCase forward = softmax_statistics_case(DType::f32, rows, hidden, tokens, /*bias=*/true);
     forward.parameters.first_token = chunk * tokens;
-    Tensors values = {expected[0], table(chunk), expected[2], statistics};
+    Tensors values = {expected[0], part(1, chunk, hidden), expected[2], part(3, chunk, 1), statistics};
     run_exactly(forward, values);
-    statistics = values[3];
+    statistics = values[4];
   }
   Tensors sums = {statistics, expected[2], loss};
   run_exactly(cross_entropy_case(rows), sums);
   for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-    OpCase backward = chunk_cross_entropy_backward_case(DType::f32, rows, hidden, tokens);
+    OpCase backward = chunk_cross_entropy_backward_case(DType::f32, rows, hidden, tokens, /*bias=*/true);
     backward.parameters.first_token = chunk * tokens;
-    Tensors values = {expected[0], table(chunk), expected[2], statistics, dx, zeros_like(table(chunk))};
+    const Tensor table = part(1, chunk, hidden), bias = part(3, chunk, 1);
+    Tensors values = {expected[0], table, expected[2], statistics, bias, dx, zeros_like(table), zeros_like(bias)};
     run_exactly(backward, values);
-    dx = values[4];
-    dtable.insert(dtable.end(), values[5].begin(), values[5].end());
+    dx = values[5];
+    dtable.insert(dtable.end(), values[6].begin(), values[6].end());
+    dbias.insert(dbias.end(), values[7].begin(), values[7].end());
   }
   run_exactly(whole, expected);
-  EXPECT_NEAR(sums[2][0], expected[3][0], 1e-12 * expected[3][0]);
-  for (std::size_t i = 0; i < dx.size(); ++i) EXPECT_NEAR(dx[i], expected[4][i], 1e-14);
-  for (std::size_t i = 0; i < dtable.size(); ++i) EXPECT_NEAR(dtable[i], expected[5][i], 1e-14);
+  EXPECT_NEAR(sums[2][0], expected[4][0], 1e-12 * expected[4][0]);
+  for (std::size_t i = 0; i < dx.size(); ++i) EXPECT_NEAR(dx[i], expected[5][i], 1e-14);
+  for (std::size_t i = 0; i < dtable.size(); ++i) EXPECT_NEAR(dtable[i], expected[6][i], 1e-14);
+  for (std::size_t i = 0; i < dbias.size(); ++i) EXPECT_NEAR(dbias[i], expected[7][i], 1e-14);
 }
 
 }  // namespace

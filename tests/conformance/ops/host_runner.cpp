@@ -7,6 +7,8 @@ namespace l2l::test {
 
 bool has_kernel(const OpCase&) { return true; }
 
+bool rounds_attention_weights() { return false; }
+
 std::vector<int> variants() { return {1, 2, 3, 4}; }
 
 void run_kernel(const OpCase& test_case, Memory& memory, int variant) {

@@ -7,9 +7,29 @@ namespace {
 
 using device::graph::OpKind;
 
-constexpr AttentionCase kAttentionCases[] = {{1, 1, 1, 8},         {2, 5, 3, 8},          {1, 64, 1, 16},
-                                             {1, 100, 3, 32},      {2, 100, 1, 64, 0.1f}, {2, 7, 3, 20, 0.3f},
-                                             {1, 49, 5, 40, 0.5f}, {1, 130, 1, 24}};
+constexpr AttentionCase kAttentionCases[] = {{1, 1, 1, 8},
+                                             {2, 5, 3, 8},
+                                             {1, 64, 1, 16},
+                                             {1, 100, 3, 32},
+                                             {2, 100, 1, 64, 0.1f},
+                                             {2, 7, 3, 20, 0.3f},
+                                             {1, 49, 5, 40, 0.5f},
+                                             {1, 130, 1, 24},
+                                             // Grouped queries, every row of a sequence, heads as large models have.
+                                             {2, 33, 4, 16, 0, 2},
+                                             {1, 70, 4, 24, 0.1f, 1},
+                                             {2, 100, 3, 32, 0, 0, false},
+                                             {1, 49, 4, 20, 0.3f, 2, false},
+                                             {1, 130, 2, 64, 0.1f, 0, false},
+                                             {1, 50, 4, 128, 0, 2},
+                                             {1, 257, 2, 64, 0, 1},
+                                             // Wide heads; several tiles of a GPU's kernels; with and without sharing
+                                             // blocks of random numbers between rows.
+                                             {1, 132, 2, 96, 0.25f, 1, false},
+                                             {1, 257, 2, 64, 0.1f, 1},
+                                             {1, 68, 4, 128, 0.1f, 2},
+                                             {1, 33, 1, 256},
+                                             {1, 20, 2, 150, 0.5f, 1, false}};
 
 void add_matmuls(std::vector<OpCase>& cases, DType dtype) {
   for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1},
@@ -42,6 +62,8 @@ void add_row_ops(std::vector<OpCase>& cases, DType dtype) {
       cases.push_back(layer_norm_case(dtype, rows, hidden));
       cases.push_back(layer_norm_backward_case(dtype, rows, hidden));
       cases.push_back(bias_gradient_case(dtype, rows, hidden));
+      cases.push_back(rms_norm_case(dtype, rows, hidden));
+      cases.push_back(rms_norm_backward_case(dtype, rows, hidden));
     }
   }
   for (const std::int64_t sequence : {1, 5, 33}) {
@@ -57,6 +79,11 @@ void add_pointwise(std::vector<OpCase>& cases, DType dtype) {
     for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward, OpKind::add, OpKind::convert}) {
       cases.push_back(pointwise_case(kind, dtype, rows, columns));
     }
+    for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward}) {
+      cases.push_back(pointwise_case(kind, dtype, rows, columns, /*exact=*/true));
+    }
+    cases.push_back(swiglu_case(dtype, rows, columns));
+    cases.push_back(swiglu_backward_case(dtype, rows, columns));
     for (const float probability : {0.0f, 0.1f, 0.75f}) {
       cases.push_back(dropout_case(dtype, rows, columns, probability));
     }
@@ -68,6 +95,12 @@ void add_attention(std::vector<OpCase>& cases, DType dtype) {
     cases.push_back(attention_case(dtype, shape));
     cases.push_back(attention_backward_case(dtype, shape));
   }
+  for (const bool inverse : {false, true}) {
+    cases.push_back(rotary_case(dtype, {1, 1, 1, 2}, 10000, inverse));
+    cases.push_back(rotary_case(dtype, {3, 5, 3, 6}, 10000, inverse));
+    cases.push_back(rotary_case(dtype, {2, 100, 4, 64, 0, 2}, 10000, inverse));
+    cases.push_back(rotary_case(dtype, {1, 257, 4, 128, 0, 1}, 500000, inverse));
+  }
 }
 
 void add_losses(std::vector<OpCase>& cases, DType dtype) {
@@ -77,6 +110,8 @@ void add_losses(std::vector<OpCase>& cases, DType dtype) {
   for (const auto& [rows, hidden, vocabulary] : shapes) {
     cases.push_back(linear_cross_entropy_case(dtype, rows, hidden, vocabulary));
     cases.push_back(linear_cross_entropy_backward_case(dtype, rows, hidden, vocabulary));
+    cases.push_back(linear_cross_entropy_case(dtype, rows, hidden, vocabulary, /*bias=*/true));
+    cases.push_back(linear_cross_entropy_backward_case(dtype, rows, hidden, vocabulary, /*bias=*/true));
   }
 }
 
@@ -86,6 +121,8 @@ void add_chunks(std::vector<OpCase>& cases, DType dtype) {
   for (const auto& [rows, hidden, tokens] : shapes) {
     cases.push_back(softmax_statistics_case(dtype, rows, hidden, tokens));
     cases.push_back(chunk_cross_entropy_backward_case(dtype, rows, hidden, tokens));
+    cases.push_back(softmax_statistics_case(dtype, rows, hidden, tokens, /*bias=*/true));
+    cases.push_back(chunk_cross_entropy_backward_case(dtype, rows, hidden, tokens, /*bias=*/true));
     cases.push_back(embedding_rows_case(dtype, rows, hidden, tokens));
     cases.push_back(embedding_rows_backward_case(dtype, rows, hidden, tokens));
   }
@@ -116,6 +153,7 @@ std::vector<OpCase> conformance_cases() {
     add_losses(cases, dtype);
     add_chunks(cases, dtype);
     add_evaluation(cases, dtype);
+    for (OpCase& fused : fused_conformance_cases(dtype)) cases.push_back(std::move(fused));
   }
   for (const std::int64_t rows : {1, 33}) cases.push_back(cross_entropy_case(rows));
   return cases;
@@ -134,6 +172,14 @@ std::vector<OpCase> speed_cases() {
       cases.push_back(layer_norm_case(dtype, rows, hidden));
       cases.push_back(layer_norm_backward_case(dtype, rows, hidden));
       cases.push_back(bias_gradient_case(dtype, rows, 4 * hidden));
+      cases.push_back(rms_norm_case(dtype, rows, hidden));
+      cases.push_back(rms_norm_backward_case(dtype, rows, hidden));
+      cases.push_back(rotary_case(dtype, {8, 256, heads, 64}, 10000, false));
+      cases.push_back(swiglu_case(dtype, rows, 2 * hidden));
+      cases.push_back(swiglu_backward_case(dtype, rows, 2 * hidden));
+      for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward}) {
+        cases.push_back(pointwise_case(kind, dtype, rows, 4 * hidden, /*exact=*/true));
+      }
       cases.push_back(dropout_case(dtype, rows, hidden, 0.1f));
       for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward, OpKind::add, OpKind::convert}) {
         cases.push_back(pointwise_case(kind, dtype, rows, 4 * hidden));
@@ -148,6 +194,10 @@ std::vector<OpCase> speed_cases() {
     }
     cases.push_back(attention_case(dtype, {2, 1024, 12, 64}));
     cases.push_back(attention_backward_case(dtype, {2, 1024, 12, 64}));
+    for (const bool causal : {true, false}) {
+      cases.push_back(attention_case(dtype, {2, 512, 12, 64, 0, causal ? 4 : 0, causal}));
+      cases.push_back(attention_backward_case(dtype, {2, 512, 12, 64, 0, causal ? 4 : 0, causal}));
+    }
     cases.push_back(linear_cross_entropy_case(dtype, 512, 768, 50257));
     cases.push_back(linear_cross_entropy_backward_case(dtype, 512, 768, 50257));
   }

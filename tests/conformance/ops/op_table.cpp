@@ -75,7 +75,11 @@ CaseBuilder attention_builder(OpKind kind, DType dtype, const AttentionCase& sha
   builder.attributes().heads = static_cast<int>(shape.heads);
   builder.attributes().sequence = static_cast<int>(shape.sequence);
   builder.attributes().probability = shape.probability;
+  builder.attributes().kv_heads = static_cast<int>(shape.kv_heads);
+  builder.attributes().causal = shape.causal;
   builder.named(join({shape.sequences, shape.sequence, shape.heads, shape.head_dim}) + percent(shape.probability));
+  if (shape.kv_heads > 0) builder.named("kv" + std::to_string(shape.kv_heads));
+  if (!shape.causal) builder.named("bidirectional");
   return builder;
 }
 
@@ -140,8 +144,10 @@ OpCase bias_gradient_case(DType dtype, std::int64_t rows, std::int64_t columns) 
   return builder.named(join({rows, columns})).input({rows, columns}).output(DType::f32, {columns}).finish();
 }
 
-OpCase pointwise_case(OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns) {
+OpCase pointwise_case(OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns, bool exact) {
   CaseBuilder builder(kind, dtype);
+  builder.attributes().exact = exact;
+  if (exact) builder.named("exact");
   builder.named(join({rows, columns})).input(kind == OpKind::convert ? DType::f32 : dtype, {rows, columns});
   if (kind == OpKind::add || kind == OpKind::gelu_backward) builder.input({rows, columns});
   return builder.output({rows, columns}).finish();
@@ -156,29 +162,69 @@ OpCase dropout_case(DType dtype, std::int64_t rows, std::int64_t columns, float 
 
 OpCase attention_case(DType dtype, const AttentionCase& shape) {
   CaseBuilder builder = attention_builder(OpKind::attention, dtype, shape);
-  const std::int64_t rows = shape.sequences * shape.sequence, hidden = shape.heads * shape.head_dim;
-  return builder.input({rows, 3 * hidden}).output({rows, hidden}).output(DType::f32, {rows, shape.heads}).finish();
+  builder.input({shape.rows(), shape.qkv()}).output({shape.rows(), shape.hidden()});
+  return builder.output(DType::f32, {shape.rows(), shape.heads}).finish();
 }
 
 OpCase attention_backward_case(DType dtype, const AttentionCase& shape) {
   CaseBuilder builder = attention_builder(OpKind::attention_backward, dtype, shape);
-  const std::int64_t rows = shape.sequences * shape.sequence, hidden = shape.heads * shape.head_dim;
-  builder.input({rows, hidden}).input({rows, 3 * hidden}).input({rows, hidden}).input(DType::f32, {rows, shape.heads});
-  return builder.output({rows, 3 * hidden}).finish();
+  builder.input({shape.rows(), shape.hidden()}).input({shape.rows(), shape.qkv()});
+  builder.input({shape.rows(), shape.hidden()}).input(DType::f32, {shape.rows(), shape.heads});
+  return builder.output({shape.rows(), shape.qkv()}).finish();
 }
 
-OpCase linear_cross_entropy_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary) {
+OpCase rotary_case(DType dtype, const AttentionCase& shape, float base, bool inverse) {
+  CaseBuilder builder = attention_builder(OpKind::rotary, dtype, shape);
+  builder.attributes().rotary_base = base;
+  builder.attributes().inverse = inverse;
+  builder.named("base" + std::to_string(static_cast<int>(base)));
+  if (inverse) builder.named("inverse");
+  return builder.input({shape.rows(), shape.qkv()}).output({shape.rows(), shape.qkv()}).finish();
+}
+
+OpCase rms_norm_case(DType dtype, std::int64_t rows, std::int64_t hidden) {
+  CaseBuilder builder(OpKind::rms_norm, dtype);
+  builder.attributes().epsilon = 1e-5f;
+  builder.named(join({rows, hidden})).input({rows, hidden}).input({hidden});
+  return builder.output({rows, hidden}).output(DType::f32, {rows}).finish();
+}
+
+OpCase rms_norm_backward_case(DType dtype, std::int64_t rows, std::int64_t hidden) {
+  CaseBuilder builder(OpKind::rms_norm_backward, dtype);
+  builder.attributes().epsilon = 1e-5f;
+  builder.named(join({rows, hidden})).input({rows, hidden}).input({rows, hidden}).input({hidden});
+  return builder.input(DType::f32, {rows}).output({rows, hidden}).output(DType::f32, {hidden}).finish();
+}
+
+OpCase swiglu_case(DType dtype, std::int64_t rows, std::int64_t columns) {
+  CaseBuilder builder(OpKind::swiglu, dtype);
+  return builder.named(join({rows, columns})).input({rows, 2 * columns}).output({rows, columns}).finish();
+}
+
+OpCase swiglu_backward_case(DType dtype, std::int64_t rows, std::int64_t columns) {
+  CaseBuilder builder(OpKind::swiglu_backward, dtype);
+  builder.named(join({rows, columns})).input({rows, columns}).input({rows, 2 * columns});
+  return builder.output({rows, 2 * columns}).finish();
+}
+
+OpCase linear_cross_entropy_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary,
+                                 bool bias) {
   CaseBuilder builder(OpKind::linear_cross_entropy, dtype);
   builder.named(join({rows, hidden, vocabulary})).input({rows, hidden}).input({vocabulary, hidden});
-  return builder.input(DType::i32, {rows}).output(DType::f64, {1}).finish();
+  builder.input(DType::i32, {rows});
+  if (bias) builder.named("bias").input({vocabulary});
+  return builder.output(DType::f64, {1}).finish();
 }
 
-OpCase linear_cross_entropy_backward_case(DType dtype, std::int64_t rows, std::int64_t hidden,
-                                          std::int64_t vocabulary) {
+OpCase linear_cross_entropy_backward_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary,
+                                          bool bias) {
   CaseBuilder builder(OpKind::linear_cross_entropy_backward, dtype);
   builder.named(join({rows, hidden, vocabulary})).input({rows, hidden}).input({vocabulary, hidden});
-  builder.input(DType::i32, {rows}).output(DType::f64, {1}).output({rows, hidden});
-  return builder.output(DType::f32, {vocabulary, hidden}).finish();
+  builder.input(DType::i32, {rows});
+  if (bias) builder.named("bias").input({vocabulary});
+  builder.output(DType::f64, {1}).output({rows, hidden}).output(DType::f32, {vocabulary, hidden});
+  if (bias) builder.output(DType::f32, {vocabulary});
+  return builder.finish();
 }
 
 OpCase embedding_rows_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t tokens) {
@@ -191,16 +237,21 @@ OpCase embedding_rows_backward_case(DType dtype, std::int64_t rows, std::int64_t
   return builder.input(DType::i32, {rows}).input({rows, hidden}).output(DType::f32, {tokens, hidden}).finish();
 }
 
-OpCase softmax_statistics_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t tokens) {
+OpCase softmax_statistics_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t tokens, bool bias) {
   CaseBuilder builder = chunk_builder(OpKind::softmax_statistics, dtype, rows, hidden, tokens);
   builder.input({rows, hidden}).input({tokens, hidden}).input(DType::i32, {rows});
+  if (bias) builder.named("bias").input({tokens});
   return builder.output(DType::f64, {rows, 3}).finish();
 }
 
-OpCase chunk_cross_entropy_backward_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t tokens) {
+OpCase chunk_cross_entropy_backward_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t tokens,
+                                         bool bias) {
   CaseBuilder builder = chunk_builder(OpKind::chunk_cross_entropy_backward, dtype, rows, hidden, tokens);
   builder.input({rows, hidden}).input({tokens, hidden}).input(DType::i32, {rows}).input(DType::f64, {rows, 3});
-  return builder.output(DType::f32, {rows, hidden}).output(DType::f32, {tokens, hidden}).finish();
+  if (bias) builder.named("bias").input({tokens});
+  builder.output(DType::f32, {rows, hidden}).output(DType::f32, {tokens, hidden});
+  if (bias) builder.output(DType::f32, {tokens});
+  return builder.finish();
 }
 
 OpCase cross_entropy_case(std::int64_t rows) {

@@ -26,6 +26,12 @@ struct MatmulCase {
 struct AttentionCase {
   std::int64_t sequences, sequence, heads, head_dim;
   float probability = 0;
+  std::int64_t kv_heads = 0;  // 0: as many as heads
+  bool causal = true;
+
+  std::int64_t rows() const { return sequences * sequence; }
+  std::int64_t hidden() const { return heads * head_dim; }
+  std::int64_t qkv() const { return hidden() + 2 * (kv_heads == 0 ? heads : kv_heads) * head_dim; }
 };
 
 OpCase embedding_case(DType dtype, std::int64_t rows, std::int64_t sequence, std::int64_t hidden,
@@ -36,26 +42,43 @@ OpCase layer_norm_case(DType dtype, std::int64_t rows, std::int64_t hidden);
 OpCase layer_norm_backward_case(DType dtype, std::int64_t rows, std::int64_t hidden);
 OpCase matmul_case(DType input, DType output, const MatmulCase& shape);
 OpCase bias_gradient_case(DType dtype, std::int64_t rows, std::int64_t columns);
-// gelu, gelu_backward, add, convert: as many inputs of `dtype` as the op has (convert reads f32).
-OpCase pointwise_case(device::graph::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns);
+// gelu, gelu_backward (of the tanh form, or `exact`), add, convert: as many inputs of `dtype` as the op has (convert
+// reads f32).
+OpCase pointwise_case(device::graph::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns,
+                      bool exact = false);
 OpCase dropout_case(DType dtype, std::int64_t rows, std::int64_t columns, float probability);
 OpCase attention_case(DType dtype, const AttentionCase& shape);
 OpCase attention_backward_case(DType dtype, const AttentionCase& shape);
-OpCase linear_cross_entropy_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary);
-OpCase linear_cross_entropy_backward_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary);
+OpCase linear_cross_entropy_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary,
+                                 bool bias = false);
+OpCase linear_cross_entropy_backward_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary,
+                                          bool bias = false);
+OpCase rms_norm_case(DType dtype, std::int64_t rows, std::int64_t hidden);
+OpCase rms_norm_backward_case(DType dtype, std::int64_t rows, std::int64_t hidden);
+OpCase rotary_case(DType dtype, const AttentionCase& shape, float base, bool inverse);
+// `columns`: of gate, and of up.
+OpCase swiglu_case(DType dtype, std::int64_t rows, std::int64_t columns);
+OpCase swiglu_backward_case(DType dtype, std::int64_t rows, std::int64_t columns);
 
 // Of a chunk: tokens [kFirstToken, kFirstToken + tokens) of a vocabulary that goes on behind it.
 inline constexpr std::int64_t kFirstToken = 5, kTokensBehind = 4;
 OpCase embedding_rows_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t tokens);
 OpCase embedding_rows_backward_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t tokens);
-OpCase softmax_statistics_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t tokens);
-OpCase chunk_cross_entropy_backward_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t tokens);
+OpCase softmax_statistics_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t tokens,
+                               bool bias = false);
+OpCase chunk_cross_entropy_backward_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t tokens,
+                                         bool bias = false);
 OpCase cross_entropy_case(std::int64_t rows);
 OpCase positions_case(DType dtype, std::int64_t rows, std::int64_t sequence, std::int64_t hidden);
 OpCase positions_backward_case(DType dtype, std::int64_t rows, std::int64_t sequence, std::int64_t hidden);
+// What fuse() makes, with inputs of [rows, columns] (matmul_gelu: [rows, 24] x [24, columns]); `last`: with the optional
+// output (pre, sum).
+OpCase fused_case(device::graph::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns,
+                  float probability = 0, bool last = true);
 
 // Small and odd shapes of every op in f32 and bf16.
 std::vector<OpCase> conformance_cases();
+std::vector<OpCase> fused_conformance_cases(DType dtype);
 // Shapes of a training step.
 std::vector<OpCase> speed_cases();
 

@@ -35,12 +35,21 @@ void prepare_layer_norm_backward(const OpCase& test_case, Tensors& operands) {
   operands[4] = values[5];
 }
 
+// inverse_rms of x.
+void prepare_rms_norm_backward(const OpCase& test_case, Tensors& operands) {
+  const Shape x = test_case.graph.values[1].shape;
+  const OpCase forward = rms_norm_case(test_case.graph.values[0].dtype, x[0], x[1]);
+  Tensors values = {operands[1], operands[2], operands[1], operands[3]};
+  run_reference({forward.graph, forward.op(), forward.parameters, values});
+  operands[3] = values[3];
+}
+
 // y and logsumexp of qkv.
 void prepare_attention_backward(const OpCase& test_case, Tensors& operands) {
   const auto& attributes = test_case.op().attributes;
-  const Shape qkv = test_case.graph.values[1].shape;
-  const AttentionCase shape{qkv[0] / attributes.sequence, attributes.sequence, attributes.heads,
-                            qkv[1] / 3 / attributes.heads, attributes.probability};
+  const Shape y = test_case.graph.values[0].shape;
+  const AttentionCase shape{y[0] / attributes.sequence, attributes.sequence, attributes.heads, y[1] / attributes.heads,
+                            attributes.probability,     attributes.kv_heads, attributes.causal};
   const OpCase forward = attention_case(test_case.graph.values[0].dtype, shape);
   Tensors values = {operands[1], operands[2], operands[3]};
   run_reference({forward.graph, forward.op(), test_case.parameters, values});
@@ -62,10 +71,12 @@ void prepare_statistics(Tensor& statistics, Tensor& targets) {
 // What the forward pass over this chunk leaves.
 void prepare_chunk_backward(const OpCase& test_case, Tensors& operands) {
   const Shape x = test_case.graph.values[0].shape, table = test_case.graph.values[1].shape;
-  const OpCase forward = softmax_statistics_case(test_case.graph.values[0].dtype, x[0], x[1], table[0]);
+  const bool bias = test_case.op().inputs.size() > 4;
+  const OpCase forward = softmax_statistics_case(test_case.graph.values[0].dtype, x[0], x[1], table[0], bias);
   Tensors values = {operands[0], operands[1], operands[2], operands[3]};
+  if (bias) values.insert(values.begin() + 3, operands[4]);
   run_reference({forward.graph, forward.op(), forward.parameters, values});
-  operands[3] = values[3];
+  operands[3] = values.back();
 }
 
 double end_of_vocabulary(const OpCase& test_case) {
@@ -73,6 +84,7 @@ double end_of_vocabulary(const OpCase& test_case) {
 }
 
 void prepare(const OpCase& test_case, Tensors& operands, std::mt19937_64& random) {
+  const bool backward = test_case.op().kind == OpKind::chunk_cross_entropy_backward;
   switch (test_case.op().kind) {
     case OpKind::embedding:
       return fill_integers(operands[0], 0, size_of_rows(test_case, 1), random);
@@ -90,11 +102,11 @@ void prepare(const OpCase& test_case, Tensors& operands, std::mt19937_64& random
     case OpKind::chunk_cross_entropy_backward:
       fill_integers(operands[2], 0, end_of_vocabulary(test_case), random);
       fill_normal(operands[1], 0.3, random);
-      prepare_statistics(operands[3], operands[2]);
+      prepare_statistics(backward ? operands[3] : operands.back(), operands[2]);
       for (std::size_t i = 0; i < 2; ++i) {
         for (double& value : operands[i]) value = round_to(test_case.graph.values[i].dtype, value);
       }
-      if (test_case.op().kind == OpKind::chunk_cross_entropy_backward) prepare_chunk_backward(test_case, operands);
+      if (backward) prepare_chunk_backward(test_case, operands);
       return;
     case OpKind::cross_entropy:
       prepare_statistics(operands[0], operands[1]);
@@ -104,7 +116,10 @@ void prepare(const OpCase& test_case, Tensors& operands, std::mt19937_64& random
       }
       return;
     case OpKind::layer_norm_backward:
+    case OpKind::layer_norm_backward_add:
       return prepare_layer_norm_backward(test_case, operands);
+    case OpKind::rms_norm_backward:
+      return prepare_rms_norm_backward(test_case, operands);
     case OpKind::attention_backward:
       return prepare_attention_backward(test_case, operands);
     default:

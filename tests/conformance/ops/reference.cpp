@@ -58,6 +58,25 @@ void run_reference(const ReferenceCall& call) {
       return reference_cross_entropy(call);
     case OpKind::chunk_cross_entropy_backward:
       return reference_chunk_cross_entropy_backward(call);
+    case OpKind::matmul_gelu:
+    case OpKind::dropout_add:
+    case OpKind::add_layer_norm:
+    case OpKind::add_rms_norm:
+    case OpKind::layer_norm_backward_add:
+    case OpKind::rms_norm_backward_add:
+    case OpKind::gelu_backward_bias:
+    case OpKind::dropout_bias:
+      return reference_fused(call);
+    case OpKind::rms_norm:
+      return reference_rms_norm(call);
+    case OpKind::rms_norm_backward:
+      return reference_rms_norm_backward(call);
+    case OpKind::rotary:
+      return reference_rotary(call);
+    case OpKind::swiglu:
+      return reference_swiglu(call);
+    case OpKind::swiglu_backward:
+      return reference_swiglu_backward(call);
     case OpKind::count:
       break;
   }
@@ -75,15 +94,22 @@ bool accumulates(const device::graph::Op& op, std::size_t position) {
     case OpKind::bias_gradient:
       return true;
     case OpKind::layer_norm_backward:
+    case OpKind::layer_norm_backward_add:
+    case OpKind::rms_norm_backward_add:
+    case OpKind::gelu_backward_bias:
+    case OpKind::dropout_bias:
+    case OpKind::rms_norm_backward:
       return position > 0;
     case OpKind::linear_cross_entropy_backward:
-      return position == 2;
+      return position > 1;
     case OpKind::matmul:
       return op.attributes.accumulate;
     default:
       return false;
   }
 }
+
+bool bf16_ties_to_even = false;
 
 double round_to(DType dtype, double value) {
   if (dtype == DType::f64) return value;
@@ -96,7 +122,7 @@ double round_to(DType dtype, double value) {
     return std::abs(rounded) < 65536 ? rounded : std::copysign(std::numeric_limits<double>::infinity(), value);
   }
   const double unit = std::ldexp(1.0, std::ilogb(value) - 7);  // bf16 has 8 significant bits
-  return std::round(value / unit) * unit;
+  return (bf16_ties_to_even ? std::nearbyint(value / unit) : std::round(value / unit)) * unit;
 }
 
 double dropout_factor(const ReferenceCall& call, std::int64_t element) {

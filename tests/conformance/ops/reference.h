@@ -36,7 +36,10 @@ void run_reference(const ReferenceCall& call);
 // True when output `position` (among the outputs) is added to and not overwritten.
 bool accumulates(const device::graph::Op& op, std::size_t position);
 
-// Nearest value of `dtype`, bf16 ties away from zero.
+// Where bf16 ties go: away from zero on the host (core/dtype.h), to even on a GPU. Set before the first reference runs.
+extern bool bf16_ties_to_even;
+
+// Nearest value of `dtype`.
 double round_to(DType dtype, double value);
 
 // 0 where dropout kills the element, else 1 / (1 - p); 1 when not training.
@@ -64,5 +67,12 @@ void reference_positions_backward(const ReferenceCall& call);
 void reference_softmax_statistics(const ReferenceCall& call);
 void reference_cross_entropy(const ReferenceCall& call);
 void reference_chunk_cross_entropy_backward(const ReferenceCall& call);
+// Any fused op: its parts, one after the other; what a later part reads is rounded to its dtype.
+void reference_fused(const ReferenceCall& call);
+void reference_rms_norm(const ReferenceCall& call);
+void reference_rms_norm_backward(const ReferenceCall& call);
+void reference_rotary(const ReferenceCall& call);
+void reference_swiglu(const ReferenceCall& call);
+void reference_swiglu_backward(const ReferenceCall& call);
 
 }  // namespace l2l::test

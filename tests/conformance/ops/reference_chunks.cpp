@@ -11,13 +11,14 @@ constexpr std::size_t kHighest = 0, kSum = 1, kTarget = 2, kNumbers = 3;
 
 struct Chunk {
   std::size_t rows, hidden, tokens;
+  const Tensor* bias = nullptr;  // of logits
   explicit Chunk(const Shape& x, const Shape& table)
       : rows(static_cast<std::size_t>(x[0])),
         hidden(static_cast<std::size_t>(table[1])),
         tokens(static_cast<std::size_t>(table[0])) {}
 
   double logit(const ReferenceCall& call, std::size_t row, std::size_t token) const {
-    double sum = 0;
+    double sum = bias != nullptr ? (*bias)[token] : 0;
     for (std::size_t d = 0; d < hidden; ++d) sum += call[0][row * hidden + d] * call[1][token * hidden + d];
     return sum;
   }
@@ -61,12 +62,14 @@ void reference_positions_backward(const ReferenceCall& call) {
   for (std::size_t i = 0; i < call[0].size(); ++i) call[1][i % period] += call[0][i];
 }
 
-// Operands: x, table, targets, statistics.
+// Operands: x, table, targets, (bias), statistics.
 void reference_softmax_statistics(const ReferenceCall& call) {
-  const Chunk chunk(call.shape(0), call.shape(1));
+  Chunk chunk(call.shape(0), call.shape(1));
+  if (call.op.inputs.size() > 3) chunk.bias = &call[3];
+  Tensor& all = call[call.op.inputs.size()];
   for (std::size_t r = 0; r < chunk.rows; ++r) {
     if (call[2][r] < 0) continue;
-    double* statistics = &call[3][r * kNumbers];
+    double* statistics = &all[r * kNumbers];
     Tensor logits;
     for (std::size_t token = 0; token < chunk.tokens; ++token) logits.push_back(chunk.logit(call, r, token));
     double highest = *std::max_element(logits.begin(), logits.end());
@@ -90,9 +93,12 @@ void reference_cross_entropy(const ReferenceCall& call) {
   }
 }
 
-// Operands: x, table, targets, statistics, dx, dtable.
+// Operands: x, table, targets, statistics, (bias), dx, dtable, (dbias).
 void reference_chunk_cross_entropy_backward(const ReferenceCall& call) {
-  const Chunk chunk(call.shape(0), call.shape(1));
+  Chunk chunk(call.shape(0), call.shape(1));
+  if (call.op.inputs.size() > 4) chunk.bias = &call[4];
+  const std::size_t outputs = call.op.inputs.size();
+  Tensor &dx = call[outputs], &dtable = call[outputs + 1];
   for (std::size_t r = 0; r < chunk.rows; ++r) {
     if (call[2][r] < 0) continue;
     const double* statistics = &call[3][r * kNumbers];
@@ -101,9 +107,10 @@ void reference_chunk_cross_entropy_backward(const ReferenceCall& call) {
       const double probability = std::exp(chunk.logit(call, r, token) - statistics[kHighest]) / statistics[kSum];
       const double exact = (probability - (token == target)) * static_cast<double>(call.parameters.loss_scale);
       const double gradient = call.round ? round_to(call.dtype(0), exact) : exact;
+      if (chunk.bias != nullptr) call[outputs + 2][token] += gradient;
       for (std::size_t d = 0; d < chunk.hidden; ++d) {
-        call[4][r * chunk.hidden + d] += gradient * call[1][token * chunk.hidden + d];
-        call[5][token * chunk.hidden + d] += gradient * call[0][r * chunk.hidden + d];
+        dx[r * chunk.hidden + d] += gradient * call[1][token * chunk.hidden + d];
+        dtable[token * chunk.hidden + d] += gradient * call[0][r * chunk.hidden + d];
       }
     }
   }

@@ -74,6 +74,38 @@ void reference_layer_norm_backward(const ReferenceCall& call) {
   }
 }
 
+void reference_rms_norm(const ReferenceCall& call) {
+  const Size x(call.shape(0));
+  for (std::size_t r = 0; r < x.rows; ++r) {
+    const double* row = &call[0][r * x.columns];
+    double squares = 0;
+    for (std::size_t c = 0; c < x.columns; ++c) squares += row[c] * row[c];
+    const double inverse =
+        1 / std::sqrt(squares / static_cast<double>(x.columns) + static_cast<double>(call.op.attributes.epsilon));
+    for (std::size_t c = 0; c < x.columns; ++c) call[2][r * x.columns + c] = row[c] * inverse * call[1][c];
+    call[3][r] = inverse;
+  }
+}
+
+// Operands: dy, x, gain, inverse_rms, dx, dgain. d inverse / d x = -x inverse^3 / n.
+void reference_rms_norm_backward(const ReferenceCall& call) {
+  const Size x(call.shape(1));
+  for (std::size_t r = 0; r < x.rows; ++r) {
+    const double inverse = call[3][r];
+    double product = 0;
+    for (std::size_t c = 0; c < x.columns; ++c) {
+      const std::size_t i = r * x.columns + c;
+      product += call[0][i] * call[2][c] * call[1][i];
+      call[5][c] += call[0][i] * call[1][i] * inverse;
+    }
+    for (std::size_t c = 0; c < x.columns; ++c) {
+      const std::size_t i = r * x.columns + c;
+      const double through_rms = call[1][i] * inverse * inverse * inverse / static_cast<double>(x.columns) * product;
+      call[4][i] = call[0][i] * call[2][c] * inverse - through_rms;
+    }
+  }
+}
+
 void reference_matmul(const ReferenceCall& call) {
   const device::graph::Attributes& attributes = call.op.attributes;
   const bool bias = call.op.inputs.size() > 2;

@@ -8,15 +8,18 @@ namespace {
 
 struct Loss {
   std::size_t rows, hidden, vocabulary;
+  bool bias;  // input 3
   explicit Loss(const ReferenceCall& call)
       : rows(static_cast<std::size_t>(call.shape(0)[0])),
         hidden(static_cast<std::size_t>(call.shape(0)[1])),
-        vocabulary(static_cast<std::size_t>(call.shape(1)[0])) {}
+        vocabulary(static_cast<std::size_t>(call.shape(1)[0])),
+        bias(call.op.inputs.size() > 3) {}
 
   // Logits of one row become probabilities; returns the loss of `target`.
   double softmax(const ReferenceCall& call, std::size_t row, std::size_t target, Tensor& values) const {
     values.assign(vocabulary, 0);
     for (std::size_t v = 0; v < vocabulary; ++v) {
+      if (bias) values[v] = call[3][v];
       for (std::size_t d = 0; d < hidden; ++d) values[v] += call[0][row * hidden + d] * call[1][v * hidden + d];
     }
     const double highest = *std::max_element(values.begin(), values.end()), chosen = values[target];
@@ -32,29 +35,31 @@ struct Loss {
 void reference_linear_cross_entropy(const ReferenceCall& call) {
   const Loss loss(call);
   Tensor values;
-  call[3][0] = 0;
+  double& sum = call[call.op.inputs.size()][0] = 0;
   for (std::size_t row = 0; row < loss.rows; ++row) {
     if (call[2][row] < 0) continue;
-    call[3][0] += loss.softmax(call, row, static_cast<std::size_t>(call[2][row]), values);
+    sum += loss.softmax(call, row, static_cast<std::size_t>(call[2][row]), values);
   }
 }
 
-// Operands: x, table, targets, loss, dx, dtable.
+// Operands: x, table, targets, (bias), loss, dx, dtable, (dbias).
 void reference_linear_cross_entropy_backward(const ReferenceCall& call) {
   const Loss loss(call);
-  Tensor values;
-  call[3][0] = 0;
-  std::fill(call[4].begin(), call[4].end(), 0.0);
+  const std::size_t outputs = call.op.inputs.size();
+  Tensor values, &dx = call[outputs + 1], &dtable = call[outputs + 2];
+  call[outputs][0] = 0;
+  std::fill(dx.begin(), dx.end(), 0.0);
   for (std::size_t row = 0; row < loss.rows; ++row) {
     if (call[2][row] < 0) continue;
     const auto target = static_cast<std::size_t>(call[2][row]);
-    call[3][0] += loss.softmax(call, row, target, values);
+    call[outputs][0] += loss.softmax(call, row, target, values);
     for (std::size_t v = 0; v < loss.vocabulary; ++v) {
       const double exact = (values[v] - (v == target)) * static_cast<double>(call.parameters.loss_scale);
       const double gradient = call.round ? round_to(call.dtype(0), exact) : exact;
+      if (loss.bias) call[outputs + 3][v] += gradient;
       for (std::size_t d = 0; d < loss.hidden; ++d) {
-        call[4][row * loss.hidden + d] += gradient * call[1][v * loss.hidden + d];
-        call[5][v * loss.hidden + d] += gradient * call[0][row * loss.hidden + d];
+        dx[row * loss.hidden + d] += gradient * call[1][v * loss.hidden + d];
+        dtable[v * loss.hidden + d] += gradient * call[0][row * loss.hidden + d];
       }
     }
   }

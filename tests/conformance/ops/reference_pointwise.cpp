@@ -8,12 +8,17 @@ namespace {
 
 double gelu_argument(double x) { return std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x); }
 
+double normal_density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); }
+double normal_distribution(double x) { return std::erfc(-x / std::numbers::sqrt2) / 2; }
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
 }  // namespace
 
 void reference_gelu(const ReferenceCall& call) {
   for (std::size_t i = 0; i < call[0].size(); ++i) {
     const double x = call[0][i];
-    call[1][i] = 0.5 * x * (1 + std::tanh(gelu_argument(x)));
+    const double tanh = 0.5 * x * (1 + std::tanh(gelu_argument(x)));
+    call[1][i] = call.op.attributes.exact ? x * normal_distribution(x) : tanh;
   }
 }
 
@@ -21,7 +26,28 @@ void reference_gelu_backward(const ReferenceCall& call) {
   for (std::size_t i = 0; i < call[0].size(); ++i) {
     const double x = call[1][i], tanh = std::tanh(gelu_argument(x));
     const double slope = std::sqrt(2 / std::numbers::pi) * (1 + 3 * 0.044715 * x * x);
-    call[2][i] = call[0][i] * (0.5 * (1 + tanh) + 0.5 * x * (1 - tanh * tanh) * slope);
+    const double of_tanh = 0.5 * (1 + tanh) + 0.5 * x * (1 - tanh * tanh) * slope;
+    call[2][i] = call[0][i] * (call.op.attributes.exact ? normal_distribution(x) + x * normal_density(x) : of_tanh);
+  }
+}
+
+// x is [rows, gate and up], y [rows, width].
+void reference_swiglu(const ReferenceCall& call) {
+  const auto width = static_cast<std::size_t>(call.shape(1)[1]);
+  for (std::size_t i = 0; i < call[1].size(); ++i) {
+    const std::size_t at = i / width * 2 * width + i % width;
+    call[1][i] = call[0][at] * sigmoid(call[0][at]) * call[0][at + width];
+  }
+}
+
+// Operands: dy, x, dx.
+void reference_swiglu_backward(const ReferenceCall& call) {
+  const auto width = static_cast<std::size_t>(call.shape(0)[1]);
+  for (std::size_t i = 0; i < call[0].size(); ++i) {
+    const std::size_t at = i / width * 2 * width + i % width;
+    const double gate = call[1][at], s = sigmoid(gate);
+    call[2][at] = call[0][i] * call[1][at + width] * s * (1 + gate * (1 - s));
+    call[2][at + width] = call[0][i] * gate * s;
   }
 }
 

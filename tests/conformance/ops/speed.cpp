@@ -29,11 +29,12 @@ double operations(const OpCase& test_case) {
       return product(static_cast<double>(y[0]), static_cast<double>(y[1]),
                      static_cast<double>(shape(0)[op.attributes.transpose_a ? 0 : 1]));
     }
-    case OpKind::attention:  // half of two products per head
+    case OpKind::attention:  // two products per head, if causal half of them
     case OpKind::attention_backward: {
-      const Shape qkv = shape(op.kind == OpKind::attention ? 0 : 1);
-      const double pairs = static_cast<double>(qkv[0]) * (op.attributes.sequence + 1) / 2;
-      return product(pairs, static_cast<double>(qkv[1]) / 3, op.kind == OpKind::attention ? 2 : 5);
+      const bool forward = op.kind == OpKind::attention;
+      const Shape y = forward ? test_case.graph.value(op.outputs[0]).shape : shape(0);
+      const double keys = op.attributes.causal ? (op.attributes.sequence + 1) / 2.0 : op.attributes.sequence;
+      return product(static_cast<double>(y[0]) * keys, static_cast<double>(y[1]), forward ? 2 : 5);
     }
     case OpKind::linear_cross_entropy:
     case OpKind::linear_cross_entropy_backward:

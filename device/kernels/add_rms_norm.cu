@@ -1,0 +1,16 @@
+#include "device/cuda/factories.h"
+#include "device/cuda/norm_forward.cuh"
+
+namespace l2l::device::cuda {
+namespace {
+
+template <typename T>
+using AddRmsNorm = NormForwardKernel<T, true, true>;
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_add_rms_norm(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+  return make_for<AddRmsNorm, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
+}
+
+}  // namespace l2l::device::cuda

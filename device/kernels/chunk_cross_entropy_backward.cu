@@ -1,0 +1,60 @@
+// The twin of chunk_cross_entropy_backward.cpp: makes the chunk's logits again and turns them into gradients. Beside
+// the products' operands, moves the logits twice and the dlogits three times, and dx and the table's gradient, f32,
+// twice per panel.
+#include "device/cuda/factories.h"
+#include "device/cuda/logit_pass.h"
+
+namespace l2l::device::cuda {
+namespace {
+
+using kernels::as;
+using kernels::input;
+
+class ChunkCrossEntropyBackward final : public Kernel {
+ public:
+  ChunkCrossEntropyBackward(const Context& context, const graph::Graph& graph, const graph::Op& op)
+      : hidden_(input(graph, op, 0).shape[1]),
+        bias_(op.inputs.size() > 4),
+        pass_(context, graph, op,
+              LogitPanels::parts(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0], context.logits),
+              DType::f32, true) {}
+
+  Bytes workspace() const override {
+    kernels::WorkspaceCutter cutter;
+    pass_.take(cutter);
+    return cutter.used();
+  }
+
+  void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters* parameters,
+               cudaStream_t stream) const override {
+    kernels::WorkspaceCutter cutter(workspace);
+    const LogitPass::Buffers buffers = pass_.take(cutter);
+    const LogitOperands logits{
+        operands[0], operands[1], bias_ ? operands[4] : nullptr, as<std::int32_t>(operands[2]), as<double>(operands[3]),
+        parameters};
+    const std::size_t dx = bias_ ? 5 : 4;  // operand; the other outputs follow
+    for (std::int64_t chunk = 0; chunk < pass_.panels().rows.count(); ++chunk) {
+      float* const sums = as<float>(operands[dx]) + pass_.panels().rows.begin(chunk) * hidden_;
+      const LogitGradients gradients{reinterpret_cast<std::byte*>(sums), true, as<float>(operands[dx + 1]),
+                                     bias_ ? as<float>(operands[dx + 2]) : nullptr};
+      for (std::int64_t part = 0; part < pass_.panels().tokens.count(); ++part) {
+        pass_.run(chunk, part, SoftmaxStep::differentiate, logits, buffers, stream);
+        pass_.multiply(chunk, part, logits, gradients, buffers, stream);
+      }
+    }
+  }
+
+ private:
+  std::int64_t hidden_;
+  bool bias_;
+  LogitPass pass_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_chunk_cross_entropy_backward(const Context& context, const graph::Graph& graph,
+                                                          const graph::Op& op) {
+  return std::make_unique<ChunkCrossEntropyBackward>(context, graph, op);
+}
+
+}  // namespace l2l::device::cuda

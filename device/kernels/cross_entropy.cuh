@@ -1,0 +1,53 @@
+// The kernels that turn panels of logits into softmax statistics and gradients; called from host code. The twin of
+// cross_entropy.h: the same numbers, rounded at the same places.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "core/dtype.h"
+#include "device/device.h"
+
+namespace l2l::device::cuda {
+
+// A panel of logits, f32 [rows, tokens] with `stride` elements from row to row, and what belongs to its rows.
+struct LogitPanel {
+  float* logits;        // 16-byte aligned
+  std::int64_t stride;  // a multiple of 8
+  std::int64_t rows, tokens;
+  const std::byte* bias;  // of its tokens, compute dtype, 16-byte aligned; or null
+  const std::int32_t* targets;
+  double* statistics;       // [rows, 3], graph.h
+  std::int64_t first;       // token of the first logit; in a chunk of the vocabulary counted from the chunk's first
+  std::int64_t vocabulary;  // all tokens there are
+  bool chunk;               // LaunchParameters::first_token counts
+};
+
+enum class SoftmaxStep {
+  begin,          // statistics = those of these logits
+  add,            // statistics += those of these logits
+  differentiate,  // logits become dlogits by the statistics
+  both,           // begin, then differentiate
+};
+
+// Rows whose target is negative are not predicted: their statistics stay as they are, their dlogits are 0. Those whose
+// target is outside the vocabulary get NaN for the logit of their target, and so for the loss: a bad token stops the
+// run. dlogits [rows, tokens] = (softmax - 1 at the target) loss_scale, rounded to `dtype`, replace the logits: each
+// row begins where its logits began. One block per row; sums in f32 by thread, then in f64, always in the same order.
+// Moves the logits once (begin, add), once and the dlogits once (differentiate), or twice and the dlogits once (both).
+void enqueue_softmax(SoftmaxStep step, DType dtype, const LogitPanel& panel, const LaunchParameters* parameters,
+                     cudaStream_t stream);
+
+// dbias f32 [tokens] += sum over rows of a panel's dlogits, in ascending order by sixteenths of the rows. Moves the
+// dlogits once.
+void enqueue_column_sums(DType dtype, const LogitPanel& panel, float* dbias, cudaStream_t stream);
+
+// loss f64 [1] = sum of the losses of all rows with a target. Statistics f64 [rows, 3].
+void enqueue_loss(const double* statistics, const std::int32_t* targets, std::int64_t rows, double* loss,
+                  cudaStream_t stream);
+
+// destination [count] = source f32, rounded to `dtype`. Both are 16-byte aligned.
+void enqueue_narrow(DType dtype, const float* source, std::byte* destination, std::int64_t count, cudaStream_t stream);
+
+}  // namespace l2l::device::cuda

@@ -1,0 +1,68 @@
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "device/graph/unfuse.h"
+#include "device/kernels/factories.h"
+#include "device/kernels/operands.h"
+
+namespace l2l::device::kernels {
+namespace {
+
+constexpr std::size_t kMostOperands = 16;
+
+// A fused op is what its parts are, one after the other; values between them lie in the workspace.
+class Fused final : public Kernel {
+ public:
+  Fused(const graph::Graph& graph, const graph::Op& op)
+      : parts_(graph::unfused(graph, op)), operands_(op.inputs.size() + op.outputs.size()) {
+    for (std::size_t i = 0; i < parts_.ops.size(); ++i) kernels_.push_back(make_kernel(parts_, i));
+    if (parts_.values.size() > kMostOperands) throw Error(parts_.name + " has more than 16 values");
+  }
+
+  Bytes workspace(int threads) const override {
+    WorkspaceCutter cutter;
+    std::array<std::byte*, kMostOperands> values{};
+    cut(cutter, values);
+    Bytes most = 0;
+    for (const auto& kernel : kernels_) most = std::max(most, kernel->workspace(threads));
+    return cutter.used() + most;
+  }
+
+  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters& parameters,
+           Workers& workers) const override {
+    WorkspaceCutter cutter(workspace);
+    std::array<std::byte*, kMostOperands> values{};
+    std::copy(operands.begin(), operands.end(), values.begin());
+    cut(cutter, values);
+    for (std::size_t i = 0; i < kernels_.size(); ++i) {
+      const graph::Op& op = parts_.ops[i];
+      std::array<std::byte*, kMostOperands> own{};
+      std::size_t count = 0;
+      for (const std::vector<graph::ValueId>* ids : {&op.inputs, &op.outputs}) {
+        for (const graph::ValueId id : *ids) own[count++] = values[static_cast<std::size_t>(id)];
+      }
+      kernels_[i]->run(std::span(own.data(), count), workspace + cutter.used(), parameters, workers);
+    }
+  }
+
+ private:
+  // Room for the values that are no operands.
+  void cut(WorkspaceCutter& cutter, std::array<std::byte*, kMostOperands>& values) const {
+    for (std::size_t i = operands_; i < parts_.values.size(); ++i) {
+      values[i] = cutter.take<std::byte>(static_cast<std::int64_t>(parts_.values[i].bytes()));
+    }
+  }
+
+  graph::Graph parts_;
+  std::size_t operands_;
+  std::vector<std::unique_ptr<Kernel>> kernels_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_fused(const graph::Graph& graph, const graph::Op& op) {
+  return std::make_unique<Fused>(graph, op);
+}
+
+}  // namespace l2l::device::kernels

@@ -1,0 +1,17 @@
+#include "device/cuda/factories.h"
+#include "device/cuda/norm_backward.cuh"
+
+namespace l2l::device::cuda {
+namespace {
+
+template <typename T>
+using LayerNormBackward = NormBackwardKernel<T, false, false>;
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_layer_norm_backward(const Context& context, const graph::Graph& graph,
+                                                 const graph::Op& op) {
+  return make_for<LayerNormBackward, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
+}
+
+}  // namespace l2l::device::cuda

@@ -1,0 +1,118 @@
+// The twin of linear_cross_entropy_backward.cpp. Where enough whole rows of logits fit into Context::logits, one pass
+// makes them and turns them into gradients; otherwise a first pass over parts of the vocabulary finds the statistics,
+// and a second makes the logits again. Beside the products' operands, moves per row and token 16 bytes (one pass, twice
+// the size of the compute dtype for the products included) or 20 bytes (two passes) and the table's gradient, f32,
+// twice per chunk of rows.
+#include "device/cuda/factories.h"
+#include "device/cuda/logit_pass.h"
+
+namespace l2l::device::cuda {
+namespace {
+
+using kernels::as;
+using kernels::input;
+
+class LinearCrossEntropyBackward final : public Kernel {
+ public:
+  LinearCrossEntropyBackward(const Context& context, const graph::Graph& graph, const graph::Op& op)
+      : LinearCrossEntropyBackward(
+            context, graph, op,
+            LogitPanels::whole_rows(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0], context.logits)) {}
+
+  Bytes workspace() const override { return cut(nullptr).used; }
+
+  void enqueue(std::span<std::byte* const> operands, std::byte* base, const LaunchParameters* parameters,
+               cudaStream_t stream) const override {
+    const Workspace workspace = cut(base);
+    const std::size_t loss = bias_ ? 4 : 3;  // operand; the other outputs follow
+    const Run run{{operands[0], operands[1], bias_ ? operands[3] : nullptr, as<std::int32_t>(operands[2]),
+                   workspace.statistics, parameters},
+                  workspace,
+                  operands[loss + 1],
+                  as<float>(operands[loss + 2]),
+                  bias_ ? as<float>(operands[loss + 3]) : nullptr,
+                  stream};
+    for (std::int64_t chunk = 0; chunk < pass_.panels().rows.count(); ++chunk) {
+      several_parts_ ? take_parts(run, chunk) : take_whole(run, chunk);
+    }
+    enqueue_loss(workspace.statistics, run.logits.targets, rows_, as<double>(operands[loss]), stream);
+  }
+
+ private:
+  struct Workspace {
+    LogitPass::Buffers panel;
+    double* statistics;  // of all rows
+    float* dx;           // sums of one chunk over the parts; null when dx itself holds them
+    Bytes used;
+  };
+
+  struct Run {
+    LogitOperands logits;
+    Workspace workspace;
+    std::byte* dx;
+    float* dtable;
+    float* dbias;  // null without
+    cudaStream_t stream;
+  };
+
+  LinearCrossEntropyBackward(const Context& context, const graph::Graph& graph, const graph::Op& op,
+                             const LogitPanels& panels)
+      : dtype_(input(graph, op, 0).dtype),
+        rows_(input(graph, op, 0).shape[0]),
+        hidden_(input(graph, op, 0).shape[1]),
+        bias_(op.inputs.size() > 3),
+        several_parts_(panels.tokens.count() > 1),
+        pass_(context, graph, op, panels, several_parts_ ? DType::f32 : dtype_, false) {}
+
+  Workspace cut(std::byte* base) const {
+    kernels::WorkspaceCutter cutter(base);
+    Workspace workspace{};
+    workspace.panel = pass_.take(cutter);
+    workspace.statistics = cutter.take<double>(rows_ * 3);
+    if (separate_sums()) workspace.dx = cutter.take<float>(pass_.panels().rows.size * hidden_);
+    workspace.used = cutter.used();
+    return workspace;
+  }
+
+  bool separate_sums() const { return several_parts_ && dtype_ != DType::f32; }
+
+  std::byte* dx_of(const Run& run, std::int64_t chunk) const {
+    return run.dx + static_cast<Bytes>(pass_.panels().rows.begin(chunk) * hidden_) * size_of(dtype_);
+  }
+
+  void take_whole(const Run& run, std::int64_t chunk) const {
+    pass_.run(chunk, 0, SoftmaxStep::both, run.logits, run.workspace.panel, run.stream);
+    pass_.multiply(chunk, 0, run.logits, {dx_of(run, chunk), false, run.dtable, run.dbias}, run.workspace.panel,
+                   run.stream);
+  }
+
+  void take_parts(const Run& run, std::int64_t chunk) const {
+    const std::int64_t parts = pass_.panels().tokens.count();
+    for (std::int64_t part = 0; part < parts; ++part) {
+      const SoftmaxStep step = part == 0 ? SoftmaxStep::begin : SoftmaxStep::add;
+      pass_.run(chunk, part, step, run.logits, run.workspace.panel, run.stream);
+    }
+    std::byte* const dx = dx_of(run, chunk);
+    std::byte* const sums = separate_sums() ? reinterpret_cast<std::byte*>(run.workspace.dx) : dx;
+    for (std::int64_t part = 0; part < parts; ++part) {
+      pass_.run(chunk, part, SoftmaxStep::differentiate, run.logits, run.workspace.panel, run.stream);
+      pass_.multiply(chunk, part, run.logits, {sums, part > 0, run.dtable, run.dbias}, run.workspace.panel, run.stream);
+    }
+    if (!separate_sums()) return;
+    enqueue_narrow(dtype_, run.workspace.dx, dx, pass_.panels().rows_of(chunk) * hidden_, run.stream);
+  }
+
+  DType dtype_;
+  std::int64_t rows_, hidden_;
+  bool bias_, several_parts_;
+  LogitPass pass_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_linear_cross_entropy_backward(const Context& context, const graph::Graph& graph,
+                                                           const graph::Op& op) {
+  return std::make_unique<LinearCrossEntropyBackward>(context, graph, op);
+}
+
+}  // namespace l2l::device::cuda

@@ -1,0 +1,16 @@
+#include "device/cuda/factories.h"
+#include "device/cuda/norm_forward.cuh"
+
+namespace l2l::device::cuda {
+namespace {
+
+template <typename T>
+using RmsNorm = NormForwardKernel<T, true, false>;
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_rms_norm(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+  return make_for<RmsNorm, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
+}
+
+}  // namespace l2l::device::cuda

@@ -1,0 +1,87 @@
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "device/kernels/convert.h"
+#include "device/kernels/factories.h"
+#include "device/kernels/operands.h"
+#include "device/kernels/partition.h"
+
+namespace l2l::device::kernels {
+namespace {
+
+// Rotary positions (Su et al., "RoFormer", 2021) in the pairing of Llama's Hugging Face files: elements j and
+// j + head_dim / 2 of a head of queries or keys are turned by place * base^(-2j / head_dim). The angle is formed and
+// reduced to one turn in f64; its sine and cosine are f32.
+template <typename T>
+class Rotary final : public Kernel {
+ public:
+  Rotary(const graph::Graph& graph, const graph::Op& op)
+      : rows_(output(graph, op, 0).shape[0]),
+        width_(output(graph, op, 0).shape[1]),
+        sequence_(op.attributes.sequence),
+        turned_(op.attributes.heads + graph::kv_heads(op.attributes)),
+        half_(width_ / (turned_ + graph::kv_heads(op.attributes)) / 2) {
+    require_dtype(graph, op, output(graph, op, 0).dtype, {0});
+    const double base = static_cast<double>(op.attributes.rotary_base);
+    const double sign = op.attributes.inverse ? -1 : 1;
+    for (std::int64_t j = 0; j < half_; ++j) {
+      frequencies_.push_back(sign * std::pow(base, -static_cast<double>(j) / static_cast<double>(half_)));
+    }
+  }
+
+  Bytes workspace(int threads) const override { return slot_bytes() * static_cast<Bytes>(threads); }
+
+  // A place at a time, whose angles serve all its rows and heads.
+  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters&,
+           Workers& workers) const override {
+    const Partition blocks = row_blocks(sequence_, rows_ / sequence_ * width_);
+    workers.parallel_for(blocks.count(), [&](std::int64_t block, int slot) {
+      float* const cosines = as<float>(workspace + slot_bytes() * static_cast<Bytes>(slot));
+      float* const sines = cosines + half_;
+      for (std::int64_t place = blocks.begin(block); place < blocks.end(block); ++place) {
+        angles_of(place, cosines, sines);
+        for (std::int64_t row = place; row < rows_; row += sequence_) {
+          turn(as<T>(operands[0]) + row * width_, cosines, sines, as<T>(operands[1]) + row * width_);
+        }
+      }
+    });
+  }
+
+ private:
+  Bytes slot_bytes() const { return align_up(static_cast<Bytes>(2 * half_) * sizeof(float), 64); }
+
+  void angles_of(std::int64_t place, float* cosines, float* sines) const {
+    for (std::int64_t j = 0; j < half_; ++j) {
+      const double angle =
+          std::remainder(static_cast<double>(place) * frequencies_[static_cast<std::size_t>(j)], 2 * std::numbers::pi);
+      cosines[j] = static_cast<float>(std::cos(angle));
+      sines[j] = static_cast<float>(std::sin(angle));
+    }
+  }
+
+  void turn(const T* x, const float* cosines, const float* sines, T* y) const {
+    for (std::int64_t head = 0; head < turned_; ++head, x += 2 * half_, y += 2 * half_) {
+#pragma omp simd
+      for (std::int64_t j = 0; j < half_; ++j) {
+        const float a = widen(x[j]), b = widen(x[j + half_]);
+        y[j] = narrow<T>(a * cosines[j] - b * sines[j]);
+        y[j + half_] = narrow<T>(b * cosines[j] + a * sines[j]);
+      }
+    }
+    std::copy(x, x + width_ - turned_ * 2 * half_, y);
+  }
+
+  std::int64_t rows_, width_, sequence_;
+  std::int64_t turned_;  // heads of queries and keys
+  std::int64_t half_;    // of a head
+  std::vector<double> frequencies_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_rotary(const graph::Graph& graph, const graph::Op& op) {
+  return make_for_dtype<Rotary>(graph, op, output(graph, op, 0).dtype);
+}
+
+}  // namespace l2l::device::kernels
