@@ -410,35 +410,6 @@ TEST(ValidateOptions, ChecksCombinations) {
   EXPECT_SAYS(invalid({"run.validate_every=5"}), "data.validation names no file");
 }
 
-TEST(ValidateOptions, ChecksWhatBelongsToAFamily) {
-  EXPECT_SAYS(invalid({"model.kv_heads=2"}), "gpt2 has as many heads of keys and values");
-  EXPECT_SAYS(invalid({"model.architecture=bert", "model.kv_heads=2"}), "bert has as many heads of keys and values");
-  EXPECT_SAYS(invalid({"model.architecture=bert", "model.vocabulary=300", "model.tie_embeddings=false"}),
-              "bert ties its embeddings");
-  EXPECT_SAYS(invalid({"model.architecture=llama"}), "model.dropout = 0.100000: llama has no dropout, set it to 0");
-  const auto llama = [](std::initializer_list<const char*> more) {
-    std::vector<const char*> all = {"model.architecture=llama", "model.dropout=0"};
-    all.insert(all.end(), more);
-    Options options;
-    for (const char* assignment : all) set_option(options, assignment);
-    return bad_input([&] { validate_options(options); });
-  };
-  EXPECT_EQ(llama({}), "(no BadInput)");
-  EXPECT_EQ(llama({"model.kv_heads=2", "model.tie_embeddings=false"}), "(no BadInput)");
-  EXPECT_SAYS(llama({"model.kv_heads=3"}), "model.heads = 4 is not divisible by model.kv_heads = 3");
-  EXPECT_SAYS(llama({"model.hidden=100"}), "rotary positions turn pairs of elements");
-}
-
-TEST(ValidateOptions, GivesTheMaskATokenOfItsOwn) {
-  EXPECT_SAYS(invalid({"model.architecture=bert"}), "set it to at least 257");
-  EXPECT_EQ(invalid({"model.architecture=bert", "model.vocabulary=257"}), "(no BadInput)");
-  EXPECT_SAYS(invalid({"model.architecture=bert", "model.vocabulary=264", "data.mask_token=264"}),
-              "data.mask_token = 264 is not below model.vocabulary = 264");
-  EXPECT_SAYS(invalid({"model.architecture=bert", "model.vocabulary=264", "data.mask_token=255"}),
-              "is a byte of data.format");
-  EXPECT_EQ(invalid({"model.architecture=bert", "data.format=tokens", "data.mask_token=103"}), "(no BadInput)");
-}
-
 TEST(ValidateOptions, RefusesSizesWhoseProductsOverflowOrExceedTheRandomNumbers) {
   EXPECT_SAYS(invalid({"model.vocabulary=16777216", "model.hidden=1048576"}), "model.vocabulary x model.hidden");
   EXPECT_SAYS(invalid({"model.sequence=1048576"}), "model.sequence x model.sequence");
