@@ -1,5 +1,7 @@
 // Runs cases on the CUDA device 0, through the runtime API alone: a GPU, or where this program is linked with it, the
 // emulation of tests/emulation.
+#include <cstdlib>
+
 #include "device/cuda/factories.h"
 #include "l2l/errors.h"
 #include "tests/conformance/ops/cuda_support.h"
@@ -23,6 +25,7 @@ cuda::Context make_context() {
       10 * attribute(cudaDevAttrComputeCapabilityMajor) + attribute(cudaDevAttrComputeCapabilityMinor);
   context.multiprocessors = attribute(cudaDevAttrMultiProcessorCount);
   context.shared_memory_per_block = static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  context.cudnn = std::getenv("L2L_NO_CUDNN") == nullptr;  // set: our own attention is tested, not cuDNN's
   cuda::check(cublasLtCreate(&context.cublas_lt), "cublasLtCreate");
   return context;
 }

@@ -46,8 +46,8 @@ bool has_kernel(const OpCase& test_case);
 // Whether this backend's 16-bit attention rounds probabilities and their gradients for its products (tensor cores).
 bool rounds_attention_weights();
 
-// Whether that concerns the case. Then rows count for themselves: an element's error is held against the typical size of
-// its own row, too, since the first keys of causal attention have far larger gradients than the others.
+// Whether that concerns the case. Then rows count for themselves: an element's error is held against the typical size
+// of its own row, too, since the first keys of causal attention have far larger gradients than the others.
 bool has_rounded_weights(const OpCase& test_case);
 
 // Ways to run a kernel that must give the same bits: numbers of workers on the host, orders of threads where CUDA is

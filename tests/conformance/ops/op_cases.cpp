@@ -29,6 +29,9 @@ constexpr AttentionCase kAttentionCases[] = {{1, 1, 1, 8},
                                              {1, 257, 2, 64, 0.1f, 1},
                                              {1, 68, 4, 128, 0.1f, 2},
                                              {1, 33, 1, 256},
+                                             // What cuDNN takes in 16 bits.
+                                             {2, 128, 4, 64, 0, 2},
+                                             {1, 128, 2, 128, 0, 0, false},
                                              {1, 20, 2, 150, 0.5f, 1, false}};
 
 void add_matmuls(std::vector<OpCase>& cases, DType dtype) {
