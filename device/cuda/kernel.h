@@ -40,8 +40,6 @@ class Kernel {
                        cudaStream_t stream) const = 0;
 };
 
-bool has_kernel(graph::OpKind kind);
-
 // Kernel for op `index` of `graph`. Throws BadInput naming the op when there is none for its dtypes or shapes.
 std::unique_ptr<Kernel> make_kernel(const Context& context, const graph::Graph& graph, std::size_t index);
 

@@ -6,7 +6,7 @@
 namespace l2l::device::cuda {
 namespace {
 
-Factory* factory_of(graph::OpKind kind) {
+Factory& factory_of(graph::OpKind kind) {
   using graph::OpKind;
   switch (kind) {
     case OpKind::embedding:
@@ -82,20 +82,16 @@ Factory* factory_of(graph::OpKind kind) {
     case OpKind::count:
       break;
   }
-  return nullptr;
+  throw Error("make_kernel: no op of kind " + std::to_string(static_cast<int>(kind)));
 }
 
 }  // namespace
 
-bool has_kernel(graph::OpKind kind) { return factory_of(kind) != nullptr; }
-
 std::unique_ptr<Kernel> make_kernel(const Context& context, const graph::Graph& graph, std::size_t index) {
   const graph::Op& op = graph.ops.at(index);
   const std::string where = graph.name + ", op " + std::to_string(index) + " (" + std::string(name_of(op.kind)) + ")";
-  Factory* const factory = factory_of(op.kind);
-  if (!factory) throw BadInput(where + ": no CUDA kernel");
   try {
-    return factory(context, graph, op);
+    return factory_of(op.kind)(context, graph, op);
   } catch (const BadInput& error) {
     throw BadInput(where + ": " + error.what());
   }

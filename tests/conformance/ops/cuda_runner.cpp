@@ -47,8 +47,6 @@ cuda::Context& cuda_context() {
   return made;
 }
 
-bool has_kernel(const OpCase& test_case) { return cuda::has_kernel(test_case.op().kind); }
-
 bool rounds_attention_weights() { return true; }
 
 std::vector<int> variants() { return cuda_variants(); }

@@ -40,9 +40,6 @@ class Memory {
   std::vector<Block> blocks_;
 };
 
-// Whether this backend computes the op.
-bool has_kernel(const OpCase& test_case);
-
 // Whether this backend's 16-bit attention rounds probabilities and their gradients for its products (tensor cores).
 bool rounds_attention_weights();
 

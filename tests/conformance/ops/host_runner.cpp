@@ -5,8 +5,6 @@
 
 namespace l2l::test {
 
-bool has_kernel(const OpCase&) { return true; }
-
 bool rounds_attention_weights() { return false; }
 
 std::vector<int> variants() { return {1, 2, 3, 4}; }
