@@ -3,6 +3,7 @@
 #include "device/cuda/check.h"
 #include "device/cuda/cuda_stream.h"
 #include "device/cuda/memory.h"
+#include "device/cuda/parameters.h"
 #include "device/cuda/pinned.h"
 #include "l2l/errors.h"
 
@@ -14,11 +15,30 @@ constexpr int kMostGraphs = 4096;
 CudaStream& cuda_of(Stream& stream) { return static_cast<CudaStream&>(stream); }
 CudaEvent& cuda_of(Event& event) { return static_cast<CudaEvent&>(event); }
 
-// A moment of the device whose host time is known to the length of one wait.
-Origin make_origin(const DeviceState& state) {
+StreamHandle make_stream() {
   cudaStream_t made = nullptr;
   check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-  const StreamHandle stream(made);
+  return StreamHandle(made);
+}
+
+// Runs a kernel, so that a device which this build has no code for is refused before a run begins.
+void check_code(const DeviceState& state) {
+  void* address = nullptr;
+  check(cudaMalloc(&address, sizeof(LaunchParameters)), "cudaMalloc");
+  const DeviceMemory memory(address);
+  const StreamHandle stream = make_stream();
+  try {
+    write_parameters(static_cast<LaunchParameters*>(address), {}, stream.get());
+    check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
+  } catch (const DeviceError& error) {
+    throw BadInput(state.description + " does not run the code of this build (" + error.what() +
+                   "); configure with -Dgpu_arch=" + std::to_string(state.context.compute_capability));
+  }
+}
+
+// A moment of the device whose host time is known to the length of one wait.
+Origin make_origin(const DeviceState& state) {
+  const StreamHandle stream = make_stream();
   Origin origin{state.timing_events->take(), {}};
   check(cudaEventRecord(origin.event.get(), stream.get()), "cudaEventRecord");
   check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
@@ -30,7 +50,9 @@ Origin make_origin(const DeviceState& state) {
 
 CudaDevice::CudaDevice(const Settings& settings)
     : state_(std::make_shared<DeviceState>(settings)),
-      graphs_(settings.graphs ? std::make_shared<GraphBudget>(kMostGraphs) : nullptr) {}
+      graphs_(settings.graphs ? std::make_shared<GraphBudget>(kMostGraphs) : nullptr) {
+  check_code(*state_);
+}
 
 std::unique_ptr<Buffer> CudaDevice::allocate(Bytes size, std::string_view purpose) {
   return allocate_device_memory(state_, size, purpose);

@@ -17,7 +17,7 @@ namespace l2l::device::cuda {
 // Thread-safe. Streams, events and buffers may outlive it; executables must outlive the work enqueued with them.
 class CudaDevice final : public Device {
  public:
-  // Throws BadInput when there is no driver or no such device.
+  // Throws BadInput when there is no driver, no such device, or no code for it in this build.
   explicit CudaDevice(const Settings& settings);
 
   std::string description() const override { return state_->description; }

@@ -59,12 +59,12 @@ CudaStream::~CudaStream() {
   queue_.reset();
   try {
     wait_for_device();
-    const std::lock_guard lock(state_->streams_mutex);
-    std::erase(state_->streams, this);
     read_time();
   } catch (const std::exception& error) {
-    log(LogLevel::error, std::string("stream \"") + name_ + "\": " + error.what());
+    log(LogLevel::error, "stream \"" + name_ + "\": " + error.what());
   }
+  const std::lock_guard lock(state_->streams_mutex);
+  std::erase(state_->streams, this);
 }
 
 void CudaStream::enqueue(Command command) {

@@ -19,7 +19,7 @@ class HostBuffer final : public Buffer {
   HostBuffer(std::shared_ptr<DeviceState> state, std::unique_ptr<Buffer> memory)
       : Buffer(memory->view()), state_(std::move(state)), memory_(std::move(memory)) {}
   ~HostBuffer() override {
-    state_->select();
+    static_cast<void>(cudaSetDevice(state_->settings.index));
     for (const BufferView& range : locked_) {
       state_->host_memory->remove(range);
       static_cast<void>(cudaHostUnregister(range.data));

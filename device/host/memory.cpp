@@ -7,6 +7,8 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "l2l/errors.h"
 
@@ -41,12 +43,24 @@ std::byte* map(Bytes size, std::string_view purpose) {
   return static_cast<std::byte*>(address);
 }
 
-void touch(BufferView range) {
+void touch_pages(BufferView range) {
   const auto page = static_cast<Bytes>(sysconf(_SC_PAGESIZE));
-  madvise(range.data, range.size, MADV_HUGEPAGE);  // advice: fewer TLB misses where the system has such pages
   for (Bytes offset = 0; offset < range.size; offset += page) {
     *const_cast<volatile std::byte*>(range.data + offset) = std::byte{0};
   }
+}
+
+// With a thread for each 4 GiB, up to eight: the system zeroes pages when they are touched. Threads inherit the memory
+// policy of the one that starts them.
+void touch(BufferView range) {
+  madvise(range.data, range.size, MADV_HUGEPAGE);  // advice: fewer TLB misses where the system has such pages
+  const Bytes parts = std::clamp<Bytes>(range.size / (4 * kGiB), 1, 8);
+  const Bytes part = align_up(range.size / parts, 2 * kMiB);
+  std::vector<std::jthread> helpers;  // join at the end
+  for (Bytes begin = part; begin < range.size; begin += part) {
+    helpers.emplace_back(touch_pages, range.slice(begin, std::min(part, range.size - begin)));
+  }
+  touch_pages(range.slice(0, std::min(part, range.size)));
 }
 
 class Mapping : public Buffer {
