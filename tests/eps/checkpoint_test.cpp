@@ -99,7 +99,10 @@ TEST(Checkpoint, OfAnotherOptimizerIsRefused) {
 TEST(Checkpoint, TheStateOfTheLossScaleIsKept) {
   const TemporaryFolder folder;
   TestRun run(small_layout());
-  RunState state{.seed = 1, .loss_scale = 4096, .good_steps = 17};
+  RunState state;
+  state.seed = 1;
+  state.loss_scale = 4096;
+  state.good_steps = 17;
   const RunState read = load_checkpoint(save_checkpoint(folder.path(), run.store, state, 1), run.store);
   EXPECT_EQ(read.loss_scale, 4096u);
   EXPECT_EQ(read.good_steps, 17u);
