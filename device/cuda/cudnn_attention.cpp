@@ -30,13 +30,15 @@ enum Id : std::int64_t {
   kValueGradient
 };
 
-// The deterministic backward of some versions keeps gradients of all scores: [tasks, sequence, sequence]. Beyond this
-// multiple of the bytes of qkv its memory costs more than its speed is worth.
-constexpr std::int64_t kLargestWorkspace = 3;
+// The deterministic backward of most versions keeps gradients of all scores: [tasks, sequence, sequence], 16 bits each.
+// Beyond this multiple of the bytes of qkv, or this size, its memory costs more than its speed is worth.
+constexpr Bytes kLargestWorkspaceRatio = 6, kLargestWorkspace = 2 * kGiB;
+// Versions before (9.12) write statistics densely, whatever their strides.
+constexpr std::size_t kStridedStatistics = 91200;
 
 bool suits(const Context& context, const AttentionProblem& problem, DType dtype) {
-  return context.cudnn && has_cudnn() && dtype != DType::f32 && problem.threshold == 0 && problem.head_dim % 8 == 0 &&
-         problem.head_dim <= 128 && problem.sequence % 128 == 0;
+  return context.cudnn && has_cudnn() && cudnnGetVersion() >= kStridedStatistics && dtype != DType::f32 &&
+         problem.threshold == 0 && problem.head_dim % 8 == 0 && problem.head_dim <= 128 && problem.sequence % 128 == 0;
 }
 
 // Describes the op's operands to cuDNN: [sequences, heads, sequence, head_dim] by strides.
@@ -171,7 +173,8 @@ class Backward final : public Kernel {
     description.becomes(dk, kKeyGradient, problem_.kv_heads, problem_.qkv_stride());
     description.becomes(dv, kValueGradient, problem_.kv_heads, problem_.qkv_stride());
     const Bytes qkv_bytes = static_cast<Bytes>(problem_.rows() * problem_.qkv_stride()) * size_of(dtype);
-    return plan_.build(description.graph(), context) && plan_.workspace <= kLargestWorkspace * qkv_bytes;
+    return plan_.build(description.graph(), context) &&
+           plan_.workspace <= std::min(kLargestWorkspace, kLargestWorkspaceRatio * qkv_bytes);
   }
 
   Bytes workspace() const override { return statistics_bytes_ + plan_.workspace; }
