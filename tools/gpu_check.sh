@@ -7,9 +7,10 @@
 #   tools/gpu_check.sh --build FOLDER [--quick] checks what --pack collected on another machine; needs the CUDA libraries there
 #
 # --quick leaves compute-sanitizer out. Environment: GPU_ARCH (default 90), CPU (-march; default native, x86-64-v3 for
-# --pack), OUT (folder for logs; default build-gpu/logs).
+# --pack), CUDNN_FRONTEND (folder of cudnn_frontend.h), OUT (folder for logs; default build-gpu/logs).
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source tools/cuda_libraries.sh
 
 programs=(tools/l2l-train tools/l2l-plan tools/l2l-bench device/cuda/module/libl2l_cuda.so
   tests/conformance/device/device_conformance_cuda tests/conformance/ops/cuda-op-conformance-gpu
@@ -19,9 +20,12 @@ usage() { sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 
 build() {
   local options=(-Dbuildtype=release -Dfault_points=enabled -Dcuda=enabled "-Dgpu_arch=${GPU_ARCH:-90}" -Dtbb=disabled
-    -Donednn=disabled "-Dcpu=$1" -Dtests=true)
-  if [[ -f build-gpu/build.ninja ]]; then meson setup --reconfigure "${options[@]}" build-gpu; else meson setup "${options[@]}" build-gpu; fi &&
-    ninja -C build-gpu "${programs[@]}"
+    -Donednn=disabled "-Dcpu=$1" -Dtests=true ${CUDNN_FRONTEND:+-Dcudnn=enabled "-Dcudnn_frontend=$CUDNN_FRONTEND"})
+  local again=()
+  [[ -f build-gpu/build.ninja ]] && again=(--reconfigure)
+  meson setup "${again[@]}" "${options[@]}" build-gpu ||
+    { echo "a library is missing here: build elsewhere with --pack, and check with --build" >&2; return 1; }
+  ninja -C build-gpu "${programs[@]}"
 }
 
 # The programs, stripped, and those of their libraries that belong neither to the system nor to CUDA.
@@ -41,15 +45,6 @@ pack() {
   du -sh "$folder"
 }
 
-# Where cuBLASLt may lie beside the linker's own places: the toolkit, and Python's packages.
-cuda_libraries() {
-  local folders=(/usr/local/cuda/lib64)
-  local site
-  site=$(python3 -c 'import sysconfig; print(sysconfig.get_path("purelib"))' 2>/dev/null) && folders+=("$site"/nvidia/*/lib)
-  local IFS=:
-  echo "${folders[*]}"
-}
-
 rows=() failed=0
 # check NAME SECONDS COMMAND...: one row of the table; the output goes to a log.
 check() {
@@ -63,6 +58,7 @@ check() {
     124) verdict="FAILED: longer than $limit s" ;;
     *) verdict="FAILED: exit status $status" ;;
   esac
+  grep -qE '^\[==========\] (Running )?0 tests' "$log" && verdict='FAILED: no test ran'
   [[ $verdict == FAILED* ]] && { failed=1; tail -n 15 "$log" | sed 's/^/    /'; }
   local said
   said=$(grep -E '^\[  (PASSED|FAILED)  \] [0-9]+ test|ERROR SUMMARY|tests? ran' "$log" | tail -n 1)
@@ -72,15 +68,15 @@ check() {
 
 # The driver's own figure for used memory, read while a run is under way, at two depths: it must not grow with depth.
 driver_memory() {
-  local depth used=() folder
+  local depth steps=(1000 30) used=() folder
   folder=$(mktemp -d)
   for depth in 2 384; do
     printf '[model]\nlayers = %d\nhidden = 256\nheads = 4\nsequence = 128\n[batch]\nmicro_batch = 2\nmicro_batches = 2\n[device]\nkind = "cuda"\n[transfer]\nstash = "host"\n' \
       "$depth" >"$folder/run.toml"
-    "$bin/l2l-bench" step "$folder/run.toml" --steps 20 --json >"$folder/result" &
+    "$bin/l2l-bench" step "$folder/run.toml" --steps "${steps[${#used[@]}]}" --json >"$folder/result" &
     local pid=$! most=0 now
     while kill -0 "$pid" 2>/dev/null; do
-      now=$(nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | head -n 1)
+      now=$(nvidia-smi --id=0 --query-gpu=memory.used --format=csv,noheader,nounits)
       ((now > most)) && most=$now
       sleep 0.05
     done
@@ -102,13 +98,14 @@ sanitize() {
 run_checks() {
   check "device conformance" 300 "$bin/device_conformance_cuda" '--gtest_filter=Devices/*:Cuda*'
   check "ops against float64" 400 "$bin/cuda-op-conformance-gpu"
+  L2L_NO_CUDNN=1 check "attention without cuDNN" 200 "$bin/cuda-op-conformance-gpu" '--gtest_filter=*attention*'
   L2L_OP_REPEATS=100 check "ops, same bits 100 times" 600 "$bin/cuda-op-conformance-gpu"
   export L2L_TEST_DEVICE=cuda L2L_TEST_FIXTURES=$fixtures
   check "law: constant memory" 300 "$bin/law_constant_memory" '--gtest_filter=ConstantMemory.*'
   check "law: the driver's own figure" 120 bash -c driver_memory
   check "law: equivalence, counters" 600 "$bin/law_counters_and_equivalence" '--gtest_filter=*Equivalence.SameBits*'
   check "law: gradients, losses (PyTorch)" 120 "$bin/law_pytorch"
-  check "law: resume" 300 "$bin/law_resume" '--gtest_filter=Resume.*'
+  check "law: resume" 300 "$bin/law_resume" '--gtest_filter=*/Resume.*'
   unset L2L_TEST_DEVICE
   ((quick)) && return
   if ! command -v compute-sanitizer >/dev/null; then

@@ -3,9 +3,10 @@
 
   tools/gpu_bench.sh [TOOLS] [--minutes N] [--device cuda|host] [--tiny] [--json FILE]
 
-TOOLS: folder of l2l-bench (default build-release/tools). Sections, in the order in which they matter; those for which no
-time is left are named at the end. --tiny takes toy shapes, --device host runs on the CPU: to try the script. PyTorch is
-measured where this python3 has it.
+TOOLS: folder of l2l-bench, and of cuda-op-conformance-gpu if it was built (default build-release/tools). Sections stand in
+the order in which they matter; rows for which no time is left say so. --tiny takes toy shapes, --device host runs on the
+CPU: to try the script. PyTorch is measured where this python3 has it. Heads of Turing-NLG are 152 wide: their attention is
+our kernel without tensor cores.
 """
 import argparse
 import dataclasses
@@ -16,9 +17,11 @@ import subprocess
 import sys
 import time
 
-from shapes import SHAPES, run_l2l
+from shapes import SHAPES, run_json, run_l2l
 
 GIB = 2**30
+# Bytes per second at which host state is mapped, touched, page-locked and drawn, to tell whether a row fits in the time.
+PREPARATION = 1.5e9
 
 
 def arguments():
@@ -31,51 +34,81 @@ def arguments():
     return parser.parse_args()
 
 
+def say(text):
+    print(text, flush=True)
+
+
 class Table:
     """Runs L2L and keeps what it measured."""
 
     def __init__(self, a):
         self.a, self.rows, self.begin = a, {}, time.monotonic()
-        self.bert, self.turing, self.llama = (SHAPES[f"tiny-{n}"] if a.tiny else SHAPES[m] for n, m in
-                                              (("bert", "bert-large"), ("gpt2", "turing-nlg"), ("llama", "llama-7b")))
+        names = ("tiny-bert", "tiny-gpt2", "tiny-llama") if a.tiny else ("bert-large", "turing-nlg", "llama-7b")
+        self.bert, self.turing, self.llama = (SHAPES[name] for name in names)
+        self.llama_name = names[2]
 
     def seconds_left(self):
         return 60 * self.a.minutes - (time.monotonic() - self.begin)
 
     def train(self, name, shape, execution="relay", steps=3, **extra):
+        preparation = 12.2 * shape.parameters() / PREPARATION
+        if self.seconds_left() < 10 + 1.3 * preparation:
+            return say(f"  {name:34} no time left: its state takes about {preparation:.0f} s to set up")
         settings = {"device.kind": f'"{self.a.device}"'} | {key.replace("__", "."): value for key, value in extra.items()}
-        self.rows[name] = result = run_l2l(self.a.tools, shape, execution, steps, settings)
+        self.rows[name] = result = run_l2l(self.a.tools, shape, execution, steps, settings, self.seconds_left())
         if "error" in result:
-            print(f"  {name:34} {result['error']}", flush=True)
-            return None
-        print(f"  {name:34} {result['tokens_per_second']:11,.0f} tokens/s {result['teraflops']:8.2f} TFLOP/s  device "
-              f"{result['device_peak_bytes'] / GIB:7.3f} GiB  stalls: weights {result['weight_stall_ms']:.1f}, stash "
-              f"{result['stash_stall_ms']:.1f} of {result['step_ms']:.1f} ms", flush=True)
+            return say(f"  {name:34} {result['error']}")
+        say(f"  {name:34} {result['tokens_per_second']:11,.0f} tokens/s {result['teraflops']:8.2f} TFLOP/s  device "
+            f"{result['device_peak_bytes'] / GIB:7.3f} GiB  stalls: weights {result['weight_stall_ms']:.1f}, stash "
+            f"{result['stash_stall_ms']:.1f} of {result['step_ms']:.1f} ms")
         return result
 
-    def ratio(self, what, numerator, denominator, key="tokens_per_second"):
-        if numerator and denominator:
-            print(f"  {what:34} {numerator[key] / denominator[key]:11.3f}", flush=True)
-
-
-def run_tool(command):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
-    if done.returncode:
-        print(f"  {pathlib.Path(command[0]).name}: {(done.stderr.strip().splitlines() or ['failed'])[-1]}")
-    return done.stdout.rstrip()
+    def run(self, command):
+        """Prints what the command says."""
+        try:
+            done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False,
+                                  timeout=max(10, self.seconds_left()))
+        except subprocess.TimeoutExpired:
+            return say(f"  {pathlib.Path(command[0]).name}: no time left")
+        say(done.stdout.rstrip() if done.returncode == 0 else f"  {(done.stderr.strip().splitlines() or ['failed'])[-1]}")
 
 
 def link(table):
     """The link, pinned, one way and both ways at once."""
-    print(run_tool([table.a.tools / "l2l-bench", "link", "--device", table.a.device]))
+    table.run([table.a.tools / "l2l-bench", "link", "--device", table.a.device])
 
 
 def products(table):
-    """Matrix products of the layer programs against a plain large one."""
-    tool = table.a.tools / ("cuda-op-conformance-gpu" if table.a.device == "cuda" else "op-conformance")
-    beside = [tool, table.a.tools.parent / "tests/conformance/ops" / tool.name]
-    found = next((path for path in beside if path.exists()), None)
-    print(run_tool([found, "--speed", "0", "matmul"]) if found else f"  {tool.name} was not built")
+    """Matrix products of the layer programs, against a plain large one (bf16)."""
+    name, words = ("cuda-op-conformance-gpu", ["matmul_bf16"]) if table.a.device == "cuda" else ("op-conformance", ["0", "matmul_bf16"])
+    places = [table.a.tools / name, table.a.tools.parent / "tests/conformance/ops" / name]
+    found = next((place for place in places if place.exists()), None)
+    if found:
+        table.run([found, "--speed", *words])
+    else:
+        say(f"  {name} was not built")
+
+
+def llama(table):
+    """A 7B Llama shape, AdamW on the host, within 8 GiB of device memory; against PyTorch resident."""
+    relay = table.train("relay", table.llama, device__memory='"8GiB"')
+    if not importlib.util.find_spec("torch"):
+        return say("  this python3 has no PyTorch to compare with")
+    script = pathlib.Path(__file__).with_name("pytorch_gpu.py")
+    for side in ("checkpointed", "plain", "compiled-checkpointed"):
+        if table.seconds_left() < 60:
+            return say(f"  PyTorch {side}: no time left")
+        result = run_json([sys.executable, script, table.a.tools, "--shape", table.llama_name, "--sides", side, "--rounds", 1,
+                           "--steps", 2, "--device", "cuda" if table.a.device == "cuda" else "cpu", "--json"],
+                          table.seconds_left())
+        row = result.get("results", {side: [result]})[side][0]
+        table.rows[f"PyTorch {side}"] = row
+        if "error" in row:
+            say(f"  PyTorch {side:26} {row['error']}")
+            continue
+        ratio = f"  L2L relay / it {row['step_ms'] / relay['step_ms']:.3f}" if relay else ""
+        say(f"  PyTorch {side:26} {1e3 * table.llama.tokens() / row['step_ms']:11,.0f} tokens/s  device "
+            f"{row['device_peak_bytes'] / GIB:7.3f} GiB{ratio}")
 
 
 def relay_and_resident(table):
@@ -84,65 +117,54 @@ def relay_and_resident(table):
         shape = dataclasses.replace(table.bert, micro_batches=count)
         resident = table.train(f"resident, {count} microbatches", shape, "resident")
         relay = table.train(f"relay, {count} microbatches", shape)
-        table.ratio("  relay / resident", relay, resident)
+        if resident and relay:
+            say(f"    relay / resident                 {relay['tokens_per_second'] / resident['tokens_per_second']:11.3f}")
 
 
 def depth(table):
     """Paper, Table 5: depth. Device memory equal to the byte, time per layer within 2%."""
     rows = {}
     for layers in (24, 96, 384):
-        if table.seconds_left() < 30:
-            break
-        shape = dataclasses.replace(table.bert, layers=layers, micro_batches=1)
-        rows[layers] = table.train(f"{layers} layers", shape, steps=2)
+        rows[layers] = table.train(f"{layers} layers", dataclasses.replace(table.bert, layers=layers), steps=2)
     done = {layers: row for layers, row in rows.items() if row}
     if len(done) < 2:
         return
-    least = min(done)
-    print(f"  device memory equal to the byte: {len({row['device_peak_bytes'] for row in done.values()}) == 1}")
+    shallow = done[min(done)]["step_ms"] / min(done)
+    say(f"  device memory equal to the byte: {len({row['device_peak_bytes'] for row in done.values()}) == 1}")
     for layers, row in done.items():
-        print(f"  ms per layer, {layers:4} layers: {row['step_ms'] / layers:8.3f}  "
-              f"({row['step_ms'] / layers / (done[least]['step_ms'] / least):.3f} of that of {least})")
+        each = row["step_ms"] / layers
+        say(f"  ms per layer, {layers:4} layers: {each:8.3f}  ({each / shallow:.3f} of that of {min(done)})")
 
 
 def host_memory():
+    """Bytes that this process may still take: the machine's, or those of its control group."""
+    available = 0
     for line in pathlib.Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable"):
-            return 1024 * int(line.split()[1])
-    return 0
+            available = 1024 * int(line.split()[1])
+    group = pathlib.Path("/sys/fs/cgroup")
+    try:
+        limit, used = (group / "memory.max").read_text().strip(), int((group / "memory.current").read_text())
+        return available if limit == "max" else min(available, int(limit) - used)
+    except OSError:
+        return available
 
 
 def turing(table):
-    """Paper, Table 6: the 17B shape of Turing-NLG, as deep as host memory allows."""
+    """Paper, Table 6: the 17B shape of Turing-NLG, as deep as host memory and time allow."""
     shape = table.turing
-    per_layer = dataclasses.replace(shape, layers=1).parameters() - dataclasses.replace(shape, layers=0).parameters()
-    layers = max(1, min(shape.layers, int((0.7 * host_memory() - 40 * shape.vocabulary * shape.hidden) / (12.2 * per_layer))))
+    tables = dataclasses.replace(shape, layers=0).parameters()
+    per_layer = dataclasses.replace(shape, layers=1).parameters() - tables
+    room = min(0.8 * host_memory(), PREPARATION * (table.seconds_left() - 30) / 1.3)
+    layers = max(1, min(shape.layers, int((room / 12.2 - 3 * tables) / per_layer)))
     table.train(f"{layers} of {shape.layers} layers", dataclasses.replace(shape, layers=layers), steps=1)
-
-
-def llama(table):
-    """A 7B Llama shape, AdamW on the host; device memory at most 8 GiB; against PyTorch resident."""
-    table.train("relay", table.llama, device__memory='"8GiB"')
-    if not importlib.util.find_spec("torch"):
-        return print("  this python3 has no PyTorch to compare with")
-    side = "checkpointed" if table.seconds_left() < 150 else "checkpointed,plain,fsdp"
-    name = next(name for name, shape in SHAPES.items() if shape == table.llama)
-    print(run_tool([sys.executable, pathlib.Path(__file__).with_name("pytorch_gpu.py"), table.a.tools, "--shape", name, "--sides",
-                    f"relay,{side}", "--rounds", "1", "--steps", "2", "--device",
-                    "cuda" if table.a.device == "cuda" else "cpu"]))
 
 
 def main():
     table = Table(arguments())
-    skipped = []
     for section in (link, products, llama, relay_and_resident, depth, turing):
-        if table.seconds_left() < 20:
-            skipped.append(section.__doc__.splitlines()[0])
-            continue
-        print(f"\n{section.__doc__}", flush=True)
+        say(f"\n{section.__doc__}")
         section(table)
-    for what in skipped:
-        print(f"\nno time was left for: {what}")
     if table.a.json:
         table.a.json.write_text(json.dumps(table.rows, indent=1))
 

@@ -20,12 +20,11 @@ import dataclasses
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
-from shapes import SHAPES, run_l2l
+from shapes import SHAPES, run_json, run_l2l
 
 L2L_SIDES = ("relay", "resident")
 PYTORCH_SIDES = ("plain", "checkpointed", "compiled", "compiled-checkpointed", "fsdp")
@@ -193,11 +192,7 @@ def synchronize(device):
 
 def run_pytorch(side):
     environment = dict(os.environ, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
-    done = subprocess.run([sys.executable, __file__, *sys.argv[1:], "--side", side], capture_output=True, text=True,
-                          check=False, env=environment)
-    if done.returncode:
-        return {"error": (done.stderr.strip().splitlines() or ["failed"])[-1]}
-    return json.loads(done.stdout.splitlines()[-1])
+    return run_json([sys.executable, __file__, *sys.argv[1:], "--side", side], env=environment)
 
 
 def compare(a):

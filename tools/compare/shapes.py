@@ -66,13 +66,22 @@ def config_of(shape, execution, extra):
     return "\n".join(f"[{section}]\n" + "\n".join(lines) for section, lines in sections.items()) + "\n"
 
 
-def run_l2l(tools, shape, execution="relay", steps=3, extra=None, environment=None):
+def run_json(command, seconds=None, **options):
+    """The JSON object that is the command's last line, or {"error": the last line of its messages}."""
+    try:
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=seconds,
+                              **options)
+    except subprocess.TimeoutExpired:
+        return {"error": f"took longer than {seconds:.0f} s"}
+    if done.returncode:
+        return {"error": (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def run_l2l(tools, shape, execution="relay", steps=3, extra=None, seconds=None):
     """The JSON object of `l2l-bench step`, or {"error": its message}."""
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder, "run.toml")
         config.write_text(config_of(shape, execution, extra or {}))
-        command = [pathlib.Path(tools).resolve() / "l2l-bench", "step", config, "--steps", str(steps), "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    if done.returncode:
-        return {"error": (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]}
-    return json.loads(done.stdout.splitlines()[-1])
+        command = [pathlib.Path(tools).resolve() / "l2l-bench", "step", config, "--steps", steps, "--json"]
+        return run_json(command, seconds)
