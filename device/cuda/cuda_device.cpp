@@ -23,12 +23,10 @@ StreamHandle make_stream() {
 
 // Runs a kernel, so that a device which this build has no code for is refused before a run begins.
 void check_code(const DeviceState& state) {
-  void* address = nullptr;
-  check(cudaMalloc(&address, sizeof(LaunchParameters)), "cudaMalloc");
-  const DeviceMemory memory(address);
+  const ParameterSlot parameters(*state.parameters);
   const StreamHandle stream = make_stream();
   try {
-    write_parameters(static_cast<LaunchParameters*>(address), {}, stream.get());
+    write_parameters(parameters.get(), {}, stream.get());
     check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
   } catch (const DeviceError& error) {
     throw BadInput(state.description + " does not run the code of this build (" + error.what() +

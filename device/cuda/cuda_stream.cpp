@@ -20,12 +20,6 @@ StreamHandle make_stream(const DeviceState& state) {
   return StreamHandle(stream);
 }
 
-DeviceMemory make_parameters() {
-  void* address = nullptr;
-  check(cudaMalloc(&address, sizeof(LaunchParameters)), "launch parameters: cudaMalloc");
-  return DeviceMemory(address);
-}
-
 // A view into a trace's names, which are literals and names of graphs: both end with a zero.
 std::string_view name_of_copy(const MemoryAccount& device, const CopyCommand& copy) {
   if (!device.contains(copy.source.data)) return "copy h2d";
@@ -45,7 +39,7 @@ CudaStream::CudaStream(std::string_view name, std::shared_ptr<DeviceState> state
     : name_(name),
       state_(std::move(state)),
       stream_(make_stream(*state_)),
-      parameters_(make_parameters()),
+      parameters_(*state_->parameters),
       stopwatch_(name_, *state_) {
   name_stream(stream_.get(), name_);
   const std::lock_guard lock(state_->streams_mutex);
@@ -231,9 +225,8 @@ void CudaStream::execute(const LaunchCommand& launch, SpanLabel label) {
     label = {static_cast<int>(launch.parameters.layer), static_cast<int>(launch.parameters.microbatch)};
   }
   measured(launch.executable->program().graph.name, label, [&] {
-    auto* parameters = static_cast<LaunchParameters*>(parameters_.get());
-    write_parameters(parameters, launch.parameters, stream_.get());
-    launch.executable->enqueue(launch.bindings, parameters, stream_.get());
+    write_parameters(parameters_.get(), launch.parameters, stream_.get());
+    launch.executable->enqueue(launch.bindings, parameters_.get(), stream_.get());
   });
 }
 

@@ -59,7 +59,7 @@ class CudaStream final : public Stream {
   const std::string name_;
   const std::shared_ptr<DeviceState> state_;
   StreamHandle stream_;
-  DeviceMemory parameters_;             // a LaunchParameters
+  const ParameterSlot parameters_;
   mutable std::mutex mutex_;            // held while work is enqueued; of deferred streams, by their thread alone
   mutable std::mutex time_mutex_;       // guards stopwatch_; taken after mutex_
   Stopwatch stopwatch_;                 // guarded by time_mutex_

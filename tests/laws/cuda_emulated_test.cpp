@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "device/open.h"
 #include "tests/emulation/runtime.h"
 #include "tests/laws/small_run.h"
 
@@ -57,6 +58,16 @@ TEST_F(CudaEmulated, LossesAreThoseOfTheHost) {
     EXPECT_NEAR(cuda.losses[i], host.losses[i], 1e-5 * host.losses[i]);
     EXPECT_NEAR(cuda.norms[i], host.norms[i], 1e-4 * host.norms[i]);
   }
+}
+
+// Law 3 counts on it: what is planned is all that is taken.
+TEST_F(CudaEmulated, StreamsTakeNoDeviceMemory) {
+  const auto device = device::open_device({.kind = "cuda"});
+  std::size_t before = 0, after = 0, total = 0;
+  ASSERT_EQ(cudaMemGetInfo(&before, &total), cudaSuccess);
+  const auto first = device->create_stream("first"), second = device->create_stream("second");
+  ASSERT_EQ(cudaMemGetInfo(&after, &total), cudaSuccess);
+  EXPECT_EQ(after, before);
 }
 
 // The twin: on a GPU whose streams wait for nothing, the comparison must fail.
