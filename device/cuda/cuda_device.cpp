@@ -106,6 +106,7 @@ void CudaDevice::launch(Stream& stream, const Executable& executable, const Bind
 
 void CudaDevice::synchronize(Event& event) {
   if (const std::shared_ptr<Moment> moment = cuda_of(event).moment()) {
+    state_->select();
     if (state_->deferred) moment->wait_until_recorded();
     const cudaError_t status = cudaEventSynchronize(moment->event());
     if (status != cudaSuccess) state_->fail("waiting for an event", status);

@@ -103,16 +103,22 @@ void CudaStream::synchronize() {
   wait_for_device();
 }
 
-void CudaStream::wait_for_device() {
+cudaError_t CudaStream::wait_blocking(bool enqueuing) {
   EventHandle done = state_->order_events->take();
   state_->select();
   cudaError_t status = cudaSuccess;
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_, std::defer_lock);
+    if (!enqueuing) lock.lock();
     status = cudaEventRecord(done.get(), stream_.get());
   }
   if (status == cudaSuccess) status = cudaEventSynchronize(done.get());
   state_->order_events->give(std::move(done));
+  return status;
+}
+
+void CudaStream::wait_for_device() {
+  const cudaError_t status = wait_blocking(/*enqueuing=*/false);
   if (status == cudaSuccess) return;
   const std::lock_guard lock(label_mutex_);
   state_->fail("stream \"" + name_ + "\": waiting for work up to \"" + latest_.what + "\"" + show(latest_.label),
@@ -208,7 +214,7 @@ void CudaStream::copy_staged(BufferView destination, BufferView source) {
   if (!ring_) ring_ = std::make_unique<StagingRing>(state_->order_events);
   if (state_->device_memory->contains(source.data)) return ring_->to_host(destination, source, stream_.get());
   // What comes from the host may be written by work before this.
-  check(cudaStreamSynchronize(stream_.get()), "staged copy");
+  check(wait_blocking(/*enqueuing=*/true), "staged copy");
   if (state_->device_memory->contains(destination.data)) return ring_->to_device(destination, source, stream_.get());
   std::memcpy(destination.data, source.data, source.size);
 }

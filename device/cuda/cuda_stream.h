@@ -52,8 +52,10 @@ class CudaStream final : public Stream {
   void measured(std::string_view what, SpanLabel label, const Enqueue& enqueue);
   void copy_part(BufferView destination, BufferView source);
   void copy_staged(BufferView destination, BufferView source);
-  // Blocks until the device has done what is in the CUDA stream.
+  // Blocks until the device has done what is in the CUDA stream; failures are stored.
   void wait_for_device();
+  // Records and waits without spinning. With `enqueuing`, mutex_ is held already.
+  cudaError_t wait_blocking(bool enqueuing);
   void fail(std::string_view what, SpanLabel label, const std::string& why);
 
   const std::string name_;
