@@ -11,6 +11,8 @@ namespace l2l::device::cuda {
 namespace {
 
 constexpr int kMostGraphs = 4096;
+// For what the driver allocates after a plan was made: code loaded late, CUDA graphs, streams.
+constexpr Bytes kLateBytes = 512 * kMiB;
 
 CudaStream& cuda_of(Stream& stream) { return static_cast<CudaStream&>(stream); }
 CudaEvent& cuda_of(Event& event) { return static_cast<CudaEvent&>(event); }
@@ -66,6 +68,13 @@ Bytes CudaDevice::other_bytes() const {
   check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
   const Bytes used = total - free, ours = allocated_bytes();
   return used > ours ? used - ours : 0;
+}
+
+std::optional<Bytes> CudaDevice::available_bytes() const {
+  state_->select();
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return free > kLateBytes ? free - kLateBytes : 0;
 }
 
 std::unique_ptr<Stream> CudaDevice::create_stream(std::string_view name) {
