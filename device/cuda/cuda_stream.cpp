@@ -1,6 +1,7 @@
 #include "device/cuda/cuda_stream.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -24,6 +25,12 @@ StreamHandle make_stream(const DeviceState& state) {
   return StreamHandle(stream);
 }
 
+// Of profilers; from 1.
+std::uint32_t next_category() {
+  static std::atomic<std::uint32_t> made{0};
+  return ++made;
+}
+
 // A view into a trace's names, which are literals and names of graphs: both end with a zero.
 std::string_view name_of_copy(const MemoryAccount& device, const CopyCommand& copy) {
   if (!device.contains(copy.source.data)) return "copy h2d";
@@ -41,11 +48,12 @@ std::string show(SpanLabel label) {
 
 CudaStream::CudaStream(std::string_view name, std::shared_ptr<DeviceState> state)
     : name_(name),
+      category_(next_category()),
       state_(std::move(state)),
       stream_(make_stream(*state_)),
       parameters_(*state_->parameters),
       stopwatch_(name_, *state_) {
-  name_stream(stream_.get(), name_);
+  name_stream(stream_.get(), category_, name_);
   const std::lock_guard lock(state_->streams_mutex);
   state_->streams.reserve(state_->streams.size() + 1);
   set_trace(state_->trace, state_->origin);
@@ -173,7 +181,7 @@ void CudaStream::execute(const WaitCommand& wait) {
 
 template <typename Enqueue>
 void CudaStream::measured(std::string_view what, SpanLabel label, const Enqueue& enqueue) {
-  const NvtxRange range(what.data());
+  const NvtxRange range(what.data(), category_, label);
   const std::lock_guard lock(mutex_);
   {
     const std::lock_guard label_lock(label_mutex_);

@@ -1,6 +1,7 @@
 // A CUDA stream, its account of time, and, where copies are staged, the thread that serves it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -59,6 +60,7 @@ class CudaStream final : public Stream {
   void fail(std::string_view what, SpanLabel label, const std::string& why);
 
   const std::string name_;
+  const std::uint32_t category_;  // of its NVTX ranges
   const std::shared_ptr<DeviceState> state_;
   StreamHandle stream_;
   const ParameterSlot parameters_;
