@@ -108,6 +108,9 @@ class Device {
   virtual Bytes peak_bytes() const = 0;
   // Device memory that somebody else holds now: the driver for itself (context, code, graphs), and other processes.
   virtual Bytes other_bytes() const { return 0; }
+  // Bytes that allocate() can still hand out now, less a reserve for what the driver takes late; nothing where no bound
+  // is known (devices in host memory, which the host's own account covers).
+  virtual std::optional<Bytes> available_bytes() const { return std::nullopt; }
 
   virtual std::unique_ptr<Stream> create_stream(std::string_view name) = 0;
   virtual std::unique_ptr<Event> create_event() = 0;

@@ -143,7 +143,8 @@ RunPlan::RunPlan(const Options& given, std::unique_ptr<device::Device> given_dev
       store(store_options(options)),
       scaler(loss_scaler(options.precision)),
       execution(execution_plan(options)),
-      programs(std::make_unique<Programs>(*device, model, execution.gradients)) {
+      programs(std::make_unique<Programs>(*device, model, execution.gradients)),
+      device_available(device->available_bytes()) {
   choose_stash();
   write_contract();
   check_limits();
@@ -163,12 +164,20 @@ void RunPlan::count_trace(Bytes bytes) {
   check_limits();
 }
 
-// "auto": on the device where that fits in device.memory, else on the host.
+std::optional<RunPlan::DeviceLimit> RunPlan::device_limit() const {
+  const Bytes set = options.device.memory;
+  if (set > 0 && (!device_available || set <= *device_available)) return DeviceLimit{set, "device.memory"};
+  if (!device_available) return std::nullopt;
+  return DeviceLimit{*device_available,
+                     "what is free of " + device->description() + " (less a reserve for the driver)"};
+}
+
+// "auto": on the device where that fits in its memory, else on the host.
 void RunPlan::choose_stash() {
   execution.stash = options.transfer.stash == "host" ? StashPlace::host : StashPlace::device;
   arena = std::make_unique<ArenaPlan>(model, *programs, execution);
-  const Bytes limit = options.device.memory;
-  if (options.transfer.stash != "auto" || limit == 0 || arena->bytes() <= limit) return;
+  const std::optional<DeviceLimit> limit = device_limit();
+  if (options.transfer.stash != "auto" || !limit || arena->bytes() <= limit->bytes) return;
   execution.stash = StashPlace::host;
   arena = std::make_unique<ArenaPlan>(model, *programs, execution);
 }
@@ -206,8 +215,8 @@ void RunPlan::write_contract() {
 }
 
 void RunPlan::check_limits() const {
-  if (options.device.memory > 0) {
-    check_limit("device memory", "device.memory", contract.device_bytes, options.device.memory,
+  if (const std::optional<DeviceLimit> limit = device_limit()) {
+    check_limit("device memory", limit->name, contract.device_bytes, limit->bytes,
                 "lower batch.micro_batch, batch.micro_batches or transfer.prefetch, or set transfer.stash = \"host\"");
   }
   const eps::StoreBytes bytes = eps::ParameterStore::bytes_needed(model.layout, store);

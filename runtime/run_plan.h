@@ -40,10 +40,17 @@ struct RunPlan {
   optimizers::LossScaler scaler;  // as a new run begins
   ExecutionPlan execution;
   std::unique_ptr<Programs> programs;
+  std::optional<Bytes> device_available;  // before anything large was allocated; nothing: unknown
   std::unique_ptr<ArenaPlan> arena;
   MemoryContract contract;
 
  private:
+  // The least of what bounds the arena, and its name; nothing: unbounded.
+  struct DeviceLimit {
+    Bytes bytes;
+    std::string name;
+  };
+  std::optional<DeviceLimit> device_limit() const;
   void choose_stash();
   void write_contract();
   void check_limits() const;

@@ -11,6 +11,8 @@ namespace l2l::device::cuda {
 namespace {
 
 constexpr int kMostGraphs = 4096;
+// For what the driver allocates after a plan was made: code loaded late, CUDA graphs, streams.
+constexpr Bytes kLateBytes = 512 * kMiB;
 
 CudaStream& cuda_of(Stream& stream) { return static_cast<CudaStream&>(stream); }
 CudaEvent& cuda_of(Event& event) { return static_cast<CudaEvent&>(event); }
@@ -23,12 +25,10 @@ StreamHandle make_stream() {
 
 // Runs a kernel, so that a device which this build has no code for is refused before a run begins.
 void check_code(const DeviceState& state) {
-  void* address = nullptr;
-  check(cudaMalloc(&address, sizeof(LaunchParameters)), "cudaMalloc");
-  const DeviceMemory memory(address);
+  const ParameterSlot parameters(*state.parameters);
   const StreamHandle stream = make_stream();
   try {
-    write_parameters(static_cast<LaunchParameters*>(address), {}, stream.get());
+    write_parameters(parameters.get(), {}, stream.get());
     check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
   } catch (const DeviceError& error) {
     throw BadInput(state.description + " does not run the code of this build (" + error.what() +
@@ -70,6 +70,13 @@ Bytes CudaDevice::other_bytes() const {
   return used > ours ? used - ours : 0;
 }
 
+std::optional<Bytes> CudaDevice::available_bytes() const {
+  state_->select();
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return free > kLateBytes ? free - kLateBytes : 0;
+}
+
 std::unique_ptr<Stream> CudaDevice::create_stream(std::string_view name) {
   return std::make_unique<CudaStream>(name, state_);
 }
@@ -108,6 +115,7 @@ void CudaDevice::launch(Stream& stream, const Executable& executable, const Bind
 
 void CudaDevice::synchronize(Event& event) {
   if (const std::shared_ptr<Moment> moment = cuda_of(event).moment()) {
+    state_->select();
     if (state_->deferred) moment->wait_until_recorded();
     const cudaError_t status = cudaEventSynchronize(moment->event());
     if (status != cudaSuccess) state_->fail("waiting for an event", status);

@@ -32,6 +32,24 @@ void abandon_capture(cudaStream_t stream) {
   const GraphHandle freed(graph);
 }
 
+// One graph of the budget, given back at the end unless a graph was kept.
+class GraphShare {
+ public:
+  explicit GraphShare(GraphBudget& budget) : budget_(budget), granted_(budget.fetch_sub(1) > 0) {}
+  ~GraphShare() {
+    if (!kept_) budget_.fetch_add(1);
+  }
+  GraphShare(const GraphShare&) = delete;
+  GraphShare& operator=(const GraphShare&) = delete;
+  bool granted() const { return granted_; }
+  void keep() { kept_ = true; }
+
+ private:
+  GraphBudget& budget_;
+  const bool granted_;
+  bool kept_ = false;
+};
+
 }  // namespace
 
 CudaExecutable::CudaExecutable(Program program, std::vector<std::unique_ptr<Kernel>> kernels,
@@ -62,7 +80,7 @@ void CudaExecutable::enqueue(const Bindings& bindings, const LaunchParameters* p
   if (!budget_ || !loaded_.exchange(true)) return enqueue_kernels(bindings, parameters, stream);
   const Addresses addresses = addresses_of(bindings, parameters);
   cudaGraphExec_t graph = find_graph(addresses);
-  if (graph == nullptr && may_make_graph()) graph = keep_graph(addresses, capture(bindings, parameters, stream));
+  if (graph == nullptr) graph = make_graph(addresses, bindings, parameters, stream);
   if (graph == nullptr) return enqueue_kernels(bindings, parameters, stream);
   cuda::check(cudaGraphLaunch(graph, stream), "cudaGraphLaunch");
 }
@@ -117,15 +135,15 @@ cudaGraphExec_t CudaExecutable::find_graph(const Addresses& addresses) const {
   return found == graphs_.end() ? nullptr : found->second.get();
 }
 
-cudaGraphExec_t CudaExecutable::keep_graph(const Addresses& addresses, GraphExecHandle made) const {
+cudaGraphExec_t CudaExecutable::make_graph(const Addresses& addresses, const Bindings& bindings,
+                                           const LaunchParameters* parameters, cudaStream_t stream) const {
+  GraphShare share(*budget_);
+  if (!share.granted()) return nullptr;
+  GraphExecHandle made = capture(bindings, parameters, stream);
   const std::lock_guard lock(mutex_);
-  return graphs_.emplace(addresses, std::move(made)).first->second.get();
-}
-
-bool CudaExecutable::may_make_graph() const {
-  if (budget_->fetch_sub(1) > 0) return true;
-  budget_->fetch_add(1);
-  return false;
+  const auto [kept, added] = graphs_.emplace(addresses, std::move(made));
+  if (added) share.keep();
+  return kept->second.get();
 }
 
 // FNV-1a over the words, with the high bits folded in.

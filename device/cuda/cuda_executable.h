@@ -46,11 +46,11 @@ class CudaExecutable final : public Executable {
   Addresses addresses_of(const Bindings& bindings, const LaunchParameters* parameters) const;
   void enqueue_kernels(const Bindings& bindings, const LaunchParameters* parameters, cudaStream_t stream) const;
   GraphExecHandle capture(const Bindings& bindings, const LaunchParameters* parameters, cudaStream_t stream) const;
+  // Makes and keeps one more graph; nullptr: there are as many as there may be.
+  cudaGraphExec_t make_graph(const Addresses& addresses, const Bindings& bindings, const LaunchParameters* parameters,
+                             cudaStream_t stream) const;
   // nullptr: not made yet.
   cudaGraphExec_t find_graph(const Addresses& addresses) const;
-  cudaGraphExec_t keep_graph(const Addresses& addresses, GraphExecHandle made) const;
-  // Whether one more graph may be made; it is then counted.
-  bool may_make_graph() const;
 
   const std::vector<std::unique_ptr<Kernel>> kernels_;  // one per launch
   std::array<Bytes, static_cast<std::size_t>(graph::Region::count)> region_bytes_{};

@@ -1,6 +1,7 @@
 #include "device/cuda/cuda_stream.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -13,6 +14,10 @@
 namespace l2l::device::cuda {
 namespace {
 
+// Copies are cut to this, so that those of other streams in the same direction get their turn in between: about half a
+// millisecond of a fast link.
+constexpr Bytes kMostPerCopy = 32 * kMiB;
+
 StreamHandle make_stream(const DeviceState& state) {
   state.select();
   cudaStream_t stream = nullptr;
@@ -20,10 +25,10 @@ StreamHandle make_stream(const DeviceState& state) {
   return StreamHandle(stream);
 }
 
-DeviceMemory make_parameters() {
-  void* address = nullptr;
-  check(cudaMalloc(&address, sizeof(LaunchParameters)), "launch parameters: cudaMalloc");
-  return DeviceMemory(address);
+// Of profilers; from 1.
+std::uint32_t next_category() {
+  static std::atomic<std::uint32_t> made{0};
+  return ++made;
 }
 
 // A view into a trace's names, which are literals and names of graphs: both end with a zero.
@@ -43,11 +48,12 @@ std::string show(SpanLabel label) {
 
 CudaStream::CudaStream(std::string_view name, std::shared_ptr<DeviceState> state)
     : name_(name),
+      category_(next_category()),
       state_(std::move(state)),
       stream_(make_stream(*state_)),
-      parameters_(make_parameters()),
+      parameters_(*state_->parameters),
       stopwatch_(name_, *state_) {
-  name_stream(stream_.get(), name_);
+  name_stream(stream_.get(), category_, name_);
   const std::lock_guard lock(state_->streams_mutex);
   state_->streams.reserve(state_->streams.size() + 1);
   set_trace(state_->trace, state_->origin);
@@ -109,16 +115,22 @@ void CudaStream::synchronize() {
   wait_for_device();
 }
 
-void CudaStream::wait_for_device() {
+cudaError_t CudaStream::wait_blocking(bool enqueuing) {
   EventHandle done = state_->order_events->take();
   state_->select();
   cudaError_t status = cudaSuccess;
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_, std::defer_lock);
+    if (!enqueuing) lock.lock();
     status = cudaEventRecord(done.get(), stream_.get());
   }
   if (status == cudaSuccess) status = cudaEventSynchronize(done.get());
   state_->order_events->give(std::move(done));
+  return status;
+}
+
+void CudaStream::wait_for_device() {
+  const cudaError_t status = wait_blocking(/*enqueuing=*/false);
   if (status == cudaSuccess) return;
   const std::lock_guard lock(label_mutex_);
   state_->fail("stream \"" + name_ + "\": waiting for work up to \"" + latest_.what + "\"" + show(latest_.label),
@@ -169,7 +181,7 @@ void CudaStream::execute(const WaitCommand& wait) {
 
 template <typename Enqueue>
 void CudaStream::measured(std::string_view what, SpanLabel label, const Enqueue& enqueue) {
-  const NvtxRange range(what.data());
+  const NvtxRange range(what.data(), category_, label);
   const std::lock_guard lock(mutex_);
   {
     const std::lock_guard label_lock(label_mutex_);
@@ -192,7 +204,7 @@ void CudaStream::execute(const CopyCommand& copy, SpanLabel label) {
       const Bytes left = copy.source.size - done;
       const HostRanges::Part to = state_->host_memory->front(copy.destination.slice(done, left));
       const HostRanges::Part from = state_->host_memory->front(copy.source.slice(done, left));
-      const Bytes bytes = std::min(to.bytes, from.bytes);
+      const Bytes bytes = std::min({to.bytes, from.bytes, kMostPerCopy});
       const BufferView destination = copy.destination.slice(done, bytes), source = copy.source.slice(done, bytes);
       const bool staged = to.kind == HostRanges::Kind::staged || from.kind == HostRanges::Kind::staged;
       staged ? copy_staged(destination, source) : copy_part(destination, source);
@@ -214,7 +226,7 @@ void CudaStream::copy_staged(BufferView destination, BufferView source) {
   if (!ring_) ring_ = std::make_unique<StagingRing>(state_->order_events);
   if (state_->device_memory->contains(source.data)) return ring_->to_host(destination, source, stream_.get());
   // What comes from the host may be written by work before this.
-  check(cudaStreamSynchronize(stream_.get()), "staged copy");
+  check(wait_blocking(/*enqueuing=*/true), "staged copy");
   if (state_->device_memory->contains(destination.data)) return ring_->to_device(destination, source, stream_.get());
   std::memcpy(destination.data, source.data, source.size);
 }
@@ -231,9 +243,8 @@ void CudaStream::execute(const LaunchCommand& launch, SpanLabel label) {
     label = {static_cast<int>(launch.parameters.layer), static_cast<int>(launch.parameters.microbatch)};
   }
   measured(launch.executable->program().graph.name, label, [&] {
-    auto* parameters = static_cast<LaunchParameters*>(parameters_.get());
-    write_parameters(parameters, launch.parameters, stream_.get());
-    launch.executable->enqueue(launch.bindings, parameters, stream_.get());
+    write_parameters(parameters_.get(), launch.parameters, stream_.get());
+    launch.executable->enqueue(launch.bindings, parameters_.get(), stream_.get());
   });
 }
 

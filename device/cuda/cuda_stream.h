@@ -1,6 +1,7 @@
 // A CUDA stream, its account of time, and, where copies are staged, the thread that serves it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -52,14 +53,17 @@ class CudaStream final : public Stream {
   void measured(std::string_view what, SpanLabel label, const Enqueue& enqueue);
   void copy_part(BufferView destination, BufferView source);
   void copy_staged(BufferView destination, BufferView source);
-  // Blocks until the device has done what is in the CUDA stream.
+  // Blocks until the device has done what is in the CUDA stream; failures are stored.
   void wait_for_device();
+  // Records and waits without spinning. With `enqueuing`, mutex_ is held already.
+  cudaError_t wait_blocking(bool enqueuing);
   void fail(std::string_view what, SpanLabel label, const std::string& why);
 
   const std::string name_;
+  const std::uint32_t category_;  // of its NVTX ranges
   const std::shared_ptr<DeviceState> state_;
   StreamHandle stream_;
-  DeviceMemory parameters_;             // a LaunchParameters
+  const ParameterSlot parameters_;
   mutable std::mutex mutex_;            // held while work is enqueued; of deferred streams, by their thread alone
   mutable std::mutex time_mutex_;       // guards stopwatch_; taken after mutex_
   Stopwatch stopwatch_;                 // guarded by time_mutex_

@@ -90,6 +90,7 @@ DeviceState::DeviceState(const Settings& settings)
       timing_events(std::make_shared<EventPool>(cudaEventBlockingSync)) {
   check_index(settings.index, count_devices());
   select();
+  parameters = std::make_unique<ParameterSlots>();
   cublas_lt_ = make_cublas_lt();
   context = context_of(settings.index, cublas_lt_.get());
   description = describe(context);

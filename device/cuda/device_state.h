@@ -12,6 +12,7 @@
 #include "device/cuda/host_ranges.h"
 #include "device/cuda/kernel.h"
 #include "device/cuda/module.h"
+#include "device/cuda/parameter_slots.h"
 #include "device/host/memory.h"
 
 namespace l2l::device::cuda {
@@ -43,6 +44,7 @@ class DeviceState {
   std::string description;  // constant after construction
   int numa_node = -1;       // of host memory near the device; -1: unknown; constant after construction
   bool deferred = false;    // streams work on threads of their own (deferred.h); constant after construction
+  std::unique_ptr<ParameterSlots> parameters;  // of streams; constant after construction
   Failure failure;
   const std::shared_ptr<EventPool> order_events, timing_events;
   const std::shared_ptr<MemoryAccount> device_memory = std::make_shared<MemoryAccount>();

@@ -145,6 +145,9 @@ std::optional<MatmulPlan> MatmulPlan::with(const Context& context, const MatmulS
 void MatmulPlan::enqueue(const MatmulOperands& operands, bool accumulate, std::byte* workspace,
                          cudaStream_t stream) const {
   const float one = 1, beta = accumulate ? 1 : 0;
+  // The library reads the pointers while it enqueues, not later.
+  std::unique_lock lock(*mutex_, std::defer_lock);
+  if (epilogue_ != Epilogue::none) lock.lock();
   if (epilogue_ != Epilogue::none) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
   if (epilogue_ == Epilogue::gelu_and_pre) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.pre);
   check(cublasLtMatmul(library_, description_.get(), &one, operands.b, first_.get(), operands.a, second_.get(), &beta,

@@ -12,6 +12,7 @@
 #include <cublasLt.h>
 
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "core/bytes.h"
@@ -38,8 +39,7 @@ struct MatmulOperands {
   std::byte* pre = nullptr;         // [m, n], y's dtype, dense
 };
 
-// A product prepared for one shape. enqueue() is called by one thread at a time: with an epilogue it changes pointers
-// inside.
+// A product prepared for one shape. Thread-safe.
 class MatmulPlan {
  public:
   // Throws BadInput when the library has no algorithm.
@@ -72,6 +72,7 @@ class MatmulPlan {
 
   cublasLtHandle_t library_;
   Epilogue epilogue_;
+  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();  // of an epilogue's pointers in description_
   Description description_;
   Layout first_, second_, d_;
   cublasLtMatmulAlgo_t algorithm_{};

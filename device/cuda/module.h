@@ -27,18 +27,9 @@ struct Module {
 // The one symbol that a module exports.
 inline constexpr const char* kModuleSymbol = "l2l_cuda_module";
 
-// Compiler and the sizes of what crosses, so that a module that was built otherwise is told apart.
-inline std::string module_stamp() {
-  const auto sizes = [](auto... bytes) {
-    std::string text;
-    ((text += "." + std::to_string(bytes)), ...);
-    return text;
-  };
-  return "l2l 1, " __VERSION__ ", " + sizes(sizeof(Settings), sizeof(Device), sizeof(Stream), sizeof(Event),
-                                            sizeof(Buffer), sizeof(Executable), sizeof(LaunchParameters),
-                                            sizeof(Bindings), sizeof(Trace), sizeof(graph::Graph), sizeof(graph::Op),
-                                            sizeof(graph::Value), static_cast<std::size_t>(graph::OpKind::count));
-}
+// Compiler, and a hash of the headers that say what crosses (device/meson.build, seam_headers): differs between builds
+// that do not understand each other. Application and module each have their own copy of this function.
+std::string module_stamp();
 
 }  // namespace l2l::device::cuda
 

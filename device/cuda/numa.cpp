@@ -5,14 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <fstream>
 
 namespace l2l::device::cuda {
 namespace {
 
-constexpr unsigned int kMostNodes = 1024;
 constexpr unsigned int kBits = 8 * sizeof(unsigned long);
 
 }  // namespace
@@ -27,13 +25,14 @@ int numa_node_of(const std::string& pci_bus_id) {
 
 PreferredNode::PreferredNode(int node) {
   if (node < 0 || static_cast<unsigned int>(node) >= kMostNodes) return;
-  std::array<unsigned long, kMostNodes / kBits> mask{};
+  if (syscall(SYS_get_mempolicy, &previous_mode_, previous_nodes_.data(), kMostNodes, nullptr, 0) != 0) return;
+  Nodes mask{};
   mask[static_cast<unsigned int>(node) / kBits] = 1ul << (static_cast<unsigned int>(node) % kBits);
   set_ = syscall(SYS_set_mempolicy, MPOL_PREFERRED, mask.data(), kMostNodes) == 0;
 }
 
 PreferredNode::~PreferredNode() {
-  if (set_) syscall(SYS_set_mempolicy, MPOL_DEFAULT, nullptr, 0);
+  if (set_) syscall(SYS_set_mempolicy, previous_mode_, previous_nodes_.data(), kMostNodes);
 }
 
 }  // namespace l2l::device::cuda

@@ -1,6 +1,7 @@
 // Which memory of the host is near a device.
 #pragma once
 
+#include <array>
 #include <string>
 
 namespace l2l::device::cuda {
@@ -9,7 +10,8 @@ namespace l2l::device::cuda {
 int numa_node_of(const std::string& pci_bus_id);
 
 // While it lives, pages that the calling thread (and those it starts) touches first are taken from `node` as long as it
-// has some. Does nothing for -1 or where the system refuses: memory is then as it would have been.
+// has some; afterwards the thread's memory policy is what it was (numactl's, say). Does nothing for -1 or where the
+// system refuses: memory is then as it would have been. Thread-bound.
 class PreferredNode {
  public:
   explicit PreferredNode(int node);
@@ -18,7 +20,12 @@ class PreferredNode {
   PreferredNode& operator=(const PreferredNode&) = delete;
 
  private:
+  static constexpr unsigned int kMostNodes = 1024;
+  using Nodes = std::array<unsigned long, kMostNodes / (8 * sizeof(unsigned long))>;
+
   bool set_ = false;
+  int previous_mode_ = 0;  // with its flags
+  Nodes previous_nodes_{};
 };
 
 }  // namespace l2l::device::cuda

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/workers.h"
 #include "l2l/errors.h"
 
 namespace l2l::device {
@@ -50,11 +51,16 @@ void touch_pages(BufferView range) {
   }
 }
 
-// With a thread for each 4 GiB, up to eight: the system zeroes pages when they are touched. Threads inherit the memory
-// policy of the one that starts them.
+// Memory that one thread touches: the system zeroes pages at some gigabytes a second and thread.
+constexpr Bytes kTouchedByOne = 256 * kMiB;
+constexpr Bytes kMostTouchers = 16;
+
+// In parts of at least kTouchedByOne, each by a thread of its own, since the system zeroes pages when they are touched.
+// Threads inherit the memory policy of the one that starts them.
 void touch(BufferView range) {
   madvise(range.data, range.size, MADV_HUGEPAGE);  // advice: fewer TLB misses where the system has such pages
-  const Bytes parts = std::clamp<Bytes>(range.size / (4 * kGiB), 1, 8);
+  const Bytes most = std::clamp<Bytes>(static_cast<Bytes>(available_cores()), 1, kMostTouchers);
+  const Bytes parts = std::clamp<Bytes>(range.size / kTouchedByOne, 1, most);
   const Bytes part = align_up(range.size / parts, 2 * kMiB);
   std::vector<std::jthread> helpers;  // join at the end
   for (Bytes begin = part; begin < range.size; begin += part) {

@@ -69,7 +69,7 @@ struct PrecisionOptions {
 struct DeviceOptions {
   std::string kind = "auto";        // "auto" (the GPU where driver and CUDA module are there) | "host" | "cuda"
   std::int64_t index = 0;           // cuda: which device, as the driver counts them
-  std::uint64_t memory = 0;         // limit on device memory
+  std::uint64_t memory = 0;         // limit on device memory; 0: what the device has free
   std::string execution = "relay";  // "relay" | "resident"
   std::int64_t threads = 0;         // host device: compute threads; 0: all cores
   bool graphs = true;               // cuda: programs run as CUDA graphs; the same bits without
@@ -77,7 +77,7 @@ struct DeviceOptions {
 };
 
 struct TransferOptions {
-  std::string stash = "auto";         // "auto" (device where it fits in device.memory, else host) | "host" | "device"
+  std::string stash = "auto";         // "auto" (device where it fits, else host) | "host" | "device"
   std::int64_t prefetch = 1;          // layers fetched ahead: 1 + prefetch weight slots
   std::int64_t vocabulary_chunk = 0;  // rows of the embedding table that travel at once; 0: all, or, of a table larger
                                       // than a block, as many as fit in a block's slot

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "device/open.h"
 #include "tests/emulation/runtime.h"
 #include "tests/laws/small_run.h"
 
@@ -56,6 +57,63 @@ TEST_F(CudaEmulated, LossesAreThoseOfTheHost) {
   for (std::size_t i = 0; i < host.losses.size(); ++i) {
     EXPECT_NEAR(cuda.losses[i], host.losses[i], 1e-5 * host.losses[i]);
     EXPECT_NEAR(cuda.norms[i], host.norms[i], 1e-4 * host.norms[i]);
+  }
+}
+
+// Law 3 counts on it: what is planned is all that is taken.
+TEST_F(CudaEmulated, StreamsTakeNoDeviceMemory) {
+  const auto device = device::open_device({.kind = "cuda"});
+  std::size_t before = 0, after = 0, total = 0;
+  ASSERT_EQ(cudaMemGetInfo(&before, &total), cudaSuccess);
+  const auto first = device->create_stream("first"), second = device->create_stream("second");
+  ASSERT_EQ(cudaMemGetInfo(&after, &total), cudaSuccess);
+  EXPECT_EQ(after, before);
+}
+
+constexpr std::size_t kReserve = std::size_t{512} << 20;  // of the device, for the driver
+
+// Of a GPU on which `available` bytes are left beside the reserve when a run is planned.
+void set_available(std::size_t available) {
+  const auto device = device::open_device({.kind = "cuda"});
+  std::size_t free = 0, total = 0;
+  ASSERT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
+  emulation::set_machine({.memory = total - free + kReserve + available});
+}
+
+// Law 3 where no limit is set: the card itself is one, and a plan knows it before anything is allocated.
+TEST_F(CudaEmulated, TheCardBoundsThePlan) {
+  Options many = options("cuda", "relay", "auto");
+  many.model.layers = 40;
+  const MemoryContract roomy = Trainer(many).contract();
+  ASSERT_EQ(roomy.stash, "device");
+
+  set_available(roomy.device_bytes);
+  EXPECT_EQ(Trainer(many).contract().stash, "device");
+  set_available(roomy.device_bytes - 1);
+  const MemoryContract tight = Trainer(many).contract();
+  EXPECT_EQ(tight.stash, "host");
+  ASSERT_LT(tight.device_bytes, roomy.device_bytes);
+
+  set_available(tight.device_bytes);
+  EXPECT_NO_THROW(Trainer{many});
+  set_available(tight.device_bytes - 1);
+  try {
+    Trainer trainer(many);
+    FAIL() << "planned beyond the card";
+  } catch (const OutOfMemory& error) {
+    const std::string message = error.what();
+    for (const std::string& part : {std::to_string(tight.device_bytes), std::string("free of emulated GPU"),
+                                    std::string("short by 1 B"), std::string("batch.micro_batch")}) {
+      EXPECT_NE(message.find(part), std::string::npos) << part << ": " << message;
+    }
+  }
+  // A limit that is set and smaller is the one named.
+  many.device.memory = tight.device_bytes - 2;
+  try {
+    Trainer trainer(many);
+    FAIL() << "planned beyond device.memory";
+  } catch (const OutOfMemory& error) {
+    EXPECT_NE(std::string(error.what()).find("device.memory is"), std::string::npos) << error.what();
   }
 }
 

@@ -68,6 +68,23 @@ TEST_P(Cuda, TracesHaveASpanPerPieceOfWork) {
   EXPECT_EQ(spans[3].arguments, nlohmann::json({{"layer", 7}}));
 }
 
+// Their launch parameters lie in memory that was taken when the device was opened.
+TEST_P(Cuda, StreamsAreBoundedAtATimeAndNotInAll) {
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (int i = 0; i < 64; ++i) streams.push_back(device_->create_stream("stream"));
+  try {
+    device_->create_stream("one more");
+    FAIL() << "65 streams";
+  } catch (const DeviceError& error) {
+    EXPECT_NE(std::string(error.what()).find("at most 64 streams"), std::string::npos) << error.what();
+  }
+  for (int i = 0; i < 100; ++i) {
+    streams.pop_back();
+    EXPECT_NO_THROW(streams.push_back(device_->create_stream("another")));
+  }
+  EXPECT_EQ(device_->peak_bytes(), 0u);
+}
+
 // A stream that waits for a long copy of another stands still for it; the other one does not.
 TEST_P(Cuda, StallsAreBookedToTheReasonOfTheWait) {
   constexpr Bytes kSize = 64 * kMiB;

@@ -1,4 +1,7 @@
 // What only the host device promises: a throttled link, stall accounts, traces.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 
 #include "tests/conformance/device/device_test.h"
@@ -189,6 +192,17 @@ TEST(Traces, BearAnnotationsAndWaits) {
   EXPECT_GE(spans[1].end - spans[1].begin, 15'000);
   EXPECT_LE(spans[1].end, spans[2].begin + 0.0015);
   EXPECT_EQ(spans[2].arguments, nlohmann::json({{"layer", 3}, {"microbatch", 1}}));
+}
+
+// Enough for two threads that touch it, and an end that is no border of anything.
+TEST(HostMemory, LargeMemoryIsTouchedToItsLastPage) {
+  constexpr Bytes kSize = 514 * kMiB + 5;
+  HostDevice device(1, 0);
+  const auto memory = device.allocate_pinned(kSize, "memory");
+  const auto page = static_cast<Bytes>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> resident((kSize + page - 1) / page);
+  ASSERT_EQ(mincore(memory->view().data, kSize, resident.data()), 0);
+  EXPECT_TRUE(std::all_of(resident.begin(), resident.end(), [](unsigned char bits) { return bits & 1; }));
 }
 
 }  // namespace

@@ -1,0 +1,60 @@
+// Programs as CUDA graphs: what a failed capture leaves behind.
+#include "device/cuda/cuda_executable.h"
+
+#include <gtest/gtest.h>
+
+#include "l2l/errors.h"
+#include "tests/emulation/runtime.h"
+
+namespace l2l::test {
+namespace {
+
+namespace cuda = device::cuda;
+
+// Fails while it is captured as long as `fails`.
+class Moody final : public cuda::Kernel {
+ public:
+  explicit Moody(const bool& fails) : fails_(fails) {}
+  void enqueue(std::span<std::byte* const>, std::byte*, const device::LaunchParameters*,
+               cudaStream_t stream) const override {
+    if (fails_) throw DeviceError("a launch that the runtime refuses");
+    emulation::enqueue(stream, [] {});
+  }
+
+ private:
+  const bool& fails_;
+};
+
+TEST(Executable, AFailedCaptureCostsNoGraph) {
+  constexpr int kGraphs = 2;
+  const auto budget = std::make_shared<cuda::GraphBudget>(kGraphs);
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  bool fails = false;
+  {
+    device::Program program;
+    program.graph.name = "moody";
+    program.launches.emplace_back();
+    std::vector<std::unique_ptr<cuda::Kernel>> kernels;
+    kernels.push_back(std::make_unique<Moody>(fails));
+    const cuda::CudaExecutable executable(std::move(program), std::move(kernels), budget);
+    const auto run = [&](int parameters) {
+      static device::LaunchParameters places[2 * kGraphs];
+      executable.enqueue({}, &places[parameters], stream);
+    };
+    run(0);  // kernel by kernel
+    fails = true;
+    for (int i = 0; i < 3 * kGraphs; ++i) EXPECT_THROW(run(0), DeviceError);
+    EXPECT_EQ(*budget, kGraphs);
+    fails = false;
+    for (int i = 0; i < 2 * kGraphs; ++i) run(i);
+    EXPECT_EQ(executable.graphs(), static_cast<std::size_t>(kGraphs));
+    EXPECT_EQ(*budget, 0);
+  }
+  EXPECT_EQ(*budget, kGraphs);
+  EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  cudaStreamDestroy(stream);
+}
+
+}  // namespace
+}  // namespace l2l::test
