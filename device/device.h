@@ -45,8 +45,8 @@ class Buffer {
 class Stream {
  public:
   virtual ~Stream() = default;
-  // Seconds this stream stood idle up to the end of waits with `reason`, since construction; of what the device has done
-  // so far. Also brings the trace of all streams that far. Thread-safe.
+  // Seconds this stream stood idle up to the end of waits with `reason`, since construction; of what the device has
+  // done so far. Also brings the trace of all streams that far. Thread-safe.
   virtual double stalled_seconds(WaitReason reason) const = 0;
 };
 

@@ -127,9 +127,8 @@ std::vector<Key> option_keys(Options& options) {
 }
 
 const std::vector<UnsupportedKey>& unsupported_keys() {
-  static const std::vector<UnsupportedKey> keys = {{"model", "pretrained", -1},
-                                                   {"device", "count", 1},
-                                                   {"recompute", "budget", -1}};
+  static const std::vector<UnsupportedKey> keys = {
+      {"model", "pretrained", -1}, {"device", "count", 1}, {"recompute", "budget", -1}};
   return keys;
 }
 

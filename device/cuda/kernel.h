@@ -22,7 +22,7 @@ struct Context {
   bool tf32 = false;                // products of fp32 by TF32: ten bits of each factor's mantissa
   bool library_gelu = true;         // false: GELU after a product by our kernel (device/cuda/matmul_gelu.cpp)
   Bytes logits = Bytes{256} << 20;  // the most that a loss keeps at once (device/cuda/logit_panels.h)
-  bool cudnn = true;  // attention may be cuDNN's; false: always our own kernels
+  bool cudnn = true;                // attention may be cuDNN's; false: always our own kernels
 };
 
 // Immutable after construction, apart from nothing: enqueue() may run again and again, and inside a stream capture. It

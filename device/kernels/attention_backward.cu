@@ -1,7 +1,7 @@
 // Work of one head: 14 S^2 d operations for S rows of d elements (half of it when causal): 8 for dk and dv, 6 for dq;
 // q, k, v, dy, y read and dq, dk, dv written once, tiles of the other side mostly from the L2 cache. Tensor-core tiles
-// with 128 threads each, shared memory in KiB and registers per thread on sm_90 (without / with dropout), no spills there
-// (on sm_80 one of 8 bytes):
+// with 128 threads each, shared memory in KiB and registers per thread on sm_90 (without / with dropout), no spills
+// there (on sm_80 one of 8 bytes):
 //             dk, dv: keys x queries                             dq: queries x keys
 //   d <= 32:  128 x 32, 30.5 KiB, 168 / 222                      128 x 32, 30 KiB, 164 / 166
 //   d <= 64:  128 x 32, 54.5 KiB, 250; 64 x 64, 55 KiB, 244      128 x 32, 54 KiB, 234 / 254

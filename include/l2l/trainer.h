@@ -35,7 +35,7 @@ struct MemoryContract {
   std::int64_t parameters = 0;
   std::string device_description;
   std::string device_choice;  // what device.kind = "auto" took and why, else empty
-  std::string stash;  // "host" or "device"
+  std::string stash;          // "host" or "device"
 };
 
 // Bytes that crossed the link since the run began.

@@ -157,7 +157,8 @@ TEST(Options, RefusesWhatThisVersionHasNot) {
   EXPECT_SAYS(refusal("optimizer.clip=value"), "accepted: \"none\", \"per_layer\", \"global\"");
   EXPECT_SAYS(refusal("precision.compute=fp8"), "accepted: \"fp32\", \"bf16\", \"fp16\"");
   EXPECT_SAYS(refusal("recompute.policy=selective"), "accepted: \"full\"");
-  for (const char* assignment : {"model.pretrained=gpt2", "recompute.budget=8GiB", "device.count=2", "device.count=true"}) {
+  for (const char* assignment :
+       {"model.pretrained=gpt2", "recompute.budget=8GiB", "device.count=2", "device.count=true"}) {
     EXPECT_SAYS(refusal(assignment), "not supported by this version") << assignment;
   }
   Options options;

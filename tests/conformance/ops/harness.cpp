@@ -131,9 +131,9 @@ struct Tolerance {
 };
 
 // f32 sums differ from float64 by rounding; a bf16 result is the nearest to within its 8 significant bits, an f16 one
-// within its 11. Rounded dlogits, and what a fused op hands from part to part, may fall to the other side of a tie, which
-// sums in f32 show. Attention that multiplies rounded weights adds their errors, which are as large as the result's own
-// on the whole, and on one element of thousands four standard deviations or more.
+// within its 11. Rounded dlogits, and what a fused op hands from part to part, may fall to the other side of a tie,
+// which sums in f32 show. Attention that multiplies rounded weights adds their errors, which are as large as the
+// result's own on the whole, and on one element of thousands four standard deviations or more.
 Tolerance tolerance_of(const OpCase& test_case, DType dtype) {
   if (has_rounded_weights(test_case)) {
     if (dtype == DType::bf16) return {3e-3, 1.6e-2};
