@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -81,10 +82,32 @@ class Executable {
  public:
   virtual ~Executable() = default;
   const Program& program() const { return program_; }
+  // Throws Error naming the region that is too small for the program.
+  void check(const Bindings& bindings) const;
 
  protected:
-  explicit Executable(Program program) : program_(std::move(program)) {}
+  static constexpr std::size_t kMostOperands = 16;
+
+  // What a launch's kernel gets. `operands`: inputs, then outputs; `workspace`: nullptr when it needs none.
+  struct Arguments {
+    std::array<std::byte*, kMostOperands> addresses;
+    std::size_t count;
+    std::byte* workspace;
+    std::span<std::byte* const> operands() const { return {addresses.data(), count}; }
+  };
+
+  // Throws Error when a launch has more than kMostOperands operands.
+  explicit Executable(Program program);
+  // Throws Error unless there are as many kernels as launches.
+  void require_kernels(std::size_t count) const;
+  static Arguments arguments_of(const Launch& launch, const Bindings& bindings);
+  // Of the program, in each region.
+  Bytes region_bytes(std::size_t region) const { return region_bytes_[region]; }
+
   Program program_;
+
+ private:
+  std::array<Bytes, static_cast<std::size_t>(graph::Region::count)> region_bytes_{};
 };
 
 // Thread-safe, unless a function says otherwise. A failure of enqueued work is stored: later work on the device is

@@ -6,18 +6,13 @@
 #include <vector>
 
 #include "core/trace.h"
+#include "runtime/median.h"
 
 namespace l2l::runtime {
 namespace {
 
 constexpr int kRounds = 5;
 constexpr double kLeastSeconds = 0.1;  // of a round of one direction
-
-double median_of(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // One direction: two buffers and a stream.
 class Lane {
@@ -79,7 +74,7 @@ LinkSpeed measure_link(const device::DeviceSettings& settings, Bytes bytes) {
     both_h2d.push_back(rate(ins, seconds_beside(in, ins, out, 3 * outs)));
     both_d2h.push_back(rate(outs, seconds_beside(out, outs, in, 3 * ins)));
   }
-  return {device->description(), median_of(h2d), median_of(d2h), median_of(both_h2d), median_of(both_d2h)};
+  return {device->description(), median(h2d), median(d2h), median(both_h2d), median(both_d2h)};
 }
 
 }  // namespace l2l::runtime

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "l2l/errors.h"
+#include "runtime/median.h"
 
 namespace l2l::runtime {
 namespace {
@@ -83,9 +85,7 @@ void Reader::find_steps(int first_step) {
   begin_ = steps[first - 1].end_ns;
   end_ = steps.back().end_ns;
   report_.steps = static_cast<int>(durations.size());
-  std::nth_element(durations.begin(), durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 2),
-                   durations.end());
-  report_.step_ms = durations[durations.size() / 2];
+  report_.step_ms = median(std::move(durations));
 }
 
 Way Reader::way_of(const Span& launch) const {

@@ -17,16 +17,10 @@ constexpr Bytes kLateBytes = 512 * kMiB;
 CudaStream& cuda_of(Stream& stream) { return static_cast<CudaStream&>(stream); }
 CudaEvent& cuda_of(Event& event) { return static_cast<CudaEvent&>(event); }
 
-StreamHandle make_stream() {
-  cudaStream_t made = nullptr;
-  check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-  return StreamHandle(made);
-}
-
 // Runs a kernel, so that a device which this build has no code for is refused before a run begins.
 void check_code(const DeviceState& state) {
   const ParameterSlot parameters(*state.parameters);
-  const StreamHandle stream = make_stream();
+  const StreamHandle stream = state.make_stream();
   try {
     write_parameters(parameters.get(), {}, stream.get());
     check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
@@ -38,7 +32,7 @@ void check_code(const DeviceState& state) {
 
 // A moment of the device whose host time is known to the length of one wait.
 Origin make_origin(const DeviceState& state) {
-  const StreamHandle stream = make_stream();
+  const StreamHandle stream = state.make_stream();
   Origin origin{state.timing_events->take(), {}};
   check(cudaEventRecord(origin.event.get(), stream.get()), "cudaEventRecord");
   check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
@@ -63,17 +57,13 @@ std::unique_ptr<Buffer> CudaDevice::allocate_pinned(Bytes size, std::string_view
 }
 
 Bytes CudaDevice::other_bytes() const {
-  state_->select();
-  std::size_t free = 0, total = 0;
-  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-  const Bytes used = total - free, ours = allocated_bytes();
+  const DeviceState::Memory memory = state_->memory();
+  const Bytes used = memory.total - memory.free, ours = allocated_bytes();
   return used > ours ? used - ours : 0;
 }
 
 std::optional<Bytes> CudaDevice::available_bytes() const {
-  state_->select();
-  std::size_t free = 0, total = 0;
-  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  const Bytes free = state_->memory().free;
   return free > kLateBytes ? free - kLateBytes : 0;
 }
 

@@ -9,21 +9,6 @@
 namespace l2l::device::cuda {
 namespace {
 
-constexpr std::size_t kMaxOperands = 32;
-
-void check_launches(const Program& program, std::size_t kernels) {
-  if (program.launches.size() != kernels) throw Error(program.graph.name + ": launches and ops differ in number");
-  for (const Launch& launch : program.launches) {
-    if (launch.operands.size() > kMaxOperands) {
-      throw Error(program.graph.name + ": " + std::string(name_of(launch.op.kind)) + " has more than 32 operands");
-    }
-  }
-}
-
-std::byte* address(const Bindings& bindings, const Operand& operand) {
-  return bindings[operand.region].data + operand.offset;
-}
-
 // Ends a capture that failed, so that the stream can be used again.
 void abandon_capture(cudaStream_t stream) {
   cudaGraph_t graph = nullptr;
@@ -55,24 +40,11 @@ class GraphShare {
 CudaExecutable::CudaExecutable(Program program, std::vector<std::unique_ptr<Kernel>> kernels,
                                std::shared_ptr<GraphBudget> graphs)
     : Executable(std::move(program)), kernels_(std::move(kernels)), budget_(std::move(graphs)) {
-  check_launches(program_, kernels_.size());
-  for (std::size_t i = 0; i < region_bytes_.size(); ++i) {
-    const auto region = static_cast<graph::Region>(i);
-    region_bytes_[i] = region == graph::Region::scratch ? program_.scratch_bytes : program_.graph.region_bytes(region);
-  }
+  require_kernels(kernels_.size());
 }
 
 CudaExecutable::~CudaExecutable() {
   if (budget_) *budget_ += static_cast<int>(graphs_.size());
-}
-
-void CudaExecutable::check(const Bindings& bindings) const {
-  for (std::size_t i = 0; i < region_bytes_.size(); ++i) {
-    if (bindings.regions[i].size >= region_bytes_[i]) continue;
-    throw Error(program_.graph.name + ": region " + std::string(name_of(static_cast<graph::Region>(i))) + " needs " +
-                std::to_string(region_bytes_[i]) + " bytes, " + std::to_string(bindings.regions[i].size) +
-                " are bound");
-  }
 }
 
 void CudaExecutable::enqueue(const Bindings& bindings, const LaunchParameters* parameters, cudaStream_t stream) const {
@@ -92,13 +64,9 @@ std::size_t CudaExecutable::graphs() const {
 
 void CudaExecutable::enqueue_kernels(const Bindings& bindings, const LaunchParameters* parameters,
                                      cudaStream_t stream) const {
-  std::array<std::byte*, kMaxOperands> operands{};
   for (std::size_t i = 0; i < kernels_.size(); ++i) {
-    const Launch& launch = program_.launches[i];
-    const std::size_t count = launch.operands.size();
-    for (std::size_t k = 0; k < count; ++k) operands[k] = address(bindings, launch.operands[k]);
-    std::byte* workspace = launch.workspace_bytes > 0 ? address(bindings, launch.workspace) : nullptr;
-    kernels_[i]->enqueue(std::span(operands.data(), count), workspace, parameters, stream);
+    const Arguments arguments = arguments_of(program_.launches[i], bindings);
+    kernels_[i]->enqueue(arguments.operands(), arguments.workspace, parameters, stream);
   }
 }
 
@@ -122,8 +90,8 @@ GraphExecHandle CudaExecutable::capture(const Bindings& bindings, const LaunchPa
 CudaExecutable::Addresses CudaExecutable::addresses_of(const Bindings& bindings,
                                                        const LaunchParameters* parameters) const {
   Addresses addresses{};
-  for (std::size_t i = 0; i < region_bytes_.size(); ++i) {
-    if (region_bytes_[i] > 0) addresses[i] = bindings.regions[i].data;
+  for (std::size_t i = 0; i < bindings.regions.size(); ++i) {
+    if (region_bytes(i) > 0) addresses[i] = bindings.regions[i].data;
   }
   addresses.back() = parameters;
   return addresses;

@@ -27,8 +27,6 @@ class CudaExecutable final : public Executable {
   CudaExecutable(const CudaExecutable&) = delete;
   CudaExecutable& operator=(const CudaExecutable&) = delete;
 
-  // Throws Error naming the region that is too small.
-  void check(const Bindings& bindings) const;
   // Enqueues one run on `stream`, of which the caller is the only user meanwhile: as a CUDA graph, which is made once
   // for the same memory and then replayed; the very first run goes kernel by kernel. `parameters` lie in device memory
   // and are read when the kernels run. Throws DeviceError.
@@ -53,7 +51,6 @@ class CudaExecutable final : public Executable {
   cudaGraphExec_t find_graph(const Addresses& addresses) const;
 
   const std::vector<std::unique_ptr<Kernel>> kernels_;  // one per launch
-  std::array<Bytes, static_cast<std::size_t>(graph::Region::count)> region_bytes_{};
   const std::shared_ptr<GraphBudget> budget_;
   mutable std::atomic<bool> loaded_{false};
   mutable std::mutex mutex_;

@@ -18,13 +18,6 @@ namespace {
 // millisecond of a fast link.
 constexpr Bytes kMostPerCopy = 32 * kMiB;
 
-StreamHandle make_stream(const DeviceState& state) {
-  state.select();
-  cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-  return StreamHandle(stream);
-}
-
 // Of profilers; from 1.
 std::uint32_t next_category() {
   static std::atomic<std::uint32_t> made{0};
@@ -50,7 +43,7 @@ CudaStream::CudaStream(std::string_view name, std::shared_ptr<DeviceState> state
     : name_(name),
       category_(next_category()),
       state_(std::move(state)),
-      stream_(make_stream(*state_)),
+      stream_(state_->make_stream()),
       parameters_(*state_->parameters),
       stopwatch_(name_, *state_) {
   name_stream(stream_.get(), category_, name_);

@@ -99,6 +99,20 @@ DeviceState::DeviceState(const Settings& settings)
 
 DeviceState::~DeviceState() { static_cast<void>(cudaSetDevice(settings.index)); }
 
+StreamHandle DeviceState::make_stream() const {
+  select();
+  cudaStream_t made = nullptr;
+  check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  return StreamHandle(made);
+}
+
+DeviceState::Memory DeviceState::memory() const {
+  select();
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return {free, total};
+}
+
 void DeviceState::select() const { check(cudaSetDevice(settings.index), "cudaSetDevice"); }
 
 void DeviceState::fail(const std::string& what, cudaError_t status) {

@@ -34,6 +34,13 @@ class DeviceState {
   DeviceState(const DeviceState&) = delete;
   DeviceState& operator=(const DeviceState&) = delete;
 
+  // Non-blocking. Throws DeviceError.
+  StreamHandle make_stream() const;
+  // Bytes of the card, whoever holds the rest of them. Throws DeviceError.
+  struct Memory {
+    Bytes free, total;
+  };
+  Memory memory() const;
   // Makes the device that of the calling thread, as the CUDA runtime wants it before nearly every call.
   void select() const;
   // Stores the failure of what was enqueued, unless one is stored already.

@@ -46,9 +46,7 @@ std::unique_ptr<Buffer> allocate_device_memory(const std::shared_ptr<DeviceState
                                                std::string_view purpose) {
   state->select();
   void* address = nullptr;
-  std::size_t free = 0, total = 0;
-  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-  if (size > total) refuse(*state, size, purpose, cudaErrorMemoryAllocation);
+  if (size > state->memory().total) refuse(*state, size, purpose, cudaErrorMemoryAllocation);
   if (size > 0) {
     const cudaError_t status = cudaMalloc(&address, size);
     if (status != cudaSuccess) refuse(*state, size, purpose, status);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "device/graph/drop_unused.h"
 #include "device/graph/op_check.h"
 #include "device/graph/op_table.h"
 #include "l2l/errors.h"
@@ -14,28 +15,6 @@ bool reads(const Graph& graph, ValueId id) {
   return std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op& op) {
     return std::find(op.inputs.begin(), op.inputs.end(), id) != op.inputs.end();
   });
-}
-
-// Drops values that no op touches: a region that no op of the backward graph reads need not be bound.
-Graph without_unused(Graph graph) {
-  std::vector<bool> used(graph.values.size(), false);
-  for (const Op& op : graph.ops) {
-    for (const ValueId id : op.inputs) used[static_cast<std::size_t>(id)] = true;
-    for (const ValueId id : op.outputs) used[static_cast<std::size_t>(id)] = true;
-  }
-  std::vector<ValueId> renamed(graph.values.size(), -1);
-  std::vector<Value> kept;
-  for (std::size_t i = 0; i < graph.values.size(); ++i) {
-    if (!used[i]) continue;
-    renamed[i] = static_cast<ValueId>(kept.size());
-    kept.push_back(std::move(graph.values[i]));
-  }
-  graph.values = std::move(kept);
-  for (Op& op : graph.ops) {
-    for (ValueId& id : op.inputs) id = renamed[static_cast<std::size_t>(id)];
-    for (ValueId& id : op.outputs) id = renamed[static_cast<std::size_t>(id)];
-  }
-  return graph;
 }
 
 }  // namespace
@@ -151,7 +130,8 @@ Graph Backward::finish() {
   std::vector<Op> ops = recomputed();
   ops.insert(ops.end(), std::make_move_iterator(graph_.ops.begin()), std::make_move_iterator(graph_.ops.end()));
   graph_.ops = std::move(ops);
-  Graph result = without_unused(std::move(graph_));
+  Graph result = std::move(graph_);
+  drop_unused(result, Unused::all);  // a region that no op of the backward graph reads need not be bound
   result.validate();
   return result;
 }

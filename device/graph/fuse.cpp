@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "device/graph/drop_unused.h"
+
 namespace l2l::device::graph {
 namespace {
 
@@ -175,23 +177,6 @@ bool fuse_bias_gradient(Graph& graph, std::size_t index) {
   return true;
 }
 
-// Takes out values in scratch that no op touches.
-void drop_unused_scratch(Graph& graph) {
-  std::vector<ValueId> renamed(graph.values.size(), kNone);
-  std::vector<Value> kept;
-  for (std::size_t i = 0; i < graph.values.size(); ++i) {
-    const auto id = static_cast<ValueId>(i);
-    if (in_scratch(graph, id) && reads_of(graph, id) == 0 && !maker_of(graph, id)) continue;
-    renamed[i] = static_cast<ValueId>(kept.size());
-    kept.push_back(graph.values[i]);
-  }
-  graph.values = std::move(kept);
-  for (Op& op : graph.ops) {
-    for (ValueId& id : op.inputs) id = renamed[static_cast<std::size_t>(id)];
-    for (ValueId& id : op.outputs) id = renamed[static_cast<std::size_t>(id)];
-  }
-}
-
 }  // namespace
 
 Graph fuse(const Graph& graph) {
@@ -206,7 +191,7 @@ Graph fuse(const Graph& graph) {
       }
     }
   }
-  drop_unused_scratch(fused);
+  drop_unused(fused, Unused::scratch);
   fused.validate();
   return fused;
 }

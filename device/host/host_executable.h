@@ -15,13 +15,10 @@ class HostExecutable : public Executable {
  public:
   HostExecutable(Program program, std::vector<std::unique_ptr<kernels::Kernel>> kernels);
 
-  // Throws Error naming the region that is too small.
-  void check(const Bindings& bindings) const;
   void run(const Bindings& bindings, const LaunchParameters& parameters, Workers& workers) const;
 
  private:
   std::vector<std::unique_ptr<kernels::Kernel>> kernels_;  // one per launch
-  std::array<Bytes, static_cast<std::size_t>(graph::Region::count)> region_bytes_{};
 };
 
 // Throws BadInput when an op has no kernel. `threads`: of the pool that will run it.

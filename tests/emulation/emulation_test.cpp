@@ -7,24 +7,14 @@
 #include <vector>
 
 #include "device/cuda/check.h"
+#include "tests/emulation/emulation_fixture.h"
 #include "tests/emulation/runtime.h"
 #include "tests/emulation/test_kernels.h"
 
 namespace l2l::test {
 namespace {
 
-class Emulation : public testing::Test {
- protected:
-  void TearDown() override {
-    emulation::clear_error();
-    emulation::set_order(0);
-  }
-  // Of the kernel that ran last.
-  static std::string fault() {
-    const cudaError_t status = cudaStreamSynchronize(nullptr);
-    return status == cudaSuccess ? "" : cudaGetErrorString(status);
-  }
-};
+class Emulation : public EmulationFixture {};
 
 std::vector<float> numbers(std::size_t count) {
   std::vector<float> x(count);

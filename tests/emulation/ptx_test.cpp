@@ -6,23 +6,14 @@
 #include <vector>
 
 #include "device/cuda/cudnn_attention.h"
+#include "tests/emulation/emulation_fixture.h"
 #include "tests/emulation/ptx_kernels.h"
 #include "tests/emulation/runtime.h"
 
 namespace l2l::test {
 namespace {
 
-class Ptx : public testing::Test {
- protected:
-  void TearDown() override {
-    emulation::clear_error();
-    emulation::set_order(0);
-  }
-  static std::string fault() {
-    const cudaError_t status = cudaStreamSynchronize(nullptr);
-    return status == cudaSuccess ? "" : cudaGetErrorString(status);
-  }
-};
+class Ptx : public EmulationFixture {};
 
 using Square = std::array<float, 256>;
 

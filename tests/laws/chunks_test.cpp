@@ -2,24 +2,17 @@
 // closely as another order of sums allows, and relay and resident execution agree to the bit.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
+#include "tests/laws/outcome.h"
 #include "tests/laws/small_run.h"
 
 namespace l2l {
 namespace {
 
+using testing::Outcome;
 using testing::SmallRun;
 
 constexpr int kSteps = 5;
 constexpr std::int64_t kRows = 72;  // four chunks of 256 rows, the last one smaller
-
-struct Outcome {
-  std::vector<double> losses;
-  double validation = 0;
-  std::vector<std::int32_t> tokens;
-  std::uint64_t hash = 0;
-};
 
 Outcome run(const SmallRun& small, std::int64_t chunk, const std::string& execution, const std::string& compute) {
   Options options = small.options();
@@ -33,15 +26,6 @@ Outcome run(const SmallRun& small, std::int64_t chunk, const std::string& execut
   outcome.tokens = trainer.generate(std::vector<std::int32_t>{'a', 'b'}, {.tokens = 20, .temperature = 0});
   outcome.hash = trainer.weights_hash();
   return outcome;
-}
-
-// Relative difference of the losses, the largest.
-double difference(const Outcome& a, const Outcome& b) {
-  double largest = std::abs(a.validation / b.validation - 1);
-  for (std::size_t i = 0; i < a.losses.size(); ++i) {
-    largest = std::max(largest, std::abs(a.losses[i] / b.losses[i] - 1));
-  }
-  return largest;
 }
 
 TEST(Chunks, AreTheSameModel) {

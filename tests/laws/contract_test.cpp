@@ -3,11 +3,13 @@
 
 #include <algorithm>
 
+#include "tests/laws/counting_device.h"
 #include "tests/laws/small_run.h"
 
 namespace l2l {
 namespace {
 
+using testing::CountingDevice;
 using testing::SmallRun;
 
 std::uint64_t sum(const std::vector<ContractLine>& lines) {
@@ -58,20 +60,6 @@ TEST(Contract, TheArenaDoesNotGrowWithTheVocabulary) {
   EXPECT_GT(contract(128'256, "resident").device_bytes,
             contract(256, "resident").device_bytes + line(large, "vocabulary chunks"));
 }
-
-// Counts page-locked bytes, which the contract states exactly.
-class CountingDevice final : public device::FaultDevice {
- public:
-  CountingDevice(std::unique_ptr<device::HostDevice> device, std::uint64_t& pinned)
-      : FaultDevice(std::move(device), {}), pinned_(pinned) {}
-  std::unique_ptr<device::Buffer> allocate_pinned(Bytes size, std::string_view purpose) override {
-    pinned_ += size;
-    return FaultDevice::allocate_pinned(size, purpose);
-  }
-
- private:
-  std::uint64_t& pinned_;
-};
 
 TEST(Contract, DeviceAndPinnedBytesAreExact) {
   const SmallRun run;

@@ -2,27 +2,21 @@
 // and training learns.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
+#include "tests/laws/counting_device.h"
+#include "tests/laws/outcome.h"
 #include "tests/laws/small_run.h"
 
 namespace l2l {
 namespace {
 
+using testing::CountingDevice;
+using testing::Outcome;
 using testing::SmallRun;
 
 class Families : public ::testing::TestWithParam<const char*> {
  protected:
   bool generates() const { return std::string(GetParam()) != "bert"; }
   SmallRun run_;
-};
-
-struct Outcome {
-  std::vector<double> losses;
-  double validation = 0;
-  std::vector<std::int32_t> tokens;
-  std::uint64_t hash = 0;
-  bool operator==(const Outcome&) const = default;
 };
 
 Outcome outcome_of(Options options, std::int64_t chunk, const std::string& execution, bool generates) {
@@ -35,14 +29,6 @@ Outcome outcome_of(Options options, std::int64_t chunk, const std::string& execu
   if (generates) outcome.tokens = trainer.generate(std::vector<std::int32_t>{'a'}, {.tokens = 10, .temperature = 0});
   outcome.hash = trainer.weights_hash();
   return outcome;
-}
-
-double difference(const Outcome& a, const Outcome& b) {
-  double largest = std::abs(a.validation / b.validation - 1);
-  for (std::size_t i = 0; i < a.losses.size(); ++i) {
-    largest = std::max(largest, std::abs(a.losses[i] / b.losses[i] - 1));
-  }
-  return largest;
 }
 
 TEST_P(Families, ChunksAreTheSameModel) {
@@ -59,20 +45,6 @@ TEST_P(Families, ChunksAreTheSameModel) {
   other.optimizer.learning_rate *= 1.001;
   EXPECT_GT(difference(outcome_of(other, 0, "relay", generates()), whole), 2e-6);
 }
-
-// Counts page-locked bytes, which the contract states exactly.
-class CountingDevice final : public device::FaultDevice {
- public:
-  CountingDevice(std::unique_ptr<device::HostDevice> device, std::uint64_t& pinned)
-      : FaultDevice(std::move(device), {}), pinned_(pinned) {}
-  std::unique_ptr<device::Buffer> allocate_pinned(Bytes size, std::string_view purpose) override {
-    pinned_ += size;
-    return FaultDevice::allocate_pinned(size, purpose);
-  }
-
- private:
-  std::uint64_t& pinned_;
-};
 
 TEST_P(Families, DeviceAndPinnedBytesAreExact) {
   for (const char* const execution : {"relay", "resident"}) {

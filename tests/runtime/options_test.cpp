@@ -12,22 +12,14 @@
 #include "l2l/errors.h"
 #include "runtime/options_table.h"
 #include "runtime/options_value.h"
+#include "tests/runtime/test_data.h"
 #include "tests/support/temporary_folder.h"
 
 namespace l2l {
 namespace {
 
+using ::l2l::runtime::test::bad_input;
 using ::l2l::testing::TemporaryFolder;
-
-template <typename Function>
-std::string bad_input(Function function) {
-  try {
-    function();
-  } catch (const BadInput& error) {
-    return error.what();
-  }
-  return "(no BadInput)";
-}
 
 std::string refusal(const std::string& assignment) {
   Options options;
@@ -49,8 +41,6 @@ std::string invalid(const std::vector<std::string>& assignments) {
   for (const std::string& assignment : assignments) set_option(options, assignment);
   return bad_input([&] { validate_options(options); });
 }
-
-#define EXPECT_SAYS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 TEST(Options, ReadsEveryKindOfValue) {
   const Options options = loaded(R"(
