@@ -48,7 +48,8 @@ enum class OpKind : std::uint8_t {
   linear_cross_entropy,  // x [R,H], table [V,H], targets i32 [R], (bias [V]) -> loss f64 [1]; logits a panel at a time
   linear_cross_entropy_backward,  // x, table, targets, (bias) -> loss f64 [1], dx [R,H], dtable f32 [V,H] (+=),
                                   // (dbias f32 [V] (+=))
-  convert,                        // f32 [R,H] -> y [R,H], rounded to y's dtype
+  convert,                        // f32 [R,H] -> y [R,H], rounded to y's dtype, (squares f64 [1], the sum of y^2: not
+                                  // finite exactly if an element of y is not)
   // Of a table in chunks of V rows, the first of which is LaunchParameters::first_token:
   embedding_rows,                // tokens [R], table [V,H] -> y [R,H] (those rows whose token the chunk has)
   embedding_rows_backward,       // tokens [R], dy [R,H] -> dtable f32 [V,H] (+=)

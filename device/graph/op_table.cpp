@@ -146,7 +146,7 @@ Table make_table() {
       {"linear_cross_entropy_backward",
        {{"x", "RH"}, {"table", "VH"}, targets, bias},
        {loss, {"dx", "RH"}, accumulator("dtable", "VH"), dbias}},
-      {"convert", {{"x", "RH", f32}}, {{"y", "RH"}}},
+      {"convert", {{"x", "RH", f32}}, {{"y", "RH"}, {"squares", "1", f64, false, true}}},
       {"embedding_rows", {tokens, {"table", "VH"}}, {{"y", "RH", compute, true}}, require_chunk},
       {"embedding_rows_backward", {tokens, {"dy", "RH"}}, {accumulator("dtable", "VH")}},
       {"add_positions", {{"x", "RH"}, {"positions", "SH"}}, {{"y", "RH"}}, derive_embedding, add_positions_vjp},

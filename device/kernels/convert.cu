@@ -17,23 +17,85 @@ struct ConvertBody : Unprepared {
   }
 };
 
+constexpr int kThreads = 256;
+// By the shape alone, and few enough for one block to add their sums.
+constexpr unsigned int kMostBlocks = 2048;
+
+// The sum over the block's threads, in thread 0: halves are added.
+__device__ double block_sum(double value) {
+  __shared__ double sums[kThreads];
+  sums[threadIdx.x] = value;
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (static_cast<int>(threadIdx.x) < half) sums[threadIdx.x] += sums[threadIdx.x + half];
+  }
+  return sums[0];
+}
+
+// Rounds Count elements and returns the sum of their squares.
+template <int Count, typename T>
+__device__ double convert_squared(const float* x, T* y) {
+  const Floats<Count> values = load_floats<Count>(x);
+  store_floats(y, values);
+  double sum = 0;
+#pragma unroll
+  for (int i = 0; i < Count; ++i) {
+    const double value = static_cast<double>(rounded<T>(values[i]));
+    sum += value * value;
+  }
+  return sum;
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads)
+    convert_squares(const float* x, T* y, std::int64_t elements, double* block_sums) {
+  const std::int64_t groups = elements / kPack<T>, tail = elements - groups * kPack<T>;
+  const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t threads = static_cast<std::int64_t>(gridDim.x) * kThreads;
+  double sum = 0;
+  for (std::int64_t group = thread; group < groups; group += threads) {
+    sum += convert_squared<kPack<T>>(x + group * kPack<T>, y + group * kPack<T>);
+  }
+  if (thread < tail) sum += convert_squared<1>(x + groups * kPack<T> + thread, y + groups * kPack<T> + thread);
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) block_sums[blockIdx.x] = sum;
+}
+
+__global__ void __launch_bounds__(kThreads) add_sums(const double* block_sums, unsigned int blocks, double* squares) {
+  double sum = 0;
+  for (unsigned int block = threadIdx.x; block < blocks; block += kThreads) sum += block_sums[block];
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) *squares = sum;
+}
+
 template <typename T>
 class Convert final : public Kernel {
  public:
   Convert(const Context& context, const graph::Graph& graph, const graph::Op& op)
-      : context_(context), elements_(kernels::output(graph, op, 0).shape.elements()) {}
+      : context_(context),
+        elements_(kernels::output(graph, op, 0).shape.elements()),
+        squares_(op.outputs.size() > 1),
+        blocks_(std::min(kMostBlocks, ceil_div(std::max<std::int64_t>(elements_, 1), kThreads * kPack<T>))) {}
 
-  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
+  Bytes workspace() const override { return squares_ ? blocks_ * sizeof(double) : 0; }
+
+  void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters*,
                cudaStream_t stream) const override {
     ConvertBody<T> body;
     body.x = kernels::as<float>(operands[0]);
     body.y = kernels::as<T>(operands[1]);
-    launch_elementwise<kPack<T>>("convert", context_, elements_, body, stream);
+    if (!squares_) return launch_elementwise<kPack<T>>("convert", context_, elements_, body, stream);
+    double* const sums = kernels::as<double>(workspace);
+    launch("convert_squares", convert_squares<T>, {dim3(blocks_), dim3(kThreads)}, stream, body.x, body.y, elements_,
+           sums);
+    launch("add_sums", add_sums, {dim3(1), dim3(kThreads)}, stream, sums, blocks_, kernels::as<double>(operands[2]));
   }
 
  private:
   Context context_;
   std::int64_t elements_;
+  bool squares_;
+  unsigned int blocks_;
 };
 
 }  // namespace

@@ -90,6 +90,7 @@ void add_row_ops(std::vector<OpCase>& cases, DType dtype) {
 
 void add_pointwise(std::vector<OpCase>& cases, DType dtype) {
   cases.push_back(pointwise_case(OpKind::add, dtype, 1100, 331));  // several turns of each thread of a small grid
+  cases.push_back(convert_squares_case(dtype, 1100, 331));
   const std::array<std::int64_t, 2> shapes[] = {{1, 1}, {7, 8}, {33, 24}, {100, 331}};
   for (const auto& [rows, columns] : shapes) {
     for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward, OpKind::add, OpKind::convert}) {
@@ -98,6 +99,7 @@ void add_pointwise(std::vector<OpCase>& cases, DType dtype) {
     for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward}) {
       cases.push_back(pointwise_case(kind, dtype, rows, columns, /*exact=*/true));
     }
+    cases.push_back(convert_squares_case(dtype, rows, columns));
     cases.push_back(swiglu_case(dtype, rows, columns));
     cases.push_back(swiglu_backward_case(dtype, rows, columns));
     for (const float probability : {0.0f, 0.1f, 0.75f}) {

@@ -153,6 +153,12 @@ OpCase pointwise_case(OpKind kind, DType dtype, std::int64_t rows, std::int64_t 
   return builder.output({rows, columns}).finish();
 }
 
+OpCase convert_squares_case(DType dtype, std::int64_t rows, std::int64_t columns) {
+  CaseBuilder builder(OpKind::convert, dtype);
+  builder.named("squares").named(join({rows, columns})).input(DType::f32, {rows, columns});
+  return builder.output({rows, columns}).output(DType::f64, {1}).finish();
+}
+
 OpCase dropout_case(DType dtype, std::int64_t rows, std::int64_t columns, float probability) {
   CaseBuilder builder(OpKind::dropout, dtype);
   builder.attributes().probability = probability;

@@ -46,6 +46,8 @@ OpCase bias_gradient_case(DType dtype, std::int64_t rows, std::int64_t columns);
 // reads f32).
 OpCase pointwise_case(device::graph::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns,
                       bool exact = false);
+// With the sum of squares.
+OpCase convert_squares_case(DType dtype, std::int64_t rows, std::int64_t columns);
 OpCase dropout_case(DType dtype, std::int64_t rows, std::int64_t columns, float probability);
 OpCase attention_case(DType dtype, const AttentionCase& shape);
 OpCase attention_backward_case(DType dtype, const AttentionCase& shape);

@@ -61,6 +61,14 @@ void reference_add(const ReferenceCall& call) {
   for (std::size_t i = 0; i < call[0].size(); ++i) call[2][i] = call[0][i] + call[1][i];
 }
 
-void reference_convert(const ReferenceCall& call) { call[1] = call[0]; }
+void reference_convert(const ReferenceCall& call) {
+  call[1] = call[0];
+  if (call.op.outputs.size() == 1) return;
+  call[2][0] = 0;
+  for (const double x : call[0]) {
+    const double y = round_to(call.dtype(1), x);
+    call[2][0] += y * y;
+  }
+}
 
 }  // namespace l2l::test
