@@ -124,7 +124,7 @@ bool HandOver::accepts(LayerIndex layer) const {
   return true;
 }
 
-void HandOver::push(LayerIndex layer, int device) {
+void HandOver::push(LayerIndex layer, int device, std::optional<bool> finite) {
   if (!open_) throw Error("gradients of layer " + std::to_string(layer) + " come outside of a step");
   if (device < 0 || static_cast<std::size_t>(device) >= devices_) {
     throw Error("gradients of device " + std::to_string(device) + " of " + std::to_string(devices_));
@@ -143,7 +143,11 @@ void HandOver::push(LayerIndex layer, int device) {
     group.received[contribution(layer, i, device)] = 1;
     if (--group.missing > 0) continue;
     leave_rest(group, GroupState::complete);
-    queue_check(parts[i].group);
+    if (finite) {
+      conclude_check(parts[i].group, *finite);
+    } else {
+      queue_check(parts[i].group);
+    }
   }
 }
 
@@ -170,6 +174,10 @@ std::optional<Job> HandOver::start_job() {
 
 void HandOver::finish_check(GroupIndex group, bool finite) {
   expect(group, GroupState::checking);
+  conclude_check(group, finite);
+}
+
+void HandOver::conclude_check(GroupIndex group, bool finite) {
   group_at(group).state = GroupState::checked;
   --unchecked_;
   if (!held_ && finite) approve(group);

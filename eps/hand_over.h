@@ -5,6 +5,7 @@
 // A group of version v is
 //
 //   resting    until its last contribution (devices * uses) is pushed            -> complete
+//              or at once, where the check is known                              -> checked
 //   complete   until start_job() hands out its check                             -> checking
 //   checking   until finish_check(): eager and finite                            -> approved
 //              held, or not finite                                               -> checked
@@ -75,7 +76,8 @@ class HandOver {
 
   // Every group of the layer takes contributions to the open step (or to the next one, between steps).
   bool accepts(LayerIndex layer) const;
-  void push(LayerIndex layer, int device);
+  // `finite`: what the check of a group with this one contribution would find, where that is known: there is none then.
+  void push(LayerIndex layer, int device, std::optional<bool> finite = std::nullopt);
   // Place of a contribution in its group's sum: uses from the last layer down, within a use by device.
   std::size_t contribution(LayerIndex layer, std::size_t part, int device) const;
   std::size_t contributions(GroupIndex group) const { return group_at(group).received.size(); }
@@ -132,6 +134,7 @@ class HandOver {
   void expect(GroupIndex group, GroupState state) const;
   void leave_rest(Group& group, GroupState state);
   void rest(Group& group);
+  void conclude_check(GroupIndex group, bool finite);
   void approve(GroupIndex group);
   bool may_update(const Group& group) const;
   void queue_update(GroupIndex group);

@@ -136,13 +136,13 @@ GradientBuffer ParameterStore::gradient_buffer(LayerIndex layer) {
   return buffer;
 }
 
-void ParameterStore::push(LayerIndex layer, int device, GradientBuffer gradients) {
+void ParameterStore::push(LayerIndex layer, int device, GradientBuffer gradients, std::optional<double> squares) {
   Implementation& self = *implementation_;
   if (gradients.store_ != this || gradients.bytes() != self.gradient_bytes(layer)) {
     throw Error("layer " + self.layer_at(layer).name + ": gradients come in a buffer that is not its own");
   }
   const auto guard = self.lock();
-  self.push(layer, device, gradients.slot_);
+  self.push(layer, device, gradients.slot_, squares);
   gradients.store_ = nullptr;
   self.notify();
 }

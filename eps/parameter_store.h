@@ -149,8 +149,10 @@ class ParameterStore {
   // undefined.
   GradientBuffer gradient_buffer(LayerIndex layer);
   // Hands over device `device`'s gradients of `layer`; the last contribution of a group triggers reduce (in order of
-  // device; of a tied group: head, then embedding) -> check -> update -> encode on the worker pool.
-  void push(LayerIndex layer, int device, GradientBuffer gradients);
+  // device; of a tied group: head, then embedding) -> check -> update -> encode on the worker pool. `squares`: the sum of
+  // squares of `gradients`, where the device has taken it; where a group has no other contribution, it stands for the
+  // check, and the gradients are read in the update alone.
+  void push(LayerIndex layer, int device, GradientBuffer gradients, std::optional<double> squares = std::nullopt);
   // Waits until every group of the step is reduced and checked; not for the updates. Throws NumericError naming step
   // (counted from 1, as in reports) and layer when a gradient was not finite (that group is unchanged; held: all are),
   // and makes that the stored failure; or skips the step, where its scale says so. Held updates start here.

@@ -110,9 +110,23 @@ bool ParameterStore::Implementation::leasable(LayerIndex layer, Version version)
   return availability == HandOver::Availability::ready;
 }
 
-void ParameterStore::Implementation::push(LayerIndex layer, int device, int slot) {
+bool ParameterStore::Implementation::is_whole_gradient(const LayerSpec& layer) const {
+  return layer.parts.size() == 1 && hand_over.contributions(layer.parts[0].group) == 1;
+}
+
+void ParameterStore::Implementation::take_check(GroupIndex index, double sum_of_squares) {
+  GroupData& group = groups[static_cast<std::size_t>(index)];
+  group.sum_of_squares = sum_of_squares;
+  if (options.held()) return;
+  group.learning_rate = learning_rate;
+  group.factor = factor_of(group, 0);  // without a hold no clipping needs the norm of all
+  if (!std::isfinite(sum_of_squares)) release_contributions(index);
+}
+
+void ParameterStore::Implementation::push(LayerIndex layer, int device, int slot, std::optional<double> squares) {
   const std::vector<LayerPart>& parts = layer_at(layer).parts;
-  hand_over.push(layer, device);
+  const bool checked = squares && is_whole_gradient(layer_at(layer));
+  hand_over.push(layer, device, checked ? std::optional(std::isfinite(*squares)) : std::nullopt);
   if (parts.empty()) {
     slots.release(slot);
     return;
@@ -126,6 +140,7 @@ void ParameterStore::Implementation::push(LayerIndex layer, int device, int slot
         parts[i].begin + layout.elements_of(parts[i])};
     group.slots[contribution] = slot;
   }
+  if (checked) take_check(parts[0].group, *squares);
 }
 
 void ParameterStore::Implementation::release_contributions(GroupIndex group) {

@@ -47,7 +47,9 @@ struct ParameterStore::Implementation {
 
   // With the mutex held:
   bool leasable(LayerIndex layer, Version version) const;  // throws Error when the version is gone
-  void push(LayerIndex layer, int device, int slot);
+  void push(LayerIndex layer, int device, int slot, std::optional<double> squares);
+  bool is_whole_gradient(const LayerSpec& layer) const;  // one device's gradients of it are all that its group gets
+  void take_check(GroupIndex group, double sum_of_squares);
   void release_contributions(GroupIndex group);
   std::optional<GroupIndex> first_not_finite() const;
   double norm_of(double sum_of_squares) const;                 // without the factor of the step's gradients

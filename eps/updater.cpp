@@ -39,14 +39,8 @@ void ParameterStore::Implementation::check(GroupIndex index) {
   record(track, "check", index, begin);
   {
     const auto guard = lock();
-    group.sum_of_squares = sum;
-    const bool finite = std::isfinite(sum);
-    if (!options.held()) {
-      group.learning_rate = learning_rate;
-      group.factor = factor_of(group, 0);  // without a hold no clipping needs the norm of all
-      if (!finite) release_contributions(index);
-    }
-    hand_over.finish_check(index, finite);
+    take_check(index, sum);
+    hand_over.finish_check(index, std::isfinite(sum));
   }
   notify();
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "transfer/gradient_drain.h"
 #include "transfer/stash.h"
 
 namespace l2l::runtime {
@@ -34,7 +35,8 @@ ArenaPlan::ArenaPlan(const models::Model& model, const Programs& programs, const
     add(ArenaPart::weights, "weights of all layers", per_layer(model, size_of(model.compute)));
     add(ArenaPart::accumulators, "gradients of all layers (fp32)", per_layer(model, size_of(DType::f32)));
   }
-  add(ArenaPart::drain, "gradients on their way out", largest * size_of(plan.gradients), kDrainSlots);
+  add(ArenaPart::drain, "gradients on their way out", transfer::drained_bytes(largest * size_of(plan.gradients)),
+      kDrainSlots);
   if (plan.stash == StashPlace::device) {
     add(ArenaPart::activations, "stash (layer inputs)", activation,
         transfer::device_stash_buffers(model.blocks(), plan.live_microbatches()));
@@ -102,6 +104,7 @@ HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan) 
   const auto microbatches = static_cast<Bytes>(plan.microbatches);
   staging.batch = microbatches * (2 * static_cast<Bytes>(model.rows) * size_of(DType::i32) + size_of(DType::f64)) +
                   static_cast<Bytes>(model.vocabulary) * size_of(model.compute);
+  staging.squares = size_of(DType::f64);
   return staging;
 }
 

@@ -67,8 +67,9 @@ class ArenaPlan {
 
 // Host memory beside the parameter store's, page-locked for copies.
 struct HostStaging {
-  Bytes stash = 0;  // layer inputs
-  Bytes batch = 0;  // tokens, targets, losses, logits
+  Bytes stash = 0;    // layer inputs
+  Bytes batch = 0;    // tokens, targets, losses, logits
+  Bytes squares = 0;  // the sum of squares of a layer's gradients
 };
 HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan);
 

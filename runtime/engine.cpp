@@ -56,10 +56,12 @@ Engine::Engine(const RunPlan& plan, Trace* trace)
   const ArenaPlan& parts = *plan.arena;
   weights_ = std::make_unique<transfer::WeightStream>(link_, *store_, parts.views(ArenaPart::weights, arena),
                                                       bytes_per_layer(plan.model, plan.model.compute), failure_);
+  const HostStaging host = host_staging(plan.model, plan.execution);
+  const BufferView squares{pinned_.allocate(host.squares, "norms of gradients"), host.squares};
   gradients_ =
-      std::make_unique<transfer::GradientDrain>(link_, *store_, parts.views(ArenaPart::drain, arena),
+      std::make_unique<transfer::GradientDrain>(link_, *store_, parts.views(ArenaPart::drain, arena), squares,
                                                 bytes_per_layer(plan.model, plan.execution.gradients), failure_);
-  const Bytes staging = host_staging(plan.model, plan.execution).batch;
+  const Bytes staging = host.batch;
   minibatch_ = std::make_unique<Minibatch>(link_, *runner_, plan.execution.microbatches,
                                            BufferView{pinned_.allocate(staging, "batch staging"), staging});
   Orchestra orchestra{*runner_,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "transfer/gradient_drain.h"
+
 namespace l2l::runtime {
 namespace {
 
@@ -9,13 +11,15 @@ using device::graph::Graph;
 using device::graph::OpKind;
 using device::graph::Region;
 
-// Rounds a layer's accumulated gradients to the dtype that leaves the device.
+// Rounds a layer's accumulated gradients to the dtype that leaves the device, with their sum of squares.
 Graph drain_graph(std::int64_t elements, DType dtype) {
   Graph graph;
   graph.name = "drain";
   graph.values.push_back({"accumulators", DType::f32, {1, elements}, Region::gradients});
   graph.values.push_back({"gradients", dtype, {1, elements}, Region::drained});
-  graph.ops.push_back({OpKind::convert, {0}, {1}, {}});
+  graph.values.push_back(
+      {"squares", DType::f64, {1}, Region::drained, transfer::squares_offset(graph.values.back().bytes())});
+  graph.ops.push_back({OpKind::convert, {0}, {1, 2}, {}});
   return graph;
 }
 

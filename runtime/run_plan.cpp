@@ -192,7 +192,7 @@ void RunPlan::write_contract() {
   contract.device = arena->lines();
   contract.device_bytes = arena->bytes();
   contract.device_other_bytes = device->other_bytes();
-  contract.pinned_bytes = bytes.state + bytes.held + bytes.staging + staging.stash + staging.batch;
+  contract.pinned_bytes = bytes.state + bytes.held + bytes.staging + staging.stash + staging.batch + staging.squares;
 
   const auto add = [&](const char* what, Bytes line) {
     if (line == 0) return;
@@ -203,7 +203,7 @@ void RunPlan::write_contract() {
   add("held gradients", bytes.held);
   add("gradient staging", bytes.staging);
   add("stash (layer inputs)", staging.stash);
-  add("batch staging", staging.batch);
+  add("batch staging", staging.batch + staging.squares);
   if (device->uses_host_memory()) add("device memory (the host device's arena)", arena->bytes());
   add("training data", train ? train->bytes() : 0);
   add("validation data", validation ? validation->bytes() : 0);

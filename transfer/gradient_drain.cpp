@@ -3,10 +3,11 @@
 namespace l2l::transfer {
 
 GradientDrain::GradientDrain(Link& link, eps::ParameterStore& store, std::vector<device::BufferView> slots,
-                             std::vector<Bytes> gradient_bytes, Failure& failure)
+                             device::BufferView squares, std::vector<Bytes> gradient_bytes, Failure& failure)
     : link_(link),
       store_(store),
       failure_(failure),
+      squares_(squares),
       gradient_bytes_(std::move(gradient_bytes)),
       stream_(link.device().create_stream("d2h gradients")),
       ring_(link.device(), slots, /*consumers=*/1, device::WaitReason::gradients, failure),
@@ -30,7 +31,7 @@ GradientDrain::~GradientDrain() {
 device::BufferView GradientDrain::acquire(LayerIndex layer, device::Stream& compute) {
   current_ = ring_.acquire(compute, device::WaitReason::gradients);
   slot_layer_[static_cast<std::size_t>(current_)] = layer;
-  return ring_.view(current_).slice(0, gradient_bytes_[static_cast<std::size_t>(layer)]);
+  return ring_.view(current_).slice(0, drained_bytes(gradient_bytes_[static_cast<std::size_t>(layer)]));
 }
 
 void GradientDrain::drain(device::Stream& compute) {
@@ -51,9 +52,11 @@ void GradientDrain::run() {
       link_.device().annotate(*stream_, layer, -1);
       link_.to_host(Traffic::gradients, *stream_, {gradients.data(), gradients.bytes()},
                     ring_.view(slot).slice(0, gradients.bytes()));
+      link_.to_host(Traffic::results, *stream_, squares_,
+                    ring_.view(slot).slice(squares_offset(gradients.bytes()), sizeof(double)));
       ring_.release(slot, *stream_);
       link_.device().synchronize(*stream_);
-      store_.push(layer, /*device=*/0, std::move(gradients));
+      store_.push(layer, /*device=*/0, std::move(gradients), *reinterpret_cast<const double*>(squares_.data));
     }
   } catch (...) {
     failure_.fail(std::current_exception());

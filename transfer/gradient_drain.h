@@ -11,15 +11,21 @@
 
 namespace l2l::transfer {
 
+// A slot holds a layer's gradients and behind them their sum of squares (f64), which the device takes while it rounds
+// them: the host then reads each gradient once, in the update.
+constexpr Bytes squares_offset(Bytes gradients) { return align_up(gradients, sizeof(double)); }
+constexpr Bytes drained_bytes(Bytes gradients) { return squares_offset(gradients) + sizeof(double); }
+
 // Thread-safe between its own completion thread and one relay thread.
 class GradientDrain {
  public:
-  // `gradient_bytes`: per layer, in the dtype that crosses the link.
+  // `slots`: each of drained_bytes() of the largest layer. `squares`: page-locked, a double. `gradient_bytes`: per layer,
+  // in the dtype that crosses the link.
   GradientDrain(Link& link, eps::ParameterStore& store, std::vector<device::BufferView> slots,
-                std::vector<Bytes> gradient_bytes, Failure& failure);
+                device::BufferView squares, std::vector<Bytes> gradient_bytes, Failure& failure);
   ~GradientDrain();
 
-  // Room for the gradients of `layer`, to be written on `compute`.
+  // Room for the gradients of `layer` and their sum of squares, to be written on `compute`.
   device::BufferView acquire(LayerIndex layer, device::Stream& compute);
   // They are written; sends them on their way. Must follow acquire() of the same layer.
   void drain(device::Stream& compute);
@@ -28,9 +34,10 @@ class GradientDrain {
   void run();
   bool wait_for_layer();
 
-  Link& link_;  // constant after construction, as are the next three
+  Link& link_;  // constant after construction, as are the next four
   eps::ParameterStore& store_;
   Failure& failure_;
+  const device::BufferView squares_;
   const std::vector<Bytes> gradient_bytes_;
   std::unique_ptr<device::Stream> stream_;
   SlotRing ring_;

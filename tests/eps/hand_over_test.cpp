@@ -50,6 +50,21 @@ TEST(HandOverOrder, HeldUpdatesFollowTheNextForward) {
   EXPECT_EQ(machine.update_all(), (std::vector<GroupIndex>{0, 1, 2}));
 }
 
+TEST(HandOverOrder, AKnownCheckIsNoJob) {
+  for (const bool held : {false, true}) {
+    for (const bool finite : {false, true}) {
+      Machine machine(1, held);
+      machine.begin_step(0);
+      machine.push(1, 0, finite);
+      EXPECT_EQ(machine.state(1), !held && finite ? GroupState::approved : GroupState::checked);
+      machine.push(0, 0);
+      machine.push(2, 0);
+      EXPECT_EQ(machine.check_all(), (std::vector<GroupIndex>{2, 0}));
+      EXPECT_TRUE(machine.all_checked());
+    }
+  }
+}
+
 TEST(HandOverOrder, ALeasedGroupIsPassedOver) {
   Machine machine(1, true);
   machine.lease(0);  // the tied table

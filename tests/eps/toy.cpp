@@ -103,10 +103,11 @@ void store_as(const std::vector<float>& values, DType type, std::byte* destinati
   }
 }
 
-void push_gradient(ParameterStore& store, const std::vector<float>& values, DType type, LayerIndex layer, int device) {
+void push_gradient(ParameterStore& store, const std::vector<float>& values, DType type, LayerIndex layer, int device,
+                   std::optional<double> squares) {
   GradientBuffer buffer = store.gradient_buffer(layer);
   store_as(values, type, buffer.data());
-  store.push(layer, device, std::move(buffer));
+  store.push(layer, device, std::move(buffer), squares);
 }
 
 void push_all(ParameterStore& store, const StoreOptions& options, std::uint64_t step) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,7 +51,8 @@ std::vector<float> toy_gradient(const ModelLayout& layout, LayerIndex layer, int
 void store_as(const std::vector<float>& values, DType type, std::byte* destination);
 
 // Gets a buffer, fills it and pushes it.
-void push_gradient(ParameterStore& store, const std::vector<float>& values, DType type, LayerIndex layer, int device);
+void push_gradient(ParameterStore& store, const std::vector<float>& values, DType type, LayerIndex layer, int device,
+                   std::optional<double> squares = std::nullopt);
 // The toy gradients of all layers and devices of one step, from the head down.
 void push_all(ParameterStore& store, const StoreOptions& options, std::uint64_t step);
 // A whole step: begin, push_all, finish, complete.
