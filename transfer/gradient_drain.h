@@ -13,7 +13,7 @@ namespace l2l::transfer {
 
 // A slot holds a layer's gradients and behind them their sum of squares (f64), which the device takes while it rounds
 // them: the host then reads each gradient once, in the update.
-constexpr Bytes squares_offset(Bytes gradients) { return align_up(gradients, sizeof(double)); }
+constexpr Bytes squares_offset(Bytes gradients) { return align_up(gradients, 16); }
 constexpr Bytes drained_bytes(Bytes gradients) { return squares_offset(gradients) + sizeof(double); }
 
 // Thread-safe between its own completion thread and one relay thread.

@@ -38,6 +38,8 @@ bool fits(Region region, DType dtype) {
     case Region::scratch:
     case Region::carry:
       return true;
+    case Region::drained:
+      return is_compute_type(dtype) || dtype == DType::f64;  // gradients, and their sum of squares
     default:
       return is_compute_type(dtype);
   }

@@ -111,9 +111,10 @@ LinkCounters expected_counters(const Options& options, int steps) {
   c.stash_d2h = c.stash_h2d =
       options.transfer.stash == "host" ? stashed * static_cast<std::uint64_t>(options.model.hidden) * size : 0;
   c.batch_h2d = 2 * u * rows * 4;
-  // Chunks of the table are layers; the head's norm is one beside them.
+  // Chunks of the table are layers; the head's norm is one beside them, and so are the positions (llama has none).
   const bool chunks = options.transfer.vocabulary_chunk > 0;
-  const std::uint64_t layers = n + (model.norm > 0 ? 1 : 0) + (chunks ? 2 * kChunkCount + 1 : 2);
+  const std::uint64_t layers = n + (model.norm > 0 ? 1 : 0) + (chunks ? 2 * kChunkCount + 1 : 2) +
+                               (chunks && options.model.architecture != "llama" ? 1 : 0);
   c.results_d2h = (u + layers) * 8;  // losses, and each layer's sum of squares
   for (std::uint64_t* counter :
        {&c.weights_h2d, &c.gradients_d2h, &c.stash_h2d, &c.stash_d2h, &c.batch_h2d, &c.results_d2h}) {
