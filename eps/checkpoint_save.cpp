@@ -49,7 +49,7 @@ class PartsFile {
         for_each_piece(parameters[i].shape.elements(), buffer, [&](std::int64_t first, std::span<float> values) {
           store_.read(group, i, part, first, values);
           hash.update(std::as_bytes(values));
-          file_.write(tensor, first, values);
+          file_.write(tensor, first, std::as_bytes(values));
         });
         hashes[tensor_name(parameters[i].name, part)] = hash.value();
         ++tensor;

@@ -67,13 +67,20 @@ void SafetensorsFile::read(const TensorEntry& tensor, std::span<float> destinati
 }
 
 void SafetensorsFile::read(const TensorEntry& tensor, std::int64_t first, std::span<float> destination) const {
-  const std::string what = path().string() + ": tensor " + show_name(tensor.name);
-  if (tensor.dtype != "F32") throw CorruptFile(what + ": has dtype " + tensor.dtype + ", not F32");
-  const Bytes begin = static_cast<Bytes>(first) * sizeof(float), bytes = tensor.end - tensor.begin;
-  if (begin > bytes || destination.size_bytes() > bytes - begin) {
-    throw CorruptFile(what + ": has fewer elements than are read from it");
+  if (tensor.dtype != "F32") {
+    throw CorruptFile(path().string() + ": tensor " + show_name(tensor.name) + ": has dtype " + tensor.dtype +
+                      ", not F32");
   }
-  file_.read(data_start_ + tensor.begin + begin, std::as_writable_bytes(destination));
+  read_raw(tensor, first, std::as_writable_bytes(destination));
+}
+
+void SafetensorsFile::read_raw(const TensorEntry& tensor, std::int64_t first, std::span<std::byte> destination) const {
+  const Bytes begin = static_cast<Bytes>(first) * safetensors_element(tensor.dtype), bytes = tensor.end - tensor.begin;
+  if (begin > bytes || destination.size() > bytes - begin) {
+    throw CorruptFile(path().string() + ": tensor " + show_name(tensor.name) +
+                      ": has fewer elements than are read from it");
+  }
+  file_.read(data_start_ + tensor.begin + begin, destination);
 }
 
 }  // namespace l2l::eps

@@ -38,6 +38,8 @@ class SafetensorsFile {
   void read(const TensorEntry& tensor, std::span<float> destination) const;
   // Its elements [first, first + size of `destination`), which lie within it.
   void read(const TensorEntry& tensor, std::int64_t first, std::span<float> destination) const;
+  // The same of a tensor of any type, as they lie in the file.
+  void read_raw(const TensorEntry& tensor, std::int64_t first, std::span<std::byte> destination) const;
   // XXH64 of a tensor's bytes. Throws CorruptFile.
   std::uint64_t hash(const TensorEntry& tensor) const {
     return file_.hash(data_start_ + tensor.begin, tensor.end - tensor.begin);

@@ -167,9 +167,9 @@ std::optional<Bytes> bytes_of(const Shape& shape, Bytes element) {
 }
 
 void check_tensor(const TensorEntry& tensor, Bytes data_bytes, const std::string& file) {
-  const auto type = std::find_if(kTypes.begin(), kTypes.end(), [&](const auto& t) { return t.first == tensor.dtype; });
-  if (type == kTypes.end()) refuse_tensor(file, tensor, "unknown dtype " + show_name(tensor.dtype));
-  const std::optional<Bytes> need = bytes_of(tensor.shape, type->second);
+  const Bytes element = safetensors_element(tensor.dtype);
+  if (element == 0) refuse_tensor(file, tensor, "unknown dtype " + show_name(tensor.dtype));
+  const std::optional<Bytes> need = bytes_of(tensor.shape, element);
   if (!need) refuse_tensor(file, tensor, "shape " + tensor.shape.to_string() + " does not fit in 64 bits");
   if (tensor.begin > tensor.end || tensor.end > data_bytes) {
     refuse_tensor(file, tensor,
@@ -197,6 +197,11 @@ void check_cover(const std::vector<TensorEntry>& tensors, Bytes data_bytes, cons
 }
 
 }  // namespace
+
+Bytes safetensors_element(std::string_view dtype) {
+  const auto type = std::find_if(kTypes.begin(), kTypes.end(), [&](const auto& t) { return t.first == dtype; });
+  return type == kTypes.end() ? 0 : type->second;
+}
 
 std::string show_name(std::string_view name) {
   std::string text = "\"";

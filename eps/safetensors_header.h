@@ -20,6 +20,9 @@ struct SafetensorsHeader {
 // Throws CorruptFile.
 SafetensorsHeader parse_safetensors_header(std::string_view json, Bytes data_bytes, const std::string& file);
 
+// Bytes of an element of `dtype`; 0 where the format has no such type.
+Bytes safetensors_element(std::string_view dtype);
+
 // A name as it may stand in a message: quoted, shortened, without control characters.
 std::string show_name(std::string_view name);
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/hash.h"
+#include "eps/safetensors_header.h"
 
 namespace l2l::eps {
 
@@ -13,7 +14,9 @@ namespace {
 
 constexpr Bytes kAlignment = 8;  // of the data, by spaces after the header's text
 
-Bytes bytes_of(const TensorToWrite& tensor) { return static_cast<Bytes>(tensor.shape.elements()) * sizeof(float); }
+Bytes bytes_of(const TensorToWrite& tensor) {
+  return static_cast<Bytes>(tensor.shape.elements()) * safetensors_element(tensor.dtype);
+}
 
 // With its length in front.
 std::string make_header(std::span<const TensorToWrite> tensors, const std::map<std::string, std::string>& metadata) {
@@ -21,9 +24,9 @@ std::string make_header(std::span<const TensorToWrite> tensors, const std::map<s
   Bytes offset = 0;
   for (const TensorToWrite& tensor : tensors) {
     const Bytes end = offset + bytes_of(tensor);
-    text += (text.size() > 1 ? "," : "") + nlohmann::json(tensor.name).dump() +
-            ":{\"dtype\":\"F32\",\"shape\":" + tensor.shape.to_string() + ",\"data_offsets\":[" +
-            std::to_string(offset) + "," + std::to_string(end) + "]}";
+    text += (text.size() > 1 ? "," : "") + nlohmann::json(tensor.name).dump() + ":{\"dtype\":\"" + tensor.dtype +
+            "\",\"shape\":" + tensor.shape.to_string() + ",\"data_offsets\":[" + std::to_string(offset) + "," +
+            std::to_string(end) + "]}";
     offset = end;
   }
   text += "}";
@@ -44,11 +47,14 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file, std::spa
   hash.update(bytes);
   header_hash_ = hash.value();
   begins_.push_back(bytes.size());
-  for (const TensorToWrite& tensor : tensors) begins_.push_back(begins_.back() + bytes_of(tensor));
+  for (const TensorToWrite& tensor : tensors) {
+    begins_.push_back(begins_.back() + bytes_of(tensor));
+    elements_.push_back(safetensors_element(tensor.dtype));
+  }
 }
 
-void SafetensorsWriter::write(std::size_t tensor, std::int64_t first, std::span<const float> values) {
-  file_.write_at(begins_.at(tensor) + static_cast<Bytes>(first) * sizeof(float), std::as_bytes(values));
+void SafetensorsWriter::write(std::size_t tensor, std::int64_t first, std::span<const std::byte> elements) {
+  file_.write_at(begins_.at(tensor) + static_cast<Bytes>(first) * elements_[tensor], elements);
 }
 
 }  // namespace l2l::eps

@@ -64,9 +64,9 @@ std::uint64_t write_two_tensors(const std::filesystem::path& path,
   const TensorToWrite tensors[] = {{"a", {2, 3}}, {"b \"quoted\"", {}}, {"empty", {0, 4}}};
   SafetensorsWriter file(path, tensors, metadata);
   const float a[] = {1, 2, 3, 4, 5, 6}, b[] = {-0.0f};
-  file.write(1, 0, b);
-  file.write(0, 4, std::span(a).subspan(4));
-  file.write(0, 0, std::span(a).first(4));
+  file.write(1, 0, std::as_bytes(std::span(b)));
+  file.write(0, 4, std::as_bytes(std::span(a).subspan(4)));
+  file.write(0, 0, std::as_bytes(std::span(a).first(4)));
   file.finish();
   EXPECT_TRUE(path == "/dev/full" || std::filesystem::file_size(path) == file.bytes());
   return file.header_hash();
