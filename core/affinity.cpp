@@ -37,8 +37,8 @@ std::vector<int> CpuSet::list() const {
   return cpus;
 }
 
-bool CpuSet::apply() const {
-  return sched_setaffinity(0, sizeof words_, reinterpret_cast<const cpu_set_t*>(words_.data())) == 0;
+bool CpuSet::apply(int thread) const {
+  return sched_setaffinity(thread, sizeof words_, reinterpret_cast<const cpu_set_t*>(words_.data())) == 0;
 }
 
 void bind_thread(const CpuSet& cpus) {

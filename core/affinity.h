@@ -18,8 +18,9 @@ class CpuSet {
   bool empty() const { return *this == CpuSet(); }
   bool contains(int cpu) const;
   std::vector<int> list() const;  // ascending
-  // Keeps the calling thread (and threads that it starts) on these CPUs; false when the system refuses.
-  bool apply() const;
+  // Keeps a thread (and threads that it starts) on these CPUs; false when the system refuses. `thread`: its number in
+  // the system (gettid()); 0: the calling one.
+  bool apply(int thread = 0) const;
   bool operator==(const CpuSet&) const = default;
 
  private:

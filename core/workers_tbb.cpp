@@ -4,6 +4,7 @@
 #include <oneapi/tbb/partitioner.h>
 #include <oneapi/tbb/task_arena.h>
 #include <oneapi/tbb/task_scheduler_observer.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -35,29 +36,41 @@ std::shared_ptr<tbb::global_control> raise_thread_limit() {
   return control;
 }
 
-// Keeps oneTBB's threads on `cpus` while they work in the arena; they serve other arenas, the embedder's too, where they
-// may run as before. Thread-safe: a place per thread of the arena.
+// Keeps oneTBB's threads on `cpus` while they work in the arena; they serve other arenas, the embedder's too, where
+// they may run as before. Thread-safe: a place per thread of the arena.
 class ArenaBinding final : public tbb::task_scheduler_observer {
  public:
   ArenaBinding(tbb::task_arena& arena, int threads, const std::vector<int>& cpus)
-      : task_scheduler_observer(arena), cpus_(cpus), before_(cpus.empty() ? 0 : static_cast<std::size_t>(threads)) {
+      : task_scheduler_observer(arena), cpus_(cpus), guests_(cpus.empty() ? 0 : static_cast<std::size_t>(threads)) {
     if (!cpus.empty()) observe(true);
   }
-  ~ArenaBinding() override { observe(false); }
+  // Threads that linger in the arena get no call when they leave it later.
+  ~ArenaBinding() override {
+    observe(false);
+    for (const Guest& guest : guests_) {
+      if (guest.thread != 0) guest.before.apply(guest.thread);
+    }
+  }
   void on_scheduler_entry(bool is_worker) override {
     if (!is_worker) return;
-    before() = CpuSet::of_thread();
+    guest() = {gettid(), CpuSet::of_thread()};
     bind_thread(cpus_);
   }
   void on_scheduler_exit(bool is_worker) override {
-    if (is_worker) bind_thread(before());
+    if (!is_worker) return;
+    bind_thread(guest().before);
+    guest().thread = 0;
   }
 
  private:
-  CpuSet& before() { return before_[static_cast<std::size_t>(tbb::this_task_arena::current_thread_index())]; }
+  struct Guest {
+    int thread = 0;  // 0: nobody
+    CpuSet before;   // where it may run elsewhere
+  };
+  Guest& guest() { return guests_[static_cast<std::size_t>(tbb::this_task_arena::current_thread_index())]; }
 
   const CpuSet cpus_;
-  std::vector<CpuSet> before_;  // by place in the arena: the thread's own CPUs
+  std::vector<Guest> guests_;  // by place in the arena
 };
 
 }  // namespace

@@ -137,8 +137,10 @@ void expect_rules(const Topology& topology, const PlacementRequest& request) {
       EXPECT_TRUE(here.contains(cpu)) << cpu << " is on another node";
       EXPECT_TRUE(used.insert(cpu).second) << cpu << " is used twice, or the feeder's";
     }
-    const double room = node.cpus() - static_cast<double>(here.contains(placement.feeder.empty() ? -1 : placement.feeder[0])
-                                                              ? placement.feeder.size() : 0);
+    const double room =
+        node.cpus() - static_cast<double>(here.contains(placement.feeder.empty() ? -1 : placement.feeder[0])
+                                              ? placement.feeder.size()
+                                              : 0);
     highest = std::max(highest, lane.workers / room);
     next = std::min(next, (lane.workers + 1) / room);
     EXPECT_TRUE(request.threads > 0 || lane.workers <= static_cast<int>(lane.cpus.size()));
