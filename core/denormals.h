@@ -11,10 +11,11 @@ namespace l2l {
 class FlushDenormals {
  public:
 #if defined(__SSE__)
-  FlushDenormals() { _mm_setcsr(saved_ | kFlushToZero | kDenormalsAreZero); }
+  // `flush` false changes nothing.
+  explicit FlushDenormals(bool flush = true) { _mm_setcsr(flush ? saved_ | kFlushToZero | kDenormalsAreZero : saved_); }
   ~FlushDenormals() { _mm_setcsr(saved_); }
 #else
-  FlushDenormals() {}
+  explicit FlushDenormals(bool = true) {}
 #endif
   FlushDenormals(const FlushDenormals&) = delete;
   FlushDenormals& operator=(const FlushDenormals&) = delete;

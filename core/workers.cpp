@@ -1,10 +1,7 @@
 // What both implementations of Workers share.
 #include "core/workers.h"
 
-#include <sched.h>
-
 #include <algorithm>
-#include <thread>
 
 #include "core/cpu_quota.h"
 #include "core/denormals.h"
@@ -37,19 +34,9 @@ void Workers::annotate(std::string_view name, int layer) {
   span_layer_ = layer;
 }
 
-namespace {
-
-int cores_of_affinity_mask() {
-  cpu_set_t mask;
-  if (sched_getaffinity(0, sizeof mask, &mask) == 0) return CPU_COUNT(&mask);
-  return static_cast<int>(std::thread::hardware_concurrency());  // more than CPU_SETSIZE cores
-}
-
-}  // namespace
-
 int available_cores() {
   const int quota = cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup");
-  const int cores = std::max(1, cores_of_affinity_mask());
+  const int cores = std::max(1, static_cast<int>(CpuSet::of_thread().list().size()));
   return quota > 0 ? std::min(cores, quota) : cores;
 }
 

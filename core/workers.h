@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/affinity.h"
 #include "core/trace.h"
 
 namespace l2l {
@@ -28,11 +29,13 @@ class BlockFunction {
 };
 
 // Thread-safe in construction and destruction; parallel_for is thread-bound: one call at a time.
-// Every thread that runs a block has flush-to-zero and denormals-are-zero set (denormal moments cost 24x).
+// Every thread that runs a block has flush-to-zero and denormals-are-zero set (denormal moments cost 24x). Blocks are
+// handed out without a lock: by an atomic counter, or by oneTBB's task stealing.
 class Workers {
  public:
-  // `threads` at least 1, the caller of parallel_for included.
-  Workers(std::string name, int threads);
+  // `threads` at least 1, the caller of parallel_for included. The others stay on `cpus`, unless there are none; where
+  // the caller runs is its own affair (bind_thread()).
+  Workers(std::string name, int threads, const std::vector<int>& cpus = {});
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/denormals.h"
+#include "core/fault_point.h"
 #include "core/workers.h"
 
 namespace l2l {
@@ -27,7 +28,7 @@ void pause() {
 }  // namespace
 
 struct Workers::Implementation {
-  Implementation(const std::string& name, int threads);
+  Implementation(const std::string& name, int threads, const CpuSet& cpus);
   ~Implementation();
 
   void run(std::int64_t blocks, BlockFunction function);
@@ -41,6 +42,7 @@ struct Workers::Implementation {
   void spin(const Condition& condition) const;
 
   const int spins_;
+  const CpuSet cpus_;
   std::mutex mutex_;
   std::condition_variable opened_, left_;
   bool stop_ = false;                      // guarded by mutex_
@@ -54,8 +56,8 @@ struct Workers::Implementation {
   std::vector<std::thread> threads_;
 };
 
-Workers::Implementation::Implementation(const std::string& name, int threads)
-    : spins_(threads <= available_cores() ? kSpins : 0) {
+Workers::Implementation::Implementation(const std::string& name, int threads, const CpuSet& cpus)
+    : spins_(threads <= available_cores() ? kSpins : 0), cpus_(cpus) {
   for (int slot = 1; slot < threads; ++slot) {
     try {
       threads_.emplace_back([this, slot] { work(slot); });
@@ -84,6 +86,7 @@ void Workers::Implementation::spin(const Condition& condition) const {
 }
 
 void Workers::Implementation::work(int slot) {
+  bind_thread(cpus_);
   flush_denormals_to_zero();
   std::uint64_t seen = 0;
   for (;;) {
@@ -137,13 +140,13 @@ void Workers::Implementation::run(std::int64_t blocks, BlockFunction function) {
   if (error_) std::rethrow_exception(error_);
 }
 
-Workers::Workers(std::string name, int threads)
-    : threads_(std::max(1, threads)), implementation_(std::make_unique<Implementation>(name, threads_)) {}
+Workers::Workers(std::string name, int threads, const std::vector<int>& cpus)
+    : threads_(std::max(1, threads)), implementation_(std::make_unique<Implementation>(name, threads_, CpuSet(cpus))) {}
 
 Workers::~Workers() = default;
 
 void Workers::run(std::int64_t blocks, BlockFunction function) {
-  const FlushDenormals caller;
+  const FlushDenormals caller(!fault_point("workers.keep_denormals"));
   if (threads_ == 1 || blocks <= 1) {
     for (std::int64_t block = 0; block < blocks; ++block) function(block, 0);
     return;

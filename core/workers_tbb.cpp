@@ -3,12 +3,16 @@
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/partitioner.h>
 #include <oneapi/tbb/task_arena.h>
+#include <oneapi/tbb/task_scheduler_observer.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "core/denormals.h"
+#include "core/fault_point.h"
 #include "core/workers.h"
 
 namespace l2l {
@@ -32,23 +36,62 @@ std::shared_ptr<tbb::global_control> raise_thread_limit() {
   return control;
 }
 
+// Keeps oneTBB's threads on `cpus` while they work in the arena; they serve other arenas, the embedder's too, where
+// they may run as before. Thread-safe: a place per thread of the arena.
+class ArenaBinding final : public tbb::task_scheduler_observer {
+ public:
+  ArenaBinding(tbb::task_arena& arena, int threads, const std::vector<int>& cpus)
+      : task_scheduler_observer(arena), cpus_(cpus), guests_(cpus.empty() ? 0 : static_cast<std::size_t>(threads)) {
+    if (!cpus.empty()) observe(true);
+  }
+  // Threads that linger in the arena get no call when they leave it later.
+  ~ArenaBinding() override {
+    observe(false);
+    for (const Guest& guest : guests_) {
+      if (guest.thread != 0) guest.before.apply(guest.thread);
+    }
+  }
+  void on_scheduler_entry(bool is_worker) override {
+    if (!is_worker) return;
+    guest() = {gettid(), CpuSet::of_thread()};
+    bind_thread(cpus_);
+  }
+  void on_scheduler_exit(bool is_worker) override {
+    if (!is_worker) return;
+    bind_thread(guest().before);
+    guest().thread = 0;
+  }
+
+ private:
+  struct Guest {
+    int thread = 0;  // 0: nobody
+    CpuSet before;   // where it may run elsewhere
+  };
+  Guest& guest() { return guests_[static_cast<std::size_t>(tbb::this_task_arena::current_thread_index())]; }
+
+  const CpuSet cpus_;
+  std::vector<Guest> guests_;  // by place in the arena
+};
+
 }  // namespace
 
 struct Workers::Implementation {
-  explicit Implementation(int threads) : arena(threads, /*reserved_for_masters=*/1) {}
+  Implementation(int threads, const std::vector<int>& cpus)
+      : arena(threads, /*reserved_for_masters=*/1), binding(arena, threads, cpus) {}
 
   std::shared_ptr<tbb::global_control> limit = raise_thread_limit();
   tbb::task_arena arena;
+  ArenaBinding binding;
 };
 
 // oneTBB shares its threads between pools, so they cannot bear the name.
-Workers::Workers(std::string, int threads)
-    : threads_(std::max(1, threads)), implementation_(std::make_unique<Implementation>(threads_)) {}
+Workers::Workers(std::string, int threads, const std::vector<int>& cpus)
+    : threads_(std::max(1, threads)), implementation_(std::make_unique<Implementation>(threads_, cpus)) {}
 
 Workers::~Workers() = default;
 
 void Workers::run(std::int64_t blocks, BlockFunction function) {
-  const FlushDenormals caller;
+  const FlushDenormals caller(!fault_point("workers.keep_denormals"));
   if (threads_ == 1 || blocks <= 1) {
     for (std::int64_t block = 0; block < blocks; ++block) function(block, 0);
     return;

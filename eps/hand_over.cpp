@@ -29,7 +29,7 @@ constexpr const char* name_of(GroupState state) {
 
 }  // namespace
 
-HandOver::HandOver(const ModelLayout& layout, int devices, bool held)
+HandOver::HandOver(const ModelLayout& layout, int devices, bool held, const std::vector<int>& lanes)
     : devices_(static_cast<std::size_t>(devices)),
       held_(held),
       groups_(layout.groups.size()),
@@ -38,8 +38,12 @@ HandOver::HandOver(const ModelLayout& layout, int devices, bool held)
   for (std::size_t layer = layers_.size(); layer-- > 0;) {
     for (const LayerPart& part : layout.layers[layer].parts) add_use(part.group, static_cast<LayerIndex>(layer));
   }
-  checks_.reserve(groups_.size());
-  updates_.reserve(groups_.size());
+  for (std::size_t i = 0; i < lanes.size(); ++i) groups_[i].lane = static_cast<std::size_t>(lanes[i]);
+  lanes_.resize(lanes.empty() ? 1 : static_cast<std::size_t>(std::ranges::max(lanes)) + 1);
+  for (Lane& lane : lanes_) {
+    lane.checks.reserve(groups_.size());
+    lane.updates.reserve(groups_.size());
+  }
 }
 
 // Layers come from the last one down.
@@ -155,19 +159,20 @@ std::size_t HandOver::contribution(LayerIndex layer, std::size_t part, int devic
   return parts_of(layer)[part].first_contribution + static_cast<std::size_t>(device);
 }
 
-std::optional<Job> HandOver::start_job() {
-  if (!updates_.empty()) {
-    std::pop_heap(updates_.begin(), updates_.end(), [this](GroupIndex a, GroupIndex b) { return updates_later(a, b); });
-    const GroupIndex group = updates_.back();
-    updates_.pop_back();
+std::optional<Job> HandOver::start_job(int lane) {
+  auto& [checks, updates] = lanes_[static_cast<std::size_t>(lane)];
+  if (!updates.empty()) {
+    std::pop_heap(updates.begin(), updates.end(), [this](GroupIndex a, GroupIndex b) { return updates_later(a, b); });
+    const GroupIndex group = updates.back();
+    updates.pop_back();
     group_at(group).state = GroupState::updating;
     group_at(group).queued = false;
     return Job{JobKind::update, group};
   }
-  if (checks_.empty()) return std::nullopt;
-  std::pop_heap(checks_.begin(), checks_.end(), [this](GroupIndex a, GroupIndex b) { return checks_later(a, b); });
-  const GroupIndex group = checks_.back();
-  checks_.pop_back();
+  if (checks.empty()) return std::nullopt;
+  std::pop_heap(checks.begin(), checks.end(), [this](GroupIndex a, GroupIndex b) { return checks_later(a, b); });
+  const GroupIndex group = checks.back();
+  checks.pop_back();
   group_at(group).state = GroupState::checking;
   return Job{JobKind::check, group};
 }
@@ -265,13 +270,15 @@ bool HandOver::may_update(const Group& group) const {
 void HandOver::queue_update(GroupIndex group) {
   if (group_at(group).queued) return;
   group_at(group).queued = true;
-  updates_.push_back(group);
-  std::push_heap(updates_.begin(), updates_.end(), [this](GroupIndex a, GroupIndex b) { return updates_later(a, b); });
+  std::vector<GroupIndex>& updates = lane_of(group).updates;
+  updates.push_back(group);
+  std::push_heap(updates.begin(), updates.end(), [this](GroupIndex a, GroupIndex b) { return updates_later(a, b); });
 }
 
 void HandOver::queue_check(GroupIndex group) {
-  checks_.push_back(group);
-  std::push_heap(checks_.begin(), checks_.end(), [this](GroupIndex a, GroupIndex b) { return checks_later(a, b); });
+  std::vector<GroupIndex>& checks = lane_of(group).checks;
+  checks.push_back(group);
+  std::push_heap(checks.begin(), checks.end(), [this](GroupIndex a, GroupIndex b) { return checks_later(a, b); });
 }
 
 bool HandOver::updates_later(GroupIndex a, GroupIndex b) const {

@@ -51,7 +51,8 @@ struct Job {
 class HandOver {
  public:
   // `layout` is valid and is only read here. `held`: verdict() decides for all groups; otherwise each check decides.
-  HandOver(const ModelLayout& layout, int devices, bool held);
+  // `lanes`: of each group, from 0; nothing: one lane has all. A group's checks and updates go to its lane alone.
+  HandOver(const ModelLayout& layout, int devices, bool held, const std::vector<int>& lanes = {});
 
   // Opens step `step`: the one after the last that was closed.
   void begin_step(Version step);
@@ -82,9 +83,9 @@ class HandOver {
   std::size_t contribution(LayerIndex layer, std::size_t part, int device) const;
   std::size_t contributions(GroupIndex group) const { return group_at(group).received.size(); }
 
-  // The next job, which the caller must finish: updates first, in the order in which the next forward needs them; then
-  // checks, in the order in which the backward completes them.
-  std::optional<Job> start_job();
+  // The next job of a lane, which the caller must finish: updates first, in the order in which the next forward needs
+  // them; then checks, in the order in which the backward completes them.
+  std::optional<Job> start_job(int lane = 0);
   void finish_check(GroupIndex group, bool finite);
   void finish_update(GroupIndex group);
 
@@ -106,6 +107,7 @@ class HandOver {
   int leases(GroupIndex group) const { return group_at(group).leases; }
   LayerIndex first_use(GroupIndex group) const { return group_at(group).first_use; }
   LayerIndex last_use(GroupIndex group) const { return group_at(group).last_use; }
+  int lane(GroupIndex group) const { return static_cast<int>(group_at(group).lane); }
 
   bool operator==(const HandOver&) const = default;
 
@@ -114,9 +116,10 @@ class HandOver {
     GroupState state = GroupState::resting;
     Version version = 0;
     int leases = 0;
-    bool queued = false;  // in updates_
+    bool queued = false;  // in its lane's updates
     SaveState save = SaveState::unmarked;
     LayerIndex first_use = 0, last_use = 0;
+    std::size_t lane = 0;
     std::size_t missing = 0;             // contributions
     std::vector<std::uint8_t> received;  // by contribution
     bool operator==(const Group&) const = default;
@@ -127,10 +130,17 @@ class HandOver {
     bool operator==(const Part&) const = default;
   };
 
+  struct Lane {
+    std::vector<GroupIndex> checks;   // heap: complete groups
+    std::vector<GroupIndex> updates;  // heap: approved groups that nobody reads
+    bool operator==(const Lane&) const = default;
+  };
+
   Group& group_at(GroupIndex group) { return groups_[static_cast<std::size_t>(group)]; }
   const Group& group_at(GroupIndex group) const { return groups_[static_cast<std::size_t>(group)]; }
   const std::vector<Part>& parts_of(LayerIndex layer) const { return layers_[static_cast<std::size_t>(layer)]; }
   void add_use(GroupIndex group, LayerIndex layer);
+  Lane& lane_of(GroupIndex group) { return lanes_[group_at(group).lane]; }
   void expect(GroupIndex group, GroupState state) const;
   void leave_rest(Group& group, GroupState state);
   void rest(Group& group);
@@ -151,8 +161,7 @@ class HandOver {
   std::vector<std::vector<Part>> layers_;
   std::size_t unchecked_ = 0;  // groups of the open step
   std::size_t resting_ = 0;
-  std::vector<GroupIndex> checks_;   // heap: complete groups
-  std::vector<GroupIndex> updates_;  // heap: approved groups that nobody reads
+  std::vector<Lane> lanes_;
   bool saving_ = false;
   Version save_version_ = 0;
   std::size_t unsaved_ = 0;  // groups wanted or being read

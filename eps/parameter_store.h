@@ -19,6 +19,7 @@
 
 #include "core/failure.h"
 #include "core/model_layout.h"
+#include "core/placement.h"
 #include "core/trace.h"
 #include "core/workers.h"
 #include "eps/version.h"
@@ -40,7 +41,8 @@ struct StoreOptions {
   optimizers::Optimizer optimizer;  // learning rate and corrections are set per step
   bool loss_scaling = false;        // gradients come multiplied by a factor, and a step may be skipped
   int devices = 1;
-  int threads = 1;         // of the worker pool
+  int threads = 1;         // workers, where no placement says how many and where
+  Placement placement;     // a pool and an updater thread per lane, its groups in its node's memory
   int staging_slots = 3;   // gradient buffers in eager mode: how far devices may run ahead of the updates, and
                            // apart from each other; at least one per device
   std::uint64_t seed = 0;  // of the initial weights
@@ -48,7 +50,8 @@ struct StoreOptions {
   bool held() const { return update == UpdateMode::after_backward || clip == ClipMode::global || loss_scaling; }
 };
 
-// Where page-locked host memory comes from; the device's in production, plain memory in tests.
+// Where page-locked host memory comes from; the device's in production, plain memory in tests. It is first touched by
+// the calling thread, or by threads that this starts, so that the NUMA node follows from the caller's memory policy.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;

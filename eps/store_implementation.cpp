@@ -8,6 +8,8 @@
 
 #include "core/fault_point.h"
 #include "core/log.h"
+#include "core/memory_policy.h"
+#include "eps/group_lanes.h"
 #include "eps/initial_weights.h"
 #include "l2l/errors.h"
 #include "optimizers/clip.h"
@@ -20,6 +22,23 @@ ModelLayout valid(ModelLayout layout) {
   return layout;
 }
 
+std::vector<WorkerLane> lanes_of(const StoreOptions& options) {
+  if (!options.placement.lanes.empty()) return options.placement.lanes;
+  return {{-1, options.threads, {}}};
+}
+
+std::vector<int> workers_of(const StoreOptions& options) {
+  std::vector<int> workers;
+  for (const WorkerLane& lane : lanes_of(options)) workers.push_back(lane.workers);
+  return workers;
+}
+
+std::vector<int> lanes_of_groups(const ModelLayout& layout, const StoreOptions& options) {
+  std::vector<Bytes> sizes;
+  for (const GroupSpec& group : layout.groups) sizes.push_back(GroupMemory::bytes(group, options));
+  return spread_groups(sizes, workers_of(options));
+}
+
 StoreOptions valid(const StoreOptions& options) {
   const auto require = [](bool condition, const char* what) {
     if (!condition) throw BadInput(std::string("parameter store: ") + what);
@@ -27,7 +46,7 @@ StoreOptions valid(const StoreOptions& options) {
   require(is_compute_type(options.wire), "the wire must be f32, bf16 or f16");
   require(is_compute_type(options.gradients), "gradients must be f32, bf16 or f16");
   require(options.devices >= 1, "at least one device is needed");
-  require(options.threads >= 1, "at least one thread is needed");
+  require(std::ranges::min(workers_of(options)) >= 1, "at least one thread is needed");
   require(options.held() || options.staging_slots >= options.devices, "at least one staging slot per device is needed");
   require(options.clip == ClipMode::none || options.max_norm > 0, "max_norm must be above 0");
   return options;
@@ -41,41 +60,79 @@ ParameterStore::Implementation::Implementation(ModelLayout model, const StoreOpt
       options(valid(store_options)),
       failure(run_failure),
       trace(run_trace),
-      track(run_trace != nullptr ? run_trace->add_track("eps updater") : 0),
       save_track(run_trace != nullptr ? run_trace->add_track("eps saver") : 0),
-      workers("eps", options.threads),
-      hand_over(layout, options.devices, options.held()),
+      hand_over(layout, options.devices, options.held(), lanes_of_groups(layout, options)),
       slots(layout, options, source) {
+  add_lanes();
   const std::vector<std::vector<std::int64_t>> cuts = layout.cuts();
-  std::int64_t blocks = 0;
   for (std::size_t i = 0; i < layout.groups.size(); ++i) {
-    const std::size_t contributions = hand_over.contributions(static_cast<GroupIndex>(i));
-    groups.push_back({.memory = GroupMemory(layout.groups[i], options, source, cuts[i]),
-                      .gradients = std::vector<Contribution>(contributions),
-                      .slots = std::vector<int>(contributions)});
-    draw_initial_weights(groups.back().memory, layout.groups[i], options.seed, workers);
-    blocks = std::max(blocks, groups.back().memory.blocks());
-    workspace.reserve(groups.back().memory, options.optimizer);
+    const int lane = hand_over.lane(static_cast<GroupIndex>(i));
+    add_group(layout.groups[i], cuts[i], lanes[static_cast<std::size_t>(lane)], source);
   }
-  block_sums.resize(static_cast<std::size_t>(blocks));
   for (const LayerSpec& layer : layout.layers) wires.push_back(wire_parts(layer));
-  if (trace != nullptr) workers.set_trace(*trace, "eps worker");
   registration = failure.on_failure([this] {
     const auto guard = lock();
     notify();
   });
-  updater = std::thread([this] { run_updater(); });
+  start_updaters();
+}
+
+void ParameterStore::Implementation::add_lanes() {
+  for (const WorkerLane& place : lanes_of(options)) {
+    const int index = static_cast<int>(lanes.size());
+    lanes.emplace_back(index, options.placement.bound ? place : WorkerLane{-1, place.workers, {}});
+    if (trace == nullptr) continue;
+    const bool several = options.placement.lanes.size() > 1;
+    trace_lane(lanes.back(), several ? " of node " + std::to_string(place.node) : "");
+  }
+}
+
+void ParameterStore::Implementation::trace_lane(Lane& lane, const std::string& of_node) {
+  lane.track = trace->add_track("eps updater" + of_node);
+  lane.workers.set_trace(*trace, "eps worker" + of_node);
+}
+
+// The node follows from the first touch: by allocate(), under the policy.
+void ParameterStore::Implementation::add_group(const GroupSpec& spec, std::span<const std::int64_t> cuts, Lane& lane,
+                                               MemorySource& source) {
+  const PreferredNode near(lane.node);
+  const std::size_t contributions = hand_over.contributions(static_cast<GroupIndex>(groups.size()));
+  groups.push_back({.memory = GroupMemory(spec, options, source, cuts),
+                    .gradients = std::vector<Contribution>(contributions),
+                    .slots = std::vector<int>(contributions)});
+  const GroupMemory& memory = groups.back().memory;
+  draw_initial_weights(groups.back().memory, spec, options.seed, lane.workers);
+  lane.block_sums.resize(std::max(lane.block_sums.size(), static_cast<std::size_t>(memory.blocks())));
+  lane.workspace.reserve(memory, options.optimizer);
+}
+
+void ParameterStore::Implementation::start_updaters() {
+  try {
+    for (Lane& lane : lanes) lane.updater = std::thread([this, &lane] { run_updater(lane); });
+  } catch (...) {  // no more threads: those that run must be joined before the members go
+    stop_updaters();
+    throw;
+  }
+}
+
+void ParameterStore::Implementation::stop_updaters() {
+  {
+    const auto guard = lock();
+    stopping = true;
+  }
+  notify();
+  for (Lane& lane : lanes) {
+    if (lane.updater.joinable()) lane.updater.join();
+  }
 }
 
 ParameterStore::Implementation::~Implementation() {
   {
     const auto guard = lock();
-    stopping = true;
     if (leases > 0) log(LogLevel::error, "the parameter store is destroyed while a weight lease lives");
     if (hand_over.saving()) log(LogLevel::error, "the parameter store is destroyed while its state is saved");
   }
-  notify();
-  updater.join();
+  stop_updaters();
 }
 
 const LayerSpec& ParameterStore::Implementation::layer_at(LayerIndex layer) const {

@@ -1,8 +1,10 @@
-// What is behind ParameterStore: the hand-over under one mutex, and the updater thread that does the arithmetic.
+// What is behind ParameterStore: the hand-over under one mutex, and the updater threads that do the arithmetic, one for
+// each NUMA node that has workers (a lane).
 // Private to eps/.
 #pragma once
 
 #include <condition_variable>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -35,6 +37,20 @@ struct ParameterStore::Implementation {
     float factor = 1;
     std::uint64_t updates = 0;
   };
+  // The workers of one NUMA node. Used by its updater thread alone, once that runs; a group belongs to one lane, so
+  // that lanes share nothing but the hand-over, and nothing is locked between two transitions.
+  struct Lane {
+    Lane(int lane_index, const WorkerLane& place)
+        : index(lane_index), node(place.node), cpus(place.cpus), workers("eps", place.workers, place.cpus) {}
+    const int index;
+    const int node;     // of its groups' memory; -1: wherever
+    const CpuSet cpus;  // of the updater thread; empty: wherever
+    int track = 0;
+    Workers workers;
+    std::vector<double> block_sums;
+    UpdateWorkspace workspace;
+    std::thread updater;
+  };
   // Waits on `lock` until `ready()`. Throws the stored failure once there is one, with `lock` released.
   template <typename Ready>
   void wait(std::unique_lock<std::mutex>& lock, const Ready& ready);
@@ -58,11 +74,17 @@ struct ParameterStore::Implementation {
   [[noreturn]] void refuse_step(GroupIndex broken);
   StepVerdict close_step();  // throws NumericError
 
-  // The updater thread (updater.cpp).
-  void run_updater();
-  std::optional<Job> wait_for_job();
-  void check(GroupIndex group);
-  void update(GroupIndex group);
+  void add_lanes();
+  void trace_lane(Lane& lane, const std::string& of_node);
+  void add_group(const GroupSpec& spec, std::span<const std::int64_t> cuts, Lane& lane, MemorySource& source);
+  void start_updaters();
+  void stop_updaters();
+
+  // An updater thread (updater.cpp).
+  void run_updater(Lane& lane);
+  std::optional<Job> wait_for_job(const Lane& lane);
+  void check(GroupIndex group, Lane& lane);
+  void update(GroupIndex group, Lane& lane);
   void record(int on_track, const char* name, GroupIndex group, Clock::time_point begin) const;
   LayerIndex layer_of(GroupIndex group) const;  // whose gradients complete it: the lowest that uses it
 
@@ -70,13 +92,9 @@ struct ParameterStore::Implementation {
   const StoreOptions options;
   Failure& failure;
   Trace* const trace;
-  const int track;
+  std::deque<Lane> lanes;
   const int save_track;
   std::vector<std::vector<WirePart>> wires;  // by layer
-  Workers workers;                           // used by the updater thread alone, once it runs
-  std::vector<double> block_sums;            // the same
-  UpdateWorkspace workspace;                 // the same
-
   std::vector<GroupData> groups;
 
   mutable std::mutex mutex;
@@ -88,7 +106,6 @@ struct ParameterStore::Implementation {
   int leases = 0;                   // guarded by mutex
   bool stopping = false;            // guarded by mutex
   Failure::Registration registration;
-  std::thread updater;  // last: everything else is there when it starts
 };
 
 template <typename Ready>

@@ -1,4 +1,4 @@
-// The thread that checks and updates groups, with the worker pool, as the hand-over offers them.
+// The threads that check and update groups, each with the workers of its lane, as the hand-over offers them.
 #include <algorithm>
 #include <cmath>
 #include <exception>
@@ -8,13 +8,14 @@
 
 namespace l2l::eps {
 
-void ParameterStore::Implementation::run_updater() {
+void ParameterStore::Implementation::run_updater(Lane& lane) {
+  bind_thread(lane.cpus);
   try {
-    while (const std::optional<Job> job = wait_for_job()) {
+    while (const std::optional<Job> job = wait_for_job(lane)) {
       if (job->kind == JobKind::check) {
-        check(job->group);
+        check(job->group, lane);
       } else {
-        update(job->group);
+        update(job->group, lane);
       }
     }
   } catch (...) {
@@ -22,21 +23,21 @@ void ParameterStore::Implementation::run_updater() {
   }
 }
 
-std::optional<Job> ParameterStore::Implementation::wait_for_job() {
+std::optional<Job> ParameterStore::Implementation::wait_for_job(const Lane& lane) {
   auto guard = lock();
   while (!stopping) {
-    if (const std::optional<Job> job = hand_over.start_job()) return job;
+    if (const std::optional<Job> job = hand_over.start_job(lane.index)) return job;
     changed.wait(guard);
   }
   return std::nullopt;
 }
 
-void ParameterStore::Implementation::check(GroupIndex index) {
+void ParameterStore::Implementation::check(GroupIndex index, Lane& lane) {
   GroupData& group = groups[static_cast<std::size_t>(index)];
   const Clock::time_point begin = Clock::now();
-  if (trace != nullptr) workers.annotate("check", layer_of(index));
-  const double sum = sum_of_squares(group.memory, {group.gradients, options.gradients}, workers, block_sums);
-  record(track, "check", index, begin);
+  if (trace != nullptr) lane.workers.annotate("check", layer_of(index));
+  const double sum = sum_of_squares(group.memory, {group.gradients, options.gradients}, lane.workers, lane.block_sums);
+  record(lane.track, "check", index, begin);
   {
     const auto guard = lock();
     take_check(index, sum);
@@ -45,14 +46,15 @@ void ParameterStore::Implementation::check(GroupIndex index) {
   notify();
 }
 
-void ParameterStore::Implementation::update(GroupIndex index) {
+void ParameterStore::Implementation::update(GroupIndex index, Lane& lane) {
   GroupData& group = groups[static_cast<std::size_t>(index)];
   const Clock::time_point begin = Clock::now();
   const std::uint64_t count = group.updates + (fault_point("eps.skip_correction") ? 2 : 1);
   const optimizers::Optimizer optimizer = optimizers::for_update(options.optimizer, group.learning_rate, count);
-  if (trace != nullptr) workers.annotate("update", layer_of(index));
-  update_group(group.memory, {group.gradients, options.gradients}, group.factor, optimizer, workers, workspace);
-  record(track, "update", index, begin);
+  if (trace != nullptr) lane.workers.annotate("update", layer_of(index));
+  update_group(group.memory, {group.gradients, options.gradients}, group.factor, optimizer, lane.workers,
+               lane.workspace);
+  record(lane.track, "update", index, begin);
   {
     const auto guard = lock();
     ++group.updates;

@@ -83,7 +83,7 @@ models::Model make_model(const Options& options) {
   return model.architecture == "llama" ? models::make_llama(shape) : models::make_gpt2(shape);
 }
 
-eps::StoreOptions store_options(const Options& options) {
+eps::StoreOptions store_options(const Options& options, const Placement& placement) {
   eps::StoreOptions store;
   store.wire = compute_dtype(options);
   store.gradients = gradient_dtype(options);
@@ -92,7 +92,7 @@ eps::StoreOptions store_options(const Options& options) {
   store.max_norm = options.optimizer.max_norm;
   store.optimizer = optimizer_of(options.optimizer);
   store.loss_scaling = options.precision.compute == "fp16";
-  store.threads = options.eps.threads > 0 ? static_cast<int>(options.eps.threads) : available_cores();
+  store.placement = placement;
   store.seed = options.run.seed;
   return store;
 }
@@ -140,7 +140,9 @@ RunPlan::RunPlan(const Options& given, std::unique_ptr<device::Device> given_dev
       validation(find(options.data.validation, options, "data.validation")),
       device(given_device ? std::move(given_device) : device::open_device(device_settings(options), &device_choice)),
       model(make_model(options)),
-      store(store_options(options)),
+      placement(place_workers(read_topology(), {.threads = static_cast<int>(options.eps.threads),
+                                                .feeds_device = !device->uses_host_memory()})),
+      store(store_options(options, placement)),
       scaler(loss_scaler(options.precision)),
       execution(execution_plan(options)),
       programs(std::make_unique<Programs>(*device, model, execution.gradients)),
@@ -187,6 +189,7 @@ void RunPlan::write_contract() {
   const HostStaging staging = host_staging(model, execution);
   contract.device_description = device->description();
   contract.device_choice = device_choice;
+  contract.eps_placement = describe(placement);
   contract.parameters = model.layout.parameters();
   contract.stash = execution.stash == StashPlace::host ? "host" : "device";
   contract.device = arena->lines();

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "core/placement.h"
 #include "device/open.h"
 #include "eps/parameter_store.h"
 #include "l2l/options.h"
@@ -36,6 +37,7 @@ struct RunPlan {
   std::string device_choice;  // what device.kind = "auto" took and why, else empty
   std::unique_ptr<device::Device> device;
   models::Model model;
+  Placement placement;  // of the parameter server's workers
   eps::StoreOptions store;
   optimizers::LossScaler scaler;  // as a new run begins
   ExecutionPlan execution;

@@ -46,6 +46,7 @@ void print_contract(std::ostream& out, const MemoryContract& contract, const Opt
       << options.precision.compute << ", " << options.device.execution << ", stash on the " << contract.stash << "\n"
       << "  " << contract.device_description << "\n";
   if (!contract.device_choice.empty()) out << "  device.kind = \"auto\" took " << contract.device_choice << "\n";
+  out << "  parameter server: " << contract.eps_placement << "\n";
   out << "memory before step 1\n";
   section(out, "device (exact)", contract.device_bytes, contract.device);
   if (contract.device_other_bytes > 0) {

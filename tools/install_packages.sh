@@ -2,8 +2,8 @@
 # Sourced by quickstart.sh and test.sh, in bash: Debian packages (12 and later, Ubuntu 24.04 and later) and stage times.
 
 # build_packages: to build and run; test_packages: also to test.
-build_packages=(g++ meson ninja-build pkg-config python3 libtbb-dev libdnnl-dev libcli11-dev libtomlplusplus-dev
-  nlohmann-json3-dev)
+build_packages=(g++ meson ninja-build pkg-config python3 libtbb-dev libhwloc-dev libdnnl-dev libcli11-dev
+  libtomlplusplus-dev nlohmann-json3-dev)
 test_packages=(libgtest-dev libboost-context-dev)
 
 missing_packages() {

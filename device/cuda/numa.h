@@ -1,31 +1,11 @@
 // Which memory of the host is near a device.
 #pragma once
 
-#include <array>
 #include <string>
 
 namespace l2l::device::cuda {
 
-// Of the PCI device "0000:1b:00.0", as the kernel knows it; -1: unknown.
+// NUMA node of the PCI device "0000:1b:00.0", as the kernel knows it; -1: unknown.
 int numa_node_of(const std::string& pci_bus_id);
-
-// While it lives, pages that the calling thread (and those it starts) touches first are taken from `node` as long as it
-// has some; afterwards the thread's memory policy is what it was (numactl's, say). Does nothing for -1 or where the
-// system refuses: memory is then as it would have been. Thread-bound.
-class PreferredNode {
- public:
-  explicit PreferredNode(int node);
-  ~PreferredNode();
-  PreferredNode(const PreferredNode&) = delete;
-  PreferredNode& operator=(const PreferredNode&) = delete;
-
- private:
-  static constexpr unsigned int kMostNodes = 1024;
-  using Nodes = std::array<unsigned long, kMostNodes / (8 * sizeof(unsigned long))>;
-
-  bool set_ = false;
-  int previous_mode_ = 0;  // with its flags
-  Nodes previous_nodes_{};
-};
 
 }  // namespace l2l::device::cuda

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "core/memory_policy.h"
 #include "device/cuda/check.h"
-#include "device/cuda/numa.h"
 #include "l2l/errors.h"
 
 namespace l2l::device::cuda {

@@ -36,6 +36,7 @@ struct MemoryContract {
   std::string device_description;
   std::string device_choice;  // what device.kind = "auto" took and why, else empty
   std::string stash;          // "host" or "device"
+  std::string eps_placement;  // "3 workers on node 0 (CPUs 1-3); core of CPU 0 feeds the device"
 };
 
 // Bytes that crossed the link since the run began.

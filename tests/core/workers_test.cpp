@@ -2,14 +2,19 @@
 #include "core/workers.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "core/log.h"
 
 namespace l2l {
 namespace {
@@ -171,6 +176,71 @@ TEST(Workers, FlushingCanBeSetForAThread) {
   }).join();
   EXPECT_EQ(after, 0.0f);
   EXPECT_GT(twice(kDenormal), 0.0f);
+}
+
+// CPUs of the threads but the caller, each of which runs a block; they wait for one another.
+std::vector<CpuSet> cpus_of_helpers(Workers& workers) {
+  const std::thread::id caller = std::this_thread::get_id();
+  std::vector<CpuSet> cpus(static_cast<std::size_t>(workers.threads()));
+  std::atomic<int> inside{0};
+  const auto deadline = steady_clock::now() + seconds(20);
+  workers.parallel_for(workers.threads(), [&](std::int64_t, int slot) {
+    if (std::this_thread::get_id() != caller) cpus[static_cast<std::size_t>(slot)] = CpuSet::of_thread();
+    for (++inside; inside < workers.threads() && steady_clock::now() < deadline;) std::this_thread::yield();
+  });
+  std::erase(cpus, CpuSet());
+  return cpus;
+}
+
+TEST(Workers, ThreadsStayOnTheirCpusAndOnlyTheyDo) {
+  const CpuSet all = CpuSet::of_thread();
+  if (all.list().size() < 2) GTEST_SKIP() << "needs two CPUs";
+  const CpuSet first({all.list().front()}), last({all.list().back()});
+  for (int repetition = 0; repetition < 3; ++repetition) {  // threads of oneTBB pass from one pool to the other
+    Workers on_first("first", 3, first.list()), on_last("last", 2, last.list()), anywhere("anywhere", 3);
+    EXPECT_EQ(cpus_of_helpers(on_first), std::vector<CpuSet>(2, first));
+    EXPECT_EQ(cpus_of_helpers(on_last), std::vector<CpuSet>(1, last));
+    EXPECT_EQ(cpus_of_helpers(anywhere), std::vector<CpuSet>(2, all));
+    EXPECT_EQ(CpuSet::of_thread(), all) << "the caller's own";
+  }
+}
+
+// Of all threads of this process those that are kept on one CPU.
+int bound_threads() {
+  int count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    cpu_set_t cpus;
+    const int thread = std::stoi(task.path().filename());
+    if (sched_getaffinity(thread, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) == 1) ++count;
+  }
+  return count;
+}
+
+// oneTBB keeps its threads, which may still linger in the arena when the pool goes.
+TEST(Workers, ThreadsThatOutliveThePoolAreFree) {
+  const std::vector<int> all = CpuSet::of_thread().list();
+  if (all.size() < 2) GTEST_SKIP() << "needs two CPUs";
+  for (int repetition = 0; repetition < 20; ++repetition) {
+    {
+      Workers bound("bound", 3, {all.front()});
+      EXPECT_EQ(cpus_of_helpers(bound).size(), 2u);
+    }
+    ASSERT_EQ(bound_threads(), 0);
+  }
+}
+
+TEST(Workers, GoOnWhereTheSystemRefusesToBind) {
+  std::vector<std::string> messages;
+  set_log_sink([&](LogLevel, std::string_view message) { messages.emplace_back(message); });
+  Workers workers("test", kThreads, {8190, 8191});
+  std::atomic<int> runs{0};
+  workers.parallel_for(100, [&](std::int64_t, int) { ++runs; });
+  EXPECT_TRUE(all_threads_meet(workers));
+  bind_thread(CpuSet({8191}));
+  set_log_sink({});
+  EXPECT_EQ(runs, 100);
+  ASSERT_EQ(messages.size(), 1u) << "one warning for all";
+  EXPECT_NE(messages[0].find("cannot be bound"), std::string::npos) << messages[0];
 }
 
 // A track per thread; for every call a span of each thread that took part, from its first to its last block.

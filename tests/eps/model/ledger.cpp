@@ -129,9 +129,11 @@ void Ledger::expect_updatable(GroupIndex index) {
   require(has_all_contributions(index), "an update without each contribution once, in its place");
 }
 
-// Updates come before checks; each as urgent as there is one.
-void Ledger::started(const std::optional<Job>& job) {
+// Within a lane updates come before checks; each as urgent as there is one.
+void Ledger::started(int lane, const std::optional<Job>& job) {
+  require(!job || lane_of(job->group) == lane, "a lane works on a group of another");
   for (GroupIndex i = 0; i < kGroups; ++i) {
+    if (lane_of(i) != lane) continue;
     const bool update = may_update(i), check = may_check(i);
     if (!job) {
       require(!update, "an update waits for nobody");

@@ -32,8 +32,8 @@ class Ledger {
   bool step_is_broken() const { return state_.begun - 1 == scenario_->broken_step; }
   bool step_is_skipped() const { return state_.begun - 1 == scenario_->skipped_step; }
 
-  // The updater. `job`: what the machine hands out, or nothing.
-  void started(const std::optional<Job>& job);
+  // An updater. `job`: what the machine hands out to its lane, or nothing.
+  void started(int lane, const std::optional<Job>& job);
   void updated_half(GroupIndex group, int half);
   void finished(const Job& job);
 
@@ -89,6 +89,9 @@ class Ledger {
   std::int8_t content(int version) const;
   bool wanted_by_save(const Group& group) const;
   int places(GroupIndex group) const;
+  int lane_of(GroupIndex group) const {
+    return scenario_->lanes.empty() ? 0 : scenario_->lanes[static_cast<std::size_t>(group)];
+  }
   std::int8_t label(LayerIndex layer, int device, int step) const;
   bool has_all_contributions(GroupIndex group) const;
   bool may_update(GroupIndex group) const;

@@ -51,11 +51,16 @@ MUTANTS = {
     "group_is_queued_twice": ("if (group_at(group).queued) return;", ""),
     "version_skipped": ("++group_at(group).version;", "group_at(group).version += 2;"),
     "version_not_published": ("++group_at(group).version;", ""),
-    "checks_before_updates": ("if (!updates_.empty()) {", "if (!updates_.empty() && checks_.empty()) {"),
+    "checks_before_updates": ("if (!updates.empty()) {", "if (!updates.empty() && checks.empty()) {"),
     "updates_out_of_order": ("return first_use(a) > first_use(b);", "return first_use(a) < first_use(b);"),
     "checks_out_of_order": ("return first_use(a) < first_use(b);", "return first_use(a) > first_use(b);"),
     "group_at_work_counts_as_resting": ("  group.state = state;\n  --resting_;", "  group.state = state;"),
     "group_never_rests_again": ("  ++resting_;\n", ""),
+    # lanes
+    "lane_takes_jobs_of_another": ("auto& [checks, updates] = lanes_[static_cast<std::size_t>(lane)];",
+                                   "auto& [checks, updates] = lanes_[static_cast<std::size_t>(lane) * 0];"),
+    "check_goes_to_another_lane": ("checks = lane_of(group).checks;", "checks = lanes_[0].checks;"),
+    "update_goes_to_another_lane": ("updates = lane_of(group).updates;", "updates = lanes_[0].updates;"),
     # saves
     "update_overtakes_the_save": (
         "if (group.save != SaveState::unmarked && group.version >= save_version_) return false;", ""),

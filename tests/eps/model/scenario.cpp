@@ -129,6 +129,20 @@ std::vector<ThreadSpec> overlapping_leases() {
   return {reader, trainer(0, 2), {"updater", Role::updater, {}}};
 }
 
+const ThreadSpec kSecondUpdater = {"updater of lane 1", Role::updater, {}, 1};
+
+std::vector<ThreadSpec> training_with_two_lanes() {
+  std::vector<ThreadSpec> threads = training(0, 2);
+  threads.push_back(kSecondUpdater);
+  return threads;
+}
+
+std::vector<ThreadSpec> saving_with_two_lanes() {
+  std::vector<ThreadSpec> threads = saving(2, {1});
+  threads.push_back(kSecondUpdater);
+  return threads;
+}
+
 std::vector<ThreadSpec> resumed(int step) {
   std::vector<ThreadSpec> threads = training(step, 1);
   ThreadSpec& run = threads[1];
@@ -160,6 +174,9 @@ std::vector<Scenario> all_scenarios() {
     add("TwoSaves", 2, saving(2, {0, 1}));
     add("SaveGivenUp", 2, saving(2, {1})).give_up_after = 1;
     add("SaveBesideAFeeder", 2, saving_beside_a_feeder());
+    // Neighbours in the relay lie in different lanes.
+    add("TwoLanes", 2, training_with_two_lanes()).lanes = {0, 1, 0};
+    add("SaveWithTwoLanes", 2, saving_with_two_lanes()).lanes = {0, 1, 1};
     add("Resumed", 1, resumed(5)).first_step = 5;
     if (held) {
       add("SkippedStep", 3, training(0, 3)).skipped_step = 1;

@@ -43,6 +43,7 @@ struct ThreadSpec {
   std::string name;
   Role role = Role::script;
   std::vector<Operation> script;
+  int lane = 0;  // of an updater
 };
 
 struct Scenario {
@@ -54,6 +55,7 @@ struct Scenario {
   GroupIndex broken_group = -1;
   int skipped_step = -1;   // held: ends without updates, its version is the one before it under a new name
   int give_up_after = -1;  // groups that the saver reads before it gives up
+  std::vector<int> lanes{};  // of each group; empty: one lane
   std::vector<ThreadSpec> threads;
 };
 

@@ -26,14 +26,14 @@ Version version_of(int step) { return static_cast<Version>(step); }
 }  // namespace
 
 World::World(const Scenario& scenario)
-    : scenario_(&scenario), machine_(tied_layout(), scenario.devices, scenario.held), ledger_(scenario) {}
+    : scenario_(&scenario), machine_(tied_layout(), scenario.devices, scenario.held, scenario.lanes), ledger_(scenario) {}
 
 bool World::step(int thread) {
   const ThreadSpec& spec = scenario_->threads[static_cast<std::size_t>(thread)];
   Local& local = locals_[static_cast<std::size_t>(thread)];
   try {
     const bool moved = spec.role == Role::script    ? run_script(local, spec)
-                       : spec.role == Role::updater ? run_updater(local)
+                       : spec.role == Role::updater ? run_updater(local, spec.lane)
                                                     : run_saver(local);
     if (moved) ledger_.expect_agreement(machine_);
     return moved;
@@ -132,10 +132,10 @@ bool World::finish_step() {
 }
 
 // wait_for_job(); then check() or update(), whose work lies outside of the mutex.
-bool World::run_updater(Local& local) {
+bool World::run_updater(Local& local, int lane) {
   if (local.phase == 0) {
-    const std::optional<Job> job = machine_.start_job();
-    ledger_.started(job);
+    const std::optional<Job> job = machine_.start_job(lane);
+    ledger_.started(lane, job);
     if (!job) return !violation().empty();
     local.update = job->kind == JobKind::update;
     local.group = static_cast<std::int8_t>(job->group);

@@ -44,7 +44,7 @@ class World {
   bool pull(const Operation& operation);
   void push(const Operation& operation);
   bool finish_step();
-  bool run_updater(Local& local);
+  bool run_updater(Local& local, int lane);
   bool run_saver(Local& local);
   bool next_group(Local& local);
   bool end_save(Local& local, bool given_up);

@@ -1,5 +1,5 @@
 // A preferred NUMA node passes, and the thread's memory policy is then what it was.
-#include "device/cuda/numa.h"
+#include "core/memory_policy.h"
 
 #include <gtest/gtest.h>
 #include <linux/mempolicy.h>
@@ -8,7 +8,7 @@
 
 #include <array>
 
-namespace l2l::device::cuda {
+namespace l2l {
 namespace {
 
 struct Policy {
@@ -45,6 +45,19 @@ TEST(PreferredNode, LeavesThePolicyOfTheThreadAsItWas) {
   set(MPOL_DEFAULT, 0);
 }
 
+// The parameter server's lane goes before the node of a device that page-locks its memory. The flag tells the outer
+// policy from the inner one, on machines of one node too.
+TEST(PreferredNode, APreferenceThatIsThereHolds) {
+  Policy before, within;
+  if (!set(MPOL_PREFERRED | MPOL_F_STATIC_NODES, 1) || !get(before)) GTEST_SKIP() << "no memory policies here";
+  {
+    const PreferredNode near(0);
+    ASSERT_TRUE(get(within));
+  }
+  EXPECT_TRUE(within == before);
+  set(MPOL_DEFAULT, 0);
+}
+
 TEST(PreferredNode, AnUnknownNodeChangesNothing) {
   Policy before, within;
   if (!get(before)) GTEST_SKIP() << "no memory policies here";
@@ -54,4 +67,4 @@ TEST(PreferredNode, AnUnknownNodeChangesNothing) {
 }
 
 }  // namespace
-}  // namespace l2l::device::cuda
+}  // namespace l2l
