@@ -41,8 +41,8 @@ struct StoreOptions {
   bool loss_scaling = false;        // gradients come multiplied by a factor, and a step may be skipped
   int devices = 1;
   int threads = 1;         // of the worker pool
-  int staging_slots = 3;   // gradient buffers in eager mode: how far devices may run ahead of the updates, and
-                           // apart from each other; at least one per device
+  int staging_slots = 3;   // gradient buffers in eager mode, shared out among the devices: how far each may run ahead
+                           // of the updates, and of the others; at least one per device
   std::uint64_t seed = 0;  // of the initial weights
 
   bool held() const { return update == UpdateMode::after_backward || clip == ClipMode::global || loss_scaling; }
@@ -145,9 +145,9 @@ class ParameterStore {
 
   // Opens step `step` (from 0) with its learning rate. Call before its first push.
   void begin_step(std::uint64_t step, double learning_rate, const GradientScale& scale = {});
-  // Waits for memory for `layer`'s gradients: for a free buffer, and for the layer's previous updates. Its contents are
-  // undefined.
-  GradientBuffer gradient_buffer(LayerIndex layer);
+  // Waits for memory for device `device`'s gradients of `layer`: for a free buffer of that device's share, and for the
+  // layer's previous updates. Its contents are undefined.
+  GradientBuffer gradient_buffer(LayerIndex layer, int device);
   // Hands over device `device`'s gradients of `layer`; the last contribution of a group triggers reduce (in order of
   // device; of a tied group: head, then embedding) -> check -> update -> encode on the worker pool.
   void push(LayerIndex layer, int device, GradientBuffer gradients);
