@@ -28,7 +28,7 @@ constexpr std::int64_t kCounts[] = {1, 2, 3, 8};
 struct Bounds {
   double norm, loss;
 };
-constexpr Bounds kFp32{1e-6, 1e-5}, kBf16{4e-3, 1e-2};  // of gradients on the link; 2^-8 = 4e-3
+constexpr Bounds kFp32{1e-7, 1e-7}, kBf16{4e-3, 1e-4};  // of gradients on the link; 2^-8 = 4e-3
 
 Options options_of(const SmallRun& run, std::int64_t devices, const std::string& family = "gpt2") {
   Options options = run.options(family);
