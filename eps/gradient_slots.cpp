@@ -29,7 +29,7 @@ Bytes GradientSlots::bytes(const ModelLayout& layout, const StoreOptions& option
 }
 
 GradientSlots::GradientSlots(const ModelLayout& layout, const StoreOptions& options, MemorySource& memory)
-    : slots_per_layer_(options.held() ? static_cast<std::size_t>(options.devices) : 0) {
+    : per_layer_(options.held()), devices_(static_cast<std::size_t>(options.devices)) {
   const auto add = [&](std::int64_t elements, const std::string& purpose) {
     const Bytes bytes = slot_bytes(elements, options);
     slots_.push_back({bytes > 0 ? memory.allocate(bytes, purpose) : nullptr, 0});
@@ -44,9 +44,11 @@ GradientSlots::GradientSlots(const ModelLayout& layout, const StoreOptions& opti
   }
 }
 
-std::optional<int> GradientSlots::take(LayerIndex layer) {
-  const std::size_t first = static_cast<std::size_t>(layer) * slots_per_layer_;
-  const std::size_t end = slots_per_layer_ > 0 ? first + slots_per_layer_ : slots_.size();
+std::optional<int> GradientSlots::take(LayerIndex layer, int device) {
+  const auto of = static_cast<std::size_t>(device);
+  const std::size_t own = static_cast<std::size_t>(layer) * devices_ + of;
+  const std::size_t first = per_layer_ ? own : of * slots_.size() / devices_;
+  const std::size_t end = per_layer_ ? own + 1 : (of + 1) * slots_.size() / devices_;
   for (std::size_t i = first; i < end; ++i) {
     if (slots_[i].references > 0) continue;
     slots_[i].references = 1;

@@ -119,14 +119,17 @@ void ParameterStore::begin_step(std::uint64_t step, double learning_rate, const 
   self.scale = scale;
 }
 
-GradientBuffer ParameterStore::gradient_buffer(LayerIndex layer) {
+GradientBuffer ParameterStore::gradient_buffer(LayerIndex layer, int device) {
   Implementation& self = *implementation_;
   GradientBuffer buffer;
   const Bytes bytes = self.gradient_bytes(layer);
+  if (device < 0 || device >= self.options.devices) {
+    throw Error("device " + std::to_string(device) + " of " + std::to_string(self.options.devices));
+  }
   auto guard = self.lock();
   std::optional<int> slot;
   self.wait(guard, [&] {
-    if (self.hand_over.accepts(layer)) slot = self.slots.take(layer);
+    if (self.hand_over.accepts(layer)) slot = self.slots.take(layer, device);
     return slot.has_value();
   });
   buffer.store_ = this;

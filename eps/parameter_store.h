@@ -43,8 +43,8 @@ struct StoreOptions {
   int devices = 1;
   int threads = 1;         // workers, where no placement says how many and where
   Placement placement;     // a pool and an updater thread per lane, its groups in its node's memory
-  int staging_slots = 3;   // gradient buffers in eager mode: how far devices may run ahead of the updates, and
-                           // apart from each other; at least one per device
+  int staging_slots = 3;   // gradient buffers in eager mode, shared out among the devices: how far each may run ahead
+                           // of the updates, and of the others; at least one per device
   std::uint64_t seed = 0;  // of the initial weights
 
   bool held() const { return update == UpdateMode::after_backward || clip == ClipMode::global || loss_scaling; }
@@ -148,9 +148,9 @@ class ParameterStore {
 
   // Opens step `step` (from 0) with its learning rate. Call before its first push.
   void begin_step(std::uint64_t step, double learning_rate, const GradientScale& scale = {});
-  // Waits for memory for `layer`'s gradients: for a free buffer, and for the layer's previous updates. Its contents are
-  // undefined.
-  GradientBuffer gradient_buffer(LayerIndex layer);
+  // Waits for memory for device `device`'s gradients of `layer`: for a free buffer of that device's share, and for the
+  // layer's previous updates. Its contents are undefined.
+  GradientBuffer gradient_buffer(LayerIndex layer, int device);
   // Hands over device `device`'s gradients of `layer`; the last contribution of a group triggers reduce (in order of
   // device; of a tied group: head, then embedding) -> check -> update -> encode on the worker pool. `squares`: the sum of
   // squares of `gradients`, where the device has taken it; where a group has no other contribution, it stands for the

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <iomanip>
 #include <sstream>
 #include <utility>
@@ -188,6 +189,7 @@ void ParameterStore::Implementation::push(LayerIndex layer, int device, int slot
     slots.release(slot);
     return;
   }
+  if (device > 0 && fault_point("eps.lost_contribution")) std::memset(slots.data(slot), 0, gradient_bytes(layer));
   slots.share(slot, static_cast<int>(parts.size()));
   for (std::size_t i = 0; i < parts.size(); ++i) {
     GroupData& group = groups[static_cast<std::size_t>(parts[i].group)];
@@ -266,9 +268,11 @@ StepVerdict ParameterStore::Implementation::close_step() {
   }
   if (broken && !options.held()) refuse_step(*broken);
   if (options.held()) {
+    // Twin: a norm that is taken before the last group, the first in order, has come.
+    const double early = fault_point("eps.early_norm") ? groups[0].sum_of_squares : 0;
     for (GroupData& group : groups) {
       group.learning_rate = learning_rate;
-      group.factor = factor_of(group, verdict.gradient_norm);
+      group.factor = factor_of(group, norm_of(sum - early));
     }
   }
   hand_over.verdict(true);

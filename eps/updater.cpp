@@ -52,8 +52,12 @@ void ParameterStore::Implementation::update(GroupIndex index, Lane& lane) {
   const std::uint64_t count = group.updates + (fault_point("eps.skip_correction") ? 2 : 1);
   const optimizers::Optimizer optimizer = optimizers::for_update(options.optimizer, group.learning_rate, count);
   if (trace != nullptr) lane.workers.annotate("update", layer_of(index));
-  update_group(group.memory, {group.gradients, options.gradients}, group.factor, optimizer, lane.workers,
-               lane.workspace);
+  // Twins: of one group, the update is lost, or applied twice.
+  const int times = index != 2 ? 1 : fault_point("eps.lost_update") ? 0 : fault_point("eps.double_update") ? 2 : 1;
+  for (int i = 0; i < times; ++i) {
+    update_group(group.memory, {group.gradients, options.gradients}, group.factor, optimizer, lane.workers,
+                 lane.workspace);
+  }
   record(lane.track, "update", index, begin);
   {
     const auto guard = lock();

@@ -13,11 +13,12 @@ namespace l2l::runtime {
 enum class Execution : std::uint8_t { relay, resident };
 enum class StashPlace : std::uint8_t { device, host };
 
-// The shape of an execution.
+// The shape of an execution on each device.
 struct ExecutionPlan {
   Execution execution = Execution::relay;
   StashPlace stash = StashPlace::host;
-  int microbatches = 1;
+  int devices = 1;
+  int microbatches = 1;  // of one device: its share of the minibatch
   int prefetch = 1;
   DType gradients = DType::f32;  // on the link
 
@@ -41,7 +42,7 @@ enum class ArenaPart : std::uint8_t {
   count
 };
 
-// All device memory in one allocation: buffers end to end, each aligned to 256 bytes. Everything in it lives as long
+// All memory of one device in one allocation: buffers end to end, each aligned to 256 bytes. Everything in it lives as long
 // as the run; what dies earlier lies in `scratch`, planned per program (device/planner).
 class ArenaPlan {
  public:
@@ -65,7 +66,7 @@ class ArenaPlan {
   Bytes bytes_ = 0;
 };
 
-// Host memory beside the parameter store's, page-locked for copies.
+// Host memory beside the parameter store's, page-locked for copies; per device.
 struct HostStaging {
   Bytes stash = 0;    // layer inputs
   Bytes batch = 0;    // tokens, targets, losses, logits

@@ -1,4 +1,4 @@
-// A plan, allocated and running: the arena, the parameter server, the streams between them, and the conductor.
+// A plan, allocated and running: the parameter server, and beside each device what leads it.
 #pragma once
 
 #include <memory>
@@ -6,31 +6,13 @@
 
 #include "core/failure.h"
 #include "optimizers/loss_scaler.h"
-#include "runtime/conductor.h"
-#include "runtime/minibatch.h"
-#include "runtime/run_plan.h"
+#include "runtime/device_side.h"
+#include "runtime/relay_threads.h"
 
 namespace l2l::runtime {
 
-// Page-locked memory of a device, alive as long as the source.
-class PinnedMemory final : public eps::MemorySource {
- public:
-  explicit PinnedMemory(device::Device& device) : device_(device) {}
-  std::byte* allocate(Bytes size, std::string_view purpose) override;
-  // The same, cut into `count` pieces of `size` bytes.
-  std::vector<device::BufferView> pieces(Bytes size, std::size_t count, std::string_view purpose);
-
- private:
-  device::Device& device_;
-  std::vector<std::unique_ptr<device::Buffer>> buffers_;
-};
-
-// What a pass cost, beside its result; differences of running totals.
-struct Stalls {
-  double weights_ms = 0, stash_ms = 0, update_ms = 0;
-};
-
-// Thread-bound: the relay thread. After a failure only the destructor may be called; it joins all threads.
+// Thread-bound: the thread that calls it leads device 0, and each other device has a relay thread of its own. After a
+// failure only the destructor may be called; it joins all threads.
 class Engine {
  public:
   // `plan` and `trace` (may be null) must outlive the engine.
@@ -39,7 +21,10 @@ class Engine {
 
   eps::ParameterStore& store() { return *store_; }
   Minibatch& minibatch() { return *minibatch_; }
-  const transfer::Link& link() const { return link_; }
+  const transfer::Link& link(int device = 0) const { return sides_[static_cast<std::size_t>(device)]->link(); }
+  // Bytes enqueued so far, over the links of all devices.
+  Bytes h2d(transfer::Traffic traffic) const;
+  Bytes d2h(transfer::Traffic traffic) const;
   // State of the loss scale; restored after loading, before the next step.
   optimizers::LossScaler& loss_scaler() { return scaler_; }
 
@@ -53,9 +38,9 @@ class Engine {
   Result train(std::uint64_t step, double learning_rate);
   // Sum of the losses of the minibatch, dropout off. Pending updates are completed first.
   double evaluate(std::uint64_t step);
-  // Logits after token `row` of the first sequence, dropout off.
+  // Logits after token `row` of the first sequence, dropout off; on device 0.
   void predict(std::uint64_t step, std::int64_t row, std::span<float> logits);
-  // So far.
+  // So far; the mean of the devices.
   Stalls stalls() const;
 
  private:
@@ -63,21 +48,15 @@ class Engine {
   template <typename Body>
   auto guarded(Body body);
 
-  const RunPlan& plan_;
   optimizers::LossScaler scaler_;
   Trace* const trace_;
   const int step_track_;
   Failure failure_;
-  PinnedMemory pinned_;
-  std::unique_ptr<device::Buffer> arena_;
-  transfer::Link link_;
+  PinnedMemory pinned_;  // of the parameter server: the first device's
   std::unique_ptr<eps::ParameterStore> store_;
-  std::unique_ptr<LayerRunner> runner_;
-  std::unique_ptr<transfer::Stash> stash_;
-  std::unique_ptr<transfer::WeightStream> weights_;
-  std::unique_ptr<transfer::GradientDrain> gradients_;
+  std::vector<std::unique_ptr<DeviceSide>> sides_;  // by device
   std::unique_ptr<Minibatch> minibatch_;
-  std::unique_ptr<Conductor> conductor_;
+  RelayThreads relays_;  // last: idle when all else goes
 };
 
 }  // namespace l2l::runtime

@@ -8,18 +8,19 @@ using device::Bindings;
 using device::BufferView;
 using device::graph::Region;
 
-LayerRunner::LayerRunner(device::Device& device, const models::Model& model, const Programs& programs,
-                         const ArenaPlan& plan, BufferView arena, std::uint64_t seed)
-    : device_(device),
+LayerRunner::LayerRunner(transfer::Link& link, const models::Model& model, const Programs& programs,
+                         const ArenaPlan& plan, BufferView arena, std::uint64_t seed, int first_microbatch)
+    : device_(link.device()),
       model_(model),
       programs_(programs),
       seed_(seed),
+      first_microbatch_(first_microbatch),
       scratch_(plan.views(ArenaPart::scratch, arena)[0]),
       batch_(plan.views(ArenaPart::batch, arena)),
       losses_(plan.views(ArenaPart::losses, arena)),
       logits_(plan.views(ArenaPart::logits, arena)),
       carry_(plan.views(ArenaPart::carry, arena)),
-      compute_(device.create_stream("compute")) {}
+      compute_(link.create_stream("compute")) {}
 
 void LayerRunner::forward(int layer, int microbatch, const Operands& operands) {
   launch(*programs_.of(layer).forward, layer, microbatch, operands);
@@ -55,7 +56,7 @@ device::LaunchParameters LayerRunner::parameters(int layer, int microbatch) cons
   return {seed_,
           static_cast<std::uint32_t>(pass_.step),
           model_.layout.layers[static_cast<std::size_t>(layer)].id,
-          static_cast<std::uint32_t>(microbatch),
+          static_cast<std::uint32_t>(first_microbatch_ + microbatch),
           model_.first_token(layer),
           pass_.loss_scale,
           pass_.training};
@@ -76,7 +77,7 @@ void LayerRunner::launch(const device::Executable& program, int layer, int micro
   bindings[Region::normed] = operands.normed;
   bindings[Region::carry] = operands.carry;
   bindings[Region::scratch] = scratch_;
-  device_.annotate(*compute_, layer, microbatch);
+  device_.annotate(*compute_, layer, first_microbatch_ + microbatch);
   device_.launch(*compute_, program, bindings, parameters(layer, microbatch));
 }
 

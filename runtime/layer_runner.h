@@ -8,6 +8,7 @@
 #include "core/model_layout.h"
 #include "runtime/arena_plan.h"
 #include "runtime/programs.h"
+#include "transfer/link.h"
 
 namespace l2l::runtime {
 
@@ -21,8 +22,10 @@ struct Pass {
 // Thread-bound: the relay thread.
 class LayerRunner {
  public:
-  LayerRunner(device::Device& device, const models::Model& model, const Programs& programs, const ArenaPlan& plan,
-              device::BufferView arena, std::uint64_t seed);
+  // `first_microbatch`: place of this device's microbatch 0 in the whole minibatch; random numbers and the timeline
+  // count from there, everything else from 0.
+  LayerRunner(transfer::Link& link, const models::Model& model, const Programs& programs, const ArenaPlan& plan,
+              device::BufferView arena, std::uint64_t seed, int first_microbatch);
 
   device::Stream& compute() { return *compute_; }
   device::Device& device() { return device_; }
@@ -69,6 +72,7 @@ class LayerRunner {
   const models::Model& model_;
   const Programs& programs_;
   const std::uint64_t seed_;
+  const int first_microbatch_;
   const device::BufferView scratch_;
   const std::vector<device::BufferView> batch_;
   const std::vector<device::BufferView> losses_;

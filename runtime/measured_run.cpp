@@ -15,10 +15,15 @@ Options without_data(Options options) {
   return options;
 }
 
-std::unique_ptr<device::Device> open(const MeasuredSettings& settings) {
-  std::unique_ptr<device::Device> device = settings.paced ? std::make_unique<device::PacedDevice>(*settings.paced)
-                                                          : device::open_device(device_settings(settings.options));
-  return settings.overlap ? std::move(device) : std::make_unique<device::SerialDevice>(std::move(device));
+Devices open(const MeasuredSettings& settings) {
+  Devices devices;
+  device::DeviceSettings named = device_settings(settings.options);
+  for (std::int64_t i = 0; i < settings.options.device.count; ++i, ++named.index) {
+    devices.push_back(settings.paced ? std::make_unique<device::PacedDevice>(*settings.paced)
+                                     : device::open_device(named));
+    if (!settings.overlap) devices.back() = std::make_unique<device::SerialDevice>(std::move(devices.back()));
+  }
+  return devices;
 }
 
 void draw_tokens(Minibatch& minibatch, std::int64_t vocabulary) {
@@ -51,11 +56,11 @@ ModelSizes sizes_of(const RunPlan& plan) {
 struct Carried {
   Bytes h2d = 0, d2h = 0;
 };
-Carried carried(const transfer::Link& link) {
+Carried carried(const Engine& engine) {
   Carried total;
   for (std::size_t i = 0; i < static_cast<std::size_t>(transfer::Traffic::count); ++i) {
-    total.h2d += link.h2d(static_cast<transfer::Traffic>(i));
-    total.d2h += link.d2h(static_cast<transfer::Traffic>(i));
+    total.h2d += engine.h2d(static_cast<transfer::Traffic>(i));
+    total.d2h += engine.d2h(static_cast<transfer::Traffic>(i));
   }
   return total;
 }
@@ -65,7 +70,7 @@ Carried carried(const transfer::Link& link) {
 Measurement measure(const MeasuredSettings& settings, int warm_up, int steps, const std::filesystem::path& trace_file) {
   const RunPlan plan(without_data(settings.options), open(settings));
   Trace trace(kSpans);
-  plan.device->set_trace(&trace);
+  plan.set_trace(&trace);
   Measurement result;
   result.sizes = sizes_of(plan);
   {
@@ -73,16 +78,16 @@ Measurement measure(const MeasuredSettings& settings, int warm_up, int steps, co
     draw_tokens(engine.minibatch(), plan.model.vocabulary);
     Carried before;
     for (int step = 0; step < warm_up + steps; ++step) {
-      if (step == warm_up) before = carried(engine.link());
+      if (step == warm_up) before = carried(engine);
       engine.train(static_cast<std::uint64_t>(step), kLearningRate);
     }
-    const Carried after = carried(engine.link());
+    const Carried after = carried(engine);
     engine.store().complete_updates();
     result.h2d_bytes = (after.h2d - before.h2d) / static_cast<Bytes>(steps);
     result.d2h_bytes = (after.d2h - before.d2h) / static_cast<Bytes>(steps);
-    result.device_bytes = plan.device->peak_bytes();
+    result.device_bytes = plan.device_peak_bytes();
   }
-  plan.device->set_trace(nullptr);
+  plan.set_trace(nullptr);
   result.schedule = make_schedule_report(trace, plan.model, warm_up);
   const auto samples = static_cast<double>(plan.options.batch.micro_batch * plan.options.batch.micro_batches);
   result.samples_per_second = 1e3 * samples / result.schedule.step_ms;

@@ -9,7 +9,7 @@ namespace l2l::runtime {
 using device::BufferView;
 using transfer::Traffic;
 
-Minibatch::Minibatch(transfer::Link& link, LayerRunner& runner, int microbatches, BufferView staging)
+MinibatchPart::MinibatchPart(transfer::Link& link, LayerRunner& runner, int microbatches, BufferView staging)
     : link_(link),
       runner_(runner),
       microbatches_(microbatches),
@@ -17,20 +17,12 @@ Minibatch::Minibatch(transfer::Link& link, LayerRunner& runner, int microbatches
       staging_(staging),
       done_(link.device().create_event()) {}
 
-std::span<std::int32_t> Minibatch::ids(int index) {
+std::span<std::int32_t> MinibatchPart::ids(int index) {
   const BufferView view = staging_.slice(static_cast<Bytes>(index) * id_bytes_, id_bytes_);
   return {reinterpret_cast<std::int32_t*>(view.data), view.size / sizeof(std::int32_t)};
 }
 
-std::int64_t Minibatch::predicted() {
-  std::int64_t count = 0;
-  for (int u = 0; u < microbatches_; ++u) {
-    for (const std::int32_t target : targets(u)) count += target >= 0 ? 1 : 0;
-  }
-  return count;
-}
-
-void Minibatch::upload() {
+void MinibatchPart::upload() {
   link_.device().annotate(runner_.compute(), -1, -1);
   for (int i = 0; i < 2 * microbatches_; ++i) {
     link_.to_device(Traffic::batch, runner_.compute(), runner_.tokens()[static_cast<std::size_t>(i)],
@@ -39,16 +31,16 @@ void Minibatch::upload() {
 }
 
 // Results lie behind the ids.
-BufferView Minibatch::results(Bytes begin, Bytes bytes) const {
+BufferView MinibatchPart::results(Bytes begin, Bytes bytes) const {
   return staging_.slice(static_cast<Bytes>(2 * microbatches_) * id_bytes_ + begin, bytes);
 }
 
-void Minibatch::wait() {
+void MinibatchPart::wait() {
   link_.device().record(*done_, runner_.compute());
   link_.device().synchronize(*done_);
 }
 
-double Minibatch::loss_sum() {
+void MinibatchPart::fetch_losses() {
   Bytes end = 0;
   link_.device().annotate(runner_.compute(), -1, -1);
   for (const BufferView& loss : runner_.losses()) {
@@ -56,21 +48,34 @@ double Minibatch::loss_sum() {
     end += loss.size;
   }
   wait();
-  double sum = 0;
-  for (Bytes begin = 0; begin < end; begin += sizeof(double)) {
-    double value = 0;
-    std::memcpy(&value, results(begin, sizeof value).data, sizeof value);
-    sum += value;
+}
+
+double MinibatchPart::loss(int microbatch) const {
+  double value = 0;
+  std::memcpy(&value, results(static_cast<Bytes>(microbatch) * sizeof value, sizeof value).data, sizeof value);
+  return value;
+}
+
+std::int64_t Minibatch::predicted() {
+  std::int64_t count = 0;
+  for (int u = 0; u < microbatches(); ++u) {
+    for (const std::int32_t target : targets(u)) count += target >= 0 ? 1 : 0;
   }
+  return count;
+}
+
+double Minibatch::loss_sum() const {
+  double sum = 0;
+  for (int u = 0; u < microbatches(); ++u) sum += part(u).loss(place(u));
   return sum;
 }
 
-void Minibatch::take_logits(std::int64_t first_token, BufferView logits) {
+void MinibatchPart::take_logits(std::int64_t first_token, BufferView logits) {
   const Bytes begin = static_cast<Bytes>(first_token) * size_of(runner_.model().compute);
   link_.to_host(Traffic::results, runner_.compute(), results(begin, logits.size), logits);
 }
 
-void Minibatch::logits(std::span<float> values) {
+void MinibatchPart::logits(std::span<float> values) {
   wait();
   const BufferView row = results(0, values.size() * size_of(runner_.model().compute));
   if (runner_.model().compute == DType::f32) {

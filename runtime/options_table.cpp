@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::int64_t kMostSteps = 1'000'000'000'000;
 constexpr std::int64_t kMostThreads = 4096;
+constexpr std::int64_t kMostDevices = 64;
 
 // Numbers that fp32 holds with its full precision, zero apart.
 constexpr Interval kPositive{1e-30, 1e30};
@@ -78,6 +79,7 @@ void add_machine(std::vector<Key>& keys, Options& options) {
   TransferOptions& transfer = options.transfer;
   keys.push_back({"device", "kind", TextField{&device.kind, {"auto", "host", "cuda"}}});
   keys.push_back({"device", "index", IntegerField{&device.index, 0, 1023}});
+  keys.push_back({"device", "count", IntegerField{&device.count, 1, kMostDevices}});
   keys.push_back({"device", "memory", SizeField{&device.memory}});
   keys.push_back({"device", "execution", TextField{&device.execution, {"relay", "resident"}}});
   keys.push_back({"device", "threads", IntegerField{&device.threads, 0, kMostThreads}});
@@ -127,8 +129,7 @@ std::vector<Key> option_keys(Options& options) {
 }
 
 const std::vector<UnsupportedKey>& unsupported_keys() {
-  static const std::vector<UnsupportedKey> keys = {
-      {"model", "pretrained", -1}, {"device", "count", 1}, {"recompute", "budget", -1}};
+  static const std::vector<UnsupportedKey> keys = {{"model", "pretrained", -1}, {"recompute", "budget", -1}};
   return keys;
 }
 

@@ -139,6 +139,13 @@ void check_precision(const PrecisionOptions& precision) {
   }
 }
 
+// Devices do the same work, so that they wait for each other as little as can be.
+void check_devices(const Options& options) {
+  if (options.batch.micro_batches % options.device.count == 0) return;
+  throw BadInput(show("batch.micro_batches", options.batch.micro_batches) + " is not divisible by " +
+                 show("device.count", options.device.count) + ": each device takes an equal share of them");
+}
+
 void check_checkpoint(const CheckpointOptions& checkpoint) {
   if (checkpoint.every > 0 && checkpoint.directory.empty()) {
     throw BadInput(show("checkpoint.every", checkpoint.every) + ", but checkpoint.directory is empty: nowhere to save");
@@ -156,6 +163,7 @@ void validate_options(const Options& options) {
   check_data(options);
   check_schedule(options);
   check_precision(options.precision);
+  check_devices(options);
   check_checkpoint(options.checkpoint);
 }
 

@@ -93,6 +93,8 @@ eps::StoreOptions store_options(const Options& options, const Placement& placeme
   store.optimizer = optimizer_of(options.optimizer);
   store.loss_scaling = options.precision.compute == "fp16";
   store.placement = placement;
+  store.devices = static_cast<int>(options.device.count);
+  store.staging_slots = 1 + 2 * store.devices;
   store.seed = options.run.seed;
   return store;
 }
@@ -100,7 +102,8 @@ eps::StoreOptions store_options(const Options& options, const Placement& placeme
 ExecutionPlan execution_plan(const Options& options) {
   ExecutionPlan plan;
   plan.execution = options.device.execution == "resident" ? Execution::resident : Execution::relay;
-  plan.microbatches = static_cast<int>(options.batch.micro_batches);
+  plan.devices = static_cast<int>(options.device.count);
+  plan.microbatches = static_cast<int>(options.batch.micro_batches / options.device.count);
   plan.prefetch = static_cast<int>(options.transfer.prefetch);
   plan.gradients = gradient_dtype(options);
   return plan;
@@ -123,30 +126,85 @@ void check_limit(const std::string& what, const std::string& limit, Bytes need, 
                     " is " + format_bytes(have) + ", short by " + format_bytes(need - have) + "; " + remedy);
 }
 
+// device.kind = "auto" chooses once, for all of them.
+Devices open_devices(const Options& options, std::string& choice) {
+  device::DeviceSettings settings = device_settings(options);
+  Devices devices;
+  devices.push_back(device::open_device(settings, &choice));
+  settings.kind = devices[0]->uses_host_memory() ? "host" : "cuda";
+  for (std::int64_t i = 1; i < options.device.count; ++i) {
+    ++settings.index;
+    devices.push_back(device::open_device(settings));
+  }
+  return devices;
+}
+
+Devices require_count(Devices devices, const Options& options) {
+  const auto count = static_cast<std::int64_t>(devices.size());
+  if (count == options.device.count) return devices;
+  throw Error("a plan for device.count = " + std::to_string(options.device.count) + " was given " +
+              std::to_string(count) + " devices");
+}
+
+Devices list_of(std::unique_ptr<device::Device> device) {
+  Devices devices;
+  devices.push_back(std::move(device));
+  return devices;
+}
+
+std::vector<std::unique_ptr<Programs>> compile(const Devices& devices, const models::Model& model, DType gradients) {
+  std::vector<std::unique_ptr<Programs>> programs;
+  for (const auto& device : devices) programs.push_back(std::make_unique<Programs>(*device, model, gradients));
+  return programs;
+}
+
+// What a group's update waits for, and what that costs.
+std::string describe_update(const eps::StoreOptions& store, Bytes held) {
+  if (!store.held()) return "eager: a layer is updated as soon as its gradients are there";
+  std::string reasons;
+  const auto add = [&](bool condition, const char* reason) {
+    if (condition) reasons += (reasons.empty() ? "" : ", ") + std::string(reason);
+  };
+  add(store.clip == eps::ClipMode::global, "global clipping");
+  add(store.loss_scaling, "loss scaling");
+  add(store.update == eps::UpdateMode::after_backward, "optimizer.update = \"after_backward\"");
+  return "held until the step's verdict: " + reasons + "; costs " + format_bytes(held) +
+         " of held gradients; updates hide behind the next forward";
+}
+
 }  // namespace
 
 device::DeviceSettings device_settings(const Options& options) {
+  int threads = static_cast<int>(options.device.threads);
+  if (threads == 0 && options.device.count > 1) {
+    threads = std::max(1, available_cores() / static_cast<int>(options.device.count));
+  }
   return {options.device.kind,
-          static_cast<int>(options.device.threads),
+          threads,
           options.transfer.link_bandwidth,
           static_cast<int>(options.device.index),
           options.device.graphs,
           options.device.pinned_memory};
 }
 
-RunPlan::RunPlan(const Options& given, std::unique_ptr<device::Device> given_device)
+RunPlan::RunPlan(const Options& given, std::unique_ptr<device::Device> device)
+    : RunPlan(given, list_of(std::move(device))) {}
+
+RunPlan::RunPlan(const Options& given, Devices given_devices)
     : options((validate_options(given), given)),
       train(find(options.data.train, options, "data.train")),
       validation(find(options.data.validation, options, "data.validation")),
-      device(given_device ? std::move(given_device) : device::open_device(device_settings(options), &device_choice)),
+      devices(given_devices.empty() ? open_devices(options, device_choice)
+                                    : require_count(std::move(given_devices), options)),
+      device(devices[0].get()),
       model(make_model(options)),
       placement(place_workers(read_topology(), {.threads = static_cast<int>(options.eps.threads),
                                                 .feeds_device = !device->uses_host_memory()})),
       store(store_options(options, placement)),
       scaler(loss_scaler(options.precision)),
       execution(execution_plan(options)),
-      programs(std::make_unique<Programs>(*device, model, execution.gradients)),
-      device_available(device->available_bytes()) {
+      programs(compile(devices, model, execution.gradients)) {
+  find_available();
   choose_stash();
   write_contract();
   check_limits();
@@ -166,36 +224,78 @@ void RunPlan::count_trace(Bytes bytes) {
   check_limits();
 }
 
+Bytes RunPlan::device_peak_bytes() const {
+  Bytes peak = 0;
+  for (const auto& each : devices) peak = std::max(peak, each->peak_bytes());
+  return peak;
+}
+
+void RunPlan::set_trace(Trace* trace) const {
+  for (const auto& each : devices) each->set_trace(trace);
+}
+
+void RunPlan::find_available() {
+  tightest_ = device;
+  for (const auto& each : devices) {
+    const std::optional<Bytes> available = each->available_bytes();
+    if (!available || (device_available && *available >= *device_available)) continue;
+    device_available = available;
+    tightest_ = each.get();
+  }
+}
+
+// One for all: devices may differ in what their programs need beside it.
+void RunPlan::make_arena() {
+  const auto less = [](const auto& a, const auto& b) { return a->scratch_bytes() < b->scratch_bytes(); };
+  arena = std::make_unique<ArenaPlan>(model, **std::max_element(programs.begin(), programs.end(), less), execution);
+}
+
 std::optional<RunPlan::DeviceLimit> RunPlan::device_limit() const {
   const Bytes set = options.device.memory;
   if (set > 0 && (!device_available || set <= *device_available)) return DeviceLimit{set, "device.memory"};
   if (!device_available) return std::nullopt;
   return DeviceLimit{*device_available,
-                     "what is free of " + device->description() + " (less a reserve for the driver)"};
+                     "what is free of " + tightest_->description() + " (less a reserve for the driver)"};
 }
 
 // "auto": on the device where that fits in its memory, else on the host.
 void RunPlan::choose_stash() {
   execution.stash = options.transfer.stash == "host" ? StashPlace::host : StashPlace::device;
-  arena = std::make_unique<ArenaPlan>(model, *programs, execution);
+  make_arena();
   const std::optional<DeviceLimit> limit = device_limit();
   if (options.transfer.stash != "auto" || !limit || arena->bytes() <= limit->bytes) return;
   execution.stash = StashPlace::host;
-  arena = std::make_unique<ArenaPlan>(model, *programs, execution);
+  make_arena();
+}
+
+void RunPlan::write_devices() {
+  contract.devices = execution.devices;
+  contract.device_choice = device_choice;
+  for (const auto& each : devices) {
+    const std::string description = each->description();
+    if (!contract.device_description.ends_with(description)) {
+      contract.device_description += (contract.device_description.empty() ? "" : ", ") + description;
+    }
+    contract.device_other_bytes = std::max(contract.device_other_bytes, each->other_bytes());
+  }
+  if (execution.devices > 1) {
+    contract.device_description = std::to_string(execution.devices) + " devices: " + contract.device_description;
+  }
+  contract.device = arena->lines();
+  contract.device_bytes = arena->bytes();
 }
 
 void RunPlan::write_contract() {
   const eps::StoreBytes bytes = eps::ParameterStore::bytes_needed(model.layout, store);
   const HostStaging staging = host_staging(model, execution);
-  contract.device_description = device->description();
-  contract.device_choice = device_choice;
+  const auto count = static_cast<Bytes>(execution.devices);
+  write_devices();
   contract.eps_placement = describe(placement);
   contract.parameters = model.layout.parameters();
   contract.stash = execution.stash == StashPlace::host ? "host" : "device";
-  contract.device = arena->lines();
-  contract.device_bytes = arena->bytes();
-  contract.device_other_bytes = device->other_bytes();
-  contract.pinned_bytes = bytes.state + bytes.held + bytes.staging + staging.stash + staging.batch + staging.squares;
+  contract.update_mode = describe_update(store, bytes.held);
+  const Bytes batch = staging.batch + staging.squares;
+  contract.pinned_bytes = bytes.state + bytes.held + bytes.staging + count * (staging.stash + batch);
 
   const auto add = [&](const char* what, Bytes line) {
     if (line == 0) return;
@@ -205,9 +305,12 @@ void RunPlan::write_contract() {
   add("weights and optimizer state", bytes.state);
   add("held gradients", bytes.held);
   add("gradient staging", bytes.staging);
-  add("stash (layer inputs)", staging.stash);
-  add("batch staging", staging.batch + staging.squares);
-  if (device->uses_host_memory()) add("device memory (the host device's arena)", arena->bytes());
+  add("stash (layer inputs)", count * staging.stash);
+  add("batch staging", count * batch);
+  if (device->uses_host_memory()) {
+    add(count == 1 ? "device memory (the host device's arena)" : "device memory (the host devices' arenas)",
+        count * arena->bytes());
+  }
   add("training data", train ? train->bytes() : 0);
   add("validation data", validation ? validation->bytes() : 0);
   if (!options.checkpoint.directory.empty()) {
@@ -231,7 +334,8 @@ void RunPlan::check_limits() const {
             : "lower model.layers or model.hidden, or set optimizer.update = \"eager\" and optimizer.clip = \"none\"");
   }
   if (options.eps.stash_memory > 0) {
-    check_limit("host stash", "eps.stash_memory", host_staging(model, execution).stash, options.eps.stash_memory,
+    check_limit("host stash", "eps.stash_memory",
+                static_cast<Bytes>(execution.devices) * host_staging(model, execution).stash, options.eps.stash_memory,
                 "lower batch.micro_batches or set transfer.stash = \"device\"");
   }
   const HostMemory memory;

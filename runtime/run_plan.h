@@ -18,36 +18,46 @@
 
 namespace l2l::runtime {
 
-// The device that the options name.
+// The device that the options name; the first of several. Host devices share the cores.
 device::DeviceSettings device_settings(const Options& options);
+
+using Devices = std::vector<std::unique_ptr<device::Device>>;
 
 // Immutable once made, but for count_trace().
 struct RunPlan {
-  // Opens the device, finds (and does not read) the data, compiles the programs. Throws BadInput; OutOfMemory when
+  // Opens the devices, finds (and does not read) the data, compiles the programs. Throws BadInput; OutOfMemory when
   // what the run needs exceeds a limit of the options or of the machine, naming need, limit and shortfall.
-  // `device`: what to run on, when not the one that the options name (tests).
-  explicit RunPlan(const Options& options, std::unique_ptr<device::Device> device = nullptr);
+  // `devices`: what to run on, when not those that the options name (tests): device.count of them.
+  explicit RunPlan(const Options& options, Devices devices = {});
+  RunPlan(const Options& options, std::unique_ptr<device::Device> device);
 
   DatasetSettings dataset_settings() const;
   // Adds a timeline of `bytes` to the contract. Throws OutOfMemory.
   void count_trace(Bytes bytes);
+  // The highest that any device's memory has been.
+  Bytes device_peak_bytes() const;
+  void set_trace(Trace* trace) const;
 
   Options options;
   std::optional<DataFiles> train, validation;
   std::string device_choice;  // what device.kind = "auto" took and why, else empty
-  std::unique_ptr<device::Device> device;
+  Devices devices;            // device.count of them
+  device::Device* device;     // the first: speaks for all where they are alike
   models::Model model;
   Placement placement;  // of the parameter server's workers
   eps::StoreOptions store;
   optimizers::LossScaler scaler;  // as a new run begins
   ExecutionPlan execution;
-  std::unique_ptr<Programs> programs;
-  std::optional<Bytes> device_available;  // before anything large was allocated; nothing: unknown
-  std::unique_ptr<ArenaPlan> arena;
+  std::vector<std::unique_ptr<Programs>> programs;  // by device
+  std::optional<Bytes> device_available;            // on the tightest one, before anything large was allocated;
+                                                    // nothing: unknown
+  std::unique_ptr<ArenaPlan> arena;                 // of each device
   MemoryContract contract;
 
  private:
-  // The least of what bounds the arena, and its name; nothing: unbounded.
+  void find_available();
+  void make_arena();
+  // The least of what bounds an arena, and its name; nothing: unbounded.
   struct DeviceLimit {
     Bytes bytes;
     std::string name;
@@ -55,7 +65,10 @@ struct RunPlan {
   std::optional<DeviceLimit> device_limit() const;
   void choose_stash();
   void write_contract();
+  void write_devices();
   void check_limits() const;
+
+  device::Device* tightest_ = nullptr;  // with the least memory available
 };
 
 }  // namespace l2l::runtime

@@ -124,13 +124,12 @@ LinkCounters Trainer::Implementation::link_counters() const {
   using transfer::Traffic;
   LinkCounters counters;
   if (!engine) return counters;
-  const transfer::Link& link = engine->link();
-  counters.weights_h2d = link.h2d(Traffic::weights);
-  counters.gradients_d2h = link.d2h(Traffic::gradients);
-  counters.stash_h2d = link.h2d(Traffic::stash);
-  counters.stash_d2h = link.d2h(Traffic::stash);
-  counters.batch_h2d = link.h2d(Traffic::batch);
-  counters.results_d2h = link.d2h(Traffic::results);
+  counters.weights_h2d = engine->h2d(Traffic::weights);
+  counters.gradients_d2h = engine->d2h(Traffic::gradients);
+  counters.stash_h2d = engine->h2d(Traffic::stash);
+  counters.stash_d2h = engine->d2h(Traffic::stash);
+  counters.batch_h2d = engine->h2d(Traffic::batch);
+  counters.results_d2h = engine->d2h(Traffic::results);
   return counters;
 }
 
@@ -148,7 +147,7 @@ StepReport Trainer::Implementation::report(const runtime::Engine::Result& result
   report.skipped = result.skipped;
   report.step_ms = 1e3 * seconds;
   report.tokens_per_second = static_cast<double>(report.tokens) / seconds;
-  report.device_peak_bytes = plan.device->peak_bytes();
+  report.device_peak_bytes = plan.device_peak_bytes();
   report.host_bytes = peak.bytes();
   report.h2d_bytes = now.link.h2d() - before.link.h2d();
   report.d2h_bytes = now.link.d2h() - before.link.d2h();
@@ -272,7 +271,7 @@ std::vector<std::int32_t> Trainer::generate(std::span<const std::int32_t> prompt
 
 LinkCounters Trainer::link_counters() const { return implementation_->link_counters(); }
 
-std::uint64_t Trainer::device_peak_bytes() const { return implementation_->plan.device->peak_bytes(); }
+std::uint64_t Trainer::device_peak_bytes() const { return implementation_->plan.device_peak_bytes(); }
 
 std::uint64_t Trainer::host_peak_bytes() const { return implementation_->peak.bytes(); }
 
@@ -286,7 +285,7 @@ void Trainer::start_trace() {
   if (implementation_->engine) throw Error("start_trace(): call it right after construction");
   implementation_->plan.count_trace(Trace::bytes(kTraceSpans));
   implementation_->trace = std::make_unique<Trace>(kTraceSpans);
-  implementation_->plan.device->set_trace(implementation_->trace.get());
+  implementation_->plan.set_trace(implementation_->trace.get());
 }
 
 void Trainer::write_trace(const std::filesystem::path& file) const {

@@ -47,8 +47,11 @@ void print_contract(std::ostream& out, const MemoryContract& contract, const Opt
       << "  " << contract.device_description << "\n";
   if (!contract.device_choice.empty()) out << "  device.kind = \"auto\" took " << contract.device_choice << "\n";
   out << "  parameter server: " << contract.eps_placement << "\n";
+  // What holding costs in time belongs here, when it is predicted.
+  out << "  updates are " << contract.update_mode << "\n";
   out << "memory before step 1\n";
-  section(out, "device (exact)", contract.device_bytes, contract.device);
+  const std::string each = contract.devices > 1 ? "each of " + std::to_string(contract.devices) + " devices" : "device";
+  section(out, each + " (exact)", contract.device_bytes, contract.device);
   if (contract.device_other_bytes > 0) {
     section(out, "device: driver and other processes (now)", contract.device_other_bytes, {});
   }

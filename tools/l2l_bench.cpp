@@ -1,4 +1,5 @@
 // l2l-bench: benchmarks that measure both sides of a comparison in one run.
+#include "tools/bench_clip.h"
 #include "tools/bench_inner_loop.h"
 #include "tools/bench_link.h"
 #include "tools/bench_overlap.h"
@@ -23,6 +24,7 @@ int main(int argc, char** argv) {
   command("relay", "relay against resident execution: throughput and memory");
   command("save", "what a checkpoint every ten steps costs, saved beside training");
   command("overlap", "a link that takes 0.6 of compute: step against perfect overlap, and against none");
+  command("clip", "steps with exact global clipping against steps without, behind a paced device");
   command("inner_loop", "throughput over microbatches, against the cost model of the L2L paper");
   CLI::App* const link = command("link", "bandwidth of page-locked copies, each way alone and both at once");
   LinkArguments link_arguments;
@@ -46,6 +48,7 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("relay")) return bench_relay(json);
     if (app.got_subcommand("save")) return bench_save(json);
     if (app.got_subcommand("overlap")) return bench_overlap(json);
+    if (app.got_subcommand("clip")) return bench_clip(json);
     if (app.got_subcommand("inner_loop")) return bench_inner_loop(json);
     if (app.got_subcommand("link")) return bench_link(link_arguments, json);
     arguments.options = config.load();

@@ -26,6 +26,8 @@ int plan(const ConfigArguments& arguments) {
   json["pinned_bytes"] = contract.pinned_bytes;
   json["host_bytes"] = contract.host_bytes;
   json["stash"] = contract.stash;
+  json["devices"] = contract.devices;
+  json["update_mode"] = contract.update_mode;
   json["device"] = lines(contract.device);
   json["host"] = lines(contract.host);
   std::cout << json.dump() << std::endl;

@@ -9,7 +9,7 @@ GradientDrain::GradientDrain(Link& link, eps::ParameterStore& store, std::vector
       failure_(failure),
       squares_(squares),
       gradient_bytes_(std::move(gradient_bytes)),
-      stream_(link.device().create_stream("d2h gradients")),
+      stream_(link.create_stream("d2h gradients")),
       ring_(link.device(), slots, /*consumers=*/1, device::WaitReason::gradients, failure),
       slot_layer_(slots.size()),
       registration_(failure.on_failure([this] {
@@ -48,7 +48,7 @@ void GradientDrain::run() {
     while (wait_for_layer()) {
       const SlotRing::Slot slot = ring_.take(*stream_);
       const LayerIndex layer = slot_layer_[static_cast<std::size_t>(slot)];
-      eps::GradientBuffer gradients = store_.gradient_buffer(layer);
+      eps::GradientBuffer gradients = store_.gradient_buffer(layer, link_.index());
       link_.device().annotate(*stream_, layer, -1);
       link_.to_host(Traffic::gradients, *stream_, {gradients.data(), gradients.bytes()},
                     ring_.view(slot).slice(0, gradients.bytes()));
@@ -56,7 +56,7 @@ void GradientDrain::run() {
                     ring_.view(slot).slice(squares_offset(gradients.bytes()), sizeof(double)));
       ring_.release(slot, *stream_);
       link_.device().synchronize(*stream_);
-      store_.push(layer, /*device=*/0, std::move(gradients), *reinterpret_cast<const double*>(squares_.data));
+      store_.push(layer, link_.index(), std::move(gradients), *reinterpret_cast<const double*>(squares_.data));
     }
   } catch (...) {
     failure_.fail(std::current_exception());

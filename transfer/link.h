@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <string>
 
 #include "device/device.h"
 
@@ -14,9 +15,15 @@ enum class Traffic : std::uint8_t { weights, gradients, stash, batch, results, c
 // Thread-safe.
 class Link {
  public:
-  explicit Link(device::Device& device) : device_(device) {}
+  // `index`: which of a run's devices.
+  explicit Link(device::Device& device, int index = 0) : device_(device), index_(index) {}
 
   device::Device& device() const { return device_; }
+  int index() const { return index_; }
+  // A stream whose track in the timeline names the device, unless it is the first.
+  std::unique_ptr<device::Stream> create_stream(const std::string& name) const {
+    return device_.create_stream(index_ == 0 ? name : name + " (device " + std::to_string(index_) + ")");
+  }
 
   // Both enqueue on `stream`; the contract of Device::copy holds.
   void to_device(Traffic traffic, device::Stream& stream, device::BufferView destination, device::BufferView source) {
@@ -45,6 +52,7 @@ class Link {
   using Counters = std::array<std::atomic<Bytes>, static_cast<std::size_t>(Traffic::count)>;
 
   device::Device& device_;
+  const int index_;
   Counters h2d_{};
   Counters d2h_{};
 };

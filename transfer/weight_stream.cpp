@@ -10,7 +10,7 @@ WeightStream::WeightStream(Link& link, eps::ParameterStore& store, std::vector<d
       store_(store),
       failure_(failure),
       wire_bytes_(std::move(wire_bytes)),
-      stream_(link.device().create_stream("h2d weights")),
+      stream_(link.create_stream("h2d weights")),
       asked_(link.device().create_event()),
       ring_(link.device(), slots, /*consumers=*/1, device::WaitReason::weights, failure),
       slot_layer_(slots.size()),

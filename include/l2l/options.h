@@ -37,7 +37,7 @@ struct DataOptions {
 
 struct BatchOptions {
   std::int64_t micro_batch = 8;    // sequences per microbatch
-  std::int64_t micro_batches = 1;  // per minibatch
+  std::int64_t micro_batches = 1;  // per minibatch, of all devices together; divisible by device.count
 };
 
 struct OptimizerOptions {
@@ -69,9 +69,10 @@ struct PrecisionOptions {
 struct DeviceOptions {
   std::string kind = "auto";        // "auto" (the GPU where driver and CUDA module are there) | "host" | "cuda"
   std::int64_t index = 0;           // cuda: which device, as the driver counts them
-  std::uint64_t memory = 0;         // limit on device memory; 0: what the device has free
+  std::int64_t count = 1;           // devices, each with an equal share of the microbatches; cuda: from index on
+  std::uint64_t memory = 0;         // limit on the memory of each device; 0: what it has free
   std::string execution = "relay";  // "relay" | "resident"
-  std::int64_t threads = 0;         // host device: compute threads; 0: all cores
+  std::int64_t threads = 0;         // host device: compute threads of each; 0: all cores, divided among them
   bool graphs = true;               // cuda: programs run as CUDA graphs; the same bits without
   std::uint64_t pinned_memory = 0;  // cuda: limit on page-locked memory, beyond which copies are staged; 0: no limit
 };

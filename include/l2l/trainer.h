@@ -30,6 +30,7 @@ struct MemoryContract {
   std::uint64_t device_other_bytes = 0;  // device memory held by the driver and other processes when this was written
   std::uint64_t pinned_bytes = 0;
   std::uint64_t host_bytes = 0;
+  int devices = 1;                   // device_bytes is of each of them, the other sums count them all
   std::vector<ContractLine> device;  // sums to device_bytes
   std::vector<ContractLine> host;    // sums to host_bytes
   std::int64_t parameters = 0;
@@ -37,9 +38,10 @@ struct MemoryContract {
   std::string device_choice;  // what device.kind = "auto" took and why, else empty
   std::string stash;          // "host" or "device"
   std::string eps_placement;  // "3 workers on node 0 (CPUs 1-3); core of CPU 0 feeds the device"
+  std::string update_mode;    // "eager: ..." or "held until the step's verdict: ...", with the reasons and the price
 };
 
-// Bytes that crossed the link since the run began.
+// Bytes that crossed the link since the run began; of several devices, over all links.
 struct LinkCounters {
   std::uint64_t weights_h2d = 0;
   std::uint64_t gradients_d2h = 0;
@@ -60,9 +62,9 @@ struct StepReport {
   std::int64_t tokens = 0;   // of this step
   double tokens_per_second = 0;
   double step_ms = 0;
-  std::uint64_t device_peak_bytes = 0;
-  std::uint64_t host_bytes = 0;  // peak resident memory of the process so far
-  std::uint64_t h2d_bytes = 0;   // of this step
+  std::uint64_t device_peak_bytes = 0;  // of several devices, the largest; stalls are their mean
+  std::uint64_t host_bytes = 0;         // peak resident memory of the process so far
+  std::uint64_t h2d_bytes = 0;          // of this step
   std::uint64_t d2h_bytes = 0;
   double weight_stall_ms = 0;  // compute stood still waiting for weights
   double stash_stall_ms = 0;   // compute stood still waiting for the stash

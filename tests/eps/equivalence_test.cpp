@@ -127,7 +127,8 @@ struct Outcome {
   std::vector<float> state;
 };
 
-// Runs kSteps steps beside the plain loop, comparing wires and norms on the way.
+// Runs kSteps steps beside the plain loop ("sum, norm, then update"), comparing wires and norms on the way. Held
+// updates run while the next step's wires are compared.
 Outcome run(const StoreOptions& options, unsigned seed) {
   flush_denormals_to_zero();
   TestMemory memory;
@@ -161,8 +162,8 @@ class Equivalence : public ::testing::TestWithParam<Combination> {
     std::tie(options.wire, options.gradients, options.update, options.clip, options.devices) = GetParam();
     options.max_norm = 0.7;
     options.threads = threads;
-    // One device needs few slots in any order; two that run apart by the whole model need all.
-    options.staging_slots = options.devices == 1 ? 1 : 8;
+    // One device needs few slots in any order; several that run apart by the whole model need all.
+    options.staging_slots = options.devices == 1 ? 1 : 4 * options.devices;
     return options;
   }
 };
@@ -200,6 +201,12 @@ TEST(EquivalenceAcross, AnyNumberOfLanesAgrees) {
     }
   }
 }
+// Sums of three numbers and more depend on their order: this one is of devices, not of arrival.
+INSTANTIATE_TEST_SUITE_P(MoreDevices, Equivalence,
+                         ::testing::Combine(::testing::Values(DType::bf16), ::testing::Values(DType::f32, DType::bf16),
+                                            ::testing::Values(UpdateMode::eager),
+                                            ::testing::Values(ClipMode::none, ClipMode::global),
+                                            ::testing::Values(3, 8)));
 
 TEST(EquivalenceAcross, WiresAndModesAgree) {
   StoreOptions options = toy_options();
@@ -291,6 +298,68 @@ TEST(EquivalenceAcross, DenormalMomentsAreFlushedOnEveryThread) {
   store.read(kBlock0, 1, {master, moment1, moment2});
   EXPECT_NEAR(moment1[0], 1e-21, 1e-27);
   EXPECT_EQ(moment2, std::vector<float>(19500));
+}
+
+// Twins: each breaks one thing, and the comparison with the plain loop must notice.
+class EquivalenceTwin : public ::testing::Test {
+ protected:
+  static StoreOptions options() {
+    StoreOptions options = toy_options();
+    options.clip = ClipMode::global;
+    options.max_norm = 0.7;
+    options.devices = 3;
+    return options;
+  }
+  // Steps in the order of `places`: what device d computed is pushed as that of device places[d].
+  static std::vector<float> state_of_store(const std::vector<int>& places, double& norm) {
+    flush_denormals_to_zero();
+    TestMemory memory;
+    Failure failure;
+    ParameterStore store(toy_layout(), options(), memory, failure, nullptr);
+    for (std::uint64_t step = 0; step < kSteps; ++step) {
+      const Gradients gradients = gradients_of(store.layout(), options(), step);
+      store.begin_step(step, toy_learning_rate(step));
+      for (LayerIndex layer = kHead; layer >= kEmbedding; --layer) {
+        for (std::size_t d = 0; d < places.size(); ++d) {
+          push_gradient(store, gradients[static_cast<std::size_t>(layer)][d], DType::f32, layer, places[d]);
+        }
+      }
+      norm = store.finish_step().gradient_norm;
+    }
+    store.complete_updates();
+    return whole_state(store);
+  }
+  static std::vector<float> state_of_loop(double& norm) {
+    flush_denormals_to_zero();
+    TestMemory memory;
+    Failure failure;
+    const ParameterStore store(toy_layout(), options(), memory, failure, nullptr);
+    Reference<float> reference(store, options());
+    for (std::uint64_t step = 0; step < kSteps; ++step) {
+      norm = reference.step(gradients_of(store.layout(), options(), step), toy_learning_rate(step));
+    }
+    return reference.whole_state();
+  }
+};
+
+TEST_F(EquivalenceTwin, ASumInTheOrderOfArrivalIsSeen) {
+  double norm = 0, expected_norm = 0;
+  const std::vector<float> expected = state_of_loop(expected_norm);
+  EXPECT_EQ(state_of_store({0, 1, 2}, norm), expected);
+  EXPECT_NE(state_of_store({2, 1, 0}, norm), expected);
+  EXPECT_NEAR(norm, expected_norm, 1e-6 * expected_norm);  // rounding alone tells them apart
+}
+
+TEST_F(EquivalenceTwin, LostAndDoubleUpdatesAndAWrongFactorAreSeen) {
+  L2L_NEEDS_FAULT_POINTS();
+  double norm = 0, expected_norm = 0;
+  const std::vector<float> expected = state_of_loop(expected_norm);
+  for (const char* const fault : {"eps.lost_contribution", "eps.lost_update", "eps.double_update", "eps.early_norm"}) {
+    const l2l::testing::ArmedFaultPoint armed(fault);
+    EXPECT_NE(state_of_store({0, 1, 2}, norm), expected) << fault;
+  }
+  EXPECT_EQ(state_of_store({0, 1, 2}, norm), expected);
+  EXPECT_NEAR(norm, expected_norm, 1e-12 * expected_norm);
 }
 
 // The twin: an update that miscounts must not pass for the plain loop's.

@@ -133,10 +133,10 @@ TEST(FailureElsewhere, WakesEveryWaiter) {
     options.staging_slots = 1;
     ParameterStore store(toy_layout(), options, memory, failure, nullptr);
     store.begin_step(0, 0.01);
-    const GradientBuffer first = store.gradient_buffer(kHead), second = store.gradient_buffer(kHead);
+    const GradientBuffer first = store.gradient_buffer(kHead, 0), second = store.gradient_buffer(kHead, 0);
     std::vector<std::thread> waiters;
     waiters.emplace_back([&] { EXPECT_THROW(store.pull(kHead, 1), Boom); });
-    waiters.emplace_back([&] { EXPECT_THROW(store.gradient_buffer(kHead), Boom); });
+    waiters.emplace_back([&] { EXPECT_THROW(store.gradient_buffer(kHead, 0), Boom); });
     waiters.emplace_back([&] { EXPECT_THROW(store.finish_step(), Boom); });
     for (int turns = round * 10; turns > 0; --turns) std::this_thread::yield();
     failure.fail(std::make_exception_ptr(Boom("device lost")));

@@ -182,11 +182,11 @@ TEST(Steps, OutOfOrderCallsAreErrors) {
   toy.store.begin_step(0, 0.01);
   EXPECT_THROW(toy.store.begin_step(0, 0.01), Error);
   EXPECT_THROW(toy.store.complete_updates(), Error);
-  EXPECT_THROW(toy.store.push(kHead, 0, toy.store.gradient_buffer(kFirstBlock)), Error);
-  EXPECT_THROW(toy.store.push(kHead, 1, toy.store.gradient_buffer(kHead)), Error);
+  EXPECT_THROW(toy.store.push(kHead, 0, toy.store.gradient_buffer(kFirstBlock, 0)), Error);
+  EXPECT_THROW(toy.store.push(kHead, 1, toy.store.gradient_buffer(kHead, 0)), Error);
   EXPECT_THROW(toy.store.push(kHead, 0, GradientBuffer()), Error);
   toy.push(kHead, 0);
-  GradientBuffer again = toy.store.gradient_buffer(kEmbedding);
+  GradientBuffer again = toy.store.gradient_buffer(kEmbedding, 0);
   EXPECT_THROW(toy.store.push(kHead, 0, std::move(again)), Error);  // the norm's group may be updated already, or not
   for (const LayerIndex layer : {kSecondBlock, kFirstBlock, kEmbedding}) toy.push(layer, 0);
   toy.store.finish_step();  // none of the errors has left a trace

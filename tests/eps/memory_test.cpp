@@ -74,14 +74,14 @@ TEST(GradientBuffers, BoundedWhenEager) {
   TestMemory memory;
   Failure failure;
   ParameterStore store(toy_layout(), options, memory, failure, nullptr);
-  GradientBuffer first = store.gradient_buffer(kHead);
-  GradientBuffer second = store.gradient_buffer(kSecondBlock);  // the slot for the tied table
+  GradientBuffer first = store.gradient_buffer(kHead, 0);
+  GradientBuffer second = store.gradient_buffer(kSecondBlock, 0);  // the slot for the tied table
   EXPECT_EQ(first.bytes(), 768u * 4);
   EXPECT_EQ(second.bytes(), 19776u * 4);
   EXPECT_NE(first.data(), second.data());
   std::atomic<bool> taken{false};
   std::thread third([&] {
-    const GradientBuffer buffer = store.gradient_buffer(kFirstBlock);
+    const GradientBuffer buffer = store.gradient_buffer(kFirstBlock, 0);
     taken = true;
   });
   EXPECT_FALSE(taken);
@@ -101,6 +101,33 @@ TEST(GradientBuffers, OneStagingSlotIsEnough) {
   EXPECT_EQ(store.update_count(kTable), 3u);
 }
 
+// What a device that is ahead has pushed waits for the others, and leaves them their room.
+TEST(GradientBuffers, AFastDeviceLeavesRoomForASlowOne) {
+  StoreOptions options = toy_options();
+  options.devices = options.staging_slots = 2;
+  TestMemory memory;
+  Failure failure;
+  ParameterStore store(toy_layout(), options, memory, failure, nullptr);
+  store.begin_step(0, 0.01);
+  std::atomic<int> pushed{0};
+  std::thread fast([&] {
+    for (LayerIndex layer = kHead; layer >= kEmbedding; --layer) {
+      push_gradient(store, toy_gradient(store.layout(), layer, 0, 0, DType::f32), DType::f32, layer, 0);
+      ++pushed;
+    }
+  });
+  for (int turns = 0; turns < 1000 || pushed < 2; ++turns) std::this_thread::yield();
+  EXPECT_EQ(pushed, 2);  // its share: one slot, and the one for the tied table
+  for (LayerIndex layer = kHead; layer >= kEmbedding; --layer) {
+    push_gradient(store, toy_gradient(store.layout(), layer, 1, 0, DType::f32), DType::f32, layer, 1);
+  }
+  fast.join();
+  store.finish_step();
+  store.complete_updates();
+  EXPECT_EQ(store.update_count(kTable), 1u);
+  EXPECT_THROW(store.gradient_buffer(kHead, 2), Error);
+}
+
 TEST(GradientBuffers, HeldOneIsFreeAfterItsUpdate) {
   StoreOptions options = toy_options();
   options.update = UpdateMode::after_backward;
@@ -114,10 +141,10 @@ TEST(GradientBuffers, HeldOneIsFreeAfterItsUpdate) {
   store.begin_step(1, 0.01);
   std::atomic<bool> taken{false};
   std::thread waiter([&] {
-    const GradientBuffer buffer = store.gradient_buffer(kSecondBlock);
+    const GradientBuffer buffer = store.gradient_buffer(kSecondBlock, 0);
     taken = true;
   });
-  { const GradientBuffer other = store.gradient_buffer(kFirstBlock); }  // its update is not in the way
+  { const GradientBuffer other = store.gradient_buffer(kFirstBlock, 0); }  // its update is not in the way
   EXPECT_FALSE(taken);
   lease.release();
   waiter.join();

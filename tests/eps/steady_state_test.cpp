@@ -17,7 +17,7 @@ void step_through(ParameterStore& store, std::uint64_t step) {
   }
   store.begin_step(step, 0.01);
   for (LayerIndex layer = kHead; layer >= kEmbedding; --layer) {
-    GradientBuffer buffer = store.gradient_buffer(layer);
+    GradientBuffer buffer = store.gradient_buffer(layer, 0);
     std::memset(buffer.data(), 0, buffer.bytes());
     store.push(layer, 0, std::move(buffer));
   }

@@ -105,7 +105,7 @@ void store_as(const std::vector<float>& values, DType type, std::byte* destinati
 
 void push_gradient(ParameterStore& store, const std::vector<float>& values, DType type, LayerIndex layer, int device,
                    std::optional<double> squares) {
-  GradientBuffer buffer = store.gradient_buffer(layer);
+  GradientBuffer buffer = store.gradient_buffer(layer, device);
   store_as(values, type, buffer.data());
   store.push(layer, device, std::move(buffer), squares);
 }

@@ -1,6 +1,8 @@
 // Law 4: the relay thread allocates nothing in the step loop.
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "tests/laws/small_run.h"
 #include "tests/support/count_allocations.h"
 
@@ -50,6 +52,71 @@ TEST(NoAllocation, InFp16WithSkippedSteps) {
 TEST(NoAllocation, InBertAndLlama) {
   const testing::SmallRun run;
   for (const char* const family : {"bert", "llama"}) EXPECT_EQ(allocations_of_steps(run.options(family), false), 0);
+}
+
+// Watches the thread that enqueues: the device's relay thread.
+class WatchedDevice final : public device::FaultDevice {
+ public:
+  WatchedDevice(std::unique_ptr<device::HostDevice> device, const std::atomic<int>& step, bool leak,
+                std::int64_t& allocations)
+      : FaultDevice(std::move(device), {}), step_(step), leak_(leak), allocations_(allocations) {}
+
+  // From the first launch after the first step to the last one.
+  void launch(device::Stream& stream, const device::Executable& executable, const device::Bindings& bindings,
+              const device::LaunchParameters& parameters) override {
+    if (step_ > 0) {
+      if (leak_) {
+        leaked = ::operator new(1);
+        ::operator delete(leaked);
+      }
+      if (first_ < 0) first_ = testing::allocations;
+      allocations_ = testing::allocations - first_;
+    }
+    FaultDevice::launch(stream, executable, bindings, parameters);
+  }
+
+ private:
+  const std::atomic<int>& step_;
+  const bool leak_;
+  std::int64_t& allocations_;
+  std::int64_t first_ = -1;
+};
+
+std::vector<std::int64_t> allocations_of_relay_threads(const Options& options, bool leak) {
+  std::vector<std::int64_t> allocations(static_cast<std::size_t>(options.device.count), -1);
+  std::atomic<int> step{0};
+  std::size_t opened = 0;
+  testing::record_on(
+      options, 5,
+      [&](std::unique_ptr<device::HostDevice> device) {
+        return std::make_unique<WatchedDevice>(std::move(device), step, leak, allocations[opened++]);
+      },
+      [] {}, [&](runtime::Engine&, int at) { step = at; });
+  return allocations;
+}
+
+// The calling thread's own draw of data lies between the steps: the other threads are watched.
+TEST(NoAllocation, OnTheRelayThreadsOfSeveralDevices) {
+  const testing::SmallRun run;
+  for (const char* execution : {"relay", "resident"}) {
+    for (const char* clip : {"none", "global"}) {
+      Options options = run.options();
+      options.device.count = 3;
+      options.device.execution = execution;
+      options.optimizer.clip = clip;
+      EXPECT_EQ(allocations_of_steps(options, false), 0);
+      const std::vector<std::int64_t> allocations = allocations_of_relay_threads(options, false);
+      EXPECT_EQ(allocations[1], 0) << execution << ", clip " << clip;
+      EXPECT_EQ(allocations[2], 0) << execution << ", clip " << clip;
+    }
+  }
+}
+
+TEST(NoAllocationTwin, OneAllocationALaunchOnARelayThreadIsCaught) {
+  const testing::SmallRun run;
+  Options options = run.options();
+  options.device.count = 3;
+  EXPECT_GT(allocations_of_relay_threads(options, true)[2], 10);
 }
 
 TEST(NoAllocationTwin, OneAllocationAStepIsCaught) {

@@ -147,12 +147,9 @@ TEST(Options, RefusesWhatThisVersionHasNot) {
   EXPECT_SAYS(refusal("optimizer.clip=value"), "accepted: \"none\", \"per_layer\", \"global\"");
   EXPECT_SAYS(refusal("precision.compute=fp8"), "accepted: \"fp32\", \"bf16\", \"fp16\"");
   EXPECT_SAYS(refusal("recompute.policy=selective"), "accepted: \"full\"");
-  for (const char* assignment :
-       {"model.pretrained=gpt2", "recompute.budget=8GiB", "device.count=2", "device.count=true"}) {
+  for (const char* assignment : {"model.pretrained=gpt2", "recompute.budget=8GiB"}) {
     EXPECT_SAYS(refusal(assignment), "not supported by this version") << assignment;
   }
-  Options options;
-  set_option(options, "device.count=1");
 }
 
 TEST(Options, KeepsEveryRange) {
@@ -162,6 +159,8 @@ TEST(Options, KeepsEveryRange) {
       {"model.layers=1000000", "model.layers=1000001"},
       {"model.dropout=0.999", "model.dropout=1"},
       {"model.rope_theta=1.001", "model.rope_theta=1"},
+      {"device.count=1", "device.count=0"},
+      {"device.count=64", "device.count=65"},
       {"data.masked=1", "data.masked=0"},
       {"data.mask_token=-1", "data.mask_token=-2"},
       {"model.dropout=0", "model.dropout=-0.1"},
@@ -391,6 +390,9 @@ TEST(ValidateOptions, ChecksCombinations) {
   EXPECT_SAYS(invalid({"model.vocabulary=255"}), "model.vocabulary = 255");
   EXPECT_EQ(invalid({"model.vocabulary=255", "data.format=tokens"}), "(no BadInput)");
   EXPECT_SAYS(invalid({"model.tie_embeddings=false"}), "gpt2 ties its embeddings");
+  EXPECT_SAYS(invalid({"device.count=2", "batch.micro_batches=3"}),
+              "batch.micro_batches = 3 is not divisible by device.count = 2");
+  EXPECT_EQ(invalid({"device.count=2", "batch.micro_batches=4"}), "(no BadInput)");
   EXPECT_SAYS(invalid({"schedule.minimum=1"}), "exceeds optimizer.learning_rate");
   EXPECT_SAYS(invalid({"precision.gradients=fp16"}),
               "precision.gradients = \"fp16\" with precision.compute = \"fp32\"");

@@ -1,0 +1,106 @@
+#include "runtime/device_side.h"
+
+namespace l2l::runtime {
+namespace {
+
+using device::BufferView;
+using device::WaitReason;
+
+std::vector<Bytes> bytes_per_layer(const models::Model& model, DType dtype) {
+  std::vector<Bytes> bytes;
+  for (const LayerSpec& layer : model.layout.layers) {
+    bytes.push_back(static_cast<Bytes>(layer.elements) * size_of(dtype));
+  }
+  return bytes;
+}
+
+std::unique_ptr<transfer::Stash> make_stash(const RunPlan& plan, BufferView arena, transfer::Link& link,
+                                            PinnedMemory& pinned, Failure& failure) {
+  const int live = plan.execution.live_microbatches();
+  std::vector<BufferView> activations = plan.arena->views(ArenaPart::activations, arena);
+  if (plan.execution.stash == StashPlace::device)
+    return transfer::make_device_stash(std::move(activations), plan.model.block(1), live);
+  const std::size_t items = static_cast<std::size_t>(plan.model.blocks()) * static_cast<std::size_t>(live);
+  return transfer::make_host_stash(link, std::move(activations), plan.arena->views(ArenaPart::fetch, arena),
+                                   pinned.pieces(plan.model.activation_bytes(), items, "stash"), plan.model.block(1),
+                                   live, failure);
+}
+
+}  // namespace
+
+std::byte* PinnedMemory::allocate(Bytes size, std::string_view purpose) {
+  buffers_.push_back(device_.allocate_pinned(size, purpose));
+  return buffers_.back()->view().data;
+}
+
+std::vector<BufferView> PinnedMemory::pieces(Bytes size, std::size_t count, std::string_view purpose) {
+  const BufferView all{allocate(size * count, purpose), size * count};
+  std::vector<BufferView> pieces;
+  for (std::size_t i = 0; i < count; ++i) pieces.push_back(all.slice(i * size, size));
+  return pieces;
+}
+
+DeviceSide::DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& store, Failure& failure)
+    : pinned_(*plan.devices[static_cast<std::size_t>(index)]),
+      arena_(plan.devices[static_cast<std::size_t>(index)]->allocate(plan.arena->bytes(), "arena")),
+      link_(*plan.devices[static_cast<std::size_t>(index)], index),
+      runner_(std::make_unique<LayerRunner>(link_, plan.model, *plan.programs[static_cast<std::size_t>(index)],
+                                            *plan.arena, arena_->view(), plan.options.run.seed,
+                                            index * plan.execution.microbatches)),
+      stash_(make_stash(plan, arena_->view(), link_, pinned_, failure)) {
+  const BufferView arena = arena_->view();
+  const ArenaPlan& parts = *plan.arena;
+  weights_ = std::make_unique<transfer::WeightStream>(link_, store, parts.views(ArenaPart::weights, arena),
+                                                      bytes_per_layer(plan.model, plan.model.compute), failure);
+  const HostStaging host = host_staging(plan.model, plan.execution);
+  const BufferView squares{pinned_.allocate(host.squares, "norms of gradients"), host.squares};
+  gradients_ =
+      std::make_unique<transfer::GradientDrain>(link_, store, parts.views(ArenaPart::drain, arena), squares,
+                                                bytes_per_layer(plan.model, plan.execution.gradients), failure);
+  const Bytes staging = host.batch;
+  minibatch_ = std::make_unique<MinibatchPart>(link_, *runner_, plan.execution.microbatches,
+                                               BufferView{pinned_.allocate(staging, "batch staging"), staging});
+  Orchestra orchestra{*runner_,
+                      *weights_,
+                      *stash_,
+                      *gradients_,
+                      parts.views(ArenaPart::accumulators, arena),
+                      parts.views(ArenaPart::input_gradients, arena),
+                      plan.execution.microbatches};
+  conductor_ = plan.execution.execution == Execution::relay ? make_relay(std::move(orchestra))
+                                                            : make_resident(std::move(orchestra));
+}
+
+DeviceSide::~DeviceSide() { link_.quiesce(runner_->compute()); }
+
+void DeviceSide::begin(const Pass& pass) {
+  runner_->begin_pass(pass);
+  minibatch_->upload();
+}
+
+void DeviceSide::train(const Pass& pass) {
+  begin(pass);
+  conductor_->train(pass.step);
+  minibatch_->fetch_losses();
+}
+
+void DeviceSide::evaluate(const Pass& pass) {
+  begin(pass);
+  conductor_->evaluate(pass.step);
+  minibatch_->fetch_losses();
+}
+
+void DeviceSide::predict(const Pass& pass, std::int64_t row, std::span<float> logits) {
+  begin(pass);
+  conductor_->predict(pass.step, row,
+                      [&](std::int64_t first_token, BufferView part) { minibatch_->take_logits(first_token, part); });
+  minibatch_->logits(logits);
+}
+
+Stalls DeviceSide::stalls() const {
+  const device::Stream& compute = runner_->compute();
+  return {1e3 * compute.stalled_seconds(WaitReason::weights), 1e3 * compute.stalled_seconds(WaitReason::stash),
+          1e-6 * static_cast<double>(weights_->update_stall().count())};
+}
+
+}  // namespace l2l::runtime
