@@ -171,4 +171,9 @@ void ParameterStore::complete_updates() {
   self.wait(guard, [&] { return self.hand_over.all_resting(); });
 }
 
+EpsWork ParameterStore::work() const {
+  const Implementation& self = *implementation_;
+  return {self.bytes_moved.load(std::memory_order_relaxed), std::chrono::nanoseconds(self.busy_ns.load())};
+}
+
 }  // namespace l2l::eps

@@ -2,6 +2,7 @@
 // Private to eps/.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -62,6 +63,9 @@ struct ParameterStore::Implementation {
   void check(GroupIndex group);
   void update(GroupIndex group);
   void record(int on_track, const char* name, GroupIndex group, Clock::time_point begin) const;
+  void add_work(Bytes bytes, Clock::time_point begin);  // of a job, for work()
+  Bytes gradient_traffic(const GroupData& group) const;
+  Bytes state_traffic(GroupIndex group) const;
   LayerIndex layer_of(GroupIndex group) const;  // whose gradients complete it: the lowest that uses it
 
   const ModelLayout layout;
@@ -74,6 +78,8 @@ struct ParameterStore::Implementation {
   Workers workers;                           // used by the updater thread alone, once it runs
   std::vector<double> block_sums;            // the same
   UpdateWorkspace workspace;                 // the same
+  std::atomic<Bytes> bytes_moved{0};         // written by the updater thread alone
+  std::atomic<std::int64_t> busy_ns{0};      // the same
 
   std::vector<GroupData> groups;
 

@@ -8,6 +8,7 @@
 #include "runtime/engine.h"
 #include "runtime/generator.h"
 #include "runtime/host_memory.h"
+#include "runtime/prediction.h"
 
 namespace l2l {
 
@@ -188,6 +189,13 @@ Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 const Options& Trainer::options() const { return implementation_->plan.options; }
 const MemoryContract& Trainer::contract() const { return implementation_->plan.contract; }
 std::int64_t Trainer::completed_steps() const { return static_cast<std::int64_t>(implementation_->step); }
+
+StepPrediction Trainer::predict(bool measure) {
+  Implementation& self = *implementation_;
+  if (measure && self.engine) throw Error("predict(): measure before prepare() and before the first step");
+  runtime::Calibration calibration;
+  return runtime::predict_step(self.plan, calibration, measure);
+}
 
 void Trainer::prepare() { implementation_->running(); }
 

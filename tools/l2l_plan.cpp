@@ -17,7 +17,7 @@ nlohmann::ordered_json lines(const std::vector<ContractLine>& contract_lines) {
 }
 
 int plan(const ConfigArguments& arguments) {
-  const Trainer trainer(arguments.load());
+  Trainer trainer(arguments.load());
   const MemoryContract& contract = trainer.contract();
   print_contract(std::cerr, contract, trainer.options());
   nlohmann::ordered_json json;
@@ -28,6 +28,8 @@ int plan(const ConfigArguments& arguments) {
   json["stash"] = contract.stash;
   json["device"] = lines(contract.device);
   json["host"] = lines(contract.host);
+  const StepPrediction prediction = trainer.predict(true);
+  std::cerr << prediction.step_ms.value_or(-1) << "\n";
   std::cout << json.dump() << std::endl;
   return kSuccess;
 }
