@@ -65,7 +65,7 @@ struct ParameterStore::Implementation {
   void record(int on_track, const char* name, GroupIndex group, Clock::time_point begin) const;
   void add_work(Bytes bytes, Clock::time_point begin);  // of a job, for work()
   Bytes gradient_traffic(const GroupData& group) const;
-  Bytes state_traffic(GroupIndex group) const;
+  static Bytes state_traffic(const GroupSpec& group, const StoreOptions& options);
   LayerIndex layer_of(GroupIndex group) const;  // whose gradients complete it: the lowest that uses it
 
   const ModelLayout layout;

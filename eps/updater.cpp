@@ -60,7 +60,7 @@ void ParameterStore::Implementation::update(GroupIndex index) {
   if (trace != nullptr) workers.annotate("update", layer_of(index));
   update_group(group.memory, {group.gradients, options.gradients}, group.factor, optimizer, workers, workspace);
   record(track, "update", index, begin);
-  add_work(gradient_traffic(group) + state_traffic(index), begin);
+  add_work(gradient_traffic(group) + state_traffic(layout.groups[static_cast<std::size_t>(index)], options), begin);
   {
     const auto guard = lock();
     ++group.updates;
@@ -90,8 +90,7 @@ Bytes ParameterStore::Implementation::gradient_traffic(const GroupData& group) c
 }
 
 // All of the state is read and written, but an f16 wire, which is written alone.
-Bytes ParameterStore::Implementation::state_traffic(GroupIndex index) const {
-  const GroupSpec& group = layout.groups[static_cast<std::size_t>(index)];
+Bytes ParameterStore::Implementation::state_traffic(const GroupSpec& group, const StoreOptions& options) {
   const Bytes unread = options.wire == DType::f16 ? static_cast<Bytes>(group.elements) * size_of(options.wire) : 0;
   return 2 * GroupMemory::bytes(group, options) - unread;
 }

@@ -1,8 +1,6 @@
 #include "runtime/prediction.h"
 
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
+#include <array>
 
 #include "core/workers.h"
 
@@ -17,7 +15,7 @@ Cost copies(StepCosts& costs, Direction direction, const VisitWork::Copies& copi
   return copies.count * known(costs.copy(direction, copies.bytes));
 }
 
-VisitCost cost_of(const VisitWork& work, const RunPlan& plan, StepCosts& costs) {
+VisitCost cost_of(const VisitWork& work, StepCosts& costs) {
   VisitCost cost;
   for (const VisitWork::Launches& launches : work.launches) {
     cost.compute = cost.compute + launches.count * known(costs.launch(*launches.program, work.layer));
@@ -25,64 +23,83 @@ VisitCost cost_of(const VisitWork& work, const RunPlan& plan, StepCosts& costs) 
   cost.compute = cost.compute + known(costs.zero(work.zeroed));
   cost.h2d = copies(costs, Direction::to_device, work.weights) + copies(costs, Direction::to_device, work.fetched);
   cost.d2h = copies(costs, Direction::to_host, work.stashed) + copies(costs, Direction::to_host, work.gradients);
-  const Cost update = known(costs.parameter_update());
-  for (const GroupIndex group : work.updated) {
-    const double elements = static_cast<double>(plan.model.layout.groups[static_cast<std::size_t>(group)].elements);
-    cost.update = cost.update + elements * update;
-  }
   return cost;
+}
+
+// The first visit of a layer that `group` is a part of.
+std::size_t next_forward(const models::Model& model, GroupIndex group) {
+  for (std::size_t layer = 0;; ++layer) {
+    for (const LayerPart& part : model.layout.layers[layer].parts) {
+      if (part.group == group) return layer;
+    }
+  }
+}
+
+StepModel model_of(const RunPlan& plan, StepCosts& costs) {
+  StepModel model;
+  model.cores = available_cores();
+  model.shares = plan.device->uses_host_memory();
+  model.held = plan.store.held();
+  const std::vector<VisitWork> work = step_work(plan);
+  for (const VisitWork& visit : work) model.visits.push_back(cost_of(visit, costs));
+  const Cost update = known(costs.parameter_update());
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    for (const GroupIndex group : work[i].updated) {
+      VisitCost& visit = model.visits[model.held ? next_forward(plan.model, group) : i];
+      const auto elements = plan.model.layout.groups[static_cast<std::size_t>(group)].elements;
+      visit.update = visit.update + static_cast<double>(elements) * update;
+    }
+  }
+  return model;
+}
+
+std::vector<PredictionLine> lines_of(const RunPlan& plan, const StepModel& model) {
+  PredictionLine h2d{"link to the device", 0, 0, 0}, d2h{"link to the host", 0, 0, 0};
+  for (const VisitWork& visit : step_work(plan)) {
+    h2d.bytes += visit.h2d();
+    d2h.bytes += visit.d2h();
+  }
+  const VisitCost sum = model.sum();
+  h2d.ms = 1e3 * sum.h2d.seconds;
+  d2h.ms = 1e3 * sum.d2h.seconds;
+  return {{"device compute", 0, 1e3 * sum.compute.seconds, 0},
+          h2d,
+          d2h,
+          {"parameter server", eps::ParameterStore::bytes_moved(plan.model.layout, plan.store),
+           1e3 * sum.update.seconds, 0}};
+}
+
+// What a step would gain if the resource took no time.
+void add_exposed(std::vector<PredictionLine>& lines, const StepModel& model) {
+  constexpr std::array kResources = {&VisitCost::compute, &VisitCost::h2d, &VisitCost::d2h, &VisitCost::update};
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    StepModel without = model;
+    for (VisitCost& visit : without.visits) visit.*kResources[i] = Cost{};
+    lines[i].exposed_ms = 1e3 * (model.step_seconds() - without.step_seconds());
+  }
 }
 
 }  // namespace
 
-VisitCost StepModel::sum() const {
-  VisitCost total;
-  for (const VisitCost& visit : visits) {
-    total.compute = total.compute + visit.compute;
-    total.h2d = total.h2d + visit.h2d;
-    total.d2h = total.d2h + visit.d2h;
-    total.update = total.update + visit.update;
-  }
-  return total;
-}
-
-double StepModel::overlapped() const {
-  double seconds = visits.front().h2d.seconds + visits.back().d2h.seconds + visits.back().update.seconds;
-  for (std::size_t i = 0; i < visits.size(); ++i) {
-    const VisitCost& visit = visits[i];
-    const double h2d = i == 0 ? 0 : visit.h2d.seconds, d2h = i + 1 == visits.size() ? 0 : visit.d2h.seconds;
-    seconds += std::max({visit.compute.seconds, h2d, d2h});
-  }
-  return seconds;
-}
-
-double StepModel::processor() const {
-  const VisitCost total = sum();
-  const Cost all = total.compute + total.h2d + total.d2h + total.update;
-  return all.processor / cores;
-}
-
-double StepModel::step_seconds() const { return std::max(overlapped(), processor()); }
-
-std::string StepModel::bound() const { return "device compute"; }
-
 StepPrediction predict_step(const RunPlan& plan, Calibration& calibration, bool may_measure) {
   StepCosts costs(plan, calibration, may_measure);
-  StepModel model;
-  model.cores = available_cores();
-  model.shares = plan.device->uses_host_memory();
-  for (const VisitWork& work : step_work(plan)) model.visits.push_back(cost_of(work, plan, costs));
+  const StepModel model = model_of(plan, costs);
   StepPrediction prediction;
-  prediction.missing = costs.missing();
-  if (costs.missing().empty()) prediction.step_ms = 1e3 * model.step_seconds();
-  if (const char* const debug = std::getenv("L2L_DEBUG"); debug) {
-    const VisitCost s = model.sum();
-    std::fprintf(stderr, "DEBUG compute %.2f/%.2f h2d %.2f/%.2f d2h %.2f/%.2f update %.2f/%.2f overlapped %.2f processor %.2f\n",
-                 1e3 * s.compute.seconds, 1e3 * s.compute.processor, 1e3 * s.h2d.seconds, 1e3 * s.h2d.processor,
-                 1e3 * s.d2h.seconds, 1e3 * s.d2h.processor, 1e3 * s.update.seconds, 1e3 * s.update.processor,
-                 1e3 * model.overlapped(), 1e3 * model.processor());
+  if (const std::optional<double> bandwidth = costs.memory_bandwidth()) {
+    prediction.memory_gb_per_second = 1e-9 * *bandwidth;
   }
   calibration.save();
+  prediction.missing = costs.missing();
+  prediction.measured = costs.measured();
+  prediction.cached = costs.cached();
+  prediction.file = calibration.file().string();
+  if (!prediction.missing.empty()) return prediction;
+  const double seconds = model.step_seconds();
+  prediction.step_ms = 1e3 * seconds;
+  prediction.tokens_per_second = static_cast<double>(plan.model.rows * plan.execution.microbatches) / seconds;
+  prediction.bound = model.bound();
+  prediction.lines = lines_of(plan, model);
+  add_exposed(prediction.lines, model);
   return prediction;
 }
 

@@ -47,13 +47,15 @@ std::string hash_of(const std::string& text) {
 ModelLayout blocks_of(const RunPlan& plan) {
   const ModelLayout& model = plan.model.layout;
   const LayerSpec& block = model.layers[static_cast<std::size_t>(plan.model.block(plan.model.blocks()))];
-  GroupSpec group = model.groups[static_cast<std::size_t>(block.parts[0].group)];
+  const GroupSpec& first = model.groups[static_cast<std::size_t>(block.parts[0].group)];
   ModelLayout layout;
   const auto add = [&](std::uint32_t id) {
+    GroupSpec group = first;
     group.name = "block " + std::to_string(id);
     group.id = id;
-    layout.groups.push_back(group);
+    for (ParameterSpec& parameter : group.parameters) parameter.name += " of " + group.name;
     layout.layers.push_back({group.name, id, {{static_cast<GroupIndex>(id), 0, 0, 0}}, group.elements});
+    layout.groups.push_back(std::move(group));
   };
   add(0);
   const Bytes one = eps::ParameterStore::bytes_needed(layout, plan.store).state;

@@ -40,7 +40,8 @@ VisitWork::Copies Counter::stash_items() const {
 
 // The layer below a block leaves that block's input in the stash.
 VisitWork Counter::forward(LayerIndex layer) const {
-  VisitWork visit{.layer = layer};
+  VisitWork visit;
+  visit.layer = layer;
   visit.launches = {{plan_.programs->of(layer).forward.get(), plan_.execution.microbatches}};
   visit.weights = {model_.wire_bytes(layer), 1};
   if (chunks_ && layer == model_.head()) {
@@ -58,7 +59,8 @@ bool Counter::comes_again(LayerIndex layer) const {
 
 VisitWork Counter::backward(LayerIndex layer) const {
   const LayerPrograms& programs = plan_.programs->of(layer);
-  VisitWork visit{.layer = layer};
+  VisitWork visit;
+  visit.layer = layer;
   visit.launches = {{programs.backward.get(), plan_.execution.microbatches}, {programs.drain.get(), 1}};
   visit.zeroed = elements(layer) * size_of(DType::f32);
   if (comes_again(layer)) visit.weights = {model_.wire_bytes(layer), 1};
