@@ -72,6 +72,18 @@ StoreBytes ParameterStore::bytes_needed(const ModelLayout& layout, const StoreOp
   return bytes;
 }
 
+Bytes ParameterStore::bytes_moved(const ModelLayout& layout, const StoreOptions& options) {
+  Bytes bytes = 0;
+  for (const GroupSpec& group : layout.groups) bytes += Implementation::state_traffic(group, options);
+  Bytes gradients = 0;
+  for (const LayerSpec& layer : layout.layers) {
+    for (const LayerPart& part : layer.parts) {
+      gradients += static_cast<Bytes>(layout.elements_of(part)) * size_of(options.gradients);
+    }
+  }
+  return bytes + 2 * static_cast<Bytes>(options.devices) * gradients;  // for the check and for the update
+}
+
 ParameterStore::ParameterStore(ModelLayout layout, StoreOptions options, MemorySource& memory, Failure& failure,
                                Trace* trace)
     : implementation_(std::make_unique<Implementation>(std::move(layout), options, memory, failure, trace)) {}
@@ -172,6 +184,11 @@ void ParameterStore::complete_updates() {
   auto guard = self.lock();
   if (self.hand_over.open()) throw Error("complete_updates() before finish_step()");
   self.wait(guard, [&] { return self.hand_over.all_resting(); });
+}
+
+EpsWork ParameterStore::work() const {
+  const Implementation& self = *implementation_;
+  return {self.bytes_moved.load(std::memory_order_relaxed), std::chrono::nanoseconds(self.busy_ns.load())};
 }
 
 }  // namespace l2l::eps

@@ -126,10 +126,18 @@ struct StoreBytes {
   Bytes staging = 0;  // gradient buffers of eager mode, and of tied groups
 };
 
+// What the jobs of a store have done so far.
+struct EpsWork {
+  Bytes bytes = 0;                   // that they had to read and write, each once per job: gradients, wire, master, moments
+  std::chrono::nanoseconds busy{0};  // of checks and updates, which run one after the other
+};
+
 // Thread-safe. Blocking calls throw the stored failure of `failure` once there is one.
 class ParameterStore {
  public:
   static StoreBytes bytes_needed(const ModelLayout& layout, const StoreOptions& options);
+  // Bytes that the jobs of one step read and write, as work() counts them.
+  static Bytes bytes_moved(const ModelLayout& layout, const StoreOptions& options);
 
   // Allocates everything and draws the initial weights (Philox, key: seed, step 0, group id, op = index of the
   // parameter): version 0.
@@ -162,6 +170,8 @@ class ParameterStore {
   StepVerdict finish_step();
   // Waits until no update is pending: every group has the version of the next step.
   void complete_updates();
+
+  EpsWork work() const;
 
   // Begins a save of the next step's version, between steps; updates may still run. Throws Error while another runs.
   StateSave begin_save();

@@ -3,6 +3,7 @@
 // Private to eps/.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -86,6 +87,9 @@ struct ParameterStore::Implementation {
   void check(GroupIndex group, Lane& lane);
   void update(GroupIndex group, Lane& lane);
   void record(int on_track, const char* name, GroupIndex group, Clock::time_point begin) const;
+  void add_work(Bytes bytes, Clock::time_point begin);  // of a job, for work()
+  Bytes gradient_traffic(const GroupData& group) const;
+  static Bytes state_traffic(const GroupSpec& group, const StoreOptions& options);
   LayerIndex layer_of(GroupIndex group) const;  // whose gradients complete it: the lowest that uses it
 
   const ModelLayout layout;
@@ -95,6 +99,8 @@ struct ParameterStore::Implementation {
   std::deque<Lane> lanes;
   const int save_track;
   std::vector<std::vector<WirePart>> wires;  // by layer
+  std::atomic<Bytes> bytes_moved{0};         // written by the updater threads
+  std::atomic<std::int64_t> busy_ns{0};      // the same; of all of them together
   std::vector<GroupData> groups;
 
   mutable std::mutex mutex;

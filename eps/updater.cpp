@@ -38,6 +38,7 @@ void ParameterStore::Implementation::check(GroupIndex index, Lane& lane) {
   if (trace != nullptr) lane.workers.annotate("check", layer_of(index));
   const double sum = sum_of_squares(group.memory, {group.gradients, options.gradients}, lane.workers, lane.block_sums);
   record(lane.track, "check", index, begin);
+  add_work(gradient_traffic(group), begin);
   {
     const auto guard = lock();
     take_check(index, sum);
@@ -59,6 +60,7 @@ void ParameterStore::Implementation::update(GroupIndex index, Lane& lane) {
                  lane.workspace);
   }
   record(lane.track, "update", index, begin);
+  add_work(gradient_traffic(group) + state_traffic(layout.groups[static_cast<std::size_t>(index)], options), begin);
   {
     const auto guard = lock();
     ++group.updates;
@@ -72,6 +74,25 @@ void ParameterStore::Implementation::record(int on_track, const char* name, Grou
                                             Clock::time_point begin) const {
   if (trace == nullptr) return;
   trace->record(on_track, name, begin, Clock::now(), layer_of(group), -1);
+}
+
+void ParameterStore::Implementation::add_work(Bytes bytes, Clock::time_point begin) {
+  bytes_moved.fetch_add(bytes, std::memory_order_relaxed);
+  busy_ns.fetch_add(std::chrono::nanoseconds(Clock::now() - begin).count(), std::memory_order_relaxed);
+}
+
+Bytes ParameterStore::Implementation::gradient_traffic(const GroupData& group) const {
+  Bytes bytes = 0;
+  for (const Contribution& part : group.gradients) {
+    bytes += static_cast<Bytes>(part.end - part.begin) * size_of(options.gradients);
+  }
+  return bytes;
+}
+
+// All of the state is read and written, but an f16 wire, which is written alone.
+Bytes ParameterStore::Implementation::state_traffic(const GroupSpec& group, const StoreOptions& options) {
+  const Bytes unread = options.wire == DType::f16 ? static_cast<Bytes>(group.elements) * size_of(options.wire) : 0;
+  return 2 * GroupMemory::bytes(group, options) - unread;
 }
 
 LayerIndex ParameterStore::Implementation::layer_of(GroupIndex group) const {

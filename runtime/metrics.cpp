@@ -5,6 +5,14 @@
 
 namespace l2l {
 
+namespace {
+
+nlohmann::ordered_json or_null(const std::optional<double>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+}
+
+}  // namespace
+
 // The library prints the shortest digits that read back to the same double (17 where needed); a NaN or an infinity,
 // which JSON does not have, becomes null.
 std::string to_json(const StepReport& report) {
@@ -23,7 +31,10 @@ std::string to_json(const StepReport& report) {
                                        {"stash_stall_ms", report.stash_stall_ms},
                                        {"update_stall_ms", report.update_stall_ms},
                                        {"loss_scale", report.loss_scale},
-                                       {"skipped", report.skipped}};
+                                       {"skipped", report.skipped},
+                                       {"predicted_ms", or_null(report.predicted_ms)},
+                                       {"eps_gb_per_second", report.eps_gb_per_second},
+                                       {"eps_fraction", or_null(report.eps_fraction)}};
   return line.dump();
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/engine.h"
 #include "runtime/generator.h"
 #include "runtime/host_memory.h"
+#include "runtime/prediction.h"
 
 namespace l2l {
 
@@ -57,6 +58,8 @@ struct Trainer::Implementation {
     if (!engine) {
       engine = std::make_unique<runtime::Engine>(plan, trace.get());
       checkpoints.emplace(engine->store());
+      runtime::Calibration calibration;
+      prediction = runtime::predict_step(plan, calibration, /*may_measure=*/false);
     }
     return *engine;
   }
@@ -72,8 +75,10 @@ struct Trainer::Implementation {
   struct Totals {
     runtime::Stalls stalls;
     LinkCounters link;
+    eps::EpsWork eps;
   };
-  Totals totals() const { return {engine->stalls(), link_counters()}; }
+  Totals totals() const { return {engine->stalls(), link_counters(), engine->store().work()}; }
+  void report_eps(StepReport& report, const eps::EpsWork& before, const eps::EpsWork& now) const;
   LinkCounters link_counters() const;
   StepReport report(const runtime::Engine::Result& result, double rate, Clock::time_point begin, const Totals& before);
   void restore_position(const eps::RunState& state);
@@ -84,6 +89,7 @@ struct Trainer::Implementation {
   std::unique_ptr<Trace> trace;
   std::unique_ptr<runtime::Engine> engine;
   std::optional<eps::CheckpointWriter> checkpoints;  // of the engine's store
+  StepPrediction prediction;  // of a training step, by what was measured before; made with the engine
   runtime::PeakResident peak;
   std::uint64_t step = 0;           // completed
   std::uint64_t data_position = 0;  // samples consumed
@@ -154,7 +160,18 @@ StepReport Trainer::Implementation::report(const runtime::Engine::Result& result
   report.weight_stall_ms = now.stalls.weights_ms - before.stalls.weights_ms;
   report.stash_stall_ms = now.stalls.stash_ms - before.stalls.stash_ms;
   report.update_stall_ms = now.stalls.update_ms - before.stalls.update_ms;
+  report.predicted_ms = prediction.step_ms;
+  report_eps(report, before.eps, now.eps);
   return report;
+}
+
+void Trainer::Implementation::report_eps(StepReport& report, const eps::EpsWork& before,
+                                         const eps::EpsWork& now) const {
+  const double busy_ns = std::chrono::duration<double, std::nano>(now.busy - before.busy).count();
+  if (busy_ns > 0) report.eps_gb_per_second = static_cast<double>(now.bytes - before.bytes) / busy_ns;
+  if (prediction.memory_gb_per_second) {
+    report.eps_fraction = report.eps_gb_per_second / *prediction.memory_gb_per_second;
+  }
 }
 
 void Trainer::Implementation::restore_position(const eps::RunState& state) {
@@ -187,6 +204,13 @@ Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 const Options& Trainer::options() const { return implementation_->plan.options; }
 const MemoryContract& Trainer::contract() const { return implementation_->plan.contract; }
 std::int64_t Trainer::completed_steps() const { return static_cast<std::int64_t>(implementation_->step); }
+
+StepPrediction Trainer::predict(bool measure) {
+  Implementation& self = *implementation_;
+  if (measure && self.engine) throw Error("predict(): measure before prepare() and before the first step");
+  runtime::Calibration calibration;
+  return runtime::predict_step(self.plan, calibration, measure);
+}
 
 void Trainer::prepare() { implementation_->running(); }
 

@@ -1,4 +1,5 @@
-// l2l-plan: the memory contract of a config; nothing is run. A table on stderr, one JSON object on stdout.
+// l2l-plan: the memory contract of a config and the predicted time of a step; nothing is trained. Tables on stderr, one
+// JSON object on stdout.
 #include <iostream>
 
 #include <nlohmann/json.hpp>
@@ -6,6 +7,7 @@
 #include "l2l/l2l.h"
 #include "tools/command.h"
 #include "tools/contract_table.h"
+#include "tools/time_table.h"
 
 namespace l2l::tools {
 namespace {
@@ -16,10 +18,33 @@ nlohmann::ordered_json lines(const std::vector<ContractLine>& contract_lines) {
   return json;
 }
 
-int plan(const ConfigArguments& arguments) {
-  const Trainer trainer(arguments.load());
+nlohmann::ordered_json or_null(const std::optional<double>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+}
+
+nlohmann::ordered_json time_of(const StepPrediction& prediction) {
+  nlohmann::ordered_json resources = nlohmann::ordered_json::array();
+  for (const PredictionLine& line : prediction.lines) {
+    resources.push_back(
+        {{"what", line.what}, {"bytes", line.bytes}, {"ms", line.ms}, {"exposed_ms", line.exposed_ms}});
+  }
+  return {{"step_ms", or_null(prediction.step_ms)},
+          {"tokens_per_second", prediction.tokens_per_second},
+          {"bound", prediction.bound},
+          {"resources", resources},
+          {"memory_gb_per_second", or_null(prediction.memory_gb_per_second)},
+          {"missing", prediction.missing},
+          {"measured", prediction.measured},
+          {"cached", prediction.cached},
+          {"file", prediction.file}};
+}
+
+int plan(const ConfigArguments& arguments, bool measure) {
+  Trainer trainer(arguments.load());
   const MemoryContract& contract = trainer.contract();
   print_contract(std::cerr, contract, trainer.options());
+  const StepPrediction prediction = trainer.predict(measure);
+  print_prediction(std::cerr, prediction);
   nlohmann::ordered_json json;
   json["parameters"] = contract.parameters;
   json["device_bytes"] = contract.device_bytes;
@@ -30,6 +55,7 @@ int plan(const ConfigArguments& arguments) {
   json["update_mode"] = contract.update_mode;
   json["device"] = lines(contract.device);
   json["host"] = lines(contract.host);
+  json["time"] = time_of(prediction);
   std::cout << json.dump() << std::endl;
   return kSuccess;
 }
@@ -39,8 +65,10 @@ int plan(const ConfigArguments& arguments) {
 
 int main(int argc, char** argv) {
   using namespace l2l::tools;
-  CLI::App app("Prints the memory that a config will need on device and host; nothing is run.", "l2l-plan");
+  CLI::App app("Prints the memory that a config will need, and predicts the time of a step; nothing is trained.", "l2l-plan");
   ConfigArguments arguments;
   arguments.add_to(app);
-  return run(app, argc, argv, [&] { return plan(arguments); });
+  bool no_measure = false;
+  app.add_flag("--no-measure", no_measure, "predict from what this machine was measured to take before, or not at all");
+  return run(app, argc, argv, [&] { return plan(arguments, !no_measure); });
 }

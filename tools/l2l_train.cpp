@@ -2,8 +2,10 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <iomanip>
 #include <iostream>
 #include <optional>
+#include <sstream>
 
 #include <unistd.h>
 #include <nlohmann/json.hpp>
@@ -13,6 +15,7 @@
 #include "tools/contract_table.h"
 #include "tools/metrics_file.h"
 #include "tools/progress.h"
+#include "tools/time_table.h"
 
 namespace l2l::tools {
 namespace {
@@ -131,6 +134,11 @@ void Run::train(MetricsFile& metrics) {
     return go_on();
   });
   progress_->finish();
+  if (const std::optional<double> ratio = progress_->measured_over_predicted()) {
+    std::ostringstream text;
+    text << std::fixed << std::setprecision(2) << *ratio;
+    say("a step took " + text.str() + " times what was predicted (median)");
+  }
   if (interrupted != 0) say("interrupted: step " + std::to_string(trainer_.completed_steps()) + " is finished; saving");
 }
 
@@ -171,6 +179,8 @@ nlohmann::ordered_json Run::summary(const std::filesystem::path& checkpoint) {
   summary["loss"] = last_ ? nlohmann::json(last_->loss) : nlohmann::json(nullptr);
   summary["validation_loss"] = validation_loss_ ? nlohmann::json(*validation_loss_) : nlohmann::json(nullptr);
   summary["tokens_per_second"] = progress_->tokens_per_second();
+  const std::optional<double> ratio = progress_->measured_over_predicted();
+  summary["measured_over_predicted"] = ratio ? nlohmann::json(*ratio) : nlohmann::json(nullptr);
   summary["device_peak_bytes"] = trainer_.device_peak_bytes();
   summary["host_bytes"] = trainer_.host_peak_bytes();
   summary["pinned_bytes"] = trainer_.contract().pinned_bytes;
@@ -184,7 +194,10 @@ nlohmann::ordered_json Run::summary(const std::filesystem::path& checkpoint) {
 int train(const Arguments& arguments) {
   Trainer trainer(options_of(arguments));
   if (!arguments.trace.empty()) trainer.start_trace();
-  if (!arguments.quiet) print_contract(std::cerr, trainer.contract(), trainer.options());
+  if (!arguments.quiet) {
+    print_contract(std::cerr, trainer.contract(), trainer.options());
+    print_prediction(std::cerr, trainer.predict(/*measure=*/false));
+  }
   return arguments.dry_run ? kSuccess : Run(arguments, trainer).run();
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 namespace l2l::tools {
 namespace {
@@ -37,6 +38,7 @@ void Progress::show(const StepReport& report) {
   double& seconds = count_ == 0 ? first_seconds_ : seconds_;
   tokens += static_cast<double>(report.tokens);
   seconds += report.step_ms * 1e-3;
+  if (count_ > 0) add_ratio(report);
   ++count_;
   // What compute waited for weights while these waited for their update; prefetch hides the rest of that wait.
   const double update_ms = std::min(report.update_stall_ms, report.weight_stall_ms);
@@ -67,11 +69,25 @@ std::string Progress::text(const StepReport& report, double elapsed) const {
   const double left = static_cast<double>(steps_ - report.step) * elapsed / static_cast<double>(report.step - first_);
   const double total_ms = std::max(1e-9, 1e3 * (seconds_ + first_seconds_));
   const double waits = weights_ms_ + stash_ms_ + update_ms_;
-  return print("step %lld/%lld  loss %.4f  %.0f tokens/s  ETA %s  time: compute %.0f%%",
+  const std::string step_time =
+      report.predicted_ms ? print("%.4g ms (predicted %.4g)", report.step_ms, *report.predicted_ms) + "  " : "";
+  return print("step %lld/%lld  loss %.4f  %.0f tokens/s  %sETA %s  time: compute %.0f%%",
                static_cast<long long>(report.step), static_cast<long long>(steps_), report.loss, tokens_per_second(),
-               clock_time(left).c_str(), 100 * std::max(0.0, 1 - waits / total_ms)) +
+               step_time.c_str(), clock_time(left).c_str(), 100 * std::max(0.0, 1 - waits / total_ms)) +
          print(", waits: weights %.1f%%, stash %.1f%%, update %.1f%%", 100 * weights_ms_ / total_ms,
                100 * stash_ms_ / total_ms, 100 * update_ms_ / total_ms);
+}
+
+void Progress::add_ratio(const StepReport& report) {
+  if (report.predicted_ms) ratios_[ratio_count_++ % kRatios] = report.step_ms / *report.predicted_ms;
+}
+
+std::optional<double> Progress::measured_over_predicted() const {
+  if (ratio_count_ == 0) return std::nullopt;
+  std::vector<double> ratios(ratios_.begin(), ratios_.begin() + std::min(ratio_count_, kRatios));
+  const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
+  std::nth_element(ratios.begin(), middle, ratios.end());
+  return *middle;
 }
 
 void Progress::finish() {

@@ -1,8 +1,10 @@
 // The progress of a run on a terminal: one line that is rewritten, or a line every few seconds in a log.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "l2l/trainer.h"
 
@@ -21,7 +23,14 @@ class Progress {
   // Tokens per second since the start, without the first step (which warms up), where there is more than one.
   double tokens_per_second() const;
 
+  // Median, over up to 256 steps, the latest ones and not the first, of step_ms over what was predicted; nothing
+  // without a prediction.
+  std::optional<double> measured_over_predicted() const;
+
  private:
+  static constexpr std::size_t kRatios = 256;
+
+  void add_ratio(const StepReport& report);
   void show_skipped(const StepReport& report);
   std::string text(const StepReport& report, double elapsed) const;
 
@@ -33,6 +42,8 @@ class Progress {
   double tokens_ = 0, seconds_ = 0;              // of all steps but the first
   double first_tokens_ = 0, first_seconds_ = 0;  // of the first
   double weights_ms_ = 0, stash_ms_ = 0, update_ms_ = 0;
+  std::array<double, kRatios> ratios_{};  // a ring
+  std::size_t ratio_count_ = 0;
   bool open_line_ = false;
 };
 

@@ -53,6 +53,26 @@ struct LinkCounters {
   std::uint64_t d2h() const { return gradients_d2h + stash_d2h + results_d2h; }
 };
 
+// What one resource does in a predicted step.
+struct PredictionLine {
+  std::string what;         // "device compute"
+  std::uint64_t bytes = 0;  // that it moves; 0: none
+  double ms = 0;            // that it is busy
+  double exposed_ms = 0;    // of these, what nothing else hides
+};
+
+// A step's time, reckoned before it runs from what this machine was measured to take for its pieces.
+struct StepPrediction {
+  std::optional<double> step_ms;  // nothing when figures are missing
+  double tokens_per_second = 0;
+  std::string bound;  // what sets the time: "device compute", "link to the device", "processor cores", ...
+  std::vector<PredictionLine> lines;
+  std::optional<double> memory_gb_per_second;  // what an update's streams can reach: the limit of the parameter server
+  std::vector<std::string> missing;            // what has not been measured on this machine
+  int measured = 0, cached = 0;                // figures measured now, and found in `file`
+  std::string file;                            // where they are kept
+};
+
 // One training step; the fields of a --metrics line.
 struct StepReport {
   std::int64_t step = 0;  // from 1: steps completed
@@ -71,6 +91,9 @@ struct StepReport {
   double update_stall_ms = 0;  // the weight stream waited for updates; prefetch may hide it from compute
   double loss_scale = 1;       // in this step
   bool skipped = false;        // fp16 gradients overflowed: weights and moments are as they were, the loss scale halves
+  std::optional<double> predicted_ms;     // what step_ms was predicted to be; nothing: not all was measured before
+  double eps_gb_per_second = 0;           // what the parameter server read and wrote while it was busy in this step
+  std::optional<double> eps_fraction;     // of what the machine's memory was measured to carry; nothing: it was not
 };
 
 // The step as one line of JSON; numbers round-trip.
@@ -94,6 +117,11 @@ class Trainer {
 
   const Options& options() const;
   const MemoryContract& contract() const;
+
+  // The time of a step. `measure`: what this machine was not yet measured to take is measured now (some tenths of a
+  // second per kind of layer, on memory of one layer and, for the parameter server, of up to 256 MiB), and kept in the
+  // calibration file. Throws Error when called with `measure` after prepare() or a step. Reads no data.
+  StepPrediction predict(bool measure);
 
   // Allocates everything that the contract names; otherwise the first call that needs it does.
   void prepare();

@@ -1,0 +1,49 @@
+// What was measured of this machine, kept between runs in a small JSON file (docs/formats.md, Calibration): rates of
+// memory and link, and how long the layer programs of a config take.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace l2l::runtime {
+
+// $L2L_CALIBRATION, else l2l/machine-HASH.json in $XDG_CACHE_HOME or ~/.cache; empty (nothing is kept) when none of
+// these is set.
+std::filesystem::path calibration_file();
+
+// Processor, cores that this process may use, instruction set and version of the library: figures hold for one of these.
+std::string machine_key();
+
+// Named figures of one machine. A file that is not there, cannot be read or does not hold what it should is as good as
+// an empty one: the damage is logged as a warning, and the next save() writes a sound file. Thread-bound.
+class Calibration {
+ public:
+  // Reads the figures of `machine`; those of other machines in the same file are kept and not seen.
+  explicit Calibration(std::filesystem::path file = calibration_file(), std::string machine = machine_key());
+
+  const std::filesystem::path& file() const { return file_; }
+
+  // Names are free text ("link h2d, host (2 threads, ...)"); units are the caller's. Values are finite and above 0.
+  std::optional<double> find(std::string_view name) const;
+  // Kept in memory until save(). Throws Error when `value` is not finite or not above 0.
+  void set(const std::string& name, double value);
+
+  // Merges what was set into the file, whole or not at all (another process may have written meanwhile); a warning is
+  // logged when it cannot be written. Does nothing when nothing was set.
+  void save();
+
+  // Bytes per second that `threads` threads read and write together in an update's streams: state that is changed in
+  // place (`l2l-bench eps`: the ghost).
+  std::optional<double> memory_bandwidth(int threads) const;
+  void set_memory_bandwidth(int threads, double bytes_per_second);
+
+ private:
+  std::filesystem::path file_;
+  std::string machine_;
+  std::map<std::string, double, std::less<>> values_, changed_;
+};
+
+}  // namespace l2l::runtime

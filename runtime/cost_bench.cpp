@@ -1,0 +1,175 @@
+#include "runtime/cost_bench.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/half_rows.h"
+#include "runtime/engine.h"
+#include "runtime/median.h"
+
+namespace l2l::runtime {
+namespace {
+
+using device::Bindings;
+using device::BufferView;
+using device::graph::Region;
+using device::graph::Value;
+
+constexpr double kRoundSeconds = 0.03;
+constexpr int kRounds = 7;
+constexpr int kMostRuns = 4000;  // in a round
+constexpr double kLearningRate = 1e-6;
+
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+class Draw {
+ public:
+  std::uint32_t below(std::uint32_t limit) { return next() % limit; }
+  float weight() { return 0.02f * (static_cast<float>(next()) * 0x1p-23f - 1.0f); }  // about as a new model's
+
+ private:
+  std::uint32_t next() { return (state_ = state_ * 1664525u + 1013904223u) >> 8; }
+  std::uint32_t state_ = 1;
+};
+
+template <typename T, typename F>
+void fill(BufferView memory, const F& value) {
+  T* const elements = reinterpret_cast<T*>(memory.data);
+  for (Bytes i = 0; i < memory.size / sizeof(T); ++i) elements[i] = value();
+}
+
+void fill(BufferView memory, DType dtype, std::int64_t vocabulary, Draw& draw) {
+  if (dtype == DType::i32) {
+    fill<std::int32_t>(memory, [&] { return draw.below(static_cast<std::uint32_t>(vocabulary)); });
+  } else if (dtype == DType::f32) {
+    fill<float>(memory, [&] { return draw.weight(); });
+  } else if (dtype == DType::bf16) {
+    fill<bf16>(memory, [&] { return to_bf16(draw.weight()); });
+  } else if (dtype == DType::f16) {
+    fill<f16>(memory, [&] { return to_f16(draw.weight()); });
+  }
+}
+
+Cost median_of(const std::vector<Cost>& rounds) {
+  std::vector<double> seconds, processor;
+  for (const Cost& round : rounds) {
+    seconds.push_back(round.seconds);
+    processor.push_back(round.processor);
+  }
+  return {median(std::move(seconds)), median(std::move(processor))};
+}
+
+}  // namespace
+
+StepCosts::Bench::Bench(const RunPlan& plan)
+    : plan_(plan),
+      device_(*plan.device),
+      stream_(device_.create_stream("calibration")),
+      regions_(static_cast<std::size_t>(Region::count)) {}
+
+BufferView StepCosts::Bench::memory(Bytes bytes, std::size_t region) {
+  std::unique_ptr<device::Buffer>& buffer = regions_[region];
+  if (!buffer || buffer->view().size < bytes) {
+    buffer.reset();
+    buffer = device_.allocate(bytes, "calibration");
+  }
+  return buffer->view().slice(0, bytes);
+}
+
+Cost StepCosts::Bench::time(const Enqueue& enqueue, int count) {
+  const double processor = processor_seconds();
+  const Clock::time_point begin = Clock::now();
+  for (int i = 0; i < count; ++i) enqueue();
+  device_.synchronize(*stream_);
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  return (1.0 / count) * Cost{seconds, processor_seconds() - processor};
+}
+
+// The median of rounds, each of so many runs that it takes kRoundSeconds.
+Cost StepCosts::Bench::repeat(const Enqueue& enqueue) {
+  time(enqueue, 1);
+  const double once = std::max(1e-9, time(enqueue, 2).seconds);
+  const int count = std::clamp(static_cast<int>(kRoundSeconds / once), 1, kMostRuns);
+  std::vector<Cost> rounds;
+  for (int round = 0; round < kRounds; ++round) rounds.push_back(time(enqueue, count));
+  return median_of(rounds);
+}
+
+// Weights, activations and tokens are drawn; what accumulates is zero at first.
+Cost StepCosts::Bench::launch(const device::Executable& program, LayerIndex layer) {
+  const device::graph::Graph& graph = program.program().graph;
+  Bindings bindings;
+  for (std::size_t i = 0; i < regions_.size(); ++i) {
+    const Region region = static_cast<Region>(i);
+    const Bytes bytes = region == Region::scratch ? program.program().scratch_bytes : graph.region_bytes(region);
+    bindings[region] = memory(bytes, i);
+    device_.fill_zero(*stream_, bindings[region]);
+  }
+  Draw draw;
+  std::vector<std::unique_ptr<device::Buffer>> staged;
+  for (const Value& value : graph.values) {
+    if (value.region == Region::scratch || value.region == Region::gradients || value.region == Region::carry) continue;
+    staged.push_back(device_.allocate_pinned(value.bytes(), "calibration"));
+    fill(staged.back()->view(), value.dtype, plan_.model.vocabulary, draw);
+    device_.copy(*stream_, bindings[value.region].slice(value.offset, value.bytes()), staged.back()->view());
+  }
+  device_.synchronize(*stream_);
+  device::LaunchParameters parameters;
+  parameters.first_token = plan_.model.first_token(layer);
+  parameters.loss_scale = 1e-3f;
+  return repeat([&] { device_.launch(*stream_, program, bindings, parameters); });
+}
+
+Cost StepCosts::Bench::zero(Bytes bytes) {
+  const BufferView target = memory(bytes, static_cast<std::size_t>(Region::gradients));
+  return repeat([&] { device_.fill_zero(*stream_, target); });
+}
+
+// The host's end is not in a cache, as state of many layers is not.
+Cost StepCosts::Bench::copy(Direction direction, Bytes bytes) {
+  constexpr Bytes kPool = 64 << 20;
+  const Bytes places = std::max<Bytes>(1, kPool / std::max<Bytes>(1, bytes));
+  const std::unique_ptr<device::Buffer> host = device_.allocate_pinned(places * bytes, "calibration");
+  const BufferView near = memory(bytes, static_cast<std::size_t>(Region::weights));
+  Bytes place = 0;
+  return repeat([&] {
+    const BufferView far = host->view().slice(place++ % places * bytes, bytes);
+    direction == Direction::to_device ? device_.copy(*stream_, near, far) : device_.copy(*stream_, far, near);
+  });
+}
+
+// Steps of a store with nothing beside it; the first ones fill the gradient buffers, which stay as they are.
+Cost StepCosts::Bench::parameter_update(const ModelLayout& layout) {
+  constexpr int kWarmUp = 2, kSteps = 5;
+  Failure failure;
+  PinnedMemory memory(device_);
+  eps::ParameterStore store(layout, plan_.store, memory, failure, nullptr);
+  const double parameters = static_cast<double>(layout.layers.size()) * static_cast<double>(layout.largest_layer());
+  Draw draw;
+  std::vector<Cost> rounds;
+  for (int step = 0; step < kWarmUp + kSteps; ++step) {
+    const double processor = processor_seconds();
+    const auto busy = store.work().busy;
+    store.begin_step(static_cast<std::uint64_t>(step), kLearningRate);
+    for (LayerIndex layer = 0; layer < static_cast<LayerIndex>(layout.layers.size()); ++layer) {
+      for (int device = 0; device < plan_.store.devices; ++device) {
+        eps::GradientBuffer gradients = store.gradient_buffer(layer);
+        if (step < kWarmUp) fill({gradients.data(), gradients.bytes()}, plan_.store.gradients, 1, draw);
+        store.push(layer, device, std::move(gradients));
+      }
+    }
+    store.finish_step();
+    store.complete_updates();
+    if (step < kWarmUp) continue;
+    const double seconds = std::chrono::duration<double>(store.work().busy - busy).count();
+    rounds.push_back((1 / parameters) * Cost{seconds, processor_seconds() - processor});
+  }
+  return median_of(rounds);
+}
+
+}  // namespace l2l::runtime

@@ -1,0 +1,106 @@
+#include "runtime/prediction.h"
+
+#include <array>
+
+#include "core/workers.h"
+
+namespace l2l::runtime {
+namespace {
+
+// What a figure that is missing leaves out shows in StepCosts::missing().
+Cost known(const std::optional<Cost>& cost) { return cost.value_or(Cost{}); }
+
+Cost copies(StepCosts& costs, Direction direction, const VisitWork::Copies& copies) {
+  if (copies.count == 0) return {};
+  return copies.count * known(costs.copy(direction, copies.bytes));
+}
+
+VisitCost cost_of(const VisitWork& work, StepCosts& costs) {
+  VisitCost cost;
+  for (const VisitWork::Launches& launches : work.launches) {
+    cost.compute = cost.compute + launches.count * known(costs.launch(*launches.program, work.layer));
+  }
+  cost.compute = cost.compute + known(costs.zero(work.zeroed));
+  cost.h2d = copies(costs, Direction::to_device, work.weights) + copies(costs, Direction::to_device, work.fetched);
+  cost.d2h = copies(costs, Direction::to_host, work.stashed) + copies(costs, Direction::to_host, work.gradients);
+  return cost;
+}
+
+// The first visit of a layer that `group` is a part of.
+std::size_t next_forward(const models::Model& model, GroupIndex group) {
+  for (std::size_t layer = 0;; ++layer) {
+    for (const LayerPart& part : model.layout.layers[layer].parts) {
+      if (part.group == group) return layer;
+    }
+  }
+}
+
+StepModel model_of(const RunPlan& plan, StepCosts& costs) {
+  StepModel model;
+  model.cores = available_cores();
+  model.shares = plan.device->uses_host_memory();
+  model.held = plan.store.held();
+  const std::vector<VisitWork> work = step_work(plan);
+  for (const VisitWork& visit : work) model.visits.push_back(cost_of(visit, costs));
+  const Cost update = known(costs.parameter_update());
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    for (const GroupIndex group : work[i].updated) {
+      VisitCost& visit = model.visits[model.held ? next_forward(plan.model, group) : i];
+      const auto elements = plan.model.layout.groups[static_cast<std::size_t>(group)].elements;
+      visit.update = visit.update + static_cast<double>(elements) * update;
+    }
+  }
+  return model;
+}
+
+std::vector<PredictionLine> lines_of(const RunPlan& plan, const StepModel& model) {
+  PredictionLine h2d{"link to the device", 0, 0, 0}, d2h{"link to the host", 0, 0, 0};
+  for (const VisitWork& visit : step_work(plan)) {
+    h2d.bytes += visit.h2d();
+    d2h.bytes += visit.d2h();
+  }
+  const VisitCost sum = model.sum();
+  h2d.ms = 1e3 * sum.h2d.seconds;
+  d2h.ms = 1e3 * sum.d2h.seconds;
+  return {{"device compute", 0, 1e3 * sum.compute.seconds, 0},
+          h2d,
+          d2h,
+          {"parameter server", eps::ParameterStore::bytes_moved(plan.model.layout, plan.store),
+           1e3 * sum.update.seconds, 0}};
+}
+
+// What a step would gain if the resource took no time.
+void add_exposed(std::vector<PredictionLine>& lines, const StepModel& model) {
+  constexpr std::array kResources = {&VisitCost::compute, &VisitCost::h2d, &VisitCost::d2h, &VisitCost::update};
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    StepModel without = model;
+    for (VisitCost& visit : without.visits) visit.*kResources[i] = Cost{};
+    lines[i].exposed_ms = 1e3 * (model.step_seconds() - without.step_seconds());
+  }
+}
+
+}  // namespace
+
+StepPrediction predict_step(const RunPlan& plan, Calibration& calibration, bool may_measure) {
+  StepCosts costs(plan, calibration, may_measure);
+  const StepModel model = model_of(plan, costs);
+  StepPrediction prediction;
+  if (const std::optional<double> bandwidth = costs.memory_bandwidth()) {
+    prediction.memory_gb_per_second = 1e-9 * *bandwidth;
+  }
+  calibration.save();
+  prediction.missing = costs.missing();
+  prediction.measured = costs.measured();
+  prediction.cached = costs.cached();
+  prediction.file = calibration.file().string();
+  if (!prediction.missing.empty()) return prediction;
+  const double seconds = model.step_seconds();
+  prediction.step_ms = 1e3 * seconds;
+  prediction.tokens_per_second = static_cast<double>(plan.model.rows * plan.execution.microbatches) / seconds;
+  prediction.bound = model.bound();
+  prediction.lines = lines_of(plan, model);
+  add_exposed(prediction.lines, model);
+  return prediction;
+}
+
+}  // namespace l2l::runtime

@@ -1,0 +1,62 @@
+// What the pieces of a step take on this machine: looked up in the calibration, or measured now and kept there. No data
+// are read and nothing is trained: programs run on scratch memory of one layer, the parameter server on a store of its
+// own.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/calibration.h"
+#include "runtime/step_work.h"
+
+namespace l2l::runtime {
+
+// Of one run of something that has the machine for itself.
+struct Cost {
+  double seconds = 0;
+  double processor = 0;  // seconds of this process's threads, added up
+};
+inline Cost operator*(double count, const Cost& cost) { return {count * cost.seconds, count * cost.processor}; }
+inline Cost operator+(const Cost& a, const Cost& b) { return {a.seconds + b.seconds, a.processor + b.processor}; }
+
+enum class Direction : std::uint8_t { to_device, to_host };
+
+// Thread-bound.
+class StepCosts {
+ public:
+  // Measures what the calibration has not where `may_measure`, on the plan's device, which must be idle.
+  StepCosts(const RunPlan& plan, Calibration& calibration, bool may_measure);
+  ~StepCosts();
+
+  // Each returns nothing when the figure is missing and may not be measured.
+  std::optional<Cost> launch(const device::Executable& program, LayerIndex layer);
+  std::optional<Cost> zero(Bytes bytes);
+  std::optional<Cost> copy(Direction direction, Bytes bytes);
+  // Check and update of a parameter, in groups of the size of this model's blocks.
+  std::optional<Cost> parameter_update();
+  // Bytes per second of an update's streams, with the threads of the parameter server.
+  std::optional<double> memory_bandwidth();
+
+  int measured() const { return measured_; }                            // figures, now
+  int cached() const { return static_cast<int>(found_.size()) - measured_; }  // figures out of the calibration
+  const std::vector<std::string>& missing() const { return missing_; }  // what they are of
+
+ private:
+  class Bench;
+
+  template <typename Measure>
+  std::optional<Cost> look_up(const std::string& name, const std::string& what, const Measure& measure);
+
+  const RunPlan& plan_;
+  Calibration& calibration_;
+  const bool may_measure_;
+  std::map<std::string, Cost> found_;  // what this object has given, by name
+  int measured_ = 0;
+  std::vector<std::string> missing_;
+  std::unique_ptr<Bench> bench_;
+};
+
+}  // namespace l2l::runtime
