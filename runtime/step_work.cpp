@@ -42,7 +42,7 @@ VisitWork::Copies Counter::stash_items() const {
 VisitWork Counter::forward(LayerIndex layer) const {
   VisitWork visit;
   visit.layer = layer;
-  visit.launches = {{plan_.programs->of(layer).forward.get(), plan_.execution.microbatches}};
+  visit.launches = {{plan_.programs.front()->of(layer).forward.get(), plan_.execution.microbatches}};
   visit.weights = {model_.wire_bytes(layer), 1};
   if (chunks_ && layer == model_.head()) {
     visit.zeroed = model_.carry_bytes() * static_cast<Bytes>(plan_.execution.microbatches);
@@ -58,7 +58,7 @@ bool Counter::comes_again(LayerIndex layer) const {
 }
 
 VisitWork Counter::backward(LayerIndex layer) const {
-  const LayerPrograms& programs = plan_.programs->of(layer);
+  const LayerPrograms& programs = plan_.programs.front()->of(layer);
   VisitWork visit;
   visit.layer = layer;
   visit.launches = {{programs.backward.get(), plan_.execution.microbatches}, {programs.drain.get(), 1}};
