@@ -14,6 +14,9 @@ namespace {
 // What a parameter costs beside its elements: names, events, entries of a manifest being written, and the rounding of
 // its group's arrays to pages. Measured (docs/benchmarks.md, Host memory).
 constexpr Bytes kBytesPerTensor = 2600;
+// What a stream of a host device costs: its queue and the stack of its thread. Measured as growth per further device;
+// those of the first one are within what is measured of the process.
+constexpr Bytes kBytesPerStream = 296 * kKiB;
 
 DType dtype_of(const std::string& name) {
   if (name == "bf16") return DType::bf16;
@@ -310,6 +313,8 @@ void RunPlan::write_contract() {
   if (device->uses_host_memory()) {
     add(count == 1 ? "device memory (the host device's arena)" : "device memory (the host devices' arenas)",
         count * arena->bytes());
+    const Bytes streams = execution.stash == StashPlace::host ? 5 : 3;
+    add("streams of further devices", (count - 1) * streams * kBytesPerStream);
   }
   add("training data", train ? train->bytes() : 0);
   add("validation data", validation ? validation->bytes() : 0);

@@ -16,7 +16,7 @@ using runtime::Measurement;
 
 // Of the host's work in a step (copies, sums, norms, updates) to the device's. Above 1 it cannot hide, with clipping or
 // without.
-constexpr double kShares[] = {0.125, 0.25, 0.5, 2.0};
+constexpr double kShares[] = {0.125, 0.25, 0.5, 1.0, 8.0};
 constexpr int kBlocks = 12, kMicrobatches = 4;
 
 // A device that takes no time: what is left is the host's work.

@@ -3,8 +3,8 @@
 
 namespace l2l::tools {
 
-// Prints a table, or one JSON object: steps with optimizer.clip = "global" over steps with "none", in turn, where the
-// host's work is a small part of the step, half of it, and more than all of it. Returns the exit status.
+// Prints a table, or one JSON object: steps with optimizer.clip = "global" over steps with "none", in turn, from where
+// the host's work is a small part of the device's to where it is many times that. Returns the exit status.
 int bench_clip(bool json);
 
 }  // namespace l2l::tools

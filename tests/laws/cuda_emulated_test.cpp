@@ -60,6 +60,24 @@ TEST_F(CudaEmulated, LossesAreThoseOfTheHost) {
   }
 }
 
+// With the parameter server's memory page-locked by the first one, or left pageable.
+TEST_F(CudaEmulated, TwoDevicesTrainLikeOne) {
+  emulation::set_machine({.devices = 2});
+  Options one = options("cuda", "relay", "host");
+  one.batch.micro_batches = 4;
+  Options two = one;
+  two.device.count = 2;
+  const Record expected = record(one), first = record(two);
+  EXPECT_EQ(first.losses[0], expected.losses[0]);
+  EXPECT_NEAR(first.norms[0], expected.norms[0], 1e-7 * expected.norms[0]);
+  EXPECT_NEAR(first.losses[1], expected.losses[1], 1e-7 * expected.losses[1]);
+  emulation::set_order(7);
+  two.device.pinned_memory = 1;
+  EXPECT_EQ(record(two), first);
+  two.device.index = 1;
+  EXPECT_THROW(Trainer{two}, BadInput);
+}
+
 // Law 3 counts on it: what is planned is all that is taken.
 TEST_F(CudaEmulated, StreamsTakeNoDeviceMemory) {
   const auto device = device::open_device({.kind = "cuda"});
