@@ -19,15 +19,18 @@ struct VisitCost {
 struct StepModel {
   std::vector<VisitCost> visits;
   int cores = 1;        // of this process
-  bool shares = false;  // the device computes on these cores, beside copies and updates
   bool held = false;    // updates wait for the end of the pass
+  double hand_over = 0;  // seconds per visit where the device shares the cores: threads that wake each other
+
+  // The device computes on these cores, beside copies and updates.
+  bool shares() const;
 
   // Work of all visits.
   VisitCost sum() const;
   // The longest of compute and either direction of the link (held: and of the next visit's update), visit by visit, and
   // what nothing hides: the first wire; the last gradients and their update.
   double overlapped() const;
-  // What copies and updates take away from compute where they run on its cores.
+  // Where they share the cores: compute, and what copies, updates and hand-overs take away from it.
   double shared() const;
   double step_seconds() const;
   // What is busy for longest.

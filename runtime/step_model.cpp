@@ -36,16 +36,22 @@ double StepModel::overlapped() const {
   return seconds;
 }
 
+// What is reckoned or computed elsewhere takes hardly any of our threads' time.
+bool StepModel::shares() const {
+  const Cost compute = sum().compute;
+  return compute.processor > 0.5 * compute.seconds;
+}
+
 double StepModel::shared() const {
-  if (!shares) return 0;
   const VisitCost total = sum();
-  return (total.h2d + total.d2h + total.update).processor / cores;
+  return total.compute.seconds + (total.h2d + total.d2h + total.update).processor / cores +
+         static_cast<double>(visits.size()) * hand_over;
 }
 
 double StepModel::step_seconds() const {
   const VisitCost total = sum();
   const double longest = std::max({total.h2d.seconds, total.d2h.seconds, total.update.seconds, overlapped()});
-  return std::max(longest, total.compute.seconds + shared());
+  return shares() ? std::max(longest, shared()) : longest;
 }
 
 std::string StepModel::bound() const {
