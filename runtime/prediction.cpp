@@ -5,8 +5,8 @@
 #include <chrono>
 
 #include "core/workers.h"
-#include "runtime/median.h"
 #include "runtime/engine.h"
+#include "runtime/median.h"
 
 namespace l2l::runtime {
 namespace {
@@ -30,27 +30,19 @@ VisitCost cost_of(const VisitWork& work, StepCosts& costs) {
   return cost;
 }
 
-// The first visit of a layer that `group` is a part of.
-std::size_t next_forward(const models::Model& model, GroupIndex group) {
-  for (std::size_t layer = 0;; ++layer) {
-    for (const LayerPart& part : model.layout.layers[layer].parts) {
-      if (part.group == group) return layer;
-    }
-  }
-}
-
 StepModel model_of(const RunPlan& plan, StepCosts& costs) {
   StepModel model;
   model.cores = available_cores();
   model.held = plan.store.held();
+  const bool relay = plan.execution.execution == Execution::relay;
+  model.slots = relay ? plan.execution.prefetch + 1 : plan.model.layers();
   const std::vector<VisitWork> work = step_work(plan);
   for (const VisitWork& visit : work) model.visits.push_back(cost_of(visit, costs));
   const Cost update = known(costs.parameter_update());
   for (std::size_t i = 0; i < work.size(); ++i) {
     for (const GroupIndex group : work[i].updated) {
-      VisitCost& visit = model.visits[model.held ? next_forward(plan.model, group) : i];
       const auto elements = plan.model.layout.groups[static_cast<std::size_t>(group)].elements;
-      visit.update = visit.update + static_cast<double>(elements) * update;
+      model.visits[i].update = model.visits[i].update + static_cast<double>(elements) * update;
     }
   }
   return model;
