@@ -1,8 +1,12 @@
 #include "runtime/prediction.h"
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 
 #include "core/workers.h"
+#include "runtime/engine.h"
+#include "runtime/median.h"
 
 namespace l2l::runtime {
 namespace {
@@ -26,31 +30,48 @@ VisitCost cost_of(const VisitWork& work, StepCosts& costs) {
   return cost;
 }
 
-// The first visit of a layer that `group` is a part of.
-std::size_t next_forward(const models::Model& model, GroupIndex group) {
-  for (std::size_t layer = 0;; ++layer) {
-    for (const LayerPart& part : model.layout.layers[layer].parts) {
-      if (part.group == group) return layer;
-    }
-  }
-}
-
 StepModel model_of(const RunPlan& plan, StepCosts& costs) {
   StepModel model;
   model.cores = available_cores();
-  model.shares = plan.device->uses_host_memory();
   model.held = plan.store.held();
+  const bool relay = plan.execution.execution == Execution::relay;
+  model.slots = relay ? plan.execution.prefetch + 1 : plan.model.layers();
   const std::vector<VisitWork> work = step_work(plan);
   for (const VisitWork& visit : work) model.visits.push_back(cost_of(visit, costs));
   const Cost update = known(costs.parameter_update());
   for (std::size_t i = 0; i < work.size(); ++i) {
     for (const GroupIndex group : work[i].updated) {
-      VisitCost& visit = model.visits[model.held ? next_forward(plan.model, group) : i];
       const auto elements = plan.model.layout.groups[static_cast<std::size_t>(group)].elements;
-      visit.update = visit.update + static_cast<double>(elements) * update;
+      model.visits[i].update = model.visits[i].update + static_cast<double>(elements) * update;
     }
   }
   return model;
+}
+
+// What a visit takes beyond its work: of a model so small that it shows, on a device like the plan's.
+double measure_hand_over(const RunPlan& plan) {
+  constexpr int kSteps = 60;
+  Options options;
+  options.model = {.layers = 8, .hidden = 32, .heads = 2, .sequence = 16, .dropout = 0};
+  options.batch = {.micro_batch = 1, .micro_batches = 1};
+  options.device = plan.options.device;
+  options.device.execution = "relay";
+  options.device.memory = 0;
+  options.eps.threads = plan.options.eps.threads;
+  options.transfer.stash = "device";
+  const RunPlan small(options);
+  Calibration nowhere({}, "");
+  StepCosts costs(small, nowhere, /*may_measure=*/true);
+  const StepModel model = model_of(small, costs);
+  Engine engine(small, nullptr);
+  std::vector<double> seconds;
+  for (int step = 0; step < kSteps; ++step) {
+    const Clock::time_point begin = Clock::now();
+    engine.train(static_cast<std::uint64_t>(step), 1e-6);
+    seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  engine.store().complete_updates();
+  return std::max(0.0, median(std::move(seconds)) - model.step_seconds()) / static_cast<double>(model.visits.size());
 }
 
 std::vector<PredictionLine> lines_of(const RunPlan& plan, const StepModel& model) {
@@ -83,7 +104,8 @@ void add_exposed(std::vector<PredictionLine>& lines, const StepModel& model) {
 
 StepPrediction predict_step(const RunPlan& plan, Calibration& calibration, bool may_measure) {
   StepCosts costs(plan, calibration, may_measure);
-  const StepModel model = model_of(plan, costs);
+  StepModel model = model_of(plan, costs);
+  if (model.shares()) model.hand_over = costs.hand_over([&] { return measure_hand_over(plan); }).value_or(0);
   StepPrediction prediction;
   if (const std::optional<double> bandwidth = costs.memory_bandwidth()) {
     prediction.memory_gb_per_second = 1e-9 * *bandwidth;

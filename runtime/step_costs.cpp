@@ -77,7 +77,10 @@ std::optional<Cost> StepCosts::look_up(const std::string& name, const std::strin
   if (const auto known = found_.find(name); known != found_.end()) return known->second;
   const std::string processor_name = name + ", processor";
   const std::optional<double> seconds = calibration_.find(name), processor = calibration_.find(processor_name);
-  if (seconds && processor) return found_[name] = {*seconds, *processor};
+  if (seconds && processor) {
+    ++cached_;
+    return found_[name] = {*seconds, *processor};
+  }
   if (!may_measure_) {
     if (std::find(missing_.begin(), missing_.end(), what) == missing_.end()) missing_.push_back(what);
     return std::nullopt;
@@ -92,10 +95,14 @@ std::optional<Cost> StepCosts::look_up(const std::string& name, const std::strin
   return found_[name] = cost;
 }
 
-std::optional<Cost> StepCosts::launch(const device::Executable& program, LayerIndex layer) {
+std::string StepCosts::name_of_launch(const device::Executable& program) const {
   const Graph& graph = program.program().graph;
-  return look_up("program " + hash_of(text_of(graph)) + " (" + graph.name + "), " + plan_.device->description(),
-                 "program \"" + graph.name + "\"", [&](Bench& bench) { return bench.launch(program, layer); });
+  return "program " + hash_of(text_of(graph)) + " (" + graph.name + "), " + plan_.device->description();
+}
+
+std::optional<Cost> StepCosts::launch(const device::Executable& program, LayerIndex layer) {
+  return look_up(name_of_launch(program), "program \"" + program.program().graph.name + "\"",
+                 [&](Bench& bench) { return bench.launch(program, layer); });
 }
 
 std::optional<Cost> StepCosts::zero(Bytes bytes) {
@@ -125,9 +132,19 @@ std::optional<Cost> StepCosts::parameter_update() {
                  [&](Bench& bench) { return bench.parameter_update(layout); });
 }
 
+std::optional<double> StepCosts::hand_over(const std::function<double()>& measure) {
+  const auto cost = look_up("hand-over of a visit, " + plan_.device->description(), "hand-over of a visit",
+                            [&](Bench&) { return Cost{measure(), 0}; });
+  return cost ? std::optional(cost->seconds) : std::nullopt;
+}
+
+// A step is predicted without it, too.
 std::optional<double> StepCosts::memory_bandwidth() {
   const int threads = plan_.store.threads;
-  if (const std::optional<double> known = calibration_.memory_bandwidth(threads)) return known;
+  if (const std::optional<double> known = calibration_.memory_bandwidth(threads)) {
+    ++cached_;
+    return known;
+  }
   if (!may_measure_) return std::nullopt;
   const double bandwidth = measure_memory(threads);
   calibration_.set_memory_bandwidth(threads, bandwidth);

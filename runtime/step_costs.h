@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -33,6 +34,8 @@ class StepCosts {
 
   // Each returns nothing when the figure is missing and may not be measured.
   std::optional<Cost> launch(const device::Executable& program, LayerIndex layer);
+  // Of the figure in the calibration.
+  std::string name_of_launch(const device::Executable& program) const;
   std::optional<Cost> zero(Bytes bytes);
   std::optional<Cost> copy(Direction direction, Bytes bytes);
   // Check and update of a parameter, in groups of the size of this model's blocks.
@@ -40,8 +43,11 @@ class StepCosts {
   // Bytes per second of an update's streams, with the threads of the parameter server.
   std::optional<double> memory_bandwidth();
 
-  int measured() const { return measured_; }                            // figures, now
-  int cached() const { return static_cast<int>(found_.size()) - measured_; }  // figures out of the calibration
+  // Seconds that a visit adds to a step where threads hand it over on the cores that compute; `measure` says so.
+  std::optional<double> hand_over(const std::function<double()>& measure);
+
+  int measured() const { return measured_; }  // figures, now
+  int cached() const { return cached_; }      // figures out of the calibration
   const std::vector<std::string>& missing() const { return missing_; }  // what they are of
 
  private:
@@ -54,7 +60,7 @@ class StepCosts {
   Calibration& calibration_;
   const bool may_measure_;
   std::map<std::string, Cost> found_;  // what this object has given, by name
-  int measured_ = 0;
+  int measured_ = 0, cached_ = 0;
   std::vector<std::string> missing_;
   std::unique_ptr<Bench> bench_;
 };

@@ -5,6 +5,57 @@
 #include "runtime/prediction.h"
 
 namespace l2l::runtime {
+namespace {
+
+// Steps of a model, one after the other; times are seconds since the first one began.
+class Pipeline {
+ public:
+  explicit Pipeline(const StepModel& model) : model_(model), updated_(model.visits.size()) {}
+
+  // Returns when the pass is done and the next one may begin.
+  double step() {
+    computed_.assign(count(), begin_);
+    h2d_ = compute_ = d2h_ = begin_;
+    std::vector<double> left(count());  // gradients, and what else goes to the host
+    for (std::size_t i = 0; i < count(); ++i) left[i] = run(i);
+    update(left);
+    return begin_ = std::max(compute_, d2h_);
+  }
+
+ private:
+  std::size_t count() const { return model_.visits.size(); }
+  // The visit that completes the groups of an upward visit, and the other way round.
+  std::size_t mirror(std::size_t visit) const { return count() - 1 - visit; }
+
+  double run(std::size_t i) {
+    const VisitCost& visit = model_.visits[i];
+    const auto slots = static_cast<std::size_t>(model_.slots);
+    const double slot = i < slots ? begin_ : computed_[i - slots];
+    const double version = i <= mirror(i) ? updated_[i] : 0;
+    h2d_ = std::max({h2d_, slot, version}) + visit.h2d.seconds;
+    compute_ = std::max(compute_, h2d_) + visit.compute.seconds;
+    computed_[i] = compute_;
+    return d2h_ = std::max(d2h_, compute_) + visit.d2h.seconds;
+  }
+
+  // Eager: as gradients come. Held: from the end of the pass on, as the next one needs them.
+  void update(const std::vector<double>& left) {
+    for (std::size_t n = 0; n < count(); ++n) {
+      const std::size_t visit = model_.held ? mirror(n) : n;
+      const double seconds = model_.visits[visit].update.seconds;
+      if (seconds == 0) continue;
+      server_ = std::max(server_, model_.held ? left.back() : left[visit]) + seconds;
+      updated_[std::min(visit, mirror(visit))] = server_;
+    }
+  }
+
+  const StepModel& model_;
+  std::vector<double> computed_;  // by visit of this step
+  std::vector<double> updated_;   // by upward visit: the version that the next step waits for
+  double begin_ = 0, h2d_ = 0, compute_ = 0, d2h_ = 0, server_ = 0;
+};
+
+}  // namespace
 
 VisitCost StepModel::sum() const {
   VisitCost total;
@@ -17,36 +68,28 @@ VisitCost StepModel::sum() const {
   return total;
 }
 
-// The ends' own parts are counted by ends().
-double StepModel::hidden_part(std::size_t visit) const {
-  const VisitCost& cost = visits[visit];
-  const bool first = visit == 0, last = visit + 1 == visits.size();
-  const double next_update = held && !last ? visits[visit + 1].update.seconds : 0;
-  return std::max({cost.compute.seconds, first ? 0 : cost.h2d.seconds, last ? 0 : cost.d2h.seconds, next_update});
+double StepModel::pipelined() const {
+  constexpr int kWarmUp = 4, kSteps = 8;
+  Pipeline pipeline(*this);
+  double begin = 0, end = 0;
+  for (int step = 0; step < kWarmUp; ++step) begin = pipeline.step();
+  for (int step = 0; step < kSteps; ++step) end = pipeline.step();
+  return (end - begin) / kSteps;
 }
 
-double StepModel::ends() const {
-  const double update = held ? visits.front().update.seconds : visits.back().update.seconds;
-  return visits.front().h2d.seconds + visits.back().d2h.seconds + update;
-}
-
-double StepModel::overlapped() const {
-  double seconds = ends();
-  for (std::size_t i = 0; i < visits.size(); ++i) seconds += hidden_part(i);
-  return seconds;
+// What is reckoned or computed elsewhere takes hardly any of our threads' time.
+bool StepModel::shares() const {
+  const Cost compute = sum().compute;
+  return compute.processor > 0.5 * compute.seconds;
 }
 
 double StepModel::shared() const {
-  if (!shares) return 0;
   const VisitCost total = sum();
-  return (total.h2d + total.d2h + total.update).processor / cores;
+  return total.compute.seconds + (total.h2d + total.d2h + total.update).processor / cores +
+         static_cast<double>(visits.size()) * hand_over;
 }
 
-double StepModel::step_seconds() const {
-  const VisitCost total = sum();
-  const double longest = std::max({total.h2d.seconds, total.d2h.seconds, total.update.seconds, overlapped()});
-  return std::max(longest, total.compute.seconds + shared());
-}
+double StepModel::step_seconds() const { return shares() ? std::max(pipelined(), shared()) : pipelined(); }
 
 std::string StepModel::bound() const {
   const VisitCost total = sum();

@@ -27,6 +27,9 @@ StepReport sample_report() {
   report.update_stall_ms = -0.0;
   report.loss_scale = 65536;
   report.skipped = true;
+  report.predicted_ms = 100.0 / 3;
+  report.eps_gb_per_second = 17.25;
+  report.eps_fraction = 2.0 / 3;
   return report;
 }
 
@@ -38,7 +41,8 @@ TEST(Metrics, AStepIsOneLineWithTheContractsKeysInOrder) {
   for (const auto& [key, value] : json.items()) keys += key + " ";
   EXPECT_EQ(keys,
             "step loss learning_rate gradient_norm tokens tokens_per_second step_ms device_peak_bytes host_bytes "
-            "h2d_bytes d2h_bytes weight_stall_ms stash_stall_ms update_stall_ms loss_scale skipped ");
+            "h2d_bytes d2h_bytes weight_stall_ms stash_stall_ms update_stall_ms loss_scale skipped predicted_ms "
+            "eps_gb_per_second eps_fraction ");
 }
 
 // strtod is the independent reader; the text between the colon and the comma goes to it as it stands.
@@ -61,7 +65,10 @@ TEST(Metrics, NumbersRoundTrip) {
   EXPECT_TRUE(std::signbit(number_after(line, "update_stall_ms")));
   EXPECT_NE(line.find("\"device_peak_bytes\":18446744073709551615,"), std::string::npos) << line;
   EXPECT_NE(line.find("\"step\":7,"), std::string::npos) << line;
-  EXPECT_NE(line.find("\"skipped\":true}"), std::string::npos) << line;
+  EXPECT_NE(line.find("\"skipped\":true,"), std::string::npos) << line;
+  EXPECT_EQ(number_after(line, "predicted_ms"), *report.predicted_ms);
+  EXPECT_EQ(number_after(line, "eps_gb_per_second"), report.eps_gb_per_second);
+  EXPECT_EQ(number_after(line, "eps_fraction"), *report.eps_fraction);
 }
 
 TEST(Metrics, WhatJsonHasNotBecomesNull) {
@@ -71,6 +78,8 @@ TEST(Metrics, WhatJsonHasNotBecomesNull) {
   const auto json = nlohmann::json::parse(to_json(report));
   EXPECT_TRUE(json["loss"].is_null());
   EXPECT_TRUE(json["gradient_norm"].is_null());
+  EXPECT_TRUE(json["predicted_ms"].is_null());
+  EXPECT_TRUE(json["eps_fraction"].is_null());
 }
 
 }  // namespace

@@ -1,0 +1,177 @@
+// What was measured of a machine comes back; what is damaged or of another machine does not.
+#include "runtime/calibration.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <limits>
+
+#include "l2l/errors.h"
+#include "l2l/log.h"
+#include "tests/support/temporary_folder.h"
+
+namespace l2l::runtime {
+namespace {
+
+using testing::TemporaryFolder;
+
+class CalibrationTest : public ::testing::Test {
+ protected:
+  CalibrationTest() {
+    set_log_sink([this](LogLevel, std::string_view message) { said_ += std::string(message) + "\n"; });
+  }
+  ~CalibrationTest() override { set_log_sink({}); }
+
+  void write(const std::string& text) const { std::ofstream(file_, std::ios::binary) << text; }
+  std::string text() const {
+    std::ifstream file(file_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  std::size_t files() const {
+    const std::filesystem::directory_iterator here(folder_.path());
+    return static_cast<std::size_t>(std::distance(begin(here), end(here)));
+  }
+
+  TemporaryFolder folder_;
+  std::filesystem::path file_ = folder_ / "calibration.json";
+  std::string said_;
+};
+
+TEST_F(CalibrationTest, FiguresComeBackToTheBit) {
+  Calibration first(file_, "here");
+  EXPECT_FALSE(first.find("program"));
+  first.set("program", 1.0 / 3);
+  first.set_memory_bandwidth(2, 44.2e9);
+  EXPECT_EQ(files(), 0u);  // until save()
+  first.save();
+  EXPECT_EQ(files(), 1u);
+  const Calibration second(file_, "here");
+  EXPECT_EQ(second.find("program"), 1.0 / 3);
+  EXPECT_EQ(second.memory_bandwidth(2), 44.2e9);
+  EXPECT_FALSE(second.memory_bandwidth(1));
+  EXPECT_EQ(said_, "");
+}
+
+TEST_F(CalibrationTest, MachinesDoNotSeeEachOtherAndDoNotHarmEachOther) {
+  Calibration here(file_, "here"), there(file_, "there");
+  here.set("program", 1);
+  here.save();
+  there.set("program", 2);  // opened before `here` saved
+  there.save();
+  EXPECT_EQ(Calibration(file_, "here").find("program"), 1);
+  EXPECT_EQ(Calibration(file_, "there").find("program"), 2);
+  EXPECT_FALSE(Calibration(file_, "elsewhere").find("program"));
+}
+
+TEST_F(CalibrationTest, TwoProcessesAddToOneFile) {
+  Calibration first(file_, "here"), second(file_, "here");
+  first.set("a", 1);
+  first.save();
+  second.set("b", 2);
+  second.save();
+  const Calibration both(file_, "here");
+  EXPECT_EQ(both.find("a"), 1);
+  EXPECT_EQ(both.find("b"), 2);
+}
+
+TEST_F(CalibrationTest, ADamagedFileIsIgnoredWithAWarningAndWrittenAnew) {
+  const std::string sound = R"({"format":"l2l-calibration","version":1,"machines":{"here":{"a":1}}})";
+  write(sound);
+  ASSERT_EQ(Calibration(file_, "here").find("a"), 1);
+  const std::string damaged[] = {
+      "",
+      "{",
+      "[]",
+      "\xff\xfe",
+      "7",
+      std::string(100'000, '['),
+      sound.substr(0, sound.size() - 1),
+      R"({"format":"l2l-checkpoint","version":1,"machines":{"here":{"a":1}}})",
+      R"({"format":"l2l-calibration","version":2,"machines":{"here":{"a":1}}})",
+      R"({"format":"l2l-calibration","version":1})",
+      R"({"format":"l2l-calibration","version":1,"machines":[1]})",
+      R"({"format":"l2l-calibration","version":1,"machines":{"here":{"a":0}}})",
+      R"({"format":"l2l-calibration","version":1,"machines":{"here":{"a":-1}}})",
+      R"({"format":"l2l-calibration","version":1,"machines":{"here":{"a":1e999}}})",
+      R"({"format":"l2l-calibration","version":1,"machines":{"here":{"a":"1"}}})",
+      R"({"format":"l2l-calibration","version":1,"machines":{"here":7}})",
+  };
+  for (const std::string& text : damaged) {
+    SCOPED_TRACE(text.substr(0, 100));
+    write(text);
+    said_.clear();
+    Calibration calibration(file_, "here");
+    EXPECT_FALSE(calibration.find("a"));
+    EXPECT_NE(said_.find(file_.string()), std::string::npos) << said_;
+    calibration.set("b", 2);
+    calibration.save();
+    said_.clear();
+    EXPECT_EQ(Calibration(file_, "here").find("b"), 2);
+    EXPECT_EQ(said_, "");
+  }
+}
+
+TEST_F(CalibrationTest, WhatIsNoFileOrTooLargeIsIgnored) {
+  EXPECT_FALSE(Calibration(folder_.path(), "here").find("a"));
+  EXPECT_NE(said_.find("cannot be read"), std::string::npos) << said_;
+  write("");
+  std::filesystem::resize_file(file_, 1ull << 40);  // sparse
+  EXPECT_FALSE(Calibration(file_, "here").find("a"));
+  EXPECT_NE(said_.find("16 MiB"), std::string::npos) << said_;
+}
+
+TEST_F(CalibrationTest, WhatCannotBeWrittenIsAWarning) {
+  write("a file");
+  Calibration calibration(file_ / "below", "here");
+  calibration.set("a", 1);
+  calibration.save();
+  EXPECT_NE(said_.find("L2L_CALIBRATION"), std::string::npos) << said_;
+  EXPECT_EQ(text(), "a file");
+}
+
+TEST_F(CalibrationTest, FiguresAreAboveZero) {
+  Calibration calibration(file_, "here");
+  for (const double value : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+    EXPECT_THROW(calibration.set("a", value), Error);
+  }
+  EXPECT_FALSE(calibration.find("a"));
+}
+
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name), before_(std::getenv(name) ? std::getenv(name) : "") {
+    setenv(name, value, 1);
+  }
+  ~Variable() { before_.empty() ? unsetenv(name_) : setenv(name_, before_.c_str(), 1); }
+
+ private:
+  const char* name_;
+  std::string before_;
+};
+
+TEST(CalibrationFile, IsWhatTheEnvironmentSays) {
+  const Variable home("HOME", "/home/of"), cache("XDG_CACHE_HOME", "/cache");
+  {
+    const Variable file("L2L_CALIBRATION", "/named.json");
+    EXPECT_EQ(calibration_file(), "/named.json");
+  }
+  const Variable none("L2L_CALIBRATION", "");
+  const std::filesystem::path name = calibration_file().filename();
+  EXPECT_EQ(calibration_file(), "/cache/l2l" / name);
+  EXPECT_EQ(name.string().size(), std::string("machine-0123456789abcdef.json").size());
+  const Variable no_cache("XDG_CACHE_HOME", "");
+  EXPECT_EQ(calibration_file(), "/home/of/.cache/l2l" / name);
+  const Variable no_home("HOME", "");
+  EXPECT_EQ(calibration_file(), "");
+}
+
+TEST(MachineKey, NamesCoresAndLibrary) {
+  EXPECT_NE(machine_key().find(" cores"), std::string::npos);
+  EXPECT_NE(machine_key().find("L2L "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace l2l::runtime

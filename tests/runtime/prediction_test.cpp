@@ -1,0 +1,242 @@
+// The pieces of a step are those that a run counts, and on a device whose durations are known their prediction is the
+// step.
+#include "runtime/prediction.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "device/paced/paced_device.h"
+#include "runtime/measured_run.h"
+#include "tests/support/temporary_folder.h"
+
+namespace l2l::runtime {
+namespace {
+
+using std::chrono::microseconds;
+using testing::TemporaryFolder;
+
+Options small_options() {
+  Options options;
+  options.model = {.layers = 4, .hidden = 64, .heads = 4, .sequence = 16, .dropout = 0};
+  options.batch = {.micro_batch = 2, .micro_batches = 3};
+  options.device.kind = "host";
+  options.eps.threads = 1;
+  return options;
+}
+
+void count_work(const Options& options) {
+  const RunPlan plan(options);
+  Bytes h2d = 0, d2h = 0;
+  std::size_t updated = 0;
+  for (const VisitWork& visit : step_work(plan)) {
+    h2d += visit.h2d();
+    d2h += visit.d2h();
+    updated += visit.updated.size();
+  }
+  EXPECT_EQ(updated, plan.model.layout.groups.size());
+  Engine engine(plan, nullptr);
+  const auto bytes = [&](transfer::Traffic traffic) {
+    return engine.link().h2d(traffic) + engine.link().d2h(traffic);
+  };
+  engine.train(0, 1e-3);
+  engine.store().complete_updates();
+  EXPECT_EQ(h2d + d2h, bytes(transfer::Traffic::weights) + bytes(transfer::Traffic::stash) +
+                           bytes(transfer::Traffic::gradients));
+  EXPECT_EQ(eps::ParameterStore::bytes_moved(plan.model.layout, plan.store), engine.store().work().bytes);
+  EXPECT_GT(engine.store().work().busy.count(), 0);
+}
+
+// The link's counters are the independent witness, and the store's count of its jobs.
+TEST(StepWork, IsWhatARunCounts) {
+  for (const char* const execution : {"relay", "resident"}) {
+    for (const char* const stash : {"host", "device"}) {
+      for (const int chunk : {0, 100, 256}) {
+        for (const char* const compute : {"fp32", "bf16"}) {
+          SCOPED_TRACE(std::string(execution) + ", stash " + stash + ", chunks of " + std::to_string(chunk) + ", " +
+                       compute);
+          Options options = small_options();
+          options.device.execution = execution;
+          options.transfer.stash = stash;
+          options.transfer.vocabulary_chunk = chunk;
+          options.precision.compute = compute;
+          options.optimizer.clip = chunk == 0 ? "global" : "none";
+          count_work(options);
+        }
+      }
+    }
+  }
+}
+
+// By hand: traffic per parameter of AdamW is 28 + 4 bytes in fp32: gradient twice (check and update), three arrays read
+// and written.
+TEST(StepWork, BytesOfTheParameterServerByHand) {
+  Options options = small_options();
+  options.transfer.vocabulary_chunk = 256;
+  const RunPlan plan(options);
+  const Bytes block = 12 * 64 * 64 + 13 * 64, table = 256 * 64, positions = 16 * 64, norm = 2 * 64;
+  EXPECT_EQ(eps::ParameterStore::bytes_moved(plan.model.layout, plan.store),
+            32 * (4 * block + positions + norm) + (24 + 2 * 8) * table);  // the table's gradients come twice
+}
+
+VisitCost visit(double compute, double h2d, double d2h, double update, double processor = 0) {
+  return {{compute, processor * compute}, {h2d, h2d}, {d2h, d2h}, {update, update}};
+}
+
+// Times in seconds; visits 0 and 1 up, 2 the turn, 3 and 4 down.
+TEST(StepModel, ComputeHidesWhatRunsBesideIt) {
+  StepModel model;
+  model.visits = {visit(1, 0.5, 0, 0), visit(4, 1, 1, 0), visit(8, 1, 2, 3), visit(4, 1, 1, 1), visit(2, 0, 1, 0.25)};
+  // First wire 0.5, which begins when the last update (of its layer) is done: 0.25 after the last gradients' 1.
+  EXPECT_DOUBLE_EQ(model.pipelined(), 0.25 + 0.5 + (1 + 4 + 8 + 4 + 2) + 1);
+  EXPECT_EQ(model.step_seconds(), model.pipelined());
+  EXPECT_EQ(model.bound(), "device compute");
+}
+
+TEST(StepModel, TheLinkOrTheParameterServerMayBeTheBound) {
+  StepModel model;
+  model.visits = {visit(1, 2, 0, 0), visit(1, 6, 0, 0), visit(1, 6, 0, 0), visit(1, 6, 0, 0), visit(1, 0, 0, 0)};
+  EXPECT_DOUBLE_EQ(model.pipelined(), 2 + 3 * 6 + 1 + 1);
+  EXPECT_EQ(model.bound(), "link to the device");
+  model.visits = {visit(1, 0, 0, 0), visit(1, 0, 0, 0), visit(1, 0, 0, 10), visit(1, 0, 0, 10), visit(1, 0, 0, 10)};
+  EXPECT_NEAR(model.pipelined(), 30, 4);
+  EXPECT_GE(model.pipelined(), 30);
+  EXPECT_EQ(model.bound(), "parameter server");
+}
+
+TEST(StepModel, ASlotIsFreeWhenItsVisitIsDone) {
+  StepModel model;
+  model.visits = {visit(1, 1, 0, 0), visit(9, 1, 0, 0), visit(1, 8, 0, 0), visit(1, 8, 0, 0), visit(1, 0, 0, 0)};
+  // The third wire may come while the second visit computes; the fourth when that is done.
+  EXPECT_DOUBLE_EQ(model.pipelined(), 1 + 1 + 9 + std::max(8.0, 1.0) + 1 + 1);
+  model.slots = 4;
+  EXPECT_DOUBLE_EQ(model.pipelined(), 1 + 1 + 8 + 8 + 1 + 1);
+}
+
+TEST(StepModel, HeldUpdatesAreReadyInTheOrderOfTheNextForward) {
+  StepModel model;
+  model.held = true;
+  model.visits = {visit(1, 0, 0, 0), visit(1, 0, 0, 0), visit(4, 0, 0, 1), visit(1, 0, 0, 3), visit(1, 0, 0, 2)};
+  EXPECT_DOUBLE_EQ(model.pipelined(), 2 + 3 + 1 + 4 + 1 + 1);  // the second visit waits for 2 + 3
+  model.held = false;
+  EXPECT_DOUBLE_EQ(model.pipelined(), 8 + 3 - 1 + 2);  // updates of 3 begin one visit before the end, then the 2
+}
+
+TEST(StepModel, ADeviceThatSharesTheCoresPaysForAll) {
+  StepModel model;
+  model.cores = 2;
+  model.hand_over = 0.125;
+  model.visits.assign(11, visit(2, 1, 1, 1, 2.0));
+  EXPECT_TRUE(model.shares());
+  EXPECT_DOUBLE_EQ(model.step_seconds(), 22 + 33 / 2.0 + 11 * 0.125);
+  for (VisitCost& cost : model.visits) cost.compute.processor = 0;  // computed elsewhere
+  EXPECT_FALSE(model.shares());
+  EXPECT_LT(model.step_seconds(), 22 + 5);
+}
+
+class Paced : public ::testing::Test {
+ protected:
+  static device::PaceTable table(Bytes bandwidth) {
+    device::PaceTable table;
+    table.h2d_bandwidth = table.d2h_bandwidth = bandwidth;
+    table.launches = {{"block", microseconds(2000)},
+                      {"block backward", microseconds(6000)},
+                      {"head backward", microseconds(2000)}};
+    return table;
+  }
+  static Options options() {
+    Options options = small_options();
+    options.model.layers = 8;
+    options.transfer.stash = "host";
+    return options;
+  }
+  StepPrediction predict(const device::PaceTable& paces, bool measure) const {
+    const RunPlan plan(options(), std::make_unique<device::PacedDevice>(paces));
+    Calibration calibration(file_, "test");
+    return predict_step(plan, calibration, measure);
+  }
+  static double measured_ms(const device::PaceTable& paces) {
+    return measure({options(), paces, true}, /*warm_up=*/1, /*steps=*/3).schedule.step_ms;
+  }
+
+  TemporaryFolder folder_;
+  std::filesystem::path file_ = folder_ / "calibration.json";
+};
+
+// The table is known, and the paced device's steps are real; attempts, since feeder, drain and parameter server are
+// threads on cores that others use.
+TEST_F(Paced, ThePredictedStepIsTheStep) {
+  for (const Bytes bandwidth : {Bytes{1} << 32, Bytes{6'000'000}}) {  // compute is the bound; the link is
+    double ratio = 0;
+    StepPrediction prediction;
+    for (int attempt = 0; attempt < 3 && std::abs(ratio - 1) > 0.05; ++attempt) {
+      std::filesystem::remove(file_);
+      prediction = predict(table(bandwidth), /*measure=*/true);
+      ASSERT_TRUE(prediction.step_ms);
+      ratio = *prediction.step_ms / measured_ms(table(bandwidth));
+    }
+    EXPECT_NEAR(ratio, 1, 0.05) << bandwidth;
+    EXPECT_EQ(prediction.bound, bandwidth > 1'000'000'000 ? "device compute" : "link to the device");
+  }
+}
+
+TEST_F(Paced, ResourcesAreWhatTheTableSays) {
+  const StepPrediction prediction = predict(table(Bytes{1} << 32), /*measure=*/true);
+  ASSERT_EQ(prediction.lines.size(), 4u);
+  EXPECT_EQ(prediction.lines[0].what, "device compute");
+  EXPECT_NEAR(prediction.lines[0].ms, 3 * (8 * (2 + 6) + 2), 0.02 * 3 * 66);
+  EXPECT_NEAR(prediction.tokens_per_second, 1e3 * 3 * 2 * 16 / *prediction.step_ms, 1e-6);
+  EXPECT_GT(prediction.measured, 5);
+  EXPECT_EQ(prediction.cached, 0);
+}
+
+TEST_F(Paced, WhatWasMeasuredIsNotMeasuredAgain) {
+  const StepPrediction first = predict(table(Bytes{1} << 32), /*measure=*/true);
+  const StepPrediction second = predict(table(Bytes{1} << 32), /*measure=*/false);
+  EXPECT_EQ(first.step_ms, second.step_ms);
+  EXPECT_EQ(second.measured, 0);
+  EXPECT_EQ(second.cached, first.measured);
+}
+
+TEST_F(Paced, WithoutMeasuringWhatIsMissingIsNamed) {
+  const StepPrediction prediction = predict(table(Bytes{1} << 32), /*measure=*/false);
+  EXPECT_FALSE(prediction.step_ms);
+  const auto& missing = prediction.missing;
+  for (const char* const what : {"program \"block\"", "program \"block backward\"", "copies", "update of adamw"}) {
+    EXPECT_NE(std::find(missing.begin(), missing.end(), what), missing.end()) << what;
+  }
+  EXPECT_FALSE(std::filesystem::exists(file_));
+}
+
+// A figure that lies must show: half of what the blocks' backward takes is gone from the step.
+TEST_F(Paced, TwinAHalvedProgramIsSeen) {
+  const double honest = *predict(table(Bytes{1} << 32), /*measure=*/true).step_ms;
+  const RunPlan plan(options(), std::make_unique<device::PacedDevice>(table(Bytes{1} << 32)));
+  Calibration calibration(file_, "test");
+  const LayerIndex block = plan.model.block(2);
+  const device::Executable& backward = *plan.programs->of(block).backward;
+  const std::string name = StepCosts(plan, calibration, false).name_of_launch(backward);
+  calibration.set(name, 0.5 * *calibration.find(name));
+  calibration.save();
+  const double lying = *predict(table(Bytes{1} << 32), /*measure=*/false).step_ms;
+  EXPECT_NEAR(honest - lying, 3 * 8 * 3.0, 0.02 * 72);
+}
+
+TEST(Prediction, OnTheHostCoresAreShared) {
+  const TemporaryFolder folder;
+  Calibration calibration(folder / "calibration.json", "test");
+  const RunPlan plan(small_options());
+  const StepPrediction prediction = predict_step(plan, calibration, /*may_measure=*/true);
+  ASSERT_TRUE(prediction.step_ms);
+  double exposed = 0;
+  for (const PredictionLine& line : prediction.lines) {
+    EXPECT_GT(line.ms, 0) << line.what;
+    EXPECT_GE(line.exposed_ms, 0) << line.what;
+    exposed += line.exposed_ms;
+  }
+  EXPECT_LE(exposed, 1.001 * *prediction.step_ms);
+  EXPECT_GT(prediction.memory_gb_per_second.value_or(0), 0.1);
+}
+
+}  // namespace
+}  // namespace l2l::runtime
