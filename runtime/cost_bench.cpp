@@ -146,6 +146,7 @@ Cost StepCosts::Bench::copy(Direction direction, Bytes bytes) {
 // Steps of a store with nothing beside it; the first ones fill the gradient buffers, which stay as they are.
 Cost StepCosts::Bench::parameter_update(const ModelLayout& layout) {
   constexpr int kWarmUp = 2, kSteps = 5;
+  constexpr double kSquares = 1;  // as the device hands them over: no check reads the gradients
   Failure failure;
   PinnedMemory memory(device_);
   eps::ParameterStore store(layout, plan_.store, memory, failure, nullptr);
@@ -158,9 +159,9 @@ Cost StepCosts::Bench::parameter_update(const ModelLayout& layout) {
     store.begin_step(static_cast<std::uint64_t>(step), kLearningRate);
     for (LayerIndex layer = 0; layer < static_cast<LayerIndex>(layout.layers.size()); ++layer) {
       for (int device = 0; device < plan_.store.devices; ++device) {
-        eps::GradientBuffer gradients = store.gradient_buffer(layer);
+        eps::GradientBuffer gradients = store.gradient_buffer(layer, device);
         if (step < kWarmUp) fill({gradients.data(), gradients.bytes()}, plan_.store.gradients, 1, draw);
-        store.push(layer, device, std::move(gradients));
+        store.push(layer, device, std::move(gradients), kSquares);
       }
     }
     store.finish_step();
