@@ -4,10 +4,12 @@
 #include <vector>
 
 #include "core/fault_point.h"
+#include "core/log.h"
 #include "eps/checkpoint.h"
 #include "eps/checkpoint_parts.h"
 #include "eps/files.h"
 #include "eps/manifest.h"
+#include "eps/moment_tensors.h"
 #include "eps/safetensors.h"
 #include "eps/safetensors_header.h"
 #include "l2l/errors.h"
@@ -43,16 +45,36 @@ void check_hashes(const SafetensorsFile& file, const ManifestFile& stated, const
   }
 }
 
-void check_tensor(const SafetensorsFile& file, const ParameterSpec& parameter, StatePart part) {
-  const std::string name = tensor_name(parameter.name, part);
+const TensorEntry& check_tensor(const SafetensorsFile& file, const std::string& name, const Shape& shape) {
   const TensorEntry* tensor = file.find(name);
   if (tensor == nullptr)
     refuse(file.path(), "tensor " + show_name(name) + ": is missing; another model or optimizer was saved");
-  if (tensor->dtype != "F32") refuse(file.path(), "tensor " + show_name(name) + ": is " + tensor->dtype + ", not F32");
-  if (tensor->shape != parameter.shape) {
+  if (tensor->shape != shape) {
     refuse(file.path(), "tensor " + show_name(name) + ": has shape " + tensor->shape.to_string() + ", the model has " +
-                            parameter.shape.to_string() + "; another model was saved");
+                            shape.to_string() + "; another model was saved");
   }
+  return *tensor;
+}
+
+void check_dtype(const SafetensorsFile& file, const TensorEntry& tensor, bool right, const char* expected) {
+  if (!right) {
+    refuse(file.path(), "tensor " + show_name(tensor.name) + ": is " + tensor.dtype + ", not " + expected);
+  }
+}
+
+// Adds the names of the tensors that hold the part to `expected`.
+void check_part(const SafetensorsFile& file, const ParameterSpec& parameter, StatePart part,
+                std::set<std::string>& expected) {
+  const std::string name = tensor_name(parameter.name, part);
+  const TensorEntry& tensor = check_tensor(file, name, parameter.shape);
+  expected.insert(name);
+  if (part == StatePart::master) return check_dtype(file, tensor, tensor.dtype == "F32", "F32");
+  const std::optional<optimizers::MomentFormat> format = moment_format(tensor.dtype, part);
+  check_dtype(file, tensor, format.has_value(), "a type of moments");
+  if (format != optimizers::MomentFormat::int8) return;
+  const TensorEntry& scales = check_tensor(file, scales_name(name), scales_shape(parameter.shape));
+  check_dtype(file, scales, scales.dtype == "BF16", "BF16");
+  expected.insert(scales.name);
 }
 
 // The file holds `parts` of every parameter, and nothing else.
@@ -60,10 +82,7 @@ void check_tensors(const SafetensorsFile& file, const ModelLayout& layout, std::
   std::set<std::string> expected;
   for (const GroupSpec& group : layout.groups) {
     for (const ParameterSpec& parameter : group.parameters) {
-      for (const StatePart part : parts) {
-        check_tensor(file, parameter, part);
-        expected.insert(tensor_name(parameter.name, part));
-      }
+      for (const StatePart part : parts) check_part(file, parameter, part, expected);
     }
   }
   for (const TensorEntry& tensor : file.tensors()) {
@@ -87,22 +106,55 @@ std::vector<std::uint64_t> update_counts(const std::filesystem::path& folder, co
   return counts;
 }
 
-void restore_parts(const SafetensorsFile& file, std::span<const StatePart> parts, ParameterStore& store) {
-  std::vector<float> buffer(kPiece);
-  const std::vector<GroupSpec>& groups = store.layout().groups;
-  for (std::size_t group = 0; group < groups.size(); ++group) {
-    for (std::size_t i = 0; i < groups[group].parameters.size(); ++i) {
-      const ParameterSpec& parameter = groups[group].parameters[i];
-      for (const StatePart part : parts) {
-        const TensorEntry& tensor = *file.find(tensor_name(parameter.name, part));
-        for_each_piece(parameter.shape.elements(), buffer, [&](std::int64_t first, std::span<float> values) {
-          file.read(tensor, first, values);
-          store.write(static_cast<GroupIndex>(group), i, part, first, values);
-        });
+// Of one file, whose tensors were checked.
+class Restorer {
+ public:
+  Restorer(const SafetensorsFile& file, ParameterStore& store) : file_(file), store_(store), buffer_(kPiece) {}
+
+  void restore(std::span<const StatePart> parts) {
+    const std::vector<GroupSpec>& groups = store_.layout().groups;
+    for (std::size_t group = 0; group < groups.size(); ++group) {
+      for (std::size_t i = 0; i < groups[group].parameters.size(); ++i) {
+        for (const StatePart part : parts) restore(static_cast<GroupIndex>(group), i, part);
       }
     }
+    if (converted_.empty()) return;
+    log(LogLevel::info, file_.path().string() + ": its moments are kept as " + converted_ +
+                            "; they were converted to optimizer.moments = \"" +
+                            std::string(name_of(store_.moment_formats())) + "\"");
   }
-}
+
+ private:
+  void restore(GroupIndex group, std::size_t parameter, StatePart part) {
+    const ParameterSpec& spec = store_.layout().groups[static_cast<std::size_t>(group)].parameters[parameter];
+    const std::string name = tensor_name(spec.name, part);
+    const TensorEntry& tensor = *file_.find(name);
+    if (part == StatePart::master) {
+      return write(group, parameter, part,
+                   [&](std::int64_t first, std::span<float> values) { file_.read(tensor, first, values); });
+    }
+    const SavedMoment saved{file_, tensor, file_.find(scales_name(name)), part};
+    const RawMoment raw = store_.raw_moment(group, parameter, part);
+    if (raw.format == saved.format()) return saved.read(raw);
+    converted_ = name_of(saved.format());
+    write(group, parameter, part, [&](std::int64_t first, std::span<float> values) { saved.read(first, values); });
+  }
+
+  // What read(first, values) gives, piece by piece.
+  template <typename Read>
+  void write(GroupIndex group, std::size_t parameter, StatePart part, const Read& read) {
+    const ParameterSpec& spec = store_.layout().groups[static_cast<std::size_t>(group)].parameters[parameter];
+    for_each_piece(spec.shape.elements(), buffer_, [&](std::int64_t first, std::span<float> values) {
+      read(first, values);
+      store_.write(group, parameter, part, first, values);
+    });
+  }
+
+  const SafetensorsFile& file_;
+  ParameterStore& store_;
+  std::vector<float> buffer_;
+  std::string converted_;  // the format of moments that are kept in another one
+};
 
 }  // namespace
 
@@ -117,8 +169,10 @@ RunState load_checkpoint(const std::filesystem::path& folder, ParameterStore& st
   check_tensors(optimizer, store.layout(), optimizer_parts(store.moments()));
   std::vector<std::uint64_t> counts = update_counts(folder, manifest, store.layout());
 
-  if (!fault_point("checkpoint.drop_master")) restore_parts(model, kModelParts, store);
-  if (!fault_point("checkpoint.drop_moments")) restore_parts(optimizer, optimizer_parts(store.moments()), store);
+  if (!fault_point("checkpoint.drop_master")) Restorer(model, store).restore(kModelParts);
+  if (!fault_point("checkpoint.drop_moments")) {
+    Restorer(optimizer, store).restore(optimizer_parts(store.moments()));
+  }
   if (fault_point("checkpoint.drop_step")) manifest.state.step = 0;
   if (fault_point("checkpoint.drop_seed")) manifest.state.seed = 0;
   if (fault_point("checkpoint.drop_data_position")) manifest.state.data_position = 0;

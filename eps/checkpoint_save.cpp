@@ -7,21 +7,38 @@
 #include "eps/checkpoint_parts.h"
 #include "eps/files.h"
 #include "eps/manifest.h"
+#include "eps/moment_tensors.h"
 #include "eps/safetensors_writer.h"
 
 namespace l2l::eps {
 
 namespace {
 
-std::vector<TensorToWrite> list_tensors(const ModelLayout& layout, std::span<const StatePart> parts) {
+// The tensors that hold one part of a parameter.
+void add_tensors(std::vector<TensorToWrite>& tensors, const ParameterSpec& parameter, StatePart part,
+                 optimizers::MomentFormats formats) {
+  const std::string name = tensor_name(parameter.name, part);
+  if (part == StatePart::master) return tensors.push_back({name, parameter.shape});
+  const optimizers::MomentFormat format = part == StatePart::moment1 ? formats.first : formats.second;
+  tensors.push_back({name, parameter.shape, moment_dtype(format, part)});
+  if (format != optimizers::MomentFormat::int8) return;
+  tensors.push_back({scales_name(name), scales_shape(parameter.shape), "BF16"});
+}
+
+// The tensors of a file, and the index of each group's first one.
+struct TensorList {
   std::vector<TensorToWrite> tensors;
-  for (const GroupSpec& group : layout.groups) {
-    for (const ParameterSpec& parameter : group.parameters) {
-      for (const StatePart part : parts) tensors.push_back({tensor_name(parameter.name, part), parameter.shape});
+  std::vector<std::size_t> first;
+
+  TensorList(const ParameterStore& store, std::span<const StatePart> parts) {
+    for (const GroupSpec& group : store.layout().groups) {
+      first.push_back(tensors.size());
+      for (const ParameterSpec& parameter : group.parameters) {
+        for (const StatePart part : parts) add_tensors(tensors, parameter, part, store.moment_formats());
+      }
     }
   }
-  return tensors;
-}
+};
 
 // One file: some parts of every parameter, written group by group in any order. Other programs read the model's file;
 // transformers insists on the metadata.
@@ -31,28 +48,20 @@ class PartsFile {
       : name_(path.filename().string()),
         store_(store),
         parts_(parts),
-        file_(path, list_tensors(store.layout(), parts), {{"format", "pt"}}) {
-    std::size_t tensor = 0;
-    for (const GroupSpec& group : store.layout().groups) {
-      first_tensor_.push_back(tensor);
-      tensor += group.parameters.size() * parts.size();
-    }
-  }
+        list_(store, parts),
+        file_(path, list_.tensors, {{"format", "pt"}}) {}
 
   // The hash of each tensor goes to `hashes`.
   void write(GroupIndex group, std::span<float> buffer, std::map<std::string, std::uint64_t>& hashes) {
-    const std::vector<ParameterSpec>& parameters = store_.layout().groups[static_cast<std::size_t>(group)].parameters;
-    std::size_t tensor = first_tensor_[static_cast<std::size_t>(group)];
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::size_t parameters = store_.layout().groups[static_cast<std::size_t>(group)].parameters.size();
+    tensor_ = list_.first[static_cast<std::size_t>(group)];
+    for (std::size_t i = 0; i < parameters; ++i) {
       for (const StatePart part : parts_) {
-        Hash64 hash;
-        for_each_piece(parameters[i].shape.elements(), buffer, [&](std::int64_t first, std::span<float> values) {
-          store_.read(group, i, part, first, values);
-          hash.update(std::as_bytes(values));
-          file_.write(tensor, first, std::as_bytes(values));
-        });
-        hashes[tensor_name(parameters[i].name, part)] = hash.value();
-        ++tensor;
+        if (part == StatePart::master) {
+          write_master(group, i, buffer, hashes);
+        } else {
+          write_moment(store_.raw_moment(group, i, part), hashes);
+        }
       }
     }
   }
@@ -63,11 +72,35 @@ class PartsFile {
   }
 
  private:
+  void write_master(GroupIndex group, std::size_t parameter, std::span<float> buffer,
+                    std::map<std::string, std::uint64_t>& hashes) {
+    Hash64 hash;
+    for_each_piece(list_.tensors[tensor_].shape.elements(), buffer, [&](std::int64_t first, std::span<float> values) {
+      store_.read(group, parameter, StatePart::master, first, values);
+      hash.update(std::as_bytes(values));
+      file_.write(tensor_, first, std::as_bytes(values));
+    });
+    hashes[list_.tensors[tensor_++].name] = hash.value();
+  }
+
+  void write_moment(const RawMoment& moment, std::map<std::string, std::uint64_t>& hashes) {
+    write_whole(moment.codes, hashes);
+    if (moment.format == optimizers::MomentFormat::int8) write_whole(std::as_bytes(moment.scales), hashes);
+  }
+
+  void write_whole(std::span<const std::byte> elements, std::map<std::string, std::uint64_t>& hashes) {
+    Hash64 hash;
+    hash.update(elements);
+    file_.write(tensor_, 0, elements);
+    hashes[list_.tensors[tensor_++].name] = hash.value();
+  }
+
   const std::string name_;
   const ParameterStore& store_;
   const std::span<const StatePart> parts_;
+  const TensorList list_;
   SafetensorsWriter file_;
-  std::vector<std::size_t> first_tensor_;  // by group
+  std::size_t tensor_ = 0;  // the next to be written
 };
 
 // The groups go back to training one by one, before anything waits for the disk.

@@ -80,6 +80,12 @@ void ParameterStore::write(GroupIndex group, std::size_t parameter, StatePart pa
   }
 }
 
+RawMoment ParameterStore::raw_moment(GroupIndex group, std::size_t parameter, StatePart moment) const {
+  const ParameterSpec& spec = parameter_at(layout(), group, parameter);
+  const GroupMemory& memory = implementation_->groups[static_cast<std::size_t>(group)].memory;
+  return memory.raw_moment(check_moment(spec, moment, moments()), parameter);
+}
+
 void ParameterStore::read(GroupIndex group, std::size_t parameter, const ParameterState& state) const {
   check_lengths(parameter_at(layout(), group, parameter), state, moments());
   read(group, parameter, StatePart::master, 0, state.master);

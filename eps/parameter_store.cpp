@@ -94,6 +94,8 @@ const ModelLayout& ParameterStore::layout() const { return implementation_->layo
 
 int ParameterStore::moments() const { return optimizers::moments_of(implementation_->options.optimizer); }
 
+optimizers::MomentFormats ParameterStore::moment_formats() const { return implementation_->options.moments; }
+
 WeightLease ParameterStore::pull(LayerIndex layer, Version version, std::chrono::nanoseconds* waited) {
   Implementation& self = *implementation_;
   self.layer_at(layer);

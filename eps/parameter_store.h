@@ -67,7 +67,8 @@ struct WirePart {
 };
 
 class ParameterStore;
-class StateSave;  // eps/state_save.h
+class StateSave;   // eps/state_save.h
+struct RawMoment;  // eps/group_memory.h
 
 enum class StatePart : std::uint8_t { master, moment1, moment2 };
 
@@ -147,6 +148,7 @@ class ParameterStore {
   const ModelLayout& layout() const;
   // Arrays of moments per parameter: 2, or 1 (SGD).
   int moments() const;
+  optimizers::MomentFormats moment_formats() const;
 
   // Waits until `version` of every group of `layer` is published. `waited`, if given, receives the time blocked. Throws
   // Error when the update to the next version has begun.
@@ -182,6 +184,8 @@ class ParameterStore {
             std::span<float> destination) const;
   void write(GroupIndex group, std::size_t parameter, StatePart part, std::int64_t first,
              std::span<const float> source);
+  // A moment of one parameter as it lies in memory; at the same times. Writing through it changes the state.
+  RawMoment raw_moment(GroupIndex group, std::size_t parameter, StatePart moment) const;
   // The whole state of one parameter. Padding is not part of it. `master`, `moment1`, `moment2` have the parameter's
   // length; `moment2` is empty where the optimizer has one moment.
   struct ParameterState {
