@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -36,41 +37,45 @@ std::shared_ptr<tbb::global_control> raise_thread_limit() {
   return control;
 }
 
-// Keeps oneTBB's threads on `cpus` while they work in the arena; they serve other arenas, the embedder's too, where
-// they may run as before. Thread-safe: a place per thread of the arena.
+// Keeps oneTBB's threads on `cpus` while they work in the arena. They serve other arenas, the embedder's too, where
+// they may run as before; "before" is where the thread that made the pool may run, since a thread that oneTBB starts
+// for a bound caller is born bound. For that reason pools without `cpus` of their own look at their threads, too, once
+// there was a pool with some. Thread-safe: a place per thread of the arena.
 class ArenaBinding final : public tbb::task_scheduler_observer {
  public:
   ArenaBinding(tbb::task_arena& arena, int threads, const std::vector<int>& cpus)
-      : task_scheduler_observer(arena), cpus_(cpus), guests_(cpus.empty() ? 0 : static_cast<std::size_t>(threads)) {
-    if (!cpus.empty()) observe(true);
+      : task_scheduler_observer(arena), cpus_(cpus), guests_(static_cast<std::size_t>(threads)) {
+    if (!cpus.empty()) any_bound_ = true;
+    observe(true);
   }
   // Threads that linger in the arena get no call when they leave it later.
   ~ArenaBinding() override {
     observe(false);
-    for (const Guest& guest : guests_) {
-      if (guest.thread != 0) guest.before.apply(guest.thread);
+    for (const int thread : guests_) {
+      if (thread != 0) home_.apply(thread);
     }
   }
   void on_scheduler_entry(bool is_worker) override {
-    if (!is_worker) return;
-    guest() = {gettid(), CpuSet::of_thread()};
+    if (!is_worker || !any_bound_) return;
+    if (cpus_.empty()) return free_thread();
+    guests_[place()] = gettid();
     bind_thread(cpus_);
   }
   void on_scheduler_exit(bool is_worker) override {
-    if (!is_worker) return;
-    bind_thread(guest().before);
-    guest().thread = 0;
+    if (!is_worker || cpus_.empty()) return;
+    bind_thread(home_);
+    guests_[place()] = 0;
   }
 
  private:
-  struct Guest {
-    int thread = 0;  // 0: nobody
-    CpuSet before;   // where it may run elsewhere
-  };
-  Guest& guest() { return guests_[static_cast<std::size_t>(tbb::this_task_arena::current_thread_index())]; }
+  static std::size_t place() { return static_cast<std::size_t>(tbb::this_task_arena::current_thread_index()); }
+  void free_thread() const {
+    if (CpuSet::of_thread() != home_) bind_thread(home_);
+  }
 
-  const CpuSet cpus_;
-  std::vector<Guest> guests_;  // by place in the arena
+  static inline std::atomic<bool> any_bound_{false};
+  const CpuSet cpus_, home_ = CpuSet::of_thread();
+  std::vector<int> guests_;  // by place in the arena: the thread that is bound for it; 0: nobody
 };
 
 }  // namespace

@@ -90,7 +90,7 @@ struct RecomputeOptions {
 };
 
 struct EpsOptions {
-  std::int64_t threads = 0;        // workers of the parameter server; 0: all cores
+  std::int64_t threads = 0;        // workers of the parameter server; 0: all cores, but one for a GPU's feeder
   std::uint64_t memory = 0;        // limit on weights, optimizer state and gradients in host memory
   std::uint64_t stash_memory = 0;  // limit on the host stash
 };

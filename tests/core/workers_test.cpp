@@ -229,6 +229,19 @@ TEST(Workers, ThreadsThatOutliveThePoolAreFree) {
   }
 }
 
+// oneTBB starts its threads when they are first needed, here by a thread that is bound.
+TEST(Workers, ThreadsStartedForABoundCallerServeOtherPoolsFreely) {
+  const CpuSet all = CpuSet::of_thread();
+  if (all.list().size() < 2) GTEST_SKIP() << "needs two CPUs";
+  constexpr int kMany = 12;  // more than any test before
+  Workers bound("bound", kMany, {all.list().front()}), anywhere("anywhere", kMany);
+  std::thread([&] {
+    bind_thread(CpuSet({all.list().front()}));
+    EXPECT_EQ(cpus_of_helpers(bound).size(), static_cast<std::size_t>(kMany - 1));
+  }).join();
+  EXPECT_EQ(cpus_of_helpers(anywhere), std::vector<CpuSet>(kMany - 1, all));
+}
+
 TEST(Workers, GoOnWhereTheSystemRefusesToBind) {
   std::vector<std::string> messages;
   set_log_sink([&](LogLevel, std::string_view message) { messages.emplace_back(message); });
