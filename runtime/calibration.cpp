@@ -120,6 +120,10 @@ std::string memory_name(int threads) {
   return "memory, " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
 }
 
+std::string link_name(std::string_view device, bool to_device) {
+  return (to_device ? "link h2d, " : "link d2h, ") + std::string(device);
+}
+
 }  // namespace
 
 std::string machine_key() {
@@ -175,6 +179,14 @@ std::optional<double> Calibration::memory_bandwidth(int threads) const { return 
 
 void Calibration::set_memory_bandwidth(int threads, double bytes_per_second) {
   set(memory_name(threads), bytes_per_second);
+}
+
+std::optional<double> Calibration::link_bandwidth(std::string_view device, bool to_device) const {
+  return find(link_name(device, to_device));
+}
+
+void Calibration::set_link_bandwidth(std::string_view device, bool to_device, double bytes_per_second) {
+  set(link_name(device, to_device), bytes_per_second);
 }
 
 }  // namespace l2l::runtime

@@ -40,6 +40,10 @@ class Calibration {
   std::optional<double> memory_bandwidth(int threads) const;
   void set_memory_bandwidth(int threads, double bytes_per_second);
 
+  // Bytes per second of large page-locked copies of the device with this description (`l2l-bench link`).
+  std::optional<double> link_bandwidth(std::string_view device, bool to_device) const;
+  void set_link_bandwidth(std::string_view device, bool to_device, double bytes_per_second);
+
  private:
   std::filesystem::path file_;
   std::string machine_;

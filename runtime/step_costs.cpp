@@ -14,6 +14,7 @@ namespace {
 using device::graph::Graph;
 
 constexpr double kLeast = 1e-12;  // seconds: a calibration holds only what is above 0
+constexpr Bytes kLargeCopy = 16 << 20;  // whose time is its bytes over what l2l-bench link measured
 constexpr Bytes kLargestStore = 256 << 20;
 
 // All that a program's time can depend on, but for the device.
@@ -114,6 +115,12 @@ std::optional<Cost> StepCosts::zero(Bytes bytes) {
 std::optional<Cost> StepCosts::copy(Direction direction, Bytes bytes) {
   if (bytes == 0) return Cost{};
   const Bytes throttled = plan_.options.transfer.link_bandwidth;
+  const std::optional<double> rate =
+      calibration_.link_bandwidth(plan_.device->description(), direction == Direction::to_device);
+  if (rate && throttled == 0 && bytes >= kLargeCopy) {
+    const double seconds = static_cast<double>(bytes) / *rate;
+    return Cost{seconds, plan_.device->uses_host_memory() ? seconds : 0};
+  }
   return look_up((direction == Direction::to_device ? "copy h2d of " : "copy d2h of ") + std::to_string(bytes) +
                      " bytes, " + plan_.device->description() +
                      (throttled > 0 ? ", link of " + std::to_string(throttled) + " bytes/s" : ""),

@@ -5,14 +5,29 @@
 #include <nlohmann/json.hpp>
 
 #include "l2l/errors.h"
+#include "runtime/calibration.h"
 #include "tools/command.h"
 
 namespace l2l::tools {
+namespace {
+
+constexpr Bytes kCalibrationBytes = 64 << 20;  // smaller copies may come out of a cache
+
+// For predictions (l2l-plan).
+void keep(const runtime::LinkSpeed& speed) {
+  runtime::Calibration calibration;
+  calibration.set_link_bandwidth(speed.device, true, speed.h2d);
+  calibration.set_link_bandwidth(speed.device, false, speed.d2h);
+  calibration.save();
+}
+
+}  // namespace
 
 int bench_link(const LinkArguments& arguments, bool json) {
   const Bytes bytes = parse_bytes(arguments.size);
   if (bytes == 0) throw BadInput("--size " + arguments.size + ": nothing to copy");
   const runtime::LinkSpeed speed = runtime::measure_link(arguments.device, bytes);
+  if (bytes >= kCalibrationBytes) keep(speed);
   if (json) {
     const nlohmann::ordered_json result = {{"device", speed.device},     {"copy_bytes", bytes},
                                            {"h2d", speed.h2d},           {"d2h", speed.d2h},

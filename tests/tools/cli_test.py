@@ -36,8 +36,9 @@ steps = 4
 # Else the table, larger than these blocks, travels in chunks.
 TABLE_AT_ONCE = ["--set", "transfer.vocabulary_chunk=256"]
 METRICS = ("step loss learning_rate gradient_norm tokens tokens_per_second step_ms device_peak_bytes host_bytes h2d_bytes "
-           "d2h_bytes weight_stall_ms stash_stall_ms update_stall_ms loss_scale skipped").split()
-SUMMARY = ("steps loss validation_loss tokens_per_second device_peak_bytes host_bytes pinned_bytes predicted_device_bytes "
+           "d2h_bytes weight_stall_ms stash_stall_ms update_stall_ms loss_scale skipped predicted_ms eps_gb_per_second "
+           "eps_fraction").split()
+SUMMARY = ("steps loss validation_loss tokens_per_second measured_over_predicted device_peak_bytes host_bytes pinned_bytes predicted_device_bytes "
            "predicted_host_bytes checkpoint weights_hash").split()
 
 
@@ -45,6 +46,8 @@ class ToolTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.path = pathlib.Path(self.folder.name)
+        if "L2L_CALIBRATION" not in os.environ:  # a user's own is left alone
+            os.environ["L2L_CALIBRATION"] = str(pathlib.Path(tempfile.gettempdir()) / f"l2l-calibration-{os.getpid()}.json")
         (self.path / "text").write_text("the quick brown fox jumps over the lazy dog. " * 50)
         (self.path / "run.toml").write_text(CONFIG)
 
@@ -285,6 +288,71 @@ class Cli(ToolTest):
         self.assertEqual(plan["pinned_bytes"], summary["pinned_bytes"])
         if not SANITIZED:
             self.assertLess(abs(plan["host_bytes"] / summary["predicted_host_bytes"] - 1), 0.02)
+
+
+class Prediction(ToolTest):
+    """l2l-plan measures once, predicts and names the bound; l2l-train reports against that."""
+
+    def setUp(self):
+        super().setUp()
+        self.calibration = self.path / "calibration.json"
+        before = os.environ["L2L_CALIBRATION"]
+        self.addCleanup(os.environ.__setitem__, "L2L_CALIBRATION", before)
+        os.environ["L2L_CALIBRATION"] = str(self.calibration)
+
+    def plan(self, *arguments):
+        out, err = self.run_tool("l2l-plan", "run.toml", *arguments)
+        return json.loads(out)["time"], err
+
+    def metrics(self):
+        _, err = self.run_tool("l2l-train", "run.toml", "--metrics", "m.jsonl")
+        return [json.loads(line) for line in (self.path / "m.jsonl").read_text().splitlines()], err
+
+    def test_plan_then_train(self):
+        unknown, err = self.plan("--no-measure")
+        self.assertIsNone(unknown["step_ms"])
+        self.assertIn('program "block"', unknown["missing"])
+        self.assertIn("time of a step: not known", err)
+        self.assertFalse(self.calibration.exists())
+        lines, err = self.metrics()
+        self.assertEqual({line["predicted_ms"] for line in lines}, {None})
+        self.assertFalse(self.calibration.exists())  # training measures nothing
+
+        first, err = self.plan()
+        self.assertGreater(first["step_ms"], 0)
+        self.assertEqual((first["cached"], first["missing"]), (0, []))
+        resources = {line["what"]: line for line in first["resources"]}
+        self.assertEqual(list(resources), ["device compute", "link to the device", "link to the host", "parameter server"])
+        self.assertIn(first["bound"], resources)
+        for text in ("time of a step", f"the bound is: {first['bound']}", "parameter server", "GB/s", "measured now"):
+            self.assertIn(text, err)
+        again, _ = self.plan()
+        self.assertEqual((again["measured"], again["step_ms"]), (0, first["step_ms"]))
+
+        lines, err = self.metrics()
+        self.assertEqual({line["predicted_ms"] for line in lines}, {first["step_ms"]})
+        for line in lines[1:]:
+            self.assertGreater(line["eps_gb_per_second"], 0)
+            self.assertAlmostEqual(line["eps_fraction"] * first["memory_gb_per_second"], line["eps_gb_per_second"])
+        self.assertIn("(predicted ", err)
+        self.assertIn("times what was predicted", err)
+        # the link's bytes are what a step counts, but for token ids and losses
+        batch = 2 * 2 * 2 * 16 * 4
+        self.assertEqual(resources["link to the device"]["bytes"], lines[-1]["h2d_bytes"] - batch)
+        self.assertEqual(resources["link to the host"]["bytes"], lines[-1]["d2h_bytes"] - 2 * 8)
+
+    def test_a_damaged_calibration_is_measured_anew(self):
+        self.calibration.write_text("{")
+        time_of_step, err = self.plan()
+        self.assertGreater(time_of_step["step_ms"], 0)
+        self.assertIn("calibration.json", err)
+        self.assertEqual(self.plan()[0]["measured"], 0)
+
+    def test_the_link_benchmark_adds_to_it(self):
+        self.run_tool("l2l-bench", "link", "--size", "1MiB", "--device", "host")
+        self.assertFalse(self.calibration.exists())  # so little may come out of a cache
+        self.run_tool("l2l-bench", "link", "--size", "64MiB", "--device", "host")
+        self.assertIn("link h2d, host (", self.calibration.read_text())
 
 
 class LossScale(ToolTest):
