@@ -46,7 +46,8 @@ StoreOptions valid(const StoreOptions& options) {
   };
   require(is_compute_type(options.wire), "the wire must be f32, bf16 or f16");
   require(is_compute_type(options.gradients), "gradients must be f32, bf16 or f16");
-  require(options.devices >= 1, "at least one device is needed");
+  require(options.devices >= 1 && options.devices <= kMostDevices, "between 1 and 64 devices are possible");
+  optimizers::index_of(options.moments);  // throws where there is no kernel
   require(std::ranges::min(workers_of(options)) >= 1, "at least one thread is needed");
   require(options.held() || options.staging_slots >= options.devices, "at least one staging slot per device is needed");
   require(options.clip == ClipMode::none || options.max_norm > 0, "max_norm must be above 0");
@@ -65,10 +66,9 @@ ParameterStore::Implementation::Implementation(ModelLayout model, const StoreOpt
       hand_over(layout, options.devices, options.held(), lanes_of_groups(layout, options)),
       slots(layout, options, source) {
   add_lanes();
-  const std::vector<std::vector<std::int64_t>> cuts = layout.cuts();
   for (std::size_t i = 0; i < layout.groups.size(); ++i) {
     const int lane = hand_over.lane(static_cast<GroupIndex>(i));
-    add_group(layout.groups[i], cuts[i], lanes[static_cast<std::size_t>(lane)], source);
+    add_group(layout.groups[i], lanes[static_cast<std::size_t>(lane)], source);
   }
   for (const LayerSpec& layer : layout.layers) wires.push_back(wire_parts(layer));
   registration = failure.on_failure([this] {
@@ -94,11 +94,10 @@ void ParameterStore::Implementation::trace_lane(Lane& lane, const std::string& o
 }
 
 // The node follows from the first touch: by allocate(), under the policy.
-void ParameterStore::Implementation::add_group(const GroupSpec& spec, std::span<const std::int64_t> cuts, Lane& lane,
-                                               MemorySource& source) {
+void ParameterStore::Implementation::add_group(const GroupSpec& spec, Lane& lane, MemorySource& source) {
   const PreferredNode near(lane.node);
   const std::size_t contributions = hand_over.contributions(static_cast<GroupIndex>(groups.size()));
-  groups.push_back({.memory = GroupMemory(spec, options, source, cuts),
+  groups.push_back({.memory = GroupMemory(spec, options, source),
                     .gradients = std::vector<Contribution>(contributions),
                     .slots = std::vector<int>(contributions)});
   const GroupMemory& memory = groups.back().memory;

@@ -77,7 +77,7 @@ struct ParameterStore::Implementation {
 
   void add_lanes();
   void trace_lane(Lane& lane, const std::string& of_node);
-  void add_group(const GroupSpec& spec, std::span<const std::int64_t> cuts, Lane& lane, MemorySource& source);
+  void add_group(const GroupSpec& spec, Lane& lane, MemorySource& source);
   void start_updaters();
   void stop_updaters();
 

@@ -56,7 +56,7 @@ void ParameterStore::Implementation::update(GroupIndex index, Lane& lane) {
   // Twins: of one group, the update is lost, or applied twice.
   const int times = index != 2 ? 1 : fault_point("eps.lost_update") ? 0 : fault_point("eps.double_update") ? 2 : 1;
   for (int i = 0; i < times; ++i) {
-    update_group(group.memory, {group.gradients, options.gradients}, group.factor, optimizer, lane.workers,
+    update_group(group.memory, {group.gradients, options.gradients}, group.factor, optimizer, count, lane.workers,
                  lane.workspace);
   }
   record(lane.track, "update", index, begin);

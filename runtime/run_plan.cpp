@@ -94,6 +94,7 @@ eps::StoreOptions store_options(const Options& options, const Placement& placeme
   store.clip = clip_mode(options.optimizer.clip);
   store.max_norm = options.optimizer.max_norm;
   store.optimizer = optimizer_of(options.optimizer);
+  store.moments = optimizers::parse_moment_formats(options.optimizer.moments);
   store.loss_scaling = options.precision.compute == "fp16";
   store.placement = placement;
   store.devices = static_cast<int>(options.device.count);
