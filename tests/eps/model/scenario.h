@@ -53,8 +53,8 @@ struct Scenario {
   int first_step = 0, steps = 1;
   int broken_step = -1;  // its gradients of `broken_group` are not finite; the run ends with it
   GroupIndex broken_group = -1;
-  int skipped_step = -1;   // held: ends without updates, its version is the one before it under a new name
-  int give_up_after = -1;  // groups that the saver reads before it gives up
+  int skipped_step = -1;     // held: ends without updates, its version is the one before it under a new name
+  int give_up_after = -1;    // groups that the saver reads before it gives up
   std::vector<int> lanes{};  // of each group; empty: one lane
   std::vector<ThreadSpec> threads;
 };

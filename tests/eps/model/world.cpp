@@ -26,7 +26,9 @@ Version version_of(int step) { return static_cast<Version>(step); }
 }  // namespace
 
 World::World(const Scenario& scenario)
-    : scenario_(&scenario), machine_(tied_layout(), scenario.devices, scenario.held, scenario.lanes), ledger_(scenario) {}
+    : scenario_(&scenario),
+      machine_(tied_layout(), scenario.devices, scenario.held, scenario.lanes),
+      ledger_(scenario) {}
 
 bool World::step(int thread) {
   const ThreadSpec& spec = scenario_->threads[static_cast<std::size_t>(thread)];
