@@ -42,8 +42,8 @@ enum class ArenaPart : std::uint8_t {
   count
 };
 
-// All memory of one device in one allocation: buffers end to end, each aligned to 256 bytes. Everything in it lives as long
-// as the run; what dies earlier lies in `scratch`, planned per program (device/planner).
+// All memory of one device in one allocation: buffers end to end, each aligned to 256 bytes. Everything in it lives as
+// long as the run; what dies earlier lies in `scratch`, planned per program (device/planner).
 class ArenaPlan {
  public:
   ArenaPlan(const models::Model& model, const Programs& programs, const ExecutionPlan& plan);

@@ -390,7 +390,7 @@ class HostPrediction(ToolTest):
         for setting in ([], ["--set", "precision.compute=bf16"], ["--set", "optimizer.clip=global"],
                         ["--set", "precision.compute=fp16"], ["--set", "optimizer.name=sgd"],
                         ["--set", "transfer.stash=host"], ["--set", "device.execution=resident"],
-                        ["--trace", "t.json"]):
+                        ["--set", "device.count=4", "--set", "batch.micro_batches=4"], ["--trace", "t.json"]):
             with self.subTest(setting=setting):
                 summary = self.summary("--set", "model.hidden=512", "--set", "model.layers=6", "--set", "model.heads=8", *setting)
                 self.assertLess(abs(summary["host_bytes"] / summary["predicted_host_bytes"] - 1), 0.02, summary)
