@@ -131,7 +131,7 @@ struct StoreBytes {
 
 // What the jobs of a store have done so far.
 struct EpsWork {
-  Bytes bytes = 0;                   // that they had to read and write, each once per job: gradients, wire, master, moments
+  Bytes bytes = 0;  // that they had to read and write, each once per job: gradients, wire, master, moments
   std::chrono::nanoseconds busy{0};  // of checks and updates, which run one after the other
 };
 

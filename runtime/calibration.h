@@ -14,7 +14,8 @@ namespace l2l::runtime {
 // these is set.
 std::filesystem::path calibration_file();
 
-// Processor, cores that this process may use, instruction set and version of the library: figures hold for one of these.
+// Processor, cores that this process may use, instruction set and version of the library: figures hold for one of
+// these.
 std::string machine_key();
 
 // Named figures of one machine. A file that is not there, cannot be read or does not hold what it should is as good as

@@ -11,7 +11,7 @@
 namespace l2l::runtime {
 namespace {
 
-constexpr std::int64_t kElements = 32 << 20;  // of an array: 128 MiB
+constexpr std::int64_t kElements = 16 << 20;  // of an array: 64 MiB
 constexpr std::int64_t kBlock = 64 << 10;
 constexpr int kPasses = 6;  // the first one touches the pages
 using Arrays = std::array<std::vector<float>, 3>;

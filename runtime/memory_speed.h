@@ -4,7 +4,7 @@
 namespace l2l::runtime {
 
 // Bytes per second, read and written together, of `threads` threads that add to three arrays far larger than a cache;
-// the best of some passes. Takes 384 MiB for a quarter of a second.
+// the best of some passes. Takes 192 MiB for some tenths of a second.
 double measure_memory(int threads);
 
 }  // namespace l2l::runtime

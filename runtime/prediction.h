@@ -1,4 +1,5 @@
-// The time of a step before it runs: the pieces of work of step_work.h, each at its cost on this machine (step_costs.h).
+// The time of a step before it runs: the pieces of work of step_work.h, each at its cost on this machine
+// (step_costs.h).
 #pragma once
 
 #include <vector>

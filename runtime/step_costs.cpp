@@ -13,7 +13,7 @@ namespace {
 
 using device::graph::Graph;
 
-constexpr double kLeast = 1e-12;  // seconds: a calibration holds only what is above 0
+constexpr double kLeast = 1e-12;        // seconds: a calibration holds only what is above 0
 constexpr Bytes kLargeCopy = 16 << 20;  // whose time is its bytes over what l2l-bench link measured
 constexpr Bytes kLargestStore = 256 << 20;
 
@@ -140,8 +140,10 @@ std::optional<Cost> StepCosts::parameter_update() {
 }
 
 std::optional<double> StepCosts::hand_over(const std::function<double()>& measure) {
-  const auto cost = look_up("hand-over of a visit, " + plan_.device->description(), "hand-over of a visit",
-                            [&](Bench&) { return Cost{measure(), 0}; });
+  const auto cost =
+      look_up("hand-over of a visit, " + plan_.device->description(), "hand-over of a visit", [&](Bench&) {
+        return Cost{measure(), 0};
+      });
   return cost ? std::optional(cost->seconds) : std::nullopt;
 }
 

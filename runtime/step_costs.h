@@ -46,8 +46,8 @@ class StepCosts {
   // Seconds that a visit adds to a step where threads hand it over on the cores that compute; `measure` says so.
   std::optional<double> hand_over(const std::function<double()>& measure);
 
-  int measured() const { return measured_; }  // figures, now
-  int cached() const { return cached_; }      // figures out of the calibration
+  int measured() const { return measured_; }                            // figures, now
+  int cached() const { return cached_; }                                // figures out of the calibration
   const std::vector<std::string>& missing() const { return missing_; }  // what they are of
 
  private:

@@ -12,8 +12,8 @@ struct LinkArguments {
   std::string size = "256MiB";  // of a copy
 };
 
-// Prints a table, or one JSON object, in bytes per second; figures of copies of at least 64 MiB are kept for predictions
-// (runtime/calibration.h). Returns the exit status.
+// Prints a table, or one JSON object, in bytes per second; figures of copies of at least 64 MiB are kept for
+// predictions (runtime/calibration.h). Returns the exit status.
 int bench_link(const LinkArguments& arguments, bool json);
 
 }  // namespace l2l::tools

@@ -25,8 +25,7 @@ nlohmann::ordered_json or_null(const std::optional<double>& value) {
 nlohmann::ordered_json time_of(const StepPrediction& prediction) {
   nlohmann::ordered_json resources = nlohmann::ordered_json::array();
   for (const PredictionLine& line : prediction.lines) {
-    resources.push_back(
-        {{"what", line.what}, {"bytes", line.bytes}, {"ms", line.ms}, {"exposed_ms", line.exposed_ms}});
+    resources.push_back({{"what", line.what}, {"bytes", line.bytes}, {"ms", line.ms}, {"exposed_ms", line.exposed_ms}});
   }
   return {{"step_ms", or_null(prediction.step_ms)},
           {"tokens_per_second", prediction.tokens_per_second},
@@ -65,7 +64,8 @@ int plan(const ConfigArguments& arguments, bool measure) {
 
 int main(int argc, char** argv) {
   using namespace l2l::tools;
-  CLI::App app("Prints the memory that a config will need, and predicts the time of a step; nothing is trained.", "l2l-plan");
+  CLI::App app("Prints the memory that a config will need, and predicts the time of a step; nothing is trained.",
+               "l2l-plan");
   ConfigArguments arguments;
   arguments.add_to(app);
   bool no_measure = false;

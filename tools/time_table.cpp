@@ -24,8 +24,8 @@ std::string traffic(const PredictionLine& line) {
 
 std::string line_of(const PredictionLine& line, const StepPrediction& prediction) {
   const double hidden = std::max(0.0, line.ms - line.exposed_ms);
-  std::string text = print("    %-24s %10.2f ms, %8.2f of them hidden %s", line.what.c_str(), line.ms, hidden,
-                           traffic(line).c_str());
+  std::string text =
+      print("    %-24s %10.2f ms, %8.2f of them hidden %s", line.what.c_str(), line.ms, hidden, traffic(line).c_str());
   if (line.what == "parameter server" && prediction.memory_gb_per_second) {
     text += print(" (memory carries %.1f)", *prediction.memory_gb_per_second);
   }

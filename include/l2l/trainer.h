@@ -91,9 +91,9 @@ struct StepReport {
   double update_stall_ms = 0;  // the weight stream waited for updates; prefetch may hide it from compute
   double loss_scale = 1;       // in this step
   bool skipped = false;        // fp16 gradients overflowed: weights and moments are as they were, the loss scale halves
-  std::optional<double> predicted_ms;     // what step_ms was predicted to be; nothing: not all was measured before
-  double eps_gb_per_second = 0;           // what the parameter server read and wrote while it was busy in this step
-  std::optional<double> eps_fraction;     // of what the machine's memory was measured to carry; nothing: it was not
+  std::optional<double> predicted_ms;  // what step_ms was predicted to be; nothing: not all was measured before
+  double eps_gb_per_second = 0;        // what the parameter server read and wrote while it was busy in this step
+  std::optional<double> eps_fraction;  // of what the machine's memory was measured to carry; nothing: it was not
 };
 
 // The step as one line of JSON; numbers round-trip.
@@ -119,7 +119,7 @@ class Trainer {
   const MemoryContract& contract() const;
 
   // The time of a step. `measure`: what this machine was not yet measured to take is measured now (some tenths of a
-  // second per kind of layer, on memory of one layer and, for the parameter server, of up to 256 MiB), and kept in the
+  // second per kind of layer, on memory of one layer, for the parameter server of up to 256 MiB), and kept in the
   // calibration file. Throws Error when called with `measure` after prepare() or a step. Reads no data.
   StepPrediction predict(bool measure);
 
