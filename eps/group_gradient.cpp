@@ -1,92 +1,86 @@
 #include "eps/group_gradient.h"
 
+#include <algorithm>
 #include <cstdint>
-#include <utility>
 
-#include "optimizers/squares.h"
+#include "l2l/errors.h"
+#include "optimizers/kernels.h"
 
 namespace l2l::eps {
 namespace {
 
-float widen(bf16 value) { return to_float(value); }
-float widen(f16 value) { return to_float(value); }
-float widen(float value) { return value; }
-
-// Element `begin` of the group.
-template <typename T>
-const T* element(const Contribution& contribution, std::int64_t begin) {
-  return reinterpret_cast<const T*>(contribution.data) + (begin - contribution.begin);
-}
-
-bool covers(const Contribution& contribution, std::int64_t begin) {
-  return contribution.begin <= begin && begin < contribution.end;
-}
-
-template <typename T>
-void form_sum(const Contributions& contributions, std::int64_t begin, std::span<float> sum) {
-  float* const to = sum.data();
-  const std::size_t count = sum.size();
-  bool first = true;
-  for (const Contribution& contribution : contributions.parts) {
-    if (!covers(contribution, begin)) continue;
-    const T* const from = element<T>(contribution, begin);
-    if (std::exchange(first, false)) {
-#pragma omp simd
-      for (std::size_t k = 0; k < count; ++k) to[k] = widen(from[k]);
-    } else {
-#pragma omp simd
-      for (std::size_t k = 0; k < count; ++k) to[k] += widen(from[k]);
-    }
-  }
-}
-
-// The sum over [begin, begin + count), which no cut divides, in place where it needs no arithmetic, else in `buffer`.
-std::span<const float> gradient_sum(const Contributions& contributions, std::int64_t begin, std::size_t count,
-                                    ChunkBuffer& buffer) {
-  if (contributions.type == DType::f32 && contributions.parts.size() == 1) {
-    return {element<float>(contributions.parts[0], begin), count};
-  }
-  const std::span<float> sum(buffer.data(), count);
-  if (contributions.type == DType::bf16) {
-    form_sum<bf16>(contributions, begin, sum);
-  } else if (contributions.type == DType::f16) {
-    form_sum<f16>(contributions, begin, sum);
-  } else {
-    form_sum<float>(contributions, begin, sum);
-  }
-  return sum;
-}
-
-std::span<const float> scaled(std::span<const float> values, float factor, ChunkBuffer& buffer) {
-  if (factor == 1) return values;
-  const float* const from = values.data();
-  float* const to = buffer.data();
-  const std::size_t count = values.size();
-#pragma omp simd
-  for (std::size_t i = 0; i < count; ++i) to[i] = from[i] * factor;
-  return {to, count};
+float element(const void* data, DType type) {
+  if (type == DType::f32) return *static_cast<const float*>(data);
+  const std::uint16_t bits = *static_cast<const std::uint16_t*>(data);
+  return type == DType::bf16 ? to_float(bf16{bits}) : to_float(f16{bits});
 }
 
 }  // namespace
 
-std::span<const float> gradient(const Contributions& contributions, float factor, std::int64_t begin, std::size_t count,
-                                ChunkBuffer& buffer) {
-  return scaled(gradient_sum(contributions, begin, count, buffer), factor, buffer);
+// Finds the contributions to element `at`, and how far they are the same.
+bool GradientRuns::collect(std::int64_t at) {
+  parts_ = 0;
+  same_until_ = block_.end;
+  for (const Contribution& part : contributions_.parts) {
+    if (part.begin > at) same_until_ = std::min(same_until_, part.begin);
+    if (part.begin > at || part.end <= at) continue;
+    if (parts_ == at_.size()) throw Error("a gradient has more than " + std::to_string(at_.size()) + " contributions");
+    at_[parts_++] = part.data + static_cast<Bytes>(at - part.begin) * size_of(contributions_.type);
+    same_until_ = std::min(same_until_, part.end);
+  }
+  return parts_ > 0;
+}
+
+// Sums elements [begin, end), among which contributions begin or end.
+void GradientRuns::gather(std::int64_t begin, std::int64_t end) {
+  for (std::int64_t at = begin; at < end; ++at) {
+    collect(at);
+    float sum = element(at_[0], contributions_.type);
+    for (std::size_t k = 1; k < parts_; ++k) sum += element(at_[k], contributions_.type);
+    sums_[static_cast<std::size_t>(at - begin)] = sum;
+  }
+  type_ = DType::f32;
+  parts_ = 1;
+  at_[0] = sums_.data();
+}
+
+bool GradientRuns::next() {
+  begin_ = end_;
+  if (begin_ >= block_.end) return false;
+  if (!collect(begin_)) throw Error("element " + std::to_string(begin_) + " of a group has no gradient");
+  type_ = contributions_.type;
+  end_ = same_until_ == block_.end ? same_until_ : same_until_ - (same_until_ - block_.begin) % kRunUnit;
+  if (end_ > begin_) return true;
+  end_ = std::min(begin_ + kRunUnit, block_.end);
+  gather(begin_, end_);
+  return true;
+}
+
+void GradientRuns::enter(optimizers::Streams& streams) const {
+  streams.gradients = at_.data();
+  streams.contributions = parts_;
 }
 
 double sum_of_squares(const GroupMemory& memory, const Contributions& contributions, Workers& workers,
                       std::span<double> block_sums) {
-  const std::int64_t blocks = memory.blocks();
-  workers.parallel_for(blocks, [&](std::int64_t block, int) {
-    ChunkBuffer buffer;
-    double sum = 0;
-    memory.for_each_chunk(block, [&](std::int64_t begin, std::size_t count, std::size_t) {
-      sum += optimizers::sum_of_squares(gradient_sum(contributions, begin, count, buffer));
-    });
-    block_sums[static_cast<std::size_t>(block)] = sum;
+  const optimizers::Kernels& kernels = optimizers::kernels();
+  const std::span<const BlockRange> jobs = memory.jobs();
+  workers.parallel_for(static_cast<std::int64_t>(jobs.size()), [&](std::int64_t job, int) {
+    const BlockRange range = jobs[static_cast<std::size_t>(job)];
+    for (std::int64_t block = range.begin; block < range.end; ++block) {
+      double lanes[16] = {};
+      GradientRuns runs(contributions, memory.block(block));
+      while (runs.next()) {
+        optimizers::Streams streams;
+        streams.count = static_cast<std::size_t>(runs.count());
+        runs.enter(streams);
+        kernels.squares[optimizers::index_of(runs.type())](streams, lanes);
+      }
+      block_sums[static_cast<std::size_t>(block)] = optimizers::sum_of_lanes(lanes);
+    }
   });
   double total = 0;
-  for (std::int64_t block = 0; block < blocks; ++block) total += block_sums[static_cast<std::size_t>(block)];
+  for (std::int64_t block = 0; block < memory.blocks(); ++block) total += block_sums[static_cast<std::size_t>(block)];
   return total;
 }
 

@@ -1,12 +1,14 @@
 // The gradient of a group: the sum of its contributions in fp32, in a fixed order.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
 
 #include "core/dtype.h"
 #include "core/workers.h"
 #include "eps/group_memory.h"
+#include "optimizers/streams.h"
 
 namespace l2l::eps {
 
@@ -16,21 +18,48 @@ struct Contribution {
   std::int64_t begin = 0, end = 0;
 };
 
-// Contributions of one group, in the order in which they are summed. Their ranges begin and end at the group's cuts
-// and cover every element.
+// Contributions of one group, in the order in which they are summed. Their ranges cover every element.
 struct Contributions {
   std::span<const Contribution> parts;
   DType type = DType::f32;
+};
+
+// Elements that are summed apart where contributions begin or end among them.
+inline constexpr std::int64_t kRunUnit = optimizers::kScaleBlock;
+// Devices, each with two uses of a group, that a run can have.
+inline constexpr int kMostDevices = 64;
+
+// Walks the elements of one block in runs with the same contributions, in ascending order; runs begin at multiples of
+// kRunUnit from the block's begin, whatever the cut into contributions: bits do not depend on it. Thread-bound.
+class GradientRuns {
+ public:
+  GradientRuns(const Contributions& contributions, const Block& block)
+      : contributions_(contributions), block_(block), end_(block.begin) {}
+  // Steps to the next run; false when there is none.
+  bool next();
+  std::int64_t begin() const { return begin_; }
+  std::int64_t count() const { return end_ - begin_; }
+  DType type() const { return type_; }  // of the run's gradients
+  // Enters the run's gradients. They live until next().
+  void enter(optimizers::Streams& streams) const;
+
+ private:
+  bool collect(std::int64_t at);
+  void gather(std::int64_t begin, std::int64_t end);
+
+  const Contributions& contributions_;
+  const Block& block_;
+  std::int64_t begin_ = 0, end_;
+  std::int64_t same_until_ = 0;  // the contributions are the same up to here
+  DType type_ = DType::f32;
+  std::size_t parts_ = 0;
+  std::array<const void*, 2 * kMostDevices> at_;
+  alignas(64) std::array<float, kRunUnit> sums_;
 };
 
 // Sum of squares of the gradient, in double; not finite exactly if an element of the gradient is not. `block_sums` has
 // room for the group's blocks. The bits depend on the shape of the group alone.
 double sum_of_squares(const GroupMemory& memory, const Contributions& contributions, Workers& workers,
                       std::span<double> block_sums);
-
-// The gradient of [begin, begin + count), at most kChunk elements, multiplied by `factor` unless that is 1: in place
-// where it needs no arithmetic, else in `buffer`.
-std::span<const float> gradient(const Contributions& contributions, float factor, std::int64_t begin, std::size_t count,
-                                ChunkBuffer& buffer);
 
 }  // namespace l2l::eps

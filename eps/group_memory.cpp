@@ -1,70 +1,118 @@
 #include "eps/group_memory.h"
 
-#include "core/half_rows.h"
-#include "optimizers/split_master.h"
+#include <algorithm>
+#include <array>
+
+#include "optimizers/kernels.h"
+#include "optimizers/rounding.h"
 
 namespace l2l::eps {
 namespace {
 
-constexpr Bytes kFieldAlignment = 64;  // a cache line, and the widest vector
+using optimizers::kScaleBlock;
+using optimizers::MomentFormat;
+using optimizers::MomentStream;
+using optimizers::Streams;
 
-// Offsets of the fields within the allocation, in bytes.
+constexpr Bytes kFieldAlignment = 64;  // a cache line, and the widest vector
+// Fields begin at least this far apart modulo a page: streams that march in step then meet in no set of the caches, and
+// no load is taken for one that waits for a store 4096 bytes away.
+constexpr Bytes kSkew = 512, kPage = 4096;
+
+// Offsets of the fields within the allocation, in bytes; 0 for those that there are not.
 struct Fields {
-  Bytes master = 0, moment1 = 0, moment2 = 0, end = 0;
+  Bytes master = 0, codes[2] = {}, scales[2] = {}, end = 0;
 };
 
-// Bytes per element of what makes the wire the exact fp32 master.
-Bytes master_bytes(DType wire) {
-  if (wire == DType::f32) return 0;
-  return wire == DType::bf16 ? sizeof(std::uint16_t) : sizeof(float);
+// Places one field after the other.
+class FieldPlacer {
+ public:
+  explicit FieldPlacer(Bytes end) : end_(end) {}
+  Bytes add(Bytes size) {
+    if (size == 0) return 0;
+    Bytes begin = align_up(end_, kFieldAlignment);
+    while (meets_another(begin)) begin += kFieldAlignment;
+    begins_[count_++] = begin;
+    end_ = begin + size;
+    return begin;
+  }
+  Bytes end() const { return end_; }
+
+ private:
+  bool meets_another(Bytes begin) const {
+    return std::any_of(begins_.begin(), begins_.begin() + count_, [&](Bytes other) {
+      const Bytes apart = (begin - other) % kPage;
+      return std::min(apart, kPage - apart) < kSkew;
+    });
+  }
+  std::array<Bytes, 6> begins_ = {};  // the wire is at 0
+  int count_ = 1;
+  Bytes end_;
+};
+
+Bytes scales_of(MomentFormat format, const GroupSpec& group) {
+  Bytes bytes = 0;
+  for (const ParameterSpec& parameter : group.parameters) {
+    bytes += optimizers::scale_bytes(format, static_cast<Bytes>(parameter.shape.elements()));
+  }
+  return bytes;
 }
 
 Fields fields_of(const GroupSpec& group, const StoreOptions& options) {
   const Bytes elements = static_cast<Bytes>(group.elements);
-  const Bytes moment = elements * sizeof(float);
+  const MomentFormat formats[2] = {options.moments.first, options.moments.second};
+  FieldPlacer placer(elements * size_of(options.wire));
   Fields fields;
-  fields.master = align_up(elements * size_of(options.wire), kFieldAlignment);
-  fields.moment1 = fields.master + align_up(elements * master_bytes(options.wire), kFieldAlignment);
-  fields.end = fields.moment1 + moment;
-  if (optimizers::moments_of(options.optimizer) == 1) return fields;
-  fields.moment2 = align_up(fields.end, kFieldAlignment);
-  fields.end = fields.moment2 + moment;
-  return fields;
-}
-
-std::vector<Segment> segments_of(const GroupSpec& group, std::span<const std::int64_t> cuts) {
-  std::vector<Segment> segments;
-  for (std::size_t i = 0; i < group.parameters.size(); ++i) {
-    const ParameterSpec& parameter = group.parameters[i];
-    Segment segment{parameter.offset, parameter.offset + parameter.shape.elements(), i, parameter.decay};
-    for (const std::int64_t place : cuts) {
-      if (place <= segment.begin || place >= segment.end) continue;
-      segments.push_back({segment.begin, place, i, parameter.decay});
-      segment.begin = place;
-    }
-    segments.push_back(segment);
+  fields.master = placer.add(elements * optimizers::master_bytes(optimizers::master_format(options.wire)));
+  for (int i = 0; i < optimizers::moments_of(options.optimizer); ++i) {
+    fields.codes[i] = placer.add(elements * optimizers::code_bytes(formats[i]));
+    fields.scales[i] = placer.add(scales_of(formats[i], group));
   }
-  return segments;
-}
-
-template <typename T>
-std::span<T> view(std::byte* field, std::int64_t begin, std::size_t count) {
-  return {reinterpret_cast<T*>(field) + begin, count};
+  fields.end = placer.end();
+  return fields;
 }
 
 }  // namespace
 
 Bytes GroupMemory::bytes(const GroupSpec& group, const StoreOptions& options) { return fields_of(group, options).end; }
 
-GroupMemory::GroupMemory(const GroupSpec& group, const StoreOptions& options, MemorySource& memory,
-                         std::span<const std::int64_t> cuts)
-    : elements_(group.elements), wire_type_(options.wire), segments_(segments_of(group, cuts)) {
+GroupMemory::GroupMemory(const GroupSpec& group, const StoreOptions& options, MemorySource& memory)
+    : elements_(group.elements),
+      wire_type_(options.wire),
+      formats_(options.moments),
+      seed_(options.seed),
+      id_(group.id) {
   const Fields fields = fields_of(group, options);
   std::byte* const base = memory.allocate(fields.end, "weights and moments of " + group.name);
   wire_ = base;
-  master_ = wire_type_ == DType::f32 ? wire_ : base + fields.master;
-  moment1_ = base + fields.moment1;
-  if (fields.moment2 > 0) moment2_ = base + fields.moment2;
+  if (fields.master > 0) master_ = base + fields.master;
+  for (int i = 0; i < 2; ++i) {
+    if (fields.codes[i] > 0) moments_[i].codes = base + fields.codes[i];
+    if (fields.scales[i] > 0) moments_[i].scales = reinterpret_cast<std::uint16_t*>(base + fields.scales[i]);
+  }
+  cut_into_blocks(group);
+}
+
+void GroupMemory::cut_into_blocks(const GroupSpec& group) {
+  std::int64_t scales = 0, job = 0;  // elements of the last job
+  for (std::size_t i = 0; i < group.parameters.size(); ++i) {
+    const ParameterSpec& parameter = group.parameters[i];
+    const std::int64_t elements = parameter.shape.elements();
+    places_.push_back({parameter.offset, elements, scales});
+    scales += static_cast<std::int64_t>(optimizers::scale_bytes(MomentFormat::int8, static_cast<Bytes>(elements)) /
+                                        sizeof(std::uint16_t));
+    parameters_.push_back({blocks(), blocks()});
+    for (std::int64_t first = 0; first < elements; first += kBlock) {
+      const std::int64_t count = std::min(kBlock, elements - first), begin = parameter.offset + first;
+      if (jobs_.empty() || job + count > kBlock) {
+        jobs_.push_back({blocks(), blocks()});
+        job = 0;
+      }
+      blocks_.push_back({begin, begin + count, static_cast<std::uint32_t>(i), parameter.decay});
+      jobs_.back().end = parameters_.back().end = blocks();
+      job += count;
+    }
+  }
 }
 
 std::span<const std::byte> GroupMemory::wire() const {
@@ -73,68 +121,93 @@ std::span<const std::byte> GroupMemory::wire() const {
 
 bool GroupMemory::wire_overflows() const {
   if (wire_type_ != DType::f16) return false;
-  const std::span<const f16> halves = view<f16>(wire_, 0, static_cast<std::size_t>(elements_));
+  const std::span halves(reinterpret_cast<const f16*>(wire_), static_cast<std::size_t>(elements_));
   return std::ranges::any_of(halves, [](f16 value) { return (value.bits & 0x7fff) == 0x7c00; });
 }
 
-std::span<float> GroupMemory::moment1(std::int64_t begin, std::size_t count) const {
-  return view<float>(moment1_, begin, count);
+Streams GroupMemory::master_streams(std::int64_t begin, std::size_t count) const {
+  const Bytes first = static_cast<Bytes>(begin);
+  Streams streams;
+  streams.count = count;
+  streams.wire = wire_ + first * size_of(wire_type_);
+  if (master_ != nullptr) streams.master = master_ + first * optimizers::master_bytes(master_format());
+  return streams;
 }
 
-std::span<float> GroupMemory::moment2(std::int64_t begin, std::size_t count) const {
-  if (moment2_ == nullptr) return {};
-  return view<float>(moment2_, begin, count);
+// `first`: in elements of the parameter; with scales a multiple of 512.
+MomentStream GroupMemory::moment_stream(int moment, std::size_t parameter, std::int64_t first) const {
+  const Place& place = places_[parameter];
+  const Moment& field = moments_[moment];
+  MomentStream stream;
+  if (field.codes == nullptr) return stream;
+  stream.codes = field.codes + static_cast<Bytes>(place.begin + first) * optimizers::code_bytes(format_of(moment));
+  if (field.scales != nullptr) stream.scales = field.scales + place.scales + first / 32;
+  return stream;
 }
 
-std::span<float> GroupMemory::master(std::int64_t begin, std::size_t count) const {
-  return view<float>(master_, begin, count);
-}
-
-std::span<std::uint16_t> GroupMemory::upper(std::int64_t begin, std::size_t count) const {
-  return view<std::uint16_t>(wire_, begin, count);
-}
-
-std::span<std::uint16_t> GroupMemory::lower(std::int64_t begin, std::size_t count) const {
-  return view<std::uint16_t>(master_, begin, count);
+Streams GroupMemory::streams(const Block& block, std::int64_t begin, std::int64_t count, std::uint64_t update) const {
+  Streams streams = master_streams(begin, static_cast<std::size_t>(count));
+  const std::int64_t first = begin - places_[block.parameter].begin;
+  streams.first = moment_stream(0, block.parameter, first);
+  streams.second = moment_stream(1, block.parameter, first);
+  streams.index = static_cast<std::uint32_t>(begin);
+  streams.key = optimizers::rounding_key(seed_, id_, update, static_cast<std::uint32_t>(begin >> 32));
+  return streams;
 }
 
 void GroupMemory::read_master(std::int64_t begin, std::span<float> destination) const {
-  const std::size_t count = destination.size();
-  if (wire_type_ == DType::bf16) {
-    optimizers::join(upper(begin, count), lower(begin, count), destination);
-  } else {
-    std::ranges::copy(master(begin, count), destination.begin());
-  }
+  const auto format = static_cast<std::size_t>(master_format());
+  optimizers::kernels().load_master[format](master_streams(begin, destination.size()), destination.data());
 }
 
 void GroupMemory::write_master(std::int64_t begin, std::span<const float> source) {
-  const std::size_t count = source.size();
-  if (wire_type_ == DType::bf16) {
-    optimizers::split(source, upper(begin, count), lower(begin, count));
-    return;
+  const auto format = static_cast<std::size_t>(master_format());
+  optimizers::kernels().store_master[format](master_streams(begin, source.size()), source.data());
+}
+
+void GroupMemory::read_moment(int moment, std::size_t parameter, std::int64_t first,
+                              std::span<float> destination) const {
+  const MomentFormat format = format_of(moment);
+  const auto decode = optimizers::kernels().decode[moment][static_cast<std::size_t>(format)];
+  if (format != MomentFormat::int8) {
+    return decode(moment_stream(moment, parameter, first), destination.size(), destination.data());
   }
-  const std::span<float> masters = master(begin, count);
-  if (masters.data() != source.data()) std::ranges::copy(source, masters.begin());
-  if (wire_type_ == DType::f16) {
-    to_f16(masters.data(), view<f16>(wire_, begin, count).data(), static_cast<std::int64_t>(count));
+  constexpr std::int64_t kWhole = kScaleBlock;
+  std::array<float, kScaleBlock> block;
+  const std::int64_t end = first + static_cast<std::int64_t>(destination.size());
+  for (std::int64_t begin = first / kWhole * kWhole; begin < end; begin += kWhole) {
+    const std::int64_t count = std::min(kWhole, places_[parameter].elements - begin);
+    decode(moment_stream(moment, parameter, begin), static_cast<std::size_t>(count), block.data());
+    const std::int64_t from = std::max(begin, first), to = std::min(begin + count, end);
+    std::copy(block.data() + (from - begin), block.data() + (to - begin), destination.data() + (from - first));
   }
 }
 
-std::span<float> GroupMemory::open_master(std::int64_t begin, std::size_t count, ChunkBuffer& buffer) const {
-  if (wire_type_ != DType::bf16) return master(begin, count);
-  const std::span<float> joined(buffer.data(), count);
-  read_master(begin, joined);
-  return joined;
+void GroupMemory::write_moment(int moment, std::size_t parameter, std::int64_t first, std::span<const float> source) {
+  const MomentFormat format = format_of(moment);
+  const auto encode = optimizers::kernels().encode[moment][static_cast<std::size_t>(format)];
+  if (format != MomentFormat::int8) {
+    return encode(moment_stream(moment, parameter, first), source.size(), source.data());
+  }
+  constexpr std::int64_t kWhole = kScaleBlock;
+  std::array<float, kScaleBlock> block;
+  const std::int64_t end = first + static_cast<std::int64_t>(source.size());
+  for (std::int64_t begin = first / kWhole * kWhole; begin < end; begin += kWhole) {
+    const std::int64_t count = std::min(kWhole, places_[parameter].elements - begin);
+    const std::int64_t from = std::max(begin, first), to = std::min(begin + count, end);
+    if (to - from < count) read_moment(moment, parameter, begin, {block.data(), static_cast<std::size_t>(count)});
+    std::copy(source.data() + (from - first), source.data() + (to - first), block.data() + (from - begin));
+    encode(moment_stream(moment, parameter, begin), static_cast<std::size_t>(count), block.data());
+  }
 }
 
-void GroupMemory::close_master(std::int64_t begin, std::span<const float> opened) {
-  if (wire_type_ != DType::f32) write_master(begin, opened);
-}
-
-std::size_t GroupMemory::first_segment(std::int64_t begin) const {
-  const auto after = [](std::int64_t element, const Segment& segment) { return element < segment.end; };
-  return static_cast<std::size_t>(std::upper_bound(segments_.begin(), segments_.end(), begin, after) -
-                                  segments_.begin());
+RawMoment GroupMemory::raw_moment(int moment, std::size_t parameter) const {
+  const MomentFormat format = format_of(moment);
+  const MomentStream stream = moment_stream(moment, parameter, 0);
+  const Bytes elements = static_cast<Bytes>(places_[parameter].elements);
+  return {format,
+          {static_cast<std::byte*>(stream.codes), elements * optimizers::code_bytes(format)},
+          {stream.scales, optimizers::scale_bytes(format, elements) / sizeof(std::uint16_t)}};
 }
 
 }  // namespace l2l::eps

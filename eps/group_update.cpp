@@ -3,127 +3,189 @@
 #include <algorithm>
 
 #include "core/fault_point.h"
+#include "optimizers/kernels.h"
 
 namespace l2l::eps {
 namespace {
 
+using optimizers::AdamWConstants;
 using optimizers::AdamWSettings;
+using optimizers::Kernels;
+using optimizers::LambConstants;
 using optimizers::LambSettings;
 using optimizers::LambSquares;
 using optimizers::SgdSettings;
+using optimizers::Streams;
 
-// The settings with and without weight decay.
-template <typename Settings>
+// A tensor whose state stays in the second-level cache of the worker that has it: LAMB's second pass finds it there.
+constexpr std::int64_t kTensorInCache = 128 * 1024;
+
+// What a kernel takes of the settings, with and without weight decay.
+template <typename Constants, typename Settings>
 class DecayOf {
  public:
-  explicit DecayOf(const Settings& settings) : with_(settings), without_(settings) { without_.weight_decay = 0; }
-  const Settings& of(const Segment& segment) const { return segment.decay ? with_ : without_; }
+  explicit DecayOf(const Settings& settings) : with_(settings), without_(without_decay(settings)) {}
+  const Constants& of(const Block& block) const { return block.decay ? with_ : without_; }
 
  private:
-  Settings with_, without_;
+  static Settings without_decay(Settings settings) {
+    settings.weight_decay = 0;
+    return settings;
+  }
+  Constants with_, without_;
 };
 
 struct Target {
   GroupMemory& memory;
   const Contributions& contributions;
   float factor;
+  std::uint64_t count;
   Workers& workers;
   UpdateWorkspace& workspace;
+  const Kernels& kernels = optimizers::kernels();
+  optimizers::MasterFormat master = memory.master_format();
+  optimizers::MomentFormats moments = memory.moment_formats();
 
-  // Calls function(block, begin, count, segment) for every chunk, blocks on the workers.
+  // Calls function(streams, type of the gradients) for every run of a block.
   template <typename F>
-  void for_each_chunk(const F& function) const {
-    workers.parallel_for(memory.blocks(), [&](std::int64_t block, int) {
-      memory.for_each_chunk(block, [&](std::int64_t begin, std::size_t count, std::size_t segment) {
-        function(block, begin, count, segment);
-      });
+  void for_each_run(const Block& block, const F& function) const {
+    GradientRuns runs(contributions, block);
+    while (runs.next()) {
+      Streams streams = memory.streams(block, runs.begin(), runs.count(), count);
+      streams.factor = factor;
+      runs.enter(streams);
+      function(streams, runs.type());
+    }
+  }
+  // Calls function(block) for every block, on the workers.
+  template <typename F>
+  void for_each_block(const F& function) const {
+    const std::span<const BlockRange> jobs = memory.jobs();
+    workers.parallel_for(static_cast<std::int64_t>(jobs.size()), [&](std::int64_t job, int) {
+      const BlockRange range = jobs[static_cast<std::size_t>(job)];
+      for (std::int64_t i = range.begin; i < range.end; ++i) function(memory.block(i));
     });
   }
 };
 
-void step(const AdamWSettings& settings, std::span<float> master, const GroupMemory& memory, std::int64_t begin,
-          std::span<const float> gradient) {
-  const std::size_t count = master.size();
-  optimizers::adamw(master, memory.moment1(begin, count), memory.moment2(begin, count), gradient, settings);
-}
-
-void step(const SgdSettings& settings, std::span<float> master, const GroupMemory& memory, std::int64_t begin,
-          std::span<const float> gradient) {
-  optimizers::sgd(master, memory.moment1(begin, master.size()), gradient, settings);
-}
-
-// Element-wise optimizers.
-template <typename Settings>
-void update(const Target& target, const Settings& settings) {
-  GroupMemory& memory = target.memory;
-  const DecayOf<Settings> choice(settings);
-  target.for_each_chunk([&](std::int64_t, std::int64_t begin, std::size_t count, std::size_t segment) {
-    ChunkBuffer gradients, masters;
-    const std::span<float> master = memory.open_master(begin, count, masters);
-    step(choice.of(memory.segments()[segment]), master, memory, begin,
-         gradient(target.contributions, target.factor, begin, count, gradients));
-    memory.close_master(begin, master);
+void update(const Target& target, const AdamWSettings& settings) {
+  const DecayOf<AdamWConstants, AdamWSettings> choice(settings);
+  target.for_each_block([&](const Block& block) {
+    target.for_each_run(block, [&](const Streams& streams, DType type) {
+      target.kernels.adamw_of(type, target.master, target.moments)(streams, choice.of(block));
+    });
   });
 }
 
-// Adds the blocks of a segment to `sum`, in ascending order.
-void add_blocks(const Segment& segment, std::span<const LambSquares> parts, LambSquares& sum) {
-  for (std::int64_t block = segment.begin / kBlock; block * kBlock < segment.end; ++block) {
-    const LambSquares& part = parts[static_cast<std::size_t>(block)];
-    sum.weights += part.weights;
-    sum.direction += part.direction;
-  }
+void update(const Target& target, const SgdSettings& settings) {
+  const DecayOf<SgdSettings, SgdSettings> choice(settings);
+  target.for_each_block([&](const Block& block) {
+    target.for_each_run(block, [&](const Streams& streams, DType type) {
+      target.kernels.sgd_of(type, target.master, target.moments.first)(streams, choice.of(block));
+    });
+  });
 }
 
-// One ratio per parameter, from the sums over its segments in ascending order.
-void make_ratios(const GroupMemory& memory, UpdateWorkspace& workspace) {
-  const std::vector<Segment>& segments = memory.segments();
-  for (std::size_t first = 0, end = 0; first < segments.size(); first = end) {
-    LambSquares sum;
-    for (; end < segments.size() && segments[end].parameter == segments[first].parameter; ++end) {
-      add_blocks(segments[end], std::span(workspace.squares).subspan(end), sum);
+// Both passes of LAMB over the blocks of one tensor after the other. Sums are taken block by block in ascending order;
+// the second pass goes down, so that it begins with what the first one left in the caches.
+class Lamb {
+ public:
+  Lamb(const Target& target, const LambSettings& settings) : target_(target), choice_(settings) {}
+
+  void run() const {
+    const std::vector<BlockRange>& batches = make_batches();
+    target_.workers.parallel_for(static_cast<std::int64_t>(batches.size()), [&](std::int64_t batch, int) {
+      const BlockRange range = batches[static_cast<std::size_t>(batch)];
+      for (std::int64_t i = range.begin; i < range.end; ++i) {
+        if (is_small(i)) update_small(parameter(i));
+      }
+    });
+    for (std::int64_t i = 0; i < parameters(); ++i) {
+      if (!is_small(i)) update_large(parameter(i));
     }
-    workspace.ratios[segments[first].parameter] = fault_point("eps.no_trust_ratio") ? 1 : optimizers::trust_ratio(sum);
   }
-}
 
-void update(const Target& target, const LambSettings& settings) {
-  GroupMemory& memory = target.memory;
-  UpdateWorkspace& workspace = target.workspace;
-  const DecayOf<LambSettings> choice(settings);
-  std::fill(workspace.squares.begin(), workspace.squares.end(), LambSquares());
-  target.for_each_chunk([&](std::int64_t block, std::int64_t begin, std::size_t count, std::size_t segment) {
-    ChunkBuffer gradients, masters;
-    const LambSquares squares = optimizers::lamb_moments(
-        memory.open_master(begin, count, masters), memory.moment1(begin, count), memory.moment2(begin, count),
-        gradient(target.contributions, target.factor, begin, count, gradients), choice.of(memory.segments()[segment]));
-    LambSquares& sum = workspace.squares[static_cast<std::size_t>(block) + segment];
-    sum.weights += squares.weights;
-    sum.direction += squares.direction;
-  });
-  make_ratios(memory, workspace);
-  target.for_each_chunk([&](std::int64_t, std::int64_t begin, std::size_t count, std::size_t segment) {
-    ChunkBuffer masters;
-    const std::span<float> master = memory.open_master(begin, count, masters);
-    optimizers::lamb_apply(master, memory.moment1(begin, count), memory.moment2(begin, count),
-                           workspace.ratios[memory.segments()[segment].parameter],
-                           choice.of(memory.segments()[segment]));
-    memory.close_master(begin, master);
-  });
-}
+ private:
+  std::int64_t parameters() const { return static_cast<std::int64_t>(target_.memory.parameters().size()); }
+  BlockRange parameter(std::int64_t i) const { return target_.memory.parameters()[static_cast<std::size_t>(i)]; }
+  std::int64_t elements(std::int64_t i) const {
+    const BlockRange blocks = parameter(i);
+    if (blocks.begin == blocks.end) return 0;
+    return target_.memory.block(blocks.end - 1).end - target_.memory.block(blocks.begin).begin;
+  }
+  bool is_small(std::int64_t i) const { return elements(i) <= kTensorInCache; }
+
+  // Small tensors, together at most kTensorInCache elements: a job each.
+  const std::vector<BlockRange>& make_batches() const {
+    std::vector<BlockRange>& batches = target_.workspace.batches;
+    batches.clear();
+    std::int64_t together = 0;
+    for (std::int64_t i = 0; i < parameters(); ++i) {
+      if (!is_small(i)) continue;
+      if (batches.empty() || together + elements(i) > kTensorInCache) {
+        batches.push_back({i, i});
+        together = 0;
+      }
+      batches.back().end = i + 1;
+      together += elements(i);
+    }
+    return batches;
+  }
+
+  void first_pass(std::int64_t index) const {
+    const Block& block = target_.memory.block(index);
+    optimizers::LambLanes lanes;
+    target_.for_each_run(block, [&](const Streams& streams, DType type) {
+      target_.kernels.lamb_moments_of(type, target_.master, target_.moments)(streams, choice_.of(block), lanes);
+    });
+    target_.workspace.squares[static_cast<std::size_t>(index)] = lanes.sum();
+  }
+  void second_pass(std::int64_t index, double ratio) const {
+    const Block& block = target_.memory.block(index);
+    const LambConstants& constants = choice_.of(block);
+    target_.kernels.lamb_apply_of(target_.master, target_.moments)(
+        target_.memory.streams(block, block.begin, block.end - block.begin, target_.count), constants,
+        static_cast<float>(constants.learning_rate * ratio));
+  }
+  double ratio(BlockRange blocks) const {
+    LambSquares sum;
+    for (std::int64_t i = blocks.begin; i < blocks.end; ++i) {
+      const LambSquares& part = target_.workspace.squares[static_cast<std::size_t>(i)];
+      sum.weights += part.weights;
+      sum.direction += part.direction;
+    }
+    return fault_point("eps.no_trust_ratio") ? 1 : optimizers::trust_ratio(sum);
+  }
+  void update_small(BlockRange blocks) const {
+    for (std::int64_t i = blocks.begin; i < blocks.end; ++i) first_pass(i);
+    const double tensor_ratio = ratio(blocks);
+    for (std::int64_t i = blocks.end; i > blocks.begin; --i) second_pass(i - 1, tensor_ratio);
+  }
+  void update_large(BlockRange blocks) const {
+    const std::int64_t count = blocks.end - blocks.begin;
+    target_.workers.parallel_for(count, [&](std::int64_t i, int) { first_pass(blocks.begin + i); });
+    const double tensor_ratio = ratio(blocks);
+    target_.workers.parallel_for(count, [&](std::int64_t i, int) { second_pass(blocks.end - 1 - i, tensor_ratio); });
+  }
+
+  const Target& target_;
+  const DecayOf<LambConstants, LambSettings> choice_;
+};
+
+void update(const Target& target, const LambSettings& settings) { Lamb(target, settings).run(); }
 
 }  // namespace
 
 void UpdateWorkspace::reserve(const GroupMemory& memory, const optimizers::Optimizer& optimizer) {
   if (!std::holds_alternative<LambSettings>(optimizer)) return;
-  const std::size_t segments = memory.segments().size();
-  squares.resize(std::max(squares.size(), static_cast<std::size_t>(memory.blocks()) + segments));
-  ratios.resize(std::max(ratios.size(), segments));
+  squares.resize(std::max(squares.size(), static_cast<std::size_t>(memory.blocks())));
+  batches.reserve(memory.parameters().size());
 }
 
 void update_group(GroupMemory& memory, const Contributions& contributions, float factor,
-                  const optimizers::Optimizer& optimizer, Workers& workers, UpdateWorkspace& workspace) {
-  const Target target{memory, contributions, factor, workers, workspace};
+                  const optimizers::Optimizer& optimizer, std::uint64_t count, Workers& workers,
+                  UpdateWorkspace& workspace) {
+  const Target target{memory, contributions, factor, count, workers, workspace};
   std::visit([&](const auto& settings) { update(target, settings); }, optimizer);
 }
 

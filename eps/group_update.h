@@ -1,6 +1,7 @@
 // One update of a group by the run's optimizer.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "core/workers.h"
@@ -10,17 +11,18 @@
 
 namespace l2l::eps {
 
-// Room for the sums behind LAMB's trust ratios; nothing for other optimizers. Allocates in reserve() alone.
+// Room for the sums behind LAMB's trust ratios, by block; nothing for other optimizers. Allocates in reserve() alone.
 struct UpdateWorkspace {
-  std::vector<optimizers::LambSquares> squares;  // of the part of segment s in block b: at b + s
-  std::vector<double> ratios;                    // by parameter
+  std::vector<optimizers::LambSquares> squares;
+  std::vector<BlockRange> batches;  // of parameters, not blocks
 
   void reserve(const GroupMemory& memory, const optimizers::Optimizer& optimizer);
 };
 
-// Multiplies the gradient by `factor` (unless it is 1) and updates the group. `optimizer` is that of this update; where
-// a parameter has no weight decay, its own is ignored. The bits do not depend on the number of workers.
+// Multiplies the gradient by `factor` and updates the group. `optimizer` is that of this update, number `count` from 1;
+// where a parameter has no weight decay, its own is ignored. The bits do not depend on the number of workers.
 void update_group(GroupMemory& memory, const Contributions& contributions, float factor,
-                  const optimizers::Optimizer& optimizer, Workers& workers, UpdateWorkspace& workspace);
+                  const optimizers::Optimizer& optimizer, std::uint64_t count, Workers& workers,
+                  UpdateWorkspace& workspace);
 
 }  // namespace l2l::eps

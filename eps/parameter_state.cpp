@@ -28,14 +28,22 @@ void check_length(const ParameterSpec& parameter, std::size_t count) {
               std::to_string(count));
 }
 
-void hash_master(Hash64& hash, const GroupMemory& memory, const ParameterSpec& parameter) {
+// Hashes what read(first, values) gives of a parameter's elements.
+template <typename Read>
+void hash_part(Hash64& hash, std::int64_t elements, const Read& read) {
   std::array<float, kChunk> buffer;
-  const std::int64_t elements = parameter.shape.elements();
   for (std::int64_t first = 0; first < elements; first += kChunk) {
     const std::span<float> values(buffer.data(), static_cast<std::size_t>(std::min(kChunk, elements - first)));
-    memory.read_master(parameter.offset + first, values);
+    read(first, values);
     hash.update(std::as_bytes(values));
   }
+}
+
+// Which moment `part` is: 0 or 1.
+int check_moment(const ParameterSpec& parameter, StatePart part, int moments) {
+  if (part == StatePart::moment1) return 0;
+  if (moments == 2) return 1;
+  throw Error("parameter " + parameter.name + " has no second moment: the optimizer keeps one");
 }
 
 // The lengths that the spans of a parameter's whole state must have.
@@ -55,13 +63,10 @@ void ParameterStore::read(GroupIndex group, std::size_t parameter, StatePart par
   const ParameterSpec& spec = parameter_at(layout(), group, parameter);
   check_range(spec, first, destination.size());
   const GroupMemory& memory = implementation_->groups[static_cast<std::size_t>(group)].memory;
-  const std::int64_t begin = spec.offset + first;
   if (part == StatePart::master) {
-    memory.read_master(begin, destination);
-  } else if (part == StatePart::moment1) {
-    std::ranges::copy(memory.moment1(begin, destination.size()), destination.begin());
+    memory.read_master(spec.offset + first, destination);
   } else {
-    std::ranges::copy(memory.moment2(begin, destination.size()), destination.begin());
+    memory.read_moment(check_moment(spec, part, moments()), parameter, first, destination);
   }
 }
 
@@ -70,13 +75,10 @@ void ParameterStore::write(GroupIndex group, std::size_t parameter, StatePart pa
   const ParameterSpec& spec = parameter_at(layout(), group, parameter);
   check_range(spec, first, source.size());
   GroupMemory& memory = implementation_->groups[static_cast<std::size_t>(group)].memory;
-  const std::int64_t begin = spec.offset + first;
   if (part == StatePart::master) {
-    memory.write_master(begin, source);
-  } else if (part == StatePart::moment1) {
-    std::ranges::copy(source, memory.moment1(begin, source.size()).begin());
+    memory.write_master(spec.offset + first, source);
   } else {
-    std::ranges::copy(source, memory.moment2(begin, source.size()).begin());
+    memory.write_moment(check_moment(spec, part, moments()), parameter, first, source);
   }
 }
 
@@ -115,12 +117,18 @@ std::uint64_t ParameterStore::state_hash() const {
   Hash64 hash;
   for (std::size_t i = 0; i < implementation_->groups.size(); ++i) {
     const GroupMemory& memory = implementation_->groups[i].memory;
-    for (const ParameterSpec& parameter : layout().groups[i].parameters) {
-      const std::size_t count = static_cast<std::size_t>(parameter.shape.elements());
-      hash.update(std::as_bytes(std::span(parameter.name)));
-      hash_master(hash, memory, parameter);
-      hash.update(std::as_bytes(memory.moment1(parameter.offset, count)));
-      hash.update(std::as_bytes(memory.moment2(parameter.offset, count)));
+    const std::vector<ParameterSpec>& parameters = layout().groups[i].parameters;
+    for (std::size_t k = 0; k < parameters.size(); ++k) {
+      const std::int64_t elements = parameters[k].shape.elements();
+      hash.update(std::as_bytes(std::span(parameters[k].name)));
+      hash_part(hash, elements, [&](std::int64_t first, std::span<float> values) {
+        memory.read_master(parameters[k].offset + first, values);
+      });
+      for (int moment = 0; moment < moments(); ++moment) {
+        hash_part(hash, elements, [&](std::int64_t first, std::span<float> values) {
+          memory.read_moment(moment, k, first, values);
+        });
+      }
     }
   }
   return hash.value();

@@ -22,6 +22,7 @@
 #include "core/trace.h"
 #include "core/workers.h"
 #include "eps/version.h"
+#include "optimizers/format.h"
 #include "optimizers/optimizer.h"
 
 namespace l2l::eps {
@@ -38,12 +39,13 @@ struct StoreOptions {
   ClipMode clip = ClipMode::none;
   double max_norm = 1.0;
   optimizers::Optimizer optimizer;  // learning rate and corrections are set per step
+  optimizers::MomentFormats moments;  // one of optimizers::kMomentFormatNames
   bool loss_scaling = false;        // gradients come multiplied by a factor, and a step may be skipped
   int devices = 1;
   int threads = 1;         // of the worker pool
   int staging_slots = 3;   // gradient buffers in eager mode: how far devices may run ahead of the updates, and
                            // apart from each other; at least one per device
-  std::uint64_t seed = 0;  // of the initial weights
+  std::uint64_t seed = 0;  // of the initial weights, and of stochastic rounding
 
   bool held() const { return update == UpdateMode::after_backward || clip == ClipMode::global || loss_scaling; }
 };

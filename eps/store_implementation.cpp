@@ -26,7 +26,8 @@ StoreOptions valid(const StoreOptions& options) {
   };
   require(is_compute_type(options.wire), "the wire must be f32, bf16 or f16");
   require(is_compute_type(options.gradients), "gradients must be f32, bf16 or f16");
-  require(options.devices >= 1, "at least one device is needed");
+  require(options.devices >= 1 && options.devices <= kMostDevices, "between 1 and 64 devices are possible");
+  optimizers::index_of(options.moments);  // throws where there is no kernel
   require(options.threads >= 1, "at least one thread is needed");
   require(options.held() || options.staging_slots >= options.devices, "at least one staging slot per device is needed");
   require(options.clip == ClipMode::none || options.max_norm > 0, "max_norm must be above 0");
@@ -46,11 +47,10 @@ ParameterStore::Implementation::Implementation(ModelLayout model, const StoreOpt
       workers("eps", options.threads),
       hand_over(layout, options.devices, options.held()),
       slots(layout, options, source) {
-  const std::vector<std::vector<std::int64_t>> cuts = layout.cuts();
   std::int64_t blocks = 0;
   for (std::size_t i = 0; i < layout.groups.size(); ++i) {
     const std::size_t contributions = hand_over.contributions(static_cast<GroupIndex>(i));
-    groups.push_back({.memory = GroupMemory(layout.groups[i], options, source, cuts[i]),
+    groups.push_back({.memory = GroupMemory(layout.groups[i], options, source),
                       .gradients = std::vector<Contribution>(contributions),
                       .slots = std::vector<int>(contributions)});
     draw_initial_weights(groups.back().memory, layout.groups[i], options.seed, workers);

@@ -57,7 +57,7 @@ void ParameterStore::Implementation::update(GroupIndex index) {
   const std::uint64_t count = group.updates + (fault_point("eps.skip_correction") ? 2 : 1);
   const optimizers::Optimizer optimizer = optimizers::for_update(options.optimizer, group.learning_rate, count);
   if (trace != nullptr) workers.annotate("update", layer_of(index));
-  update_group(group.memory, {group.gradients, options.gradients}, group.factor, optimizer, workers, workspace);
+  update_group(group.memory, {group.gradients, options.gradients}, group.factor, optimizer, count, workers, workspace);
   record(track, "update", index, begin);
   {
     const auto guard = lock();

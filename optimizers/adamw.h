@@ -1,8 +1,15 @@
-// AdamW (Loshchilov & Hutter, ICLR 2019): Adam with decoupled weight decay, on plain host arrays.
+// AdamW (Loshchilov & Hutter, ICLR 2019): Adam with decoupled weight decay.
+//
+//   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g g
+//   w = (1 - lr decay) w - (lr / correction1) m / (sqrt(v) / sqrt(correction2) + epsilon)
+//
+// computed as  keep w - step m / (sqrt(v) + epsilon')  with step = lr sqrt(correction2) / correction1 and epsilon' =
+// epsilon sqrt(correction2): one root and one division per element.
 #pragma once
 
 #include <cstdint>
-#include <span>
+
+#include "optimizers/rounding.h"
 
 namespace l2l::optimizers {
 
@@ -11,18 +18,44 @@ struct AdamWSettings {
   float beta1 = 0.9f;
   float beta2 = 0.999f;
   float epsilon = 1e-8f;
-  float weight_decay = 0;     // 0 for parameters without decay (norms, biases)
-  float correction1 = 1;      // 1 - beta1^t, t = this layer's own update count, from 1
-  float correction2 = 1;      // 1 - beta2^t
+  float weight_decay = 0;  // 0 for parameters without decay (norms, biases)
+  float correction1 = 1;   // 1 - beta1^t, t = this layer's own update count, from 1
+  float correction2 = 1;   // 1 - beta2^t
 };
 
 // Fills in the bias corrections (computed in double) for update number `count`, from 1.
 AdamWSettings with_bias_correction(AdamWSettings settings, std::uint64_t count);
 
-// One update of `master` in place, fp32: w -= lr * decay * w; m, v as in Adam; w -= (lr / correction1) * m /
-// (sqrt(v) / sqrt(correction2) + epsilon). All spans have the same length. Element-wise, so any partition gives the
-// same bits.
-void adamw(std::span<float> master, std::span<float> moment1, std::span<float> moment2, std::span<const float> gradient,
-           const AdamWSettings& settings);
+// What a kernel takes; computed in double, rounded once.
+struct AdamWConstants {
+  explicit AdamWConstants(const AdamWSettings& settings);
+  float keep, beta1, rest1, beta2, rest2, step, epsilon;
+};
+
+// One row. Every operation is rounded by itself, in this order.
+template <class P>
+class AdamW {
+ public:
+  static constexpr bool kWritesMaster = true, kWritesMoments = true;
+  template <class Q>
+  using Rounding = StochasticRounding<Q>;
+  explicit __attribute__((always_inline)) AdamW(const AdamWConstants& c)
+      : keep_(P::all(c.keep)),
+        beta1_(P::all(c.beta1)),
+        rest1_(P::all(c.rest1)),
+        beta2_(P::all(c.beta2)),
+        rest2_(P::all(c.rest2)),
+        step_(P::all(c.step)),
+        epsilon_(P::all(c.epsilon)) {}
+
+  __attribute__((always_inline)) void update(P g, P& w, P& m, P& v) const {
+    m = beta1_ * m + rest1_ * g;
+    v = beta2_ * v + rest2_ * g * g;
+    w = keep_ * w - step_ * m / (sqrt(v) + epsilon_);
+  }
+
+ private:
+  P keep_, beta1_, rest1_, beta2_, rest2_, step_, epsilon_;
+};
 
 }  // namespace l2l::optimizers

@@ -1,15 +1,17 @@
 // LAMB (You et al., "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes", ICLR 2020, algorithm 2):
 // Adam's direction, weight decay inside it, scaled per tensor by the ratio of the norms of weights and direction.
 //
-//   r = (m / correction1) / (sqrt(v / correction2) + epsilon) + decay * w
-//   w -= learning_rate * trust_ratio(|w|, |r|) * r
+//   r = (m / correction1) / (sqrt(v / correction2) + epsilon) + decay w
+//   w -= learning_rate trust_ratio(|w|, |r|) r
 //
-// In two passes over a tensor, since the norms are needed first. The second pass makes r again from m, v and w, with
-// the same bits, so that none is stored.
+// In two passes over a tensor, since the norms are needed first. The second pass makes r again from w and the stored
+// moments, so that none is stored: with fp32 moments the same bits; with rounded ones the ratio is that of r before m
+// and v were rounded.
 #pragma once
 
 #include <cstdint>
-#include <span>
+
+#include "optimizers/rounding.h"
 
 namespace l2l::optimizers {
 
@@ -26,6 +28,13 @@ struct LambSettings {
 // Fills in the bias corrections (computed in double) for update number `count`, from 1.
 LambSettings with_bias_correction(LambSettings settings, std::uint64_t count);
 
+// What the kernels take; computed in double, rounded once.
+struct LambConstants {
+  explicit LambConstants(const LambSettings& settings);
+  float beta1, rest1, beta2, rest2, scale, epsilon, decay;
+  double learning_rate;
+};
+
 // Sums over the elements of a tensor, or of a part of it; those of a tensor are the sums of those of its parts.
 struct LambSquares {
   double weights = 0;    // of w^2
@@ -35,13 +44,71 @@ struct LambSquares {
 // |w| / |r|; 1 where either is 0.
 double trust_ratio(const LambSquares& squares);
 
-// The first pass over a part of a tensor, fp32: m and v as in Adam, in place; returns the part's squares, summed in
-// double in an order that follows from its length alone. All spans have the same length.
-LambSquares lamb_moments(std::span<const float> master, std::span<float> moment1, std::span<float> moment2,
-                         std::span<const float> gradient, const LambSettings& settings);
+// The same, one sum for each of sixteen lanes: element i of a part adds to lane i % 16.
+struct LambLanes {
+  double weights[16] = {};
+  double direction[16] = {};
+  LambSquares sum() const;  // lanes in ascending order
+};
 
-// The second pass, with the whole tensor's ratio: w -= learning_rate * ratio * r. Element-wise.
-void lamb_apply(std::span<float> master, std::span<const float> moment1, std::span<const float> moment2, double ratio,
-                const LambSettings& settings);
+// r of one row, with  sqrt(correction2) / correction1 m / (sqrt(v) + epsilon sqrt(correction2)) + decay w.
+template <class P>
+class LambDirection {
+ public:
+  explicit __attribute__((always_inline)) LambDirection(const LambConstants& c)
+      : scale_(P::all(c.scale)), epsilon_(P::all(c.epsilon)), decay_(P::all(c.decay)) {}
+  __attribute__((always_inline)) P of(P w, P m, P v) const { return scale_ * m / (sqrt(v) + epsilon_) + decay_ * w; }
+
+ private:
+  P scale_, epsilon_, decay_;
+};
+
+// The first pass over a part: the moments, and squares added to `lanes`. `Squares` is the pack's sum in double.
+template <class P, class Squares>
+class LambMoments {
+ public:
+  static constexpr bool kWritesMaster = false, kWritesMoments = true;
+  template <class Q>
+  using Rounding = StochasticRounding<Q>;
+  __attribute__((always_inline)) LambMoments(const LambConstants& c, const LambLanes& lanes)
+      : direction_(c),
+        beta1_(P::all(c.beta1)),
+        rest1_(P::all(c.rest1)),
+        beta2_(P::all(c.beta2)),
+        rest2_(P::all(c.rest2)),
+        weights_(Squares::load(lanes.weights)),
+        directions_(Squares::load(lanes.direction)) {}
+
+  __attribute__((always_inline)) void update(P g, P& w, P& m, P& v) {
+    m = beta1_ * m + rest1_ * g;
+    v = beta2_ * v + rest2_ * g * g;
+    weights_.add(w);
+    directions_.add(direction_.of(w, m, v));
+  }
+  __attribute__((always_inline)) void store(LambLanes& lanes) const {
+    weights_.store(lanes.weights);
+    directions_.store(lanes.direction);
+  }
+
+ private:
+  LambDirection<P> direction_;
+  P beta1_, rest1_, beta2_, rest2_;
+  Squares weights_, directions_;
+};
+
+// The second pass, with the whole tensor's ratio: step = learning_rate * ratio.
+template <class P>
+class LambApply {
+ public:
+  static constexpr bool kWritesMaster = true, kWritesMoments = false;
+  template <class Q>
+  using Rounding = StochasticRounding<Q>;
+  __attribute__((always_inline)) LambApply(const LambConstants& c, float step) : direction_(c), step_(P::all(step)) {}
+  __attribute__((always_inline)) void update(P, P& w, P& m, P& v) const { w = w - step_ * direction_.of(w, m, v); }
+
+ private:
+  LambDirection<P> direction_;
+  P step_;
+};
 
 }  // namespace l2l::optimizers

@@ -12,7 +12,7 @@ namespace l2l::optimizers {
 
 using Optimizer = std::variant<AdamWSettings, LambSettings, SgdSettings>;
 
-// fp32 arrays of state per parameter beside the master; SGD has one, its momentum buffer.
+// Arrays of state per parameter beside the master; SGD has one, its momentum buffer.
 inline int moments_of(const Optimizer& optimizer) { return std::holds_alternative<SgdSettings>(optimizer) ? 1 : 2; }
 
 // The settings of update number `count` (from 1) with its learning rate, bias corrections filled in.

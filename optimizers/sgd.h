@@ -1,7 +1,8 @@
-// Stochastic gradient descent with momentum, in PyTorch's form, on plain host arrays.
+// Stochastic gradient descent with momentum, in PyTorch's form: b = momentum b + (g + decay w); w -= learning_rate b.
+// The buffer b, its only moment, starts as zeros.
 #pragma once
 
-#include <span>
+#include "optimizers/rounding.h"
 
 namespace l2l::optimizers {
 
@@ -11,9 +12,23 @@ struct SgdSettings {
   float weight_decay = 0;  // 0 for parameters without decay (norms, biases)
 };
 
-// One update of `master` in place, fp32: b = momentum * b + (g + decay * w); w -= learning_rate * b. `buffer` starts as
-// zeros. All spans have the same length. Element-wise, so any partition gives the same bits.
-void sgd(std::span<float> master, std::span<float> buffer, std::span<const float> gradient,
-         const SgdSettings& settings);
+// One row. Every operation is rounded by itself, in this order.
+template <class P>
+class Sgd {
+ public:
+  static constexpr bool kWritesMaster = true, kWritesMoments = true;
+  template <class Q>
+  using Rounding = StochasticRounding<Q>;
+  explicit __attribute__((always_inline)) Sgd(const SgdSettings& s)
+      : rate_(P::all(s.learning_rate)), momentum_(P::all(s.momentum)), decay_(P::all(s.weight_decay)) {}
+
+  __attribute__((always_inline)) void update(P g, P& w, P& b, P&) const {
+    b = momentum_ * b + (g + decay_ * w);
+    w = w - rate_ * b;
+  }
+
+ private:
+  P rate_, momentum_, decay_;
+};
 
 }  // namespace l2l::optimizers

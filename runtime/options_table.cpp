@@ -59,7 +59,7 @@ void add_optimizer(std::vector<Key>& keys, OptimizerOptions& optimizer) {
   keys.push_back({"optimizer", "weight_decay", RealField{&optimizer.weight_decay, kNotNegative}});
   keys.push_back({"optimizer", "clip", TextField{&optimizer.clip, {"none", "per_layer", "global"}}});
   keys.push_back({"optimizer", "max_norm", RealField{&optimizer.max_norm, kPositive}});
-  keys.push_back({"optimizer", "moments", TextField{&optimizer.moments, {"fp32"}}});
+  keys.push_back({"optimizer", "moments", TextField{&optimizer.moments, {"fp32", "bf16_first", "bf16", "int8"}}});
   keys.push_back({"optimizer", "update", TextField{&optimizer.update, {"eager", "after_backward"}}});
 }
 

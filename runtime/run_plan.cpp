@@ -91,6 +91,7 @@ eps::StoreOptions store_options(const Options& options) {
   store.clip = clip_mode(options.optimizer.clip);
   store.max_norm = options.optimizer.max_norm;
   store.optimizer = optimizer_of(options.optimizer);
+  store.moments = optimizers::parse_moment_formats(options.optimizer.moments);
   store.loss_scaling = options.precision.compute == "fp16";
   store.threads = options.eps.threads > 0 ? static_cast<int>(options.eps.threads) : available_cores();
   store.seed = options.run.seed;

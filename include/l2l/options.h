@@ -49,7 +49,7 @@ struct OptimizerOptions {
   double weight_decay = 0.01;  // matrices and tables only, not norms and biases
   std::string clip = "none";   // "none" | "per_layer" (each layer by its own norm) | "global" (by that of all)
   double max_norm = 1.0;
-  std::string moments = "fp32";
+  std::string moments = "fp32";  // "fp32" | "bf16_first" (the second in fp32) | "bf16" | "int8" (experimental)
   std::string update = "eager";  // "eager" | "after_backward"
 };
 

@@ -113,8 +113,9 @@ class Reference {
     const double rate = static_cast<float>(learning_rate), decay = adamw.weight_decay;
     const float correction1 = static_cast<float>(1 - std::pow(beta1, count_));
     const float correction2 = static_cast<float>(1 - std::pow(beta2, count_));
-    const T step_size = static_cast<T>(rate / correction1);
-    const T root = static_cast<T>(std::sqrt(static_cast<double>(correction2)));
+    const double root = std::sqrt(static_cast<double>(correction2));
+    const T step_size = static_cast<T>(rate * root / correction1);
+    const T epsilon = static_cast<T>(static_cast<double>(adamw.epsilon) * root);
     for_each_element(group, [&](std::size_t i, bool decays) {
       State& state = groups_[group];
       const T g = gradient[i] * factor;
@@ -123,7 +124,7 @@ class Reference {
       m = static_cast<T>(beta1) * m + static_cast<T>(1 - beta1) * g;
       v = static_cast<T>(beta2) * v + static_cast<T>(1 - beta2) * g * g;
       const T kept = state.master[i] * static_cast<T>(decays ? 1 - rate * decay : 1);
-      state.master[i] = kept - step_size * m / (std::sqrt(v) / root + static_cast<T>(adamw.epsilon));
+      state.master[i] = kept - step_size * m / (std::sqrt(v) + epsilon);
     });
   }
 

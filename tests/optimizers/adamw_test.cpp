@@ -7,6 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "tests/optimizers/plain.h"
+
 namespace l2l::optimizers {
 namespace {
 
@@ -43,7 +45,7 @@ TEST(AdamW, FirstStepByHand) {
   AdamWSettings settings;
   settings.learning_rate = 0.1f;
   State state{{1.0f}, {0}, {0}};
-  adamw(state.master, state.moment1, state.moment2, std::vector{0.5f}, with_bias_correction(settings, 1));
+  adamw(state.master, state.moment1, state.moment2, std::vector<float>{0.5f}, with_bias_correction(settings, 1));
   EXPECT_NEAR(state.moment1[0], 0.05, 1e-7);
   EXPECT_NEAR(state.moment2[0], 0.00025, 1e-8);  // 1 - 0.999f is 1.3e-5 off
   EXPECT_NEAR(state.master[0], 0.9, 1e-6);       // the corrected first step is lr * sign(g)
@@ -94,7 +96,7 @@ TEST(AdamW, FollowsThePaperInDouble) {
   }
 }
 
-// The order of operations of PyTorch's single-tensor AdamW, one fp32 rounding each.
+// The order of operations that optimizers/adamw.h states, one fp32 rounding each.
 TEST(AdamW, RoundsAfterEachOperation) {
   State state = random_state(77, 5);
   State expected = state;
@@ -113,9 +115,9 @@ TEST(AdamW, RoundsAfterEachOperation) {
     v = v * 0.999f;
     v = v + product;
     volatile float denominator = std::sqrt(v);
-    denominator = denominator / std::sqrt(settings.correction2);
-    denominator = denominator + 1e-8f;
-    volatile float step = 0.01f / settings.correction1;
+    const double root = std::sqrt(static_cast<double>(settings.correction2));
+    denominator = denominator + static_cast<float>(static_cast<double>(1e-8f) * root);
+    volatile float step = static_cast<float>(static_cast<double>(0.01f) * root / settings.correction1);
     step = step * m;
     step = step / denominator;
     w = w - step;

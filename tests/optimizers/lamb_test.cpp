@@ -5,6 +5,7 @@
 #include <cstring>
 #include <random>
 
+#include "tests/optimizers/plain.h"
 #include "tests/optimizers/reference.h"
 
 namespace l2l::optimizers {

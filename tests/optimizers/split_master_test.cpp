@@ -1,5 +1,3 @@
-#include "optimizers/split_master.h"
-
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "core/dtype.h"
+#include "tests/optimizers/plain.h"
 
 namespace l2l::optimizers {
 namespace {
@@ -36,7 +35,7 @@ struct Halves {
 
 TEST(SplitMaster, JoinIsTheExactInverse) {
   const std::vector<float> values = all_kinds_of_values();
-  const Halves halves(values);
+  Halves halves(values);
   std::vector<float> joined(values.size());
   join(halves.wire, halves.low, joined);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -47,7 +46,7 @@ TEST(SplitMaster, JoinIsTheExactInverse) {
 // Against the definition: no bf16 is nearer, and of two equally near ones it is the one further from zero.
 TEST(SplitMaster, WireIsTheNearestBfloat16TiesAway) {
   const std::vector<float> values = all_kinds_of_values();
-  const Halves halves(values);
+  Halves halves(values);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto value_of = [](int bits) {
       return static_cast<double>(to_float(bf16{static_cast<std::uint16_t>(bits)}));
@@ -64,7 +63,7 @@ TEST(SplitMaster, WireIsTheNearestBfloat16TiesAway) {
 
 TEST(SplitMaster, AgreesWithTheScalarConversion) {
   const std::vector<float> values = all_kinds_of_values();
-  const Halves halves(values);
+  Halves halves(values);
   for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(halves.wire[i], to_bf16(values[i]).bits) << values[i];
 }
 
@@ -72,7 +71,7 @@ TEST(SplitMaster, AnyLengthWorks) {
   const std::vector<float> all = all_kinds_of_values();
   for (std::size_t size = 0; size < 70; ++size) {
     const std::vector<float> values(all.begin() + 300000, all.begin() + 300000 + static_cast<std::ptrdiff_t>(size));
-    const Halves halves(values);
+    Halves halves(values);
     std::vector<float> joined(size);
     join(halves.wire, halves.low, joined);
     ASSERT_EQ(joined, values);

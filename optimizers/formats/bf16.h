@@ -1,0 +1,46 @@
+// A moment in bf16, rounded stochastically: 2 bytes per parameter. The mean over the random bits is the value itself;
+// the error of one rounding is below one unit in the last place, 2^-7 of the value. Rounding makes no number infinite.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "optimizers/streams.h"
+#include "optimizers/vector/prefetch.h"
+#include "optimizers/vector/tail.h"
+
+namespace l2l::optimizers {
+
+template <class P>
+class MomentBf16 {
+ public:
+  using Words = typename P::Words;
+  static constexpr bool kRounds = true;
+  explicit __attribute__((always_inline)) MomentBf16(const MomentStream& stream)
+      : at_(static_cast<std::uint16_t*>(stream.codes)) {}
+
+  __attribute__((always_inline)) void prefetch(std::size_t i) const { prefetch_rows(at_ + i); }
+  __attribute__((always_inline)) void open(std::size_t) const {}
+  template <bool kTail>
+  __attribute__((always_inline)) P load(std::size_t i, std::size_t count) const {
+    return from_bits(shift_left<16>(load_row<kTail>(
+        at_ + i, count,
+        [](const std::uint16_t* from) __attribute__((always_inline)) { return Words::load_u16(from); })));
+  }
+  // `random` is below 2^16.
+  template <bool kTail>
+  __attribute__((always_inline)) void store(std::size_t i, std::size_t count, P value, Words random) const {
+    const Words all = bits(value), magnitude = all & Words::all(0x7fffffffu);
+    const Words largest = max(magnitude, Words::all(0x7f7fffffu));  // what is infinite already stays so
+    const Words code = shift_right<16>((all & Words::all(0x80000000u)) | min(magnitude + random, largest));
+    store_row<kTail>(
+        at_ + i, count, [&](std::uint16_t * to) __attribute__((always_inline)) { code.store_u16(to); });
+  }
+  template <int kShift, class Rounding>
+  __attribute__((always_inline)) void close(std::size_t, std::size_t, const Rounding&) const {}
+
+ private:
+  std::uint16_t* at_;
+};
+
+}  // namespace l2l::optimizers

@@ -1,0 +1,57 @@
+// A moment in fp32: 4 bytes per parameter, exact.
+#pragma once
+
+#include <cstddef>
+
+#include "optimizers/streams.h"
+#include "optimizers/vector/prefetch.h"
+#include "optimizers/vector/tail.h"
+
+namespace l2l::optimizers {
+
+// What every format of moments has. open() and close() enclose the rows of each block of 512 elements; store() of a row
+// may leave the work to close().
+template <class P>
+class MomentF32 {
+ public:
+  static constexpr bool kRounds = false;  // takes random bits
+  explicit __attribute__((always_inline)) MomentF32(const MomentStream& stream)
+      : at_(static_cast<float*>(stream.codes)) {}
+
+  __attribute__((always_inline)) void prefetch(std::size_t i) const { prefetch_rows(at_ + i); }
+  __attribute__((always_inline)) void open(std::size_t) const {}
+  template <bool kTail>
+  __attribute__((always_inline)) P load(std::size_t i, std::size_t count) const {
+    return load_row<kTail>(
+        at_ + i, count, [](const float* from) __attribute__((always_inline)) { return P::load(from); });
+  }
+  template <bool kTail>
+  __attribute__((always_inline)) void store(std::size_t i, std::size_t count, P value, typename P::Words) const {
+    store_row<kTail>(
+        at_ + i, count, [&](float* to) __attribute__((always_inline)) { value.store(to); });
+  }
+  template <int kShift, class Rounding>
+  __attribute__((always_inline)) void close(std::size_t, std::size_t, const Rounding&) const {}
+
+ private:
+  float* at_;
+};
+
+// Of an optimizer without it.
+template <class P>
+struct NoMoment {
+  static constexpr bool kRounds = false;
+  explicit __attribute__((always_inline)) NoMoment(const MomentStream&) {}
+  __attribute__((always_inline)) void prefetch(std::size_t) const {}
+  __attribute__((always_inline)) void open(std::size_t) const {}
+  template <bool kTail>
+  __attribute__((always_inline)) P load(std::size_t, std::size_t) const {
+    return P::all(0);
+  }
+  template <bool kTail>
+  __attribute__((always_inline)) void store(std::size_t, std::size_t, P, typename P::Words) const {}
+  template <int kShift, class Rounding>
+  __attribute__((always_inline)) void close(std::size_t, std::size_t, const Rounding&) const {}
+};
+
+}  // namespace l2l::optimizers

@@ -1,0 +1,86 @@
+// Formats of gradients as they arrive. They are only read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "optimizers/streams.h"
+#include "optimizers/vector/prefetch.h"
+#include "optimizers/vector/tail.h"
+
+namespace l2l::optimizers {
+
+struct GradientF32 {
+  using Element = float;
+  template <class P>
+  static __attribute__((always_inline)) P load(const float* from) {
+    return P::load(from);
+  }
+};
+
+struct GradientBf16 {
+  using Element = std::uint16_t;
+  template <class P>
+  static __attribute__((always_inline)) P load(const std::uint16_t* from) {
+    return from_bits(shift_left<16>(P::Words::load_u16(from)));
+  }
+};
+
+struct GradientF16 {
+  using Element = std::uint16_t;
+  template <class P>
+  static __attribute__((always_inline)) P load(const std::uint16_t* from) {
+    return P::load_f16(from);
+  }
+};
+
+// The sum of the contributions in fp32, in their order, times the factor.
+template <class P, class Format>
+class GradientSum {
+ public:
+  explicit __attribute__((always_inline)) GradientSum(const Streams& streams)
+      : parts_(streams.gradients), count_(streams.contributions), factor_(P::all(streams.factor)) {}
+
+  __attribute__((always_inline)) void prefetch(std::size_t i) const {
+    for (std::size_t k = 0; k < count_; ++k) prefetch_rows(part(k) + i);
+  }
+  template <bool kTail>
+  __attribute__((always_inline)) P sum(std::size_t i, std::size_t count) const {
+    P total = row<kTail>(0, i, count);
+    for (std::size_t k = 1; k < count_; ++k) total = total + row<kTail>(k, i, count);
+    return total;
+  }
+  template <bool kTail>
+  __attribute__((always_inline)) P load(std::size_t i, std::size_t count) const {
+    return sum<kTail>(i, count) * factor_;
+  }
+
+ private:
+  using Element = typename Format::Element;
+  __attribute__((always_inline)) const Element* part(std::size_t k) const {
+    return static_cast<const Element*>(parts_[k]);
+  }
+  template <bool kTail>
+  __attribute__((always_inline)) P row(std::size_t k, std::size_t i, std::size_t count) const {
+    return load_row<kTail>(
+        part(k) + i, count,
+        [](const Element* from) __attribute__((always_inline)) { return Format::template load<P>(from); });
+  }
+
+  const void* const* parts_;
+  std::size_t count_;
+  P factor_;
+};
+
+// Of kernels that read none.
+template <class P>
+struct NoGradient {
+  explicit __attribute__((always_inline)) NoGradient(const Streams&) {}
+  __attribute__((always_inline)) void prefetch(std::size_t) const {}
+  template <bool kTail>
+  __attribute__((always_inline)) P load(std::size_t, std::size_t) const {
+    return P::all(0);
+  }
+};
+
+}  // namespace l2l::optimizers

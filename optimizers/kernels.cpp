@@ -1,0 +1,66 @@
+#include "optimizers/kernels.h"
+
+#include <cstdlib>
+#include <string>
+
+#include "l2l/errors.h"
+
+namespace l2l::optimizers {
+
+const Kernels& portable_kernels();
+#ifdef L2L_X86_KERNELS
+const Kernels& avx2_kernels();
+const Kernels& avx512_kernels();
+#endif
+
+namespace {
+
+std::string names(const std::vector<const Kernels*>& all) {
+  std::string text;
+  for (const Kernels* set : all) text += (text.empty() ? "" : ", ") + std::string(set->name);
+  return text;
+}
+
+}  // namespace
+
+std::vector<const Kernels*> supported_kernels() {
+  std::vector<const Kernels*> all = {&portable_kernels()};
+#ifdef L2L_X86_KERNELS
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512vl");
+  if (avx2) all.push_back(&avx2_kernels());
+  if (avx512) all.push_back(&avx512_kernels());
+#endif
+  return all;
+}
+
+const Kernels& kernels_named(std::string_view name) {
+  const std::vector<const Kernels*> all = supported_kernels();
+  if (name.empty()) return *all.back();
+  for (const Kernels* set : all) {
+    if (set->name == name) return *set;
+  }
+  throw BadInput("L2L_INSTRUCTION_SET = " + std::string(name) +
+                 " is not one of those that this build and processor "
+                 "have (" +
+                 names(all) + "); remove it for the best");
+}
+
+const Kernels& kernels() {
+  static const Kernels& chosen = []() -> const Kernels& {
+    const char* const name = std::getenv("L2L_INSTRUCTION_SET");
+    return kernels_named(name == nullptr ? "" : name);
+  }();
+  return chosen;
+}
+
+double sum_of_lanes(const double* lanes) {
+  double sum = 0;
+  for (std::size_t i = 0; i < 16; ++i) sum += lanes[i];
+  return sum;
+}
+
+}  // namespace l2l::optimizers

@@ -1,0 +1,34 @@
+// One run of elements as the kernels see it. Plain data; owns nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace l2l::optimizers {
+
+// The random bits of stochastic rounding of one group in one update (optimizers/rounding.h).
+struct RoundingKey {
+  std::uint32_t word0 = 0, word1 = 0;
+};
+
+// A moment at the run's first element. `scales` (int8) at its block; the run begins at a multiple of 512 elements from
+// its parameter's first.
+struct MomentStream {
+  void* codes = nullptr;
+  std::uint16_t* scales = nullptr;
+};
+
+// Every pointer is at the run's first element.
+struct Streams {
+  std::size_t count = 0;                   // elements
+  const void* const* gradients = nullptr;  // the contributions, in the order in which they are summed
+  std::size_t contributions = 0;           // at least 1, where the kernel reads gradients
+  float factor = 1;                        // on the sum
+  void* wire = nullptr;                    // f32: the master itself; split: its upper halves; beside_f16: the halves
+  void* master = nullptr;                  // split: its low halves; beside_f16: the fp32 master; f32: not looked at
+  MomentStream first, second;
+  std::uint32_t index = 0;  // of the first element in its group, modulo 2^32: counter of the random bits
+  RoundingKey key;
+};
+
+}  // namespace l2l::optimizers

@@ -1,0 +1,83 @@
+// The one place that walks the streams of an update: every kernel is this loop over one instruction set's Pack, the
+// formats of its streams and the arithmetic of one row of sixteen elements. Each byte is read and written once.
+#pragma once
+
+#include <cstddef>
+
+#include "optimizers/streams.h"
+#include "optimizers/vector/prefetch.h"
+#include "optimizers/vector/tail.h"
+
+namespace l2l::optimizers {
+
+inline constexpr std::size_t kLoopBlock = 512;  // kScaleBlock of optimizers/format.h
+
+// Thread-bound; lives for one run.
+template <class P, class Gradient, class Master, class First, class Second, class Arithmetic>
+class UpdateLoop {
+ public:
+  __attribute__((always_inline)) UpdateLoop(const Streams& streams, Arithmetic& arithmetic)
+      : count_(streams.count),
+        gradient_(streams),
+        master_(streams),
+        first_(streams.first),
+        second_(streams.second),
+        rounding_(streams),
+        arithmetic_(arithmetic) {}
+
+  __attribute__((always_inline)) void run() {
+    for (std::size_t block = 0; block < count_; block += kLoopBlock) {
+      const std::size_t end = count_ - block < kLoopBlock ? count_ : block + kLoopBlock;
+      first_.open(block);
+      second_.open(block);
+      rows(block, end);
+      if constexpr (Arithmetic::kWritesMoments) {
+        first_.template close<0>(block, end, rounding_);
+        second_.template close<16>(block, end, rounding_);
+      }
+    }
+    if constexpr (Arithmetic::kWritesMaster) master_.finish();
+  }
+
+ private:
+  using Words = typename P::Words;
+  using Rounding = typename Arithmetic::template Rounding<P>;
+
+  __attribute__((always_inline)) void rows(std::size_t begin, std::size_t end) {
+    std::size_t i = begin;
+    for (; i + kRows <= end; i += kRows) {
+      gradient_.prefetch(i);
+      master_.prefetch(i);
+      first_.prefetch(i);
+      second_.prefetch(i);
+      for (std::size_t k = 0; k < kRows; k += kLanes) row<false>(i + k, kLanes);
+    }
+    for (; i + kLanes <= end; i += kLanes) row<false>(i, kLanes);
+    if (i < end) row<true>(i, end - i);
+  }
+
+  template <bool kTail>
+  __attribute__((always_inline)) void row(std::size_t i, std::size_t count) {
+    const P g = gradient_.template load<kTail>(i, count);
+    P w = master_.template load<kTail>(i, count);
+    P m = first_.template load<kTail>(i, count), v = second_.template load<kTail>(i, count);
+    arithmetic_.update(g, w, m, v);
+    if constexpr (Arithmetic::kWritesMaster) master_.template store<kTail>(i, count, w);
+    if constexpr (Arithmetic::kWritesMoments) {
+      Words random = Words::all(0);
+      if constexpr (First::kRounds || Second::kRounds) random = rounding_.of(i);
+      first_.template store<kTail>(i, count, m, random & Words::all(0xffffu));
+      second_.template store<kTail>(i, count, v, shift_right<16>(random));
+    }
+  }
+
+  const std::size_t count_;
+  const Gradient gradient_;
+  const Master master_;
+  First first_;
+  Second second_;
+  const Rounding rounding_;
+  Arithmetic& arithmetic_;
+};
+
+}  // namespace l2l::optimizers

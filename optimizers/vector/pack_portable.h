@@ -1,0 +1,189 @@
+// Sixteen lanes in the compilers' own vector type, which every processor has some way to run: what the other packs must
+// agree with, bit for bit. All names are in a namespace of this instruction set, so that nothing compiled for another
+// one can take their place (optimizers/kernel_table.h). Immutable.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "core/dtype.h"
+
+#define L2L_INLINE inline __attribute__((always_inline))
+
+namespace l2l::optimizers::portable {
+
+template <typename T>
+struct Vector {
+  typedef T Sixteen __attribute__((vector_size(16 * sizeof(T))));
+  static L2L_INLINE Sixteen load(const T* from) {
+    Sixteen all;
+    std::memcpy(&all, from, sizeof all);
+    return all;
+  }
+  static L2L_INLINE void store(T* to, Sixteen all) { std::memcpy(to, &all, sizeof all); }
+};
+using Unsigned = Vector<std::uint32_t>::Sixteen;
+using Signed = Vector<std::int32_t>::Sixteen;
+using Floats = Vector<float>::Sixteen;
+using Doubles = Vector<double>::Sixteen;
+
+// Rows whose code is long here are not inlined.
+#define L2L_OUTLINE inline __attribute__((noinline))
+L2L_OUTLINE void halves_to_floats(const std::uint16_t* from, float* to) {
+  for (int i = 0; i < 16; ++i) to[i] = l2l::to_float(f16{from[i]});
+}
+L2L_OUTLINE void floats_to_halves(const float* from, std::uint16_t* to) {
+  for (int i = 0; i < 16; ++i) to[i] = l2l::to_f16(from[i]).bits;
+}
+
+template <typename Wide, typename T>
+L2L_OUTLINE void widen_row(const T* from, std::uint32_t* to) {
+  for (int i = 0; i < 16; ++i) to[i] = static_cast<std::uint32_t>(static_cast<Wide>(from[i]));
+}
+template <typename T>
+L2L_OUTLINE void narrow_row(const std::uint32_t* from, T* to) {
+  for (int i = 0; i < 16; ++i) to[i] = static_cast<T>(from[i]);
+}
+
+// Sixteen 32-bit words.
+struct Words {
+  Unsigned value;
+
+  static L2L_INLINE Words all(std::uint32_t value) { return {value - Unsigned{}}; }
+  static L2L_INLINE Words ramp() { return {Unsigned{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}}; }
+  static L2L_INLINE Words load_u16(const std::uint16_t* from) { return widen<std::uint32_t>(from); }
+  static L2L_INLINE Words load_i16(const std::uint16_t* from) {
+    return widen<std::int32_t>(reinterpret_cast<const std::int16_t*>(from));
+  }
+  static L2L_INLINE Words load_u8(const std::uint8_t* from) { return widen<std::uint32_t>(from); }
+  static L2L_INLINE Words load_i8(const std::uint8_t* from) {
+    return widen<std::int32_t>(reinterpret_cast<const std::int8_t*>(from));
+  }
+  // Of each lane the low bits.
+  L2L_INLINE void store_u16(std::uint16_t* to) const { narrow(to); }
+  L2L_INLINE void store_u8(std::uint8_t* to) const { narrow(to); }
+
+ private:
+  template <typename Wide, typename T>
+  static L2L_INLINE Words widen(const T* from) {
+    std::uint32_t row[16];
+    widen_row<Wide>(from, row);
+    return {Vector<std::uint32_t>::load(row)};
+  }
+  template <typename T>
+  L2L_INLINE void narrow(T* to) const {
+    std::uint32_t row[16];
+    Vector<std::uint32_t>::store(row, value);
+    narrow_row(row, to);
+  }
+};
+
+L2L_INLINE Words operator+(Words a, Words b) { return {a.value + b.value}; }
+L2L_INLINE Words operator-(Words a, Words b) { return {a.value - b.value}; }
+L2L_INLINE Words operator*(Words a, Words b) { return {a.value * b.value}; }
+L2L_INLINE Words operator&(Words a, Words b) { return {a.value & b.value}; }
+L2L_INLINE Words operator|(Words a, Words b) { return {a.value | b.value}; }
+L2L_INLINE Words operator^(Words a, Words b) { return {a.value ^ b.value}; }
+template <int kBits>
+L2L_INLINE Words shift_left(Words a) {
+  return {a.value << kBits};
+}
+template <int kBits>
+L2L_INLINE Words shift_right(Words a) {
+  return {a.value >> kBits};
+}
+L2L_OUTLINE void min_row(const Words& a, Words& b) { b.value = a.value < b.value ? a.value : b.value; }
+L2L_OUTLINE void max_row(const Words& a, Words& b) { b.value = a.value > b.value ? a.value : b.value; }
+L2L_INLINE Words min(Words a, Words b) {
+  min_row(a, b);
+  return b;
+}
+L2L_INLINE Words max(Words a, Words b) {
+  max_row(a, b);
+  return b;
+}
+
+struct Squares;
+
+// Sixteen fp32 numbers; IEEE operations, each rounded by itself.
+struct Pack {
+  using Words = portable::Words;
+  using Squares = portable::Squares;
+  Floats value;
+
+  static L2L_INLINE Pack all(float value) { return {value - Floats{}}; }
+  static L2L_INLINE Pack load(const float* from) { return {Vector<float>::load(from)}; }
+  static L2L_INLINE Pack load_f16(const std::uint16_t* from) {
+    float row[16];
+    halves_to_floats(from, row);
+    return load(row);
+  }
+  L2L_INLINE void store(float* to) const { Vector<float>::store(to, value); }
+  L2L_INLINE void store_f16(std::uint16_t* to) const {
+    float row[16];
+    store(row);
+    floats_to_halves(row, to);
+  }
+  // Past the caches where the instruction set can; `to` is 32-byte aligned. Ordered before later stores by fence().
+  L2L_INLINE void stream_f16(std::uint16_t* to) const { store_f16(to); }
+  static L2L_INLINE void fence() {}
+};
+
+L2L_INLINE Pack operator+(Pack a, Pack b) { return {a.value + b.value}; }
+L2L_INLINE Pack operator-(Pack a, Pack b) { return {a.value - b.value}; }
+L2L_INLINE Pack operator*(Pack a, Pack b) { return {a.value * b.value}; }
+L2L_INLINE Pack operator/(Pack a, Pack b) { return {a.value / b.value}; }
+L2L_OUTLINE void row_sqrt(float* row) {
+  for (int i = 0; i < 16; ++i) row[i] = __builtin_sqrtf(row[i]);
+}
+L2L_INLINE Pack sqrt(Pack a) {
+  float row[16];
+  a.store(row);
+  row_sqrt(row);
+  return Pack::load(row);
+}
+L2L_INLINE Pack max(Pack a, Pack b) { return {a.value > b.value ? a.value : b.value}; }
+// 1 where a > b, else 0.
+L2L_INLINE Words is_greater(Pack a, Pack b) { return {(Unsigned)(a.value > b.value) >> 31}; }
+L2L_INLINE Words bits(Pack a) { return {(Unsigned)a.value}; }
+L2L_INLINE Pack from_bits(Words a) { return {(Floats)a.value}; }
+L2L_OUTLINE void words_to_floats(float* row) {
+  std::int32_t words[16];
+  std::memcpy(words, row, sizeof words);
+  for (int i = 0; i < 16; ++i) row[i] = static_cast<float>(words[i]);
+}
+L2L_OUTLINE void truncate_row(std::uint32_t* row) {
+  float values[16];
+  std::memcpy(values, row, sizeof values);
+  for (int i = 0; i < 16; ++i) row[i] = static_cast<std::uint32_t>(static_cast<std::int32_t>(values[i]));
+}
+// Of signed 32-bit numbers.
+L2L_INLINE Pack to_float(Words a) {
+  float row[16];
+  std::memcpy(row, &a, sizeof row);
+  words_to_floats(row);
+  return Pack::load(row);
+}
+// Towards zero; the values fit into 31 bits.
+L2L_INLINE Words truncate(Pack a) {
+  std::uint32_t row[16];
+  std::memcpy(row, &a, sizeof row);
+  truncate_row(row);
+  return {Vector<std::uint32_t>::load(row)};
+}
+
+// Sixteen sums of squares in double, one per lane. The square of an fp32 number is exact in double.
+struct Squares {
+  Doubles value;
+
+  static L2L_INLINE Squares load(const double* from) { return {Vector<double>::load(from)}; }
+  L2L_INLINE void store(double* to) const { Vector<double>::store(to, value); }
+  L2L_INLINE void add(Pack a) {
+    const Doubles wide = __builtin_convertvector(a.value, Doubles);
+    value = value + wide * wide;
+  }
+};
+
+}  // namespace l2l::optimizers::portable
+
+#undef L2L_OUTLINE
