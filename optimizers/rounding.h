@@ -20,7 +20,7 @@ constexpr __attribute__((always_inline)) RoundingKey rounding_key(std::uint64_t 
 }
 
 // Thirty-two bits per element: the low half for the first moment, the high half for the second. A mixing function of
-// two multiplications (C. Wellons, "lowbias32", 2018), keyed before and between them.
+// two multiplications (after C. Wellons, "lowbias32", 2018), keyed before and between them.
 template <class P>
 class StochasticRounding {
  public:
@@ -31,9 +31,7 @@ class StochasticRounding {
   // Of elements [i, i + 16) of the run.
   __attribute__((always_inline)) Words of(std::size_t i) const {
     Words x = Words::all(first_ + static_cast<std::uint32_t>(i)) + Words::ramp();
-    x = x ^ key0_;
-    x = x ^ shift_right<16>(x);
-    x = x * Words::all(0x7feb352du);
+    x = (x ^ key0_) * Words::all(0x7feb352du);
     x = x ^ shift_right<15>(x);
     x = (x + key1_) * Words::all(0x846ca68bu);
     return x ^ shift_right<16>(x);

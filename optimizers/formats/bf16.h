@@ -1,5 +1,6 @@
 // A moment in bf16, rounded stochastically: 2 bytes per parameter. The mean over the random bits is the value itself;
-// the error of one rounding is below one unit in the last place, 2^-7 of the value. Rounding makes no number infinite.
+// the error of one rounding is below one unit in the last place, 2^-7 of the value. Nothing is stored as infinite:
+// larger magnitudes become the largest bf16.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +31,9 @@ class MomentBf16 {
   // `random` is below 2^16.
   template <bool kTail>
   __attribute__((always_inline)) void store(std::size_t i, std::size_t count, P value, Words random) const {
-    const Words all = bits(value), magnitude = all & Words::all(0x7fffffffu);
-    const Words largest = max(magnitude, Words::all(0x7f7fffffu));  // what is infinite already stays so
-    const Words code = shift_right<16>((all & Words::all(0x80000000u)) | min(magnitude + random, largest));
+    const P largest = P::all(0x1.fep127f);  // the largest bf16: from there on no carry can reach the exponent
+    const P finite = max(min(value, largest), P::all(-0x1.fep127f));
+    const Words code = shift_right<16>(bits(finite) + random);
     store_row<kTail>(
         at_ + i, count, [&](std::uint16_t * to) __attribute__((always_inline)) { code.store_u16(to); });
   }

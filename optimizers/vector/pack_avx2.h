@@ -115,6 +115,7 @@ L2L_INLINE Pack operator-(Pack a, Pack b) { return {_mm256_sub_ps(a.low, b.low),
 L2L_INLINE Pack operator*(Pack a, Pack b) { return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)}; }
 L2L_INLINE Pack operator/(Pack a, Pack b) { return {_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)}; }
 L2L_INLINE Pack sqrt(Pack a) { return {_mm256_sqrt_ps(a.low), _mm256_sqrt_ps(a.high)}; }
+L2L_INLINE Pack min(Pack a, Pack b) { return {_mm256_min_ps(a.low, b.low), _mm256_min_ps(a.high, b.high)}; }
 L2L_INLINE Pack max(Pack a, Pack b) { return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)}; }
 L2L_INLINE Words is_greater(Pack a, Pack b) {
   const auto one = [](__m256 x, __m256 y) __attribute__((always_inline)) {

@@ -74,6 +74,7 @@ L2L_INLINE Pack operator-(Pack a, Pack b) { return {_mm512_sub_ps(a.value, b.val
 L2L_INLINE Pack operator*(Pack a, Pack b) { return {_mm512_mul_ps(a.value, b.value)}; }
 L2L_INLINE Pack operator/(Pack a, Pack b) { return {_mm512_div_ps(a.value, b.value)}; }
 L2L_INLINE Pack sqrt(Pack a) { return {_mm512_sqrt_ps(a.value)}; }
+L2L_INLINE Pack min(Pack a, Pack b) { return {_mm512_min_ps(a.value, b.value)}; }
 L2L_INLINE Pack max(Pack a, Pack b) { return {_mm512_max_ps(a.value, b.value)}; }
 L2L_INLINE Words is_greater(Pack a, Pack b) {
   return {_mm512_maskz_set1_epi32(_mm512_cmp_ps_mask(a.value, b.value, _CMP_GT_OQ), 1)};

@@ -142,6 +142,7 @@ L2L_INLINE Pack sqrt(Pack a) {
   row_sqrt(row);
   return Pack::load(row);
 }
+L2L_INLINE Pack min(Pack a, Pack b) { return {a.value < b.value ? a.value : b.value}; }
 L2L_INLINE Pack max(Pack a, Pack b) { return {a.value > b.value ? a.value : b.value}; }
 // 1 where a > b, else 0.
 L2L_INLINE Words is_greater(Pack a, Pack b) { return {(Unsigned)(a.value > b.value) >> 31}; }
