@@ -129,6 +129,8 @@ template <class P>
 struct TableMaker {
   using RawPairs = List<MomentPair<RawMoment32, RawMoment32>, MomentPair<RawMoment16, RawMoment32>,
                         MomentPair<RawMoment16, RawMoment16>, MomentPair<RawMoment8, RawMoment8>>;
+  using RawSingles =
+      List<MomentPair<RawMoment32, NoMoment>, MomentPair<RawMoment16, NoMoment>, MomentPair<RawMoment8, NoMoment>>;
 
   template <std::size_t kGradient, std::size_t kMaster, class Gradient, class Master, class... Pair, class... Single>
   static void add_moments(Kernels& k, List<Pair...>, List<Single...>) {
@@ -145,6 +147,11 @@ struct TableMaker {
     ((k.lamb_apply[kMaster][pair++] = lamb_apply_kernel<P, Master, Pair>), ...);
   }
   template <std::size_t kGradient, std::size_t kMaster, typename Element, class Master, class... Pair>
+  static void add_single_ghosts(Kernels& k, List<Pair...>) {
+    std::size_t single = 0;
+    ((k.ghost_of_one[kGradient][kMaster][single++] = ghost_kernel<P, Element, Master, Pair>), ...);
+  }
+  template <std::size_t kGradient, std::size_t kMaster, typename Element, class Master, class... Pair>
   static void add_ghosts(Kernels& k, List<Pair...>) {
     std::size_t pair = 0;
     ((k.ghost[kGradient][kMaster][pair++] = ghost_kernel<P, Element, Master, Pair>), ...);
@@ -153,6 +160,7 @@ struct TableMaker {
   static void add_update(Kernels& k) {
     add_moments<kGradient, kMaster, Gradient, Master>(k, MomentPairList(), SingleMomentList());
     add_ghosts<kGradient, kMaster, typename Gradient::Element, Master>(k, RawPairs());
+    add_single_ghosts<kGradient, kMaster, typename Gradient::Element, Master>(k, RawSingles());
   }
   template <std::size_t kGradient, class Gradient, class First, class Second, class Third>
   static void add_gradient(Kernels& k, List<First, Second, Third>) {

@@ -60,6 +60,7 @@ struct Kernels {
   const char* name;  // "portable", "avx2" or "avx512"
   AdamWKernel adamw[kGradientFormats][kMasterFormats][kMomentPairs];
   GhostKernel ghost[kGradientFormats][kMasterFormats][kMomentPairs];
+  GhostKernel ghost_of_one[kGradientFormats][kMasterFormats][kMomentFormats];  // streams of an update by SGD
   LambMomentsKernel lamb_moments[kGradientFormats][kMasterFormats][kMomentPairs];
   LambApplyKernel lamb_apply[kMasterFormats][kMomentPairs];
   SgdKernel sgd[kGradientFormats][kMasterFormats][kMomentFormats];  // by the first moment's format
@@ -71,6 +72,9 @@ struct Kernels {
 
   AdamWKernel adamw_of(DType gradient, MasterFormat master, MomentFormats moments) const {
     return adamw[index_of(gradient)][static_cast<std::size_t>(master)][index_of(moments)];
+  }
+  GhostKernel ghost_of(DType gradient, MasterFormat master, MomentFormat moment) const {
+    return ghost_of_one[index_of(gradient)][static_cast<std::size_t>(master)][static_cast<std::size_t>(moment)];
   }
   GhostKernel ghost_of(DType gradient, MasterFormat master, MomentFormats moments) const {
     return ghost[index_of(gradient)][static_cast<std::size_t>(master)][index_of(moments)];

@@ -1,5 +1,6 @@
 // l2l-bench: benchmarks that measure both sides of a comparison in one run.
 #include "tools/bench_clip.h"
+#include "tools/bench_eps.h"
 #include "tools/bench_inner_loop.h"
 #include "tools/bench_link.h"
 #include "tools/bench_overlap.h"
@@ -31,6 +32,10 @@ int main(int argc, char** argv) {
   link->add_option("--device", link_arguments.device.kind, "auto, host or cuda");
   link->add_option("--index", link_arguments.device.index, "which CUDA device");
   link->add_option("--size", link_arguments.size, "bytes of a copy, such as 64MiB");
+  CLI::App* const eps =
+      command("eps", "updates of the parameter server: every optimizer and format against the speed of memory");
+  EpsArguments eps_arguments;
+  eps_arguments.add_to(*eps);
   CLI::App* const schedule = command("schedule", "where the time of a step goes, visit by visit");
   CLI::App* const step =
       command("step", "what a config reaches per step: speed, memory, bytes, stalls; nothing is saved");
@@ -51,6 +56,7 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("clip")) return bench_clip(json);
     if (app.got_subcommand("inner_loop")) return bench_inner_loop(json);
     if (app.got_subcommand("link")) return bench_link(link_arguments, json);
+    if (app.got_subcommand("eps")) return bench_eps(eps_arguments, json);
     arguments.options = config.load();
     if (app.got_subcommand("step")) return bench_step(std::move(arguments.options), arguments.steps, json);
     return bench_schedule(arguments, json);

@@ -155,6 +155,32 @@ class Cli(ToolTest):
         self.refused("link", "--size", "much", tool="l2l-bench", names=["much"])
         self.refused("link", "--device", "abacus", tool="l2l-bench", names=["abacus", "cuda"])
 
+    def test_the_parameter_server_benchmark(self):
+        for _ in range(5):  # a pass takes milliseconds, and whatever else runs on the machine shows
+            result = json.loads(self.run_tool("l2l-bench", "eps", "--quick", "--json", "--threads", "1,2")[0])
+            if max(row["ratio"] for row in result["rows"]) < 2:
+                break
+        self.assertEqual(result["parameters"], 2**22)
+        self.assertIn(result["instruction_set"], ("portable", "avx2", "avx512"))
+        formats = ("fp32", "bf16_first", "bf16", "int8")
+        expected = [("kernel", optimizer, "bf16", moments, 1) for moments in formats for optimizer in ("adamw", "lamb")]
+        expected += [("kernel", "sgd", "bf16", moments, 1) for moments in ("fp32", "bf16", "int8")]
+        expected += [("kernel", "adamw", "bf16", moments, count) for count in (2, 4, 8) for moments in ("fp32", "bf16")]
+        expected += [("kernel", "adamw", wire, moments, 1) for wire in ("fp16", "fp32") for moments in ("fp32", "bf16")]
+        rows = [(*row, threads) for threads in (1, 2) for row in expected] + [("store", "adamw", "bf16", "fp32", 1, 2)]
+        keys = ("kind", "optimizer", "wire", "moments", "contributions", "threads")
+        self.assertEqual([tuple(row[key] for key in keys) for row in result["rows"]], rows)
+        for row in result["rows"]:
+            self.assertTrue(0 < row["least_ratio"] <= row["ratio"] <= row["most_ratio"], row)
+            self.assertLess(row["ratio"], 2, row)
+            self.assertAlmostEqual(row["gb_per_second"], 1e-9 * row["bytes_per_parameter"] * row["params_per_second"])
+        self.assertEqual(list(result["memory_gb_per_second"]), ["1", "2"])
+        self.assertGreater(min(result["memory_gb_per_second"].values()), 0)
+        table, _ = self.run_tool("l2l-bench", "eps", "--quick", "--only", "adamw bf16 bf16", "--contributions", "1", "--threads", "2")
+        self.assertEqual(table.count("kernel adamw"), 2, table)  # bf16_first begins so, too
+        self.refused("eps", "--only", "abacus", tool="l2l-bench", names=["abacus", "OPTIMIZER"])
+        self.refused("eps", "--parameters", "30000000000", tool="l2l-bench", names=["short", "--parameters"])
+
     def test_a_gpu_that_does_not_open(self):
         os.environ["L2L_CUDA_MODULE"] = "/nowhere/libl2l_cuda.so"
         self.addCleanup(os.environ.pop, "L2L_CUDA_MODULE")
