@@ -134,7 +134,8 @@ std::optional<Cost> StepCosts::parameter_update() {
   name << "update per parameter, " << plan_.options.optimizer.name << ", " << name_of(store.wire) << " wire, "
        << name_of(store.gradients) << " gradients, " << layout.groups.size() << " groups of "
        << layout.groups[0].elements << " in " << eps::ParameterStore::bytes_needed(layout, store).state << " bytes, "
-       << store.devices << " devices, " << store.threads << " threads" << (store.held() ? ", held" : "");
+       << store.devices << " devices, " << store.placement.workers() << " threads, " << name_of(store.moments)
+       << " moments" << (store.held() ? ", held" : "");
   return look_up(name.str(), "update of " + plan_.options.optimizer.name,
                  [&](Bench& bench) { return bench.parameter_update(layout); });
 }
@@ -149,7 +150,7 @@ std::optional<double> StepCosts::hand_over(const std::function<double()>& measur
 
 // A step is predicted without it, too.
 std::optional<double> StepCosts::memory_bandwidth() {
-  const int threads = plan_.store.threads;
+  const int threads = plan_.store.placement.workers();
   if (const std::optional<double> known = calibration_.memory_bandwidth(threads)) {
     ++cached_;
     return known;

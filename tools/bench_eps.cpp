@@ -32,10 +32,18 @@ nlohmann::ordered_json to_json(const UpdateSpeed& row) {
           {"most_ratio", row.most_ratio}};
 }
 
-// The one place from which the machine's calibration takes the memory's limit: gigabytes per second by threads.
-nlohmann::ordered_json record(const UpdateSpeeds& speeds) {
+// Fewer parameters may lie in a cache, and say nothing of memory.
+constexpr std::int64_t kRecorded = std::int64_t{1} << 26;
+
+// Gigabytes per second by threads; the machine's calibration takes its memory's limit from here.
+nlohmann::ordered_json record(const UpdateSpeeds& speeds, std::int64_t parameters) {
   nlohmann::ordered_json limits = nlohmann::ordered_json::object();
-  for (const auto& [threads, rate] : runtime::memory_limits(speeds)) limits[std::to_string(threads)] = rate;
+  runtime::Calibration calibration;
+  for (const auto& [threads, rate] : runtime::memory_limits(speeds)) {
+    limits[std::to_string(threads)] = rate;
+    if (parameters >= kRecorded) calibration.set_memory_bandwidth(threads, 1e9 * rate);
+  }
+  calibration.save();
   return limits;
 }
 
@@ -83,7 +91,7 @@ int bench_eps(EpsArguments arguments, bool json) {
     std::fflush(stdout);
   }
   const UpdateSpeeds speeds = runtime::measure_updates(settings);
-  const nlohmann::ordered_json limits = record(speeds);
+  const nlohmann::ordered_json limits = record(speeds, settings.parameters);
   if (!json) {
     print_table(speeds, limits);
     return kSuccess;
