@@ -79,27 +79,43 @@ BufferView StepCosts::Bench::memory(Bytes bytes, std::size_t region) {
   return buffer->view().slice(0, bytes);
 }
 
-Cost StepCosts::Bench::time(const Enqueue& enqueue, int count) {
+Cost StepCosts::Bench::time(Lane lane, const Enqueue& enqueue, int count) {
   const double processor = processor_seconds();
   const Clock::time_point begin = Clock::now();
   for (int i = 0; i < count; ++i) enqueue();
-  device_.synchronize(*stream_);
+  lane.device.synchronize(lane.stream);
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   return (1.0 / count) * Cost{seconds, processor_seconds() - processor};
 }
 
 // Of rounds of so many runs that each takes kRoundSeconds.
-Cost StepCosts::Bench::repeat(const Enqueue& enqueue) {
-  time(enqueue, 1);
-  const double once = std::max(1e-9, time(enqueue, 2).seconds);
+Cost StepCosts::Bench::repeat(Lane lane, const Enqueue& enqueue) {
+  time(lane, enqueue, 1);
+  const double once = std::max(1e-9, time(lane, enqueue, 2).seconds);
   const int count = std::clamp(static_cast<int>(kRoundSeconds / once), 1, kMostRuns);
   std::vector<Cost> rounds;
-  for (int round = 0; round < kRounds; ++round) rounds.push_back(time(enqueue, count));
+  for (int round = 0; round < kRounds; ++round) rounds.push_back(time(lane, enqueue, count));
   return mean_of(std::move(rounds));
 }
 
-// Weights, activations and tokens are drawn; what accumulates is zero at first.
+StepCosts::Bench::Lane StepCosts::Bench::one_thread() {
+  if (!one_thread_) {
+    one_thread_ = device::open_device({.kind = "host", .threads = 1});
+    one_stream_ = one_thread_->create_stream("calibration");
+  }
+  return {*one_thread_, *one_stream_};
+}
+
 Cost StepCosts::Bench::launch(const device::Executable& program, LayerIndex layer) {
+  Cost cost = launch(own(), program, layer);
+  if (!device_.uses_host_memory() || !computes_here(cost)) return cost;
+  const Lane one = one_thread();
+  cost.processor = launch(one, *one.device.compile(program.program().graph), layer).seconds;
+  return cost;
+}
+
+// Weights, activations and tokens are drawn; what accumulates is zero at first.
+Cost StepCosts::Bench::launch(Lane lane, const device::Executable& program, LayerIndex layer) {
   const device::graph::Graph& graph = program.program().graph;
   Bindings bindings;
   for (std::size_t i = 0; i < regions_.size(); ++i) {
@@ -107,7 +123,7 @@ Cost StepCosts::Bench::launch(const device::Executable& program, LayerIndex laye
     const Bytes bytes = region == Region::scratch ? program.program().scratch_bytes : graph.region_bytes(region);
     if (bytes == 0) continue;
     bindings[region] = memory(bytes, i);
-    device_.fill_zero(*stream_, bindings[region]);
+    lane.device.fill_zero(lane.stream, bindings[region]);
   }
   Draw draw;
   std::vector<std::unique_ptr<device::Buffer>> staged;
@@ -115,18 +131,18 @@ Cost StepCosts::Bench::launch(const device::Executable& program, LayerIndex laye
     if (value.region == Region::scratch || value.region == Region::gradients || value.region == Region::carry) continue;
     staged.push_back(device_.allocate_pinned(value.bytes(), "calibration"));
     fill(staged.back()->view(), value.dtype, plan_.model.vocabulary, draw);
-    device_.copy(*stream_, bindings[value.region].slice(value.offset, value.bytes()), staged.back()->view());
+    lane.device.copy(lane.stream, bindings[value.region].slice(value.offset, value.bytes()), staged.back()->view());
   }
-  device_.synchronize(*stream_);
+  lane.device.synchronize(lane.stream);
   device::LaunchParameters parameters;
   parameters.first_token = plan_.model.first_token(layer);
   parameters.loss_scale = 1e-3f;
-  return repeat([&] { device_.launch(*stream_, program, bindings, parameters); });
+  return repeat(lane, [&] { lane.device.launch(lane.stream, program, bindings, parameters); });
 }
 
 Cost StepCosts::Bench::zero(Bytes bytes) {
   const BufferView target = memory(bytes, static_cast<std::size_t>(Region::gradients));
-  return repeat([&] { device_.fill_zero(*stream_, target); });
+  return repeat(own(), [&] { device_.fill_zero(*stream_, target); });
 }
 
 // The host's end is not in a cache, as state of many layers is not.
@@ -136,7 +152,7 @@ Cost StepCosts::Bench::copy(Direction direction, Bytes bytes) {
   const std::unique_ptr<device::Buffer> host = device_.allocate_pinned(places * bytes, "calibration");
   const BufferView near = memory(bytes, static_cast<std::size_t>(Region::weights));
   Bytes place = 0;
-  return repeat([&] {
+  return repeat(own(), [&] {
     const BufferView far = host->view().slice(place++ % places * bytes, bytes);
     direction == Direction::to_device ? device_.copy(*stream_, near, far) : device_.copy(*stream_, far, near);
   });

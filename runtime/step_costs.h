@@ -23,6 +23,10 @@ struct Cost {
 inline Cost operator*(double count, const Cost& cost) { return {count * cost.seconds, count * cost.processor}; }
 inline Cost operator+(const Cost& a, const Cost& b) { return {a.seconds + b.seconds, a.processor + b.processor}; }
 
+// Launches that are reckoned or run elsewhere take hardly any of our threads' time; those that compute here take at
+// least that of a thread, less what other processes take of the cores.
+inline bool computes_here(const Cost& launches) { return launches.processor > 0.1 * launches.seconds; }
+
 enum class Direction : std::uint8_t { to_device, to_host };
 
 // Thread-bound.

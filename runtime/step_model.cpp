@@ -77,17 +77,12 @@ double StepModel::pipelined() const {
   return (end - begin) / kSteps;
 }
 
-// What is reckoned or computed elsewhere takes hardly any of our threads' time; what computes here takes at least that
-// of a thread, less what other processes take of the cores.
-bool StepModel::shares() const {
-  const Cost compute = sum().compute;
-  return compute.processor > 0.1 * compute.seconds;
-}
+bool StepModel::shares() const { return computes_here(sum().compute); }
 
 double StepModel::shared() const {
   const VisitCost total = sum();
-  return total.compute.seconds + (total.h2d + total.d2h + total.update).processor / cores +
-         static_cast<double>(visits.size()) * hand_over;
+  const double work = (total.compute + total.h2d + total.d2h + total.update).processor / cores;
+  return std::max(total.compute.seconds, work) + static_cast<double>(visits.size()) * hand_over;
 }
 
 double StepModel::step_seconds() const { return shares() ? std::max(pipelined(), shared()) : pipelined(); }
