@@ -49,19 +49,24 @@ TEST(BytesNeeded, AreWhatIsAskedFor) {
 TEST(BytesNeeded, ByHand) {
   constexpr Bytes kElements = 640 + 128 + 2 * 19776 + 64;
   constexpr Bytes kLayerElements = 768 + 2 * 19776 + 768;
+  // Fields of a group begin apart modulo a page (eps/group_memory.cpp): up to 2.5 KiB before each but the first.
+  const auto skewed = [](const StoreOptions& store, Bytes fields) {
+    const Bytes state = ParameterStore::bytes_needed(toy_layout(), store).state;
+    return state >= fields && state <= fields + 5 * 3 * 2560;
+  };
   StoreOptions options = toy_options();
-  EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).state, 12 * kElements);
+  EXPECT_TRUE(skewed(options, 12 * kElements));
   EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).staging, (3u + 1u) * 19776 * 4);
   options.wire = options.gradients = DType::bf16;
-  EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).state, 12 * kElements);
+  EXPECT_TRUE(skewed(options, 12 * kElements));
   options.wire = options.gradients = DType::f16;
-  EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).state, 14 * kElements);
+  EXPECT_TRUE(skewed(options, 14 * kElements));
   options.optimizer = optimizers::LambSettings();
-  EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).state, 14 * kElements);
+  EXPECT_TRUE(skewed(options, 14 * kElements));
   options.optimizer = optimizers::SgdSettings();
-  EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).state, 10 * kElements);
+  EXPECT_TRUE(skewed(options, 10 * kElements));
   options.wire = DType::f32;
-  EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).state, 8 * kElements);
+  EXPECT_TRUE(skewed(options, 8 * kElements));
   options.update = UpdateMode::after_backward;
   options.devices = 2;
   EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).held, 2 * 2 * kLayerElements);
