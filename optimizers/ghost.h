@@ -69,7 +69,7 @@ template <class P, typename Element>
 class RawMoment {
  public:
   using Words = typename P::Words;
-  static constexpr bool kRounds = false;
+  static constexpr bool kRounds = false, kPairs = false;
   explicit __attribute__((always_inline)) RawMoment(const MomentStream& stream)
       : codes_(stream.codes), scales_(stream.scales) {}
   __attribute__((always_inline)) void prefetch(std::size_t i) const { codes_.prefetch(i); }

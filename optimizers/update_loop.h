@@ -50,7 +50,11 @@ class UpdateLoop {
       master_.prefetch(i);
       first_.prefetch(i);
       second_.prefetch(i);
-      for (std::size_t k = 0; k < kRows; k += kLanes) row<false>(i + k, kLanes);
+      if constexpr (First::kPairs) {
+        for (std::size_t k = 0; k < kRows; k += 2 * kLanes) pair(i + k);
+      } else {
+        for (std::size_t k = 0; k < kRows; k += kLanes) row<false>(i + k, kLanes);
+      }
     }
     for (; i + kLanes <= end; i += kLanes) row<false>(i, kLanes);
     if (i < end) row<true>(i, end - i);
@@ -68,6 +72,22 @@ class UpdateLoop {
       if constexpr (First::kRounds || Second::kRounds) random = rounding_.of(i);
       first_.template store<kTail>(i, count, m, random & Words::all(0xffffu));
       second_.template store<kTail>(i, count, v, shift_right<16>(random));
+    }
+  }
+
+  // Two rows at once, the elements with even and with odd places.
+  __attribute__((always_inline)) void pair(std::size_t i) {
+    const Pair<P> g = gradient_.load_pair(i);
+    Pair<P> w = master_.load_pair(i), m = first_.load_pair(i), v = second_.load_pair(i);
+    arithmetic_.update(g.even, w.even, m.even, v.even);
+    arithmetic_.update(g.odd, w.odd, m.odd, v.odd);
+    if constexpr (Arithmetic::kWritesMaster) master_.store_pair(i, w);
+    if constexpr (Arithmetic::kWritesMoments) {
+      // What is the first moment's of the one element is the second moment's of the other.
+      const Words random = rounding_.of_every_second(i), low = random & Words::all(0xffffu);
+      const Words high = shift_right<16>(random);
+      first_.store_pair(i, m, low, high);
+      second_.store_pair(i, v, high, low);
     }
   }
 

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "runtime/calibration.h"
 #include "tools/command.h"
 
 namespace l2l::tools {
@@ -84,15 +85,12 @@ int bench_eps(EpsArguments arguments, bool json) {
     settings.parameters = std::int64_t{1} << 22;
     settings.rounds = 5;
   }
+  const UpdateSpeeds speeds = runtime::measure_updates(settings);
+  const nlohmann::ordered_json limits = record(speeds, settings.parameters);
   if (!json) {
     std::printf(
         "updates of %lld parameters, medians of %d rounds; limit: the same streams with next to no arithmetic\n",
         static_cast<long long>(settings.parameters), settings.rounds);
-    std::fflush(stdout);
-  }
-  const UpdateSpeeds speeds = runtime::measure_updates(settings);
-  const nlohmann::ordered_json limits = record(speeds, settings.parameters);
-  if (!json) {
     print_table(speeds, limits);
     return kSuccess;
   }

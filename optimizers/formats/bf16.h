@@ -16,7 +16,7 @@ template <class P>
 class MomentBf16 {
  public:
   using Words = typename P::Words;
-  static constexpr bool kRounds = true;
+  static constexpr bool kRounds = true, kPairs = true;
   explicit __attribute__((always_inline)) MomentBf16(const MomentStream& stream)
       : at_(static_cast<std::uint16_t*>(stream.codes)) {}
 
@@ -31,16 +31,28 @@ class MomentBf16 {
   // `random` is below 2^16.
   template <bool kTail>
   __attribute__((always_inline)) void store(std::size_t i, std::size_t count, P value, Words random) const {
-    const P largest = P::all(0x1.fep127f);  // the largest bf16: from there on no carry can reach the exponent
-    const P finite = max(min(value, largest), P::all(-0x1.fep127f));
-    const Words code = shift_right<16>(bits(finite) + random);
+    const Words code = shift_right<16>(rounded(value, random));
     store_row<kTail>(
         at_ + i, count, [&](std::uint16_t * to) __attribute__((always_inline)) { code.store_u16(to); });
+  }
+  __attribute__((always_inline)) Pair<P> load_pair(std::size_t i) const {
+    const Words words = Words::load(at_ + i);
+    return {from_bits(even_halves(words)), from_bits(odd_halves(words))};
+  }
+  __attribute__((always_inline)) void store_pair(std::size_t i, Pair<P> value, Words even, Words odd) const {
+    join_halves(rounded(value.even, even), rounded(value.odd, odd)).store(at_ + i);
   }
   template <int kShift, class Rounding>
   __attribute__((always_inline)) void close(std::size_t, std::size_t, const Rounding&) const {}
 
  private:
+  // The code is the upper half.
+  static __attribute__((always_inline)) Words rounded(P value, Words random) {
+    const P largest = P::all(0x1.fep127f);  // the largest bf16: from there on no carry can reach the exponent
+    const P finite = max(min(value, largest), P::all(-0x1.fep127f));
+    return bits(finite) + random;
+  }
+
   std::uint16_t* at_;
 };
 

@@ -15,6 +15,7 @@ template <class P>
 class MomentF32 {
  public:
   static constexpr bool kRounds = false;  // takes random bits
+  static constexpr bool kPairs = false;   // as a first moment: the loop goes by pairs
   explicit __attribute__((always_inline)) MomentF32(const MomentStream& stream)
       : at_(static_cast<float*>(stream.codes)) {}
 
@@ -32,6 +33,15 @@ class MomentF32 {
   }
   template <int kShift, class Rounding>
   __attribute__((always_inline)) void close(std::size_t, std::size_t, const Rounding&) const {}
+  // Elements [i, i + 32).
+  __attribute__((always_inline)) Pair<P> load_pair(std::size_t i) const {
+    return optimizers::load_pair<P>([&](std::size_t k) __attribute__((always_inline)) { return P::load(at_ + i + k); });
+  }
+  __attribute__((always_inline)) void store_pair(std::size_t i, Pair<P> value, typename P::Words,
+                                                 typename P::Words) const {
+    optimizers::store_pair(
+        value, [&](std::size_t k, P row) __attribute__((always_inline)) { row.store(at_ + i + k); });
+  }
 
  private:
   float* at_;
@@ -40,7 +50,7 @@ class MomentF32 {
 // Of an optimizer without it.
 template <class P>
 struct NoMoment {
-  static constexpr bool kRounds = false;
+  static constexpr bool kRounds = false, kPairs = false;
   explicit __attribute__((always_inline)) NoMoment(const MomentStream&) {}
   __attribute__((always_inline)) void prefetch(std::size_t) const {}
   __attribute__((always_inline)) void open(std::size_t) const {}
@@ -50,6 +60,8 @@ struct NoMoment {
   }
   template <bool kTail>
   __attribute__((always_inline)) void store(std::size_t, std::size_t, P, typename P::Words) const {}
+  __attribute__((always_inline)) Pair<P> load_pair(std::size_t) const { return {P::all(0), P::all(0)}; }
+  __attribute__((always_inline)) void store_pair(std::size_t, Pair<P>, typename P::Words, typename P::Words) const {}
   template <int kShift, class Rounding>
   __attribute__((always_inline)) void close(std::size_t, std::size_t, const Rounding&) const {}
 };

@@ -16,6 +16,10 @@ struct GradientF32 {
   static __attribute__((always_inline)) P load(const float* from) {
     return P::load(from);
   }
+  template <class P>
+  static __attribute__((always_inline)) Pair<P> load_pair(const float* from) {
+    return optimizers::load_pair<P>([&](std::size_t k) __attribute__((always_inline)) { return load<P>(from + k); });
+  }
 };
 
 struct GradientBf16 {
@@ -24,6 +28,11 @@ struct GradientBf16 {
   static __attribute__((always_inline)) P load(const std::uint16_t* from) {
     return from_bits(shift_left<16>(P::Words::load_u16(from)));
   }
+  template <class P>
+  static __attribute__((always_inline)) Pair<P> load_pair(const std::uint16_t* from) {
+    const auto words = P::Words::load(from);
+    return {from_bits(even_halves(words)), from_bits(odd_halves(words))};
+  }
 };
 
 struct GradientF16 {
@@ -31,6 +40,10 @@ struct GradientF16 {
   template <class P>
   static __attribute__((always_inline)) P load(const std::uint16_t* from) {
     return P::load_f16(from);
+  }
+  template <class P>
+  static __attribute__((always_inline)) Pair<P> load_pair(const std::uint16_t* from) {
+    return optimizers::load_pair<P>([&](std::size_t k) __attribute__((always_inline)) { return load<P>(from + k); });
   }
 };
 
@@ -53,6 +66,14 @@ class GradientSum {
   template <bool kTail>
   __attribute__((always_inline)) P load(std::size_t i, std::size_t count) const {
     return sum<kTail>(i, count) * factor_;
+  }
+  __attribute__((always_inline)) Pair<P> load_pair(std::size_t i) const {
+    Pair<P> total = Format::template load_pair<P>(part(0) + i);
+    for (std::size_t k = 1; k < count_; ++k) {
+      const Pair<P> next = Format::template load_pair<P>(part(k) + i);
+      total = {total.even + next.even, total.odd + next.odd};
+    }
+    return {total.even * factor_, total.odd * factor_};
   }
 
  private:
@@ -81,6 +102,7 @@ struct NoGradient {
   __attribute__((always_inline)) P load(std::size_t, std::size_t) const {
     return P::all(0);
   }
+  __attribute__((always_inline)) Pair<P> load_pair(std::size_t) const { return {P::all(0), P::all(0)}; }
 };
 
 }  // namespace l2l::optimizers

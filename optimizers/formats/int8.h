@@ -80,7 +80,7 @@ template <class P, class Map>
 class MomentInt8 {
  public:
   using Words = typename P::Words;
-  static constexpr bool kRounds = true;
+  static constexpr bool kRounds = true, kPairs = false;
   explicit __attribute__((always_inline)) MomentInt8(const MomentStream& stream)
       : at_(static_cast<std::uint8_t*>(stream.codes)), scales_(stream.scales), factor_(P::all(0)), most_(P::all(0)) {}
 

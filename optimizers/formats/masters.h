@@ -27,6 +27,13 @@ class MasterF32 {
     store_row<kTail>(
         at_ + i, count, [&](float* to) __attribute__((always_inline)) { value.store(to); });
   }
+  __attribute__((always_inline)) Pair<P> load_pair(std::size_t i) const {
+    return optimizers::load_pair<P>([&](std::size_t k) __attribute__((always_inline)) { return P::load(at_ + i + k); });
+  }
+  __attribute__((always_inline)) void store_pair(std::size_t i, Pair<P> value) const {
+    optimizers::store_pair(
+        value, [&](std::size_t k, P row) __attribute__((always_inline)) { row.store(at_ + i + k); });
+  }
   __attribute__((always_inline)) void finish() const {}
 
  private:
@@ -65,6 +72,16 @@ class MasterSplit {
     store_row<kTail>(
         low_ + i, count, [&](std::uint16_t * to) __attribute__((always_inline)) { all.store_u16(to); });
   }
+  __attribute__((always_inline)) Pair<P> load_pair(std::size_t i) const {
+    const Words wire = Words::load(wire_ + i), low = Words::load(low_ + i);
+    return {from_bits(even_halves(wire) + shift_right_signed<16>(shift_left<16>(low))),
+            from_bits(odd_halves(wire) + shift_right_signed<16>(low))};
+  }
+  __attribute__((always_inline)) void store_pair(std::size_t i, Pair<P> value) const {
+    const Words even = bits(value.even), odd = bits(value.odd), half = Words::all(0x8000u);
+    join_halves(even + half, odd + half).store(wire_ + i);
+    ((even & Words::all(0xffffu)) | shift_left<16>(odd)).store(low_ + i);
+  }
   __attribute__((always_inline)) void finish() const {}
 
  private:
@@ -96,6 +113,13 @@ class MasterBesideF16 {
       store_row<kTail>(
           wire_ + i, count, [&](std::uint16_t * to) __attribute__((always_inline)) { value.store_f16(to); });
     }
+  }
+  __attribute__((always_inline)) Pair<P> load_pair(std::size_t i) const {
+    return optimizers::load_pair<P>([&](std::size_t k) __attribute__((always_inline)) { return P::load(at_ + i + k); });
+  }
+  __attribute__((always_inline)) void store_pair(std::size_t i, Pair<P> value) const {
+    optimizers::store_pair(
+        value, [&](std::size_t k, P row) __attribute__((always_inline)) { store<false>(i + k, kLanes, row); });
   }
   // The halves are there for everyone who is told so from now on.
   __attribute__((always_inline)) void finish() const { P::fence(); }

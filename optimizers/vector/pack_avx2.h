@@ -19,6 +19,15 @@ struct Words {
   static L2L_INLINE Words ramp() {
     return {_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15)};
   }
+  static L2L_INLINE Words load(const void* from) {
+    const auto* const at = static_cast<const __m256i*>(from);
+    return {_mm256_loadu_si256(at), _mm256_loadu_si256(at + 1)};
+  }
+  L2L_INLINE void store(void* to) const {
+    auto* const at = static_cast<__m256i*>(to);
+    _mm256_storeu_si256(at, low);
+    _mm256_storeu_si256(at + 1, high);
+  }
   static L2L_INLINE Words load_u16(const std::uint16_t* from) {
     return {_mm256_cvtepu16_epi32(eight(from)), _mm256_cvtepu16_epi32(eight(from + 8))};
   }
@@ -77,6 +86,10 @@ L2L_INLINE Words shift_left(Words a) {
   return {_mm256_slli_epi32(a.low, kBits), _mm256_slli_epi32(a.high, kBits)};
 }
 template <int kBits>
+L2L_INLINE Words shift_right_signed(Words a) {
+  return {_mm256_srai_epi32(a.low, kBits), _mm256_srai_epi32(a.high, kBits)};
+}
+template <int kBits>
 L2L_INLINE Words shift_right(Words a) {
   return {_mm256_srli_epi32(a.low, kBits), _mm256_srli_epi32(a.high, kBits)};
 }
@@ -117,6 +130,28 @@ L2L_INLINE Pack operator/(Pack a, Pack b) { return {_mm256_div_ps(a.low, b.low),
 L2L_INLINE Pack sqrt(Pack a) { return {_mm256_sqrt_ps(a.low), _mm256_sqrt_ps(a.high)}; }
 L2L_INLINE Pack min(Pack a, Pack b) { return {_mm256_min_ps(a.low, b.low), _mm256_min_ps(a.high, b.high)}; }
 L2L_INLINE Pack max(Pack a, Pack b) { return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)}; }
+L2L_INLINE void part_pairs(Pack& first, Pack& second) {
+  const Pack a = first, b = second;
+  const auto even = [](__m256 x, __m256 y) __attribute__((always_inline)) {
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(x, y, 0x88)), 0xd8));
+  };
+  const auto odd = [](__m256 x, __m256 y) __attribute__((always_inline)) {
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(x, y, 0xdd)), 0xd8));
+  };
+  first = {even(a.low, a.high), even(b.low, b.high)};
+  second = {odd(a.low, a.high), odd(b.low, b.high)};
+}
+L2L_INLINE void join_pairs(Pack& even, Pack& odd) {
+  const Pack a = even, b = odd;
+  const auto low = [](__m256 x, __m256 y) __attribute__((always_inline)) {
+    return _mm256_permute2f128_ps(_mm256_unpacklo_ps(x, y), _mm256_unpackhi_ps(x, y), 0x20);
+  };
+  const auto high = [](__m256 x, __m256 y) __attribute__((always_inline)) {
+    return _mm256_permute2f128_ps(_mm256_unpacklo_ps(x, y), _mm256_unpackhi_ps(x, y), 0x31);
+  };
+  even = {low(a.low, b.low), high(a.low, b.low)};
+  odd = {low(a.high, b.high), high(a.high, b.high)};
+}
 L2L_INLINE Words is_greater(Pack a, Pack b) {
   const auto one = [](__m256 x, __m256 y) __attribute__((always_inline)) {
     return _mm256_srli_epi32(_mm256_castps_si256(_mm256_cmp_ps(x, y, _CMP_GT_OQ)), 31);

@@ -14,6 +14,8 @@ struct Words {
 
   static L2L_INLINE Words all(std::uint32_t value) { return {_mm512_set1_epi32(static_cast<int>(value))}; }
   static L2L_INLINE Words ramp() { return {_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)}; }
+  static L2L_INLINE Words load(const void* from) { return {_mm512_loadu_si512(from)}; }
+  L2L_INLINE void store(void* to) const { _mm512_storeu_si512(to, value); }
   static L2L_INLINE Words load_u16(const std::uint16_t* from) { return {_mm512_cvtepu16_epi32(halves(from))}; }
   static L2L_INLINE Words load_i16(const std::uint16_t* from) { return {_mm512_cvtepi16_epi32(halves(from))}; }
   static L2L_INLINE Words load_u8(const std::uint8_t* from) { return {_mm512_cvtepu8_epi32(bytes(from))}; }
@@ -42,6 +44,10 @@ L2L_INLINE Words operator^(Words a, Words b) { return {_mm512_xor_si512(a.value,
 template <int kBits>
 L2L_INLINE Words shift_left(Words a) {
   return {_mm512_slli_epi32(a.value, kBits)};
+}
+template <int kBits>
+L2L_INLINE Words shift_right_signed(Words a) {
+  return {_mm512_srai_epi32(a.value, kBits)};
 }
 template <int kBits>
 L2L_INLINE Words shift_right(Words a) {
@@ -76,6 +82,20 @@ L2L_INLINE Pack operator/(Pack a, Pack b) { return {_mm512_div_ps(a.value, b.val
 L2L_INLINE Pack sqrt(Pack a) { return {_mm512_sqrt_ps(a.value)}; }
 L2L_INLINE Pack min(Pack a, Pack b) { return {_mm512_min_ps(a.value, b.value)}; }
 L2L_INLINE Pack max(Pack a, Pack b) { return {_mm512_max_ps(a.value, b.value)}; }
+L2L_INLINE void part_pairs(Pack& first, Pack& second) {
+  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+  const __m512 a = first.value, b = second.value;
+  first.value = _mm512_permutex2var_ps(a, even, b);
+  second.value = _mm512_permutex2var_ps(a, odd, b);
+}
+L2L_INLINE void join_pairs(Pack& even, Pack& odd) {
+  const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  const __m512i high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+  const __m512 a = even.value, b = odd.value;
+  even.value = _mm512_permutex2var_ps(a, low, b);
+  odd.value = _mm512_permutex2var_ps(a, high, b);
+}
 L2L_INLINE Words is_greater(Pack a, Pack b) {
   return {_mm512_maskz_set1_epi32(_mm512_cmp_ps_mask(a.value, b.value, _CMP_GT_OQ), 1)};
 }

@@ -51,6 +51,13 @@ struct Words {
 
   static L2L_INLINE Words all(std::uint32_t value) { return {value - Unsigned{}}; }
   static L2L_INLINE Words ramp() { return {Unsigned{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}}; }
+  // Sixteen words as they lie.
+  static L2L_INLINE Words load(const void* from) {
+    Words all;
+    std::memcpy(&all, from, sizeof all);
+    return all;
+  }
+  L2L_INLINE void store(void* to) const { std::memcpy(to, this, sizeof *this); }
   static L2L_INLINE Words load_u16(const std::uint16_t* from) { return widen<std::uint32_t>(from); }
   static L2L_INLINE Words load_i16(const std::uint16_t* from) {
     return widen<std::int32_t>(reinterpret_cast<const std::int16_t*>(from));
@@ -87,6 +94,10 @@ L2L_INLINE Words operator^(Words a, Words b) { return {a.value ^ b.value}; }
 template <int kBits>
 L2L_INLINE Words shift_left(Words a) {
   return {a.value << kBits};
+}
+template <int kBits>
+L2L_INLINE Words shift_right_signed(Words a) {
+  return {(Unsigned)((Signed)a.value >> kBits)};
 }
 template <int kBits>
 L2L_INLINE Words shift_right(Words a) {
@@ -144,6 +155,31 @@ L2L_INLINE Pack sqrt(Pack a) {
 }
 L2L_INLINE Pack min(Pack a, Pack b) { return {a.value < b.value ? a.value : b.value}; }
 L2L_INLINE Pack max(Pack a, Pack b) { return {a.value > b.value ? a.value : b.value}; }
+// Of two rows that follow each other, the elements with even and with odd places; and back.
+L2L_OUTLINE void part_row_pairs(float* first, float* second) {
+  float all[32];
+  std::memcpy(all, first, 64);
+  std::memcpy(all + 16, second, 64);
+  for (int i = 0; i < 16; ++i) {
+    first[i] = all[2 * i];
+    second[i] = all[2 * i + 1];
+  }
+}
+L2L_OUTLINE void join_row_pairs(float* even, float* odd) {
+  float all[32];
+  for (int i = 0; i < 16; ++i) {
+    all[2 * i] = even[i];
+    all[2 * i + 1] = odd[i];
+  }
+  std::memcpy(even, all, 64);
+  std::memcpy(odd, all + 16, 64);
+}
+L2L_INLINE void part_pairs(Pack& first, Pack& second) {
+  part_row_pairs(reinterpret_cast<float*>(&first), reinterpret_cast<float*>(&second));
+}
+L2L_INLINE void join_pairs(Pack& even, Pack& odd) {
+  join_row_pairs(reinterpret_cast<float*>(&even), reinterpret_cast<float*>(&odd));
+}
 // 1 where a > b, else 0.
 L2L_INLINE Words is_greater(Pack a, Pack b) { return {(Unsigned)(a.value > b.value) >> 31}; }
 L2L_INLINE Words bits(Pack a) { return {(Unsigned)a.value}; }

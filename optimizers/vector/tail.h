@@ -32,4 +32,39 @@ inline __attribute__((always_inline)) void store_row(T* to, std::size_t count, c
   }
 }
 
+// Thirty-two elements, those with even and those with odd places apart: arrays of 16 bits come so in two operations,
+// without a permutation.
+template <class P>
+struct Pair {
+  P even, odd;
+};
+
+// Of a format whose rows are consecutive elements; load(offset) gives a row.
+template <class P, typename F>
+inline __attribute__((always_inline)) Pair<P> load_pair(const F& load) {
+  P first = load(0), second = load(kLanes);
+  part_pairs(first, second);
+  return {first, second};
+}
+template <class P, typename F>
+inline __attribute__((always_inline)) void store_pair(Pair<P> pair, const F& store) {
+  join_pairs(pair.even, pair.odd);
+  store(0, pair.even);
+  store(kLanes, pair.odd);
+}
+// The sixteen bits of each element as the upper half of a word.
+template <class Words>
+inline __attribute__((always_inline)) Words even_halves(Words words) {
+  return shift_left<16>(words);
+}
+template <class Words>
+inline __attribute__((always_inline)) Words odd_halves(Words words) {
+  return words & Words::all(0xffff0000u);
+}
+// The upper halves of both.
+template <class Words>
+inline __attribute__((always_inline)) Words join_halves(Words even, Words odd) {
+  return shift_right<16>(even) | odd_halves(odd);
+}
+
 }  // namespace l2l::optimizers
