@@ -48,9 +48,8 @@ class MomentBf16 {
  private:
   // The code is the upper half.
   static __attribute__((always_inline)) Words rounded(P value, Words random) {
-    const P largest = P::all(0x1.fep127f);  // the largest bf16: from there on no carry can reach the exponent
-    const P finite = max(min(value, largest), P::all(-0x1.fep127f));
-    return bits(finite) + random;
+    // The largest bf16: from there on no carry can reach the exponent.
+    return bits(limit_magnitude(value, P::all(0x1.fep127f))) + random;
   }
 
   std::uint16_t* at_;

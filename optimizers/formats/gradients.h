@@ -52,7 +52,10 @@ template <class P, class Format>
 class GradientSum {
  public:
   explicit __attribute__((always_inline)) GradientSum(const Streams& streams)
-      : parts_(streams.gradients), count_(streams.contributions), factor_(P::all(streams.factor)) {}
+      : parts_(streams.gradients),
+        count_(streams.contributions),
+        has_factor_(streams.factor != 1),
+        factor_(P::all(streams.factor)) {}
 
   __attribute__((always_inline)) void prefetch(std::size_t i) const {
     for (std::size_t k = 0; k < count_; ++k) prefetch_rows(part(k) + i);
@@ -65,7 +68,8 @@ class GradientSum {
   }
   template <bool kTail>
   __attribute__((always_inline)) P load(std::size_t i, std::size_t count) const {
-    return sum<kTail>(i, count) * factor_;
+    const P total = sum<kTail>(i, count);
+    return has_factor_ ? total * factor_ : total;
   }
   __attribute__((always_inline)) Pair<P> load_pair(std::size_t i) const {
     Pair<P> total = Format::template load_pair<P>(part(0) + i);
@@ -73,7 +77,8 @@ class GradientSum {
       const Pair<P> next = Format::template load_pair<P>(part(k) + i);
       total = {total.even + next.even, total.odd + next.odd};
     }
-    return {total.even * factor_, total.odd * factor_};
+    if (has_factor_) return {total.even * factor_, total.odd * factor_};
+    return total;
   }
 
  private:
@@ -90,6 +95,7 @@ class GradientSum {
 
   const void* const* parts_;
   std::size_t count_;
+  bool has_factor_;  // other than 1
   P factor_;
 };
 

@@ -80,7 +80,7 @@ class MasterSplit {
   __attribute__((always_inline)) void store_pair(std::size_t i, Pair<P> value) const {
     const Words even = bits(value.even), odd = bits(value.odd), half = Words::all(0x8000u);
     join_halves(even + half, odd + half).store(wire_ + i);
-    ((even & Words::all(0xffffu)) | shift_left<16>(odd)).store(low_ + i);
+    join_lower_halves(even, odd).store(low_ + i);
   }
   __attribute__((always_inline)) void finish() const {}
 

@@ -93,6 +93,14 @@ template <int kBits>
 L2L_INLINE Words shift_right(Words a) {
   return {_mm256_srli_epi32(a.low, kBits), _mm256_srli_epi32(a.high, kBits)};
 }
+L2L_INLINE Words join_halves(Words even, Words odd) {
+  return {_mm256_blend_epi16(_mm256_srli_epi32(even.low, 16), odd.low, 0xaa),
+          _mm256_blend_epi16(_mm256_srli_epi32(even.high, 16), odd.high, 0xaa)};
+}
+L2L_INLINE Words join_lower_halves(Words even, Words odd) {
+  return {_mm256_blend_epi16(even.low, _mm256_slli_epi32(odd.low, 16), 0xaa),
+          _mm256_blend_epi16(even.high, _mm256_slli_epi32(odd.high, 16), 0xaa)};
+}
 L2L_INLINE Words min(Words a, Words b) { return {_mm256_min_epu32(a.low, b.low), _mm256_min_epu32(a.high, b.high)}; }
 L2L_INLINE Words max(Words a, Words b) { return {_mm256_max_epu32(a.low, b.low), _mm256_max_epu32(a.high, b.high)}; }
 
@@ -130,6 +138,7 @@ L2L_INLINE Pack operator/(Pack a, Pack b) { return {_mm256_div_ps(a.low, b.low),
 L2L_INLINE Pack sqrt(Pack a) { return {_mm256_sqrt_ps(a.low), _mm256_sqrt_ps(a.high)}; }
 L2L_INLINE Pack min(Pack a, Pack b) { return {_mm256_min_ps(a.low, b.low), _mm256_min_ps(a.high, b.high)}; }
 L2L_INLINE Pack max(Pack a, Pack b) { return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)}; }
+L2L_INLINE Pack limit_magnitude(Pack a, Pack most) { return max(min(a, most), Pack::all(0) - most); }
 L2L_INLINE void part_pairs(Pack& first, Pack& second) {
   const Pack a = first, b = second;
   const auto even = [](__m256 x, __m256 y) __attribute__((always_inline)) {

@@ -103,6 +103,14 @@ template <int kBits>
 L2L_INLINE Words shift_right(Words a) {
   return {a.value >> kBits};
 }
+// Of each word the upper half of `odd`, and as the lower one the upper half of `even`.
+L2L_INLINE Words join_halves(Words even, Words odd) {
+  return shift_right<16>(even) | (odd & Words::all(0xffff0000u));
+}
+// The lower halves of both.
+L2L_INLINE Words join_lower_halves(Words even, Words odd) {
+  return (even & Words::all(0xffffu)) | shift_left<16>(odd);
+}
 L2L_OUTLINE void min_row(const Words& a, Words& b) { b.value = a.value < b.value ? a.value : b.value; }
 L2L_OUTLINE void max_row(const Words& a, Words& b) { b.value = a.value > b.value ? a.value : b.value; }
 L2L_INLINE Words min(Words a, Words b) {
@@ -174,6 +182,8 @@ L2L_OUTLINE void join_row_pairs(float* even, float* odd) {
   std::memcpy(even, all, 64);
   std::memcpy(odd, all + 16, 64);
 }
+// With the sign of `a`; `most` is above 0.
+L2L_INLINE Pack limit_magnitude(Pack a, Pack most) { return max(min(a, most), Pack::all(0) - most); }
 L2L_INLINE void part_pairs(Pack& first, Pack& second) {
   part_row_pairs(reinterpret_cast<float*>(&first), reinterpret_cast<float*>(&second));
 }

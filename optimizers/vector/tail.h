@@ -61,10 +61,5 @@ template <class Words>
 inline __attribute__((always_inline)) Words odd_halves(Words words) {
   return words & Words::all(0xffff0000u);
 }
-// The upper halves of both.
-template <class Words>
-inline __attribute__((always_inline)) Words join_halves(Words even, Words odd) {
-  return shift_right<16>(even) | odd_halves(odd);
-}
 
 }  // namespace l2l::optimizers
