@@ -75,13 +75,14 @@ StoreBytes ParameterStore::bytes_needed(const ModelLayout& layout, const StoreOp
 Bytes ParameterStore::bytes_moved(const ModelLayout& layout, const StoreOptions& options) {
   Bytes bytes = 0;
   for (const GroupSpec& group : layout.groups) bytes += Implementation::state_traffic(group, options);
-  Bytes gradients = 0;
   for (const LayerSpec& layer : layout.layers) {
     for (const LayerPart& part : layer.parts) {
-      gradients += static_cast<Bytes>(layout.elements_of(part)) * size_of(options.gradients);
+      const bool checked_by_device = options.devices == 1 && layer.parts.size() == 1 && layout.uses(part.group) == 1;
+      const Bytes gradients = static_cast<Bytes>(layout.elements_of(part)) * size_of(options.gradients);
+      bytes += (checked_by_device ? 1 : 2) * static_cast<Bytes>(options.devices) * gradients;
     }
   }
-  return bytes + 2 * static_cast<Bytes>(options.devices) * gradients;  // for the check and for the update
+  return bytes;
 }
 
 ParameterStore::ParameterStore(ModelLayout layout, StoreOptions options, MemorySource& memory, Failure& failure,

@@ -139,7 +139,7 @@ struct EpsWork {
 class ParameterStore {
  public:
   static StoreBytes bytes_needed(const ModelLayout& layout, const StoreOptions& options);
-  // Bytes that the jobs of one step read and write, as work() counts them.
+  // Bytes that the jobs of one step read and write, as work() counts them, where devices push sums of squares.
   static Bytes bytes_moved(const ModelLayout& layout, const StoreOptions& options);
 
   // Allocates everything and draws the initial weights (Philox, key: seed, step 0, group id, op = index of the

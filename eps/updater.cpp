@@ -89,10 +89,18 @@ Bytes ParameterStore::Implementation::gradient_traffic(const GroupData& group) c
   return bytes;
 }
 
-// All of the state is read and written, but an f16 wire, which is written alone.
+// Master and moments are read and written; an f16 wire is written alone. (The second reading of LAMB is not counted.)
 Bytes ParameterStore::Implementation::state_traffic(const GroupSpec& group, const StoreOptions& options) {
-  const Bytes unread = options.wire == DType::f16 ? static_cast<Bytes>(group.elements) * size_of(options.wire) : 0;
-  return 2 * GroupMemory::bytes(group, options) - unread;
+  const optimizers::MomentFormat formats[] = {options.moments.first, options.moments.second};
+  Bytes bytes = 0;
+  for (const ParameterSpec& parameter : group.parameters) {
+    const auto elements = static_cast<Bytes>(parameter.shape.elements());
+    bytes += elements * (2 * sizeof(float) + (options.wire == DType::f16 ? size_of(options.wire) : 0));
+    for (int i = 0; i < optimizers::moments_of(options.optimizer); ++i) {
+      bytes += 2 * (elements * optimizers::code_bytes(formats[i]) + optimizers::scale_bytes(formats[i], elements));
+    }
+  }
+  return bytes;
 }
 
 LayerIndex ParameterStore::Implementation::layer_of(GroupIndex group) const {

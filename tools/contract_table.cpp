@@ -47,7 +47,6 @@ void print_contract(std::ostream& out, const MemoryContract& contract, const Opt
       << "  " << contract.device_description << "\n";
   if (!contract.device_choice.empty()) out << "  device.kind = \"auto\" took " << contract.device_choice << "\n";
   out << "  parameter server: " << contract.eps_placement << "\n";
-  // What holding costs in time belongs here, when it is predicted.
   out << "  updates are " << contract.update_mode << "\n";
   out << "memory before step 1\n";
   const std::string each = contract.devices > 1 ? "each of " + std::to_string(contract.devices) + " devices" : "device";

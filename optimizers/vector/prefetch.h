@@ -6,7 +6,7 @@
 namespace l2l::optimizers {
 
 inline constexpr std::size_t kRows = 64;
-// How far ahead, in bytes of each stream. Measured: docs/benchmarks.md.
+// How far ahead, in bytes of each stream.
 inline constexpr std::size_t kPrefetchBytes = 2048;
 
 // The lines of elements [0, kRows) at kPrefetchBytes from `at`; past the end of an array it does no harm.
