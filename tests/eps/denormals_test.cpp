@@ -42,7 +42,7 @@ class Run {
     write(StatePart::moment1, values_.moment1);
     write(StatePart::moment2, values_.moment2);
     store_.begin_step(step_, 1e-3);
-    GradientBuffer buffer = store_.gradient_buffer(0);
+    GradientBuffer buffer = store_.gradient_buffer(0, 0);
     std::ranges::fill(row_, values_.gradient);
     store_as(row_, DType::f32, buffer.data());
     const Clock::time_point begin = Clock::now();

@@ -221,7 +221,7 @@ TEST_F(Paced, TwinAHalvedProgramIsSeen) {
   const RunPlan plan(options(), std::make_unique<device::PacedDevice>(table(Bytes{1} << 32)));
   Calibration calibration(file_, "test");
   const LayerIndex block = plan.model.block(2);
-  const device::Executable& backward = *plan.programs->of(block).backward;
+  const device::Executable& backward = *plan.programs.front()->of(block).backward;
   const std::string name = StepCosts(plan, calibration, false).name_of_launch(backward);
   calibration.set(name, 0.5 * *calibration.find(name));
   calibration.save();
