@@ -140,7 +140,10 @@ TEST(Contract, BytesPerParameter) {
       return line.what == "weights and optimizer state";
     });
     ASSERT_NE(state, lines.end());
-    EXPECT_EQ(state->bytes, c.bytes * static_cast<std::uint64_t>(trainer.contract().parameters)) << c.precision;
+    // The fields of a group begin apart modulo a page (eps/group_memory.cpp): a few hundred bytes each.
+    const std::uint64_t fields = c.bytes * static_cast<std::uint64_t>(trainer.contract().parameters);
+    EXPECT_GE(state->bytes, fields) << c.precision;
+    EXPECT_LE(state->bytes, fields + 3 * 2560 * (20 + 4)) << c.precision;
   }
 }
 

@@ -46,7 +46,8 @@ TEST(ScheduleReport, SaysWhatTheTableSays) {
     EXPECT_NEAR(visit.times.compute, microbatches * (up ? 2 : 6), 1e-3) << visit.name;
     EXPECT_NEAR(visit.times.h2d, up ? wire : microbatches * item + (top ? 0 : wire), 1e-3) << visit.name;
     EXPECT_NEAR(visit.times.d2h, up ? (top ? 0 : microbatches * item) : wire, 1e-3) << visit.name;
-    EXPECT_EQ(visit.times.update > 0 && visit.times.check > 0, !up) << visit.name;
+    EXPECT_EQ(visit.times.update > 0, !up) << visit.name;
+    EXPECT_EQ(visit.times.check, 0) << visit.name << ": the device takes the norm of a block's gradients";
   }
   const runtime::VisitTimes sum = measured.schedule.sum();
   EXPECT_NEAR(sum.h2d + sum.d2h, kShare * sum.compute, 0.01 * sum.compute);  // token ids and losses apart

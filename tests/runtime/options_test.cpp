@@ -142,7 +142,7 @@ TEST(Options, ALossScaleIsDynamicOrANumber) {
 TEST(Options, RefusesWhatThisVersionHasNot) {
   EXPECT_SAYS(refusal("model.architecture=t5"),
               "\"t5\" is not supported by this version; accepted: \"gpt2\", \"bert\", \"llama\"");
-  EXPECT_SAYS(refusal("optimizer.moments=bf16"), "\"bf16\" is not supported by this version; accepted: \"fp32\"");
+  EXPECT_SAYS(refusal("optimizer.moments=fp16"), "accepted: \"fp32\", \"bf16_first\", \"bf16\", \"int8\"");
   EXPECT_SAYS(refusal("optimizer.name=lion"), "accepted: \"adamw\", \"lamb\", \"sgd\"");
   EXPECT_SAYS(refusal("optimizer.clip=value"), "accepted: \"none\", \"per_layer\", \"global\"");
   EXPECT_SAYS(refusal("precision.compute=fp8"), "accepted: \"fp32\", \"bf16\", \"fp16\"");
@@ -344,6 +344,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "device.kind",
                                                "device.memory",
                                                "device.execution",
+                                               "device.count",
                                                "device.index",
                                                "device.graphs",
                                                "device.pinned_memory",

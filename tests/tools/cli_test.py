@@ -362,10 +362,11 @@ class Prediction(ToolTest):
             self.assertAlmostEqual(line["eps_fraction"] * first["memory_gb_per_second"], line["eps_gb_per_second"])
         self.assertIn("(predicted ", err)
         self.assertIn("times what was predicted", err)
-        # the link's bytes are what a step counts, but for token ids and losses
+        # the link's bytes are what a step counts, but for token ids, losses, and each layer's sum of squares
         batch = 2 * 2 * 2 * 16 * 4
+        layers = 8  # the table in two chunks and positions, two blocks, the head's norm and two chunks
         self.assertEqual(resources["link to the device"]["bytes"], lines[-1]["h2d_bytes"] - batch)
-        self.assertEqual(resources["link to the host"]["bytes"], lines[-1]["d2h_bytes"] - 2 * 8)
+        self.assertEqual(resources["link to the host"]["bytes"], lines[-1]["d2h_bytes"] - (2 + layers) * 8)
 
     def test_a_damaged_calibration_is_measured_anew(self):
         self.calibration.write_text("{")
