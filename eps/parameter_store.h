@@ -132,7 +132,7 @@ struct StoreBytes {
 // What the jobs of a store have done so far.
 struct EpsWork {
   Bytes bytes = 0;  // that they had to read and write, each once per job: gradients, wire, master, moments
-  std::chrono::nanoseconds busy{0};  // of checks and updates, which run one after the other
+  std::chrono::nanoseconds busy{0};  // of checks and updates; of all lanes together
 };
 
 // Thread-safe. Blocking calls throw the stored failure of `failure` once there is one.
