@@ -30,7 +30,8 @@ struct StepModel {
   double pipelined() const;
   // The device computes on these cores, beside copies and updates.
   bool shares() const;
-  // Where they share the cores: compute, copies and updates spread over the cores, and the hand-overs.
+  // Where they share the cores: the longer of compute and all work spread over the cores (copies and updates fill what
+  // compute leaves idle), and the hand-overs.
   double shared() const;
   double step_seconds() const;
   // What is busy for longest.

@@ -81,8 +81,8 @@ bool StepModel::shares() const { return computes_here(sum().compute); }
 
 double StepModel::shared() const {
   const VisitCost total = sum();
-  const double beside = (total.h2d + total.d2h + total.update).processor / cores;
-  return total.compute.seconds + beside + static_cast<double>(visits.size()) * hand_over;
+  const double work = (total.compute + total.h2d + total.d2h + total.update).processor / cores;
+  return std::max(total.compute.seconds, work) + static_cast<double>(visits.size()) * hand_over;
 }
 
 double StepModel::step_seconds() const { return shares() ? std::max(pipelined(), shared()) : pipelined(); }
