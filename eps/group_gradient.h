@@ -26,8 +26,6 @@ struct Contributions {
 
 // Elements that are summed apart where contributions begin or end among them.
 inline constexpr std::int64_t kRunUnit = optimizers::kScaleBlock;
-// Devices, each with two uses of a group, that a run can have.
-inline constexpr int kMostDevices = 64;
 
 // Walks the elements of one block in runs with the same contributions, in ascending order; runs begin at multiples of
 // kRunUnit from the block's begin, whatever the cut into contributions: bits do not depend on it. Thread-bound.
@@ -53,7 +51,7 @@ class GradientRuns {
   std::int64_t same_until_ = 0;  // the contributions are the same up to here
   DType type_ = DType::f32;
   std::size_t parts_ = 0;
-  std::array<const void*, 2 * kMostDevices> at_;
+  std::array<const void*, 2 * kMostDevices> at_;  // of each device, both uses of a group
   alignas(64) std::array<float, kRunUnit> sums_;
 };
 

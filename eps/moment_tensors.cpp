@@ -1,7 +1,5 @@
 #include "eps/moment_tensors.h"
 
-#include <algorithm>
-#include <array>
 #include <vector>
 
 #include "optimizers/kernels.h"
@@ -13,11 +11,12 @@ using optimizers::MomentStream;
 
 namespace {
 
-constexpr std::int64_t kScaleBlock = static_cast<std::int64_t>(optimizers::kScaleBlock);
-static_assert(kPiece % kScaleBlock == 0);
+static_assert(kPiece % optimizers::kScaleBlock == 0);
 
-std::int64_t scales_before(std::int64_t element) {
-  return (element + kScaleBlock - 1) / kScaleBlock * static_cast<std::int64_t>(optimizers::kScalesPerBlock);
+// Scales of the first `elements` elements of a parameter.
+std::int64_t scales_of(std::int64_t elements) {
+  const Bytes bytes = optimizers::scale_bytes(MomentFormat::int8, static_cast<Bytes>(elements));
+  return static_cast<std::int64_t>(bytes / sizeof(std::uint16_t));
 }
 
 }  // namespace
@@ -37,7 +36,7 @@ std::optional<MomentFormat> moment_format(const std::string& dtype, StatePart mo
 
 std::string scales_name(const std::string& moment) { return moment + ".scales"; }
 
-Shape scales_shape(const Shape& parameter) { return {scales_before(parameter.elements())}; }
+Shape scales_shape(const Shape& parameter) { return {scales_of(parameter.elements())}; }
 
 void SavedMoment::read(const RawMoment& destination) const {
   file.read_raw(codes, 0, destination.codes);
@@ -50,8 +49,8 @@ void SavedMoment::read(std::int64_t first, std::span<float> values) const {
   std::vector<std::uint16_t> scale_buffer;
   file.read_raw(codes, first, code_buffer);
   if (scales != nullptr) {
-    scale_buffer.resize(static_cast<std::size_t>(scales_before(static_cast<std::int64_t>(values.size()))));
-    file.read_raw(*scales, scales_before(first), std::as_writable_bytes(std::span(scale_buffer)));
+    scale_buffer.resize(static_cast<std::size_t>(scales_of(static_cast<std::int64_t>(values.size()))));
+    file.read_raw(*scales, scales_of(first), std::as_writable_bytes(std::span(scale_buffer)));
   }
   const std::size_t which = moment == StatePart::moment1 ? 0 : 1;
   const auto decode = optimizers::kernels().decode[which][static_cast<std::size_t>(format())];

@@ -32,6 +32,8 @@ enum class UpdateMode : std::uint8_t { eager, after_backward };
 // Which norm is held below max_norm: none, each parameter group's own, or that of all of them.
 enum class ClipMode : std::uint8_t { none, per_layer, global };
 
+inline constexpr int kMostDevices = 64;
+
 struct StoreOptions {
   DType wire = DType::f32;       // f32: the wire is the master; bf16: split master; f16: the master lies beside it. A
                                  // weight beyond 65504 is infinite on an f16 wire, and the step overflows

@@ -72,17 +72,6 @@ bool has_section(const std::vector<Key>& keys, std::string_view section) {
   return std::any_of(keys.begin(), keys.end(), [&](const Key& key) { return key.section == section; });
 }
 
-void refuse_unsupported(std::string_view section, std::string_view name, const toml::node& value,
-                        const std::string& where) {
-  for (const runtime::UnsupportedKey& key : runtime::unsupported_keys()) {
-    if (key.section != section || key.name != name) continue;
-    const std::optional<std::int64_t> integer = value.is_integer() ? value.value<std::int64_t>() : std::nullopt;
-    if (key.harmless >= 0 && integer == key.harmless) return;
-    throw BadInput(full_name(section, name) + " in " + where + ": not supported by this version" +
-                   (key.harmless < 0 ? "; remove it" : "; only " + std::to_string(key.harmless) + " is"));
-  }
-}
-
 bool is_unsupported(std::string_view section, std::string_view name) {
   const auto& keys = runtime::unsupported_keys();
   return std::any_of(keys.begin(), keys.end(),
@@ -94,7 +83,9 @@ void assign(const std::vector<Key>& keys, std::string_view section, std::string_
   if (!has_section(keys, section)) {
     throw BadInput("unknown section [" + std::string(section) + "] in " + where + suggest_section(keys, section));
   }
-  if (is_unsupported(section, name)) return refuse_unsupported(section, name, value, where);
+  if (is_unsupported(section, name)) {
+    throw BadInput(full_name(section, name) + " in " + where + ": not supported by this version; remove it");
+  }
   const auto key =
       std::find_if(keys.begin(), keys.end(), [&](const Key& k) { return k.section == section && k.name == name; });
   if (key == keys.end()) {

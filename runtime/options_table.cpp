@@ -2,13 +2,14 @@
 
 #include <charconv>
 
+#include "eps/parameter_store.h"
+
 namespace l2l::runtime {
 
 namespace {
 
 constexpr std::int64_t kMostSteps = 1'000'000'000'000;
 constexpr std::int64_t kMostThreads = 4096;
-constexpr std::int64_t kMostDevices = 64;
 
 // Numbers that fp32 holds with its full precision, zero apart.
 constexpr Interval kPositive{1e-30, 1e30};
@@ -79,7 +80,7 @@ void add_machine(std::vector<Key>& keys, Options& options) {
   TransferOptions& transfer = options.transfer;
   keys.push_back({"device", "kind", TextField{&device.kind, {"auto", "host", "cuda"}}});
   keys.push_back({"device", "index", IntegerField{&device.index, 0, 1023}});
-  keys.push_back({"device", "count", IntegerField{&device.count, 1, kMostDevices}});
+  keys.push_back({"device", "count", IntegerField{&device.count, 1, eps::kMostDevices}});
   keys.push_back({"device", "memory", SizeField{&device.memory}});
   keys.push_back({"device", "execution", TextField{&device.execution, {"relay", "resident"}}});
   keys.push_back({"device", "threads", IntegerField{&device.threads, 0, kMostThreads}});
@@ -129,7 +130,7 @@ std::vector<Key> option_keys(Options& options) {
 }
 
 const std::vector<UnsupportedKey>& unsupported_keys() {
-  static const std::vector<UnsupportedKey> keys = {{"model", "pretrained", -1}, {"recompute", "budget", -1}};
+  static const std::vector<UnsupportedKey> keys = {{"model", "pretrained"}, {"recompute", "budget"}};
   return keys;
 }
 

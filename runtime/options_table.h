@@ -69,10 +69,9 @@ struct Key {
 // The table, in the order in which to_toml() writes it; a section's keys stand together.
 std::vector<Key> option_keys(Options& options);
 
-// Keys of the long-term contract that this version does not have. The one value that asks for nothing is accepted.
+// Keys of the long-term contract that this version does not have.
 struct UnsupportedKey {
   std::string_view section, name;
-  std::int64_t harmless;  // accepted integer; below 0: none
 };
 const std::vector<UnsupportedKey>& unsupported_keys();
 

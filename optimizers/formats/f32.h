@@ -4,8 +4,7 @@
 #include <cstddef>
 
 #include "optimizers/streams.h"
-#include "optimizers/vector/prefetch.h"
-#include "optimizers/vector/tail.h"
+#include "optimizers/vector/float_rows.h"
 
 namespace l2l::optimizers {
 
@@ -16,35 +15,29 @@ class MomentF32 {
  public:
   static constexpr bool kRounds = false;  // takes random bits
   static constexpr bool kPairs = false;   // as a first moment: the loop goes by pairs
-  explicit __attribute__((always_inline)) MomentF32(const MomentStream& stream)
-      : at_(static_cast<float*>(stream.codes)) {}
+  explicit __attribute__((always_inline)) MomentF32(const MomentStream& stream) : rows_(stream.codes) {}
 
-  __attribute__((always_inline)) void prefetch(std::size_t i) const { prefetch_rows(at_ + i); }
+  __attribute__((always_inline)) void prefetch(std::size_t i) const { rows_.prefetch(i); }
   __attribute__((always_inline)) void open(std::size_t) const {}
   template <bool kTail>
   __attribute__((always_inline)) P load(std::size_t i, std::size_t count) const {
-    return load_row<kTail>(
-        at_ + i, count, [](const float* from) __attribute__((always_inline)) { return P::load(from); });
+    return rows_.template load<kTail>(i, count);
   }
   template <bool kTail>
   __attribute__((always_inline)) void store(std::size_t i, std::size_t count, P value, typename P::Words) const {
-    store_row<kTail>(
-        at_ + i, count, [&](float* to) __attribute__((always_inline)) { value.store(to); });
+    rows_.template store<kTail>(i, count, value);
   }
   template <int kShift, class Rounding>
   __attribute__((always_inline)) void close(std::size_t, std::size_t, const Rounding&) const {}
   // Elements [i, i + 32).
-  __attribute__((always_inline)) Pair<P> load_pair(std::size_t i) const {
-    return optimizers::load_pair<P>([&](std::size_t k) __attribute__((always_inline)) { return P::load(at_ + i + k); });
-  }
+  __attribute__((always_inline)) Pair<P> load_pair(std::size_t i) const { return rows_.load_pair(i); }
   __attribute__((always_inline)) void store_pair(std::size_t i, Pair<P> value, typename P::Words,
                                                  typename P::Words) const {
-    optimizers::store_pair(
-        value, [&](std::size_t k, P row) __attribute__((always_inline)) { row.store(at_ + i + k); });
+    rows_.store_pair(i, value);
   }
 
  private:
-  float* at_;
+  FloatRows<P> rows_;
 };
 
 // Of an optimizer without it.

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "optimizers/streams.h"
+#include "optimizers/vector/float_rows.h"
 #include "optimizers/vector/prefetch.h"
 #include "optimizers/vector/tail.h"
 
@@ -12,32 +13,11 @@ namespace l2l::optimizers {
 
 // The wire is the master.
 template <class P>
-class MasterF32 {
+class MasterF32 : public FloatRows<P> {
  public:
-  explicit __attribute__((always_inline)) MasterF32(const Streams& streams) : at_(static_cast<float*>(streams.wire)) {}
+  explicit __attribute__((always_inline)) MasterF32(const Streams& streams) : FloatRows<P>(streams.wire) {}
 
-  __attribute__((always_inline)) void prefetch(std::size_t i) const { prefetch_rows(at_ + i); }
-  template <bool kTail>
-  __attribute__((always_inline)) P load(std::size_t i, std::size_t count) const {
-    return load_row<kTail>(
-        at_ + i, count, [](const float* from) __attribute__((always_inline)) { return P::load(from); });
-  }
-  template <bool kTail>
-  __attribute__((always_inline)) void store(std::size_t i, std::size_t count, P value) const {
-    store_row<kTail>(
-        at_ + i, count, [&](float* to) __attribute__((always_inline)) { value.store(to); });
-  }
-  __attribute__((always_inline)) Pair<P> load_pair(std::size_t i) const {
-    return optimizers::load_pair<P>([&](std::size_t k) __attribute__((always_inline)) { return P::load(at_ + i + k); });
-  }
-  __attribute__((always_inline)) void store_pair(std::size_t i, Pair<P> value) const {
-    optimizers::store_pair(
-        value, [&](std::size_t k, P row) __attribute__((always_inline)) { row.store(at_ + i + k); });
-  }
   __attribute__((always_inline)) void finish() const {}
-
- private:
-  float* at_;
 };
 
 // wire = (bits + 0x8000) >> 16, low = bits & 0xffff. Where the low half is 0x8000 or more, the wire was rounded up;
@@ -93,20 +73,18 @@ template <class P>
 class MasterBesideF16 {
  public:
   explicit __attribute__((always_inline)) MasterBesideF16(const Streams& streams)
-      : at_(static_cast<float*>(streams.master)),
+      : rows_(streams.master),
         wire_(static_cast<std::uint16_t*>(streams.wire)),
         aligned_(reinterpret_cast<std::uintptr_t>(streams.wire) % 32 == 0) {}
 
-  __attribute__((always_inline)) void prefetch(std::size_t i) const { prefetch_rows(at_ + i); }
+  __attribute__((always_inline)) void prefetch(std::size_t i) const { rows_.prefetch(i); }
   template <bool kTail>
   __attribute__((always_inline)) P load(std::size_t i, std::size_t count) const {
-    return load_row<kTail>(
-        at_ + i, count, [](const float* from) __attribute__((always_inline)) { return P::load(from); });
+    return rows_.template load<kTail>(i, count);
   }
   template <bool kTail>
   __attribute__((always_inline)) void store(std::size_t i, std::size_t count, P value) const {
-    store_row<kTail>(
-        at_ + i, count, [&](float* to) __attribute__((always_inline)) { value.store(to); });
+    rows_.template store<kTail>(i, count, value);
     if (!kTail && aligned_) {
       value.stream_f16(wire_ + i);
     } else {
@@ -114,9 +92,7 @@ class MasterBesideF16 {
           wire_ + i, count, [&](std::uint16_t * to) __attribute__((always_inline)) { value.store_f16(to); });
     }
   }
-  __attribute__((always_inline)) Pair<P> load_pair(std::size_t i) const {
-    return optimizers::load_pair<P>([&](std::size_t k) __attribute__((always_inline)) { return P::load(at_ + i + k); });
-  }
+  __attribute__((always_inline)) Pair<P> load_pair(std::size_t i) const { return rows_.load_pair(i); }
   __attribute__((always_inline)) void store_pair(std::size_t i, Pair<P> value) const {
     optimizers::store_pair(
         value, [&](std::size_t k, P row) __attribute__((always_inline)) { store<false>(i + k, kLanes, row); });
@@ -125,7 +101,7 @@ class MasterBesideF16 {
   __attribute__((always_inline)) void finish() const { P::fence(); }
 
  private:
-  float* at_;
+  FloatRows<P> rows_;
   std::uint16_t* wire_;
   bool aligned_;
 };
