@@ -124,8 +124,8 @@ struct Squares {
   L2L_INLINE void add(Pack a) {
     const __m512d first = _mm512_cvtps_pd(_mm512_castps512_ps256(a.value));
     const __m512d second = _mm512_cvtps_pd(_mm512_extractf32x8_ps(a.value, 1));
-    low = _mm512_add_pd(low, _mm512_mul_pd(first, first));
-    high = _mm512_add_pd(high, _mm512_mul_pd(second, second));
+    low = _mm512_fmadd_pd(first, first, low);  // the square of an fp32 number is exact in double
+    high = _mm512_fmadd_pd(second, second, high);
   }
 };
 
