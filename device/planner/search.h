@@ -1,5 +1,5 @@
-// Solvers for what greedy orders (greedy.h) do not bring to the bound. All take the best plan known so far and return one
-// that is at least as good; all stop at the bound, at the deadline, or when the search is complete.
+// Solvers for what greedy orders (greedy.h) do not bring to the bound. All take the best plan known so far and return
+// one that is at least as good; all stop at the bound, at the deadline, or when the search is complete.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,8 @@ struct SearchResult {
 // Canonical-order depth-first search with section bounds, dominance and decomposition (exact_search.cpp).
 SearchResult exact_search(const Blocks& blocks, SearchResult best, const SearchLimits& limits);
 
-// Order search for what is too large for that (local_search.cpp). Deterministic for a seed while the deadline does not cut it.
+// Order search for what is too large for that (local_search.cpp). Deterministic for a seed while the deadline does not
+// cut it.
 SearchResult local_search(const Blocks& blocks, SearchResult best, const SearchLimits& limits);
 
 }  // namespace l2l::device::planner
