@@ -44,17 +44,18 @@ class Reader {
   }
 
   bool next_line() {
-    line_.clear();
     ++number_;
-    for (char c = 0; stream_.get(c);) {
-      if (c == '\n') {
-        if (!line_.empty() && line_.back() == '\r') line_.pop_back();
-        return true;
-      }
-      if (line_.size() >= kLongestLine) refuse("is longer than " + std::to_string(kLongestLine) + " bytes");
-      line_ += c;
+    stream_.getline(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
+    auto length = static_cast<std::size_t>(stream_.gcount());
+    if (stream_.eof()) {
+      line_ = std::string_view(buffer_.data(), length);
+      return length > 0;
     }
-    return !line_.empty();
+    if (stream_.fail()) refuse("is longer than " + std::to_string(kLongestLine) + " bytes");
+    --length;  // the line end counts
+    if (length > 0 && buffer_[length - 1] == '\r') --length;
+    line_ = std::string_view(buffer_.data(), length);
+    return true;
   }
 
   void split() {
@@ -73,7 +74,8 @@ class Reader {
       std::size_t column = 0;
       while (column < kColumns && fields_[i] != kNames[column]) ++column;
       if (column == kColumns) {
-        refuse("column '" + std::string(fields_[i]) + "' is unknown; there are id, lower, upper, size, group and offset");
+        refuse("column '" + std::string(fields_[i]) +
+               "' is unknown; there are id, lower, upper, size, group and offset");
       }
       if (place_[column] != kAbsent) refuse("column '" + std::string(fields_[i]) + "' is there twice");
       place_[column] = i;
@@ -154,7 +156,8 @@ class Reader {
 
   std::istream& stream_;
   const std::string& name_;
-  std::string line_;
+  std::vector<char> buffer_ = std::vector<char>(kLongestLine + 2);
+  std::string_view line_;  // in it
   std::size_t number_ = 0, columns_ = 0;
   std::size_t place_[kColumns] = {kAbsent, kAbsent, kAbsent, kAbsent, kAbsent, kAbsent};
   std::vector<std::string_view> fields_;

@@ -14,7 +14,8 @@ Problem read_csv(const std::string& file, Bytes alignment = 1);
 // The same of a stream that is called `name` in messages.
 Problem read_csv(std::istream& stream, const std::string& name, Bytes alignment = 1);
 
-// The problem with the offsets of `plan`: read again, all tensors are pinned there. Throws Error when it cannot be written.
+// The problem with the offsets of `plan`: read again, all tensors are pinned there. Throws Error when it cannot be
+// written.
 void write_csv(const std::string& file, const Problem& problem, const Plan& plan);
 void write_csv(std::ostream& stream, const Problem& problem, const Plan& plan);
 
