@@ -82,21 +82,5 @@ TEST(Planner, EmptyProblemsAndEmptyTensors) {
   EXPECT_EQ(live_load(problem), 64u);
 }
 
-TEST(LiveLoad, EqualsASumOverEveryMoment) {
-  Random random(3);
-  for (int i = 0; i < 2000; ++i) {
-    const Problem problem = random_problem(random, uniform(random, 0, 12), 10, 50, 1);
-    Bytes expected = 0;
-    for (std::int64_t time = 0; time < 10; ++time) {
-      Bytes sum = 0;
-      for (Index t = 0; t < problem.tensors.size(); ++t) {
-        sum += problem.begin[t] <= time && time < problem.end[t] ? problem.tensors[t].size : 0;
-      }
-      expected = std::max(expected, sum);
-    }
-    ASSERT_EQ(live_load(problem), expected);
-  }
-}
-
 }  // namespace
 }  // namespace l2l::device::planner
