@@ -31,10 +31,11 @@ class Placed {
 
  private:
   static constexpr std::uint32_t kNowhere = ~std::uint32_t{0}, kRecent = kNowhere - 1;
-  static constexpr std::size_t kMostRecent = 128;
+  // Ranks are given anew when the square of what is recent is this many times what is ranked: little of each.
+  static constexpr std::size_t kRankingCost = 1;
 
   void rank_recent();
-  void append_ranked();
+  void sort_ranks();
 
   const Blocks& blocks_;
   std::vector<Bytes> offsets_;
@@ -42,6 +43,7 @@ class Placed {
   std::vector<std::uint32_t> rank_;  // per block: in ranked_
   std::vector<Extent> ranked_, recent_;
   std::vector<std::uint64_t> row_;  // a bit per rank; all zero between calls
+  std::vector<std::uint32_t> met_ranks_;
   std::vector<Extent> met_, met_recent_;
 };
 
