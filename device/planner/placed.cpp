@@ -18,7 +18,7 @@ void Placed::put(Index block, Bytes offset) {
   rank_[block] = kRecent;
   recent_.push_back({offset, offset + blocks_.size(block), block});
   footprint_ = std::max(footprint_, recent_.back().end);
-  if (recent_.size() * recent_.size() > kRankingCost * (ranked_.size() + 64)) rank_recent();
+  if (ranks_pay_ && recent_.size() > kMostRecent) rank_recent();
 }
 
 std::span<const Placed::Extent> Placed::met_by(Index block) {

@@ -31,8 +31,8 @@ class Placed {
 
  private:
   static constexpr std::uint32_t kNowhere = ~std::uint32_t{0}, kRecent = kNowhere - 1;
-  // Ranks are given anew when the square of what is recent is this many times what is ranked: little of each.
-  static constexpr std::size_t kRankingCost = 1;
+  static constexpr std::size_t kMostRecent = 128;
+  static constexpr std::size_t kFewMeetings = 32;  // of each block: sorting them is faster than ranking all
 
   void rank_recent();
   void sort_ranks();
@@ -40,6 +40,7 @@ class Placed {
   const Blocks& blocks_;
   std::vector<Bytes> offsets_;
   Bytes footprint_ = 0;
+  bool ranks_pay_ = false;
   std::vector<std::uint32_t> rank_;  // per block: in ranked_
   std::vector<Extent> ranked_, recent_;
   std::vector<std::uint64_t> row_;  // a bit per rank; all zero between calls
