@@ -7,8 +7,8 @@
 
 namespace l2l::device::planner {
 
-// For each item a few sets that hold it, grown greedily: by size, and by the bytes its neighbours share with it.
-// Sorted, no set twice. Time: the sum over items of the square of their meetings.
+// For each block sets that hold it, grown greedily: by size, and, while that takes no more than a moment, by the bytes
+// its neighbours share with it. Sorted, no set twice.
 Rows heavy_cliques(const Rows& meetings, std::span<const Bytes> sizes);
 
 }  // namespace l2l::device::planner

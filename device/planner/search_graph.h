@@ -24,25 +24,21 @@ struct Rows {
   void close_row() { begin.push_back(static_cast<std::uint32_t>(values.size())); }
 };
 
-// Plain data. Items are the blocks `blocks[item]`, in ascending order.
+// Plain data.
 struct SearchGraph {
-  std::vector<Index> blocks;
-  std::vector<Bytes> size;
+  std::vector<Bytes> size;  // per block
   std::vector<std::optional<Bytes>> pinned;
-  Rows meetings;                // item -> items
-  Rows sections;                // section -> items, ascending
-  Rows sections_of;             // item -> sections, ascending
-  std::vector<Bytes> reserved;  // per section: bytes for blocks that are not items
-  // One stream: sections follow each other in time, and each item is in consecutive ones.
+  Rows meetings;     // block -> blocks
+  Rows sections;     // section -> blocks, ascending
+  Rows sections_of;  // block -> sections, ascending
+  // One stream: sections follow each other in time, and each block is in consecutive ones.
   bool in_line = false;
 
   std::size_t count() const { return size.size(); }
+  Bytes load(Index section) const;
 };
 
-// The graph of `chosen` (ascending), or of all blocks. The blocks are not grouped.
-SearchGraph make_search_graph(const Blocks& blocks, std::span<const Index> chosen);
-
-// Members of all sections together, of one stream: tells beforehand what a graph would take.
-std::uint64_t count_members(const Blocks& blocks, std::span<const Index> chosen);
+// The blocks are not grouped. On one stream all sections are taken, on several those of cliques.h.
+SearchGraph make_search_graph(const Blocks& blocks);
 
 }  // namespace l2l::device::planner

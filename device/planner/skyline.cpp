@@ -13,7 +13,7 @@ Skyline::Skyline(const SearchGraph& graph, Bytes capacity)
       floor_(graph.sections.count(), 0),
       second_(graph.sections.count(), 0),
       at_floor_(graph.sections.count(), 0),
-      rest_(graph.reserved),
+      rest_(graph.sections.count(), 0),
       members_(graph.sections.values),
       slots_(graph.sections_of.values.size()),
       owners_(members_.size()),

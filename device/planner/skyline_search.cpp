@@ -7,7 +7,6 @@ namespace l2l::device::planner {
 namespace {
 
 constexpr Index kNoSection = ~Index{0};
-constexpr std::uint64_t kNodesPerQuestion = 64;
 
 }  // namespace
 
@@ -21,7 +20,7 @@ Outcome SkylineSearch::run() {
 }
 
 bool SkylineSearch::limit_reached() {
-  if (++nodes_ > node_limit_ || (nodes_ % kNodesPerQuestion == 0 && stop_())) stopped_ = true;
+  if (++nodes_ > node_limit_ || stop_()) stopped_ = true;
   return stopped_;
 }
 

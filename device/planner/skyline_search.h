@@ -26,7 +26,7 @@ enum class Outcome { kFound, kNone, kStopped };
 // Thread-bound.
 class SkylineSearch {
  public:
-  // `rank`: per item, the smaller is tried first. `stop` is asked now and then. All stay alive.
+  // `rank`: per item, the smaller is tried first. `stop` is asked at each node. All stay alive.
   SkylineSearch(Skyline& skyline, std::span<const std::uint32_t> rank, Niche niche, std::uint64_t node_limit,
                 const std::function<bool()>& stop);
 
