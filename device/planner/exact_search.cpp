@@ -12,11 +12,20 @@
 namespace l2l::device::planner {
 namespace {
 
-constexpr std::size_t kNicheCount = std::size(kNiches);
-constexpr std::size_t kCombinations = kSearchOrders * kNicheCount;
+// The first finds most and costs least, but each of the others finds what it does not.
+constexpr Niche kTurns[] = {Niche::kLowest,   Niche::kTightest, Niche::kLowest,
+                            Niche::kWeighted, Niche::kLowest,   Niche::kBlamed};
+constexpr std::size_t kCombinations = kSearchOrders * std::size(kTurns);
 constexpr std::size_t kWave = 5;                   // restarts that are started together
 constexpr std::uint64_t kMostMembers = 4'000'000;  // of sections: more take too long to look at
 constexpr std::size_t kMostOnStreams = 4096;       // blocks on several streams
+
+// 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ..., from number 1 on.
+std::uint64_t luby(std::uint64_t number) {
+  std::uint64_t power = 1;
+  while (2 * power - 1 < number) power *= 2;
+  return 2 * power - 1 == number ? power : luby(number - power + 1);
+}
 
 struct Answer {
   Outcome outcome = Outcome::kStopped;
@@ -72,11 +81,10 @@ class ExactSearch {
   }
 
   Answer restart(Bytes capacity, std::size_t number, const std::function<bool()>& stop) const {
-    const std::size_t cycle = number / kCombinations, combination = number % kCombinations;
-    const std::size_t order = combination % kSearchOrders;
-    const Niche niche = kNiches[(combination + combination / kSearchOrders) % kNicheCount];
-    const Ranks ranks = search_order(graph_, cycle % 2 == 0 ? order : order + kSearchOrders * cycle, limits_.seed);
-    const std::uint64_t nodes = (2 * graph_.count() + 1000) << std::min<std::size_t>(cycle, 30);
+    const std::size_t cycle = number / kCombinations, order = number % kSearchOrders;
+    const Niche niche = kTurns[(number + number / kSearchOrders) % std::size(kTurns)];
+    const Ranks ranks = search_order(graph_, order + kSearchOrders * cycle, limits_.seed);
+    const std::uint64_t nodes = (graph_.count() + graph_.count() / 2 + 100) * luby(cycle + 1);
     Skyline skyline(graph_, capacity);
     skyline.blame() = blame_;
     SkylineSearch search(skyline, ranks, niche, nodes, stop);

@@ -17,6 +17,12 @@ Rows rows_of(const Timeline& line) {
   return rows;
 }
 
+double sum(std::span<const Time> clock) {
+  double total = 0;
+  for (const Time time : clock) total += static_cast<double>(time);
+  return total;
+}
+
 // The same relation by columns.
 Rows transposed(const Rows& rows, std::size_t columns) {
   Rows result{std::vector<std::uint32_t>(columns + 1, 0), std::vector<Index>(rows.values.size())};
@@ -42,6 +48,9 @@ SearchGraph make_search_graph(const Blocks& blocks) {
   for (Index block = 0; block < blocks.count(); ++block) {
     graph.size.push_back(blocks.size(block));
     graph.pinned.push_back(blocks.pinned(block));
+    const Index tensor = blocks.parts(block)[0].tensor;
+    graph.begin.push_back(sum(blocks.problem().begin_of(tensor)));
+    graph.end.push_back(sum(blocks.problem().end_of(tensor)));
     const std::span<const Index> others = blocks.meetings(block);
     graph.meetings.values.insert(graph.meetings.values.end(), others.begin(), others.end());
     graph.meetings.close_row();

@@ -28,6 +28,7 @@ struct Rows {
 struct SearchGraph {
   std::vector<Bytes> size;  // per block
   std::vector<std::optional<Bytes>> pinned;
+  std::vector<double> begin, end;  // the clock's entries added up: of blocks one after the other, those of the later are higher
   Rows meetings;     // block -> blocks
   Rows sections;     // section -> blocks, ascending
   Rows sections_of;  // block -> sections, ascending

@@ -9,8 +9,11 @@
 namespace l2l::device::planner {
 namespace {
 
+constexpr double kReaches[] = {0.05, 0.15, 0.4};  // how far chance moves a block, in parts of all
+
 struct Looks {
   Bytes width, size, load;
+  double begin, end;
   double area() const { return static_cast<double>(width) * static_cast<double>(size); }
 };
 
@@ -20,7 +23,8 @@ std::vector<Looks> looks_of(const SearchGraph& graph) {
   std::vector<Looks> looks;
   for (Index block = 0; block < graph.count(); ++block) {
     const std::span<const Index> sections = graph.sections_of[block];
-    Looks its{graph.in_line ? sections.size() : graph.meetings[block].size(), graph.size[block], 0};
+    Looks its{graph.in_line ? sections.size() : graph.meetings[block].size(), graph.size[block], 0, graph.begin[block],
+              graph.end[block]};
     for (const Index section : sections) its.load = std::max(its.load, loads[section]);
     looks.push_back(its);
   }
@@ -41,8 +45,12 @@ Key key_of(const Looks& block, std::size_t order) {
       return {block.area(), load, width};
     case 3:
       return {size, width, load};
-    default:
+    case 4:
       return {load, width, size};
+    case 5:
+      return {-block.begin, width, size};
+    default:
+      return {block.end, width, size};
   }
 }
 
@@ -58,7 +66,7 @@ Ranks search_order(const SearchGraph& graph, std::size_t order, std::uint64_t se
   if (order >= kSearchOrders) {
     Random random(seed + order);
     std::vector<double> place(graph.count());
-    const double reach = static_cast<double>(graph.count()) * 0.2;
+    const double reach = static_cast<double>(graph.count()) * kReaches[order / kSearchOrders % std::size(kReaches)];
     for (std::size_t at = 0; at < blocks.size(); ++at)
       place[blocks[at]] = static_cast<double>(at) + reach * random.unit();
     std::stable_sort(blocks.begin(), blocks.end(), [&](Index a, Index b) { return place[a] < place[b]; });

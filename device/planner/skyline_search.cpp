@@ -93,8 +93,6 @@ double SkylineSearch::key(Index section) const {
       return lowest;
     case Niche::kWeighted:
       return choices / skyline_.blame()[section];
-    case Niche::kForcedLowest:
-      return choices <= 1 ? lowest : 1e24 + lowest;
     case Niche::kBlamed:
       return choices * 1e12 - skyline_.blame()[section];
   }

@@ -12,14 +12,11 @@ namespace l2l::device::planner {
 
 // Which niche is taken.
 enum class Niche {
-  kTightest,      // fewest choices, then least slack
-  kLowest,        // lowest floor, then fewest choices
-  kWeighted,      // fewest choices for its blame
-  kForcedLowest,  // one without a choice, then the lowest
-  kBlamed,        // fewest choices, then most blame
+  kTightest,  // fewest choices, then least slack
+  kLowest,    // lowest floor, then fewest choices
+  kWeighted,  // fewest choices for its blame
+  kBlamed,    // fewest choices, then most blame
 };
-inline constexpr Niche kNiches[] = {Niche::kTightest, Niche::kLowest, Niche::kWeighted, Niche::kForcedLowest,
-                                    Niche::kBlamed};
 
 enum class Outcome { kFound, kNone, kStopped };
 
