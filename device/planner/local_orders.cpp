@@ -76,7 +76,7 @@ using Key = std::array<double, 3>;
 std::vector<Key> keys_of(const Looks& its) {
   return {{its.load, its.area(), its.width}, {its.area(), its.load, its.width}, {its.size, its.width, its.load},
           {its.load, its.width, its.size},   {its.load, its.size, its.width},   {its.width, its.size, its.load},
-          {-its.begin, its.width, its.size}, {its.end, its.width, its.size}};
+          {-its.begin, 0, 0}, {its.end, its.width, its.size}};
 }
 
 }  // namespace
