@@ -16,6 +16,8 @@ struct SearchLimits {
   std::chrono::steady_clock::time_point deadline;
   std::uint64_t seed = 1;
   int threads = 1;
+  std::uint64_t nodes =
+      ~std::uint64_t{0};  // steps of a search, all threads together; alone it keeps results off the clock
 };
 
 struct SearchResult {
