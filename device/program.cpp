@@ -26,10 +26,9 @@ class ScratchProblem {
 
   // Returns the workspace's tensor.
   std::size_t add_workspace(std::size_t op, Bytes size) {
-    const auto time = static_cast<std::int64_t>(op);
+    const auto time = static_cast<planner::Time>(op);
     const std::string name = std::string(name_of(graph_.ops[op].kind)) + "." + std::to_string(op) + " workspace";
-    problem_.tensors.push_back({name, time, time + 1, size});
-    return problem_.tensors.size() - 1;
+    return problem_.add({name, size}, time, time + 1);
   }
 
   planner::Plan solve() const {
@@ -51,14 +50,13 @@ class ScratchProblem {
   void begin(ValueId id, std::size_t op) {
     const Value& value = graph_.value(id);
     if (value.region != Region::scratch) return;
-    const auto time = static_cast<std::int64_t>(op);
-    tensor_of_value_[static_cast<std::size_t>(id)] = problem_.tensors.size();
-    problem_.tensors.push_back({value.name, time, time + 1, value.bytes()});
+    const auto time = static_cast<planner::Time>(op);
+    tensor_of_value_[static_cast<std::size_t>(id)] = problem_.add({value.name, value.bytes()}, time, time + 1);
   }
 
   void extend(ValueId id, std::size_t op) {
     const std::size_t tensor = tensor_of_value_[static_cast<std::size_t>(id)];
-    if (tensor != kNone) problem_.tensors[tensor].upper = static_cast<std::int64_t>(op) + 1;
+    if (tensor != kNone) problem_.end[tensor] = static_cast<planner::Time>(op) + 1;
   }
 
   const Graph& graph_;

@@ -1,40 +1,26 @@
-// Offsets for tensors with lifetimes: problem, solver, and an independent validator.
+// Offsets for tensors with lifetimes: the simple entry, what a problem must hold, and a validator independent of
+// solvers.
 #pragma once
 
+#include <functional>
 #include <string>
-#include <vector>
 
-#include "core/bytes.h"
+#include "device/planner/problem.h"
 
 namespace l2l::device::planner {
 
-// Alive in [lower, upper), half-open, in any unit of time.
-struct Tensor {
-  std::string name;
-  std::int64_t lower = 0;
-  std::int64_t upper = 0;
-  Bytes size = 0;
-};
-
-struct Problem {
-  std::vector<Tensor> tensors;
-  Bytes alignment = 64;  // of every offset; a power of two
-};
-
-struct Plan {
-  std::vector<Bytes> offsets;  // per tensor
-  Bytes footprint = 0;         // highest end
-};
-
-// Greedy by size, best fit. Deterministic. Tensors without bytes or lifetime get offset 0. Throws BadInput when the
-// alignment is no power of two or an offset does not fit in 64 bits; so does live_load() for its sum.
+// Deterministic. Calls check(). Tensors without bytes or lifetime get offset 0 unless pinned or in a group.
 Plan plan(const Problem& problem);
 
-// Largest sum of sizes alive at once: no plan can be smaller.
-Bytes live_load(const Problem& problem);
+// Throws BadInput, naming the tensor, unless: the alignment is a power of two; there are clocks of `streams` entries
+// for every tensor, with begin <= end; sizes and pinned offsets sum to less than 2^62 bytes; groups have members that
+// exist, each in one group; pinned offsets are aligned (of a group: its first tensor's), agree within a group, and no
+// two pinned tensors alive at once overlap. `where` is put before the message for the tensor at fault.
+void check(const Problem& problem, const std::function<std::string(Index)>& where = {});
 
-// Independent of plan(): every pair alive at once is disjoint, offsets are aligned, footprint is the highest end.
-// Returns an empty string, or what is wrong, naming the tensors.
+// Independent of all solvers: tensors neither of which is done before the other begins are disjoint, offsets are
+// aligned, groups exact, pinned tensors where they must be, and the footprint is the highest end. Returns an empty
+// string, or what is wrong, naming the tensors. Takes any problem that check() accepts and any plan.
 std::string validate(const Problem& problem, const Plan& plan);
 
 }  // namespace l2l::device::planner

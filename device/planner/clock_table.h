@@ -1,0 +1,30 @@
+// Clocks of many tensors side by side, for tests of one against all.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "device/planner/problem.h"
+
+namespace l2l::device::planner {
+
+// Immutable. Times are replaced by their ranks within a stream, so that a comparison is one of 32 bits.
+class ClockTable {
+ public:
+  static constexpr std::size_t kWidth = 256;
+  using Mask = std::array<std::int32_t, kWidth>;  // -1: holds, 0: does not
+
+  ClockTable(const Problem& problem, std::span<const Index> tensors);  // row i is tensors[i]
+
+  std::size_t count() const { return count_; }
+  // Of the rows [chunk * kWidth, ...): which begin after row `i` is done, and which are done before it begins. Entries
+  // beyond count() mean nothing.
+  void after(std::size_t i, std::size_t chunk, Mask& mask) const;
+  void before(std::size_t i, std::size_t chunk, Mask& mask) const;
+
+ private:
+  std::size_t count_, rows_, streams_;
+  std::vector<std::int32_t> begin_, end_;  // [stream * rows_ + row]
+};
+
+}  // namespace l2l::device::planner
