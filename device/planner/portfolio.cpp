@@ -131,7 +131,7 @@ Solution solve(const Problem& problem, const PortfolioOptions& options) {
     const bool endless = options.deadline == Clock::time_point::max();
     const auto half = start + (options.deadline - start) / 2;
     run_greedy(blocks, options, endless ? options.deadline : half, best);
-    run_searches(blocks, options, solution, best);
+    if (options.searches) run_searches(blocks, options, solution, best);
   }
   solution.complete = solution.complete || solution.plan.footprint <= solution.bound.bytes;
   return solution;
