@@ -71,6 +71,29 @@ planner::Problem groups_problem() {
   return problem;
 }
 
+// A relay of 250 blocks of GPT-2 XL's shape, everything in one arena: the weights of each visit are one transfer,
+// contiguous and fetched a visit ahead; activations wait for their backward; gradients leave a visit later.
+planner::Problem relay_problem() {
+  constexpr planner::Time kBlocks = 250;
+  constexpr Bytes kHidden = 1600, kBytes = 2;
+  constexpr Bytes kWeights[] = {kHidden, kHidden, 3 * kHidden * kHidden, 3 * kHidden, kHidden * kHidden,     kHidden,
+                                kHidden, kHidden, 4 * kHidden * kHidden, 4 * kHidden, 4 * kHidden * kHidden, kHidden};
+  planner::Problem problem;
+  for (planner::Time visit = 1; visit <= 2 * kBlocks; ++visit) {
+    std::vector<planner::Index>& group = problem.groups.emplace_back();
+    for (const Bytes elements : kWeights)
+      group.push_back(problem.add({"weight", elements * kBytes}, visit - 1, visit + 1));
+    const bool backward = visit > kBlocks;
+    for (const Bytes width : {3, 1, 4}) {
+      problem.add({"scratch", width * kHidden * 4096 * kBytes}, visit, visit + 1);
+    }
+    if (!backward) problem.add({"activation", kHidden * 4096 * kBytes}, visit, 2 * kBlocks + 2 - visit);
+    if (!backward) continue;
+    for (const Bytes elements : kWeights) problem.add({"gradient", elements * kBytes}, visit, visit + 2);
+  }
+  return problem;
+}
+
 // Tensors that each op writes, read a few ops later, on eight streams that wait for each other now and then.
 planner::StreamProgram large_program(std::size_t tensors) {
   Random random(2);
@@ -132,7 +155,8 @@ int bench_planner(bool json) {
   for (const runtime::NamedStreams& its : runtime::known_layer_streams(3)) {
     all["programs"].push_back(row_of(its.name, planner::lower(its.program).problem));
   }
-  all["programs"].push_back(row_of("500 groups", groups_problem()));
+  all["programs"].push_back(row_of("500 groups, relay", relay_problem()));
+  all["programs"].push_back(row_of("500 groups, random", groups_problem()));
   all["safe_pairs"] = safe_pairs();
   if (json) {
     std::cout << all.dump() << std::endl;

@@ -76,7 +76,7 @@ TEST(Portfolio, AMillionBuffers) {
       const Time begin = uniform(random, 0, 1'000'000);
       problem.add({"", static_cast<Bytes>(uniform(random, 1, 100'000))}, begin, begin + uniform(random, 1, longest));
     }
-    const Solution solution = solve(problem, {.deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2)});
+    const Solution solution = solve(problem, {.deadline = std::chrono::steady_clock::now()});
     EXPECT_EQ(validate(problem, solution.plan), "");
     EXPECT_LT(solution.plan.footprint, solution.bound.bytes * 3 / 2);
   }
