@@ -4,6 +4,7 @@
 #include "tools/bench_inner_loop.h"
 #include "tools/bench_link.h"
 #include "tools/bench_overlap.h"
+#include "tools/bench_planner.h"
 #include "tools/bench_relay.h"
 #include "tools/bench_save.h"
 #include "tools/bench_schedule.h"
@@ -26,6 +27,7 @@ int main(int argc, char** argv) {
   command("save", "what a checkpoint every ten steps costs, saved beside training");
   command("overlap", "a link that takes 0.6 of compute: step against perfect overlap, and against none");
   command("clip", "steps with exact global clipping against steps without, behind a paced device");
+  command("planner", "arenas of layer programs on three streams and of contiguous groups, and the cost of safe pairs");
   command("inner_loop", "throughput over microbatches, against the cost model of the L2L paper");
   CLI::App* const link = command("link", "bandwidth of page-locked copies, each way alone and both at once");
   LinkArguments link_arguments;
@@ -55,6 +57,7 @@ int main(int argc, char** argv) {
     if (app.got_subcommand("overlap")) return bench_overlap(json);
     if (app.got_subcommand("clip")) return bench_clip(json);
     if (app.got_subcommand("inner_loop")) return bench_inner_loop(json);
+    if (app.got_subcommand("planner")) return bench_planner(json);
     if (app.got_subcommand("link")) return bench_link(link_arguments, json);
     if (app.got_subcommand("eps")) return bench_eps(eps_arguments, json);
     arguments.options = config.load();

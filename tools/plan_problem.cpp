@@ -76,6 +76,7 @@ int plan_problem(const ProblemArguments& arguments) {
   planner::PortfolioOptions options;
   options.deadline =
       start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(arguments.seconds));
+  options.nodes = ~std::uint64_t{0};
   options.seed = arguments.seed;
   options.threads = arguments.threads > 0 ? arguments.threads : static_cast<int>(std::thread::hardware_concurrency());
   const planner::Solution solution = planner::solve(problem, options);

@@ -46,7 +46,7 @@ class ExactSearch {
   }
 
   SearchResult run() {
-    for (std::size_t wave = 0; best_.footprint > low_ && !late(); ++wave) {
+    for (std::size_t wave = 0; best_.footprint > low_ && !late() && spent_ < limits_.nodes; ++wave) {
       try_capacity(low_, wave);
       if (best_.footprint > low_ + alignment_) climb(wave);
     }
@@ -68,6 +68,7 @@ class ExactSearch {
   bool try_capacity(Bytes capacity, std::size_t wave) {
     std::vector<Answer> answers(kWave);
     const std::size_t first = wave * kWave;
+    for (std::size_t k = 0; k < kWave; ++k) spent_ += most_nodes(first + k);  // whatever threads get to
     const std::size_t decided = race(kWave, limits_.threads, [&](std::size_t k, const std::function<bool()>& lost) {
       const std::function<bool()> stop = [&] { return lost() || late(); };
       answers[k] = restart(capacity, first + k, stop);
@@ -80,11 +81,15 @@ class ExactSearch {
     return true;
   }
 
+  std::uint64_t most_nodes(std::size_t number) const {
+    return (graph_.count() + graph_.count() / 2 + 100) * luby(number / kCombinations + 1);
+  }
+
   Answer restart(Bytes capacity, std::size_t number, const std::function<bool()>& stop) const {
     const std::size_t cycle = number / kCombinations, order = number % kSearchOrders;
     const Niche niche = kTurns[(number + number / kSearchOrders) % std::size(kTurns)];
     const Ranks ranks = search_order(graph_, order + kSearchOrders * cycle, limits_.seed);
-    const std::uint64_t nodes = (graph_.count() + graph_.count() / 2 + 100) * luby(cycle + 1);
+    const std::uint64_t nodes = most_nodes(number);
     Skyline skyline(graph_, capacity);
     skyline.blame() = blame_;
     SkylineSearch search(skyline, ranks, niche, nodes, stop);
@@ -115,6 +120,7 @@ class ExactSearch {
   Bytes low_;  // no plan is smaller
   SearchResult best_;
   double nearness_ = 0.5;
+  std::uint64_t spent_ = 0;  // nodes that restarts were allowed
   std::vector<double> blame_;
 };
 

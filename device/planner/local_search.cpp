@@ -31,7 +31,9 @@ class LocalSearch {
 
   SearchResult run() {
     begin();
-    while (best_.footprint > limits_.bound && !late()) {
+    changes_ = std::min(changes_, std::max<std::uint64_t>(1, limits_.nodes / kChains));
+    for (std::uint64_t spent = 0; best_.footprint > limits_.bound && !late() && spent < limits_.nodes;
+         spent += kChains * changes_) {
       round();
       share();
     }

@@ -8,12 +8,15 @@
 #include "device/planner/greedy.h"
 #include "device/planner/meetings.h"
 #include "device/planner/planner.h"
+#include "device/planner/search.h"
 
 namespace l2l::device::planner {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::size_t kRankOfSearches = 1000;   // after all greedy ones
+constexpr std::size_t kFewForExact = 1000;      // blocks: the exact search gets most of the time
 constexpr std::size_t kMostOnStreams = 50'000;  // every pair of them is looked at
 
 bool too_many(const Problem& problem) {
@@ -80,6 +83,39 @@ void run_greedy(const Blocks& blocks, const PortfolioOptions& options, Clock::ti
   for (std::thread& thread : others) thread.join();
 }
 
+SearchResult as_blocks(const Blocks& blocks, const Plan& plan) {
+  SearchResult result;
+  for (Index b = 0; b < blocks.count(); ++b) {
+    result.offsets.push_back(plan.offsets[blocks.parts(b)[0].tensor]);
+    result.footprint = std::max(result.footprint, result.offsets.back() + blocks.size(b));
+  }
+  return result;
+}
+
+// The exact search, as long as it has a chance, and then the local one.
+void run_searches(const Blocks& blocks, const PortfolioOptions& options, Solution& solution, Best& best) {
+  SearchLimits limits;
+  limits.bound = align_up(solution.bound.bytes, blocks.alignment());
+  limits.seed = options.seed;
+  limits.threads = options.threads;
+  limits.nodes = options.nodes;
+  const auto search = [&](const char* name, auto run, Clock::time_point deadline, std::size_t rank) {
+    if (solution.complete || best.decided(kRankOfSearches) || Clock::now() >= deadline) return;
+    limits.deadline = deadline;
+    const SearchResult found = run(blocks, as_blocks(blocks, solution.plan), limits);
+    Plan plan = blocks.plan(found.offsets);
+    if (plan.footprint < solution.plan.footprint) best.offer(std::move(plan), name, rank);
+    solution.complete = found.complete;
+  };
+  const bool endless = options.deadline == Clock::time_point::max();
+  const Clock::time_point now = Clock::now();
+  const double share = blocks.count() <= kFewForExact ? 0.7 : 0.2;
+  const auto middle =
+      endless ? options.deadline : now + std::chrono::duration_cast<Clock::duration>((options.deadline - now) * share);
+  search("exact search", exact_search, middle, kRankOfSearches);
+  search("local search", local_search, options.deadline, kRankOfSearches + 1);
+}
+
 }  // namespace
 
 Solution solve(const Problem& problem, const PortfolioOptions& options) {
@@ -92,7 +128,10 @@ Solution solve(const Problem& problem, const PortfolioOptions& options) {
   if (large || problem.streams == 1) best.offer(plan_by_sweep(problem), "sweep", 0);
   if (!large && !best.decided(1)) {
     const Blocks blocks(problem);
-    run_greedy(blocks, options, options.deadline, best);
+    const bool endless = options.deadline == Clock::time_point::max();
+    const auto half = start + (options.deadline - start) / 2;
+    run_greedy(blocks, options, endless ? options.deadline : half, best);
+    if (options.searches) run_searches(blocks, options, solution, best);
   }
   solution.complete = solution.complete || solution.plan.footprint <= solution.bound.bytes;
   return solution;

@@ -11,7 +11,8 @@ namespace l2l::device::planner {
 
 struct PortfolioOptions {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
-  std::uint64_t nodes = ~std::uint64_t{0};  // steps of each search; a number keeps results off the clock
+  std::uint64_t nodes = 2'000;  // steps of each search; the default of what must not look at the clock
+  bool searches = true;         // not greedy orders alone
   std::uint64_t seed = 1;
   int threads = 1;
 };

@@ -256,6 +256,25 @@ class Cli(ToolTest):
         self.assertEqual(sum(line["bytes"] for line in plan["device"]), plan["device_bytes"])
         self.assertEqual(sorted(self.path.rglob("*")), before)
 
+    def test_an_allocation_problem_is_planned(self):
+        (self.path / "p.csv").write_text("id,lower,upper,size\na,0,2,100\nb,1,3,50\nc,2,4,100\n")
+        out, _ = self.run_tool("l2l-plan", "--problem", "p.csv", "--output", "o.csv", "--svg", "o.svg")
+        plan = json.loads(out)
+        self.assertEqual((plan["buffers"], plan["bound"], plan["footprint"], plan["ratio"]), (3, 150, 150, 1.0))
+        self.assertEqual((plan["certificate"], plan["smallest"], plan["peak_buffers"]), ("live load", True, 2))
+        self.assertEqual(plan["peak"][0]["size"], 100)
+        offsets = {line.split(",")[0]: int(line.split(",")[-1]) for line in (self.path / "o.csv").read_text().split()[1:]}
+        self.assertEqual(offsets["a"], offsets["c"])
+        self.assertIn("<svg", (self.path / "o.svg").read_text())
+        again = json.loads(self.run_tool("l2l-plan", "--problem", "o.csv", "--threads", "1", "--seed", "7")[0])
+        self.assertEqual(again["footprint"], 150)  # pinned now
+
+        (self.path / "p.csv").write_text("id,lower,upper,size\na,0,2,100\nb,3,1,50\n")
+        _, err = self.run_tool("l2l-plan", "--problem", "p.csv", status=2)
+        self.assertIn("p.csv:3: upper: 1 comes before lower, 3", err)
+        _, err = self.run_tool("l2l-plan", status=2)
+        self.assertIn("CONFIG.toml or --problem FILE.csv is required", err)
+
     def test_sample(self):
         self.summary("--set", "checkpoint.every=2", "--set", "run.validate_every=2")
         out, _ = self.run_tool("l2l-sample", "checkpoints/run", "--prompt", "the ", "--tokens", "5", "--temperature", "0")

@@ -68,7 +68,7 @@ void expect_proof(const Problem& problem, const Bound& bound) {
 TEST(Bounds, NoPlanIsSmaller) {
   Random random(2);
   int met = 0;
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < 600; ++i) {
     Problem problem = random_streams(random, uniform(random, 1, 9), 1 + random() % 3, 12, 9, Bytes{1} << random() % 4);
     if (i % 3 == 0) add_random_groups(random, problem);
     if (i % 5 == 0) problem.tensors[0].offset = 8 * (random() % 9);
@@ -79,7 +79,7 @@ TEST(Bounds, NoPlanIsSmaller) {
     ASSERT_GE(found.footprint, bound.bytes) << i << " " << name_of(bound.certificate);
     met += found.footprint == bound.bytes;
   }
-  EXPECT_GT(met, 2000) << "bounds far below every plan say nothing";
+  EXPECT_GT(met, 400) << "bounds far below every plan say nothing";
 }
 
 TEST(Bounds, CountAlignment) {

@@ -58,12 +58,12 @@ TEST(Csv, WhatIsWrittenIsReadAgainWithItsPlan) {
   for (int i = 0; i < 300; ++i) {
     Problem problem = random_streams(random, uniform(random, 1, 12), 1 + random() % 3, 20, 90, 1);
     add_random_groups(random, problem);
-    const Plan found = plan(problem);
+    const Plan found = quick_plan(problem);
     std::stringstream text;
     write_csv(text, problem, found);
     const Problem again = read_csv(text, "again");
     ASSERT_EQ(again.tensors.size(), problem.tensors.size());
-    const Plan same = plan(again);
+    const Plan same = quick_plan(again);
     ASSERT_EQ(validate(again, same), "");
     ASSERT_EQ(same.footprint, found.footprint);
     ASSERT_EQ(again.groups.size(), problem.groups.size());
@@ -118,7 +118,7 @@ TEST(Csv, MutatedFiles) {
   for (int i = 0; i < 20000; ++i) {
     const Problem problem = random_streams(random, 4, 1 + random() % 2, 9, 90, 1);
     std::stringstream text;
-    write_csv(text, problem, plan(problem));
+    write_csv(text, problem, quick_plan(problem));
     std::string bytes = text.str();
     for (int change = 1 + static_cast<int>(random() % 3); change > 0; --change) {
       const std::size_t at = 21 + random() % (bytes.size() - 21);
@@ -131,7 +131,7 @@ TEST(Csv, MutatedFiles) {
     }
     try {
       const Problem changed = read(bytes);
-      ASSERT_EQ(validate(changed, plan(changed)), "") << bytes;
+      ASSERT_EQ(validate(changed, quick_plan(changed)), "") << bytes;
       ++read_well;
     } catch (const BadInput&) {
       ++refused;

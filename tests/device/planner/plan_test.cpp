@@ -63,7 +63,7 @@ TEST(Planner, ReusesMemoryOfTheDead) {
 
 TEST(Planner, LargeProblemsAreValidAndDeterministic) {
   Random random(2);
-  const Problem problem = random_problem(random, 1500, 300, 1 << 20, 64);
+  const Problem problem = random_problem(random, 600, 120, 1 << 20, 64);
   const Plan first = plan(problem), second = plan(problem);
   EXPECT_EQ(first.offsets, second.offsets);
   EXPECT_EQ(validate(problem, first), "");

@@ -15,12 +15,12 @@ namespace {
 TEST(Portfolio, ThePlanDoesNotDependOnThreads) {
   Random random(1);
   int met = 0;
-  for (int i = 0; i < 150; ++i) {
+  for (int i = 0; i < 60; ++i) {
     Problem problem = i % 2 ? random_problem(random, uniform(random, 1, 40), 30, 50, 4)
                             : random_streams(random, uniform(random, 1, 40), 3, 40, 50, 4);
     if (i % 3 == 0) add_random_groups(random, problem);
     PortfolioOptions options;
-    options.nodes = 2000;
+    options.nodes = 500;
     const Solution one = solve(problem, options);
     ASSERT_EQ(validate(problem, one.plan), "");
     for (const int threads : {1, 2, 5}) {
@@ -31,7 +31,7 @@ TEST(Portfolio, ThePlanDoesNotDependOnThreads) {
     }
     met += one.complete;
   }
-  EXPECT_GT(met, 50);
+  EXPECT_GT(met, 20);
 }
 
 TEST(Portfolio, TheCurveFallsToTheFootprint) {
@@ -76,7 +76,7 @@ TEST(Portfolio, AMillionBuffers) {
       const Time begin = uniform(random, 0, 1'000'000);
       problem.add({"", static_cast<Bytes>(uniform(random, 1, 100'000))}, begin, begin + uniform(random, 1, longest));
     }
-    const Solution solution = solve(problem, {.deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2)});
+    const Solution solution = solve(problem, {.deadline = std::chrono::steady_clock::now()});
     EXPECT_EQ(validate(problem, solution.plan), "");
     EXPECT_LT(solution.plan.footprint, solution.bound.bytes * 3 / 2);
   }

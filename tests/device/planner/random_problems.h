@@ -5,7 +5,7 @@
 #include <numeric>
 #include <random>
 
-#include "device/planner/problem.h"
+#include "device/planner/greedy.h"
 
 namespace l2l::device::planner {
 
@@ -68,6 +68,12 @@ inline void add_random_groups(Random& random, Problem& problem) {
                                 tensors.begin() + static_cast<std::ptrdiff_t>(at + length));
     at += length;
   }
+}
+
+// By one greedy order alone.
+inline Plan quick_plan(const Problem& problem) {
+  const Blocks blocks(problem);
+  return blocks.plan(place(blocks, {}).offsets);
 }
 
 // Whether the definition lets two tensors share memory.

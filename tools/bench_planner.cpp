@@ -1,0 +1,169 @@
+#include "tools/bench_planner.h"
+
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <random>
+
+#include <nlohmann/json.hpp>
+
+#include "device/planner/ancestors.h"
+#include "device/planner/greedy.h"
+#include "device/planner/planner.h"
+#include "device/planner/portfolio.h"
+#include "l2l/errors.h"
+#include "runtime/layer_streams.h"
+#include "tools/command.h"
+
+namespace l2l::tools {
+namespace {
+
+namespace planner = device::planner;
+using Random = std::mt19937_64;
+
+template <typename Work>
+double seconds_of(const Work& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Naive (every tensor by itself), single object and many objects by size, the portfolio, and the bound.
+nlohmann::ordered_json row_of(const std::string& name, const planner::Problem& problem) {
+  Bytes naive = 0;
+  for (const planner::Tensor& tensor : problem.tensors) naive += align_up(tensor.size, problem.alignment);
+  const planner::Blocks blocks(problem);
+  const auto footprint = [&](planner::Method method) {
+    return blocks.plan(place(blocks, {method, planner::Order::size, planner::Fit::best}).offsets).footprint;
+  };
+  planner::Solution solution;
+  const double seconds = seconds_of([&] { solution = planner::solve(problem, {}); });
+  const std::string wrong = planner::validate(problem, solution.plan);
+  if (!wrong.empty()) throw Error(name + ": the plan is wrong: " + wrong);
+  const auto bound = static_cast<double>(solution.bound.bytes);
+  return {{"program", name},
+          {"tensors", problem.tensors.size()},
+          {"naive", naive},
+          {"single_object", footprint(planner::Method::single_object)},
+          {"many_objects", footprint(planner::Method::many_objects)},
+          {"planned", solution.plan.footprint},
+          {"bound", solution.bound.bytes},
+          {"error_percent", 100 * (static_cast<double>(solution.plan.footprint) - bound) / bound},
+          {"seconds", seconds}};
+}
+
+// 500 groups that each travel at once and die tensor by tensor, among as many single tensors.
+planner::Problem groups_problem() {
+  Random random(1);
+  const auto below = [&](std::uint64_t limit) { return static_cast<planner::Time>(random() % limit); };
+  planner::Problem problem;
+  for (int g = 0; g < 500; ++g) {
+    std::vector<planner::Index> group;
+    const planner::Time begin = below(1000);
+    for (planner::Time left = 2 + below(7); left > 0; --left) {
+      const auto size = static_cast<Bytes>(1 + below(1 << 20));
+      group.push_back(problem.add({"group", size}, begin, begin + 1 + below(60)));
+    }
+    problem.groups.push_back(std::move(group));
+    const planner::Time alone = below(1000);
+    problem.add({"single", static_cast<Bytes>(1 + below(1 << 20))}, alone, alone + 1 + below(60));
+  }
+  return problem;
+}
+
+// A relay of 250 blocks of GPT-2 XL's shape, everything in one arena: the weights of each visit are one transfer,
+// contiguous and fetched a visit ahead; activations wait for their backward; gradients leave a visit later.
+planner::Problem relay_problem() {
+  constexpr planner::Time kBlocks = 250;
+  constexpr Bytes kHidden = 1600, kBytes = 2;
+  constexpr Bytes kWeights[] = {kHidden, kHidden, 3 * kHidden * kHidden, 3 * kHidden, kHidden * kHidden,     kHidden,
+                                kHidden, kHidden, 4 * kHidden * kHidden, 4 * kHidden, 4 * kHidden * kHidden, kHidden};
+  planner::Problem problem;
+  for (planner::Time visit = 1; visit <= 2 * kBlocks; ++visit) {
+    std::vector<planner::Index>& group = problem.groups.emplace_back();
+    for (const Bytes elements : kWeights)
+      group.push_back(problem.add({"weight", elements * kBytes}, visit - 1, visit + 1));
+    const bool backward = visit > kBlocks;
+    for (const Bytes width : {3, 1, 4}) {
+      problem.add({"scratch", width * kHidden * 4096 * kBytes}, visit, visit + 1);
+    }
+    if (!backward) problem.add({"activation", kHidden * 4096 * kBytes}, visit, 2 * kBlocks + 2 - visit);
+    if (!backward) continue;
+    for (const Bytes elements : kWeights) problem.add({"gradient", elements * kBytes}, visit, visit + 2);
+  }
+  return problem;
+}
+
+// Tensors that each op writes, read a few ops later, on eight streams that wait for each other now and then.
+planner::StreamProgram large_program(std::size_t tensors) {
+  Random random(2);
+  planner::StreamProgram program;
+  program.streams = 8;
+  for (planner::Index op = 0; op < tensors; ++op) {
+    program.ops.push_back(random() % program.streams);
+    if (op > 100 && random() % 2) program.events.push_back({op - 1 - static_cast<planner::Index>(random() % 100), op});
+    program.tensors.push_back({"", 64, op});
+  }
+  const planner::OpOrder order(program);
+  for (planner::Index op = 0; op + 200 < tensors; ++op) {
+    const planner::Index reader = op + 1 + static_cast<planner::Index>(random() % 200);
+    if (order.before(op, reader)) program.tensors[op].consumers.push_back(reader);
+  }
+  return program;
+}
+
+nlohmann::ordered_json safe_pairs() {
+  const planner::StreamProgram program = large_program(20'000);
+  std::uint64_t by_clocks = 0, by_rows = 0;
+  const double clocks = seconds_of([&] { by_clocks = planner::count_safe_pairs(planner::lower(program).problem); });
+  const double rows = seconds_of([&] {
+    const planner::AncestorRows ancestors(program);
+    const planner::Storages storages = planner::storages_of(program, planner::OpOrder(program));
+    for (const planner::Storage& p : storages.all) {
+      for (const planner::Storage& q : storages.all) by_rows += ancestors.done_before(program, p, q);
+    }
+  });
+  if (by_clocks != by_rows) throw Error("clocks and ancestors disagree about safe pairs");
+  return {{"tensors", program.tensors.size()},
+          {"streams", program.streams},
+          {"pairs", by_clocks},
+          {"clocks_seconds", clocks},
+          {"ancestors_seconds", rows}};
+}
+
+double mib(const nlohmann::ordered_json& bytes) { return bytes.get<double>() / static_cast<double>(kMiB); }
+
+void print(const nlohmann::ordered_json& all) {
+  std::printf("%-20s %8s %10s %10s %10s %10s %10s %8s %8s\n", "program", "tensors", "naive MiB", "single", "many",
+              "planned", "bound", "error %", "seconds");
+  for (const auto& row : all["programs"]) {
+    std::printf("%-20s %8d %10.2f %10.2f %10.2f %10.2f %10.2f %8.3f %8.3f\n", row["program"].get<std::string>().c_str(),
+                row["tensors"].get<int>(), mib(row["naive"]), mib(row["single_object"]), mib(row["many_objects"]),
+                mib(row["planned"]), mib(row["bound"]), row["error_percent"].get<double>(),
+                row["seconds"].get<double>());
+  }
+  const auto& safe = all["safe_pairs"];
+  std::printf("safe pairs of %d tensors on %d streams: %.3f s by clocks, %.3f s by rows of ancestors, the same %llu\n",
+              safe["tensors"].get<int>(), safe["streams"].get<int>(), safe["clocks_seconds"].get<double>(),
+              safe["ancestors_seconds"].get<double>(), safe["pairs"].get<unsigned long long>());
+}
+
+}  // namespace
+
+int bench_planner(bool json) {
+  nlohmann::ordered_json all;
+  for (const runtime::NamedStreams& its : runtime::known_layer_streams(3)) {
+    all["programs"].push_back(row_of(its.name, planner::lower(its.program).problem));
+  }
+  all["programs"].push_back(row_of("500 groups, relay", relay_problem()));
+  all["programs"].push_back(row_of("500 groups, random", groups_problem()));
+  all["safe_pairs"] = safe_pairs();
+  if (json) {
+    std::cout << all.dump() << std::endl;
+  } else {
+    print(all);
+  }
+  return kSuccess;
+}
+
+}  // namespace l2l::tools
