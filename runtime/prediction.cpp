@@ -4,7 +4,6 @@
 #include <array>
 
 #include "core/workers.h"
-#include "runtime/shallow_run.h"
 
 namespace l2l::runtime {
 namespace {
@@ -48,11 +47,12 @@ StepModel model_of(const RunPlan& plan, StepCosts& costs) {
 
 // What pieces that were measured alone cannot show: what they cost each other on the cores and in the caches that they
 // share. Of a model with fewer blocks, alike in all else: a step over the sum of its pieces.
-double measure_sharing(const RunPlan& plan, Calibration& calibration) {
+double measure_sharing(const RunPlan& plan, Calibration& calibration,
+                       const std::function<double(const RunPlan&)>& step) {
   const RunPlan shallow(shallower(plan));
   StepCosts costs(shallow, calibration, /*may_measure=*/true);
   const StepModel model = model_of(shallow, costs);
-  return measure_step(shallow) / model.step_seconds();
+  return step(shallow) / model.step_seconds();
 }
 
 std::vector<PredictionLine> lines_of(const RunPlan& plan, const StepModel& model) {
@@ -83,10 +83,12 @@ void add_exposed(std::vector<PredictionLine>& lines, const StepModel& model) {
 
 }  // namespace
 
-StepPrediction predict_step(const RunPlan& plan, Calibration& calibration, bool may_measure) {
+StepPrediction predict_step(const RunPlan& plan, Calibration& calibration, bool may_measure,
+                            const std::function<double(const RunPlan&)>& step) {
   StepCosts costs(plan, calibration, may_measure);
   StepModel model = model_of(plan, costs);
-  if (model.shares()) model.sharing = costs.sharing([&] { return measure_sharing(plan, calibration); }).value_or(1);
+  if (model.shares())
+    model.sharing = costs.sharing([&] { return measure_sharing(plan, calibration, step); }).value_or(1);
   StepPrediction prediction;
   if (const std::optional<double> bandwidth = costs.memory_bandwidth()) {
     prediction.memory_gb_per_second = 1e-9 * *bandwidth;
@@ -103,6 +105,18 @@ StepPrediction predict_step(const RunPlan& plan, Calibration& calibration, bool 
   prediction.bound = model.bound();
   prediction.lines = lines_of(plan, model);
   add_exposed(prediction.lines, model);
+  return prediction;
+}
+
+StepPrediction check_prediction(const RunPlan& plan) {
+  Calibration nowhere({}, "");
+  double measured = 0;
+  StepPrediction prediction = predict_step(plan, nowhere, /*may_measure=*/true, [&](const RunPlan& shallow) {
+    const std::vector<double> seconds = measure_steps({&plan, &shallow});
+    measured = seconds[0];
+    return seconds[1];
+  });
+  prediction.measured_ms = 1e3 * (measured > 0 ? measured : measure_step(plan));
   return prediction;
 }
 

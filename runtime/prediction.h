@@ -2,9 +2,11 @@
 // (step_costs.h).
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "l2l/trainer.h"
+#include "runtime/shallow_run.h"
 #include "runtime/step_costs.h"
 
 namespace l2l::runtime {
@@ -38,7 +40,13 @@ struct StepModel {
   std::string bound() const;
 };
 
-// Measures what is not known where `may_measure`; the plan's device must then be idle.
-StepPrediction predict_step(const RunPlan& plan, Calibration& calibration, bool may_measure);
+// Measures what is not known where `may_measure`; the plan's device must then be idle. `step`: gives the seconds of a
+// step of the shallower model, where one is needed.
+StepPrediction predict_step(const RunPlan& plan, Calibration& calibration, bool may_measure,
+                            const std::function<double(const RunPlan&)>& step = measure_step);
+
+// The prediction, all measured anew, beside what the step does take: the model and the shallower one train in turn, so
+// that both find the machine as fast as it is at the time. Fills in measured_ms.
+StepPrediction check_prediction(const RunPlan& plan);
 
 }  // namespace l2l::runtime

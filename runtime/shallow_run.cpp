@@ -22,22 +22,54 @@ Options shallower(const RunPlan& plan) {
   return options;
 }
 
-double measure_step(const RunPlan& plan) {
-  constexpr int kWarmUp = 3, kLeastSteps = 7, kMostSteps = 200;
-  constexpr double kSeconds = 1.5, kLearningRate = 1e-6;
-  Engine engine(plan, nullptr);
-  engine.minibatch().draw(plan.model.vocabulary);
-  std::vector<double> seconds;
-  double total = 0;
-  for (int step = 0; step < kWarmUp + kMostSteps && (step < kWarmUp + kLeastSteps || total < kSeconds); ++step) {
-    const Clock::time_point begin = Clock::now();
-    engine.train(static_cast<std::uint64_t>(step), kLearningRate);
-    if (step < kWarmUp) continue;
-    seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
-    total += seconds.back();
+namespace {
+
+// Thread-bound.
+class Run {
+ public:
+  explicit Run(const RunPlan& plan) : engine_(plan, nullptr) { engine_.minibatch().draw(plan.model.vocabulary); }
+  ~Run() { engine_.store().complete_updates(); }
+
+  // Steps that take about `seconds` together, without the first ones, which find the caches as others left them.
+  void train(double seconds) {
+    constexpr int kFirst = 2, kLeast = 3;
+    double total = 0;
+    for (int step = 0; step < kFirst + kLeast || total < seconds; ++step) {
+      const double taken = one();
+      if (step < kFirst) continue;
+      seconds_.push_back(taken);
+      total += taken;
+    }
+    engine_.store().complete_updates();
   }
-  engine.store().complete_updates();
-  return median(std::move(seconds));
+  double median_seconds() const { return median(seconds_); }
+
+ private:
+  double one() {
+    constexpr double kLearningRate = 1e-6;
+    const Clock::time_point begin = Clock::now();
+    engine_.train(step_++, kLearningRate);
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+
+  Engine engine_;
+  std::uint64_t step_ = 0;
+  std::vector<double> seconds_;
+};
+
+}  // namespace
+
+std::vector<double> measure_steps(const std::vector<const RunPlan*>& plans) {
+  constexpr int kRounds = 6;
+  constexpr double kSeconds = 0.25;  // of a round
+  std::vector<std::unique_ptr<Run>> runs;
+  for (const RunPlan* const plan : plans) runs.push_back(std::make_unique<Run>(*plan));
+  for (int round = 0; round < kRounds; ++round) {
+    for (const auto& run : runs) run->train(kSeconds);
+  }
+  std::vector<double> seconds;
+  for (const auto& run : runs) seconds.push_back(run->median_seconds());
+  return seconds;
 }
 
 }  // namespace l2l::runtime

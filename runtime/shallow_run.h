@@ -9,7 +9,9 @@ namespace l2l::runtime {
 // Half the blocks, and of large ones fewer (about 1 GiB of state), on a host device; alike in all else. Without data.
 Options shallower(const RunPlan& plan);
 
-// Seconds of a step, the median over some seconds: allocates the whole plan, draws tokens, trains, and frees all.
-double measure_step(const RunPlan& plan);
+// Seconds of a step of each plan, the median over some seconds: allocates the plans whole, draws tokens, trains them in
+// turn, some steps each, and frees all. The plans' devices are idle.
+std::vector<double> measure_steps(const std::vector<const RunPlan*>& plans);
+inline double measure_step(const RunPlan& plan) { return measure_steps({&plan})[0]; }
 
 }  // namespace l2l::runtime

@@ -205,6 +205,11 @@ const Options& Trainer::options() const { return implementation_->plan.options; 
 const MemoryContract& Trainer::contract() const { return implementation_->plan.contract; }
 std::int64_t Trainer::completed_steps() const { return static_cast<std::int64_t>(implementation_->step); }
 
+StepPrediction Trainer::check_prediction() {
+  if (implementation_->engine) throw Error("check_prediction(): call it before prepare() and before the first step");
+  return runtime::check_prediction(implementation_->plan);
+}
+
 StepPrediction Trainer::predict(bool measure) {
   Implementation& self = *implementation_;
   if (measure && self.engine) throw Error("predict(): measure before prepare() and before the first step");

@@ -37,14 +37,21 @@ nlohmann::ordered_json time_of(const StepPrediction& prediction) {
           {"missing", prediction.missing},
           {"measured", prediction.measured},
           {"cached", prediction.cached},
-          {"file", prediction.file}};
+          {"file", prediction.file},
+          {"measured_ms", or_null(prediction.measured_ms)}};
 }
 
-int plan(const ConfigArguments& arguments, bool measure) {
+enum class Time : std::uint8_t { known, measured, checked };
+
+StepPrediction predict(Trainer& trainer, Time time) {
+  return time == Time::checked ? trainer.check_prediction() : trainer.predict(time == Time::measured);
+}
+
+int plan(const ConfigArguments& arguments, Time time) {
   Trainer trainer(arguments.load());
   const MemoryContract& contract = trainer.contract();
   print_contract(std::cerr, contract, trainer.options());
-  const StepPrediction prediction = trainer.predict(measure);
+  const StepPrediction prediction = predict(trainer, time);
   print_prediction(std::cerr, prediction);
   nlohmann::ordered_json json;
   json["parameters"] = contract.parameters;
@@ -76,9 +83,12 @@ int main(int argc, char** argv) {
   app.get_option("CONFIG")->required(false)->excludes(app.get_option("--problem"));
   bool no_measure = false;
   app.add_flag("--no-measure", no_measure, "predict from what this machine was measured to take before, or not at all");
+  bool check = false;
+  app.add_flag("--check", check, "train some steps on drawn tokens and print the step's time beside its prediction")
+      ->excludes("--no-measure");
   return run(app, argc, argv, [&] {
     if (!problem.problem.empty()) return plan_problem(problem);
     if (arguments.config.empty()) throw l2l::BadInput("CONFIG.toml or --problem FILE.csv is required");
-    return plan(arguments, !no_measure);
+    return plan(arguments, check ? Time::checked : no_measure ? Time::known : Time::measured);
   });
 }

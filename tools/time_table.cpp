@@ -49,6 +49,10 @@ void print_prediction(std::ostream& out, const StepPrediction& prediction) {
   out << "time of a step\n"
       << print("  predicted %.4g ms, %.0f tokens/s; the bound is: %s\n", *prediction.step_ms,
                prediction.tokens_per_second, prediction.bound.c_str());
+  if (prediction.measured_ms) {
+    out << print("  measured %.4g ms: predicted / measured %.3f\n", *prediction.measured_ms,
+                 *prediction.step_ms / *prediction.measured_ms);
+  }
   for (const PredictionLine& line : prediction.lines) out << line_of(line, prediction);
   out << "  " << prediction.measured << " figures measured now, " << prediction.cached << " from cache ("
       << (prediction.file.empty() ? "none: set L2L_CALIBRATION" : prediction.file) << ")\n";

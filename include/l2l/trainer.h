@@ -72,6 +72,7 @@ struct StepPrediction {
   std::vector<std::string> missing;            // what has not been measured on this machine
   int measured = 0, cached = 0;                // figures measured now, and found in `file`
   std::string file;                            // where they are kept
+  std::optional<double> measured_ms;           // of check_prediction(): what a step does take
 };
 
 // One training step; the fields of a --metrics line.
@@ -123,6 +124,8 @@ class Trainer {
   // second per kind of layer, on memory of one layer, for the parameter server of up to 256 MiB), and kept in the
   // calibration file. Throws Error when called with `measure` after prepare() or a step. Reads no data.
   StepPrediction predict(bool measure);
+  // The same, measured anew and kept nowhere, beside what a step takes: it trains on drawn tokens for some seconds.
+  StepPrediction check_prediction();
 
   // Allocates everything that the contract names; otherwise the first call that needs it does.
   void prepare();
