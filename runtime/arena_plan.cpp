@@ -172,9 +172,13 @@ void ArenaPlan::place() {
 }
 
 Bytes ArenaPlan::bytes_apart() const {
-  Bytes sum = 0;
+  Bytes sum = 0, scratch = 0, largest = 0;
   for (const Buffers& buffers : buffers_) sum += buffers.total;
-  return sum;
+  for (const auto& [phase, tensor] : scratch_of_) {
+    scratch += buffers_[tensor].total;
+    largest = std::max(largest, buffers_[tensor].total);
+  }
+  return sum - scratch + largest;
 }
 
 std::vector<device::BufferView> ArenaPlan::views(ArenaPart part, device::BufferView arena) const {

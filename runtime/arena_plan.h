@@ -63,7 +63,7 @@ class ArenaPlan {
   ArenaPlan(const models::Model& model, std::span<const std::unique_ptr<Programs>> programs, const ExecutionPlan& plan);
 
   Bytes bytes() const { return bytes_; }
-  // Without sharing.
+  // With a place of its own for every part, the largest scratch serving all programs.
   Bytes bytes_apart() const;
   std::vector<device::BufferView> views(ArenaPart part, device::BufferView arena) const;
   device::BufferView scratch(Phase phase, device::BufferView arena) const;
