@@ -100,9 +100,12 @@ class Arena : public ::testing::TestWithParam<std::tuple<const char*, const char
 
 TEST_P(Arena, WhatIsAliveAtOnceIsDisjoint) { EXPECT_EQ(clash(uses(plan())), ""); }
 
-TEST_P(Arena, IsSmallerThanItsPartsAndItsLinesAddUp) {
+TEST_P(Arena, IsNoLargerThanItsPartsAndItsLinesAddUp) {
   const RunPlan plan = this->plan();
-  EXPECT_LT(plan.arena->bytes(), plan.arena->bytes_apart());
+  EXPECT_LE(plan.arena->bytes(), plan.arena->bytes_apart());
+  if (plan.execution.stash == StashPlace::host) {
+    EXPECT_LT(plan.arena->bytes(), plan.arena->bytes_apart());
+  }
   Bytes sum = 0;
   for (const ContractLine& line : plan.arena->lines()) sum += line.bytes;
   EXPECT_EQ(sum, plan.arena->bytes());
