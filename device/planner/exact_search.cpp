@@ -31,6 +31,7 @@ struct Answer {
   Outcome outcome = Outcome::kStopped;
   std::vector<Bytes> offsets;
   std::vector<double> blame;
+  std::uint64_t nodes = 0;
 };
 
 class ExactSearch {
@@ -46,7 +47,7 @@ class ExactSearch {
   }
 
   SearchResult run() {
-    for (std::size_t wave = 0; best_.footprint > low_ && !late(); ++wave) {
+    for (std::size_t wave = 0; best_.footprint > low_ && !late() && nodes_ < limits_.nodes; ++wave) {
       try_capacity(low_, wave);
       if (best_.footprint > low_ + alignment_) climb(wave);
     }
@@ -73,7 +74,7 @@ class ExactSearch {
       answers[k] = restart(capacity, first + k, stop);
       return answers[k].outcome != Outcome::kStopped;
     });
-    for (std::size_t k = 0; k < std::min(decided, kWave); ++k) learn(answers[k].blame);
+    for (std::size_t k = 0; k < std::min(decided + 1, kWave); ++k) learn(answers[k]);
     if (decided == kWave) return false;
     if (answers[decided].outcome == Outcome::kNone) low_ = std::max(low_, capacity + alignment_);
     if (answers[decided].outcome == Outcome::kFound) take(std::move(answers[decided].offsets));
@@ -85,19 +86,23 @@ class ExactSearch {
     const Niche niche = kTurns[(number + number / kSearchOrders) % std::size(kTurns)];
     const Ranks ranks = search_order(graph_, order + kSearchOrders * cycle, limits_.seed);
     const std::uint64_t nodes = (graph_.count() + graph_.count() / 2 + 100) * luby(cycle + 1);
+
     Skyline skyline(graph_, capacity);
     skyline.blame() = blame_;
-    SkylineSearch search(skyline, ranks, niche, nodes, stop);
-    Answer answer{search.run(), {}, std::move(skyline.blame())};
+    SkylineSearch search(skyline, ranks, niche, std::min(nodes, limits_.nodes - nodes_), stop);
+    Answer answer{search.run(), {}, {}};
+    answer.nodes = search.nodes();
+    answer.blame = std::move(skyline.blame());
     if (answer.outcome == Outcome::kFound) {
       for (Index block = 0; block < graph_.count(); ++block) answer.offsets.push_back(skyline.lowest(block));
     }
     return answer;
   }
 
-  void learn(const std::vector<double>& blame) {
-    for (std::size_t section = 0; section < blame.size(); ++section) {
-      blame_[section] = std::max(blame_[section], blame[section]);
+  void learn(const Answer& answer) {
+    nodes_ += answer.nodes;
+    for (std::size_t section = 0; section < blame_.size(); ++section) {
+      blame_[section] = std::max(blame_[section], answer.blame[section]);
     }
   }
 
@@ -115,6 +120,7 @@ class ExactSearch {
   Bytes low_;  // no plan is smaller
   SearchResult best_;
   double nearness_ = 0.5;
+  std::uint64_t nodes_ = 0;
   std::vector<double> blame_;
 };
 
@@ -126,7 +132,7 @@ bool small_enough(const Blocks& blocks) {
 }  // namespace
 
 SearchResult exact_search(const Blocks& blocks, SearchResult best, const SearchLimits& limits) {
-  best.complete = best.footprint <= limits.bound;
+  best.complete = best.footprint <= align_up(limits.bound, blocks.alignment());
   if (best.complete || blocks.grouped() || !small_enough(blocks)) return best;
   return ExactSearch(blocks, std::move(best), limits).run();
 }
