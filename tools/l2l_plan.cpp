@@ -1,12 +1,14 @@
-// l2l-plan: the memory contract of a config and the predicted time of a step; nothing is trained. Tables on stderr, one
-// JSON object on stdout.
+// l2l-plan: the memory contract of a config and the predicted time of a step; nothing is trained. Or, with --problem,
+// the plan of a bare allocation problem. Tables on stderr, one JSON object on stdout.
 #include <iostream>
 
 #include <nlohmann/json.hpp>
 
+#include "l2l/errors.h"
 #include "l2l/l2l.h"
 #include "tools/command.h"
 #include "tools/contract_table.h"
+#include "tools/plan_problem.h"
 #include "tools/time_table.h"
 
 namespace l2l::tools {
@@ -68,7 +70,14 @@ int main(int argc, char** argv) {
                "l2l-plan");
   ConfigArguments arguments;
   arguments.add_to(app);
+  ProblemArguments problem;
+  problem.add_to(app);
+  app.get_option("CONFIG")->required(false)->excludes(app.get_option("--problem"));
   bool no_measure = false;
   app.add_flag("--no-measure", no_measure, "predict from what this machine was measured to take before, or not at all");
-  return run(app, argc, argv, [&] { return plan(arguments, !no_measure); });
+  return run(app, argc, argv, [&] {
+    if (!problem.problem.empty()) return plan_problem(problem);
+    if (arguments.config.empty()) throw l2l::BadInput("CONFIG.toml or --problem FILE.csv is required");
+    return plan(arguments, !no_measure);
+  });
 }

@@ -88,14 +88,17 @@ Placement place(const Blocks& blocks, const Greedy& greedy, Bytes limit) {
 
 std::vector<Greedy> all_greedy() {
   std::vector<Greedy> all;
-  for (const Method method : {Method::gaps, Method::many_objects, Method::single_object}) {
+  const auto add = [&](Method method, Fit fit) {
     for (const Order order :
-         {Order::size, Order::area, Order::lifetime, Order::size_meetings, Order::meetings, Order::begin}) {
-      all.push_back({method, order, Fit::best});
-      if (method != Method::single_object)
-        all.push_back({method, order, Fit::first});  // of a region it takes the begin
+         {Order::size, Order::meetings, Order::size_meetings, Order::lifetime, Order::area, Order::begin}) {
+      all.push_back({method, order, fit});
     }
-  }
+  };
+  add(Method::gaps, Fit::best);
+  add(Method::gaps, Fit::first);
+  add(Method::many_objects, Fit::best);
+  add(Method::many_objects, Fit::first);
+  add(Method::single_object, Fit::best);  // at the begin of a region: no choice
   return all;
 }
 

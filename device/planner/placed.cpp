@@ -18,21 +18,23 @@ void Placed::put(Index block, Bytes offset) {
   rank_[block] = kRecent;
   recent_.push_back({offset, offset + blocks_.size(block), block});
   footprint_ = std::max(footprint_, recent_.back().end);
-  if (recent_.size() > kMostRecent) rank_recent();
+  if (ranks_pay_ && recent_.size() > kMostRecent) rank_recent();
 }
 
 std::span<const Placed::Extent> Placed::met_by(Index block) {
   met_.clear();
   met_recent_.clear();
+  met_ranks_.clear();
   for (const Index other : blocks_.meetings(block)) {
     const std::uint32_t rank = rank_[other];
     if (rank < kRecent) {
-      row_[rank / 64] |= std::uint64_t{1} << rank % 64;
+      met_ranks_.push_back(rank);
     } else if (rank == kRecent) {
       met_recent_.push_back({offsets_[other], offsets_[other] + blocks_.size(other), other});
     }
   }
-  append_ranked();
+  sort_ranks();
+  for (const std::uint32_t rank : met_ranks_) met_.push_back(ranked_[rank]);
   if (met_recent_.empty()) return met_;
   std::sort(met_recent_.begin(), met_recent_.end(), lower);
   const auto middle = static_cast<std::ptrdiff_t>(met_.size());
@@ -41,11 +43,14 @@ std::span<const Placed::Extent> Placed::met_by(Index block) {
   return met_;
 }
 
-void Placed::append_ranked() {
+void Placed::sort_ranks() {
   const std::size_t words = ranked_.size() / 64 + 1;
+  if (met_ranks_.size() * 8 < words) return std::sort(met_ranks_.begin(), met_ranks_.end());
+  for (const std::uint32_t rank : met_ranks_) row_[rank / 64] |= std::uint64_t{1} << rank % 64;
+  std::size_t at = 0;
   for (std::size_t w = 0; w < words; ++w) {
     for (std::uint64_t bits = row_[w]; bits != 0; bits &= bits - 1) {
-      met_.push_back(ranked_[w * 64 + static_cast<std::size_t>(std::countr_zero(bits))]);
+      met_ranks_[at++] = static_cast<std::uint32_t>(w * 64) + static_cast<std::uint32_t>(std::countr_zero(bits));
     }
     row_[w] = 0;
   }

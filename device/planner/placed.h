@@ -32,16 +32,19 @@ class Placed {
  private:
   static constexpr std::uint32_t kNowhere = ~std::uint32_t{0}, kRecent = kNowhere - 1;
   static constexpr std::size_t kMostRecent = 128;
+  static constexpr std::size_t kFewMeetings = 32;  // of each block: sorting them is faster than ranking all
 
   void rank_recent();
-  void append_ranked();
+  void sort_ranks();
 
   const Blocks& blocks_;
   std::vector<Bytes> offsets_;
   Bytes footprint_ = 0;
+  bool ranks_pay_ = false;
   std::vector<std::uint32_t> rank_;  // per block: in ranked_
   std::vector<Extent> ranked_, recent_;
   std::vector<std::uint64_t> row_;  // a bit per rank; all zero between calls
+  std::vector<std::uint32_t> met_ranks_;
   std::vector<Extent> met_, met_recent_;
 };
 

@@ -17,7 +17,7 @@ FLOORS = {
     "transfer": ["transfer/", "eps/", "device/", "core/"],
     "models": ["models/", "device/graph/", "core/"],
     "runtime": ["runtime/", "models/", "transfer/", "eps/", "device/", "optimizers/", "core/"],
-    "tools": ["tools/", "runtime/"],
+    "tools": ["tools/", "runtime/", "device/planner/"],  # l2l-plan --problem plans what no model is behind
     "examples": [],
 }
 GROUND = "l2l/"

@@ -1,0 +1,37 @@
+// All solvers together, until one meets the bound or the time is up.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "device/planner/bounds.h"
+
+namespace l2l::device::planner {
+
+struct PortfolioOptions {
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  std::uint64_t nodes = ~std::uint64_t{0};  // steps of each search; a number keeps results off the clock
+  std::uint64_t seed = 1;
+  int threads = 1;
+};
+
+struct Solution {
+  Plan plan = {};
+  Bound bound = {};
+  std::string solver = {};  // that found the plan
+  bool complete = false;    // nothing smaller exists: the bound is met, or a search saw all there is
+  struct Step {
+    double seconds = 0;  // since the call
+    Bytes footprint = 0;
+    std::string solver;
+  };
+  std::vector<Step> curve = {};  // every smaller footprint, when it was found
+};
+
+// Throws what check() throws. Without a deadline the plan depends on problem, nodes and seed alone, not on threads. One
+// with more meetings than kMostMeetings is planned by a sweep alone, in n log n time.
+Solution solve(const Problem& problem, const PortfolioOptions& options);
+inline constexpr std::uint64_t kMostMeetings = 100'000'000;  // pairs; 800 MB
+
+}  // namespace l2l::device::planner

@@ -1,0 +1,110 @@
+#include "device/planner/portfolio.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "device/planner/planner.h"
+#include "device/planner/svg.h"
+#include "l2l/errors.h"
+#include "tests/device/planner/random_problems.h"
+
+namespace l2l::device::planner {
+namespace {
+
+TEST(Portfolio, ThePlanDoesNotDependOnThreads) {
+  Random random(1);
+  int met = 0;
+  for (int i = 0; i < 150; ++i) {
+    Problem problem = i % 2 ? random_problem(random, uniform(random, 1, 40), 30, 50, 4)
+                            : random_streams(random, uniform(random, 1, 40), 3, 40, 50, 4);
+    if (i % 3 == 0) add_random_groups(random, problem);
+    PortfolioOptions options;
+    options.nodes = 2000;
+    const Solution one = solve(problem, options);
+    ASSERT_EQ(validate(problem, one.plan), "");
+    for (const int threads : {1, 2, 5}) {
+      options.threads = threads;
+      const Solution other = solve(problem, options);
+      ASSERT_EQ(other.plan.offsets, one.plan.offsets) << "problem " << i << ", " << threads << " threads";
+      ASSERT_EQ(other.solver, one.solver);
+    }
+    met += one.complete;
+  }
+  EXPECT_GT(met, 50);
+}
+
+TEST(Portfolio, TheCurveFallsToTheFootprint) {
+  Random random(2);
+  const Problem problem = random_problem(random, 60, 30, 1000, 1);
+  const Solution solution = solve(problem, {.nodes = 1000});
+  ASSERT_FALSE(solution.curve.empty());
+  for (std::size_t i = 1; i < solution.curve.size(); ++i) {
+    EXPECT_LT(solution.curve[i].footprint, solution.curve[i - 1].footprint);
+    EXPECT_GE(solution.curve[i].seconds, solution.curve[i - 1].seconds);
+  }
+  EXPECT_EQ(solution.curve.back().footprint, solution.plan.footprint);
+  EXPECT_GE(solution.plan.footprint, solution.bound.bytes);
+}
+
+TEST(Portfolio, ADeadlineInThePastStillGivesAPlan) {
+  Random random(3);
+  const Problem problem = random_problem(random, 400, 100, 1000, 1);
+  const Solution solution = solve(problem, {.deadline = std::chrono::steady_clock::now()});
+  EXPECT_EQ(validate(problem, solution.plan), "");
+}
+
+// Every two of 30,000 meet: more pairs than are listed.
+TEST(Portfolio, TooManyMeetingsAreSwept) {
+  Random random(4);
+  Problem problem;
+  for (int i = 0; i < 30'000; ++i) {
+    problem.add({"", 64}, uniform(random, 0, 999), uniform(random, 1000, 2000));
+  }
+  const Solution solution = solve(problem, {});
+  EXPECT_EQ(solution.solver, "sweep");
+  EXPECT_EQ(solution.plan.footprint, 30'000u * 64);
+  EXPECT_TRUE(solution.complete);
+}
+
+TEST(Portfolio, AMillionBuffers) {
+  Random random(5);
+  for (const Time longest : {10, 100'000}) {
+    Problem problem;
+    problem.alignment = 1;
+    for (int i = 0; i < 1'000'000; ++i) {
+      const Time begin = uniform(random, 0, 1'000'000);
+      problem.add({"", static_cast<Bytes>(uniform(random, 1, 100'000))}, begin, begin + uniform(random, 1, longest));
+    }
+    const Solution solution = solve(problem, {.deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2)});
+    EXPECT_EQ(validate(problem, solution.plan), "");
+    EXPECT_LT(solution.plan.footprint, solution.bound.bytes * 3 / 2);
+  }
+}
+
+TEST(Portfolio, AHundredThousandBuffersOnStreams) {
+  Random random(6);
+  const Problem problem = random_streams(random, 100'000, 4, 100'000, 1000, 1);
+  const Solution solution = solve(problem, {});
+  EXPECT_EQ(validate(problem, solution.plan), "");
+  EXPECT_EQ(solution.bound.certificate, Certificate::live_load);
+}
+
+TEST(Svg, DrawsEveryTensorThatLivesAndMarksThePeak) {
+  const Problem problem = intervals(1, {{"stash/a", 0, 2, 100}, {"scratch/<b>", 1, 3, 50}, {"dead", 1, 1, 50}});
+  const Solution solution = solve(problem, {});
+  std::ostringstream text;
+  write_svg(text, problem, solution.plan, solution.bound.tensors);
+  const std::string svg = text.str();
+  EXPECT_NE(svg.find("<title>stash/a: 100 bytes at "), std::string::npos) << svg;
+  EXPECT_NE(svg.find("<title>scratch/&lt;b>: 50 bytes at "), std::string::npos) << svg;
+  EXPECT_EQ(svg.find("dead"), std::string::npos);
+  EXPECT_NE(svg.find(">stash</text>"), std::string::npos);
+  std::size_t marked = 0;
+  for (std::size_t at = svg.find("\"black\""); at != svg.npos; at = svg.find("\"black\"", at + 1)) ++marked;
+  EXPECT_EQ(marked, 2u);
+  EXPECT_THROW(write_svg("/nonexistent/plan.svg", problem, solution.plan, {}), Error);
+}
+
+}  // namespace
+}  // namespace l2l::device::planner

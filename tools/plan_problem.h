@@ -1,0 +1,22 @@
+// l2l-plan --problem: an allocation problem from a CSV file, solved; no model is behind it.
+#pragma once
+
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+namespace l2l::tools {
+
+struct ProblemArguments {
+  std::string problem, output, svg;  // files; empty: none
+  double seconds = 10;
+  int threads = 0;  // 0: as many as there are cores
+  std::uint64_t seed = 1;
+
+  void add_to(CLI::App& app);
+};
+
+// Prints one JSON object on stdout (docs/formats.md). Returns the exit status. Throws BadInput naming file and line.
+int plan_problem(const ProblemArguments& arguments);
+
+}  // namespace l2l::tools
