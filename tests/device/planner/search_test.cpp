@@ -98,6 +98,9 @@ TEST(ExactSearch, IsBruteForce) {
     Problem problem = i % 2 ? random_problem(random, uniform(random, 1, 6), 6, 12, alignment)
                             : random_streams(random, uniform(random, 1, 6), 1 + random() % 3, 9, 12, alignment);
     if (i % 3 == 0) pin_one(random, problem);
+    for (Index t = 0; t < problem.tensors.size(); ++t) {
+      if (may_share(problem, t, t)) problem.tensors[t].size = 0;  // else it ends somewhere, though it never lives
+    }
     const Bytes smallest = BruteForce(problem).smallest();
     if (smallest == ~Bytes{0}) continue;
     const SearchResult result = run(exact_search, problem, limits_of(problem, 10));
@@ -198,6 +201,7 @@ TEST(Searches, AreValidated) {
   SearchResult result = exact_search(blocks, one_above_the_other(blocks), limits_of(problem, 20));
   ASSERT_EQ(result.footprint, kKnownOptimum);
   for (Index block = 0; block < blocks.count(); ++block) {
+    if (blocks.size(block) == kKnownOptimum) continue;  // alone
     const Bytes before = result.offsets[block];
     result.offsets[block] += before == 0 ? 1 : -1;
     EXPECT_NE(validate(problem, blocks.plan(result.offsets)), "") << block;
