@@ -17,6 +17,7 @@ constexpr Niche kTurns[] = {Niche::kLowest,   Niche::kTightest, Niche::kLowest,
                             Niche::kWeighted, Niche::kLowest,   Niche::kBlamed};
 constexpr std::size_t kCombinations = kSearchOrders * std::size(kTurns);
 constexpr std::size_t kWave = 5;                   // restarts that are started together
+constexpr std::size_t kWavesPerClimb = 4;
 constexpr std::uint64_t kMostMembers = 4'000'000;  // of sections: more take too long to look at
 constexpr std::size_t kMostOnStreams = 4096;       // blocks on several streams
 
@@ -49,7 +50,7 @@ class ExactSearch {
   SearchResult run() {
     for (std::size_t wave = 0; best_.footprint > low_ && !late() && nodes_ < limits_.nodes; ++wave) {
       try_capacity(low_, wave);
-      if (best_.footprint > low_ + alignment_) climb(wave);
+      if (wave % kWavesPerClimb == kWavesPerClimb - 1) climb(wave);
     }
     best_.complete = best_.footprint <= low_;
     return std::move(best_);
@@ -83,7 +84,7 @@ class ExactSearch {
 
   Answer restart(Bytes capacity, std::size_t number, const std::function<bool()>& stop) const {
     const std::size_t cycle = number / kCombinations, order = number % kSearchOrders;
-    const Niche niche = kTurns[(number + number / kSearchOrders) % std::size(kTurns)];
+    const Niche niche = kTurns[(order + number / kSearchOrders) % std::size(kTurns)];
     const Ranks ranks = search_order(graph_, order + kSearchOrders * cycle, limits_.seed);
     const std::uint64_t nodes = (graph_.count() + graph_.count() / 2 + 100) * luby(cycle + 1);
 
