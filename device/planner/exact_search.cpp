@@ -16,7 +16,7 @@ namespace {
 constexpr Niche kTurns[] = {Niche::kLowest,   Niche::kTightest, Niche::kLowest,
                             Niche::kWeighted, Niche::kLowest,   Niche::kBlamed};
 constexpr std::size_t kCombinations = kSearchOrders * std::size(kTurns);
-constexpr std::size_t kWave = 5;                   // restarts that are started together
+constexpr std::size_t kWave = 5;  // restarts that are started together
 constexpr std::size_t kWavesPerClimb = 4;
 constexpr std::uint64_t kMostMembers = 4'000'000;  // of sections: more take too long to look at
 constexpr std::size_t kMostOnStreams = 4096;       // blocks on several streams
@@ -38,8 +38,8 @@ struct Answer {
 class ExactSearch {
  public:
   ExactSearch(const Blocks& blocks, SearchResult best, const SearchLimits& limits)
-      : graph_(make_search_graph(blocks)),
-        limits_(limits),
+      : limits_(limits),
+        graph_(make_search_graph(blocks, [this] { return late(); })),
         alignment_(blocks.alignment()),
         low_(align_up(limits.bound, alignment_)),
         best_(std::move(best)),
@@ -115,8 +115,8 @@ class ExactSearch {
     best_.offsets = std::move(offsets);
   }
 
-  const SearchGraph graph_;
   const SearchLimits& limits_;
+  const SearchGraph graph_;
   const Bytes alignment_;
   Bytes low_;  // no plan is smaller
   SearchResult best_;
