@@ -16,7 +16,8 @@ namespace {
 constexpr Niche kTurns[] = {Niche::kLowest,   Niche::kTightest, Niche::kLowest,
                             Niche::kWeighted, Niche::kLowest,   Niche::kBlamed};
 constexpr std::size_t kCombinations = kSearchOrders * std::size(kTurns);
-constexpr std::size_t kWave = 5;                   // restarts that are started together
+constexpr std::size_t kWave = 5;  // restarts that are started together
+constexpr std::size_t kWavesPerClimb = 4;
 constexpr std::uint64_t kMostMembers = 4'000'000;  // of sections: more take too long to look at
 constexpr std::size_t kMostOnStreams = 4096;       // blocks on several streams
 
@@ -31,13 +32,14 @@ struct Answer {
   Outcome outcome = Outcome::kStopped;
   std::vector<Bytes> offsets;
   std::vector<double> blame;
+  std::uint64_t nodes = 0;
 };
 
 class ExactSearch {
  public:
   ExactSearch(const Blocks& blocks, SearchResult best, const SearchLimits& limits)
-      : graph_(make_search_graph(blocks)),
-        limits_(limits),
+      : limits_(limits),
+        graph_(make_search_graph(blocks, [this] { return late(); })),
         alignment_(blocks.alignment()),
         low_(align_up(limits.bound, alignment_)),
         best_(std::move(best)),
@@ -46,9 +48,9 @@ class ExactSearch {
   }
 
   SearchResult run() {
-    for (std::size_t wave = 0; best_.footprint > low_ && !late() && spent_ < limits_.nodes; ++wave) {
+    for (std::size_t wave = 0; best_.footprint > low_ && !late() && nodes_ < limits_.nodes; ++wave) {
       try_capacity(low_, wave);
-      if (best_.footprint > low_ + alignment_) climb(wave);
+      if (wave % kWavesPerClimb == kWavesPerClimb - 1) climb(wave);
     }
     best_.complete = best_.footprint <= low_;
     return std::move(best_);
@@ -68,41 +70,40 @@ class ExactSearch {
   bool try_capacity(Bytes capacity, std::size_t wave) {
     std::vector<Answer> answers(kWave);
     const std::size_t first = wave * kWave;
-    for (std::size_t k = 0; k < kWave; ++k) spent_ += most_nodes(first + k);  // whatever threads get to
     const std::size_t decided = race(kWave, limits_.threads, [&](std::size_t k, const std::function<bool()>& lost) {
       const std::function<bool()> stop = [&] { return lost() || late(); };
       answers[k] = restart(capacity, first + k, stop);
       return answers[k].outcome != Outcome::kStopped;
     });
-    for (std::size_t k = 0; k < std::min(decided, kWave); ++k) learn(answers[k].blame);
+    for (std::size_t k = 0; k < std::min(decided + 1, kWave); ++k) learn(answers[k]);
     if (decided == kWave) return false;
     if (answers[decided].outcome == Outcome::kNone) low_ = std::max(low_, capacity + alignment_);
     if (answers[decided].outcome == Outcome::kFound) take(std::move(answers[decided].offsets));
     return true;
   }
 
-  std::uint64_t most_nodes(std::size_t number) const {
-    return (graph_.count() + graph_.count() / 2 + 100) * luby(number / kCombinations + 1);
-  }
-
   Answer restart(Bytes capacity, std::size_t number, const std::function<bool()>& stop) const {
     const std::size_t cycle = number / kCombinations, order = number % kSearchOrders;
-    const Niche niche = kTurns[(number + number / kSearchOrders) % std::size(kTurns)];
+    const Niche niche = kTurns[(order + number / kSearchOrders) % std::size(kTurns)];
     const Ranks ranks = search_order(graph_, order + kSearchOrders * cycle, limits_.seed);
-    const std::uint64_t nodes = most_nodes(number);
+    const std::uint64_t nodes = (graph_.count() + graph_.count() / 2 + 100) * luby(cycle + 1);
+
     Skyline skyline(graph_, capacity);
     skyline.blame() = blame_;
-    SkylineSearch search(skyline, ranks, niche, nodes, stop);
-    Answer answer{search.run(), {}, std::move(skyline.blame())};
+    SkylineSearch search(skyline, ranks, niche, std::min(nodes, limits_.nodes - nodes_), stop);
+    Answer answer{search.run(), {}, {}};
+    answer.nodes = search.nodes();
+    answer.blame = std::move(skyline.blame());
     if (answer.outcome == Outcome::kFound) {
       for (Index block = 0; block < graph_.count(); ++block) answer.offsets.push_back(skyline.lowest(block));
     }
     return answer;
   }
 
-  void learn(const std::vector<double>& blame) {
-    for (std::size_t section = 0; section < blame.size(); ++section) {
-      blame_[section] = std::max(blame_[section], blame[section]);
+  void learn(const Answer& answer) {
+    nodes_ += answer.nodes;
+    for (std::size_t section = 0; section < blame_.size(); ++section) {
+      blame_[section] = std::max(blame_[section], answer.blame[section]);
     }
   }
 
@@ -114,13 +115,13 @@ class ExactSearch {
     best_.offsets = std::move(offsets);
   }
 
-  const SearchGraph graph_;
   const SearchLimits& limits_;
+  const SearchGraph graph_;
   const Bytes alignment_;
   Bytes low_;  // no plan is smaller
   SearchResult best_;
   double nearness_ = 0.5;
-  std::uint64_t spent_ = 0;  // nodes that restarts were allowed
+  std::uint64_t nodes_ = 0;
   std::vector<double> blame_;
 };
 
@@ -132,7 +133,7 @@ bool small_enough(const Blocks& blocks) {
 }  // namespace
 
 SearchResult exact_search(const Blocks& blocks, SearchResult best, const SearchLimits& limits) {
-  best.complete = best.footprint <= limits.bound;
+  best.complete = best.footprint <= align_up(limits.bound, blocks.alignment());
   if (best.complete || blocks.grouped() || !small_enough(blocks)) return best;
   return ExactSearch(blocks, std::move(best), limits).run();
 }

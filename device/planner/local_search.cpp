@@ -16,7 +16,7 @@ constexpr std::uint64_t kStepsPerRound = 40'000'000;  // meetings looked at per 
 class LocalSearch {
  public:
   LocalSearch(const Blocks& blocks, SearchResult best, const SearchLimits& limits)
-      : blocks_(blocks), limits_(limits), best_(std::move(best)) {
+      : blocks_(blocks), limits_(limits), bound_(align_up(limits.bound, blocks.alignment())), best_(std::move(best)) {
     std::uint64_t meetings = blocks.count();
     for (Index block = 0; block < blocks.count(); ++block) {
       meetings += blocks.meetings(block).size();
@@ -32,12 +32,12 @@ class LocalSearch {
   SearchResult run() {
     begin();
     changes_ = std::min(changes_, std::max<std::uint64_t>(1, limits_.nodes / kChains));
-    for (std::uint64_t spent = 0; best_.footprint > limits_.bound && !late() && spent < limits_.nodes;
-         spent += kChains * changes_) {
+    for (std::uint64_t steps = 0; best_.footprint > bound_ && !late() && steps < limits_.nodes;
+         steps += kChains * changes_) {
       round();
       share();
     }
-    best_.complete = best_.footprint <= limits_.bound;
+    best_.complete = best_.footprint <= bound_;
     return std::move(best_);
   }
 
@@ -54,20 +54,20 @@ class LocalSearch {
     for (std::size_t k = 0; k < orders.size(); ++k) tries.emplace_back(blocks_, decoder(k), 0);
     race(orders.size(), limits_.threads, [&](std::size_t k, const std::function<bool()>& lost) {
       tries[k].begin(orders[k], [&] { return lost() || late(); });
-      return tries[k].footprint() <= limits_.bound;
+      return tries[k].footprint() <= bound_;
     });
     for (const OrderChain& its : tries) take(its);
     std::stable_sort(tries.begin(), tries.end(),
                      [](const OrderChain& a, const OrderChain& b) { return a.footprint() < b.footprint(); });
-    for (std::size_t k = 0; k < kChains && best_.footprint > limits_.bound && !late(); ++k) {
+    for (std::size_t k = 0; k < kChains && best_.footprint > bound_ && !late(); ++k) {
       chains_[k].begin(tries[std::min(k / 2, tries.size() - 1)].order(), [&] { return late(); });
     }
   }
 
   void round() {
     race(kChains, limits_.threads, [&](std::size_t k, const std::function<bool()>& lost) {
-      chains_[k].change(changes_, limits_.bound, [&] { return lost() || late(); });
-      return chains_[k].footprint() <= limits_.bound;
+      chains_[k].change(changes_, bound_, [&] { return lost() || late(); });
+      return chains_[k].footprint() <= bound_;
     });
     for (const OrderChain& chain : chains_) take(chain);
   }
@@ -87,6 +87,7 @@ class LocalSearch {
 
   const Blocks& blocks_;
   const SearchLimits& limits_;
+  const Bytes bound_;
   SearchResult best_;
   bool levels_ = true;
   std::uint64_t changes_ = 1;
@@ -96,7 +97,7 @@ class LocalSearch {
 }  // namespace
 
 SearchResult local_search(const Blocks& blocks, SearchResult best, const SearchLimits& limits) {
-  best.complete = best.footprint <= limits.bound;
+  best.complete = best.footprint <= align_up(limits.bound, blocks.alignment());
   if (best.complete || blocks.count() == 0) return best;
   return LocalSearch(blocks, std::move(best), limits).run();
 }

@@ -124,8 +124,14 @@ void Skyline::raise(Index item, Bytes value) {
     for (const Index section : sections) blame_[section] += 1.0 / static_cast<double>(sections.size());
     return;
   }
+  const Bytes before = lowest_[item];
   set(lowest_[item], value);
-  for (const Index section : sections) enqueue(section);
+  for (const Index section : sections) {
+    // It was neither the lowest nor the second, and could not be the first: nothing changes there. A section whose numbers
+    // are old is in the queue already.
+    if (before > second_[section] && before > capacity_ - rest_[section]) continue;
+    enqueue(section);
+  }
 }
 
 bool Skyline::propagate() {

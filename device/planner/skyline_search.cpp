@@ -67,12 +67,16 @@ bool SkylineSearch::solve(Sections part) {
 }
 
 Index SkylineSearch::choose(Sections part) const {
+  Bytes lowest = Skyline::kNever;
+  for (Index section = part.begin; section < part.end; ++section) lowest = std::min(lowest, skyline_.floor(section));
   Index best = kNoSection;
   double best_key = std::numeric_limits<double>::infinity();
   for (Index section = part.begin; section < part.end; ++section) {
     if (skyline_.at_floor(section) == 0) continue;
+    const bool is_lowest = skyline_.floor(section) == lowest;
+    if (niche_ == Niche::kLowest && !is_lowest) continue;
     const double its_key = key(section);
-    if (its_key < best_key && is_niche(section)) {
+    if (its_key < best_key && (is_lowest || is_niche(section))) {
       best_key = its_key;
       best = section;
     }
@@ -85,18 +89,17 @@ double SkylineSearch::key(Index section) const {
   const bool may_be_none = second != Skyline::kNever ? second - floor <= skyline_.slack(section)
                                                      : skyline_.at_floor(section) > 1 && skyline_.slack(section) > 0;
   const double choices = static_cast<double>(skyline_.at_floor(section)) + may_be_none;
-  const double lowest = static_cast<double>(floor) * 16 + std::min(choices, 15.0);
   switch (niche_) {
     case Niche::kTightest:
       return choices * 1e18 + static_cast<double>(skyline_.slack(section));
     case Niche::kLowest:
-      return lowest;
+      return choices;
     case Niche::kWeighted:
       return choices / skyline_.blame()[section];
     case Niche::kBlamed:
       return choices * 1e12 - skyline_.blame()[section];
   }
-  return lowest;
+  return choices;
 }
 
 bool SkylineSearch::is_niche(Index section) const {
