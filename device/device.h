@@ -120,6 +120,8 @@ class Device {
   virtual std::string description() const = 0;
   // Whether device memory is taken from host memory (and counts there, too).
   virtual bool uses_host_memory() const = 0;
+  // NUMA node of the host's memory that is nearest to it; -1: unknown, or all are.
+  virtual int numa_node() const { return -1; }
 
   // Throws OutOfMemory naming `purpose`. Contents are undefined.
   virtual std::unique_ptr<Buffer> allocate(Bytes size, std::string_view purpose) = 0;

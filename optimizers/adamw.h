@@ -32,7 +32,8 @@ struct AdamWConstants {
   float keep, beta1, rest1, beta2, rest2, step, epsilon;
 };
 
-// One row. Every operation is rounded by itself, in this order.
+// One row. A product that is added is fused with the sum: one rounding. Every other operation is rounded by itself, in
+// this order.
 template <class P>
 class AdamW {
  public:
@@ -49,9 +50,9 @@ class AdamW {
         epsilon_(P::all(c.epsilon)) {}
 
   __attribute__((always_inline)) void update(P g, P& w, P& m, P& v) const {
-    m = beta1_ * m + rest1_ * g;
-    v = beta2_ * v + rest2_ * g * g;
-    w = keep_ * w - step_ * m / (sqrt(v) + epsilon_);
+    m = fused_sum(beta1_, m, rest1_ * g);
+    v = fused_sum(beta2_, v, rest2_ * g * g);
+    w = fused_difference(keep_, w, step_ * m / (sqrt(v) + epsilon_));
   }
 
  private:

@@ -1,5 +1,5 @@
 // The kernels of an update, for each instruction set, chosen at run time. Every set gives the same bits: lanes, order
-// of sums and roundings are part of the definition, no operation is fused or approximate.
+// of sums, roundings and fused multiply-adds are part of the definition, no operation is approximate.
 //
 // To drive one over plain arrays (a benchmark, a test):
 //

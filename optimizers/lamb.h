@@ -57,7 +57,9 @@ class LambDirection {
  public:
   explicit __attribute__((always_inline)) LambDirection(const LambConstants& c)
       : scale_(P::all(c.scale)), epsilon_(P::all(c.epsilon)), decay_(P::all(c.decay)) {}
-  __attribute__((always_inline)) P of(P w, P m, P v) const { return scale_ * m / (sqrt(v) + epsilon_) + decay_ * w; }
+  __attribute__((always_inline)) P of(P w, P m, P v) const {
+    return fused_sum(decay_, w, scale_ * m / (sqrt(v) + epsilon_));
+  }
 
  private:
   P scale_, epsilon_, decay_;
@@ -80,8 +82,8 @@ class LambMoments {
         directions_(Squares::load(lanes.direction)) {}
 
   __attribute__((always_inline)) void update(P g, P& w, P& m, P& v) {
-    m = beta1_ * m + rest1_ * g;
-    v = beta2_ * v + rest2_ * g * g;
+    m = fused_sum(beta1_, m, rest1_ * g);
+    v = fused_sum(beta2_, v, rest2_ * g * g);
     weights_.add(w);
     directions_.add(direction_.of(w, m, v));
   }

@@ -6,11 +6,6 @@
 
 namespace l2l::optimizers {
 
-// The random bits of stochastic rounding of one group in one update (optimizers/rounding.h).
-struct RoundingKey {
-  std::uint32_t word0 = 0, word1 = 0;
-};
-
 // A moment at the run's first element. `scales` (int8) at its block; the run begins at a multiple of 512 elements from
 // its parameter's first.
 struct MomentStream {
@@ -27,8 +22,8 @@ struct Streams {
   void* wire = nullptr;                    // f32: the master itself; split: its upper halves; beside_f16: the halves
   void* master = nullptr;                  // split: its low halves; beside_f16: the fp32 master; f32: not looked at
   MomentStream first, second;
-  std::uint32_t index = 0;  // of the first element in its group, modulo 2^32: counter of the random bits
-  RoundingKey key;
+  std::uint32_t index = 0;  // of the first element in its group, modulo 2^32; even
+  std::uint32_t key = 0;    // of the random bits of this group in this update (optimizers/rounding.h)
 };
 
 }  // namespace l2l::optimizers

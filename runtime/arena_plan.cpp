@@ -1,15 +1,34 @@
 #include "runtime/arena_plan.h"
 
 #include <algorithm>
+#include <numeric>
 
+#include "device/planner/planner.h"
 #include "transfer/gradient_drain.h"
 #include "transfer/stash.h"
 
 namespace l2l::runtime {
 namespace {
 
+using device::planner::Index;
+using device::planner::StreamProgram;
+
 constexpr Bytes kAlignment = 256;
 constexpr std::size_t kDrainSlots = 2;  // one being filled while the other leaves
+constexpr std::size_t kNoTensor = ~std::size_t{0};
+
+// Ops in the order of Phase.
+StreamProgram phases() {
+  constexpr std::size_t kCompute = 0, kStore = 1, kFetch = 2;
+  const auto op = [](Phase phase) { return static_cast<Index>(phase); };
+  StreamProgram program;
+  program.streams = 3;
+  program.alignment = kAlignment;
+  program.ops = {kCompute, kStore, kFetch, kCompute, kCompute, kCompute};
+  program.events = {
+      {op(Phase::up), op(Phase::store)}, {op(Phase::store), op(Phase::fetch)}, {op(Phase::fetch), op(Phase::down)}};
+  return program;
+}
 
 // In units of one parameter's `size`.
 std::vector<Bytes> per_layer(const models::Model& model, Bytes size) {
@@ -18,10 +37,52 @@ std::vector<Bytes> per_layer(const models::Model& model, Bytes size) {
   return sizes;
 }
 
+std::string scratch_name(Phase phase) {
+  switch (phase) {
+    case Phase::up:
+      return "scratch of the way up";
+    case Phase::head:
+      return "scratch of the head";
+    case Phase::down:
+      return "scratch of the blocks' way down";
+    default:
+      return "scratch of the embedding's way down";
+  }
+}
+
+// Parts of [0, size) that are given away, each once.
+class Coverage {
+ public:
+  // Bytes of [begin, begin + size) that nobody had before.
+  Bytes take(Bytes begin, Bytes size) {
+    Bytes fresh = 0, at = begin;
+    const Bytes end = begin + size;
+    for (auto next = taken_.begin(); at < end; ++next) {
+      while (next != taken_.end() && next->second <= at) ++next;
+      const Bytes until = next == taken_.end() ? end : std::min(end, std::max(at, next->first));
+      fresh += until - at;
+      if (next == taken_.end()) break;
+      at = std::max(until, next->second);
+    }
+    taken_[begin] = std::max(taken_[begin], end);
+    return fresh;
+  }
+
+ private:
+  std::map<Bytes, Bytes> taken_;  // begin -> end; may overlap
+};
+
 }  // namespace
 
-ArenaPlan::ArenaPlan(const models::Model& model, const Programs& programs, const ExecutionPlan& plan)
-    : parts_(static_cast<std::size_t>(ArenaPart::count)) {
+Phase phase_of(const models::Model& model, int layer, bool backward) {
+  if (layer >= model.head()) return Phase::head;
+  if (!backward) return Phase::up;
+  return layer > model.block(0) ? Phase::down : Phase::embedding;
+}
+
+ArenaPlan::ArenaPlan(const models::Model& model, std::span<const std::unique_ptr<Programs>> programs,
+                     const ExecutionPlan& plan)
+    : program_(phases()), of_part_(static_cast<std::size_t>(ArenaPart::count), kNoTensor) {
   const Bytes activation = model.activation_bytes();
   const Bytes largest = static_cast<Bytes>(model.layout.largest_layer());
   const auto microbatches = static_cast<std::size_t>(plan.microbatches);
@@ -30,22 +91,28 @@ ArenaPlan::ArenaPlan(const models::Model& model, const Programs& programs, const
 
   if (plan.execution == Execution::relay) {
     add(ArenaPart::weights, "weight slots", largest * size_of(model.compute), ahead);
-    add(ArenaPart::accumulators, "gradient accumulators (fp32)", largest * size_of(DType::f32), 1);
+    add(ArenaPart::accumulators, "gradient accumulators (fp32)", largest * size_of(DType::f32), 1,
+        {Phase::head, Phase::down, Phase::embedding});
   } else {
-    add(ArenaPart::weights, "weights of all layers", per_layer(model, size_of(model.compute)));
-    add(ArenaPart::accumulators, "gradients of all layers (fp32)", per_layer(model, size_of(DType::f32)));
+    of_part_[static_cast<std::size_t>(ArenaPart::weights)] =
+        add("weights of all layers", per_layer(model, size_of(model.compute)), {});
+    of_part_[static_cast<std::size_t>(ArenaPart::accumulators)] =
+        add("gradients of all layers (fp32)", per_layer(model, size_of(DType::f32)), {});
   }
   add(ArenaPart::drain, "gradients on their way out", transfer::drained_bytes(largest * size_of(plan.gradients)),
       kDrainSlots);
   if (plan.stash == StashPlace::device) {
     add(ArenaPart::activations, "stash (layer inputs)", activation,
-        transfer::device_stash_buffers(model.blocks(), plan.live_microbatches()));
+        transfer::device_stash_buffers(model.blocks(), plan.live_microbatches()),
+        {Phase::up, Phase::head, Phase::down});
   } else {
-    add(ArenaPart::activations, "layer inputs on their way to the stash", activation, live + 1);
-    add(ArenaPart::fetch, "layer inputs on their way back", activation, ahead);
+    add(ArenaPart::activations, "layer inputs on their way to the stash", activation, live + 1,
+        {Phase::up, Phase::store, Phase::head});
+    add(ArenaPart::fetch, "layer inputs on their way back", activation, ahead, {Phase::fetch, Phase::down});
   }
-  add(ArenaPart::input_gradients, "gradients of layer inputs", activation, live + 1);
-  add(ArenaPart::scratch, "scratch of one layer and microbatch", programs.scratch_bytes(), 1);
+  add(ArenaPart::input_gradients, "gradients of layer inputs", activation, live + 1,
+      {Phase::head, Phase::down, Phase::embedding});
+  add_scratch(model, programs);
   add(ArenaPart::batch, "token ids and targets", static_cast<Bytes>(model.rows) * size_of(DType::i32),
       2 * microbatches);
   add(ArenaPart::losses, "losses", size_of(DType::f64), microbatches);
@@ -53,44 +120,104 @@ ArenaPlan::ArenaPlan(const models::Model& model, const Programs& programs, const
     add(ArenaPart::logits, "logits of one token", static_cast<Bytes>(model.vocabulary) * size_of(model.compute), 1);
   } else {
     add(ArenaPart::carry, "head in " + std::to_string(model.chunks.count) + " vocabulary chunks", model.carry_bytes(),
-        live);
+        live, {Phase::head});
   }
+  place();
 }
 
-void ArenaPlan::add(ArenaPart part, std::string what, Bytes size, std::size_t count) {
-  add(part, std::move(what), std::vector<Bytes>(count, size));
-}
-
-void ArenaPlan::add(ArenaPart part, std::string what, const std::vector<Bytes>& sizes) {
-  Part& entry = parts_[static_cast<std::size_t>(part)];
-  entry.what = std::move(what);
-  const Bytes begin = bytes_;
+std::size_t ArenaPlan::add(std::string what, const std::vector<Bytes>& sizes, const std::vector<Phase>& phases) {
+  Buffers buffers{.sizes = sizes, .what = std::move(what)};
   for (const Bytes size : sizes) {
-    entry.offsets.push_back(bytes_);
-    entry.sizes.push_back(size);
-    bytes_ = align_up(checked_add(bytes_, size, "device memory"), kAlignment);
+    buffers.offsets.push_back(buffers.total);
+    buffers.total = align_up(checked_add(buffers.total, size, "device memory"), kAlignment);
   }
-  entry.total = bytes_ - begin;
+  device::planner::StreamTensor tensor{.name = buffers.what, .size = buffers.total, .lifelong = phases.empty()};
+  for (const Phase phase : phases) tensor.consumers.push_back(static_cast<Index>(phase));
+  if (!phases.empty()) {
+    tensor.producer = tensor.consumers.front();
+    tensor.consumers.erase(tensor.consumers.begin());
+  }
+  program_.tensors.push_back(std::move(tensor));
+  buffers_.push_back(std::move(buffers));
+  return buffers_.size() - 1;
+}
+
+void ArenaPlan::add(ArenaPart part, std::string what, Bytes size, std::size_t count, const std::vector<Phase>& phases) {
+  of_part_[static_cast<std::size_t>(part)] = add(std::move(what), std::vector<Bytes>(count, size), phases);
+}
+
+// One scratch per phase: its programs run one after the other.
+void ArenaPlan::add_scratch(const models::Model& model, std::span<const std::unique_ptr<Programs>> programs) {
+  std::map<Phase, Bytes> needed = {{Phase::up, 0}, {Phase::head, 0}, {Phase::down, 0}, {Phase::embedding, 0}};
+  for (int layer = 0; layer < model.layers(); ++layer) {
+    const Phase up = phase_of(model, layer, /*backward=*/false), down = phase_of(model, layer, /*backward=*/true);
+    for (const std::unique_ptr<Programs>& of_device : programs) {
+      const LayerPrograms& of_layer = of_device->of(layer);
+      needed[up] =
+          std::max({needed[up], Programs::scratch_bytes(of_layer.forward), Programs::scratch_bytes(of_layer.logits)});
+      needed[down] =
+          std::max({needed[down], Programs::scratch_bytes(of_layer.backward), Programs::scratch_bytes(of_layer.drain)});
+    }
+  }
+  for (const auto& [phase, bytes] : needed) scratch_of_[phase] = add(scratch_name(phase), {bytes}, {phase});
+}
+
+void ArenaPlan::place() {
+  const device::planner::Lowered lowered = device::planner::lower(program_);
+  const device::planner::Plan plan = device::planner::plan(lowered.problem);
+  const std::string wrong = device::planner::validate(lowered.problem, plan);
+  if (!wrong.empty()) throw Error("arena: the plan is wrong: " + wrong);
+  for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].begin = plan.offsets[lowered.of_tensor[i]];
+  bytes_ = align_up(plan.footprint, kAlignment);
+}
+
+Bytes ArenaPlan::bytes_apart() const {
+  Bytes sum = 0;
+  for (const Buffers& buffers : buffers_) sum += buffers.total;
+  return sum;
 }
 
 std::vector<device::BufferView> ArenaPlan::views(ArenaPart part, device::BufferView arena) const {
-  const Part& entry = parts_[static_cast<std::size_t>(part)];
   std::vector<device::BufferView> views;
-  for (std::size_t i = 0; i < entry.sizes.size(); ++i) views.push_back(arena.slice(entry.offsets[i], entry.sizes[i]));
+  const std::size_t tensor = of_part_[static_cast<std::size_t>(part)];
+  if (tensor == kNoTensor) return views;
+  const Buffers& buffers = buffers_[tensor];
+  for (std::size_t i = 0; i < buffers.sizes.size(); ++i) {
+    views.push_back(arena.slice(buffers.begin + buffers.offsets[i], buffers.sizes[i]));
+  }
   return views;
 }
 
+device::BufferView ArenaPlan::scratch(Phase phase, device::BufferView arena) const {
+  const Buffers& buffers = buffers_[scratch_of_.at(phase)];
+  return arena.slice(buffers.begin, buffers.sizes[0]);
+}
+
 std::vector<ContractLine> ArenaPlan::lines() const {
-  std::vector<ContractLine> lines;
-  for (const Part& part : parts_) {
-    if (part.sizes.empty()) continue;
+  std::vector<std::size_t> order(buffers_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const bool always_a = program_.tensors[a].lifelong, always_b = program_.tensors[b].lifelong;
+    return always_a != always_b ? always_a : buffers_[a].total > buffers_[b].total;
+  });
+  std::vector<ContractLine> lines(buffers_.size());
+  Coverage coverage;
+  Bytes covered = 0;
+  for (const std::size_t i : order) {
+    const Buffers& buffers = buffers_[i];
+    const Bytes fresh = coverage.take(buffers.begin, buffers.total);
+    covered += fresh;
+    if (buffers.total == 0) continue;
+    lines[i] = {buffers.what, fresh};
     const bool equal =
-        std::all_of(part.sizes.begin(), part.sizes.end(), [&](Bytes size) { return size == part.sizes[0]; });
-    std::string what = part.what;
-    if (part.sizes.size() > 1 && equal)
-      what += " (" + std::to_string(part.sizes.size()) + " x " + format_bytes(part.sizes[0]) + ")";
-    lines.push_back({what, part.total});
+        std::all_of(buffers.sizes.begin(), buffers.sizes.end(), [&](Bytes size) { return size == buffers.sizes[0]; });
+    if (buffers.sizes.size() > 1 && equal) {
+      lines[i].what += " (" + std::to_string(buffers.sizes.size()) + " x " + format_bytes(buffers.sizes[0]) + ")";
+    }
+    if (fresh < buffers.total) lines[i].what += ", sharing " + format_bytes(buffers.total - fresh);
   }
+  std::erase_if(lines, [](const ContractLine& line) { return line.what.empty(); });
+  if (covered < bytes_) lines.push_back({"gaps between them", bytes_ - covered});
   return lines;
 }
 

@@ -1,9 +1,12 @@
 // The shape of an execution, and every byte of device memory and of page-locked staging that it needs. Immutable.
 #pragma once
 
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "device/planner/streams.h"
 #include "l2l/trainer.h"
 #include "models/model.h"
 #include "runtime/programs.h"
@@ -34,7 +37,6 @@ enum class ArenaPart : std::uint8_t {
   activations,      // layer inputs: the stash on the device, or its way out
   fetch,            // the host stash's way back
   input_gradients,  // dL/d layer input
-  scratch,          // of the programs
   batch,            // tokens and targets
   losses,
   logits,  // of one token; none for a head in chunks
@@ -42,27 +44,50 @@ enum class ArenaPart : std::uint8_t {
   count
 };
 
-// All memory of one device in one allocation: buffers end to end, each aligned to 256 bytes. Everything in it lives as
-// long as the run; what dies earlier lies in `scratch`, planned per program (device/planner).
+// The phases of a pass, as ops on the streams that enforce their order. What is used in different phases may share
+// memory where no stream can be in both at once.
+//
+//   compute     up --------------> head -> down -> embedding      up, head: programs of the way up; down: of blocks
+//   d2h stash     `-> store                ^                      layer inputs leave
+//   h2d stash           `-> fetch ---------'                      and come back
+enum class Phase : std::uint8_t { up, store, fetch, head, down, embedding };
+
+// The phase in which a layer's programs run.
+Phase phase_of(const models::Model& model, int layer, bool backward);
+
+// All memory of one device in one allocation. Weights, drain and what else crosses phases live as long as the run;
+// scratch, stash and gradients of layer inputs in their phases (device/planner finds the offsets).
 class ArenaPlan {
  public:
-  ArenaPlan(const models::Model& model, const Programs& programs, const ExecutionPlan& plan);
+  // `programs`: of each device; the arena holds what the most demanding one needs.
+  ArenaPlan(const models::Model& model, std::span<const std::unique_ptr<Programs>> programs, const ExecutionPlan& plan);
 
   Bytes bytes() const { return bytes_; }
+  // Without sharing.
+  Bytes bytes_apart() const;
   std::vector<device::BufferView> views(ArenaPart part, device::BufferView arena) const;
-  // One line per part, for people; they add up to bytes().
+  device::BufferView scratch(Phase phase, device::BufferView arena) const;
+  // One line per part, for people; they add up to bytes(): memory that several parts share counts for the first.
   std::vector<ContractLine> lines() const;
+  // What was planned: a tensor per part.
+  const device::planner::StreamProgram& program() const { return program_; }
 
  private:
-  struct Part {
-    std::string what;
-    std::vector<Bytes> offsets, sizes;
-    Bytes total = 0;  // padding included
+  struct Buffers {
+    std::vector<Bytes> offsets = {}, sizes = {};  // from the part's begin, until place()
+    Bytes begin = 0, total = 0;                   // padding included
+    std::string what = {};
   };
-  void add(ArenaPart part, std::string what, Bytes size, std::size_t count);
-  void add(ArenaPart part, std::string what, const std::vector<Bytes>& sizes);
+  // Alive in `phases`, in their order; none: always.
+  std::size_t add(std::string what, const std::vector<Bytes>& sizes, const std::vector<Phase>& phases);
+  void add(ArenaPart part, std::string what, Bytes size, std::size_t count, const std::vector<Phase>& phases = {});
+  void add_scratch(const models::Model& model, std::span<const std::unique_ptr<Programs>> programs);
+  void place();
 
-  std::vector<Part> parts_;
+  device::planner::StreamProgram program_;
+  std::vector<Buffers> buffers_;             // by tensor of program_
+  std::vector<std::size_t> of_part_;         // tensor of each ArenaPart
+  std::map<Phase, std::size_t> scratch_of_;  // tensor
   Bytes bytes_ = 0;
 };
 

@@ -15,7 +15,8 @@ LayerRunner::LayerRunner(transfer::Link& link, const models::Model& model, const
       programs_(programs),
       seed_(seed),
       first_microbatch_(first_microbatch),
-      scratch_(plan.views(ArenaPart::scratch, arena)[0]),
+      plan_(plan),
+      arena_(arena),
       batch_(plan.views(ArenaPart::batch, arena)),
       losses_(plan.views(ArenaPart::losses, arena)),
       logits_(plan.views(ArenaPart::logits, arena)),
@@ -23,17 +24,18 @@ LayerRunner::LayerRunner(transfer::Link& link, const models::Model& model, const
       compute_(link.create_stream("compute")) {}
 
 void LayerRunner::forward(int layer, int microbatch, const Operands& operands) {
-  launch(*programs_.of(layer).forward, layer, microbatch, operands);
+  launch(*programs_.of(layer).forward, phase_of(model_, layer, false), layer, microbatch, operands);
 }
 
 void LayerRunner::backward(int layer, int microbatch, const Operands& operands) {
-  launch(*programs_.of(layer).backward, layer, microbatch, operands);
+  launch(*programs_.of(layer).backward, phase_of(model_, layer, true), layer, microbatch, operands);
 }
 
 void LayerRunner::predict(int layer, BufferView wire, BufferView input, BufferView normed, const TakeLogits& take) {
   const bool only_norm = model_.chunks.count > 0 && layer == model_.head();
   const BufferView output = only_norm ? normed : logits_of(layer);
-  launch(*programs_.of(layer).logits, layer, 0, {.wire = wire, .input = input, .output = output, .normed = normed});
+  launch(*programs_.of(layer).logits, Phase::head, layer, 0,
+         {.wire = wire, .input = input, .output = output, .normed = normed});
   if (!only_norm) take(model_.first_token(layer), output);
 }
 
@@ -41,7 +43,7 @@ void LayerRunner::round_gradients(int layer, BufferView gradients, BufferView dr
   Bindings bindings;
   bindings[Region::gradients] = gradients;
   bindings[Region::drained] = drained;
-  bindings[Region::scratch] = scratch_;
+  bindings[Region::scratch] = plan_.scratch(phase_of(model_, layer, true), arena_);
   device_.launch(*compute_, *programs_.of(layer).drain, bindings, parameters(layer, 0));
 }
 
@@ -62,7 +64,8 @@ device::LaunchParameters LayerRunner::parameters(int layer, int microbatch) cons
           pass_.training};
 }
 
-void LayerRunner::launch(const device::Executable& program, int layer, int microbatch, const Operands& operands) {
+void LayerRunner::launch(const device::Executable& program, Phase phase, int layer, int microbatch,
+                         const Operands& operands) {
   const auto u = static_cast<std::size_t>(microbatch);
   Bindings bindings;
   bindings[Region::tokens] = batch_[2 * u];
@@ -76,7 +79,7 @@ void LayerRunner::launch(const device::Executable& program, int layer, int micro
   bindings[Region::gradients] = operands.gradients;
   bindings[Region::normed] = operands.normed;
   bindings[Region::carry] = operands.carry;
-  bindings[Region::scratch] = scratch_;
+  bindings[Region::scratch] = plan_.scratch(phase, arena_);
   device_.annotate(*compute_, layer, first_microbatch_ + microbatch);
   device_.launch(*compute_, program, bindings, parameters(layer, microbatch));
 }

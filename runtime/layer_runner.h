@@ -23,7 +23,7 @@ struct Pass {
 class LayerRunner {
  public:
   // `first_microbatch`: place of this device's microbatch 0 in the whole minibatch; random numbers and the timeline
-  // count from there, everything else from 0.
+  // count from there, everything else from 0. `plan` outlives it.
   LayerRunner(transfer::Link& link, const models::Model& model, const Programs& programs, const ArenaPlan& plan,
               device::BufferView arena, std::uint64_t seed, int first_microbatch);
 
@@ -65,7 +65,7 @@ class LayerRunner {
 
  private:
   device::BufferView logits_of(int layer) const;
-  void launch(const device::Executable& program, int layer, int microbatch, const Operands& operands);
+  void launch(const device::Executable& program, Phase phase, int layer, int microbatch, const Operands& operands);
   device::LaunchParameters parameters(int layer, int microbatch) const;
 
   device::Device& device_;
@@ -73,7 +73,8 @@ class LayerRunner {
   const Programs& programs_;
   const std::uint64_t seed_;
   const int first_microbatch_;
-  const device::BufferView scratch_;
+  const ArenaPlan& plan_;
+  const device::BufferView arena_;
   const std::vector<device::BufferView> batch_;
   const std::vector<device::BufferView> losses_;
   const std::vector<device::BufferView> logits_;  // one, or none where carry_ has room for them

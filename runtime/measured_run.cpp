@@ -26,18 +26,6 @@ Devices open(const MeasuredSettings& settings) {
   return devices;
 }
 
-void draw_tokens(Minibatch& minibatch, std::int64_t vocabulary) {
-  std::uint32_t state = 1;
-  const auto draw = [&] {
-    state = state * 1664525u + 1013904223u;
-    return static_cast<std::int32_t>((state >> 8) % static_cast<std::uint32_t>(vocabulary));
-  };
-  for (int u = 0; u < minibatch.microbatches(); ++u) {
-    for (std::int32_t& token : minibatch.tokens(u)) token = draw();
-    for (std::int32_t& target : minibatch.targets(u)) target = draw();
-  }
-}
-
 ModelSizes sizes_of(const RunPlan& plan) {
   const models::Model& model = plan.model;
   const auto gradients = [&](int layer) {
@@ -75,7 +63,7 @@ Measurement measure(const MeasuredSettings& settings, int warm_up, int steps, co
   result.sizes = sizes_of(plan);
   {
     Engine engine(plan, &trace);
-    draw_tokens(engine.minibatch(), plan.model.vocabulary);
+    engine.minibatch().draw(plan.model.vocabulary);
     Carried before;
     for (int step = 0; step < warm_up + steps; ++step) {
       if (step == warm_up) before = carried(engine);

@@ -56,6 +56,18 @@ double MinibatchPart::loss(int microbatch) const {
   return value;
 }
 
+void Minibatch::draw(std::int64_t vocabulary) {
+  std::uint32_t state = 1;
+  const auto draw = [&] {
+    state = state * 1664525u + 1013904223u;
+    return static_cast<std::int32_t>((state >> 8) % static_cast<std::uint32_t>(vocabulary));
+  };
+  for (int u = 0; u < microbatches(); ++u) {
+    for (std::int32_t& token : tokens(u)) token = draw();
+    for (std::int32_t& target : targets(u)) target = draw();
+  }
+}
+
 std::int64_t Minibatch::predicted() {
   std::int64_t count = 0;
   for (int u = 0; u < microbatches(); ++u) {

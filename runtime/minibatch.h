@@ -55,6 +55,8 @@ class Minibatch {
   // Of one microbatch, [rows]. May be written when no pass is under way.
   std::span<std::int32_t> tokens(int microbatch) { return part(microbatch).tokens(place(microbatch)); }
   std::span<std::int32_t> targets(int microbatch) { return part(microbatch).targets(place(microbatch)); }
+  // Fills tokens and targets with numbers below `vocabulary`, the same ones each time: for measurements.
+  void draw(std::int64_t vocabulary);
   // Targets at or above 0 in the whole minibatch.
   std::int64_t predicted();
   // Sum of the losses that the parts have fetched, in the order of microbatches: the same for any number of devices.

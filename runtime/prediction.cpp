@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 
 #include "core/workers.h"
-#include "runtime/engine.h"
-#include "runtime/median.h"
+#include "runtime/shallow_run.h"
 
 namespace l2l::runtime {
 namespace {
@@ -48,30 +46,13 @@ StepModel model_of(const RunPlan& plan, StepCosts& costs) {
   return model;
 }
 
-// What a visit takes beyond its work: of a model so small that it shows, on a device like the plan's.
-double measure_hand_over(const RunPlan& plan) {
-  constexpr int kSteps = 60;
-  Options options;
-  options.model = {.layers = 8, .hidden = 32, .heads = 2, .sequence = 16, .dropout = 0};
-  options.batch = {.micro_batch = 1, .micro_batches = 1};
-  options.device = plan.options.device;
-  options.device.execution = "relay";
-  options.device.memory = 0;
-  options.eps.threads = plan.options.eps.threads;
-  options.transfer.stash = "device";
-  const RunPlan small(options);
-  Calibration nowhere({}, "");
-  StepCosts costs(small, nowhere, /*may_measure=*/true);
-  const StepModel model = model_of(small, costs);
-  Engine engine(small, nullptr);
-  std::vector<double> seconds;
-  for (int step = 0; step < kSteps; ++step) {
-    const Clock::time_point begin = Clock::now();
-    engine.train(static_cast<std::uint64_t>(step), 1e-6);
-    seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
-  }
-  engine.store().complete_updates();
-  return std::max(0.0, median(std::move(seconds)) - model.step_seconds()) / static_cast<double>(model.visits.size());
+// What pieces that were measured alone cannot show: what they cost each other on the cores and in the caches that they
+// share. Of a model with fewer blocks, alike in all else: a step over the sum of its pieces.
+double measure_sharing(const RunPlan& plan, Calibration& calibration) {
+  const RunPlan shallow(shallower(plan));
+  StepCosts costs(shallow, calibration, /*may_measure=*/true);
+  const StepModel model = model_of(shallow, costs);
+  return measure_step(shallow) / model.step_seconds();
 }
 
 std::vector<PredictionLine> lines_of(const RunPlan& plan, const StepModel& model) {
@@ -105,7 +86,7 @@ void add_exposed(std::vector<PredictionLine>& lines, const StepModel& model) {
 StepPrediction predict_step(const RunPlan& plan, Calibration& calibration, bool may_measure) {
   StepCosts costs(plan, calibration, may_measure);
   StepModel model = model_of(plan, costs);
-  if (model.shares()) model.hand_over = costs.hand_over([&] { return measure_hand_over(plan); }).value_or(0);
+  if (model.shares()) model.sharing = costs.sharing([&] { return measure_sharing(plan, calibration); }).value_or(1);
   StepPrediction prediction;
   if (const std::optional<double> bandwidth = costs.memory_bandwidth()) {
     prediction.memory_gb_per_second = 1e-9 * *bandwidth;

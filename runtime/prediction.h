@@ -21,7 +21,7 @@ struct StepModel {
   int slots = 2;                  // of weights: how far h2d runs ahead of compute
   bool held = false;              // updates wait for the end of the pass
   int cores = 1;                  // of this process
-  double hand_over = 0;           // seconds per visit where the device shares the cores: threads that wake each other
+  double sharing = 1;             // where the device shares the cores: what a step takes over the sum of its pieces
 
   // Work of all visits.
   VisitCost sum() const;
@@ -31,7 +31,7 @@ struct StepModel {
   // The device computes on these cores, beside copies and updates.
   bool shares() const;
   // Where they share the cores: the longer of compute and all work spread over the cores (copies and updates fill what
-  // compute leaves idle), and the hand-overs.
+  // compute leaves idle).
   double shared() const;
   double step_seconds() const;
   // What is busy for longest.

@@ -34,16 +34,10 @@ std::int64_t elements_of(const models::Model& model, int type) {
 Programs::Programs(device::Device& device, const models::Model& model, DType gradients) : model_(model) {
   for (int type = 0; type < static_cast<int>(model.types.size()); ++type) {
     const models::LayerType& layer = model.types[static_cast<std::size_t>(type)];
-    types_.push_back({compile(device, layer.forward), compile(device, layer.backward),
-                      compile(device, drain_graph(elements_of(model, type), gradients)),
-                      layer.logits.ops.empty() ? nullptr : compile(device, layer.logits)});
+    types_.push_back({device.compile(layer.forward), device.compile(layer.backward),
+                      device.compile(drain_graph(elements_of(model, type), gradients)),
+                      layer.logits.ops.empty() ? nullptr : device.compile(layer.logits)});
   }
-}
-
-std::unique_ptr<device::Executable> Programs::compile(device::Device& device, const Graph& graph) {
-  std::unique_ptr<device::Executable> executable = device.compile(graph);
-  scratch_bytes_ = std::max(scratch_bytes_, executable->program().scratch_bytes);
-  return executable;
 }
 
 }  // namespace l2l::runtime

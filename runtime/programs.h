@@ -23,15 +23,14 @@ class Programs {
   const LayerPrograms& of(int layer) const {
     return types_[static_cast<std::size_t>(model_.type_of[static_cast<std::size_t>(layer)])];
   }
-  // Of the largest program: they run one after the other.
-  Bytes scratch_bytes() const { return scratch_bytes_; }
+  // 0 where there is none.
+  static Bytes scratch_bytes(const std::unique_ptr<device::Executable>& program) {
+    return program ? program->program().scratch_bytes : 0;
+  }
 
  private:
-  std::unique_ptr<device::Executable> compile(device::Device& device, const device::graph::Graph& graph);
-
   const models::Model& model_;
   std::vector<LayerPrograms> types_;
-  Bytes scratch_bytes_ = 0;
 };
 
 }  // namespace l2l::runtime

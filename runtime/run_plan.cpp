@@ -203,7 +203,8 @@ RunPlan::RunPlan(const Options& given, Devices given_devices)
       device(devices[0].get()),
       model(make_model(options)),
       placement(place_workers(read_topology(), {.threads = static_cast<int>(options.eps.threads),
-                                                .feeds_device = !device->uses_host_memory()})),
+                                                .feeds_device = !device->uses_host_memory(),
+                                                .device_node = device->numa_node()})),
       store(store_options(options, placement)),
       scaler(loss_scaler(options.precision)),
       execution(execution_plan(options)),
@@ -249,10 +250,7 @@ void RunPlan::find_available() {
 }
 
 // One for all: devices may differ in what their programs need beside it.
-void RunPlan::make_arena() {
-  const auto less = [](const auto& a, const auto& b) { return a->scratch_bytes() < b->scratch_bytes(); };
-  arena = std::make_unique<ArenaPlan>(model, **std::max_element(programs.begin(), programs.end(), less), execution);
-}
+void RunPlan::make_arena() { arena = std::make_unique<ArenaPlan>(model, programs, execution); }
 
 std::optional<RunPlan::DeviceLimit> RunPlan::device_limit() const {
   const Bytes set = options.device.memory;
@@ -287,6 +285,7 @@ void RunPlan::write_devices() {
   }
   contract.device = arena->lines();
   contract.device_bytes = arena->bytes();
+  contract.device_bytes_apart = arena->bytes_apart();
 }
 
 void RunPlan::write_contract() {

@@ -127,8 +127,7 @@ std::optional<Cost> StepCosts::copy(Direction direction, Bytes bytes) {
                  "copies", [&](Bench& bench) { return bench.copy(direction, bytes); });
 }
 
-std::optional<Cost> StepCosts::parameter_update() {
-  const ModelLayout layout = blocks_of(plan_);
+std::string StepCosts::name_of_update(const ModelLayout& layout) const {
   const eps::StoreOptions& store = plan_.store;
   std::ostringstream name;
   name << "update per parameter, " << plan_.options.optimizer.name << ", " << name_of(store.wire) << " wire, "
@@ -136,15 +135,28 @@ std::optional<Cost> StepCosts::parameter_update() {
        << layout.groups[0].elements << " in " << eps::ParameterStore::bytes_needed(layout, store).state << " bytes, "
        << store.devices << " devices, " << store.placement.workers() << " threads, " << name_of(store.moments)
        << " moments" << (store.held() ? ", held" : "");
-  return look_up(name.str(), "update of " + plan_.options.optimizer.name,
+  return name.str();
+}
+
+std::optional<Cost> StepCosts::parameter_update() {
+  const ModelLayout layout = blocks_of(plan_);
+  return look_up(name_of_update(layout), "update of " + plan_.options.optimizer.name,
                  [&](Bench& bench) { return bench.parameter_update(layout); });
 }
 
-std::optional<double> StepCosts::hand_over(const std::function<double()>& measure) {
-  const auto cost =
-      look_up("hand-over of a visit, " + plan_.device->description(), "hand-over of a visit", [&](Bench&) {
-        return Cost{measure(), 0};
-      });
+std::optional<double> StepCosts::sharing(const std::function<double()>& measure) {
+  std::ostringstream text;
+  for (const VisitWork& visit : step_work(plan_)) {
+    for (const auto& launches : visit.launches) text << name_of_launch(*launches.program) << launches.count << "|";
+    for (const auto& copies : {visit.weights, visit.fetched, visit.stashed, visit.gradients}) {
+      text << copies.bytes << " " << copies.count << "|";
+    }
+  }
+  text << name_of_update(blocks_of(plan_)) << " " << plan_.options.transfer.link_bandwidth << " "
+       << plan_.options.transfer.prefetch;
+  const auto cost = look_up("step over its pieces " + hash_of(text.str()), "pieces beside each other", [&](Bench&) {
+    return Cost{measure(), 0};
+  });
   return cost ? std::optional(cost->seconds) : std::nullopt;
 }
 

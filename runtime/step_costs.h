@@ -47,8 +47,8 @@ class StepCosts {
   // Bytes per second of an update's streams, with the threads of the parameter server.
   std::optional<double> memory_bandwidth();
 
-  // Seconds that a visit adds to a step where threads hand it over on the cores that compute; `measure` says so.
-  std::optional<double> hand_over(const std::function<double()>& measure);
+  // Of a step in which the device shares the cores, over the sum of its pieces; `measure` says so.
+  std::optional<double> sharing(const std::function<double()>& measure);
 
   int measured() const { return measured_; }                            // figures, now
   int cached() const { return cached_; }                                // figures out of the calibration
@@ -57,6 +57,7 @@ class StepCosts {
  private:
   class Bench;
 
+  std::string name_of_update(const ModelLayout& layout) const;
   template <typename Measure>
   std::optional<Cost> look_up(const std::string& name, const std::string& what, const Measure& measure);
 

@@ -82,10 +82,10 @@ bool StepModel::shares() const { return computes_here(sum().compute); }
 double StepModel::shared() const {
   const VisitCost total = sum();
   const double work = (total.compute + total.h2d + total.d2h + total.update).processor / cores;
-  return std::max(total.compute.seconds, work) + static_cast<double>(visits.size()) * hand_over;
+  return std::max(total.compute.seconds, work);
 }
 
-double StepModel::step_seconds() const { return shares() ? std::max(pipelined(), shared()) : pipelined(); }
+double StepModel::step_seconds() const { return shares() ? sharing * std::max(pipelined(), shared()) : pipelined(); }
 
 std::string StepModel::bound() const {
   const VisitCost total = sum();

@@ -140,7 +140,7 @@ optimizers::Streams UpdateArrays::run(std::int64_t begin, std::size_t count, DTy
   streams.first = moment(0, moments.first, begin);
   streams.second = moment(1, moments.second, begin);
   streams.index = static_cast<std::uint32_t>(begin);
-  streams.key = {0x243f6a88u, 0x85a308d3u};
+  streams.key = 0x243f6a88u;
   if (wire == DType::bf16) {
     for (std::size_t k = 0; k < streams.contributions; ++k) gradients[k] = gradients_bf16_[k] + begin;
     streams.wire = wire_bf16_ + begin;

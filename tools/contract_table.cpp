@@ -51,6 +51,9 @@ void print_contract(std::ostream& out, const MemoryContract& contract, const Opt
   out << "memory before step 1\n";
   const std::string each = contract.devices > 1 ? "each of " + std::to_string(contract.devices) + " devices" : "device";
   section(out, each + " (exact)", contract.device_bytes, contract.device);
+  if (contract.device_bytes_apart > contract.device_bytes) {
+    line(out, "saved by sharing between phases", contract.device_bytes_apart - contract.device_bytes);
+  }
   if (contract.device_other_bytes > 0) {
     section(out, "device: driver and other processes (now)", contract.device_other_bytes, {});
   }

@@ -49,6 +49,7 @@ int plan(const ConfigArguments& arguments, bool measure) {
   nlohmann::ordered_json json;
   json["parameters"] = contract.parameters;
   json["device_bytes"] = contract.device_bytes;
+  json["device_bytes_apart"] = contract.device_bytes_apart;
   json["pinned_bytes"] = contract.pinned_bytes;
   json["host_bytes"] = contract.host_bytes;
   json["stash"] = contract.stash;

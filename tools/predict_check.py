@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Predicted against measured step time: l2l-plan, then l2l-train, for thirty configs of the host device.
 
-    predict_check.py FOLDER_OF_THE_TOOLS [--only SUBSTRING] [--every N] [--steps N] [--median 0.05] [--worst 0.15]
+    predict_check.py FOLDER_OF_THE_TOOLS [--only SUBSTRING] [--every N] [--rounds N] [--steps N] [--median 0.05]
+                     [--worst 0.15]
 
-Prints a table and, as its last line, one JSON object; exit status 1 when the median or the worst error exceeds its
-limit. Every figure is measured anew, in a calibration file of its own. Use an idle machine.
+In each round every config is predicted, in a calibration file of its own, and trained right after that; what counts
+are the medians of the rounds, since a machine is not always equally fast. Prints a table and, as its last line, one
+JSON object; exit status 1 when the median or the worst error exceeds its limit. Use an idle machine.
 """
 import argparse
 import json
@@ -68,6 +70,7 @@ class Check:
                               capture_output=True, text=True, check=True, cwd=self.folder).stdout
 
     def plan(self, settings):
+        (self.folder / "calibration.json").unlink(missing_ok=True)
         return json.loads(self.run("l2l-plan", settings))["time"]
 
     def measure(self, settings):
@@ -84,7 +87,8 @@ def main():
     parser.add_argument("tools", type=pathlib.Path)
     parser.add_argument("--only", default="")
     parser.add_argument("--every", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=15)
     parser.add_argument("--median", type=float, default=0.05)
     parser.add_argument("--worst", type=float, default=0.15)
     arguments = parser.parse_args()
@@ -92,13 +96,21 @@ def main():
     errors, begin = [], time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         check = Check(arguments.tools.resolve(), pathlib.Path(folder), arguments.steps)
-        print(f"{'layers x hidden, batch':44} {'predicted':>10} {'measured':>10} {'ratio':>7}  bound")
-        for settings in configs:
-            predicted = check.plan(settings)
-            measured = check.measure(settings)
-            errors.append(abs(predicted["step_ms"] / measured - 1))
-            print(f"{name_of(settings):44} {predicted['step_ms']:10.2f} {measured:10.2f} {predicted['step_ms'] / measured:7.3f}"
-                  f"  {predicted['bound']}", flush=True)
+        plans = [[] for _ in configs]
+        steps = [[] for _ in configs]
+        for _ in range(arguments.rounds):
+            for i, settings in enumerate(configs):
+                plans[i].append(check.plan(settings))
+                steps[i].append(check.measure(settings))
+    print(f"{'layers x hidden, batch':44} {'predicted':>10} {'measured':>10} {'ratio':>7}  {'their spread':13} bound")
+    for settings, of_plan, of_steps in zip(configs, plans, steps):
+        bound = of_plan[0]["bound"]
+        of_plan = [plan["step_ms"] for plan in of_plan]
+        predicted, measured = statistics.median(of_plan), statistics.median(of_steps)
+        errors.append(abs(predicted / measured - 1))
+        spread = [(max(times) - min(times)) / statistics.median(times) for times in (of_plan, of_steps)]
+        print(f"{name_of(settings):44} {predicted:10.2f} {measured:10.2f} {predicted / measured:7.3f}"
+              f"  {spread[0]:6.0%} {spread[1]:6.0%} {bound}", flush=True)
     median, worst = statistics.median(errors), max(errors)
     good = median <= arguments.median and worst <= arguments.worst
     print(json.dumps({"configs": len(errors), "median_error": median, "worst_error": worst, "good": good,

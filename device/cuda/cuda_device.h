@@ -22,6 +22,7 @@ class CudaDevice final : public Device {
 
   std::string description() const override { return state_->description; }
   bool uses_host_memory() const override { return false; }
+  int numa_node() const override { return state_->numa_node; }
   std::unique_ptr<Buffer> allocate(Bytes size, std::string_view purpose) override;
   std::unique_ptr<Buffer> allocate_pinned(Bytes size, std::string_view purpose) override;
   Bytes allocated_bytes() const override { return state_->device_memory->allocated(); }

@@ -57,6 +57,7 @@ class FaultDevice : public Device {
 
   std::string description() const override;
   bool uses_host_memory() const override { return inner_->uses_host_memory(); }
+  int numa_node() const override { return inner_->numa_node(); }
   std::unique_ptr<Buffer> allocate(Bytes size, std::string_view purpose) override;
   std::unique_ptr<Buffer> allocate_pinned(Bytes size, std::string_view purpose) override;
   Bytes allocated_bytes() const override { return inner_->allocated_bytes(); }

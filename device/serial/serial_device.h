@@ -17,6 +17,7 @@ class SerialDevice : public Device {
 
   std::string description() const override { return inner_->description() + ", one thing at a time"; }
   bool uses_host_memory() const override { return inner_->uses_host_memory(); }
+  int numa_node() const override { return inner_->numa_node(); }
   std::unique_ptr<Buffer> allocate(Bytes size, std::string_view purpose) override {
     return inner_->allocate(size, purpose);
   }

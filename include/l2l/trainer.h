@@ -27,6 +27,7 @@ struct ContractLine {
 // resident memory of the process. What a GPU's driver and other processes hold is no part of device_bytes.
 struct MemoryContract {
   std::uint64_t device_bytes = 0;
+  std::uint64_t device_bytes_apart = 0;  // what they would be if nothing shared memory with what is used at other times
   std::uint64_t device_other_bytes = 0;  // device memory held by the driver and other processes when this was written
   std::uint64_t pinned_bytes = 0;
   std::uint64_t host_bytes = 0;

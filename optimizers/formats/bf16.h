@@ -1,6 +1,6 @@
 // A moment in bf16, rounded stochastically: 2 bytes per parameter. The mean over the random bits is the value itself;
-// the error of one rounding is below one unit in the last place, 2^-7 of the value. Nothing is stored as infinite:
-// larger magnitudes become the largest bf16.
+// the error of one rounding is below one unit in the last place, 2^-7 of the value. What is larger than every bf16 (0.4%
+// below the largest fp32) may become infinite, as it may in fp32.
 #pragma once
 
 #include <cstddef>
@@ -47,10 +47,7 @@ class MomentBf16 {
 
  private:
   // The code is the upper half.
-  static __attribute__((always_inline)) Words rounded(P value, Words random) {
-    // The largest bf16: from there on no carry can reach the exponent.
-    return bits(limit_magnitude(value, P::all(0x1.fep127f))) + random;
-  }
+  static __attribute__((always_inline)) Words rounded(P value, Words random) { return bits(value) + random; }
 
   std::uint16_t* at_;
 };

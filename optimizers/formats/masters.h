@@ -54,7 +54,7 @@ class MasterSplit {
   }
   __attribute__((always_inline)) Pair<P> load_pair(std::size_t i) const {
     const Words wire = Words::load(wire_ + i), low = Words::load(low_ + i);
-    return {from_bits(even_halves(wire) + shift_right_signed<16>(shift_left<16>(low))),
+    return {from_bits(even_halves(wire) + signed_lower_halves(low)),
             from_bits(odd_halves(wire) + shift_right_signed<16>(low))};
   }
   __attribute__((always_inline)) void store_pair(std::size_t i, Pair<P> value) const {

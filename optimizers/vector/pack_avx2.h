@@ -93,6 +93,10 @@ template <int kBits>
 L2L_INLINE Words shift_right(Words a) {
   return {_mm256_srli_epi32(a.low, kBits), _mm256_srli_epi32(a.high, kBits)};
 }
+L2L_INLINE Words signed_lower_halves(Words a) {
+  const __m256i one = _mm256_set1_epi32(1);
+  return {_mm256_madd_epi16(a.low, one), _mm256_madd_epi16(a.high, one)};
+}
 L2L_INLINE Words join_halves(Words even, Words odd) {
   return {_mm256_blend_epi16(_mm256_srli_epi32(even.low, 16), odd.low, 0xaa),
           _mm256_blend_epi16(_mm256_srli_epi32(even.high, 16), odd.high, 0xaa)};
@@ -135,10 +139,15 @@ L2L_INLINE Pack operator+(Pack a, Pack b) { return {_mm256_add_ps(a.low, b.low),
 L2L_INLINE Pack operator-(Pack a, Pack b) { return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)}; }
 L2L_INLINE Pack operator*(Pack a, Pack b) { return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)}; }
 L2L_INLINE Pack operator/(Pack a, Pack b) { return {_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)}; }
+L2L_INLINE Pack fused_sum(Pack a, Pack b, Pack c) {
+  return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+}
+L2L_INLINE Pack fused_difference(Pack a, Pack b, Pack c) {
+  return {_mm256_fmsub_ps(a.low, b.low, c.low), _mm256_fmsub_ps(a.high, b.high, c.high)};
+}
 L2L_INLINE Pack sqrt(Pack a) { return {_mm256_sqrt_ps(a.low), _mm256_sqrt_ps(a.high)}; }
 L2L_INLINE Pack min(Pack a, Pack b) { return {_mm256_min_ps(a.low, b.low), _mm256_min_ps(a.high, b.high)}; }
 L2L_INLINE Pack max(Pack a, Pack b) { return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)}; }
-L2L_INLINE Pack limit_magnitude(Pack a, Pack most) { return max(min(a, most), Pack::all(0) - most); }
 L2L_INLINE void part_pairs(Pack& first, Pack& second) {
   const Pack a = first, b = second;
   const auto even = [](__m256 x, __m256 y) __attribute__((always_inline)) {
@@ -191,7 +200,7 @@ struct Squares {
  private:
   L2L_INLINE void add(int i, __m128 values) {
     const __m256d wide = _mm256_cvtps_pd(values);
-    lane[i] = _mm256_add_pd(lane[i], _mm256_mul_pd(wide, wide));
+    lane[i] = _mm256_fmadd_pd(wide, wide, lane[i]);  // the square of an fp32 number is exact in double
   }
 };
 

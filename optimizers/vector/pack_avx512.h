@@ -53,6 +53,7 @@ template <int kBits>
 L2L_INLINE Words shift_right(Words a) {
   return {_mm512_srli_epi32(a.value, kBits)};
 }
+L2L_INLINE Words signed_lower_halves(Words a) { return {_mm512_madd_epi16(a.value, _mm512_set1_epi32(1))}; }
 L2L_INLINE Words join_halves(Words even, Words odd) {
   return {_mm512_mask_blend_epi16(0xaaaaaaaau, _mm512_srli_epi32(even.value, 16), odd.value)};
 }
@@ -85,13 +86,11 @@ L2L_INLINE Pack operator+(Pack a, Pack b) { return {_mm512_add_ps(a.value, b.val
 L2L_INLINE Pack operator-(Pack a, Pack b) { return {_mm512_sub_ps(a.value, b.value)}; }
 L2L_INLINE Pack operator*(Pack a, Pack b) { return {_mm512_mul_ps(a.value, b.value)}; }
 L2L_INLINE Pack operator/(Pack a, Pack b) { return {_mm512_div_ps(a.value, b.value)}; }
+L2L_INLINE Pack fused_sum(Pack a, Pack b, Pack c) { return {_mm512_fmadd_ps(a.value, b.value, c.value)}; }
+L2L_INLINE Pack fused_difference(Pack a, Pack b, Pack c) { return {_mm512_fmsub_ps(a.value, b.value, c.value)}; }
 L2L_INLINE Pack sqrt(Pack a) { return {_mm512_sqrt_ps(a.value)}; }
 L2L_INLINE Pack min(Pack a, Pack b) { return {_mm512_min_ps(a.value, b.value)}; }
 L2L_INLINE Pack max(Pack a, Pack b) { return {_mm512_max_ps(a.value, b.value)}; }
-L2L_INLINE Pack limit_magnitude(Pack a, Pack most) {
-  constexpr int kLesserMagnitude = 0b0010;  // with the sign of the first
-  return {_mm512_range_ps(a.value, most.value, kLesserMagnitude)};
-}
 L2L_INLINE void part_pairs(Pack& first, Pack& second) {
   const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
@@ -125,8 +124,8 @@ struct Squares {
   L2L_INLINE void add(Pack a) {
     const __m512d first = _mm512_cvtps_pd(_mm512_castps512_ps256(a.value));
     const __m512d second = _mm512_cvtps_pd(_mm512_extractf32x8_ps(a.value, 1));
-    low = _mm512_add_pd(low, _mm512_mul_pd(first, first));
-    high = _mm512_add_pd(high, _mm512_mul_pd(second, second));
+    low = _mm512_fmadd_pd(first, first, low);  // the square of an fp32 number is exact in double
+    high = _mm512_fmadd_pd(second, second, high);
   }
 };
 

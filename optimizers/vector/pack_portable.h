@@ -103,6 +103,8 @@ template <int kBits>
 L2L_INLINE Words shift_right(Words a) {
   return {a.value >> kBits};
 }
+// The lower half of each word as a signed number.
+L2L_INLINE Words signed_lower_halves(Words a) { return shift_right_signed<16>(shift_left<16>(a)); }
 // Of each word the upper half of `odd`, and as the lower one the upper half of `even`.
 L2L_INLINE Words join_halves(Words even, Words odd) {
   return shift_right<16>(even) | (odd & Words::all(0xffff0000u));
@@ -152,6 +154,19 @@ L2L_INLINE Pack operator+(Pack a, Pack b) { return {a.value + b.value}; }
 L2L_INLINE Pack operator-(Pack a, Pack b) { return {a.value - b.value}; }
 L2L_INLINE Pack operator*(Pack a, Pack b) { return {a.value * b.value}; }
 L2L_INLINE Pack operator/(Pack a, Pack b) { return {a.value / b.value}; }
+// a b + c and a b - c with one rounding. Where the processor has no such instruction the library computes it, slowly.
+L2L_OUTLINE void row_fma(const float* a, const float* b, float* c) {
+  for (int i = 0; i < 16; ++i) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+}
+L2L_INLINE Pack fused_sum(Pack a, Pack b, Pack c) {
+  float factor[16], other[16], row[16];
+  a.store(factor);
+  b.store(other);
+  c.store(row);
+  row_fma(factor, other, row);
+  return Pack::load(row);
+}
+L2L_INLINE Pack fused_difference(Pack a, Pack b, Pack c) { return fused_sum(a, b, {-c.value}); }
 L2L_OUTLINE void row_sqrt(float* row) {
   for (int i = 0; i < 16; ++i) row[i] = __builtin_sqrtf(row[i]);
 }
@@ -182,8 +197,6 @@ L2L_OUTLINE void join_row_pairs(float* even, float* odd) {
   std::memcpy(even, all, 64);
   std::memcpy(odd, all + 16, 64);
 }
-// With the sign of `a`; `most` is above 0.
-L2L_INLINE Pack limit_magnitude(Pack a, Pack most) { return max(min(a, most), Pack::all(0) - most); }
 L2L_INLINE void part_pairs(Pack& first, Pack& second) {
   part_row_pairs(reinterpret_cast<float*>(&first), reinterpret_cast<float*>(&second));
 }

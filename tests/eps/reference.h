@@ -121,10 +121,10 @@ class Reference {
       const T g = gradient[i] * factor;
       T& m = state.moment1[i];
       T& v = state.moment2[i];
-      m = static_cast<T>(beta1) * m + static_cast<T>(1 - beta1) * g;
-      v = static_cast<T>(beta2) * v + static_cast<T>(1 - beta2) * g * g;
-      const T kept = state.master[i] * static_cast<T>(decays ? 1 - rate * decay : 1);
-      state.master[i] = kept - step_size * m / (std::sqrt(v) + epsilon);
+      m = std::fma(static_cast<T>(beta1), m, static_cast<T>(1 - beta1) * g);
+      v = std::fma(static_cast<T>(beta2), v, static_cast<T>(1 - beta2) * g * g);
+      const T keep = static_cast<T>(decays ? 1 - rate * decay : 1);
+      state.master[i] = std::fma(keep, state.master[i], -(step_size * m / (std::sqrt(v) + epsilon)));
     });
   }
 

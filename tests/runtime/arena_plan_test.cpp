@@ -1,0 +1,153 @@
+// The arena against the phases of a pass, written down here a second time.
+#include "runtime/arena_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "device/planner/planner.h"
+#include "runtime/run_plan.h"
+
+namespace l2l::runtime {
+namespace {
+
+Options options(const std::string& stash, const std::string& execution = "relay", std::int64_t chunk = 0) {
+  Options options;
+  options.model = {.layers = 5, .hidden = 64, .heads = 4, .sequence = 64, .dropout = 0};
+  options.batch = {.micro_batch = 2, .micro_batches = 4};
+  options.device.kind = "host";
+  options.device.execution = execution;
+  options.transfer.stash = stash;
+  options.transfer.vocabulary_chunk = chunk;
+  options.eps.threads = 1;
+  return options;
+}
+
+struct Use {
+  std::string name;
+  Bytes begin, end;
+  std::vector<Phase> phases;  // none: always
+};
+
+std::vector<Use> uses(const RunPlan& plan) {
+  std::vector<std::byte> memory(1);
+  const device::BufferView arena{memory.data(), plan.arena->bytes()};
+  const bool host = plan.execution.stash == StashPlace::host, relay = plan.execution.execution == Execution::relay;
+  const std::vector<Phase> way_down = {Phase::head, Phase::down, Phase::embedding};
+  std::vector<Use> uses;
+  const auto add = [&](const std::string& name, device::BufferView view, std::vector<Phase> phases) {
+    const auto begin = static_cast<Bytes>(view.data - arena.data);
+    uses.push_back({name, begin, begin + view.size, std::move(phases)});
+  };
+  const auto add_part = [&](const std::string& name, ArenaPart part, const std::vector<Phase>& phases) {
+    for (const device::BufferView& view : plan.arena->views(part, arena)) add(name, view, phases);
+  };
+  add_part("weights", ArenaPart::weights, {});
+  add_part("accumulators", ArenaPart::accumulators, relay ? way_down : std::vector<Phase>{});
+  add_part("drain", ArenaPart::drain, {});
+  add_part("activations", ArenaPart::activations,
+           host ? std::vector{Phase::up, Phase::store, Phase::head} : std::vector{Phase::up, Phase::head, Phase::down});
+  add_part("fetch", ArenaPart::fetch, {Phase::fetch, Phase::down});
+  add_part("input gradients", ArenaPart::input_gradients, way_down);
+  add_part("batch", ArenaPart::batch, {});
+  add_part("losses", ArenaPart::losses, {});
+  add_part("logits", ArenaPart::logits, {});
+  add_part("carry", ArenaPart::carry, {Phase::head});
+  for (const Phase phase : {Phase::up, Phase::head, Phase::down, Phase::embedding}) {
+    add("scratch", plan.arena->scratch(phase, arena), {phase});
+  }
+  return uses;
+}
+
+// Which phases may be under way at once: fetches begin while the head runs; stores still run then, too.
+bool together(Phase a, Phase b) {
+  if (a == b) return true;
+  const auto pair = std::minmax(a, b);
+  const auto is = [&](Phase x, Phase y) { return pair == std::minmax(x, y); };
+  return is(Phase::up, Phase::store) || is(Phase::store, Phase::head) || is(Phase::fetch, Phase::head) ||
+         is(Phase::fetch, Phase::down);
+}
+
+bool alive_together(const Use& a, const Use& b) {
+  if (a.phases.empty() || b.phases.empty()) return true;
+  for (const Phase x : a.phases) {
+    for (const Phase y : b.phases) {
+      if (together(x, y)) return true;
+    }
+  }
+  return false;
+}
+
+std::string clash(const std::vector<Use>& uses) {
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (uses[i].begin < uses[j].end && uses[j].begin < uses[i].end && alive_together(uses[i], uses[j])) {
+        return uses[i].name + " and " + uses[j].name;
+      }
+    }
+  }
+  return "";
+}
+
+class Arena : public ::testing::TestWithParam<std::tuple<const char*, const char*, int>> {
+ protected:
+  RunPlan plan() const {
+    const auto& [stash, execution, chunk] = GetParam();
+    return RunPlan(options(stash, execution, chunk));
+  }
+};
+
+TEST_P(Arena, WhatIsAliveAtOnceIsDisjoint) { EXPECT_EQ(clash(uses(plan())), ""); }
+
+TEST_P(Arena, IsSmallerThanItsPartsAndItsLinesAddUp) {
+  const RunPlan plan = this->plan();
+  EXPECT_LT(plan.arena->bytes(), plan.arena->bytes_apart());
+  Bytes sum = 0;
+  for (const ContractLine& line : plan.arena->lines()) sum += line.bytes;
+  EXPECT_EQ(sum, plan.arena->bytes());
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Arena,
+                         ::testing::Combine(::testing::Values("host", "device"), ::testing::Values("relay", "resident"),
+                                            ::testing::Values(0, 100)));
+
+// By hand: layer inputs on their way out lie in the scratch of the blocks' way down, which is larger.
+TEST(Arena, TheWayOutCostsNothingBesideTheScratch) {
+  const RunPlan plan(options("host"));
+  for (const ContractLine& line : plan.arena->lines()) {
+    if (line.what.starts_with("layer inputs on their way to the stash")) {
+      EXPECT_EQ(line.bytes, 0u) << line.what;
+    }
+  }
+}
+
+// Twin: nothing waits until the stash has been stored. Then the planner may not let its way out share with the way
+// down, and a plan that does is refused.
+TEST(Arena, TwinWithoutTheWaitForTheStoreSharingIsRefused) {
+  using namespace device::planner;
+  const RunPlan plan(options("host"));
+  StreamProgram program = plan.arena->program();
+  const Lowered honest = lower(program);
+  const Plan shared = device::planner::plan(honest.problem);
+  ASSERT_EQ(validate(honest.problem, shared), "");
+  std::erase_if(program.events, [](const Event& event) { return event.after == static_cast<Index>(Phase::store); });
+  const Lowered unsafe = lower(program);
+  EXPECT_NE(validate(unsafe.problem, shared), "");
+  EXPECT_GT(device::planner::plan(unsafe.problem).footprint, shared.footprint);
+}
+
+// The check above sees a clash.
+TEST(Arena, TwinAClashIsSeen) {
+  std::vector<Use> all = uses(RunPlan(options("host")));
+  const auto named = [&](const char* name) {
+    return std::find_if(all.begin(), all.end(), [&](const Use& use) { return use.name == name; });
+  };
+  const Use fetch = *named("fetch");
+  named("input gradients")->begin = fetch.begin;
+  named("input gradients")->end = fetch.end;
+  EXPECT_NE(clash(all), "");
+}
+
+}  // namespace
+}  // namespace l2l::runtime
