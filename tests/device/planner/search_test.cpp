@@ -1,4 +1,4 @@
-#include "device/planner/search.h"
+#include "device/planner/search/search.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,8 @@
 namespace l2l::device::planner {
 namespace {
 
-using Search = SearchResult (*)(const Blocks&, SearchResult, const SearchLimits&);
+using MakeSearch = std::unique_ptr<Search> (*)(const Blocks&, const SearchLimits&);
+constexpr std::uint64_t kEndless = ~std::uint64_t{0};
 using Clock = std::chrono::steady_clock;
 
 SearchResult one_above_the_other(const Blocks& blocks) {
@@ -26,10 +27,11 @@ SearchLimits limits_of(const Problem& problem, double seconds, int threads = 1) 
   return limits;
 }
 
-SearchResult run(Search search, const Problem& problem, const SearchLimits& limits) {
+SearchResult run(MakeSearch make, const Problem& problem, const SearchLimits& limits, std::uint64_t steps = kEndless) {
   const Blocks blocks(problem);
   const SearchResult first = one_above_the_other(blocks);
-  SearchResult result = search(blocks, first, limits);
+  SearchResult result = first;
+  if (const std::unique_ptr<Search> search = make(blocks, limits)) search->run(result, steps);
   EXPECT_LE(result.footprint, first.footprint);
   EXPECT_EQ(validate(problem, blocks.plan(result.offsets)), "");
   return result;
@@ -128,9 +130,8 @@ TEST(LocalSearch, ComesNearKnownOptima) {
   Random random(13);
   for (const std::size_t streams : {1, 3}) {
     const Problem problem = known_optimum(random, streams, 90, 20);
-    SearchLimits limits = limits_of(problem, 20, 2);
-    limits.nodes = 20000;
-    EXPECT_LE(run(local_search, problem, limits).footprint, kKnownOptimum + kKnownOptimum / 8);
+    const SearchLimits limits = limits_of(problem, 20, 2);
+    EXPECT_LE(run(local_search, problem, limits, 50'000'000).footprint, kKnownOptimum + kKnownOptimum / 8);
   }
 }
 
@@ -146,10 +147,10 @@ TEST(LocalSearch, KeepsGroupsAndPinnedTensors) {
       }
       problem.tensors[pinned].offset = random() % 6 * 4;
     }
-    SearchLimits limits = limits_of(problem, 10);
-    limits.nodes = 200;
-    run(local_search, problem, limits);
-    run(exact_search, problem, limits);
+    const SearchLimits limits = limits_of(problem, 10);
+    run(local_search, problem, limits, 100'000);
+    const Blocks blocks(problem);
+    EXPECT_EQ(exact_search(blocks, limits) == nullptr, blocks.grouped());
   }
 }
 
@@ -160,13 +161,12 @@ TEST(Searches, AreTheSameWithOneThreadAndTwo) {
     const Problem problem = i % 3 == 0   ? known_optimum(random, 1, 150, 30)
                             : i % 3 == 1 ? random_streams(random, 60, 3, 40, 1000, 1)
                                          : random_problem(random, 80, 30, 1000, 1);
-    for (const Search search : {exact_search, local_search}) {
+    for (const MakeSearch search : {exact_search, local_search}) {
       SearchLimits limits = limits_of(problem, 60);
-      limits.nodes = 5000;
       limits.seed = 1 + random() % 9;
-      const SearchResult one = run(search, problem, limits);
+      const SearchResult one = run(search, problem, limits, 10'000'000);
       limits.threads = 2;
-      const SearchResult two = run(search, problem, limits);
+      const SearchResult two = run(search, problem, limits, 10'000'000);
       EXPECT_EQ(one.offsets, two.offsets) << i;
       EXPECT_EQ(one.complete, two.complete) << i;
     }
@@ -179,17 +179,37 @@ TEST(Searches, StopAtTheDeadline) {
   for (const Problem& problem :
        {random_problem(random, 3000, 200, 1 << 20, 1), random_streams(random, 1500, 4, 300, 1 << 20, 1)}) {
     const Blocks blocks(problem);
-    for (const Search search : {exact_search, local_search}) {
+    for (const MakeSearch make : {exact_search, local_search}) {
       SearchLimits limits = limits_of(problem, 0);
       limits.bound = 1;
       double late = 1;
       for (int tries = 0; tries < 3 && late > 0.1; ++tries) {  // others may use the machine
         limits.deadline = Clock::now() + std::chrono::milliseconds(300);
-        search(blocks, one_above_the_other(blocks), limits);
+        SearchResult result = one_above_the_other(blocks);
+        make(blocks, limits)->run(result, kEndless);
         late = std::chrono::duration<double>(Clock::now() - limits.deadline).count();
       }
       EXPECT_LT(late, 0.1) << blocks.count() << " blocks";
     }
+  }
+}
+
+// Turn after turn nothing is lost.
+TEST(Searches, GoOnWhereTheyStopped) {
+  Random random(18);
+  const Problem problem = known_optimum(random, 1, 200, 60);
+  const Blocks blocks(problem);
+  for (const MakeSearch make : {exact_search, local_search}) {
+    SearchResult result = one_above_the_other(blocks);
+    const std::unique_ptr<Search> search = make(blocks, limits_of(problem, 20));
+    std::vector<Bytes> footprints;
+    for (int turn = 0; turn < 8; ++turn) {
+      search->run(result, 10'000'000);
+      EXPECT_EQ(validate(problem, blocks.plan(result.offsets)), "");
+      footprints.push_back(result.footprint);
+    }
+    EXPECT_TRUE(std::is_sorted(footprints.rbegin(), footprints.rend()));
+    EXPECT_LT(footprints.back(), one_above_the_other(blocks).footprint);
   }
 }
 
@@ -198,7 +218,8 @@ TEST(Searches, AreValidated) {
   Random random(17);
   const Problem problem = known_optimum(random, 1, 60, 0);
   const Blocks blocks(problem);
-  SearchResult result = exact_search(blocks, one_above_the_other(blocks), limits_of(problem, 20));
+  SearchResult result = one_above_the_other(blocks);
+  exact_search(blocks, limits_of(problem, 20))->run(result, kEndless);
   ASSERT_EQ(result.footprint, kKnownOptimum);
   for (Index block = 0; block < blocks.count(); ++block) {
     if (blocks.size(block) == kKnownOptimum) continue;  // alone

@@ -1,9 +1,9 @@
-#include "device/planner/search_graph.h"
+#include "device/planner/search/search_graph.h"
 
 #include <numeric>
 
-#include "device/planner/cliques.h"
-#include "device/planner/timeline.h"
+#include "device/planner/search/cliques.h"
+#include "device/planner/search/timeline.h"
 
 namespace l2l::device::planner {
 namespace {

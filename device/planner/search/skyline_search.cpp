@@ -1,4 +1,4 @@
-#include "device/planner/skyline_search.h"
+#include "device/planner/search/skyline_search.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,12 +7,13 @@ namespace l2l::device::planner {
 namespace {
 
 constexpr Index kNoSection = ~Index{0};
+constexpr std::uint64_t kStepsPerNode = 50;  // what a node costs in members looked at
 
 }  // namespace
 
-SkylineSearch::SkylineSearch(Skyline& skyline, std::span<const std::uint32_t> rank, Niche niche,
-                             std::uint64_t node_limit, const std::function<bool()>& stop)
-    : skyline_(skyline), graph_(skyline.graph()), rank_(rank), niche_(niche), node_limit_(node_limit), stop_(stop) {}
+SkylineSearch::SkylineSearch(Skyline& skyline, std::span<const std::uint32_t> rank, Niche niche, SkylineLimits limits,
+                             const std::function<bool()>& stop)
+    : skyline_(skyline), graph_(skyline.graph()), rank_(rank), niche_(niche), limits_(limits), stop_(stop) {}
 
 Outcome SkylineSearch::run() {
   const bool found = skyline_.start() && solve_parts({0, static_cast<Index>(graph_.sections.count())});
@@ -20,7 +21,7 @@ Outcome SkylineSearch::run() {
 }
 
 bool SkylineSearch::limit_reached() {
-  if (++nodes_ > node_limit_ || stop_()) stopped_ = true;
+  if (++nodes_ > limits_.nodes || steps() > limits_.steps || stop_()) stopped_ = true;
   return stopped_;
 }
 
@@ -41,6 +42,7 @@ bool SkylineSearch::solve_parts(Sections whole) {
 }
 
 bool SkylineSearch::solve(Sections part) {
+  sections_seen_ += kStepsPerNode + part.end - part.begin;
   const Index niche = choose(part);
   if (niche == kNoSection) return true;
   if (limit_reached()) return false;

@@ -1,4 +1,4 @@
-#include "device/planner/cliques.h"
+#include "device/planner/search/cliques.h"
 
 #include <algorithm>
 

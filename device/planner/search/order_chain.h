@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "device/planner/decoder.h"
-#include "device/planner/random.h"
+#include "device/planner/search/decoder.h"
+#include "device/planner/search/random.h"
 
 namespace l2l::device::planner {
 

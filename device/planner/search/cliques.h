@@ -4,7 +4,7 @@
 #include <functional>
 #include <span>
 
-#include "device/planner/search_graph.h"
+#include "device/planner/search/search_graph.h"
 
 namespace l2l::device::planner {
 

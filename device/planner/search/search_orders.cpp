@@ -1,10 +1,10 @@
-#include "device/planner/search_orders.h"
+#include "device/planner/search/search_orders.h"
 
 #include <algorithm>
 #include <array>
 #include <numeric>
 
-#include "device/planner/random.h"
+#include "device/planner/search/random.h"
 
 namespace l2l::device::planner {
 namespace {
