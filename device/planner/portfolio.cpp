@@ -17,11 +17,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint64_t kFirstTurn = 25'000'000;    // steps of the local search, but an eighth of all at most
+constexpr std::uint64_t kFirstTurn = 10'000'000;    // steps of the local search, but an eighth of all at most
 constexpr std::uint64_t kGreedySteps = 25'000'000;  // of all greedy orders but the first
 constexpr std::uint64_t kStepsPerMeeting = 4;       // of a greedy order
 constexpr std::size_t kMostOnStreams = 50'000;      // every pair of them is looked at
-constexpr std::size_t kManyBlocks = 3'000;          // a greedy order takes longer than the local search to pass it
+constexpr std::size_t kFewBlocks = 1'000;           // the exact search has a good chance
+constexpr std::uint64_t kTurnsOfFew = 8;
+constexpr std::size_t kManyBlocks = 3'000;  // a greedy order takes longer than the local search to pass it
 
 bool too_many(const Problem& problem) {
   const std::vector<Index> tensors = living(problem);
@@ -84,7 +86,7 @@ class Portfolio {
     }
     if (options_.solver != Solver::local) exact_ = exact_search(blocks_, limits("exact search", 2));
     for (std::uint64_t turn = first_turn; !done(); turn *= 2) {
-      if (exact_) take_turn(*exact_, turn);
+      if (exact_) take_turn(*exact_, blocks_.count() <= kFewBlocks ? kTurnsOfFew * turn : turn);
       if (local_) take_turn(*local_, turn);
       if (!exact_ && !local_) return;
     }

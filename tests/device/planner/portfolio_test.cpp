@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <ctime>
 #include <sstream>
 
 #include "device/planner/planner.h"
@@ -90,9 +91,9 @@ TEST(Portfolio, WithoutADeadlineItIsQuick) {
   for (const Problem& problem : problems) {
     double least = 1e9;
     for (int tries = 0; tries < 3 && least > 1; ++tries) {  // others may use the machine
-      const auto start = std::chrono::steady_clock::now();
+      const std::clock_t start = std::clock();  // of the processor
       const Plan found = plan(problem);
-      least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      least = std::min(least, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
       EXPECT_EQ(validate(problem, found), "");
     }
     EXPECT_LT(least, 1);
