@@ -14,7 +14,7 @@ enum class Solver { portfolio, greedy, exact, local };
 struct PortfolioOptions {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::uint64_t steps = 5'000'000;    // of searches (search.h); what must not look at the clock stops by them
-  Solver solver = Solver::portfolio;  // one by itself: greedy orders, or a search that begins with the first of them
+  Solver solver = Solver::portfolio;  // one by itself: greedy orders, or a search from a first plan
   std::uint64_t seed = 1;
   int threads = 1;
 };
