@@ -18,7 +18,14 @@ struct NamedStreams {
 // order it after the producers of its inputs. Tensors are the values in scratch.
 device::planner::StreamProgram on_streams(const device::graph::Graph& graph, std::size_t streams);
 
-// Forward and backward of a block of BERT-Large, GPT-2 XL and Llama-7B in bf16, four sequences at once.
-std::vector<NamedStreams> known_layer_streams(std::size_t streams);
+// `visits` blocks one after the other, relayed: stream 0 computes, stream 1 brings weights (a contiguous group for each
+// visit) and what a visit reads that no visit before it wrote, stream 2 takes outputs and gradients (a group) away. Two
+// visits' transfers are under way at once: a fetch waits for the end of the visit before the last, a visit for the
+// stores of the one before the last. Everything lies in one arena, scratch included.
+device::planner::StreamProgram relayed(const device::graph::Graph& graph, std::size_t visits);
+
+// Of BERT-Large, GPT-2 XL and Llama-7B in bf16, four sequences at once, forward and backward: a block spread over three
+// streams, and all blocks relayed.
+std::vector<NamedStreams> known_layer_streams();
 
 }  // namespace l2l::runtime

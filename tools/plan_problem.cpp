@@ -1,5 +1,6 @@
 #include "tools/plan_problem.h"
 
+#include <algorithm>
 #include <iostream>
 #include <thread>
 
@@ -19,6 +20,7 @@ namespace planner = device::planner;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostNamed = 100;
+const std::vector<std::string> kSolvers = {"portfolio", "greedy", "exact", "local"};  // as planner::Solver
 
 // The tensors of the certificate, the largest first.
 std::vector<planner::Index> peak_of(const planner::Problem& problem, const planner::Bound& bound) {
@@ -61,9 +63,12 @@ void ProblemArguments::add_to(CLI::App& app) {
       app.add_option("--problem", problem, "plan the allocation problem in this CSV file (id,lower,upper,size)");
   app.add_option("--output", output, "write the problem with its offsets to this CSV file")->needs(given);
   app.add_option("--svg", svg, "draw the plan into this file")->needs(given);
-  app.add_option("--seconds", seconds, "stop searching for a smaller plan after this long")
+  app.add_option("--seconds", seconds, "stop searching for a smaller plan after this long, reading included")
       ->needs(given)
       ->check(CLI::Range(0.0, 1e6));
+  app.add_option("--solver", solver, "greedy, exact or local alone, or all of them: portfolio")
+      ->needs(given)
+      ->check(CLI::IsMember(kSolvers));
   app.add_option("--threads", threads, "threads that search; 0: one per core")
       ->needs(given)
       ->check(CLI::Range(0, 1024));
@@ -76,7 +81,9 @@ int plan_problem(const ProblemArguments& arguments) {
   planner::PortfolioOptions options;
   options.deadline =
       start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(arguments.seconds));
-  options.nodes = ~std::uint64_t{0};
+  options.steps = ~std::uint64_t{0};
+  options.solver =
+      static_cast<planner::Solver>(std::find(kSolvers.begin(), kSolvers.end(), arguments.solver) - kSolvers.begin());
   options.seed = arguments.seed;
   options.threads = arguments.threads > 0 ? arguments.threads : static_cast<int>(std::thread::hardware_concurrency());
   const planner::Solution solution = planner::solve(problem, options);

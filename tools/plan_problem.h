@@ -9,7 +9,8 @@ namespace l2l::tools {
 
 struct ProblemArguments {
   std::string problem, output, svg;  // files; empty: none
-  double seconds = 10;
+  std::string solver = "portfolio";
+  double seconds = 8;
   int threads = 0;  // 0: as many as there are cores
   std::uint64_t seed = 1;
 

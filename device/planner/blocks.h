@@ -49,6 +49,8 @@ class Blocks {
   // Some block has several parts. Only then there are ranges(): otherwise it is (-size(other), size(this)) for all.
   bool grouped() const { return grouped_; }
   const Problem& problem() const { return problem_; }
+  // Meetings of all blocks, and of groups their ranges: what placing every block once looks at.
+  std::uint64_t steps() const { return meetings_.size() + ranges_.size(); }
 
   // Of offsets of blocks, those of tensors (0 for those in no block) and the footprint.
   Plan plan(std::span<const Bytes> offsets) const;

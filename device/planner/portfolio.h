@@ -9,10 +9,12 @@
 
 namespace l2l::device::planner {
 
+enum class Solver { portfolio, greedy, exact, local };
+
 struct PortfolioOptions {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
-  std::uint64_t nodes = 2'000;  // steps of each search; the default of what must not look at the clock
-  bool searches = true;         // not greedy orders alone
+  std::uint64_t steps = 5'000'000;    // of searches (search.h); what must not look at the clock stops by them
+  Solver solver = Solver::portfolio;  // one by itself: greedy orders, or a search from a first plan
   std::uint64_t seed = 1;
   int threads = 1;
 };
@@ -30,8 +32,9 @@ struct Solution {
   std::vector<Step> curve = {};  // every smaller footprint, when it was found
 };
 
-// Throws what check() throws. Without a deadline the plan depends on problem, nodes and seed alone, not on threads. One
-// with more meetings than kMostMeetings is planned by a sweep alone, in n log n time.
+// Throws what check() throws. The plan depends on problem, solver, steps and seed alone, not on threads or time, unless
+// the deadline cuts it: so does any that is complete. A problem with more meetings than kMostMeetings is planned by a
+// sweep alone, in n log n time.
 Solution solve(const Problem& problem, const PortfolioOptions& options);
 inline constexpr std::uint64_t kMostMeetings = 100'000'000;  // pairs; 800 MB
 

@@ -1,9 +1,9 @@
-#include "device/planner/search_graph.h"
+#include "device/planner/search/search_graph.h"
 
 #include <numeric>
 
-#include "device/planner/cliques.h"
-#include "device/planner/timeline.h"
+#include "device/planner/search/cliques.h"
+#include "device/planner/search/timeline.h"
 
 namespace l2l::device::planner {
 namespace {
@@ -43,7 +43,7 @@ Bytes SearchGraph::load(Index section) const {
   return sum;
 }
 
-SearchGraph make_search_graph(const Blocks& blocks) {
+SearchGraph make_search_graph(const Blocks& blocks, const std::function<bool()>& stop) {
   SearchGraph graph;
   for (Index block = 0; block < blocks.count(); ++block) {
     graph.size.push_back(blocks.size(block));
@@ -61,7 +61,7 @@ SearchGraph make_search_graph(const Blocks& blocks) {
     graph.sections_of = rows_of(line);
     graph.sections = transposed(graph.sections_of, line.sections);
   } else {
-    graph.sections = heavy_cliques(graph.meetings, graph.size);
+    graph.sections = heavy_cliques(graph.meetings, graph.size, stop);
     graph.sections_of = transposed(graph.sections, graph.count());
   }
   return graph;

@@ -1,4 +1,4 @@
-#include "device/planner/skyline_search.h"
+#include "device/planner/search/skyline_search.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,12 +7,13 @@ namespace l2l::device::planner {
 namespace {
 
 constexpr Index kNoSection = ~Index{0};
+constexpr std::uint64_t kStepsPerNode = 50;  // what a node costs in members looked at
 
 }  // namespace
 
-SkylineSearch::SkylineSearch(Skyline& skyline, std::span<const std::uint32_t> rank, Niche niche,
-                             std::uint64_t node_limit, const std::function<bool()>& stop)
-    : skyline_(skyline), graph_(skyline.graph()), rank_(rank), niche_(niche), node_limit_(node_limit), stop_(stop) {}
+SkylineSearch::SkylineSearch(Skyline& skyline, std::span<const std::uint32_t> rank, Niche niche, SkylineLimits limits,
+                             const std::function<bool()>& stop)
+    : skyline_(skyline), graph_(skyline.graph()), rank_(rank), niche_(niche), limits_(limits), stop_(stop) {}
 
 Outcome SkylineSearch::run() {
   const bool found = skyline_.start() && solve_parts({0, static_cast<Index>(graph_.sections.count())});
@@ -20,7 +21,7 @@ Outcome SkylineSearch::run() {
 }
 
 bool SkylineSearch::limit_reached() {
-  if (++nodes_ > node_limit_ || stop_()) stopped_ = true;
+  if (++nodes_ > limits_.nodes || steps() > limits_.steps || stop_()) stopped_ = true;
   return stopped_;
 }
 
@@ -41,6 +42,7 @@ bool SkylineSearch::solve_parts(Sections whole) {
 }
 
 bool SkylineSearch::solve(Sections part) {
+  sections_seen_ += kStepsPerNode + part.end - part.begin;
   const Index niche = choose(part);
   if (niche == kNoSection) return true;
   if (limit_reached()) return false;
@@ -67,12 +69,16 @@ bool SkylineSearch::solve(Sections part) {
 }
 
 Index SkylineSearch::choose(Sections part) const {
+  Bytes lowest = Skyline::kNever;
+  for (Index section = part.begin; section < part.end; ++section) lowest = std::min(lowest, skyline_.floor(section));
   Index best = kNoSection;
   double best_key = std::numeric_limits<double>::infinity();
   for (Index section = part.begin; section < part.end; ++section) {
     if (skyline_.at_floor(section) == 0) continue;
+    const bool is_lowest = skyline_.floor(section) == lowest;
+    if (niche_ == Niche::kLowest && !is_lowest) continue;
     const double its_key = key(section);
-    if (its_key < best_key && is_niche(section)) {
+    if (its_key < best_key && (is_lowest || is_niche(section))) {
       best_key = its_key;
       best = section;
     }
@@ -85,18 +91,17 @@ double SkylineSearch::key(Index section) const {
   const bool may_be_none = second != Skyline::kNever ? second - floor <= skyline_.slack(section)
                                                      : skyline_.at_floor(section) > 1 && skyline_.slack(section) > 0;
   const double choices = static_cast<double>(skyline_.at_floor(section)) + may_be_none;
-  const double lowest = static_cast<double>(floor) * 16 + std::min(choices, 15.0);
   switch (niche_) {
     case Niche::kTightest:
       return choices * 1e18 + static_cast<double>(skyline_.slack(section));
     case Niche::kLowest:
-      return lowest;
+      return choices;
     case Niche::kWeighted:
       return choices / skyline_.blame()[section];
     case Niche::kBlamed:
       return choices * 1e12 - skyline_.blame()[section];
   }
-  return lowest;
+  return choices;
 }
 
 bool SkylineSearch::is_niche(Index section) const {

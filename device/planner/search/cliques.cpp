@@ -1,4 +1,4 @@
-#include "device/planner/cliques.h"
+#include "device/planner/search/cliques.h"
 
 #include <algorithm>
 
@@ -76,11 +76,11 @@ class Cliques {
 
 }  // namespace
 
-Rows heavy_cliques(const Rows& meetings, std::span<const Bytes> sizes) {
+Rows heavy_cliques(const Rows& meetings, std::span<const Bytes> sizes, const std::function<bool()>& stop) {
   Cliques cliques(meetings, sizes);
   const bool shared = cliques.shared_steps() <= kMostSharedSteps;
   std::vector<std::vector<Index>> sets;
-  for (Index block = 0; block < sizes.size(); ++block) {
+  for (Index block = 0; block < sizes.size() && !stop(); ++block) {
     sets.push_back(cliques.by_size(block));
     if (shared) sets.push_back(cliques.by_shared(block));
   }

@@ -1,4 +1,4 @@
-#include "device/planner/order_chain.h"
+#include "device/planner/search/order_chain.h"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <span>
 
-#include "device/planner/skyline.h"
+#include "device/planner/search/skyline.h"
 
 namespace l2l::device::planner {
 
@@ -20,16 +20,20 @@ enum class Niche {
 
 enum class Outcome { kFound, kNone, kStopped };
 
+struct SkylineLimits {
+  std::uint64_t nodes, steps;
+};
+
 // Thread-bound.
 class SkylineSearch {
  public:
   // `rank`: per item, the smaller is tried first. `stop` is asked at each node. All stay alive.
-  SkylineSearch(Skyline& skyline, std::span<const std::uint32_t> rank, Niche niche, std::uint64_t node_limit,
+  SkylineSearch(Skyline& skyline, std::span<const std::uint32_t> rank, Niche niche, SkylineLimits limits,
                 const std::function<bool()>& stop);
 
   // From an empty skyline, once. Found: skyline.lowest() are the places. None: no plan fits below the capacity.
   Outcome run();
-  std::uint64_t nodes() const { return nodes_; }
+  std::uint64_t steps() const { return skyline_.steps() + sections_seen_; }
 
  private:
   struct Sections {
@@ -47,9 +51,9 @@ class SkylineSearch {
   const SearchGraph& graph_;
   std::span<const std::uint32_t> rank_;
   const Niche niche_;
-  const std::uint64_t node_limit_;
+  const SkylineLimits limits_;
   const std::function<bool()>& stop_;
-  std::uint64_t nodes_ = 0;
+  std::uint64_t nodes_ = 0, sections_seen_ = 0;
   bool stopped_ = false;
 };
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -28,7 +29,8 @@ struct Rows {
 struct SearchGraph {
   std::vector<Bytes> size;  // per block
   std::vector<std::optional<Bytes>> pinned;
-  std::vector<double> begin, end;  // the clock's entries added up: of blocks one after the other, those of the later are higher
+  std::vector<double> begin,
+      end;           // the clock's entries added up: of blocks one after the other, those of the later are higher
   Rows meetings;     // block -> blocks
   Rows sections;     // section -> blocks, ascending
   Rows sections_of;  // block -> sections, ascending
@@ -40,6 +42,7 @@ struct SearchGraph {
 };
 
 // The blocks are not grouped. On one stream all sections are taken, on several those of cliques.h.
-SearchGraph make_search_graph(const Blocks& blocks);
+// When `stop` says so, sections are left out, and the graph is of no use.
+SearchGraph make_search_graph(const Blocks& blocks, const std::function<bool()>& stop);
 
 }  // namespace l2l::device::planner

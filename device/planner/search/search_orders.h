@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "device/planner/search_graph.h"
+#include "device/planner/search/search_graph.h"
 
 namespace l2l::device::planner {
 

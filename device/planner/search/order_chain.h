@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "device/planner/decoder.h"
-#include "device/planner/random.h"
+#include "device/planner/search/decoder.h"
+#include "device/planner/search/random.h"
 
 namespace l2l::device::planner {
 
@@ -33,7 +33,7 @@ class OrderChain {
 
   const Blocks* blocks_;
   std::unique_ptr<Decoder> decoder_;
-  Random random_;
+  SplitMix random_;
   std::vector<Index> order_, best_order_, tried_;
   std::vector<Bytes> offsets_, best_offsets_, tried_offsets_;
   Bytes footprint_ = kNone, best_ = kNone;

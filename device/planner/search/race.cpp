@@ -1,4 +1,4 @@
-#include "device/planner/race.h"
+#include "device/planner/search/race.h"
 
 #include <algorithm>
 #include <atomic>

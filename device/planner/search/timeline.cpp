@@ -1,4 +1,4 @@
-#include "device/planner/timeline.h"
+#include "device/planner/search/timeline.h"
 
 #include <algorithm>
 

@@ -6,9 +6,9 @@
 namespace l2l::device::planner {
 
 // SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014). Thread-bound.
-class Random {
+class SplitMix {
  public:
-  explicit Random(std::uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15u + 0x2545F4914F6CDD1Du) {}
+  explicit SplitMix(std::uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15u + 0x2545F4914F6CDD1Du) {}
 
   std::uint64_t next() {
     std::uint64_t z = state_ += 0x9E3779B97F4A7C15u;

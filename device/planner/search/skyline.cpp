@@ -1,4 +1,4 @@
-#include "device/planner/skyline.h"
+#include "device/planner/search/skyline.h"
 
 #include <algorithm>
 
@@ -52,6 +52,7 @@ bool Skyline::start() {
 
 bool Skyline::place(Index item) {
   remove(item);
+  steps_ += graph_.meetings[item].size();
   const Bytes end = lowest_[item] + graph_.size[item];
   for (const Index other : graph_.meetings[item]) {
     if (placed_[other]) continue;
@@ -64,6 +65,7 @@ bool Skyline::place(Index item) {
 bool Skyline::refuse(std::span<const Index> items) {
   for (const Index item : items) {
     Bytes end = kNever;
+    steps_ += graph_.meetings[item].size();
     for (const Index other : graph_.meetings[item]) {
       if (!placed_[other]) end = std::min(end, lowest_[other] + graph_.size[other]);
     }
@@ -124,8 +126,14 @@ void Skyline::raise(Index item, Bytes value) {
     for (const Index section : sections) blame_[section] += 1.0 / static_cast<double>(sections.size());
     return;
   }
+  const Bytes before = lowest_[item];
   set(lowest_[item], value);
-  for (const Index section : sections) enqueue(section);
+  for (const Index section : sections) {
+    // It was neither the lowest nor the second, and could not be the first: nothing changes there. A section whose
+    // numbers are old is in the queue already.
+    if (before > second_[section] && before > capacity_ - rest_[section]) continue;
+    enqueue(section);
+  }
 }
 
 bool Skyline::propagate() {
@@ -143,6 +151,7 @@ bool Skyline::propagate() {
 
 bool Skyline::update(Index section) {
   const std::span<const Index> items = left(section);
+  steps_ += items.size();
   const Bytes room = capacity_ - rest_[section];  // where the lowest of them must begin at the latest
   if (rest_[section] > capacity_) return false;
   Bytes first = kNever, second = kNever, count = 0, first_end = kNever, beyond = kNever;

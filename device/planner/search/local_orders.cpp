@@ -1,10 +1,10 @@
-#include "device/planner/local_orders.h"
+#include "device/planner/search/local_orders.h"
 
 #include <algorithm>
 #include <array>
 #include <numeric>
 
-#include "device/planner/timeline.h"
+#include "device/planner/search/timeline.h"
 
 namespace l2l::device::planner {
 namespace {
@@ -74,9 +74,14 @@ std::vector<Looks> looks_of(const Blocks& blocks) {
 using Key = std::array<double, 3>;
 
 std::vector<Key> keys_of(const Looks& its) {
-  return {{its.load, its.area(), its.width}, {its.area(), its.load, its.width}, {its.size, its.width, its.load},
-          {its.load, its.width, its.size},   {its.load, its.size, its.width},   {its.width, its.size, its.load},
-          {-its.begin, 0, 0}, {its.end, its.width, its.size}};
+  return {{its.load, its.area(), its.width},
+          {its.area(), its.load, its.width},
+          {its.size, its.width, its.load},
+          {its.load, its.width, its.size},
+          {its.load, its.size, its.width},
+          {its.width, its.size, its.load},
+          {-its.begin, 0, 0},
+          {its.end, its.width, its.size}};
 }
 
 }  // namespace

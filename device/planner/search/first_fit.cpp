@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "device/planner/decoder.h"
+#include "device/planner/search/decoder.h"
 
 namespace l2l::device::planner {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "device/planner/search_graph.h"
+#include "device/planner/search/search_graph.h"
 
 namespace l2l::device::planner {
 
@@ -49,6 +49,7 @@ class Skyline {
   Bytes slack(Index section) const { return capacity_ - floor_[section] - rest_[section]; }
   // One stream: items left that are in this section and the next one.
   std::uint32_t crossing(Index section) const { return crossing_[section]; }
+  std::uint64_t steps() const { return steps_; }  // meetings and members of sections looked at
   // Grows where contradictions are found; survives undo().
   std::vector<double>& blame() { return blame_; }
 
@@ -81,6 +82,7 @@ class Skyline {
   std::vector<Index> queue_;  // sections to look at
   std::vector<char> queued_;
   std::vector<double> blame_;
+  std::uint64_t steps_ = 0;
   bool failed_ = false;
 };
 

@@ -1,10 +1,10 @@
-#include "device/planner/search_orders.h"
+#include "device/planner/search/search_orders.h"
 
 #include <algorithm>
 #include <array>
 #include <numeric>
 
-#include "device/planner/random.h"
+#include "device/planner/search/random.h"
 
 namespace l2l::device::planner {
 namespace {
@@ -64,7 +64,7 @@ Ranks search_order(const SearchGraph& graph, std::size_t order, std::uint64_t se
   std::iota(blocks.begin(), blocks.end(), Index{0});
   std::stable_sort(blocks.begin(), blocks.end(), [&](Index a, Index b) { return keys[a] > keys[b]; });
   if (order >= kSearchOrders) {
-    Random random(seed + order);
+    SplitMix random(seed + order);
     std::vector<double> place(graph.count());
     const double reach = static_cast<double>(graph.count()) * kReaches[order / kSearchOrders % std::size(kReaches)];
     for (std::size_t at = 0; at < blocks.size(); ++at)
