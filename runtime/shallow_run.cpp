@@ -30,15 +30,16 @@ class Run {
   explicit Run(const RunPlan& plan) : engine_(plan, nullptr) { engine_.minibatch().draw(plan.model.vocabulary); }
   ~Run() { engine_.store().complete_updates(); }
 
-  // Steps that take about `seconds` together, without the first ones, which find the caches as others left them.
+  // Steps that take about `seconds` together, without the first ones, which find the caches as others left them. Of
+  // steps so long that it matters less, one of each sort is enough.
   void train(double seconds) {
     constexpr int kFirst = 2, kLeast = 3;
-    double total = 0;
-    for (int step = 0; step < kFirst + kLeast || total < seconds; ++step) {
-      const double taken = one();
-      if (step < kFirst) continue;
-      seconds_.push_back(taken);
-      total += taken;
+    constexpr double kLong = 2;  // seconds
+    double first = 0, total = 0;
+    for (int step = 0; step < kFirst && first < kLong; ++step) first += one();
+    for (int step = 0; (step < kLeast && total < kLong) || total < seconds; ++step) {
+      seconds_.push_back(one());
+      total += seconds_.back();
     }
     engine_.store().complete_updates();
   }
@@ -62,9 +63,12 @@ class Run {
 std::vector<double> measure_steps(const std::vector<const RunPlan*>& plans) {
   constexpr int kRounds = 6;
   constexpr double kSeconds = 0.25;  // of a round
+  constexpr double kEnough = 20;     // seconds after which no further round begins
   std::vector<std::unique_ptr<Run>> runs;
   for (const RunPlan* const plan : plans) runs.push_back(std::make_unique<Run>(*plan));
+  const Clock::time_point begin = Clock::now();
   for (int round = 0; round < kRounds; ++round) {
+    if (round > 0 && std::chrono::duration<double>(Clock::now() - begin).count() > kEnough) break;
     for (const auto& run : runs) run->train(kSeconds);
   }
   std::vector<double> seconds;

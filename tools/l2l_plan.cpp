@@ -1,4 +1,4 @@
-// l2l-plan: the memory contract of a config and the predicted time of a step; nothing is trained. Or, with --problem,
+// l2l-plan: the memory contract of a config and the predicted time of a step; no model is kept. Or, with --problem,
 // the plan of a bare allocation problem. Tables on stderr, one JSON object on stdout.
 #include <iostream>
 
@@ -74,7 +74,7 @@ int plan(const ConfigArguments& arguments, Time time) {
 
 int main(int argc, char** argv) {
   using namespace l2l::tools;
-  CLI::App app("Prints the memory that a config will need, and predicts the time of a step; nothing is trained.",
+  CLI::App app("Prints the memory that a config will need, and predicts the time of a step; no model is kept.",
                "l2l-plan");
   ConfigArguments arguments;
   arguments.add_to(app);

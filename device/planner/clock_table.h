@@ -23,6 +23,11 @@ class ClockTable {
   void before(std::size_t i, std::size_t chunk, Mask& mask) const;
 
  private:
+  // Sets where holds(time of row i, time of another) on all streams.
+  template <typename Holds>
+  void compare(const std::vector<std::int32_t>& own, std::size_t i, const std::vector<std::int32_t>& others,
+               std::size_t chunk, Mask& mask, const Holds& holds) const;
+
   std::size_t count_, rows_, streams_;
   std::vector<std::int32_t> begin_, end_;  // [stream * rows_ + row]
 };

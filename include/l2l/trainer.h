@@ -120,11 +120,11 @@ class Trainer {
   const Options& options() const;
   const MemoryContract& contract() const;
 
-  // The time of a step. `measure`: what this machine was not yet measured to take is measured now (some tenths of a
-  // second per kind of layer, on memory of one layer, for the parameter server of up to 256 MiB), and kept in the
-  // calibration file. Throws Error when called with `measure` after prepare() or a step. Reads no data.
+  // The time of a step. `measure`: what this machine was not yet measured to take is measured now, in some seconds and
+  // up to 256 MiB (on a host device a shallower model of up to 1 GiB of state is trained, longer where its steps are),
+  // and kept in the calibration file. Throws Error when called with `measure` after prepare() or a step. Reads no data.
   StepPrediction predict(bool measure);
-  // The same, measured anew and kept nowhere, beside what a step takes: it trains on drawn tokens for some seconds.
+  // The same, kept nowhere, beside what a step takes: allocates all that a run does, and trains on drawn tokens.
   StepPrediction check_prediction();
 
   // Allocates everything that the contract names; otherwise the first call that needs it does.
