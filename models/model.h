@@ -57,6 +57,8 @@ struct Model {
   // Tokens whose logits one visit makes.
   std::int64_t logits_tokens() const { return chunks.count > 0 ? chunks.rows : vocabulary; }
   Bytes activation_bytes() const { return static_cast<Bytes>(rows * hidden) * size_of(compute); }
+  // What a microbatch leaves from the forward to the backward visit of `layer` beside its input.
+  Bytes saved_bytes(int layer) const { return type(layer).forward.region_bytes(device::graph::Region::saved); }
   Bytes wire_bytes(int layer) const {
     return static_cast<Bytes>(layout.layers[static_cast<std::size_t>(layer)].elements) * size_of(compute);
   }

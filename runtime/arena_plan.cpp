@@ -15,18 +15,23 @@ using device::planner::StreamProgram;
 
 constexpr Bytes kAlignment = 256;
 constexpr std::size_t kDrainSlots = 2;  // one being filled while the other leaves
+constexpr std::size_t kSavedSlots = 2;  // likewise
 constexpr std::size_t kNoTensor = ~std::size_t{0};
 
 // Ops in the order of Phase.
 StreamProgram phases() {
-  constexpr std::size_t kCompute = 0, kStore = 1, kFetch = 2;
+  constexpr std::size_t kCompute = 0, kStore = 1, kFetch = 2, kStoreSaved = 3, kFetchSaved = 4;
   const auto op = [](Phase phase) { return static_cast<Index>(phase); };
   StreamProgram program;
-  program.streams = 3;
+  program.streams = 5;
   program.alignment = kAlignment;
-  program.ops = {kCompute, kStore, kFetch, kCompute, kCompute, kCompute};
-  program.events = {
-      {op(Phase::up), op(Phase::store)}, {op(Phase::store), op(Phase::fetch)}, {op(Phase::fetch), op(Phase::down)}};
+  program.ops = {kCompute, kStore, kFetch, kStoreSaved, kFetchSaved, kCompute, kCompute, kCompute};
+  program.events = {{op(Phase::up), op(Phase::store)},
+                    {op(Phase::store), op(Phase::fetch)},
+                    {op(Phase::fetch), op(Phase::down)},
+                    {op(Phase::up), op(Phase::store_saved)},
+                    {op(Phase::store_saved), op(Phase::fetch_saved)},
+                    {op(Phase::fetch_saved), op(Phase::down)}};
   return program;
 }
 
@@ -101,15 +106,8 @@ ArenaPlan::ArenaPlan(const models::Model& model, std::span<const std::unique_ptr
   }
   add(ArenaPart::drain, "gradients on their way out", transfer::drained_bytes(largest * size_of(plan.gradients)),
       kDrainSlots);
-  if (plan.stash == StashPlace::device) {
-    add(ArenaPart::activations, "stash (layer inputs)", activation,
-        transfer::device_stash_buffers(model.blocks(), plan.live_microbatches()),
-        {Phase::up, Phase::head, Phase::down});
-  } else {
-    add(ArenaPart::activations, "layer inputs on their way to the stash", activation, live + 1,
-        {Phase::up, Phase::store, Phase::head});
-    add(ArenaPart::fetch, "layer inputs on their way back", activation, ahead, {Phase::fetch, Phase::down});
-  }
+  add_stash(model, plan);
+  add_saved(model, plan);
   add(ArenaPart::input_gradients, "gradients of layer inputs", activation, live + 1,
       {Phase::head, Phase::down, Phase::embedding});
   add_scratch(model, programs);
@@ -144,6 +142,36 @@ std::size_t ArenaPlan::add(std::string what, const std::vector<Bytes>& sizes, co
 
 void ArenaPlan::add(ArenaPart part, std::string what, Bytes size, std::size_t count, const std::vector<Phase>& phases) {
   of_part_[static_cast<std::size_t>(part)] = add(std::move(what), std::vector<Bytes>(count, size), phases);
+}
+
+void ArenaPlan::add_stash(const models::Model& model, const ExecutionPlan& plan) {
+  const Bytes activation = model.activation_bytes();
+  if (plan.stash == StashPlace::device) {
+    add(ArenaPart::activations, "stash (layer inputs)", activation,
+        transfer::device_stash_buffers(model.blocks(), plan.live_microbatches()),
+        {Phase::up, Phase::head, Phase::down});
+    return;
+  }
+  add(ArenaPart::activations, "layer inputs on their way to the stash", activation,
+      static_cast<std::size_t>(plan.live_microbatches()) + 1, {Phase::up, Phase::store, Phase::head});
+  add(ArenaPart::fetch, "layer inputs on their way back", activation, static_cast<std::size_t>(plan.prefetch) + 1,
+      {Phase::fetch, Phase::down});
+}
+
+// Every block fetches an item, be it empty, so the blocks' way down begins when all saved values have left.
+void ArenaPlan::add_saved(const models::Model& model, const ExecutionPlan& plan) {
+  const std::vector<Bytes> sizes = saved_sizes(model, plan);
+  const Bytes largest = *std::max_element(sizes.begin(), sizes.end());
+  if (largest == 0) return;
+  if (plan.stash == StashPlace::device) {
+    of_part_[static_cast<std::size_t>(ArenaPart::saved)] =
+        add("values saved for the backward visits", sizes, {Phase::up, Phase::head, Phase::down});
+    return;
+  }
+  add(ArenaPart::saved, "saved values on their way to the stash", largest, kSavedSlots,
+      {Phase::up, Phase::store_saved});
+  add(ArenaPart::saved_fetch, "saved values on their way back", largest, static_cast<std::size_t>(plan.prefetch) + 1,
+      {Phase::fetch_saved, Phase::down});
 }
 
 // One scratch per phase: its programs run one after the other.
@@ -231,12 +259,22 @@ HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan) 
     staging.stash =
         checked_multiply(model.activation_bytes(),
                          static_cast<Bytes>(model.blocks()) * static_cast<Bytes>(plan.live_microbatches()), "stash");
+    for (const Bytes size : saved_sizes(model, plan)) staging.saved = checked_add(staging.saved, size, "saved values");
   }
   const auto microbatches = static_cast<Bytes>(plan.microbatches);
   staging.batch = microbatches * (2 * static_cast<Bytes>(model.rows) * size_of(DType::i32) + size_of(DType::f64)) +
                   static_cast<Bytes>(model.vocabulary) * size_of(model.compute);
   staging.squares = size_of(DType::f64);
   return staging;
+}
+
+std::vector<Bytes> saved_sizes(const models::Model& model, const ExecutionPlan& plan) {
+  std::vector<Bytes> sizes;
+  for (int block = 1; block <= model.blocks(); ++block) {
+    sizes.insert(sizes.end(), static_cast<std::size_t>(plan.live_microbatches()),
+                 model.saved_bytes(model.block(block)));
+  }
+  return sizes;
 }
 
 }  // namespace l2l::runtime

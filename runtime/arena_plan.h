@@ -36,6 +36,8 @@ enum class ArenaPart : std::uint8_t {
   drain,            // gradients on their way out
   activations,      // layer inputs: the stash on the device, or its way out
   fetch,            // the host stash's way back
+  saved,            // what blocks save for their backward visit: on the device, or its way out; none if nothing is
+  saved_fetch,      // its way back
   input_gradients,  // dL/d layer input
   batch,            // tokens and targets
   losses,
@@ -50,7 +52,9 @@ enum class ArenaPart : std::uint8_t {
 //   compute     up --------------> head -> down -> embedding      up, head: programs of the way up; down: of blocks
 //   d2h stash     `-> store                ^                      layer inputs leave
 //   h2d stash           `-> fetch ---------'                      and come back
-enum class Phase : std::uint8_t { up, store, fetch, head, down, embedding };
+//
+// What blocks save takes the same ways, on streams of its own: up -> store_saved -> fetch_saved -> down.
+enum class Phase : std::uint8_t { up, store, fetch, store_saved, fetch_saved, head, down, embedding };
 
 // The phase in which a layer's programs run.
 Phase phase_of(const models::Model& model, int layer, bool backward);
@@ -81,6 +85,8 @@ class ArenaPlan {
   // Alive in `phases`, in their order; none: always.
   std::size_t add(std::string what, const std::vector<Bytes>& sizes, const std::vector<Phase>& phases);
   void add(ArenaPart part, std::string what, Bytes size, std::size_t count, const std::vector<Phase>& phases = {});
+  void add_stash(const models::Model& model, const ExecutionPlan& plan);
+  void add_saved(const models::Model& model, const ExecutionPlan& plan);
   void add_scratch(const models::Model& model, std::span<const std::unique_ptr<Programs>> programs);
   void place();
 
@@ -94,9 +100,13 @@ class ArenaPlan {
 // Host memory beside the parameter store's, page-locked for copies; per device.
 struct HostStaging {
   Bytes stash = 0;    // layer inputs
+  Bytes saved = 0;    // what blocks save for their backward visit
   Bytes batch = 0;    // tokens, targets, losses, logits
   Bytes squares = 0;  // the sum of squares of a layer's gradients
 };
 HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan);
+
+// What each item of the stash of saved values needs, in its order: [block 1, ...][live microbatch].
+std::vector<Bytes> saved_sizes(const models::Model& model, const ExecutionPlan& plan);
 
 }  // namespace l2l::runtime

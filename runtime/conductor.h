@@ -15,7 +15,8 @@ namespace l2l::runtime {
 struct Orchestra {
   LayerRunner& runner;
   transfer::WeightStream& weights;
-  transfer::Stash& stash;
+  transfer::Stash& stash;  // layer inputs
+  transfer::Stash& saved;  // what blocks save for their backward visit beside them
   transfer::GradientDrain& gradients;
   std::vector<device::BufferView> accumulators;     // relay: one; resident: one per layer
   std::vector<device::BufferView> input_gradients;  // live microbatches + 1

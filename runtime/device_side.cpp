@@ -14,6 +14,34 @@ std::vector<Bytes> bytes_per_layer(const models::Model& model, DType dtype) {
   return bytes;
 }
 
+// The host stash of saved values: one allocation, cut into items of their own sizes.
+std::vector<BufferView> saved_places(const RunPlan& plan, PinnedMemory& pinned) {
+  const std::vector<Bytes> sizes = saved_sizes(plan.model, plan.execution);
+  const Bytes all = host_staging(plan.model, plan.execution).saved;
+  const BufferView memory{pinned.allocate(all, "saved values"), all};
+  std::vector<BufferView> places;
+  Bytes begin = 0;
+  for (const Bytes size : sizes) {
+    places.push_back(memory.slice(begin, size));
+    begin += size;
+  }
+  return places;
+}
+
+// With nothing saved, every item is empty.
+std::unique_ptr<transfer::Stash> make_saved(const RunPlan& plan, BufferView arena, transfer::Link& link,
+                                            PinnedMemory& pinned, Failure& failure) {
+  const int first = plan.model.block(1), live = plan.execution.live_microbatches();
+  std::vector<BufferView> room = plan.arena->views(ArenaPart::saved, arena);
+  if (room.empty()) room.resize(saved_sizes(plan.model, plan.execution).size());
+  const bool anything = room.front().data != nullptr;
+  if (plan.execution.stash == StashPlace::device || !anything) {
+    return transfer::make_device_stash(std::move(room), first, live);
+  }
+  return transfer::make_host_stash(link, std::move(room), plan.arena->views(ArenaPart::saved_fetch, arena),
+                                   saved_places(plan, pinned), first, live, "saved", failure);
+}
+
 std::unique_ptr<transfer::Stash> make_stash(const RunPlan& plan, BufferView arena, transfer::Link& link,
                                             PinnedMemory& pinned, Failure& failure) {
   const int live = plan.execution.live_microbatches();
@@ -23,7 +51,7 @@ std::unique_ptr<transfer::Stash> make_stash(const RunPlan& plan, BufferView aren
   const std::size_t items = static_cast<std::size_t>(plan.model.blocks()) * static_cast<std::size_t>(live);
   return transfer::make_host_stash(link, std::move(activations), plan.arena->views(ArenaPart::fetch, arena),
                                    pinned.pieces(plan.model.activation_bytes(), items, "stash"), plan.model.block(1),
-                                   live, failure);
+                                   live, "stash", failure);
 }
 
 }  // namespace
@@ -47,7 +75,8 @@ DeviceSide::DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& stor
       runner_(std::make_unique<LayerRunner>(link_, plan.model, *plan.programs[static_cast<std::size_t>(index)],
                                             *plan.arena, arena_->view(), plan.options.run.seed,
                                             index * plan.execution.microbatches)),
-      stash_(make_stash(plan, arena_->view(), link_, pinned_, failure)) {
+      stash_(make_stash(plan, arena_->view(), link_, pinned_, failure)),
+      saved_(make_saved(plan, arena_->view(), link_, pinned_, failure)) {
   const BufferView arena = arena_->view();
   const ArenaPlan& parts = *plan.arena;
   weights_ = std::make_unique<transfer::WeightStream>(link_, store, parts.views(ArenaPart::weights, arena),
@@ -63,6 +92,7 @@ DeviceSide::DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& stor
   Orchestra orchestra{*runner_,
                       *weights_,
                       *stash_,
+                      *saved_,
                       *gradients_,
                       parts.views(ArenaPart::accumulators, arena),
                       parts.views(ArenaPart::input_gradients, arena),

@@ -57,7 +57,7 @@ class DeviceSide {
   std::unique_ptr<device::Buffer> arena_;
   transfer::Link link_;
   std::unique_ptr<LayerRunner> runner_;
-  std::unique_ptr<transfer::Stash> stash_;
+  std::unique_ptr<transfer::Stash> stash_, saved_;
   std::unique_ptr<transfer::WeightStream> weights_;
   std::unique_ptr<transfer::GradientDrain> gradients_;
   std::unique_ptr<MinibatchPart> minibatch_;

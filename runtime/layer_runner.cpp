@@ -74,6 +74,7 @@ void LayerRunner::launch(const device::Executable& program, Phase phase, int lay
   bindings[Region::weights] = operands.wire;
   bindings[Region::input] = operands.input;
   bindings[Region::output] = operands.output;
+  bindings[Region::saved] = operands.saved;
   bindings[Region::output_gradient] = operands.output_gradient;
   bindings[Region::input_gradient] = operands.input_gradient;
   bindings[Region::gradients] = operands.gradients;

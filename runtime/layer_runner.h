@@ -51,7 +51,8 @@ class LayerRunner {
   // What a visit reads and writes, beside tokens, targets and loss of its microbatch and the scratch; the regions of
   // its graph say which (models/).
   struct Operands {
-    device::BufferView wire{}, input{}, output{}, output_gradient{}, input_gradient{}, gradients{}, normed{}, carry{};
+    device::BufferView wire{}, input{}, output{}, saved{}, output_gradient{}, input_gradient{}, gradients{}, normed{},
+        carry{};
   };
   void forward(int layer, int microbatch, const Operands& operands);
   // Adds to `gradients`. Of a head at once: forward straight into backward, and writes the loss.

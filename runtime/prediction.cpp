@@ -22,8 +22,12 @@ VisitCost cost_of(const VisitWork& work, StepCosts& costs) {
     cost.compute = cost.compute + launches.count * known(costs.launch(*launches.program, work.layer));
   }
   cost.compute = cost.compute + known(costs.zero(work.zeroed));
-  cost.h2d = copies(costs, Direction::to_device, work.weights) + copies(costs, Direction::to_device, work.fetched);
-  cost.d2h = copies(costs, Direction::to_host, work.stashed) + copies(costs, Direction::to_host, work.gradients);
+  for (const auto& to_device : {work.weights, work.fetched, work.reloaded}) {
+    cost.h2d = cost.h2d + copies(costs, Direction::to_device, to_device);
+  }
+  for (const auto& to_host : {work.stashed, work.saved, work.gradients}) {
+    cost.d2h = cost.d2h + copies(costs, Direction::to_host, to_host);
+  }
   return cost;
 }
 

@@ -4,6 +4,7 @@
 // Everything here enqueues; nothing computes or copies. Beside the compute stream run, each on its own:
 //   weights_    the wires of the layers ahead, as soon as their update is done (weight_stream)
 //   stash_      layer inputs on their way to the host, and back ahead of the backward visit (stash)
+//   saved_      the same of what a block's forward visit saves for its backward visit (device/recompute)
 //   gradients_  finished gradients on their way to the parameter server, which updates that layer (gradient_drain)
 #include "runtime/conductor.h"
 #include "runtime/gradient_rotation.h"
@@ -43,6 +44,7 @@ class Relay final : public Conductor {
   LayerRunner& runner_;
   transfer::WeightStream& weights_;
   transfer::Stash& stash_;
+  transfer::Stash& saved_;
   transfer::GradientDrain& gradients_;
   const models::Model& model_;
   device::Stream& compute_;
@@ -63,6 +65,7 @@ void Relay::train(eps::Version version) {
   Visit visit = climb(Keep::yes, microbatches_);
 
   stash_.begin_backward(stash_order_);
+  saved_.begin_backward(stash_order_);
   const bool chunks = head_ < last_;
   if (chunks) {
     weights_.release(visit, compute_);  // its slot is needed; else the last block stays while the head runs
@@ -84,6 +87,7 @@ void Relay::train(eps::Version version) {
 // Embedding and blocks 1 to N; returns the visit of block N, still open.
 Visit Relay::climb(Keep keep, int microbatches) {
   stash_.begin_forward(keep == Keep::yes);
+  saved_.begin_forward(keep == Keep::yes);
   embed(microbatches);
   for (int block = 1;; ++block) {
     const Visit visit = weights_.next(compute_);
@@ -110,10 +114,13 @@ void Relay::embed(int microbatches) {
 
 void Relay::forward(int block, int microbatch, const Visit& visit) {
   const StashItem from{model_.block(block), microbatch}, to{model_.block(block + 1), microbatch};
-  const BufferView output = stash_.make(to, compute_);
-  runner_.forward(model_.block(block), microbatch, {.wire = visit.wire, .input = stash_.read(from), .output = output});
+  const BufferView output = stash_.make(to, compute_), saved = saved_.make(from, compute_);
+  runner_.forward(model_.block(block), microbatch,
+                  {.wire = visit.wire, .input = stash_.read(from), .output = output, .saved = saved});
   stash_.made(to, compute_);
   stash_.read_done(from, compute_);
+  saved_.made(from, compute_);
+  saved_.read_done(from, compute_);
 }
 
 // Of a head in chunks, this is the norm's part; the chunks have been before.
@@ -171,10 +178,12 @@ void Relay::backward(int block, int microbatch, const Visit& visit, BufferView g
   runner_.backward(model_.block(block), microbatch,
                    {.wire = visit.wire,
                     .input = stash_.fetch(item, compute_),
+                    .saved = saved_.fetch(item, compute_),
                     .output_gradient = input_gradients_.incoming(microbatch),
                     .input_gradient = input_gradients_.outgoing(microbatch),
                     .gradients = gradients});
   stash_.fetch_done(item, compute_);
+  saved_.fetch_done(item, compute_);
 }
 
 // Needs no weights.
@@ -230,6 +239,7 @@ Relay::Relay(Orchestra orchestra)
     : runner_(orchestra.runner),
       weights_(orchestra.weights),
       stash_(orchestra.stash),
+      saved_(orchestra.saved),
       gradients_(orchestra.gradients),
       model_(orchestra.runner.model()),
       compute_(orchestra.runner.compute()),

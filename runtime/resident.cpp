@@ -36,6 +36,7 @@ class Resident final : public Conductor {
   LayerRunner& runner_;
   transfer::WeightStream& weights_;
   transfer::Stash& stash_;
+  transfer::Stash& saved_;
   transfer::GradientDrain& gradients_;
   const models::Model& model_;
   device::Stream& compute_;
@@ -55,6 +56,7 @@ void Resident::train(eps::Version version) {
   for (int u = 0; u < microbatches_; ++u) {
     climb(u);
     stash_.begin_backward(stash_order_);
+    saved_.begin_backward(stash_order_);
     descend_head(u);
     descend(u);
   }
@@ -70,10 +72,13 @@ void Resident::climb(int microbatch) {
   for (int block = 1; block <= blocks_; ++block) {
     const int layer = model_.block(block);
     const StashItem from{layer, 0}, to{layer + 1, 0};
-    const BufferView output = stash_.make(to, compute_);
-    runner_.forward(layer, microbatch, {.wire = wire(layer), .input = stash_.read(from), .output = output});
+    const BufferView output = stash_.make(to, compute_), saved = saved_.make(from, compute_);
+    runner_.forward(layer, microbatch,
+                    {.wire = wire(layer), .input = stash_.read(from), .output = output, .saved = saved});
     stash_.made(to, compute_);
     stash_.read_done(from, compute_);
+    saved_.made(from, compute_);
+    saved_.read_done(from, compute_);
   }
 }
 
@@ -114,10 +119,12 @@ void Resident::descend(int microbatch) {
     runner_.backward(layer, microbatch,
                      {.wire = wire(layer),
                       .input = stash_.fetch(item, compute_),
+                      .saved = saved_.fetch(item, compute_),
                       .output_gradient = input_gradients_.incoming(0),
                       .input_gradient = input_gradients_.outgoing(0),
                       .gradients = gradients_of(layer, microbatch)});
     stash_.fetch_done(item, compute_);
+    saved_.fetch_done(item, compute_);
     finish_layer(layer, microbatch);
     input_gradients_.advance();
   }
@@ -146,6 +153,7 @@ void Resident::finish_layer(int layer, int microbatch) {
 void Resident::open_pass(eps::Version version, bool keep) {
   weights_.begin_pass(order_, version);
   stash_.begin_forward(keep);
+  saved_.begin_forward(keep);
   visits_.clear();
 }
 
@@ -187,6 +195,7 @@ Resident::Resident(Orchestra orchestra)
     : runner_(orchestra.runner),
       weights_(orchestra.weights),
       stash_(orchestra.stash),
+      saved_(orchestra.saved),
       gradients_(orchestra.gradients),
       model_(orchestra.runner.model()),
       compute_(orchestra.runner.compute()),

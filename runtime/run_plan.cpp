@@ -7,6 +7,7 @@
 #include "models/gpt2.h"
 #include "models/llama.h"
 #include "runtime/host_memory.h"
+#include "runtime/recomputation.h"
 
 namespace l2l::runtime {
 namespace {
@@ -84,6 +85,12 @@ models::Model make_model(const Options& options) {
                                        .tie_embeddings = model.tie_embeddings};
   if (model.architecture == "bert") return models::make_bert(shape);
   return model.architecture == "llama" ? models::make_llama(shape) : models::make_gpt2(shape);
+}
+
+models::Model make_recomputing_model(const Options& options) {
+  models::Model model = make_model(options);
+  apply_recomputation(model, options.recompute);
+  return model;
 }
 
 eps::StoreOptions store_options(const Options& options, const Placement& placement) {
@@ -201,7 +208,7 @@ RunPlan::RunPlan(const Options& given, Devices given_devices)
       devices(given_devices.empty() ? open_devices(options, device_choice)
                                     : require_count(std::move(given_devices), options)),
       device(devices[0].get()),
-      model(make_model(options)),
+      model(make_recomputing_model(options)),
       placement(place_workers(read_topology(), {.threads = static_cast<int>(options.eps.threads),
                                                 .feeds_device = !device->uses_host_memory(),
                                                 .device_node = device->numa_node()})),
@@ -298,7 +305,8 @@ void RunPlan::write_contract() {
   contract.stash = execution.stash == StashPlace::host ? "host" : "device";
   contract.update_mode = describe_update(store, bytes.held);
   const Bytes batch = staging.batch + staging.squares;
-  contract.pinned_bytes = bytes.state + bytes.held + bytes.staging + count * (staging.stash + batch);
+  contract.pinned_bytes =
+      bytes.state + bytes.held + bytes.staging + count * (staging.stash + staging.saved + batch);
 
   const auto add = [&](const char* what, Bytes line) {
     if (line == 0) return;
@@ -309,11 +317,12 @@ void RunPlan::write_contract() {
   add("held gradients", bytes.held);
   add("gradient staging", bytes.staging);
   add("stash (layer inputs)", count * staging.stash);
+  add("stash (saved values)", count * staging.saved);
   add("batch staging", count * batch);
   if (device->uses_host_memory()) {
     add(count == 1 ? "device memory (the host device's arena)" : "device memory (the host devices' arenas)",
         count * arena->bytes());
-    const Bytes streams = execution.stash == StashPlace::host ? 5 : 3;
+    const Bytes streams = Bytes{3} + (staging.stash > 0 ? 2 : 0) + (staging.saved > 0 ? 2 : 0);
     add("streams of further devices", (count - 1) * streams * kBytesPerStream);
   }
   add("training data", train ? train->bytes() : 0);

@@ -138,13 +138,17 @@ void Reader::read_weights() {
   }
 }
 
-// Layer inputs leave from the visit of the layer below, which made them.
+// Layer inputs leave from the visit of the layer below, which made them, saved values from the layer's own.
 void Reader::read_stash() {
-  for (const Span& span : spans_of("d2h stash")) {
-    if (span.name.starts_with("copy")) at(span.layer - 1, Way::up).d2h += milliseconds(span);
+  for (const auto& [out, visits_below] : {std::pair{"d2h stash", 1}, std::pair{"d2h saved", 0}}) {
+    for (const Span& span : spans_of(out)) {
+      if (span.name.starts_with("copy")) at(span.layer - visits_below, Way::up).d2h += milliseconds(span);
+    }
   }
-  for (const Span& span : spans_of("h2d stash")) {
-    if (span.name.starts_with("copy")) at(span.layer, Way::down).h2d += milliseconds(span);
+  for (const char* const back : {"h2d stash", "h2d saved"}) {
+    for (const Span& span : spans_of(back)) {
+      if (span.name.starts_with("copy")) at(span.layer, Way::down).h2d += milliseconds(span);
+    }
   }
 }
 

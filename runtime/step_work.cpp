@@ -24,7 +24,7 @@ class Counter {
   Bytes elements(LayerIndex layer) const {
     return static_cast<Bytes>(model_.layout.layers[static_cast<std::size_t>(layer)].elements);
   }
-  VisitWork::Copies stash_items() const;
+  VisitWork::Copies stash_items(Bytes of_each) const;
   void book_updates(std::vector<VisitWork>& visits) const;
 
   const RunPlan& plan_;
@@ -33,9 +33,9 @@ class Counter {
   const LayerIndex top_;  // the head, or its last chunk: visited once
 };
 
-VisitWork::Copies Counter::stash_items() const {
-  if (plan_.execution.stash == StashPlace::device) return {};
-  return {model_.activation_bytes(), plan_.execution.microbatches};
+VisitWork::Copies Counter::stash_items(Bytes of_each) const {
+  if (plan_.execution.stash == StashPlace::device || of_each == 0) return {};
+  return {of_each, plan_.execution.microbatches};
 }
 
 // The layer below a block leaves that block's input in the stash.
@@ -47,7 +47,8 @@ VisitWork Counter::forward(LayerIndex layer) const {
   if (chunks_ && layer == model_.head()) {
     visit.zeroed = model_.carry_bytes() * static_cast<Bytes>(plan_.execution.microbatches);
   }
-  if (is_block(layer + 1)) visit.stashed = stash_items();
+  if (is_block(layer + 1)) visit.stashed = stash_items(model_.activation_bytes());
+  if (is_block(layer)) visit.saved = stash_items(model_.saved_bytes(layer));
   return visit;
 }
 
@@ -64,7 +65,10 @@ VisitWork Counter::backward(LayerIndex layer) const {
   visit.launches = {{programs.backward.get(), plan_.execution.microbatches}, {programs.drain.get(), 1}};
   visit.zeroed = elements(layer) * size_of(DType::f32);
   if (comes_again(layer)) visit.weights = {model_.wire_bytes(layer), 1};
-  if (is_block(layer)) visit.fetched = stash_items();
+  if (is_block(layer)) {
+    visit.fetched = stash_items(model_.activation_bytes());
+    visit.reloaded = stash_items(model_.saved_bytes(layer));
+  }
   visit.gradients = {elements(layer) * size_of(plan_.execution.gradients), 1};
   return visit;
 }

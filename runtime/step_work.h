@@ -24,11 +24,11 @@ struct VisitWork {
   LayerIndex layer = 0;
   std::vector<Launches> launches;
   Bytes zeroed = 0;                 // accumulators, filled by the compute stream
-  Copies weights, fetched;          // h2d: the wire; layer inputs out of the host stash
-  Copies stashed, gradients;        // d2h
+  Copies weights, fetched, reloaded;  // h2d: the wire; layer inputs and saved values out of the host stash
+  Copies stashed, saved, gradients;   // d2h
   std::vector<GroupIndex> updated;  // whose last gradients this visit brings
-  Bytes h2d() const { return weights.total() + fetched.total(); }
-  Bytes d2h() const { return stashed.total() + gradients.total(); }
+  Bytes h2d() const { return weights.total() + fetched.total() + reloaded.total(); }
+  Bytes d2h() const { return stashed.total() + saved.total() + gradients.total(); }
 };
 
 // In the order of the relay: up from the embedding, head, down to the embedding. `plan` must outlive it.

@@ -15,13 +15,14 @@ enum Consumer : int { kCompute = 0, kCopy = 1, kConsumers = 2 };
 class HostStash final : public Stash {
  public:
   HostStash(Link& link, std::vector<device::BufferView> out, std::vector<device::BufferView> back,
-            std::vector<device::BufferView> host, int first_layer, int microbatches, Failure& failure)
+            std::vector<device::BufferView> host, int first_layer, int microbatches, const std::string& name,
+            Failure& failure)
       : link_(link),
         host_(std::move(host)),
         first_layer_(first_layer),
         microbatches_(microbatches),
-        out_stream_(link.create_stream("d2h stash")),
-        back_stream_(link.create_stream("h2d stash")),
+        out_stream_(link.create_stream("d2h " + name)),
+        back_stream_(link.create_stream("h2d " + name)),
         stored_(link.device().create_event()),
         held_(static_cast<std::size_t>(2 * microbatches)),
         out_(link.device(), std::move(out), kConsumers, WaitReason::stash, failure),
@@ -44,7 +45,7 @@ class HostStash final : public Stash {
     const SlotRing::Slot slot = out_.take(*out_stream_);
     assert(slot == held(item));
     link_.device().annotate(*out_stream_, item.layer, item.microbatch);
-    if (keep_ && stays(item)) link_.to_host(Traffic::stash, *out_stream_, place(item), out_.view(slot));
+    if (keep_ && stays(item)) link_.to_host(Traffic::stash, *out_stream_, place(item), part(out_.view(slot), item));
     out_.release(slot, *out_stream_, kCopy);
   }
 
@@ -94,13 +95,16 @@ class HostStash final : public Stash {
     return host_[static_cast<std::size_t>(fault_point("stash.reuse_slot") ? index / 2 : index)];
   }
 
+  // Of a slot, which is as large as the largest item.
+  device::BufferView part(device::BufferView slot, StashItem item) const { return slot.slice(0, place(item).size); }
+
   // Enqueues the next fetch into the slot that has just become free.
   void fetch_ahead() {
     if (next_fetch_ == items_.size()) return;
     const SlotRing::Slot slot = back_.acquire(*back_stream_);
     const StashItem item = items_[next_fetch_++];
     link_.device().annotate(*back_stream_, item.layer, item.microbatch);
-    link_.to_device(Traffic::stash, *back_stream_, back_.view(slot), place(item));
+    link_.to_device(Traffic::stash, *back_stream_, part(back_.view(slot), item), place(item));
     back_.filled(slot, *back_stream_);
   }
 
@@ -126,9 +130,9 @@ class HostStash final : public Stash {
 
 std::unique_ptr<Stash> make_host_stash(Link& link, std::vector<device::BufferView> out,
                                        std::vector<device::BufferView> back, std::vector<device::BufferView> host,
-                                       int first_layer, int microbatches, Failure& failure) {
+                                       int first_layer, int microbatches, const std::string& name, Failure& failure) {
   return std::make_unique<HostStash>(link, std::move(out), std::move(back), std::move(host), first_layer, microbatches,
-                                     failure);
+                                     name, failure);
 }
 
 }  // namespace l2l::transfer

@@ -1,12 +1,14 @@
-// Layer inputs between the forward and the backward visit of their layer. An item (layer, microbatch) is the input of
-// that layer; the head's input is an item too, but is used at once and never sent away.
+// What layers need again, between their forward and their backward visit. An item (layer, microbatch) of the stash of
+// layer inputs is the input of that layer; the head's input is an item too, but is used at once and never sent away. A
+// second stash has what a layer's own forward visit saves for its backward visit (device/recompute), of any size.
 //
-// forward:   make (the layer below writes it) → made → read (the layer's forward) → read_done
+// forward:   make (the layer below, or the layer itself, writes it) → made → read (the layer's forward) → read_done
 // backward:  begin_backward(items in order) → fetch → fetch_done, item by item
 #pragma once
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/failure.h"
@@ -49,12 +51,13 @@ constexpr std::size_t device_stash_buffers(int blocks, int microbatches) {
   return (static_cast<std::size_t>(blocks) + 1) * static_cast<std::size_t>(microbatches);
 }
 
-// Items of blocks are copied to host memory as soon as they are made, and fetched ahead of the backward visit. Device
+// Items are copied to host memory as soon as they are made, and fetched ahead of the backward visit. Device
 // memory does not depend on the number of blocks.
-// `out`: microbatches + 1 device buffers; `back`: device buffers to fetch through; `host`: one place per item
-// [layer first_layer, ...][microbatch].
+// `out`: device buffers that are written and leave: of layer inputs microbatches + 1; `back`: device buffers to fetch
+// through; both as large as the largest item. `host`: one place per item [layer first_layer, ...][microbatch].
+// `name`: of its streams, "d2h <name>" and "h2d <name>".
 std::unique_ptr<Stash> make_host_stash(Link& link, std::vector<device::BufferView> out,
                                        std::vector<device::BufferView> back, std::vector<device::BufferView> host,
-                                       int first_layer, int microbatches, Failure& failure);
+                                       int first_layer, int microbatches, const std::string& name, Failure& failure);
 
 }  // namespace l2l::transfer

@@ -11,6 +11,16 @@
 namespace l2l::device::graph {
 namespace {
 
+// Of each saved value; what the widest loads of a GPU's kernels and products ask for.
+constexpr Bytes kSavedAlignment = 256;
+
+const Op* maker_of(const Graph& graph, ValueId id) {
+  for (const Op& op : graph.ops) {
+    if (std::find(op.outputs.begin(), op.outputs.end(), id) != op.outputs.end()) return &op;
+  }
+  return nullptr;
+}
+
 bool reads(const Graph& graph, ValueId id) {
   return std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op& op) {
     return std::find(op.inputs.begin(), op.inputs.end(), id) != op.inputs.end();
@@ -95,23 +105,36 @@ void Backward::refuse(const Op& op, const std::string& why) const {
   throw BadInput(forward_.name + ": " + std::string(name_of(op.kind)) + ": " + why);
 }
 
-// The forward ops that the backward ops read, themselves or through others, in their order.
-std::vector<Op> Backward::recomputed() const {
-  std::vector<bool> needed(graph_.values.size(), false);
-  const auto need = [&](const Op& op) {
-    for (const ValueId id : op.inputs) needed[static_cast<std::size_t>(id)] = true;
-  };
-  std::for_each(graph_.ops.begin(), graph_.ops.end(), need);
-  std::vector<Op> ops;
-  for (auto op = forward_.ops.rbegin(); op != forward_.ops.rend(); ++op) {
-    const bool read = std::any_of(op->outputs.begin(), op->outputs.end(),
-                                  [&](ValueId id) { return needed[static_cast<std::size_t>(id)]; });
-    if (!read) continue;
-    need(*op);
-    ops.push_back(*op);
+std::vector<ValueId> Backward::values_read() const {
+  std::vector<ValueId> made;
+  for (const Op& op : forward_.ops) {
+    std::copy_if(op.outputs.begin(), op.outputs.end(), std::back_inserter(made),
+                 [&](ValueId id) { return reads(graph_, id); });
   }
-  std::reverse(ops.begin(), ops.end());
-  return ops;
+  return made;
+}
+
+// Appends what makes `id`, a value of the forward graph, unless it is there.
+void Backward::recompute(ValueId id, std::vector<Op>& ops) {
+  const auto index = static_cast<std::size_t>(id);
+  if (index >= there_.size() || there_[index]) return;
+  const Op* maker = maker_of(forward_, id);
+  if (maker == nullptr) return;
+  for (const ValueId input : maker->inputs) recompute(input, ops);
+  ops.push_back(again(*maker));
+  for (const ValueId output : maker->outputs) there_[static_cast<std::size_t>(output)] = true;
+}
+
+// `op`, leaving alone those of its results that are there already.
+Op Backward::again(const Op& op) {
+  Op repeated = op;
+  for (ValueId& output : repeated.outputs) {
+    if (!there_[static_cast<std::size_t>(output)]) continue;
+    Value unread = forward_.value(output);
+    unread.name += " again";
+    output = add_value(std::move(unread));
+  }
+  return repeated;
 }
 
 void Backward::place_input_gradient() {
@@ -125,10 +148,19 @@ void Backward::place_input_gradient() {
   graph_.values[static_cast<std::size_t>(gradient)].region = Region::input_gradient;
 }
 
-Graph Backward::finish() {
+Graph Backward::finish(const std::vector<ValueId>& saved) {
   place_input_gradient();
-  std::vector<Op> ops = recomputed();
-  ops.insert(ops.end(), std::make_move_iterator(graph_.ops.begin()), std::make_move_iterator(graph_.ops.end()));
+  place_saved(graph_, saved);
+  there_.assign(forward_.values.size(), false);
+  for (const ValueId id : saved) there_[static_cast<std::size_t>(id)] = true;
+  std::vector<Op> ops;
+  if (saved.empty()) {
+    for (const ValueId id : values_read()) recompute(id, ops);
+  }
+  for (Op& op : graph_.ops) {
+    for (const ValueId input : op.inputs) recompute(input, ops);
+    ops.push_back(std::move(op));
+  }
   graph_.ops = std::move(ops);
   Graph result = std::move(graph_);
   drop_unused(result, Unused::all);  // a region that no op of the backward graph reads need not be bound
@@ -152,6 +184,20 @@ ValueId Backward::only_value_in(Region region) const {
 ValueId Backward::add_value(Value value) {
   graph_.values.push_back(std::move(value));
   return static_cast<ValueId>(graph_.values.size() - 1);
+}
+
+void place_saved(Graph& graph, const std::vector<ValueId>& saved) {
+  Bytes end = 0;
+  for (const ValueId id : saved) {
+    if (id < 0 || static_cast<std::size_t>(id) >= graph.values.size()) {
+      throw BadInput(graph.name + ": there is no value " + std::to_string(id) + " to save");
+    }
+    Value& value = graph.values[static_cast<std::size_t>(id)];
+    if (value.region != Region::scratch) throw BadInput(graph.name + ": " + describe(value) + " cannot be saved");
+    value.region = Region::saved;
+    value.offset = end;
+    end = align_up(end + value.bytes(), kSavedAlignment);
+  }
 }
 
 }  // namespace l2l::device::graph

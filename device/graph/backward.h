@@ -16,8 +16,11 @@ class Backward {
 
   // Appends the vector-Jacobian product of every forward op that the result depends on, last op first.
   void differentiate();
-  // Places the input's gradient, and puts before the backward ops those forward ops that they read.
-  Graph finish();
+  // The results of forward ops that the backward ops read.
+  std::vector<ValueId> values_read() const;
+  // Places the input's gradient, and puts the forward ops that make what the backward ops read, and `saved` has not,
+  // before them.
+  Graph finish(const std::vector<ValueId>& saved);
 
   // For vector-Jacobian products.
   bool is_weight(ValueId id) const { return graph_.value(id).region == Region::weights; }
@@ -39,11 +42,17 @@ class Backward {
   ValueId add_value(Value value);
   void seed();
   void place_input_gradient();
-  std::vector<Op> recomputed() const;
+  void recompute(ValueId id, std::vector<Op>& ops);
+  Op again(const Op& op);
 
   const Graph& forward_;
   Graph graph_;                     // forward's values, then the gradients; the backward ops only
   std::vector<ValueId> gradients_;  // per forward value: its gradient so far, or its accumulator
+  std::vector<bool> there_;         // per forward value: saved, bound, or recomputed before the ops to come
 };
+
+// Moves `saved` to Region::saved, one behind the other. Throws BadInput unless each is a result of an op of `graph`,
+// in scratch.
+void place_saved(Graph& graph, const std::vector<ValueId>& saved);
 
 }  // namespace l2l::device::graph

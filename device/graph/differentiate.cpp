@@ -4,11 +4,23 @@
 
 namespace l2l::device::graph {
 
-Graph differentiate(const Graph& forward) {
+std::vector<ValueId> read_by_backward(const Graph& forward) {
+  Backward backward(forward);
+  backward.differentiate();
+  return backward.values_read();
+}
+
+Visits differentiate(const Graph& forward, const std::vector<ValueId>& saved) {
   forward.validate();
   Backward backward(forward);
   backward.differentiate();
-  return backward.finish();
+  Visits visits{forward, {}};
+  place_saved(visits.forward, saved);
+  visits.forward.validate();
+  visits.backward = backward.finish(saved);
+  return visits;
 }
+
+Graph differentiate(const Graph& forward) { return differentiate(forward, {}).backward; }
 
 }  // namespace l2l::device::graph

@@ -32,6 +32,8 @@ std::string_view name_of(Region region) {
       return "normed";
     case Region::carry:
       return "carry";
+    case Region::saved:
+      return "saved";
     case Region::scratch:
       return "scratch";
     case Region::count:

@@ -26,6 +26,7 @@ enum class Region : std::uint8_t {
   drained,          // gradients in precision.gradients, ready to leave the device
   normed,           // a head in vocabulary chunks: its normed input, from chunk to chunk of one microbatch
   carry,            // what else a layer's chunks hand on: rows so far, softmax statistics, fp32 sums
+  saved,            // what the forward visit leaves to the backward visit beside the layer input (recompute/)
   scratch,          // values internal to one run; offsets chosen by the planner
   count
 };

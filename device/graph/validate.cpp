@@ -6,7 +6,8 @@
 namespace l2l::device::graph {
 namespace {
 
-enum class Use : std::uint8_t { read, accumulated, written, carried };
+// saved: written by the forward graph, read by the backward graph.
+enum class Use : std::uint8_t { read, accumulated, written, carried, saved };
 
 Use use_of(Region region) {
   switch (region) {
@@ -21,6 +22,8 @@ Use use_of(Region region) {
     case Region::normed:
     case Region::carry:
       return Use::carried;
+    case Region::saved:
+      return Use::saved;
     default:
       return Use::read;
   }
@@ -37,6 +40,7 @@ bool fits(Region region, DType dtype) {
       return dtype == DType::f32;
     case Region::scratch:
     case Region::carry:
+    case Region::saved:
       return true;
     case Region::drained:
       return is_compute_type(dtype) || dtype == DType::f64;  // gradients, and their sum of squares
@@ -47,7 +51,8 @@ bool fits(Region region, DType dtype) {
 
 class Validation {
  public:
-  explicit Validation(const Graph& graph) : graph_(graph), made_(graph.values.size(), false) {}
+  explicit Validation(const Graph& graph)
+      : graph_(graph), made_(graph.values.size(), false), read_(graph.values.size(), false) {}
 
   void run() {
     for (std::size_t i = 0; i < graph_.values.size(); ++i) value(i);
@@ -92,28 +97,31 @@ class Validation {
     where_.clear();
   }
 
-  void read(ValueId id) const {
+  void read(ValueId id) {
     const Value& value = graph_.value(id);
+    read_[static_cast<std::size_t>(id)] = true;
     if (use_of(value.region) != Use::written || made_[static_cast<std::size_t>(id)]) return;
     throw Error(named(value) + " is read before an op made it");
   }
 
   void write(ValueId id, bool accumulated) {
     const Value& value = graph_.value(id);
-    if (use_of(value.region) == Use::carried) return;
-    if (use_of(value.region) != (accumulated ? Use::accumulated : Use::written)) {
+    const Use use = use_of(value.region);
+    if (use == Use::carried) return;
+    if (accumulated ? use != Use::accumulated : use != Use::written && use != Use::saved) {
       throw Error(named(value) + " lives in " + std::string(name_of(value.region)) + ", where the op cannot " +
                   (accumulated ? "accumulate" : "write"));
     }
     if (accumulated) return;
     if (made_[static_cast<std::size_t>(id)]) throw Error(named(value) + " is made a second time");
+    if (read_[static_cast<std::size_t>(id)]) throw Error(named(value) + " is made after an op read it");
     made_[static_cast<std::size_t>(id)] = true;
   }
 
   std::string named(const Value& value) const { return graph_.name + ": " + where_ + describe(value); }
 
   const Graph& graph_;
-  std::vector<bool> made_;
+  std::vector<bool> made_, read_;
   std::string where_;
 };
 

@@ -86,7 +86,9 @@ struct TransferOptions {
 };
 
 struct RecomputeOptions {
-  std::string policy = "full";  // the backward visit recomputes everything but the layer input
+  // What a block's backward visit recomputes: "full" (everything but the layer input) | "selective" (the core of
+  // attention, where that is ops of its own) | "min_cut" (what needs no product, from the fewest bytes) | "none"
+  std::string policy = "full";
 };
 
 struct EpsOptions {

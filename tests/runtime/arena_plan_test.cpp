@@ -12,7 +12,8 @@
 namespace l2l::runtime {
 namespace {
 
-Options options(const std::string& stash, const std::string& execution = "relay", std::int64_t chunk = 0) {
+Options options(const std::string& stash, const std::string& execution = "relay", std::int64_t chunk = 0,
+                const std::string& policy = "full") {
   Options options;
   options.model = {.layers = 5, .hidden = 64, .heads = 4, .sequence = 64, .dropout = 0};
   options.batch = {.micro_batch = 2, .micro_batches = 4};
@@ -20,6 +21,7 @@ Options options(const std::string& stash, const std::string& execution = "relay"
   options.device.execution = execution;
   options.transfer.stash = stash;
   options.transfer.vocabulary_chunk = chunk;
+  options.recompute.policy = policy;
   options.eps.threads = 1;
   return options;
 }
@@ -49,6 +51,9 @@ std::vector<Use> uses(const RunPlan& plan) {
   add_part("activations", ArenaPart::activations,
            host ? std::vector{Phase::up, Phase::store, Phase::head} : std::vector{Phase::up, Phase::head, Phase::down});
   add_part("fetch", ArenaPart::fetch, {Phase::fetch, Phase::down});
+  add_part("saved", ArenaPart::saved,
+           host ? std::vector{Phase::up, Phase::store_saved} : std::vector{Phase::up, Phase::head, Phase::down});
+  add_part("saved on its way back", ArenaPart::saved_fetch, {Phase::fetch_saved, Phase::down});
   add_part("input gradients", ArenaPart::input_gradients, way_down);
   add_part("batch", ArenaPart::batch, {});
   add_part("losses", ArenaPart::losses, {});
@@ -60,13 +65,18 @@ std::vector<Use> uses(const RunPlan& plan) {
   return uses;
 }
 
-// Which phases may be under way at once: fetches begin while the head runs; stores still run then, too.
+// Which phases may be under way at once: fetches begin while the head runs; stores still run then, too. Layer inputs
+// and saved values do not wait for each other.
 bool together(Phase a, Phase b) {
   if (a == b) return true;
   const auto pair = std::minmax(a, b);
   const auto is = [&](Phase x, Phase y) { return pair == std::minmax(x, y); };
-  return is(Phase::up, Phase::store) || is(Phase::store, Phase::head) || is(Phase::fetch, Phase::head) ||
-         is(Phase::fetch, Phase::down);
+  for (const auto& [store, fetch] :
+       {std::pair{Phase::store, Phase::fetch}, std::pair{Phase::store_saved, Phase::fetch_saved}}) {
+    if (is(Phase::up, store) || is(store, Phase::head) || is(fetch, Phase::head) || is(fetch, Phase::down)) return true;
+  }
+  return is(Phase::store, Phase::store_saved) || is(Phase::store, Phase::fetch_saved) ||
+         is(Phase::store_saved, Phase::fetch) || is(Phase::fetch, Phase::fetch_saved);
 }
 
 bool alive_together(const Use& a, const Use& b) {
@@ -90,11 +100,11 @@ std::string clash(const std::vector<Use>& uses) {
   return "";
 }
 
-class Arena : public ::testing::TestWithParam<std::tuple<const char*, const char*, int>> {
+class Arena : public ::testing::TestWithParam<std::tuple<const char*, const char*, int, const char*>> {
  protected:
   RunPlan plan() const {
-    const auto& [stash, execution, chunk] = GetParam();
-    return RunPlan(options(stash, execution, chunk));
+    const auto& [stash, execution, chunk, policy] = GetParam();
+    return RunPlan(options(stash, execution, chunk, policy));
   }
 };
 
@@ -113,7 +123,7 @@ TEST_P(Arena, IsNoLargerThanItsPartsAndItsLinesAddUp) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Arena,
                          ::testing::Combine(::testing::Values("host", "device"), ::testing::Values("relay", "resident"),
-                                            ::testing::Values(0, 100)));
+                                            ::testing::Values(0, 100), ::testing::Values("full", "none")));
 
 // By hand: layer inputs on their way out lie in the scratch of the blocks' way down, which is larger.
 TEST(Arena, TheWayOutCostsNothingBesideTheScratch) {

@@ -146,7 +146,7 @@ TEST(Options, RefusesWhatThisVersionHasNot) {
   EXPECT_SAYS(refusal("optimizer.name=lion"), "accepted: \"adamw\", \"lamb\", \"sgd\"");
   EXPECT_SAYS(refusal("optimizer.clip=value"), "accepted: \"none\", \"per_layer\", \"global\"");
   EXPECT_SAYS(refusal("precision.compute=fp8"), "accepted: \"fp32\", \"bf16\", \"fp16\"");
-  EXPECT_SAYS(refusal("recompute.policy=selective"), "accepted: \"full\"");
+  EXPECT_SAYS(refusal("recompute.policy=half"), "accepted: \"full\"");
   for (const char* assignment : {"model.pretrained=gpt2", "recompute.budget=8GiB"}) {
     EXPECT_SAYS(refusal(assignment), "not supported by this version") << assignment;
   }

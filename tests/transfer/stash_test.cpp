@@ -27,7 +27,7 @@ class StashTest : public ::testing::TestWithParam<std::string> {
     } else {
       host_.resize(kBytes * kBlocks * kMicrobatches);
       stash_ = make_host_stash(link_, cut(device_memory(kMicrobatches + 1)), cut(device_memory(2)),
-                               cut({host_.data(), host_.size()}), 1, kMicrobatches, failure_);
+                               cut({host_.data(), host_.size()}), 1, kMicrobatches, "stash", failure_);
     }
     for (int layer = kBlocks; layer > 0; --layer) {
       for (int u = 0; u < kMicrobatches; ++u) order_.push_back({layer, u});
