@@ -1,5 +1,6 @@
 // l2l-plan: the memory contract of a config and the predicted time of a step; no model is kept. Or, with --problem,
-// the plan of a bare allocation problem. Tables on stderr, one JSON object on stdout.
+// the plan of a bare allocation problem; or, with --trace, the cost of a recorded program under a memory budget. Tables
+// on stderr, one JSON object on stdout.
 #include <iostream>
 
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include "tools/command.h"
 #include "tools/contract_table.h"
 #include "tools/plan_problem.h"
+#include "tools/plan_trace.h"
 #include "tools/time_table.h"
 
 namespace l2l::tools {
@@ -80,7 +82,10 @@ int main(int argc, char** argv) {
   arguments.add_to(app);
   ProblemArguments problem;
   problem.add_to(app);
-  app.get_option("CONFIG")->required(false)->excludes(app.get_option("--problem"));
+  TraceArguments trace;
+  trace.add_to(app);
+  app.get_option("--trace")->excludes(app.get_option("--problem"));
+  app.get_option("CONFIG")->required(false)->excludes(app.get_option("--problem"))->excludes(app.get_option("--trace"));
   bool no_measure = false;
   app.add_flag("--no-measure", no_measure, "predict from what this machine was measured to take before, or not at all");
   bool check = false;
@@ -88,7 +93,10 @@ int main(int argc, char** argv) {
       ->excludes("--no-measure");
   return run(app, argc, argv, [&] {
     if (!problem.problem.empty()) return plan_problem(problem);
-    if (arguments.config.empty()) throw l2l::BadInput("CONFIG.toml or --problem FILE.csv is required");
+    if (!trace.trace.empty()) return plan_trace(trace);
+    if (arguments.config.empty()) {
+      throw l2l::BadInput("CONFIG.toml, --problem FILE.csv or --trace FILE.json is required");
+    }
     return plan(arguments, check ? Time::checked : no_measure ? Time::known : Time::measured);
   });
 }

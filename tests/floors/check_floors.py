@@ -17,7 +17,8 @@ FLOORS = {
     "transfer": ["transfer/", "eps/", "device/", "core/"],
     "models": ["models/", "device/graph/", "core/"],
     "runtime": ["runtime/", "models/", "transfer/", "eps/", "device/", "optimizers/", "core/"],
-    "tools": ["tools/", "runtime/", "device/planner/"],  # l2l-plan --problem plans what no model is behind
+    # l2l-plan --problem and --trace plan what no model is behind
+    "tools": ["tools/", "runtime/", "device/planner/", "device/recompute/"],
     "examples": [],
 }
 GROUND = "l2l/"
