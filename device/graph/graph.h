@@ -109,6 +109,8 @@ struct Attributes {
   bool inverse = false;         // rotary: by the negative angle, which is its backward op
   bool exact = false;           // gelu: x Phi(x) by the error function, not its tanh form
   std::int64_t vocabulary = 0;  // tokens in all chunks: embedding_rows, softmax_statistics
+
+  bool operator==(const Attributes&) const = default;
 };
 
 // Heads of keys and values of attention and rotary.
