@@ -128,7 +128,9 @@ Knapsack knapsack(std::span<const KnapsackItem> items, Bytes capacity, std::size
     front.thin(std::max<std::size_t>(limit, 2));
     reached -= std::min(reached, front.short_by_ - before);  // that choice may have gone
   }
-  return front.best(capacity);
+  Knapsack best = front.best(capacity);
+  best.short_by = std::min(best.short_by, bounds_of(items, order, capacity).most - best.value);
+  return best;
 }
 
 }  // namespace l2l::device::recompute

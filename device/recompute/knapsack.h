@@ -3,7 +3,8 @@
 // item, those of greater value per byte first; for one capacity also the bound of Dantzig (1957).
 //
 // Bytes are summed exactly, never rounded: no choice exceeds the capacity. Exact as long as a list has at most `limit`
-// choices; then it is thinned, and `short_by` says by how much value the answer may miss the best one.
+// choices; then it is thinned, and `short_by` says by how much value the answer may miss the best one. 64 items stay
+// below that unless value follows weight exactly.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,8 @@ struct Knapsack {
 
 inline constexpr std::size_t kMostChoices = 1 << 16;
 
-// Of equal value the lightest. Deterministic. Throws BadInput when the values of all items together exceed 64 bits.
+// Of equal value the lightest. Deterministic. What is not proved best (short_by > 0) may fall a little as the capacity
+// grows; take a front where it must not. Throws BadInput when the values of all items together exceed 64 bits.
 Knapsack knapsack(std::span<const KnapsackItem> items, Bytes capacity, std::size_t limit = kMostChoices);
 
 // Every choice of items that is worth more than all others of as few bytes. Immutable.

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 #include <iostream>
+#include <limits>
 
 #include "l2l/errors.h"
 #include "tests/device/recompute/pareto_chain.h"
@@ -238,7 +240,7 @@ TEST(Chain, ABudgetOfOneByteLessIsNotHeld) {
   Random random(5);
   int seen = 0;
   for (int i = 0; i < 300; ++i) {
-    const Types types = random_types(random, Shape::trade, 2, i % 2 ? 9 : 200, 6);
+    const Types types = random_types(random, Shape::trade, 2, 9, 4);
     const ChainAnswer answer = choose(types, random_budget(random, types));
     if (!answer.choice || answer.choice->device == 0) continue;
     const ChainBudget exact{answer.choice->device, answer.choice->host};

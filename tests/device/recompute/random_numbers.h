@@ -1,3 +1,4 @@
+// What the random problems of the solvers are drawn with.
 #pragma once
 
 #include <cstdint>
