@@ -90,7 +90,9 @@ void add_machine(std::vector<Key>& keys, Options& options) {
   keys.push_back({"transfer", "prefetch", IntegerField{&transfer.prefetch, 1, 64}});
   keys.push_back({"transfer", "vocabulary_chunk", IntegerField{&transfer.vocabulary_chunk, 0, 1 << 24}});
   keys.push_back({"transfer", "link_bandwidth", SizeField{&transfer.link_bandwidth}});
-  keys.push_back({"recompute", "policy", TextField{&options.recompute.policy, {"full", "selective", "min_cut", "none"}}});
+  keys.push_back(
+      {"recompute", "policy", TextField{&options.recompute.policy, {"full", "selective", "min_cut", "none", "auto"}}});
+  keys.push_back({"recompute", "budget", SizeField{&options.recompute.budget}});
   keys.push_back({"eps", "threads", IntegerField{&options.eps.threads, 0, kMostThreads}});
   keys.push_back({"eps", "memory", SizeField{&options.eps.memory}});
   keys.push_back({"eps", "stash_memory", SizeField{&options.eps.stash_memory}});
@@ -130,7 +132,7 @@ std::vector<Key> option_keys(Options& options) {
 }
 
 const std::vector<UnsupportedKey>& unsupported_keys() {
-  static const std::vector<UnsupportedKey> keys = {{"model", "pretrained"}, {"recompute", "budget"}};
+  static const std::vector<UnsupportedKey> keys = {{"model", "pretrained"}};
   return keys;
 }
 

@@ -146,6 +146,13 @@ void check_devices(const Options& options) {
                  show("device.count", options.device.count) + ": each device takes an equal share of them");
 }
 
+void check_recompute(const RecomputeOptions& recompute) {
+  if (recompute.policy != "auto" || recompute.budget == 0) return;
+  throw BadInput(
+      "recompute.budget with recompute.policy = \"auto\", which fits everything in device.memory; remove it, or name a "
+      "policy");
+}
+
 void check_checkpoint(const CheckpointOptions& checkpoint) {
   if (checkpoint.every > 0 && checkpoint.directory.empty()) {
     throw BadInput(show("checkpoint.every", checkpoint.every) + ", but checkpoint.directory is empty: nowhere to save");
@@ -164,6 +171,7 @@ void validate_options(const Options& options) {
   check_schedule(options);
   check_precision(options.precision);
   check_devices(options);
+  check_recompute(options.recompute);
   check_checkpoint(options.checkpoint);
 }
 

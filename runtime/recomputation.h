@@ -3,12 +3,35 @@
 // goes forward straight into backward.
 #pragma once
 
-#include "l2l/options.h"
+#include <string>
+#include <vector>
+
+#include "device/graph/differentiate.h"
+#include "device/recompute/policy.h"
 #include "models/model.h"
 
 namespace l2l::runtime {
 
-// Throws BadInput when a block's graph has no derivative.
-void apply_recomputation(models::Model& model, const RecomputeOptions& options);
+// The two programs of blocks that do the same.
+struct BlockPolicy {
+  std::string name;  // "min_cut", "6 of 11 values"
+  device::graph::Visits visits;
+};
+
+struct Recomputation {
+  std::vector<BlockPolicy> policies;
+  std::vector<int> of_block;             // of blocks 1, 2, ...: index into policies
+  std::vector<std::string> explanation;  // lines for people; none for a policy that was asked for
+};
+
+// The same policy for all blocks. Throws BadInput when a block's graph has no derivative.
+Recomputation uniform_recomputation(const models::Model& model, device::recompute::Policy policy);
+
+// For a model like that of `recomputation` with fewer blocks: what its blocks do at about the same place.
+Recomputation resampled(const Recomputation& recomputation, int blocks);
+
+// Gives each block the programs of its policy; blocks of one type and policy share theirs. Both programs are verified
+// (device/recompute/verifier.h); throws Error where they do not compute what the block's plain ones do.
+void apply(const Recomputation& recomputation, models::Model& model);
 
 }  // namespace l2l::runtime

@@ -7,7 +7,7 @@
 #include "models/gpt2.h"
 #include "models/llama.h"
 #include "runtime/host_memory.h"
-#include "runtime/recomputation.h"
+#include "runtime/recomputation_choice.h"
 
 namespace l2l::runtime {
 namespace {
@@ -85,12 +85,6 @@ models::Model make_model(const Options& options) {
                                        .tie_embeddings = model.tie_embeddings};
   if (model.architecture == "bert") return models::make_bert(shape);
   return model.architecture == "llama" ? models::make_llama(shape) : models::make_gpt2(shape);
-}
-
-models::Model make_recomputing_model(const Options& options) {
-  models::Model model = make_model(options);
-  apply_recomputation(model, options.recompute);
-  return model;
 }
 
 eps::StoreOptions store_options(const Options& options, const Placement& placement) {
@@ -201,25 +195,41 @@ device::DeviceSettings device_settings(const Options& options) {
 RunPlan::RunPlan(const Options& given, std::unique_ptr<device::Device> device)
     : RunPlan(given, list_of(std::move(device))) {}
 
-RunPlan::RunPlan(const Options& given, Devices given_devices)
+RunPlan::RunPlan(const Options& given, Devices given_devices, const Recomputation* given_recomputation)
     : options((validate_options(given), given)),
       train(find(options.data.train, options, "data.train")),
       validation(find(options.data.validation, options, "data.validation")),
       devices(given_devices.empty() ? open_devices(options, device_choice)
                                     : require_count(std::move(given_devices), options)),
       device(devices[0].get()),
-      model(make_recomputing_model(options)),
+      model(make_model(options)),
       placement(place_workers(read_topology(), {.threads = static_cast<int>(options.eps.threads),
                                                 .feeds_device = !device->uses_host_memory(),
                                                 .device_node = device->numa_node()})),
       store(store_options(options, placement)),
       scaler(loss_scaler(options.precision)),
-      execution(execution_plan(options)),
-      programs(compile(devices, model, execution.gradients)) {
+      execution(execution_plan(options)) {
+  if (given_recomputation != nullptr) {
+    recomputation = *given_recomputation;
+  } else {
+    choose_recomputation();
+  }
+  apply(recomputation, model);
+  programs = compile(devices, model, execution.gradients);
   find_available();
   choose_stash();
   write_contract();
   check_limits();
+}
+
+void RunPlan::choose_recomputation() {
+  if (!leaves_choice(options.recompute)) {
+    recomputation = uniform_recomputation(model, device::recompute::parse_policy(options.recompute.policy));
+    return;
+  }
+  RecomputationChoice choice = runtime::choose_recomputation(options, devices);
+  recomputation = std::move(choice.recomputation);
+  if (options.recompute.policy == "auto") stash_decided_ = choice.stash;
 }
 
 DatasetSettings RunPlan::dataset_settings() const {
@@ -270,9 +280,10 @@ std::optional<RunPlan::DeviceLimit> RunPlan::device_limit() const {
 // "auto": on the device where that fits in its memory, else on the host.
 void RunPlan::choose_stash() {
   execution.stash = options.transfer.stash == "host" ? StashPlace::host : StashPlace::device;
+  if (stash_decided_) execution.stash = *stash_decided_;
   make_arena();
   const std::optional<DeviceLimit> limit = device_limit();
-  if (options.transfer.stash != "auto" || !limit || arena->bytes() <= limit->bytes) return;
+  if (stash_decided_ || options.transfer.stash != "auto" || !limit || arena->bytes() <= limit->bytes) return;
   execution.stash = StashPlace::host;
   make_arena();
 }
@@ -304,9 +315,9 @@ void RunPlan::write_contract() {
   contract.parameters = model.layout.parameters();
   contract.stash = execution.stash == StashPlace::host ? "host" : "device";
   contract.update_mode = describe_update(store, bytes.held);
+  contract.recomputation = recomputation.explanation;
   const Bytes batch = staging.batch + staging.squares;
-  contract.pinned_bytes =
-      bytes.state + bytes.held + bytes.staging + count * (staging.stash + staging.saved + batch);
+  contract.pinned_bytes = bytes.state + bytes.held + bytes.staging + count * (staging.stash + staging.saved + batch);
 
   const auto add = [&](const char* what, Bytes line) {
     if (line == 0) return;
@@ -336,8 +347,10 @@ void RunPlan::write_contract() {
 
 void RunPlan::check_limits() const {
   if (const std::optional<DeviceLimit> limit = device_limit()) {
-    check_limit("device memory", limit->name, contract.device_bytes, limit->bytes,
-                "lower batch.micro_batch, batch.micro_batches or transfer.prefetch, or set transfer.stash = \"host\"");
+    check_limit(
+        "device memory", limit->name, contract.device_bytes, limit->bytes,
+        "lower batch.micro_batch, batch.micro_batches or transfer.prefetch, or set transfer.stash = \"host\" or "
+        "recompute.policy = \"full\"");
   }
   const eps::StoreBytes bytes = eps::ParameterStore::bytes_needed(model.layout, store);
   if (options.eps.memory > 0) {
@@ -348,9 +361,10 @@ void RunPlan::check_limits() const {
             : "lower model.layers or model.hidden, or set optimizer.update = \"eager\" and optimizer.clip = \"none\"");
   }
   if (options.eps.stash_memory > 0) {
+    const HostStaging staging = host_staging(model, execution);
     check_limit("host stash", "eps.stash_memory",
-                static_cast<Bytes>(execution.devices) * host_staging(model, execution).stash, options.eps.stash_memory,
-                "lower batch.micro_batches or set transfer.stash = \"device\"");
+                static_cast<Bytes>(execution.devices) * (staging.stash + staging.saved), options.eps.stash_memory,
+                "lower batch.micro_batches, set recompute.policy = \"full\" or transfer.stash = \"device\"");
   }
   const HostMemory memory;
   const HostAvailable available = memory.available();

@@ -15,6 +15,7 @@
 #include "runtime/arena_plan.h"
 #include "runtime/dataset.h"
 #include "runtime/programs.h"
+#include "runtime/recomputation.h"
 
 namespace l2l::runtime {
 
@@ -28,7 +29,8 @@ struct RunPlan {
   // Opens the devices, finds (and does not read) the data, compiles the programs. Throws BadInput; OutOfMemory when
   // what the run needs exceeds a limit of the options or of the machine, naming need, limit and shortfall.
   // `devices`: what to run on, when not those that the options name (tests): device.count of them.
-  explicit RunPlan(const Options& options, Devices devices = {});
+  // `recomputation`: what blocks do, when not what the options say (a model like another one with more blocks).
+  explicit RunPlan(const Options& options, Devices devices = {}, const Recomputation* recomputation = nullptr);
   RunPlan(const Options& options, std::unique_ptr<device::Device> device);
 
   DatasetSettings dataset_settings() const;
@@ -40,9 +42,10 @@ struct RunPlan {
 
   Options options;
   std::optional<DataFiles> train, validation;
-  std::string device_choice;  // what device.kind = "auto" took and why, else empty
-  Devices devices;            // device.count of them
-  device::Device* device;     // the first: speaks for all where they are alike
+  std::string device_choice;    // what device.kind = "auto" took and why, else empty
+  Devices devices;              // device.count of them
+  device::Device* device;       // the first: speaks for all where they are alike
+  Recomputation recomputation;  // of the blocks of `model`
   models::Model model;
   Placement placement;  // of the parameter server's workers
   eps::StoreOptions store;
@@ -55,6 +58,7 @@ struct RunPlan {
   MemoryContract contract;
 
  private:
+  void choose_recomputation();
   void find_available();
   void make_arena();
   // The least of what bounds an arena, and its name; nothing: unbounded.
@@ -68,7 +72,8 @@ struct RunPlan {
   void write_devices();
   void check_limits() const;
 
-  device::Device* tightest_ = nullptr;  // with the least memory available
+  device::Device* tightest_ = nullptr;       // with the least memory available
+  std::optional<StashPlace> stash_decided_;  // with the recomputation
 };
 
 }  // namespace l2l::runtime

@@ -22,6 +22,13 @@ Options shallower(const RunPlan& plan) {
   return options;
 }
 
+RunPlan shallower_plan(const RunPlan& plan) {
+  const Options options = shallower(plan);
+  const auto blocks = plan.model.blocks() - static_cast<int>(plan.options.model.layers - options.model.layers);
+  const Recomputation recomputation = resampled(plan.recomputation, blocks);
+  return RunPlan(options, {}, &recomputation);
+}
+
 namespace {
 
 // Thread-bound.

@@ -8,6 +8,7 @@ namespace l2l::runtime {
 
 // Half the blocks, and of large ones fewer (about 1 GiB of state), on a host device; alike in all else. Without data.
 Options shallower(const RunPlan& plan);
+RunPlan shallower_plan(const RunPlan& plan);
 
 // Seconds of a step of each plan, the median over some seconds: allocates the plans whole, draws tokens, trains them in
 // turn, some steps each, and frees all. The plans' devices are idle.

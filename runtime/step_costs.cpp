@@ -148,7 +148,8 @@ std::optional<double> StepCosts::sharing(const std::function<double()>& measure)
   std::ostringstream text;
   for (const VisitWork& visit : step_work(plan_)) {
     for (const auto& launches : visit.launches) text << name_of_launch(*launches.program) << launches.count << "|";
-    for (const auto& copies : {visit.weights, visit.fetched, visit.reloaded, visit.stashed, visit.saved, visit.gradients}) {
+    for (const auto& copies :
+         {visit.weights, visit.fetched, visit.reloaded, visit.stashed, visit.saved, visit.gradients}) {
       text << copies.bytes << " " << copies.count << "|";
     }
   }

@@ -23,10 +23,10 @@ struct VisitWork {
 
   LayerIndex layer = 0;
   std::vector<Launches> launches;
-  Bytes zeroed = 0;                 // accumulators, filled by the compute stream
+  Bytes zeroed = 0;                   // accumulators, filled by the compute stream
   Copies weights, fetched, reloaded;  // h2d: the wire; layer inputs and saved values out of the host stash
   Copies stashed, saved, gradients;   // d2h
-  std::vector<GroupIndex> updated;  // whose last gradients this visit brings
+  std::vector<GroupIndex> updated;    // whose last gradients this visit brings
   Bytes h2d() const { return weights.total() + fetched.total() + reloaded.total(); }
   Bytes d2h() const { return stashed.total() + saved.total() + gradients.total(); }
 };

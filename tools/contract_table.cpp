@@ -48,6 +48,7 @@ void print_contract(std::ostream& out, const MemoryContract& contract, const Opt
   if (!contract.device_choice.empty()) out << "  device.kind = \"auto\" took " << contract.device_choice << "\n";
   out << "  parameter server: " << contract.eps_placement << "\n";
   out << "  updates are " << contract.update_mode << "\n";
+  for (const std::string& line : contract.recomputation) out << "  recomputation: " << line << "\n";
   out << "memory before step 1\n";
   const std::string each = contract.devices > 1 ? "each of " + std::to_string(contract.devices) + " devices" : "device";
   section(out, each + " (exact)", contract.device_bytes, contract.device);

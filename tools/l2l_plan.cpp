@@ -64,6 +64,7 @@ int plan(const ConfigArguments& arguments, Time time) {
   json["stash"] = contract.stash;
   json["devices"] = contract.devices;
   json["update_mode"] = contract.update_mode;
+  json["recomputation"] = contract.recomputation;
   json["device"] = lines(contract.device);
   json["host"] = lines(contract.host);
   json["time"] = time_of(prediction);

@@ -87,8 +87,12 @@ struct TransferOptions {
 
 struct RecomputeOptions {
   // What a block's backward visit recomputes: "full" (everything but the layer input) | "selective" (the core of
-  // attention, where that is ops of its own) | "min_cut" (what needs no product, from the fewest bytes) | "none"
+  // attention, where that is ops of its own) | "min_cut" (what needs no product, from the fewest bytes) | "none" |
+  // "auto" (for each block, with the place of the stash, what makes the step shortest in the memory there is; ops that
+  // this machine was not measured to take are measured, in some seconds)
   std::string policy = "full";
+  std::uint64_t budget = 0;  // limit on the scratch of a block's backward visit, of one microbatch: it recomputes more
+                             // where it must; 0: none. Not with "auto", which has device.memory
 };
 
 struct EpsOptions {

@@ -39,6 +39,7 @@ struct MemoryContract {
   std::string device_choice;  // what device.kind = "auto" took and why, else empty
   std::string stash;          // "host" or "device"
   std::string eps_placement;  // "3 workers on node 0 (CPUs 1-3); core of CPU 0 feeds the device"
+  std::vector<std::string> recomputation;  // what "auto" or a budget made of recompute.policy, and why; else none
   std::string update_mode;    // "eager: ..." or "held until the step's verdict: ...", with the reasons and the price
 };
 

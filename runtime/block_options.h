@@ -1,0 +1,44 @@
+// What a type of block could keep, and what each way of it takes: the menu from which recomputation is chosen.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "device/recompute/chain.h"
+#include "runtime/op_costs.h"
+#include "runtime/recomputation.h"
+
+namespace l2l::runtime {
+
+// Both visits of one microbatch.
+struct BlockOption {
+  BlockPolicy policy;
+  Cost forward, backward;  // sums over their ops
+  Bytes saved = 0;         // beside the layer input
+  Bytes scratch = 0;       // of the larger visit
+};
+
+// Costs of ops, each measured once; programs are compiled for their scratch. Thread-bound.
+class BlockMenu {
+ public:
+  BlockMenu(StepCosts& costs, device::Device& device, LayerIndex layer)
+      : costs_(costs), device_(device), layer_(layer) {}
+
+  // The options for a block with this forward graph: what the fixed policies keep, and a knapsack's choices of the
+  // values that the backward visit reads, by what it costs to do without each. None takes longer and keeps more than
+  // another; ascending in bytes.
+  std::vector<BlockOption> options(const device::graph::Graph& forward);
+
+  BlockOption option(std::string name, device::graph::Visits visits);
+  std::vector<Cost> costs_of(const device::graph::Graph& graph) { return op_costs(costs_, device_, graph, layer_); }
+  Bytes scratch_of(const device::graph::Graph& graph) const;
+
+ private:
+  std::vector<std::vector<device::graph::ValueId>> knapsacks(const device::graph::Graph& forward);
+
+  StepCosts& costs_;
+  device::Device& device_;
+  const LayerIndex layer_;
+};
+
+}  // namespace l2l::runtime
