@@ -61,15 +61,16 @@ template <typename T, int kDim, int kTile>
 struct Tile : plain::Tile<T, kDim, kTile> {
   using Plain = plain::Tile<T, kDim, kTile>;
 
-  // tile[row][column] = value(element of the matrices) where query `i + row` of the task sees key `j + column`, else 0.
+  // tile[row][column] = value(row of all matrices, its element) where query `i + row` of the task sees key `j +
+  // column`, else 0.
   template <typename ValueAt>
   __device__ static void fill(float* tile, const AttentionProblem& problem, std::int64_t task, int i, int j,
                               const ValueAt& value) {
     for (int k = static_cast<int>(threadIdx.x); k < kTile * kTile; k += kThreads) {
       const int row = k / kTile, column = k % kTile;
       const bool seen = sees(problem, i + row, j + column);
-      tile[row * Plain::kScoreStride + column] =
-          seen ? value(problem.probability_row(task, i + row) + j + column) : 0.0f;
+      const std::int64_t all = task * problem.sequence + i + row;
+      tile[row * Plain::kScoreStride + column] = seen ? value(all, all * problem.sequence + j + column) : 0.0f;
     }
   }
 

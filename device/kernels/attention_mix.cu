@@ -25,7 +25,7 @@ __global__ __launch_bounds__(core::kThreads) void attention_mix(const AttentionP
     __syncthreads();
     Tiles::load(values, value + j * stride, stride, min(kTile, seen - j), problem.head_dim);
     Tiles::fill(weights, problem, place.task, place.first, j,
-                [&](std::int64_t element) { return widen(probabilities[element]); });
+                [&](std::int64_t, std::int64_t element) { return widen(probabilities[element]); });
     __syncthreads();
     Tiles::template accumulate<false>(sums, weights, values);
   }

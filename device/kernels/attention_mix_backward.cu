@@ -54,7 +54,7 @@ __global__ __launch_bounds__(core::kThreads) void attention_mix_backward_values(
       Tiles::load(rows, dy_head + i * problem.y_stride(), problem.y_stride(), min(kTile, problem.sequence - i),
                   problem.head_dim);
       Tiles::fill(weights, problem, place.task + member, i, place.first,
-                  [&](std::int64_t element) { return widen(probabilities[element]); });
+                  [&](std::int64_t, std::int64_t element) { return widen(probabilities[element]); });
       __syncthreads();
       Tiles::template accumulate<true>(dv, weights, rows);
     }

@@ -36,9 +36,8 @@ struct Softmax {
   const T *dprobabilities, *probabilities;
   const float* products;  // [tasks][sequence]
 
-  // Of an element that its row sees.
-  __device__ float dscore(std::int64_t element, int sequence) const {
-    return widen(probabilities[element]) * (widen(dprobabilities[element]) - products[element / sequence]);
+  __device__ float operator()(std::int64_t row, std::int64_t element) const {
+    return widen(probabilities[element]) * (widen(dprobabilities[element]) - products[row]);
   }
 };
 
@@ -58,8 +57,7 @@ __global__ __launch_bounds__(core::kThreads) void attention_probabilities_backwa
   for (int j = 0; j < seen; j += kTile) {
     __syncthreads();
     Tiles::load(keys, key + j * stride, stride, min(kTile, seen - j), problem.head_dim);
-    Tiles::fill(dscores, problem, place.task, place.first, j,
-                [&](std::int64_t element) { return softmax.dscore(element, problem.sequence); });
+    Tiles::fill(dscores, problem, place.task, place.first, j, softmax);
     __syncthreads();
     Tiles::template accumulate<false>(dq, dscores, keys);
   }
@@ -87,8 +85,7 @@ __global__ __launch_bounds__(core::kThreads) void attention_probabilities_backwa
     for (int i = problem.causal ? place.first : 0; i < problem.sequence; i += kTile) {
       __syncthreads();
       Tiles::load(queries, query + i * stride, stride, min(kTile, problem.sequence - i), problem.head_dim);
-      Tiles::fill(dscores, problem, place.task + member, i, place.first,
-                  [&](std::int64_t element) { return softmax.dscore(element, problem.sequence); });
+      Tiles::fill(dscores, problem, place.task + member, i, place.first, softmax);
       __syncthreads();
       Tiles::template accumulate<true>(dk, dscores, queries);
     }
