@@ -266,6 +266,11 @@ void Assembly::add_layer(int type, std::string name, std::uint32_t id, std::vect
 
 Model assemble(const TransformerShape& shape, const Family& family) { return Assembly(shape, family).finish(); }
 
+device::graph::ValueId attend(device::graph::GraphBuilder& graph, const TransformerShape& shape,
+                              device::graph::ValueId qkv, const device::graph::Attributes& attention) {
+  return shape.core_attention ? graph.core_attention(qkv, attention) : graph.attention(qkv, attention);
+}
+
 float residual_deviation(const TransformerShape& shape) {
   return kInitialDeviation / std::sqrt(2.0f * static_cast<float>(shape.layers));
 }

@@ -44,7 +44,7 @@ ValueId block(GraphBuilder& graph, LayerWeights& weights, ValueId x, const Trans
                              .causal = false,
                              .sequence = static_cast<int>(shape.sequence)};
   const std::int64_t hidden = shape.hidden, wide = shape.intermediate;
-  const ValueId mixed = graph.attention(qkv(graph, weights, x, hidden), attention);
+  const ValueId mixed = attend(graph, shape, qkv(graph, weights, x, hidden), attention);
   const ValueId projected = linear(graph, weights, mixed, "attention.output.dense", hidden, hidden);
   const ValueId y =
       norm(graph, weights, graph.add(x, graph.dropout(projected, shape.dropout)), shape, "attention.output.LayerNorm");

@@ -34,6 +34,11 @@ struct Family {
 // Throws BadInput when a graph's shapes do not fit.
 Model assemble(const TransformerShape& shape, const Family& family);
 
+// What every family does between its product of queries, keys and values and its projection: attention in one op, or in
+// separate ones, as `shape` says. `attention` as in GraphBuilder.
+device::graph::ValueId attend(device::graph::GraphBuilder& graph, const TransformerShape& shape,
+                              device::graph::ValueId qkv, const device::graph::Attributes& attention);
+
 // Deviation of initial weights in all families.
 inline constexpr float kInitialDeviation = 0.02f;
 // Of projections onto the residual stream of pre-norm blocks (Radford et al., 2019): N blocks, two each.

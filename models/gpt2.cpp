@@ -30,8 +30,10 @@ ValueId block(GraphBuilder& graph, LayerWeights& weights, ValueId x, const Trans
   const float residual = residual_deviation(shape);
   const ValueId qkv = linear(graph, weights, norm(graph, weights, x, shape, "ln_1"), "attn.c_attn", hidden, 3 * hidden,
                              kInitialDeviation);
-  const ValueId mixed =
-      graph.attention(qkv, static_cast<int>(shape.heads), static_cast<int>(shape.sequence), shape.dropout);
+  const ValueId mixed = attend(graph, shape, qkv,
+                               {.probability = shape.dropout,
+                                .heads = static_cast<int>(shape.heads),
+                                .sequence = static_cast<int>(shape.sequence)});
   const ValueId projected = linear(graph, weights, mixed, "attn.c_proj", hidden, hidden, residual);
   const ValueId y = graph.add(x, graph.dropout(projected, shape.dropout));
   const ValueId widened = graph.gelu(

@@ -31,7 +31,8 @@ ValueId block(GraphBuilder& graph, LayerWeights& weights, ValueId x, const Trans
   const ValueId wqkv = weights.joined_matrix(
       {{"self_attn.q_proj.weight", hidden}, {"self_attn.k_proj.weight", shared}, {"self_attn.v_proj.weight", shared}},
       hidden, kInitialDeviation);
-  const ValueId mixed = graph.attention(graph.rotary(graph.linear_transposed(normed, wqkv), attention), attention);
+  const ValueId qkv = graph.rotary(graph.linear_transposed(normed, wqkv), attention);
+  const ValueId mixed = attend(graph, shape, qkv, attention);
   const ValueId output = weights.matrix("self_attn.o_proj.weight", hidden, hidden, residual);
   const ValueId y = graph.add(x, graph.linear_transposed(mixed, output));
 

@@ -17,6 +17,7 @@ struct TransformerShape {
   float rope_theta = 10000;
   float norm_epsilon = 0;  // 0: the family's own
   bool tie_embeddings = true;
+  bool core_attention = false;  // in separate ops (GraphBuilder::core_attention), not in one
 
   std::int64_t rows() const { return micro_batch * sequence; }
   std::int64_t head_dim() const { return hidden / heads; }

@@ -82,7 +82,8 @@ models::Model make_model(const Options& options) {
                                        .kv_heads = model.kv_heads,
                                        .rope_theta = static_cast<float>(model.rope_theta),
                                        .norm_epsilon = static_cast<float>(model.norm_epsilon),
-                                       .tie_embeddings = model.tie_embeddings};
+                                       .tie_embeddings = model.tie_embeddings,
+                                       .core_attention = model.attention == "core"};
   if (model.architecture == "bert") return models::make_bert(shape);
   return model.architecture == "llama" ? models::make_llama(shape) : models::make_gpt2(shape);
 }

@@ -63,6 +63,14 @@ Factory& factory_of(graph::OpKind kind) {
       return make_swiglu;
     case OpKind::swiglu_backward:
       return make_swiglu_backward;
+    case OpKind::attention_probabilities:
+      return make_attention_probabilities;
+    case OpKind::attention_probabilities_backward:
+      return make_attention_probabilities_backward;
+    case OpKind::attention_mix:
+      return make_attention_mix;
+    case OpKind::attention_mix_backward:
+      return make_attention_mix_backward;
     case OpKind::matmul_gelu:
       return make_matmul_gelu;
     case OpKind::dropout_add:

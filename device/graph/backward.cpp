@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "device/graph/drop_unused.h"
 #include "device/graph/op_check.h"
@@ -99,6 +100,11 @@ void Backward::contribute(ValueId id, ValueId gradient) {
   const ValueId sum = like(id);
   append(OpKind::add, {known, gradient}, {sum}, {});
   gradients_[static_cast<std::size_t>(id)] = sum;
+}
+
+std::optional<ValueId> Backward::take(ValueId id) {
+  if (is_weight(id) || gradient(id) == kNone) return std::nullopt;
+  return std::exchange(gradients_[static_cast<std::size_t>(id)], kNone);
 }
 
 void Backward::refuse(const Op& op, const std::string& why) const {

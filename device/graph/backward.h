@@ -1,6 +1,7 @@
 // The backward graph of a layer while it grows: what a vector-Jacobian product may read and add.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ class Backward {
   void append(OpKind kind, std::vector<ValueId> inputs, std::vector<ValueId> outputs, Attributes attributes);
   // Adds `gradient` to that of `id`, which must not be a weight.
   void contribute(ValueId id, ValueId gradient);
+  // The gradient of `id` so far, for an op that adds its own share to it and contributes the sum. Nothing: none yet.
+  std::optional<ValueId> take(ValueId id);
   [[noreturn]] void refuse(const Op& op, const std::string& why) const;
 
  private:

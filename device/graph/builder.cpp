@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "core/checked.h"
 #include "device/graph/graph.h"
 #include "device/graph/op_check.h"
@@ -72,6 +74,12 @@ ValueId GraphBuilder::attention(ValueId qkv, int heads, int sequence, float drop
 ValueId GraphBuilder::attention(ValueId qkv, Attributes shape) {
   shape.rng_op = next_rng_op_++;
   return append(OpKind::attention, {qkv}, shape);
+}
+
+ValueId GraphBuilder::core_attention(ValueId qkv, Attributes shape) {
+  const float probability = std::exchange(shape.probability, 0.0f);  // that of the op between the two
+  const ValueId probabilities = append(OpKind::attention_probabilities, {qkv}, shape);
+  return append(OpKind::attention_mix, {dropout(probabilities, probability), qkv}, shape);
 }
 
 ValueId GraphBuilder::rotary(ValueId qkv, Attributes shape) { return append(OpKind::rotary, {qkv}, shape); }

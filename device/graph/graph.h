@@ -66,6 +66,13 @@ enum class OpKind : std::uint8_t {
   rotary,                        // qkv [R,Q] -> y [R,Q]: q and k turned by their place, v copied; or turned back
   swiglu,                        // x [R,2I]: gate, up -> y [R,I] = gate sigmoid(gate) up
   swiglu_backward,               // dy [R,I], x [R,2I] -> dx [R,2I]
+  // Core attention in separate ops (Korthikanti et al., "Reducing Activation Recomputation in Large Transformer
+  // Models", 2022), so that what is quadratic in the sequence is a value. P = R heads rows: row i of head h of sequence
+  // n is (n heads + h) S + i. Elements that a row does not see are 0 where they are written, and never read:
+  attention_probabilities,           // qkv [R,Q] -> probabilities [P,S], softmax of q k^T / sqrt(H / heads)
+  attention_probabilities_backward,  // dprobabilities, probabilities [P,S], qkv, (other [R,Q]) -> dqkv [R,Q] + other
+  attention_mix,                     // probabilities [P,S], qkv [R,Q] -> y [R,H] = probabilities v
+  attention_mix_backward,            // dy [R,H], probabilities, qkv -> dprobabilities [P,S], dqkv [R,Q]: 0 of q and k
   // Several of the ops above in one, as unfused() (unfuse.h) spells out; made by fuse() (fuse.h) for backends that ask:
   matmul_gelu,              // a, b, bias -> y [M,N], (pre [M,N]); pre = op(a) op(b) + bias, y = gelu(pre), tanh form
   dropout_add,              // x, residual [R,H] -> y = dropout(x) + residual
@@ -101,7 +108,7 @@ struct Attributes {
   float epsilon = 0;            // layer_norm, rms_norm
   float probability = 0;        // dropout, attention
   std::uint32_t rng_op = 0;     // key of this op's random numbers; the backward op has its forward op's
-  int heads = 0;                // attention, rotary: of queries
+  int heads = 0;                // attention (fused and core), rotary: of queries
   int kv_heads = 0;             // of keys and values, each shared by heads / kv_heads queries; 0: as many as heads
   bool causal = true;           // attention: row i of a sequence sees rows 0..i; false: all of them
   int sequence = 0;             // rows per sequence: attention, rotary, embedding, positions
@@ -161,6 +168,8 @@ class GraphBuilder {
   ValueId attention(ValueId qkv, int heads, int sequence, float dropout);
   // `shape`: heads, kv_heads, sequence, causal, probability; and rotary_base.
   ValueId attention(ValueId qkv, Attributes shape);
+  // The same, dropout's choices included, as attention_probabilities, dropout (where there is any) and attention_mix.
+  ValueId core_attention(ValueId qkv, Attributes shape);
   ValueId rotary(ValueId qkv, Attributes shape);
   ValueId dropout(ValueId x, float probability);
   ValueId add(ValueId a, ValueId b);

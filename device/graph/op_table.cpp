@@ -84,6 +84,13 @@ void derive_attention(const Attributes& attributes, Sizes& sizes) {
   require_sequences(attributes, sizes);
 }
 
+void derive_core_attention(const Attributes& attributes, Sizes& sizes) {
+  sizes.set('H', derive_heads(attributes, sizes) * attributes.heads);
+  require_sequences(attributes, sizes);
+  sizes.set('S', attributes.sequence);
+  sizes.set('P', sizes['R'] * attributes.heads);
+}
+
 void derive_rotary(const Attributes& attributes, Sizes& sizes) {
   const std::int64_t head = derive_heads(attributes, sizes);
   require(head % 2 == 0, "heads of " + std::to_string(head) + " elements are not made of pairs");
@@ -167,6 +174,24 @@ Table make_table() {
       {"rotary", {{"qkv", "RQ"}}, {{"y", "RQ"}}, derive_rotary, rotary_vjp},
       {"swiglu", {{"x", "RG"}}, {{"y", "RI"}}, derive_swiglu, swiglu_vjp},
       {"swiglu_backward", {{"dy", "RI"}, {"x", "RG"}}, {{"dx", "RG"}}, derive_swiglu},
+      {"attention_probabilities",
+       {{"qkv", "RQ"}},
+       {{"probabilities", "PS"}},
+       derive_core_attention,
+       attention_probabilities_vjp},
+      {"attention_probabilities_backward",
+       {{"dprobabilities", "PS"}, {"probabilities", "PS"}, {"qkv", "RQ"}, {"other", "RQ", compute, false, true}},
+       {{"dqkv", "RQ"}},
+       derive_core_attention},
+      {"attention_mix",
+       {{"probabilities", "PS"}, {"qkv", "RQ"}},
+       {{"y", "RH"}},
+       derive_core_attention,
+       attention_mix_vjp},
+      {"attention_mix_backward",
+       {{"dy", "RH"}, {"probabilities", "PS"}, {"qkv", "RQ"}},
+       {{"dprobabilities", "PS"}, {"dqkv", "RQ"}},
+       derive_core_attention},
       {"matmul_gelu",
        {{"a", "AB"}, {"b", "CD"}, {"bias", "N"}},
        {{"y", "MN"}, {"pre", "MN", compute, false, true}},

@@ -115,4 +115,22 @@ void add_positions_vjp(Backward& backward, const Op& op) {
   backward.contribute(op.inputs[0], dy);
 }
 
+// attention_mix has left the values' share of dqkv already: the op adds that of queries and keys on the way.
+void attention_probabilities_vjp(Backward& backward, const Op& op) {
+  const ValueId qkv = op.inputs[0], dqkv = backward.like(qkv);
+  std::vector<ValueId> inputs{backward.gradient(op.outputs[0]), op.outputs[0], qkv};
+  if (const std::optional<ValueId> other = backward.take(qkv)) inputs.push_back(*other);
+  backward.append(OpKind::attention_probabilities_backward, std::move(inputs), {dqkv}, op.attributes);
+  backward.contribute(qkv, dqkv);
+}
+
+void attention_mix_vjp(Backward& backward, const Op& op) {
+  const ValueId probabilities = op.inputs[0], qkv = op.inputs[1];
+  const ValueId dprobabilities = backward.like(probabilities), dqkv = backward.like(qkv);
+  backward.append(OpKind::attention_mix_backward, {backward.gradient(op.outputs[0]), probabilities, qkv},
+                  {dprobabilities, dqkv}, op.attributes);
+  backward.contribute(qkv, dqkv);
+  backward.contribute(probabilities, dprobabilities);
+}
+
 }  // namespace l2l::device::graph

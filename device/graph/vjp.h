@@ -20,5 +20,7 @@ void rms_norm_vjp(Backward& backward, const Op& op);
 void rotary_vjp(Backward& backward, const Op& op);
 void swiglu_vjp(Backward& backward, const Op& op);
 void add_positions_vjp(Backward& backward, const Op& op);
+void attention_probabilities_vjp(Backward& backward, const Op& op);
+void attention_mix_vjp(Backward& backward, const Op& op);
 
 }  // namespace l2l::device::graph

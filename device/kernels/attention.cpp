@@ -2,7 +2,6 @@
 
 #include "device/kernels/block_product.h"
 #include "device/kernels/factories.h"
-#include "device/kernels/partition.h"
 #include "device/kernels/reduce.h"
 #include "device/kernels/vector_math.h"
 
@@ -47,7 +46,7 @@ template <typename T>
 class Attention final : public Kernel {
  public:
   Attention(const graph::Graph& graph, const graph::Op& op)
-      : shape_(input(graph, op, 0), op.attributes), splits_(split(shape_)) {
+      : shape_(input(graph, op, 0), op.attributes), splits_(query_parts(shape_)) {
     require_dtype(graph, op, input(graph, op, 0).dtype, {1});
     require_dtype(graph, op, DType::f32, {2});
   }
@@ -66,13 +65,6 @@ class Attention final : public Kernel {
   }
 
  private:
-  // Few heads are cut into ranges of queries, so that there are about 16 tasks.
-  static Partition split(const AttentionShape& shape) {
-    const std::int64_t blocks = (shape.sequence + kQueryBlock - 1) / kQueryBlock;
-    const std::int64_t parts = std::clamp<std::int64_t>(16 / shape.tasks(), 1, blocks);
-    return {shape.sequence, (blocks + parts - 1) / parts * kQueryBlock};
-  }
-
   // Queries [begin, end) of one head.
   void attend(std::span<std::byte* const> operands, std::int64_t task, std::int64_t begin, std::int64_t end,
               const Survival& survival, const Buffers& buffers) const {

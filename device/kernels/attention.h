@@ -8,6 +8,7 @@
 #include "device/kernels/convert.h"
 #include "device/kernels/lanes.h"
 #include "device/kernels/operands.h"
+#include "device/kernels/partition.h"
 #include "device/kernels/random_words.h"
 
 namespace l2l::device::kernels {
@@ -64,6 +65,13 @@ struct AttentionShape {
   // Rows of its sequence that row i sees: the first ones.
   std::int64_t seen_by(std::int64_t i) const { return causal ? i + 1 : sequence; }
 };
+
+// Queries of a task by parts: few heads are cut into ranges of whole blocks, so that there are about 16 parts in all.
+inline Partition query_parts(const AttentionShape& shape) {
+  const std::int64_t blocks = (shape.sequence + kQueryBlock - 1) / kQueryBlock;
+  const std::int64_t parts = std::clamp<std::int64_t>(16 / shape.tasks(), 1, blocks);
+  return {shape.sequence, (blocks + parts - 1) / parts * kQueryBlock};
+}
 
 // Rows [0, rows) of one head from a row-major matrix with `stride` elements per row, times `scale`, into
 // [rows][padded_dim], zeros behind.

@@ -36,6 +36,10 @@ Factory make_rms_norm_backward;
 Factory make_rotary;
 Factory make_swiglu;
 Factory make_swiglu_backward;
+Factory make_attention_probabilities;
+Factory make_attention_probabilities_backward;
+Factory make_attention_mix;
+Factory make_attention_mix_backward;
 // All ops that unfused() takes apart.
 Factory make_fused;
 

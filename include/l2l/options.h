@@ -23,6 +23,9 @@ struct ModelOptions {
   double norm_epsilon = 0;      // of the norms; 0: the architecture's own (1e-5, of bert 1e-12)
   double rope_theta = 10000;    // llama: base of the rotary positions
   bool tie_embeddings = true;   // llama: false gives the head a table of its own
+
+  // "fused": one op; "core": separate ops, whose probabilities (heads x sequence x sequence) are values like others.
+  std::string attention = "fused";
 };
 
 struct DataOptions {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "l2l/errors.h"
 #include "tests/device/example_graphs.h"
@@ -38,6 +39,33 @@ TEST(Differentiate, BlockRecomputesWhatItsProductsReadAndNoMore) {
       add};
   const Graph backward = differentiate(example_block({}));
   EXPECT_EQ(backward.name, "block backward");
+  EXPECT_EQ(kinds(backward), expected);
+}
+
+// Korthikanti et al., 2022, section 4.1: of what is quadratic in the sequence, the backward pass reads the output of
+// softmax and that of its dropout, 2 a s^2 b bytes each in 16 bits; scores are no values at all, and the mask (a byte
+// for each element there) is drawn again.
+TEST(Differentiate, CoreAttentionReadsTwoMatricesPerHead) {
+  using enum OpKind;
+  const BlockShape shape{.dtype = DType::bf16, .core_attention = true};
+  const Graph backward = differentiate(example_block(shape));
+  const auto op_of = [&](const auto& is) { return *std::find_if(backward.ops.begin(), backward.ops.end(), is); };
+  const Op mix = op_of([](const Op& op) { return op.kind == attention_mix_backward; });
+  const Op softmax = op_of([](const Op& op) { return op.kind == attention_probabilities_backward; });
+  for (const auto& [reader, maker] : {std::pair{mix, dropout}, {softmax, attention_probabilities}}) {
+    const ValueId matrix = reader.inputs[1];
+    EXPECT_EQ(op_of([&](const Op& op) { return op.outputs[0] == matrix; }).kind, maker);
+    EXPECT_EQ(backward.value(matrix).bytes(),
+              static_cast<Bytes>(2 * shape.heads * shape.sequence * shape.sequence * shape.sequences));
+  }
+  const std::vector<OpKind> expected = {
+      layer_norm, matmul, attention_probabilities, dropout, attention_mix, matmul, dropout, add, layer_norm, matmul,
+      gelu,
+      // mlp
+      dropout, matmul, bias_gradient, matmul, gelu_backward, matmul, bias_gradient, matmul, layer_norm_backward, add,
+      // attention: no sum of shares of dqkv
+      dropout, matmul, bias_gradient, matmul, attention_mix_backward, dropout, attention_probabilities_backward, matmul,
+      bias_gradient, matmul, layer_norm_backward, add};
   EXPECT_EQ(kinds(backward), expected);
 }
 

@@ -28,6 +28,11 @@ struct BlockShape {
   int sequences = 2, sequence = 4, hidden = 6, heads = 2;
   float dropout = 0.25f;
   DType dtype = DType::f32;
+  bool core_attention = false;
+
+  ValueId attend(GraphBuilder& graph, ValueId qkv, Attributes attention) const {
+    return core_attention ? graph.core_attention(qkv, attention) : graph.attention(qkv, attention);
+  }
 };
 
 // A GPT-2 block.
@@ -45,7 +50,8 @@ inline Graph example_block(const BlockShape& shape) {
   };
   const ValueId x = graph.bound(Region::input, "x", shape.dtype, {rows, h});
   const ValueId qkv = linear(norm(x, "ln_1"), "qkv", h, 3 * h);
-  const ValueId mixed = graph.attention(qkv, shape.heads, shape.sequence, shape.dropout);
+  const ValueId mixed =
+      shape.attend(graph, qkv, {.probability = shape.dropout, .heads = shape.heads, .sequence = shape.sequence});
   const ValueId y = graph.add(x, graph.dropout(linear(mixed, "proj", h, h), shape.dropout));
   const ValueId wide = graph.gelu(linear(norm(y, "ln_2"), "fc", h, 4 * h));
   graph.place(graph.add(y, graph.dropout(linear(wide, "out", 4 * h, h), shape.dropout)), Region::output);
@@ -61,7 +67,7 @@ inline Graph example_llama_block(const BlockShape& shape) {
   Wire wire(graph, shape.dtype);
   const ValueId x = graph.bound(Region::input, "x", shape.dtype, {rows, h});
   const ValueId qkv = graph.linear_transposed(graph.rms_norm(x, wire("norm_1", {h}), 1e-5f), wire("qkv", {columns, h}));
-  const ValueId mixed = graph.attention(graph.rotary(qkv, attention), attention);
+  const ValueId mixed = shape.attend(graph, graph.rotary(qkv, attention), attention);
   const ValueId y = graph.add(x, graph.linear_transposed(mixed, wire("output", {h, h})));
   const ValueId wide = graph.linear_transposed(graph.rms_norm(y, wire("norm_2", {h}), 1e-5f), wire("up", {4 * h, h}));
   graph.place(graph.add(y, graph.linear_transposed(graph.swiglu(wide), wire("down", {h, 2 * h}))), Region::output);
@@ -94,9 +100,9 @@ inline Graph example_bert_block(const BlockShape& shape) {
     return graph.linear_transposed(x, w, wire(name + ".b", {out}));
   };
   const ValueId x = graph.bound(Region::input, "x", shape.dtype, {rows, h});
-  const ValueId mixed = graph.attention(
-      linear(x, "qkv", h, 3 * h),
-      {.probability = shape.dropout, .heads = shape.heads, .causal = false, .sequence = shape.sequence});
+  const ValueId mixed =
+      shape.attend(graph, linear(x, "qkv", h, 3 * h),
+                   {.probability = shape.dropout, .heads = shape.heads, .causal = false, .sequence = shape.sequence});
   const ValueId y = norm(graph.add(x, graph.dropout(linear(mixed, "proj", h, h), shape.dropout)), "ln_1");
   const ValueId wide = graph.gelu(linear(y, "fc", h, 2 * h), /*exact=*/true);
   graph.place(norm(graph.add(y, graph.dropout(linear(wide, "out", 2 * h, h), shape.dropout)), "ln_2"), Region::output);

@@ -232,8 +232,8 @@ class OneRun {
 
 TEST(Fuse, KeepsEveryBitOfABlock) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-    for (const float dropout : {0.0f, 0.25f}) {
-      const BlockShape shape{.hidden = 24, .dropout = dropout, .dtype = dtype};
+    for (const auto& [dropout, core] : {std::pair{0.0f, false}, {0.25f, false}, {0.25f, true}}) {
+      const BlockShape shape{.hidden = 24, .dropout = dropout, .dtype = dtype, .core_attention = core};
       const Graph forward = example_block(shape), llama = example_llama_block(shape);
       for (const Graph& graph : {forward, differentiate(forward), llama, differentiate(llama)}) {
         const OneRun plain(graph), fused(fuse(graph));

@@ -1,6 +1,7 @@
 // Gradients of derived backward graphs against central differences of the forward graph, both in float64.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <random>
@@ -157,6 +158,16 @@ TEST(Gradient, BertBlock) {
   }
 }
 
+TEST(Gradient, BlocksOfCoreAttention) {
+  for (const float dropout : {0.0f, 0.25f}) {
+    const BlockShape shape{.hidden = 8, .dropout = dropout, .core_attention = true};
+    for (const Graph& forward : {example_block(shape), example_bert_block(shape), example_llama_block(shape)}) {
+      EXPECT_LE(Oracle(forward).error_of(differentiate(forward)), kTolerance)
+          << forward.name << ", dropout " << dropout;
+    }
+  }
+}
+
 TEST(Gradient, LlamaBlock) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const Graph forward = example_llama_block(dtype);
@@ -273,6 +284,35 @@ TEST(GradientTwin, AnyOtherAttributeIsCaught) {
   };
   expect_each_caught(example_llama_block(DType::f32), other, 3);
   expect_each_caught(example_bert_block({}), other, 2);
+}
+
+// The op that adds the shares of queries and keys to that of the values forgets it, or rows see
+// others, or an op reads the wrong probabilities.
+TEST(GradientTwin, AnyMistakeInCoreAttentionIsCaught) {
+  const BlockShape shape{.core_attention = true};
+  const auto forget = [](Graph& graph, std::size_t i) {
+    Op& op = graph.ops[i];
+    if (op.kind != OpKind::attention_probabilities_backward) return false;
+    op.inputs.pop_back();
+    return true;
+  };
+  const auto see_all = [](Graph& graph, std::size_t i) {
+    Op& op = graph.ops[i];
+    op.attributes.causal = false;
+    return op.kind == OpKind::attention_probabilities;
+  };
+  const auto other_probabilities = [](Graph& graph, std::size_t i) {  // before dropout instead of behind it, or so
+    Op& op = graph.ops[i];
+    const auto dropped =
+        std::find_if(graph.ops.begin(), graph.ops.end(), [](const Op& other) { return other.kind == OpKind::dropout; });
+    const bool mix = op.kind == OpKind::attention_mix_backward;
+    if (!mix && op.kind != OpKind::attention_probabilities_backward) return false;
+    op.inputs[1] = mix ? dropped->inputs[0] : dropped->outputs[0];
+    return true;
+  };
+  expect_each_caught(example_block(shape), forget, 1);
+  expect_each_caught(example_block(shape), see_all, 1);
+  expect_each_caught(example_block(shape), other_probabilities, 2);
 }
 
 TEST(GradientTwin, AnyMissingWeightGradientIsCaught) {

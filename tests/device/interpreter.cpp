@@ -281,6 +281,84 @@ struct Interpreter {
     });
   }
 
+  // Where the probabilities of a query begin: matrices of one head after the other.
+  std::size_t probabilities_of(std::size_t row, std::size_t head) const {
+    const auto sequence = static_cast<std::size_t>(op->attributes.sequence);
+    const auto heads = static_cast<std::size_t>(op->attributes.heads);
+    return ((row / sequence * heads + head) * sequence + row % sequence) * sequence;
+  }
+  // As each_query(), for ops whose first input is no matrix of rows.
+  template <typename Visit>
+  void each_core_query(std::size_t rows, const Visit& visit) {
+    const auto sequence = static_cast<std::size_t>(op->attributes.sequence);
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (std::size_t head = 0; head < static_cast<std::size_t>(op->attributes.heads); ++head) {
+        visit(row, head, row - row % sequence, probabilities_of(row, head));
+      }
+    }
+  }
+  Heads core_heads(std::size_t columns) const {
+    const std::size_t all = static_cast<std::size_t>(op->attributes.heads + 2 * kv_heads(op->attributes));
+    return heads(columns / all * static_cast<std::size_t>(op->attributes.heads));
+  }
+
+  void attention_probabilities() {
+    const Heads h = core_heads(in_dim(0, 1));
+    std::fill(out(0), out(0) + elements(op->outputs[0]), 0.0);
+    each_core_query(in_dim(0, 0), [&](std::size_t row, std::size_t head, std::size_t first, std::size_t at) {
+      double sum = 0;
+      for (std::size_t key = first; key <= last_key(row, first); ++key) {
+        double& p = out(0)[at + key - first];
+        p = std::exp(h.scale * dot(part(in(0), h, row, head, 0), part(in(0), h, key, head, 1), h.size));
+        sum += p;
+      }
+      for (std::size_t key = first; key <= last_key(row, first); ++key) out(0)[at + key - first] /= sum;
+    });
+  }
+
+  void attention_probabilities_backward() {
+    const Heads h = core_heads(in_dim(2, 1));
+    const std::size_t size = elements(op->outputs[0]);
+    std::fill(out(0), out(0) + size, 0.0);
+    if (op->inputs.size() > 3) std::copy_n(in(3), size, out(0));
+    each_core_query(in_dim(2, 0), [&](std::size_t row, std::size_t head, std::size_t first, std::size_t at) {
+      const std::size_t seen = last_key(row, first) - first + 1;
+      const double through_sum = dot(in(0) + at, in(1) + at, seen);
+      for (std::size_t key = first; key < first + seen; ++key) {
+        const std::size_t element = at + key - first;
+        const double dscore = in(1)[element] * (in(0)[element] - through_sum) * h.scale;
+        for (std::size_t c = 0; c < h.size; ++c) {
+          part(out(0), h, row, head, 0)[c] += dscore * part(in(2), h, key, head, 1)[c];
+          part(out(0), h, key, head, 1)[c] += dscore * part(in(2), h, row, head, 0)[c];
+        }
+      }
+    });
+  }
+
+  void attention_mix() {
+    const Heads h = core_heads(in_dim(1, 1));
+    std::fill(out(0), out(0) + elements(op->outputs[0]), 0.0);
+    each_core_query(in_dim(1, 0), [&](std::size_t row, std::size_t head, std::size_t first, std::size_t at) {
+      double* y = out(0) + row * h.width + head * h.size;
+      for (std::size_t key = first; key <= last_key(row, first); ++key) {
+        const double p = in(0)[at + key - first];
+        for (std::size_t c = 0; c < h.size; ++c) y[c] += p * part(in(1), h, key, head, 2)[c];
+      }
+    });
+  }
+
+  void attention_mix_backward() {
+    const Heads h = core_heads(in_dim(2, 1));
+    for (std::size_t i = 0; i < 2; ++i) std::fill(out(i), out(i) + elements(op->outputs[i]), 0.0);
+    each_core_query(in_dim(2, 0), [&](std::size_t row, std::size_t head, std::size_t first, std::size_t at) {
+      const double* dy = in(0) + row * h.width + head * h.size;
+      for (std::size_t key = first; key <= last_key(row, first); ++key) {
+        out(0)[at + key - first] = dot(dy, part(in(2), h, key, head, 2), h.size);
+        for (std::size_t c = 0; c < h.size; ++c) part(out(1), h, key, head, 2)[c] += in(1)[at + key - first] * dy[c];
+      }
+    });
+  }
+
   void rotary() {
     const Attributes& a = op->attributes;
     const std::size_t width = in_dim(0, 1), turned = static_cast<std::size_t>(a.heads + kv_heads(a)),
@@ -360,7 +438,11 @@ struct Interpreter {
         {OpKind::rms_norm_backward, &Interpreter::rms_norm_backward},
         {OpKind::rotary, &Interpreter::rotary},
         {OpKind::swiglu, &Interpreter::swiglu},
-        {OpKind::swiglu_backward, &Interpreter::swiglu_backward}};
+        {OpKind::swiglu_backward, &Interpreter::swiglu_backward},
+        {OpKind::attention_probabilities, &Interpreter::attention_probabilities},
+        {OpKind::attention_probabilities_backward, &Interpreter::attention_probabilities_backward},
+        {OpKind::attention_mix, &Interpreter::attention_mix},
+        {OpKind::attention_mix_backward, &Interpreter::attention_mix_backward}};
     const auto known = kOps.find(op->kind);
     if (known == kOps.end()) throw std::logic_error("the interpreter does not know this op");
     (this->*known->second)();

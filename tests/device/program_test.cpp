@@ -83,7 +83,7 @@ Graph random_graph(Random& random) {
   std::vector<ValueId> known = {builder.bound(Region::input, "x", dtype, {6, width})};
   for (int ops = 3 + static_cast<int>(random() % 20); ops > 0; --ops) {
     const ValueId a = known[random() % known.size()], b = known[random() % known.size()];
-    switch (random() % 6) {
+    switch (random() % 7) {
       case 0:
         known.push_back(builder.gelu(a));
         break;
@@ -98,6 +98,10 @@ Graph random_graph(Random& random) {
         break;
       case 4:
         known.push_back(builder.dropout(a, 0.5f));
+        break;
+      case 5:
+        known.push_back(builder.core_attention(builder.linear_transposed(a, triple),
+                                               {.probability = 0.5f, .heads = 2, .sequence = 3}));
         break;
       default:
         known.push_back(builder.attention(builder.linear_transposed(a, triple), 2, 3, 0));

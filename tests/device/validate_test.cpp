@@ -126,6 +126,25 @@ TEST(Validate, SequencesFitThePositionsThatOnlyAnOutputTells) {
   }
 }
 
+TEST(Validate, ProbabilitiesAreMatricesOfTheirSequences) {
+  const Graph backward = differentiate(example_block({.core_attention = true}));
+  for (const OpKind kind : {OpKind::attention_probabilities, OpKind::attention_mix, OpKind::attention_mix_backward,
+                            OpKind::attention_probabilities_backward}) {
+    Graph longer = backward;
+    op_of(longer, kind).attributes.sequence = 8;
+    EXPECT_THROW(longer.validate(), Error) << name_of(kind);
+  }
+  Graph graph = backward;
+  op_of(graph, OpKind::attention_mix).attributes.sequence = 8;
+  try {
+    graph.validate();
+    FAIL() << "not caught";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("S = 4 of one operand is 8 of another"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(Validate, TheGradientOfAnOptionalBiasComesWithIt) {
   GraphBuilder graph("head");
   const ValueId x = graph.bound(Region::input, "x", DType::f32, {6, 4});

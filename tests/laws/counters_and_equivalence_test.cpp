@@ -137,7 +137,7 @@ struct Recipe {
   std::string compute, clip, optimizer = "adamw", gradients = "auto";
   bool every = false;      // combination
   std::int64_t chunk = 0;  // rows of the table; 0: at once
-  std::string family = "gpt2";
+  std::string family = "gpt2", attention = "fused";
 };
 
 class Equivalence : public ::testing::TestWithParam<Recipe> {
@@ -150,6 +150,7 @@ class Equivalence : public ::testing::TestWithParam<Recipe> {
     options.optimizer.name = GetParam().optimizer;
     options.optimizer.clip = GetParam().clip;
     options.transfer.vocabulary_chunk = GetParam().chunk;
+    options.model.attention = GetParam().attention;
     return options;
   }
   SmallRun run_;
@@ -182,11 +183,15 @@ INSTANTIATE_TEST_SUITE_P(
                       Recipe{"bf16", "global", "lamb", "auto", false, kChunkRows, "bert"},
                       Recipe{"bf16", "none", "adamw", "fp32", false, 0, "llama"},
                       Recipe{"fp32", "global", "adamw", "auto", false, kChunkRows, "llama"},
-                      Recipe{"fp16", "none", "adamw", "auto", false, kChunkRows, "llama_tied"}),
+                      Recipe{"fp16", "none", "adamw", "auto", false, kChunkRows, "llama_tied"},
+                      Recipe{"fp32", "none", "adamw", "auto", true, 0, "gpt2", "core"},
+                      Recipe{"bf16", "none", "adamw", "auto", false, 0, "bert", "core"},
+                      Recipe{"fp16", "none", "adamw", "auto", false, 0, "llama", "core"}),
     [](const auto& info) {
       const Recipe& r = info.param;
       return r.compute + "_clip_" + r.clip + "_" + r.optimizer + "_gradients_" + r.gradients +
-             (r.chunk > 0 ? "_chunks" : "") + (r.family == "gpt2" ? "" : "_" + r.family);
+             (r.chunk > 0 ? "_chunks" : "") + (r.family == "gpt2" ? "" : "_" + r.family) +
+             (r.attention == "fused" ? "" : "_" + r.attention);
     });
 
 // Twins: each breaks the relay in one way, and the comparison above must notice.

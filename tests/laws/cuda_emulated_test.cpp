@@ -60,6 +60,21 @@ TEST_F(CudaEmulated, LossesAreThoseOfTheHost) {
   }
 }
 
+TEST_F(CudaEmulated, CoreAttentionIsTheHostsToo) {
+  const auto core = [&](const char* kind, const char* execution) {
+    Options options = this->options(kind, execution, "host");
+    options.model.attention = "core";
+    return record(options);
+  };
+  const Record relay = core("cuda", "relay"), host = core("host", "relay");
+  emulation::set_order(5);
+  EXPECT_EQ(core("cuda", "resident"), relay);
+  for (std::size_t i = 0; i < host.losses.size(); ++i) {
+    EXPECT_NEAR(relay.losses[i], host.losses[i], 1e-5 * host.losses[i]);
+    EXPECT_NEAR(relay.norms[i], host.norms[i], 1e-4 * host.norms[i]);
+  }
+}
+
 // With the parameter server's memory page-locked by the first one, or left pageable.
 TEST_F(CudaEmulated, TwoDevicesTrainLikeOne) {
   emulation::set_machine({.devices = 2});

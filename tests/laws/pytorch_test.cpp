@@ -111,11 +111,13 @@ double norm_of(const std::vector<float>& values) {
   return std::sqrt(squares);
 }
 
-void expect_gradients(const std::string& family, const std::string& execution, std::int64_t vocabulary_chunk) {
+void expect_gradients(const std::string& family, const std::string& execution, std::int64_t vocabulary_chunk,
+                      const std::string& attention = "fused") {
   const testing::SmallRun run;
   Options options = fixture_options(run, family);
   options.device.execution = execution;
   options.transfer.vocabulary_chunk = vocabulary_chunk;
+  options.model.attention = attention;
   FixtureRun training(options);
   training.step(0);
   training.for_each_parameter([&](GroupIndex group, std::size_t index, const std::string& name) {
@@ -142,6 +144,8 @@ TEST_P(PyTorch, GradientOfEveryParameterWithTheTableInChunks) {
   expect_gradients(GetParam(), "relay", 24);
   expect_gradients(GetParam(), "resident", 24);
 }
+
+TEST_P(PyTorch, GradientOfEveryParameterThroughCoreAttention) { expect_gradients(GetParam(), "relay", 0, "core"); }
 
 void expect_losses(const std::string& family, const std::string& clip, const std::string& losses,
                    const std::string& norms) {

@@ -315,6 +315,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "model.norm_epsilon",
                                                "model.rope_theta",
                                                "model.tie_embeddings",
+                                               "model.attention",
                                                "data.train",
                                                "data.validation",
                                                "data.allow_change",

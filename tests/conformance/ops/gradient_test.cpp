@@ -168,6 +168,42 @@ TEST(Gradient, Attention) {
   }
 }
 
+TEST(Gradient, CoreAttention) {
+  for (const AttentionCase& shape :
+       {AttentionCase{2, 9, 3, 8}, AttentionCase{2, 9, 4, 8, 0, 2}, AttentionCase{2, 9, 3, 8, 0, 0, false}}) {
+    const OpCase probabilities = attention_probabilities_case(DType::f32, shape);
+    Tensors values = make_operands(probabilities);
+    run_exactly(probabilities, values);
+    const OpCase backward = attention_probabilities_backward_case(DType::f32, shape, /*other=*/false);
+    Tensors gradient = {weights_for(probabilities), values[1], values[0], zeros_like(values[0])};
+    run_exactly(backward, gradient);
+    EXPECT_LE(gradient_error(probabilities, values, gradient[0], 0, gradient[3]), kTolerance) << probabilities.name;
+
+    const OpCase mix = attention_mix_case(DType::f32, shape);
+    values = make_operands(mix);
+    gradient = {weights_for(mix), values[0], values[1], zeros_like(values[0]), zeros_like(values[1])};
+    run_exactly(attention_mix_backward_case(DType::f32, shape), gradient);
+    EXPECT_LE(gradient_error(mix, values, gradient[0], 0, gradient[3]), kTolerance) << mix.name;
+    EXPECT_LE(gradient_error(mix, values, gradient[0], 1, gradient[4]), kTolerance) << mix.name;
+  }
+}
+
+// What core attention's ops give one after the other is what attention gives, dropout's choices included.
+TEST(Gradient, CoreAttentionMakesTheWhole) {
+  const AttentionCase shape{2, 9, 4, 8, 0.25f, 2};
+  const OpCase whole = attention_case(DType::f32, shape),
+               probabilities = attention_probabilities_case(DType::f32, shape);
+  Tensors expected = make_operands(whole), weights = {expected[0], Tensor(2 * 4 * 9 * 9)},
+          dropped = {weights[1], weights[1]};
+  run_exactly(whole, expected);
+  run_exactly(probabilities, weights);
+  dropped[0] = weights[1];
+  run_exactly(dropout_case(DType::f32, 2 * 4 * 9, 9, shape.probability), dropped);
+  Tensors mixed = {dropped[1], expected[0], zeros_like(expected[1])};
+  run_exactly(attention_mix_case(DType::f32, shape), mixed);
+  for (std::size_t i = 0; i < mixed[2].size(); ++i) EXPECT_NEAR(mixed[2][i], expected[1][i], 1e-14);
+}
+
 TEST(Gradient, LinearCrossEntropy) {
   for (const bool bias : {false, true}) {
     const OpCase forward = linear_cross_entropy_case(DType::f32, 7, 24, 33, bias);

@@ -34,6 +34,18 @@ constexpr AttentionCase kAttentionCases[] = {{1, 1, 1, 8},
                                              {1, 128, 2, 128, 0, 0, false},
                                              {1, 20, 2, 150, 0.5f, 1, false}};
 
+// Without dropout, which is an op of its own there.
+constexpr AttentionCase kCoreAttentionCases[] = {{3, 1, 5, 8},
+                                                 {2, 5, 3, 8},
+                                                 {1, 100, 3, 32},
+                                                 {1, 130, 1, 24},
+                                                 {2, 33, 4, 16, 0, 2},
+                                                 {2, 100, 3, 32, 0, 0, false},
+                                                 {1, 49, 4, 20, 0, 2, false},
+                                                 {1, 70, 4, 128, 0, 1},
+                                                 {1, 257, 2, 64, 0, 1},
+                                                 {1, 40, 2, 150, 0, 1, false}};
+
 void add_matmuls(std::vector<OpCase>& cases, DType dtype) {
   for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1},
                                 {1, 24, 8},
@@ -121,6 +133,16 @@ void add_attention(std::vector<OpCase>& cases, DType dtype) {
   }
 }
 
+void add_core_attention(std::vector<OpCase>& cases, DType dtype) {
+  for (const AttentionCase& shape : kCoreAttentionCases) {
+    cases.push_back(attention_probabilities_case(dtype, shape));
+    cases.push_back(attention_probabilities_backward_case(dtype, shape));
+    cases.push_back(attention_mix_case(dtype, shape));
+    cases.push_back(attention_mix_backward_case(dtype, shape));
+  }
+  cases.push_back(attention_probabilities_backward_case(dtype, {2, 33, 4, 16, 0, 2}, /*other=*/false));
+}
+
 void add_losses(std::vector<OpCase>& cases, DType dtype) {
   // The last three have several panels of logits: chunks of rows, or parts of the vocabulary.
   const std::array<std::int64_t, 3> shapes[] = {{1, 8, 3},     {7, 24, 33},    {33, 160, 100},
@@ -169,6 +191,7 @@ std::vector<OpCase> conformance_cases() {
     add_row_ops(cases, dtype);
     add_pointwise(cases, dtype);
     add_attention(cases, dtype);
+    add_core_attention(cases, dtype);
     add_losses(cases, dtype);
     add_chunks(cases, dtype);
     add_evaluation(cases, dtype);
@@ -213,6 +236,10 @@ std::vector<OpCase> speed_cases() {
     }
     cases.push_back(attention_case(dtype, {2, 1024, 12, 64}));
     cases.push_back(attention_backward_case(dtype, {2, 1024, 12, 64}));
+    cases.push_back(attention_probabilities_case(dtype, {2, 1024, 12, 64}));
+    cases.push_back(attention_probabilities_backward_case(dtype, {2, 1024, 12, 64}));
+    cases.push_back(attention_mix_case(dtype, {2, 1024, 12, 64}));
+    cases.push_back(attention_mix_backward_case(dtype, {2, 1024, 12, 64}));
     for (const bool causal : {true, false}) {
       cases.push_back(attention_case(dtype, {2, 512, 12, 64, 0, causal ? 4 : 0, causal}));
       cases.push_back(attention_backward_case(dtype, {2, 512, 12, 64, 0, causal ? 4 : 0, causal}));

@@ -179,6 +179,30 @@ OpCase attention_backward_case(DType dtype, const AttentionCase& shape) {
   return builder.output({shape.rows(), shape.qkv()}).finish();
 }
 
+OpCase attention_probabilities_case(DType dtype, const AttentionCase& shape) {
+  CaseBuilder builder = attention_builder(OpKind::attention_probabilities, dtype, shape);
+  return builder.input({shape.rows(), shape.qkv()}).output(shape.probabilities()).finish();
+}
+
+OpCase attention_probabilities_backward_case(DType dtype, const AttentionCase& shape, bool other) {
+  CaseBuilder builder = attention_builder(OpKind::attention_probabilities_backward, dtype, shape);
+  builder.input(shape.probabilities()).input(shape.probabilities()).input({shape.rows(), shape.qkv()});
+  if (other) builder.named("other").input({shape.rows(), shape.qkv()});
+  return builder.output({shape.rows(), shape.qkv()}).finish();
+}
+
+OpCase attention_mix_case(DType dtype, const AttentionCase& shape) {
+  CaseBuilder builder = attention_builder(OpKind::attention_mix, dtype, shape);
+  builder.input(shape.probabilities()).input({shape.rows(), shape.qkv()});
+  return builder.output({shape.rows(), shape.hidden()}).finish();
+}
+
+OpCase attention_mix_backward_case(DType dtype, const AttentionCase& shape) {
+  CaseBuilder builder = attention_builder(OpKind::attention_mix_backward, dtype, shape);
+  builder.input({shape.rows(), shape.hidden()}).input(shape.probabilities()).input({shape.rows(), shape.qkv()});
+  return builder.output(shape.probabilities()).output({shape.rows(), shape.qkv()}).finish();
+}
+
 OpCase rotary_case(DType dtype, const AttentionCase& shape, float base, bool inverse) {
   CaseBuilder builder = attention_builder(OpKind::rotary, dtype, shape);
   builder.attributes().rotary_base = base;

@@ -31,6 +31,7 @@ struct AttentionCase {
 
   std::int64_t rows() const { return sequences * sequence; }
   std::int64_t hidden() const { return heads * head_dim; }
+  Shape probabilities() const { return {rows() * heads, sequence}; }
   std::int64_t qkv() const { return hidden() + 2 * (kv_heads == 0 ? heads : kv_heads) * head_dim; }
 };
 
@@ -73,6 +74,11 @@ OpCase chunk_cross_entropy_backward_case(DType dtype, std::int64_t rows, std::in
 OpCase cross_entropy_case(std::int64_t rows);
 OpCase positions_case(DType dtype, std::int64_t rows, std::int64_t sequence, std::int64_t hidden);
 OpCase positions_backward_case(DType dtype, std::int64_t rows, std::int64_t sequence, std::int64_t hidden);
+OpCase attention_probabilities_case(DType dtype, const AttentionCase& shape);
+// `other`: with a gradient to add to.
+OpCase attention_probabilities_backward_case(DType dtype, const AttentionCase& shape, bool other = true);
+OpCase attention_mix_case(DType dtype, const AttentionCase& shape);
+OpCase attention_mix_backward_case(DType dtype, const AttentionCase& shape);
 // What fuse() makes, with inputs of [rows, columns] (matmul_gelu: [rows, 24] x [24, columns]); `last`: with the
 // optional output (pre, sum).
 OpCase fused_case(device::graph::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns,

@@ -57,6 +57,19 @@ void prepare_attention_backward(const OpCase& test_case, Tensors& operands) {
   operands[3] = values[2];
 }
 
+// Probabilities of qkv. Those of the other ops are any numbers, masked ones included: they must not be read.
+void prepare_attention_probabilities_backward(const OpCase& test_case, Tensors& operands) {
+  const Shape qkv = test_case.graph.values[2].shape;
+  const auto& attributes = test_case.op().attributes;
+  const std::int64_t heads = attributes.heads, shared = device::graph::kv_heads(attributes);
+  const AttentionCase shape{qkv[0] / attributes.sequence, attributes.sequence, heads, qkv[1] / (heads + 2 * shared), 0,
+                            attributes.kv_heads,          attributes.causal};
+  const OpCase forward = attention_probabilities_case(test_case.graph.values[0].dtype, shape);
+  Tensors values = {operands[2], operands[1]};
+  run_reference({forward.graph, forward.op(), forward.parameters, values});
+  operands[1] = values[1];
+}
+
 // Some rows have seen other chunks already, some are not predicted.
 void prepare_statistics(Tensor& statistics, Tensor& targets) {
   for (std::size_t row = 0; row < targets.size(); ++row) {
@@ -123,6 +136,8 @@ void prepare(const OpCase& test_case, Tensors& operands, std::mt19937_64& random
       return prepare_rms_norm_backward(test_case, operands);
     case OpKind::attention_backward:
       return prepare_attention_backward(test_case, operands);
+    case OpKind::attention_probabilities_backward:
+      return prepare_attention_probabilities_backward(test_case, operands);
     default:
       return;
   }

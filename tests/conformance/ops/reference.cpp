@@ -68,6 +68,14 @@ void run_reference(const ReferenceCall& call) {
       return reference_swiglu(call);
     case OpKind::swiglu_backward:
       return reference_swiglu_backward(call);
+    case OpKind::attention_probabilities:
+      return reference_attention_probabilities(call);
+    case OpKind::attention_probabilities_backward:
+      return reference_attention_probabilities_backward(call);
+    case OpKind::attention_mix:
+      return reference_attention_mix(call);
+    case OpKind::attention_mix_backward:
+      return reference_attention_mix_backward(call);
     case OpKind::matmul_gelu:
     case OpKind::dropout_add:
     case OpKind::add_layer_norm:

@@ -72,6 +72,10 @@ void reference_rms_norm_backward(const ReferenceCall& call);
 void reference_rotary(const ReferenceCall& call);
 void reference_swiglu(const ReferenceCall& call);
 void reference_swiglu_backward(const ReferenceCall& call);
+void reference_attention_probabilities(const ReferenceCall& call);
+void reference_attention_probabilities_backward(const ReferenceCall& call);
+void reference_attention_mix(const ReferenceCall& call);
+void reference_attention_mix_backward(const ReferenceCall& call);
 // Any fused op: its parts, one after the other; what a later part reads is rounded to its dtype.
 void reference_fused(const ReferenceCall& call);
 

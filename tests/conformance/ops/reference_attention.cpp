@@ -21,8 +21,11 @@ struct Head {
   // Rows that row i sees.
   std::size_t seen(std::size_t i) const { return call.op.attributes.causal ? i + 1 : length; }
   std::size_t logsumexp(std::size_t row) const { return (sequence * length + row) * heads + head; }
+  std::size_t probability(std::size_t i, std::size_t j) const {
+    return ((sequence * heads + head) * length + i) * length + j;
+  }
   double mask(std::size_t i, std::size_t j) const {
-    return dropout_factor(call, static_cast<std::int64_t>(((sequence * heads + head) * length + i) * length + j));
+    return dropout_factor(call, static_cast<std::int64_t>(probability(i, j)));
   }
   double score(const Tensor& values, std::size_t i, std::size_t j) const {
     double sum = 0;
@@ -81,6 +84,77 @@ void reference_attention_backward(const ReferenceCall& call) {
           dqkv[head.qkv(0, i, d)] += dscore * qkv[head.qkv(1, j, d)];
           dqkv[head.qkv(1, j, d)] += dscore * qkv[head.qkv(0, i, d)];
           dqkv[head.qkv(2, j, d)] += probability * mask * call[0][head.y(i, d)];
+        }
+      }
+    }
+  });
+}
+
+// Operands: qkv, probabilities.
+void reference_attention_probabilities(const ReferenceCall& call) {
+  std::fill(call[1].begin(), call[1].end(), 0.0);
+  for_each_head(call, call.shape(0), [&](const Head& head) {
+    for (std::size_t i = 0; i < head.length; ++i) {
+      double highest = -INFINITY, sum = 0;
+      for (std::size_t j = 0; j < head.seen(i); ++j) highest = std::max(highest, head.score(call[0], i, j));
+      for (std::size_t j = 0; j < head.seen(i); ++j) sum += std::exp(head.score(call[0], i, j) - highest);
+      for (std::size_t j = 0; j < head.seen(i); ++j) {
+        call[1][head.probability(i, j)] = std::exp(head.score(call[0], i, j) - highest) / sum;
+      }
+    }
+  });
+}
+
+// Operands: dprobabilities, probabilities, qkv, (other), dqkv. By the Jacobian of softmax, element by element.
+void reference_attention_probabilities_backward(const ReferenceCall& call) {
+  const Tensor &dp = call[0], &p = call[1], &qkv = call[2];
+  Tensor& dqkv = call[call.op.inputs.size()];
+  if (call.op.inputs.size() > 3) {
+    dqkv = call[3];
+  } else {
+    std::fill(dqkv.begin(), dqkv.end(), 0.0);
+  }
+  for_each_head(call, call.shape(2), [&](const Head& head) {
+    for (std::size_t i = 0; i < head.length; ++i) {
+      for (std::size_t j = 0; j < head.seen(i); ++j) {
+        double dscore = 0;
+        for (std::size_t k = 0; k < head.seen(i); ++k) {
+          const double jacobian = p[head.probability(i, k)] * ((j == k ? 1.0 : 0.0) - p[head.probability(i, j)]);
+          dscore += jacobian * dp[head.probability(i, k)];
+        }
+        dscore /= std::sqrt(static_cast<double>(head.dim));
+        for (std::size_t d = 0; d < head.dim; ++d) {
+          dqkv[head.qkv(0, i, d)] += dscore * qkv[head.qkv(1, j, d)];
+          dqkv[head.qkv(1, j, d)] += dscore * qkv[head.qkv(0, i, d)];
+        }
+      }
+    }
+  });
+}
+
+// Operands: probabilities, qkv, y.
+void reference_attention_mix(const ReferenceCall& call) {
+  std::fill(call[2].begin(), call[2].end(), 0.0);
+  for_each_head(call, call.shape(1), [&](const Head& head) {
+    for (std::size_t i = 0; i < head.length; ++i) {
+      for (std::size_t j = 0; j < head.seen(i); ++j) {
+        const double weight = call[0][head.probability(i, j)];
+        for (std::size_t d = 0; d < head.dim; ++d) call[2][head.y(i, d)] += weight * call[1][head.qkv(2, j, d)];
+      }
+    }
+  });
+}
+
+// Operands: dy, probabilities, qkv, dprobabilities, dqkv.
+void reference_attention_mix_backward(const ReferenceCall& call) {
+  for (const std::size_t output : {3, 4}) std::fill(call[output].begin(), call[output].end(), 0.0);
+  for_each_head(call, call.shape(2), [&](const Head& head) {
+    for (std::size_t i = 0; i < head.length; ++i) {
+      for (std::size_t j = 0; j < head.seen(i); ++j) {
+        for (std::size_t d = 0; d < head.dim; ++d) {
+          const double dy = call[0][head.y(i, d)];
+          call[3][head.probability(i, j)] += dy * call[2][head.qkv(2, j, d)];
+          call[4][head.qkv(2, j, d)] += dy * call[1][head.probability(i, j)];
         }
       }
     }

@@ -35,6 +35,18 @@ double operations(const OpCase& test_case) {
       const double keys = op.attributes.causal ? (op.attributes.sequence + 1) / 2.0 : op.attributes.sequence;
       return product(static_cast<double>(y[0]) * keys, static_cast<double>(y[1]), forward ? 2 : 5);
     }
+    case OpKind::attention_probabilities:
+    case OpKind::attention_probabilities_backward:
+    case OpKind::attention_mix:
+    case OpKind::attention_mix_backward: {
+      const bool backward =
+          op.kind == OpKind::attention_probabilities_backward || op.kind == OpKind::attention_mix_backward;
+      const std::size_t qkv = op.kind == OpKind::attention_probabilities ? 0 : backward ? 2 : 1;
+      const double heads = op.attributes.heads + 2.0 * kv_heads(op.attributes);
+      const double keys = op.attributes.causal ? (op.attributes.sequence + 1) / 2.0 : op.attributes.sequence;
+      return product(static_cast<double>(shape(qkv)[0]) * keys,
+                     static_cast<double>(shape(qkv)[1]) / heads * op.attributes.heads, backward ? 2 : 1);
+    }
     case OpKind::linear_cross_entropy:
     case OpKind::linear_cross_entropy_backward:
       return product(static_cast<double>(shape(0)[0]), static_cast<double>(shape(0)[1]),

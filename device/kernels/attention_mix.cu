@@ -1,0 +1,73 @@
+// Work of one head: 2 S^2 d operations for S rows of d elements (half of it when causal); S^2 elements read.
+#include "device/cuda/core_attention.cuh"
+#include "device/cuda/factories.h"
+
+namespace l2l::device::cuda {
+namespace {
+
+using kernels::as;
+using kernels::input;
+
+template <typename T, int kDim, int kTile>
+__global__ __launch_bounds__(core::kThreads) void attention_mix(const AttentionProblem problem, const T* probabilities,
+                                                                const T* qkv, T* y) {
+  using Tiles = core::Tile<T, kDim, kTile>;
+  float* const values = dynamic_shared<float>();
+  float* const weights = values + Tiles::kElements;
+  const core::Place place = core::place_of_queries<kTile>(problem);
+  const int seen = core::seen_by(problem, place);
+  const std::int64_t stride = problem.qkv_stride();
+  const T* const value = qkv + problem.value_offset(place.sequence, place.kv_head);
+
+  float sums[Tiles::kPer][Tiles::kWide];
+  Tiles::clear(sums);
+  for (int j = 0; j < seen; j += kTile) {
+    __syncthreads();
+    Tiles::load(values, value + j * stride, stride, min(kTile, seen - j), problem.head_dim);
+    Tiles::fill(weights, problem, place.task, place.first, j,
+                [&](std::int64_t, std::int64_t element) { return widen(probabilities[element]); });
+    __syncthreads();
+    Tiles::template accumulate<false>(sums, weights, values);
+  }
+  const T* const none = nullptr;
+  Tiles::store_sum(y + problem.y_offset(place.sequence, place.head) + place.first * problem.y_stride(), none,
+                   problem.y_stride(), place.rows, problem.head_dim, sums, 1.0f);
+}
+
+template <typename T>
+class AttentionMix final : public Kernel {
+ public:
+  AttentionMix(const graph::Graph& graph, const graph::Op& op)
+      : problem_(input(graph, op, 1), op.attributes), part_(choose(problem_.head_dim)) {
+    kernels::require_dtype(graph, op, input(graph, op, 1).dtype, {0, 2});
+    part_.allow();
+  }
+
+  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
+               cudaStream_t stream) const override {
+    part_.run("attention_mix", problem_, problem_.tasks(), stream, as<const T>(operands[0]), as<const T>(operands[1]),
+              as<T>(operands[2]));
+  }
+
+ private:
+  using Part = core::Part<void(AttentionProblem, const T*, const T*, T*)>;
+
+  static Part choose(int dim) {
+    return core::for_head(dim, [](auto size) -> Part {
+      using Size = decltype(size);
+      using Tiles = core::Tile<T, Size::kDim, Size::kTile>;
+      return {attention_mix<T, Size::kDim, Size::kTile>, Size::kTile, core::shared_bytes<Tiles>(1, 1)};
+    });
+  }
+
+  AttentionProblem problem_;
+  Part part_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_attention_mix(const Context&, const graph::Graph& graph, const graph::Op& op) {
+  return make_for<AttentionMix, Kernel>(input(graph, op, 1).dtype, graph, op);
+}
+
+}  // namespace l2l::device::cuda

@@ -1,0 +1,95 @@
+#include "device/kernels/block_product.h"
+#include "device/kernels/core_attention.h"
+#include "device/kernels/factories.h"
+#include "device/kernels/reduce.h"
+#include "device/kernels/vector_math.h"
+
+namespace l2l::device::kernels {
+namespace {
+
+// fp32 copies and scores of one slot.
+struct Buffers {
+  float* queries;  // [kQueryBlock][padded_dim], scaled
+  float* rows;     // [sequence][padded_dim]: keys
+  float* keys;     // [padded_dim][padded_sequence]
+  float* scores;   // [kQueryBlock][padded_sequence]
+  Bytes bytes;
+
+  Buffers(const AttentionShape& shape, std::byte* base) {
+    WorkspaceCutter cutter(base);
+    queries = cutter.take<float>(kQueryBlock * shape.padded_dim);
+    rows = cutter.take<float>(shape.sequence * shape.padded_dim);
+    keys = cutter.take<float>(shape.padded_dim * shape.padded_sequence);
+    scores = cutter.take<float>(kQueryBlock * shape.padded_sequence);
+    bytes = cutter.used();
+  }
+};
+
+// Score of what lies behind a row's last key.
+constexpr float kMasked = -1e30f;
+
+// Turns `count` scores, whole vectors, into probabilities.
+void softmax(float* scores, std::int64_t count) {
+  const float highest = largest_of(scores, count);
+#pragma omp simd
+  for (std::int64_t j = 0; j < count; ++j) scores[j] = fast_exp(scores[j] - highest);
+  const float factor = 1.0f / sum_of(count, [scores](std::int64_t j) { return scores[j]; });
+#pragma omp simd
+  for (std::int64_t j = 0; j < count; ++j) scores[j] *= factor;
+}
+
+template <typename T>
+class AttentionProbabilities final : public Kernel {
+ public:
+  AttentionProbabilities(const graph::Graph& graph, const graph::Op& op)
+      : shape_(input(graph, op, 0), op.attributes), parts_(query_parts(shape_)) {
+    require_dtype(graph, op, input(graph, op, 0).dtype, {1});
+  }
+
+  Bytes workspace(int threads) const override { return Buffers(shape_, nullptr).bytes * static_cast<Bytes>(threads); }
+
+  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters&,
+           Workers& workers) const override {
+    const Bytes slot_bytes = Buffers(shape_, nullptr).bytes;
+    workers.parallel_for(shape_.tasks() * parts_.count(), [&](std::int64_t index, int slot) {
+      const Buffers buffers(shape_, workspace + slot_bytes * static_cast<Bytes>(slot));
+      const std::int64_t task = index / parts_.count(), part = index % parts_.count();
+      const T* qkv = as<T>(operands[0]) + shape_.first_row(task) * shape_.width;
+      load_keys(qkv + shape_.key_column(task), shape_.seen_by(parts_.end(part) - 1), buffers);
+      for_query_blocks(parts_.begin(part), parts_.end(part), [&](QueryBlock block) {
+        load_head(shape_, qkv + block.begin * shape_.width + shape_.first_column(task), shape_.width, block.rows,
+                  shape_.scale, buffers.queries);
+        take(block, buffers);
+        store_probabilities(shape_, buffers.scores, task, block, as<T>(operands[1]));
+      });
+    });
+  }
+
+ private:
+  void load_keys(const T* keys, std::int64_t rows, const Buffers& buffers) const {
+    load_head(shape_, keys, shape_.width, rows, 1.0f, buffers.rows);
+    transpose_head(shape_, buffers.rows, rows, buffers.keys);
+  }
+
+  void take(QueryBlock block, const Buffers& buffers) const {
+    const std::int64_t stride = shape_.padded_sequence;
+    block_product(block.rows, whole_vectors(seen_by(shape_, block)), shape_.head_dim,
+                  {buffers.queries, shape_.padded_dim, 1}, buffers.keys, stride, buffers.scores, stride, false);
+    for (std::int64_t row = 0; row < block.rows; ++row) {
+      const std::int64_t own = shape_.seen_by(block.begin + row);
+      fill_tail(buffers.scores + row * stride, own, kMasked);
+      softmax(buffers.scores + row * stride, whole_vectors(own));
+    }
+  }
+
+  AttentionShape shape_;
+  Partition parts_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_attention_probabilities(const graph::Graph& graph, const graph::Op& op) {
+  return make_for_dtype<AttentionProbabilities>(graph, op, input(graph, op, 0).dtype);
+}
+
+}  // namespace l2l::device::kernels

@@ -1,0 +1,136 @@
+// Work of one head: 4 S^2 d operations for S rows of d elements (half of it when causal), since scores are made twice,
+// for the sums and for the probabilities; S^2 elements written.
+#include "device/cuda/core_attention.cuh"
+#include "device/cuda/factories.h"
+
+namespace l2l::device::cuda {
+namespace {
+
+using kernels::as;
+using kernels::input;
+
+constexpr float kMasked = -1e30f;  // score of what a query does not see
+
+// What a thread knows of its rows of queries: in the base 2, the highest score and the sum of 2^(score - highest).
+template <typename Tiles>
+struct RowSums {
+  float highest[Tiles::kPer], total[Tiles::kPer];
+
+  __device__ RowSums() {
+#pragma unroll
+    for (int r = 0; r < Tiles::kPer; ++r) {
+      highest[r] = kMasked;
+      total[r] = 0;
+    }
+  }
+
+  // The highest is that of all lanes of a row, the total this thread's own.
+  __device__ void add(const float (&scores)[Tiles::kPer][Tiles::kPer]) {
+#pragma unroll
+    for (int r = 0; r < Tiles::kPer; ++r) {
+      float largest = highest[r];
+#pragma unroll
+      for (int c = 0; c < Tiles::kPer; ++c) largest = fmaxf(largest, scores[r][c]);
+      largest = plain::row_max(largest);
+      total[r] *= exp2f(highest[r] - largest);
+      highest[r] = largest;
+#pragma unroll
+      for (int c = 0; c < Tiles::kPer; ++c) total[r] += exp2f(scores[r][c] - largest);
+    }
+  }
+
+  __device__ void finish() {
+#pragma unroll
+    for (int r = 0; r < Tiles::kPer; ++r) total[r] = plain::row_sum(total[r]);
+  }
+};
+
+template <typename T, int kDim, int kTile>
+__global__ __launch_bounds__(core::kThreads) void attention_probabilities(const AttentionProblem problem, const T* qkv,
+                                                                          T* probabilities) {
+  using Tiles = core::Tile<T, kDim, kTile>;
+  float* const queries = dynamic_shared<float>();
+  float* const keys = queries + Tiles::kElements;
+  const core::Place place = core::place_of_queries<kTile>(problem);
+  const int seen = core::seen_by(problem, place);
+  const std::int64_t stride = problem.qkv_stride();
+  const T* const key = qkv + problem.key_offset(place.sequence, place.kv_head);
+  const float to_log2 = problem.scale * 1.4426950408889634f;
+  const int tx = threadIdx.x % core::kSide, ty = threadIdx.x / core::kSide;
+
+  Tiles::load(queries, qkv + problem.query_offset(place.sequence, place.head) + place.first * stride, stride,
+              place.rows, problem.head_dim);
+  const auto score = [&](float(&scores)[Tiles::kPer][Tiles::kPer], int j) {
+    __syncthreads();
+    Tiles::load(keys, key + j * stride, stride, min(kTile, seen - j), problem.head_dim);
+    __syncthreads();
+    Tiles::products(scores, queries, keys);
+#pragma unroll
+    for (int r = 0; r < Tiles::kPer; ++r) {
+      const int i = place.first + ty * Tiles::kPer + r;
+#pragma unroll
+      for (int c = 0; c < Tiles::kPer; ++c) {
+        const bool visible = core::sees(problem, i, j + tx + core::kSide * c);
+        scores[r][c] = visible ? scores[r][c] * to_log2 : kMasked;
+      }
+    }
+  };
+
+  RowSums<Tiles> sums;
+  for (int j = 0; j < seen; j += kTile) {
+    float scores[Tiles::kPer][Tiles::kPer];
+    score(scores, j);
+    sums.add(scores);
+  }
+  sums.finish();
+  int done = 0;
+  for (; done < seen; done += kTile) {
+    float scores[Tiles::kPer][Tiles::kPer];
+    score(scores, done);
+#pragma unroll
+    for (int r = 0; r < Tiles::kPer; ++r) {
+#pragma unroll
+      for (int c = 0; c < Tiles::kPer; ++c) scores[r][c] = exp2f(scores[r][c] - sums.highest[r]) / sums.total[r];
+    }
+    Tiles::store_matrix(probabilities, problem, place.task, place.first, done, scores);
+  }
+  if (done < problem.sequence) Tiles::clear_rest(probabilities, problem, place, done);
+}
+
+template <typename T>
+class AttentionProbabilities final : public Kernel {
+ public:
+  AttentionProbabilities(const graph::Graph& graph, const graph::Op& op)
+      : problem_(input(graph, op, 0), op.attributes), part_(choose(problem_.head_dim)) {
+    kernels::require_dtype(graph, op, input(graph, op, 0).dtype, {1});
+    part_.allow();
+  }
+
+  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
+               cudaStream_t stream) const override {
+    part_.run("attention_probabilities", problem_, problem_.tasks(), stream, as<const T>(operands[0]),
+              as<T>(operands[1]));
+  }
+
+ private:
+  using Part = core::Part<void(AttentionProblem, const T*, T*)>;
+
+  static Part choose(int dim) {
+    return core::for_head(dim, [](auto size) -> Part {
+      using Size = decltype(size);
+      using Tiles = core::Tile<T, Size::kDim, Size::kTile>;
+      return {attention_probabilities<T, Size::kDim, Size::kTile>, Size::kTile, core::shared_bytes<Tiles>(2, 0)};
+    });
+  }
+
+  AttentionProblem problem_;
+  Part part_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_attention_probabilities(const Context&, const graph::Graph& graph, const graph::Op& op) {
+  return make_for<AttentionProbabilities, Kernel>(input(graph, op, 0).dtype, graph, op);
+}
+
+}  // namespace l2l::device::cuda

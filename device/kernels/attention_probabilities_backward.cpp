@@ -1,0 +1,106 @@
+#include "device/kernels/block_product.h"
+#include "device/kernels/core_attention.h"
+#include "device/kernels/factories.h"
+#include "device/kernels/reduce.h"
+
+namespace l2l::device::kernels {
+namespace {
+
+// fp32 copies and sums of one slot.
+struct Buffers {
+  float* keys;           // [sequence][padded_dim]
+  float* queries;        // [kQueryBlock][padded_dim], scaled
+  float* probabilities;  // [kQueryBlock][padded_sequence]
+  float* dscores;        // [kQueryBlock][padded_sequence]: first dprobabilities
+  float* dq;             // [kQueryBlock][padded_dim]
+  float* dk;             // [sequence][padded_dim]
+  Bytes bytes;
+
+  Buffers(const AttentionShape& shape, std::byte* base) {
+    WorkspaceCutter cutter(base);
+    keys = cutter.take<float>(shape.sequence * shape.padded_dim);
+    queries = cutter.take<float>(kQueryBlock * shape.padded_dim);
+    probabilities = cutter.take<float>(kQueryBlock * shape.padded_sequence);
+    dscores = cutter.take<float>(kQueryBlock * shape.padded_sequence);
+    dq = cutter.take<float>(kQueryBlock * shape.padded_dim);
+    dk = cutter.take<float>(shape.sequence * shape.padded_dim);
+    bytes = cutter.used();
+  }
+};
+
+// Turns the gradients of `count` probabilities into those of their scores.
+void differentiate_softmax(const float* probabilities, float* gradients, std::int64_t count) {
+  const float product = sum_of(count, [=](std::int64_t j) { return probabilities[j] * gradients[j]; });
+#pragma omp simd
+  for (std::int64_t j = 0; j < count; ++j) gradients[j] = probabilities[j] * (gradients[j] - product);
+}
+
+// With P the probabilities and D = dP . P per row: dS = P (dP - D), dq = dS k / sqrt(d), dk = dS^T q / sqrt(d). The
+// queries that share a head of keys are taken in ascending order, on one thread.
+template <typename T>
+class AttentionProbabilitiesBackward final : public Kernel {
+ public:
+  AttentionProbabilitiesBackward(const graph::Graph& graph, const graph::Op& op)
+      : shape_(input(graph, op, 2), op.attributes), other_(op.inputs.size() > 3) {
+    require_dtype(graph, op, input(graph, op, 2).dtype, {0, 1, 3});
+    if (other_) require_dtype(graph, op, input(graph, op, 2).dtype, {4});
+  }
+
+  Bytes workspace(int threads) const override { return Buffers(shape_, nullptr).bytes * static_cast<Bytes>(threads); }
+
+  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters&,
+           Workers& workers) const override {
+    const Bytes slot_bytes = Buffers(shape_, nullptr).bytes;
+    const std::int64_t sharers = shape_.sharers();
+    workers.parallel_for(shape_.tasks() / sharers, [&](std::int64_t group, int slot) {
+      const Buffers buffers(shape_, workspace + slot_bytes * static_cast<Bytes>(slot));
+      const std::int64_t first = group * sharers, begin = shape_.first_row(first) * shape_.width;
+      const T* other = other_ ? as<T>(operands[3]) + begin : nullptr;
+      T* dqkv = as<T>(operands.back()) + begin;
+      load_head(shape_, as<T>(operands[2]) + begin + shape_.key_column(first), shape_.width, shape_.sequence, 1.0f,
+                buffers.keys);
+      std::fill(buffers.dk, buffers.dk + shape_.sequence * shape_.padded_dim, 0.0f);
+      for (std::int64_t task = first; task < first + sharers; ++task) take(operands, task, other, dqkv, buffers);
+      store(buffers.dk, shape_.sequence, 1.0f, shape_.key_column(first), other, dqkv);
+      store(nullptr, shape_.sequence, 1.0f, shape_.value_column(first), other, dqkv);
+    });
+  }
+
+ private:
+  void take(std::span<std::byte* const> operands, std::int64_t task, const T* other, T* dqkv,
+            const Buffers& buffers) const {
+    const std::int64_t dim = shape_.padded_dim, stride = shape_.padded_sequence;
+    const T* qkv = as<T>(operands[2]) + shape_.first_row(task) * shape_.width;
+    for_query_blocks(0, shape_.sequence, [&](QueryBlock block) {
+      const std::int64_t seen = seen_by(shape_, block);
+      const std::int64_t place = block.begin * shape_.width + shape_.first_column(task);
+      load_head(shape_, qkv + place, shape_.width, block.rows, shape_.scale, buffers.queries);
+      load_probabilities(shape_, as<T>(operands[0]), task, block, buffers.dscores);
+      load_probabilities(shape_, as<T>(operands[1]), task, block, buffers.probabilities);
+      for (std::int64_t row = 0; row < block.rows; ++row) {
+        differentiate_softmax(buffers.probabilities + row * stride, buffers.dscores + row * stride,
+                              whole_vectors(shape_.seen_by(block.begin + row)));
+      }
+      block_product(block.rows, dim, seen, {buffers.dscores, stride, 1}, buffers.keys, dim, buffers.dq, dim, false);
+      block_product(seen, dim, block.rows, {buffers.dscores, 1, stride}, buffers.queries, dim, buffers.dk, dim, true);
+      store(buffers.dq, block.rows, shape_.scale, place, other, dqkv);
+    });
+  }
+
+  // A head's gradient, `place` elements behind the beginning of the sequence.
+  void store(const float* gradient, std::int64_t rows, float scale, std::int64_t place, const T* other, T* dqkv) const {
+    store_head_sum(shape_, gradient, rows, scale, other == nullptr ? nullptr : other + place, dqkv + place,
+                   shape_.width);
+  }
+
+  AttentionShape shape_;
+  bool other_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_attention_probabilities_backward(const graph::Graph& graph, const graph::Op& op) {
+  return make_for_dtype<AttentionProbabilitiesBackward>(graph, op, input(graph, op, 2).dtype);
+}
+
+}  // namespace l2l::device::kernels
