@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string>
 
 #include "device/graph/differentiate.h"
@@ -19,7 +20,10 @@ using graph::ValueId;
 constexpr std::array<std::string_view, 4> kNames = {"full", "none", "selective", "min_cut"};
 
 // Ops whose work grows faster than their operands.
-bool is_product(OpKind kind) { return kind == OpKind::matmul || kind == OpKind::attention; }
+bool is_product(OpKind kind) {
+  return kind == OpKind::matmul || kind == OpKind::attention || kind == OpKind::attention_probabilities ||
+         kind == OpKind::attention_mix;
+}
 
 bool may_survive(const graph::Value& value) { return value.region == Region::scratch; }
 
@@ -27,6 +31,17 @@ std::vector<ValueId> all_that_backward_reads(const Graph& forward) {
   std::vector<ValueId> values = graph::read_by_backward(forward);
   std::erase_if(values, [&](ValueId id) { return !may_survive(forward.value(id)); });
   return values;
+}
+
+// Probabilities, and the same after dropout: what grows with the square of the sequence, and is made from few bytes.
+std::set<ValueId> core_of_attention(const Graph& forward) {
+  std::set<ValueId> core;
+  for (const Op& op : forward.ops) {
+    const bool of_core =
+        op.kind == OpKind::attention_probabilities || (op.kind == OpKind::dropout && core.count(op.inputs[0]) > 0);
+    if (of_core) core.insert(op.outputs.begin(), op.outputs.end());
+  }
+  return core;
 }
 
 }  // namespace
@@ -63,8 +78,13 @@ std::vector<ValueId> values_to_save(const Graph& forward, Policy policy) {
     case Policy::full:
       return {};
     case Policy::none:
-    case Policy::selective:
       return all_that_backward_reads(forward);
+    case Policy::selective: {
+      values = all_that_backward_reads(forward);
+      const std::set<ValueId> core = core_of_attention(forward);
+      std::erase_if(values, [&](ValueId id) { return core.count(id) > 0; });
+      return values;
+    }
     case Policy::min_cut:
       for (const ValueIndex value : min_cut(cut_problem(forward)).keep) values.push_back(static_cast<ValueId>(value));
       return values;

@@ -33,11 +33,14 @@ inline std::vector<NamedLayer> layer_types(DType compute) {
   models::TransformerShape shape = small_shape(compute, 0.1f), grouped = small_shape(compute, 0);
   grouped.kv_heads = 2;
   const models::Model bert = models::make_bert(shape);
+  models::TransformerShape core = shape;
+  core.core_attention = true;
   return {{"gpt2", block_of(models::make_gpt2(shape), 1)},
           {"gpt2 without dropout", block_of(models::make_gpt2(small_shape(compute, 0)), 1)},
           {"bert's norm", block_of(bert, 1)},
           {"bert", block_of(bert, 2)},
-          {"llama, grouped heads", block_of(models::make_llama(grouped), 1)}};
+          {"llama, grouped heads", block_of(models::make_llama(grouped), 1)},
+          {"gpt2, core attention", block_of(models::make_gpt2(core), 1)}};
 }
 
 }  // namespace l2l::device::recompute
