@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Recomputation policies on the host device: step times against their predictions, and "auto" against every fixed policy.
+
+    recompute_check.py FOLDER_OF_THE_TOOLS [--rounds N] [--steps N] [--limits] [--skip-predictions]
+
+First, each fixed policy with the stash on either side: `l2l-plan --check`, predicted over measured. Then two links
+(as fast as memory; throttled), five limits of device.memory each, from the least that a run needs to what keeping all
+values takes: `l2l-bench step` of "auto" and of all fixed policies and places of the stash that fit, one process at a
+time, in rounds. The best fixed one is the one of the least median; "auto" is compared with it round by round, and its
+own predicted times must not rise with memory. Prints tables and, as the last line, one JSON object; with --limits exit
+status 1 when a prediction is off by more than 10%, or "auto" is slower than the best by more than 2%. Use an idle machine.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+POLICIES = ("full", "min_cut", "none")
+PLACES = ("host", "device")
+BASE = {"model.layers": 8, "model.hidden": 256, "model.heads": 4, "model.sequence": 256, "model.dropout": 0.1, "device.kind": "host",
+        "precision.compute": "bf16", "batch.micro_batch": 2, "batch.micro_batches": 3}
+LINKS = {"link as fast as memory": {}, "link of 500 MB/s": {"transfer.link_bandwidth": "500MB"}}
+BUDGETS = 5
+
+
+def words_of(settings):
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+
+
+class Tools:
+    def __init__(self, tools, folder):
+        self.tools, self.folder = tools.resolve(), folder
+        (folder / "run.toml").write_text("")
+
+    def run(self, program, settings, *words):
+        done = subprocess.run([self.tools / program[0], *program[1:], self.folder / "run.toml", *words_of(settings), *words],
+                              capture_output=True, text=True, cwd=self.folder, check=False)
+        if done.returncode == 2:
+            return None
+        if done.returncode != 0:
+            sys.exit(done.stderr)
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def plan(self, settings, *words):
+        return self.run(["l2l-plan"], settings, *words)
+
+    def step_ms(self, settings, steps):
+        return self.run(["l2l-bench", "step"], settings, "--steps", str(steps), "--json")["step_ms"]
+
+
+def check_predictions(tools):
+    print(f"{'policy, stash':20} {'predicted':>10} {'measured':>10} {'ratio':>7}")
+    errors = []
+    for policy in POLICIES:
+        for place in PLACES:
+            settings = BASE | {"recompute.policy": policy, "transfer.stash": place}
+            times = [tools.plan(settings, "--check")["time"] for _ in range(3)]
+            ratio = statistics.median(time["step_ms"] / time["measured_ms"] for time in times)
+            errors.append(abs(ratio - 1))
+            print(f"{policy + ', ' + place:20} {statistics.median(t['step_ms'] for t in times):10.2f} "
+                  f"{statistics.median(t['measured_ms'] for t in times):10.2f} {ratio:7.3f}", flush=True)
+    return errors
+
+
+def candidates(tools, base):
+    """Fixed policies and places, with the device memory that each needs."""
+    found = {}
+    for policy in POLICIES:
+        for place in PLACES:
+            settings = base | {"recompute.policy": policy, "transfer.stash": place}
+            found[f"{policy}, {place}"] = (settings, tools.plan(settings, "--no-measure")["device_bytes"])
+    return found
+
+
+def compare(tools, link, base, arguments):
+    fixed = candidates(tools, base)
+    needs = [bytes for _, bytes in fixed.values()]
+    budgets = [round(min(needs) * (max(needs) / min(needs)) ** (i / (BUDGETS - 1))) for i in range(BUDGETS)]
+    rows, last = [], None
+    for budget in budgets:
+        auto = base | {"recompute.policy": "auto", "device.memory": budget}
+        plan = tools.plan(auto)
+        contenders = {"auto": auto} | {name: settings for name, (settings, bytes) in fixed.items() if bytes <= budget}
+        times = {name: [] for name in contenders}
+        for _ in range(arguments.rounds):
+            for name, settings in contenders.items():
+                times[name].append(tools.step_ms(settings, arguments.steps))
+        best = min((name for name in times if name != "auto"), key=lambda name: statistics.median(times[name]))
+        ratio = statistics.median(a / b for a, b in zip(times["auto"], times[best]))
+        rises = last is not None and plan["time"]["step_ms"] > 1.02 * last
+        last = plan["time"]["step_ms"]
+        rows.append({"link": link, "budget": budget, "auto_ms": statistics.median(times["auto"]), "best": best,
+                     "best_ms": statistics.median(times[best]), "ratio": ratio, "predicted_ms": last, "rises": rises})
+        print(f"{link:24} {budget / 2**20:7.1f} MiB  auto {rows[-1]['auto_ms']:7.2f} (predicted {last:7.2f})  best of "
+              f"{len(times) - 1}: {best:16} {rows[-1]['best_ms']:7.2f}  auto / best {ratio:.3f}   {plan['stash']}: "
+              + "; ".join(line.split(":")[0] for line in plan["recomputation"]), flush=True)
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tools", type=pathlib.Path)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--limits", action="store_true")
+    parser.add_argument("--skip-predictions", action="store_true")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        tools = Tools(arguments.tools, pathlib.Path(name))
+        errors = [] if arguments.skip_predictions else check_predictions(tools)
+        rows = [row for link, more in LINKS.items() for row in compare(tools, link, BASE | more, arguments)]
+    good = max(errors, default=0) <= 0.10 and all(row["ratio"] <= 1.02 and not row["rises"] for row in rows)
+    print(json.dumps({"worst_prediction": max(errors, default=None), "worst_auto": max(row["ratio"] for row in rows),
+                      "rises": sum(row["rises"] for row in rows), "good": good}))
+    return 1 if arguments.limits and not good else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
