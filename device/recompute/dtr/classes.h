@@ -6,6 +6,7 @@
 
 namespace l2l::device::recompute::dtr {
 
+// Sums are kept until a class that they hold changes.
 class EvictedClasses final : public Heuristic {
  public:
   explicit EvictedClasses(const State& state) : state_(state) {}
@@ -17,17 +18,30 @@ class EvictedClasses final : public Heuristic {
  private:
   struct Node {
     Index parent;           // itself: the root of its class
+    Index version;          // of a root: grows when the cost changes and when it becomes a root no longer
     Nanoseconds cost;       // of a root: of the class
     std::uint64_t counted;  // the turn in which it was last counted
   };
+  struct Seen {
+    Index root, version;
+  };
+  struct Around {        // a storage
+    Index node = kNone;  // where it is evicted
+    bool known = false;  // `sum` is that of the classes of its evicted neighbours, if these are as they were seen
+    Nanoseconds sum = 0;
+    std::vector<Seen> classes;
+  };
 
   Index root(Index node);
+  bool is_known(const Around& around) const;
+  Nanoseconds sum_around(Index storage);
+  void forget_neighbours(Index storage);
   template <typename Visit>
-  void evicted_neighbours(Index storage, Visit visit) const;
+  void neighbours(Index storage, Visit visit) const;
 
   const State& state_;
   std::vector<Node> nodes_;
-  std::vector<Index> node_of_;  // per storage, kNone where it is not evicted
+  std::vector<Around> around_;
   std::uint64_t turn_ = 0;
   // An alias that is declared while its storage is evicted adds to what the storage takes away when it returns, so that
   // a class may fall below zero. From then on a score is not at least that of the storage alone.

@@ -80,9 +80,10 @@ class Reader {
   void read_constant(const Record& record) {
     const std::string& name = record.text("NAME");
     refuse_known(record, "NAME", name);
+    const std::size_t line = number_;
     const Bytes bytes = read_memory(record, name);
     run(record, {0, {}, {{bytes, kNone}}});
-    define(name, last_tensor());
+    define(name, last_tensor(), line);
     act(Trace::Action::pin, last_tensor());
   }
 
@@ -144,7 +145,7 @@ class Reader {
     const Index source = find(record, "SRC", record.text("SRC"));
     refuse_known(record, "DST", record.text("DST"));
     retain(record, source);
-    define(record.text("DST"), source);
+    define(record.text("DST"), source, number_);
   }
 
   void read_copy_from(const Record& record) {
@@ -181,7 +182,6 @@ class Reader {
     return tensors;
   }
 
-  void define(const std::string& name, Index tensor) { define(name, tensor, number_); }
   void define(const std::string& name, Index tensor, std::size_t line) {
     names_.emplace(name, Name{tensor, line});
     order_.push_back(name);

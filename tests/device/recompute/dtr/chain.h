@@ -1,7 +1,8 @@
 // The linear network of the paper's asymptotic analysis (Kirisame et al., 2021, section 3 and appendix A), as the
-// authors' simulator sets it up: n forward ops, each of the one before, and n gradients, each of the gradient before and
-// of the forward tensor one layer below. Every op takes one unit of time and makes one byte. There are no constants and
-// nothing is pinned. A forward tensor is released before its layer's gradient is taken, a gradient once the next is there.
+// authors' simulator sets it up: n forward ops, each of the one before, and n gradients, each of the gradient before
+// and of the forward tensor one layer below. Every op takes one unit of time and makes one byte. There are no constants
+// and nothing is pinned. A forward tensor is released before its layer's gradient is taken, a gradient once the next is
+// there.
 #pragma once
 
 #include "device/recompute/dtr/trace.h"
