@@ -87,7 +87,8 @@ std::unique_ptr<Device> open_cuda_device(const DeviceSettings& settings) {
     file = find_module();
     check_driver();
   }
-  return std::unique_ptr<Device>(load(file).open({settings.index, settings.graphs, settings.pinned_memory}, &log));
+  return std::unique_ptr<Device>(
+      load(file).open({settings.index, settings.graphs, settings.pinned_memory, settings.library_gelu}, &log));
 }
 
 }  // namespace l2l::device

@@ -15,6 +15,8 @@ struct DeviceSettings {
   int index = 0;              // cuda: which device, as the driver counts them
   bool graphs = true;         // cuda: programs run as CUDA graphs
   Bytes pinned_memory = 0;    // cuda: page-locked memory beyond which copies are staged; 0: no limit
+  bool library_gelu = true;  // cuda: GELU in the epilogue of 16-bit products, which reads sums before they are rounded;
+                             // false: the bits do not depend on whether the sum is kept
 };
 
 // `reason`, if asked for: what "auto" took and why, else nothing. Throws BadInput when `kind` is unknown or not

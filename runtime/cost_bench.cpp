@@ -15,8 +15,8 @@ using device::BufferView;
 using device::graph::Region;
 using device::graph::Value;
 
-constexpr double kRoundSeconds = 0.03;
-constexpr int kRounds = 9;
+constexpr double kRoundSeconds = 0.03, kQuickSeconds = 0.008;
+constexpr int kRounds = 9, kQuickRounds = 5;
 constexpr int kMostRuns = 4000;  // in a round
 constexpr double kLearningRate = 1e-6;
 
@@ -88,13 +88,14 @@ Cost StepCosts::Bench::time(Lane lane, const Enqueue& enqueue, int count) {
   return (1.0 / count) * Cost{seconds, processor_seconds() - processor};
 }
 
-// Of rounds of so many runs that each takes kRoundSeconds.
-Cost StepCosts::Bench::repeat(Lane lane, const Enqueue& enqueue) {
+// Of rounds of so many runs that each takes kRoundSeconds, or kQuickSeconds.
+Cost StepCosts::Bench::repeat(Lane lane, const Enqueue& enqueue, Effort effort) {
+  const bool quick = effort == Effort::quick;
   time(lane, enqueue, 1);
   const double once = std::max(1e-9, time(lane, enqueue, 2).seconds);
-  const int count = std::clamp(static_cast<int>(kRoundSeconds / once), 1, kMostRuns);
+  const int count = std::clamp(static_cast<int>((quick ? kQuickSeconds : kRoundSeconds) / once), 1, kMostRuns);
   std::vector<Cost> rounds;
-  for (int round = 0; round < kRounds; ++round) rounds.push_back(time(lane, enqueue, count));
+  for (int round = 0; round < (quick ? kQuickRounds : kRounds); ++round) rounds.push_back(time(lane, enqueue, count));
   return mean_of(std::move(rounds));
 }
 
@@ -106,16 +107,16 @@ StepCosts::Bench::Lane StepCosts::Bench::one_thread() {
   return {*one_thread_, *one_stream_};
 }
 
-Cost StepCosts::Bench::launch(const device::Executable& program, LayerIndex layer) {
-  Cost cost = launch(own(), program, layer);
+Cost StepCosts::Bench::launch(const device::Executable& program, LayerIndex layer, Effort effort) {
+  Cost cost = launch(own(), program, layer, effort);
   if (!device_.uses_host_memory() || !computes_here(cost)) return cost;
   const Lane one = one_thread();
-  cost.processor = launch(one, *one.device.compile(program.program().graph), layer).seconds;
+  cost.processor = launch(one, *one.device.compile(program.program().graph), layer, effort).seconds;
   return cost;
 }
 
 // Weights, activations and tokens are drawn; what accumulates is zero at first.
-Cost StepCosts::Bench::launch(Lane lane, const device::Executable& program, LayerIndex layer) {
+Cost StepCosts::Bench::launch(Lane lane, const device::Executable& program, LayerIndex layer, Effort effort) {
   const device::graph::Graph& graph = program.program().graph;
   Bindings bindings;
   for (std::size_t i = 0; i < regions_.size(); ++i) {
@@ -137,7 +138,8 @@ Cost StepCosts::Bench::launch(Lane lane, const device::Executable& program, Laye
   device::LaunchParameters parameters;
   parameters.first_token = plan_.model.first_token(layer);
   parameters.loss_scale = 1e-3f;
-  return repeat(lane, [&] { lane.device.launch(lane.stream, program, bindings, parameters); });
+  return repeat(
+      lane, [&] { lane.device.launch(lane.stream, program, bindings, parameters); }, effort);
 }
 
 Cost StepCosts::Bench::zero(Bytes bytes) {

@@ -15,7 +15,7 @@ class StepCosts::Bench {
   explicit Bench(const RunPlan& plan);
 
   // Processor time of programs that run on the host's cores: that of one thread, which waits for no other.
-  Cost launch(const device::Executable& program, LayerIndex layer);
+  Cost launch(const device::Executable& program, LayerIndex layer, Effort effort);
   Cost zero(Bytes bytes);
   Cost copy(Direction direction, Bytes bytes);
   Cost parameter_update(const ModelLayout& layout);
@@ -27,8 +27,8 @@ class StepCosts::Bench {
   };
   using Enqueue = std::function<void()>;
   Cost time(Lane lane, const Enqueue& enqueue, int count);
-  Cost repeat(Lane lane, const Enqueue& enqueue);
-  Cost launch(Lane lane, const device::Executable& program, LayerIndex layer);
+  Cost repeat(Lane lane, const Enqueue& enqueue, Effort effort = Effort::thorough);
+  Cost launch(Lane lane, const device::Executable& program, LayerIndex layer, Effort effort);
   Lane own() const { return {device_, *stream_}; }
   Lane one_thread();
   device::BufferView memory(Bytes bytes, std::size_t region);

@@ -57,7 +57,7 @@ Graph alone(const Graph& graph, std::size_t index) {
 std::vector<Cost> op_costs(StepCosts& costs, device::Device& device, const Graph& graph, LayerIndex layer) {
   std::vector<Cost> all;
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
-    all.push_back(costs.launch(*device.compile(alone(graph, i)), layer).value_or(Cost{}));
+    all.push_back(costs.launch(*device.compile(alone(graph, i)), layer, Effort::quick).value_or(Cost{}));
   }
   return all;
 }

@@ -10,6 +10,7 @@
 #include "l2l/errors.h"
 #include "runtime/block_options.h"
 #include "runtime/host_memory.h"
+#include "runtime/shallow_run.h"
 
 namespace l2l::runtime {
 namespace {
@@ -23,6 +24,8 @@ using device::recompute::to_nanoseconds;
 
 constexpr Bytes kNoLimit = Bytes{1} << 50;
 constexpr int kMostTries = 12;  // plans of an arena until one fits
+constexpr std::size_t kMostMeasured = 5;
+constexpr Bytes kMeasuredState = Bytes{256} << 20;
 
 // Blocks of one type, with what they could do.
 struct BlockType {
@@ -61,17 +64,21 @@ class Chooser {
   RecomputationChoice within_budget(device::recompute::Policy policy);
 
  private:
-  struct Fit {
-    device::recompute::ChainChoice choice;
-    RecomputationChoice result;
+  // A choice that fits, and its time by the chain.
+  struct Candidate {
+    RecomputationChoice choice;
+    device::recompute::Nanoseconds time;
   };
 
   const Graph& forward_of(const BlockType& type) const {
     return plan_.model.types[static_cast<std::size_t>(type.type)].forward;
   }
   BlockMenu menu_for(const BlockType& type) { return {costs_, *plan_.device, plan_.model.block(type.blocks.front())}; }
-  std::optional<Fit> fit(StashPlace stash);
+  std::vector<Candidate> candidates();
+  std::optional<Candidate> fit(StashPlace stash);
+  std::optional<Candidate> fixed(StashPlace stash, const std::string& policy);
   std::vector<device::recompute::LayerType> chain(StashPlace stash);
+  std::vector<double> measured_steps(const std::vector<Candidate>& candidates);
   LayerOption layer_option(const BlockOption& option, StashPlace stash);
   double copy_seconds(Direction direction, Bytes bytes) {
     return costs_.copy(direction, bytes).value_or(Cost{}).seconds;
@@ -214,7 +221,7 @@ Bytes Chooser::arena_of(const RecomputationChoice& choice) const {
 }
 
 // The arena shares memory in ways that the sums of a chain do not see: its budget moves until the arena fits.
-std::optional<Chooser::Fit> Chooser::fit(StashPlace stash) {
+std::optional<Chooser::Candidate> Chooser::fit(StashPlace stash) {
   const std::vector<device::recompute::LayerType> chain = this->chain(stash);
   const Bytes limit = device_limit();
   ChainBudget budget{limit, host_limit()};
@@ -223,7 +230,7 @@ std::optional<Chooser::Fit> Chooser::fit(StashPlace stash) {
     if (!answer.choice) return std::nullopt;
     RecomputationChoice result = spread(*answer.choice, stash);
     const Bytes needed = arena_of(result);
-    if (needed <= limit) return Fit{*answer.choice, std::move(result)};
+    if (needed <= limit) return Candidate{std::move(result), answer.choice->time};
     const Bytes used = answer.choice->device, excess = needed - limit;
     if (used <= excess) return std::nullopt;
     budget.device = used - std::max<Bytes>(1, excess);
@@ -231,18 +238,81 @@ std::optional<Chooser::Fit> Chooser::fit(StashPlace stash) {
   return std::nullopt;
 }
 
-RecomputationChoice Chooser::automatic() {
-  std::optional<Fit> best;
+// All blocks of a type take the option of that name, or, where it has none, the one that keeps least.
+std::optional<Chooser::Candidate> Chooser::fixed(StashPlace stash, const std::string& policy) {
+  device::recompute::ChainChoice choice;
+  const std::vector<device::recompute::LayerType> chain = this->chain(stash);
+  for (std::size_t t = 0; t < types_.size(); ++t) {
+    const auto named = std::find_if(types_[t].options.begin(), types_[t].options.end(),
+                                    [&](const BlockOption& option) { return option.policy.name == policy; });
+    const std::size_t option =
+        named == types_[t].options.end() ? 0 : static_cast<std::size_t>(named - types_[t].options.begin());
+    choice.layers.emplace_back(types_[t].options.size())[option] = chain[t].layers;
+    choice.host += chain[t].layers * chain[t].options[option].host;
+    choice.time += chain[t].layers * time_of(chain[t], chain[t].options[option]);
+  }
+  RecomputationChoice result = spread(choice, stash);
+  if (choice.host > host_limit() || arena_of(result) > device_limit()) return std::nullopt;
+  return Candidate{std::move(result), choice.time};
+}
+
+// The chain's answers and the fixed policies, at both places of the stash, as far as they fit; the shortest first, and
+// none that is much longer.
+std::vector<Chooser::Candidate> Chooser::candidates() {
+  std::vector<Candidate> found;
   for (const StashPlace stash : {StashPlace::device, StashPlace::host}) {
     const char* const name = stash == StashPlace::host ? "host" : "device";
     if (options_.transfer.stash != "auto" && options_.transfer.stash != name) continue;
-    std::optional<Fit> found = fit(stash);
-    if (found && (!best || found->choice.time < best->choice.time)) best = std::move(found);
+    for (const char* const policy : {"", "full", "min_cut", "selective", "none"}) {
+      std::optional<Candidate> candidate = *policy == '\0' ? fit(stash) : fixed(stash, policy);
+      const auto same = [&](const Candidate& other) {
+        return other.choice.stash == stash &&
+               other.choice.recomputation.explanation == candidate->choice.recomputation.explanation;
+      };
+      if (candidate && std::none_of(found.begin(), found.end(), same)) found.push_back(std::move(*candidate));
+    }
   }
-  if (best) return std::move(best->result);
-  // Nothing fits: the plan with the least says by how much.
-  return {uniform_recomputation(plan_.model, device::recompute::Policy::full),
-          options_.transfer.stash == "device" ? StashPlace::device : StashPlace::host};
+  std::stable_sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) { return a.time < b.time; });
+  const auto longer = [&](const Candidate& candidate) { return 4 * candidate.time > 5 * found.front().time; };
+  found.erase(std::find_if(found.begin(), found.end(), longer), found.end());
+  if (found.size() > kMostMeasured) found.resize(kMostMeasured);
+  return found;
+}
+
+// Seconds of a step of each candidate on a shallower model: by the calibration, or trained now, in turn.
+std::vector<double> Chooser::measured_steps(const std::vector<Candidate>& candidates) {
+  std::vector<std::unique_ptr<RunPlan>> plans;
+  std::vector<const RunPlan*> all;
+  std::vector<std::string> names;
+  std::vector<double> seconds;
+  for (const Candidate& candidate : candidates) {
+    Options options = shallower(plan_, kMeasuredState);
+    options.transfer.stash = candidate.choice.stash == StashPlace::host ? "host" : "device";
+    plans.emplace_back(new RunPlan(shallower_plan(plan_, options, candidate.choice.recomputation)));
+    names.push_back("shallower step " + StepCosts(*plans.back(), calibration_, /*may_measure=*/false).name_of_step());
+    if (const std::optional<double> known = calibration_.find(names.back())) seconds.push_back(*known);
+  }
+  if (seconds.size() == candidates.size()) return seconds;
+  for (const auto& plan : plans) all.push_back(plan.get());
+  seconds = measure_steps(all);
+  for (std::size_t i = 0; i < names.size(); ++i) calibration_.set(names[i], seconds[i]);
+  return seconds;
+}
+
+// Where the device computes on the host's cores, what copies and compute cost each other decides between choices that
+// are close, and only running them shows it.
+RecomputationChoice Chooser::automatic() {
+  std::vector<Candidate> candidates = this->candidates();
+  if (candidates.empty()) {  // the plan with the least says by how much nothing fits
+    return {uniform_recomputation(plan_.model, device::recompute::Policy::full),
+            options_.transfer.stash == "device" ? StashPlace::device : StashPlace::host};
+  }
+  std::size_t best = 0;
+  if (computes_here(types_.front().options.front().forward) && candidates.size() > 1) {
+    const std::vector<double> seconds = measured_steps(candidates);
+    best = static_cast<std::size_t>(std::min_element(seconds.begin(), seconds.end()) - seconds.begin());
+  }
+  return std::move(candidates[best].choice);
 }
 
 RecomputationChoice Chooser::within_budget(device::recompute::Policy policy) {

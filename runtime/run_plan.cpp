@@ -190,7 +190,8 @@ device::DeviceSettings device_settings(const Options& options) {
           options.transfer.link_bandwidth,
           static_cast<int>(options.device.index),
           options.device.graphs,
-          options.device.pinned_memory};
+          options.device.pinned_memory,
+          /*library_gelu=*/options.recompute.policy == "full"};
 }
 
 RunPlan::RunPlan(const Options& given, std::unique_ptr<device::Device> device)
@@ -344,6 +345,8 @@ void RunPlan::write_contract() {
   }
   add("names and bookkeeping of tensors", kBytesPerTensor * tensors(model.layout));
   add("process (code, libraries, threads)", HostMemory().resident());
+  const Bytes before = leaves_choice(options.recompute) ? HostMemory().peak_resident() : 0;
+  add("more, while recomputation was measured", before - std::min(before, contract.host_bytes));
 }
 
 void RunPlan::check_limits() const {

@@ -32,6 +32,7 @@ struct RunPlan {
   // `recomputation`: what blocks do, when not what the options say (a model like another one with more blocks).
   explicit RunPlan(const Options& options, Devices devices = {}, const Recomputation* recomputation = nullptr);
   RunPlan(const Options& options, std::unique_ptr<device::Device> device);
+  RunPlan(RunPlan&&) = delete;  // programs refer to the model
 
   DatasetSettings dataset_settings() const;
   // Adds a timeline of `bytes` to the contract. Throws OutOfMemory.

@@ -8,13 +8,12 @@
 
 namespace l2l::runtime {
 
-Options shallower(const RunPlan& plan) {
-  constexpr Bytes kLargestState = Bytes{1} << 30;
+Options shallower(const RunPlan& plan, Bytes state) {
   const auto blocks = static_cast<Bytes>(plan.model.blocks());
   const Bytes one = eps::ParameterStore::bytes_needed(plan.model.layout, plan.store).state / blocks;
   Options options = plan.options;
-  options.model.layers = static_cast<std::int64_t>(
-      std::max<Bytes>(1, std::min((blocks + 1) / 2, kLargestState / std::max<Bytes>(1, one))));
+  options.model.layers =
+      static_cast<std::int64_t>(std::max<Bytes>(1, std::min((blocks + 1) / 2, state / std::max<Bytes>(1, one))));
   options.device.kind = "host";
   options.transfer.stash = plan.execution.stash == StashPlace::host ? "host" : "device";
   options.data = {};
@@ -22,11 +21,10 @@ Options shallower(const RunPlan& plan) {
   return options;
 }
 
-RunPlan shallower_plan(const RunPlan& plan) {
-  const Options options = shallower(plan);
+RunPlan shallower_plan(const RunPlan& plan, const Options& options, const Recomputation& recomputation) {
   const auto blocks = plan.model.blocks() - static_cast<int>(plan.options.model.layers - options.model.layers);
-  const Recomputation recomputation = resampled(plan.recomputation, blocks);
-  return RunPlan(options, {}, &recomputation);
+  const Recomputation fewer = resampled(recomputation, blocks);
+  return RunPlan(options, {}, &fewer);
 }
 
 namespace {

@@ -6,9 +6,11 @@
 
 namespace l2l::runtime {
 
-// Half the blocks, and of large ones fewer (about 1 GiB of state), on a host device; alike in all else. Without data.
-Options shallower(const RunPlan& plan);
-RunPlan shallower_plan(const RunPlan& plan);
+// Half the blocks, and of large ones fewer (about `state` bytes of state), on a host device; alike in all else. Without
+// data.
+Options shallower(const RunPlan& plan, Bytes state = Bytes{1} << 30);
+// Its plan, in which blocks do what `recomputation`, made for the whole model, says at about their place.
+RunPlan shallower_plan(const RunPlan& plan, const Options& options, const Recomputation& recomputation);
 
 // Seconds of a step of each plan, the median over some seconds: allocates the plans whole, draws tokens, trains them in
 // turn, some steps each, and frees all. The plans' devices are idle.

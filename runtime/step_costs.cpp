@@ -101,9 +101,9 @@ std::string StepCosts::name_of_launch(const device::Executable& program) const {
   return "program " + hash_of(text_of(graph)) + " (" + graph.name + "), " + plan_.device->description();
 }
 
-std::optional<Cost> StepCosts::launch(const device::Executable& program, LayerIndex layer) {
+std::optional<Cost> StepCosts::launch(const device::Executable& program, LayerIndex layer, Effort effort) {
   return look_up(name_of_launch(program), "program \"" + program.program().graph.name + "\"",
-                 [&](Bench& bench) { return bench.launch(program, layer); });
+                 [&](Bench& bench) { return bench.launch(program, layer, effort); });
 }
 
 std::optional<Cost> StepCosts::zero(Bytes bytes) {
@@ -144,7 +144,7 @@ std::optional<Cost> StepCosts::parameter_update() {
                  [&](Bench& bench) { return bench.parameter_update(layout); });
 }
 
-std::optional<double> StepCosts::sharing(const std::function<double()>& measure) {
+std::string StepCosts::name_of_step() const {
   std::ostringstream text;
   for (const VisitWork& visit : step_work(plan_)) {
     for (const auto& launches : visit.launches) text << name_of_launch(*launches.program) << launches.count << "|";
@@ -155,7 +155,11 @@ std::optional<double> StepCosts::sharing(const std::function<double()>& measure)
   }
   text << name_of_update(blocks_of(plan_)) << " " << plan_.options.transfer.link_bandwidth << " "
        << plan_.options.transfer.prefetch;
-  const auto cost = look_up("step over its pieces " + hash_of(text.str()), "pieces beside each other", [&](Bench&) {
+  return hash_of(text.str());
+}
+
+std::optional<double> StepCosts::sharing(const std::function<double()>& measure) {
+  const auto cost = look_up("step over its pieces " + name_of_step(), "pieces beside each other", [&](Bench&) {
     return Cost{measure(), 0};
   });
   return cost ? std::optional(cost->seconds) : std::nullopt;

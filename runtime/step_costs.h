@@ -28,6 +28,8 @@ inline Cost operator+(const Cost& a, const Cost& b) { return {a.seconds + b.seco
 inline bool computes_here(const Cost& launches) { return launches.processor > 0.1 * launches.seconds; }
 
 enum class Direction : std::uint8_t { to_device, to_host };
+// How long something is measured that is not known: about 0.3 s, or 0.05 s where there is much of it.
+enum class Effort : std::uint8_t { thorough, quick };
 
 // Thread-bound.
 class StepCosts {
@@ -37,7 +39,7 @@ class StepCosts {
   ~StepCosts();
 
   // Each returns nothing when the figure is missing and may not be measured.
-  std::optional<Cost> launch(const device::Executable& program, LayerIndex layer);
+  std::optional<Cost> launch(const device::Executable& program, LayerIndex layer, Effort effort = Effort::thorough);
   // Of the figure in the calibration.
   std::string name_of_launch(const device::Executable& program) const;
   std::optional<Cost> zero(Bytes bytes);
@@ -47,6 +49,8 @@ class StepCosts {
   // Bytes per second of an update's streams, with the threads of the parameter server.
   std::optional<double> memory_bandwidth();
 
+  // Stands for all that the plan's step consists of, without its device.
+  std::string name_of_step() const;
   // Of a step in which the device shares the cores, over the sum of its pieces; `measure` says so.
   std::optional<double> sharing(const std::function<double()>& measure);
 

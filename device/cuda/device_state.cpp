@@ -93,6 +93,7 @@ DeviceState::DeviceState(const Settings& settings)
   parameters = std::make_unique<ParameterSlots>();
   cublas_lt_ = make_cublas_lt();
   context = context_of(settings.index, cublas_lt_.get());
+  context.library_gelu = settings.library_gelu;
   description = describe(context);
   numa_node = numa_node_of(pci_bus_id(settings.index));
 }
