@@ -50,6 +50,13 @@ std::string scratch_name(Phase phase) {
   }
 }
 
+// A reversible model's embedding in chunks makes its rows where gradients will be.
+std::vector<Phase> gradient_phases(const models::Model& model) {
+  std::vector<Phase> phases{Phase::head, Phase::down, Phase::embedding};
+  if (model.embedding_carries()) phases.insert(phases.begin(), Phase::up);
+  return phases;
+}
+
 // Parts of [0, size) that are given away, each once.
 class Coverage {
  public:
@@ -73,6 +80,11 @@ class Coverage {
 };
 
 }  // namespace
+
+std::string_view name_of(StashPlace place) {
+  if (place == StashPlace::none) return "none";
+  return place == StashPlace::host ? "host" : "device";
+}
 
 Phase phase_of(const models::Model& model, int layer, bool backward) {
   if (layer >= model.head()) return Phase::head;
@@ -105,17 +117,20 @@ ArenaPlan::ArenaPlan(const models::Model& model, std::span<const std::unique_ptr
     add(ArenaPart::activations, "stash (layer inputs)", activation,
         transfer::device_stash_buffers(model.blocks(), plan.live_microbatches()),
         {Phase::up, Phase::head, Phase::down});
+  } else if (plan.stash == StashPlace::none) {
+    add(ArenaPart::activations, "streams between layers", activation, live + 1,
+        {Phase::up, Phase::head, Phase::down, Phase::embedding});
   } else {
     add(ArenaPart::activations, "layer inputs on their way to the stash", activation, live + 1,
         {Phase::up, Phase::store, Phase::head});
     add(ArenaPart::fetch, "layer inputs on their way back", activation, ahead, {Phase::fetch, Phase::down});
   }
-  add(ArenaPart::input_gradients, "gradients of layer inputs", activation, live + 1,
-      {Phase::head, Phase::down, Phase::embedding});
+  add(ArenaPart::input_gradients, "gradients of layer inputs", model.input_gradient_bytes(), live + 1,
+      gradient_phases(model));
   add_scratch(model, programs);
   add(ArenaPart::batch, "token ids and targets", static_cast<Bytes>(model.rows) * size_of(DType::i32),
       2 * microbatches);
-  add(ArenaPart::losses, "losses", size_of(DType::f64), microbatches);
+  add(ArenaPart::losses, "losses", model.results_bytes(), microbatches);
   if (model.chunks.count == 0) {
     add(ArenaPart::logits, "logits of one token", static_cast<Bytes>(model.vocabulary) * size_of(model.compute), 1);
   } else {
@@ -233,7 +248,7 @@ HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan) 
                          static_cast<Bytes>(model.blocks()) * static_cast<Bytes>(plan.live_microbatches()), "stash");
   }
   const auto microbatches = static_cast<Bytes>(plan.microbatches);
-  staging.batch = microbatches * (2 * static_cast<Bytes>(model.rows) * size_of(DType::i32) + size_of(DType::f64)) +
+  staging.batch = microbatches * (2 * static_cast<Bytes>(model.rows) * size_of(DType::i32) + model.results_bytes()) +
                   static_cast<Bytes>(model.vocabulary) * size_of(model.compute);
   staging.squares = size_of(DType::f64);
   return staging;

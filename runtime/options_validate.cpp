@@ -77,6 +77,10 @@ void check_model(const ModelOptions& model) {
   if (model.hidden % model.heads != 0) {
     throw BadInput(show("model.hidden", model.hidden) + " is not divisible by " + show("model.heads", model.heads));
   }
+  if (model.reversible != "none" && model.architecture == "bert") {
+    throw BadInput("model.reversible = \"" + model.reversible +
+                   "\": the norms behind bert's sums cannot be undone; set it to \"none\", or take gpt2 or llama");
+  }
   if (model.architecture == "llama") return check_llama(model);
   if (model.kv_heads > 0) {
     throw BadInput(show("model.kv_heads", model.kv_heads) + ": " + model.architecture +

@@ -66,6 +66,11 @@ std::int64_t intermediate_of(const ModelOptions& model) {
   return (8 * model.hidden / 3 + 255) / 256 * 256;  // as the published models
 }
 
+models::Reversible reversible_of(const std::string& name) {
+  if (name == "float") return models::Reversible::floating;
+  return name == "fixed" ? models::Reversible::fixed : models::Reversible::no;
+}
+
 models::Model make_model(const Options& options) {
   const ModelOptions& model = options.model;
   const models::TransformerShape shape{.layers = model.layers,
@@ -81,7 +86,9 @@ models::Model make_model(const Options& options) {
                                        .kv_heads = model.kv_heads,
                                        .rope_theta = static_cast<float>(model.rope_theta),
                                        .norm_epsilon = static_cast<float>(model.norm_epsilon),
-                                       .tie_embeddings = model.tie_embeddings};
+                                       .tie_embeddings = model.tie_embeddings,
+                                       .reversible = reversible_of(model.reversible),
+                                       .keeps_inputs = options.transfer.stash != "auto"};
   if (model.architecture == "bert") return models::make_bert(shape);
   return model.architecture == "llama" ? models::make_llama(shape) : models::make_gpt2(shape);
 }
@@ -260,12 +267,13 @@ std::optional<RunPlan::DeviceLimit> RunPlan::device_limit() const {
                      "what is free of " + tightest_->description() + " (less a reserve for the driver)"};
 }
 
-// "auto": on the device where that fits in its memory, else on the host.
+// "auto": none where blocks rebuild their inputs; else on the device where that fits in its memory, else on the host.
 void RunPlan::choose_stash() {
   execution.stash = options.transfer.stash == "host" ? StashPlace::host : StashPlace::device;
+  if (model.rebuilds) execution.stash = StashPlace::none;
   make_arena();
   const std::optional<DeviceLimit> limit = device_limit();
-  if (options.transfer.stash != "auto" || !limit || arena->bytes() <= limit->bytes) return;
+  if (model.rebuilds || options.transfer.stash != "auto" || !limit || arena->bytes() <= limit->bytes) return;
   execution.stash = StashPlace::host;
   make_arena();
 }
@@ -295,7 +303,7 @@ void RunPlan::write_contract() {
   write_devices();
   contract.eps_placement = describe(placement);
   contract.parameters = model.layout.parameters();
-  contract.stash = execution.stash == StashPlace::host ? "host" : "device";
+  contract.stash = name_of(execution.stash);
   contract.update_mode = describe_update(store, bytes.held);
   const Bytes batch = staging.batch + staging.squares;
   contract.pinned_bytes = bytes.state + bytes.held + bytes.staging + count * (staging.stash + batch);

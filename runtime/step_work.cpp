@@ -34,7 +34,7 @@ class Counter {
 };
 
 VisitWork::Copies Counter::stash_items() const {
-  if (plan_.execution.stash == StashPlace::device) return {};
+  if (plan_.execution.stash != StashPlace::host) return {};
   return {model_.activation_bytes(), plan_.execution.microbatches};
 }
 

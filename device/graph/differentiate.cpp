@@ -8,6 +8,7 @@ Graph differentiate(const Graph& forward) {
   forward.validate();
   Backward backward(forward);
   backward.differentiate();
+  backward.recompute();
   return backward.finish();
 }
 

@@ -38,6 +38,9 @@ bool fits(Region region, DType dtype) {
     case Region::scratch:
     case Region::carry:
       return true;
+    case Region::input:
+    case Region::output:
+      return is_compute_type(dtype) || dtype == DType::i32;  // a fixed-point stream
     case Region::drained:
       return is_compute_type(dtype) || dtype == DType::f64;  // gradients, and their sum of squares
     default:

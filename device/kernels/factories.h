@@ -36,6 +36,10 @@ Factory make_rms_norm_backward;
 Factory make_rotary;
 Factory make_swiglu;
 Factory make_swiglu_backward;
+Factory make_split_streams;
+Factory make_merge_streams;
+Factory make_read_stream;
+Factory make_couple;
 // All ops that unfused() takes apart.
 Factory make_fused;
 

@@ -200,6 +200,17 @@ struct Interpreter {
     for (std::size_t i = 0; i < elements(op->inputs[0]); ++i) out(0)[i] = in(0)[i] + in(1)[i];
   }
 
+  void split_streams() {
+    for (std::size_t i = 0; i < elements(op->inputs[0]); ++i) out(0)[i] = out(1)[i] = in(0)[i];
+  }
+
+  void read_stream() { std::copy_n(in(0), elements(op->inputs[0]), out(0)); }
+
+  void couple() {
+    const double sign = op->attributes.inverse ? -1 : 1;
+    for (std::size_t i = 0; i < elements(op->inputs[0]); ++i) out(0)[i] = in(0)[i] + sign * in(1)[i];
+  }
+
   // Calls visit(row, head, first row of the sequence) for each row and head.
   template <typename Visit>
   void each_query(const Visit& visit) {
@@ -360,7 +371,11 @@ struct Interpreter {
         {OpKind::rms_norm_backward, &Interpreter::rms_norm_backward},
         {OpKind::rotary, &Interpreter::rotary},
         {OpKind::swiglu, &Interpreter::swiglu},
-        {OpKind::swiglu_backward, &Interpreter::swiglu_backward}};
+        {OpKind::swiglu_backward, &Interpreter::swiglu_backward},
+        {OpKind::split_streams, &Interpreter::split_streams},
+        {OpKind::merge_streams, &Interpreter::add},
+        {OpKind::read_stream, &Interpreter::read_stream},
+        {OpKind::couple, &Interpreter::couple}};
     const auto known = kOps.find(op->kind);
     if (known == kOps.end()) throw std::logic_error("the interpreter does not know this op");
     (this->*known->second)();
