@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 #include <map>
+#include <sstream>
 
 #include "core/fault_point.h"
 #include "core/fixed_point.h"
@@ -120,6 +121,12 @@ class Armed {
   }
 };
 
+std::string text(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
 Record train(const Options& options, int steps) {
   Trainer trainer(options);
   return testing::record_of(trainer, steps);
@@ -144,7 +151,7 @@ TEST(Reversible, FloatingPointGivesTheGradientsOfStoredInputsWithinTolerance) {
   const Options options = deep(options_of(run, "float"));
   const Seen rebuilt = watch(options), stored = watch(with_stash(options, "device"));
   const double apart = difference(rebuilt, stored);
-  RecordProperty("difference", std::to_string(apart));
+  RecordProperty("difference", text(apart));
   EXPECT_LE(apart, kFloatTolerance);
   // Not the same bits: the comparison of the fixed-point mode is one that can fail.
   EXPECT_NE(rebuilt.gradients, stored.gradients);
@@ -180,7 +187,7 @@ TEST(Reversible, TheReportedDriftIsThatOfTheEmbeddingsOutput) {
     const double drift = norm(apart) / norm(before);
     Trainer trainer(options);
     const double reported = trainer.step().stream_drift.value();
-    RecordProperty("drift of " + std::to_string(layers), std::to_string(reported));
+    RecordProperty("drift of " + std::to_string(layers), text(reported));
     EXPECT_GT(reported, drift / 2) << layers;
     EXPECT_LT(reported, drift * 2) << layers;
     EXPECT_LT(reported, kFloatTolerance);

@@ -315,6 +315,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "model.norm_epsilon",
                                                "model.rope_theta",
                                                "model.tie_embeddings",
+                                               "model.reversible",
                                                "data.train",
                                                "data.validation",
                                                "data.allow_change",
