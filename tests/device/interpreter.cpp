@@ -60,6 +60,14 @@ struct Interpreter {
     }
   }
 
+  // Of a table in one chunk.
+  void embedding_rows() {
+    const std::size_t width = in_dim(1, 1);
+    for (std::size_t i = 0; i < elements(op->outputs[0]); ++i) {
+      out(0)[i] = in(1)[static_cast<std::size_t>(in(0)[i / width]) * width + i % width];
+    }
+  }
+
   void layer_norm() {
     const std::size_t width = in_dim(0, 1);
     for (std::size_t r = 0; r < in_dim(0, 0); ++r) {
@@ -372,6 +380,7 @@ struct Interpreter {
         {OpKind::rotary, &Interpreter::rotary},
         {OpKind::swiglu, &Interpreter::swiglu},
         {OpKind::swiglu_backward, &Interpreter::swiglu_backward},
+        {OpKind::embedding_rows, &Interpreter::embedding_rows},
         {OpKind::split_streams, &Interpreter::split_streams},
         {OpKind::merge_streams, &Interpreter::add},
         {OpKind::read_stream, &Interpreter::read_stream},

@@ -319,6 +319,18 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ReversibleSettings,
                                   (s.chunk > 0 ? "_chunks" : "");
                          });
 
+TEST(Reversible, ATableInChunksIsTheSameModel) {
+  const SmallRun run;
+  for (const char* const family : {"gpt2", "llama", "llama_tied"}) {
+    Options options = options_of(run, "float", "fp32", family);
+    const Ran whole = ran(options);
+    options.transfer.vocabulary_chunk = kChunkRows;
+    const Ran chunks = ran(options);
+    EXPECT_LE(difference(chunks.outcome, whole.outcome), 2e-6) << family;
+    EXPECT_EQ(chunks.outcome.tokens, whole.outcome.tokens) << family;
+  }
+}
+
 // Law 1 without a stash: neither device nor staging grows with depth.
 TEST(Reversible, DeviceMemoryIsTheSameAtAnyDepth) {
   const SmallRun run;
