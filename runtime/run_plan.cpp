@@ -336,7 +336,8 @@ void RunPlan::write_contract() {
 void RunPlan::check_limits() const {
   if (const std::optional<DeviceLimit> limit = device_limit()) {
     check_limit("device memory", limit->name, contract.device_bytes, limit->bytes,
-                "lower batch.micro_batch, batch.micro_batches or transfer.prefetch, or set transfer.stash = \"host\"");
+                std::string("lower batch.micro_batch, batch.micro_batches or transfer.prefetch") +
+                    (model.rebuilds ? "" : ", or set transfer.stash = \"host\""));
   }
   const eps::StoreBytes bytes = eps::ParameterStore::bytes_needed(model.layout, store);
   if (options.eps.memory > 0) {
