@@ -39,8 +39,9 @@ std::string human_bytes(std::uint64_t bytes) {
 }
 
 void print_contract(std::ostream& out, const MemoryContract& contract, const Options& options) {
-  const std::string stash = contract.stash == "none" ? "reversible in " + options.model.reversible + " point, no stash"
-                                                     : "stash on the " + contract.stash;
+  const std::string& reversible = options.model.reversible;
+  const std::string stash = (reversible == "none" ? "" : "reversible (" + reversible + "), ") +
+                            (contract.stash == "none" ? "no stash" : "stash on the " + contract.stash);
   out << "L2L: " << options.model.architecture << ", " << options.model.layers << " layers, hidden "
       << options.model.hidden << ", " << options.model.heads << " heads, sequence " << options.model.sequence
       << ", vocabulary " << options.model.vocabulary << ": " << contract.parameters << " parameters\n"

@@ -82,7 +82,8 @@ __device__ inline void store_elements(T* address, const Elements<Count, T>& elem
   }
 }
 
-// Body<Stream, T>: an elementwise body of a stream and a compute type, whose set() takes the operands.
+// Body<Stream, T>: an elementwise body of a stream and a compute type, whose set() takes the operands. Its name must be
+// that of no other file's: g++ gives this class external linkage although the body's is internal.
 template <template <typename, typename> class Body, typename Stream, typename T>
 class StreamKernel final : public Kernel {
  public:

@@ -6,7 +6,7 @@ namespace {
 
 // Moves two elements of Stream and one of T per element.
 template <typename Stream, typename T>
-struct Body : Unprepared {
+struct CoupleBody : Unprepared {
   const Stream* x;
   const T* b;
   Stream* y;
@@ -32,8 +32,8 @@ struct Body : Unprepared {
 }  // namespace
 
 std::unique_ptr<Kernel> make_couple(const Context& context, const graph::Graph& graph, const graph::Op& op) {
-  return make_for_stream<Body>(context, graph, op, kernels::input(graph, op, 0).dtype,
-                               kernels::input(graph, op, 1).dtype);
+  return make_for_stream<CoupleBody>(context, graph, op, kernels::input(graph, op, 0).dtype,
+                                     kernels::input(graph, op, 1).dtype);
 }
 
 }  // namespace l2l::device::cuda

@@ -6,7 +6,7 @@ namespace {
 
 // Moves two elements of Stream in and one of T out per element.
 template <typename Stream, typename T>
-struct Body : Unprepared {
+struct MergeStreamsBody : Unprepared {
   const Stream *a, *b;
   T* y;
 
@@ -29,8 +29,8 @@ struct Body : Unprepared {
 }  // namespace
 
 std::unique_ptr<Kernel> make_merge_streams(const Context& context, const graph::Graph& graph, const graph::Op& op) {
-  return make_for_stream<Body>(context, graph, op, kernels::input(graph, op, 0).dtype,
-                               kernels::output(graph, op, 0).dtype);
+  return make_for_stream<MergeStreamsBody>(context, graph, op, kernels::input(graph, op, 0).dtype,
+                                           kernels::output(graph, op, 0).dtype);
 }
 
 }  // namespace l2l::device::cuda

@@ -6,7 +6,7 @@ namespace {
 
 // Moves one element of Stream in and one of T out per element.
 template <typename Stream, typename T>
-struct Body : Unprepared {
+struct ReadStreamBody : Unprepared {
   const Stream* x;
   T* y;
 
@@ -28,8 +28,8 @@ struct Body : Unprepared {
 }  // namespace
 
 std::unique_ptr<Kernel> make_read_stream(const Context& context, const graph::Graph& graph, const graph::Op& op) {
-  return make_for_stream<Body>(context, graph, op, kernels::input(graph, op, 0).dtype,
-                               kernels::output(graph, op, 0).dtype);
+  return make_for_stream<ReadStreamBody>(context, graph, op, kernels::input(graph, op, 0).dtype,
+                                         kernels::output(graph, op, 0).dtype);
 }
 
 }  // namespace l2l::device::cuda

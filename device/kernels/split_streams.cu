@@ -6,7 +6,7 @@ namespace {
 
 // Moves one element of T in and two of Stream out per element.
 template <typename Stream, typename T>
-struct Body : Unprepared {
+struct SplitStreamsBody : Unprepared {
   const T* x;
   Stream *a, *b;
 
@@ -29,14 +29,14 @@ struct Body : Unprepared {
 
 // A gradient, of the compute type.
 template <typename T>
-using SplitGradient = StreamKernel<Body, T, T>;
+using SplitGradient = StreamKernel<SplitStreamsBody, T, T>;
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_split_streams(const Context& context, const graph::Graph& graph, const graph::Op& op) {
   const DType stream = kernels::output(graph, op, 0).dtype, compute = kernels::input(graph, op, 0).dtype;
   if (stream == compute) return make_for<SplitGradient, Kernel>(compute, context, graph, op);
-  return make_for_stream<Body>(context, graph, op, stream, compute);
+  return make_for_stream<SplitStreamsBody>(context, graph, op, stream, compute);
 }
 
 }  // namespace l2l::device::cuda

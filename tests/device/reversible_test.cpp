@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <map>
 #include <random>
+#include <set>
 
 #include "device/graph/differentiate.h"
 #include "device/graph/differentiate_reversible.h"
@@ -131,6 +131,10 @@ std::vector<OpKind> kinds(const Graph& graph) {
   return kinds;
 }
 
+const std::set<OpKind> kinds_of_gradients = {
+    OpKind::bias_gradient,      OpKind::gelu_backward,       OpKind::gelu_backward_bias,      OpKind::dropout_bias,
+    OpKind::attention_backward, OpKind::layer_norm_backward, OpKind::layer_norm_backward_add, OpKind::add};
+
 // Every op of a branch once, for the stream and the gradients; the second branch is done with before the first begins.
 TEST(Reversible, InverseAndGradientsShareOneRecomputation) {
   using enum OpKind;
@@ -200,6 +204,19 @@ TEST(Reversible, RegionsOfABlock) {
   EXPECT_EQ(backward.region_bytes(Region::input_gradient), 2 * 2 * elements);
   EXPECT_EQ(backward.region_bytes(Region::gradients), 2 * forward.region_bytes(Region::weights));
   EXPECT_EQ(differentiate(forward).region_bytes(Region::output), 0u);
+}
+
+// The forward ops of a branch, in a backend that fuses: the same on the way up and down, for the same bits.
+TEST(Reversible, BranchesAreFusedAlikeOnBothWays) {
+  const Graph forward = example_reversible_block({.dtype = DType::bf16}, DType::i32);
+  std::vector<OpKind> up = kinds(fuse(forward)), down;
+  for (const Op& op : fuse(differentiate_reversible(forward)).ops) {
+    if (op.attributes.accumulate || op.attributes.transpose_b || kinds_of_gradients.contains(op.kind)) continue;
+    down.push_back(op.kind);
+  }
+  const auto second = std::find(up.begin(), up.end(), OpKind::couple) + 1;
+  std::rotate(up.begin(), second, up.end());  // the second branch comes first
+  EXPECT_EQ(down, up);
 }
 
 TEST(Reversible, FusedGraphsMeanTheSame) {

@@ -55,6 +55,9 @@ TEST_F(CudaEmulated, RelayIsResidentBitForBit) {
 TEST_F(CudaEmulated, ReversibleBlocksGiveTheBitsOfStoredInputs) {
   Options rebuilt = options("cuda", "relay", "auto");
   rebuilt.model.reversible = "fixed";
+  // Types and sizes at which GELU is the library's on one way alone, if products and GELU were fused.
+  rebuilt.precision.compute = "bf16";
+  rebuilt.model.intermediate = 100;
   Options stored = rebuilt, resident = rebuilt, host = rebuilt;
   stored.transfer.stash = "device";
   resident.device.execution = "resident";
@@ -63,9 +66,9 @@ TEST_F(CudaEmulated, ReversibleBlocksGiveTheBitsOfStoredInputs) {
   emulation::set_order(5);
   EXPECT_EQ(record(stored), first);
   EXPECT_EQ(record(resident), first);
-  // Where a branch lies between two units of the grid, each may round it its own way.
+  // bf16 rounds ties its own way on each.
   for (std::size_t i = 0; i < first.losses.size(); ++i) {
-    EXPECT_NEAR(first.losses[i], of_the_host.losses[i], 1e-4 * of_the_host.losses[i]);
+    EXPECT_NEAR(first.losses[i], of_the_host.losses[i], 1e-3 * of_the_host.losses[i]);
   }
 }
 

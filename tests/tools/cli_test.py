@@ -294,7 +294,7 @@ class Cli(ToolTest):
         for mode, more in (("fixed", []), ("float", ["stream_drift"])):
             _, err = self.run_tool("l2l-train", "run.toml", "--metrics", "m.jsonl", "--set", f"model.reversible={mode}",
                                    "--set", f"checkpoint.directory={mode}")
-            self.assertIn(f"reversible in {mode} point, no stash", err)
+            self.assertIn(f"reversible ({mode}), no stash", err)
             self.assertEqual("drift" in err, bool(more))
             for line in (self.path / "m.jsonl").read_text().splitlines():
                 self.assertEqual(list(json.loads(line)), METRICS + more)
