@@ -40,8 +40,4 @@ inline std::int32_t add_fixed(std::int32_t a, std::int32_t b) {
   return overflow || a == kLostFixed || b == kLostFixed ? kLostFixed : sum;
 }
 
-inline std::int32_t subtract_fixed(std::int32_t a, std::int32_t b) {
-  return add_fixed(a, static_cast<std::int32_t>(0u - static_cast<std::uint32_t>(b)));  // kLostFixed stays
-}
-
 }  // namespace l2l

@@ -17,13 +17,13 @@ class Couple final : public Kernel {
     const T* b = as<T>(operands[1]);
     Stream* y = as<Stream>(operands[2]);
     const Partition blocks = element_blocks(elements_);
-    const bool inverse = inverse_;
+    const float sign = inverse_ ? -1.0f : 1.0f;
     workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
       const std::int64_t end = blocks.end(block);
 #pragma omp simd
-      for (std::int64_t i = blocks.begin(block); i < end; ++i) y[i] = couple(x[i], widen(b[i]), inverse);
+      for (std::int64_t i = blocks.begin(block); i < end; ++i) y[i] = couple(x[i], sign * widen(b[i]));
     });
-    if (inverse && fault_point("streams.rebuilt_otherwise")) y[elements_ / 2] += Stream{1};
+    if (inverse_ && fault_point("streams.rebuilt_otherwise")) y[elements_ / 2] += Stream{1};
   }
 
  private:

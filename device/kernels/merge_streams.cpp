@@ -16,9 +16,7 @@ class MergeStreams final : public Kernel {
     T* y = as<T>(operands[2]);
     const Partition blocks = element_blocks(elements_);
     workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
-      const std::int64_t end = blocks.end(block);
-#pragma omp simd
-      for (std::int64_t i = blocks.begin(block); i < end; ++i) y[i] = narrow<T>(widen(a[i]) + widen(b[i]));
+      narrow_each(y, blocks.begin(block), blocks.end(block), [=](std::int64_t i) { return widen(a[i]) + widen(b[i]); });
     });
   }
 

@@ -15,9 +15,7 @@ class ReadStream final : public Kernel {
     T* y = as<T>(operands[1]);
     const Partition blocks = element_blocks(elements_);
     workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
-      const std::int64_t end = blocks.end(block);
-#pragma omp simd
-      for (std::int64_t i = blocks.begin(block); i < end; ++i) y[i] = narrow<T>(widen(x[i]));
+      narrow_each(y, blocks.begin(block), blocks.end(block), [=](std::int64_t i) { return widen(x[i]); });
     });
   }
 

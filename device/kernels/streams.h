@@ -2,6 +2,8 @@
 // gradient is split.
 #pragma once
 
+#include <algorithm>
+
 #include "core/fixed_point.h"
 #include "device/kernels/convert.h"
 #include "device/kernels/operands.h"
@@ -17,9 +19,21 @@ inline Fixed narrow<Fixed>(float value) {
   return to_fixed(value);
 }
 
-inline float couple(float x, float b, bool inverse) { return inverse ? x - b : x + b; }
-inline Fixed couple(Fixed x, float b, bool inverse) {
-  return inverse ? subtract_fixed(x, to_fixed(b)) : add_fixed(x, to_fixed(b));
+// The inverse is that of -b: rounding is symmetric.
+inline float couple(float x, float b) { return x + b; }
+inline Fixed couple(Fixed x, float b) { return add_fixed(x, to_fixed(b)); }
+
+// y[i] = value(i), rounded. By way of a buffer: the compiler makes vector code of each half, not of both in one.
+template <typename T, typename Value>
+void narrow_each(T* y, std::int64_t begin, std::int64_t end, const Value& value) {
+  constexpr std::int64_t kChunk = 512;
+  float chunk[kChunk];
+  for (std::int64_t first = begin; first < end; first += kChunk) {
+    const std::int64_t count = std::min(kChunk, end - first);
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) chunk[i] = value(first + i);
+    narrow_row(chunk, y + first, count);
+  }
 }
 
 // KernelFor<Stream, T>: the kernel class for a stream and a compute type.
