@@ -258,6 +258,30 @@ TEST(ReversibleTwin, AnyMistakeIsCaught) {
   EXPECT_EQ(broken_graphs, 9);
 }
 
+TEST(Streams, AreOfTheirOwnTypesAlone) {
+  const auto refused = [](DType stream, DType other, DType branch) {
+    GraphBuilder graph("layer");
+    const ValueId a = graph.bound(Region::input, "a", stream, {2, 3});
+    const ValueId b = graph.bound(Region::input, "b", other, {2, 3}, 64);
+    const ValueId c = graph.bound(Region::normed, "c", branch, {2, 3});
+    try {
+      graph.couple(a, c);
+      graph.merge_streams(a, b, branch);
+    } catch (const BadInput& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refused(DType::i32, DType::i32, DType::bf16), "");
+  EXPECT_EQ(refused(DType::f32, DType::f32, DType::f32), "");
+  EXPECT_NE(refused(DType::bf16, DType::bf16, DType::bf16).find("must be a stream: f32 or i32"), std::string::npos);
+  EXPECT_NE(refused(DType::i32, DType::f32, DType::bf16).find("must be i32"), std::string::npos);
+  GraphBuilder graph("gradient");
+  const ValueId x = graph.bound(Region::input, "x", DType::bf16, {2, 3});
+  EXPECT_NO_THROW(graph.split_streams(x, DType::bf16));
+  EXPECT_THROW(graph.split_streams(x, DType::f16), BadInput);
+}
+
 template <typename Build>
 std::string error_of(const Build& build) {
   GraphBuilder graph("layer");

@@ -331,6 +331,22 @@ TEST(Reversible, ATableInChunksIsTheSameModel) {
   }
 }
 
+// Nothing is read that was not written, and nothing that comes too early.
+TEST(Reversible, PoisonedMemoryAndDelaysChangeNothing) {
+  const SmallRun run;
+  device::FaultPlan faults;
+  faults.poison = true;
+  faults.copy_h2d_delay = faults.copy_d2h_delay = faults.launch_delay = std::chrono::microseconds(300);
+  for (const char* const reversible : {"fixed", "float"}) {
+    for (const std::int64_t chunk : {std::int64_t{0}, kChunkRows}) {
+      Options options = options_of(run, reversible, "bf16");
+      options.transfer.vocabulary_chunk = chunk;
+      const Record honest = testing::record_on(options, 4, testing::honest);
+      EXPECT_EQ(testing::record_on(options, 4, testing::faulty(faults)), honest) << reversible << ", " << chunk;
+    }
+  }
+}
+
 // Law 1 without a stash: neither device nor staging grows with depth.
 TEST(Reversible, DeviceMemoryIsTheSameAtAnyDepth) {
   const SmallRun run;
