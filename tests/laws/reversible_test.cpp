@@ -2,23 +2,22 @@
 // memory does not depend on depth, and all that holds for other models holds for these.
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cstring>
 #include <map>
 #include <sstream>
 
 #include "core/fault_point.h"
-#include "core/fixed_point.h"
+#include "tests/laws/counting_device.h"
 #include "tests/laws/outcome.h"
 #include "tests/laws/small_run.h"
+#include "tests/laws/watching_device.h"
 
 namespace l2l {
 namespace {
 
-using device::BufferView;
-using device::graph::Region;
 using testing::Outcome;
 using testing::Record;
+using testing::Seen;
 using testing::SmallRun;
 
 constexpr std::int64_t kDeep = 48, kChunkRows = 72;
@@ -42,43 +41,11 @@ Options deep(Options options) {
   return options;
 }
 
-// What a step computes on the way to its losses, copied when the device has come so far.
-struct Seen {
-  std::map<std::uint32_t, std::vector<float>> gradients;  // by layer, summed over microbatches
-  std::vector<std::byte> embedded, rebuilt;               // the streams of microbatch 0 as the embedding put them out,
-                                                          // and as it gets them back
-};
-
-class WatchingDevice final : public device::FaultDevice {
- public:
-  WatchingDevice(std::unique_ptr<device::HostDevice> device, Seen& seen)
-      : FaultDevice(std::move(device), {}), seen_(seen) {}
-  void launch(device::Stream& stream, const device::Executable& executable, const device::Bindings& bindings,
-              const device::LaunchParameters& parameters) override {
-    FaultDevice::launch(stream, executable, bindings, parameters);
-    synchronize(stream);
-    const std::string& name = executable.program().graph.name;
-    if (name == "drain") {
-      const BufferView view = bindings[Region::gradients];
-      std::vector<float>& gradients = seen_.gradients[parameters.layer];
-      gradients.resize(view.size / sizeof(float));
-      std::memcpy(gradients.data(), view.data, view.size);
-    }
-    if (parameters.microbatch == 0 && name == "embedding") copy(bindings[Region::output], seen_.embedded);
-    if (parameters.microbatch == 0 && name == "embedding backward") copy(bindings[Region::input], seen_.rebuilt);
-  }
-
- private:
-  static void copy(BufferView view, std::vector<std::byte>& bytes) { bytes.assign(view.data, view.data + view.size); }
-
-  Seen& seen_;
-};
-
 // Of one step.
 Seen watch(const Options& options) {
   Seen seen;
   testing::record_on(options, 1, [&](std::unique_ptr<device::HostDevice> device) {
-    return std::make_unique<WatchingDevice>(std::move(device), seen);
+    return std::make_unique<testing::WatchingDevice>(std::move(device), seen);
   });
   return seen;
 }
@@ -194,7 +161,7 @@ TEST(Reversible, TheReportedDriftIsThatOfTheEmbeddingsOutput) {
   }
 }
 
-TEST(Reversible, FixedPointComesBackToTheBitAndReportsNoDrift) {
+TEST(Reversible, OnlyWhatIsRebuiltInFloatingPointReportsDrift) {
   const SmallRun run;
   const Options options = deep(options_of(run, "fixed", "bf16"));
   Trainer trainer(options);
@@ -328,6 +295,27 @@ TEST(Reversible, ATableInChunksIsTheSameModel) {
     const Ran chunks = ran(options);
     EXPECT_LE(difference(chunks.outcome, whole.outcome), 2e-6) << family;
     EXPECT_EQ(chunks.outcome.tokens, whole.outcome.tokens) << family;
+  }
+}
+
+TEST_P(ReversibleSettings, DeviceAndPinnedBytesAreExact) {
+  for (const char* const execution : {"relay", "resident"}) {
+    Options options = this->options();
+    options.device.execution = execution;
+    options.device.threads = 2;
+    std::uint64_t pinned = 0, device = 0;
+    device::Device* seen = nullptr;
+    testing::record_on(
+        options, 2,
+        [&](auto inner) {
+          auto counting = std::make_unique<testing::CountingDevice>(std::move(inner), pinned);
+          seen = counting.get();
+          return counting;
+        },
+        [&] { device = seen->peak_bytes(); });
+    const Trainer trainer(options);
+    EXPECT_EQ(pinned, trainer.contract().pinned_bytes) << execution;
+    EXPECT_EQ(device, trainer.contract().device_bytes) << execution;
   }
 }
 
