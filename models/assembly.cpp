@@ -2,7 +2,9 @@
 #include <cmath>
 
 #include "device/graph/differentiate.h"
+#include "device/graph/differentiate_reversible.h"
 #include "models/family.h"
+#include "models/streams.h"
 
 namespace l2l::models {
 namespace {
@@ -21,18 +23,59 @@ std::int64_t aligned(std::int64_t elements) {
   return static_cast<std::int64_t>(align_up(static_cast<Bytes>(elements), ParameterList::kAlignment));
 }
 
-// The graph of a layer from Region::input [rows, hidden] to Region::output.
+BoundaryShape boundary(const TransformerShape& shape) {
+  return {shape.rows(), shape.hidden, shape.compute, shape.reversible};
+}
+
+// The graph of a layer from one value [rows, hidden], read from Region::input, to Region::output.
 Graph layer_graph(const char* name, const TransformerShape& shape, const Family::Part& part, std::int64_t rows,
                   ParameterList& list) {
   GraphBuilder graph(name);
   LayerWeights weights(graph, list, shape.compute);
-  const ValueId x = graph.bound(Region::input, "x", shape.compute, {rows, shape.hidden});
-  graph.place(part(graph, weights, x), Region::output);
+  graph.place(part(graph, weights, read_input(graph, boundary(shape), rows)), Region::output);
   return graph.finish();
+}
+
+// Of residual branches.
+ValueId residual_chain(GraphBuilder& graph, LayerWeights& weights, ValueId x, const Family& family) {
+  for (const Family::Part& branch : family.branches) x = graph.add(x, branch(graph, weights, x));
+  return x;
+}
+
+// y1 = x1 + F(x2), y2 = x2 + G(y1), for the branches F and G.
+Graph reversible_graph(const TransformerShape& shape, const Family& family, ParameterList& list) {
+  GraphBuilder graph("block");
+  LayerWeights weights(graph, list, shape.compute);
+  StreamIds streams = read_streams(graph, boundary(shape), shape.rows());
+  std::size_t to = 0;
+  for (const Family::Part& branch : family.branches) {
+    const ValueId from = graph.read_stream(streams[1 - to], shape.compute);
+    streams[to] = graph.couple(streams[to], branch(graph, weights, from));
+    to = 1 - to;
+  }
+  write_streams(graph, boundary(shape), streams);
+  return graph.finish();
+}
+
+Graph block_graph(const TransformerShape& shape, const Family& family, ParameterList& list) {
+  if (shape.reversible != Reversible::no) return reversible_graph(shape, family, list);
+  const Family::Part chain = [&](GraphBuilder& graph, LayerWeights& weights, ValueId x) {
+    return residual_chain(graph, weights, x, family);
+  };
+  return layer_graph("block", shape, family.branches.empty() ? family.block : chain, shape.rows(), list);
 }
 
 LayerType layer_type(Graph forward) {
   Graph backward = device::graph::differentiate(forward);
+  return {std::move(forward), std::move(backward), {}};
+}
+
+bool rebuilds(const TransformerShape& shape) { return shape.reversible != Reversible::no && !shape.keeps_inputs; }
+
+LayerType block_type(const TransformerShape& shape, const Family& family, ParameterList& list) {
+  Graph forward = block_graph(shape, family, list);
+  if (!rebuilds(shape)) return layer_type(std::move(forward));
+  Graph backward = device::graph::differentiate_reversible(forward);
   return {std::move(forward), std::move(backward), {}};
 }
 
@@ -90,7 +133,7 @@ std::int64_t chunk_rows(const TransformerShape& shape, std::int64_t block_elemen
 Assembly::Assembly(const TransformerShape& shape, const Family& family)
     : shape_(shape),
       family_(family),
-      block_type_(layer_type(layer_graph("block", shape, family.block, shape.rows(), block_))),
+      block_type_(block_type(shape, family, block_)),
       vocabulary_{shape.vocabulary,
                   shape.hidden,
                   shape.sequence,
@@ -99,18 +142,23 @@ Assembly::Assembly(const TransformerShape& shape, const Family& family)
                   family.embedding_dropout,
                   shape.compute,
                   !family.head_bias.empty(),
-                  family.causal} {
+                  family.causal,
+                  shape.reversible} {
   model_.rows = shape.rows();
   model_.hidden = shape.hidden;
   model_.vocabulary = shape.vocabulary;
   model_.compute = shape.compute;
   model_.causal = family.causal;
+  model_.reversible = shape.reversible;
+  model_.rebuilds = rebuilds(shape);
 }
 
 Model Assembly::finish() && {
   add_tables();
   chunked() ? add_embedding_chunks() : add_embedding();
   model_.embedding_layers = model_.layers();
+  if (model_.drifts())
+    measure_drift(model_.types[static_cast<std::size_t>(model_.type_of.back())].backward, boundary(shape_));
   add_blocks();
   const int below = model_.layers();
   chunked() ? add_head_chunks() : add_head();
@@ -142,13 +190,13 @@ Graph Assembly::embedding_graph(ParameterList& positions) const {
     const ValueId places = weights.matrix(p.name, p.rows, shape_.hidden, p.deviation);
     sum = sum < 0 ? graph.embedding(tokens, table, places, p.sequence) : graph.add_positions(sum, places, p.sequence);
   }
-  graph.place(graph.dropout(sum, family_.embedding_dropout), Region::output);
+  write_output(graph, boundary(shape_), graph.dropout(sum, family_.embedding_dropout));
   return graph.finish();
 }
 
 void Assembly::add_embedding() {
   if (family_.positions.empty()) {
-    const int type = add(embedding_chunk(vocabulary_, shape_.vocabulary));
+    const int type = add(embedding_chunk(vocabulary_, shape_.vocabulary, /*last=*/true));
     add_layer(type, "embedding", kTableId, {{table_}});
     return;
   }
@@ -158,8 +206,9 @@ void Assembly::add_embedding() {
 }
 
 void Assembly::add_embedding_chunks() {
-  const int whole = add(embedding_chunk(vocabulary_, vocabulary_.chunk));
-  const int rest = add(embedding_chunk(vocabulary_, vocabulary_.tokens(vocabulary_.chunks() - 1)));
+  const int whole = add(embedding_chunk(vocabulary_, vocabulary_.chunk, /*last=*/false));
+  const int rest = add(embedding_chunk(vocabulary_, vocabulary_.tokens(vocabulary_.chunks() - 1),
+                                       /*last=*/family_.positions.empty()));
   for (int i = 0; i < vocabulary_.chunks(); ++i) {
     add_layer(i + 1 < vocabulary_.chunks() ? whole : rest, "embedding." + std::to_string(i), kTableId,
               {vocabulary_.part(table_, i, shape_.hidden)});
@@ -194,7 +243,7 @@ ValueId Assembly::head_table(GraphBuilder& graph, const ParameterList& list) con
 Graph Assembly::head_graph(ParameterList& list) const {
   GraphBuilder graph("head");
   LayerWeights weights(graph, list, shape_.compute);
-  const ValueId x = graph.bound(Region::input, "x", shape_.compute, {shape_.rows(), shape_.hidden});
+  const ValueId x = read_input(graph, boundary(shape_), shape_.rows());
   const ValueId normed = family_.head(graph, weights, x), table = head_table(graph, list);
   const ValueId targets = graph.bound(Region::targets, "targets", DType::i32, {shape_.rows()});
   if (family_.head_bias.empty()) {
@@ -211,7 +260,7 @@ Graph Assembly::logits_graph() const {
   GraphBuilder graph("logits");
   ParameterList list;
   LayerWeights weights(graph, list, shape_.compute);
-  const ValueId x = graph.bound(Region::input, "x", shape_.compute, {1, shape_.hidden});
+  const ValueId x = read_input(graph, boundary(shape_), 1);
   const ValueId normed = family_.head(graph, weights, x);
   graph.place(graph.linear_transposed(normed, head_table(graph, list)), Region::output);
   return graph.finish();

@@ -24,7 +24,10 @@ struct Family {
   std::vector<PositionTable> positions;  // added to the rows of the table
   float embedding_dropout = 0;           // of the embedding's sum
   Part embedding_norm;                   // between embedding and blocks, a block of its own type; empty: none
+  // A block is either one part, or a chain of residual branches: x + first(x), ..., which a reversible model adds to
+  // its two streams by turns.
   Part block;
+  std::vector<Part> branches;
   Part head;           // what the head does before the table
   bool causal = true;  // a token is predicted from those before it, so that the model can continue a text
   // Names of groups and layers; block i is `blocks`.i, which its parameters have in front.

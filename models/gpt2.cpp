@@ -24,22 +24,24 @@ ValueId linear(GraphBuilder& graph, LayerWeights& weights, ValueId x, const std:
   return graph.linear(x, w, weights.vector(name + ".bias", out, Initial::zeros));
 }
 
-// y = x + attention(norm(x)); z = y + mlp(norm(y)).
-ValueId block(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {
-  const std::int64_t hidden = shape.hidden, wide = shape.intermediate;
-  const float residual = residual_deviation(shape);
+ValueId attention(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {
+  const std::int64_t hidden = shape.hidden;
   const ValueId qkv = linear(graph, weights, norm(graph, weights, x, shape, "ln_1"), "attn.c_attn", hidden, 3 * hidden,
                              kInitialDeviation);
   const ValueId mixed = attend(graph, shape, qkv,
                                {.probability = shape.dropout,
                                 .heads = static_cast<int>(shape.heads),
                                 .sequence = static_cast<int>(shape.sequence)});
-  const ValueId projected = linear(graph, weights, mixed, "attn.c_proj", hidden, hidden, residual);
-  const ValueId y = graph.add(x, graph.dropout(projected, shape.dropout));
+  const ValueId projected = linear(graph, weights, mixed, "attn.c_proj", hidden, hidden, residual_deviation(shape));
+  return graph.dropout(projected, shape.dropout);
+}
+
+ValueId mlp(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {
+  const std::int64_t hidden = shape.hidden, wide = shape.intermediate;
   const ValueId widened = graph.gelu(
-      linear(graph, weights, norm(graph, weights, y, shape, "ln_2"), "mlp.c_fc", hidden, wide, kInitialDeviation));
-  const ValueId narrowed = linear(graph, weights, widened, "mlp.c_proj", wide, hidden, residual);
-  return graph.add(y, graph.dropout(narrowed, shape.dropout));
+      linear(graph, weights, norm(graph, weights, x, shape, "ln_2"), "mlp.c_fc", hidden, wide, kInitialDeviation));
+  const ValueId narrowed = linear(graph, weights, widened, "mlp.c_proj", wide, hidden, residual_deviation(shape));
+  return graph.dropout(narrowed, shape.dropout);
 }
 
 }  // namespace
@@ -49,7 +51,11 @@ Model make_gpt2(const TransformerShape& shape) {
   family.table = "wte.weight";
   family.positions = {{"wpe.weight", shape.sequence, static_cast<int>(shape.sequence), kInitialDeviation / 2}};
   family.embedding_dropout = shape.dropout;
-  family.block = [&](GraphBuilder& graph, LayerWeights& weights, ValueId x) { return block(graph, weights, x, shape); };
+  for (const auto branch : {attention, mlp}) {
+    family.branches.push_back([branch, &shape](GraphBuilder& graph, LayerWeights& weights, ValueId x) {
+      return branch(graph, weights, x, shape);
+    });
+  }
   family.head = [&](GraphBuilder& graph, LayerWeights& weights, ValueId x) {
     return norm(graph, weights, x, shape, "ln_f");
   };

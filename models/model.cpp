@@ -4,6 +4,13 @@
 
 namespace l2l::models {
 
+DType stream_dtype(Reversible reversible, DType compute) {
+  if (reversible == Reversible::fixed) return DType::i32;
+  return reversible == Reversible::floating ? DType::f32 : compute;
+}
+
+DType Model::stream_dtype() const { return models::stream_dtype(reversible, compute); }
+
 Bytes Model::carry_bytes() const {
   if (chunks.count == 0) return 0;
   // One microbatch's logits of a chunk also pass through it.

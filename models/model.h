@@ -7,13 +7,15 @@
 #include "core/dtype.h"
 #include "core/model_layout.h"
 #include "device/graph/graph.h"
+#include "models/shape.h"
 
 namespace l2l::models {
 
 // What identical layers share. A new layer type needs only its forward graph. A graph without ops: no such visit.
 struct LayerType {
   device::graph::Graph forward;   // of one microbatch
-  device::graph::Graph backward;  // derived; of a head at once: forward straight into backward
+  device::graph::Graph backward;  // derived; of a head at once: forward straight into backward; of a block that is
+                                  // rebuilt: from its output in Region::input to its input in Region::output
   device::graph::Graph logits;    // of a causal model's head: the same of a single row, for generation
 };
 
@@ -24,6 +26,9 @@ struct LayerType {
 //   in chunks   [chunk] x chunks.count, [positions]    [block] x N  [final norm], [chunk] x chunks.count
 //
 // What a family has between embedding and blocks (BERT's norm) is a block of its own type, the first of the N.
+//
+// Between the layers of a reversible model run two streams, [2][rows, hidden] of four bytes each. The embedding begins
+// both alike, and the head reads their sum.
 struct Model {
   std::vector<LayerType> types;
   std::vector<int> type_of;  // per layer: index into types
@@ -38,6 +43,8 @@ struct Model {
   DType compute = DType::f32;
   bool causal = true;  // a token is predicted from those before it: the model can continue a text
   int embedding_layers = 1, head_layers = 1;
+  Reversible reversible = Reversible::no;
+  bool rebuilds = false;  // the backward visit of a block rebuilds its input: none is kept
 
   int layers() const { return static_cast<int>(type_of.size()); }
   int blocks() const { return layers() - embedding_layers - head_layers; }  // N
@@ -56,7 +63,22 @@ struct Model {
   Bytes carry_bytes() const;
   // Tokens whose logits one visit makes.
   std::int64_t logits_tokens() const { return chunks.count > 0 ? chunks.rows : vocabulary; }
-  Bytes activation_bytes() const { return static_cast<Bytes>(rows * hidden) * size_of(compute); }
+  bool streams() const { return reversible != Reversible::no; }
+  // What lies between two layers, of one microbatch, and its gradient.
+  Bytes activation_bytes() const { return stream_bytes() * (streams() ? 2 : 1); }
+  Bytes input_gradient_bytes() const {
+    return static_cast<Bytes>(rows * hidden) * size_of(compute) * (streams() ? 2 : 1);
+  }
+  Bytes stream_bytes() const { return static_cast<Bytes>(rows * hidden) * size_of(stream_dtype()); }
+  DType stream_dtype() const;
+  // The embedding's chunks make their rows in memory of its own: what they become is of another shape.
+  bool embedding_carries() const {
+    return streams() && types.front().forward.region_bytes(device::graph::Region::carry) > 0;
+  }
+  // What a step brings of one microbatch: its loss; where the rebuilt streams drift, also the sum of squares of what
+  // they are apart when the embedding gets them back, and of one of them.
+  Bytes results_bytes() const { return (drifts() ? 3 : 1) * size_of(DType::f64); }
+  bool drifts() const { return rebuilds && reversible == Reversible::floating; }
   // What a microbatch leaves from the forward to the backward visit of `layer` beside its input.
   Bytes saved_bytes(int layer) const { return type(layer).forward.region_bytes(device::graph::Region::saved); }
   Bytes wire_bytes(int layer) const {

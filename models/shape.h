@@ -7,6 +7,13 @@
 
 namespace l2l::models {
 
+// Whether a model's blocks can be undone: two streams, each of which a branch of the other is added to (Gomez et al.,
+// 2017; Kitaev et al., 2020), in fp32 or in fixed point.
+enum class Reversible : std::uint8_t { no, floating, fixed };
+
+// Of what lies between layers.
+DType stream_dtype(Reversible reversible, DType compute);
+
 struct TransformerShape {
   std::int64_t layers, hidden, heads, intermediate, vocabulary, sequence;
   std::int64_t micro_batch;  // sequences per microbatch
@@ -18,6 +25,8 @@ struct TransformerShape {
   float norm_epsilon = 0;  // 0: the family's own
   bool tie_embeddings = true;
   bool core_attention = false;  // in separate ops (GraphBuilder::core_attention), not in one
+  Reversible reversible = Reversible::no;
+  bool keeps_inputs = false;  // reversible: the backward visit gets its input as any other block's does
 
   std::int64_t rows() const { return micro_batch * sequence; }
   std::int64_t head_dim() const { return hidden / heads; }

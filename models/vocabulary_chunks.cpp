@@ -67,18 +67,18 @@ ValueId rows_so_far(GraphBuilder& graph, const VocabularyShape& shape) {
 
 // The gradient of the embedding's sum, before its dropout.
 ValueId sum_gradient(GraphBuilder& graph, const VocabularyShape& shape) {
-  const ValueId dy = graph.bound(Region::output_gradient, "dy", shape.compute, {shape.rows, shape.hidden});
-  return graph.dropout(dy, shape.dropout);
+  return graph.dropout(read_output_gradient(graph, shape.boundary()), shape.dropout);
 }
 
 }  // namespace
 
-LayerType embedding_chunk(const VocabularyShape& shape, std::int64_t tokens) {
+LayerType embedding_chunk(const VocabularyShape& shape, std::int64_t tokens, bool last) {
   GraphBuilder forward("embedding chunk"), backward("embedding chunk backward");
   const ValueId ids = forward.bound(Region::tokens, "tokens", DType::i32, {shape.rows});
   const ValueId table = forward.bound(Region::weights, "table", shape.compute, {tokens, shape.hidden});
-  forward.append_onto(OpKind::embedding_rows, {ids, table}, {rows_so_far(forward, shape)},
-                      {.vocabulary = shape.vocabulary});
+  const ValueId rows = rows_so_far(forward, shape);
+  forward.append_onto(OpKind::embedding_rows, {ids, table}, {rows}, {.vocabulary = shape.vocabulary});
+  if (last && shape.boundary().streams()) write_output(forward, shape.boundary(), rows);
 
   const ValueId same_ids = backward.bound(Region::tokens, "tokens", DType::i32, {shape.rows});
   const ValueId gradient = backward.bound(Region::gradients, "d table", DType::f32, {tokens, shape.hidden});
@@ -99,7 +99,7 @@ LayerType positions_layer(const VocabularyShape& shape, const std::vector<Positi
         backward.bound(Region::gradients, "d " + p.name, DType::f32, {p.rows, shape.hidden}, offset);
     backward.append_onto(OpKind::positions_backward, {dsum}, {gradient}, {.sequence = p.sequence});
   }
-  forward.place(forward.dropout(sum, shape.dropout), Region::output);
+  write_output(forward, shape.boundary(), forward.dropout(sum, shape.dropout));
   return {forward.finish(), backward.finish(), {}};
 }
 

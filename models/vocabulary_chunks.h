@@ -1,7 +1,8 @@
 // The embedding and the head of a model whose table travels in chunks of rows, each a layer of its own (Model).
 //
 // Embedding, up: every chunk copies the rows of its tokens to Region::carry (the layer input of block 1 in the making);
-// the positions, if any, then add themselves in place. Down: every chunk sums the rows of its tokens.
+// the positions, if any, then add themselves in place. Of a reversible model the last layer begins both streams with
+// that, and the carry has memory of its own. Down: every chunk sums the rows of its tokens.
 //
 // Head: the norm writes Region::normed. On the way up every chunk adds its logits to the statistics of each row's
 // softmax (Milakov & Gimelshein, 2018) in Region::carry, and the last one makes the loss. On the way down every chunk
@@ -11,6 +12,7 @@
 
 #include "models/model.h"
 #include "models/parameter_list.h"
+#include "models/streams.h"
 
 namespace l2l::models {
 
@@ -31,7 +33,9 @@ struct VocabularyShape {
   DType compute;
   bool bias;    // the vocabulary has one: a chunk of the head is [table, bias]
   bool logits;  // of single rows are asked for
+  Reversible reversible = Reversible::no;
 
+  BoundaryShape boundary() const { return {rows, hidden, compute, reversible}; }
   int chunks() const { return static_cast<int>((vocabulary + chunk - 1) / chunk); }
   // Rows of the table in chunk `index`.
   std::int64_t tokens(int index) const { return index + 1 < chunks() ? chunk : vocabulary - index * chunk; }
@@ -41,8 +45,8 @@ struct VocabularyShape {
   }
 };
 
-// `tokens`: rows of the table in the chunk.
-LayerType embedding_chunk(const VocabularyShape& shape, std::int64_t tokens);
+// `tokens`: rows of the table in the chunk. `last`: no other layer of the embedding follows.
+LayerType embedding_chunk(const VocabularyShape& shape, std::int64_t tokens, bool last);
 // Adds its parameters to `list`.
 LayerType positions_layer(const VocabularyShape& shape, const std::vector<PositionTable>& positions,
                           ParameterList& list);

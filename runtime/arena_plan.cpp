@@ -55,6 +55,13 @@ std::string scratch_name(Phase phase) {
   }
 }
 
+// A reversible model's embedding in chunks makes its rows where gradients will be.
+std::vector<Phase> gradient_phases(const models::Model& model) {
+  std::vector<Phase> phases{Phase::head, Phase::down, Phase::embedding};
+  if (model.embedding_carries()) phases.insert(phases.begin(), Phase::up);
+  return phases;
+}
+
 // Parts of [0, size) that are given away, each once.
 class Coverage {
  public:
@@ -79,6 +86,11 @@ class Coverage {
 
 }  // namespace
 
+std::string_view name_of(StashPlace place) {
+  if (place == StashPlace::none) return "none";
+  return place == StashPlace::host ? "host" : "device";
+}
+
 Phase phase_of(const models::Model& model, int layer, bool backward) {
   if (layer >= model.head()) return Phase::head;
   if (!backward) return Phase::up;
@@ -88,7 +100,6 @@ Phase phase_of(const models::Model& model, int layer, bool backward) {
 ArenaPlan::ArenaPlan(const models::Model& model, std::span<const std::unique_ptr<Programs>> programs,
                      const ExecutionPlan& plan)
     : program_(phases()), of_part_(static_cast<std::size_t>(ArenaPart::count), kNoTensor) {
-  const Bytes activation = model.activation_bytes();
   const Bytes largest = static_cast<Bytes>(model.layout.largest_layer());
   const auto microbatches = static_cast<std::size_t>(plan.microbatches);
   const auto live = static_cast<std::size_t>(plan.live_microbatches());
@@ -108,12 +119,12 @@ ArenaPlan::ArenaPlan(const models::Model& model, std::span<const std::unique_ptr
       kDrainSlots);
   add_stash(model, plan);
   add_saved(model, plan);
-  add(ArenaPart::input_gradients, "gradients of layer inputs", activation, live + 1,
-      {Phase::head, Phase::down, Phase::embedding});
+  add(ArenaPart::input_gradients, "gradients of layer inputs", model.input_gradient_bytes(), live + 1,
+      gradient_phases(model));
   add_scratch(model, programs);
   add(ArenaPart::batch, "token ids and targets", static_cast<Bytes>(model.rows) * size_of(DType::i32),
       2 * microbatches);
-  add(ArenaPart::losses, "losses", size_of(DType::f64), microbatches);
+  add(ArenaPart::losses, "losses", model.results_bytes(), microbatches);
   if (model.chunks.count == 0) {
     add(ArenaPart::logits, "logits of one token", static_cast<Bytes>(model.vocabulary) * size_of(model.compute), 1);
   } else {
@@ -150,6 +161,12 @@ void ArenaPlan::add_stash(const models::Model& model, const ExecutionPlan& plan)
     add(ArenaPart::activations, "stash (layer inputs)", activation,
         transfer::device_stash_buffers(model.blocks(), plan.live_microbatches()),
         {Phase::up, Phase::head, Phase::down});
+    return;
+  }
+  if (plan.stash == StashPlace::none) {
+    add(ArenaPart::activations, "streams between layers", activation,
+        static_cast<std::size_t>(plan.live_microbatches()) + 1,
+        {Phase::up, Phase::head, Phase::down, Phase::embedding});
     return;
   }
   add(ArenaPart::activations, "layer inputs on their way to the stash", activation,
@@ -262,7 +279,7 @@ HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan) 
     for (const Bytes size : saved_sizes(model, plan)) staging.saved = checked_add(staging.saved, size, "saved values");
   }
   const auto microbatches = static_cast<Bytes>(plan.microbatches);
-  staging.batch = microbatches * (2 * static_cast<Bytes>(model.rows) * size_of(DType::i32) + size_of(DType::f64)) +
+  staging.batch = microbatches * (2 * static_cast<Bytes>(model.rows) * size_of(DType::i32) + model.results_bytes()) +
                   static_cast<Bytes>(model.vocabulary) * size_of(model.compute);
   staging.squares = size_of(DType::f64);
   return staging;

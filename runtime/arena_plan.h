@@ -4,6 +4,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "device/planner/streams.h"
@@ -14,7 +15,8 @@
 namespace l2l::runtime {
 
 enum class Execution : std::uint8_t { relay, resident };
-enum class StashPlace : std::uint8_t { device, host };
+enum class StashPlace : std::uint8_t { device, host, none };  // none: layers rebuild their inputs
+std::string_view name_of(StashPlace place);
 
 // The shape of an execution on each device.
 struct ExecutionPlan {
@@ -34,7 +36,7 @@ enum class ArenaPart : std::uint8_t {
   weights,          // slots of wires
   accumulators,     // fp32 gradients
   drain,            // gradients on their way out
-  activations,      // layer inputs: the stash on the device, or its way out
+  activations,      // layer inputs: the stash on the device, its way out, or all there is of them at a time
   fetch,            // the host stash's way back
   saved,            // what blocks save for their backward visit: on the device, or its way out; none if nothing is
   saved_fetch,      // its way back

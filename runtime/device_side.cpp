@@ -48,6 +48,7 @@ std::unique_ptr<transfer::Stash> make_stash(const RunPlan& plan, BufferView aren
   std::vector<BufferView> activations = plan.arena->views(ArenaPart::activations, arena);
   if (plan.execution.stash == StashPlace::device)
     return transfer::make_device_stash(std::move(activations), plan.model.block(1), live);
+  if (plan.execution.stash == StashPlace::none) return transfer::make_rotating_stash(std::move(activations), live);
   const std::size_t items = static_cast<std::size_t>(plan.model.blocks()) * static_cast<std::size_t>(live);
   return transfer::make_host_stash(link, std::move(activations), plan.arena->views(ArenaPart::fetch, arena),
                                    pinned.pieces(plan.model.activation_bytes(), items, "stash"), plan.model.block(1),

@@ -5,6 +5,7 @@ namespace l2l::runtime {
 Engine::Engine(const RunPlan& plan, Trace* trace)
     : scaler_(plan.scaler),
       trace_(trace),
+      drifts_(plan.model.drifts()),
       step_track_(trace != nullptr ? trace->add_track("steps") : 0),
       pinned_(*plan.device),
       store_(std::make_unique<eps::ParameterStore>(plan.model.layout, plan.store, pinned_, failure_, trace)),
@@ -42,7 +43,9 @@ Engine::Result Engine::train(std::uint64_t step, double learning_rate) {
     const eps::StepVerdict verdict = store_->finish_step();
     scaler_.add_step(verdict.skipped);
     if (trace_ != nullptr) trace_->record(step_track_, "step", begin, Clock::now(), -1, -1);
-    return Result{minibatch_->loss_sum(), verdict.gradient_norm, scale, verdict.skipped};
+    Result result{minibatch_->loss_sum(), verdict.gradient_norm, scale, verdict.skipped};
+    if (drifts_) result.drift = minibatch_->drift();
+    return result;
   });
 }
 

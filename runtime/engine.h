@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/failure.h"
@@ -31,8 +32,9 @@ class Engine {
   struct Result {
     double loss_sum = 0;
     double gradient_norm = 0;
-    double loss_scale = 1;  // in this step
-    bool skipped = false;   // its gradients overflowed: nothing was updated
+    double loss_scale = 1;                       // in this step
+    bool skipped = false;                        // its gradients overflowed: nothing was updated
+    std::optional<double> drift = std::nullopt;  // Minibatch::drift()
   };
   // One training step over the minibatch: pass, gradients, verdict. Version `step` in, version step + 1 out.
   Result train(std::uint64_t step, double learning_rate);
@@ -50,6 +52,7 @@ class Engine {
 
   optimizers::LossScaler scaler_;
   Trace* const trace_;
+  const bool drifts_;
   const int step_track_;
   Failure failure_;
   PinnedMemory pinned_;  // of the parameter server: the first device's

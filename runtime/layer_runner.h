@@ -40,10 +40,10 @@ class LayerRunner {
   Bytes gradient_bytes(int layer) const {
     return static_cast<Bytes>(model_.layout.layers[static_cast<std::size_t>(layer)].elements) * size_of(DType::f32);
   }
-  // Row `row` of an activation.
+  // Row `row` of an activation; of streams, the other one's row is where it would be behind all rows of the first.
   device::BufferView row_of(device::BufferView activation, std::int64_t row) const {
-    const Bytes bytes = static_cast<Bytes>(model_.hidden) * size_of(model_.compute);
-    return activation.slice(static_cast<Bytes>(row) * bytes, bytes);
+    const Bytes bytes = static_cast<Bytes>(model_.hidden) * size_of(model_.stream_dtype());
+    return activation.slice(static_cast<Bytes>(row) * bytes, bytes + (model_.streams() ? model_.stream_bytes() : 0));
   }
 
   void begin_pass(const Pass& pass) { pass_ = pass; }
@@ -55,7 +55,8 @@ class LayerRunner {
         carry{};
   };
   void forward(int layer, int microbatch, const Operands& operands);
-  // Adds to `gradients`. Of a head at once: forward straight into backward, and writes the loss.
+  // Adds to `gradients`. Of a head at once: forward straight into backward, and writes the loss. Of a block that
+  // rebuilds its input: `input` is what its forward visit put out, `output` gets what it read.
   void backward(int layer, int microbatch, const Operands& operands);
   // One row of what a head does: of its norm from `input` to `normed`, of its table to `take`.
   using TakeLogits = std::function<void(std::int64_t first_token, device::BufferView logits)>;

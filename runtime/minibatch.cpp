@@ -1,5 +1,6 @@
 #include "runtime/minibatch.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "core/dtype.h"
@@ -50,9 +51,10 @@ void MinibatchPart::fetch_losses() {
   wait();
 }
 
-double MinibatchPart::loss(int microbatch) const {
+double MinibatchPart::result(int microbatch, int index) const {
   double value = 0;
-  std::memcpy(&value, results(static_cast<Bytes>(microbatch) * sizeof value, sizeof value).data, sizeof value);
+  const Bytes begin = static_cast<Bytes>(microbatch) * runner_.model().results_bytes();
+  std::memcpy(&value, results(begin + static_cast<Bytes>(index) * sizeof value, sizeof value).data, sizeof value);
   return value;
 }
 
@@ -80,6 +82,15 @@ double Minibatch::loss_sum() const {
   double sum = 0;
   for (int u = 0; u < microbatches(); ++u) sum += part(u).loss(place(u));
   return sum;
+}
+
+double Minibatch::drift() const {
+  double apart = 0, all = 0;
+  for (int u = 0; u < microbatches(); ++u) {
+    apart += part(u).result(place(u), 1);
+    all += part(u).result(place(u), 2);
+  }
+  return std::sqrt(apart / all);
 }
 
 void MinibatchPart::take_logits(std::int64_t first_token, BufferView logits) {

@@ -26,7 +26,9 @@ class MinibatchPart {
   // Brings the losses to the host. Waits until the pass is done.
   void fetch_losses();
   // In nats; of the last fetch_losses().
-  double loss(int microbatch) const;
+  double loss(int microbatch) const { return result(microbatch, 0); }
+  // What Model::results_bytes() lists.
+  double result(int microbatch, int index) const;
   // Enqueues the copy of logits to the host, [first_token, ...) of the vocabulary.
   void take_logits(std::int64_t first_token, device::BufferView logits);
   // All of them, as fp32. Waits.
@@ -61,6 +63,8 @@ class Minibatch {
   std::int64_t predicted();
   // Sum of the losses that the parts have fetched, in the order of microbatches: the same for any number of devices.
   double loss_sum() const;
+  // Relative to the streams, how far the rebuilt ones have drifted (Model::drifts), in the root mean square.
+  double drift() const;
 
  private:
   MinibatchPart& part(int microbatch) const {

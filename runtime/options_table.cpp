@@ -38,6 +38,7 @@ void add_model(std::vector<Key>& keys, ModelOptions& model) {
   keys.push_back({"model", "rope_theta", RealField{&model.rope_theta, kRotaryBase}});
   keys.push_back({"model", "tie_embeddings", BooleanField{&model.tie_embeddings}});
   keys.push_back({"model", "attention", TextField{&model.attention, {"fused", "core"}}});
+  keys.push_back({"model", "reversible", TextField{&model.reversible, {"none", "float", "fixed"}}});
 }
 
 void add_data_and_batch(std::vector<Key>& keys, DataOptions& data, BatchOptions& batch) {

@@ -77,6 +77,10 @@ void check_model(const ModelOptions& model) {
   if (model.hidden % model.heads != 0) {
     throw BadInput(show("model.hidden", model.hidden) + " is not divisible by " + show("model.heads", model.heads));
   }
+  if (model.reversible != "none" && model.architecture == "bert") {
+    throw BadInput("model.reversible = \"" + model.reversible +
+                   "\": the norms behind bert's sums cannot be undone; set it to \"none\", or take gpt2 or llama");
+  }
   if (model.architecture == "llama") return check_llama(model);
   if (model.kv_heads > 0) {
     throw BadInput(show("model.kv_heads", model.kv_heads) + ": " + model.architecture +
@@ -146,7 +150,14 @@ void check_devices(const Options& options) {
                  show("device.count", options.device.count) + ": each device takes an equal share of them");
 }
 
-void check_recompute(const RecomputeOptions& recompute) {
+void check_recompute(const Options& options) {
+  const RecomputeOptions& recompute = options.recompute;
+  const bool rebuilds = options.model.reversible != "none" && options.transfer.stash == "auto";
+  if (rebuilds && (recompute.policy != "full" || recompute.budget > 0)) {
+    throw BadInput("model.reversible = \"" + options.model.reversible +
+                   "\" rebuilds the inputs of its blocks and keeps nothing: set recompute.policy = \"full\" without a "
+                   "budget, or keep the inputs with transfer.stash = \"host\" or \"device\"");
+  }
   if (recompute.policy != "auto" || recompute.budget == 0) return;
   throw BadInput(
       "recompute.budget with recompute.policy = \"auto\", which fits everything in device.memory; remove it, or name a "
@@ -171,7 +182,7 @@ void validate_options(const Options& options) {
   check_schedule(options);
   check_precision(options.precision);
   check_devices(options);
-  check_recompute(options.recompute);
+  check_recompute(options);
   check_checkpoint(options.checkpoint);
 }
 

@@ -45,6 +45,7 @@ Recomputation uniform_recomputation(const models::Model& model, device::recomput
 
 Recomputation resampled(const Recomputation& recomputation, int blocks) {
   Recomputation fewer = recomputation;
+  if (recomputation.of_block.empty()) return fewer;
   const auto last = static_cast<int>(recomputation.of_block.size()) - 1;
   fewer.of_block.clear();
   for (int block = 0; block < blocks; ++block) {

@@ -40,7 +40,7 @@ RunPlan plain_plan(const Options& options, Devices& devices, StashPlace stash) {
   plain.recompute = {};
   plain.device.memory = 0;
   plain.eps.stash_memory = 0;
-  plain.transfer.stash = stash == StashPlace::host ? "host" : "device";
+  plain.transfer.stash = name_of(stash);
   plain.data = {};
   plain.checkpoint = {};
   return RunPlan(plain, std::move(devices));
@@ -204,8 +204,7 @@ std::string Chooser::explain(const BlockType& type, const BlockOption& option, s
                      forward.name + "\"), " + option.policy.name + ": a microbatch takes " +
                      milliseconds(option.forward.seconds) + " up and " + milliseconds(option.backward.seconds) +
                      " down";
-  const char* const place = stash == StashPlace::host ? "host" : "device";
-  if (!kept.empty()) text += "; on the " + std::string(place) + ": " + kept;
+  if (!kept.empty()) text += "; on the " + std::string(name_of(stash)) + ": " + kept;
   if (!again.empty()) text += "; recomputed: " + again;
   return text;
 }
@@ -261,8 +260,7 @@ std::optional<Chooser::Candidate> Chooser::fixed(StashPlace stash, const std::st
 std::vector<Chooser::Candidate> Chooser::candidates() {
   std::vector<Candidate> found;
   for (const StashPlace stash : {StashPlace::device, StashPlace::host}) {
-    const char* const name = stash == StashPlace::host ? "host" : "device";
-    if (options_.transfer.stash != "auto" && options_.transfer.stash != name) continue;
+    if (options_.transfer.stash != "auto" && options_.transfer.stash != name_of(stash)) continue;
     for (const char* const policy : {"", "full", "min_cut", "selective", "none"}) {
       std::optional<Candidate> candidate = *policy == '\0' ? fit(stash) : fixed(stash, policy);
       const auto same = [&](const Candidate& other) {
@@ -287,7 +285,7 @@ std::vector<double> Chooser::measured_steps(const std::vector<Candidate>& candid
   std::vector<double> seconds;
   for (const Candidate& candidate : candidates) {
     Options options = shallower(plan_, kMeasuredState);
-    options.transfer.stash = candidate.choice.stash == StashPlace::host ? "host" : "device";
+    options.transfer.stash = name_of(candidate.choice.stash);
     plans.emplace_back(new RunPlan(shallower_plan(plan_, options, candidate.choice.recomputation)));
     names.push_back("shallower step " + StepCosts(*plans.back(), calibration_, /*may_measure=*/false).name_of_step());
     if (const std::optional<double> known = calibration_.find(names.back())) seconds.push_back(*known);

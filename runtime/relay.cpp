@@ -33,6 +33,7 @@ class Relay final : public Conductor {
   void head_chunks();
   Visit climb_head();
   void backward(int block, int microbatch, const Visit& visit, BufferView gradients);
+  void rebuild(int block, int microbatch, const Visit& visit, BufferView gradients);
   void descend_embedding();
   BufferView zeroed_gradients(int layer);
   void send_gradients(int layer, BufferView gradients);
@@ -40,6 +41,11 @@ class Relay final : public Conductor {
   StashItem head_input(int microbatch) const { return {head_, microbatch}; }
   // Of a head in chunks; lies where the backward pass has no use for memory yet.
   BufferView normed(int microbatch) const { return input_gradients_.incoming(microbatch); }
+  // Of an embedding in chunks, the rows in the making: the layer input itself, unless that is of another shape.
+  BufferView rows(int microbatch) const {
+    return model_.embedding_carries() ? input_gradients_.incoming(microbatch)
+                                      : embedded_[static_cast<std::size_t>(microbatch)];
+  }
 
   LayerRunner& runner_;
   transfer::WeightStream& weights_;
@@ -104,8 +110,8 @@ void Relay::embed(int microbatches) {
   for (int layer = 0; layer <= model_.block(0); ++layer) {
     const Visit visit = weights_.next(compute_);
     for (int u = 0; u < microbatches; ++u) {
-      const BufferView rows = embedded_[static_cast<std::size_t>(u)];
-      runner_.forward(layer, u, {.wire = visit.wire, .output = rows, .carry = rows});
+      const BufferView output = embedded_[static_cast<std::size_t>(u)];
+      runner_.forward(layer, u, {.wire = visit.wire, .output = output, .carry = rows(u)});
     }
     weights_.release(visit, compute_);
   }
@@ -134,7 +140,7 @@ void Relay::head() {
                       .input_gradient = input_gradients_.outgoing(u),
                       .gradients = gradients,
                       .carry = runner_.carry(u)});
-    stash_.read_done(head_input(u), compute_);
+    if (!model_.rebuilds) stash_.read_done(head_input(u), compute_);  // else block N has yet to read it
   }
   weights_.release(visit, compute_);
   send_gradients(head_, gradients);
@@ -174,6 +180,7 @@ Visit Relay::climb_head() {
 }
 
 void Relay::backward(int block, int microbatch, const Visit& visit, BufferView gradients) {
+  if (model_.rebuilds) return rebuild(block, microbatch, visit, gradients);
   const StashItem item{model_.block(block), microbatch};
   runner_.backward(model_.block(block), microbatch,
                    {.wire = visit.wire,
@@ -186,15 +193,33 @@ void Relay::backward(int block, int microbatch, const Visit& visit, BufferView g
   saved_.fetch_done(item, compute_);
 }
 
-// Needs no weights.
+// The backward visit of a reversible block: from its output to its input.
+void Relay::rebuild(int block, int microbatch, const Visit& visit, BufferView gradients) {
+  const StashItem input{model_.block(block), microbatch}, output{model_.block(block + 1), microbatch};
+  const BufferView rebuilt = stash_.make(input, compute_);
+  runner_.backward(model_.block(block), microbatch,
+                   {.wire = visit.wire,
+                    .input = stash_.read(output),
+                    .output = rebuilt,
+                    .output_gradient = input_gradients_.incoming(microbatch),
+                    .input_gradient = input_gradients_.outgoing(microbatch),
+                    .gradients = gradients});
+  stash_.made(input, compute_);
+  stash_.read_done(output, compute_);
+}
+
+// Needs no weights, and what blocks have rebuilt only to see how far it has drifted.
 void Relay::descend_embedding() {
   for (int layer = model_.block(0); layer >= 0; --layer) {
     const BufferView gradients = zeroed_gradients(layer);
     for (int u = 0; u < microbatches_; ++u) {
-      runner_.backward(layer, u, {.output_gradient = input_gradients_.incoming(u), .gradients = gradients});
+      const BufferView rebuilt = model_.drifts() ? stash_.read({model_.block(1), u}) : BufferView{};
+      runner_.backward(layer, u,
+                       {.input = rebuilt, .output_gradient = input_gradients_.incoming(u), .gradients = gradients});
     }
     send_gradients(layer, gradients);
   }
+  for (int u = 0; u < microbatches_ && model_.rebuilds; ++u) stash_.read_done({model_.block(1), u}, compute_);
 }
 
 BufferView Relay::zeroed_gradients(int layer) {

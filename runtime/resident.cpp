@@ -25,6 +25,8 @@ class Resident final : public Conductor {
   void climb(int microbatch);
   void climb_head(int microbatch);
   void descend(int microbatch);
+  void rebuild(int block, int microbatch);
+  void descend_embedding(int microbatch);
   void descend_head(int microbatch);
   BufferView gradients_of(int layer, int microbatch);
   void finish_layer(int layer, int microbatch);
@@ -64,9 +66,10 @@ void Resident::train(eps::Version version) {
 }
 
 void Resident::climb(int microbatch) {
-  const BufferView rows = stash_.make({model_.block(1), 0}, compute_);
+  const BufferView output = stash_.make({model_.block(1), 0}, compute_);
+  const BufferView rows = model_.embedding_carries() ? input_gradients_.incoming(0) : output;
   for (int layer = 0; layer <= model_.block(0); ++layer) {
-    runner_.forward(layer, microbatch, {.wire = wire(layer), .output = rows, .carry = rows});
+    runner_.forward(layer, microbatch, {.wire = wire(layer), .output = output, .carry = rows});
   }
   stash_.made({model_.block(1), 0}, compute_);
   for (int block = 1; block <= blocks_; ++block) {
@@ -107,7 +110,7 @@ void Resident::descend_head(int microbatch) {
                     .input_gradient = input_gradients_.outgoing(0),
                     .gradients = gradients_of(head_, microbatch),
                     .carry = runner_.carry(0)});
-  stash_.read_done(head_input(), compute_);
+  if (!model_.rebuilds) stash_.read_done(head_input(), compute_);
   finish_layer(head_, microbatch);
   input_gradients_.advance();
 }
@@ -116,23 +119,51 @@ void Resident::descend(int microbatch) {
   for (int block = blocks_; block > 0; --block) {
     const int layer = model_.block(block);
     const StashItem item{layer, 0};
-    runner_.backward(layer, microbatch,
-                     {.wire = wire(layer),
-                      .input = stash_.fetch(item, compute_),
-                      .saved = saved_.fetch(item, compute_),
-                      .output_gradient = input_gradients_.incoming(0),
-                      .input_gradient = input_gradients_.outgoing(0),
-                      .gradients = gradients_of(layer, microbatch)});
-    stash_.fetch_done(item, compute_);
-    saved_.fetch_done(item, compute_);
+    if (model_.rebuilds) {
+      rebuild(block, microbatch);
+    } else {
+      runner_.backward(layer, microbatch,
+                       {.wire = wire(layer),
+                        .input = stash_.fetch(item, compute_),
+                        .saved = saved_.fetch(item, compute_),
+                        .output_gradient = input_gradients_.incoming(0),
+                        .input_gradient = input_gradients_.outgoing(0),
+                        .gradients = gradients_of(layer, microbatch)});
+      stash_.fetch_done(item, compute_);
+      saved_.fetch_done(item, compute_);
+    }
     finish_layer(layer, microbatch);
     input_gradients_.advance();
   }
+  descend_embedding(microbatch);
+}
+
+// The backward visit of a reversible block: from its output to its input.
+void Resident::rebuild(int block, int microbatch) {
+  const int layer = model_.block(block);
+  const StashItem input{layer, 0}, output{layer + 1, 0};
+  const BufferView rebuilt = stash_.make(input, compute_);
+  runner_.backward(layer, microbatch,
+                   {.wire = wire(layer),
+                    .input = stash_.read(output),
+                    .output = rebuilt,
+                    .output_gradient = input_gradients_.incoming(0),
+                    .input_gradient = input_gradients_.outgoing(0),
+                    .gradients = gradients_of(layer, microbatch)});
+  stash_.made(input, compute_);
+  stash_.read_done(output, compute_);
+}
+
+void Resident::descend_embedding(int microbatch) {
+  const StashItem rebuilt{model_.block(1), 0};
   for (int layer = model_.block(0); layer >= 0; --layer) {
     runner_.backward(layer, microbatch,
-                     {.output_gradient = input_gradients_.incoming(0), .gradients = gradients_of(layer, microbatch)});
+                     {.input = model_.drifts() ? stash_.read(rebuilt) : BufferView{},
+                      .output_gradient = input_gradients_.incoming(0),
+                      .gradients = gradients_of(layer, microbatch)});
     finish_layer(layer, microbatch);
   }
+  if (model_.rebuilds) stash_.read_done(rebuilt, compute_);
 }
 
 // The accumulators of `layer`, zeroed before the first microbatch.

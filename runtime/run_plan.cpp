@@ -67,6 +67,11 @@ std::int64_t intermediate_of(const ModelOptions& model) {
   return (8 * model.hidden / 3 + 255) / 256 * 256;  // as the published models
 }
 
+models::Reversible reversible_of(const std::string& name) {
+  if (name == "float") return models::Reversible::floating;
+  return name == "fixed" ? models::Reversible::fixed : models::Reversible::no;
+}
+
 models::Model make_model(const Options& options) {
   const ModelOptions& model = options.model;
   const models::TransformerShape shape{.layers = model.layers,
@@ -83,7 +88,9 @@ models::Model make_model(const Options& options) {
                                        .rope_theta = static_cast<float>(model.rope_theta),
                                        .norm_epsilon = static_cast<float>(model.norm_epsilon),
                                        .tie_embeddings = model.tie_embeddings,
-                                       .core_attention = model.attention == "core"};
+                                       .core_attention = model.attention == "core",
+                                       .reversible = reversible_of(model.reversible),
+                                       .keeps_inputs = options.transfer.stash != "auto"};
   if (model.architecture == "bert") return models::make_bert(shape);
   return model.architecture == "llama" ? models::make_llama(shape) : models::make_gpt2(shape);
 }
@@ -211,12 +218,14 @@ RunPlan::RunPlan(const Options& given, Devices given_devices, const Recomputatio
       store(store_options(options, placement)),
       scaler(loss_scaler(options.precision)),
       execution(execution_plan(options)) {
-  if (given_recomputation != nullptr) {
-    recomputation = *given_recomputation;
-  } else {
-    choose_recomputation();
+  if (!model.rebuilds) {
+    if (given_recomputation != nullptr) {
+      recomputation = *given_recomputation;
+    } else {
+      choose_recomputation();
+    }
+    apply(recomputation, model);
   }
-  apply(recomputation, model);
   programs = compile(devices, model, execution.gradients);
   find_available();
   choose_stash();
@@ -279,13 +288,15 @@ std::optional<RunPlan::DeviceLimit> RunPlan::device_limit() const {
                      "what is free of " + tightest_->description() + " (less a reserve for the driver)"};
 }
 
-// "auto": on the device where that fits in its memory, else on the host.
+// "auto": none where blocks rebuild their inputs; else on the device where that fits in its memory, else on the host.
 void RunPlan::choose_stash() {
   execution.stash = options.transfer.stash == "host" ? StashPlace::host : StashPlace::device;
   if (stash_decided_) execution.stash = *stash_decided_;
+  if (model.rebuilds) execution.stash = StashPlace::none;
+  const bool decided = stash_decided_ || model.rebuilds || options.transfer.stash != "auto";
   make_arena();
   const std::optional<DeviceLimit> limit = device_limit();
-  if (stash_decided_ || options.transfer.stash != "auto" || !limit || arena->bytes() <= limit->bytes) return;
+  if (decided || !limit || arena->bytes() <= limit->bytes) return;
   execution.stash = StashPlace::host;
   make_arena();
 }
@@ -315,7 +326,7 @@ void RunPlan::write_contract() {
   write_devices();
   contract.eps_placement = describe(placement);
   contract.parameters = model.layout.parameters();
-  contract.stash = execution.stash == StashPlace::host ? "host" : "device";
+  contract.stash = name_of(execution.stash);
   contract.update_mode = describe_update(store, bytes.held);
   contract.recomputation = recomputation.explanation;
   const Bytes batch = staging.batch + staging.squares;
@@ -351,10 +362,9 @@ void RunPlan::write_contract() {
 
 void RunPlan::check_limits() const {
   if (const std::optional<DeviceLimit> limit = device_limit()) {
-    check_limit(
-        "device memory", limit->name, contract.device_bytes, limit->bytes,
-        "lower batch.micro_batch, batch.micro_batches or transfer.prefetch, or set transfer.stash = \"host\" or "
-        "recompute.policy = \"full\"");
+    check_limit("device memory", limit->name, contract.device_bytes, limit->bytes,
+                std::string("lower batch.micro_batch, batch.micro_batches or transfer.prefetch") +
+                    (model.rebuilds ? "" : ", or set transfer.stash = \"host\" or recompute.policy = \"full\""));
   }
   const eps::StoreBytes bytes = eps::ParameterStore::bytes_needed(model.layout, store);
   if (options.eps.memory > 0) {

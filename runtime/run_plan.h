@@ -46,7 +46,7 @@ struct RunPlan {
   std::string device_choice;    // what device.kind = "auto" took and why, else empty
   Devices devices;              // device.count of them
   device::Device* device;       // the first: speaks for all where they are alike
-  Recomputation recomputation;  // of the blocks of `model`
+  Recomputation recomputation;  // of the blocks of `model`; none where they rebuild their inputs
   models::Model model;
   Placement placement;  // of the parameter server's workers
   eps::StoreOptions store;

@@ -15,7 +15,7 @@ Options shallower(const RunPlan& plan, Bytes state) {
   options.model.layers =
       static_cast<std::int64_t>(std::max<Bytes>(1, std::min((blocks + 1) / 2, state / std::max<Bytes>(1, one))));
   options.device.kind = "host";
-  options.transfer.stash = plan.execution.stash == StashPlace::host ? "host" : "device";
+  if (plan.execution.stash != StashPlace::none) options.transfer.stash = name_of(plan.execution.stash);
   options.data = {};
   options.checkpoint = {};
   return options;

@@ -34,7 +34,7 @@ class Counter {
 };
 
 VisitWork::Copies Counter::stash_items(Bytes of_each) const {
-  if (plan_.execution.stash == StashPlace::device || of_each == 0) return {};
+  if (plan_.execution.stash != StashPlace::host || of_each == 0) return {};
   return {of_each, plan_.execution.microbatches};
 }
 

@@ -81,6 +81,7 @@ struct Trainer::Implementation {
   void report_eps(StepReport& report, const eps::EpsWork& before, const eps::EpsWork& now) const;
   LinkCounters link_counters() const;
   StepReport report(const runtime::Engine::Result& result, double rate, Clock::time_point begin, const Totals& before);
+  StepReport run_step();
   void restore_position(const eps::RunState& state);
 
   runtime::RunPlan plan;
@@ -161,6 +162,7 @@ StepReport Trainer::Implementation::report(const runtime::Engine::Result& result
   report.stash_stall_ms = now.stalls.stash_ms - before.stalls.stash_ms;
   report.update_stall_ms = now.stalls.update_ms - before.stalls.update_ms;
   report.predicted_ms = prediction.step_ms;
+  report.stream_drift = result.drift;
   report_eps(report, before.eps, now.eps);
   return report;
 }
@@ -172,6 +174,17 @@ void Trainer::Implementation::report_eps(StepReport& report, const eps::EpsWork&
   if (prediction.memory_gb_per_second) {
     report.eps_fraction = report.eps_gb_per_second / *prediction.memory_gb_per_second;
   }
+}
+
+StepReport Trainer::Implementation::run_step() {
+  running();
+  const Clock::time_point begin = Clock::now();
+  const Totals before = totals();
+  fill_training();
+  const double rate = schedule.at(step);
+  const runtime::Engine::Result result = running().train(step, rate);
+  ++step;
+  return report(result, rate, begin, before);
 }
 
 void Trainer::Implementation::restore_position(const eps::RunState& state) {
@@ -238,15 +251,14 @@ std::filesystem::path Trainer::resume(const std::filesystem::path& directory) {
 }
 
 StepReport Trainer::step() {
-  Implementation& self = *implementation_;
-  self.running();
-  const Clock::time_point begin = Clock::now();
-  const Implementation::Totals before = self.totals();
-  self.fill_training();
-  const double rate = self.schedule.at(self.step);
-  const runtime::Engine::Result result = self.running().train(self.step, rate);
-  ++self.step;
-  return self.report(result, rate, begin, before);
+  try {
+    return implementation_->run_step();
+  } catch (const NumericError& error) {
+    if (options().model.reversible != "fixed") throw;
+    throw NumericError(std::string(error.what()) +
+                       "; in fixed point a residual stream that leaves +-32768 shows so, too: model.reversible = "
+                       "\"float\" has no such range");
+  }
 }
 
 void Trainer::train(std::int64_t steps, const std::function<bool(const StepReport&)>& progress) {

@@ -39,11 +39,14 @@ std::string human_bytes(std::uint64_t bytes) {
 }
 
 void print_contract(std::ostream& out, const MemoryContract& contract, const Options& options) {
+  const std::string& reversible = options.model.reversible;
+  const std::string stash = (reversible == "none" ? "" : "reversible (" + reversible + "), ") +
+                            (contract.stash == "none" ? "no stash" : "stash on the " + contract.stash);
   out << "L2L: " << options.model.architecture << ", " << options.model.layers << " layers, hidden "
       << options.model.hidden << ", " << options.model.heads << " heads, sequence " << options.model.sequence
       << ", vocabulary " << options.model.vocabulary << ": " << contract.parameters << " parameters\n"
       << "  minibatch " << options.batch.micro_batches << " x " << options.batch.micro_batch << " sequences, "
-      << options.precision.compute << ", " << options.device.execution << ", stash on the " << contract.stash << "\n"
+      << options.precision.compute << ", " << options.device.execution << ", " << stash << "\n"
       << "  " << contract.device_description << "\n";
   if (!contract.device_choice.empty()) out << "  device.kind = \"auto\" took " << contract.device_choice << "\n";
   out << "  parameter server: " << contract.eps_placement << "\n";

@@ -75,7 +75,8 @@ std::string Progress::text(const StepReport& report, double elapsed) const {
                static_cast<long long>(report.step), static_cast<long long>(steps_), report.loss, tokens_per_second(),
                step_time.c_str(), clock_time(left).c_str(), 100 * std::max(0.0, 1 - waits / total_ms)) +
          print(", waits: weights %.1f%%, stash %.1f%%, update %.1f%%", 100 * weights_ms_ / total_ms,
-               100 * stash_ms_ / total_ms, 100 * update_ms_ / total_ms);
+               100 * stash_ms_ / total_ms, 100 * update_ms_ / total_ms) +
+         (report.stream_drift ? print("  drift %.1e", *report.stream_drift) : "");
 }
 
 void Progress::add_ratio(const StepReport& report) {

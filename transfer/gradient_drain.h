@@ -19,8 +19,8 @@ constexpr Bytes drained_bytes(Bytes gradients) { return squares_offset(gradients
 // Thread-safe between its own completion thread and one relay thread.
 class GradientDrain {
  public:
-  // `slots`: each of drained_bytes() of the largest layer. `squares`: page-locked, a double. `gradient_bytes`: per layer,
-  // in the dtype that crosses the link.
+  // `slots`: each of drained_bytes() of the largest layer. `squares`: page-locked, a double. `gradient_bytes`: per
+  // layer, in the dtype that crosses the link.
   GradientDrain(Link& link, eps::ParameterStore& store, std::vector<device::BufferView> slots,
                 device::BufferView squares, std::vector<Bytes> gradient_bytes, Failure& failure);
   ~GradientDrain();

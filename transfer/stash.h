@@ -4,6 +4,9 @@
 //
 // forward:   make (the layer below, or the layer itself, writes it) → made → read (the layer's forward) → read_done
 // backward:  begin_backward(items in order) → fetch → fetch_done, item by item
+//
+// Where layers rebuild their inputs, the backward visit is one of the forward kind, downwards: it reads the item of the
+// layer above and makes its own.
 #pragma once
 
 #include <memory>
@@ -50,6 +53,9 @@ std::unique_ptr<Stash> make_device_stash(std::vector<device::BufferView> items, 
 constexpr std::size_t device_stash_buffers(int blocks, int microbatches) {
   return (static_cast<std::size_t>(blocks) + 1) * static_cast<std::size_t>(microbatches);
 }
+
+// Nothing is kept beyond the next layer, and nothing sent: `buffers` are microbatches + 1, whatever the depth.
+std::unique_ptr<Stash> make_rotating_stash(std::vector<device::BufferView> buffers, int microbatches);
 
 // Items are copied to host memory as soon as they are made, and fetched ahead of the backward visit. Device
 // memory does not depend on the number of blocks.

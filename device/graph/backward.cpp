@@ -39,29 +39,46 @@ Backward::Backward(const Graph& forward)
 
 // A loss starts from LaunchParameters::loss_scale, inside its op: its own value stands for the gradient.
 void Backward::seed() {
-  const ValueId output = only_value_in(Region::output), loss = only_value_in(Region::loss);
-  if ((output == kNone) == (loss == kNone)) {
-    throw BadInput(forward_.name + ": place exactly one value in output or loss to differentiate the graph");
+  const std::vector<ValueId> outputs = values_in(Region::output), losses = values_in(Region::loss);
+  if (losses.size() > 1 || outputs.empty() == losses.empty()) {
+    throw BadInput(forward_.name +
+                   ": place exactly one value in loss, or values in output, to differentiate the graph");
   }
-  if (loss != kNone) {
-    gradients_[static_cast<std::size_t>(loss)] = loss;
-    return;
-  }
+  for (const ValueId loss : losses) gradients_[static_cast<std::size_t>(loss)] = loss;
+  for (const ValueId output : outputs) seed_output(output);
+}
+
+void Backward::seed_output(ValueId output) {
+  const DType dtype = gradient_dtype(output);
   Value& recomputed = graph_.values[static_cast<std::size_t>(output)];
+  const Bytes offset = recomputed.offset / size_of(recomputed.dtype) * size_of(dtype);
   recomputed.region = Region::scratch;
-  const Value gradient{"d " + recomputed.name, recomputed.dtype, recomputed.shape, Region::output_gradient};
+  recomputed.offset = 0;
+  const Value gradient{"d " + recomputed.name, dtype, recomputed.shape, Region::output_gradient, offset};
   gradients_[static_cast<std::size_t>(output)] = add_value(gradient);
 }
 
-void Backward::differentiate() {
-  for (auto op = forward_.ops.rbegin(); op != forward_.ops.rend(); ++op) {
-    const bool read =
-        std::any_of(op->outputs.begin(), op->outputs.end(), [&](ValueId id) { return gradient(id) != kNone; });
-    if (!read) continue;
-    if (rule_of(op->kind).vjp == nullptr) refuse(*op, "has no derivative");
-    if (gradient(op->outputs[0]) == kNone) refuse(*op, "only its first output can be differentiated");
-    rule_of(op->kind).vjp(*this, *op);
+// Its own, but of a stream the compute type: that of what it was made of last.
+DType Backward::gradient_dtype(ValueId output) const {
+  for (const Op& op : forward_.ops) {
+    if (op.kind != OpKind::couple && op.kind != OpKind::split_streams) continue;
+    if (std::find(op.outputs.begin(), op.outputs.end(), output) != op.outputs.end()) {
+      return forward_.value(op.inputs.back()).dtype;
+    }
   }
+  return forward_.value(output).dtype;
+}
+
+void Backward::differentiate() {
+  for (auto op = forward_.ops.rbegin(); op != forward_.ops.rend(); ++op) differentiate(*op);
+}
+
+void Backward::differentiate(const Op& op) {
+  const bool read = std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId id) { return has_gradient(id); });
+  if (!read) return;
+  if (rule_of(op.kind).vjp == nullptr) refuse(op, "has no derivative");
+  if (!has_gradient(op.outputs[0])) refuse(op, "only its first output can be differentiated");
+  rule_of(op.kind).vjp(*this, op);
 }
 
 ValueId Backward::like(ValueId id) {
@@ -97,7 +114,8 @@ void Backward::contribute(ValueId id, ValueId gradient) {
     known = gradient;
     return;
   }
-  const ValueId sum = like(id);
+  const Value& value = graph_.value(id);
+  const ValueId sum = add_value({"d " + value.name, graph_.value(gradient).dtype, value.shape, Region::scratch});
   append(OpKind::add, {known, gradient}, {sum}, {});
   gradients_[static_cast<std::size_t>(id)] = sum;
 }
@@ -143,19 +161,20 @@ Op Backward::again(const Op& op) {
   return repeated;
 }
 
-void Backward::place_input_gradient() {
-  const ValueId input = only_value_in(Region::input);
-  if (input == kNone || !reads(forward_, input)) return;
+void Backward::place_input_gradient(ValueId input) {
+  if (!reads(forward_, input)) return;
+  const Value& value = forward_.value(input);
   const ValueId gradient = this->gradient(input);
   if (gradient == kNone || graph_.value(gradient).region != Region::scratch) {
-    throw BadInput(forward_.name + ": no op makes the gradient of the input " + describe(graph_.value(input)) +
+    throw BadInput(forward_.name + ": no op makes the gradient of the input " + describe(value) +
                    ": the result must depend on it through more than add");
   }
-  graph_.values[static_cast<std::size_t>(gradient)].region = Region::input_gradient;
+  Value& placed = graph_.values[static_cast<std::size_t>(gradient)];
+  placed.region = Region::input_gradient;
+  placed.offset = value.offset / size_of(value.dtype) * size_of(placed.dtype);
 }
 
-Graph Backward::finish(const std::vector<ValueId>& saved) {
-  place_input_gradient();
+void Backward::recompute(const std::vector<ValueId>& saved) {
   place_saved(graph_, saved);
   there_.assign(forward_.values.size(), false);
   for (const ValueId id : saved) there_[static_cast<std::size_t>(id)] = true;
@@ -168,21 +187,29 @@ Graph Backward::finish(const std::vector<ValueId>& saved) {
     ops.push_back(std::move(op));
   }
   graph_.ops = std::move(ops);
+}
+
+void Backward::exchange_ends() {
+  for (const ValueId id : values_in(Region::output)) {
+    Value& value = graph_.values[static_cast<std::size_t>(id)];
+    value.region = Region::input;
+    value.offset = forward_.value(id).offset;
+  }
+  for (const ValueId id : values_in(Region::input)) graph_.values[static_cast<std::size_t>(id)].region = Region::output;
+}
+
+Graph Backward::finish() {
+  for (const ValueId input : values_in(Region::input)) place_input_gradient(input);
   Graph result = std::move(graph_);
   drop_unused(result, Unused::all);  // a region that no op of the backward graph reads need not be bound
   result.validate();
   return result;
 }
 
-ValueId Backward::only_value_in(Region region) const {
-  ValueId found = kNone;
+std::vector<ValueId> Backward::values_in(Region region) const {
+  std::vector<ValueId> found;
   for (std::size_t i = 0; i < forward_.values.size(); ++i) {
-    if (forward_.values[i].region != region) continue;
-    if (found != kNone) {
-      throw BadInput(forward_.name + ": two values in " + std::string(name_of(region)) +
-                     "; a graph to differentiate has one");
-    }
-    found = static_cast<ValueId>(i);
+    if (forward_.values[i].region == region) found.push_back(static_cast<ValueId>(i));
   }
   return found;
 }

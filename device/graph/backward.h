@@ -12,21 +12,26 @@ namespace l2l::device::graph {
 // Value ids of the forward graph stay valid here. Thread-bound.
 class Backward {
  public:
-  // Throws BadInput unless the graph ends in exactly one output or loss and has at most one input.
+  // Throws BadInput unless the graph ends in one loss, or in outputs.
   explicit Backward(const Graph& forward);
 
   // Appends the vector-Jacobian product of every forward op that the result depends on, last op first.
   void differentiate();
+  void differentiate(const Op& op);
   // The results of forward ops that the backward ops read.
   std::vector<ValueId> values_read() const;
-  // Places the input's gradient, and puts the forward ops that make what the backward ops read, and `saved` has not,
-  // before them.
-  Graph finish(const std::vector<ValueId>& saved);
+  // Puts the forward ops that make what the backward ops read, and `saved` has not, before them.
+  void recompute(const std::vector<ValueId>& saved);
+  // For a graph that runs from its outputs to its inputs: exchanges the two regions.
+  void exchange_ends();
+  // Places the gradients of inputs.
+  Graph finish();
 
   // For vector-Jacobian products.
   bool is_weight(ValueId id) const { return graph_.value(id).region == Region::weights; }
   // Complete when the op that made `id` is reached, because all its consumers come later in the forward graph.
   ValueId gradient(ValueId id) const { return gradients_[static_cast<std::size_t>(id)]; }
+  bool has_gradient(ValueId id) const { return gradient(id) != kNone; }
   // A new scratch value for a share of the gradient of `id`.
   ValueId like(ValueId id);
   // Where the gradient of a weight accumulates. Throws BadInput when `id` is none.
@@ -41,10 +46,12 @@ class Backward {
  private:
   static constexpr ValueId kNone = -1;
 
-  ValueId only_value_in(Region region) const;  // kNone when there is none
+  std::vector<ValueId> values_in(Region region) const;
   ValueId add_value(Value value);
   void seed();
-  void place_input_gradient();
+  void seed_output(ValueId output);
+  DType gradient_dtype(ValueId output) const;
+  void place_input_gradient(ValueId input);
   void recompute(ValueId id, std::vector<Op>& ops);
   Op again(const Op& op);
 

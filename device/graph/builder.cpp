@@ -108,13 +108,40 @@ ValueId GraphBuilder::cross_entropy(ValueId statistics, ValueId targets) {
   return append(OpKind::cross_entropy, {statistics, targets}, {});
 }
 
+std::pair<ValueId, ValueId> GraphBuilder::split_streams(ValueId x, DType stream) {
+  const auto first = static_cast<ValueId>(graph_.values.size());
+  const Shape shape = graph_.value(x).shape;
+  for (const char* const name : {"a", "b"}) graph_.values.push_back({name, stream, shape});
+  append_onto(OpKind::split_streams, {x}, {first, first + 1}, {});
+  return {first, first + 1};
+}
+
+ValueId GraphBuilder::merge_streams(ValueId a, ValueId b, DType compute) {
+  return append_as(OpKind::merge_streams, {a, b}, compute);
+}
+
+ValueId GraphBuilder::read_stream(ValueId stream, DType compute) {
+  return graph_.value(stream).dtype == compute ? stream : append_as(OpKind::read_stream, {stream}, compute);
+}
+
+ValueId GraphBuilder::couple(ValueId stream, ValueId branch) { return append(OpKind::couple, {stream, branch}, {}); }
+
+// An op whose inputs do not say the dtype of its result.
+ValueId GraphBuilder::append_as(OpKind kind, std::vector<ValueId> inputs, DType dtype) {
+  const auto result = static_cast<ValueId>(graph_.values.size());
+  const Shape shape = graph_.value(inputs[0]).shape;
+  graph_.values.push_back({std::string(name_of(kind)) + "." + std::to_string(graph_.ops.size()), dtype, shape});
+  append_onto(kind, std::move(inputs), {result}, {});
+  return result;
+}
+
 void GraphBuilder::append_onto(OpKind kind, std::vector<ValueId> inputs, std::vector<ValueId> outputs,
                                Attributes attributes) {
   graph_.ops.push_back({kind, std::move(inputs), std::move(outputs), attributes});
   check_op(graph_, graph_.ops.back(), graph_.ops.size() - 1);
 }
 
-void GraphBuilder::place(ValueId value, Region region) {
+void GraphBuilder::place(ValueId value, Region region, Bytes offset) {
   const std::string where = graph_.name + ": value " + std::to_string(value);
   if (value < 0 || static_cast<std::size_t>(value) >= graph_.values.size()) throw BadInput(where + " does not exist");
   Value& placed = graph_.values[static_cast<std::size_t>(value)];
@@ -127,7 +154,7 @@ void GraphBuilder::place(ValueId value, Region region) {
                    "; place it in output or loss");
   }
   placed.region = region;
-  placed.offset = 0;
+  placed.offset = offset;
 }
 
 Graph GraphBuilder::finish() {

@@ -14,10 +14,10 @@ Visits differentiate(const Graph& forward, const std::vector<ValueId>& saved) {
   forward.validate();
   Backward backward(forward);
   backward.differentiate();
-  Visits visits{forward, {}};
+  backward.recompute(saved);
+  Visits visits{forward, backward.finish()};
   place_saved(visits.forward, saved);
   visits.forward.validate();
-  visits.backward = backward.finish(saved);
   return visits;
 }
 

@@ -85,10 +85,17 @@ void replace(Graph& graph, std::size_t kept, std::size_t dropped, Op fused) {
 // A rewrite looks at op `index` as the last op of its pattern, and returns whether it changed the graph.
 using Rewrite = bool (*)(Graph& graph, std::size_t index);
 
-// matmul with bias, then gelu in tanh form -> matmul_gelu; what lies between is an output if others read it.
+// Whether branches run again to undo a sum, for which they must have the same bits in every graph.
+bool couples(const Graph& graph) {
+  return std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.kind == OpKind::couple; });
+}
+
+// matmul with bias, then gelu in tanh form -> matmul_gelu; what lies between is an output if others read it. A library
+// may give y other bits with that output than without, so not in reversible layers, which have it on the way down
+// alone.
 bool fuse_matmul_gelu(Graph& graph, std::size_t index) {
   const Op& gelu = graph.ops[index];
-  if (gelu.kind != OpKind::gelu || gelu.attributes.exact) return false;
+  if (gelu.kind != OpKind::gelu || gelu.attributes.exact || couples(graph)) return false;
   const ValueId pre = gelu.inputs[0];
   const auto product = maker_of(graph, pre, OpKind::matmul);
   if (!product || !in_scratch(graph, pre) || !may_write_earlier(graph, index, *product)) return false;

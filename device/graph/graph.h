@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/dtype.h"
@@ -73,6 +74,12 @@ enum class OpKind : std::uint8_t {
   attention_probabilities_backward,  // dprobabilities, probabilities [P,S], qkv, (other [R,Q]) -> dqkv [R,Q] + other
   attention_mix,                     // probabilities [P,S], qkv [R,Q] -> y [R,H] = probabilities v
   attention_mix_backward,            // dy [R,H], probabilities, qkv -> dprobabilities [P,S], dqkv [R,Q]: 0 of q and k
+  // Of reversible layers. A stream is f32, or i32: a fixed-point number (core/fixed_point.h); its gradient is of the
+  // compute type, and passes rounding unchanged:
+  split_streams,  // x [R,H] -> a, b [R,H], streams or of x's dtype, each of them x
+  merge_streams,  // streams a, b [R,H] -> y [R,H] = a + b
+  read_stream,    // stream x [R,H] -> y [R,H]
+  couple,  // stream x [R,H], b [R,H] -> stream y [R,H] = x + b, or, inverse, x - b; b rounded to the stream's grid
   // Several of the ops above in one, as unfused() (unfuse.h) spells out; made by fuse() (fuse.h) for backends that ask:
   matmul_gelu,              // a, b, bias -> y [M,N], (pre [M,N]); pre = op(a) op(b) + bias, y = gelu(pre), tanh form
   dropout_add,              // x, residual [R,H] -> y = dropout(x) + residual
@@ -113,7 +120,7 @@ struct Attributes {
   bool causal = true;           // attention: row i of a sequence sees rows 0..i; false: all of them
   int sequence = 0;             // rows per sequence: attention, rotary, embedding, positions
   float rotary_base = 10000;    // rotary: pair j of d/2 turns by place * base^(-2j/d)
-  bool inverse = false;         // rotary: by the negative angle, which is its backward op
+  bool inverse = false;         // rotary: by the negative angle, which is its backward op; couple: x - b
   bool exact = false;           // gelu: x Phi(x) by the error function, not its tanh form
   std::int64_t vocabulary = 0;  // tokens in all chunks: embedding_rows, softmax_statistics
 
@@ -177,13 +184,19 @@ class GraphBuilder {
   ValueId linear_cross_entropy(ValueId x, ValueId table, ValueId targets, ValueId bias);
   ValueId add_positions(ValueId x, ValueId positions, int sequence);
   ValueId cross_entropy(ValueId statistics, ValueId targets);
+  // Both hold x; `stream`: f32 or i32.
+  std::pair<ValueId, ValueId> split_streams(ValueId x, DType stream);
+  ValueId merge_streams(ValueId a, ValueId b, DType compute);
+  // `stream` in dtype `compute`; itself when it is of that dtype.
+  ValueId read_stream(ValueId stream, DType compute);
+  ValueId couple(ValueId stream, ValueId branch);
 
   // An op onto values that are bound already: accumulators, and what lives in normed or carry.
   void append_onto(OpKind kind, std::vector<ValueId> inputs, std::vector<ValueId> outputs, Attributes attributes);
 
-  // Declares that `value`, the result of the last op that made it, is written to `region` (output or loss) and not to
-  // scratch.
-  void place(ValueId value, Region region);
+  // Declares that `value`, the result of the last op that made it, is written to `region` (output or loss), at `offset`
+  // bytes, and not to scratch.
+  void place(ValueId value, Region region, Bytes offset = 0);
 
   // Hands over the graph, validated.
   Graph finish();
@@ -191,6 +204,7 @@ class GraphBuilder {
  private:
   // Returns the first output.
   ValueId append(OpKind kind, std::vector<ValueId> inputs, Attributes attributes);
+  ValueId append_as(OpKind kind, std::vector<ValueId> inputs, DType dtype);
 
   Graph graph_;
   std::uint32_t next_rng_op_ = 1;

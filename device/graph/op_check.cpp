@@ -64,6 +64,9 @@ class OpCheck {
         return DType::f64;
       case SlotType::i32:
         return DType::i32;
+      case SlotType::stream:
+      case SlotType::stream_or_compute:
+        return stream_;
       case SlotType::compute:
         break;
     }
@@ -88,8 +91,17 @@ class OpCheck {
     const std::optional<DType> wanted = dtype_of(slot, accumulated);
     if (wanted && *wanted != value.dtype) fail(slot, value, "must be " + std::string(name_of(*wanted)));
     if (wanted) return;
+    if (slot.type == SlotType::stream || slot.type == SlotType::stream_or_compute) return stream(slot, value);
     if (!is_compute_type(value.dtype)) fail(slot, value, "must be f32, bf16 or f16");
     compute_ = value.dtype;
+  }
+
+  void stream(const Slot& slot, const Value& value) {
+    const bool compute = slot.type == SlotType::stream_or_compute && compute_ == value.dtype;
+    if (value.dtype != DType::f32 && value.dtype != DType::i32 && !compute) {
+      fail(slot, value, "must be a stream: f32 or i32");
+    }
+    stream_ = value.dtype;
   }
 
   // "[R, H], R = 6"
@@ -112,7 +124,7 @@ class OpCheck {
   const Op& op_;
   const OpRule& rule_;
   Sizes sizes_;
-  std::optional<DType> compute_;
+  std::optional<DType> compute_, stream_;
 };
 
 std::string describe_operands(const Graph& graph, const Op& op) {

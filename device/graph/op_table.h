@@ -16,6 +16,8 @@ enum class SlotType : std::uint8_t {
   f32,
   f64,
   i32,
+  stream,             // f32 or i32, the same for all of the op
+  stream_or_compute,  // the same for all of the op
 };
 
 // One operand of an op kind.

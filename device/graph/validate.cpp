@@ -42,6 +42,9 @@ bool fits(Region region, DType dtype) {
     case Region::carry:
     case Region::saved:
       return true;
+    case Region::input:
+    case Region::output:
+      return is_compute_type(dtype) || dtype == DType::i32;  // a fixed-point stream
     case Region::drained:
       return is_compute_type(dtype) || dtype == DType::f64;  // gradients, and their sum of squares
     default:

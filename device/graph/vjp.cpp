@@ -133,4 +133,31 @@ void attention_mix_vjp(Backward& backward, const Op& op) {
   backward.contribute(probabilities, dprobabilities);
 }
 
+void split_streams_vjp(Backward& backward, const Op& op) {
+  for (const ValueId stream : op.outputs) {
+    if (!backward.has_gradient(stream)) backward.refuse(op, "both streams must lead to the result");
+    backward.contribute(op.inputs[0], backward.gradient(stream));
+  }
+}
+
+// Both have the gradient of the sum; in memory of their own, since both may leave the layer.
+void merge_streams_vjp(Backward& backward, const Op& op) {
+  const ValueId da = backward.like(op.outputs[0]), db = backward.like(op.outputs[0]);
+  backward.append(OpKind::split_streams, {backward.gradient(op.outputs[0])}, {da, db}, {});
+  backward.contribute(op.inputs[0], da);
+  backward.contribute(op.inputs[1], db);
+}
+
+// Past the rounding, as if there were none.
+void read_stream_vjp(Backward& backward, const Op& op) {
+  backward.contribute(op.inputs[0], backward.gradient(op.outputs[0]));
+}
+
+void couple_vjp(Backward& backward, const Op& op) {
+  if (op.attributes.inverse) backward.refuse(op, "an inverse has no derivative");
+  const ValueId dy = backward.gradient(op.outputs[0]);
+  backward.contribute(op.inputs[1], dy);
+  backward.contribute(op.inputs[0], dy);
+}
+
 }  // namespace l2l::device::graph

@@ -22,5 +22,9 @@ void swiglu_vjp(Backward& backward, const Op& op);
 void add_positions_vjp(Backward& backward, const Op& op);
 void attention_probabilities_vjp(Backward& backward, const Op& op);
 void attention_mix_vjp(Backward& backward, const Op& op);
+void split_streams_vjp(Backward& backward, const Op& op);
+void merge_streams_vjp(Backward& backward, const Op& op);
+void read_stream_vjp(Backward& backward, const Op& op);
+void couple_vjp(Backward& backward, const Op& op);
 
 }  // namespace l2l::device::graph

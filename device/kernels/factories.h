@@ -40,6 +40,10 @@ Factory make_attention_probabilities;
 Factory make_attention_probabilities_backward;
 Factory make_attention_mix;
 Factory make_attention_mix_backward;
+Factory make_split_streams;
+Factory make_merge_streams;
+Factory make_read_stream;
+Factory make_couple;
 // All ops that unfused() takes apart.
 Factory make_fused;
 

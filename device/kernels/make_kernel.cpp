@@ -78,6 +78,14 @@ Factory& factory_of(graph::OpKind kind) {
       return make_attention_mix;
     case OpKind::attention_mix_backward:
       return make_attention_mix_backward;
+    case OpKind::split_streams:
+      return make_split_streams;
+    case OpKind::merge_streams:
+      return make_merge_streams;
+    case OpKind::read_stream:
+      return make_read_stream;
+    case OpKind::couple:
+      return make_couple;
     case OpKind::count:
       break;
   }

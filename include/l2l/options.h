@@ -26,6 +26,10 @@ struct ModelOptions {
 
   // "fused": one op; "core": separate ops, whose probabilities (heads x sequence x sequence) are values like others.
   std::string attention = "fused";
+  // "none" | "float" | "fixed", gpt2 and llama: blocks of two residual streams that can be undone, so that the backward
+  // visit rebuilds its input and none is kept; a model of its own, with the weights of "none". Streams in fp32 drift by
+  // rounding, which is measured; in fixed point they come back bit for bit.
+  std::string reversible = "none";
 };
 
 struct DataOptions {
@@ -81,7 +85,9 @@ struct DeviceOptions {
 };
 
 struct TransferOptions {
-  std::string stash = "auto";         // "auto" (device where it fits, else host) | "host" | "device"
+  // "auto" (device where it fits, else host; of a reversible model none) | "host" | "device" (of a reversible model,
+  // too, which then rebuilds nothing)
+  std::string stash = "auto";
   std::int64_t prefetch = 1;          // layers fetched ahead: 1 + prefetch weight slots
   std::int64_t vocabulary_chunk = 0;  // rows of the embedding table that travel at once; 0: all, or, of a table larger
                                       // than a block, as many as fit in a block's slot

@@ -37,7 +37,7 @@ struct MemoryContract {
   std::int64_t parameters = 0;
   std::string device_description;
   std::string device_choice;  // what device.kind = "auto" took and why, else empty
-  std::string stash;          // "host" or "device"
+  std::string stash;          // "host", "device", or "none": blocks rebuild their inputs
   std::string eps_placement;  // "3 workers on node 0 (CPUs 1-3); core of CPU 0 feeds the device"
   std::vector<std::string> recomputation;  // what "auto" or a budget made of recompute.policy, and why; else none
   std::string update_mode;    // "eager: ..." or "held until the step's verdict: ...", with the reasons and the price
@@ -97,6 +97,9 @@ struct StepReport {
   std::optional<double> predicted_ms;  // what step_ms was predicted to be; nothing: not all was measured before
   double eps_gb_per_second = 0;        // what the parameter server read and wrote while it was busy in this step
   std::optional<double> eps_fraction;  // of what the machine's memory was measured to carry; nothing: it was not
+  // model.reversible = "float": how far the two streams, which begin alike, are apart when they have been rebuilt down
+  // to the embedding, relative to their size, in the root mean square; else nothing.
+  std::optional<double> stream_drift;
 };
 
 // The step as one line of JSON; numbers round-trip.

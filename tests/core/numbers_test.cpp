@@ -7,6 +7,7 @@
 
 #include "core/denormals.h"
 #include "core/dtype.h"
+#include "core/fixed_point.h"
 #include "core/half_rows.h"
 #include "core/philox.h"
 #include "core/shape.h"
@@ -31,6 +32,48 @@ TEST(Bfloat16, RoundsEveryUpperHalfToTheNearestTiesAway) {
     for (const std::uint32_t lower : {0u, 1u, 0x1234u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {
       const std::uint32_t bits = upper << 16 | lower;
       ASSERT_EQ(to_bf16(std::bit_cast<float>(bits)).bits, nearest_ties_away(bits)) << std::hex << bits;
+    }
+  }
+}
+
+TEST(FixedPoint, RoundsToTheNearestUnitTiesToEven) {
+  for (std::int64_t units = -3; units <= 3; ++units) {
+    for (const double part : {0.0, 0.25, 0.49, 0.5, 0.51}) {
+      const double exact = static_cast<double>(units) + part;
+      EXPECT_EQ(to_fixed(static_cast<float>(exact / 65536)), static_cast<std::int32_t>(std::nearbyint(exact))) << exact;
+    }
+  }
+  for (std::uint32_t state = 1, i = 0; i < 100000; ++i) {
+    state = state * 1664525u + 1013904223u;
+    const float value = std::bit_cast<float>(state);
+    const double units = std::nearbyint(static_cast<double>(value) * 65536);
+    const bool fits = std::abs(units) < 2147483648.0;  // false of a NaN
+    ASSERT_EQ(to_fixed(value), fits ? static_cast<std::int32_t>(units) : kLostFixed) << value;
+  }
+}
+
+TEST(FixedPoint, ReadsBackWhatAFloatCanHold) {
+  for (const std::int32_t units : {0, 1, -1, 65536, -98304, 16777215, 2147483647, -2147483647}) {
+    EXPECT_EQ(from_fixed(units), static_cast<float>(units / 65536.0)) << units;
+  }
+  EXPECT_TRUE(std::isnan(from_fixed(kLostFixed)));
+}
+
+TEST(FixedPoint, SumsAreExactOrLost) {
+  std::vector<std::int32_t> numbers = {0, 1, -1, 2147483647, -2147483647, kLostFixed, 1 << 30, -(1 << 30)};
+  for (std::uint32_t state = 9, i = 0; i < 200; ++i) {
+    numbers.push_back(static_cast<std::int32_t>(state = state * 1664525u + 1013904223u));
+  }
+  for (const std::int32_t a : numbers) {
+    for (const std::int32_t b : numbers) {
+      const bool lost = a == kLostFixed || b == kLostFixed;
+      const auto expected = [&](std::int64_t exact) {
+        return lost || std::abs(exact) > 2147483647 ? kLostFixed : static_cast<std::int32_t>(exact);
+      };
+      ASSERT_EQ(add_fixed(a, b), expected(std::int64_t{a} + b)) << a << " " << b;
+      if (add_fixed(a, b) != kLostFixed) {
+        ASSERT_EQ(add_fixed(add_fixed(a, b), -b), a);
+      }
     }
   }
 }

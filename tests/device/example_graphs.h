@@ -58,6 +58,32 @@ inline Graph example_block(const BlockShape& shape) {
   return graph.finish();
 }
 
+// A reversible GPT-2 block: attention and MLP, each added to the stream that the other reads. `stream`: f32 or i32.
+inline Graph example_reversible_block(const BlockShape& shape, DType stream) {
+  const std::int64_t rows = shape.sequences * shape.sequence, h = shape.hidden;
+  const Bytes second = static_cast<Bytes>(rows * h) * size_of(stream);
+  GraphBuilder graph("reversible block");
+  Wire wire(graph, shape.dtype);
+  const auto norm = [&](ValueId x, const std::string& name) {
+    const ValueId gain = wire(name + ".gain", {h});
+    return graph.layer_norm(x, gain, wire(name + ".bias", {h}), 1e-5f);
+  };
+  const auto linear = [&](ValueId x, const std::string& name, std::int64_t in, std::int64_t out) {
+    const ValueId w = wire(name + ".w", {in, out});
+    return graph.linear(x, w, wire(name + ".b", {out}));
+  };
+  const ValueId x1 = graph.bound(Region::input, "x1", stream, {rows, h});
+  const ValueId x2 = graph.bound(Region::input, "x2", stream, {rows, h}, second);
+  const ValueId qkv = linear(norm(graph.read_stream(x2, shape.dtype), "ln_1"), "qkv", h, 3 * h);
+  const ValueId mixed = graph.attention(qkv, shape.heads, shape.sequence, shape.dropout);
+  const ValueId y1 = graph.couple(x1, graph.dropout(linear(mixed, "proj", h, h), shape.dropout));
+  const ValueId wide = graph.gelu(linear(norm(graph.read_stream(y1, shape.dtype), "ln_2"), "fc", h, 4 * h));
+  const ValueId y2 = graph.couple(x2, graph.dropout(linear(wide, "out", 4 * h, h), shape.dropout));
+  graph.place(y1, Region::output);
+  graph.place(y2, Region::output, second);
+  return graph.finish();
+}
+
 // A Llama block.
 inline Graph example_llama_block(const BlockShape& shape) {
   const std::int64_t rows = shape.sequences * shape.sequence, h = shape.hidden;

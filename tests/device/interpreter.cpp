@@ -60,6 +60,14 @@ struct Interpreter {
     }
   }
 
+  // Of a table in one chunk.
+  void embedding_rows() {
+    const std::size_t width = in_dim(1, 1);
+    for (std::size_t i = 0; i < elements(op->outputs[0]); ++i) {
+      out(0)[i] = in(1)[static_cast<std::size_t>(in(0)[i / width]) * width + i % width];
+    }
+  }
+
   void layer_norm() {
     const std::size_t width = in_dim(0, 1);
     for (std::size_t r = 0; r < in_dim(0, 0); ++r) {
@@ -198,6 +206,17 @@ struct Interpreter {
 
   void add() {
     for (std::size_t i = 0; i < elements(op->inputs[0]); ++i) out(0)[i] = in(0)[i] + in(1)[i];
+  }
+
+  void split_streams() {
+    for (std::size_t i = 0; i < elements(op->inputs[0]); ++i) out(0)[i] = out(1)[i] = in(0)[i];
+  }
+
+  void read_stream() { std::copy_n(in(0), elements(op->inputs[0]), out(0)); }
+
+  void couple() {
+    const double sign = op->attributes.inverse ? -1 : 1;
+    for (std::size_t i = 0; i < elements(op->inputs[0]); ++i) out(0)[i] = in(0)[i] + sign * in(1)[i];
   }
 
   // Calls visit(row, head, first row of the sequence) for each row and head.
@@ -442,7 +461,12 @@ struct Interpreter {
         {OpKind::attention_probabilities, &Interpreter::attention_probabilities},
         {OpKind::attention_probabilities_backward, &Interpreter::attention_probabilities_backward},
         {OpKind::attention_mix, &Interpreter::attention_mix},
-        {OpKind::attention_mix_backward, &Interpreter::attention_mix_backward}};
+        {OpKind::attention_mix_backward, &Interpreter::attention_mix_backward},
+        {OpKind::embedding_rows, &Interpreter::embedding_rows},
+        {OpKind::split_streams, &Interpreter::split_streams},
+        {OpKind::merge_streams, &Interpreter::add},
+        {OpKind::read_stream, &Interpreter::read_stream},
+        {OpKind::couple, &Interpreter::couple}};
     const auto known = kOps.find(op->kind);
     if (known == kOps.end()) throw std::logic_error("the interpreter does not know this op");
     (this->*known->second)();

@@ -54,6 +54,18 @@ TEST(NoAllocation, InBertAndLlama) {
   for (const char* const family : {"bert", "llama"}) EXPECT_EQ(allocations_of_steps(run.options(family), false), 0);
 }
 
+TEST(NoAllocation, InReversibleModels) {
+  const testing::SmallRun run;
+  for (const char* execution : {"relay", "resident"}) {
+    for (const char* reversible : {"fixed", "float"}) {
+      Options options = run.options();
+      options.device.execution = execution;
+      options.model.reversible = reversible;
+      EXPECT_EQ(allocations_of_steps(options, false), 0) << execution << ", " << reversible;
+    }
+  }
+}
+
 // Watches the thread that enqueues: the device's relay thread.
 class WatchedDevice final : public device::FaultDevice {
  public:

@@ -19,7 +19,9 @@ Options options(const std::string& stash, const std::string& execution = "relay"
   options.batch = {.micro_batch = 2, .micro_batches = 4};
   options.device.kind = "host";
   options.device.execution = execution;
-  options.transfer.stash = stash;
+  // "none": blocks rebuild their inputs.
+  if (stash == "none") options.model.reversible = "fixed";
+  if (stash != "none") options.transfer.stash = stash;
   options.transfer.vocabulary_chunk = chunk;
   options.recompute.policy = policy;
   options.eps.threads = 1;
@@ -35,7 +37,8 @@ struct Use {
 std::vector<Use> uses(const RunPlan& plan) {
   std::vector<std::byte> memory(1);
   const device::BufferView arena{memory.data(), plan.arena->bytes()};
-  const bool host = plan.execution.stash == StashPlace::host, relay = plan.execution.execution == Execution::relay;
+  const bool host = plan.execution.stash == StashPlace::host, none = plan.execution.stash == StashPlace::none,
+             relay = plan.execution.execution == Execution::relay;
   const std::vector<Phase> way_down = {Phase::head, Phase::down, Phase::embedding};
   std::vector<Use> uses;
   const auto add = [&](const std::string& name, device::BufferView view, std::vector<Phase> phases) {
@@ -49,12 +52,17 @@ std::vector<Use> uses(const RunPlan& plan) {
   add_part("accumulators", ArenaPart::accumulators, relay ? way_down : std::vector<Phase>{});
   add_part("drain", ArenaPart::drain, {});
   add_part("activations", ArenaPart::activations,
-           host ? std::vector{Phase::up, Phase::store, Phase::head} : std::vector{Phase::up, Phase::head, Phase::down});
+           host   ? std::vector{Phase::up, Phase::store, Phase::head}
+           : none ? std::vector{Phase::up, Phase::head, Phase::down, Phase::embedding}
+                  : std::vector{Phase::up, Phase::head, Phase::down});
   add_part("fetch", ArenaPart::fetch, {Phase::fetch, Phase::down});
   add_part("saved", ArenaPart::saved,
            host ? std::vector{Phase::up, Phase::store_saved} : std::vector{Phase::up, Phase::head, Phase::down});
   add_part("saved on its way back", ArenaPart::saved_fetch, {Phase::fetch_saved, Phase::down});
-  add_part("input gradients", ArenaPart::input_gradients, way_down);
+  // On the way up, the rows of a reversible model's embedding in chunks lie there.
+  std::vector<Phase> gradients = way_down;
+  if (none && plan.options.transfer.vocabulary_chunk > 0) gradients.push_back(Phase::up);
+  add_part("input gradients", ArenaPart::input_gradients, gradients);
   add_part("batch", ArenaPart::batch, {});
   add_part("losses", ArenaPart::losses, {});
   add_part("logits", ArenaPart::logits, {});
@@ -122,8 +130,9 @@ TEST_P(Arena, IsNoLargerThanItsPartsAndItsLinesAddUp) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Arena,
-                         ::testing::Combine(::testing::Values("host", "device"), ::testing::Values("relay", "resident"),
-                                            ::testing::Values(0, 100), ::testing::Values("full", "none")));
+                         ::testing::Combine(::testing::Values("host", "device", "none"),
+                                            ::testing::Values("relay", "resident"), ::testing::Values(0, 100),
+                                            ::testing::Values("full", "none")));
 
 // By hand: layer inputs on their way out lie in the scratch of the blocks' way down, which is larger.
 TEST(Arena, TheWayOutCostsNothingBesideTheScratch) {

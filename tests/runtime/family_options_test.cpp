@@ -29,6 +29,17 @@ TEST(FamilyOptions, AreCheckedTogether) {
   EXPECT_SAYS(llama({"model.hidden=100"}), "rotary positions turn pairs of elements");
 }
 
+TEST(FamilyOptions, ReversibleBlocksHaveNoNormBehindTheirSums) {
+  for (const char* const mode : {"model.reversible=float", "model.reversible=fixed"}) {
+    EXPECT_EQ(invalid({mode}), "(no BadInput)");
+    EXPECT_EQ(invalid({mode, "transfer.stash=host"}), "(no BadInput)");
+    EXPECT_EQ(invalid({mode, "model.architecture=llama", "model.dropout=0"}), "(no BadInput)");
+    EXPECT_SAYS(invalid({mode, "model.architecture=bert", "model.vocabulary=264"}),
+                "the norms behind bert's sums cannot be undone");
+  }
+  EXPECT_EQ(invalid({"model.reversible=none", "model.architecture=bert", "model.vocabulary=264"}), "(no BadInput)");
+}
+
 TEST(FamilyOptions, GiveTheMaskATokenOfItsOwn) {
   EXPECT_SAYS(invalid({"model.architecture=bert"}), "set it to at least 257");
   EXPECT_EQ(invalid({"model.architecture=bert", "model.vocabulary=257"}), "(no BadInput)");

@@ -316,6 +316,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "model.rope_theta",
                                                "model.tie_embeddings",
                                                "model.attention",
+                                               "model.reversible",
                                                "data.train",
                                                "data.validation",
                                                "data.allow_change",

@@ -49,14 +49,16 @@ void count_work(const Options& options) {
 // The link's counters are the independent witness, and the store's count of its jobs.
 TEST(StepWork, IsWhatARunCounts) {
   for (const char* const execution : {"relay", "resident"}) {
-    for (const char* const stash : {"host", "device"}) {
+    for (const std::string stash : {"host", "device", "none"}) {
       for (const int chunk : {0, 100, 256}) {
         for (const char* const compute : {"fp32", "bf16"}) {
           SCOPED_TRACE(std::string(execution) + ", stash " + stash + ", chunks of " + std::to_string(chunk) + ", " +
                        compute);
           Options options = small_options();
           options.device.execution = execution;
-          options.transfer.stash = stash;
+          // "none": blocks rebuild their inputs.
+          if (stash == "none") options.model.reversible = "float";
+          if (stash != "none") options.transfer.stash = stash;
           options.transfer.vocabulary_chunk = chunk;
           options.precision.compute = compute;
           options.optimizer.clip = chunk == 0 ? "global" : "none";

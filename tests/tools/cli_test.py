@@ -290,6 +290,19 @@ class Cli(ToolTest):
         self.run_tool("l2l-train", "run.toml", "--quiet", "--set", "checkpoint.directory=bert", *bert)
         self.refused("bert", "--prompt", "the ", tool="l2l-sample", names=["bert", "cannot continue a text"])
 
+    def test_reversible(self):
+        for mode, more in (("fixed", []), ("float", ["stream_drift"])):
+            _, err = self.run_tool("l2l-train", "run.toml", "--metrics", "m.jsonl", "--set", f"model.reversible={mode}",
+                                   "--set", f"checkpoint.directory={mode}")
+            self.assertIn(f"reversible ({mode}), no stash", err)
+            self.assertEqual("drift" in err, bool(more))
+            for line in (self.path / "m.jsonl").read_text().splitlines():
+                self.assertEqual(list(json.loads(line)), METRICS + more)
+            out, _ = self.run_tool("l2l-sample", mode, "--prompt", "the ", "--tokens", "5", "--temperature", "0")
+            self.assertTrue(out.startswith("the ") and len(out) > len("the \n"))
+        self.refused("run.toml", "--set", "model.reversible=fixed", "--set", "model.architecture=bert",
+                     "--set", "model.vocabulary=264", names=["model.reversible", "cannot be undone"])
+
     def test_bad_input(self):
         cases = [
             (["--set", "optimizer.learnig_rate=1"], ["optimizer.learnig_rate", "learning_rate"]),

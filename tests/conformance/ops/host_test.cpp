@@ -1,6 +1,10 @@
 // What is said of the host's kernels alone.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+#include <random>
+
 #include "core/fault_point.h"
 #include "core/workers.h"
 #include "l2l/errors.h"
@@ -40,6 +44,44 @@ TEST(Kernels, RefuseTokensOutsideTheVocabulary) {
     Memory memory(test_case, operands);
     EXPECT_THROW(run_kernel(test_case, memory, workers), BadInput) << test_case.name;
   }
+}
+
+Tensor coupled(Workers& workers, bool inverse, DType stream, const Tensor& x, const Tensor& b) {
+  const auto size = static_cast<std::int64_t>(x.size());
+  const OpCase test_case = stream_case(device::graph::OpKind::couple, DType::f32, stream, 1, size, inverse);
+  Memory memory(test_case, {x, b, Tensor(x.size())});
+  run_kernel(test_case, memory, workers);
+  return memory.read()[2];
+}
+
+// Streams anywhere in the range, branches of any size that it holds.
+TEST(Kernels, CouplingInFixedPointIsUndoneToTheBit) {
+  Workers workers("ops", 2);
+  std::mt19937_64 random(5);
+  std::uniform_real_distribution<double> place(-1e9, 1e9), exponent(-30, 13);
+  Tensor x(40000), b(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = std::floor(place(random));
+    b[i] = std::copysign(std::exp2(exponent(random)), place(random));
+  }
+  EXPECT_EQ(coupled(workers, true, DType::i32, coupled(workers, false, DType::i32, x, b), b), x);
+  // Twin: in fp32 the same is not so.
+  EXPECT_NE(coupled(workers, true, DType::f32, coupled(workers, false, DType::f32, x, b), b), x);
+}
+
+TEST(Kernels, WhatLeavesFixedPointIsNoNumberAndStaysSo) {
+  Workers workers("ops", 1);
+  const double infinite = std::numeric_limits<double>::infinity(), nan = std::nan(""), lost = -0x1p31;
+  const Tensor sums = coupled(workers, false, DType::i32, {2147483000, -2147483000, 0, 0, 0, 5, lost, 2147483000},
+                              {1, -1, 32768, infinite, nan, -40000, 1, -1});
+  EXPECT_EQ(sums, (Tensor{lost, lost, lost, lost, lost, lost, lost, 2147483000 - 65536}));
+  EXPECT_EQ(coupled(workers, true, DType::i32, sums, Tensor(8, 1))[0], lost);
+  EXPECT_EQ(coupled(workers, true, DType::i32, {7, -2147483000}, {nan, 1}), (Tensor{lost, lost}));
+  const OpCase read = stream_case(device::graph::OpKind::read_stream, DType::bf16, DType::i32, 1, 2);
+  Memory memory(read, {{lost, -98304}, Tensor(2)});
+  run_kernel(read, memory, workers);
+  EXPECT_TRUE(std::isnan(memory.read()[1][0]));
+  EXPECT_EQ(memory.read()[1][1], -1.5);
 }
 
 TEST(Kernels, RefuseDtypesTheyDoNotHave) {

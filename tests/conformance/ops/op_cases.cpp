@@ -100,6 +100,19 @@ void add_row_ops(std::vector<OpCase>& cases, DType dtype) {
   }
 }
 
+void add_streams(std::vector<OpCase>& cases, DType dtype) {
+  const std::array<std::int64_t, 2> shapes[] = {{1, 1}, {7, 8}, {33, 24}, {100, 331}, {1100, 331}};
+  for (const auto& [rows, columns] : shapes) {
+    for (const DType stream : {DType::f32, DType::i32}) {
+      for (const OpKind kind : {OpKind::split_streams, OpKind::merge_streams, OpKind::read_stream, OpKind::couple}) {
+        cases.push_back(stream_case(kind, dtype, stream, rows, columns));
+      }
+      cases.push_back(stream_case(OpKind::couple, dtype, stream, rows, columns, /*inverse=*/true));
+    }
+    if (dtype != DType::f32) cases.push_back(stream_case(OpKind::split_streams, dtype, dtype, rows, columns));
+  }
+}
+
 void add_pointwise(std::vector<OpCase>& cases, DType dtype) {
   cases.push_back(pointwise_case(OpKind::add, dtype, 1100, 331));  // several turns of each thread of a small grid
   cases.push_back(convert_squares_case(dtype, 1100, 331));
@@ -190,6 +203,7 @@ std::vector<OpCase> conformance_cases() {
     add_matmuls(cases, dtype);
     add_row_ops(cases, dtype);
     add_pointwise(cases, dtype);
+    add_streams(cases, dtype);
     add_attention(cases, dtype);
     add_core_attention(cases, dtype);
     add_losses(cases, dtype);
@@ -223,6 +237,10 @@ std::vector<OpCase> speed_cases() {
         cases.push_back(pointwise_case(kind, dtype, rows, 4 * hidden, /*exact=*/true));
       }
       cases.push_back(dropout_case(dtype, rows, hidden, 0.1f));
+      for (const DType stream : {DType::f32, DType::i32}) {
+        cases.push_back(stream_case(OpKind::couple, dtype, stream, rows, hidden));
+        cases.push_back(stream_case(OpKind::read_stream, dtype, stream, rows, hidden));
+      }
       for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward, OpKind::add, OpKind::convert}) {
         cases.push_back(pointwise_case(kind, dtype, rows, 4 * hidden));
       }

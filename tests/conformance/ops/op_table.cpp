@@ -159,6 +159,19 @@ OpCase convert_squares_case(DType dtype, std::int64_t rows, std::int64_t columns
   return builder.output({rows, columns}).output(DType::f64, {1}).finish();
 }
 
+OpCase stream_case(OpKind kind, DType dtype, DType stream, std::int64_t rows, std::int64_t columns, bool inverse) {
+  CaseBuilder builder(kind, dtype);
+  builder.attributes().inverse = inverse;
+  builder.named(std::string(name_of(stream))).named(join({rows, columns}));
+  if (inverse) builder.named("inverse");
+  const Shape shape{rows, columns};
+  if (kind == OpKind::split_streams) return builder.input(shape).output(stream, shape).output(stream, shape).finish();
+  builder.input(stream, shape);
+  if (kind == OpKind::merge_streams) builder.input(stream, shape);
+  if (kind == OpKind::couple) return builder.input(shape).output(stream, shape).finish();
+  return builder.output(shape).finish();
+}
+
 OpCase dropout_case(DType dtype, std::int64_t rows, std::int64_t columns, float probability) {
   CaseBuilder builder(OpKind::dropout, dtype);
   builder.attributes().probability = probability;

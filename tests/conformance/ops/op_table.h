@@ -49,6 +49,9 @@ OpCase pointwise_case(device::graph::OpKind kind, DType dtype, std::int64_t rows
                       bool exact = false);
 // With the sum of squares.
 OpCase convert_squares_case(DType dtype, std::int64_t rows, std::int64_t columns);
+// Of reversible layers; `stream`: f32 or i32, of split_streams also `dtype`.
+OpCase stream_case(device::graph::OpKind kind, DType dtype, DType stream, std::int64_t rows, std::int64_t columns,
+                   bool inverse = false);
 OpCase dropout_case(DType dtype, std::int64_t rows, std::int64_t columns, float probability);
 OpCase attention_case(DType dtype, const AttentionCase& shape);
 OpCase attention_backward_case(DType dtype, const AttentionCase& shape);

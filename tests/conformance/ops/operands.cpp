@@ -138,6 +138,15 @@ void prepare(const OpCase& test_case, Tensors& operands, std::mt19937_64& random
       return prepare_attention_backward(test_case, operands);
     case OpKind::attention_probabilities_backward:
       return prepare_attention_probabilities_backward(test_case, operands);
+    case OpKind::merge_streams:
+    case OpKind::read_stream:
+    case OpKind::couple:
+      for (std::size_t i = 0; i < test_case.op().inputs.size(); ++i) {
+        if (test_case.graph.value(test_case.op().inputs[i]).dtype == DType::i32) {
+          fill_integers(operands[i], -200000, 200000, random);
+        }
+      }
+      return;
     default:
       return;
   }

@@ -76,6 +76,14 @@ void run_reference(const ReferenceCall& call) {
       return reference_attention_mix(call);
     case OpKind::attention_mix_backward:
       return reference_attention_mix_backward(call);
+    case OpKind::split_streams:
+      return reference_split_streams(call);
+    case OpKind::merge_streams:
+      return reference_merge_streams(call);
+    case OpKind::read_stream:
+      return reference_read_stream(call);
+    case OpKind::couple:
+      return reference_couple(call);
     case OpKind::matmul_gelu:
     case OpKind::dropout_add:
     case OpKind::add_layer_norm:

@@ -71,4 +71,33 @@ void reference_convert(const ReferenceCall& call) {
   }
 }
 
+namespace {
+
+// Of one element of a stream of `dtype`: fixed point counts units of 2^-16.
+double unit(DType dtype) { return dtype == DType::i32 ? 0x1p-16 : 1; }
+double to_stream(DType dtype, double value) {
+  return dtype == DType::i32 ? std::nearbyint(value / unit(dtype)) : value;
+}
+
+}  // namespace
+
+void reference_split_streams(const ReferenceCall& call) {
+  for (std::size_t i = 0; i < call[0].size(); ++i) call[1][i] = call[2][i] = to_stream(call.dtype(1), call[0][i]);
+}
+
+void reference_merge_streams(const ReferenceCall& call) {
+  for (std::size_t i = 0; i < call[0].size(); ++i) call[2][i] = (call[0][i] + call[1][i]) * unit(call.dtype(0));
+}
+
+void reference_read_stream(const ReferenceCall& call) {
+  for (std::size_t i = 0; i < call[0].size(); ++i) call[1][i] = call[0][i] * unit(call.dtype(0));
+}
+
+void reference_couple(const ReferenceCall& call) {
+  for (std::size_t i = 0; i < call[0].size(); ++i) {
+    const double branch = to_stream(call.dtype(0), call[1][i]);
+    call[2][i] = call.op.attributes.inverse ? call[0][i] - branch : call[0][i] + branch;
+  }
+}
+
 }  // namespace l2l::test

@@ -1,0 +1,43 @@
+#include "device/kernels/factories.h"
+#include "device/kernels/partition.h"
+#include "device/kernels/streams.h"
+
+namespace l2l::device::kernels {
+namespace {
+
+template <typename Stream, typename T>
+class SplitStreams : public Kernel {
+ public:
+  SplitStreams(const graph::Graph& graph, const graph::Op& op) : elements_(output(graph, op, 0).shape.elements()) {}
+
+  void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
+    const T* x = as<T>(operands[0]);
+    Stream* a = as<Stream>(operands[1]);
+    Stream* b = as<Stream>(operands[2]);
+    const Partition blocks = element_blocks(elements_);
+    workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
+      const std::int64_t end = blocks.end(block);
+#pragma omp simd
+      for (std::int64_t i = blocks.begin(block); i < end; ++i) a[i] = b[i] = narrow<Stream>(widen(x[i]));
+    });
+  }
+
+ private:
+  std::int64_t elements_;
+};
+
+// A gradient of the compute type.
+template <typename T>
+class SplitGradient final : public SplitStreams<T, T> {
+  using SplitStreams<T, T>::SplitStreams;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_split_streams(const graph::Graph& graph, const graph::Op& op) {
+  const DType stream = output(graph, op, 0).dtype, compute = input(graph, op, 0).dtype;
+  if (stream == compute) return make_for_dtype<SplitGradient>(graph, op, compute);
+  return make_for_stream<SplitStreams>(graph, op, stream, compute);
+}
+
+}  // namespace l2l::device::kernels

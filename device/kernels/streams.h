@@ -1,0 +1,54 @@
+// Elements of streams: fp32, or fixed point (core/fixed_point.h). Compute types are streams of themselves where a
+// gradient is split.
+#pragma once
+
+#include <algorithm>
+
+#include "core/fixed_point.h"
+#include "device/kernels/convert.h"
+#include "device/kernels/operands.h"
+
+namespace l2l::device::kernels {
+
+using Fixed = std::int32_t;
+
+inline float widen(Fixed value) { return from_fixed(value); }
+
+template <>
+inline Fixed narrow<Fixed>(float value) {
+  return to_fixed(value);
+}
+
+// The inverse is that of -b: rounding is symmetric.
+inline float couple(float x, float b) { return x + b; }
+inline Fixed couple(Fixed x, float b) { return add_fixed(x, to_fixed(b)); }
+
+// y[i] = value(i), rounded. By way of a buffer: the compiler makes vector code of each half, not of both in one.
+template <typename T, typename Value>
+void narrow_each(T* y, std::int64_t begin, std::int64_t end, const Value& value) {
+  constexpr std::int64_t kChunk = 512;
+  float chunk[kChunk];
+  for (std::int64_t first = begin; first < end; first += kChunk) {
+    const std::int64_t count = std::min(kChunk, end - first);
+#pragma omp simd
+    for (std::int64_t i = 0; i < count; ++i) chunk[i] = value(first + i);
+    narrow_row(chunk, y + first, count);
+  }
+}
+
+// KernelFor<Stream, T>: the kernel class for a stream and a compute type.
+template <template <typename, typename> class KernelFor>
+std::unique_ptr<Kernel> make_for_stream(const graph::Graph& graph, const graph::Op& op, DType stream, DType compute) {
+  require_compute_type(op, compute);
+  const auto make = [&]<typename Stream>() -> std::unique_ptr<Kernel> {
+    if (compute == DType::f32) return std::make_unique<KernelFor<Stream, float>>(graph, op);
+    if (compute == DType::f16) return std::make_unique<KernelFor<Stream, f16>>(graph, op);
+    return std::make_unique<KernelFor<Stream, bf16>>(graph, op);
+  };
+  if (stream == DType::i32) return make.template operator()<Fixed>();
+  if (stream == DType::f32) return make.template operator()<float>();
+  throw BadInput("no host kernel of " + std::string(graph::name_of(op.kind)) + " for a stream of " +
+                 std::string(name_of(stream)));
+}
+
+}  // namespace l2l::device::kernels

@@ -1,0 +1,51 @@
+// Copies what a step computes on the way to its losses.
+#pragma once
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "device/fault/fault_device.h"
+
+namespace l2l::testing {
+
+// Of the last step, copied when the device has come so far.
+struct Seen {
+  std::map<std::uint32_t, std::vector<float>> gradients;  // by layer, summed over microbatches
+  std::vector<std::byte> embedded, rebuilt;               // the streams of microbatch 0 as the embedding put them out,
+                                                          // and as it gets them back
+};
+
+class WatchingDevice final : public device::FaultDevice {
+ public:
+  WatchingDevice(std::unique_ptr<device::HostDevice> device, Seen& seen)
+      : FaultDevice(std::move(device), {}), seen_(seen) {}
+  void launch(device::Stream& stream, const device::Executable& executable, const device::Bindings& bindings,
+              const device::LaunchParameters& parameters) override {
+    FaultDevice::launch(stream, executable, bindings, parameters);
+    synchronize(stream);
+    const std::string& name = executable.program().graph.name;
+    if (name == "drain") {
+      const device::BufferView view = bindings[device::graph::Region::gradients];
+      std::vector<float>& gradients = seen_.gradients[parameters.layer];
+      gradients.resize(view.size / sizeof(float));
+      std::memcpy(gradients.data(), view.data, view.size);
+    }
+    if (parameters.microbatch == 0 && name == "embedding")
+      copy(bindings[device::graph::Region::output], seen_.embedded);
+    if (parameters.microbatch == 0 && name == "embedding backward")
+      copy(bindings[device::graph::Region::input], seen_.rebuilt);
+  }
+
+ private:
+  static void copy(device::BufferView view, std::vector<std::byte>& bytes) {
+    bytes.assign(view.data, view.data + view.size);
+  }
+
+  Seen& seen_;
+};
+
+}  // namespace l2l::testing
