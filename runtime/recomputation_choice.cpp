@@ -277,23 +277,32 @@ std::vector<Chooser::Candidate> Chooser::candidates() {
   return found;
 }
 
-// Seconds of a step of each candidate on a shallower model: by the calibration, or trained now, in turn.
+// A step of each candidate on a shallower model, over a step that keeps the layer inputs alone on the host: by the
+// calibration, or trained now, in turn. A ratio, since a machine is not always equally fast.
 std::vector<double> Chooser::measured_steps(const std::vector<Candidate>& candidates) {
   std::vector<std::unique_ptr<RunPlan>> plans;
-  std::vector<const RunPlan*> all;
-  std::vector<std::string> names;
-  std::vector<double> seconds;
-  for (const Candidate& candidate : candidates) {
+  const auto add = [&](const RecomputationChoice& choice) {
     Options options = shallower(plan_, kMeasuredState);
-    options.transfer.stash = name_of(candidate.choice.stash);
-    plans.emplace_back(new RunPlan(shallower_plan(plan_, options, candidate.choice.recomputation)));
-    names.push_back("shallower step " + StepCosts(*plans.back(), calibration_, /*may_measure=*/false).name_of_step());
-    if (const std::optional<double> known = calibration_.find(names.back())) seconds.push_back(*known);
+    options.transfer.stash = name_of(choice.stash);
+    plans.emplace_back(new RunPlan(shallower_plan(plan_, options, choice.recomputation)));
+  };
+  for (const Candidate& candidate : candidates) add(candidate.choice);
+  std::vector<std::string> names;
+  std::vector<double> ratios;
+  for (const auto& plan : plans) {
+    names.push_back("step over the plain one, " + StepCosts(*plan, calibration_, false).name_of_step());
+    if (const std::optional<double> known = calibration_.find(names.back())) ratios.push_back(*known);
   }
-  if (seconds.size() == candidates.size()) return seconds;
+  if (ratios.size() == candidates.size()) return ratios;
+  add({uniform_recomputation(plan_.model, device::recompute::Policy::full), StashPlace::host});
+  std::vector<const RunPlan*> all;
   for (const auto& plan : plans) all.push_back(plan.get());
-  seconds = measure_steps(all);
-  for (std::size_t i = 0; i < names.size(); ++i) calibration_.set(names[i], seconds[i]);
+  std::vector<double> seconds = measure_steps(all);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    seconds[i] /= seconds.back();
+    calibration_.set(names[i], seconds[i]);
+  }
+  seconds.pop_back();
   return seconds;
 }
 

@@ -20,7 +20,7 @@ import tempfile
 
 POLICIES = ("full", "min_cut", "none")
 PLACES = ("host", "device")
-BASE = {"model.layers": 8, "model.hidden": 256, "model.heads": 4, "model.sequence": 256, "model.dropout": 0.1, "device.kind": "host",
+BASE = {"model.layers": 4, "model.hidden": 256, "model.heads": 4, "model.sequence": 256, "model.dropout": 0.1, "device.kind": "host",
         "precision.compute": "bf16", "batch.micro_batch": 2, "batch.micro_batches": 3}
 LINKS = {"link as fast as memory": {}, "link of 500 MB/s": {"transfer.link_bandwidth": "500MB"}}
 BUDGETS = 5

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/fault_point.h"
+#include "runtime/recomputation.h"
 #include "tests/laws/small_run.h"
 
 namespace l2l {
@@ -16,7 +17,7 @@ using namespace std::chrono_literals;
 constexpr int kSteps = 6;
 
 struct Case {
-  std::string family, compute;
+  std::string family, compute, attention = "fused";
 };
 
 const std::vector<std::string> kPolicies = {"full", "selective", "min_cut", "none"};
@@ -24,6 +25,7 @@ const std::vector<std::string> kPolicies = {"full", "selective", "min_cut", "non
 Options options_of(const SmallRun& run, const Case& c, const std::string& policy) {
   Options options = run.options(c.family);
   options.precision.compute = c.compute;
+  options.model.attention = c.attention;
   options.recompute.policy = policy;
   return options;
 }
@@ -86,8 +88,11 @@ TEST_P(Recomputation, EveryPolicyGivesTheSameBits) {
 INSTANTIATE_TEST_SUITE_P(Families, Recomputation,
                          ::testing::Values(Case{"gpt2", "fp32"}, Case{"gpt2", "bf16"}, Case{"gpt2", "fp16"},
                                            Case{"bert", "fp32"}, Case{"bert", "bf16"}, Case{"llama", "fp32"},
-                                           Case{"llama", "bf16"}),
-                         [](const auto& info) { return info.param.family + "_" + info.param.compute; });
+                                           Case{"llama", "bf16"}, Case{"gpt2", "fp32", "core"},
+                                           Case{"llama", "bf16", "core"}),
+                         [](const auto& info) {
+                           return info.param.family + "_" + info.param.compute + "_" + info.param.attention;
+                         });
 
 TEST(RecomputationBytes, TheStashCarriesTheLayerInputsAndWhatThePolicyKeeps) {
   const SmallRun run;
@@ -123,6 +128,109 @@ TEST(RecomputationBytes, DeviceMemoryDoesNotDependOnDepth) {
       EXPECT_EQ(trainer.device_peak_bytes(), *bytes) << policy << " " << layers;
     }
   }
+}
+
+// Blocks of one type that do different things.
+TEST(Recomputation, BlocksMayDiffer) {
+  const SmallRun run;
+  Options options = options_of(run, {"gpt2", "fp32"}, "full");
+  options.model.layers = 5;
+  const Record full = testing::record_on(options, kSteps, testing::honest);
+  const models::Model model = runtime::RunPlan(options).model;
+  runtime::Recomputation mixed;
+  for (const std::string& policy : kPolicies) {
+    const device::graph::Graph& forward = model.type(model.block(1)).forward;
+    mixed.policies.push_back(
+        {policy, differentiate(forward, values_to_save(forward, device::recompute::parse_policy(policy)))});
+  }
+  mixed.of_block = {3, 0, 2, 3, 1};
+  for (const char* const stash : {"host", "device"}) {
+    for (const char* const execution : {"relay", "resident"}) {
+      options.transfer.stash = stash;
+      options.device.execution = execution;
+      const Record record = testing::record_on(
+          options, kSteps, testing::honest, [] {}, [](runtime::Engine&, int) {}, &mixed);
+      EXPECT_EQ(record, full) << stash << " " << execution;
+    }
+  }
+}
+
+// What is chosen by measured times, which differ from machine to machine, never shows in a bit, fits, and is what the
+// contract says.
+class RecomputationChoice : public ::testing::Test {
+ protected:
+  RecomputationChoice() : before_(std::getenv("L2L_CALIBRATION") == nullptr ? "" : std::getenv("L2L_CALIBRATION")) {
+    setenv("L2L_CALIBRATION", (run_.folder() / "calibration.json").c_str(), 1);
+  }
+  ~RecomputationChoice() override { setenv("L2L_CALIBRATION", before_.c_str(), 1); }
+
+  Record record(const Options& options, MemoryContract* contract = nullptr) const {
+    Trainer trainer(options);
+    if (contract != nullptr) *contract = trainer.contract();
+    const Record record = testing::record_of(trainer, kSteps);
+    EXPECT_EQ(trainer.device_peak_bytes(), trainer.contract().device_bytes);
+    return record;
+  }
+
+  SmallRun run_;
+  const std::string before_;
+};
+
+TEST_F(RecomputationChoice, AutoFitsAndGivesTheSameBits) {
+  const Options full = options_of(run_, {"gpt2", "bf16"}, "full");
+  Options least = full, most = options_of(run_, {"gpt2", "bf16"}, "none");
+  least.transfer.stash = "host";
+  most.transfer.stash = "device";
+  const std::uint64_t low = Trainer(least).contract().device_bytes, high = Trainer(most).contract().device_bytes;
+  ASSERT_LT(low, high);
+  const Record expected = record(full);
+  for (int i = 0; i <= 4; ++i) {
+    Options options = options_of(run_, {"gpt2", "bf16"}, "auto");
+    options.device.memory = low + (high - low) * static_cast<std::uint64_t>(i) / 4;
+    MemoryContract contract;
+    EXPECT_EQ(record(options, &contract), expected) << i;
+    EXPECT_LE(contract.device_bytes, options.device.memory);
+    EXPECT_FALSE(contract.recomputation.empty());
+  }
+  Options options = options_of(run_, {"gpt2", "bf16"}, "auto");
+  options.device.memory = low - 1;
+  EXPECT_THROW(Trainer{options}, OutOfMemory);
+}
+
+TEST_F(RecomputationChoice, ABudgetOfScratchGivesTheSameBits) {
+  for (const char* const policy : {"full", "min_cut"}) {
+    Options options = options_of(run_, {"gpt2", "fp32"}, policy);
+    const Record expected = record(options);
+    options.recompute.budget = 1;
+    std::uint64_t least = 0;
+    try {
+      Trainer trainer(options);
+      FAIL() << "a byte of scratch was enough";
+    } catch (const OutOfMemory& error) {
+      const std::string message = error.what();
+      const auto begin = message.find("needs ");
+      least = std::stoull(message.substr(message.find('(', begin) + 1));
+    }
+    options.recompute.budget = least;
+    EXPECT_EQ(record(options), expected) << policy;
+    options.recompute.budget = least - 1;
+    EXPECT_THROW(Trainer{options}, OutOfMemory) << policy;
+  }
+}
+
+TEST_F(RecomputationChoice, WhatCannotBeCombinedIsRefused) {
+  Options options = options_of(run_, {"gpt2", "fp32"}, "auto");
+  options.recompute.budget = 1 << 20;
+  EXPECT_THROW(Trainer{options}, BadInput);
+  options = options_of(run_, {"gpt2", "fp32"}, "none");
+  options.model.reversible = "fixed";
+  EXPECT_THROW(Trainer{options}, BadInput);
+  options.transfer.stash = "host";  // keeps the inputs, and more
+  EXPECT_EQ(record(options), record([&] {
+              Options full = options;
+              full.recompute.policy = "full";
+              return full;
+            }()));
 }
 
 // The way out and the way back of what is saved, under delays that move every copy and launch.
