@@ -2,15 +2,9 @@
 // this machine and by the memory there is.
 #pragma once
 
-#include "runtime/recomputation.h"
-#include "runtime/run_plan.h"
+#include "runtime/block_chain.h"
 
 namespace l2l::runtime {
-
-struct RecomputationChoice {
-  Recomputation recomputation;
-  StashPlace stash = StashPlace::host;
-};
 
 // Whether the options leave something to be chosen by measured costs.
 bool leaves_choice(const RecomputeOptions& options);
