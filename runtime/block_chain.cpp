@@ -20,6 +20,8 @@ namespace {
 
 constexpr int kMostTries = 12;  // plans of an arena until one fits
 
+Bytes above(Bytes bytes, Bytes limit) { return bytes - std::min(bytes, limit); }
+
 }  // namespace
 
 BlockChain::BlockChain(const RunPlan& plan, StepCosts& costs) : plan_(plan), costs_(costs) {
@@ -55,7 +57,7 @@ LayerOption BlockChain::layer_option(const BlockOption& option, StashPlace stash
                                  (option.saved > 0 ? copy_seconds(Direction::to_device, option.saved) : 0)
                            : 0;
   const bool shared = plan_.device->uses_host_memory() && plan_.options.transfer.link_bandwidth == 0;
-  const double cores = shared ? available_cores() : 1;
+  const double cores = shared ? static_cast<double>(available_cores()) / plan_.execution.devices : 1;
   const auto visit = [&](const Cost& compute, double copies) {
     const double alone = std::max(compute.seconds, (compute.processor + copies) / cores);
     return to_nanoseconds(microbatches() * (shared ? alone : compute.seconds));
@@ -141,19 +143,21 @@ Bytes BlockChain::arena_of(const RecomputationChoice& choice) const {
   return ArenaPlan(model, programs, execution).bytes();
 }
 
-// The arena shares memory in ways that the sums of a chain do not see: its budget moves until the arena fits.
+// The arena shares memory in ways that the sums of a chain do not see: budgets move until everything fits.
 std::optional<BlockChain::Candidate> BlockChain::shortest(StashPlace stash, const Limits& limits) {
   const std::vector<device::recompute::LayerType> chain = layers(stash);
   ChainBudget budget{limits.device, limits.host};
   for (int attempt = 0; attempt < kMostTries; ++attempt) {
-    ChainAnswer answer = device::recompute::choose(chain, budget);
+    const ChainAnswer answer = device::recompute::choose(chain, budget);
     if (!answer.choice) return std::nullopt;
     RecomputationChoice result = spread(*answer.choice, stash);
-    const Bytes needed = arena_of(result);
-    if (needed <= limits.device) return Candidate{std::move(result), answer.choice->time};
-    const Bytes used = answer.choice->device, excess = needed - limits.device;
+    const Bytes arena = arena_of(result), host = answer.choice->host;
+    const Bytes excess = std::max(above(arena, limits.device), above(arena + host, limits.together));
+    if (excess == 0) return Candidate{std::move(result), answer.choice->layers, answer.choice->time};
+    Bytes& moved = arena <= limits.device && stash == StashPlace::host ? budget.host : budget.device;
+    const Bytes used = &moved == &budget.host ? host : answer.choice->device;
     if (used <= excess) return std::nullopt;
-    budget.device = used - std::max<Bytes>(1, excess);
+    moved = used - excess;
   }
   return std::nullopt;
 }
@@ -172,8 +176,9 @@ std::optional<BlockChain::Candidate> BlockChain::uniform(StashPlace stash, const
     choice.time += chain[t].layers * time_of(chain[t], chain[t].options[option]);
   }
   RecomputationChoice result = spread(choice, stash);
-  if (choice.host > limits.host || arena_of(result) > limits.device) return std::nullopt;
-  return Candidate{std::move(result), choice.time};
+  const Bytes arena = arena_of(result);
+  if (choice.host > limits.host || arena > limits.device || arena + choice.host > limits.together) return std::nullopt;
+  return Candidate{std::move(result), choice.layers, choice.time};
 }
 
 std::string milliseconds(double seconds) {

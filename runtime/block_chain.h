@@ -28,10 +28,12 @@ class BlockChain {
   // A choice that fits, and its time by the chain.
   struct Candidate {
     RecomputationChoice choice;
+    std::vector<std::vector<std::size_t>> options;  // [type][option]: how many blocks take it
     device::recompute::Nanoseconds time;
   };
   struct Limits {
     Bytes device, host;  // of an arena; of what one device keeps in host memory
+    Bytes together;      // of both
   };
 
   // Of `plan`, a run whose blocks keep their inputs alone. Both outlive it; `costs` may measure.

@@ -79,7 +79,7 @@ std::vector<BlockOption> BlockMenu::options(const Graph& forward) {
   const auto add = [&](std::string name, const std::vector<ValueId>& saved) {
     if (seen.insert(saved).second) options.push_back(option(std::move(name), differentiate(forward, saved)));
   };
-  for (const Policy policy : {Policy::full, Policy::min_cut, Policy::selective, Policy::none}) {
+  for (const Policy policy : {Policy::full, Policy::min_cut, Policy::none, Policy::selective}) {
     add(std::string(name_of(policy)), values_to_save(forward, policy));
   }
   const std::size_t all = values_to_save(forward, Policy::none).size();

@@ -14,6 +14,12 @@ namespace {
 
 constexpr Bytes kAlignment = 256;
 
+// Regions that ops of a graph write: what one reads there another may have made.
+bool is_made(Region region) {
+  return region == Region::scratch || region == Region::saved || region == Region::output ||
+         region == Region::input_gradient || region == Region::loss;
+}
+
 // Takes operands over, each once.
 class Excerpt {
  public:
@@ -23,7 +29,7 @@ class Excerpt {
     if (const auto known = taken_.find(id); known != taken_.end()) return known->second;
     Value value = graph_.value(id);
     value.name = "operand " + std::to_string(excerpt_.values.size());  // ops that are alike are the same graph
-    if (value.region == Region::scratch || value.region == Region::saved) {
+    if (is_made(value.region)) {
       value.region = Region::saved;
       value.offset = end_;
       end_ = align_up(end_ + value.bytes(), kAlignment);

@@ -12,7 +12,7 @@ namespace l2l::runtime {
 std::vector<Cost> op_costs(StepCosts& costs, device::Device& device, const device::graph::Graph& graph,
                            LayerIndex layer);
 
-// Op `index` of `graph` as a graph of its own, with what it reads from scratch, and makes there, in Region::saved.
+// Op `index` of `graph` as a graph of its own, with what ops make, itself or others, in Region::saved.
 device::graph::Graph alone(const device::graph::Graph& graph, std::size_t index);
 
 }  // namespace l2l::runtime

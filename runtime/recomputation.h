@@ -30,8 +30,8 @@ Recomputation uniform_recomputation(const models::Model& model, device::recomput
 // For a model like that of `recomputation` with fewer blocks: what its blocks do at about the same place.
 Recomputation resampled(const Recomputation& recomputation, int blocks);
 
-// Gives each block the programs of its policy; blocks of one type and policy share theirs. Both programs are verified
-// (device/recompute/verifier.h); throws Error where they do not compute what the block's plain ones do.
+// Gives each block the programs of its policy; blocks of one type and policy share theirs. Plans of both graphs are
+// verified (device/recompute/verifier.h); throws Error where they do not compute what the block's plain ones do.
 void apply(const Recomputation& recomputation, models::Model& model);
 
 }  // namespace l2l::runtime

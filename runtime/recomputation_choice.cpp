@@ -1,6 +1,7 @@
 #include "runtime/recomputation_choice.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "device/recompute/stage.h"
 #include "l2l/errors.h"
@@ -16,6 +17,7 @@ using device::recompute::to_nanoseconds;
 constexpr Bytes kNoLimit = Bytes{1} << 50;
 constexpr std::size_t kMostMeasured = 5;
 constexpr Bytes kMeasuredState = Bytes{256} << 20;
+constexpr std::int64_t kMeasuredMicrobatches = 8, kMeasuredVocabulary = 4096;
 
 // The run with the least memory: the layer input alone is kept.
 RunPlan plain_plan(const Options& options, Devices& devices, StashPlace stash) {
@@ -26,7 +28,7 @@ RunPlan plain_plan(const Options& options, Devices& devices, StashPlace stash) {
   plain.transfer.stash = name_of(stash);
   plain.data = {};
   plain.checkpoint = {};
-  return RunPlan(plain, std::move(devices));
+  return RunPlan(plain, std::move(devices), nullptr, RunPlan::Limits::unchecked);
 }
 
 class Chooser {
@@ -42,9 +44,11 @@ class Chooser {
   using Candidate = BlockChain::Candidate;
 
   std::vector<Candidate> candidates();
-  std::vector<double> measured_steps(const std::vector<Candidate>& candidates);
+  Options measured_options(StashPlace stash) const;
+  double measured_step(const Candidate& candidate);
   Bytes device_limit() const;
-  Bytes host_limit() const;
+  Bytes free_host() const;
+  BlockChain::Limits limits() const;
 
   const Options& options_;
   const RunPlan& plan_;
@@ -58,22 +62,33 @@ Bytes Chooser::device_limit() const {
   return set > 0 ? std::min(set, there) : there;
 }
 
-// What the run without a stash leaves of the machine, shared by the devices; or the limit that was set.
-Bytes Chooser::host_limit() const {
+// What the run leaves of the machine for the stash, of each device; where devices take host memory, for their arenas,
+// too.
+Bytes Chooser::free_host() const {
   const HostMemory memory;
   const auto devices = static_cast<Bytes>(plan_.execution.devices);
   const Bytes all = memory.resident() + memory.available().bytes;
-  const Bytes stash = devices * host_staging(plan_.model, plan_.execution).stash;
-  const Bytes needed = plan_.contract.host_bytes - std::min(plan_.contract.host_bytes, stash);
-  const Bytes free = all - std::min(all, needed);
-  const Bytes set = options_.eps.stash_memory;
-  return (set > 0 ? std::min(set, free) : free) / devices;
+  const Bytes arena = plan_.device->uses_host_memory() ? plan_.arena->bytes() : 0;
+  const Bytes counted = devices * (host_staging(plan_.model, plan_.execution).stash + arena);
+  const Bytes needed = plan_.contract.host_bytes - std::min(plan_.contract.host_bytes, counted);
+  return (all - std::min(all, needed)) / devices;
+}
+
+BlockChain::Limits Chooser::limits() const {
+  const Bytes free = free_host(), set = options_.eps.stash_memory;
+  BlockChain::Limits limits{device_limit(), free, kNoLimit};
+  if (set > 0) limits.host = std::min(free, set / static_cast<Bytes>(plan_.execution.devices));
+  if (plan_.device->uses_host_memory()) {
+    limits.device = std::min(limits.device, free);
+    limits.together = free;
+  }
+  return limits;
 }
 
 // The chain's answers and the fixed policies, at both places of the stash, as far as they fit; the shortest first, and
 // none that is much longer.
 std::vector<BlockChain::Candidate> Chooser::candidates() {
-  const BlockChain::Limits limits{device_limit(), host_limit()};
+  const BlockChain::Limits limits = this->limits();
   std::vector<Candidate> found;
   for (const StashPlace stash : {StashPlace::device, StashPlace::host}) {
     if (options_.transfer.stash != "auto" && options_.transfer.stash != name_of(stash)) continue;
@@ -81,8 +96,7 @@ std::vector<BlockChain::Candidate> Chooser::candidates() {
       std::optional<Candidate> candidate =
           *policy == '\0' ? chain_.shortest(stash, limits) : chain_.uniform(stash, policy, limits);
       const auto same = [&](const Candidate& other) {
-        return other.choice.stash == stash &&
-               other.choice.recomputation.explanation == candidate->choice.recomputation.explanation;
+        return other.choice.stash == stash && other.options == candidate->options;
       };
       if (candidate && std::none_of(found.begin(), found.end(), same)) found.push_back(std::move(*candidate));
     }
@@ -94,33 +108,32 @@ std::vector<BlockChain::Candidate> Chooser::candidates() {
   return found;
 }
 
-// A step of each candidate on a shallower model, over a step that keeps the layer inputs alone on the host: by the
-// calibration, or trained now, in turn. A ratio, since a machine is not always equally fast.
-std::vector<double> Chooser::measured_steps(const std::vector<Candidate>& candidates) {
-  std::vector<std::unique_ptr<RunPlan>> plans;
-  const auto add = [&](const RecomputationChoice& choice) {
-    Options options = shallower(plan_, kMeasuredState);
-    options.transfer.stash = name_of(choice.stash);
-    plans.emplace_back(new RunPlan(shallower_plan(plan_, options, choice.recomputation)));
-  };
-  for (const Candidate& candidate : candidates) add(candidate.choice);
-  std::vector<std::string> names;
-  std::vector<double> ratios;
-  for (const auto& plan : plans) {
-    names.push_back("step over the plain one, " + StepCosts(*plan, calibration_, false).name_of_step());
-    if (const std::optional<double> known = calibration_.find(names.back())) ratios.push_back(*known);
+// A model that shows what pieces cost each other, and takes little memory beside the one that is planned.
+Options Chooser::measured_options(StashPlace stash) const {
+  Options options = shallower(plan_, kMeasuredState);
+  options.transfer.stash = name_of(stash);
+  options.batch.micro_batches = std::min(options.batch.micro_batches, kMeasuredMicrobatches * options.device.count);
+  options.model.vocabulary = std::min(options.model.vocabulary, kMeasuredVocabulary);
+  return options;
+}
+
+// A step on a shallower model over a step that keeps the layer inputs alone on the host: by the calibration, or trained
+// now, in turn; a ratio, since a machine is not always equally fast. Where the two do not fit beside each other:
+// nothing is known in the candidate's favour.
+double Chooser::measured_step(const Candidate& candidate) {
+  try {
+    const RunPlan plan =
+        shallower_plan(plan_, measured_options(candidate.choice.stash), candidate.choice.recomputation);
+    const std::string name = "step over the plain one, " + StepCosts(plan, calibration_, false).name_of_step();
+    if (const std::optional<double> known = calibration_.find(name)) return *known;
+    const RunPlan plain = shallower_plan(plan_, measured_options(StashPlace::host),
+                                         uniform_recomputation(plan_.model, device::recompute::Policy::full));
+    const std::vector<double> seconds = measure_steps({&plan, &plain});
+    calibration_.set(name, seconds[0] / seconds[1]);
+    return seconds[0] / seconds[1];
+  } catch (const OutOfMemory&) {
+    return std::numeric_limits<double>::infinity();
   }
-  if (ratios.size() == candidates.size()) return ratios;
-  add({uniform_recomputation(plan_.model, device::recompute::Policy::full), StashPlace::host});
-  std::vector<const RunPlan*> all;
-  for (const auto& plan : plans) all.push_back(plan.get());
-  std::vector<double> seconds = measure_steps(all);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    seconds[i] /= seconds.back();
-    calibration_.set(names[i], seconds[i]);
-  }
-  seconds.pop_back();
-  return seconds;
 }
 
 // Where the device computes on the host's cores, what copies and compute cost each other decides between choices that
@@ -133,8 +146,9 @@ RecomputationChoice Chooser::automatic() {
   }
   std::size_t best = 0;
   if (candidates.size() > 1 && chain_.computes_here()) {
-    const std::vector<double> seconds = measured_steps(candidates);
-    best = static_cast<std::size_t>(std::min_element(seconds.begin(), seconds.end()) - seconds.begin());
+    std::vector<double> steps;
+    for (const Candidate& candidate : candidates) steps.push_back(measured_step(candidate));
+    best = static_cast<std::size_t>(std::min_element(steps.begin(), steps.end()) - steps.begin());
   }
   return std::move(candidates[best].choice);
 }

@@ -198,13 +198,13 @@ device::DeviceSettings device_settings(const Options& options) {
           static_cast<int>(options.device.index),
           options.device.graphs,
           options.device.pinned_memory,
-          /*library_gelu=*/options.recompute.policy == "full"};
+          /*library_gelu=*/options.recompute.policy == "full" && options.recompute.budget == 0};
 }
 
 RunPlan::RunPlan(const Options& given, std::unique_ptr<device::Device> device)
     : RunPlan(given, list_of(std::move(device))) {}
 
-RunPlan::RunPlan(const Options& given, Devices given_devices, const Recomputation* given_recomputation)
+RunPlan::RunPlan(const Options& given, Devices given_devices, const Recomputation* given_recomputation, Limits limits)
     : options((validate_options(given), given)),
       train(find(options.data.train, options, "data.train")),
       validation(find(options.data.validation, options, "data.validation")),
@@ -230,7 +230,7 @@ RunPlan::RunPlan(const Options& given, Devices given_devices, const Recomputatio
   find_available();
   choose_stash();
   write_contract();
-  check_limits();
+  if (limits == Limits::checked) check_limits();
 }
 
 void RunPlan::choose_recomputation() {
@@ -238,7 +238,10 @@ void RunPlan::choose_recomputation() {
     recomputation = uniform_recomputation(model, device::recompute::parse_policy(options.recompute.policy));
     return;
   }
+  const Bytes before = HostMemory().peak_resident();
   RecomputationChoice choice = runtime::choose_recomputation(options, devices);
+  const Bytes after = HostMemory().peak_resident();
+  if (after > before) peak_of_choosing_ = after;
   recomputation = std::move(choice.recomputation);
   if (options.recompute.policy == "auto") stash_decided_ = choice.stash;
 }
@@ -346,8 +349,9 @@ void RunPlan::write_contract() {
   if (device->uses_host_memory()) {
     add(count == 1 ? "device memory (the host device's arena)" : "device memory (the host devices' arenas)",
         count * arena->bytes());
-    const Bytes streams = Bytes{3} + (staging.stash > 0 ? 2 : 0) + (staging.saved > 0 ? 2 : 0);
-    add("streams of further devices", (count - 1) * streams * kBytesPerStream);
+    const Bytes of_stash = (staging.stash > 0 ? 2 : 0) + (staging.saved > 0 ? 2 : 0);
+    add("streams of further devices", (count - 1) * (3 + of_stash) * kBytesPerStream);
+    add("streams of saved values", (staging.saved > 0 ? 2 : 0) * kBytesPerStream);
   }
   add("training data", train ? train->bytes() : 0);
   add("validation data", validation ? validation->bytes() : 0);
@@ -356,8 +360,7 @@ void RunPlan::write_contract() {
   }
   add("names and bookkeeping of tensors", kBytesPerTensor * tensors(model.layout));
   add("process (code, libraries, threads)", HostMemory().resident());
-  const Bytes before = leaves_choice(options.recompute) ? HostMemory().peak_resident() : 0;
-  add("more, while recomputation was measured", before - std::min(before, contract.host_bytes));
+  add("more, while recomputation was measured", peak_of_choosing_ - std::min(peak_of_choosing_, contract.host_bytes));
 }
 
 void RunPlan::check_limits() const {
@@ -383,7 +386,7 @@ void RunPlan::check_limits() const {
   const HostMemory memory;
   const HostAvailable available = memory.available();
   check_limit("host memory", available.source, contract.host_bytes, memory.resident() + available.bytes,
-              "lower model.layers, model.hidden or batch.micro_batches");
+              "lower model.layers, model.hidden or batch.micro_batches, or set recompute.policy = \"full\"");
 }
 
 }  // namespace l2l::runtime

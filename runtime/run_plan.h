@@ -30,7 +30,10 @@ struct RunPlan {
   // what the run needs exceeds a limit of the options or of the machine, naming need, limit and shortfall.
   // `devices`: what to run on, when not those that the options name (tests): device.count of them.
   // `recomputation`: what blocks do, when not what the options say (a model like another one with more blocks).
-  explicit RunPlan(const Options& options, Devices devices = {}, const Recomputation* recomputation = nullptr);
+  // `limits`: unchecked where nothing will be allocated.
+  enum class Limits : bool { unchecked, checked };
+  explicit RunPlan(const Options& options, Devices devices = {}, const Recomputation* recomputation = nullptr,
+                   Limits limits = Limits::checked);
   RunPlan(const Options& options, std::unique_ptr<device::Device> device);
   RunPlan(RunPlan&&) = delete;  // programs refer to the model
 
@@ -75,6 +78,7 @@ struct RunPlan {
 
   device::Device* tightest_ = nullptr;       // with the least memory available
   std::optional<StashPlace> stash_decided_;  // with the recomputation
+  Bytes peak_of_choosing_ = 0;               // of the process, where choosing the recomputation has raised it
 };
 
 }  // namespace l2l::runtime

@@ -154,7 +154,7 @@ std::string StepCosts::name_of_step() const {
     }
   }
   text << name_of_update(blocks_of(plan_)) << " " << plan_.options.transfer.link_bandwidth << " "
-       << plan_.options.transfer.prefetch;
+       << plan_.options.transfer.prefetch << " " << plan_.options.device.execution;
   return hash_of(text.str());
 }
 

@@ -49,7 +49,7 @@ class StepCosts {
   // Bytes per second of an update's streams, with the threads of the parameter server.
   std::optional<double> memory_bandwidth();
 
-  // Stands for all that the plan's step consists of, without its device.
+  // Stands for all that the plan's step consists of.
   std::string name_of_step() const;
   // Of a step in which the device shares the cores, over the sum of its pieces; `measure` says so.
   std::optional<double> sharing(const std::function<double()>& measure);

@@ -21,6 +21,7 @@ int sample(const Arguments& arguments) {
   options.data.validation.clear();
   options.batch.micro_batch = options.batch.micro_batches = 1;
   options.checkpoint.directory.clear();
+  options.recompute = {};  // nothing is trained
   options.checkpoint.every = options.run.validate_every = 0;
   Trainer trainer(options);
   trainer.resume(arguments.checkpoint);

@@ -115,7 +115,9 @@ struct GenerateOptions {
 class Trainer {
  public:
   // Validates the options, reads the data, plans device and host memory. Throws BadInput, or OutOfMemory when the plan
-  // does not fit. Allocates neither arena nor parameter state, and writes nothing.
+  // does not fit. Allocates neither arena nor parameter state, and writes nothing; but recompute.policy = "auto" and
+  // recompute.budget measure what this machine was not yet measured to take, as predict() does, with all of a shallower
+  // model.
   explicit Trainer(Options options);
   ~Trainer();
   Trainer(Trainer&&) noexcept;

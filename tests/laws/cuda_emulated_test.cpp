@@ -104,6 +104,26 @@ TEST_F(CudaEmulated, CoreAttentionIsTheHostsToo) {
   }
 }
 
+// Whatever is kept, wherever, and however little scratch there is. In 16 bits "full" is a program of its own
+// (docs/architecture.md, Recomputation).
+TEST_F(CudaEmulated, RecomputationChangesNoBit) {
+  for (const char* const compute : {"fp32", "bf16"}) {
+    const auto with = [&](const char* policy, const char* execution, const char* stash) {
+      Options options = this->options("cuda", execution, stash);
+      options.precision.compute = compute;
+      options.recompute.policy = policy;
+      return record(options);
+    };
+    const Record first = with("none", "relay", "host");
+    emulation::set_order(3);
+    EXPECT_EQ(with("min_cut", "relay", "host"), first) << compute;
+    EXPECT_EQ(with("none", "resident", "device"), first) << compute;
+    if (std::string(compute) == "fp32") {
+      EXPECT_EQ(with("full", "relay", "device"), first) << compute;
+    }
+  }
+}
+
 // With the parameter server's memory page-locked by the first one, or left pageable.
 TEST_F(CudaEmulated, TwoDevicesTrainLikeOne) {
   emulation::set_machine({.devices = 2});

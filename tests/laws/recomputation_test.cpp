@@ -218,6 +218,17 @@ TEST_F(RecomputationChoice, ABudgetOfScratchGivesTheSameBits) {
   }
 }
 
+TEST_F(RecomputationChoice, ReversibleBlocksThatKeepTheirInputsChooseToo) {
+  Options options = options_of(run_, {"gpt2", "fp32"}, "full");
+  options.model.reversible = "fixed";
+  options.transfer.stash = "host";
+  const Record full = record(options);
+  options.recompute.budget = 1 << 20;
+  EXPECT_EQ(record(options), full);
+  options.recompute = {.policy = "auto", .budget = 0};
+  EXPECT_EQ(record(options), full);
+}
+
 TEST_F(RecomputationChoice, WhatCannotBeCombinedIsRefused) {
   Options options = options_of(run_, {"gpt2", "fp32"}, "auto");
   options.recompute.budget = 1 << 20;
