@@ -130,9 +130,11 @@ TEST_P(Arena, IsNoLargerThanItsPartsAndItsLinesAddUp) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Arena,
-                         ::testing::Combine(::testing::Values("host", "device", "none"),
-                                            ::testing::Values("relay", "resident"), ::testing::Values(0, 100),
-                                            ::testing::Values("full", "none")));
+                         ::testing::Combine(::testing::Values("host", "device"), ::testing::Values("relay", "resident"),
+                                            ::testing::Values(0, 100), ::testing::Values("full", "none")));
+INSTANTIATE_TEST_SUITE_P(WithoutAStash, Arena,
+                         ::testing::Combine(::testing::Values("none"), ::testing::Values("relay", "resident"),
+                                            ::testing::Values(0, 100), ::testing::Values("full")));
 
 // By hand: layer inputs on their way out lie in the scratch of the blocks' way down, which is larger.
 TEST(Arena, TheWayOutCostsNothingBesideTheScratch) {
