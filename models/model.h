@@ -81,9 +81,11 @@ struct Model {
   bool drifts() const { return rebuilds && reversible == Reversible::floating; }
   // What a microbatch leaves from the forward to the backward visit of `layer` beside its input.
   Bytes saved_bytes(int layer) const { return type(layer).forward.region_bytes(device::graph::Region::saved); }
-  Bytes wire_bytes(int layer) const {
-    return static_cast<Bytes>(layout.layers[static_cast<std::size_t>(layer)].elements) * size_of(compute);
+  // Its parameters in `dtype`.
+  Bytes layer_bytes(int layer, DType dtype) const {
+    return static_cast<Bytes>(layout.layers[static_cast<std::size_t>(layer)].elements) * size_of(dtype);
   }
+  Bytes wire_bytes(int layer) const { return layer_bytes(layer, compute); }
 };
 
 }  // namespace l2l::models

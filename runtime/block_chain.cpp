@@ -50,12 +50,11 @@ LayerOption BlockChain::layer_option(const BlockOption& option, StashPlace stash
   LayerOption layer;
   const bool host = stash == StashPlace::host;
   const Bytes bytes = option.saved + plan_.model.activation_bytes();
-  const double out = host ? copy_seconds(Direction::to_host, plan_.model.activation_bytes()) +
-                                (option.saved > 0 ? copy_seconds(Direction::to_host, option.saved) : 0)
-                          : 0;
-  const double back = host ? copy_seconds(Direction::to_device, plan_.model.activation_bytes()) +
-                                 (option.saved > 0 ? copy_seconds(Direction::to_device, option.saved) : 0)
-                           : 0;
+  const auto copies = [&](Direction direction) {
+    const Bytes input = plan_.model.activation_bytes();
+    return host ? copy_seconds(direction, input) + copy_seconds(direction, option.saved) : 0;
+  };
+  const double out = copies(Direction::to_host), back = copies(Direction::to_device);
   const bool shared = plan_.device->uses_host_memory() && plan_.options.transfer.link_bandwidth == 0;
   const double cores = shared ? static_cast<double>(available_cores()) / plan_.execution.devices : 1;
   const auto visit = [&](const Cost& compute, double copies) {
@@ -86,8 +85,7 @@ std::vector<device::recompute::LayerType> BlockChain::layers(StashPlace stash) {
       const double wire = copy_seconds(Direction::to_device, plan_.model.wire_bytes(layer));
       layers.weights_up_h2d = layers.weights_down_h2d = to_nanoseconds(wire);
     }
-    const Bytes gradients =
-        plan_.model.wire_bytes(layer) / size_of(plan_.model.compute) * size_of(plan_.execution.gradients);
+    const Bytes gradients = plan_.model.layer_bytes(layer, plan_.execution.gradients);
     layers.gradients_d2h = to_nanoseconds(copy_seconds(Direction::to_host, gradients));
     for (const BlockOption& option : type.options) layers.options.push_back(layer_option(option, stash));
   }

@@ -1,5 +1,7 @@
 #include "runtime/device_side.h"
 
+#include <numeric>
+
 namespace l2l::runtime {
 namespace {
 
@@ -14,32 +16,19 @@ std::vector<Bytes> bytes_per_layer(const models::Model& model, DType dtype) {
   return bytes;
 }
 
-// The host stash of saved values: one allocation, cut into items of their own sizes.
-std::vector<BufferView> saved_places(const RunPlan& plan, PinnedMemory& pinned) {
-  const std::vector<Bytes> sizes = saved_sizes(plan.model, plan.execution);
-  const Bytes all = host_staging(plan.model, plan.execution).saved;
-  const BufferView memory{pinned.allocate(all, "saved values"), all};
-  std::vector<BufferView> places;
-  Bytes begin = 0;
-  for (const Bytes size : sizes) {
-    places.push_back(memory.slice(begin, size));
-    begin += size;
-  }
-  return places;
-}
-
 // With nothing saved, every item is empty.
 std::unique_ptr<transfer::Stash> make_saved(const RunPlan& plan, BufferView arena, transfer::Link& link,
                                             PinnedMemory& pinned, Failure& failure) {
   const int first = plan.model.block(1), live = plan.execution.live_microbatches();
+  const std::vector<Bytes> sizes = saved_sizes(plan.model, plan.execution);
   std::vector<BufferView> room = plan.arena->views(ArenaPart::saved, arena);
-  if (room.empty()) room.resize(saved_sizes(plan.model, plan.execution).size());
-  const bool anything = room.front().data != nullptr;
-  if (plan.execution.stash == StashPlace::device || !anything) {
+  std::vector<BufferView> back = plan.arena->views(ArenaPart::saved_fetch, arena);
+  if (back.empty()) {
+    room.resize(sizes.size());
     return transfer::make_device_stash(std::move(room), first, live);
   }
-  return transfer::make_host_stash(link, std::move(room), plan.arena->views(ArenaPart::saved_fetch, arena),
-                                   saved_places(plan, pinned), first, live, "saved", failure);
+  return transfer::make_host_stash(link, std::move(room), std::move(back), pinned.pieces(sizes, "saved values"), first,
+                                   live, "saved", failure);
 }
 
 std::unique_ptr<transfer::Stash> make_stash(const RunPlan& plan, BufferView arena, transfer::Link& link,
@@ -51,8 +40,8 @@ std::unique_ptr<transfer::Stash> make_stash(const RunPlan& plan, BufferView aren
   if (plan.execution.stash == StashPlace::none) return transfer::make_rotating_stash(std::move(activations), live);
   const std::size_t items = static_cast<std::size_t>(plan.model.blocks()) * static_cast<std::size_t>(live);
   return transfer::make_host_stash(link, std::move(activations), plan.arena->views(ArenaPart::fetch, arena),
-                                   pinned.pieces(plan.model.activation_bytes(), items, "stash"), plan.model.block(1),
-                                   live, "stash", failure);
+                                   pinned.pieces(std::vector<Bytes>(items, plan.model.activation_bytes()), "stash"),
+                                   plan.model.block(1), live, "stash", failure);
 }
 
 }  // namespace
@@ -62,10 +51,15 @@ std::byte* PinnedMemory::allocate(Bytes size, std::string_view purpose) {
   return buffers_.back()->view().data;
 }
 
-std::vector<BufferView> PinnedMemory::pieces(Bytes size, std::size_t count, std::string_view purpose) {
-  const BufferView all{allocate(size * count, purpose), size * count};
+std::vector<BufferView> PinnedMemory::pieces(const std::vector<Bytes>& sizes, std::string_view purpose) {
+  const Bytes sum = std::accumulate(sizes.begin(), sizes.end(), Bytes{0});
+  const BufferView all{allocate(sum, purpose), sum};
   std::vector<BufferView> pieces;
-  for (std::size_t i = 0; i < count; ++i) pieces.push_back(all.slice(i * size, size));
+  Bytes begin = 0;
+  for (const Bytes size : sizes) {
+    pieces.push_back(all.slice(begin, size));
+    begin += size;
+  }
   return pieces;
 }
 

@@ -17,8 +17,8 @@ class PinnedMemory final : public eps::MemorySource {
  public:
   explicit PinnedMemory(device::Device& device) : device_(device) {}
   std::byte* allocate(Bytes size, std::string_view purpose) override;
-  // The same, cut into `count` pieces of `size` bytes.
-  std::vector<device::BufferView> pieces(Bytes size, std::size_t count, std::string_view purpose);
+  // The same, cut into pieces of these sizes.
+  std::vector<device::BufferView> pieces(const std::vector<Bytes>& sizes, std::string_view purpose);
 
  private:
   device::Device& device_;

@@ -28,9 +28,7 @@ Devices open(const MeasuredSettings& settings) {
 
 ModelSizes sizes_of(const RunPlan& plan) {
   const models::Model& model = plan.model;
-  const auto gradients = [&](int layer) {
-    return model.wire_bytes(layer) / size_of(model.compute) * size_of(plan.execution.gradients);
-  };
+  const auto gradients = [&](int layer) { return model.layer_bytes(layer, plan.execution.gradients); };
   return {model.blocks(),
           plan.execution.microbatches,
           model.wire_bytes(model.block(model.blocks())),

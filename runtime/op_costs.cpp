@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "device/graph/differentiate.h"
+
 namespace l2l::runtime {
 
 using device::graph::Graph;
@@ -11,8 +13,6 @@ using device::graph::Value;
 using device::graph::ValueId;
 
 namespace {
-
-constexpr Bytes kAlignment = 256;
 
 // Regions that ops of a graph write: what one reads there another may have made.
 bool is_made(Region region) {
@@ -32,7 +32,7 @@ class Excerpt {
     if (is_made(value.region)) {
       value.region = Region::saved;
       value.offset = end_;
-      end_ = align_up(end_ + value.bytes(), kAlignment);
+      end_ = align_up(end_ + value.bytes(), device::graph::kSavedAlignment);
     }
     excerpt_.values.push_back(std::move(value));
     return taken_[id] = static_cast<ValueId>(excerpt_.values.size() - 1);

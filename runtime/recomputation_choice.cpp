@@ -176,8 +176,6 @@ RecomputationChoice Chooser::within_budget(device::recompute::Policy policy) {
 
 }  // namespace
 
-bool leaves_choice(const RecomputeOptions& options) { return options.policy == "auto" || options.budget > 0; }
-
 RecomputationChoice choose_recomputation(const Options& options, Devices& devices) {
   const StashPlace stash = options.transfer.stash == "device" ? StashPlace::device : StashPlace::host;
   RunPlan plan = plain_plan(options, devices, stash);

@@ -6,9 +6,6 @@
 
 namespace l2l::runtime {
 
-// Whether the options leave something to be chosen by measured costs.
-bool leaves_choice(const RecomputeOptions& options);
-
 // "auto": each block gets one of several programs (keep all, nothing, the smallest cut, and what knapsacks over the
 // values take), and the stash its place, so that the step is predicted to be shortest within device memory, the limit
 // of the stash, and the time that the link has left beside weights and gradients. With recompute.budget, the scratch of

@@ -234,7 +234,7 @@ RunPlan::RunPlan(const Options& given, Devices given_devices, const Recomputatio
 }
 
 void RunPlan::choose_recomputation() {
-  if (!leaves_choice(options.recompute)) {
+  if (!options.recompute.leaves_choice()) {
     recomputation = uniform_recomputation(model, device::recompute::parse_policy(options.recompute.policy));
     return;
   }

@@ -43,11 +43,6 @@ nlohmann::ordered_json time_of(const StepPrediction& prediction) {
           {"measured_ms", or_null(prediction.measured_ms)}};
 }
 
-// What blocks do then follows from measured times.
-bool leaves_choice(const Options& options) {
-  return options.recompute.policy == "auto" || options.recompute.budget > 0;
-}
-
 enum class Time : std::uint8_t { known, measured, checked };
 
 StepPrediction predict(Trainer& trainer, Time time) {
@@ -103,7 +98,7 @@ int main(int argc, char** argv) {
     if (arguments.config.empty()) {
       throw l2l::BadInput("CONFIG.toml, --problem FILE.csv or --trace FILE.json is required");
     }
-    if (no_measure && leaves_choice(arguments.load())) {
+    if (no_measure && arguments.load().recompute.leaves_choice()) {
       throw l2l::BadInput(
           "--no-measure: recompute.policy = \"auto\" and recompute.budget choose by measured times; name a "
           "policy without a budget");

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "device/graph/differentiate.h"
 #include "device/graph/drop_unused.h"
 #include "device/graph/op_check.h"
 #include "device/graph/op_table.h"
@@ -11,9 +12,6 @@
 
 namespace l2l::device::graph {
 namespace {
-
-// Of each saved value; what the widest loads of a GPU's kernels and products ask for.
-constexpr Bytes kSavedAlignment = 256;
 
 const Op* maker_of(const Graph& graph, ValueId id) {
   for (const Op& op : graph.ops) {
@@ -60,13 +58,9 @@ void Backward::seed_output(ValueId output) {
 
 // Its own, but of a stream the compute type: that of what it was made of last.
 DType Backward::gradient_dtype(ValueId output) const {
-  for (const Op& op : forward_.ops) {
-    if (op.kind != OpKind::couple && op.kind != OpKind::split_streams) continue;
-    if (std::find(op.outputs.begin(), op.outputs.end(), output) != op.outputs.end()) {
-      return forward_.value(op.inputs.back()).dtype;
-    }
-  }
-  return forward_.value(output).dtype;
+  const Op* const maker = maker_of(forward_, output);
+  const bool stream = maker != nullptr && (maker->kind == OpKind::couple || maker->kind == OpKind::split_streams);
+  return forward_.value(stream ? maker->inputs.back() : output).dtype;
 }
 
 void Backward::differentiate() {

@@ -7,6 +7,9 @@
 
 namespace l2l::device::graph {
 
+// Of each value in Region::saved; what the widest loads of a GPU's kernels and products ask for.
+inline constexpr Bytes kSavedAlignment = 256;
+
 // The two visits of a layer.
 struct Visits {
   Graph forward, backward;

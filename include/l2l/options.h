@@ -102,6 +102,9 @@ struct RecomputeOptions {
   std::string policy = "full";
   std::uint64_t budget = 0;  // limit on the scratch of a block's backward visit, of one microbatch: it recomputes more
                              // where it must; 0: none. Not with "auto", which has device.memory
+
+  // Whether what blocks do follows from measured times.
+  bool leaves_choice() const { return policy == "auto" || budget > 0; }
 };
 
 struct EpsOptions {

@@ -45,17 +45,7 @@ warmup_steps = {warmup}
 minimum = 1e-4
 [precision]
 compute = "{compute}"
-[device]
-kind = "host"
-threads = {threads}
-[eps]
-threads = {threads}
-[checkpoint]
-keep = 1
-[run]
-steps = {steps}
-seed = {seed}
-"""
+""" + text_runs.RUN
 
 
 def arguments():

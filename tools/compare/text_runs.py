@@ -17,6 +17,19 @@ import sys
 
 LICENCES = pathlib.Path("/usr/share/common-licenses")
 
+# The end of a config: where a run takes place, and how long it is.
+RUN = """[device]
+kind = "host"
+threads = {threads}
+[eps]
+threads = {threads}
+[checkpoint]
+keep = 1
+[run]
+steps = {steps}
+seed = {seed}
+"""
+
 
 def add_arguments(parser, folder, steps):
     parser.add_argument("tools", type=pathlib.Path, help="folder of l2l-train")
