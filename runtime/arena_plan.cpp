@@ -86,9 +86,14 @@ class Coverage {
 
 }  // namespace
 
-std::string_view name_of(StashPlace place) {
-  if (place == StashPlace::none) return "none";
-  return place == StashPlace::host ? "host" : "device";
+int ExecutionPlan::stashed(StashPlace place) const {
+  return static_cast<int>(
+      std::count_if(places.begin(), places.end(), [&](const BlockPlace& its) { return its.stash == place; }));
+}
+
+int ExecutionPlan::staying_weights() const {
+  return static_cast<int>(
+      std::count_if(places.begin(), places.end(), [](const BlockPlace& its) { return its.weights_stay; }));
 }
 
 Phase phase_of(const models::Model& model, int layer, bool backward) {
@@ -97,8 +102,7 @@ Phase phase_of(const models::Model& model, int layer, bool backward) {
   return layer > model.block(0) ? Phase::down : Phase::embedding;
 }
 
-ArenaPlan::ArenaPlan(const models::Model& model, std::span<const std::unique_ptr<Programs>> programs,
-                     const ExecutionPlan& plan)
+ArenaPlan::ArenaPlan(const models::Model& model, const Scratch& scratch, const ExecutionPlan& plan)
     : program_(phases()), of_part_(static_cast<std::size_t>(ArenaPart::count), kNoTensor) {
   const Bytes largest = static_cast<Bytes>(model.layout.largest_layer());
   const auto microbatches = static_cast<std::size_t>(plan.microbatches);
@@ -107,6 +111,7 @@ ArenaPlan::ArenaPlan(const models::Model& model, std::span<const std::unique_ptr
 
   if (plan.execution == Execution::relay) {
     add(ArenaPart::weights, "weight slots", largest * size_of(model.compute), ahead);
+    add_own_weights(model, plan);
     add(ArenaPart::accumulators, "gradient accumulators (fp32)", largest * size_of(DType::f32), 1,
         {Phase::head, Phase::down, Phase::embedding});
   } else {
@@ -121,7 +126,8 @@ ArenaPlan::ArenaPlan(const models::Model& model, std::span<const std::unique_ptr
   add_saved(model, plan);
   add(ArenaPart::input_gradients, "gradients of layer inputs", model.input_gradient_bytes(), live + 1,
       gradient_phases(model));
-  add_scratch(model, programs);
+  // One scratch per phase: its programs run one after the other.
+  for (const auto& [phase, bytes] : scratch) scratch_of_[phase] = add(scratch_name(phase), {bytes}, {phase});
   add(ArenaPart::batch, "token ids and targets", static_cast<Bytes>(model.rows) * size_of(DType::i32),
       2 * microbatches);
   add(ArenaPart::losses, "losses", model.results_bytes(), microbatches);
@@ -155,56 +161,53 @@ void ArenaPlan::add(ArenaPart part, std::string what, Bytes size, std::size_t co
   of_part_[static_cast<std::size_t>(part)] = add(std::move(what), std::vector<Bytes>(count, size), phases);
 }
 
+void ArenaPlan::add_own_weights(const models::Model& model, const ExecutionPlan& plan) {
+  std::vector<Bytes> sizes;
+  for (int block = 1; block <= model.blocks(); ++block) {
+    if (plan.place(block).weights_stay) sizes.push_back(model.wire_bytes(model.block(block)));
+  }
+  if (sizes.empty()) return;
+  of_part_[static_cast<std::size_t>(ArenaPart::own_weights)] = add("weights of blocks that stay", sizes, {});
+}
+
+// The head's input is with those that leave, if any does.
 void ArenaPlan::add_stash(const models::Model& model, const ExecutionPlan& plan) {
   const Bytes activation = model.activation_bytes();
-  if (plan.stash == StashPlace::device) {
-    add(ArenaPart::activations, "stash (layer inputs)", activation,
-        transfer::device_stash_buffers(model.blocks(), plan.live_microbatches()),
-        {Phase::up, Phase::head, Phase::down});
-    return;
-  }
-  if (plan.stash == StashPlace::none) {
-    add(ArenaPart::activations, "streams between layers", activation,
-        static_cast<std::size_t>(plan.live_microbatches()) + 1,
+  const auto live = static_cast<std::size_t>(plan.live_microbatches());
+  if (model.rebuilds) {
+    add(ArenaPart::activations, "streams between layers", activation, live + 1,
         {Phase::up, Phase::head, Phase::down, Phase::embedding});
     return;
   }
-  add(ArenaPart::activations, "layer inputs on their way to the stash", activation,
-      static_cast<std::size_t>(plan.live_microbatches()) + 1, {Phase::up, Phase::store, Phase::head});
+  const bool leaves = plan.stashed(StashPlace::host) > 0;
+  if (plan.stashed(StashPlace::device) > 0) {
+    std::vector<Bytes> sizes = input_sizes(model, plan, StashPlace::device);
+    if (!leaves) sizes.insert(sizes.end(), live, activation);
+    of_part_[static_cast<std::size_t>(ArenaPart::stash)] =
+        add("stash (layer inputs)", sizes, {Phase::up, Phase::head, Phase::down});
+  }
+  if (!leaves) return;
+  add(ArenaPart::activations, "layer inputs on their way to the stash", activation, live + 1,
+      {Phase::up, Phase::store, Phase::head});
   add(ArenaPart::fetch, "layer inputs on their way back", activation, static_cast<std::size_t>(plan.prefetch) + 1,
       {Phase::fetch, Phase::down});
 }
 
-// Every block fetches an item, be it empty, so the blocks' way down begins when all saved values have left.
+// Every block with a stash on the host fetches an item, be it empty, so the blocks' way down begins when all saved
+// values have left.
 void ArenaPlan::add_saved(const models::Model& model, const ExecutionPlan& plan) {
-  const std::vector<Bytes> sizes = saved_sizes(model, plan);
-  const Bytes largest = *std::max_element(sizes.begin(), sizes.end());
-  if (largest == 0) return;
-  if (plan.stash == StashPlace::device) {
+  const auto largest = [](const std::vector<Bytes>& sizes) { return *std::max_element(sizes.begin(), sizes.end()); };
+  const std::vector<Bytes> stay = saved_sizes(model, plan, StashPlace::device);
+  if (largest(stay) > 0) {
     of_part_[static_cast<std::size_t>(ArenaPart::saved)] =
-        add("values saved for the backward visits", sizes, {Phase::up, Phase::head, Phase::down});
-    return;
+        add("values saved for the backward visits", stay, {Phase::up, Phase::head, Phase::down});
   }
-  add(ArenaPart::saved, "saved values on their way to the stash", largest, kSavedSlots,
+  const Bytes leaves = largest(saved_sizes(model, plan, StashPlace::host));
+  if (leaves == 0) return;
+  add(ArenaPart::saved_out, "saved values on their way to the stash", leaves, kSavedSlots,
       {Phase::up, Phase::store_saved});
-  add(ArenaPart::saved_fetch, "saved values on their way back", largest, static_cast<std::size_t>(plan.prefetch) + 1,
+  add(ArenaPart::saved_fetch, "saved values on their way back", leaves, static_cast<std::size_t>(plan.prefetch) + 1,
       {Phase::fetch_saved, Phase::down});
-}
-
-// One scratch per phase: its programs run one after the other.
-void ArenaPlan::add_scratch(const models::Model& model, std::span<const std::unique_ptr<Programs>> programs) {
-  std::map<Phase, Bytes> needed = {{Phase::up, 0}, {Phase::head, 0}, {Phase::down, 0}, {Phase::embedding, 0}};
-  for (int layer = 0; layer < model.layers(); ++layer) {
-    const Phase up = phase_of(model, layer, /*backward=*/false), down = phase_of(model, layer, /*backward=*/true);
-    for (const std::unique_ptr<Programs>& of_device : programs) {
-      const LayerPrograms& of_layer = of_device->of(layer);
-      needed[up] =
-          std::max({needed[up], Programs::scratch_bytes(of_layer.forward), Programs::scratch_bytes(of_layer.logits)});
-      needed[down] =
-          std::max({needed[down], Programs::scratch_bytes(of_layer.backward), Programs::scratch_bytes(of_layer.drain)});
-    }
-  }
-  for (const auto& [phase, bytes] : needed) scratch_of_[phase] = add(scratch_name(phase), {bytes}, {phase});
 }
 
 void ArenaPlan::place() {
@@ -258,10 +261,11 @@ std::vector<ContractLine> ArenaPlan::lines() const {
     covered += fresh;
     if (buffers.total == 0) continue;
     lines[i] = {buffers.what, fresh};
-    const bool equal =
-        std::all_of(buffers.sizes.begin(), buffers.sizes.end(), [&](Bytes size) { return size == buffers.sizes[0]; });
-    if (buffers.sizes.size() > 1 && equal) {
-      lines[i].what += " (" + std::to_string(buffers.sizes.size()) + " x " + format_bytes(buffers.sizes[0]) + ")";
+    std::vector<Bytes> sizes = buffers.sizes;
+    std::erase(sizes, Bytes{0});
+    const bool equal = std::all_of(sizes.begin(), sizes.end(), [&](Bytes size) { return size == sizes[0]; });
+    if (sizes.size() > 1 && equal) {
+      lines[i].what += " (" + std::to_string(sizes.size()) + " x " + format_bytes(sizes[0]) + ")";
     }
     if (fresh < buffers.total) lines[i].what += ", sharing " + format_bytes(buffers.total - fresh);
   }
@@ -270,14 +274,29 @@ std::vector<ContractLine> ArenaPlan::lines() const {
   return lines;
 }
 
-HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan) {
-  HostStaging staging;
-  if (plan.stash == StashPlace::host) {
-    staging.stash =
-        checked_multiply(model.activation_bytes(),
-                         static_cast<Bytes>(model.blocks()) * static_cast<Bytes>(plan.live_microbatches()), "stash");
-    for (const Bytes size : saved_sizes(model, plan)) staging.saved = checked_add(staging.saved, size, "saved values");
+ArenaPlan::Scratch scratch_of(const models::Model& model, std::span<const std::unique_ptr<Programs>> programs) {
+  ArenaPlan::Scratch needed = {{Phase::up, 0}, {Phase::head, 0}, {Phase::down, 0}, {Phase::embedding, 0}};
+  for (int layer = 0; layer < model.layers(); ++layer) {
+    Bytes& up = needed[phase_of(model, layer, /*backward=*/false)];
+    Bytes& down = needed[phase_of(model, layer, /*backward=*/true)];
+    for (const std::unique_ptr<Programs>& of_device : programs) {
+      const LayerPrograms& of_layer = of_device->of(layer);
+      up = std::max({up, Programs::scratch_bytes(of_layer.forward), Programs::scratch_bytes(of_layer.logits)});
+      down = std::max({down, Programs::scratch_bytes(of_layer.backward), Programs::scratch_bytes(of_layer.drain)});
+    }
   }
+  return needed;
+}
+
+HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan) {
+  const auto sum = [](const std::vector<Bytes>& sizes, const char* what) {
+    Bytes all = 0;
+    for (const Bytes size : sizes) all = checked_add(all, size, what);
+    return all;
+  };
+  HostStaging staging;
+  staging.stash = sum(input_sizes(model, plan, StashPlace::host), "stash");
+  staging.saved = sum(saved_sizes(model, plan, StashPlace::host), "saved values");
   const auto microbatches = static_cast<Bytes>(plan.microbatches);
   staging.batch = microbatches * (2 * static_cast<Bytes>(model.rows) * size_of(DType::i32) + model.results_bytes()) +
                   static_cast<Bytes>(model.vocabulary) * size_of(model.compute);
@@ -285,13 +304,27 @@ HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan) 
   return staging;
 }
 
-std::vector<Bytes> saved_sizes(const models::Model& model, const ExecutionPlan& plan) {
+namespace {
+
+template <typename SizeOfBlock>
+std::vector<Bytes> item_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place,
+                              const SizeOfBlock& size) {
   std::vector<Bytes> sizes;
   for (int block = 1; block <= model.blocks(); ++block) {
-    sizes.insert(sizes.end(), static_cast<std::size_t>(plan.live_microbatches()),
-                 model.saved_bytes(model.block(block)));
+    const Bytes its = plan.place(block).stash == place ? size(block) : 0;
+    sizes.insert(sizes.end(), static_cast<std::size_t>(plan.live_microbatches()), its);
   }
   return sizes;
+}
+
+}  // namespace
+
+std::vector<Bytes> input_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place) {
+  return item_sizes(model, plan, place, [&](int) { return model.activation_bytes(); });
+}
+
+std::vector<Bytes> saved_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place) {
+  return item_sizes(model, plan, place, [&](int block) { return model.saved_bytes(model.block(block)); });
 }
 
 }  // namespace l2l::runtime

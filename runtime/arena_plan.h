@@ -4,24 +4,21 @@
 #include <map>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "device/planner/streams.h"
 #include "l2l/trainer.h"
 #include "models/model.h"
+#include "runtime/block_place.h"
 #include "runtime/programs.h"
 
 namespace l2l::runtime {
 
 enum class Execution : std::uint8_t { relay, resident };
-enum class StashPlace : std::uint8_t { device, host, none };  // none: layers rebuild their inputs
-std::string_view name_of(StashPlace place);
-
 // The shape of an execution on each device.
 struct ExecutionPlan {
   Execution execution = Execution::relay;
-  StashPlace stash = StashPlace::host;
+  std::vector<BlockPlace> places = {};  // of blocks 1, 2, ...
   int devices = 1;
   int microbatches = 1;  // of one device: its share of the minibatch
   int prefetch = 1;
@@ -29,16 +26,23 @@ struct ExecutionPlan {
 
   // Microbatches whose activations are alive at once: all of them in the relay, one in resident execution.
   int live_microbatches() const { return execution == Execution::relay ? microbatches : 1; }
+  const BlockPlace& place(int block) const { return places.at(static_cast<std::size_t>(block - 1)); }
+  // Blocks whose stash is there.
+  int stashed(StashPlace place) const;
+  int staying_weights() const;  // blocks
 };
 
 // Uses of device memory; each is a list of buffers.
 enum class ArenaPart : std::uint8_t {
   weights,          // slots of wires
+  own_weights,      // of blocks whose weights stay, in their order
   accumulators,     // fp32 gradients
   drain,            // gradients on their way out
-  activations,      // layer inputs: the stash on the device, its way out, or all there is of them at a time
-  fetch,            // the host stash's way back
-  saved,            // what blocks save for their backward visit: on the device, or its way out; none if nothing is
+  stash,            // layer inputs that stay on the device: [block 1, ...][microbatch], empty where they leave
+  activations,      // those on their way to the host, or all there is of them at a time
+  fetch,            // their way back
+  saved,            // what blocks save for their backward visit and stays on the device, in the order of the stash
+  saved_out,        // what leaves, on its way
   saved_fetch,      // its way back
   input_gradients,  // dL/d layer input
   batch,            // tokens and targets
@@ -65,8 +69,9 @@ Phase phase_of(const models::Model& model, int layer, bool backward);
 // scratch, stash and gradients of layer inputs in their phases (device/planner finds the offsets).
 class ArenaPlan {
  public:
-  // `programs`: of each device; the arena holds what the most demanding one needs.
-  ArenaPlan(const models::Model& model, std::span<const std::unique_ptr<Programs>> programs, const ExecutionPlan& plan);
+  // `scratch`: of each phase in which programs run.
+  using Scratch = std::map<Phase, Bytes>;
+  ArenaPlan(const models::Model& model, const Scratch& scratch, const ExecutionPlan& plan);
 
   Bytes bytes() const { return bytes_; }
   // With a place of its own for every part, the largest scratch serving all programs.
@@ -87,9 +92,9 @@ class ArenaPlan {
   // Alive in `phases`, in their order; none: always.
   std::size_t add(std::string what, const std::vector<Bytes>& sizes, const std::vector<Phase>& phases);
   void add(ArenaPart part, std::string what, Bytes size, std::size_t count, const std::vector<Phase>& phases = {});
+  void add_own_weights(const models::Model& model, const ExecutionPlan& plan);
   void add_stash(const models::Model& model, const ExecutionPlan& plan);
   void add_saved(const models::Model& model, const ExecutionPlan& plan);
-  void add_scratch(const models::Model& model, std::span<const std::unique_ptr<Programs>> programs);
   void place();
 
   device::planner::StreamProgram program_;
@@ -98,6 +103,14 @@ class ArenaPlan {
   std::map<Phase, std::size_t> scratch_of_;  // tensor
   Bytes bytes_ = 0;
 };
+
+// Blocks 1, 2, ... whose weights the relay visits twice; the last one stays while a head that is one layer runs.
+inline int blocks_that_come_again(const models::Model& model) {
+  return model.blocks() - (model.chunks.count > 0 ? 0 : 1);
+}
+
+// What the most demanding programs of each phase need.
+ArenaPlan::Scratch scratch_of(const models::Model& model, std::span<const std::unique_ptr<Programs>> programs);
 
 // Host memory beside the parameter store's, page-locked for copies; per device.
 struct HostStaging {
@@ -108,7 +121,8 @@ struct HostStaging {
 };
 HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan);
 
-// What each item of the stash of saved values needs, in its order: [block 1, ...][live microbatch].
-std::vector<Bytes> saved_sizes(const models::Model& model, const ExecutionPlan& plan);
+// What items of a stash need in its part at `place`, [block 1, ...][live microbatch]; 0 of those that are elsewhere.
+std::vector<Bytes> input_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place);
+std::vector<Bytes> saved_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place);
 
 }  // namespace l2l::runtime

@@ -1,7 +1,6 @@
 #include "runtime/block_chain.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 
 #include "core/workers.h"
@@ -10,10 +9,10 @@
 namespace l2l::runtime {
 
 using device::graph::Graph;
-using device::graph::Region;
 using device::recompute::ChainAnswer;
 using device::recompute::ChainBudget;
 using device::recompute::LayerOption;
+using device::recompute::LayerType;
 using device::recompute::to_nanoseconds;
 
 namespace {
@@ -22,9 +21,15 @@ constexpr int kMostTries = 12;  // plans of an arena until one fits
 
 Bytes above(Bytes bytes, Bytes limit) { return bytes - std::min(bytes, limit); }
 
+// Whether `a` needs no more of anything than `b`.
+bool no_worse(const LayerType& type, const LayerOption& a, const LayerOption& b) {
+  return time_of(type, a) <= time_of(type, b) && a.device <= b.device && a.host <= b.host && a.arena <= b.arena;
+}
+
 }  // namespace
 
-BlockChain::BlockChain(const RunPlan& plan, StepCosts& costs) : plan_(plan), costs_(costs) {
+BlockChain::BlockChain(const RunPlan& plan, const TransferOptions& wanted, StepCosts& costs)
+    : plan_(plan), wanted_(wanted), costs_(costs) {
   std::map<int, Type> types;
   for (int block = 1; block <= plan.model.blocks(); ++block) {
     const int type = plan.model.type_of[static_cast<std::size_t>(plan.model.block(block))];
@@ -36,7 +41,11 @@ BlockChain::BlockChain(const RunPlan& plan, StepCosts& costs) : plan_(plan), cos
 
 void BlockChain::measure() {
   for (Type& type : types_) {
-    if (type.options.empty()) type.options = menu_for(type).options(forward_of(type));
+    if (!type.options.empty()) continue;
+    BlockMenu menu = menu_for(type);
+    type.values = menu.values(forward_of(type));
+    type.options = menu.options(forward_of(type), type.values);
+    type.ways = ways_of(type);
   }
 }
 
@@ -45,144 +54,170 @@ bool BlockChain::computes_here() {
   return runtime::computes_here(types_.back().options.front().forward);
 }
 
-// On a host device without a throttled link, copies and compute share the cores; else each has its own time.
-LayerOption BlockChain::layer_option(const BlockOption& option, StashPlace stash) {
-  LayerOption layer;
-  const bool host = stash == StashPlace::host;
-  const Bytes bytes = option.saved + plan_.model.activation_bytes();
-  const auto copies = [&](Direction direction) {
-    const Bytes input = plan_.model.activation_bytes();
-    return host ? copy_seconds(direction, input) + copy_seconds(direction, option.saved) : 0;
-  };
-  const double out = copies(Direction::to_host), back = copies(Direction::to_device);
-  const bool shared = plan_.device->uses_host_memory() && plan_.options.transfer.link_bandwidth == 0;
-  const double cores = shared ? static_cast<double>(available_cores()) / plan_.execution.devices : 1;
-  const auto visit = [&](const Cost& compute, double copies) {
-    const double alone = std::max(compute.seconds, (compute.processor + copies) / cores);
-    return to_nanoseconds(microbatches() * (shared ? alone : compute.seconds));
-  };
-  layer.forward = visit(option.forward, out);
-  layer.backward = visit(option.backward, back);
-  if (!shared) {
-    layer.kept_d2h = to_nanoseconds(microbatches() * out);
-    layer.kept_h2d = to_nanoseconds(microbatches() * back);
-  }
-  const Bytes all = bytes * static_cast<Bytes>(plan_.execution.live_microbatches());
-  (host ? layer.host : layer.device) = all;
-  const Bytes slots = 3 + static_cast<Bytes>(plan_.execution.prefetch);  // on their way out and back
-  layer.arena = option.scratch + (host ? slots * option.saved : 0);
-  return layer;
-}
-
-std::vector<device::recompute::LayerType> BlockChain::layers(StashPlace stash) {
-  measure();
-  std::vector<device::recompute::LayerType> chain;
-  for (const Type& type : types_) {
-    device::recompute::LayerType& layers = chain.emplace_back();
-    layers.layers = type.blocks.size();
-    const LayerIndex layer = plan_.model.block(type.blocks.front());
-    if (plan_.execution.execution == Execution::relay) {
-      const double wire = copy_seconds(Direction::to_device, plan_.model.wire_bytes(layer));
-      layers.weights_up_h2d = layers.weights_down_h2d = to_nanoseconds(wire);
-    }
-    const Bytes gradients = plan_.model.layer_bytes(layer, plan_.execution.gradients);
-    layers.gradients_d2h = to_nanoseconds(copy_seconds(Direction::to_host, gradients));
-    for (const BlockOption& option : type.options) layers.options.push_back(layer_option(option, stash));
-  }
-  return chain;
-}
-
-// How many layers of a type take an option: its first blocks take the first ones, which keep least.
-RecomputationChoice BlockChain::spread(const device::recompute::ChainChoice& choice, StashPlace stash) const {
-  RecomputationChoice result;
-  result.stash = stash;
-  result.recomputation.of_block.resize(static_cast<std::size_t>(plan_.model.blocks()));
-  for (std::size_t t = 0; t < types_.size(); ++t) {
-    auto block = types_[t].blocks.begin();
-    for (std::size_t option = 0; option < types_[t].options.size(); ++option) {
-      const std::size_t layers = choice.layers[t][option];
-      if (layers == 0) continue;
-      result.recomputation.policies.push_back(types_[t].options[option].policy);
-      result.recomputation.explanation.push_back(explain(types_[t], types_[t].options[option], layers, stash));
-      for (std::size_t i = 0; i < layers; ++i) {
-        result.recomputation.of_block[static_cast<std::size_t>(*block++ - 1)] =
-            static_cast<int>(result.recomputation.policies.size()) - 1;
+std::vector<BlockChain::Way> BlockChain::ways_of(const Type& type) {
+  const bool relay = plan_.execution.execution == Execution::relay;
+  std::vector<Way> ways;
+  for (std::size_t option = 0; option < type.options.size(); ++option) {
+    for (const StashPlace stash : {StashPlace::device, StashPlace::host}) {
+      if (wanted_.stash != "auto" && wanted_.stash != name_of(stash)) continue;
+      for (const bool stay : {false, true}) {
+        if (stay && (!relay || wanted_.resident_layers != TransferOptions::kChosen)) continue;
+        Way& way = ways.emplace_back(Way{option, {stash, stay}, {}});
+        way.load = load_of(type, way);
       }
     }
   }
+  return ways;
+}
+
+// On a host device without a throttled link, copies and compute share the cores; else each has its own time.
+LayerOption BlockChain::load_of(const Type& type, const Way& way) {
+  const BlockOption& option = type.options[way.option];
+  const bool host = way.place.stash == StashPlace::host;
+  const auto stash = [&](Direction direction) {
+    if (!host) return 0.0;
+    return microbatches() *
+           (copy_seconds(direction, plan_.model.activation_bytes()) + copy_seconds(direction, option.saved));
+  };
+  const Bytes wire = plan_.model.wire_bytes(plan_.model.block(type.blocks.front()));
+  const double out = stash(Direction::to_host), back = stash(Direction::to_device);
+  const double weights = plan_.execution.execution == Execution::relay ? copy_seconds(Direction::to_device, wire) : 0;
+  const double cores = static_cast<double>(available_cores()) / plan_.execution.devices;
+  const auto visit = [&](const Cost& of_one, double copies) {
+    const Cost compute = microbatches() * of_one;
+    const double seconds =
+        shares_cores() ? std::max(compute.seconds, (compute.processor + copies) / cores) : compute.seconds;
+    return to_nanoseconds(seconds);
+  };
+  LayerOption load;
+  load.weights_stay = way.place.weights_stay;
+  load.forward = visit(option.forward, out + weights);
+  load.backward = visit(option.backward, back + (load.weights_stay ? 0 : weights));
+  if (!shares_cores()) {
+    load.kept_d2h = to_nanoseconds(out);
+    load.kept_h2d = to_nanoseconds(back);
+  }
+  (host ? load.host : load.device) = kept(option);
+  if (load.weights_stay) load.device += wire;
+  const Bytes slots = 3 + static_cast<Bytes>(plan_.execution.prefetch);  // on their way out and back
+  load.arena = std::max(option.forward_scratch, option.backward_scratch) + (host ? slots * option.saved : 0);
+  return load;
+}
+
+// Without options.
+LayerType BlockChain::layers_of(const Type& type) {
+  LayerType layers;
+  layers.layers = type.blocks.size();
+  const LayerIndex layer = plan_.model.block(type.blocks.front());
+  if (plan_.execution.execution == Execution::relay) {
+    const double wire = copy_seconds(Direction::to_device, plan_.model.wire_bytes(layer));
+    layers.weights_up_h2d = layers.weights_down_h2d = to_nanoseconds(wire);
+  }
+  const Bytes gradients = plan_.model.layer_bytes(layer, plan_.execution.gradients);
+  layers.gradients_d2h = to_nanoseconds(copy_seconds(Direction::to_host, gradients));
+  return layers;
+}
+
+bool BlockChain::is(const Type& type, const Way& way, const Alike& alike) const {
+  if (alike.stash && way.place.stash != *alike.stash) return false;
+  if (alike.policy.empty()) return true;
+  const auto found = std::find_if(type.options.begin(), type.options.end(),
+                                  [&](const BlockOption& option) { return option.policy.name == alike.policy; });
+  return way.option == (found == type.options.end() ? 0 : static_cast<std::size_t>(found - type.options.begin()));
+}
+
+// A way that needs as much of everything as another one is left out.
+BlockChain::Offer BlockChain::offer(const Alike& alike) {
+  Offer offer;
+  for (const Type& type : types_) {
+    LayerType& layers = offer.chain.emplace_back(layers_of(type));
+    std::vector<std::size_t>& taken = offer.ways.emplace_back();
+    std::vector<std::size_t> all;
+    for (std::size_t i = 0; i < type.ways.size(); ++i) {
+      if (is(type, type.ways[i], alike)) all.push_back(i);
+    }
+    const auto beats = [&](std::size_t i, std::size_t j) {
+      const LayerOption &a = type.ways[i].load, &b = type.ways[j].load;
+      return i != j && no_worse(layers, a, b) && (i < j || !no_worse(layers, b, a));
+    };
+    for (const std::size_t i : all) {
+      if (std::any_of(all.begin(), all.end(), [&](std::size_t other) { return beats(other, i); })) continue;
+      taken.push_back(i);
+      layers.options.push_back(type.ways[i].load);
+    }
+  }
+  return offer;
+}
+
+Arrangement BlockChain::arrange(const std::vector<std::vector<std::size_t>>& ways) const {
+  const auto blocks = static_cast<std::size_t>(plan_.model.blocks());
+  Arrangement result;
+  result.recomputation.of_block.resize(blocks);
+  result.places.resize(blocks);
+  for (std::size_t t = 0; t < types_.size(); ++t) {
+    std::map<std::size_t, int> policy_of;  // by option
+    auto block = types_[t].blocks.begin();
+    for (const std::size_t way : interleaved(ways[t])) {
+      const Way& its = types_[t].ways[way];
+      const auto [known, fresh] =
+          policy_of.try_emplace(its.option, static_cast<int>(result.recomputation.policies.size()));
+      if (fresh) result.recomputation.policies.push_back(types_[t].options[its.option].policy);
+      const auto index = static_cast<std::size_t>(*block++ - 1);
+      result.recomputation.of_block[index] = known->second;
+      result.places[index] = its.place;
+    }
+  }
+  const int come_again = blocks_that_come_again(plan_.model);
+  if (wanted_.resident_layers > 0) keep_weights(result.places, come_again, static_cast<int>(wanted_.resident_layers));
+  if (come_again < plan_.model.blocks()) result.places.back().weights_stay = false;
   return result;
 }
 
-std::string BlockChain::explain(const Type& type, const BlockOption& option, std::size_t layers,
-                                StashPlace stash) const {
-  std::string kept, again;
-  const Graph& forward = forward_of(type);
-  for (const device::graph::ValueId id : values_to_save(forward, device::recompute::Policy::none)) {
-    const device::graph::Value& now = option.policy.visits.forward.value(id);
-    std::string& list = now.region == Region::saved ? kept : again;
-    list += (list.empty() ? "" : ", ") + now.name + " (" + format_bytes(now.bytes()) + ")";
+BlockChain::Candidate BlockChain::candidate_of(const Offer& offer, const device::recompute::ChainChoice& choice) const {
+  Candidate candidate{.arrangement = {}, .ways = {}, .time = choice.time};
+  for (std::size_t t = 0; t < types_.size(); ++t) {
+    std::vector<std::size_t>& counts = candidate.ways.emplace_back(types_[t].ways.size());
+    for (std::size_t i = 0; i < offer.ways[t].size(); ++i) counts[offer.ways[t][i]] = choice.layers[t][i];
   }
-  std::string text = std::to_string(layers) + " of " + std::to_string(type.blocks.size()) + " blocks (\"" +
-                     forward.name + "\"), " + option.policy.name + ": a microbatch takes " +
-                     milliseconds(option.forward.seconds) + " up and " + milliseconds(option.backward.seconds) +
-                     " down";
-  if (!kept.empty()) text += "; on the " + std::string(name_of(stash)) + ": " + kept;
-  if (!again.empty()) text += "; recomputed: " + again;
-  return text;
+  candidate.arrangement = arrange(candidate.ways);
+  return candidate;
 }
 
-Bytes BlockChain::arena_of(const RecomputationChoice& choice) const {
+Bytes BlockChain::arena_of(const Candidate& candidate) const {
   models::Model model = plan_.model;
-  apply(choice.recomputation, model);
-  std::vector<std::unique_ptr<Programs>> programs;
-  programs.push_back(std::make_unique<Programs>(*plan_.device, model, plan_.execution.gradients));
+  apply(candidate.arrangement.recomputation, model);
+  ArenaPlan::Scratch scratch = scratch_of(plan_.model, plan_.programs);
+  for (std::size_t t = 0; t < types_.size(); ++t) {
+    for (std::size_t way = 0; way < candidate.ways[t].size(); ++way) {
+      if (candidate.ways[t][way] == 0) continue;
+      const BlockOption& option = types_[t].options[types_[t].ways[way].option];
+      scratch[Phase::up] = std::max(scratch[Phase::up], option.forward_scratch);
+      scratch[Phase::down] = std::max(scratch[Phase::down], option.backward_scratch);
+    }
+  }
   ExecutionPlan execution = plan_.execution;
-  execution.stash = choice.stash;
-  return ArenaPlan(model, programs, execution).bytes();
+  execution.places = candidate.arrangement.places;
+  return ArenaPlan(model, scratch, execution).bytes();
 }
 
 // The arena shares memory in ways that the sums of a chain do not see: budgets move until everything fits.
-std::optional<BlockChain::Candidate> BlockChain::shortest(StashPlace stash, const Limits& limits) {
-  const std::vector<device::recompute::LayerType> chain = layers(stash);
+std::optional<BlockChain::Candidate> BlockChain::shortest(const Alike& alike, const Limits& limits) {
+  measure();
+  const Offer offer = this->offer(alike);
   ChainBudget budget{limits.device, limits.host};
   for (int attempt = 0; attempt < kMostTries; ++attempt) {
-    const ChainAnswer answer = device::recompute::choose(chain, budget);
+    const ChainAnswer answer = device::recompute::choose(offer.chain, budget);
     if (!answer.choice) return std::nullopt;
-    RecomputationChoice result = spread(*answer.choice, stash);
-    const Bytes arena = arena_of(result), host = answer.choice->host;
+    Candidate candidate = candidate_of(offer, *answer.choice);
+    const Bytes arena = arena_of(candidate), device = answer.choice->device, host = answer.choice->host;
     const Bytes excess = std::max(above(arena, limits.device), above(arena + host, limits.together));
-    if (excess == 0) return Candidate{std::move(result), answer.choice->layers, answer.choice->time};
-    Bytes& moved = arena <= limits.device && stash == StashPlace::host ? budget.host : budget.device;
-    const Bytes used = &moved == &budget.host ? host : answer.choice->device;
+    if (excess == 0) return candidate;
+    const bool host_gives = arena <= limits.device && host > device;
+    const Bytes used = host_gives ? host : device;
     if (used <= excess) return std::nullopt;
-    moved = used - excess;
+    (host_gives ? budget.host : budget.device) = used - excess;
   }
   return std::nullopt;
-}
-
-std::optional<BlockChain::Candidate> BlockChain::uniform(StashPlace stash, const std::string& policy,
-                                                         const Limits& limits) {
-  device::recompute::ChainChoice choice;
-  const std::vector<device::recompute::LayerType> chain = layers(stash);
-  for (std::size_t t = 0; t < types_.size(); ++t) {
-    const auto named = std::find_if(types_[t].options.begin(), types_[t].options.end(),
-                                    [&](const BlockOption& option) { return option.policy.name == policy; });
-    const std::size_t option =
-        named == types_[t].options.end() ? 0 : static_cast<std::size_t>(named - types_[t].options.begin());
-    choice.layers.emplace_back(types_[t].options.size())[option] = chain[t].layers;
-    choice.host += chain[t].layers * chain[t].options[option].host;
-    choice.time += chain[t].layers * time_of(chain[t], chain[t].options[option]);
-  }
-  RecomputationChoice result = spread(choice, stash);
-  const Bytes arena = arena_of(result);
-  if (choice.host > limits.host || arena > limits.device || arena + choice.host > limits.together) return std::nullopt;
-  return Candidate{std::move(result), choice.layers, choice.time};
-}
-
-std::string milliseconds(double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f ms", 1e3 * seconds);
-  return text;
 }
 
 }  // namespace l2l::runtime

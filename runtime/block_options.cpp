@@ -40,6 +40,21 @@ std::vector<BlockOption> without_dominated(std::vector<BlockOption> options) {
   return kept;
 }
 
+std::vector<std::vector<ValueId>> knapsacks(const Graph& forward, const std::vector<ValueWorth>& values) {
+  std::vector<device::recompute::KnapsackItem> items;
+  for (const ValueWorth& value : values) {
+    items.push_back({forward.value(value.value).bytes(), device::recompute::to_nanoseconds(value.again)});
+  }
+  const device::recompute::ParetoFront front(items);
+  std::vector<std::vector<ValueId>> sets;
+  for (std::size_t i = 1; i <= kKnapsacks; ++i) {
+    const auto& point = front.points()[(front.points().size() - 1) * i / (kKnapsacks + 1)];
+    std::vector<ValueId>& set = sets.emplace_back();
+    for (const std::uint32_t item : front.best(point.bytes).items) set.push_back(values[item].value);
+  }
+  return sets;
+}
+
 }  // namespace
 
 Bytes BlockMenu::scratch_of(const Graph& graph) const { return device_.compile(graph)->program().scratch_bytes; }
@@ -49,31 +64,24 @@ BlockOption BlockMenu::option(std::string name, Visits visits) {
   option.forward = sum_of(costs_of(visits.forward));
   option.backward = sum_of(costs_of(visits.backward));
   option.saved = visits.forward.region_bytes(Region::saved);
-  option.scratch = std::max(scratch_of(visits.forward), scratch_of(visits.backward));
+  option.forward_scratch = scratch_of(visits.forward);
+  option.backward_scratch = scratch_of(visits.backward);
   option.policy = {std::move(name), std::move(visits)};
   return option;
 }
 
-// Of the values that the backward visit reads: a value is worth the time that doing without it alone would add.
-std::vector<std::vector<ValueId>> BlockMenu::knapsacks(const Graph& forward) {
+std::vector<ValueWorth> BlockMenu::values(const Graph& forward) {
   const std::vector<ValueId> all = values_to_save(forward, Policy::none);
   const double least = sum_of(costs_of(differentiate(forward, all).backward)).seconds;
-  std::vector<device::recompute::KnapsackItem> items;
+  std::vector<ValueWorth> values;
   for (const ValueId value : all) {
     const double seconds = sum_of(costs_of(differentiate(forward, without(all, value)).backward)).seconds;
-    items.push_back({forward.value(value).bytes(), device::recompute::to_nanoseconds(std::max(0.0, seconds - least))});
+    values.push_back({value, std::max(0.0, seconds - least)});
   }
-  const device::recompute::ParetoFront front(items);
-  std::vector<std::vector<ValueId>> sets;
-  for (std::size_t i = 1; i <= kKnapsacks; ++i) {
-    const auto& point = front.points()[(front.points().size() - 1) * i / (kKnapsacks + 1)];
-    std::vector<ValueId>& set = sets.emplace_back();
-    for (const std::uint32_t item : front.best(point.bytes).items) set.push_back(all[item]);
-  }
-  return sets;
+  return values;
 }
 
-std::vector<BlockOption> BlockMenu::options(const Graph& forward) {
+std::vector<BlockOption> BlockMenu::options(const Graph& forward, const std::vector<ValueWorth>& values) {
   std::vector<BlockOption> options;
   std::set<std::vector<ValueId>> seen;
   const auto add = [&](std::string name, const std::vector<ValueId>& saved) {
@@ -82,9 +90,8 @@ std::vector<BlockOption> BlockMenu::options(const Graph& forward) {
   for (const Policy policy : {Policy::full, Policy::min_cut, Policy::none, Policy::selective}) {
     add(std::string(name_of(policy)), values_to_save(forward, policy));
   }
-  const std::size_t all = values_to_save(forward, Policy::none).size();
-  for (const std::vector<ValueId>& set : knapsacks(forward)) {
-    add(std::to_string(set.size()) + " of " + std::to_string(all) + " values", set);
+  for (const std::vector<ValueId>& set : knapsacks(forward, values)) {
+    add(std::to_string(set.size()) + " of " + std::to_string(values.size()) + " values", set);
   }
   return without_dominated(std::move(options));
 }

@@ -15,7 +15,13 @@ struct BlockOption {
   BlockPolicy policy;
   Cost forward, backward;  // sums over their ops
   Bytes saved = 0;         // beside the layer input
-  Bytes scratch = 0;       // of the larger visit
+  Bytes forward_scratch = 0, backward_scratch = 0;
+};
+
+// A value that the backward visit reads: kept, or made again.
+struct ValueWorth {
+  device::graph::ValueId value;
+  double again = 0;  // seconds that doing without it alone adds to the backward visit
 };
 
 // Costs of ops, each measured once; programs are compiled for their scratch. Thread-bound.
@@ -24,18 +30,17 @@ class BlockMenu {
   BlockMenu(StepCosts& costs, device::Device& device, LayerIndex layer)
       : costs_(costs), device_(device), layer_(layer) {}
 
-  // The options for a block with this forward graph: what the fixed policies keep, and a knapsack's choices of the
-  // values that the backward visit reads, by what it costs to do without each. None takes longer and keeps more than
-  // another; ascending in bytes.
-  std::vector<BlockOption> options(const device::graph::Graph& forward);
+  // The values that a block with this forward graph could keep.
+  std::vector<ValueWorth> values(const device::graph::Graph& forward);
+  // The options for it: what the fixed policies keep, and a knapsack's choices of those values. None takes longer and
+  // keeps more than another; ascending in bytes.
+  std::vector<BlockOption> options(const device::graph::Graph& forward, const std::vector<ValueWorth>& values);
 
   BlockOption option(std::string name, device::graph::Visits visits);
   std::vector<Cost> costs_of(const device::graph::Graph& graph) { return op_costs(costs_, device_, graph, layer_); }
   Bytes scratch_of(const device::graph::Graph& graph) const;
 
  private:
-  std::vector<std::vector<device::graph::ValueId>> knapsacks(const device::graph::Graph& forward);
-
   StepCosts& costs_;
   device::Device& device_;
   const LayerIndex layer_;

@@ -1,6 +1,9 @@
 #include "runtime/device_side.h"
 
+#include <algorithm>
 #include <numeric>
+
+#include "core/fault_point.h"
 
 namespace l2l::runtime {
 namespace {
@@ -16,32 +19,65 @@ std::vector<Bytes> bytes_per_layer(const models::Model& model, DType dtype) {
   return bytes;
 }
 
-// With nothing saved, every item is empty.
-std::unique_ptr<transfer::Stash> make_saved(const RunPlan& plan, BufferView arena, transfer::Link& link,
-                                            PinnedMemory& pinned, Failure& failure) {
-  const int first = plan.model.block(1), live = plan.execution.live_microbatches();
-  const std::vector<Bytes> sizes = saved_sizes(plan.model, plan.execution);
-  std::vector<BufferView> room = plan.arena->views(ArenaPart::saved, arena);
-  std::vector<BufferView> back = plan.arena->views(ArenaPart::saved_fetch, arena);
-  if (back.empty()) {
-    room.resize(sizes.size());
-    return transfer::make_device_stash(std::move(room), first, live);
-  }
-  return transfer::make_host_stash(link, std::move(room), std::move(back), pinned.pieces(sizes, "saved values"), first,
-                                   live, "saved", failure);
+std::vector<bool> stays_on_device(const ExecutionPlan& plan) {
+  std::vector<bool> stays;
+  for (const BlockPlace& place : plan.places) stays.push_back(place.stash == StashPlace::device);
+  return stays;
 }
 
-std::unique_ptr<transfer::Stash> make_stash(const RunPlan& plan, BufferView arena, transfer::Link& link,
-                                            PinnedMemory& pinned, Failure& failure) {
-  const int live = plan.execution.live_microbatches();
-  std::vector<BufferView> activations = plan.arena->views(ArenaPart::activations, arena);
-  if (plan.execution.stash == StashPlace::device)
-    return transfer::make_device_stash(std::move(activations), plan.model.block(1), live);
-  if (plan.execution.stash == StashPlace::none) return transfer::make_rotating_stash(std::move(activations), live);
-  const std::size_t items = static_cast<std::size_t>(plan.model.blocks()) * static_cast<std::size_t>(live);
-  return transfer::make_host_stash(link, std::move(activations), plan.arena->views(ArenaPart::fetch, arena),
-                                   pinned.pieces(std::vector<Bytes>(items, plan.model.activation_bytes()), "stash"),
-                                   plan.model.block(1), live, "stash", failure);
+// Where a stash keeps its items: parts of the arena, and what of them goes to the host.
+struct StashParts {
+  ArenaPart stay, out, back;
+  std::vector<Bytes> on_host;  // sizes, as saved_sizes() has them
+  const char* name;
+};
+
+// Where nothing leaves, a stash on the device alone; where nothing stays, one on the host.
+std::unique_ptr<transfer::Stash> make_stash(const RunPlan& plan, const StashParts& parts, BufferView arena,
+                                            transfer::Link& link, PinnedMemory& pinned, Failure& failure) {
+  const int first = plan.model.block(1), live = plan.execution.live_microbatches();
+  std::vector<BufferView> stay = plan.arena->views(parts.stay, arena), out = plan.arena->views(parts.out, arena),
+                          back = plan.arena->views(parts.back, arena);
+  stay.resize(std::max(stay.size(), parts.on_host.size()));  // of nothing saved, every item is empty
+  std::unique_ptr<transfer::Stash> device = transfer::make_device_stash(std::move(stay), first, live);
+  if (out.empty()) return device;
+  std::unique_ptr<transfer::Stash> host =
+      transfer::make_host_stash(link, std::move(out), std::move(back), pinned.pieces(parts.on_host, parts.name), first,
+                                live, parts.name, failure);
+  if (plan.execution.stashed(StashPlace::device) == 0) return host;
+  return transfer::make_split_stash(std::move(device), std::move(host), stays_on_device(plan.execution), first, live);
+}
+
+std::unique_ptr<transfer::Stash> make_input_stash(const RunPlan& plan, BufferView arena, transfer::Link& link,
+                                                  PinnedMemory& pinned, Failure& failure) {
+  if (plan.model.rebuilds) {
+    return transfer::make_rotating_stash(plan.arena->views(ArenaPart::activations, arena),
+                                         plan.execution.live_microbatches());
+  }
+  return make_stash(plan,
+                    {ArenaPart::stash, ArenaPart::activations, ArenaPart::fetch,
+                     input_sizes(plan.model, plan.execution, StashPlace::host), "stash"},
+                    arena, link, pinned, failure);
+}
+
+std::unique_ptr<transfer::Stash> make_saved_stash(const RunPlan& plan, BufferView arena, transfer::Link& link,
+                                                  PinnedMemory& pinned, Failure& failure) {
+  return make_stash(plan,
+                    {ArenaPart::saved, ArenaPart::saved_out, ArenaPart::saved_fetch,
+                     saved_sizes(plan.model, plan.execution, StashPlace::host), "saved"},
+                    arena, link, pinned, failure);
+}
+
+// By layer.
+std::vector<BufferView> own_weights(const RunPlan& plan, BufferView arena) {
+  std::vector<BufferView> own(static_cast<std::size_t>(plan.model.layers()));
+  const std::vector<BufferView> views = plan.arena->views(ArenaPart::own_weights, arena);
+  auto next = views.begin();
+  for (int block = 1; block <= plan.model.blocks() && !views.empty(); ++block) {
+    if (!plan.execution.place(block).weights_stay) continue;
+    own[static_cast<std::size_t>(plan.model.block(block))] = fault_point("weights.share_slot") ? views[0] : *next++;
+  }
+  return own;
 }
 
 }  // namespace
@@ -70,11 +106,12 @@ DeviceSide::DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& stor
       runner_(std::make_unique<LayerRunner>(link_, plan.model, *plan.programs[static_cast<std::size_t>(index)],
                                             *plan.arena, arena_->view(), plan.options.run.seed,
                                             index * plan.execution.microbatches)),
-      stash_(make_stash(plan, arena_->view(), link_, pinned_, failure)),
-      saved_(make_saved(plan, arena_->view(), link_, pinned_, failure)) {
+      stash_(make_input_stash(plan, arena_->view(), link_, pinned_, failure)),
+      saved_(make_saved_stash(plan, arena_->view(), link_, pinned_, failure)) {
   const BufferView arena = arena_->view();
   const ArenaPlan& parts = *plan.arena;
   weights_ = std::make_unique<transfer::WeightStream>(link_, store, parts.views(ArenaPart::weights, arena),
+                                                      own_weights(plan, arena),
                                                       bytes_per_layer(plan.model, plan.model.compute), failure);
   const HostStaging host = host_staging(plan.model, plan.execution);
   const BufferView squares{pinned_.allocate(host.squares, "norms of gradients"), host.squares};

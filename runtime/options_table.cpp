@@ -90,6 +90,7 @@ void add_machine(std::vector<Key>& keys, Options& options) {
   keys.push_back({"device", "pinned_memory", SizeField{&device.pinned_memory}});
   keys.push_back({"transfer", "stash", TextField{&transfer.stash, {"auto", "host", "device"}}});
   keys.push_back({"transfer", "prefetch", IntegerField{&transfer.prefetch, 1, 64}});
+  keys.push_back({"transfer", "resident_layers", ChosenField{&transfer.resident_layers, 1'000'000}});
   keys.push_back({"transfer", "vocabulary_chunk", IntegerField{&transfer.vocabulary_chunk, 0, 1 << 24}});
   keys.push_back({"transfer", "link_bandwidth", SizeField{&transfer.link_bandwidth}});
   keys.push_back(

@@ -25,6 +25,10 @@ struct IntegerField {
   std::int64_t* value;
   std::int64_t least, most;
 };
+struct ChosenField {  // an integer, or "auto", which is -1
+  std::int64_t* value;
+  std::int64_t most;
+};
 struct SeedField {  // TOML integers are signed: at most 2^63 - 1
   std::uint64_t* value;
 };
@@ -58,8 +62,8 @@ struct PathField {
   std::filesystem::path* value;
 };
 
-using Field = std::variant<IntegerField, SeedField, SizeField, RealField, ScaleField, PairField, BooleanField,
-                           TextField, TextsField, PathField>;
+using Field = std::variant<IntegerField, ChosenField, SeedField, SizeField, RealField, ScaleField, PairField,
+                           BooleanField, TextField, TextsField, PathField>;
 
 struct Key {
   std::string_view section, name;

@@ -150,6 +150,18 @@ void check_devices(const Options& options) {
                  show("device.count", options.device.count) + ": each device takes an equal share of them");
 }
 
+void check_transfer(const Options& options) {
+  const std::int64_t staying = options.transfer.resident_layers;
+  if (staying > options.model.layers) {
+    throw BadInput(show("transfer.resident_layers", staying) + " exceeds " +
+                   show("model.layers", options.model.layers));
+  }
+  if (staying > 0 && options.device.execution == "resident") {
+    throw BadInput(show("transfer.resident_layers", staying) +
+                   " with device.execution = \"resident\", where the weights of all layers stay; remove one of them");
+  }
+}
+
 void check_recompute(const Options& options) {
   const RecomputeOptions& recompute = options.recompute;
   const bool rebuilds = options.model.reversible != "none" && options.transfer.stash == "auto";
@@ -182,6 +194,7 @@ void validate_options(const Options& options) {
   check_schedule(options);
   check_precision(options.precision);
   check_devices(options);
+  check_transfer(options);
   check_recompute(options);
   check_checkpoint(options.checkpoint);
 }

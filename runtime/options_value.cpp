@@ -13,6 +13,7 @@ namespace l2l::runtime {
 namespace {
 
 constexpr std::uint64_t kMostUnsigned = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kChosen = -1;  // of a ChosenField
 
 template <typename... Functions>
 struct Overloaded : Functions... {
@@ -68,6 +69,7 @@ std::string expectation(const Field& field) {
           [](const IntegerField& f) {
             return "an integer from " + std::to_string(f.least) + " to " + std::to_string(f.most);
           },
+          [](const ChosenField& f) { return "\"auto\" or an integer from 0 to " + std::to_string(f.most); },
           [](const SeedField&) { return "an integer from 0 to " + std::to_string(kMostUnsigned); },
           [](const SizeField&) { return std::string("a size such as \"8GiB\", \"500MB\" or plain bytes, below 2^63"); },
           [](const RealField& f) { return "a number in " + f.range.to_string(); },
@@ -84,6 +86,7 @@ std::string expectation(const Field& field) {
 bool in_range(const Field& field) {
   return std::visit(
       Overloaded{[](const IntegerField& f) { return *f.value >= f.least && *f.value <= f.most; },
+                 [](const ChosenField& f) { return *f.value >= kChosen && *f.value <= f.most; },
                  [](const SeedField& f) { return *f.value <= kMostUnsigned; },
                  [](const SizeField& f) { return *f.value <= kMostUnsigned; },
                  [](const RealField& f) { return f.range.contains(*f.value); },
@@ -117,6 +120,15 @@ bool take_seed(const toml::node& value, std::uint64_t& seed) {
   if (integer == nullptr || integer->get() < 0) return false;
   seed = static_cast<std::uint64_t>(integer->get());
   return true;
+}
+
+// A negative number is out of range, not "auto".
+bool take_chosen(const toml::node& value, std::int64_t& number) {
+  const auto* text = value.as_string();
+  const auto* integer = value.as_integer();
+  if (text == nullptr && integer == nullptr) return false;
+  number = text != nullptr ? kChosen : integer->get();
+  return text != nullptr ? text->get() == "auto" : number >= 0;
 }
 
 bool take_scale(const toml::node& value, double& scale) {
@@ -158,6 +170,7 @@ bool take(const toml::node& value, Target& target) {
 
 bool take_value(const Field& field, const toml::node& value) {
   return std::visit(Overloaded{[&](const IntegerField& f) { return take<std::int64_t>(value, *f.value); },
+                               [&](const ChosenField& f) { return take_chosen(value, *f.value); },
                                [&](const SeedField& f) { return take_seed(value, *f.value); },
                                [&](const SizeField& f) { return take_size(value, *f.value); },
                                [&](const RealField& f) {
@@ -216,6 +229,7 @@ void check_value(const Key& key) {
 std::string value_to_toml(const Field& field) {
   return std::visit(
       Overloaded{[](const IntegerField& f) { return std::to_string(*f.value); },
+                 [](const ChosenField& f) { return *f.value == kChosen ? quote("auto") : std::to_string(*f.value); },
                  [](const SeedField& f) { return std::to_string(*f.value); },
                  [](const SizeField& f) { return std::to_string(*f.value); },
                  [](const RealField& f) { return real_to_toml(*f.value); },

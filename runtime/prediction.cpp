@@ -53,7 +53,7 @@ StepModel model_of(const RunPlan& plan, StepCosts& costs) {
 // share. Of a model with fewer blocks, alike in all else: a step over the sum of its pieces.
 double measure_sharing(const RunPlan& plan, Calibration& calibration,
                        const std::function<double(const RunPlan&)>& step) {
-  const RunPlan shallow = shallower_plan(plan, shallower(plan), plan.recomputation);
+  const RunPlan shallow = shallower_plan(plan, shallower(plan), plan.arrangement());
   StepCosts costs(shallow, calibration, /*may_measure=*/true);
   const StepModel model = model_of(shallow, costs);
   return step(shallow) / model.step_seconds();

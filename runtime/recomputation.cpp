@@ -1,6 +1,7 @@
 #include "runtime/recomputation.h"
 
 #include <map>
+#include <set>
 #include <utility>
 
 #include "device/program.h"
@@ -43,16 +44,32 @@ Recomputation uniform_recomputation(const models::Model& model, device::recomput
   return recomputation;
 }
 
-Recomputation resampled(const Recomputation& recomputation, int blocks) {
-  Recomputation fewer = recomputation;
-  if (recomputation.of_block.empty()) return fewer;
-  const auto last = static_cast<int>(recomputation.of_block.size()) - 1;
-  fewer.of_block.clear();
-  for (int block = 0; block < blocks; ++block) {
-    const int place = blocks > 1 ? (block * last + (blocks - 1) / 2) / (blocks - 1) : last;
-    fewer.of_block.push_back(recomputation.of_block[static_cast<std::size_t>(place)]);
-  }
+Arrangement resampled(const Arrangement& arrangement, int blocks) {
+  const auto pick = [&](const auto& of_block) {
+    auto fewer = of_block;
+    fewer.clear();
+    const auto last = static_cast<int>(of_block.size()) - 1;
+    for (int block = 0; block < blocks && last >= 0; ++block) {
+      const int place = blocks > 1 ? (block * last + (blocks - 1) / 2) / (blocks - 1) : last;
+      fewer.push_back(of_block[static_cast<std::size_t>(place)]);
+    }
+    return fewer;
+  };
+  Arrangement fewer = arrangement;
+  fewer.recomputation.of_block = pick(arrangement.recomputation.of_block);
+  fewer.places = pick(arrangement.places);
   return fewer;
+}
+
+void verify(const Recomputation& recomputation, const models::Model& model) {
+  std::set<std::pair<int, int>> seen;  // type and policy
+  for (int block = 1; block <= model.blocks(); ++block) {
+    const int type = type_of_block(model, block);
+    const int policy = recomputation.of_block.at(static_cast<std::size_t>(block - 1));
+    if (!seen.insert({type, policy}).second) continue;
+    require_right(model.types[static_cast<std::size_t>(type)].forward,
+                  recomputation.policies[static_cast<std::size_t>(policy)].visits);
+  }
 }
 
 void apply(const Recomputation& recomputation, models::Model& model) {
@@ -66,7 +83,6 @@ void apply(const Recomputation& recomputation, models::Model& model) {
     if (fresh) {
       const models::LayerType& before = plain[static_cast<std::size_t>(type)];
       const device::graph::Visits& visits = recomputation.policies[static_cast<std::size_t>(policy)].visits;
-      require_right(before.forward, visits);
       models::LayerType after{visits.forward, visits.backward, before.logits};
       if (replaced[type]) {
         place->second = static_cast<int>(model.types.size());

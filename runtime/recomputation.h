@@ -1,6 +1,6 @@
 // What the blocks of a model keep and what they recompute: the programs of a policy (device/recompute) in the place of
-// those that keep the layer input alone. Embedding and head have no choice: one recomputes next to nothing, the other
-// goes forward straight into backward.
+// those that keep the layer input alone, and where they keep it. Embedding and head have no choice: one recomputes next
+// to nothing, the other goes forward straight into backward.
 #pragma once
 
 #include <string>
@@ -9,6 +9,7 @@
 #include "device/graph/differentiate.h"
 #include "device/recompute/policy.h"
 #include "models/model.h"
+#include "runtime/block_place.h"
 
 namespace l2l::runtime {
 
@@ -24,14 +25,23 @@ struct Recomputation {
   std::vector<std::string> explanation;  // lines for people; none for a policy that was asked for
 };
 
+// All that is decided block by block.
+struct Arrangement {
+  Recomputation recomputation;
+  std::vector<BlockPlace> places;  // of blocks 1, 2, ...; none: what the options say
+  Bytes peak_of_choosing = 0;      // of the process, where choosing it has raised that
+};
+
 // The same policy for all blocks. Throws BadInput when a block's graph has no derivative.
 Recomputation uniform_recomputation(const models::Model& model, device::recompute::Policy policy);
 
-// For a model like that of `recomputation` with fewer blocks: what its blocks do at about the same place.
-Recomputation resampled(const Recomputation& recomputation, int blocks);
+// For a model like that of `arrangement` with fewer blocks: what its blocks do at about the same place.
+Arrangement resampled(const Arrangement& arrangement, int blocks);
 
-// Gives each block the programs of its policy; blocks of one type and policy share theirs. Plans of both graphs are
-// verified (device/recompute/verifier.h); throws Error where they do not compute what the block's plain ones do.
+// Throws Error where plans of the policies' graphs (device/recompute/verifier.h) do not compute what the plain ones of
+// the block do.
+void verify(const Recomputation& recomputation, const models::Model& model);
+// Gives each block the programs of its policy; blocks of one type and policy share theirs.
 void apply(const Recomputation& recomputation, models::Model& model);
 
 }  // namespace l2l::runtime

@@ -5,6 +5,7 @@
 
 #include "device/recompute/stage.h"
 #include "l2l/errors.h"
+#include "runtime/choice_text.h"
 #include "runtime/host_memory.h"
 #include "runtime/shallow_run.h"
 
@@ -20,12 +21,12 @@ constexpr Bytes kMeasuredState = Bytes{256} << 20;
 constexpr std::int64_t kMeasuredMicrobatches = 8, kMeasuredVocabulary = 4096;
 
 // The run with the least memory: the layer input alone is kept.
-RunPlan plain_plan(const Options& options, Devices& devices, StashPlace stash) {
+RunPlan plain_plan(const Options& options, Devices& devices) {
   Options plain = options;
   plain.recompute = {};
   plain.device.memory = 0;
   plain.eps.stash_memory = 0;
-  plain.transfer.stash = name_of(stash);
+  if (plain.transfer.stash == "auto") plain.transfer.stash = "host";
   plain.data = {};
   plain.checkpoint = {};
   return RunPlan(plain, std::move(devices), nullptr, RunPlan::Limits::unchecked);
@@ -34,18 +35,22 @@ RunPlan plain_plan(const Options& options, Devices& devices, StashPlace stash) {
 class Chooser {
  public:
   Chooser(const Options& options, const RunPlan& plan)
-      : options_(options), plan_(plan), costs_(plan, calibration_, /*may_measure=*/true), chain_(plan, costs_) {}
+      : options_(options),
+        plan_(plan),
+        costs_(plan, calibration_, /*may_measure=*/true),
+        chain_(plan, options.transfer, costs_) {}
   ~Chooser() { calibration_.save(); }
 
-  RecomputationChoice automatic();
-  RecomputationChoice within_budget(device::recompute::Policy policy);
+  Arrangement automatic();
+  Arrangement within_budget(device::recompute::Policy policy);
 
  private:
   using Candidate = BlockChain::Candidate;
 
   std::vector<Candidate> candidates();
-  Options measured_options(StashPlace stash) const;
+  Options measured_options() const;
   double measured_step(const Candidate& candidate);
+  Arrangement least() const;
   Bytes device_limit() const;
   Bytes free_host() const;
   BlockChain::Limits limits() const;
@@ -85,21 +90,20 @@ BlockChain::Limits Chooser::limits() const {
   return limits;
 }
 
-// The chain's answers and the fixed policies, at both places of the stash, as far as they fit; the shortest first, and
-// none that is much longer.
+// The chain's answers and the fixed policies, with the stash at either place or at both, as far as they fit; the
+// shortest first, and none that is much longer.
 std::vector<BlockChain::Candidate> Chooser::candidates() {
   const BlockChain::Limits limits = this->limits();
   std::vector<Candidate> found;
+  const auto add = [&](const BlockChain::Alike& alike) {
+    std::optional<Candidate> candidate = chain_.shortest(alike, limits);
+    const auto same = [&](const Candidate& other) { return other.ways == candidate->ways; };
+    if (candidate && std::none_of(found.begin(), found.end(), same)) found.push_back(std::move(*candidate));
+  };
+  add({});
   for (const StashPlace stash : {StashPlace::device, StashPlace::host}) {
     if (options_.transfer.stash != "auto" && options_.transfer.stash != name_of(stash)) continue;
-    for (const char* const policy : {"", "full", "min_cut", "selective", "none"}) {
-      std::optional<Candidate> candidate =
-          *policy == '\0' ? chain_.shortest(stash, limits) : chain_.uniform(stash, policy, limits);
-      const auto same = [&](const Candidate& other) {
-        return other.choice.stash == stash && other.options == candidate->options;
-      };
-      if (candidate && std::none_of(found.begin(), found.end(), same)) found.push_back(std::move(*candidate));
-    }
+    for (const char* const policy : {"", "full", "min_cut", "selective", "none"}) add({stash, policy});
   }
   std::stable_sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) { return a.time < b.time; });
   const auto longer = [&](const Candidate& candidate) { return 4 * candidate.time > 5 * found.front().time; };
@@ -109,9 +113,8 @@ std::vector<BlockChain::Candidate> Chooser::candidates() {
 }
 
 // A model that shows what pieces cost each other, and takes little memory beside the one that is planned.
-Options Chooser::measured_options(StashPlace stash) const {
+Options Chooser::measured_options() const {
   Options options = shallower(plan_, kMeasuredState);
-  options.transfer.stash = name_of(stash);
   options.batch.micro_batches = std::min(options.batch.micro_batches, kMeasuredMicrobatches * options.device.count);
   options.model.vocabulary = std::min(options.model.vocabulary, kMeasuredVocabulary);
   return options;
@@ -122,12 +125,10 @@ Options Chooser::measured_options(StashPlace stash) const {
 // nothing is known in the candidate's favour.
 double Chooser::measured_step(const Candidate& candidate) {
   try {
-    const RunPlan plan =
-        shallower_plan(plan_, measured_options(candidate.choice.stash), candidate.choice.recomputation);
+    const RunPlan plan = shallower_plan(plan_, measured_options(), candidate.arrangement);
     const std::string name = "step over the plain one, " + StepCosts(plan, calibration_, false).name_of_step();
     if (const std::optional<double> known = calibration_.find(name)) return *known;
-    const RunPlan plain = shallower_plan(plan_, measured_options(StashPlace::host),
-                                         uniform_recomputation(plan_.model, device::recompute::Policy::full));
+    const RunPlan plain = shallower_plan(plan_, measured_options(), least());
     const std::vector<double> seconds = measure_steps({&plan, &plain});
     calibration_.set(name, seconds[0] / seconds[1]);
     return seconds[0] / seconds[1];
@@ -136,25 +137,30 @@ double Chooser::measured_step(const Candidate& candidate) {
   }
 }
 
+// The choice with the least memory.
+Arrangement Chooser::least() const {
+  const int on_device = options_.transfer.stash == "device" ? plan_.model.blocks() : 0;
+  return {uniform_recomputation(plan_.model, device::recompute::Policy::full),
+          split_places(plan_.model.blocks(), on_device)};
+}
+
 // Where the device computes on the host's cores, what copies and compute cost each other decides between choices that
-// are close, and only running them shows it.
-RecomputationChoice Chooser::automatic() {
+// are close, and only running them shows it. Where nothing fits, the plan with the least says by how much.
+Arrangement Chooser::automatic() {
   std::vector<Candidate> candidates = this->candidates();
-  if (candidates.empty()) {  // the plan with the least says by how much nothing fits
-    return {uniform_recomputation(plan_.model, device::recompute::Policy::full),
-            options_.transfer.stash == "device" ? StashPlace::device : StashPlace::host};
-  }
+  if (candidates.empty()) return least();
   std::size_t best = 0;
   if (candidates.size() > 1 && chain_.computes_here()) {
     std::vector<double> steps;
     for (const Candidate& candidate : candidates) steps.push_back(measured_step(candidate));
     best = static_cast<std::size_t>(std::min_element(steps.begin(), steps.end()) - steps.begin());
   }
-  return std::move(candidates[best].choice);
+  candidates[best].arrangement.recomputation.explanation = explain(plan_, chain_.types(), candidates[best], costs_);
+  return std::move(candidates[best].arrangement);
 }
 
-RecomputationChoice Chooser::within_budget(device::recompute::Policy policy) {
-  RecomputationChoice result{uniform_recomputation(plan_.model, policy), plan_.execution.stash};
+Arrangement Chooser::within_budget(device::recompute::Policy policy) {
+  Arrangement result{uniform_recomputation(plan_.model, policy), {}};
   for (const BlockChain::Type& type : chain_.types()) {
     const int index = result.recomputation.of_block[static_cast<std::size_t>(type.blocks.front() - 1)];
     BlockMenu menu = chain_.menu_for(type);
@@ -176,19 +182,21 @@ RecomputationChoice Chooser::within_budget(device::recompute::Policy policy) {
 
 }  // namespace
 
-RecomputationChoice choose_recomputation(const Options& options, Devices& devices) {
-  const StashPlace stash = options.transfer.stash == "device" ? StashPlace::device : StashPlace::host;
-  RunPlan plan = plain_plan(options, devices, stash);
-  RecomputationChoice choice;
+Arrangement choose_arrangement(Options& options, Devices& devices) {
+  const Bytes before = HostMemory().peak_resident();
+  RunPlan plan = plain_plan(options, devices);
+  Arrangement arrangement;
   {
     Chooser chooser(options, plan);
-    choice = options.recompute.policy == "auto"
-                 ? chooser.automatic()
-                 : chooser.within_budget(device::recompute::parse_policy(options.recompute.policy));
+    arrangement = options.recompute.policy == "auto"
+                      ? chooser.automatic()
+                      : chooser.within_budget(device::recompute::parse_policy(options.recompute.policy));
   }
   plan.programs.clear();
   devices = std::move(plan.devices);
-  return choice;
+  const Bytes after = HostMemory().peak_resident();
+  if (after > before) arrangement.peak_of_choosing = after;
+  return arrangement;
 }
 
 }  // namespace l2l::runtime

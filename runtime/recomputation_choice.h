@@ -1,5 +1,5 @@
-// recompute.policy = "auto" and recompute.budget: what blocks keep and recompute, chosen by what ops and copies take on
-// this machine and by the memory there is.
+// recompute.policy = "auto" and recompute.budget: what blocks keep, where, and what they recompute, chosen by what ops
+// and copies take on this machine and by the memory there is.
 #pragma once
 
 #include "runtime/block_chain.h"
@@ -7,11 +7,12 @@
 namespace l2l::runtime {
 
 // "auto": each block gets one of several programs (keep all, nothing, the smallest cut, and what knapsacks over the
-// values take), and the stash its place, so that the step is predicted to be shortest within device memory, the limit
-// of the stash, and the time that the link has left beside weights and gradients. With recompute.budget, the scratch of
-// each block's backward visit is capped (device/recompute/stage.h), whatever the policy keeps.
+// values take) and a place for its stash, and its weights stay on the device or not, so that the step is predicted to
+// be shortest within device memory, the limit of the stash, and the time that the link has left beside weights and
+// gradients. With recompute.budget, the scratch of each block's backward visit is capped (device/recompute/stage.h),
+// whatever the policy keeps.
 // `devices`, idle, are lent for the measurement, which takes some seconds for a shape that the calibration has not;
 // figures are kept there. Throws OutOfMemory when nothing fits, and BadInput.
-RecomputationChoice choose_recomputation(const Options& options, Devices& devices);
+Arrangement choose_arrangement(Options& options, Devices& devices);
 
 }  // namespace l2l::runtime

@@ -171,6 +171,13 @@ std::vector<std::unique_ptr<Programs>> compile(const Devices& devices, const mod
   return programs;
 }
 
+// Nothing: the same for all blocks, as the options say. What is chosen may be the microbatch, too.
+std::optional<Arrangement> arrange(const Arrangement* given, Options& options, Devices& devices) {
+  if (given != nullptr) return *given;
+  if (!options.recompute.leaves_choice()) return std::nullopt;
+  return choose_arrangement(options, devices);
+}
+
 // What a group's update waits for, and what that costs.
 std::string describe_update(const eps::StoreOptions& store, Bytes held) {
   if (!store.held()) return "eager: a layer is updated as soon as its gradients are there";
@@ -204,13 +211,14 @@ device::DeviceSettings device_settings(const Options& options) {
 RunPlan::RunPlan(const Options& given, std::unique_ptr<device::Device> device)
     : RunPlan(given, list_of(std::move(device))) {}
 
-RunPlan::RunPlan(const Options& given, Devices given_devices, const Recomputation* given_recomputation, Limits limits)
+RunPlan::RunPlan(const Options& given, Devices given_devices, const Arrangement* given_arrangement, Limits limits)
     : options((validate_options(given), given)),
       train(find(options.data.train, options, "data.train")),
       validation(find(options.data.validation, options, "data.validation")),
       devices(given_devices.empty() ? open_devices(options, device_choice)
                                     : require_count(std::move(given_devices), options)),
       device(devices[0].get()),
+      arranged(arrange(given_arrangement, options, devices)),
       model(make_model(options)),
       placement(place_workers(read_topology(), {.threads = static_cast<int>(options.eps.threads),
                                                 .feeds_device = !device->uses_host_memory(),
@@ -219,31 +227,16 @@ RunPlan::RunPlan(const Options& given, Devices given_devices, const Recomputatio
       scaler(loss_scaler(options.precision)),
       execution(execution_plan(options)) {
   if (!model.rebuilds) {
-    if (given_recomputation != nullptr) {
-      recomputation = *given_recomputation;
-    } else {
-      choose_recomputation();
-    }
+    recomputation = arranged ? arranged->recomputation
+                             : uniform_recomputation(model, device::recompute::parse_policy(options.recompute.policy));
+    verify(recomputation, model);
     apply(recomputation, model);
   }
   programs = compile(devices, model, execution.gradients);
   find_available();
-  choose_stash();
+  choose_places();
   write_contract();
   if (limits == Limits::checked) check_limits();
-}
-
-void RunPlan::choose_recomputation() {
-  if (!options.recompute.leaves_choice()) {
-    recomputation = uniform_recomputation(model, device::recompute::parse_policy(options.recompute.policy));
-    return;
-  }
-  const Bytes before = HostMemory().peak_resident();
-  RecomputationChoice choice = runtime::choose_recomputation(options, devices);
-  const Bytes after = HostMemory().peak_resident();
-  if (after > before) peak_of_choosing_ = after;
-  recomputation = std::move(choice.recomputation);
-  if (options.recompute.policy == "auto") stash_decided_ = choice.stash;
 }
 
 DatasetSettings RunPlan::dataset_settings() const {
@@ -281,7 +274,7 @@ void RunPlan::find_available() {
 }
 
 // One for all: devices may differ in what their programs need beside it.
-void RunPlan::make_arena() { arena = std::make_unique<ArenaPlan>(model, programs, execution); }
+void RunPlan::make_arena() { arena = std::make_unique<ArenaPlan>(model, scratch_of(model, programs), execution); }
 
 std::optional<RunPlan::DeviceLimit> RunPlan::device_limit() const {
   const Bytes set = options.device.memory;
@@ -291,17 +284,43 @@ std::optional<RunPlan::DeviceLimit> RunPlan::device_limit() const {
                      "what is free of " + tightest_->description() + " (less a reserve for the driver)"};
 }
 
-// "auto": none where blocks rebuild their inputs; else on the device where that fits in its memory, else on the host.
-void RunPlan::choose_stash() {
-  execution.stash = options.transfer.stash == "host" ? StashPlace::host : StashPlace::device;
-  if (stash_decided_) execution.stash = *stash_decided_;
-  if (model.rebuilds) execution.stash = StashPlace::none;
-  const bool decided = stash_decided_ || model.rebuilds || options.transfer.stash != "auto";
-  make_arena();
+bool RunPlan::fits() const {
   const std::optional<DeviceLimit> limit = device_limit();
-  if (decided || !limit || arena->bytes() <= limit->bytes) return;
-  execution.stash = StashPlace::host;
+  return !limit || arena->bytes() <= limit->bytes;
+}
+
+void RunPlan::choose_places() {
+  const int blocks = model.blocks();
+  if (arranged && !arranged->places.empty()) {
+    execution.places = arranged->places;
+  } else {
+    execution.places = split_places(blocks, options.transfer.stash == "host" ? 0 : blocks);
+    keep_weights(execution.places, blocks_that_come_again(model),
+                 static_cast<int>(std::max<std::int64_t>(0, options.transfer.resident_layers)));
+    for (BlockPlace& place : execution.places) {
+      if (model.rebuilds) place.stash = StashPlace::none;
+    }
+  }
   make_arena();
+  const bool decided = model.rebuilds || options.transfer.stash != "auto" || (arranged && !arranged->places.empty());
+  if (!decided && !fits()) split_stash();
+}
+
+// Of as many blocks on the device as fit there, of the others on the host.
+void RunPlan::split_stash() {
+  const std::vector<BlockPlace> before = execution.places;
+  const auto split = [&](int on_device) {
+    execution.places = split_places(model.blocks(), on_device);
+    for (std::size_t i = 0; i < before.size(); ++i) execution.places[i].weights_stay = before[i].weights_stay;
+    make_arena();
+  };
+  int most = 0;
+  for (int least_too_many = model.blocks(); least_too_many - most > 1;) {
+    const int middle = (most + least_too_many) / 2;
+    split(middle);
+    (fits() ? most : least_too_many) = middle;
+  }
+  split(most);
 }
 
 void RunPlan::write_devices() {
@@ -329,7 +348,10 @@ void RunPlan::write_contract() {
   write_devices();
   contract.eps_placement = describe(placement);
   contract.parameters = model.layout.parameters();
-  contract.stash = name_of(execution.stash);
+  contract.blocks_stashed_on_device = execution.stashed(StashPlace::device);
+  contract.resident_layers = execution.staying_weights();
+  const bool mixed = execution.stashed(execution.place(1).stash) < model.blocks();
+  contract.stash = mixed ? "split" : name_of(execution.place(1).stash);
   contract.update_mode = describe_update(store, bytes.held);
   contract.recomputation = recomputation.explanation;
   const Bytes batch = staging.batch + staging.squares;
@@ -360,7 +382,8 @@ void RunPlan::write_contract() {
   }
   add("names and bookkeeping of tensors", kBytesPerTensor * tensors(model.layout));
   add("process (code, libraries, threads)", HostMemory().resident());
-  add("more, while recomputation was measured", peak_of_choosing_ - std::min(peak_of_choosing_, contract.host_bytes));
+  const Bytes peak = arranged ? arranged->peak_of_choosing : 0;
+  add("more, while recomputation was measured", peak - std::min(peak, contract.host_bytes));
 }
 
 void RunPlan::check_limits() const {

@@ -29,10 +29,10 @@ struct RunPlan {
   // Opens the devices, finds (and does not read) the data, compiles the programs. Throws BadInput; OutOfMemory when
   // what the run needs exceeds a limit of the options or of the machine, naming need, limit and shortfall.
   // `devices`: what to run on, when not those that the options name (tests): device.count of them.
-  // `recomputation`: what blocks do, when not what the options say (a model like another one with more blocks).
+  // `arrangement`: of the blocks, when not what the options say (a model like another one with more blocks).
   // `limits`: unchecked where nothing will be allocated.
   enum class Limits : bool { unchecked, checked };
-  explicit RunPlan(const Options& options, Devices devices = {}, const Recomputation* recomputation = nullptr,
+  explicit RunPlan(const Options& options, Devices devices = {}, const Arrangement* arrangement = nullptr,
                    Limits limits = Limits::checked);
   RunPlan(const Options& options, std::unique_ptr<device::Device> device);
   RunPlan(RunPlan&&) = delete;  // programs refer to the model
@@ -40,18 +40,20 @@ struct RunPlan {
   DatasetSettings dataset_settings() const;
   // Adds a timeline of `bytes` to the contract. Throws OutOfMemory.
   void count_trace(Bytes bytes);
+  Arrangement arrangement() const { return {recomputation, execution.places}; }
   // The highest that any device's memory has been.
   Bytes device_peak_bytes() const;
   void set_trace(Trace* trace) const;
 
   Options options;
   std::optional<DataFiles> train, validation;
-  std::string device_choice;    // what device.kind = "auto" took and why, else empty
-  Devices devices;              // device.count of them
-  device::Device* device;       // the first: speaks for all where they are alike
-  Recomputation recomputation;  // of the blocks of `model`; none where they rebuild their inputs
+  std::string device_choice;            // what device.kind = "auto" took and why, else empty
+  Devices devices;                      // device.count of them
+  device::Device* device;               // the first: speaks for all where they are alike
+  std::optional<Arrangement> arranged;  // given or chosen; nothing: all blocks do what the options say
   models::Model model;
-  Placement placement;  // of the parameter server's workers
+  Recomputation recomputation;  // of the blocks of `model`; none where they rebuild their inputs
+  Placement placement;          // of the parameter server's workers
   eps::StoreOptions store;
   optimizers::LossScaler scaler;  // as a new run begins
   ExecutionPlan execution;
@@ -62,23 +64,22 @@ struct RunPlan {
   MemoryContract contract;
 
  private:
-  void choose_recomputation();
   void find_available();
   void make_arena();
+  bool fits() const;
   // The least of what bounds an arena, and its name; nothing: unbounded.
   struct DeviceLimit {
     Bytes bytes;
     std::string name;
   };
   std::optional<DeviceLimit> device_limit() const;
-  void choose_stash();
+  void choose_places();
+  void split_stash();
   void write_contract();
   void write_devices();
   void check_limits() const;
 
-  device::Device* tightest_ = nullptr;       // with the least memory available
-  std::optional<StashPlace> stash_decided_;  // with the recomputation
-  Bytes peak_of_choosing_ = 0;               // of the process, where choosing the recomputation has raised it
+  device::Device* tightest_ = nullptr;  // with the least memory available
 };
 
 }  // namespace l2l::runtime

@@ -15,15 +15,15 @@ Options shallower(const RunPlan& plan, Bytes state) {
   options.model.layers =
       static_cast<std::int64_t>(std::max<Bytes>(1, std::min((blocks + 1) / 2, state / std::max<Bytes>(1, one))));
   options.device.kind = "host";
-  if (plan.execution.stash != StashPlace::none) options.transfer.stash = name_of(plan.execution.stash);
+  options.transfer.resident_layers = TransferOptions::kChosen;
   options.data = {};
   options.checkpoint = {};
   return options;
 }
 
-RunPlan shallower_plan(const RunPlan& plan, const Options& options, const Recomputation& recomputation) {
+RunPlan shallower_plan(const RunPlan& plan, const Options& options, const Arrangement& arrangement) {
   const auto blocks = plan.model.blocks() - static_cast<int>(plan.options.model.layers - options.model.layers);
-  const Recomputation fewer = resampled(recomputation, blocks);
+  const Arrangement fewer = resampled(arrangement, blocks);
   return RunPlan(options, {}, &fewer);
 }
 

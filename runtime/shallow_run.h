@@ -9,8 +9,8 @@ namespace l2l::runtime {
 // Half the blocks, and of large ones fewer (about `state` bytes of state), on a host device; alike in all else. Without
 // data.
 Options shallower(const RunPlan& plan, Bytes state = Bytes{1} << 30);
-// Its plan, in which blocks do what `recomputation`, made for the whole model, says at about their place.
-RunPlan shallower_plan(const RunPlan& plan, const Options& options, const Recomputation& recomputation);
+// Its plan, in which blocks do what `arrangement`, made for the whole model, says at about their place.
+RunPlan shallower_plan(const RunPlan& plan, const Options& options, const Arrangement& arrangement);
 
 // Seconds of a step of each plan, the median over some seconds: allocates the plans whole, draws tokens, trains them in
 // turn, some steps each, and frees all. The plans' devices are idle.

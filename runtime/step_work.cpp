@@ -24,7 +24,8 @@ class Counter {
   Bytes elements(LayerIndex layer) const {
     return static_cast<Bytes>(model_.layout.layers[static_cast<std::size_t>(layer)].elements);
   }
-  VisitWork::Copies stash_items(Bytes of_each) const;
+  const BlockPlace& place(LayerIndex layer) const { return plan_.execution.place(layer - model_.block(0)); }
+  VisitWork::Copies stash_items(LayerIndex layer, Bytes of_each) const;
   void book_updates(std::vector<VisitWork>& visits) const;
 
   const RunPlan& plan_;
@@ -33,8 +34,9 @@ class Counter {
   const LayerIndex top_;  // the head, or its last chunk: visited once
 };
 
-VisitWork::Copies Counter::stash_items(Bytes of_each) const {
-  if (plan_.execution.stash != StashPlace::host || of_each == 0) return {};
+// Of the block that is this layer.
+VisitWork::Copies Counter::stash_items(LayerIndex layer, Bytes of_each) const {
+  if (place(layer).stash != StashPlace::host || of_each == 0) return {};
   return {of_each, plan_.execution.microbatches};
 }
 
@@ -47,15 +49,16 @@ VisitWork Counter::forward(LayerIndex layer) const {
   if (chunks_ && layer == model_.head()) {
     visit.zeroed = model_.carry_bytes() * static_cast<Bytes>(plan_.execution.microbatches);
   }
-  if (is_block(layer + 1)) visit.stashed = stash_items(model_.activation_bytes());
-  if (is_block(layer)) visit.saved = stash_items(model_.saved_bytes(layer));
+  if (is_block(layer + 1)) visit.stashed = stash_items(layer + 1, model_.activation_bytes());
+  if (is_block(layer)) visit.saved = stash_items(layer, model_.saved_bytes(layer));
   return visit;
 }
 
 // Whether the relay brings the wire for the way down, too.
 bool Counter::comes_again(LayerIndex layer) const {
   if (!relay_ || layer <= model_.block(0) || layer == top_) return false;
-  return chunks_ || layer < top_ - 1;
+  if (!is_block(layer)) return true;
+  return layer <= model_.block(blocks_that_come_again(model_)) && !place(layer).weights_stay;
 }
 
 VisitWork Counter::backward(LayerIndex layer) const {
@@ -66,8 +69,8 @@ VisitWork Counter::backward(LayerIndex layer) const {
   visit.zeroed = elements(layer) * size_of(DType::f32);
   if (comes_again(layer)) visit.weights = {model_.wire_bytes(layer), 1};
   if (is_block(layer)) {
-    visit.fetched = stash_items(model_.activation_bytes());
-    visit.reloaded = stash_items(model_.saved_bytes(layer));
+    visit.fetched = stash_items(layer, model_.activation_bytes());
+    visit.reloaded = stash_items(layer, model_.saved_bytes(layer));
   }
   visit.gradients = {elements(layer) * size_of(plan_.execution.gradients), 1};
   return visit;

@@ -38,10 +38,22 @@ std::string human_bytes(std::uint64_t bytes) {
   return text.str();
 }
 
+namespace {
+
+std::string describe_stash(const MemoryContract& contract, const Options& options) {
+  if (contract.stash == "none") return "no stash";
+  if (contract.stash != "split") return "stash on the " + contract.stash;
+  return "stash of " + std::to_string(contract.blocks_stashed_on_device) + " of " +
+         std::to_string(options.model.layers) + " layers on the device, else on the host";
+}
+
+}  // namespace
+
 void print_contract(std::ostream& out, const MemoryContract& contract, const Options& options) {
   const std::string& reversible = options.model.reversible;
-  const std::string stash = (reversible == "none" ? "" : "reversible (" + reversible + "), ") +
-                            (contract.stash == "none" ? "no stash" : "stash on the " + contract.stash);
+  const std::string stash =
+      (reversible == "none" ? "" : "reversible (" + reversible + "), ") + describe_stash(contract, options) +
+      (contract.resident_layers == 0 ? "" : ", weights of " + std::to_string(contract.resident_layers) + " stay there");
   out << "L2L: " << options.model.architecture << ", " << options.model.layers << " layers, hidden "
       << options.model.hidden << ", " << options.model.heads << " heads, sequence " << options.model.sequence
       << ", vocabulary " << options.model.vocabulary << ": " << contract.parameters << " parameters\n"

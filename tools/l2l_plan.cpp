@@ -62,6 +62,8 @@ int plan(const ConfigArguments& arguments, Time time) {
   json["pinned_bytes"] = contract.pinned_bytes;
   json["host_bytes"] = contract.host_bytes;
   json["stash"] = contract.stash;
+  json["blocks_stashed_on_device"] = contract.blocks_stashed_on_device;
+  json["resident_layers"] = contract.resident_layers;
   json["devices"] = contract.devices;
   json["update_mode"] = contract.update_mode;
   json["recomputation"] = contract.recomputation;

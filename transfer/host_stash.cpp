@@ -61,6 +61,8 @@ class HostStash final : public Stash {
     for (int i = 0; i < back_.slots() && !on_demand(); ++i) fetch_ahead();
   }
 
+  void wait_until_left(Stream& compute) override { link_.device().wait(compute, *stored_, WaitReason::stash); }
+
   device::BufferView fetch([[maybe_unused]] StashItem item, Stream& compute) override {
     if (on_demand()) {
       link_.device().record(*stored_, compute);

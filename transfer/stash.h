@@ -42,6 +42,8 @@ class Stash {
 
   // The items will be fetched in exactly this order. `items` must live until the last one is fetched.
   virtual void begin_backward(std::span<const StashItem> items) = 0;
+  // `compute` waits until all items that leave the device have left it. After begin_backward().
+  virtual void wait_until_left(device::Stream&) {}
   // `compute` waits until the item is on the device.
   virtual device::BufferView fetch(StashItem item, device::Stream& compute) = 0;
   virtual void fetch_done(StashItem item, device::Stream& compute) = 0;
@@ -56,6 +58,12 @@ constexpr std::size_t device_stash_buffers(int blocks, int microbatches) {
 
 // Nothing is kept beyond the next layer, and nothing sent: `buffers` are microbatches + 1, whatever the depth.
 std::unique_ptr<Stash> make_rotating_stash(std::vector<device::BufferView> buffers, int microbatches);
+
+// Some items stay on the device, the others go to `host`: `stays`, by [layer first_layer, ...], has one entry for each
+// layer, and each stash room for the items that it gets. The backward visits begin when all that leaves has left, as
+// with a host stash alone, so that what leaves may share memory with them.
+std::unique_ptr<Stash> make_split_stash(std::unique_ptr<Stash> device, std::unique_ptr<Stash> host,
+                                        std::vector<bool> stays, int first_layer, int microbatches);
 
 // Items are copied to host memory as soon as they are made, and fetched ahead of the backward visit. Device
 // memory does not depend on the number of blocks.

@@ -1,19 +1,39 @@
 #include "transfer/weight_stream.h"
 
+#include <utility>
+
 #include "core/fault_point.h"
 
 namespace l2l::transfer {
+namespace {
+
+// One slot for each layer that has one.
+std::vector<std::unique_ptr<SlotRing>> rings_of(device::Device& device, const std::vector<device::BufferView>& own,
+                                                Failure& failure) {
+  std::vector<std::unique_ptr<SlotRing>> rings(own.size());
+  for (std::size_t layer = 0; layer < own.size(); ++layer) {
+    if (own[layer].size == 0) continue;
+    rings[layer] = std::make_unique<SlotRing>(device, std::vector{own[layer]}, /*consumers=*/1,
+                                              device::WaitReason::weights, failure);
+  }
+  return rings;
+}
+
+}  // namespace
 
 WeightStream::WeightStream(Link& link, eps::ParameterStore& store, std::vector<device::BufferView> slots,
-                           std::vector<Bytes> wire_bytes, Failure& failure)
+                           const std::vector<device::BufferView>& own, std::vector<Bytes> wire_bytes, Failure& failure)
     : link_(link),
       store_(store),
       failure_(failure),
       wire_bytes_(std::move(wire_bytes)),
       stream_(link.create_stream("h2d weights")),
       asked_(link.device().create_event()),
-      ring_(link.device(), slots, /*consumers=*/1, device::WaitReason::weights, failure),
-      slot_layer_(slots.size()),
+      ring_(link.device(), std::move(slots), /*consumers=*/1, device::WaitReason::weights, failure),
+      own_(rings_of(link.device(), own, failure)),
+      visits_left_(wire_bytes_.size()),
+      staying_(wire_bytes_.size()),
+      fetched_(wire_bytes_.size()),
       registration_(failure.on_failure([this] {
         { const std::lock_guard lock(mutex_); }
         changed_.notify_all();
@@ -39,21 +59,35 @@ void WeightStream::begin_pass(std::span<const LayerIndex> visits, eps::Version v
     has_pass_ = true;
   }
   changed_.notify_all();
+  upcoming_ = visits;
+  for (const LayerIndex layer : visits) ++visits_left_[static_cast<std::size_t>(layer)];
 }
 
 WeightStream::Visit WeightStream::next(device::Stream& compute) {
+  const LayerIndex layer = upcoming_.front();
+  const auto index = static_cast<std::size_t>(layer);
+  upcoming_ = upcoming_.subspan(1);
+  --visits_left_[index];
+  if (staying_[index].wire.size > 0) return std::exchange(staying_[index], Visit{});
   if (fault_point("transfer.no_prefetch")) ask(compute);
-  const SlotRing::Slot slot = ring_.take(compute);
-  const auto layer = static_cast<std::size_t>(slot_layer_[static_cast<std::size_t>(slot)]);
-  return {slot, ring_.view(slot).slice(0, wire_bytes_[layer])};
+  SlotRing& ring = ring_of(layer);
+  const SlotRing::Slot slot = ring.take(compute);
+  return {layer, slot, ring.view(slot).slice(0, wire_bytes_[index])};
+}
+
+void WeightStream::release(const Visit& visit, device::Stream& compute) {
+  const auto index = static_cast<std::size_t>(visit.layer);
+  if (has_own(visit.layer) && visits_left_[index] > 0) {
+    staying_[index] = visit;
+  } else {
+    ring_of(visit.layer).release(visit.slot, compute);
+  }
 }
 
 void WeightStream::run() {
   try {
     Pass pass;
-    while (wait_for_pass(pass)) {
-      for (const LayerIndex layer : pass.visits) fetch(layer, pass.version);
-    }
+    while (wait_for_pass(pass)) fetch(pass);
   } catch (...) {
     failure_.fail(std::current_exception());
   }
@@ -86,21 +120,30 @@ void WeightStream::wait_until_asked() {
   link_.device().wait(*stream_, *asked_);
 }
 
+void WeightStream::fetch(const Pass& pass) {
+  fetched_.assign(fetched_.size(), false);
+  for (const LayerIndex layer : pass.visits) {
+    if (has_own(layer) && fetched_[static_cast<std::size_t>(layer)]) continue;
+    fetch(layer, pass.version);
+    fetched_[static_cast<std::size_t>(layer)] = true;
+  }
+}
+
 // The lease lives exactly as long as the copy: an update of the layer waits for it.
 void WeightStream::fetch(LayerIndex layer, eps::Version version) {
   if (fault_point("transfer.no_prefetch")) wait_until_asked();
-  const SlotRing::Slot slot = ring_.acquire(*stream_);
+  SlotRing& ring = ring_of(layer);
+  const SlotRing::Slot slot = ring.acquire(*stream_);
   std::chrono::nanoseconds waited{0};
   const eps::WeightLease lease = store_.pull(layer, version, &waited);
   update_stall_ns_ += waited.count();
-  slot_layer_[static_cast<std::size_t>(slot)] = layer;
   link_.device().annotate(*stream_, layer, -1);
   for (const eps::WirePart& part : lease.parts()) {
-    link_.to_device(Traffic::weights, *stream_, ring_.view(slot).slice(part.offset, part.bytes),
+    link_.to_device(Traffic::weights, *stream_, ring.view(slot).slice(part.offset, part.bytes),
                     {const_cast<std::byte*>(part.data), part.bytes});
   }
-  ring_.filled(slot, *stream_);
-  ring_.synchronize_filled(slot);
+  ring.filled(slot, *stream_);
+  ring.synchronize_filled(slot);
 }
 
 }  // namespace l2l::transfer

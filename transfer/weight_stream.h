@@ -1,9 +1,11 @@
 // Brings layers' wires to the device in the order in which the relay visits them, `slots - 1` layers ahead. A feeder
-// thread waits for versions and enqueues copies; nothing else waits for an update.
+// thread waits for versions and enqueues copies; nothing else waits for an update. A layer that has a slot of its own
+// stays there from its first to its last visit of a pass, and crosses the link once.
 #pragma once
 
 #include <atomic>
 #include <chrono>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -18,13 +20,15 @@ class WeightStream {
  public:
   // A layer's wire in device memory, from next() to release().
   struct Visit {
+    LayerIndex layer;
     SlotRing::Slot slot;
     device::BufferView wire;
   };
 
-  // `wire_bytes`: per layer. Slots are as large as the largest layer that is fetched.
+  // `wire_bytes`: per layer. Slots are as large as the largest layer that is fetched. `own`: per layer, its own slot,
+  // or an empty view.
   WeightStream(Link& link, eps::ParameterStore& store, std::vector<device::BufferView> slots,
-               std::vector<Bytes> wire_bytes, Failure& failure);
+               const std::vector<device::BufferView>& own, std::vector<Bytes> wire_bytes, Failure& failure);
   ~WeightStream();
 
   // The feeder fetches `visits` (kept alive until the last of them was taken) at `version`. Call when every layer of
@@ -32,7 +36,7 @@ class WeightStream {
   void begin_pass(std::span<const LayerIndex> visits, eps::Version version);
   // The next layer of the pass; `compute` waits until its wire is there.
   Visit next(device::Stream& compute);
-  void release(const Visit& visit, device::Stream& compute) { ring_.release(visit.slot, compute); }
+  void release(const Visit& visit, device::Stream& compute);
 
   // Time that the feeder waited for versions, in total.
   std::chrono::nanoseconds update_stall() const { return std::chrono::nanoseconds(update_stall_ns_.load()); }
@@ -44,7 +48,10 @@ class WeightStream {
   };
   void run();
   bool wait_for_pass(Pass& pass);
+  void fetch(const Pass& pass);
   void fetch(LayerIndex layer, eps::Version version);
+  bool has_own(LayerIndex layer) const { return own_[static_cast<std::size_t>(layer)] != nullptr; }
+  SlotRing& ring_of(LayerIndex layer) { return has_own(layer) ? *own_[static_cast<std::size_t>(layer)] : ring_; }
   // Twin of the overlap law ("transfer.no_prefetch"): a fetch begins only when the device has come to its visit.
   void ask(device::Stream& compute);
   void wait_until_asked();
@@ -56,15 +63,22 @@ class WeightStream {
   std::unique_ptr<device::Stream> stream_;
   std::unique_ptr<device::Event> asked_;  // of the twin
   SlotRing ring_;
+  std::vector<std::unique_ptr<SlotRing>> own_;  // by layer, of one slot each; null: the layer has none
   std::atomic<std::int64_t> update_stall_ns_{0};
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  Pass pass_;                           // guarded by mutex_
-  bool has_pass_ = false;               // guarded by mutex_
-  bool stopping_ = false;               // guarded by mutex_
-  int visits_asked_ = 0;                // of the twin; guarded by mutex_
-  std::vector<LayerIndex> slot_layer_;  // written by the feeder before filled(), read by the relay after take()
+  Pass pass_;              // guarded by mutex_
+  bool has_pass_ = false;  // guarded by mutex_
+  bool stopping_ = false;  // guarded by mutex_
+  int visits_asked_ = 0;   // of the twin; guarded by mutex_
+
+  std::span<const LayerIndex> upcoming_;  // the relay thread's, as are the next two: visits of this pass
+  std::vector<int> visits_left_;          // by layer
+  std::vector<Visit> staying_;            // by layer: where it is, between two visits in a slot of its own
+
+  std::vector<bool> fetched_;  // the feeder's: by layer, in this pass
+
   Failure::Registration registration_;
   std::thread feeder_;  // last: starts when all else is there
 };

@@ -146,8 +146,9 @@ std::optional<Bytes> least_host(const std::vector<LayerType>& types, Bytes devic
 }  // namespace
 
 Nanoseconds time_of(const LayerType& type, const LayerOption& option) {
+  const Nanoseconds weights_down = option.weights_stay ? 0 : type.weights_down_h2d;
   return std::max({option.forward, type.weights_up_h2d, option.kept_d2h}) +
-         std::max({option.backward, type.weights_down_h2d + option.kept_h2d, type.gradients_d2h});
+         std::max({option.backward, weights_down + option.kept_h2d, type.gradients_d2h});
 }
 
 ChainAnswer choose(const std::vector<LayerType>& types, const ChainBudget& budget, std::size_t most_strays) {

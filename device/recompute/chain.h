@@ -21,13 +21,14 @@ namespace l2l::device::recompute {
 
 // One policy of one layer, for all microbatches of a visit.
 struct LayerOption {
-  Nanoseconds forward = 0;   // compute on the way up
-  Nanoseconds backward = 0;  // compute on the way down, recomputation included
-  Bytes device = 0;          // kept on the device from one visit to the other
-  Bytes host = 0;            // kept in host memory
-  Nanoseconds kept_d2h = 0;  // link, on the way up
-  Nanoseconds kept_h2d = 0;  // link, on the way down
-  Bytes arena = 0;           // peak while either visit runs; one arena serves all layers
+  Nanoseconds forward = 0;    // compute on the way up
+  Nanoseconds backward = 0;   // compute on the way down, recomputation included
+  Bytes device = 0;           // kept on the device from one visit to the other
+  Bytes host = 0;             // kept in host memory
+  Nanoseconds kept_d2h = 0;   // link, on the way up
+  Nanoseconds kept_h2d = 0;   // link, on the way down
+  Bytes arena = 0;            // peak while either visit runs; one arena serves all layers
+  bool weights_stay = false;  // from one visit to the other: no link for them on the way down
 };
 
 struct LayerType {
@@ -59,7 +60,7 @@ struct ChainChoice {
 struct ChainAnswer {
   std::optional<ChainChoice> choice = {};
   // Without a choice: the least budget of each kind that would do beside the other one as it is; none where no number
-  // of bytes would.
+  // of bytes would. Of several hundred layers, choose() may miss the one choice that there is at just that budget.
   std::optional<Bytes> least_device = {}, least_host = {};
 };
 

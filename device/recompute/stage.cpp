@@ -170,7 +170,8 @@ std::vector<StagedProgram> stage(const StageProblem& problem) {
   for (std::size_t score = 0; score < dtr::score_names().size(); ++score) {
     std::size_t last_ops = problem.graph.ops.size();
     for (std::size_t i = kBudgets; i-- > 1;) {
-      const dtr::Options options{.budget = most * i / kBudgets, .heuristic = static_cast<dtr::Score>(score)};
+      const dtr::Options options{
+          .budget = most * i / kBudgets, .heuristic = static_cast<dtr::Score>(score), .shortcuts = {}};
       std::optional<Trace::Result> result = trace.run(options);
       if (!result) break;
       if (result->graph.ops.size() == last_ops) continue;

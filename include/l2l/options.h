@@ -85,9 +85,15 @@ struct DeviceOptions {
 };
 
 struct TransferOptions {
-  // "auto" (device where it fits, else host; of a reversible model none) | "host" | "device" (of a reversible model,
-  // too, which then rebuilds nothing)
+  static constexpr std::int64_t kChosen = -1;
+
+  // "auto" (of as many blocks on the device as fit there, of the others on the host; of a reversible model none) |
+  // "host" | "device" (of a reversible model, too, which then rebuilds nothing)
   std::string stash = "auto";
+  // Blocks whose weights stay on the device from their forward to their backward visit and so cross the link once a
+  // step, beside the last one, which stays anyway while a head that is one layer runs; kChosen (key: "auto"): none, or,
+  // with recompute.policy = "auto", as many as make the step shortest in device.memory.
+  std::int64_t resident_layers = kChosen;
   std::int64_t prefetch = 1;          // layers fetched ahead: 1 + prefetch weight slots
   std::int64_t vocabulary_chunk = 0;  // rows of the embedding table that travel at once; 0: all, or, of a table larger
                                       // than a block, as many as fit in a block's slot

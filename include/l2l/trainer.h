@@ -37,10 +37,12 @@ struct MemoryContract {
   std::int64_t parameters = 0;
   std::string device_description;
   std::string device_choice;  // what device.kind = "auto" took and why, else empty
-  std::string stash;          // "host", "device", or "none": blocks rebuild their inputs
-  std::string eps_placement;  // "3 workers on node 0 (CPUs 1-3); core of CPU 0 feeds the device"
+  std::string stash;          // "host", "device", "split" between them, or "none": blocks rebuild their inputs
+  int blocks_stashed_on_device = 0;
+  int resident_layers = 0;                 // blocks whose weights stay on the device, each in a slot of its own
+  std::string eps_placement;               // "3 workers on node 0 (CPUs 1-3); core of CPU 0 feeds the device"
   std::vector<std::string> recomputation;  // what "auto" or a budget made of recompute.policy, and why; else none
-  std::string update_mode;    // "eager: ..." or "held until the step's verdict: ...", with the reasons and the price
+  std::string update_mode;  // "eager: ..." or "held until the step's verdict: ...", with the reasons and the price
 };
 
 // Bytes that crossed the link since the run began; of several devices, over all links.

@@ -130,30 +130,83 @@ TEST(RecomputationBytes, DeviceMemoryDoesNotDependOnDepth) {
   }
 }
 
-// Blocks of one type that do different things.
-TEST(Recomputation, BlocksMayDiffer) {
-  const SmallRun run;
-  Options options = options_of(run, {"gpt2", "fp32"}, "full");
-  options.model.layers = 5;
-  const Record full = testing::record_on(options, kSteps, testing::honest);
-  const models::Model model = runtime::RunPlan(options).model;
-  runtime::Recomputation mixed;
-  for (const std::string& policy : kPolicies) {
+// Blocks of one type that do different things, keep them at different places, and keep their weights or not.
+class BlocksMayDiffer : public ::testing::Test {
+ protected:
+  BlocksMayDiffer() : options_(options_of(run_, {"gpt2", "fp32"}, "full")) {
+    options_.model.layers = 5;
+    full_ = testing::record_on(options_, kSteps, testing::honest);
+    const models::Model model = runtime::RunPlan(options_).model;
     const device::graph::Graph& forward = model.type(model.block(1)).forward;
-    mixed.policies.push_back(
-        {policy, differentiate(forward, values_to_save(forward, device::recompute::parse_policy(policy)))});
+    for (const std::string& policy : kPolicies) {
+      mixed_.recomputation.policies.push_back(
+          {policy, differentiate(forward, values_to_save(forward, device::recompute::parse_policy(policy)))});
+    }
+    mixed_.recomputation.of_block = {3, 0, 2, 3, 1};
   }
-  mixed.of_block = {3, 0, 2, 3, 1};
+  Record record(const FaultPlan& faults = {}) const {
+    return testing::record_on(
+        options_, kSteps, testing::faulty(faults), [] {}, [](runtime::Engine&, int) {}, &mixed_);
+  }
+
+  SmallRun run_;
+  Options options_;
+  Record full_;
+  runtime::Arrangement mixed_;
+};
+
+TEST_F(BlocksMayDiffer, InWhatTheyKeep) {
   for (const char* const stash : {"host", "device"}) {
     for (const char* const execution : {"relay", "resident"}) {
-      options.transfer.stash = stash;
-      options.device.execution = execution;
-      const Record record = testing::record_on(
-          options, kSteps, testing::honest, [] {}, [](runtime::Engine&, int) {}, &mixed);
-      EXPECT_EQ(record, full) << stash << " " << execution;
+      options_.transfer.stash = stash;
+      options_.device.execution = execution;
+      EXPECT_EQ(record(), full_) << stash << " " << execution;
     }
   }
 }
+
+TEST_F(BlocksMayDiffer, InWhereTheyKeepIt) {
+  using runtime::StashPlace;
+  // The second and the fourth save other values than the first, which leaves; the last one's stash leaves or stays.
+  for (const StashPlace last : {StashPlace::host, StashPlace::device}) {
+    for (const bool stay : {false, true}) {
+      mixed_.places = {{StashPlace::host, stay},
+                       {StashPlace::device, !stay},
+                       {StashPlace::host, stay},
+                       {StashPlace::device, false},
+                       {last, stay}};
+      for (const char* const execution : {"relay", "resident"}) {
+        options_.device.execution = execution;
+        EXPECT_EQ(record(), full_) << name_of(last) << " " << stay << " " << execution;
+      }
+      options_.device.execution = "relay";
+      for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+        FaultPlan delays;
+        delays.seed = seed;
+        delays.copy_h2d_delay = seed % 2 == 0 ? 50us : 800us;
+        delays.copy_d2h_delay = seed % 2 == 0 ? 800us : 50us;
+        delays.launch_delay = 200us;
+        delays.poison = true;
+        EXPECT_EQ(record(delays), full_) << name_of(last) << " " << stay << " " << seed;
+      }
+    }
+  }
+}
+
+#ifdef L2L_FAULT_POINTS
+// Twin: two layers whose weights stay share a slot.
+TEST_F(BlocksMayDiffer, TwinASharedSlotIsCaught) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "a data race on purpose";
+#endif
+  options_.transfer.resident_layers = 3;
+  EXPECT_EQ(record(), full_);
+  arm_fault_point("weights.share_slot");
+  const Record shared = record();
+  arm_fault_point("");
+  EXPECT_NE(shared, full_);
+}
+#endif
 
 // What is chosen by measured times, which differ from machine to machine, never shows in a bit, fits, and is what the
 // contract says.

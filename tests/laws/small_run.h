@@ -116,18 +116,18 @@ inline DeviceWrapper faulty(const device::FaultPlan& faults) {
 }
 
 // The same steps without the Trainer, on host devices that `wrap`, called for one after the other, has tampered with;
-// `inspect` is called at the end, `before_step` when the step's minibatch is there; `recomputation`: what blocks do,
+// `inspect` is called at the end, `before_step` when the step's minibatch is there; `arrangement`: of the blocks,
 // when not what the options say.
 inline Record record_on(
     const Options& options, int steps, const DeviceWrapper& wrap, const std::function<void()>& inspect = [] {},
     const std::function<void(runtime::Engine&, int)>& before_step = [](runtime::Engine&, int) {},
-    const runtime::Recomputation* recomputation = nullptr) {
+    const runtime::Arrangement* arrangement = nullptr) {
   const int threads = std::max(1, static_cast<int>(options.device.threads));
   runtime::Devices devices;
   for (std::int64_t i = 0; i < options.device.count; ++i) {
     devices.push_back(wrap(std::make_unique<device::HostDevice>(threads, options.transfer.link_bandwidth)));
   }
-  runtime::RunPlan plan(options, std::move(devices), recomputation);
+  runtime::RunPlan plan(options, std::move(devices), arrangement);
   runtime::Engine engine(plan, nullptr);
   const runtime::Dataset data(*plan.train, plan.dataset_settings());
   const auto sequence = static_cast<std::size_t>(options.model.sequence);

@@ -12,6 +12,14 @@
 namespace l2l::runtime {
 namespace {
 
+// Too little for a stash on the device, and more than one on the host needs.
+Bytes memory_between(Options options) {
+  options.transfer.stash = "host";
+  const Bytes host = RunPlan(options).arena->bytes();
+  options.transfer.stash = "device";
+  return (host + RunPlan(options).arena->bytes()) / 2;
+}
+
 Options options(const std::string& stash, const std::string& execution = "relay", std::int64_t chunk = 0,
                 const std::string& policy = "full") {
   Options options;
@@ -21,10 +29,14 @@ Options options(const std::string& stash, const std::string& execution = "relay"
   options.device.execution = execution;
   // "none": blocks rebuild their inputs.
   if (stash == "none") options.model.reversible = "fixed";
-  if (stash != "none") options.transfer.stash = stash;
+  if (stash != "none") options.transfer.stash = stash == "split" ? "auto" : stash;
   options.transfer.vocabulary_chunk = chunk;
   options.recompute.policy = policy;
   options.eps.threads = 1;
+  if (stash == "split") {
+    options.transfer.resident_layers = 2;
+    options.device.memory = memory_between(options);
+  }
   return options;
 }
 
@@ -37,8 +49,7 @@ struct Use {
 std::vector<Use> uses(const RunPlan& plan) {
   std::vector<std::byte> memory(1);
   const device::BufferView arena{memory.data(), plan.arena->bytes()};
-  const bool host = plan.execution.stash == StashPlace::host, none = plan.execution.stash == StashPlace::none,
-             relay = plan.execution.execution == Execution::relay;
+  const bool none = plan.model.rebuilds, relay = plan.execution.execution == Execution::relay;
   const std::vector<Phase> way_down = {Phase::head, Phase::down, Phase::embedding};
   std::vector<Use> uses;
   const auto add = [&](const std::string& name, device::BufferView view, std::vector<Phase> phases) {
@@ -51,13 +62,14 @@ std::vector<Use> uses(const RunPlan& plan) {
   add_part("weights", ArenaPart::weights, {});
   add_part("accumulators", ArenaPart::accumulators, relay ? way_down : std::vector<Phase>{});
   add_part("drain", ArenaPart::drain, {});
+  add_part("weights that stay", ArenaPart::own_weights, {});
+  add_part("stash", ArenaPart::stash, {Phase::up, Phase::head, Phase::down});
   add_part("activations", ArenaPart::activations,
-           host   ? std::vector{Phase::up, Phase::store, Phase::head}
-           : none ? std::vector{Phase::up, Phase::head, Phase::down, Phase::embedding}
-                  : std::vector{Phase::up, Phase::head, Phase::down});
+           none ? std::vector{Phase::up, Phase::head, Phase::down, Phase::embedding}
+                : std::vector{Phase::up, Phase::store, Phase::head});
   add_part("fetch", ArenaPart::fetch, {Phase::fetch, Phase::down});
-  add_part("saved", ArenaPart::saved,
-           host ? std::vector{Phase::up, Phase::store_saved} : std::vector{Phase::up, Phase::head, Phase::down});
+  add_part("saved", ArenaPart::saved, {Phase::up, Phase::head, Phase::down});
+  add_part("saved on its way out", ArenaPart::saved_out, {Phase::up, Phase::store_saved});
   add_part("saved on its way back", ArenaPart::saved_fetch, {Phase::fetch_saved, Phase::down});
   // On the way up, the rows of a reversible model's embedding in chunks lie there.
   std::vector<Phase> gradients = way_down;
@@ -121,7 +133,7 @@ TEST_P(Arena, WhatIsAliveAtOnceIsDisjoint) { EXPECT_EQ(clash(uses(plan())), "");
 TEST_P(Arena, IsNoLargerThanItsPartsAndItsLinesAddUp) {
   const RunPlan plan = this->plan();
   EXPECT_LE(plan.arena->bytes(), plan.arena->bytes_apart());
-  if (plan.execution.stash == StashPlace::host) {
+  if (plan.execution.stashed(StashPlace::host) == plan.model.blocks()) {
     EXPECT_LT(plan.arena->bytes(), plan.arena->bytes_apart());
   }
   Bytes sum = 0;
@@ -135,6 +147,43 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Arena,
 INSTANTIATE_TEST_SUITE_P(WithoutAStash, Arena,
                          ::testing::Combine(::testing::Values("none"), ::testing::Values("relay", "resident"),
                                             ::testing::Values(0, 100), ::testing::Values("full")));
+
+INSTANTIATE_TEST_SUITE_P(Split, Arena,
+                         ::testing::Combine(::testing::Values("split"), ::testing::Values("relay"),
+                                            ::testing::Values(0, 100), ::testing::Values("full", "none")));
+
+// As many blocks' stashes lie on the device as fit there, spread evenly, and two blocks' weights stay.
+TEST(Arena, AStashIsSplitWhereNotAllOfItFits) {
+  const RunPlan plan(options("split"));
+  const int on_device = plan.execution.stashed(StashPlace::device);
+  EXPECT_GT(on_device, 0);
+  EXPECT_LT(on_device, plan.model.blocks());
+  EXPECT_LE(plan.arena->bytes(), plan.options.device.memory);
+  EXPECT_EQ(plan.execution.staying_weights(), 2);
+  EXPECT_FALSE(plan.execution.places.back().weights_stay);  // it stays while the head runs, without a place of its own
+  ExecutionPlan more = plan.execution;
+  more.places = split_places(plan.model.blocks(), on_device + 1);
+  keep_weights(more.places, plan.model.blocks() - 1, 2);
+  EXPECT_GT(ArenaPlan(plan.model, scratch_of(plan.model, plan.programs), more).bytes(), plan.options.device.memory);
+}
+
+TEST(Interleaved, SpreadsEachKind) {
+  for (const std::vector<std::size_t>& counts :
+       {std::vector<std::size_t>{5, 0, 7}, {1, 1, 1}, {24, 3}, {3, 24, 9, 1}, {0}}) {
+    const std::vector<std::size_t> row = interleaved(counts);
+    ASSERT_EQ(row.size(), std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
+    for (std::size_t kind = 0; kind < counts.size(); ++kind) {
+      std::size_t placed = 0;
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        placed += row[i] == kind;
+        const double share = static_cast<double>(counts[kind] * (i + 1)) / static_cast<double>(row.size());
+        EXPECT_LT(std::abs(static_cast<double>(placed) - share), static_cast<double>(counts.size()))
+            << kind << " " << i;
+      }
+      EXPECT_EQ(placed, counts[kind]);
+    }
+  }
+}
 
 // By hand: layer inputs on their way out lie in the scratch of the blocks' way down, which is larger.
 TEST(Arena, TheWayOutCostsNothingBesideTheScratch) {

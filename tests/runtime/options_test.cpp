@@ -139,6 +139,25 @@ TEST(Options, ALossScaleIsDynamicOrANumber) {
   }
 }
 
+TEST(Options, ResidentLayersAreChosenOrANumber) {
+  Options options;
+  EXPECT_NE(to_toml(options).find("resident_layers = \"auto\""), std::string::npos);
+  set_option(options, "transfer.resident_layers=3");
+  EXPECT_EQ(options.transfer.resident_layers, 3);
+  EXPECT_NE(to_toml(options).find("resident_layers = 3"), std::string::npos);
+  set_option(options, "transfer.resident_layers=auto");
+  EXPECT_EQ(options.transfer.resident_layers, TransferOptions::kChosen);
+  for (const char* wrong : {"some", "-1", "-2", "0.5", "1000001", "true"}) {
+    EXPECT_SAYS(refusal("transfer.resident_layers=" + std::string(wrong)), "expected \"auto\" or an integer from 0");
+  }
+  options.transfer.resident_layers = options.model.layers + 1;
+  EXPECT_THROW(validate_options(options), BadInput);
+  options.transfer.resident_layers = 1;
+  EXPECT_NO_THROW(validate_options(options));
+  options.device.execution = "resident";
+  EXPECT_THROW(validate_options(options), BadInput);
+}
+
 TEST(Options, RefusesWhatThisVersionHasNot) {
   EXPECT_SAYS(refusal("model.architecture=t5"),
               "\"t5\" is not supported by this version; accepted: \"gpt2\", \"bert\", \"llama\"");
@@ -266,6 +285,7 @@ TEST(Options, EveryPrefixAndEveryFlippedByteOfAConfigIsReadOrRefused) {
 void change(const runtime::Field& field, int number) {
   using namespace runtime;
   if (const auto* f = std::get_if<IntegerField>(&field)) *f->value = f->least + 1 + number % (f->most - f->least);
+  if (const auto* f = std::get_if<ChosenField>(&field)) *f->value = 1 + number;
   if (const auto* f = std::get_if<SeedField>(&field)) *f->value = std::numeric_limits<std::int64_t>::max() - number;
   if (const auto* f = std::get_if<SizeField>(&field)) *f->value = 1'000'000'007u * static_cast<unsigned>(number + 1);
   if (const auto* f = std::get_if<RealField>(&field)) {  // needs all 17 digits
@@ -353,6 +373,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "device.threads",
                                                "transfer.stash",
                                                "transfer.prefetch",
+                                               "transfer.resident_layers",
                                                "transfer.vocabulary_chunk",
                                                "transfer.link_bandwidth",
                                                "recompute.policy",

@@ -22,18 +22,28 @@ class StashTest : public ::testing::TestWithParam<std::string> {
       : device_(std::make_unique<device::HostDevice>(1, 0), plan()),
         link_(device_),
         compute_(device_.create_stream("compute")) {
-    if (GetParam() == "device") {
-      stash_ = make_device_stash(cut(device_memory(device_stash_buffers(kBlocks, kMicrobatches))), 1, kMicrobatches);
-    } else {
-      host_.resize(kBytes * kBlocks * kMicrobatches);
-      stash_ = make_host_stash(link_, cut(device_memory(kMicrobatches + 1)), cut(device_memory(2)),
-                               cut({host_.data(), host_.size()}), 1, kMicrobatches, "stash", failure_);
+    if (GetParam() == "device") stash_ = device_stash();
+    if (GetParam() == "host") stash_ = host_stash();
+    // Items of the second and the fourth block stay.
+    if (GetParam() == "split") {
+      stash_ = make_split_stash(device_stash(), host_stash(), {false, true, false, true}, 1, kMicrobatches);
     }
     for (int layer = kBlocks; layer > 0; --layer) {
       for (int u = 0; u < kMicrobatches; ++u) order_.push_back({layer, u});
     }
   }
   ~StashTest() override { link_.quiesce(*compute_); }
+
+  std::unique_ptr<Stash> device_stash() {
+    return make_device_stash(cut(device_memory(device_stash_buffers(kBlocks, kMicrobatches))), 1, kMicrobatches);
+  }
+  std::unique_ptr<Stash> host_stash() {
+    host_.resize(kBytes * kBlocks * kMicrobatches);
+    std::vector<BufferView> out = cut(device_memory(kMicrobatches + 1));
+    leaving_ = out;
+    return make_host_stash(link_, std::move(out), cut(device_memory(2)), cut({host_.data(), host_.size()}), 1,
+                           kMicrobatches, "stash", failure_);
+  }
 
   static FaultPlan plan() {
     FaultPlan plan;
@@ -98,6 +108,7 @@ class StashTest : public ::testing::TestWithParam<std::string> {
   Link link_;
   std::vector<std::unique_ptr<device::Buffer>> memory_;
   std::vector<std::byte> host_;
+  std::vector<BufferView> leaving_;  // of a host stash: what items leave from
   std::vector<std::unique_ptr<std::vector<std::byte>>> contents_;
   std::unique_ptr<device::Stream> compute_;
   std::unique_ptr<Stash> stash_;
@@ -126,12 +137,30 @@ TEST_P(StashTest, EvaluationBetweenStepsMovesNothing) {
 TEST_P(StashTest, BytesOverTheLink) {
   climb(0, /*keep=*/true);
   descend(0);
-  const Bytes expected = GetParam() == "host" ? kBytes * kBlocks * kMicrobatches : 0;
+  const Bytes all = kBytes * kBlocks * kMicrobatches;
+  const Bytes expected = GetParam() == "host" ? all : GetParam() == "split" ? all / 2 : 0;
   EXPECT_EQ(link_.d2h(Traffic::stash), expected);
   EXPECT_EQ(link_.h2d(Traffic::stash), expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Places, StashTest, ::testing::Values("host", "device"),
+// The first backward visit finds nothing on its way out, wherever its own item is: it may overwrite what leaves.
+TEST_P(StashTest, TheWayDownBeginsWhenAllHasLeft) {
+  for (int step = 0; step < 4; ++step) {
+    climb(step, /*keep=*/true);
+    stash_->begin_backward(order_);
+    read_head(step);
+    for (const StashItem item : order_) {
+      const BufferView back = stash_->fetch(item, *compute_);
+      if (item == order_.front()) {
+        for (const BufferView& view : leaving_) device_.fill_zero(*compute_, view);
+      }
+      expect(back, step, item);
+      stash_->fetch_done(item, *compute_);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Places, StashTest, ::testing::Values("host", "device", "split"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -23,6 +23,7 @@ inline LayerOption random_option(Random& random, Shape shape) {
                      some(largest),
                      some(largest),
                      some(largest / (shape == Shape::small_numbers ? 1 : 8))};
+  option.weights_stay = one_in(random, 3);
   if (one_in(random, 3)) option.host = option.kept_d2h = option.kept_h2d = 0;
   if (one_in(random, 3)) option.device = 0;
   if (shape == Shape::trade || shape == Shape::proportional) {
@@ -73,7 +74,9 @@ struct Sums {
 
   void add(const LayerType& type, const LayerOption& option, std::size_t layers) {
     const Nanoseconds up = std::max(option.forward, std::max(type.weights_up_h2d, option.kept_d2h));
-    const Nanoseconds down_link = std::max(type.weights_down_h2d + option.kept_h2d, type.gradients_d2h);
+    Nanoseconds down_link = option.kept_h2d;
+    if (!option.weights_stay) down_link += type.weights_down_h2d;
+    down_link = std::max(down_link, type.gradients_d2h);
     time += layers * (up + std::max(option.backward, down_link));
     device += layers * option.device;
     host += layers * option.host;

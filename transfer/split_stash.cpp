@@ -1,0 +1,63 @@
+#include "transfer/stash.h"
+
+namespace l2l::transfer {
+namespace {
+
+using device::Stream;
+
+class SplitStash final : public Stash {
+ public:
+  SplitStash(std::unique_ptr<Stash> device, std::unique_ptr<Stash> host, std::vector<bool> stays, int first_layer,
+             int microbatches)
+      : device_(std::move(device)), host_(std::move(host)), stays_(std::move(stays)), first_layer_(first_layer) {
+    on_host_.reserve(stays_.size() * static_cast<std::size_t>(microbatches));
+  }
+
+  void begin_forward(bool keep) override {
+    device_->begin_forward(keep);
+    host_->begin_forward(keep);
+  }
+  device::BufferView make(StashItem item, Stream& compute) override { return of(item).make(item, compute); }
+  void made(StashItem item, Stream& compute) override { of(item).made(item, compute); }
+  device::BufferView read(StashItem item) override { return of(item).read(item); }
+  void read_done(StashItem item, Stream& compute) override { of(item).read_done(item, compute); }
+
+  void begin_backward(std::span<const StashItem> items) override {
+    on_host_.clear();
+    for (const StashItem& item : items) {
+      if (!stays(item)) on_host_.push_back(item);
+    }
+    host_->begin_backward(on_host_);
+    waited_ = false;
+  }
+
+  device::BufferView fetch(StashItem item, Stream& compute) override {
+    if (!waited_) host_->wait_until_left(compute);
+    waited_ = true;
+    return of(item).fetch(item, compute);
+  }
+  void fetch_done(StashItem item, Stream& compute) override { of(item).fetch_done(item, compute); }
+
+ private:
+  // The head's input is beyond the last entry: it is used at once, out of the buffers of those that leave.
+  bool stays(StashItem item) const {
+    const auto index = static_cast<std::size_t>(item.layer - first_layer_);
+    return index < stays_.size() && stays_[index];
+  }
+  Stash& of(StashItem item) { return stays(item) ? *device_ : *host_; }
+
+  const std::unique_ptr<Stash> device_, host_;
+  const std::vector<bool> stays_;
+  const int first_layer_;
+  std::vector<StashItem> on_host_;  // room for all
+  bool waited_ = false;             // in this backward pass
+};
+
+}  // namespace
+
+std::unique_ptr<Stash> make_split_stash(std::unique_ptr<Stash> device, std::unique_ptr<Stash> host,
+                                        std::vector<bool> stays, int first_layer, int microbatches) {
+  return std::make_unique<SplitStash>(std::move(device), std::move(host), std::move(stays), first_layer, microbatches);
+}
+
+}  // namespace l2l::transfer
