@@ -6,6 +6,7 @@
 #include "models/bert.h"
 #include "models/gpt2.h"
 #include "models/llama.h"
+#include "runtime/batch_shape.h"
 #include "runtime/host_memory.h"
 #include "runtime/recomputation_choice.h"
 
@@ -65,6 +66,14 @@ std::int64_t intermediate_of(const ModelOptions& model) {
   if (model.intermediate > 0) return model.intermediate;
   if (model.architecture != "llama") return 4 * model.hidden;
   return (8 * model.hidden / 3 + 255) / 256 * 256;  // as the published models
+}
+
+// What is read of them later are numbers.
+Options validated(const Options& given) {
+  validate_options(given);
+  Options options = given;
+  options.batch = resolved(given.batch, given.device.count);
+  return options;
 }
 
 models::Reversible reversible_of(const std::string& name) {
@@ -205,7 +214,7 @@ RunPlan::RunPlan(const Options& given, std::unique_ptr<device::Device> device)
     : RunPlan(given, list_of(std::move(device))) {}
 
 RunPlan::RunPlan(const Options& given, Devices given_devices, const Recomputation* given_recomputation, Limits limits)
-    : options((validate_options(given), given)),
+    : options(validated(given)),
       train(find(options.data.train, options, "data.train")),
       validation(find(options.data.validation, options, "data.validation")),
       devices(given_devices.empty() ? open_devices(options, device_choice)
