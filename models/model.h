@@ -51,6 +51,7 @@ struct Model {
   // Block 1 to N; 0 is the embedding's last layer, N + 1 the head's first.
   int block(int number) const { return embedding_layers - 1 + number; }
   int head() const { return block(blocks() + 1); }
+  bool is_block(int layer) const { return layer > block(0) && layer < head(); }
   // The token of the first row of the table in `layer`: of a chunk, else 0.
   std::int64_t first_token(int layer) const {
     const int chunk = layer > head() ? layer - head() - 1 : layer;

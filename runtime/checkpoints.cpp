@@ -5,12 +5,24 @@
 #include "eps/checkpoint_folders.h"
 #include "eps/manifest.h"
 #include "l2l/trainer.h"
+#include "runtime/batch_shape.h"
 
 namespace l2l {
 
 Options checkpoint_options(const std::filesystem::path& directory) {
   const std::filesystem::path folder = eps::find_checkpoint(directory);
   return parse_options(eps::read_manifest(folder).state.config, (folder / eps::kManifestName).string() + " (config)");
+}
+
+Options options_to_resume(Options options, const std::filesystem::path& directory) {
+  if (!runtime::leaves_micro_batch(options)) return options;
+  const Options saved = checkpoint_options(directory);
+  const BatchOptions batch = runtime::resolved(saved.batch, saved.device.count);
+  const bool same = batch.minibatch == options.batch.minibatch;
+  if (same && batch.minibatch % (options.device.count * batch.micro_batch) == 0) {
+    options.batch.micro_batch = batch.micro_batch;
+  }
+  return options;
 }
 
 void set_aside_checkpoints(const std::filesystem::path& directory, std::int64_t steps) {

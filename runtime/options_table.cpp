@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "eps/parameter_store.h"
+#include "runtime/batch_shape.h"
 
 namespace l2l::runtime {
 
@@ -49,9 +50,9 @@ void add_data_and_batch(std::vector<Key>& keys, DataOptions& data, BatchOptions&
   keys.push_back({"data", "masked", RealField{&data.masked, kShare}});
   keys.push_back({"data", "mask_token", IntegerField{&data.mask_token, -1, (1 << 24) - 1}});
   keys.push_back({"data", "allow_change", BooleanField{&data.allow_change}});
-  keys.push_back({"batch", "micro_batch", IntegerField{&batch.micro_batch, 1, 1 << 20}});
-  keys.push_back(
-      {"batch", "micro_batches", IntegerField{&batch.micro_batches, 1, (1 << 24) - 1}});  // RngKey::microbatch
+  keys.push_back({"batch", "minibatch", IntegerField{&batch.minibatch, 0, kMostMicroBatch * kMostMicroBatches}});
+  keys.push_back({"batch", "micro_batch", IntegerField{&batch.micro_batch, 0, kMostMicroBatch}});
+  keys.push_back({"batch", "micro_batches", IntegerField{&batch.micro_batches, 0, kMostMicroBatches}});
 }
 
 void add_optimizer(std::vector<Key>& keys, OptimizerOptions& optimizer) {

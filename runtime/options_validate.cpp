@@ -6,6 +6,7 @@
 #include "core/checked.h"
 #include "l2l/errors.h"
 #include "l2l/options.h"
+#include "runtime/batch_shape.h"
 #include "runtime/options_table.h"
 #include "runtime/options_value.h"
 
@@ -49,9 +50,8 @@ void check_sizes(const ModelOptions& model, const BatchOptions& batch) {
 }
 
 // Parameters need no check of their own: 10^6 layers of such tensors are below 2^57.
-void check_totals(const Options& options) {
+void check_totals(const Options& options, const BatchOptions& batch) {
   const ModelOptions& model = options.model;
-  const BatchOptions& batch = options.batch;
   const std::string stash = "model.layers x batch.micro_batches x batch.micro_batch x model.sequence x model.hidden";
   const std::uint64_t bytes =
       product({model.layers, batch.micro_batches, batch.micro_batch, model.sequence, model.hidden, 4}, stash);
@@ -143,13 +143,6 @@ void check_precision(const PrecisionOptions& precision) {
   }
 }
 
-// Devices do the same work, so that they wait for each other as little as can be.
-void check_devices(const Options& options) {
-  if (options.batch.micro_batches % options.device.count == 0) return;
-  throw BadInput(show("batch.micro_batches", options.batch.micro_batches) + " is not divisible by " +
-                 show("device.count", options.device.count) + ": each device takes an equal share of them");
-}
-
 void check_transfer(const Options& options) {
   const std::int64_t staying = options.transfer.resident_layers;
   if (staying > options.model.layers) {
@@ -187,13 +180,13 @@ void check_checkpoint(const CheckpointOptions& checkpoint) {
 void validate_options(const Options& options) {
   Options copy = options;
   for (const runtime::Key& key : runtime::option_keys(copy)) runtime::check_value(key);
+  const BatchOptions batch = runtime::resolved(options.batch, options.device.count);
   check_model(options.model);
-  check_sizes(options.model, options.batch);
-  check_totals(options);
+  check_sizes(options.model, batch);
+  check_totals(options, batch);
   check_data(options);
   check_schedule(options);
   check_precision(options.precision);
-  check_devices(options);
   check_transfer(options);
   check_recompute(options);
   check_checkpoint(options.checkpoint);

@@ -17,6 +17,7 @@ using device::recompute::to_nanoseconds;
 
 constexpr Bytes kNoLimit = Bytes{1} << 50;
 constexpr std::size_t kMostMeasured = 5;
+constexpr double kNoise = 1.01;  // between two measured steps that are equal
 constexpr Bytes kMeasuredState = Bytes{256} << 20;
 constexpr std::int64_t kMeasuredMicrobatches = 8, kMeasuredVocabulary = 4096;
 
@@ -42,6 +43,9 @@ class Chooser {
   ~Chooser() { calibration_.save(); }
 
   Arrangement automatic();
+  // Seconds of the step that automatic() takes for the shortest, without what no microbatch changes; nothing: none
+  // fits.
+  std::optional<double> predicted();
   Arrangement within_budget(device::recompute::Policy policy);
 
  private:
@@ -145,7 +149,8 @@ Arrangement Chooser::least() const {
 }
 
 // Where the device computes on the host's cores, what copies and compute cost each other decides between choices that
-// are close, and only running them shows it. Where nothing fits, the plan with the least says by how much.
+// are close, and only running them shows it; of those that run equally fast, the one that was predicted to. Where
+// nothing fits, the plan with the least says by how much.
 Arrangement Chooser::automatic() {
   std::vector<Candidate> candidates = this->candidates();
   if (candidates.empty()) return least();
@@ -153,10 +158,25 @@ Arrangement Chooser::automatic() {
   if (candidates.size() > 1 && chain_.computes_here()) {
     std::vector<double> steps;
     for (const Candidate& candidate : candidates) steps.push_back(measured_step(candidate));
-    best = static_cast<std::size_t>(std::min_element(steps.begin(), steps.end()) - steps.begin());
+    const double shortest = *std::min_element(steps.begin(), steps.end());
+    while (steps[best] > kNoise * shortest) ++best;
   }
   candidates[best].arrangement.recomputation.explanation = explain(plan_, chain_.types(), candidates[best], costs_);
   return std::move(candidates[best].arrangement);
+}
+
+std::optional<double> Chooser::predicted() {
+  if (plan_.arena->bytes() > limits().device) return std::nullopt;
+  const std::vector<Candidate> candidates = this->candidates();
+  if (candidates.empty()) return std::nullopt;
+  double seconds = 1e-9 * static_cast<double>(candidates.front().time);
+  for (const VisitWork& visit : step_work(plan_)) {
+    if (plan_.model.is_block(visit.layer)) continue;
+    for (const VisitWork::Launches& launches : visit.launches) {
+      seconds += launches.count * costs_.launch(*launches.program, visit.layer).value_or(Cost{}).seconds;
+    }
+  }
+  return seconds;
 }
 
 Arrangement Chooser::within_budget(device::recompute::Policy policy) {
@@ -182,18 +202,66 @@ Arrangement Chooser::within_budget(device::recompute::Policy policy) {
 
 }  // namespace
 
-Arrangement choose_arrangement(Options& options, Devices& devices) {
-  const Bytes before = HostMemory().peak_resident();
+namespace {
+
+// Uses the devices for a chooser of these options.
+template <typename Use>
+auto with_chooser(const Options& options, Devices& devices, const Use& use) {
   RunPlan plan = plain_plan(options, devices);
-  Arrangement arrangement;
-  {
+  auto result = [&] {
     Chooser chooser(options, plan);
-    arrangement = options.recompute.policy == "auto"
-                      ? chooser.automatic()
-                      : chooser.within_budget(device::recompute::parse_policy(options.recompute.policy));
-  }
+    return use(chooser);
+  }();
   plan.programs.clear();
   devices = std::move(plan.devices);
+  return result;
+}
+
+Options with_micro_batch(Options options, std::int64_t micro_batch) {
+  options.batch.micro_batch = micro_batch;
+  options.batch.micro_batches = options.batch.minibatch / micro_batch;
+  return options;
+}
+
+// What a run with that microbatch would take; nothing: it is too large for something.
+std::optional<double> predicted_step(const Options& options, Devices& devices) {
+  try {
+    validate_options(options);
+  } catch (const BadInput&) {
+    return std::nullopt;
+  }
+  return with_chooser(options, devices, [](Chooser& chooser) { return chooser.predicted(); });
+}
+
+// The least of those that are equal. Where nothing fits, the smallest, whose plan says by how much. Returns why.
+std::string choose_micro_batch(Options& options, Devices& devices, const std::vector<std::int64_t>& micro_batches) {
+  std::optional<double> shortest;
+  std::int64_t best = micro_batches.front();
+  std::string all;
+  for (const std::int64_t micro_batch : micro_batches) {
+    const std::optional<double> seconds = predicted_step(with_micro_batch(options, micro_batch), devices);
+    all += (all.empty() ? "" : ", ") + std::to_string(micro_batch) + ": " +
+           (seconds ? milliseconds(*seconds) : "does not fit");
+    if (seconds && (!shortest || *seconds < *shortest)) shortest = seconds, best = micro_batch;
+  }
+  options = with_micro_batch(options, best);
+  return "microbatch: " + std::to_string(best) + " of the minibatch's " + std::to_string(options.batch.minibatch) +
+         " sequences (layers of a step, by sequences: " + all + "); set batch.micro_batch to keep it";
+}
+
+}  // namespace
+
+Arrangement choose_arrangement(Options& options, Devices& devices, const std::vector<std::int64_t>& micro_batches) {
+  const Bytes before = HostMemory().peak_resident();
+  std::string micro_batch;
+  if (micro_batches.size() > 1) micro_batch = choose_micro_batch(options, devices, micro_batches);
+  Arrangement arrangement = with_chooser(options, devices, [&](Chooser& chooser) {
+    return options.recompute.policy == "auto"
+               ? chooser.automatic()
+               : chooser.within_budget(device::recompute::parse_policy(options.recompute.policy));
+  });
+  std::vector<std::string>& lines = arrangement.recomputation.explanation;
+  if (!micro_batch.empty()) lines.insert(lines.begin(), std::move(micro_batch));
   const Bytes after = HostMemory().peak_resident();
   if (after > before) arrangement.peak_of_choosing = after;
   return arrangement;

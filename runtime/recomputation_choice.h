@@ -11,8 +11,10 @@ namespace l2l::runtime {
 // be shortest within device memory, the limit of the stash, and the time that the link has left beside weights and
 // gradients. With recompute.budget, the scratch of each block's backward visit is capped (device/recompute/stage.h),
 // whatever the policy keeps.
+// Of several `micro_batches` (sequences), all possible, the one whose step is predicted to be shortest is written to
+// `options`.
 // `devices`, idle, are lent for the measurement, which takes some seconds for a shape that the calibration has not;
 // figures are kept there. Throws OutOfMemory when nothing fits, and BadInput.
-Arrangement choose_arrangement(Options& options, Devices& devices);
+Arrangement choose_arrangement(Options& options, Devices& devices, const std::vector<std::int64_t>& micro_batches);
 
 }  // namespace l2l::runtime

@@ -6,6 +6,7 @@
 #include "models/bert.h"
 #include "models/gpt2.h"
 #include "models/llama.h"
+#include "runtime/batch_shape.h"
 #include "runtime/host_memory.h"
 #include "runtime/recomputation_choice.h"
 
@@ -65,6 +66,14 @@ std::int64_t intermediate_of(const ModelOptions& model) {
   if (model.intermediate > 0) return model.intermediate;
   if (model.architecture != "llama") return 4 * model.hidden;
   return (8 * model.hidden / 3 + 255) / 256 * 256;  // as the published models
+}
+
+// What is read of them later are numbers.
+Options validated(const Options& given) {
+  validate_options(given);
+  Options options = given;
+  options.batch = resolved(given.batch, given.device.count);
+  return options;
 }
 
 models::Reversible reversible_of(const std::string& name) {
@@ -171,11 +180,15 @@ std::vector<std::unique_ptr<Programs>> compile(const Devices& devices, const mod
   return programs;
 }
 
-// Nothing: the same for all blocks, as the options say. What is chosen may be the microbatch, too.
-std::optional<Arrangement> arrange(const Arrangement* given, Options& options, Devices& devices) {
+// Nothing: the same for all blocks, as the options say. `asked`: `options` before they were resolved.
+std::optional<Arrangement> arrange(const Arrangement* given, const Options& asked, Options& options, Devices& devices) {
   if (given != nullptr) return *given;
   if (!options.recompute.leaves_choice()) return std::nullopt;
-  return choose_arrangement(options, devices);
+  std::vector<std::int64_t> micro_batches = {options.batch.micro_batch};
+  if (leaves_micro_batch(asked)) {
+    micro_batches = micro_batch_candidates(options.batch.minibatch, options.device.count);
+  }
+  return choose_arrangement(options, devices, micro_batches);
 }
 
 // What a group's update waits for, and what that costs.
@@ -212,13 +225,13 @@ RunPlan::RunPlan(const Options& given, std::unique_ptr<device::Device> device)
     : RunPlan(given, list_of(std::move(device))) {}
 
 RunPlan::RunPlan(const Options& given, Devices given_devices, const Arrangement* given_arrangement, Limits limits)
-    : options((validate_options(given), given)),
+    : options(validated(given)),
       train(find(options.data.train, options, "data.train")),
       validation(find(options.data.validation, options, "data.validation")),
       devices(given_devices.empty() ? open_devices(options, device_choice)
                                     : require_count(std::move(given_devices), options)),
       device(devices[0].get()),
-      arranged(arrange(given_arrangement, options, devices)),
+      arranged(arrange(given_arrangement, given, options, devices)),
       model(make_model(options)),
       placement(place_workers(read_topology(), {.threads = static_cast<int>(options.eps.threads),
                                                 .feeds_device = !device->uses_host_memory(),
@@ -389,7 +402,7 @@ void RunPlan::write_contract() {
 void RunPlan::check_limits() const {
   if (const std::optional<DeviceLimit> limit = device_limit()) {
     check_limit("device memory", limit->name, contract.device_bytes, limit->bytes,
-                std::string("lower batch.micro_batch, batch.micro_batches or transfer.prefetch") +
+                std::string("lower batch.micro_batch, batch.micro_batches (or batch.minibatch) or transfer.prefetch") +
                     (model.rebuilds ? "" : ", or set transfer.stash = \"host\" or recompute.policy = \"full\""));
   }
   const eps::StoreBytes bytes = eps::ParameterStore::bytes_needed(model.layout, store);

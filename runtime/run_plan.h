@@ -45,7 +45,7 @@ struct RunPlan {
   Bytes device_peak_bytes() const;
   void set_trace(Trace* trace) const;
 
-  Options options;
+  Options options;  // as given, with `batch` resolved
   std::optional<DataFiles> train, validation;
   std::string device_choice;            // what device.kind = "auto" took and why, else empty
   Devices devices;                      // device.count of them

@@ -12,6 +12,7 @@ Options shallower(const RunPlan& plan, Bytes state) {
   const auto blocks = static_cast<Bytes>(plan.model.blocks());
   const Bytes one = eps::ParameterStore::bytes_needed(plan.model.layout, plan.store).state / blocks;
   Options options = plan.options;
+  options.batch.minibatch = 0;  // follows from the other two, which may be changed
   options.model.layers =
       static_cast<std::int64_t>(std::max<Bytes>(1, std::min((blocks + 1) / 2, state / std::max<Bytes>(1, one))));
   options.device.kind = "host";

@@ -19,7 +19,7 @@ class Counter {
  private:
   VisitWork forward(LayerIndex layer) const;
   VisitWork backward(LayerIndex layer) const;
-  bool is_block(LayerIndex layer) const { return layer >= model_.block(1) && layer < model_.head(); }
+  bool is_block(LayerIndex layer) const { return model_.is_block(layer); }
   bool comes_again(LayerIndex layer) const;
   Bytes elements(LayerIndex layer) const {
     return static_cast<Bytes>(model_.layout.layers[static_cast<std::size_t>(layer)].elements);

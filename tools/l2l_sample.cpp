@@ -19,7 +19,7 @@ int sample(const Arguments& arguments) {
   }
   options.data.train.clear();
   options.data.validation.clear();
-  options.batch.micro_batch = options.batch.micro_batches = 1;
+  options.batch = {.micro_batch = 1, .micro_batches = 1};
   options.checkpoint.directory.clear();
   options.recompute = {};  // nothing is trained
   options.checkpoint.every = options.run.validate_every = 0;

@@ -40,7 +40,13 @@ Options options_of(const Arguments& arguments) {
   if (options.data.train.empty()) {
     throw BadInput(arguments.config.config + ": data.train: missing; name at least one file");
   }
-  return options;
+  if (arguments.resume.empty()) return options;
+  const Options resumed = options_to_resume(options, arguments.resume);
+  if (resumed.batch.micro_batch != options.batch.micro_batch && !arguments.quiet) {
+    std::cerr << "batch.micro_batch = " << resumed.batch.micro_batch
+              << ", as in the checkpoint: another one would give other bits\n";
+  }
+  return resumed;
 }
 
 // Throws BadInput unless `directory` can be made below what is there.

@@ -42,9 +42,14 @@ struct DataOptions {
   bool allow_change = false;     // resume although the training data are not those of the checkpoint
 };
 
+// A minibatch is micro_batches of micro_batch sequences. 0: not set, and then follows from those that are. Trainer's
+// options() have all three.
 struct BatchOptions {
-  std::int64_t micro_batch = 8;    // sequences per microbatch
-  std::int64_t micro_batches = 1;  // per minibatch, of all devices together; divisible by device.count
+  std::int64_t minibatch = 0;    // sequences per minibatch, of all devices together; divisible by device.count
+  std::int64_t micro_batch = 0;  // sequences per microbatch; not set: 8, or, with minibatch alone, what makes the step
+                                 // shortest (recompute.policy = "auto"), else the most up to 8 that divide a device's
+                                 // share
+  std::int64_t micro_batches = 0;  // per minibatch, of all devices together; divisible by device.count; not set: 1
 };
 
 struct OptimizerOptions {

@@ -194,6 +194,12 @@ class Trainer {
 // The options with which the newest checkpoint below `directory` (or `directory` itself) was written. Throws BadInput.
 Options checkpoint_options(const std::filesystem::path& directory);
 
+// The options for a Trainer that will resume() from `directory`. Where `options` leave the microbatch to be chosen
+// (recompute.policy = "auto", and of `batch` the minibatch alone), it is that of the newest checkpoint there, since
+// another one would give other bits; but chosen anew when the checkpoint's minibatch was another one, or when its
+// microbatch does not divide a device's share. All else stays. Throws BadInput when there is no checkpoint.
+Options options_to_resume(Options options, const std::filesystem::path& directory);
+
 // Moves checkpoints of more than `steps` steps that an earlier run left in `directory` to `directory`/earlier-N, so
 // that a run which starts after `steps` steps is not mixed up with them. Does nothing when there are none. Throws
 // Error.

@@ -2,6 +2,8 @@
 // changes no bit. On the way, the bytes of the stash equal what each policy keeps, written out by hand.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "core/fault_point.h"
 #include "runtime/recomputation.h"
 #include "tests/laws/small_run.h"
@@ -248,6 +250,63 @@ TEST_F(RecomputationChoice, AutoFitsAndGivesTheSameBits) {
   Options options = options_of(run_, {"gpt2", "bf16"}, "auto");
   options.device.memory = low - 1;
   EXPECT_THROW(Trainer{options}, OutOfMemory);
+}
+
+// Where the link is what takes long, memory goes to what saves link: stashes, and weights that need not come again.
+TEST_F(RecomputationChoice, OneKnobDecidesWhatStaysOnTheDevice) {
+  Options options = options_of(run_, {"gpt2", "fp32"}, "full");
+  options.model.layers = 6;
+  options.precision.gradients = "bf16";
+  const Record expected = record(options);
+  options.transfer.link_bandwidth = 4'000'000;
+  options.transfer.stash = "host";
+  const std::uint64_t low = Trainer(options).contract().device_bytes;
+  options.transfer.stash = "auto";
+  options.recompute.policy = "auto";
+  MemoryContract all;
+  EXPECT_EQ(record(options, &all), expected);
+  EXPECT_EQ(all.stash, "device");
+  EXPECT_EQ(all.resident_layers, 5);  // the last one stays while the head runs, without a place of its own
+  std::set<std::string> stashes;
+  std::set<int> resident;
+  for (int i = 0; i <= 6; ++i) {
+    options.device.memory = low + (all.device_bytes - low) * static_cast<std::uint64_t>(i) / 6;
+    MemoryContract contract;
+    EXPECT_EQ(record(options, &contract), expected) << i;
+    EXPECT_LE(contract.device_bytes, options.device.memory);
+    stashes.insert(contract.stash);
+    resident.insert(contract.resident_layers);
+  }
+  EXPECT_TRUE(stashes.contains("split"));
+  EXPECT_GT(resident.size(), 2u);
+  options.transfer.resident_layers = 2;
+  options.transfer.stash = "host";
+  options.device.memory = all.device_bytes;
+  MemoryContract set;
+  EXPECT_EQ(record(options, &set), expected);
+  EXPECT_EQ(set.resident_layers, 2);
+  EXPECT_EQ(set.stash, "host");
+}
+
+// Microbatches that are left open: the bits are those of a run that sets the one that was chosen.
+TEST_F(RecomputationChoice, AMicrobatchThatIsLeftOpenIsChosen) {
+  Options options = options_of(run_, {"gpt2", "fp32"}, "auto");
+  options.batch = {.minibatch = 8};
+  Trainer chosen(options);
+  const BatchOptions batch = chosen.options().batch;
+  EXPECT_EQ(batch.micro_batch * batch.micro_batches, 8);
+  EXPECT_TRUE(chosen.contract().recomputation.front().starts_with("microbatch: "))
+      << chosen.contract().recomputation[0];
+  const Record expected = testing::record_of(chosen, kSteps);
+  Options set = options_of(run_, {"gpt2", "fp32"}, "full");
+  set.batch = {.micro_batch = batch.micro_batch, .micro_batches = batch.micro_batches};
+  EXPECT_EQ(record(set), expected);
+  // Memory for the layers of a single sequence at a time.
+  set.batch = {.micro_batch = 1, .micro_batches = 8};
+  set.transfer.stash = "host";
+  options.transfer.stash = "host";
+  options.device.memory = Trainer(set).contract().device_bytes;
+  EXPECT_EQ(Trainer(options).options().batch.micro_batch, 1);
 }
 
 TEST_F(RecomputationChoice, ABudgetOfScratchGivesTheSameBits) {

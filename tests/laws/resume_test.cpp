@@ -295,8 +295,79 @@ TEST(CheckpointOptions, AreThoseOfTheRun) {
   Trainer trainer(run.options());
   trainer.step();
   trainer.save();
-  EXPECT_EQ(to_toml(checkpoint_options(run.folder() / "checkpoints")), to_toml(run.options()));
+  EXPECT_EQ(to_toml(checkpoint_options(run.folder() / "checkpoints")), to_toml(trainer.options()));
+  const Trainer again(checkpoint_options(run.folder() / "checkpoints"));
+  EXPECT_EQ(to_toml(again.options()), to_toml(trainer.options()));
 }
+
+// A run with a minibatch of six sequences, in microbatches of two, and options that leave the microbatch open.
+class OptionsToResume : public ::testing::Test {
+ protected:
+  OptionsToResume() {
+    left_ = run_.options();
+    left_.recompute.policy = "auto";
+    left_.batch = {.minibatch = 6};
+  }
+  Options given() const {
+    Options options = run_.options();
+    options.batch = {.minibatch = 6, .micro_batch = 2};
+    return options;
+  }
+  Options to_resume() const { return options_to_resume(left_, directory_); }
+
+  SmallRun run_;
+  std::filesystem::path directory_ = run_.folder() / "checkpoints";
+  Options left_;
+};
+
+TEST_F(OptionsToResume, TheMicrobatchIsTheCheckpointsAndSoAreTheBits) {
+  Trainer whole(given());
+  for (int step = 0; step < 2; ++step) whole.step();
+  whole.save();
+  const Record record = testing::record_of(whole, 2);
+  const auto resumed = [&](Options options) {
+    options.recompute.policy = "full";  // chooses by measured times: the bits are the same
+    Trainer trainer(options);
+    trainer.resume(directory_);
+    return testing::record_of(trainer, 2);
+  };
+  EXPECT_EQ(to_resume().batch.micro_batch, 2);
+  EXPECT_EQ(resumed(to_resume()), record);
+  EXPECT_NE(resumed(left_), record) << "the twin: a microbatch of six gives other bits";
+}
+
+TEST_F(OptionsToResume, IsChosenAnewWhereTheCheckpointsDoesNotFit) {
+  Trainer first(given());
+  first.step();
+  first.save();
+  left_.batch.minibatch = 12;
+  EXPECT_EQ(to_resume().batch.micro_batch, 0);
+  left_.batch.minibatch = 6;
+  left_.device.count = 2;  // three sequences each
+  EXPECT_EQ(to_resume().batch.micro_batch, 0);
+  left_.device.count = 3;
+  EXPECT_EQ(to_resume().batch.micro_batch, 2);
+}
+
+TEST_F(OptionsToResume, WhatIsGivenStays) {
+  Trainer first(given());
+  first.step();
+  first.save();
+  const std::string before = to_toml(left_);
+  left_.recompute.policy = "full";
+  EXPECT_EQ(to_toml(options_to_resume(left_, directory_)), to_toml(left_));
+  left_.recompute.policy = "auto";
+  left_.batch = {.minibatch = 6, .micro_batch = 3};
+  EXPECT_EQ(to_toml(options_to_resume(left_, directory_)), to_toml(left_));
+  left_.batch = {.minibatch = 6, .micro_batches = 1};
+  EXPECT_EQ(to_toml(options_to_resume(left_, directory_)), to_toml(left_));
+  left_.batch = {.minibatch = 6};
+  Options taken = to_resume();
+  taken.batch.micro_batch = 0;
+  EXPECT_EQ(to_toml(taken), before) << "nothing else is taken from the checkpoint";
+}
+
+TEST_F(OptionsToResume, NothingThere) { EXPECT_THROW(to_resume(), BadInput); }
 
 }  // namespace
 }  // namespace l2l

@@ -187,8 +187,12 @@ TEST(Options, KeepsEveryRange) {
       {"device.pinned_memory=64GiB", "device.pinned_memory=-1"},
       {"transfer.prefetch=1", "transfer.prefetch=0"},
       {"transfer.prefetch=64", "transfer.prefetch=65"},
-      {"batch.micro_batch=1", "batch.micro_batch=0"},
-      {"batch.micro_batches=1", "batch.micro_batches=0"},
+      {"batch.minibatch=0", "batch.minibatch=-1"},
+      {"batch.minibatch=17592184995840", "batch.minibatch=17592184995841"},
+      {"batch.micro_batch=0", "batch.micro_batch=-1"},
+      {"batch.micro_batch=1048576", "batch.micro_batch=1048577"},
+      {"batch.micro_batches=0", "batch.micro_batches=-1"},
+      {"batch.micro_batches=16777215", "batch.micro_batches=16777216"},
       {"optimizer.learning_rate=1e-30", "optimizer.learning_rate=0"},
       {"optimizer.learning_rate=1", "optimizer.learning_rate=inf"},
       {"optimizer.learning_rate=1", "optimizer.learning_rate=nan"},
@@ -344,6 +348,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "data.mask_token",
                                                "data.format",
                                                "data.tokenizer",
+                                               "batch.minibatch",
                                                "batch.micro_batch",
                                                "batch.micro_batches",
                                                "optimizer.name",
@@ -418,6 +423,9 @@ TEST(ValidateOptions, ChecksCombinations) {
   EXPECT_SAYS(invalid({"device.count=2", "batch.micro_batches=3"}),
               "batch.micro_batches = 3 is not divisible by device.count = 2");
   EXPECT_EQ(invalid({"device.count=2", "batch.micro_batches=4"}), "(no BadInput)");
+  EXPECT_SAYS(invalid({"batch.minibatch=30", "batch.micro_batch=4"}),
+              "batch.minibatch = 30 is not divisible by batch.micro_batch = 4; set batch.micro_batch = 3 or 5");
+  EXPECT_EQ(invalid({"batch.minibatch=30", "batch.micro_batch=5", "device.count=3"}), "(no BadInput)");
   EXPECT_SAYS(invalid({"schedule.minimum=1"}), "exceeds optimizer.learning_rate");
   EXPECT_SAYS(invalid({"precision.gradients=fp16"}),
               "precision.gradients = \"fp16\" with precision.compute = \"fp32\"");
@@ -439,6 +447,9 @@ TEST(ValidateOptions, RefusesSizesWhoseProductsOverflowOrExceedTheRandomNumbers)
   EXPECT_SAYS(invalid({"model.layers=1", "model.hidden=4", "model.sequence=8", "batch.micro_batches=16777215",
                        "batch.micro_batch=131072", "run.steps=1000000000000"}),
               "tokens of the run");
+  // Of what follows, too.
+  EXPECT_SAYS(invalid({"batch.minibatch=1048576", "batch.micro_batches=1", "model.sequence=1048576"}),
+              "elements; at most");
 }
 
 }  // namespace

@@ -35,6 +35,8 @@ steps = 4
 """
 # Else the table, larger than these blocks, travels in chunks.
 TABLE_AT_ONCE = ["--set", "transfer.vocabulary_chunk=256"]
+LEAVES_MICRO_BATCH = ["--set", "recompute.policy=auto", "--set", "batch.minibatch=4", "--set", "batch.micro_batch=0",
+                      "--set", "batch.micro_batches=0"]
 METRICS = ("step loss learning_rate gradient_norm tokens tokens_per_second step_ms device_peak_bytes host_bytes h2d_bytes "
            "d2h_bytes weight_stall_ms stash_stall_ms update_stall_ms loss_scale skipped predicted_ms eps_gb_per_second "
            "eps_fraction").split()
@@ -203,6 +205,27 @@ class Cli(ToolTest):
         self.assertEqual(rest["steps"], 4)
         self.assertEqual(rest["weights_hash"], whole["weights_hash"])
 
+    def test_a_minibatch_is_cut_by_what_is_given(self):
+        for more, shape in ((["--set", "batch.minibatch=4"], "2 x 2"),
+                            (["--set", "batch.minibatch=12", "--set", "batch.micro_batches=0"], "6 x 2"),
+                            (["--set", "batch.minibatch=12", "--set", "batch.micro_batch=0"], "2 x 6"),
+                            (["--set", "batch.minibatch=15", "--set", "batch.micro_batch=0", "--set", "batch.micro_batches=0"],
+                             "3 x 5")):
+            for tool, dry in (("l2l-train", "--dry-run"), ("l2l-plan", "--no-measure")):
+                _, err = self.run_tool(tool, "run.toml", dry, *more)
+                self.assertIn(f"minibatch {shape} sequences", err)
+
+    def test_a_resumed_run_keeps_the_microbatch_of_its_checkpoint(self):
+        whole = self.summary("--set", "checkpoint.directory=whole")
+        self.summary("--steps", "2")
+        out, err = self.run_tool("l2l-train", "run.toml", "--resume", "checkpoints/run", *LEAVES_MICRO_BATCH)
+        self.assertIn("batch.micro_batch = 2, as in the checkpoint: another one would give other bits", err)
+        self.assertIn("minibatch 2 x 2 sequences", err)
+        self.assertEqual(json.loads(out.splitlines()[-1])["weights_hash"], whole["weights_hash"])
+        _, err = self.run_tool("l2l-train", "run.toml", "--resume", "checkpoints/run", "--dry-run", *LEAVES_MICRO_BATCH,
+                               "--set", "batch.minibatch=8")  # another minibatch: chosen anew
+        self.assertNotIn("as in the checkpoint", err)
+
     def test_resume_from_an_older_step_sets_later_ones_aside(self):
         periodic = ["--set", "checkpoint.every=1", "--set", "checkpoint.keep=9"]
         whole = self.summary(*periodic, "--metrics", "m.jsonl")
@@ -316,6 +339,10 @@ class Cli(ToolTest):
             (["--set", "model.architecture=\"mamba\""], ["model.architecture", "mamba", "gpt2"]),
             (["--set", "nonsense"], ["nonsense"]),
             (["--resume", "nowhere"], ["nowhere"]),
+            (["--resume", "nowhere", *LEAVES_MICRO_BATCH], ["nowhere"]),
+            (["--set", "batch.minibatch=6"], ["batch.minibatch = 6", "batch.micro_batch = 2", "batch.micro_batches = 2"]),
+            (["--set", "batch.minibatch=6", "--set", "batch.micro_batch=4", "--set", "batch.micro_batches=0"],
+             ["batch.minibatch = 6", "batch.micro_batch = 4", "3 or 6"]),
         ]
         for arguments, names in cases:
             with self.subTest(arguments=arguments):
