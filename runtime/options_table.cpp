@@ -95,7 +95,7 @@ void add_machine(std::vector<Key>& keys, Options& options) {
   keys.push_back({"transfer", "vocabulary_chunk", IntegerField{&transfer.vocabulary_chunk, 0, 1 << 24}});
   keys.push_back({"transfer", "link_bandwidth", SizeField{&transfer.link_bandwidth}});
   keys.push_back(
-      {"recompute", "policy", TextField{&options.recompute.policy, {"full", "selective", "min_cut", "none", "auto"}}});
+      {"recompute", "policy", TextField{&options.recompute.policy, {"full", "selective", "min_cut", "none", "budget", "auto"}}});
   keys.push_back({"recompute", "budget", SizeField{&options.recompute.budget}});
   keys.push_back({"eps", "threads", IntegerField{&options.eps.threads, 0, kMostThreads}});
   keys.push_back({"eps", "memory", SizeField{&options.eps.memory}});

@@ -163,6 +163,9 @@ void check_recompute(const Options& options) {
                    "\" rebuilds the inputs of its blocks and keeps nothing: set recompute.policy = \"full\" without a "
                    "budget, or keep the inputs with transfer.stash = \"host\" or \"device\"");
   }
+  if (recompute.policy == "budget" && recompute.budget == 0) {
+    throw BadInput("recompute.policy = \"budget\" without a budget: set recompute.budget, such as \"300MiB\"");
+  }
   if (recompute.policy != "auto" || recompute.budget == 0) return;
   throw BadInput(
       "recompute.budget with recompute.policy = \"auto\", which fits everything in device.memory; remove it, or name a "

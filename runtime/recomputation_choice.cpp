@@ -16,7 +16,7 @@ using device::graph::Graph;
 using device::recompute::to_nanoseconds;
 
 constexpr Bytes kNoLimit = Bytes{1} << 50;
-constexpr std::size_t kMostMeasured = 5;
+constexpr std::size_t kMostMeasured = 6;
 constexpr double kNoise = 1.01;  // between two measured steps that are equal
 constexpr Bytes kMeasuredState = Bytes{256} << 20;
 constexpr std::int64_t kMeasuredMicrobatches = 8, kMeasuredVocabulary = 4096;
@@ -125,17 +125,16 @@ Options Chooser::measured_options() const {
 }
 
 // A step on a shallower model over a step that keeps the layer inputs alone on the host: by the calibration, or trained
-// now, in turn; a ratio, since a machine is not always equally fast. Where the two do not fit beside each other:
-// nothing is known in the candidate's favour.
+// now. Where the two do not fit beside each other, nothing is known in the candidate's favour.
 double Chooser::measured_step(const Candidate& candidate) {
   try {
     const RunPlan plan = shallower_plan(plan_, measured_options(), candidate.arrangement);
     const std::string name = "step over the plain one, " + StepCosts(plan, calibration_, false).name_of_step();
     if (const std::optional<double> known = calibration_.find(name)) return *known;
     const RunPlan plain = shallower_plan(plan_, measured_options(), least());
-    const std::vector<double> seconds = measure_steps({&plan, &plain});
-    calibration_.set(name, seconds[0] / seconds[1]);
-    return seconds[0] / seconds[1];
+    const double ratio = measure_ratio(plan, plain);
+    calibration_.set(name, ratio);
+    return ratio;
   } catch (const OutOfMemory&) {
     return std::numeric_limits<double>::infinity();
   }

@@ -73,6 +73,7 @@ Options validated(const Options& given) {
   validate_options(given);
   Options options = given;
   options.batch = resolved(given.batch, given.device.count);
+  if (options.recompute.policy == "budget") options.recompute.policy = "full";
   return options;
 }
 

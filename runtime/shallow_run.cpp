@@ -36,20 +36,22 @@ class Run {
   explicit Run(const RunPlan& plan) : engine_(plan, nullptr) { engine_.minibatch().draw(plan.model.vocabulary); }
   ~Run() { engine_.store().complete_updates(); }
 
-  // Steps that take about `seconds` together, without the first ones, which find the caches as others left them. Of
-  // steps so long that it matters less, one of each sort is enough.
+  // A round: steps that take about `seconds` together, without the first ones, which find the caches as others left
+  // them. Of steps so long that it matters less, one of each sort is enough.
   void train(double seconds) {
     constexpr int kFirst = 2, kLeast = 3;
     constexpr double kLong = 2;  // seconds
     double first = 0, total = 0;
+    std::vector<double> round;
     for (int step = 0; step < kFirst && first < kLong; ++step) first += one();
     for (int step = 0; (step < kLeast && total < kLong) || total < seconds; ++step) {
-      seconds_.push_back(one());
-      total += seconds_.back();
+      round.push_back(one());
+      total += round.back();
     }
     engine_.store().complete_updates();
+    rounds_.push_back(median(round));
   }
-  double median_seconds() const { return median(seconds_); }
+  const std::vector<double>& rounds() const { return rounds_; }  // the median of each
 
  private:
   double one() {
@@ -61,25 +63,42 @@ class Run {
 
   Engine engine_;
   std::uint64_t step_ = 0;
-  std::vector<double> seconds_;
+  std::vector<double> rounds_;
 };
+
+// Seconds of a step, [plan][round]. Who is first in a round is last in the next.
+std::vector<std::vector<double>> measure_rounds(const std::vector<const RunPlan*>& plans) {
+  constexpr int kRounds = 8;
+  constexpr double kSeconds = 0.2;  // of a round
+  constexpr double kEnough = 20;    // seconds after which no further round begins
+  std::vector<std::unique_ptr<Run>> runs;
+  for (const RunPlan* const plan : plans) runs.push_back(std::make_unique<Run>(*plan));
+  std::vector<Run*> order;
+  for (const auto& run : runs) order.push_back(run.get());
+  const Clock::time_point begin = Clock::now();
+  for (int round = 0; round < kRounds; ++round) {
+    if (round > 0 && std::chrono::duration<double>(Clock::now() - begin).count() > kEnough) break;
+    for (Run* const run : order) run->train(kSeconds);
+    std::reverse(order.begin(), order.end());
+  }
+  std::vector<std::vector<double>> rounds;
+  for (const auto& run : runs) rounds.push_back(run->rounds());
+  return rounds;
+}
 
 }  // namespace
 
 std::vector<double> measure_steps(const std::vector<const RunPlan*>& plans) {
-  constexpr int kRounds = 6;
-  constexpr double kSeconds = 0.25;  // of a round
-  constexpr double kEnough = 20;     // seconds after which no further round begins
-  std::vector<std::unique_ptr<Run>> runs;
-  for (const RunPlan* const plan : plans) runs.push_back(std::make_unique<Run>(*plan));
-  const Clock::time_point begin = Clock::now();
-  for (int round = 0; round < kRounds; ++round) {
-    if (round > 0 && std::chrono::duration<double>(Clock::now() - begin).count() > kEnough) break;
-    for (const auto& run : runs) run->train(kSeconds);
-  }
   std::vector<double> seconds;
-  for (const auto& run : runs) seconds.push_back(run->median_seconds());
+  for (const std::vector<double>& rounds : measure_rounds(plans)) seconds.push_back(median(rounds));
   return seconds;
+}
+
+double measure_ratio(const RunPlan& plan, const RunPlan& other) {
+  const std::vector<std::vector<double>> rounds = measure_rounds({&plan, &other});
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < rounds[0].size(); ++i) ratios.push_back(rounds[0][i] / rounds[1][i]);
+  return median(ratios);
 }
 
 }  // namespace l2l::runtime

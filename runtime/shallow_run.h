@@ -16,5 +16,8 @@ RunPlan shallower_plan(const RunPlan& plan, const Options& options, const Arrang
 // turn, some steps each, and frees all. The plans' devices are idle.
 std::vector<double> measure_steps(const std::vector<const RunPlan*>& plans);
 inline double measure_step(const RunPlan& plan) { return measure_steps({&plan})[0]; }
+// A step of `plan` over one of `other`, in the same way: the median of what they are round by round, since a machine is
+// not always equally fast.
+double measure_ratio(const RunPlan& plan, const RunPlan& other);
 
 }  // namespace l2l::runtime

@@ -108,6 +108,7 @@ struct TransferOptions {
 struct RecomputeOptions {
   // What a block's backward visit recomputes: "full" (everything but the layer input) | "selective" (the core of
   // attention, where that is ops of its own) | "min_cut" (what needs no product, from the fewest bytes) | "none" |
+  // "budget" ("full", within the budget, which must then be set) |
   // "auto" (for each block, with the place of the stash, what makes the step shortest in the memory there is; ops that
   // this machine was not measured to take are measured, in some seconds)
   std::string policy = "full";

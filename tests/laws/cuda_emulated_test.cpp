@@ -121,6 +121,17 @@ TEST_F(CudaEmulated, RecomputationChangesNoBit) {
     if (std::string(compute) == "fp32") {
       EXPECT_EQ(with("full", "relay", "device"), first) << compute;
     }
+    // The stash of some blocks on the device, and weights that stay.
+    Options partly = options("cuda", "relay", "host");
+    partly.precision.compute = compute;
+    partly.recompute.policy = "none";
+    partly.transfer.resident_layers = 1;
+    const std::uint64_t least = Trainer(partly).contract().device_bytes;
+    partly.transfer.stash = "device";
+    partly.device.memory = (least + Trainer(partly).contract().device_bytes) / 2;
+    partly.transfer.stash = "auto";
+    EXPECT_EQ(Trainer(partly).contract().stash, "split") << compute;
+    EXPECT_EQ(record(partly), first) << compute;
   }
 }
 

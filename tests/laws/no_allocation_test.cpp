@@ -54,6 +54,24 @@ TEST(NoAllocation, InBertAndLlama) {
   for (const char* const family : {"bert", "llama"}) EXPECT_EQ(allocations_of_steps(run.options(family), false), 0);
 }
 
+// A stash of which some blocks' parts leave, values that blocks save, and weights that stay.
+TEST(NoAllocation, WhereBlocksDiffer) {
+  const testing::SmallRun run;
+  for (const char* execution : {"relay", "resident"}) {
+    Options options = run.options();
+    options.device.execution = execution;
+    options.recompute.policy = "min_cut";
+    if (execution == std::string("relay")) options.transfer.resident_layers = 1;
+    options.transfer.stash = "host";
+    const std::uint64_t least = Trainer(options).contract().device_bytes;
+    options.transfer.stash = "device";
+    options.device.memory = (least + Trainer(options).contract().device_bytes) / 2;
+    options.transfer.stash = "auto";
+    EXPECT_EQ(Trainer(options).contract().stash, "split") << execution;
+    EXPECT_EQ(allocations_of_steps(options, false), 0) << execution;
+  }
+}
+
 TEST(NoAllocation, InReversibleModels) {
   const testing::SmallRun run;
   for (const char* execution : {"relay", "resident"}) {

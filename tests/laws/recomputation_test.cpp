@@ -317,6 +317,11 @@ TEST_F(RecomputationChoice, ABudgetOfScratchGivesTheSameBits) {
     }
     options.recompute.budget = least;
     EXPECT_EQ(record(options), expected) << policy;
+    if (policy == std::string("full")) {
+      options.recompute.policy = "budget";
+      EXPECT_EQ(record(options), expected);
+      options.recompute.policy = policy;
+    }
     options.recompute.budget = least - 1;
     EXPECT_THROW(Trainer{options}, OutOfMemory) << policy;
   }
@@ -337,6 +342,7 @@ TEST_F(RecomputationChoice, WhatCannotBeCombinedIsRefused) {
   Options options = options_of(run_, {"gpt2", "fp32"}, "auto");
   options.recompute.budget = 1 << 20;
   EXPECT_THROW(Trainer{options}, BadInput);
+  EXPECT_THROW(Trainer{options_of(run_, {"gpt2", "fp32"}, "budget")}, BadInput);
   options = options_of(run_, {"gpt2", "fp32"}, "none");
   options.model.reversible = "fixed";
   EXPECT_THROW(Trainer{options}, BadInput);
