@@ -274,15 +274,18 @@ std::vector<ContractLine> ArenaPlan::lines() const {
   return lines;
 }
 
-ArenaPlan::Scratch scratch_of(const models::Model& model, std::span<const std::unique_ptr<Programs>> programs) {
+ArenaPlan::Scratch scratch_of(const models::Model& model, std::span<const std::unique_ptr<Programs>> programs,
+                              Blocks blocks) {
   ArenaPlan::Scratch needed = {{Phase::up, 0}, {Phase::head, 0}, {Phase::down, 0}, {Phase::embedding, 0}};
   for (int layer = 0; layer < model.layers(); ++layer) {
     Bytes& up = needed[phase_of(model, layer, /*backward=*/false)];
     Bytes& down = needed[phase_of(model, layer, /*backward=*/true)];
     for (const std::unique_ptr<Programs>& of_device : programs) {
       const LayerPrograms& of_layer = of_device->of(layer);
+      down = std::max(down, Programs::scratch_bytes(of_layer.drain));
+      if (blocks == Blocks::without && model.is_block(layer)) continue;
       up = std::max({up, Programs::scratch_bytes(of_layer.forward), Programs::scratch_bytes(of_layer.logits)});
-      down = std::max({down, Programs::scratch_bytes(of_layer.backward), Programs::scratch_bytes(of_layer.drain)});
+      down = std::max(down, Programs::scratch_bytes(of_layer.backward));
     }
   }
   return needed;

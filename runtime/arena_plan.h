@@ -109,8 +109,10 @@ inline int blocks_that_come_again(const models::Model& model) {
   return model.blocks() - (model.chunks.count > 0 ? 0 : 1);
 }
 
-// What the most demanding programs of each phase need.
-ArenaPlan::Scratch scratch_of(const models::Model& model, std::span<const std::unique_ptr<Programs>> programs);
+// What the most demanding programs of each phase need. Without blocks: of these, what rounds their gradients alone.
+enum class Blocks : bool { without, with };
+ArenaPlan::Scratch scratch_of(const models::Model& model, std::span<const std::unique_ptr<Programs>> programs,
+                              Blocks blocks = Blocks::with);
 
 // Host memory beside the parameter store's, page-locked for copies; per device.
 struct HostStaging {

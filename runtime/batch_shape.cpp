@@ -104,6 +104,7 @@ BatchOptions resolved(const BatchOptions& given, std::int64_t devices) {
   }
   if (batch.micro_batch > 0 && batch.micro_batches > 0) {
     check_agreement(batch);
+    if (given.minibatch > 0) check_shares("batch.minibatch", batch.minibatch, "its sequences", devices);
     check_shares("batch.micro_batches", batch.micro_batches, "them", devices);
     return batch;
   }

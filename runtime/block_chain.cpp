@@ -99,7 +99,8 @@ LayerOption BlockChain::load_of(const Type& type, const Way& way) {
   }
   (host ? load.host : load.device) = kept(option);
   if (load.weights_stay) load.device += wire;
-  const Bytes slots = 3 + static_cast<Bytes>(plan_.execution.prefetch);  // on their way out and back
+  // On their way out and back, which may lie in the same memory.
+  const Bytes slots = std::max<Bytes>(2, 1 + static_cast<Bytes>(plan_.execution.prefetch));
   load.arena = std::max(option.forward_scratch, option.backward_scratch) + (host ? slots * option.saved : 0);
   return load;
 }
@@ -186,7 +187,7 @@ BlockChain::Candidate BlockChain::candidate_of(const Offer& offer, const device:
 Bytes BlockChain::arena_of(const Candidate& candidate) const {
   models::Model model = plan_.model;
   apply(candidate.arrangement.recomputation, model);
-  ArenaPlan::Scratch scratch = scratch_of(plan_.model, plan_.programs);
+  ArenaPlan::Scratch scratch = scratch_of(plan_.model, plan_.programs, Blocks::without);
   for (std::size_t t = 0; t < types_.size(); ++t) {
     for (std::size_t way = 0; way < candidate.ways[t].size(); ++way) {
       if (candidate.ways[t][way] == 0) continue;

@@ -16,6 +16,7 @@ Options checkpoint_options(const std::filesystem::path& directory) {
 
 Options options_to_resume(Options options, const std::filesystem::path& directory) {
   if (!runtime::leaves_micro_batch(options)) return options;
+  validate_options(options);
   const Options saved = checkpoint_options(directory);
   const BatchOptions batch = runtime::resolved(saved.batch, saved.device.count);
   const bool same = batch.minibatch == options.batch.minibatch;

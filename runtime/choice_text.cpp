@@ -38,11 +38,16 @@ std::string Explanation::copy_time(Bytes bytes) const {
 std::string Explanation::weights() const {
   const std::vector<BlockPlace>& places = candidate_.arrangement.places;
   const Bytes one = plan_.model.wire_bytes(plan_.model.block(blocks()));
-  const auto stay = static_cast<Bytes>(
-      std::count_if(places.begin(), places.end(), [](const BlockPlace& place) { return place.weights_stay; }));
+  int stay = 0;
+  Bytes bytes = 0;
+  for (int block = 1; block <= blocks(); ++block) {
+    if (!places[static_cast<std::size_t>(block - 1)].weights_stay) continue;
+    ++stay;
+    bytes += plan_.model.wire_bytes(plan_.model.block(block));
+  }
   if (plan_.execution.execution == Execution::resident) return "weights: of all layers on the device (resident)";
   return "weights: of " + std::to_string(stay) + " of " + std::to_string(blocks()) +
-         " blocks stay on the device between their visits (" + format_bytes(stay * one) +
+         " blocks stay on the device between their visits (" + format_bytes(bytes) +
          "), those of the others cross the link twice (" + copy_time(one) + " each time)";
 }
 

@@ -13,7 +13,7 @@ namespace l2l::runtime {
 namespace {
 
 constexpr std::uint64_t kMostUnsigned = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kChosen = -1;  // of a ChosenField
+constexpr std::int64_t kChosen = TransferOptions::kChosen;
 
 template <typename... Functions>
 struct Overloaded : Functions... {

@@ -124,14 +124,15 @@ Options Chooser::measured_options() const {
   return options;
 }
 
-// A step on a shallower model over a step that keeps the layer inputs alone on the host: by the calibration, or trained
-// now. Where the two do not fit beside each other, nothing is known in the candidate's favour.
+// A step on a shallower model over one that keeps the layer inputs alone, on the host where that is allowed: by the
+// calibration, or trained now. Where the two do not fit beside each other, nothing is known in the candidate's favour.
 double Chooser::measured_step(const Candidate& candidate) {
   try {
     const RunPlan plan = shallower_plan(plan_, measured_options(), candidate.arrangement);
-    const std::string name = "step over the plain one, " + StepCosts(plan, calibration_, false).name_of_step();
-    if (const std::optional<double> known = calibration_.find(name)) return *known;
     const RunPlan plain = shallower_plan(plan_, measured_options(), least());
+    const std::string name = "step " + StepCosts(plan, calibration_, false).name_of_step() + " over " +
+                             StepCosts(plain, calibration_, false).name_of_step();
+    if (const std::optional<double> known = calibration_.find(name)) return *known;
     const double ratio = measure_ratio(plan, plain);
     calibration_.set(name, ratio);
     return ratio;
@@ -140,11 +141,9 @@ double Chooser::measured_step(const Candidate& candidate) {
   }
 }
 
-// The choice with the least memory.
+// The choice with the least memory: what the plain run does.
 Arrangement Chooser::least() const {
-  const int on_device = options_.transfer.stash == "device" ? plan_.model.blocks() : 0;
-  return {uniform_recomputation(plan_.model, device::recompute::Policy::full),
-          split_places(plan_.model.blocks(), on_device)};
+  return {uniform_recomputation(plan_.model, device::recompute::Policy::full), plan_.execution.places};
 }
 
 // Where the device computes on the host's cores, what copies and compute cost each other decides between choices that
@@ -199,21 +198,23 @@ Arrangement Chooser::within_budget(device::recompute::Policy policy) {
   return result;
 }
 
-}  // namespace
-
-namespace {
+// Devices that a plan has for a while, back whatever happens.
+struct Lent {
+  RunPlan& plan;
+  Devices& owner;
+  ~Lent() {
+    plan.programs.clear();
+    owner = std::move(plan.devices);
+  }
+};
 
 // Uses the devices for a chooser of these options.
 template <typename Use>
 auto with_chooser(const Options& options, Devices& devices, const Use& use) {
   RunPlan plan = plain_plan(options, devices);
-  auto result = [&] {
-    Chooser chooser(options, plan);
-    return use(chooser);
-  }();
-  plan.programs.clear();
-  devices = std::move(plan.devices);
-  return result;
+  const Lent lent{plan, devices};
+  Chooser chooser(options, plan);
+  return use(chooser);
 }
 
 Options with_micro_batch(Options options, std::int64_t micro_batch) {
@@ -226,10 +227,10 @@ Options with_micro_batch(Options options, std::int64_t micro_batch) {
 std::optional<double> predicted_step(const Options& options, Devices& devices) {
   try {
     validate_options(options);
-  } catch (const BadInput&) {
+    return with_chooser(options, devices, [](Chooser& chooser) { return chooser.predicted(); });
+  } catch (const BadInput&) {  // or OutOfMemory
     return std::nullopt;
   }
-  return with_chooser(options, devices, [](Chooser& chooser) { return chooser.predicted(); });
 }
 
 // The least of those that are equal. Where nothing fits, the smallest, whose plan says by how much. Returns why.

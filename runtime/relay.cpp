@@ -70,8 +70,8 @@ void Relay::train(eps::Version version) {
   weights_.begin_pass(up_and_down_, version);
   Visit visit = climb(Keep::yes, microbatches_);
 
-  stash_.begin_backward(stash_order_);
-  saved_.begin_backward(stash_order_);
+  stash_.begin_backward(stash_order_, compute_);
+  saved_.begin_backward(stash_order_, compute_);
   const bool chunks = head_ < last_;
   if (chunks) {
     weights_.release(visit, compute_);  // its slot is needed; else the last block stays while the head runs

@@ -57,8 +57,8 @@ void Resident::train(eps::Version version) {
   open_pass(version, /*keep=*/true);
   for (int u = 0; u < microbatches_; ++u) {
     climb(u);
-    stash_.begin_backward(stash_order_);
-    saved_.begin_backward(stash_order_);
+    stash_.begin_backward(stash_order_, compute_);
+    saved_.begin_backward(stash_order_, compute_);
     descend_head(u);
     descend(u);
   }

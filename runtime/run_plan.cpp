@@ -181,12 +181,13 @@ std::vector<std::unique_ptr<Programs>> compile(const Devices& devices, const mod
   return programs;
 }
 
-// Nothing: the same for all blocks, as the options say. `asked`: `options` before they were resolved.
-std::optional<Arrangement> arrange(const Arrangement* given, const Options& asked, Options& options, Devices& devices) {
+// Nothing: the same for all blocks, as the options say.
+std::optional<Arrangement> arrange(const Arrangement* given, bool choose_micro_batch, Options& options,
+                                   Devices& devices) {
   if (given != nullptr) return *given;
   if (!options.recompute.leaves_choice()) return std::nullopt;
   std::vector<std::int64_t> micro_batches = {options.batch.micro_batch};
-  if (leaves_micro_batch(asked)) {
+  if (choose_micro_batch) {
     micro_batches = micro_batch_candidates(options.batch.minibatch, options.device.count);
   }
   return choose_arrangement(options, devices, micro_batches);
@@ -227,12 +228,13 @@ RunPlan::RunPlan(const Options& given, std::unique_ptr<device::Device> device)
 
 RunPlan::RunPlan(const Options& given, Devices given_devices, const Arrangement* given_arrangement, Limits limits)
     : options(validated(given)),
+      micro_batch_chosen(given_arrangement == nullptr && leaves_micro_batch(given)),
       train(find(options.data.train, options, "data.train")),
       validation(find(options.data.validation, options, "data.validation")),
       devices(given_devices.empty() ? open_devices(options, device_choice)
                                     : require_count(std::move(given_devices), options)),
       device(devices[0].get()),
-      arranged(arrange(given_arrangement, given, options, devices)),
+      arranged(arrange(given_arrangement, micro_batch_chosen, options, devices)),
       model(make_model(options)),
       placement(place_workers(read_topology(), {.threads = static_cast<int>(options.eps.threads),
                                                 .feeds_device = !device->uses_host_memory(),

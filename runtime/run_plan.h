@@ -45,7 +45,8 @@ struct RunPlan {
   Bytes device_peak_bytes() const;
   void set_trace(Trace* trace) const;
 
-  Options options;  // as given, with `batch` resolved
+  Options options;          // as given, with `batch` resolved and "budget" as the "full" that it is
+  bool micro_batch_chosen;  // here, by what steps take
   std::optional<DataFiles> train, validation;
   std::string device_choice;            // what device.kind = "auto" took and why, else empty
   Devices devices;                      // device.count of them

@@ -5,6 +5,7 @@
 #include "core/log.h"
 #include "eps/checkpoint_writer.h"
 #include "optimizers/schedule.h"
+#include "runtime/batch_shape.h"
 #include "runtime/engine.h"
 #include "runtime/generator.h"
 #include "runtime/host_memory.h"
@@ -83,6 +84,7 @@ struct Trainer::Implementation {
   StepReport report(const runtime::Engine::Result& result, double rate, Clock::time_point begin, const Totals& before);
   StepReport run_step();
   void restore_position(const eps::RunState& state);
+  void check_micro_batch(const eps::RunState& state) const;
 
   runtime::RunPlan plan;
   optimizers::Schedule schedule;
@@ -187,6 +189,18 @@ StepReport Trainer::Implementation::run_step() {
   return report(result, rate, begin, before);
 }
 
+// Of one that was chosen by what steps take here, where that of the checkpoint could be kept.
+void Trainer::Implementation::check_micro_batch(const eps::RunState& state) const {
+  Options saved = parse_options(state.config, "the checkpoint's config");
+  saved.batch = runtime::resolved(saved.batch, saved.device.count);
+  const BatchOptions &its = saved.batch, &ours = plan.options.batch;
+  if (its.minibatch != ours.minibatch || its.micro_batch == ours.micro_batch) return;
+  if (ours.minibatch % (plan.options.device.count * its.micro_batch) != 0) return;
+  throw BadInput("batch.micro_batch was chosen to be " + std::to_string(ours.micro_batch) +
+                 ", but the checkpoint was made with " + std::to_string(its.micro_batch) +
+                 "; another one gives other bits: set it to that, as options_to_resume() does");
+}
+
 void Trainer::Implementation::restore_position(const eps::RunState& state) {
   if (state.seed != plan.options.run.seed) {
     throw BadInput(
@@ -201,6 +215,7 @@ void Trainer::Implementation::restore_position(const eps::RunState& state) {
     }
     log(LogLevel::warning, what + "; training goes on at the same position in the new ones");
   }
+  if (plan.micro_batch_chosen) check_micro_batch(state);
   step = state.step;
   data_position = state.data_position;
   optimizers::LossScaler& scaler = running().loss_scaler();

@@ -51,9 +51,11 @@ std::string describe_stash(const MemoryContract& contract, const Options& option
 
 void print_contract(std::ostream& out, const MemoryContract& contract, const Options& options) {
   const std::string& reversible = options.model.reversible;
-  const std::string stash =
-      (reversible == "none" ? "" : "reversible (" + reversible + "), ") + describe_stash(contract, options) +
-      (contract.resident_layers == 0 ? "" : ", weights of " + std::to_string(contract.resident_layers) + " stay there");
+  const std::string stash = (reversible == "none" ? "" : "reversible (" + reversible + "), ") +
+                            describe_stash(contract, options) +
+                            (contract.resident_layers == 0
+                                 ? ""
+                                 : ", weights of " + std::to_string(contract.resident_layers) + " stay on the device");
   out << "L2L: " << options.model.architecture << ", " << options.model.layers << " layers, hidden "
       << options.model.hidden << ", " << options.model.heads << " heads, sequence " << options.model.sequence
       << ", vocabulary " << options.model.vocabulary << ": " << contract.parameters << " parameters\n"

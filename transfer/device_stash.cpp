@@ -13,7 +13,7 @@ class DeviceStash final : public Stash {
   void made(StashItem, device::Stream&) override {}
   device::BufferView read(StashItem item) override { return place(item); }
   void read_done(StashItem, device::Stream&) override {}
-  void begin_backward(std::span<const StashItem>) override {}
+  void begin_backward(std::span<const StashItem>, device::Stream&) override {}
   device::BufferView fetch(StashItem item, device::Stream&) override { return place(item); }
   void fetch_done(StashItem, device::Stream&) override {}
 

@@ -23,6 +23,7 @@ class HostStash final : public Stash {
         microbatches_(microbatches),
         out_stream_(link.create_stream("d2h " + name)),
         back_stream_(link.create_stream("h2d " + name)),
+        climbed_(link.device().create_event()),
         stored_(link.device().create_event()),
         held_(static_cast<std::size_t>(2 * microbatches)),
         out_(link.device(), std::move(out), kConsumers, WaitReason::stash, failure),
@@ -53,9 +54,12 @@ class HostStash final : public Stash {
 
   void read_done(StashItem item, Stream& compute) override { out_.release(held(item), compute, kCompute); }
 
-  void begin_backward(std::span<const StashItem> items) override {
+  // Of a split stash the last layers' items may be elsewhere, so the last one made here does not end the way up.
+  void begin_backward(std::span<const StashItem> items, Stream& compute) override {
     items_ = items;
     next_fetch_ = 0;
+    link_.device().record(*climbed_, compute);
+    link_.device().wait(*out_stream_, *climbed_);
     link_.device().record(*stored_, *out_stream_);
     link_.device().wait(*back_stream_, *stored_);
     for (int i = 0; i < back_.slots() && !on_demand(); ++i) fetch_ahead();
@@ -116,7 +120,7 @@ class HostStash final : public Stash {
   const int microbatches_;
   const std::unique_ptr<Stream> out_stream_;
   const std::unique_ptr<Stream> back_stream_;
-  const std::unique_ptr<device::Event> stored_;
+  const std::unique_ptr<device::Event> climbed_, stored_;
   std::vector<SlotRing::Slot> held_;
   SlotRing out_;
   SlotRing back_;

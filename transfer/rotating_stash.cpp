@@ -22,7 +22,7 @@ class RotatingStash final : public Stash {
   device::BufferView read(StashItem item) override { return held(item); }
   void read_done(StashItem item, device::Stream&) override { free_.push_back(held(item)); }
 
-  void begin_backward(std::span<const StashItem>) override {}
+  void begin_backward(std::span<const StashItem>, device::Stream&) override {}
   device::BufferView fetch(StashItem, device::Stream&) override { throw Error("this stash keeps nothing to fetch"); }
   void fetch_done(StashItem, device::Stream&) override {}
 

@@ -22,12 +22,12 @@ class SplitStash final : public Stash {
   device::BufferView read(StashItem item) override { return of(item).read(item); }
   void read_done(StashItem item, Stream& compute) override { of(item).read_done(item, compute); }
 
-  void begin_backward(std::span<const StashItem> items) override {
+  void begin_backward(std::span<const StashItem> items, Stream& compute) override {
     on_host_.clear();
     for (const StashItem& item : items) {
       if (!stays(item)) on_host_.push_back(item);
     }
-    host_->begin_backward(on_host_);
+    host_->begin_backward(on_host_, compute);
     waited_ = false;
   }
 

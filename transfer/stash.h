@@ -40,8 +40,9 @@ class Stash {
   virtual device::BufferView read(StashItem item) = 0;
   virtual void read_done(StashItem item, device::Stream& compute) = 0;
 
-  // The items will be fetched in exactly this order. `items` must live until the last one is fetched.
-  virtual void begin_backward(std::span<const StashItem> items) = 0;
+  // The items will be fetched in exactly this order, from when `compute` has done what it was given until now: what
+  // fetches may share memory with the way up. `items` must live until the last one is fetched.
+  virtual void begin_backward(std::span<const StashItem> items, device::Stream& compute) = 0;
   // `compute` waits until all items that leave the device have left it. After begin_backward().
   virtual void wait_until_left(device::Stream&) {}
   // `compute` waits until the item is on the device.
@@ -51,10 +52,6 @@ class Stash {
 
 // Every item has a place on the device of its own: [layer first_layer, ...][microbatch].
 std::unique_ptr<Stash> make_device_stash(std::vector<device::BufferView> items, int first_layer, int microbatches);
-// Device buffers that a device stash of `blocks` blocks needs.
-constexpr std::size_t device_stash_buffers(int blocks, int microbatches) {
-  return (static_cast<std::size_t>(blocks) + 1) * static_cast<std::size_t>(microbatches);
-}
 
 // Nothing is kept beyond the next layer, and nothing sent: `buffers` are microbatches + 1, whatever the depth.
 std::unique_ptr<Stash> make_rotating_stash(std::vector<device::BufferView> buffers, int microbatches);

@@ -293,6 +293,20 @@ TEST_F(RecomputationChoice, AMicrobatchThatIsLeftOpenIsChosen) {
   Options set = options_of(run_, {"gpt2", "fp32"}, "full");
   set.batch = {.micro_batch = batch.micro_batch, .micro_batches = batch.micro_batches};
   EXPECT_EQ(record(set), expected);
+  // A checkpoint of another one is not continued with it.
+  Options other = set;
+  other.batch.micro_batch = batch.micro_batch == 1 ? 2 : 1;
+  other.batch.micro_batches = 8 / other.batch.micro_batch;
+  other.checkpoint.directory = run_.folder() / "other";
+  {
+    Trainer trainer(other);
+    trainer.step();
+    trainer.save();
+  }
+  EXPECT_THROW(Trainer(options).resume(other.checkpoint.directory), BadInput);
+  Trainer kept(options_to_resume(options, other.checkpoint.directory));
+  kept.resume(other.checkpoint.directory);
+  EXPECT_EQ(kept.options().batch.micro_batch, other.batch.micro_batch);
   // Memory for the layers of a single sequence at a time.
   set.batch = {.micro_batch = 1, .micro_batches = 8};
   set.transfer.stash = "host";

@@ -35,14 +35,16 @@ class StashTest : public ::testing::TestWithParam<std::string> {
   ~StashTest() override { link_.quiesce(*compute_); }
 
   std::unique_ptr<Stash> device_stash() {
-    return make_device_stash(cut(device_memory(device_stash_buffers(kBlocks, kMicrobatches))), 1, kMicrobatches);
+    return make_device_stash(cut(device_memory((kBlocks + 1) * kMicrobatches)), 1, kMicrobatches);
   }
   std::unique_ptr<Stash> host_stash() {
     host_.resize(kBytes * kBlocks * kMicrobatches);
     std::vector<BufferView> out = cut(device_memory(kMicrobatches + 1));
     leaving_ = out;
-    return make_host_stash(link_, std::move(out), cut(device_memory(2)), cut({host_.data(), host_.size()}), 1,
-                           kMicrobatches, "stash", failure_);
+    std::vector<BufferView> back = cut(device_memory(2));
+    coming_ = back;
+    return make_host_stash(link_, std::move(out), std::move(back), cut({host_.data(), host_.size()}), 1, kMicrobatches,
+                           "stash", failure_);
   }
 
   static FaultPlan plan() {
@@ -95,7 +97,7 @@ class StashTest : public ::testing::TestWithParam<std::string> {
     }
   }
   void descend(int step) {
-    stash_->begin_backward(order_);
+    stash_->begin_backward(order_, *compute_);
     read_head(step);
     for (const StashItem item : order_) {
       expect(stash_->fetch(item, *compute_), step, item);
@@ -108,7 +110,7 @@ class StashTest : public ::testing::TestWithParam<std::string> {
   Link link_;
   std::vector<std::unique_ptr<device::Buffer>> memory_;
   std::vector<std::byte> host_;
-  std::vector<BufferView> leaving_;  // of a host stash: what items leave from
+  std::vector<BufferView> leaving_, coming_;  // of a host stash: what items leave from, and what they come back to
   std::vector<std::unique_ptr<std::vector<std::byte>>> contents_;
   std::unique_ptr<device::Stream> compute_;
   std::unique_ptr<Stash> stash_;
@@ -147,7 +149,7 @@ TEST_P(StashTest, BytesOverTheLink) {
 TEST_P(StashTest, TheWayDownBeginsWhenAllHasLeft) {
   for (int step = 0; step < 4; ++step) {
     climb(step, /*keep=*/true);
-    stash_->begin_backward(order_);
+    stash_->begin_backward(order_, *compute_);
     read_head(step);
     for (const StashItem item : order_) {
       const BufferView back = stash_->fetch(item, *compute_);
@@ -157,6 +159,18 @@ TEST_P(StashTest, TheWayDownBeginsWhenAllHasLeft) {
       expect(back, step, item);
       stash_->fetch_done(item, *compute_);
     }
+  }
+}
+
+// Nothing comes back before the way up is done, wherever the last item is: it may overwrite what the way up still uses.
+TEST_P(StashTest, TheWayBackBeginsWhenTheWayUpIsDone) {
+  std::vector<std::byte> bytes(kBytes);
+  for (int step = 0; step < 4; ++step) {
+    climb(step, /*keep=*/true);
+    for (const BufferView& view : coming_) {
+      for (int i = 0; i < 50; ++i) device_.copy(*compute_, view, {bytes.data(), kBytes});
+    }
+    descend(step);
   }
 }
 
