@@ -120,13 +120,16 @@ void WeightStream::wait_until_asked() {
   link_.device().wait(*stream_, *asked_);
 }
 
+// Reads the visits before the first fetch: until then none was taken, so they are there.
 void WeightStream::fetch(const Pass& pass) {
+  to_fetch_.clear();
   fetched_.assign(fetched_.size(), false);
   for (const LayerIndex layer : pass.visits) {
     if (has_own(layer) && fetched_[static_cast<std::size_t>(layer)]) continue;
-    fetch(layer, pass.version);
     fetched_[static_cast<std::size_t>(layer)] = true;
+    to_fetch_.push_back(layer);
   }
+  for (const LayerIndex layer : to_fetch_) fetch(layer, pass.version);
 }
 
 // The lease lives exactly as long as the copy: an update of the layer waits for it.

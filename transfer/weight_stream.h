@@ -77,7 +77,8 @@ class WeightStream {
   std::vector<int> visits_left_;          // by layer
   std::vector<Visit> staying_;            // by layer: where it is, between two visits in a slot of its own
 
-  std::vector<bool> fetched_;  // the feeder's: by layer, in this pass
+  std::vector<LayerIndex> to_fetch_;  // the feeder's, as is the next: of this pass
+  std::vector<bool> fetched_;         // by layer: it is among them
 
   Failure::Registration registration_;
   std::thread feeder_;  // last: starts when all else is there

@@ -187,12 +187,19 @@ TEST(Contract, RefusesMoreThanTheMachineHas) {
   EXPECT_FALSE(std::filesystem::exists(run.options().checkpoint.directory));
 }
 
-TEST(Contract, TheStashGoesToTheHostWhereTheDeviceIsTooSmall) {
+TEST(Contract, WhatOfTheStashDoesNotFitGoesToTheHost) {
   const SmallRun run;
   Options options = run.options();
   EXPECT_EQ(Trainer(options).contract().stash, "device");
   options.device.memory = Trainer(options).contract().device_bytes - 1;
   options.model.layers = 40;
+  const MemoryContract split = Trainer(options).contract();
+  EXPECT_EQ(split.stash, "split");
+  EXPECT_GT(split.blocks_stashed_on_device, 0);
+  EXPECT_LE(split.device_bytes, options.device.memory);
+  Options host = options;
+  host.transfer.stash = "host";
+  options.device.memory = Trainer(host).contract().device_bytes;
   EXPECT_EQ(Trainer(options).contract().stash, "host");
 }
 

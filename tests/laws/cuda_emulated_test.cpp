@@ -183,9 +183,13 @@ TEST_F(CudaEmulated, TheCardBoundsThePlan) {
   set_available(roomy.device_bytes);
   EXPECT_EQ(Trainer(many).contract().stash, "device");
   set_available(roomy.device_bytes - 1);
-  const MemoryContract tight = Trainer(many).contract();
-  EXPECT_EQ(tight.stash, "host");
-  ASSERT_LT(tight.device_bytes, roomy.device_bytes);
+  const MemoryContract split = Trainer(many).contract();
+  EXPECT_EQ(split.stash, "split");
+  ASSERT_LT(split.device_bytes, roomy.device_bytes);
+  Options host = many;
+  host.transfer.stash = "host";
+  const MemoryContract tight = Trainer(host).contract();
+  ASSERT_LT(tight.device_bytes, split.device_bytes);
 
   set_available(tight.device_bytes);
   EXPECT_NO_THROW(Trainer{many});
