@@ -86,16 +86,6 @@ class Coverage {
 
 }  // namespace
 
-int ExecutionPlan::stashed(StashPlace place) const {
-  return static_cast<int>(
-      std::count_if(places.begin(), places.end(), [&](const BlockPlace& its) { return its.stash == place; }));
-}
-
-int ExecutionPlan::staying_weights() const {
-  return static_cast<int>(
-      std::count_if(places.begin(), places.end(), [](const BlockPlace& its) { return its.weights_stay; }));
-}
-
 Phase phase_of(const models::Model& model, int layer, bool backward) {
   if (layer >= model.head()) return Phase::head;
   if (!backward) return Phase::up;

@@ -15,6 +15,7 @@
 namespace l2l::runtime {
 
 enum class Execution : std::uint8_t { relay, resident };
+
 // The shape of an execution on each device.
 struct ExecutionPlan {
   Execution execution = Execution::relay;
@@ -27,9 +28,8 @@ struct ExecutionPlan {
   // Microbatches whose activations are alive at once: all of them in the relay, one in resident execution.
   int live_microbatches() const { return execution == Execution::relay ? microbatches : 1; }
   const BlockPlace& place(int block) const { return places.at(static_cast<std::size_t>(block - 1)); }
-  // Blocks whose stash is there.
-  int stashed(StashPlace place) const;
-  int staying_weights() const;  // blocks
+  int stashed(StashPlace place) const { return count_stashes(places, place); }
+  int staying_weights() const { return count_staying(places); }
 };
 
 // Uses of device memory; each is a list of buffers.

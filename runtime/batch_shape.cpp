@@ -127,6 +127,13 @@ bool leaves_micro_batch(const Options& options) {
          batch.micro_batches == 0;
 }
 
+std::optional<std::int64_t> micro_batch_to_keep(const Options& options, const Options& saved) {
+  const BatchOptions batch = resolved(saved.batch, saved.device.count);
+  if (batch.minibatch != options.batch.minibatch) return std::nullopt;
+  if (batch.minibatch % (options.device.count * batch.micro_batch) != 0) return std::nullopt;
+  return batch.micro_batch;
+}
+
 std::vector<std::int64_t> micro_batch_candidates(std::int64_t minibatch, std::int64_t devices) {
   const std::int64_t share = minibatch / devices, most = std::min(share, kMostMicroBatch);
   std::vector<std::int64_t> least;  // of each octave that has one

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "l2l/options.h"
@@ -23,6 +24,10 @@ BatchOptions resolved(const BatchOptions& given, std::int64_t devices);
 // Whether the microbatch is the planner's to choose: recompute.policy is "auto", and of `batch` the minibatch alone is
 // set.
 bool leaves_micro_batch(const Options& options);
+
+// The microbatch with which a run of `options` goes on bit by bit from a checkpoint of a run of `saved`: that run's
+// own, where the minibatch is the same and a device's share of it divides so; else nothing.
+std::optional<std::int64_t> micro_batch_to_keep(const Options& options, const Options& saved);
 
 // What a planner may choose from, ascending: of the divisors of a device's share of the minibatch that are possible,
 // the least one in each octave [2^k, 2^(k + 1)); of more than kMostCandidates such, as many, spread evenly over them

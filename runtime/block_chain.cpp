@@ -70,6 +70,11 @@ std::vector<BlockChain::Way> BlockChain::ways_of(const Type& type) {
   return ways;
 }
 
+double BlockChain::wire_seconds(const Type& type) {
+  if (plan_.execution.execution != Execution::relay) return 0;
+  return copy_seconds(Direction::to_device, plan_.model.wire_bytes(plan_.model.block(type.blocks.front())));
+}
+
 // On a host device without a throttled link, copies and compute share the cores; else each has its own time.
 LayerOption BlockChain::load_of(const Type& type, const Way& way) {
   const BlockOption& option = type.options[way.option];
@@ -79,9 +84,7 @@ LayerOption BlockChain::load_of(const Type& type, const Way& way) {
     return microbatches() *
            (copy_seconds(direction, plan_.model.activation_bytes()) + copy_seconds(direction, option.saved));
   };
-  const Bytes wire = plan_.model.wire_bytes(plan_.model.block(type.blocks.front()));
-  const double out = stash(Direction::to_host), back = stash(Direction::to_device);
-  const double weights = plan_.execution.execution == Execution::relay ? copy_seconds(Direction::to_device, wire) : 0;
+  const double out = stash(Direction::to_host), back = stash(Direction::to_device), weights = wire_seconds(type);
   const double cores = static_cast<double>(available_cores()) / plan_.execution.devices;
   const auto visit = [&](const Cost& of_one, double copies) {
     const Cost compute = microbatches() * of_one;
@@ -98,7 +101,7 @@ LayerOption BlockChain::load_of(const Type& type, const Way& way) {
     load.kept_h2d = to_nanoseconds(back);
   }
   (host ? load.host : load.device) = kept(option);
-  if (load.weights_stay) load.device += wire;
+  if (load.weights_stay) load.device += plan_.model.wire_bytes(plan_.model.block(type.blocks.front()));
   // On their way out and back, which may lie in the same memory.
   const Bytes slots = std::max<Bytes>(2, 1 + static_cast<Bytes>(plan_.execution.prefetch));
   load.arena = std::max(option.forward_scratch, option.backward_scratch) + (host ? slots * option.saved : 0);
@@ -109,11 +112,8 @@ LayerOption BlockChain::load_of(const Type& type, const Way& way) {
 LayerType BlockChain::layers_of(const Type& type) {
   LayerType layers;
   layers.layers = type.blocks.size();
+  layers.weights_up_h2d = layers.weights_down_h2d = to_nanoseconds(wire_seconds(type));
   const LayerIndex layer = plan_.model.block(type.blocks.front());
-  if (plan_.execution.execution == Execution::relay) {
-    const double wire = copy_seconds(Direction::to_device, plan_.model.wire_bytes(layer));
-    layers.weights_up_h2d = layers.weights_down_h2d = to_nanoseconds(wire);
-  }
   const Bytes gradients = plan_.model.layer_bytes(layer, plan_.execution.gradients);
   layers.gradients_d2h = to_nanoseconds(copy_seconds(Direction::to_host, gradients));
   return layers;

@@ -72,6 +72,8 @@ class BlockChain {
   };
   Offer offer(const Alike& alike);
   bool is(const Type& type, const Way& way, const Alike& alike) const;
+  // Of a block's wire, each time it crosses; 0 where it is there anyway.
+  double wire_seconds(const Type& type);
   double copy_seconds(Direction direction, Bytes bytes) {
     return costs_.copy(direction, bytes).value_or(Cost{}).seconds;
   }

@@ -10,6 +10,16 @@ std::string_view name_of(StashPlace place) {
   return place == StashPlace::host ? "host" : "device";
 }
 
+int count_stashes(const std::vector<BlockPlace>& places, StashPlace place) {
+  return static_cast<int>(
+      std::count_if(places.begin(), places.end(), [&](const BlockPlace& its) { return its.stash == place; }));
+}
+
+int count_staying(const std::vector<BlockPlace>& places) {
+  return static_cast<int>(
+      std::count_if(places.begin(), places.end(), [](const BlockPlace& its) { return its.weights_stay; }));
+}
+
 // The next one is of the kind that is furthest behind its share.
 std::vector<std::size_t> interleaved(const std::vector<std::size_t>& counts) {
   const std::size_t all = std::accumulate(counts.begin(), counts.end(), std::size_t{0});

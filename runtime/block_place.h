@@ -17,6 +17,10 @@ struct BlockPlace {
   bool operator==(const BlockPlace&) const = default;
 };
 
+// Blocks whose stash is there; whose weights stay.
+int count_stashes(const std::vector<BlockPlace>& places, StashPlace place);
+int count_staying(const std::vector<BlockPlace>& places);
+
 // `counts` things of kinds 0, 1, ... in one row, each kind spread over it as evenly as can be: what blocks that differ
 // ask of the link then comes evenly, too.
 std::vector<std::size_t> interleaved(const std::vector<std::size_t>& counts);

@@ -17,12 +17,8 @@ Options checkpoint_options(const std::filesystem::path& directory) {
 Options options_to_resume(Options options, const std::filesystem::path& directory) {
   if (!runtime::leaves_micro_batch(options)) return options;
   validate_options(options);
-  const Options saved = checkpoint_options(directory);
-  const BatchOptions batch = runtime::resolved(saved.batch, saved.device.count);
-  const bool same = batch.minibatch == options.batch.minibatch;
-  if (same && batch.minibatch % (options.device.count * batch.micro_batch) == 0) {
-    options.batch.micro_batch = batch.micro_batch;
-  }
+  const std::optional<std::int64_t> kept = runtime::micro_batch_to_keep(options, checkpoint_options(directory));
+  options.batch.micro_batch = kept.value_or(options.batch.micro_batch);
   return options;
 }
 

@@ -1,6 +1,5 @@
 #include "runtime/choice_text.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <map>
 
@@ -36,17 +35,16 @@ std::string Explanation::copy_time(Bytes bytes) const {
 }
 
 std::string Explanation::weights() const {
+  if (plan_.execution.execution == Execution::resident) return "weights: of all layers on the device (resident)";
   const std::vector<BlockPlace>& places = candidate_.arrangement.places;
   const Bytes one = plan_.model.wire_bytes(plan_.model.block(blocks()));
-  int stay = 0;
   Bytes bytes = 0;
   for (int block = 1; block <= blocks(); ++block) {
-    if (!places[static_cast<std::size_t>(block - 1)].weights_stay) continue;
-    ++stay;
-    bytes += plan_.model.wire_bytes(plan_.model.block(block));
+    if (places[static_cast<std::size_t>(block - 1)].weights_stay) {
+      bytes += plan_.model.wire_bytes(plan_.model.block(block));
+    }
   }
-  if (plan_.execution.execution == Execution::resident) return "weights: of all layers on the device (resident)";
-  return "weights: of " + std::to_string(stay) + " of " + std::to_string(blocks()) +
+  return "weights: of " + std::to_string(count_staying(places)) + " of " + std::to_string(blocks()) +
          " blocks stay on the device between their visits (" + format_bytes(bytes) +
          "), those of the others cross the link twice (" + copy_time(one) + " each time)";
 }
@@ -55,8 +53,7 @@ std::string Explanation::layer_inputs() const {
   const Bytes one = plan_.model.activation_bytes();
   const auto live = static_cast<Bytes>(plan_.execution.live_microbatches());
   const std::vector<BlockPlace>& places = candidate_.arrangement.places;
-  const auto on_device = static_cast<Bytes>(std::count_if(
-      places.begin(), places.end(), [](const BlockPlace& place) { return place.stash == StashPlace::device; }));
+  const auto on_device = static_cast<Bytes>(count_stashes(places, StashPlace::device));
   const Bytes on_host = places.size() - on_device;
   return "layer inputs: of " + std::to_string(on_device) + " blocks on the device (" +
          format_bytes(on_device * live * one) + "), of " + std::to_string(on_host) + " on the host (" +

@@ -18,6 +18,7 @@ using device::recompute::to_nanoseconds;
 constexpr Bytes kNoLimit = Bytes{1} << 50;
 constexpr std::size_t kMostMeasured = 6;
 constexpr double kNoise = 1.01;  // between two measured steps that are equal
+constexpr double kUnknown = std::numeric_limits<double>::infinity();
 constexpr Bytes kMeasuredState = Bytes{256} << 20;
 constexpr std::int64_t kMeasuredMicrobatches = 8, kMeasuredVocabulary = 4096;
 
@@ -53,7 +54,8 @@ class Chooser {
 
   std::vector<Candidate> candidates();
   Options measured_options() const;
-  double measured_step(const Candidate& candidate);
+  std::vector<double> measured_steps(const std::vector<Candidate>& candidates);
+  double measured_step(const Candidate& candidate, const RunPlan& plain);
   Arrangement least() const;
   Bytes device_limit() const;
   Bytes free_host() const;
@@ -126,10 +128,9 @@ Options Chooser::measured_options() const {
 
 // A step on a shallower model over one that keeps the layer inputs alone, on the host where that is allowed: by the
 // calibration, or trained now. Where the two do not fit beside each other, nothing is known in the candidate's favour.
-double Chooser::measured_step(const Candidate& candidate) {
+double Chooser::measured_step(const Candidate& candidate, const RunPlan& plain) {
   try {
     const RunPlan plan = shallower_plan(plan_, measured_options(), candidate.arrangement);
-    const RunPlan plain = shallower_plan(plan_, measured_options(), least());
     const std::string name = "step " + StepCosts(plan, calibration_, false).name_of_step() + " over " +
                              StepCosts(plain, calibration_, false).name_of_step();
     if (const std::optional<double> known = calibration_.find(name)) return *known;
@@ -137,8 +138,18 @@ double Chooser::measured_step(const Candidate& candidate) {
     calibration_.set(name, ratio);
     return ratio;
   } catch (const OutOfMemory&) {
-    return std::numeric_limits<double>::infinity();
+    return kUnknown;
   }
+}
+
+std::vector<double> Chooser::measured_steps(const std::vector<Candidate>& candidates) {
+  std::vector<double> steps(candidates.size(), kUnknown);
+  try {
+    const RunPlan plain = shallower_plan(plan_, measured_options(), least());
+    for (std::size_t i = 0; i < steps.size(); ++i) steps[i] = measured_step(candidates[i], plain);
+  } catch (const OutOfMemory&) {  // of the plain run: nothing is known of any
+  }
+  return steps;
 }
 
 // The choice with the least memory: what the plain run does.
@@ -154,8 +165,7 @@ Arrangement Chooser::automatic() {
   if (candidates.empty()) return least();
   std::size_t best = 0;
   if (candidates.size() > 1 && chain_.computes_here()) {
-    std::vector<double> steps;
-    for (const Candidate& candidate : candidates) steps.push_back(measured_step(candidate));
+    const std::vector<double> steps = measured_steps(candidates);
     const double shortest = *std::min_element(steps.begin(), steps.end());
     while (steps[best] > kNoise * shortest) ++best;
   }

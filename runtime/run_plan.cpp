@@ -306,20 +306,19 @@ bool RunPlan::fits() const {
 }
 
 void RunPlan::choose_places() {
-  const int blocks = model.blocks();
   if (arranged && !arranged->places.empty()) {
     execution.places = arranged->places;
-  } else {
-    execution.places = split_places(blocks, options.transfer.stash == "host" ? 0 : blocks);
-    keep_weights(execution.places, blocks_that_come_again(model),
-                 static_cast<int>(std::max<std::int64_t>(0, options.transfer.resident_layers)));
-    for (BlockPlace& place : execution.places) {
-      if (model.rebuilds) place.stash = StashPlace::none;
-    }
+    return make_arena();
+  }
+  const int blocks = model.blocks();
+  execution.places = split_places(blocks, options.transfer.stash == "host" ? 0 : blocks);
+  keep_weights(execution.places, blocks_that_come_again(model),
+               static_cast<int>(std::max<std::int64_t>(0, options.transfer.resident_layers)));
+  for (BlockPlace& place : execution.places) {
+    if (model.rebuilds) place.stash = StashPlace::none;
   }
   make_arena();
-  const bool decided = model.rebuilds || options.transfer.stash != "auto" || (arranged && !arranged->places.empty());
-  if (!decided && !fits()) split_stash();
+  if (!model.rebuilds && options.transfer.stash == "auto" && !fits()) split_stash();
 }
 
 // Of as many blocks on the device as fit there, of the others on the host.

@@ -191,14 +191,12 @@ StepReport Trainer::Implementation::run_step() {
 
 // Of one that was chosen by what steps take here, where that of the checkpoint could be kept.
 void Trainer::Implementation::check_micro_batch(const eps::RunState& state) const {
-  Options saved = parse_options(state.config, "the checkpoint's config");
-  saved.batch = runtime::resolved(saved.batch, saved.device.count);
-  const BatchOptions &its = saved.batch, &ours = plan.options.batch;
-  if (its.minibatch != ours.minibatch || its.micro_batch == ours.micro_batch) return;
-  if (ours.minibatch % (plan.options.device.count * its.micro_batch) != 0) return;
-  throw BadInput("batch.micro_batch was chosen to be " + std::to_string(ours.micro_batch) +
-                 ", but the checkpoint was made with " + std::to_string(its.micro_batch) +
-                 "; another one gives other bits: set it to that, as options_to_resume() does");
+  const std::int64_t ours = plan.options.batch.micro_batch;
+  const std::optional<std::int64_t> its =
+      runtime::micro_batch_to_keep(plan.options, parse_options(state.config, "the checkpoint's config"));
+  if (!its || *its == ours) return;
+  throw BadInput("batch.micro_batch was chosen to be " + std::to_string(ours) + ", but the checkpoint was made with " +
+                 std::to_string(*its) + "; another one gives other bits: set it to that, as options_to_resume() does");
 }
 
 void Trainer::Implementation::restore_position(const eps::RunState& state) {

@@ -130,6 +130,17 @@ TEST(RecomputationBytes, DeviceMemoryDoesNotDependOnDepth) {
   }
 }
 
+// Moves every copy and launch; by turns one way of the link is the slow one.
+FaultPlan delays(std::uint64_t seed) {
+  FaultPlan plan;
+  plan.seed = seed;
+  plan.copy_h2d_delay = seed % 2 == 0 ? 50us : 800us;
+  plan.copy_d2h_delay = seed % 2 == 0 ? 800us : 50us;
+  plan.launch_delay = 200us;
+  plan.poison = true;
+  return plan;
+}
+
 // Blocks of one type that do different things, keep them at different places, and keep their weights or not.
 class BlocksMayDiffer : public ::testing::Test {
  protected:
@@ -181,13 +192,7 @@ TEST_F(BlocksMayDiffer, InWhereTheyKeepIt) {
       }
       options_.device.execution = "relay";
       for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-        FaultPlan delays;
-        delays.seed = seed;
-        delays.copy_h2d_delay = seed % 2 == 0 ? 50us : 800us;
-        delays.copy_d2h_delay = seed % 2 == 0 ? 800us : 50us;
-        delays.launch_delay = 200us;
-        delays.poison = true;
-        EXPECT_EQ(record(delays), full_) << name_of(last) << " " << stay << " " << seed;
+        EXPECT_EQ(record(delays(seed)), full_) << name_of(last) << " " << stay << " " << seed;
       }
     }
   }
@@ -382,13 +387,7 @@ class RecomputationDelays : public ::testing::TestWithParam<std::string> {
 TEST_P(RecomputationDelays, ChangeNoBit) {
   const Record honest = record({});
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
-    FaultPlan delays;
-    delays.seed = seed;
-    delays.copy_h2d_delay = seed % 2 == 0 ? 50us : 800us;
-    delays.copy_d2h_delay = seed % 2 == 0 ? 800us : 50us;
-    delays.launch_delay = 200us;
-    delays.poison = true;
-    EXPECT_EQ(record(delays), honest) << seed;
+    EXPECT_EQ(record(delays(seed)), honest) << seed;
   }
 }
 

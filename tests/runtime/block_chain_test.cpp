@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <set>
 
 namespace l2l::runtime {
@@ -33,13 +32,9 @@ class BlockChainTest : public ::testing::Test {
     return chain_.shortest(alike, {device, kPlenty, kPlenty});
   }
   static int stashed_on_device(const Arrangement& arrangement) {
-    return static_cast<int>(std::count_if(arrangement.places.begin(), arrangement.places.end(),
-                                          [](const BlockPlace& place) { return place.stash == StashPlace::device; }));
+    return count_stashes(arrangement.places, StashPlace::device);
   }
-  static int staying(const Arrangement& arrangement) {
-    return static_cast<int>(std::count_if(arrangement.places.begin(), arrangement.places.end(),
-                                          [](const BlockPlace& place) { return place.weights_stay; }));
-  }
+  static int staying(const Arrangement& arrangement) { return count_staying(arrangement.places); }
 
   RunPlan plan_{options()};
   static inline Calibration calibration_{{}, ""};  // of all tests here
