@@ -5,7 +5,7 @@
 #include "eps/checkpoint_folders.h"
 #include "eps/manifest.h"
 #include "l2l/trainer.h"
-#include "runtime/batch_shape.h"
+#include "runtime/options/batch_shape.h"
 
 namespace l2l {
 

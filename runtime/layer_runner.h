@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/model_layout.h"
-#include "runtime/arena_plan.h"
-#include "runtime/programs.h"
+#include "runtime/planning/arena_plan.h"
+#include "runtime/planning/programs.h"
 #include "transfer/link.h"
 
 namespace l2l::runtime {

@@ -2,6 +2,8 @@
 
 #include "device/paced/paced_device.h"
 #include "device/serial/serial_device.h"
+#include "runtime/choice/plan_run.h"
+#include "runtime/options/without_files.h"
 
 namespace l2l::runtime {
 namespace {
@@ -9,19 +11,14 @@ namespace {
 constexpr std::size_t kSpans = 400'000;
 constexpr double kLearningRate = 1e-4;
 
-Options without_data(Options options) {
-  options.data = {};
-  options.checkpoint.directory.clear();
-  return options;
-}
-
 Devices open(const MeasuredSettings& settings) {
   Devices devices;
   device::DeviceSettings named = device_settings(settings.options);
   for (std::int64_t i = 0; i < settings.options.device.count; ++i, ++named.index) {
-    devices.push_back(settings.paced ? std::make_unique<device::PacedDevice>(*settings.paced)
-                                     : device::open_device(named));
-    if (!settings.overlap) devices.back() = std::make_unique<device::SerialDevice>(std::move(devices.back()));
+    std::unique_ptr<device::Device> device =
+        settings.paced ? std::make_unique<device::PacedDevice>(*settings.paced) : device::open_device(named);
+    if (!settings.overlap) device = std::make_unique<device::SerialDevice>(std::move(device));
+    devices.push_back(std::move(device));
   }
   return devices;
 }
@@ -54,7 +51,7 @@ Carried carried(const Engine& engine) {
 }  // namespace
 
 Measurement measure(const MeasuredSettings& settings, int warm_up, int steps, const std::filesystem::path& trace_file) {
-  const RunPlan plan(without_data(settings.options), open(settings));
+  const RunPlan plan = plan_run(without_files(settings.options), open(settings));
   Trace trace(kSpans);
   plan.set_trace(&trace);
   Measurement result;

@@ -6,7 +6,7 @@
 
 #include "device/paced/pace_table.h"
 #include "runtime/engine.h"
-#include "runtime/schedule_report.h"
+#include "runtime/measure/schedule_report.h"
 
 namespace l2l::runtime {
 

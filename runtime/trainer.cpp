@@ -2,14 +2,15 @@
 
 #include <optional>
 
+#include "core/host_memory.h"
 #include "core/log.h"
 #include "eps/checkpoint_writer.h"
 #include "optimizers/schedule.h"
-#include "runtime/batch_shape.h"
+#include "runtime/choice/plan_run.h"
+#include "runtime/costs/prediction.h"
 #include "runtime/engine.h"
 #include "runtime/generator.h"
-#include "runtime/host_memory.h"
-#include "runtime/prediction.h"
+#include "runtime/options/batch_shape.h"
 
 namespace l2l {
 
@@ -45,7 +46,8 @@ void warn_of_lost_steps(const std::filesystem::path& directory, const std::files
 }  // namespace
 
 struct Trainer::Implementation {
-  explicit Implementation(const Options& options) : plan(options), schedule(make_schedule(plan.options)) {
+  explicit Implementation(const Options& options)
+      : plan(runtime::plan_run(options)), schedule(make_schedule(plan.options)) {
     if (plan.train) {
       train.emplace(*plan.train, plan.dataset_settings());
       train->require_training_data();
@@ -93,7 +95,7 @@ struct Trainer::Implementation {
   std::unique_ptr<runtime::Engine> engine;
   std::optional<eps::CheckpointWriter> checkpoints;  // of the engine's store
   StepPrediction prediction;  // of a training step, by what was measured before; made with the engine
-  runtime::PeakResident peak;
+  PeakResident peak;
   std::uint64_t step = 0;           // completed
   std::uint64_t data_position = 0;  // samples consumed
   std::uint64_t data_hash = 0;      // of `train`; constant after construction
@@ -213,7 +215,7 @@ void Trainer::Implementation::restore_position(const eps::RunState& state) {
     }
     log(LogLevel::warning, what + "; training goes on at the same position in the new ones");
   }
-  if (plan.micro_batch_chosen) check_micro_batch(state);
+  if (plan.chosen && plan.chosen->micro_batch) check_micro_batch(state);
   step = state.step;
   data_position = state.data_position;
   optimizers::LossScaler& scaler = running().loss_scaler();

@@ -4,7 +4,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "runtime/calibration.h"
+#include "runtime/costs/calibration.h"
 #include "tools/command.h"
 
 namespace l2l::tools {

@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "runtime/update_speed.h"
+#include "runtime/measure/update_speed.h"
 
 namespace l2l::tools {
 

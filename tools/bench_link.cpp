@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "l2l/errors.h"
-#include "runtime/calibration.h"
+#include "runtime/costs/calibration.h"
 #include "tools/command.h"
 
 namespace l2l::tools {

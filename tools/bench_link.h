@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/link_speed.h"
+#include "runtime/measure/link_speed.h"
 
 namespace l2l::tools {
 
@@ -13,7 +13,7 @@ struct LinkArguments {
 };
 
 // Prints a table, or one JSON object, in bytes per second; figures of copies of at least 64 MiB are kept for
-// predictions (runtime/calibration.h). Returns the exit status.
+// predictions (runtime/costs/calibration.h). Returns the exit status.
 int bench_link(const LinkArguments& arguments, bool json);
 
 }  // namespace l2l::tools

@@ -14,7 +14,7 @@
 #include "device/planner/planner.h"
 #include "device/planner/portfolio.h"
 #include "l2l/errors.h"
-#include "runtime/layer_streams.h"
+#include "runtime/planning/layer_streams.h"
 #include "tools/command.h"
 
 namespace l2l::tools {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "l2l/l2l.h"
+#include "runtime/measure/median.h"
 #include "tools/bench_text.h"
 #include "tools/command.h"
 
@@ -55,8 +56,8 @@ Result measure(const Shape& shape, const std::string& precision, const std::file
     resident_rates.push_back(b);
     ratios.push_back(a / b);
   }
-  Result result{median(relay_rates),       median(resident_rates),       median(ratios),
-                relay.device_peak_bytes(), resident.device_peak_bytes(), 0};
+  Result result{runtime::median(relay_rates), runtime::median(resident_rates), runtime::median(ratios),
+                relay.device_peak_bytes(),    resident.device_peak_bytes(),    0};
   result.gigaflops = 8e-9 * static_cast<double>(relay.contract().parameters) * result.relay;
   return result;
 }

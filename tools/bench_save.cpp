@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "l2l/l2l.h"
+#include "runtime/measure/median.h"
 #include "tools/bench_text.h"
 #include "tools/command.h"
 
@@ -106,12 +107,12 @@ Result measure(const std::string& precision, const std::filesystem::path& text) 
     result.bytes = folder_bytes(directory);
   }
   std::filesystem::remove_all(directory);
-  result.step_ms = median(step_ms);
-  result.beside = median(beside);
-  result.beside_cpu = median(beside_cpu);
-  result.between = median(between);
-  result.save_ms = median(save_ms);
-  result.save_cpu = median(save_cpu);
+  result.step_ms = runtime::median(step_ms);
+  result.beside = runtime::median(beside);
+  result.beside_cpu = runtime::median(beside_cpu);
+  result.between = runtime::median(between);
+  result.save_ms = runtime::median(save_ms);
+  result.save_cpu = runtime::median(save_cpu);
   return result;
 }
 

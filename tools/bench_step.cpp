@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "l2l/l2l.h"
+#include "runtime/measure/median.h"
 #include "tools/bench_text.h"
 #include "tools/command.h"
 
@@ -19,7 +20,7 @@ using Json = nlohmann::ordered_json;
 double median_of(const std::vector<StepReport>& reports, double StepReport::*field) {
   std::vector<double> values;
   for (const StepReport& report : reports) values.push_back(report.*field);
-  return median(values);
+  return runtime::median(values);
 }
 
 // Forward, recomputation and backward of a parameter's products are 8 floating-point operations per token; attention is

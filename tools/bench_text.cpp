@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <string>
@@ -22,11 +21,6 @@ SyntheticText::SyntheticText()
 SyntheticText::~SyntheticText() {
   std::error_code ignored;
   std::filesystem::remove(path_, ignored);
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 }  // namespace l2l::tools

@@ -1,8 +1,7 @@
-// What benchmarks share: data to train on, and medians.
+// What benchmarks share: data to train on.
 #pragma once
 
 #include <filesystem>
-#include <vector>
 
 namespace l2l::tools {
 
@@ -19,7 +18,5 @@ class SyntheticText {
  private:
   std::filesystem::path path_;
 };
-
-double median(std::vector<double> values);  // at least one; the upper one of two
 
 }  // namespace l2l::tools

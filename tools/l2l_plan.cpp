@@ -39,6 +39,7 @@ nlohmann::ordered_json time_of(const StepPrediction& prediction) {
           {"missing", prediction.missing},
           {"measured", prediction.measured},
           {"cached", prediction.cached},
+          {"work", prediction.work},
           {"file", prediction.file},
           {"measured_ms", or_null(prediction.measured_ms)}};
 }

@@ -3,7 +3,7 @@
 //
 // Every operand of a tile is dense: what oneDNN 2.6 makes of strided ones allocates megabytes in each call. So tiles
 // are rows; those of a transposed bf16 `a` are copied first. Our own product does fp32 with a transposed `a`, where
-// oneDNN is slow, and fp16, which oneDNN 2.6 has not on the host.
+// oneDNN is slow, and what oneDNN has not on the host: fp16 (2.6), and bf16 on processors without AVX-512.
 #include <omp.h>
 
 #include <cstring>
@@ -145,22 +145,30 @@ struct MatmulPlan::Implementation {
   Bytes slot_bytes = 0;
 
   explicit Implementation(const MatmulShape& product) : shape(product) {
-    if (shape.input == DType::f16 || (shape.transpose_a && shape.input == DType::f32)) {
-      slot_bytes = own.workspace();
-    } else {
-      make_tiles();
-    }
+    const bool ours = shape.input == DType::f16 || (shape.transpose_a && shape.input == DType::f32);
+    if (!ours) make_tiles();
+    slot_bytes = tiles.empty() ? own.workspace() : largest_workspace();
   }
 
-  // Equal tiles share a primitive through oneDNN's cache.
+  // Equal tiles share a primitive through oneDNN's cache. None where oneDNN has no bf16.
   void make_tiles() {
     const OneOpenMpThread one_thread;
     const Partition rows = row_tiles(shape);
     tiles.reserve(static_cast<std::size_t>(rows.count()));
-    for (std::int64_t tile = 0; tile < rows.count(); ++tile) {
-      tiles.emplace_back(shape, RowRange{rows.begin(tile), rows.end(tile)}, engine);
-      slot_bytes = std::max(slot_bytes, tiles.back().workspace());
+    try {
+      for (std::int64_t tile = 0; tile < rows.count(); ++tile) {
+        tiles.emplace_back(shape, RowRange{rows.begin(tile), rows.end(tile)}, engine);
+      }
+    } catch (const dnnl::error& error) {
+      if (shape.input != DType::bf16 || error.status != dnnl_unimplemented) throw;
+      tiles.clear();
     }
+  }
+
+  Bytes largest_workspace() const {
+    Bytes largest = 0;
+    for (const Tile& tile : tiles) largest = std::max(largest, tile.workspace());
+    return largest;
   }
 };
 
@@ -168,8 +176,9 @@ MatmulPlan::MatmulPlan(const MatmulShape& shape) {
   try {
     implementation_ = std::make_unique<Implementation>(shape);
   } catch (const dnnl::error& error) {
-    throw Error("oneDNN has no matrix product for m = " + std::to_string(shape.m) + ", n = " + std::to_string(shape.n) +
-                ", k = " + std::to_string(shape.k) + ", " + std::string(name_of(shape.input)) + ": " + error.what());
+    throw Error("oneDNN made no matrix product for m = " + std::to_string(shape.m) +
+                ", n = " + std::to_string(shape.n) + ", k = " + std::to_string(shape.k) + ", " +
+                std::string(name_of(shape.input)) + ": " + error.what());
   }
 }
 

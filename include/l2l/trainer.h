@@ -75,6 +75,7 @@ struct StepPrediction {
   std::vector<std::string> missing;            // what has not been measured on this machine
   int measured = 0, cached = 0;                // figures measured now, and found in `file`
   std::string file;                            // where they are kept
+  std::string work;                            // a hash: the same for plans whose steps do the same, in the same order
   std::optional<double> measured_ms;           // of check_prediction(): what a step does take
 };
 
@@ -129,8 +130,9 @@ class Trainer {
   const MemoryContract& contract() const;
 
   // The time of a step. `measure`: what this machine was not yet measured to take is measured now, in some seconds and
-  // up to 256 MiB (on a host device a shallower model of up to 1 GiB of state is trained, longer where its steps are),
-  // and kept in the calibration file. Throws Error when called with `measure` after prepare() or a step. Reads no data.
+  // up to 256 MiB (on a host device two shallower models of up to 1 GiB of state each are trained, longer where their
+  // steps are long), and kept in the calibration file. Throws Error when called with `measure` after prepare() or a
+  // step. Reads no data.
   StepPrediction predict(bool measure);
   // The same, kept nowhere, beside what a step takes: allocates all that a run does, and trains on drawn tokens.
   StepPrediction check_prediction();

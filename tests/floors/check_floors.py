@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Folders are floors, includes point down: checks every #include of the tree against the table below.
+"""Folders are floors, includes point down: checks every #include of the tree against the tables below.
 
     check_floors.py ROOT     prints each offence as FILE:LINE: REASON; exit status 1 when there is any
 """
@@ -21,6 +21,18 @@ FLOORS = {
     "tools": ["tools/", "runtime/", "device/planner/", "device/recompute/"],
     "examples": [],
 }
+# Rooms of a floor, and what of their own floor they may include. A floor with rooms has no others.
+ROOMS = {
+    "runtime": ["runtime/options/", "runtime/data/", "runtime/planning/"],
+    "runtime/options": [],
+    "runtime/data": [],
+    "runtime/measure": [],
+    "runtime/planning": ["runtime/options/", "runtime/data/"],
+    "runtime/costs": ["runtime/engine.h", "runtime/measure/", "runtime/options/", "runtime/planning/"],
+    "runtime/choice": ["runtime/costs/", "runtime/options/", "runtime/planning/"],
+}
+# Above all rooms: they make a run, and may use any.
+ABOVE = ["runtime/trainer.cpp", "runtime/measured_run.h", "runtime/measured_run.cpp"]
 GROUND = "l2l/"
 # One backend each. Other floors reach them through device/open.h, so that nothing above knows which one runs.
 BACKENDS = ["device/host/", "device/cuda/"]
@@ -29,6 +41,14 @@ SOURCES = {".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 CONDITION = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif|elifdef|elifndef)\b(.*)")
 CUDA = re.compile(r"cuda|nvcc", re.IGNORECASE)
+
+
+def may_enter(room, target):
+    """Whether a file in `room` may include `target`, of the same floor."""
+    if room.split("/")[0] not in ROOMS:
+        return True
+    own_files = target.rsplit("/", 1)[0] == room and target not in ABOVE
+    return room in ROOMS and (own_files or any(target.startswith(allowed) for allowed in ROOMS[room]))
 
 
 def include_offence(path, quote, target):
@@ -41,6 +61,9 @@ def include_offence(path, quote, target):
         return None
     if not any(target.startswith(allowed) for allowed in FLOORS[floor]):
         return f"{floor}/ may not include {target}"
+    room = path.rsplit("/", 1)[0]
+    if path not in ABOVE and target.startswith(floor + "/") and not may_enter(room, target):
+        return f"{room}/ may not include {target}"
     if floor != "device" and any(target.startswith(backend) for backend in BACKENDS):
         return f"{target} belongs to one backend; include device/open.h"
     return None

@@ -12,7 +12,8 @@
 
 #include "device/fault/fault_device.h"
 #include "l2l/l2l.h"
-#include "runtime/dataset.h"
+#include "runtime/choice/plan_run.h"
+#include "runtime/data/dataset.h"
 #include "runtime/engine.h"
 #include "tests/support/temporary_folder.h"
 
@@ -127,7 +128,9 @@ inline Record record_on(
   for (std::int64_t i = 0; i < options.device.count; ++i) {
     devices.push_back(wrap(std::make_unique<device::HostDevice>(threads, options.transfer.link_bandwidth)));
   }
-  runtime::RunPlan plan(options, std::move(devices), arrangement);
+  runtime::RunPlan plan = arrangement == nullptr
+                              ? runtime::plan_run(options, std::move(devices))
+                              : runtime::RunPlan(options, std::move(devices), runtime::Chosen{*arrangement});
   runtime::Engine engine(plan, nullptr);
   const runtime::Dataset data(*plan.train, plan.dataset_settings());
   const auto sequence = static_cast<std::size_t>(options.model.sequence);

@@ -1,5 +1,5 @@
 // The arena against the phases of a pass, written down here a second time.
-#include "runtime/arena_plan.h"
+#include "runtime/planning/arena_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "device/planner/planner.h"
-#include "runtime/run_plan.h"
+#include "runtime/planning/run_plan.h"
 
 namespace l2l::runtime {
 namespace {

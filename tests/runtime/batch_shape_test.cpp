@@ -1,4 +1,4 @@
-#include "runtime/batch_shape.h"
+#include "runtime/options/batch_shape.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <optional>
 #include <set>
 
-#include "runtime/run_plan.h"
-#include "runtime/shallow_run.h"
+#include "runtime/costs/shallow_run.h"
+#include "runtime/planning/run_plan.h"
 #include "tests/runtime/test_data.h"
 
 namespace l2l::runtime {

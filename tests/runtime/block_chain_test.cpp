@@ -1,5 +1,5 @@
 // What blocks do with more and more device memory, where the link takes so long that nothing else decides.
-#include "runtime/block_chain.h"
+#include "runtime/choice/block_chain.h"
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ Options options() {
 class BlockChainTest : public ::testing::Test {
  protected:
   Bytes arena_of(const Arrangement& arrangement) const {
-    return RunPlan(options(), {}, &arrangement, RunPlan::Limits::unchecked).arena->bytes();
+    return RunPlan(options(), {}, Chosen{arrangement}, RunPlan::Limits::unchecked).arena->bytes();
   }
   std::optional<BlockChain::Candidate> shortest(Bytes device, const BlockChain::Alike& alike = {}) {
     constexpr Bytes kPlenty = Bytes{1} << 40;

@@ -1,4 +1,4 @@
-#include "runtime/dataset.h"
+#include "runtime/data/dataset.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <set>
 
 #include "l2l/errors.h"
-#include "runtime/permutation.h"
+#include "runtime/data/permutation.h"
 #include "tests/runtime/test_data.h"
 
 namespace l2l::runtime {

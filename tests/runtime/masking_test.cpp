@@ -1,4 +1,4 @@
-#include "runtime/masking.h"
+#include "runtime/data/masking.h"
 
 #include <gtest/gtest.h>
 

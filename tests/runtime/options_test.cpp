@@ -10,8 +10,8 @@
 #include <set>
 
 #include "l2l/errors.h"
-#include "runtime/options_table.h"
-#include "runtime/options_value.h"
+#include "runtime/options/options_table.h"
+#include "runtime/options/options_value.h"
 #include "tests/runtime/test_data.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,6 +1,6 @@
 // The pieces of a step are those that a run counts, and on a device whose durations are known their prediction is the
 // step.
-#include "runtime/prediction.h"
+#include "runtime/costs/prediction.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,9 @@
 #include <cmath>
 
 #include "device/paced/paced_device.h"
+#include "runtime/choice/plan_run.h"
 #include "runtime/measured_run.h"
+#include "tests/runtime/test_data.h"
 #include "tests/support/temporary_folder.h"
 
 namespace l2l::runtime {
@@ -246,6 +248,91 @@ TEST(Prediction, OnTheHostCoresAreShared) {
   }
   EXPECT_LE(exposed, 1.001 * *prediction.step_ms);
   EXPECT_GT(prediction.memory_gb_per_second.value_or(0), 0.1);
+}
+
+// A model of one block is its own shallower one, so that its step is what the calibration says. What all tests need is
+// measured once.
+class OfOneBlock : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    measured_.emplace();
+    Calibration calibration(*measured_ / "calibration.json", "test");
+    predict_step(RunPlan(options("full", "host")), calibration, true);
+    predict_step(RunPlan(options("none", "device")), calibration, true);
+  }
+  static void TearDownTestSuite() { measured_.reset(); }
+  static Options options(const std::string& policy, const std::string& stash) {
+    Options options = small_options();
+    options.model.layers = 1;
+    options.recompute.policy = policy;
+    options.transfer.stash = stash;
+    return options;
+  }
+  double step_ms(const Options& options) { return *predict_step(RunPlan(options), calibration_, true).step_ms; }
+  std::string name_of_step(const Options& options) {
+    const RunPlan plan(options);
+    return StepCosts(plan, calibration_, false).name_of_step();
+  }
+
+  // Of a file of this test.
+  static std::filesystem::path copy(const std::filesystem::path& file) {
+    std::filesystem::copy_file(*measured_ / "calibration.json", file);
+    return file;
+  }
+
+  static inline std::optional<TemporaryFolder> measured_;
+  const TemporaryFolder folder_;
+  Calibration calibration_{copy(folder_ / "calibration.json"), "test"};
+  const Options plain_ = options("full", "host"), other_ = options("none", "device");
+};
+
+TEST_F(OfOneBlock, AStepIsThatOfPlainBlocksByARatio) {
+  Options plain = plain_, other = other_;
+  plain.batch.micro_batches = other.batch.micro_batches = 5;  // of which nothing is known yet but the pieces
+  calibration_.set("step " + name_of_step(plain), 2);
+  calibration_.set("step " + name_of_step(other) + " over " + name_of_step(plain), 0.75);
+  EXPECT_NEAR(step_ms(plain), 2000, 1e-6);
+  EXPECT_NEAR(step_ms(other), 1500, 1e-6);
+}
+
+TEST_F(OfOneBlock, RatiosAreKept) {
+  const std::optional<double> plain = calibration_.find("step " + name_of_step(plain_));
+  const std::optional<double> ratio =
+      calibration_.find("step " + name_of_step(other_) + " over " + name_of_step(plain_));
+  ASSERT_TRUE(plain && ratio);
+  EXPECT_NEAR(step_ms(other_), 1e3 * *plain * *ratio, 1e-9);
+  EXPECT_GT(*ratio, 0.1);
+  EXPECT_LT(*ratio, 10);
+}
+
+// What a run may hold is not asked of the plain one, which may need more of it.
+TEST_F(OfOneBlock, LimitsOfTheRunDoNotBindWhatIsMeasured) {
+  Options options = other_;
+  options.eps.stash_memory = 1;
+  EXPECT_GT(step_ms(options), 0);
+}
+
+TEST_F(OfOneBlock, FilesAreNotAskedFor) {
+  test::Data data;
+  data.write("text", std::string(1000, 'a'));
+  Options options = other_;
+  options.data.train = options.data.validation = {data.path("text")};
+  options.run.validate_every = 5;
+  options.checkpoint.directory = data.path("checkpoints");
+  options.checkpoint.every = 5;
+  EXPECT_GT(step_ms(options), 0);
+  options.recompute.policy = "auto";
+  EXPECT_THROW(RunPlan{options}, Error);  // leaves something open
+  EXPECT_TRUE(plan_run(options).chosen);
+}
+
+TEST_F(OfOneBlock, WorkIsTheSameForThoseThatDoTheSame) {
+  const auto work = [&](const Options& options) { return predict_step(RunPlan(options), calibration_, false).work; };
+  Options one = plain_;
+  one.eps.stash_memory = 1 << 30;
+  EXPECT_EQ(work(one), work(plain_));
+  EXPECT_NE(work(other_), work(plain_));
+  EXPECT_NE(work(options("none", "host")), work(other_));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "l2l/errors.h"
-#include "runtime/dataset.h"
+#include "runtime/data/dataset.h"
 #include "tests/support/temporary_folder.h"
 
 namespace l2l::runtime::test {

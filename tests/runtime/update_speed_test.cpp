@@ -1,5 +1,5 @@
 // What the benchmark of updates runs on: that it measures the streams it says, on numbers that stay numbers.
-#include "runtime/update_speed.h"
+#include "runtime/measure/update_speed.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "l2l/errors.h"
-#include "runtime/store_speed.h"
-#include "runtime/update_arrays.h"
-#include "runtime/update_jobs.h"
+#include "runtime/measure/store_speed.h"
+#include "runtime/measure/update_arrays.h"
+#include "runtime/measure/update_jobs.h"
 
 namespace l2l::runtime {
 namespace {

@@ -1,0 +1,74 @@
+#include "core/host_memory.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <sstream>
+
+#include "core/control_groups.h"
+#include "l2l/errors.h"
+
+namespace l2l {
+
+namespace {
+
+// A line such as "VmHWM:    1234 kB".
+Bytes read_kib_field(const std::filesystem::path& file, const std::string& field) {
+  std::ifstream stream(file);
+  if (!stream) throw Error(file.string() + ": cannot be opened, so host memory is unknown");
+  for (std::string line; std::getline(stream, line);) {
+    if (!line.starts_with(field + ":")) continue;
+    std::istringstream rest(line.substr(field.size() + 1));
+    Bytes kib = 0;
+    std::string unit;
+    if (rest >> kib >> unit && unit == "kB" && kib <= std::numeric_limits<Bytes>::max() / kKiB) return kib * kKiB;
+    throw Error(file.string() + ": " + field + " is not a number of kB: \"" + line + "\"");
+  }
+  throw Error(file.string() + ": has no " + field);
+}
+
+}  // namespace
+
+Bytes HostMemory::peak_resident() const { return read_kib_field(proc_ / "self/status", "VmHWM"); }
+
+Bytes HostMemory::resident() const { return read_kib_field(proc_ / "self/status", "VmRSS"); }
+
+HostAvailable HostMemory::address_space() const {
+  rlimit limit{};
+  HostAvailable unlimited{std::numeric_limits<Bytes>::max(), ""};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return unlimited;
+  const Bytes used = read_kib_field(proc_ / "self/status", "VmSize");
+  return {limit.rlim_cur > used ? limit.rlim_cur - used : 0, "the address-space limit (ulimit -v)"};
+}
+
+HostAvailable HostMemory::available() const {
+  HostAvailable tightest{read_kib_field(proc_ / "meminfo", "MemAvailable"), "MemAvailable of the machine"};
+  for (HostAvailable& other : control_group_limits(proc_)) {
+    if (other.bytes < tightest.bytes) tightest = std::move(other);
+  }
+  const HostAvailable addresses = address_space();
+  return addresses.bytes < tightest.bytes ? addresses : tightest;
+}
+
+PeakResident::PeakResident() : status_(open("/proc/self/status", O_RDONLY | O_CLOEXEC)) {
+  if (status_ < 0) throw Error("/proc/self/status: cannot be opened, so host memory is unknown");
+}
+
+PeakResident::~PeakResident() { close(status_); }
+
+Bytes PeakResident::bytes() const {
+  char text[4096];
+  const ssize_t length = pread(status_, text, sizeof(text) - 1, 0);
+  text[std::max<ssize_t>(length, 0)] = '\0';
+  const char* const field = std::strstr(text, "VmHWM:");
+  return field == nullptr ? 0 : std::strtoull(field + 6, nullptr, 10) * kKiB;
+}
+
+}  // namespace l2l

@@ -1,0 +1,153 @@
+#include "runtime/options/batch_shape.h"
+
+#include <algorithm>
+#include <string>
+
+#include "l2l/errors.h"
+
+namespace l2l::runtime {
+namespace {
+
+constexpr std::int64_t kUsualMicroBatch = 8;
+
+std::string show(const std::string& key, std::int64_t value) { return key + " = " + std::to_string(value); }
+std::string show_minibatch(const BatchOptions& batch) { return show("batch.minibatch", batch.minibatch); }
+std::string show_micro_batch(const BatchOptions& batch) { return show("batch.micro_batch", batch.micro_batch); }
+std::string show_micro_batches(const BatchOptions& batch) { return show("batch.micro_batches", batch.micro_batches); }
+
+// "; set KEY = 3 or 5"; a `below` of 0 and an `above` of 0 are none.
+std::string way_out(const std::string& key, std::int64_t below, std::int64_t above) {
+  std::string values = below > 0 ? std::to_string(below) : "";
+  if (above > 0) values += (values.empty() ? "" : " or ") + std::to_string(above);
+  return "; set " + key + " = " + values;
+}
+
+// The same with those that are nearest to `value` of the divisors of `share`, times `unit`.
+std::string nearest_divisors(const std::string& key, std::int64_t value, std::int64_t share, std::int64_t unit) {
+  std::int64_t below = 0, above = 0;
+  const auto see = [&](std::int64_t candidate) {
+    if (candidate <= value) below = std::max(below, candidate);
+    if (candidate > value) above = above == 0 ? candidate : std::min(above, candidate);
+  };
+  for (std::int64_t divisor = 1; divisor <= share / divisor; ++divisor) {
+    if (share % divisor != 0) continue;
+    see(divisor * unit);
+    see(share / divisor * unit);
+  }
+  return way_out(key, below, above);
+}
+
+void check_agreement(const BatchOptions& batch) {
+  const std::int64_t product = batch.micro_batch * batch.micro_batches;
+  if (batch.minibatch == product) return;
+  throw BadInput(show_minibatch(batch) + ", but " + show_micro_batch(batch) + " x " + show_micro_batches(batch) +
+                 " are " + std::to_string(product) + " sequences; leave one of the three out, or set it to 0");
+}
+
+// Devices do the same work, so that they wait for each other as little as can be.
+void check_shares(const std::string& key, std::int64_t value, const std::string& what, std::int64_t devices) {
+  if (value % devices == 0) return;
+  const std::int64_t below = value / devices * devices;
+  throw BadInput(show(key, value) + " is not divisible by " + show("device.count", devices) +
+                 ": each device takes an equal share of " + what + way_out(key, below, below + devices));
+}
+
+void check_micro_batch(const BatchOptions& batch, std::int64_t devices) {
+  const std::int64_t share = batch.minibatch / devices;
+  if (share % batch.micro_batch == 0) return;
+  const std::string problem = devices == 1 ? show_minibatch(batch) + " is not divisible by " + show_micro_batch(batch)
+                                           : show_minibatch(batch) + " over " + show("device.count", devices) + " is " +
+                                                 std::to_string(share) + " sequences each, which is not divisible by " +
+                                                 show_micro_batch(batch);
+  throw BadInput(problem + nearest_divisors("batch.micro_batch", batch.micro_batch, share, 1));
+}
+
+void check_micro_batches(const BatchOptions& batch, std::int64_t devices) {
+  const bool equal_shares = batch.micro_batches % devices == 0;
+  if (equal_shares && batch.minibatch % batch.micro_batches == 0) return;
+  const std::string each = devices == 1 ? "" : ", as many on each of " + show("device.count", devices);
+  throw BadInput(show_minibatch(batch) + " cannot be cut into " + show_micro_batches(batch) + " of one size" + each +
+                 nearest_divisors("batch.micro_batches", batch.micro_batches, batch.minibatch / devices, devices));
+}
+
+// Of quotients; what is given is within its range.
+void check_ranges(const BatchOptions& batch) {
+  if (batch.micro_batch > kMostMicroBatch) {
+    throw BadInput(show_minibatch(batch) + " and " + show_micro_batches(batch) + " make microbatches of " +
+                   std::to_string(batch.micro_batch) + " sequences; at most " + std::to_string(kMostMicroBatch) +
+                   " are possible, so set more batch.micro_batches");
+  }
+  if (batch.micro_batches > kMostMicroBatches) {
+    throw BadInput(show_minibatch(batch) + " in microbatches of " + std::to_string(batch.micro_batch) + " makes " +
+                   std::to_string(batch.micro_batches) + " of them; at most " + std::to_string(kMostMicroBatches) +
+                   " are possible, so set a larger batch.micro_batch");
+  }
+}
+
+std::int64_t largest_divisor(std::int64_t number, std::int64_t most) {
+  while (number % most != 0) --most;
+  return most;
+}
+
+bool is_possible(std::int64_t micro_batch, std::int64_t minibatch, std::int64_t share) {
+  return share % micro_batch == 0 && minibatch / micro_batch <= kMostMicroBatches;
+}
+
+}  // namespace
+
+BatchOptions resolved(const BatchOptions& given, std::int64_t devices) {
+  BatchOptions batch = given;
+  if (batch.minibatch == 0) {
+    if (batch.micro_batch == 0) batch.micro_batch = kUsualMicroBatch;
+    if (batch.micro_batches == 0) batch.micro_batches = 1;
+    batch.minibatch = batch.micro_batch * batch.micro_batches;
+  }
+  if (batch.micro_batch > 0 && batch.micro_batches > 0) {
+    check_agreement(batch);
+    if (given.minibatch > 0) check_shares("batch.minibatch", batch.minibatch, "its sequences", devices);
+    check_shares("batch.micro_batches", batch.micro_batches, "them", devices);
+    return batch;
+  }
+  check_shares("batch.minibatch", batch.minibatch, "its sequences", devices);
+  if (batch.micro_batches > 0) {
+    check_micro_batches(batch, devices);
+    batch.micro_batch = batch.minibatch / batch.micro_batches;
+  } else {
+    if (batch.micro_batch == 0) batch.micro_batch = largest_divisor(batch.minibatch / devices, kUsualMicroBatch);
+    check_micro_batch(batch, devices);
+    batch.micro_batches = batch.minibatch / batch.micro_batch;
+  }
+  check_ranges(batch);
+  return batch;
+}
+
+bool leaves_micro_batch(const Options& options) {
+  const BatchOptions& batch = options.batch;
+  return options.recompute.policy == "auto" && batch.minibatch > 0 && batch.micro_batch == 0 &&
+         batch.micro_batches == 0;
+}
+
+std::optional<std::int64_t> micro_batch_to_keep(const Options& options, const Options& saved) {
+  const BatchOptions batch = resolved(saved.batch, saved.device.count);
+  if (batch.minibatch != options.batch.minibatch) return std::nullopt;
+  if (batch.minibatch % (options.device.count * batch.micro_batch) != 0) return std::nullopt;
+  return batch.micro_batch;
+}
+
+std::vector<std::int64_t> micro_batch_candidates(std::int64_t minibatch, std::int64_t devices) {
+  const std::int64_t share = minibatch / devices, most = std::min(share, kMostMicroBatch);
+  std::vector<std::int64_t> least;  // of each octave that has one
+  for (std::int64_t octave = 1; octave <= most; octave *= 2) {
+    std::int64_t candidate = octave;
+    const std::int64_t end = std::min(2 * octave, most + 1);
+    while (candidate < end && !is_possible(candidate, minibatch, share)) ++candidate;
+    if (candidate < end) least.push_back(candidate);
+  }
+  if (least.size() <= kMostCandidates) return least;
+  std::vector<std::int64_t> spread;
+  const std::size_t gaps = kMostCandidates - 1, last = least.size() - 1;
+  for (std::size_t i = 0; i <= gaps; ++i) spread.push_back(least[(2 * i * last + gaps) / (2 * gaps)]);
+  return spread;
+}
+
+}  // namespace l2l::runtime

@@ -1,0 +1,205 @@
+#include "l2l/options.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <numeric>
+#include <optional>
+
+#include "l2l/errors.h"
+#include "runtime/options/options_table.h"
+#include "runtime/options/options_value.h"
+
+namespace l2l {
+
+namespace {
+
+using runtime::Key;
+
+constexpr std::size_t kMostConfigBytes = 1 << 20;
+constexpr std::size_t kMostDots = 2048;  // in a line
+
+// Levenshtein's distance, one row at a time.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] != b[j]);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string full_name(std::string_view section, std::string_view name) {
+  return std::string(section) + "." + std::string(name);
+}
+
+// "; did you mean learning_rate?": the nearest key of the section, else the nearest elsewhere.
+std::string suggest_key(const std::vector<Key>& keys, std::string_view section, std::string_view name) {
+  const Key* nearest = nullptr;
+  std::size_t least = std::max<std::size_t>(2, name.size() / 3) + 1;
+  for (const Key& key : keys) {
+    const std::size_t distance = edit_distance(name, key.name);
+    const bool nearer = distance < least || (distance == least && nearest != nullptr && key.section == section &&
+                                             nearest->section != section);
+    if (nearer) least = distance, nearest = &key;
+  }
+  if (nearest == nullptr) {
+    std::string list;
+    for (const Key& key : keys) {
+      if (key.section == section) list += (list.empty() ? "" : ", ") + std::string(key.name);
+    }
+    return "; [" + std::string(section) + "] has " + list;
+  }
+  return "; did you mean " +
+         (nearest->section == section ? std::string(nearest->name) : full_name(nearest->section, nearest->name)) + "?";
+}
+
+std::string suggest_section(const std::vector<Key>& keys, std::string_view section) {
+  const Key& nearest = *std::min_element(keys.begin(), keys.end(), [&](const Key& a, const Key& b) {
+    return edit_distance(section, a.section) < edit_distance(section, b.section);
+  });
+  return "; did you mean [" + std::string(nearest.section) + "]?";
+}
+
+bool has_section(const std::vector<Key>& keys, std::string_view section) {
+  return std::any_of(keys.begin(), keys.end(), [&](const Key& key) { return key.section == section; });
+}
+
+bool is_unsupported(std::string_view section, std::string_view name) {
+  const auto& keys = runtime::unsupported_keys();
+  return std::any_of(keys.begin(), keys.end(),
+                     [&](const runtime::UnsupportedKey& key) { return key.section == section && key.name == name; });
+}
+
+void assign(const std::vector<Key>& keys, std::string_view section, std::string_view name, const toml::node& value,
+            const std::string& where) {
+  if (!has_section(keys, section)) {
+    throw BadInput("unknown section [" + std::string(section) + "] in " + where + suggest_section(keys, section));
+  }
+  if (is_unsupported(section, name)) {
+    throw BadInput(full_name(section, name) + " in " + where + ": not supported by this version; remove it");
+  }
+  const auto key =
+      std::find_if(keys.begin(), keys.end(), [&](const Key& k) { return k.section == section && k.name == name; });
+  if (key == keys.end()) {
+    throw BadInput("unknown key " + full_name(section, name) + " in " + where + suggest_key(keys, section, name));
+  }
+  runtime::assign_value(*key, value, where);
+}
+
+std::string read_config(const std::filesystem::path& file) {
+  const std::string name = file.string();
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) throw BadInput(name + ": is a directory, not a config file");
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw BadInput(name + ": cannot be opened: " + std::strerror(errno));
+  std::string text(kMostConfigBytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (stream.bad()) throw BadInput(name + ": cannot be read: " + std::strerror(errno));
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  if (text.size() > kMostConfigBytes) throw BadInput(name + ": longer than 1 MiB; not a config file");
+  return text;
+}
+
+// The parser builds one nested table per dot of a key and frees them recursively: a long enough line ends the stack.
+void refuse_deep_keys(const std::string& text, const std::string& name) {
+  std::size_t line = 1, dots = 0;
+  for (const char c : text) {
+    if (c == '\n') ++line, dots = 0;
+    if (c == '.' && ++dots > kMostDots) {
+      throw BadInput(name + ":" + std::to_string(line) + ": more than " + std::to_string(kMostDots) +
+                     " dots in one line; break it");
+    }
+  }
+}
+
+toml::table parse(const std::string& text, const std::string& name) {
+  refuse_deep_keys(text, name);
+  try {
+    return toml::parse(text, name);
+  } catch (const toml::parse_error& error) {
+    throw BadInput(name + ":" + std::to_string(error.source().begin.line) +
+                   ": not TOML: " + std::string(error.description()));
+  }
+}
+
+// Of an assignment: TOML, or else a bare word as a string.
+toml::table parse_value(std::string_view text, const std::string& where) {
+  refuse_deep_keys(std::string(text), where);
+  const bool quoted = !text.empty() && std::string_view("\"'[{").find(text.front()) != std::string_view::npos;
+  try {
+    toml::table table = toml::parse("value = " + std::string(text));
+    if (table.size() == 1) return table;
+  } catch (const toml::parse_error& error) {
+    if (quoted) throw BadInput(where + ": the value is not TOML: " + std::string(error.description()));
+  }
+  if (text.empty()) throw BadInput(where + ": has no value");
+  return toml::table{{"value", std::string(text)}};
+}
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+}  // namespace
+
+Options load_options(const std::filesystem::path& file) { return parse_options(read_config(file), file.string()); }
+
+Options parse_options(const std::string& text, const std::string& name) {
+  const toml::table table = parse(text, name);
+  Options options;
+  const std::vector<Key> keys = runtime::option_keys(options);
+  for (const auto& [section, node] : table) {
+    const std::string where = name + ":" + std::to_string(node.source().begin.line);
+    const toml::table* entries = node.as_table();
+    if (entries == nullptr && !has_section(keys, section.str())) {
+      throw BadInput("key " + std::string(section.str()) + " in " + where + " stands outside a section" +
+                     suggest_key(keys, "", section.str()));
+    }
+    if (entries == nullptr) throw BadInput(std::string(section.str()) + " in " + where + ": expected a section");
+    if (!has_section(keys, section.str())) assign(keys, section.str(), "", node, where);
+    for (const auto& [key, value] : *entries) {
+      assign(keys, section.str(), key.str(), value, name + ":" + std::to_string(value.source().begin.line));
+    }
+  }
+  return options;
+}
+
+void set_option(Options& options, std::string_view assignment) {
+  const std::string where = "'" + std::string(assignment.substr(0, 200)) + "'";
+  const std::size_t equals = assignment.find('=');
+  const std::string_view name = trim(assignment.substr(0, equals));
+  const std::size_t dot = name.find('.');
+  if (equals == std::string_view::npos || dot == std::string_view::npos) {
+    throw BadInput(where + ": expected section.key=value, such as run.steps=10");
+  }
+  const toml::table value = parse_value(trim(assignment.substr(equals + 1)), where);
+  Options changed = options;
+  assign(runtime::option_keys(changed), name.substr(0, dot), name.substr(dot + 1), *value.get("value"), where);
+  options = std::move(changed);
+}
+
+std::string to_toml(const Options& options) {
+  Options copy = options;
+  std::string text;
+  std::string_view section;
+  for (const Key& key : runtime::option_keys(copy)) {
+    if (key.section != section) {
+      text += (text.empty() ? "[" : "\n[") + std::string(key.section) + "]\n";
+      section = key.section;
+    }
+    text += std::string(key.name) + " = " + runtime::value_to_toml(key.field) + "\n";
+  }
+  return text;
+}
+
+}  // namespace l2l

@@ -1,0 +1,198 @@
+// Checks of options that single keys cannot show.
+#include <algorithm>
+#include <string>
+
+#include "core/bytes.h"
+#include "core/checked.h"
+#include "l2l/errors.h"
+#include "l2l/options.h"
+#include "runtime/options/batch_shape.h"
+#include "runtime/options/options_table.h"
+#include "runtime/options/options_value.h"
+
+namespace l2l {
+
+namespace {
+
+// Random numbers index a tensor's elements in blocks of four with 32 bits (core/philox.h).
+constexpr std::uint64_t kMostElements = std::uint64_t{1} << 34;
+// Leaves room for the sums of a memory plan in 64 bits.
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60;
+
+std::string show(std::string_view key, std::int64_t value) { return std::string(key) + " = " + std::to_string(value); }
+
+std::uint64_t product(std::initializer_list<std::int64_t> factors, std::string_view what) {
+  std::uint64_t result = 1;
+  for (const std::int64_t factor : factors) result = checked_multiply(result, static_cast<std::uint64_t>(factor), what);
+  return result;
+}
+
+void check_tensor(std::initializer_list<std::int64_t> factors, const std::string& what) {
+  const std::uint64_t elements = product(factors, what);
+  if (elements > kMostElements) {
+    throw BadInput(what + ": a tensor of " + std::to_string(elements) + " elements; at most " +
+                   std::to_string(kMostElements) + " (2^34) are possible, so lower one of them");
+  }
+}
+
+void check_sizes(const ModelOptions& model, const BatchOptions& batch) {
+  // Of llama gate and up, side by side.
+  const std::int64_t mlp = model.intermediate == 0 ? 4 * model.hidden : model.intermediate;
+  const std::int64_t wide = std::max(model.architecture == "llama" ? 2 * mlp : mlp, 3 * model.hidden);
+  check_tensor({model.vocabulary, model.hidden}, "model.vocabulary x model.hidden");
+  check_tensor({model.sequence, model.hidden}, "model.sequence x model.hidden");
+  check_tensor({wide, model.hidden}, "model.hidden x model.intermediate");
+  check_tensor({batch.micro_batch, model.sequence, wide}, "batch.micro_batch x model.sequence x model.intermediate");
+  check_tensor({batch.micro_batch, model.sequence, model.vocabulary},
+               "batch.micro_batch x model.sequence x model.vocabulary");
+  check_tensor({batch.micro_batch, model.heads, model.sequence, model.sequence},
+               "batch.micro_batch x model.heads x model.sequence x model.sequence");
+}
+
+// Parameters need no check of their own: 10^6 layers of such tensors are below 2^57.
+void check_totals(const Options& options, const BatchOptions& batch) {
+  const ModelOptions& model = options.model;
+  const std::string stash = "model.layers x batch.micro_batches x batch.micro_batch x model.sequence x model.hidden";
+  const std::uint64_t bytes =
+      product({model.layers, batch.micro_batches, batch.micro_batch, model.sequence, model.hidden, 4}, stash);
+  if (bytes > kMostBytes) throw BadInput(stash + ": layer inputs of " + format_bytes(bytes) + "; lower one of them");
+  product({batch.micro_batches, batch.micro_batch, model.sequence, std::max<std::int64_t>(options.run.steps, 1)},
+          "tokens of the run (batch.micro_batches x batch.micro_batch x model.sequence x run.steps)");
+}
+
+void check_llama(const ModelOptions& model) {
+  if (model.dropout > 0) {
+    throw BadInput("model.dropout = " + std::to_string(model.dropout) + ": llama has no dropout, set it to 0");
+  }
+  if (model.kv_heads > 0 && model.heads % model.kv_heads != 0) {
+    throw BadInput(show("model.heads", model.heads) + " is not divisible by " + show("model.kv_heads", model.kv_heads));
+  }
+  if (model.hidden / model.heads % 2 != 0) {
+    throw BadInput(show("model.hidden", model.hidden) + " gives " + show("model.heads", model.heads) +
+                   " heads an odd size; rotary positions turn pairs of elements, so make it even");
+  }
+}
+
+void check_model(const ModelOptions& model) {
+  if (model.hidden % model.heads != 0) {
+    throw BadInput(show("model.hidden", model.hidden) + " is not divisible by " + show("model.heads", model.heads));
+  }
+  if (model.reversible != "none" && model.architecture == "bert") {
+    throw BadInput("model.reversible = \"" + model.reversible +
+                   "\": the norms behind bert's sums cannot be undone; set it to \"none\", or take gpt2 or llama");
+  }
+  if (model.architecture == "llama") return check_llama(model);
+  if (model.kv_heads > 0) {
+    throw BadInput(show("model.kv_heads", model.kv_heads) + ": " + model.architecture +
+                   " has as many heads of keys and values as of queries; remove it, or set model.architecture = "
+                   "\"llama\"");
+  }
+  if (!model.tie_embeddings) {
+    throw BadInput("model.tie_embeddings = false: " + model.architecture + " ties its embeddings, set it to true");
+  }
+}
+
+// Masked tokens need a token that stands for them, and others to put in their place.
+void check_masking(const Options& options) {
+  const std::int64_t vocabulary = options.model.vocabulary, mask = options.data.mask_token;
+  if (mask >= vocabulary) {
+    throw BadInput(show("data.mask_token", mask) + " is not below " + show("model.vocabulary", vocabulary));
+  }
+  if (vocabulary < 2) throw BadInput(show("model.vocabulary", vocabulary) + ": bert needs a token beside its mask");
+  if (options.data.format != "text") return;
+  if (vocabulary < 257) {
+    throw BadInput(show("model.vocabulary", vocabulary) +
+                   ": bert on data.format = \"text\" has 256 byte tokens and the mask; set it to at least 257");
+  }
+  if (mask >= 0 && mask < 256) {
+    throw BadInput(show("data.mask_token", mask) +
+                   " is a byte of data.format = \"text\"; set it to at least 256, or to -1 for the last token");
+  }
+}
+
+void check_data(const Options& options) {
+  if (options.model.architecture == "bert") check_masking(options);
+  if (options.data.format == "text" && options.model.vocabulary < 256) {
+    throw BadInput(show("model.vocabulary", options.model.vocabulary) +
+                   ": data.format = \"text\" has 256 byte tokens; set it to at least 256");
+  }
+  if (options.run.validate_every > 0 && options.data.validation.empty()) {
+    throw BadInput(show("run.validate_every", options.run.validate_every) + ", but data.validation names no file");
+  }
+}
+
+void check_schedule(const Options& options) {
+  const ScheduleOptions& schedule = options.schedule;
+  if (schedule.minimum > options.optimizer.learning_rate) {
+    throw BadInput("schedule.minimum = " + std::to_string(schedule.minimum) +
+                   " exceeds optimizer.learning_rate = " + std::to_string(options.optimizer.learning_rate));
+  }
+}
+
+// Without loss scaling small gradients would vanish in fp16, and large ones stop the run.
+void check_precision(const PrecisionOptions& precision) {
+  if (precision.compute == "fp16") return;
+  const std::string compute = "precision.compute = \"" + precision.compute + "\"";
+  if (precision.gradients == "fp16") {
+    throw BadInput(
+        "precision.gradients = \"fp16\" with " + compute +
+        ": only fp16 compute scales its loss, which fp16 gradients need; set \"bf16\", or compute to \"fp16\"");
+  }
+  if (precision.loss_scale != 0) {
+    throw BadInput("precision.loss_scale is set, but " + compute + " has none; remove it, or set compute to \"fp16\"");
+  }
+}
+
+void check_transfer(const Options& options) {
+  const std::int64_t staying = options.transfer.resident_layers;
+  if (staying > options.model.layers) {
+    throw BadInput(show("transfer.resident_layers", staying) + " exceeds " +
+                   show("model.layers", options.model.layers));
+  }
+  if (staying > 0 && options.device.execution == "resident") {
+    throw BadInput(show("transfer.resident_layers", staying) +
+                   " with device.execution = \"resident\", where the weights of all layers stay; remove one of them");
+  }
+}
+
+void check_recompute(const Options& options) {
+  const RecomputeOptions& recompute = options.recompute;
+  const bool rebuilds = options.model.reversible != "none" && options.transfer.stash == "auto";
+  if (rebuilds && (recompute.policy != "full" || recompute.budget > 0)) {
+    throw BadInput("model.reversible = \"" + options.model.reversible +
+                   "\" rebuilds the inputs of its blocks and keeps nothing: set recompute.policy = \"full\" without a "
+                   "budget, or keep the inputs with transfer.stash = \"host\" or \"device\"");
+  }
+  if (recompute.policy == "budget" && recompute.budget == 0) {
+    throw BadInput("recompute.policy = \"budget\" without a budget: set recompute.budget, such as \"300MiB\"");
+  }
+  if (recompute.policy != "auto" || recompute.budget == 0) return;
+  throw BadInput(
+      "recompute.budget with recompute.policy = \"auto\", which fits everything in device.memory; remove it, or name a "
+      "policy");
+}
+
+void check_checkpoint(const CheckpointOptions& checkpoint) {
+  if (checkpoint.every > 0 && checkpoint.directory.empty()) {
+    throw BadInput(show("checkpoint.every", checkpoint.every) + ", but checkpoint.directory is empty: nowhere to save");
+  }
+}
+
+}  // namespace
+
+void validate_options(const Options& options) {
+  Options copy = options;
+  for (const runtime::Key& key : runtime::option_keys(copy)) runtime::check_value(key);
+  const BatchOptions batch = runtime::resolved(options.batch, options.device.count);
+  check_model(options.model);
+  check_sizes(options.model, batch);
+  check_totals(options, batch);
+  check_data(options);
+  check_schedule(options);
+  check_precision(options.precision);
+  check_transfer(options);
+  check_recompute(options);
+  check_checkpoint(options.checkpoint);
+}
+
+}  // namespace l2l

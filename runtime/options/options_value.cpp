@@ -1,0 +1,247 @@
+#include "runtime/options/options_value.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <optional>
+
+#include "core/bytes.h"
+#include "l2l/errors.h"
+
+namespace l2l::runtime {
+
+namespace {
+
+constexpr std::uint64_t kMostUnsigned = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kChosen = TransferOptions::kChosen;
+
+template <typename... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+template <typename... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;
+
+std::string quote(std::string_view text) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string quoted = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      quoted += '\\', quoted += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      quoted += "\\u00", quoted += kDigits[byte >> 4], quoted += kDigits[byte & 15];
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + '"';
+}
+
+std::string quote_all(const std::vector<std::string_view>& texts) {
+  std::string list;
+  for (const std::string_view text : texts) list += (list.empty() ? "" : ", ") + quote(text);
+  return list;
+}
+
+// The shortest text that reads back to the same double, marked as a float.
+std::string real_to_toml(double value) {
+  char buffer[32];
+  const std::string text(buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr);
+  return text.find_first_of(".einf") == std::string::npos ? text + ".0" : text;
+}
+
+bool printable(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f; });
+}
+
+// Integers count as numbers: `max_norm = 1`.
+std::optional<double> number_in(const toml::node& value) {
+  if (const auto* real = value.as_floating_point()) return real->get();
+  if (const auto* integer = value.as_integer()) return static_cast<double>(integer->get());
+  return std::nullopt;
+}
+
+std::string expectation(const Field& field) {
+  return std::visit(
+      Overloaded{
+          [](const IntegerField& f) {
+            return "an integer from " + std::to_string(f.least) + " to " + std::to_string(f.most);
+          },
+          [](const ChosenField& f) { return "\"auto\" or an integer from 0 to " + std::to_string(f.most); },
+          [](const SeedField&) { return "an integer from 0 to " + std::to_string(kMostUnsigned); },
+          [](const SizeField&) { return std::string("a size such as \"8GiB\", \"500MB\" or plain bytes, below 2^63"); },
+          [](const RealField& f) { return "a number in " + f.range.to_string(); },
+          [](const ScaleField& f) { return "\"dynamic\", 0 (the same) or a number in " + f.range.to_string(); },
+          [](const PairField& f) { return "an array of two numbers in " + f.range.to_string(); },
+          [](const BooleanField&) { return std::string("true or false"); },
+          [](const TextField& f) { return f.choices.empty() ? "a string" : "one of " + quote_all(f.choices); },
+          [](const TextsField&) { return std::string("an array of strings without control characters"); },
+          [](const PathField&) { return std::string("a path as a string without control characters"); }},
+      field);
+}
+
+// Whether the present value lies in its range.
+bool in_range(const Field& field) {
+  return std::visit(
+      Overloaded{[](const IntegerField& f) { return *f.value >= f.least && *f.value <= f.most; },
+                 [](const ChosenField& f) { return *f.value >= kChosen && *f.value <= f.most; },
+                 [](const SeedField& f) { return *f.value <= kMostUnsigned; },
+                 [](const SizeField& f) { return *f.value <= kMostUnsigned; },
+                 [](const RealField& f) { return f.range.contains(*f.value); },
+                 [](const ScaleField& f) { return *f.value == 0 || f.range.contains(*f.value); },
+                 [](const PairField& f) { return f.range.contains(*f.first) && f.range.contains(*f.second); },
+                 [](const BooleanField&) { return true; },
+                 [](const TextField& f) {
+                   const auto& choices = f.choices;
+                   return choices.empty() ? printable(*f.value)
+                                          : std::find(choices.begin(), choices.end(), *f.value) != choices.end();
+                 },
+                 [](const TextsField& f) { return std::all_of(f.value->begin(), f.value->end(), printable); },
+                 [](const PathField& f) { return printable(f.value->string()); }},
+      field);
+}
+
+bool take_size(const toml::node& value, std::uint64_t& size) {
+  if (const auto* integer = value.as_integer()) {
+    size = static_cast<std::uint64_t>(integer->get());
+    return integer->get() >= 0;
+  }
+  if (const auto* text = value.as_string()) {
+    size = parse_bytes(text->get());
+    return true;
+  }
+  return false;
+}
+
+bool take_seed(const toml::node& value, std::uint64_t& seed) {
+  const auto* integer = value.as_integer();
+  if (integer == nullptr || integer->get() < 0) return false;
+  seed = static_cast<std::uint64_t>(integer->get());
+  return true;
+}
+
+// A negative number is out of range, not "auto".
+bool take_chosen(const toml::node& value, std::int64_t& number) {
+  const auto* text = value.as_string();
+  const auto* integer = value.as_integer();
+  if (text == nullptr && integer == nullptr) return false;
+  number = text != nullptr ? kChosen : integer->get();
+  return text != nullptr ? text->get() == "auto" : number >= 0;
+}
+
+bool take_scale(const toml::node& value, double& scale) {
+  const auto* text = value.as_string();
+  const std::optional<double> number = text != nullptr && text->get() == "dynamic" ? 0.0 : number_in(value);
+  scale = number.value_or(scale);
+  return number.has_value();
+}
+
+bool take_pair(const toml::node& value, const PairField& field) {
+  const auto* array = value.as_array();
+  if (array == nullptr || array->size() != 2) return false;
+  const std::optional<double> first = number_in((*array)[0]), second = number_in((*array)[1]);
+  if (!first || !second) return false;
+  *field.first = *first;
+  *field.second = *second;
+  return true;
+}
+
+bool take_texts(const toml::node& value, std::vector<std::string>& texts) {
+  const auto* array = value.as_array();
+  if (array == nullptr) return false;
+  texts.clear();
+  for (const toml::node& element : *array) {
+    if (!element.is_string()) return false;
+    texts.push_back(element.as_string()->get());
+  }
+  return true;
+}
+
+// For kinds of value that TOML has itself: false when `value` is of another kind.
+template <typename Toml, typename Target>
+bool take(const toml::node& value, Target& target) {
+  const auto* typed = value.as<Toml>();
+  if (typed == nullptr) return false;
+  target = Target(typed->get());
+  return true;
+}
+
+bool take_value(const Field& field, const toml::node& value) {
+  return std::visit(Overloaded{[&](const IntegerField& f) { return take<std::int64_t>(value, *f.value); },
+                               [&](const ChosenField& f) { return take_chosen(value, *f.value); },
+                               [&](const SeedField& f) { return take_seed(value, *f.value); },
+                               [&](const SizeField& f) { return take_size(value, *f.value); },
+                               [&](const RealField& f) {
+                                 const std::optional<double> number = number_in(value);
+                                 if (number) *f.value = *number;
+                                 return number.has_value();
+                               },
+                               [&](const ScaleField& f) { return take_scale(value, *f.value); },
+                               [&](const PairField& f) { return take_pair(value, f); },
+                               [&](const BooleanField& f) { return take<bool>(value, *f.value); },
+                               [&](const TextField& f) { return take<std::string>(value, *f.value); },
+                               [&](const TextsField& f) { return take_texts(value, *f.value); },
+                               [&](const PathField& f) { return take<std::string>(value, *f.value); }},
+                    field);
+}
+
+// `found` in words; `where` may be empty.
+[[noreturn]] void reject(const Key& key, std::string_view where, const std::string& found) {
+  std::string message = std::string(key.section) + "." + std::string(key.name);
+  if (!where.empty()) message += " in " + std::string(where);
+  const auto* text = std::get_if<TextField>(&key.field);
+  if (text != nullptr && !text->choices.empty() && found.starts_with("the string ")) {
+    throw BadInput(message + ": " + found.substr(11) +
+                   " is not supported by this version; accepted: " + quote_all(text->choices));
+  }
+  throw BadInput(message + ": expected " + expectation(key.field) + ", found " + found);
+}
+
+}  // namespace
+
+std::string describe(const toml::node& value) {
+  if (const auto* text = value.as_string()) return "the string " + quote(text->get().substr(0, 80));
+  if (const auto* integer = value.as_integer()) return "the integer " + std::to_string(integer->get());
+  if (const auto* real = value.as_floating_point()) return "the number " + real_to_toml(real->get());
+  if (const auto* boolean = value.as_boolean()) return boolean->get() ? "true" : "false";
+  if (const auto* array = value.as_array()) return "an array of " + std::to_string(array->size());
+  if (value.is_table()) return "a table";
+  return "a date or time";
+}
+
+void assign_value(const Key& key, const toml::node& value, std::string_view where) {
+  bool taken = false;
+  try {
+    taken = take_value(key.field, value);
+  } catch (const BadInput&) {  // parse_bytes: the message below says what was expected
+  }
+  if (!taken || !in_range(key.field)) reject(key, where, describe(value));
+}
+
+void check_value(const Key& key) {
+  if (in_range(key.field)) return;
+  const bool is_text = std::holds_alternative<TextField>(key.field);
+  reject(key, "", (is_text ? "the string " : "") + value_to_toml(key.field));
+}
+
+std::string value_to_toml(const Field& field) {
+  return std::visit(
+      Overloaded{[](const IntegerField& f) { return std::to_string(*f.value); },
+                 [](const ChosenField& f) { return *f.value == kChosen ? quote("auto") : std::to_string(*f.value); },
+                 [](const SeedField& f) { return std::to_string(*f.value); },
+                 [](const SizeField& f) { return std::to_string(*f.value); },
+                 [](const RealField& f) { return real_to_toml(*f.value); },
+                 [](const ScaleField& f) { return *f.value == 0 ? quote("dynamic") : real_to_toml(*f.value); },
+                 [](const PairField& f) { return "[" + real_to_toml(*f.first) + ", " + real_to_toml(*f.second) + "]"; },
+                 [](const BooleanField& f) { return std::string(*f.value ? "true" : "false"); },
+                 [](const TextField& f) { return quote(*f.value); },
+                 [](const TextsField& f) {
+                   return "[" + quote_all({f.value->begin(), f.value->end()}) + "]";
+                 },
+                 [](const PathField& f) { return quote(f.value->string()); }},
+      field);
+}
+
+}  // namespace l2l::runtime
