@@ -17,10 +17,16 @@ using device::recompute::to_nanoseconds;
 
 constexpr Bytes kNoLimit = Bytes{1} << 50;
 constexpr std::size_t kMostMeasured = 6;
-constexpr double kNoise = 1.01;  // between two measured steps that are equal
+constexpr double kNoise = 0.01;  // between two steps that are equal, relative, at least
+constexpr double kClose = 1.05;  // between two that may be equal, measured once
 constexpr Bytes kMeasuredState = Bytes{256} << 20;
 constexpr std::int64_t kMeasuredMicrobatches = 8, kMeasuredVocabulary = 4096;
-constexpr double kUnknown = std::numeric_limits<double>::infinity();
+constexpr StepRatio kUnknown{std::numeric_limits<double>::infinity(), 0};
+
+const StepRatio& shortest(const std::vector<StepRatio>& steps) {
+  return *std::min_element(steps.begin(), steps.end(),
+                           [](const StepRatio& a, const StepRatio& b) { return a.value < b.value; });
+}
 
 }  // namespace
 
@@ -93,20 +99,24 @@ Options RecomputationChoice::measured_options() const {
   return options;
 }
 
-// On a shallower model, over a step of the plain run. Where the two do not fit beside each other, nothing is known in
-// the candidate's favour.
-std::vector<double> RecomputationChoice::measured_steps(const std::vector<Candidate>& candidates) {
-  std::vector<double> steps(candidates.size(), kUnknown);
+// On a shallower model, over a step of the plain run. Where the machine is busy, those that are close to the shortest
+// are measured thoroughly: the shortest of several that were measured once was the luckiest. Where the two do not fit
+// beside each other, nothing is known in the candidate's favour.
+std::vector<StepRatio> RecomputationChoice::measured_steps(const std::vector<Candidate>& candidates) {
+  std::vector<StepRatio> steps(candidates.size(), kUnknown);
   try {
     StepRatios ratios(least_, measured_options(), calibration_);
-    const auto measured = [&](const Candidate& candidate) {
+    const auto measure = [&](std::size_t i, Effort effort) {
       try {
-        return ratios.over_plain(ratios.run(candidate.arrangement));
+        steps[i] = ratios.over_plain(ratios.run(candidates[i].arrangement), effort);
       } catch (const OutOfMemory&) {
-        return kUnknown;
       }
     };
-    std::transform(candidates.begin(), candidates.end(), steps.begin(), measured);
+    for (std::size_t i = 0; i < steps.size(); ++i) measure(i, Effort::quick);
+    const double close = kClose * shortest(steps).value;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      if (steps[i].value < close && steps[i].noise > kNoise) measure(i, Effort::thorough);
+    }
   } catch (const OutOfMemory&) {  // of the plain run: nothing is known of any
   }
   return steps;
@@ -124,9 +134,12 @@ Arrangement RecomputationChoice::automatic() {
   if (candidates.empty()) return least();
   std::size_t best = 0;
   if (candidates.size() > 1 && chain_.computes_here()) {
-    const std::vector<double> steps = measured_steps(candidates);
-    const double shortest = *std::min_element(steps.begin(), steps.end());
-    while (steps[best] > kNoise * shortest) ++best;
+    const std::vector<StepRatio> steps = measured_steps(candidates);
+    const StepRatio least = shortest(steps);
+    const auto longer = [&](const StepRatio& step) {
+      return step.value > (1 + std::max({kNoise, step.noise, least.noise})) * least.value;
+    };
+    while (longer(steps[best])) ++best;
   }
   candidates[best].arrangement.recomputation.explanation = explain(least_, chain_.types(), candidates[best], costs_);
   return std::move(candidates[best].arrangement);

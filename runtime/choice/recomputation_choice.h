@@ -7,7 +7,7 @@
 
 #include "runtime/choice/block_chain.h"
 #include "runtime/costs/calibration.h"
-#include "runtime/costs/step_costs.h"
+#include "runtime/costs/shallow_run.h"
 
 namespace l2l::runtime {
 
@@ -36,7 +36,7 @@ class RecomputationChoice {
 
   std::vector<Candidate> candidates();
   Options measured_options() const;
-  std::vector<double> measured_steps(const std::vector<Candidate>& candidates);
+  std::vector<StepRatio> measured_steps(const std::vector<Candidate>& candidates);
   Arrangement least() const;
   Bytes device_limit() const;
   Bytes free_host() const;

@@ -135,7 +135,7 @@ StepPrediction check_prediction(const RunPlan& plan) {
     const RunPlan shallow = shallower_plan(plan, shallower(plan), plan.arrangement());
     const StepPair pair = measure_pair(plan, shallow);
     measured = pair.seconds;
-    return pair.seconds / pair.ratio / pieces(shallow, nowhere);
+    return pair.seconds / pair.ratio.value / pieces(shallow, nowhere);
   });
   prediction.measured_ms = 1e3 * (measured > 0 ? measured : measure_step(plan));
   return prediction;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "runtime/engine.h"
 #include "runtime/measure/median.h"
@@ -37,6 +38,11 @@ RunPlan shallower_plan(const RunPlan& plan, const Options& options, const Arrang
 
 namespace {
 
+// Seconds of a step.
+struct Round {
+  double median, least;
+};
+
 // Thread-bound.
 class Run {
  public:
@@ -56,9 +62,9 @@ class Run {
       total += round.back();
     }
     engine_.store().complete_updates();
-    rounds_.push_back(median(round));
+    rounds_.push_back({median(round), *std::min_element(round.begin(), round.end())});
   }
-  const std::vector<double>& rounds() const { return rounds_; }  // the median of each
+  const std::vector<Round>& rounds() const { return rounds_; }
 
  private:
   double one() {
@@ -70,38 +76,56 @@ class Run {
 
   Engine engine_;
   std::uint64_t step_ = 0;
-  std::vector<double> rounds_;
+  std::vector<Round> rounds_;
 };
 
-// Seconds of a step, [plan][round]. Who is first in a round is last in the next.
-std::vector<std::vector<double>> measure_rounds(const std::vector<const RunPlan*>& plans) {
-  constexpr int kRounds = 8;
-  constexpr double kSeconds = 0.2;  // of a round
-  constexpr double kEnough = 20;    // seconds after which no further round begins
+// [plan][round]. Who is first in a round is last in the next.
+std::vector<std::vector<Round>> measure_rounds(const std::vector<const RunPlan*>& plans, Effort effort) {
+  constexpr double kSeconds = 0.1;  // of a round
+  const int times = effort == Effort::quick ? 1 : 3;
+  const int most = 8 * times;
+  const double enough = 20 * times;  // seconds after which no further round begins
   std::vector<std::unique_ptr<Run>> runs;
   for (const RunPlan* const plan : plans) runs.push_back(std::make_unique<Run>(*plan));
   std::vector<Run*> order;
   for (const auto& run : runs) order.push_back(run.get());
   const Clock::time_point begin = Clock::now();
-  for (int round = 0; round < kRounds; ++round) {
-    if (round > 0 && std::chrono::duration<double>(Clock::now() - begin).count() > kEnough) break;
+  for (int round = 0; round < most; ++round) {
+    if (round > 0 && std::chrono::duration<double>(Clock::now() - begin).count() > enough) break;
     for (Run* const run : order) run->train(kSeconds);
     std::reverse(order.begin(), order.end());
   }
-  std::vector<std::vector<double>> rounds;
+  std::vector<std::vector<Round>> rounds;
   for (const auto& run : runs) rounds.push_back(run->rounds());
   return rounds;
 }
 
+double seconds_of(const std::vector<Round>& rounds) {
+  std::vector<double> seconds;
+  for (const Round& round : rounds) seconds.push_back(round.median);
+  return median(seconds);
+}
+
+// The deviation is that of a normal distribution with the same median distance from the median, which has a standard
+// error 1.25 times that of the mean.
+StepRatio ratio_of(const std::vector<double>& ratios) {
+  const double value = median(ratios);
+  std::vector<double> distances;
+  for (const double ratio : ratios) distances.push_back(std::abs(ratio / value - 1));
+  const double error = 1.25 * 1.48 * median(distances) / std::sqrt(static_cast<double>(ratios.size()));
+  return {value, std::sqrt(2.0) * error};
+}
+
 }  // namespace
 
-double measure_step(const RunPlan& plan) { return median(measure_rounds({&plan})[0]); }
+double measure_step(const RunPlan& plan) { return seconds_of(measure_rounds({&plan}, Effort::quick)[0]); }
 
-StepPair measure_pair(const RunPlan& first, const RunPlan& second) {
-  const std::vector<std::vector<double>> rounds = measure_rounds({&first, &second});
+// What others do on the machine only ever adds to a step: the fastest ones show what two runs take of it.
+StepPair measure_pair(const RunPlan& first, const RunPlan& second, Effort effort) {
+  const std::vector<std::vector<Round>> rounds = measure_rounds({&first, &second}, effort);
   std::vector<double> ratios;
-  for (std::size_t i = 0; i < rounds[0].size(); ++i) ratios.push_back(rounds[0][i] / rounds[1][i]);
-  return {median(rounds[0]), median(ratios)};
+  for (std::size_t i = 0; i < rounds[0].size(); ++i) ratios.push_back(rounds[0][i].least / rounds[1][i].least);
+  return {seconds_of(rounds[0]), ratio_of(ratios)};
 }
 
 }  // namespace l2l::runtime

@@ -2,6 +2,7 @@
 // of a step shows only when they run beside each other.
 #pragma once
 
+#include "runtime/costs/step_costs.h"
 #include "runtime/planning/run_plan.h"
 
 namespace l2l::runtime {
@@ -19,11 +20,18 @@ RunPlan shallower_plan(const RunPlan& plan, const Options& options, const Arrang
 // Its devices must be idle.
 double measure_step(const RunPlan& plan);
 
-struct StepPair {
-  double seconds;  // of a step of the first
-  double ratio;    // of it over one of the second: the median of what it is round by round
+// A step over another run's.
+struct StepRatio {
+  double value;  // the median over rounds, of the fastest steps in each
+  double noise;  // by which two such ratios of runs that are equal differ, relative: about the standard error
 };
-// The same of two plans that train in turn, some steps each, since a machine is not always equally fast.
-StepPair measure_pair(const RunPlan& first, const RunPlan& second);
+
+struct StepPair {
+  double seconds;   // of a step of the first
+  StepRatio ratio;  // over the second
+};
+// The same of two plans that train in turn, some steps each, since a machine is not always equally fast. Quick: some
+// seconds. Thorough: three times as long, for plans that are close.
+StepPair measure_pair(const RunPlan& first, const RunPlan& second, Effort effort = Effort::quick);
 
 }  // namespace l2l::runtime

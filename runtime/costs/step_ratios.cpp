@@ -1,8 +1,15 @@
 #include "runtime/costs/step_ratios.h"
 
+#include <algorithm>
+
 #include "runtime/costs/step_costs.h"
 
 namespace l2l::runtime {
+namespace {
+
+constexpr double kLeast = 1e-9;  // a calibration holds only what is above 0
+
+}  // namespace
 
 StepRatios::StepRatios(const RunPlan& plan, Options options, Calibration& calibration)
     : plan_(plan), calibration_(calibration), options_(std::move(options)), plain_(with_plain_blocks(options_)) {}
@@ -11,22 +18,28 @@ std::string StepRatios::name_of_step(const RunPlan& run) const {
   return StepCosts(run, calibration_, /*may_measure=*/false).name_of_step();
 }
 
-double StepRatios::look_up(const std::string& name, const std::function<double()>& measure) {
-  if (const std::optional<double> known = calibration_.find(name)) return *known;
-  const double value = measure();
-  calibration_.set(name, value);
-  return value;
-}
-
-double StepRatios::over_plain(const RunPlan& run) {
+StepRatio StepRatios::over_plain(const RunPlan& run, Effort effort) {
   const std::string ours = name_of_step(run), plains = name_of_step(plain_);
-  if (ours == plains) return 1;
-  return look_up("step " + ours + " over " + plains, [&] { return measure_pair(run, plain_).ratio; });
+  if (ours == plains) return {1, 0};
+  const std::string quick = "step " + ours + " over " + plains, thorough = quick + ", thorough";
+  for (const std::string& name : {thorough, effort == Effort::quick ? quick : thorough}) {
+    const std::optional<double> value = calibration_.find(name), noise = calibration_.find(name + ", noise");
+    if (value && noise) return {*value, *noise};
+  }
+  const StepRatio ratio = measure_pair(run, plain_, effort).ratio;
+  const std::string& name = effort == Effort::quick ? quick : thorough;
+  calibration_.set(name, ratio.value);
+  calibration_.set(name + ", noise", std::max(ratio.noise, kLeast));
+  return ratio;
 }
 
 double StepRatios::seconds(const RunPlan& run) {
-  const double ratio = over_plain(run);
-  return ratio * look_up("step " + name_of_step(plain_), [&] { return measure_step(plain_); });
+  const double ratio = over_plain(run).value;
+  const std::string name = "step " + name_of_step(plain_);
+  if (const std::optional<double> plain = calibration_.find(name)) return ratio * *plain;
+  const double plain = measure_step(plain_);
+  calibration_.set(name, plain);
+  return ratio * plain;
 }
 
 }  // namespace l2l::runtime

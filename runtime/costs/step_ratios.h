@@ -3,7 +3,6 @@
 // ratio of their steps holds in the next hour, too.
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "runtime/costs/calibration.h"
@@ -20,14 +19,14 @@ class StepRatios {
 
   // The run of these options in which blocks do what `arrangement`, of the plan's model, says. Throws OutOfMemory.
   RunPlan run(const Arrangement& arrangement) const { return shallower_plan(plan_, options_, arrangement); }
-  // A step of such a run over one of the plain one. Throws OutOfMemory when the two do not fit beside each other.
-  double over_plain(const RunPlan& run);
+  // A step of such a run over one of the plain one, measured thoroughly where that was once wanted. Throws OutOfMemory
+  // when the two do not fit beside each other.
+  StepRatio over_plain(const RunPlan& run, Effort effort = Effort::quick);
   // A step in seconds: one of the plain run, which is measured once, by the ratio. Throws OutOfMemory.
   double seconds(const RunPlan& run);
 
  private:
   std::string name_of_step(const RunPlan& run) const;
-  double look_up(const std::string& name, const std::function<double()>& measure);
 
   const RunPlan& plan_;
   Calibration& calibration_;

@@ -290,7 +290,9 @@ TEST_F(OfOneBlock, AStepIsThatOfPlainBlocksByARatio) {
   Options plain = plain_, other = other_;
   plain.batch.micro_batches = other.batch.micro_batches = 5;  // of which nothing is known yet but the pieces
   calibration_.set("step " + name_of_step(plain), 2);
-  calibration_.set("step " + name_of_step(other) + " over " + name_of_step(plain), 0.75);
+  const std::string ratio = "step " + name_of_step(other) + " over " + name_of_step(plain);
+  calibration_.set(ratio, 0.75);
+  calibration_.set(ratio + ", noise", 0.01);
   EXPECT_NEAR(step_ms(plain), 2000, 1e-6);
   EXPECT_NEAR(step_ms(other), 1500, 1e-6);
 }
