@@ -5,12 +5,13 @@
 
 First, each fixed policy with the stash on either side: `l2l-plan --check`, predicted over measured. Then two links
 (as fast as memory; throttled), five limits of device.memory each, from the least that a run needs to what keeping all
-values takes: `l2l-bench step` of all fixed policies and places of the stash that fit, one process at a time, in rounds;
-the best one is the one of the least median. Unless "auto" does the same work as the best one, by l2l-plan, both then run in pairs, each
-first in every other one, until the median of their ratio is known to be on one side of 1.02 (with 95%, by the order of
-the pairs' ratios), or --pairs were run. Predicted times of "auto" must not rise with memory. Prints tables and, as the last line, one JSON object; with --limits exit
-status 1 when a prediction is off by more than 10%, or "auto" is surely slower than the best by more than 2%. Use an idle
-machine: on a busy one few rows are decided.
+values takes: `l2l-bench step` of all fixed policies and places of the stash that fit, one process at a time, in
+rounds; the best one is the one of the least median. Unless "auto" does the same work as the best one, by l2l-plan,
+both then run in pairs, each first in every other one, until the median of their ratio is known to be on one side of
+1.02 (with 95%, by the order of the pairs' ratios), or --pairs were run. Predicted times of "auto" must not rise with
+memory. Prints tables and, as the last line, one JSON object; with --limits exit status 1 when a prediction is off by
+more than 10%, or "auto" is surely slower than the best by more than 2%. Use an idle machine: on a busy one few rows
+are decided.
 """
 import argparse
 import json

@@ -151,6 +151,9 @@ struct Options {
   EpsOptions eps;
   CheckpointOptions checkpoint;
   RunOptions run;
+
+  // Whether blocks keep nothing, and rebuild their inputs from their outputs on the way back.
+  bool rebuilds_inputs() const { return model.reversible != "none" && transfer.stash == "auto"; }
 };
 
 // Reads a TOML file. Throws BadInput naming file, line and key: unknown keys (with the nearest known one), wrong types,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 
 #include "core/host_memory.h"
 #include "device/recompute/stage.h"
@@ -106,9 +107,11 @@ std::vector<StepRatio> RecomputationChoice::measured_steps(const std::vector<Can
   std::vector<StepRatio> steps(candidates.size(), kUnknown);
   try {
     StepRatios ratios(least_, measured_options(), calibration_);
+    std::vector<std::unique_ptr<const RunPlan>> runs(candidates.size());
     const auto measure = [&](std::size_t i, Effort effort) {
       try {
-        steps[i] = ratios.over_plain(ratios.run(candidates[i].arrangement), effort);
+        if (!runs[i]) runs[i].reset(new RunPlan(ratios.run(candidates[i].arrangement)));
+        steps[i] = ratios.over_plain(*runs[i], effort);
       } catch (const OutOfMemory&) {
       }
     };

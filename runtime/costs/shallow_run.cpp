@@ -26,8 +26,7 @@ Options shallower(const RunPlan& plan, Bytes state) {
 Options with_plain_blocks(Options options) {
   options.recompute = {};
   options.transfer.resident_layers = TransferOptions::kChosen;
-  const bool rebuilds = options.model.reversible != "none" && options.transfer.stash == "auto";
-  if (!rebuilds) options.transfer.stash = "host";
+  if (!options.rebuilds_inputs()) options.transfer.stash = "host";
   return options;
 }
 

@@ -7,8 +7,8 @@
 
 namespace l2l::runtime {
 
-// Half the blocks, and of large ones fewer (about `state` bytes of state), on a host device, without
-// limits of memory but the machine's; alike in all else. Without files.
+// Half the blocks, and of large ones fewer (about `state` bytes of state), on a host device, without files, and without
+// limits of memory but the machine's; alike in all else.
 Options shallower(const RunPlan& plan, Bytes state = Bytes{1} << 30);
 // With blocks that keep their inputs alone, on the host, unless they rebuild these.
 Options with_plain_blocks(Options options);

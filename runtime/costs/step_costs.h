@@ -28,7 +28,7 @@ inline Cost operator+(const Cost& a, const Cost& b) { return {a.seconds + b.seco
 inline bool computes_here(const Cost& launches) { return launches.processor > 0.1 * launches.seconds; }
 
 enum class Direction : std::uint8_t { to_device, to_host };
-// How long something is measured that is not known: about 0.3 s, or 0.05 s where there is much of it.
+// How long something is measured that is not known. A piece: about 0.3 s, or 0.05 s where there is much of it.
 enum class Effort : std::uint8_t { thorough, quick };
 
 // Thread-bound.

@@ -3,6 +3,7 @@
 // ratio of their steps holds in the next hour, too.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "runtime/costs/calibration.h"
@@ -27,11 +28,14 @@ class StepRatios {
 
  private:
   std::string name_of_step(const RunPlan& run) const;
+  std::optional<StepRatio> find(const std::string& name) const;
+  void keep(const std::string& name, const StepRatio& ratio);
 
   const RunPlan& plan_;
   Calibration& calibration_;
   const Options options_;
   const RunPlan plain_;
+  const std::string plain_name_;  // of its step
 };
 
 }  // namespace l2l::runtime

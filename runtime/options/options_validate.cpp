@@ -157,8 +157,7 @@ void check_transfer(const Options& options) {
 
 void check_recompute(const Options& options) {
   const RecomputeOptions& recompute = options.recompute;
-  const bool rebuilds = options.model.reversible != "none" && options.transfer.stash == "auto";
-  if (rebuilds && (recompute.policy != "full" || recompute.budget > 0)) {
+  if (options.rebuilds_inputs() && (recompute.policy != "full" || recompute.budget > 0)) {
     throw BadInput("model.reversible = \"" + options.model.reversible +
                    "\" rebuilds the inputs of its blocks and keeps nothing: set recompute.policy = \"full\" without a "
                    "budget, or keep the inputs with transfer.stash = \"host\" or \"device\"");

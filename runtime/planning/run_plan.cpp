@@ -49,12 +49,6 @@ std::optional<Chosen> require_choice(std::optional<Chosen> chosen, const Options
   return chosen;
 }
 
-Devices list_of(std::unique_ptr<device::Device> device) {
-  Devices devices;
-  devices.push_back(std::move(device));
-  return devices;
-}
-
 std::vector<std::unique_ptr<Programs>> compile(const Devices& devices, const models::Model& model, DType gradients) {
   std::vector<std::unique_ptr<Programs>> programs;
   for (const auto& device : devices) programs.push_back(std::make_unique<Programs>(*device, model, gradients));
@@ -121,7 +115,7 @@ Devices open_devices(const Options& options, std::string* choice) {
 }
 
 RunPlan::RunPlan(const Options& given, std::unique_ptr<device::Device> device)
-    : RunPlan(given, list_of(std::move(device))) {}
+    : RunPlan(given, Devices{std::shared_ptr<device::Device>(std::move(device))}) {}
 
 RunPlan::RunPlan(const Options& given, Devices given_devices, std::optional<Chosen> given_choice, Limits limits)
     : options(resolved_options(given)),

@@ -9,6 +9,7 @@
 
 #include "device/paced/paced_device.h"
 #include "runtime/choice/plan_run.h"
+#include "runtime/costs/shallow_run.h"
 #include "runtime/measured_run.h"
 #include "tests/runtime/test_data.h"
 #include "tests/support/temporary_folder.h"
@@ -326,6 +327,15 @@ TEST_F(OfOneBlock, FilesAreNotAskedFor) {
   options.recompute.policy = "auto";
   EXPECT_THROW(RunPlan{options}, Error);  // leaves something open
   EXPECT_TRUE(plan_run(options).chosen);
+}
+
+TEST_F(OfOneBlock, WhatWasTakenForADeviceIsSaid) {
+  Options options = other_;
+  options.device.kind = "auto";
+  options.recompute.policy = "auto";
+  const RunPlan plan = plan_run(options);
+  EXPECT_FALSE(plan.contract.device_choice.empty());
+  EXPECT_EQ(plan.contract.device_choice, RunPlan(with_plain_blocks(options)).contract.device_choice);
 }
 
 TEST_F(OfOneBlock, WorkIsTheSameForThoseThatDoTheSame) {
