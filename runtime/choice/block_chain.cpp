@@ -70,9 +70,9 @@ std::vector<BlockChain::Way> BlockChain::ways_of(const Type& type) {
   return ways;
 }
 
-double BlockChain::wire_seconds(const Type& type) {
+Bytes BlockChain::wire_bytes(const Type& type) const {
   if (plan_.execution.execution != Execution::relay) return 0;
-  return copy_seconds(Direction::to_device, plan_.model.wire_bytes(plan_.model.block(type.blocks.front())));
+  return plan_.model.wire_bytes(plan_.model.block(type.blocks.front()));
 }
 
 // On a host device without a throttled link, copies and compute share the cores; else each has its own time.
@@ -174,11 +174,21 @@ Arrangement BlockChain::arrange(const std::vector<std::vector<std::size_t>>& way
   return result;
 }
 
+Bytes BlockChain::crossing_of(const Type& type, const Way& way) const {
+  const Bytes weights = (way.place.weights_stay ? 1 : 2) * wire_bytes(type);
+  if (way.place.stash == StashPlace::device) return weights;
+  const Bytes stash = plan_.model.activation_bytes() + type.options[way.option].saved;
+  return weights + 2 * stash * static_cast<Bytes>(plan_.execution.microbatches);
+}
+
 BlockChain::Candidate BlockChain::candidate_of(const Offer& offer, const device::recompute::ChainChoice& choice) const {
-  Candidate candidate{.arrangement = {}, .ways = {}, .time = choice.time};
+  Candidate candidate{.arrangement = {}, .ways = {}, .time = choice.time, .crossing = 0};
   for (std::size_t t = 0; t < types_.size(); ++t) {
     std::vector<std::size_t>& counts = candidate.ways.emplace_back(types_[t].ways.size());
-    for (std::size_t i = 0; i < offer.ways[t].size(); ++i) counts[offer.ways[t][i]] = choice.layers[t][i];
+    for (std::size_t i = 0; i < offer.ways[t].size(); ++i) {
+      counts[offer.ways[t][i]] = choice.layers[t][i];
+      candidate.crossing += choice.layers[t][i] * crossing_of(types_[t], types_[t].ways[offer.ways[t][i]]);
+    }
   }
   candidate.arrangement = arrange(candidate.ways);
   return candidate;

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "runtime/choice/block_options.h"
@@ -33,6 +34,12 @@ class BlockChain {
     Arrangement arrangement;
     std::vector<std::vector<std::size_t>> ways;  // [type][way]: how many blocks take it
     device::recompute::Nanoseconds time;
+    Bytes crossing;  // the link, in both directions, of blocks' weights and stashes
+
+    // Of two that take as long, the one that copies less.
+    friend bool operator<(const Candidate& a, const Candidate& b) {
+      return std::tie(a.time, a.crossing) < std::tie(b.time, b.crossing);
+    }
   };
   struct Limits {
     Bytes device, host;  // of an arena; of what one device keeps in host memory
@@ -73,10 +80,12 @@ class BlockChain {
   Offer offer(const Alike& alike);
   bool is(const Type& type, const Way& way, const Alike& alike) const;
   // Of a block's wire, each time it crosses; 0 where it is there anyway.
-  double wire_seconds(const Type& type);
+  Bytes wire_bytes(const Type& type) const;
+  double wire_seconds(const Type& type) { return copy_seconds(Direction::to_device, wire_bytes(type)); }
   double copy_seconds(Direction direction, Bytes bytes) {
     return costs_.copy(direction, bytes).value_or(Cost{}).seconds;
   }
+  Bytes crossing_of(const Type& type, const Way& way) const;
   Candidate candidate_of(const Offer& offer, const device::recompute::ChainChoice& choice) const;
   Arrangement arrange(const std::vector<std::vector<std::size_t>>& ways) const;
   Bytes arena_of(const Candidate& candidate) const;

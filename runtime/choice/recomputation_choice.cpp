@@ -8,6 +8,7 @@
 #include "device/recompute/stage.h"
 #include "l2l/errors.h"
 #include "runtime/choice/choice_text.h"
+#include "runtime/choice/step_choice.h"
 #include "runtime/costs/step_ratios.h"
 
 namespace l2l::runtime {
@@ -18,16 +19,9 @@ using device::recompute::to_nanoseconds;
 
 constexpr Bytes kNoLimit = Bytes{1} << 50;
 constexpr std::size_t kMostMeasured = 6;
-constexpr double kNoise = 0.01;  // between two steps that are equal, relative, at least
-constexpr double kClose = 1.05;  // between two that may be equal, measured once
 constexpr Bytes kMeasuredState = Bytes{256} << 20;
 constexpr std::int64_t kMeasuredMicrobatches = 8, kMeasuredVocabulary = 4096;
 constexpr StepRatio kUnknown{std::numeric_limits<double>::infinity(), 0};
-
-const StepRatio& shortest(const std::vector<StepRatio>& steps) {
-  return *std::min_element(steps.begin(), steps.end(),
-                           [](const StepRatio& a, const StepRatio& b) { return a.value < b.value; });
-}
 
 }  // namespace
 
@@ -82,7 +76,7 @@ std::vector<BlockChain::Candidate> RecomputationChoice::candidates() {
     if (options_.transfer.stash != "auto" && options_.transfer.stash != name_of(stash)) continue;
     for (const char* const policy : {"", "full", "min_cut", "selective", "none"}) add({stash, policy});
   }
-  std::stable_sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) { return a.time < b.time; });
+  std::stable_sort(found.begin(), found.end());
   const auto longer = [&](const Candidate& candidate) { return 4 * candidate.time > 5 * found.front().time; };
   found.erase(std::find_if(found.begin(), found.end(), longer), found.end());
   if (found.size() > kMostMeasured) found.resize(kMostMeasured);
@@ -100,8 +94,8 @@ Options RecomputationChoice::measured_options() const {
   return options;
 }
 
-// On a shallower model, over a step of the plain run. Where the machine is busy, those that are close to the shortest
-// are measured thoroughly: the shortest of several that were measured once was the luckiest. Where the two do not fit
+// On a shallower model, over a step of the plain run. Where the machine is busy, those that may be the shortest are
+// measured thoroughly: the shortest of several that were measured once was the luckiest. Where the two do not fit
 // beside each other, nothing is known in the candidate's favour.
 std::vector<StepRatio> RecomputationChoice::measured_steps(const std::vector<Candidate>& candidates) {
   std::vector<StepRatio> steps(candidates.size(), kUnknown);
@@ -116,10 +110,7 @@ std::vector<StepRatio> RecomputationChoice::measured_steps(const std::vector<Can
       }
     };
     for (std::size_t i = 0; i < steps.size(); ++i) measure(i, Effort::quick);
-    const double close = kClose * shortest(steps).value;
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      if (steps[i].value < close && steps[i].noise > kNoise) measure(i, Effort::thorough);
-    }
+    for (const std::size_t i : worth_measuring_again(steps)) measure(i, Effort::thorough);
   } catch (const OutOfMemory&) {  // of the plain run: nothing is known of any
   }
   return steps;
@@ -135,15 +126,8 @@ Arrangement RecomputationChoice::least() const {
 Arrangement RecomputationChoice::automatic() {
   std::vector<Candidate> candidates = this->candidates();
   if (candidates.empty()) return least();
-  std::size_t best = 0;
-  if (candidates.size() > 1 && chain_.computes_here()) {
-    const std::vector<StepRatio> steps = measured_steps(candidates);
-    const StepRatio least = shortest(steps);
-    const auto longer = [&](const StepRatio& step) {
-      return step.value > (1 + std::max({kNoise, step.noise, least.noise})) * least.value;
-    };
-    while (longer(steps[best])) ++best;
-  }
+  const bool measured = candidates.size() > 1 && chain_.computes_here();
+  const std::size_t best = measured ? shortest_of(measured_steps(candidates)) : 0;
   candidates[best].arrangement.recomputation.explanation = explain(least_, chain_.types(), candidates[best], costs_);
   return std::move(candidates[best].arrangement);
 }

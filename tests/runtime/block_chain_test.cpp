@@ -94,5 +94,29 @@ TEST_F(BlockChainTest, WhatIsSetIsNotVaried) {
   EXPECT_EQ(staying(candidate->arrangement), 2);
 }
 
+// Layer inputs are two microbatches of 2 x 64 x 64 numbers.
+TEST_F(BlockChainTest, CountsWhatCrossesTheLink) {
+  TransferOptions set;
+  set.resident_layers = 0;
+  BlockChain chain(plan_, set, costs_);
+  constexpr Bytes kPlenty = Bytes{1} << 40;
+  const auto crossing = [&](StashPlace place) {
+    return chain.shortest({place, "full"}, {kPlenty, kPlenty, kPlenty})->crossing;
+  };
+  const Bytes weights = 2 * kBlocks * plan_.model.wire_bytes(plan_.model.block(1));
+  EXPECT_EQ(crossing(StashPlace::device), weights);
+  EXPECT_EQ(crossing(StashPlace::host), weights + 2 * kBlocks * 2 * (2 * 64 * 64 * sizeof(float)));
+  EXPECT_LT(shortest(kPlenty)->crossing, weights) << "some weights stay";
+}
+
+TEST(BlockChainCandidate, OfTwoThatTakeAsLongTheOneThatCopiesLessIsFirst) {
+  const auto candidate = [](device::recompute::Nanoseconds time, Bytes crossing) {
+    return BlockChain::Candidate{{}, {}, time, crossing};
+  };
+  EXPECT_TRUE(candidate(5, 9) < candidate(6, 1));
+  EXPECT_TRUE(candidate(5, 1) < candidate(5, 9));
+  EXPECT_FALSE(candidate(5, 9) < candidate(5, 9));
+}
+
 }  // namespace
 }  // namespace l2l::runtime
