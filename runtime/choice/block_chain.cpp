@@ -101,7 +101,7 @@ LayerOption BlockChain::load_of(const Type& type, const Way& way) {
     load.kept_h2d = to_nanoseconds(back);
   }
   (host ? load.host : load.device) = kept(option);
-  if (load.weights_stay) load.device += plan_.model.wire_bytes(plan_.model.block(type.blocks.front()));
+  if (load.weights_stay) load.device += wire_bytes(type);
   // On their way out and back, which may lie in the same memory.
   const Bytes slots = std::max<Bytes>(2, 1 + static_cast<Bytes>(plan_.execution.prefetch));
   load.arena = std::max(option.forward_scratch, option.backward_scratch) + (host ? slots * option.saved : 0);

@@ -25,15 +25,17 @@ const StepRatio& least_of(const std::vector<StepRatio>& steps) {
 
 std::vector<std::size_t> worth_measuring_again(const std::vector<StepRatio>& steps) {
   std::vector<std::size_t> found;
+  const StepRatio& least = least_of(steps);
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].noise > kEqual && !longer(steps[i], least_of(steps), kClose, 3)) found.push_back(i);
+    if (steps[i].noise > kEqual && !longer(steps[i], least, kClose, 3)) found.push_back(i);
   }
   return found;
 }
 
 std::size_t shortest_of(const std::vector<StepRatio>& steps) {
+  const StepRatio& least = least_of(steps);
   std::size_t i = 0;
-  while (longer(steps[i], least_of(steps), kEqual, 2)) ++i;
+  while (longer(steps[i], least, kEqual, 2)) ++i;
   return i;
 }
 
