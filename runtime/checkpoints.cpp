@@ -1,9 +1,9 @@
 // Checkpoints of earlier runs, as the public API sees them.
-#include "eps/checkpoint.h"
+#include "eps/checkpoint/checkpoint.h"
 
 #include "core/log.h"
-#include "eps/checkpoint_folders.h"
-#include "eps/manifest.h"
+#include "eps/checkpoint/checkpoint_folders.h"
+#include "eps/checkpoint/manifest.h"
 #include "l2l/trainer.h"
 #include "runtime/options/batch_shape.h"
 

@@ -4,7 +4,7 @@
 
 #include "core/host_memory.h"
 #include "core/log.h"
-#include "eps/checkpoint_writer.h"
+#include "eps/checkpoint/checkpoint_writer.h"
 #include "optimizers/schedule.h"
 #include "runtime/choice/plan_run.h"
 #include "runtime/costs/prediction.h"

@@ -13,7 +13,7 @@
 #include "device/cuda/kernel.h"
 #include "device/cuda/module.h"
 #include "device/cuda/parameter_slots.h"
-#include "device/host/memory.h"
+#include "core/memory_account.h"
 
 namespace l2l::device::cuda {
 

@@ -10,10 +10,10 @@ class DeviceBuffer final : public Buffer {
  public:
   DeviceBuffer(std::shared_ptr<DeviceState> state, DeviceMemory memory, Bytes size)
       : Buffer({static_cast<std::byte*>(memory.get()), size}), state_(std::move(state)), memory_(std::move(memory)) {
-    if (size > 0) state_->device_memory->add(view_);
+    if (size > 0) state_->device_memory->add(view_.data, view_.size);
   }
   ~DeviceBuffer() override {
-    if (view_.size > 0) state_->device_memory->remove(view_);
+    if (view_.size > 0) state_->device_memory->remove(view_.data, view_.size);
   }
   DeviceBuffer(const DeviceBuffer&) = delete;
   DeviceBuffer& operator=(const DeviceBuffer&) = delete;

@@ -72,10 +72,10 @@ void touch(BufferView range) {
 class Mapping : public Buffer {
  public:
   Mapping(BufferView range, std::shared_ptr<MemoryAccount> account) : Buffer(range), account_(std::move(account)) {
-    if (account_) account_->add(range);
+    if (account_) account_->add(range.data, range.size);
   }
   ~Mapping() override {
-    if (account_) account_->remove(view_);
+    if (account_) account_->remove(view_.data, view_.size);
     munmap(view_.data, view_.size);
   }
   Mapping(const Mapping&) = delete;
@@ -91,35 +91,6 @@ class NoMemory : public Buffer {
 };
 
 }  // namespace
-
-void MemoryAccount::add(BufferView range) {
-  const std::lock_guard lock(mutex_);
-  ranges_.emplace(range.data, range.size);
-  allocated_ += range.size;
-  peak_ = std::max(peak_, allocated_);
-}
-
-void MemoryAccount::remove(BufferView range) {
-  const std::lock_guard lock(mutex_);
-  ranges_.erase(range.data);
-  allocated_ -= range.size;
-}
-
-bool MemoryAccount::contains(const std::byte* address) const {
-  const std::lock_guard lock(mutex_);
-  auto range = ranges_.upper_bound(address);
-  return range != ranges_.begin() && address < (--range)->first + range->second;
-}
-
-Bytes MemoryAccount::allocated() const {
-  const std::lock_guard lock(mutex_);
-  return allocated_;
-}
-
-Bytes MemoryAccount::peak() const {
-  const std::lock_guard lock(mutex_);
-  return peak_;
-}
 
 std::unique_ptr<Buffer> map_memory(Bytes size, std::string_view purpose, std::shared_ptr<MemoryAccount> account) {
   if (size == 0) return std::make_unique<NoMemory>();

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/host_memory.h"
-#include "eps/checkpoint.h"
+#include "eps/checkpoint/checkpoint.h"
 #include "runtime/options/batch_shape.h"
 #include "runtime/planning/run_parts.h"
 

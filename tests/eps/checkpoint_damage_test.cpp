@@ -4,12 +4,12 @@
 #include <random>
 #include <set>
 
-#include "eps/checkpoint.h"
-#include "eps/checkpoint_folders.h"
-#include "eps/checkpoint_parts.h"
-#include "eps/manifest.h"
-#include "eps/safetensors.h"
-#include "tests/eps/memory_files.h"
+#include "eps/checkpoint/checkpoint.h"
+#include "eps/checkpoint/checkpoint_folders.h"
+#include "eps/checkpoint/checkpoint_parts.h"
+#include "eps/checkpoint/manifest.h"
+#include "formats/safetensors.h"
+#include "tests/support/memory_files.h"
 #include "tests/eps/small_checkpoint.h"
 #include "tests/support/temporary_folder.h"
 
@@ -66,9 +66,9 @@ TEST_F(DamagedCheckpoint, EveryFlippedBitIsRefused) {
 }
 
 TEST_F(DamagedCheckpoint, DamagedDataNamesTheTensor) {
-  const SafetensorsFile file(path_ / kOptimizerName);
+  const formats::SafetensorsFile file(path_ / kOptimizerName);
   std::string bytes = read_all(path_ / kOptimizerName);
-  const TensorEntry& tensor = *file.find("bias.moment2");
+  const formats::TensorEntry& tensor = *file.find("bias.moment2");
   bytes[bytes.size() - file.tensors().back().end + tensor.begin] ^= 1;
   write_all(path_ / kOptimizerName, bytes);
   EXPECT_SAYS(load_refusal(path_, target_.store), "optimizer.safetensors: tensor \"bias.moment2\": was changed after");
@@ -83,10 +83,10 @@ struct Place {
 
 // By the format alone: u64 length, JSON, data.
 void add_places(const fs::path& path, std::vector<Place>& places) {
-  const SafetensorsFile file(path);
+  const formats::SafetensorsFile file(path);
   const std::size_t header = fs::file_size(path) - file.tensors().back().end;
   places.push_back({path, 0, header, ""});
-  for (const TensorEntry& tensor : file.tensors())
+  for (const formats::TensorEntry& tensor : file.tensors())
     places.push_back({path, header + tensor.begin, header + tensor.end, "tensor \"" + tensor.name + "\""});
 }
 

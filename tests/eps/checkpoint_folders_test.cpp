@@ -1,4 +1,4 @@
-#include "eps/checkpoint_folders.h"
+#include "eps/checkpoint/checkpoint_folders.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -7,9 +7,9 @@
 
 #include <algorithm>
 
-#include "eps/checkpoint.h"
-#include "eps/manifest.h"
-#include "tests/eps/memory_files.h"
+#include "eps/checkpoint/checkpoint.h"
+#include "eps/checkpoint/manifest.h"
+#include "tests/support/memory_files.h"
 #include "tests/eps/small_checkpoint.h"
 #include "tests/support/temporary_folder.h"
 

@@ -3,10 +3,10 @@
 
 #include <cmath>
 
-#include "eps/checkpoint_folders.h"
-#include "eps/checkpoint_parts.h"
+#include "eps/checkpoint/checkpoint_folders.h"
+#include "eps/checkpoint/checkpoint_parts.h"
 #include "eps/group_memory.h"
-#include "eps/safetensors.h"
+#include "formats/safetensors.h"
 #include "tests/eps/small_checkpoint.h"
 #include "tests/support/temporary_folder.h"
 
@@ -50,7 +50,7 @@ TEST(CheckpointMoments, LieInTheirOwnFormat) {
     const TemporaryFolder folder;
     TestRun run(toy_layout(), options_with(c.moments));
     run.train(0, 1);
-    const SafetensorsFile file(save_checkpoint(folder.path(), run.store, {1, 1, 0, ""}, 1) / kOptimizerName);
+    const formats::SafetensorsFile file(save_checkpoint(folder.path(), run.store, {1, 1, 0, ""}, 1) / kOptimizerName);
     EXPECT_EQ(file.find("wte.weight.moment1")->dtype, c.first);
     EXPECT_EQ(file.find("wte.weight.moment2")->dtype, c.second);
     EXPECT_EQ(file.find("wte.weight.moment1.scales") != nullptr, c.scales);

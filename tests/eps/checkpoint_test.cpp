@@ -1,13 +1,13 @@
-#include "eps/checkpoint.h"
+#include "eps/checkpoint/checkpoint.h"
 
 #include <gtest/gtest.h>
 
-#include "eps/checkpoint_folders.h"
-#include "eps/checkpoint_parts.h"
-#include "eps/checkpoint_writer.h"
-#include "eps/safetensors.h"
+#include "eps/checkpoint/checkpoint_folders.h"
+#include "eps/checkpoint/checkpoint_parts.h"
+#include "eps/checkpoint/checkpoint_writer.h"
+#include "formats/safetensors.h"
 #include "tests/eps/fault_points.h"
-#include "tests/eps/memory_files.h"
+#include "tests/support/memory_files.h"
 #include "tests/eps/small_checkpoint.h"
 #include "tests/support/temporary_folder.h"
 
@@ -43,7 +43,7 @@ TEST(Checkpoint, HoldsTheFilesOfTheFormat) {
   fill(run.store);
   const fs::path path = save_checkpoint(folder.path(), run.store, kState, 2);
   EXPECT_EQ(entries(path), (std::vector<std::string>{"manifest.json", "model.safetensors", "optimizer.safetensors"}));
-  const SafetensorsFile model(path / kModelName), optimizer(path / kOptimizerName);
+  const formats::SafetensorsFile model(path / kModelName), optimizer(path / kOptimizerName);
   EXPECT_EQ(model.metadata().at("format"), "pt");
   EXPECT_EQ(model.tensors().size(), 3u);
   EXPECT_EQ(model.find("weight")->shape, (Shape{2, 3}));
@@ -77,7 +77,7 @@ TEST(Checkpoint, HoldsTheMomentsThatThereAre) {
   TestRun saved(testing::toy_layout(), sgd_options()), loaded(testing::toy_layout(), sgd_options());
   saved.train(0, 2);
   const fs::path path = save_checkpoint(folder.path(), saved.store, {2, 1, 0, ""}, 1);
-  const SafetensorsFile optimizer(path / kOptimizerName);
+  const formats::SafetensorsFile optimizer(path / kOptimizerName);
   EXPECT_NE(optimizer.find("wte.weight.moment1"), nullptr);
   EXPECT_EQ(optimizer.find("wte.weight.moment2"), nullptr);
   load_checkpoint(path, loaded.store);

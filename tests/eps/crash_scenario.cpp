@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/hash.h"
-#include "eps/checkpoint_folders.h"
-#include "eps/files.h"
+#include "eps/checkpoint/checkpoint_folders.h"
+#include "core/files.h"
 
 namespace l2l::eps::testing {
 

@@ -12,7 +12,7 @@
 namespace l2l::testing {
 namespace {
 
-using eps::FileSystem;
+using FileSystem;
 using Path = std::filesystem::path;
 
 // Does the same on any file system and writes down every answer. Below `root`, which exists.
@@ -30,7 +30,7 @@ class Transcript {
   void read(const char* file, std::size_t bytes, Bytes offset = 0) {
     const int descriptor = note("open", disk_.open(root_ / file));
     if (descriptor < 0) return;
-    eps::FileStatus status;
+    FileStatus status;
     note("status", disk_.status(descriptor, status));
     show(status);
     std::string text(bytes, '?');
@@ -45,7 +45,7 @@ class Transcript {
     note("close", disk_.close(descriptor));
   }
   void status(const char* path) {
-    eps::FileStatus status;
+    FileStatus status;
     if (note("status", disk_.status(root_ / path, status)) == 0) show(status);
   }
   void list(const char* folder) {
@@ -68,8 +68,8 @@ class Transcript {
                      (result < 0 ? " " + std::to_string(errno) : ""));
     return static_cast<int>(result);
   }
-  void show(const eps::FileStatus& status) {
-    const Bytes bytes = status.kind == eps::FileKind::file ? status.bytes : 0;
+  void show(const FileStatus& status) {
+    const Bytes bytes = status.kind == FileKind::file ? status.bytes : 0;
     lines_.push_back(std::to_string(static_cast<int>(status.kind)) + " " + std::to_string(bytes));
   }
 
@@ -128,7 +128,7 @@ TEST(MemoryDisk, AnswersAsTheOperatingSystemDoes) {
   const TemporaryFolder folder;
   MemoryDisk disk;
   disk.make_folder("/root");
-  const auto answers = transcript(disk, "/root"), expected = transcript(eps::file_system(), folder.path());
+  const auto answers = transcript(disk, "/root"), expected = transcript(file_system(), folder.path());
   ASSERT_EQ(answers.size(), expected.size());
   for (std::size_t i = 0; i < answers.size(); ++i) EXPECT_EQ(answers[i], expected[i]) << "answer " << i;
 }
@@ -151,7 +151,7 @@ MemoryDisk one_file(Synced synced) {
 // "" when there is none, else its length and first byte.
 std::string file_after(const MemoryDisk& before, Fate entries, Fate data) {
   MemoryDisk disk(before, {before.operations(), entries, data});
-  eps::FileStatus status;
+  FileStatus status;
   if (disk.status("/file", status) != 0) return "";
   char first = '-';
   disk.read(disk.open("/file"), std::as_writable_bytes(std::span(&first, 1)), 0);
@@ -191,7 +191,7 @@ TEST(MemoryDisk, ARenameBetweenFoldersNeedsBoth) {
       if (folder != nullptr) disk.sync(disk.open(folder));
     }
     MemoryDisk after(disk, {disk.operations(), Fate::lost, Fate::lost});
-    eps::FileStatus status;
+    FileStatus status;
     EXPECT_EQ(after.status("/b/file", status), synced[1] == nullptr ? -1 : 0);
     EXPECT_EQ(after.status("/a/file", status), synced[1] == nullptr ? 0 : -1);
   }

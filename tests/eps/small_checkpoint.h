@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "eps/checkpoint.h"
+#include "eps/checkpoint/checkpoint.h"
 #include "l2l/errors.h"
 #include "tests/eps/toy.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "eps/file_system.h"
+#include "core/file_system.h"
 
 namespace l2l::testing {
 
@@ -18,9 +18,9 @@ struct DiskFault {
 };
 
 // Thread-bound. Hands the others on to `disk`.
-class FailingDisk final : public eps::FileSystem {
+class FailingDisk final : public FileSystem {
  public:
-  FailingDisk(eps::FileSystem& disk, DiskFault fault) : disk_(disk), fault_(fault) {}
+  FailingDisk(FileSystem& disk, DiskFault fault) : disk_(disk), fault_(fault) {}
 
   std::size_t calls() const { return calls_; }
   const std::string& failed() const { return failed_; }  // the function that failed first; empty when none did
@@ -40,10 +40,10 @@ class FailingDisk final : public eps::FileSystem {
     const int result = disk_.close(descriptor);  // the descriptor is gone in either case
     return fails("close") ? -1 : result;
   }
-  int status(int descriptor, eps::FileStatus& status) override {
+  int status(int descriptor, FileStatus& status) override {
     return fails("status") ? -1 : disk_.status(descriptor, status);
   }
-  int status(const Path& path, eps::FileStatus& status) override {
+  int status(const Path& path, FileStatus& status) override {
     return fails("status") ? -1 : disk_.status(path, status);
   }
   int list(const Path& folder, std::vector<std::string>& names) override {
@@ -63,7 +63,7 @@ class FailingDisk final : public eps::FileSystem {
     return true;
   }
 
-  eps::FileSystem& disk_;
+  FileSystem& disk_;
   const DiskFault fault_;
   std::size_t calls_ = 0;
   std::string failed_;

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "eps/safetensors.h"
+#include "formats/safetensors.h"
 
 namespace l2l::testing {
 
@@ -20,7 +20,7 @@ class Fixture {
   // `name` as in tests/fixtures: "gpt2_small.safetensors".
   explicit Fixture(const std::string& name) : file_(folder() / name) {}
 
-  const eps::SafetensorsFile& file() const { return file_; }
+  const formats::SafetensorsFile& file() const { return file_; }
   std::vector<float> floats(const std::string& tensor) const { return read<float>(tensor, "F32"); }
   std::vector<double> doubles(const std::string& tensor) const { return read<double>(tensor, "F64"); }
   std::vector<std::int32_t> integers(const std::string& tensor) const { return read<std::int32_t>(tensor, "I32"); }
@@ -34,7 +34,7 @@ class Fixture {
 
   template <typename T>
   std::vector<T> read(const std::string& name, const char* dtype) const {
-    const eps::TensorEntry* tensor = file_.find(name);
+    const formats::TensorEntry* tensor = file_.find(name);
     if (tensor == nullptr || tensor->dtype != dtype) throw std::runtime_error("no " + name + " of " + dtype);
     std::ifstream stream(file_.path(), std::ios::binary);
     std::uint64_t header = 0;
@@ -47,7 +47,7 @@ class Fixture {
     return values;
   }
 
-  eps::SafetensorsFile file_;
+  formats::SafetensorsFile file_;
 };
 
 }  // namespace l2l::testing

@@ -210,16 +210,16 @@ int MemoryDisk::sync(int descriptor) {
 
 int MemoryDisk::close(int descriptor) { return descriptors_.erase(descriptor) == 1 ? 0 : fail(EBADF); }
 
-int MemoryDisk::status(int descriptor, eps::FileStatus& status) {
+int MemoryDisk::status(int descriptor, FileStatus& status) {
   const Content& content = nodes_[opened(descriptor)];
-  status = {content.folder ? eps::FileKind::folder : eps::FileKind::file, content.data.size()};
+  status = {content.folder ? FileKind::folder : FileKind::file, content.data.size()};
   return 0;
 }
 
-int MemoryDisk::status(const Path& path, eps::FileStatus& status) {
+int MemoryDisk::status(const Path& path, FileStatus& status) {
   const Node node = find(path);
   if (node == kNone) return -1;
-  status = {nodes_[node].folder ? eps::FileKind::folder : eps::FileKind::file, nodes_[node].data.size()};
+  status = {nodes_[node].folder ? FileKind::folder : FileKind::file, nodes_[node].data.size()};
   return 0;
 }
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "eps/file_system.h"
+#include "core/file_system.h"
 
 namespace l2l::testing {
 
@@ -31,7 +31,7 @@ struct PowerLoss {
 };
 
 // Thread-bound.
-class MemoryDisk final : public eps::FileSystem {
+class MemoryDisk final : public FileSystem {
  public:
   MemoryDisk();
   // The disk that `before` is after a loss of power. Everything on it is synced.
@@ -48,8 +48,8 @@ class MemoryDisk final : public eps::FileSystem {
   std::int64_t read(int descriptor, std::span<std::byte> bytes, Bytes offset) override;
   int sync(int descriptor) override;
   int close(int descriptor) override;
-  int status(int descriptor, eps::FileStatus& status) override;
-  int status(const Path& path, eps::FileStatus& status) override;
+  int status(int descriptor, FileStatus& status) override;
+  int status(const Path& path, FileStatus& status) override;
   int list(const Path& folder, std::vector<std::string>& names) override;
   int make_folder(const Path& folder) override;
   int rename(const Path& from, const Path& to) override;

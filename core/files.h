@@ -11,7 +11,7 @@
 
 #include "core/bytes.h"
 
-namespace l2l::eps {
+namespace l2l {
 
 // A new file. Thread-bound. Every function throws Error naming the file and the reason.
 class OutputFile {
@@ -66,4 +66,4 @@ void make_folder(const std::filesystem::path& folder);  // one new folder; on th
 void move_folder(const std::filesystem::path& from, const std::filesystem::path& to);  // on the disk likewise
 void remove_folder(const std::filesystem::path& folder);  // with all it holds; none is no error
 
-}  // namespace l2l::eps
+}  // namespace l2l

@@ -2,20 +2,20 @@
 #include <vector>
 
 #include "core/hash.h"
-#include "eps/checkpoint.h"
-#include "eps/checkpoint_folders.h"
-#include "eps/checkpoint_parts.h"
-#include "eps/files.h"
-#include "eps/manifest.h"
-#include "eps/moment_tensors.h"
-#include "eps/safetensors_writer.h"
+#include "eps/checkpoint/checkpoint.h"
+#include "eps/checkpoint/checkpoint_folders.h"
+#include "eps/checkpoint/checkpoint_parts.h"
+#include "core/files.h"
+#include "eps/checkpoint/manifest.h"
+#include "eps/checkpoint/moment_tensors.h"
+#include "formats/safetensors_writer.h"
 
 namespace l2l::eps {
 
 namespace {
 
 // The tensors that hold one part of a parameter.
-void add_tensors(std::vector<TensorToWrite>& tensors, const ParameterSpec& parameter, StatePart part,
+void add_tensors(std::vector<formats::TensorToWrite>& tensors, const ParameterSpec& parameter, StatePart part,
                  optimizers::MomentFormats formats) {
   const std::string name = tensor_name(parameter.name, part);
   if (part == StatePart::master) return tensors.push_back({name, parameter.shape});
@@ -27,7 +27,7 @@ void add_tensors(std::vector<TensorToWrite>& tensors, const ParameterSpec& param
 
 // The tensors of a file, and the index of each group's first one.
 struct TensorList {
-  std::vector<TensorToWrite> tensors;
+  std::vector<formats::TensorToWrite> tensors;
   std::vector<std::size_t> first;
 
   TensorList(const ParameterStore& store, std::span<const StatePart> parts) {
@@ -99,7 +99,7 @@ class PartsFile {
   const ParameterStore& store_;
   const std::span<const StatePart> parts_;
   const TensorList list_;
-  SafetensorsWriter file_;
+  formats::SafetensorsWriter file_;
   std::size_t tensor_ = 0;  // the next to be written
 };
 

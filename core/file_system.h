@@ -16,7 +16,7 @@
 
 #include "core/bytes.h"
 
-namespace l2l::eps {
+namespace l2l {
 
 enum class FileKind : std::uint8_t { file, folder, other };
 
@@ -61,4 +61,4 @@ class FileSystemOverride {
   FileSystemOverride& operator=(const FileSystemOverride&) = delete;
 };
 
-}  // namespace l2l::eps
+}  // namespace l2l

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <future>
 
-#include "eps/checkpoint.h"
+#include "eps/checkpoint/checkpoint.h"
 
 namespace l2l::eps {
 

@@ -1,4 +1,4 @@
-#include "eps/safetensors.h"
+#include "formats/safetensors.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -10,13 +10,13 @@
 #include <iterator>
 
 #include "core/hash.h"
-#include "eps/safetensors_header.h"
-#include "eps/safetensors_writer.h"
+#include "formats/safetensors_header.h"
+#include "formats/safetensors_writer.h"
 #include "l2l/errors.h"
-#include "tests/eps/memory_files.h"
+#include "tests/support/memory_files.h"
 #include "tests/support/temporary_folder.h"
 
-namespace l2l::eps {
+namespace l2l::formats {
 namespace {
 
 using ::l2l::testing::TemporaryFolder;
@@ -313,4 +313,4 @@ TEST(Safetensors, AFailedWriteNamesTheFile) {
 }
 
 }  // namespace
-}  // namespace l2l::eps
+}  // namespace l2l::formats

@@ -1,4 +1,4 @@
-#include "eps/safetensors_header.h"
+#include "formats/safetensors_header.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 
 #include "l2l/errors.h"
 
-namespace l2l::eps {
+namespace l2l::formats {
 
 namespace {
 
@@ -224,4 +224,4 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, Bytes data_byt
   return header;
 }
 
-}  // namespace l2l::eps
+}  // namespace l2l::formats

@@ -1,4 +1,4 @@
-#include "eps/checkpoint_folders.h"
+#include "eps/checkpoint/checkpoint_folders.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -10,8 +10,8 @@
 #include <tuple>
 
 #include "core/log.h"
-#include "eps/files.h"
-#include "eps/manifest.h"
+#include "core/files.h"
+#include "eps/checkpoint/manifest.h"
 #include "l2l/errors.h"
 
 namespace l2l::eps {

@@ -10,9 +10,9 @@
 
 #include "core/bytes.h"
 #include "core/shape.h"
-#include "eps/files.h"
+#include "core/files.h"
 
-namespace l2l::eps {
+namespace l2l::formats {
 
 struct TensorToWrite {
   std::string name;
@@ -43,4 +43,4 @@ class SafetensorsWriter {
   std::vector<Bytes> elements_;  // bytes of one, by tensor
 };
 
-}  // namespace l2l::eps
+}  // namespace l2l::formats

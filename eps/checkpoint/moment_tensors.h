@@ -11,9 +11,9 @@
 #include <optional>
 #include <string>
 
-#include "eps/checkpoint_parts.h"
+#include "eps/checkpoint/checkpoint_parts.h"
 #include "eps/group_memory.h"
-#include "eps/safetensors.h"
+#include "formats/safetensors.h"
 
 namespace l2l::eps {
 
@@ -27,9 +27,9 @@ Shape scales_shape(const Shape& parameter);
 
 // A moment of a parameter in a file whose tensors were checked.
 struct SavedMoment {
-  const SafetensorsFile& file;
-  const TensorEntry& codes;
-  const TensorEntry* scales;  // of int8
+  const formats::SafetensorsFile& file;
+  const formats::TensorEntry& codes;
+  const formats::TensorEntry* scales;  // of int8
   StatePart moment;
 
   optimizers::MomentFormat format() const { return moment_format(codes.dtype, moment).value(); }

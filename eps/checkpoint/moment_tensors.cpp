@@ -1,4 +1,4 @@
-#include "eps/moment_tensors.h"
+#include "eps/checkpoint/moment_tensors.h"
 
 #include <vector>
 

@@ -1,13 +1,13 @@
-#include "eps/safetensors.h"
+#include "formats/safetensors.h"
 
 #include <algorithm>
 #include <bit>
 #include <numeric>
 
-#include "eps/safetensors_header.h"
+#include "formats/safetensors_header.h"
 #include "l2l/errors.h"
 
-namespace l2l::eps {
+namespace l2l::formats {
 
 static_assert(std::endian::native == std::endian::little, "safetensors data are little-endian");
 
@@ -83,4 +83,4 @@ void SafetensorsFile::read_raw(const TensorEntry& tensor, std::int64_t first, st
   file_.read(data_start_ + tensor.begin + begin, destination);
 }
 
-}  // namespace l2l::eps
+}  // namespace l2l::formats

@@ -11,9 +11,9 @@
 
 #include "core/bytes.h"
 #include "core/shape.h"
-#include "eps/files.h"
+#include "core/files.h"
 
-namespace l2l::eps {
+namespace l2l::formats {
 
 struct TensorEntry {
   std::string name;
@@ -55,4 +55,4 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-}  // namespace l2l::eps
+}  // namespace l2l::formats

@@ -1,10 +1,10 @@
-#include "eps/checkpoint.h"
+#include "eps/checkpoint/checkpoint.h"
 
 #include "core/log.h"
-#include "eps/checkpoint_folders.h"
-#include "eps/checkpoint_parts.h"
-#include "eps/files.h"
-#include "eps/manifest.h"
+#include "eps/checkpoint/checkpoint_folders.h"
+#include "eps/checkpoint/checkpoint_parts.h"
+#include "core/files.h"
+#include "eps/checkpoint/manifest.h"
 #include "l2l/errors.h"
 
 namespace l2l::eps {

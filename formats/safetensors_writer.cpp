@@ -1,12 +1,12 @@
-#include "eps/safetensors_writer.h"
+#include "formats/safetensors_writer.h"
 
 #include <bit>
 #include <nlohmann/json.hpp>
 
 #include "core/hash.h"
-#include "eps/safetensors_header.h"
+#include "formats/safetensors_header.h"
 
-namespace l2l::eps {
+namespace l2l::formats {
 
 static_assert(std::endian::native == std::endian::little, "safetensors data are little-endian");
 
@@ -57,4 +57,4 @@ void SafetensorsWriter::write(std::size_t tensor, std::int64_t first, std::span<
   file_.write_at(begins_.at(tensor) + static_cast<Bytes>(first) * elements_[tensor], elements);
 }
 
-}  // namespace l2l::eps
+}  // namespace l2l::formats

@@ -3,7 +3,7 @@
 //
 //   DIRECTORY/step-00000042/model.safetensors      F32 parameters under their layout names; a tied one once
 //                           optimizer.safetensors  NAME.moment1 and, but for SGD, NAME.moment2
-//                           manifest.json          the rest (eps/manifest.h)
+//                           manifest.json          the rest (eps/checkpoint/manifest.h)
 //   DIRECTORY/step-00000042.old                    for a moment, while the same step is saved again
 //   DIRECTORY/.step-00000042.tmp-PID               being written or removed; the next save clears what a crash left
 #pragma once

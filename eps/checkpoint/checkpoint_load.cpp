@@ -5,13 +5,13 @@
 
 #include "core/fault_point.h"
 #include "core/log.h"
-#include "eps/checkpoint.h"
-#include "eps/checkpoint_parts.h"
-#include "eps/files.h"
-#include "eps/manifest.h"
-#include "eps/moment_tensors.h"
-#include "eps/safetensors.h"
-#include "eps/safetensors_header.h"
+#include "eps/checkpoint/checkpoint.h"
+#include "eps/checkpoint/checkpoint_parts.h"
+#include "core/files.h"
+#include "eps/checkpoint/manifest.h"
+#include "eps/checkpoint/moment_tensors.h"
+#include "formats/safetensors.h"
+#include "formats/safetensors_header.h"
 #include "l2l/errors.h"
 
 namespace l2l::eps {
@@ -27,68 +27,68 @@ const ManifestFile& check_size(const std::filesystem::path& path, const Manifest
   if (stated == manifest.files.end()) refuse(path, "is not in the manifest");
   const Bytes bytes = InputFile(path).bytes();
   if (bytes == stated->second.bytes) return stated->second;
-  static_cast<void>(SafetensorsFile(path));  // names the tensor that is cut, where that can be told
+  static_cast<void>(formats::SafetensorsFile(path));  // names the tensor that is cut, where that can be told
   refuse(path, "has " + std::to_string(bytes) + " bytes; the manifest says " + std::to_string(stated->second.bytes));
 }
 
 // Every byte is that which was written: the header's, then each tensor's.
-void check_hashes(const SafetensorsFile& file, const ManifestFile& stated, const Manifest& manifest) {
+void check_hashes(const formats::SafetensorsFile& file, const ManifestFile& stated, const Manifest& manifest) {
   if (file.header_hash() != stated.header) {
     refuse(file.path(), "header: was changed after it was written (checksum)");
   }
-  for (const TensorEntry& tensor : file.tensors()) {
+  for (const formats::TensorEntry& tensor : file.tensors()) {
     const auto saved = manifest.tensors.find(tensor.name);
-    if (saved == manifest.tensors.end()) refuse(file.path(), "tensor " + show_name(tensor.name) + ": was not saved");
+    if (saved == manifest.tensors.end()) refuse(file.path(), "tensor " + formats::show_name(tensor.name) + ": was not saved");
     if (file.hash(tensor) != saved->second) {
-      refuse(file.path(), "tensor " + show_name(tensor.name) + ": was changed after it was written (checksum)");
+      refuse(file.path(), "tensor " + formats::show_name(tensor.name) + ": was changed after it was written (checksum)");
     }
   }
 }
 
-const TensorEntry& check_tensor(const SafetensorsFile& file, const std::string& name, const Shape& shape) {
-  const TensorEntry* tensor = file.find(name);
+const formats::TensorEntry& check_tensor(const formats::SafetensorsFile& file, const std::string& name, const Shape& shape) {
+  const formats::TensorEntry* tensor = file.find(name);
   if (tensor == nullptr)
-    refuse(file.path(), "tensor " + show_name(name) + ": is missing; another model or optimizer was saved");
+    refuse(file.path(), "tensor " + formats::show_name(name) + ": is missing; another model or optimizer was saved");
   if (tensor->shape != shape) {
-    refuse(file.path(), "tensor " + show_name(name) + ": has shape " + tensor->shape.to_string() + ", the model has " +
+    refuse(file.path(), "tensor " + formats::show_name(name) + ": has shape " + tensor->shape.to_string() + ", the model has " +
                             shape.to_string() + "; another model was saved");
   }
   return *tensor;
 }
 
-void check_dtype(const SafetensorsFile& file, const TensorEntry& tensor, bool right, const char* expected) {
+void check_dtype(const formats::SafetensorsFile& file, const formats::TensorEntry& tensor, bool right, const char* expected) {
   if (!right) {
-    refuse(file.path(), "tensor " + show_name(tensor.name) + ": is " + tensor.dtype + ", not " + expected);
+    refuse(file.path(), "tensor " + formats::show_name(tensor.name) + ": is " + tensor.dtype + ", not " + expected);
   }
 }
 
 // Adds the names of the tensors that hold the part to `expected`.
-void check_part(const SafetensorsFile& file, const ParameterSpec& parameter, StatePart part,
+void check_part(const formats::SafetensorsFile& file, const ParameterSpec& parameter, StatePart part,
                 std::set<std::string>& expected) {
   const std::string name = tensor_name(parameter.name, part);
-  const TensorEntry& tensor = check_tensor(file, name, parameter.shape);
+  const formats::TensorEntry& tensor = check_tensor(file, name, parameter.shape);
   expected.insert(name);
   if (part == StatePart::master) return check_dtype(file, tensor, tensor.dtype == "F32", "F32");
   const std::optional<optimizers::MomentFormat> format = moment_format(tensor.dtype, part);
   check_dtype(file, tensor, format.has_value(), "a type of moments");
   if (format != optimizers::MomentFormat::int8) return;
-  const TensorEntry& scales = check_tensor(file, scales_name(name), scales_shape(parameter.shape));
+  const formats::TensorEntry& scales = check_tensor(file, scales_name(name), scales_shape(parameter.shape));
   check_dtype(file, scales, scales.dtype == "BF16", "BF16");
   expected.insert(scales.name);
 }
 
 // The file holds `parts` of every parameter, and nothing else.
-void check_tensors(const SafetensorsFile& file, const ModelLayout& layout, std::span<const StatePart> parts) {
+void check_tensors(const formats::SafetensorsFile& file, const ModelLayout& layout, std::span<const StatePart> parts) {
   std::set<std::string> expected;
   for (const GroupSpec& group : layout.groups) {
     for (const ParameterSpec& parameter : group.parameters) {
       for (const StatePart part : parts) check_part(file, parameter, part, expected);
     }
   }
-  for (const TensorEntry& tensor : file.tensors()) {
+  for (const formats::TensorEntry& tensor : file.tensors()) {
     if (expected.count(tensor.name) == 0) {
       refuse(file.path(),
-             "tensor " + show_name(tensor.name) + ": the model has none; another model or optimizer was saved");
+             "tensor " + formats::show_name(tensor.name) + ": the model has none; another model or optimizer was saved");
     }
   }
 }
@@ -109,7 +109,7 @@ std::vector<std::uint64_t> update_counts(const std::filesystem::path& folder, co
 // Of one file, whose tensors were checked.
 class Restorer {
  public:
-  Restorer(const SafetensorsFile& file, ParameterStore& store) : file_(file), store_(store), buffer_(kPiece) {}
+  Restorer(const formats::SafetensorsFile& file, ParameterStore& store) : file_(file), store_(store), buffer_(kPiece) {}
 
   void restore(std::span<const StatePart> parts) {
     const std::vector<GroupSpec>& groups = store_.layout().groups;
@@ -128,7 +128,7 @@ class Restorer {
   void restore(GroupIndex group, std::size_t parameter, StatePart part) {
     const ParameterSpec& spec = store_.layout().groups[static_cast<std::size_t>(group)].parameters[parameter];
     const std::string name = tensor_name(spec.name, part);
-    const TensorEntry& tensor = *file_.find(name);
+    const formats::TensorEntry& tensor = *file_.find(name);
     if (part == StatePart::master) {
       return write(group, parameter, part,
                    [&](std::int64_t first, std::span<float> values) { file_.read(tensor, first, values); });
@@ -150,7 +150,7 @@ class Restorer {
     });
   }
 
-  const SafetensorsFile& file_;
+  const formats::SafetensorsFile& file_;
   ParameterStore& store_;
   std::vector<float> buffer_;
   std::string converted_;  // the format of moments that are kept in another one
@@ -162,7 +162,7 @@ RunState load_checkpoint(const std::filesystem::path& folder, ParameterStore& st
   Manifest manifest = read_manifest(folder);
   const ManifestFile& model_stated = check_size(folder / kModelName, manifest);
   const ManifestFile& optimizer_stated = check_size(folder / kOptimizerName, manifest);
-  const SafetensorsFile model(folder / kModelName), optimizer(folder / kOptimizerName);
+  const formats::SafetensorsFile model(folder / kModelName), optimizer(folder / kOptimizerName);
   check_hashes(model, model_stated, manifest);
   check_hashes(optimizer, optimizer_stated, manifest);
   check_tensors(model, store.layout(), kModelParts);

@@ -1,4 +1,4 @@
-#include "eps/checkpoint_writer.h"
+#include "eps/checkpoint/checkpoint_writer.h"
 
 #include <chrono>
 #include <exception>

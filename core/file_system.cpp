@@ -1,4 +1,4 @@
-#include "eps/file_system.h"
+#include "core/file_system.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 
-namespace l2l::eps {
+namespace l2l {
 
 namespace {
 
@@ -68,4 +68,4 @@ FileSystem& file_system() { return *current; }
 FileSystemOverride::FileSystemOverride(FileSystem& other) { current = &other; }
 FileSystemOverride::~FileSystemOverride() { current = &posix; }
 
-}  // namespace l2l::eps
+}  // namespace l2l

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "core/bytes.h"
-#include "eps/checkpoint.h"
+#include "eps/checkpoint/checkpoint.h"
 
 namespace l2l::eps {
 

@@ -1,4 +1,4 @@
-#include "eps/files.h"
+#include "core/files.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "core/hash.h"
-#include "eps/file_system.h"
+#include "core/file_system.h"
 #include "l2l/errors.h"
 
-namespace l2l::eps {
+namespace l2l {
 
 namespace {
 
@@ -161,4 +161,4 @@ void remove_folder(const std::filesystem::path& folder) {
   if (file_system().remove(folder) != 0 && errno != ENOENT) fail(folder, "cannot be removed");
 }
 
-}  // namespace l2l::eps
+}  // namespace l2l

@@ -1,4 +1,4 @@
-#include "eps/manifest.h"
+#include "eps/checkpoint/manifest.h"
 
 #include <bit>
 #include <charconv>
@@ -6,7 +6,7 @@
 #include <span>
 
 #include "core/hash.h"
-#include "eps/files.h"
+#include "core/files.h"
 #include "l2l/errors.h"
 
 namespace l2l::eps {

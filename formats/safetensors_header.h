@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "eps/safetensors.h"
+#include "formats/safetensors.h"
 
-namespace l2l::eps {
+namespace l2l::formats {
 
 struct SafetensorsHeader {
   std::vector<TensorEntry> tensors;  // by offset, covering the data section without overlap or hole
@@ -26,4 +26,4 @@ Bytes safetensors_element(std::string_view dtype);
 // A name as it may stand in a message: quoted, shortened, without control characters.
 std::string show_name(std::string_view name);
 
-}  // namespace l2l::eps
+}  // namespace l2l::formats
