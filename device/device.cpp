@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kWaitNames[] = {"wait", "wait weights", "wait stash", "wait gradients"};  // by WaitReason
 static_assert(std::size(kWaitNames) == static_cast<std::size_t>(WaitReason::count));
 
-std::byte* address(const Bindings& bindings, const Operand& operand) {
+std::byte* address(const Bindings& bindings, const compiler::Operand& operand) {
   return bindings[operand.region].data + operand.offset;
 }
 
@@ -28,15 +28,15 @@ BufferView BufferView::slice(Bytes offset, Bytes bytes) const {
   return {data + offset, bytes};
 }
 
-Executable::Executable(Program program) : program_(std::move(program)) {
-  for (const Launch& launch : program_.launches) {
+Executable::Executable(compiler::Program program) : program_(std::move(program)) {
+  for (const compiler::Launch& launch : program_.launches) {
     if (launch.operands.size() <= kMostOperands) continue;
     throw Error(program_.graph.name + ": " + std::string(name_of(launch.op.kind)) + " has more than " +
                 std::to_string(kMostOperands) + " operands");
   }
   for (std::size_t i = 0; i < region_bytes_.size(); ++i) {
-    const auto region = static_cast<graph::Region>(i);
-    region_bytes_[i] = region == graph::Region::scratch ? program_.scratch_bytes : program_.graph.region_bytes(region);
+    const auto region = static_cast<compiler::Region>(i);
+    region_bytes_[i] = region == compiler::Region::scratch ? program_.scratch_bytes : program_.graph.region_bytes(region);
   }
 }
 
@@ -47,13 +47,13 @@ void Executable::require_kernels(std::size_t count) const {
 void Executable::check(const Bindings& bindings) const {
   for (std::size_t i = 0; i < region_bytes_.size(); ++i) {
     if (bindings.regions[i].size >= region_bytes_[i]) continue;
-    throw Error(program_.graph.name + ": region " + std::string(name_of(static_cast<graph::Region>(i))) + " needs " +
+    throw Error(program_.graph.name + ": region " + std::string(name_of(static_cast<compiler::Region>(i))) + " needs " +
                 std::to_string(region_bytes_[i]) + " bytes, " + std::to_string(bindings.regions[i].size) +
                 " are bound");
   }
 }
 
-Executable::Arguments Executable::arguments_of(const Launch& launch, const Bindings& bindings) {
+Executable::Arguments Executable::arguments_of(const compiler::Launch& launch, const Bindings& bindings) {
   Arguments arguments{{}, launch.operands.size(), nullptr};
   for (std::size_t i = 0; i < arguments.count; ++i) arguments.addresses[i] = address(bindings, launch.operands[i]);
   if (launch.workspace_bytes > 0) arguments.workspace = address(bindings, launch.workspace);

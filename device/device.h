@@ -14,8 +14,8 @@
 #include "core/bytes.h"
 #include "core/philox.h"
 #include "core/trace.h"
-#include "device/graph/graph.h"
-#include "device/program.h"
+#include "compiler/ir/graph.h"
+#include "compiler/memory/program.h"
 
 namespace l2l::device {
 
@@ -72,16 +72,16 @@ struct LaunchParameters {
 
 // The memory behind each region for one run of a program. Regions that the program does not use may be empty.
 struct Bindings {
-  std::array<BufferView, static_cast<std::size_t>(graph::Region::count)> regions{};
-  BufferView& operator[](graph::Region region) { return regions[static_cast<std::size_t>(region)]; }
-  const BufferView& operator[](graph::Region region) const { return regions[static_cast<std::size_t>(region)]; }
+  std::array<BufferView, static_cast<std::size_t>(compiler::Region::count)> regions{};
+  BufferView& operator[](compiler::Region region) { return regions[static_cast<std::size_t>(region)]; }
+  const BufferView& operator[](compiler::Region region) const { return regions[static_cast<std::size_t>(region)]; }
 };
 
 // A program made ready for one device (kernels chosen, library primitives created, workspaces planned). Immutable.
 class Executable {
  public:
   virtual ~Executable() = default;
-  const Program& program() const { return program_; }
+  const compiler::Program& program() const { return program_; }
   // Throws Error naming the region that is too small for the program.
   void check(const Bindings& bindings) const;
 
@@ -97,17 +97,17 @@ class Executable {
   };
 
   // Throws Error when a launch has more than kMostOperands operands.
-  explicit Executable(Program program);
+  explicit Executable(compiler::Program program);
   // Throws Error unless there are as many kernels as launches.
   void require_kernels(std::size_t count) const;
-  static Arguments arguments_of(const Launch& launch, const Bindings& bindings);
+  static Arguments arguments_of(const compiler::Launch& launch, const Bindings& bindings);
   // Of the program, in each region.
   Bytes region_bytes(std::size_t region) const { return region_bytes_[region]; }
 
-  Program program_;
+  compiler::Program program_;
 
  private:
-  std::array<Bytes, static_cast<std::size_t>(graph::Region::count)> region_bytes_{};
+  std::array<Bytes, static_cast<std::size_t>(compiler::Region::count)> region_bytes_{};
 };
 
 // Thread-safe, unless a function says otherwise. A failure of enqueued work is stored: later work on the device is
@@ -156,7 +156,7 @@ class Device {
   virtual void synchronize(Stream& stream) = 0;
 
   // Plans and prepares `graph`. Not for the step loop. Throws BadInput when an op has no kernel here.
-  virtual std::unique_ptr<Executable> compile(const graph::Graph& graph) = 0;
+  virtual std::unique_ptr<Executable> compile(const compiler::Graph& graph) = 0;
 
   // Records spans of streams to `trace` from now on (nullptr: none). Call while idle.
   virtual void set_trace(Trace* trace) = 0;

@@ -1,18 +1,18 @@
 #include <algorithm>
 #include <cmath>
 
-#include "device/graph/differentiate.h"
-#include "device/graph/differentiate_reversible.h"
+#include "compiler/autodiff/differentiate.h"
+#include "compiler/autodiff/differentiate_reversible.h"
 #include "models/family.h"
 #include "models/streams.h"
 
 namespace l2l::models {
 namespace {
 
-using device::graph::Graph;
-using device::graph::GraphBuilder;
-using device::graph::Region;
-using device::graph::ValueId;
+using compiler::Graph;
+using compiler::GraphBuilder;
+using compiler::Region;
+using compiler::ValueId;
 
 // Stable ids of groups and layers; those of blocks count from 16, so that other layers can come later without moving
 // them.
@@ -50,7 +50,7 @@ Graph reversible_graph(const TransformerShape& shape, const Family& family, Para
   std::size_t to = 0;
   for (const Family::Part& branch : family.branches) {
     const ValueId from = graph.read_stream(streams[1 - to], shape.compute);
-    streams[to] = graph.couple(streams[to], branch(graph, weights, from));
+    streams[to] = graph.reversible_add(streams[to], branch(graph, weights, from));
     to = 1 - to;
   }
   write_streams(graph, boundary(shape), streams);
@@ -66,7 +66,7 @@ Graph block_graph(const TransformerShape& shape, const Family& family, Parameter
 }
 
 LayerType layer_type(Graph forward) {
-  Graph backward = device::graph::differentiate(forward);
+  Graph backward = compiler::differentiate(forward);
   return {std::move(forward), std::move(backward), {}};
 }
 
@@ -75,7 +75,7 @@ bool rebuilds(const TransformerShape& shape) { return shape.reversible != Revers
 LayerType block_type(const TransformerShape& shape, const Family& family, ParameterList& list) {
   Graph forward = block_graph(shape, family, list);
   if (!rebuilds(shape)) return layer_type(std::move(forward));
-  Graph backward = device::graph::differentiate_reversible(forward);
+  Graph backward = compiler::differentiate_reversible(forward);
   return {std::move(forward), std::move(backward), {}};
 }
 
@@ -315,8 +315,8 @@ void Assembly::add_layer(int type, std::string name, std::uint32_t id, std::vect
 
 Model assemble(const TransformerShape& shape, const Family& family) { return Assembly(shape, family).finish(); }
 
-device::graph::ValueId attend(device::graph::GraphBuilder& graph, const TransformerShape& shape,
-                              device::graph::ValueId qkv, const device::graph::Attributes& attention) {
+compiler::ValueId attend(compiler::GraphBuilder& graph, const TransformerShape& shape,
+                              compiler::ValueId qkv, const compiler::Attributes& attention) {
   return shape.core_attention ? graph.core_attention(qkv, attention) : graph.attention(qkv, attention);
 }
 

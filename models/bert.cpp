@@ -5,9 +5,9 @@
 namespace l2l::models {
 namespace {
 
-using device::graph::Attributes;
-using device::graph::GraphBuilder;
-using device::graph::ValueId;
+using compiler::Attributes;
+using compiler::GraphBuilder;
+using compiler::ValueId;
 
 constexpr float kEpsilon = 1e-12f;  // of every norm
 constexpr std::int64_t kTokenTypes = 2;

@@ -15,8 +15,8 @@ namespace l2l::models {
 
 struct Family {
   // Appends the ops of one layer from x [rows, hidden] to a result of the same shape, and declares its parameters.
-  using Part = std::function<device::graph::ValueId(device::graph::GraphBuilder& graph, LayerWeights& weights,
-                                                    device::graph::ValueId x)>;
+  using Part = std::function<compiler::ValueId(compiler::GraphBuilder& graph, LayerWeights& weights,
+                                                    compiler::ValueId x)>;
 
   std::string table;                     // name of the embedding's table [vocabulary, hidden]
   std::string head_table;                // of the head's own; empty: the embedding's
@@ -39,8 +39,8 @@ Model assemble(const TransformerShape& shape, const Family& family);
 
 // What every family does between its product of queries, keys and values and its projection: attention in one op, or in
 // separate ones, as `shape` says. `attention` as in GraphBuilder.
-device::graph::ValueId attend(device::graph::GraphBuilder& graph, const TransformerShape& shape,
-                              device::graph::ValueId qkv, const device::graph::Attributes& attention);
+compiler::ValueId attend(compiler::GraphBuilder& graph, const TransformerShape& shape,
+                              compiler::ValueId qkv, const compiler::Attributes& attention);
 
 // Deviation of initial weights in all families.
 inline constexpr float kInitialDeviation = 0.02f;

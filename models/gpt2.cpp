@@ -5,8 +5,8 @@
 namespace l2l::models {
 namespace {
 
-using device::graph::GraphBuilder;
-using device::graph::ValueId;
+using compiler::GraphBuilder;
+using compiler::ValueId;
 
 constexpr float kEpsilon = 1e-5f;  // of every norm
 

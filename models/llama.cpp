@@ -5,9 +5,9 @@
 namespace l2l::models {
 namespace {
 
-using device::graph::Attributes;
-using device::graph::GraphBuilder;
-using device::graph::ValueId;
+using compiler::Attributes;
+using compiler::GraphBuilder;
+using compiler::ValueId;
 
 constexpr float kEpsilon = 1e-5f;  // of every norm
 

@@ -16,8 +16,8 @@ Bytes Model::carry_bytes() const {
   // One microbatch's logits of a chunk also pass through it.
   Bytes bytes = static_cast<Bytes>(logits_tokens()) * size_of(compute);
   for (int layer = head(); layer < layers(); ++layer) {
-    bytes = std::max(bytes, type(layer).forward.region_bytes(device::graph::Region::carry));
-    bytes = std::max(bytes, type(layer).backward.region_bytes(device::graph::Region::carry));
+    bytes = std::max(bytes, type(layer).forward.region_bytes(compiler::Region::carry));
+    bytes = std::max(bytes, type(layer).backward.region_bytes(compiler::Region::carry));
   }
   return bytes;
 }

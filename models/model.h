@@ -6,17 +6,17 @@
 
 #include "core/dtype.h"
 #include "core/model_layout.h"
-#include "device/graph/graph.h"
+#include "compiler/ir/graph.h"
 #include "models/shape.h"
 
 namespace l2l::models {
 
 // What identical layers share. A new layer type needs only its forward graph. A graph without ops: no such visit.
 struct LayerType {
-  device::graph::Graph forward;   // of one microbatch
-  device::graph::Graph backward;  // derived; of a head at once: forward straight into backward; of a block that is
+  compiler::Graph forward;   // of one microbatch
+  compiler::Graph backward;  // derived; of a head at once: forward straight into backward; of a block that is
                                   // rebuilt: from its output in Region::input to its input in Region::output
-  device::graph::Graph logits;    // of a causal model's head: the same of a single row, for generation
+  compiler::Graph logits;    // of a causal model's head: the same of a single row, for generation
 };
 
 // A table that is larger than a block is cut into chunks of rows, each a layer of its own, so that the largest block
@@ -74,14 +74,14 @@ struct Model {
   DType stream_dtype() const;
   // The embedding's chunks make their rows in memory of its own: what they become is of another shape.
   bool embedding_carries() const {
-    return streams() && types.front().forward.region_bytes(device::graph::Region::carry) > 0;
+    return streams() && types.front().forward.region_bytes(compiler::Region::carry) > 0;
   }
   // What a step brings of one microbatch: its loss; where the rebuilt streams drift, also the sum of squares of what
   // they are apart when the embedding gets them back, and of one of them.
   Bytes results_bytes() const { return (drifts() ? 3 : 1) * size_of(DType::f64); }
   bool drifts() const { return rebuilds && reversible == Reversible::floating; }
   // What a microbatch leaves from the forward to the backward visit of `layer` beside its input.
-  Bytes saved_bytes(int layer) const { return type(layer).forward.region_bytes(device::graph::Region::saved); }
+  Bytes saved_bytes(int layer) const { return type(layer).forward.region_bytes(compiler::Region::saved); }
   // Its parameters in `dtype`.
   Bytes layer_bytes(int layer, DType dtype) const {
     return static_cast<Bytes>(layout.layers[static_cast<std::size_t>(layer)].elements) * size_of(dtype);

@@ -2,8 +2,8 @@
 
 namespace l2l::models {
 
-using device::graph::Region;
-using device::graph::ValueId;
+using compiler::Region;
+using compiler::ValueId;
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/model_layout.h"
-#include "device/graph/graph.h"
+#include "compiler/ir/graph.h"
 
 namespace l2l::models {
 
@@ -40,24 +40,24 @@ class ParameterList {
 class LayerWeights {
  public:
   // `wire_offset`: where the list's group starts in the layer's wire, in elements.
-  LayerWeights(device::graph::GraphBuilder& graph, ParameterList& list, DType compute, std::int64_t wire_offset = 0)
+  LayerWeights(compiler::GraphBuilder& graph, ParameterList& list, DType compute, std::int64_t wire_offset = 0)
       : graph_(graph), list_(list), compute_(compute), wire_offset_(wire_offset) {}
 
-  device::graph::ValueId matrix(const std::string& name, std::int64_t rows, std::int64_t columns, float deviation);
-  device::graph::ValueId vector(const std::string& name, std::int64_t size, Initial initial);
+  compiler::ValueId matrix(const std::string& name, std::int64_t rows, std::int64_t columns, float deviation);
+  compiler::ValueId vector(const std::string& name, std::int64_t size, Initial initial);
   // Parameters [rows, columns], or [rows], that lie one behind the other in the wire: one operand, as high as all
   // together.
   struct Piece {
     std::string name;
     std::int64_t rows;
   };
-  device::graph::ValueId joined_matrix(const std::vector<Piece>& pieces, std::int64_t columns, float deviation);
-  device::graph::ValueId joined_vector(const std::vector<Piece>& pieces, Initial initial);
+  compiler::ValueId joined_matrix(const std::vector<Piece>& pieces, std::int64_t columns, float deviation);
+  compiler::ValueId joined_vector(const std::vector<Piece>& pieces, Initial initial);
   // A parameter of another group (a tied table) at `offset` elements of this layer's wire.
-  device::graph::ValueId borrowed(const std::string& name, Shape shape, std::int64_t offset);
+  compiler::ValueId borrowed(const std::string& name, Shape shape, std::int64_t offset);
 
  private:
-  device::graph::GraphBuilder& graph_;
+  compiler::GraphBuilder& graph_;
   ParameterList& list_;
   DType compute_;
   std::int64_t wire_offset_;

@@ -2,12 +2,12 @@
 
 namespace l2l::models {
 
-using device::graph::Graph;
-using device::graph::GraphBuilder;
-using device::graph::OpKind;
-using device::graph::Region;
-using device::graph::Value;
-using device::graph::ValueId;
+using compiler::Graph;
+using compiler::GraphBuilder;
+using compiler::OpKind;
+using compiler::Region;
+using compiler::Value;
+using compiler::ValueId;
 
 StreamIds read_streams(GraphBuilder& graph, const BoundaryShape& shape, std::int64_t rows) {
   const ValueId first = graph.bound(Region::input, "x1", shape.dtype(), {rows, shape.hidden});
@@ -54,7 +54,7 @@ void measure_drift(Graph& embedding_backward, const BoundaryShape& shape) {
   const ValueId first = add("x1", DType::f32, rows, Region::input, 0);
   const ValueId second = add("x2", DType::f32, rows, Region::input, shape.offset());
   const ValueId apart = scratch("x1 - x2");
-  embedding_backward.ops.push_back({OpKind::couple, {first, second}, {apart}, {.inverse = true}});
+  embedding_backward.ops.push_back({OpKind::reversible_add, {first, second}, {apart}, {.inverse = true}});
   squares(apart, 1);
   squares(first, 2);
   embedding_backward.validate();

@@ -1,17 +1,17 @@
 #include "models/vocabulary_chunks.h"
 
-#include "device/graph/differentiate.h"
+#include "compiler/autodiff/differentiate.h"
 
 namespace l2l::models {
 namespace {
 
-using device::graph::Graph;
-using device::graph::GraphBuilder;
-using device::graph::Op;
-using device::graph::OpKind;
-using device::graph::Region;
-using device::graph::Value;
-using device::graph::ValueId;
+using compiler::Graph;
+using compiler::GraphBuilder;
+using compiler::Op;
+using compiler::OpKind;
+using compiler::Region;
+using compiler::Value;
+using compiler::ValueId;
 
 constexpr std::int64_t kStatistics = 3;  // numbers per row
 constexpr Bytes kCarryAlignment = 64;
@@ -104,7 +104,7 @@ LayerType positions_layer(const VocabularyShape& shape, const std::vector<Positi
 }
 
 LayerType head_norm(const VocabularyShape& shape, Graph norm, Graph row) {
-  Graph backward = device::graph::differentiate(norm);
+  Graph backward = compiler::differentiate(norm);
   for (ValueId id = 0; id < static_cast<ValueId>(backward.values.size()); ++id) {
     Value& gradient = backward.values[static_cast<std::size_t>(id)];
     if (gradient.region != Region::output_gradient) continue;

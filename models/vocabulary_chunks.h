@@ -53,7 +53,7 @@ LayerType positions_layer(const VocabularyShape& shape, const std::vector<Positi
 
 // Derives the norm's backward graph, which reads its output's gradient from Region::carry.
 // `norm`: input [rows, hidden] -> output; `row`: the same of one row, or empty.
-LayerType head_norm(const VocabularyShape& shape, device::graph::Graph norm, device::graph::Graph row);
+LayerType head_norm(const VocabularyShape& shape, compiler::Graph norm, compiler::Graph row);
 LayerType head_chunk(const VocabularyShape& shape, std::int64_t tokens, bool last);
 
 }  // namespace l2l::models

@@ -6,7 +6,7 @@ namespace l2l::runtime {
 
 using device::Bindings;
 using device::BufferView;
-using device::graph::Region;
+using compiler::Region;
 
 LayerRunner::LayerRunner(transfer::Link& link, const models::Model& model, const Programs& programs,
                          const ArenaPlan& plan, BufferView arena, std::uint64_t seed, int first_microbatch)

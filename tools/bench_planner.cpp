@@ -9,10 +9,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "device/planner/ancestors.h"
-#include "device/planner/greedy.h"
-#include "device/planner/planner.h"
-#include "device/planner/portfolio.h"
+#include "compiler/memory/ancestors.h"
+#include "compiler/memory/greedy.h"
+#include "compiler/memory/planner.h"
+#include "compiler/memory/portfolio.h"
 #include "l2l/errors.h"
 #include "runtime/planning/layer_streams.h"
 #include "tools/command.h"
@@ -20,7 +20,7 @@
 namespace l2l::tools {
 namespace {
 
-namespace planner = device::planner;
+namespace memory = compiler::memory;
 using Random = std::mt19937_64;
 constexpr std::chrono::seconds kLongest{4};  // of a search that does not reach the bound
 
@@ -32,27 +32,27 @@ double seconds_of(const Work& work) {
 }
 
 // Naive (every tensor by itself), single object and many objects by size, the portfolio, and the bound.
-nlohmann::ordered_json row_of(const std::string& name, const planner::Problem& problem) {
+nlohmann::ordered_json row_of(const std::string& name, const memory::Problem& problem) {
   Bytes naive = 0;
-  for (const planner::Tensor& tensor : problem.tensors) naive += align_up(tensor.size, problem.alignment);
-  const planner::Blocks blocks(problem);
-  const auto footprint = [&](planner::Method method) {
-    return blocks.plan(place(blocks, {method, planner::Order::size, planner::Fit::best}).offsets).footprint;
+  for (const memory::Tensor& tensor : problem.tensors) naive += align_up(tensor.size, problem.alignment);
+  const memory::Blocks blocks(problem);
+  const auto footprint = [&](memory::Method method) {
+    return blocks.plan(place(blocks, {method, memory::Order::size, memory::Fit::best}).offsets).footprint;
   };
-  planner::Solution solution;
-  planner::PortfolioOptions options;
+  memory::Solution solution;
+  memory::PortfolioOptions options;
   options.steps = ~std::uint64_t{0};
   options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   options.deadline = std::chrono::steady_clock::now() + kLongest;
-  const double seconds = seconds_of([&] { solution = planner::solve(problem, options); });
-  const std::string wrong = planner::validate(problem, solution.plan);
+  const double seconds = seconds_of([&] { solution = memory::solve(problem, options); });
+  const std::string wrong = memory::validate(problem, solution.plan);
   if (!wrong.empty()) throw Error(name + ": the plan is wrong: " + wrong);
   const auto bound = static_cast<double>(solution.bound.bytes);
   return {{"program", name},
           {"tensors", problem.tensors.size()},
           {"naive", naive},
-          {"single_object", footprint(planner::Method::single_object)},
-          {"many_objects", footprint(planner::Method::many_objects)},
+          {"single_object", footprint(memory::Method::single_object)},
+          {"many_objects", footprint(memory::Method::many_objects)},
           {"planned", solution.plan.footprint},
           {"bound", solution.bound.bytes},
           {"error_percent", 100 * (static_cast<double>(solution.plan.footprint) - bound) / bound},
@@ -60,19 +60,19 @@ nlohmann::ordered_json row_of(const std::string& name, const planner::Problem& p
 }
 
 // 500 groups that each travel at once and die tensor by tensor, among as many single tensors.
-planner::Problem groups_problem() {
+memory::Problem groups_problem() {
   Random random(1);
-  const auto below = [&](std::uint64_t limit) { return static_cast<planner::Time>(random() % limit); };
-  planner::Problem problem;
+  const auto below = [&](std::uint64_t limit) { return static_cast<memory::Time>(random() % limit); };
+  memory::Problem problem;
   for (int g = 0; g < 500; ++g) {
-    std::vector<planner::Index> group;
-    const planner::Time begin = below(1000);
-    for (planner::Time left = 2 + below(7); left > 0; --left) {
+    std::vector<memory::Index> group;
+    const memory::Time begin = below(1000);
+    for (memory::Time left = 2 + below(7); left > 0; --left) {
       const auto size = static_cast<Bytes>(1 + below(1 << 20));
       group.push_back(problem.add({"group", size}, begin, begin + 1 + below(60)));
     }
     problem.groups.push_back(std::move(group));
-    const planner::Time alone = below(1000);
+    const memory::Time alone = below(1000);
     problem.add({"single", static_cast<Bytes>(1 + below(1 << 20))}, alone, alone + 1 + below(60));
   }
   return problem;
@@ -80,14 +80,14 @@ planner::Problem groups_problem() {
 
 // A relay of 250 blocks of GPT-2 XL's shape, everything in one arena: the weights of each visit are one transfer,
 // contiguous and fetched a visit ahead; activations wait for their backward; gradients leave a visit later.
-planner::Problem relay_problem() {
-  constexpr planner::Time kBlocks = 250;
+memory::Problem relay_problem() {
+  constexpr memory::Time kBlocks = 250;
   constexpr Bytes kHidden = 1600, kBytes = 2;
   constexpr Bytes kWeights[] = {kHidden, kHidden, 3 * kHidden * kHidden, 3 * kHidden, kHidden * kHidden,     kHidden,
                                 kHidden, kHidden, 4 * kHidden * kHidden, 4 * kHidden, 4 * kHidden * kHidden, kHidden};
-  planner::Problem problem;
-  for (planner::Time visit = 1; visit <= 2 * kBlocks; ++visit) {
-    std::vector<planner::Index>& group = problem.groups.emplace_back();
+  memory::Problem problem;
+  for (memory::Time visit = 1; visit <= 2 * kBlocks; ++visit) {
+    std::vector<memory::Index>& group = problem.groups.emplace_back();
     for (const Bytes elements : kWeights)
       group.push_back(problem.add({"weight", elements * kBytes}, visit - 1, visit + 1));
     const bool backward = visit > kBlocks;
@@ -103,16 +103,16 @@ planner::Problem relay_problem() {
 
 // 500 groups whose tensors live and die one by one, put at places of chance that are free within a height; at one
 // moment single tensors fill what is left of it. So the height is both the bound and a footprint that some plan has.
-planner::Problem planted_groups() {
+memory::Problem planted_groups() {
   constexpr Bytes kHeight = Bytes{1} << 26, kAlignment = 64;
-  constexpr planner::Time kTimes = 1000, kFull = 500;
+  constexpr memory::Time kTimes = 1000, kFull = 500;
   struct Box {
-    planner::Time begin, end;
+    memory::Time begin, end;
     Bytes low, high;
   };
   Random random(3);
   const auto below = [&](std::uint64_t limit) { return random() % limit; };
-  planner::Problem problem;
+  memory::Problem problem;
   std::vector<Box> boxes;
   const auto free = [&](const Box& box) {
     return std::none_of(boxes.begin(), boxes.end(), [&](const Box& other) {
@@ -122,15 +122,15 @@ planner::Problem planted_groups() {
   while (problem.groups.size() < 500) {
     Bytes at = below(kHeight / kAlignment) * kAlignment;
     std::vector<Box> group;
-    const auto around = static_cast<planner::Time>(below(kTimes));
+    const auto around = static_cast<memory::Time>(below(kTimes));
     for (std::uint64_t left = 2 + below(7); left > 0; --left) {
       const Bytes size = (1 + below(1 << 13)) * kAlignment;
-      const auto begin = around - static_cast<planner::Time>(below(30));
-      group.push_back({begin, around + 1 + static_cast<planner::Time>(below(60)), at, at + size});
+      const auto begin = around - static_cast<memory::Time>(below(30));
+      group.push_back({begin, around + 1 + static_cast<memory::Time>(below(60)), at, at + size});
       at += size;
     }
     if (at > kHeight || !std::all_of(group.begin(), group.end(), free)) continue;
-    std::vector<planner::Index>& members = problem.groups.emplace_back();
+    std::vector<memory::Index>& members = problem.groups.emplace_back();
     for (const Box& box : group) members.push_back(problem.add({"group", box.high - box.low}, box.begin, box.end));
     boxes.insert(boxes.end(), group.begin(), group.end());
   }
@@ -148,32 +148,32 @@ planner::Problem planted_groups() {
 }
 
 // Tensors that each op writes, read a few ops later, on eight streams that wait for each other now and then.
-planner::StreamProgram large_program(std::size_t tensors) {
+memory::StreamProgram large_program(std::size_t tensors) {
   Random random(2);
-  planner::StreamProgram program;
+  memory::StreamProgram program;
   program.streams = 8;
-  for (planner::Index op = 0; op < tensors; ++op) {
+  for (memory::Index op = 0; op < tensors; ++op) {
     program.ops.push_back(random() % program.streams);
-    if (op > 100 && random() % 2) program.events.push_back({op - 1 - static_cast<planner::Index>(random() % 100), op});
+    if (op > 100 && random() % 2) program.events.push_back({op - 1 - static_cast<memory::Index>(random() % 100), op});
     program.tensors.push_back({"", 64, op});
   }
-  const planner::OpOrder order(program);
-  for (planner::Index op = 0; op + 200 < tensors; ++op) {
-    const planner::Index reader = op + 1 + static_cast<planner::Index>(random() % 200);
+  const memory::OpOrder order(program);
+  for (memory::Index op = 0; op + 200 < tensors; ++op) {
+    const memory::Index reader = op + 1 + static_cast<memory::Index>(random() % 200);
     if (order.before(op, reader)) program.tensors[op].consumers.push_back(reader);
   }
   return program;
 }
 
 nlohmann::ordered_json safe_pairs() {
-  const planner::StreamProgram program = large_program(20'000);
+  const memory::StreamProgram program = large_program(20'000);
   std::uint64_t by_clocks = 0, by_rows = 0;
-  const double clocks = seconds_of([&] { by_clocks = planner::count_safe_pairs(planner::lower(program).problem); });
+  const double clocks = seconds_of([&] { by_clocks = memory::count_safe_pairs(memory::lower(program).problem); });
   const double rows = seconds_of([&] {
-    const planner::AncestorRows ancestors(program);
-    const planner::Storages storages = planner::storages_of(program, planner::OpOrder(program));
-    for (const planner::Storage& p : storages.all) {
-      for (const planner::Storage& q : storages.all) by_rows += ancestors.done_before(program, p, q);
+    const memory::AncestorRows ancestors(program);
+    const memory::Storages storages = memory::storages_of(program, memory::OpOrder(program));
+    for (const memory::Storage& p : storages.all) {
+      for (const memory::Storage& q : storages.all) by_rows += ancestors.done_before(program, p, q);
     }
   });
   if (by_clocks != by_rows) throw Error("clocks and ancestors disagree about safe pairs");
@@ -206,7 +206,7 @@ void print(const nlohmann::ordered_json& all) {
 int bench_planner(bool json) {
   nlohmann::ordered_json all;
   for (const runtime::NamedStreams& its : runtime::known_layer_streams()) {
-    all["programs"].push_back(row_of(its.name, planner::lower(its.program).problem));
+    all["programs"].push_back(row_of(its.name, memory::lower(its.program).problem));
   }
   all["programs"].push_back(row_of("500 groups, relay", relay_problem()));
   all["programs"].push_back(row_of("500 groups, planted", planted_groups()));

@@ -6,46 +6,46 @@
 
 #include <nlohmann/json.hpp>
 
-#include "device/planner/csv.h"
-#include "device/planner/planner.h"
-#include "device/planner/portfolio.h"
-#include "device/planner/svg.h"
+#include "compiler/memory/csv.h"
+#include "compiler/memory/planner.h"
+#include "compiler/memory/portfolio.h"
+#include "compiler/memory/svg.h"
 #include "l2l/errors.h"
 #include "tools/command.h"
 
 namespace l2l::tools {
 namespace {
 
-namespace planner = device::planner;
+namespace memory = compiler::memory;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostNamed = 100;
-const std::vector<std::string> kSolvers = {"portfolio", "greedy", "exact", "local"};  // as planner::Solver
+const std::vector<std::string> kSolvers = {"portfolio", "greedy", "exact", "local"};  // as memory::Solver
 
 // The tensors of the certificate, the largest first.
-std::vector<planner::Index> peak_of(const planner::Problem& problem, const planner::Bound& bound) {
-  std::vector<planner::Index> peak = bound.tensors;
-  std::stable_sort(peak.begin(), peak.end(), [&](planner::Index a, planner::Index b) {
+std::vector<memory::Index> peak_of(const memory::Problem& problem, const memory::Bound& bound) {
+  std::vector<memory::Index> peak = bound.tensors;
+  std::stable_sort(peak.begin(), peak.end(), [&](memory::Index a, memory::Index b) {
     return problem.tensors[a].size > problem.tensors[b].size;
   });
   return peak;
 }
 
-nlohmann::ordered_json json_of(const planner::Problem& problem, const planner::Solution& solution, double seconds) {
+nlohmann::ordered_json json_of(const memory::Problem& problem, const memory::Solution& solution, double seconds) {
   nlohmann::ordered_json peak = nlohmann::ordered_json::array(), curve = nlohmann::ordered_json::array();
-  for (const planner::Index t : peak_of(problem, solution.bound)) {
+  for (const memory::Index t : peak_of(problem, solution.bound)) {
     if (peak.size() == kMostNamed) break;
     peak.push_back(
         {{"id", problem.tensors[t].name}, {"size", problem.tensors[t].size}, {"offset", solution.plan.offsets[t]}});
   }
-  for (const planner::Solution::Step& step : solution.curve) {
+  for (const memory::Solution::Step& step : solution.curve) {
     curve.push_back({{"seconds", step.seconds}, {"footprint", step.footprint}, {"solver", step.solver}});
   }
   const auto bound = static_cast<double>(solution.bound.bytes);
   return {{"buffers", problem.tensors.size()},
           {"streams", problem.streams},
           {"bound", solution.bound.bytes},
-          {"certificate", planner::name_of(solution.bound.certificate)},
+          {"certificate", memory::name_of(solution.bound.certificate)},
           {"footprint", solution.plan.footprint},
           {"ratio", bound > 0 ? static_cast<double>(solution.plan.footprint) / bound : 1.0},
           {"smallest", solution.complete},
@@ -77,21 +77,21 @@ void ProblemArguments::add_to(CLI::App& app) {
 
 int plan_problem(const ProblemArguments& arguments) {
   const auto start = Clock::now();
-  const planner::Problem problem = planner::read_csv(arguments.problem);
-  planner::PortfolioOptions options;
+  const memory::Problem problem = memory::read_csv(arguments.problem);
+  memory::PortfolioOptions options;
   options.deadline =
       start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(arguments.seconds));
   options.steps = ~std::uint64_t{0};
   options.solver =
-      static_cast<planner::Solver>(std::find(kSolvers.begin(), kSolvers.end(), arguments.solver) - kSolvers.begin());
+      static_cast<memory::Solver>(std::find(kSolvers.begin(), kSolvers.end(), arguments.solver) - kSolvers.begin());
   options.seed = arguments.seed;
   options.threads = arguments.threads > 0 ? arguments.threads : static_cast<int>(std::thread::hardware_concurrency());
-  const planner::Solution solution = planner::solve(problem, options);
-  const std::string wrong = planner::validate(problem, solution.plan);
+  const memory::Solution solution = memory::solve(problem, options);
+  const std::string wrong = memory::validate(problem, solution.plan);
   if (!wrong.empty()) throw Error(arguments.problem + ": the plan is wrong: " + wrong);
   const std::chrono::duration<double> seconds = Clock::now() - start;
-  if (!arguments.output.empty()) planner::write_csv(arguments.output, problem, solution.plan);
-  if (!arguments.svg.empty()) planner::write_svg(arguments.svg, problem, solution.plan, solution.bound.tensors);
+  if (!arguments.output.empty()) memory::write_csv(arguments.output, problem, solution.plan);
+  if (!arguments.svg.empty()) memory::write_svg(arguments.svg, problem, solution.plan, solution.bound.tensors);
   std::cout
       << json_of(problem, solution, seconds.count()).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
       << std::endl;

@@ -5,13 +5,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "device/recompute/dtr/simulate.h"
+#include "compiler/remat/dtr/simulate.h"
 #include "tools/command.h"
 
 namespace l2l::tools {
 namespace {
 
-namespace dtr = device::recompute::dtr;
+namespace dtr = compiler::remat::dtr;
 
 const std::vector<std::string> kUnreferenced = {"keep", "evict", "banish"};  // as dtr::Unreferenced
 const std::vector<std::string> kShortcuts = {"small", "sample", "batch"};

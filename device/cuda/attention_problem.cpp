@@ -9,10 +9,10 @@
 
 namespace l2l::device::cuda {
 
-AttentionProblem::AttentionProblem(const graph::Value& qkv, const graph::Attributes& attributes)
+AttentionProblem::AttentionProblem(const compiler::Value& qkv, const compiler::Attributes& attributes)
     : sequence(attributes.sequence),
       heads(attributes.heads),
-      kv_heads(graph::kv_heads(attributes)),
+      kv_heads(compiler::kv_heads(attributes)),
       causal(attributes.causal),
       rng_op(attributes.rng_op) {
   const std::int64_t all_heads = heads + 2 * static_cast<std::int64_t>(kv_heads);

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "device/graph/graph.h"
+#include "compiler/ir/graph.h"
 
 namespace l2l::device::cuda {
 
@@ -20,7 +20,7 @@ struct AttentionProblem {
   std::uint32_t rng_op = 0;
 
   // `qkv`: [sequences * sequence, (heads + 2 kv_heads) * head_dim]. Throws BadInput when it is not.
-  AttentionProblem(const graph::Value& qkv, const graph::Attributes& attributes);
+  AttentionProblem(const compiler::Value& qkv, const compiler::Attributes& attributes);
 
   constexpr std::int64_t rows() const { return sequences * sequence; }
   // Pairs of a sequence and a head of queries; task = sequence index * heads + head.

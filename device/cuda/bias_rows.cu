@@ -35,7 +35,7 @@ void launch_bias_rows(const std::byte* bias, std::byte* y, std::int64_t elements
 
 }  // namespace
 
-BiasRows::BiasRows(const graph::Value& y, DType bias, bool accumulate)
+BiasRows::BiasRows(const compiler::Value& y, DType bias, bool accumulate)
     : elements_(y.shape.elements()), columns_(y.shape[1]), y_(y.dtype), bias_(bias), accumulate_(accumulate) {
   if (is_compute_type(bias) && (y_ == bias || y_ == DType::f32)) return;
   throw BadInput("no CUDA kernel for a bias of " + std::string(name_of(bias)) + " and a sum of " +

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "device/cuda/kernel.h"
-#include "device/graph/graph.h"
+#include "compiler/ir/graph.h"
 
 namespace l2l::device::cuda {
 
@@ -10,7 +10,7 @@ namespace l2l::device::cuda {
 class BiasRows {
  public:
   // y is of the bias's dtype or f32. Throws BadInput for others.
-  BiasRows(const graph::Value& y, DType bias, bool accumulate);
+  BiasRows(const compiler::Value& y, DType bias, bool accumulate);
   // Addresses are 16-byte aligned.
   void enqueue(const std::byte* bias, std::byte* y, cudaStream_t stream) const;
 

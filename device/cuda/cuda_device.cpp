@@ -118,7 +118,7 @@ void CudaDevice::synchronize(Stream& stream) {
   state_->failure.rethrow();
 }
 
-std::unique_ptr<Executable> CudaDevice::compile(const graph::Graph& graph) {
+std::unique_ptr<Executable> CudaDevice::compile(const compiler::Graph& graph) {
   state_->select();
   return compile_for_cuda(state_->context, graph, graphs_);
 }

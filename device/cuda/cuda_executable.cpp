@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "device/cuda/check.h"
-#include "device/graph/fuse.h"
+#include "compiler/fusion/fuse.h"
 #include "l2l/errors.h"
 
 namespace l2l::device::cuda {
@@ -37,7 +37,7 @@ class GraphShare {
 
 }  // namespace
 
-CudaExecutable::CudaExecutable(Program program, std::vector<std::unique_ptr<Kernel>> kernels,
+CudaExecutable::CudaExecutable(compiler::Program program, std::vector<std::unique_ptr<Kernel>> kernels,
                                std::shared_ptr<GraphBudget> graphs)
     : Executable(std::move(program)), kernels_(std::move(kernels)), budget_(std::move(graphs)) {
   require_kernels(kernels_.size());
@@ -124,13 +124,13 @@ std::size_t CudaExecutable::Hash::operator()(const Addresses& addresses) const {
   return hash;
 }
 
-std::unique_ptr<CudaExecutable> compile_for_cuda(const Context& context, const graph::Graph& graph,
+std::unique_ptr<CudaExecutable> compile_for_cuda(const Context& context, const compiler::Graph& graph,
                                                  std::shared_ptr<GraphBudget> graphs) {
-  const graph::Graph fused = graph::fuse(graph);
+  const compiler::Graph fused = compiler::fuse(graph);
   std::vector<std::unique_ptr<Kernel>> kernels;
   for (std::size_t i = 0; i < fused.ops.size(); ++i) kernels.push_back(make_kernel(context, fused, i));
-  Program program = plan_program(
-      fused, [&](const graph::Graph&, std::size_t i) { return kernels[i]->workspace(); }, kWorkspaceAlignment);
+  compiler::Program program = compiler::plan_program(
+      fused, [&](const compiler::Graph&, std::size_t i) { return kernels[i]->workspace(); }, kWorkspaceAlignment);
   return std::make_unique<CudaExecutable>(std::move(program), std::move(kernels), std::move(graphs));
 }
 

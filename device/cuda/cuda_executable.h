@@ -22,7 +22,7 @@ using GraphBudget = std::atomic<int>;
 class CudaExecutable final : public Executable {
  public:
   // `graphs` at nullptr: programs are enqueued kernel by kernel.
-  CudaExecutable(Program program, std::vector<std::unique_ptr<Kernel>> kernels, std::shared_ptr<GraphBudget> graphs);
+  CudaExecutable(compiler::Program program, std::vector<std::unique_ptr<Kernel>> kernels, std::shared_ptr<GraphBudget> graphs);
   ~CudaExecutable() override;
   CudaExecutable(const CudaExecutable&) = delete;
   CudaExecutable& operator=(const CudaExecutable&) = delete;
@@ -36,7 +36,7 @@ class CudaExecutable final : public Executable {
 
  private:
   // The addresses that kernels get: those of regions that the program uses, and the parameters'.
-  using Addresses = std::array<const void*, static_cast<std::size_t>(graph::Region::count) + 1>;
+  using Addresses = std::array<const void*, static_cast<std::size_t>(compiler::Region::count) + 1>;
   struct Hash {
     std::size_t operator()(const Addresses& addresses) const;
   };
@@ -58,7 +58,7 @@ class CudaExecutable final : public Executable {
 };
 
 // Throws BadInput when an op has no kernel.
-std::unique_ptr<CudaExecutable> compile_for_cuda(const Context& context, const graph::Graph& graph,
+std::unique_ptr<CudaExecutable> compile_for_cuda(const Context& context, const compiler::Graph& graph,
                                                  std::shared_ptr<GraphBudget> graphs);
 
 }  // namespace l2l::device::cuda

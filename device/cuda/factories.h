@@ -6,7 +6,7 @@
 namespace l2l::device::cuda {
 
 // Throws BadInput when the op's dtypes or shapes have no kernel.
-using Factory = std::unique_ptr<Kernel>(const Context& context, const graph::Graph& graph, const graph::Op& op);
+using Factory = std::unique_ptr<Kernel>(const Context& context, const compiler::Graph& graph, const compiler::Op& op);
 
 Factory make_embedding;
 Factory make_embedding_backward;
@@ -42,7 +42,7 @@ Factory make_attention_mix_backward;
 Factory make_split_streams;
 Factory make_merge_streams;
 Factory make_read_stream;
-Factory make_couple;
+Factory make_reversible_add;
 Factory make_matmul_gelu;
 Factory make_dropout_add;
 Factory make_add_layer_norm;

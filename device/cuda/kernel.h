@@ -41,6 +41,6 @@ class Kernel {
 };
 
 // Kernel for op `index` of `graph`. Throws BadInput naming the op when there is none for its dtypes or shapes.
-std::unique_ptr<Kernel> make_kernel(const Context& context, const graph::Graph& graph, std::size_t index);
+std::unique_ptr<Kernel> make_kernel(const Context& context, const compiler::Graph& graph, std::size_t index);
 
 }  // namespace l2l::device::cuda

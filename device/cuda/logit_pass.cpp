@@ -15,7 +15,7 @@ const std::byte* row_of(const std::byte* matrix, std::int64_t row, std::int64_t 
   return matrix + static_cast<Bytes>(row * columns) * size_of(dtype);
 }
 
-void require_supported(const graph::Graph& graph, const graph::Op& op) {
+void require_supported(const compiler::Graph& graph, const compiler::Op& op) {
   const DType x = input(graph, op, 0).dtype, table = input(graph, op, 1).dtype;
   if (is_compute_type(x) && x == table && input(graph, op, 2).dtype == DType::i32) return;
   throw BadInput("no CUDA loss of " + std::string(name_of(x)) + " and a table of " + std::string(name_of(table)) +
@@ -24,7 +24,7 @@ void require_supported(const graph::Graph& graph, const graph::Op& op) {
 
 }  // namespace
 
-LogitPass::LogitPass(const Context& context, const graph::Graph& graph, const graph::Op& op, const LogitPanels& panels,
+LogitPass::LogitPass(const Context& context, const compiler::Graph& graph, const compiler::Op& op, const LogitPanels& panels,
                      std::optional<DType> dx, bool chunk)
     : dtype_((require_supported(graph, op), input(graph, op, 0).dtype)),
       hidden_(input(graph, op, 0).shape[1]),

@@ -36,7 +36,7 @@ class LogitPass {
 
   // Without gradients, unless `dx` says in which dtype their products give dx. `chunk`: the table is a chunk of the
   // vocabulary. Throws BadInput for dtypes it does not know.
-  LogitPass(const Context& context, const graph::Graph& graph, const graph::Op& op, const LogitPanels& panels,
+  LogitPass(const Context& context, const compiler::Graph& graph, const compiler::Op& op, const LogitPanels& panels,
             std::optional<DType> dx, bool chunk);
 
   const LogitPanels& panels() const { return panels_; }

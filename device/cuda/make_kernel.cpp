@@ -6,8 +6,8 @@
 namespace l2l::device::cuda {
 namespace {
 
-Factory& factory_of(graph::OpKind kind) {
-  using graph::OpKind;
+Factory& factory_of(compiler::OpKind kind) {
+  using compiler::OpKind;
   switch (kind) {
     case OpKind::embedding:
       return make_embedding;
@@ -77,8 +77,8 @@ Factory& factory_of(graph::OpKind kind) {
       return make_merge_streams;
     case OpKind::read_stream:
       return make_read_stream;
-    case OpKind::couple:
-      return make_couple;
+    case OpKind::reversible_add:
+      return make_reversible_add;
     case OpKind::matmul_gelu:
       return make_matmul_gelu;
     case OpKind::dropout_add:
@@ -103,8 +103,8 @@ Factory& factory_of(graph::OpKind kind) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_kernel(const Context& context, const graph::Graph& graph, std::size_t index) {
-  const graph::Op& op = graph.ops.at(index);
+std::unique_ptr<Kernel> make_kernel(const Context& context, const compiler::Graph& graph, std::size_t index) {
+  const compiler::Op& op = graph.ops.at(index);
   const std::string where = graph.name + ", op " + std::to_string(index) + " (" + std::string(name_of(op.kind)) + ")";
   try {
     return factory_of(op.kind)(context, graph, op);

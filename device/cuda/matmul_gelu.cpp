@@ -8,7 +8,7 @@
 
 #include "device/cuda/factories.h"
 #include "device/cuda/matmul_op.h"
-#include "device/graph/unfuse.h"
+#include "compiler/fusion/unfuse.h"
 #include "device/kernels/operands.h"
 #include "l2l/errors.h"
 
@@ -38,8 +38,8 @@ class MatmulGelu final : public Kernel {
 // place).
 class MatmulThenGelu final : public Kernel {
  public:
-  MatmulThenGelu(const Context& context, const graph::Graph& graph, const graph::Op& op)
-      : parts_(graph::unfused(graph, op)),
+  MatmulThenGelu(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
+      : parts_(compiler::unfused(graph, op)),
         product_(make_kernel(context, parts_, 0)),
         gelu_(make_kernel(context, parts_, 1)) {}
 
@@ -53,13 +53,13 @@ class MatmulThenGelu final : public Kernel {
   }
 
  private:
-  graph::Graph parts_;
+  compiler::Graph parts_;
   std::unique_ptr<Kernel> product_, gelu_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_matmul_gelu(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_matmul_gelu(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   const MatmulShape shape = matmul_shape(graph, op);
   const bool one_type = kernels::input(graph, op, kBias).dtype == shape.output && shape.input == shape.output;
   // Nobody says how exact the library's GELU is: it may do for 16 bits only.

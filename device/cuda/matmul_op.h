@@ -2,11 +2,11 @@
 #pragma once
 
 #include "device/cuda/matmul_plan.h"
-#include "device/graph/graph.h"
+#include "compiler/ir/graph.h"
 
 namespace l2l::device::cuda {
 
 // The product of a matmul or matmul_gelu: inputs a and b, output y.
-MatmulShape matmul_shape(const graph::Graph& graph, const graph::Op& op);
+MatmulShape matmul_shape(const compiler::Graph& graph, const compiler::Op& op);
 
 }  // namespace l2l::device::cuda

@@ -201,7 +201,7 @@ struct NormParameterGradient {
 template <typename T, bool kRms, bool kAdd>
 class NormBackwardKernel final : public Kernel {
  public:
-  NormBackwardKernel(const Context&, const graph::Graph& graph, const graph::Op& op)
+  NormBackwardKernel(const Context&, const compiler::Graph& graph, const compiler::Op& op)
       : rows_(kernels::input(graph, op, 1).shape[0]),
         hidden_(kernels::input(graph, op, 1).shape[1]),
         in_registers_(rows_are_packed<T>(hidden_) && with_shape([](auto) {})),

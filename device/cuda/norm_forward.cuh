@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(kAnyNormThreads) norm_forward_any(NormForward<
 template <typename T, bool kRms, bool kAdd>
 class NormForwardKernel final : public Kernel {
  public:
-  NormForwardKernel(const Context&, const graph::Graph& graph, const graph::Op& op)
+  NormForwardKernel(const Context&, const compiler::Graph& graph, const compiler::Op& op)
       : attributes_(op.attributes),
         rows_(kernels::input(graph, op, 0).shape[0]),
         hidden_(kernels::input(graph, op, 0).shape[1]) {
@@ -201,7 +201,7 @@ class NormForwardKernel final : public Kernel {
     return norm;
   }
 
-  graph::Attributes attributes_;
+  compiler::Attributes attributes_;
   std::int64_t rows_, hidden_;
 };
 

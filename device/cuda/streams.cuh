@@ -34,8 +34,8 @@ __device__ inline S narrow_stream(float value) {
   }
 }
 
-__device__ inline float coupled(float x, float b, bool inverse) { return inverse ? __fsub_rn(x, b) : __fadd_rn(x, b); }
-__device__ inline Fixed coupled(Fixed x, float b, bool inverse) {
+__device__ inline float reversible_sum(float x, float b, bool inverse) { return inverse ? __fsub_rn(x, b) : __fadd_rn(x, b); }
+__device__ inline Fixed reversible_sum(Fixed x, float b, bool inverse) {
   const Fixed units = to_fixed_units(b);
   return add_fixed_units(x, inverse ? static_cast<Fixed>(0u - static_cast<unsigned int>(units)) : units);
 }
@@ -87,9 +87,9 @@ __device__ inline void store_elements(T* address, const Elements<Count, T>& elem
 template <template <typename, typename> class Body, typename Stream, typename T>
 class StreamKernel final : public Kernel {
  public:
-  StreamKernel(const Context& context, const graph::Graph& graph, const graph::Op& op)
+  StreamKernel(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
       : context_(context),
-        name_(graph::name_of(op.kind)),
+        name_(compiler::name_of(op.kind)),
         elements_(kernels::output(graph, op, 0).shape.elements()),
         inverse_(op.attributes.inverse) {}
 
@@ -116,7 +116,7 @@ struct StreamKernelOf {
 };
 
 template <template <typename, typename> class Body>
-std::unique_ptr<Kernel> make_for_stream(const Context& context, const graph::Graph& graph, const graph::Op& op,
+std::unique_ptr<Kernel> make_for_stream(const Context& context, const compiler::Graph& graph, const compiler::Op& op,
                                         DType stream, DType compute) {
   using Of = StreamKernelOf<Body>;
   if (stream == DType::i32) return make_for<Of::template InFixedPoint, Kernel>(compute, context, graph, op);

@@ -96,7 +96,7 @@ void HostDevice::synchronize(Stream& stream) {
   shared_->failure.rethrow();
 }
 
-std::unique_ptr<Executable> HostDevice::compile(const graph::Graph& graph) {
+std::unique_ptr<Executable> HostDevice::compile(const compiler::Graph& graph) {
   return compile_for_host(graph, shared_->workers.threads());
 }
 

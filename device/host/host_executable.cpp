@@ -4,7 +4,7 @@
 
 namespace l2l::device {
 
-HostExecutable::HostExecutable(Program program, std::vector<std::unique_ptr<kernels::Kernel>> kernels)
+HostExecutable::HostExecutable(compiler::Program program, std::vector<std::unique_ptr<kernels::Kernel>> kernels)
     : Executable(std::move(program)), kernels_(std::move(kernels)) {
   require_kernels(kernels_.size());
 }
@@ -16,11 +16,11 @@ void HostExecutable::run(const Bindings& bindings, const LaunchParameters& param
   }
 }
 
-std::unique_ptr<HostExecutable> compile_for_host(const graph::Graph& graph, int threads) {
+std::unique_ptr<HostExecutable> compile_for_host(const compiler::Graph& graph, int threads) {
   std::vector<std::unique_ptr<kernels::Kernel>> kernels;
   for (std::size_t i = 0; i < graph.ops.size(); ++i) kernels.push_back(kernels::make_kernel(graph, i));
-  Program program =
-      plan_program(graph, [&](const graph::Graph&, std::size_t i) { return kernels[i]->workspace(threads); });
+  compiler::Program program =
+      compiler::plan_program(graph, [&](const compiler::Graph&, std::size_t i) { return kernels[i]->workspace(threads); });
   return std::make_unique<HostExecutable>(std::move(program), std::move(kernels));
 }
 

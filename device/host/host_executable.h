@@ -13,7 +13,7 @@ namespace l2l::device {
 // Immutable; run() by one thread at a time.
 class HostExecutable : public Executable {
  public:
-  HostExecutable(Program program, std::vector<std::unique_ptr<kernels::Kernel>> kernels);
+  HostExecutable(compiler::Program program, std::vector<std::unique_ptr<kernels::Kernel>> kernels);
 
   void run(const Bindings& bindings, const LaunchParameters& parameters, Workers& workers) const;
 
@@ -22,6 +22,6 @@ class HostExecutable : public Executable {
 };
 
 // Throws BadInput when an op has no kernel. `threads`: of the pool that will run it.
-std::unique_ptr<HostExecutable> compile_for_host(const graph::Graph& graph, int threads);
+std::unique_ptr<HostExecutable> compile_for_host(const compiler::Graph& graph, int threads);
 
 }  // namespace l2l::device

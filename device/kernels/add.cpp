@@ -9,7 +9,7 @@ namespace {
 template <typename T>
 class Add final : public Kernel {
  public:
-  Add(const graph::Graph& graph, const graph::Op& op) : elements_(output(graph, op, 0).shape.elements()) {
+  Add(const compiler::Graph& graph, const compiler::Op& op) : elements_(output(graph, op, 0).shape.elements()) {
     require_dtype(graph, op, output(graph, op, 0).dtype, {0, 1});
   }
 
@@ -31,7 +31,7 @@ class Add final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_add(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_add(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<Add>(graph, op, output(graph, op, 0).dtype);
 }
 

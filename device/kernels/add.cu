@@ -24,7 +24,7 @@ struct AddBody : Unprepared {
 template <typename T>
 class Add final : public Kernel {
  public:
-  Add(const Context& context, const graph::Graph& graph, const graph::Op& op)
+  Add(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
       : context_(context), elements_(kernels::output(graph, op, 0).shape.elements()) {}
 
   void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
@@ -43,7 +43,7 @@ class Add final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_add(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_add(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   return make_for<Add, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
 }
 

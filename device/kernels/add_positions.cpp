@@ -10,7 +10,7 @@ namespace {
 template <typename T>
 class AddPositions final : public Kernel {
  public:
-  AddPositions(const graph::Graph& graph, const graph::Op& op)
+  AddPositions(const compiler::Graph& graph, const compiler::Op& op)
       : rows_(input(graph, op, 0).shape[0]), hidden_(input(graph, op, 0).shape[1]), sequence_(op.attributes.sequence) {
     require_dtype(graph, op, output(graph, op, 0).dtype, {0, 1});
   }
@@ -34,7 +34,7 @@ class AddPositions final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_add_positions(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_add_positions(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<AddPositions>(graph, op, output(graph, op, 0).dtype);
 }
 

@@ -26,7 +26,7 @@ struct AddPositionsBody : Unprepared {
 template <typename T>
 class AddPositions final : public Kernel {
  public:
-  AddPositions(const Context& context, const graph::Graph& graph, const graph::Op& op)
+  AddPositions(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
       : context_(context),
         elements_(kernels::input(graph, op, 0).shape.elements()),
         table_(op.attributes.sequence * kernels::input(graph, op, 0).shape[1]) {
@@ -54,7 +54,7 @@ class AddPositions final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_add_positions(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_add_positions(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   return make_for<AddPositions, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
 }
 

@@ -45,7 +45,7 @@ float exponentials(float* scores, std::int64_t count, float& sum) {
 template <typename T>
 class Attention final : public Kernel {
  public:
-  Attention(const graph::Graph& graph, const graph::Op& op)
+  Attention(const compiler::Graph& graph, const compiler::Op& op)
       : shape_(input(graph, op, 0), op.attributes), splits_(query_parts(shape_)) {
     require_dtype(graph, op, input(graph, op, 0).dtype, {1});
     require_dtype(graph, op, DType::f32, {2});
@@ -127,7 +127,7 @@ class Attention final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_attention(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<Attention>(graph, op, input(graph, op, 0).dtype);
 }
 

@@ -60,7 +60,7 @@ Forward<T> choose_forward(const AttentionProblem& problem) {
 template <typename T>
 class Attention final : public Kernel {
  public:
-  Attention(const graph::Graph& graph, const graph::Op& op)
+  Attention(const compiler::Graph& graph, const compiler::Op& op)
       : problem_(input(graph, op, 0), op.attributes), forward_(choose_forward<T>(problem_)) {
     kernels::require_dtype(graph, op, input(graph, op, 0).dtype, {1});
     kernels::require_dtype(graph, op, DType::f32, {2});
@@ -82,7 +82,7 @@ class Attention final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_attention(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   const DType dtype = input(graph, op, 0).dtype;
   auto own = make_for<Attention, Kernel>(dtype, graph, op);
   auto cudnn = make_cudnn_attention(context, AttentionProblem(input(graph, op, 0), op.attributes), dtype);

@@ -25,10 +25,10 @@ struct AttentionShape {
   std::uint32_t rng_op;
 
   // `qkv` is [rows, width], width = (heads + 2 kv_heads) head_dim.
-  AttentionShape(const graph::Value& qkv, const graph::Attributes& attributes)
+  AttentionShape(const compiler::Value& qkv, const compiler::Attributes& attributes)
       : sequence(attributes.sequence),
         heads(attributes.heads),
-        kv_heads(graph::kv_heads(attributes)),
+        kv_heads(compiler::kv_heads(attributes)),
         width(qkv.shape[1]),
         causal(attributes.causal),
         probability(attributes.probability),

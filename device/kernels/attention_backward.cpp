@@ -58,7 +58,7 @@ struct Block {
 template <typename T>
 class AttentionBackward final : public Kernel {
  public:
-  AttentionBackward(const graph::Graph& graph, const graph::Op& op) : shape_(input(graph, op, 1), op.attributes) {
+  AttentionBackward(const compiler::Graph& graph, const compiler::Op& op) : shape_(input(graph, op, 1), op.attributes) {
     require_dtype(graph, op, input(graph, op, 1).dtype, {0, 2, 4});
     require_dtype(graph, op, DType::f32, {3});
   }
@@ -198,7 +198,7 @@ class AttentionBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_backward(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_attention_backward(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<AttentionBackward>(graph, op, input(graph, op, 1).dtype);
 }
 

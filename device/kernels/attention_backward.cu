@@ -81,7 +81,7 @@ Backward<T> choose_backward(const AttentionProblem& problem) {
 template <typename T>
 class AttentionBackward final : public Kernel {
  public:
-  AttentionBackward(const graph::Graph& graph, const graph::Op& op)
+  AttentionBackward(const compiler::Graph& graph, const compiler::Op& op)
       : problem_(input(graph, op, 1), op.attributes), backward_(choose_backward<T>(problem_)) {
     kernels::require_dtype(graph, op, input(graph, op, 1).dtype, {0, 2, 4});
     kernels::require_dtype(graph, op, DType::f32, {3});
@@ -120,8 +120,8 @@ class AttentionBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_backward(const Context& context, const graph::Graph& graph,
-                                                const graph::Op& op) {
+std::unique_ptr<Kernel> make_attention_backward(const Context& context, const compiler::Graph& graph,
+                                                const compiler::Op& op) {
   const DType dtype = input(graph, op, 1).dtype;
   auto own = make_for<AttentionBackward, Kernel>(dtype, graph, op);
   auto cudnn = make_cudnn_attention_backward(context, AttentionProblem(input(graph, op, 1), op.attributes), dtype);

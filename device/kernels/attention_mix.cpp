@@ -24,7 +24,7 @@ struct Buffers {
 template <typename T>
 class AttentionMix final : public Kernel {
  public:
-  AttentionMix(const graph::Graph& graph, const graph::Op& op)
+  AttentionMix(const compiler::Graph& graph, const compiler::Op& op)
       : shape_(input(graph, op, 1), op.attributes), parts_(query_parts(shape_)) {
     require_dtype(graph, op, input(graph, op, 1).dtype, {0, 2});
   }
@@ -57,7 +57,7 @@ class AttentionMix final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_mix(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_attention_mix(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<AttentionMix>(graph, op, input(graph, op, 1).dtype);
 }
 

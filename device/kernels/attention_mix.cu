@@ -37,7 +37,7 @@ __global__ __launch_bounds__(core::kThreads) void attention_mix(const AttentionP
 template <typename T>
 class AttentionMix final : public Kernel {
  public:
-  AttentionMix(const graph::Graph& graph, const graph::Op& op)
+  AttentionMix(const compiler::Graph& graph, const compiler::Op& op)
       : problem_(input(graph, op, 1), op.attributes), part_(choose(problem_.head_dim)) {
     kernels::require_dtype(graph, op, input(graph, op, 1).dtype, {0, 2});
     part_.allow();
@@ -66,7 +66,7 @@ class AttentionMix final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_mix(const Context&, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_attention_mix(const Context&, const compiler::Graph& graph, const compiler::Op& op) {
   return make_for<AttentionMix, Kernel>(input(graph, op, 1).dtype, graph, op);
 }
 

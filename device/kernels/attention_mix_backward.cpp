@@ -32,7 +32,7 @@ struct Buffers {
 template <typename T>
 class AttentionMixBackward final : public Kernel {
  public:
-  AttentionMixBackward(const graph::Graph& graph, const graph::Op& op) : shape_(input(graph, op, 2), op.attributes) {
+  AttentionMixBackward(const compiler::Graph& graph, const compiler::Op& op) : shape_(input(graph, op, 2), op.attributes) {
     require_dtype(graph, op, input(graph, op, 2).dtype, {0, 1, 3, 4});
   }
 
@@ -89,7 +89,7 @@ class AttentionMixBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_mix_backward(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_attention_mix_backward(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<AttentionMixBackward>(graph, op, input(graph, op, 2).dtype);
 }
 

@@ -68,7 +68,7 @@ __global__ __launch_bounds__(core::kThreads) void attention_mix_backward_values(
 template <typename T>
 class AttentionMixBackward final : public Kernel {
  public:
-  AttentionMixBackward(const graph::Graph& graph, const graph::Op& op)
+  AttentionMixBackward(const compiler::Graph& graph, const compiler::Op& op)
       : problem_(input(graph, op, 2), op.attributes),
         probabilities_(choose_probabilities(problem_.head_dim)),
         values_(choose_values(problem_.head_dim)),
@@ -113,7 +113,7 @@ class AttentionMixBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_mix_backward(const Context&, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_attention_mix_backward(const Context&, const compiler::Graph& graph, const compiler::Op& op) {
   return make_for<AttentionMixBackward, Kernel>(input(graph, op, 2).dtype, graph, op);
 }
 

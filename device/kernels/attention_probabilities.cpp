@@ -41,7 +41,7 @@ void softmax(float* scores, std::int64_t count) {
 template <typename T>
 class AttentionProbabilities final : public Kernel {
  public:
-  AttentionProbabilities(const graph::Graph& graph, const graph::Op& op)
+  AttentionProbabilities(const compiler::Graph& graph, const compiler::Op& op)
       : shape_(input(graph, op, 0), op.attributes), parts_(query_parts(shape_)) {
     require_dtype(graph, op, input(graph, op, 0).dtype, {1});
   }
@@ -88,7 +88,7 @@ class AttentionProbabilities final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_probabilities(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_attention_probabilities(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<AttentionProbabilities>(graph, op, input(graph, op, 0).dtype);
 }
 

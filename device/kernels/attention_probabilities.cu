@@ -100,7 +100,7 @@ __global__ __launch_bounds__(core::kThreads) void attention_probabilities(const 
 template <typename T>
 class AttentionProbabilities final : public Kernel {
  public:
-  AttentionProbabilities(const graph::Graph& graph, const graph::Op& op)
+  AttentionProbabilities(const compiler::Graph& graph, const compiler::Op& op)
       : problem_(input(graph, op, 0), op.attributes), part_(choose(problem_.head_dim)) {
     kernels::require_dtype(graph, op, input(graph, op, 0).dtype, {1});
     part_.allow();
@@ -129,7 +129,7 @@ class AttentionProbabilities final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_probabilities(const Context&, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_attention_probabilities(const Context&, const compiler::Graph& graph, const compiler::Op& op) {
   return make_for<AttentionProbabilities, Kernel>(input(graph, op, 0).dtype, graph, op);
 }
 

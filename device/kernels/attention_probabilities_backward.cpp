@@ -40,7 +40,7 @@ void differentiate_softmax(const float* probabilities, float* gradients, std::in
 template <typename T>
 class AttentionProbabilitiesBackward final : public Kernel {
  public:
-  AttentionProbabilitiesBackward(const graph::Graph& graph, const graph::Op& op)
+  AttentionProbabilitiesBackward(const compiler::Graph& graph, const compiler::Op& op)
       : shape_(input(graph, op, 2), op.attributes), other_(op.inputs.size() > 3) {
     require_dtype(graph, op, input(graph, op, 2).dtype, {0, 1, 3});
     if (other_) require_dtype(graph, op, input(graph, op, 2).dtype, {4});
@@ -99,7 +99,7 @@ class AttentionProbabilitiesBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_probabilities_backward(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_attention_probabilities_backward(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<AttentionProbabilitiesBackward>(graph, op, input(graph, op, 2).dtype);
 }
 

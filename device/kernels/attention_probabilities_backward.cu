@@ -103,7 +103,7 @@ __global__ __launch_bounds__(core::kThreads) void attention_probabilities_backwa
 template <typename T>
 class AttentionProbabilitiesBackward final : public Kernel {
  public:
-  AttentionProbabilitiesBackward(const graph::Graph& graph, const graph::Op& op)
+  AttentionProbabilitiesBackward(const compiler::Graph& graph, const compiler::Op& op)
       : problem_(input(graph, op, 2), op.attributes),
         queries_(choose_queries(problem_.head_dim)),
         keys_(choose_keys(problem_.head_dim)),
@@ -157,8 +157,8 @@ class AttentionProbabilitiesBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_probabilities_backward(const Context&, const graph::Graph& graph,
-                                                              const graph::Op& op) {
+std::unique_ptr<Kernel> make_attention_probabilities_backward(const Context&, const compiler::Graph& graph,
+                                                              const compiler::Op& op) {
   return make_for<AttentionProbabilitiesBackward, Kernel>(input(graph, op, 2).dtype, graph, op);
 }
 

@@ -9,7 +9,7 @@ namespace {
 template <typename T>
 class BiasGradient final : public Kernel {
  public:
-  BiasGradient(const graph::Graph& graph, const graph::Op& op)
+  BiasGradient(const compiler::Graph& graph, const compiler::Op& op)
       : columns_(input(graph, op, 0).shape[1]), blocks_(sum_blocks(input(graph, op, 0).shape[0])) {
     require_dtype(graph, op, DType::f32, {1});
   }
@@ -42,7 +42,7 @@ class BiasGradient final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_bias_gradient(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_bias_gradient(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<BiasGradient>(graph, op, input(graph, op, 0).dtype);
 }
 

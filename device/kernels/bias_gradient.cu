@@ -21,7 +21,7 @@ struct Gradient {
 template <typename T>
 class BiasGradient final : public Kernel {
  public:
-  BiasGradient(const Context&, const graph::Graph& graph, const graph::Op& op)
+  BiasGradient(const Context&, const compiler::Graph& graph, const compiler::Op& op)
       : columns_(kernels::input(graph, op, 0).shape[1]), sums_(kernels::input(graph, op, 0).shape[0], columns_) {}
 
   Bytes workspace() const override { return sums_.workspace(); }
@@ -39,7 +39,7 @@ class BiasGradient final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_bias_gradient(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_bias_gradient(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   return make_for<BiasGradient, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
 }
 

@@ -12,7 +12,7 @@ namespace {
 template <typename T>
 class ChunkCrossEntropyBackward final : public Kernel {
  public:
-  ChunkCrossEntropyBackward(const graph::Graph& graph, const graph::Op& op)
+  ChunkCrossEntropyBackward(const compiler::Graph& graph, const compiler::Op& op)
       : hidden_(input(graph, op, 0).shape[1]),
         numbers_(input(graph, op, 3).shape[1]),
         bias_(op.inputs.size() > 4),
@@ -119,7 +119,7 @@ class ChunkCrossEntropyBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_chunk_cross_entropy_backward(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_chunk_cross_entropy_backward(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<ChunkCrossEntropyBackward>(graph, op, input(graph, op, 0).dtype);
 }
 

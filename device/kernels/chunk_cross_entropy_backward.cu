@@ -12,7 +12,7 @@ using kernels::input;
 
 class ChunkCrossEntropyBackward final : public Kernel {
  public:
-  ChunkCrossEntropyBackward(const Context& context, const graph::Graph& graph, const graph::Op& op)
+  ChunkCrossEntropyBackward(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
       : hidden_(input(graph, op, 0).shape[1]),
         bias_(op.inputs.size() > 4),
         pass_(context, graph, op,
@@ -52,8 +52,8 @@ class ChunkCrossEntropyBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_chunk_cross_entropy_backward(const Context& context, const graph::Graph& graph,
-                                                          const graph::Op& op) {
+std::unique_ptr<Kernel> make_chunk_cross_entropy_backward(const Context& context, const compiler::Graph& graph,
+                                                          const compiler::Op& op) {
   return std::make_unique<ChunkCrossEntropyBackward>(context, graph, op);
 }
 

@@ -29,7 +29,7 @@ double sum_of_squares(const T* values, std::int64_t count) {
 template <typename T>
 class Convert final : public Kernel {
  public:
-  Convert(const graph::Graph& graph, const graph::Op& op)
+  Convert(const compiler::Graph& graph, const compiler::Op& op)
       : blocks_(element_blocks(output(graph, op, 0).shape.elements())), squares_(op.outputs.size() > 1) {
     require_dtype(graph, op, DType::f32, {0});
   }
@@ -58,7 +58,7 @@ class Convert final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_convert(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_convert(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<Convert>(graph, op, output(graph, op, 0).dtype);
 }
 

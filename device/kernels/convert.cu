@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads) add_sums(const double* block_sums, u
 template <typename T>
 class Convert final : public Kernel {
  public:
-  Convert(const Context& context, const graph::Graph& graph, const graph::Op& op)
+  Convert(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
       : context_(context),
         elements_(kernels::output(graph, op, 0).shape.elements()),
         squares_(op.outputs.size() > 1),
@@ -100,7 +100,7 @@ class Convert final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_convert(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_convert(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   return make_for<Convert, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
 }
 

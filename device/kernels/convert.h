@@ -52,15 +52,15 @@ inline void narrow_row(const float* source, f16* destination, std::int64_t count
 }
 
 // Throws BadInput unless `dtype` is a compute type.
-inline void require_compute_type(const graph::Op& op, DType dtype) {
+inline void require_compute_type(const compiler::Op& op, DType dtype) {
   if (is_compute_type(dtype)) return;
-  throw BadInput("no host kernel of " + std::string(graph::name_of(op.kind)) + " for " + std::string(name_of(dtype)) +
+  throw BadInput("no host kernel of " + std::string(compiler::name_of(op.kind)) + " for " + std::string(name_of(dtype)) +
                  ": the compute type is f32, bf16 or f16");
 }
 
 // The kernel class for a compute type.
 template <template <typename> class KernelFor>
-std::unique_ptr<Kernel> make_for_dtype(const graph::Graph& graph, const graph::Op& op, DType dtype) {
+std::unique_ptr<Kernel> make_for_dtype(const compiler::Graph& graph, const compiler::Op& op, DType dtype) {
   require_compute_type(op, dtype);
   if (dtype == DType::f32) return std::make_unique<KernelFor<float>>(graph, op);
   if (dtype == DType::f16) return std::make_unique<KernelFor<f16>>(graph, op);

@@ -7,7 +7,7 @@ namespace {
 // In ascending order of row, as linear_cross_entropy sums.
 class CrossEntropy final : public Kernel {
  public:
-  CrossEntropy(const graph::Graph& graph, const graph::Op& op)
+  CrossEntropy(const compiler::Graph& graph, const compiler::Op& op)
       : rows_(input(graph, op, 0).shape[0]), numbers_(input(graph, op, 0).shape[1]) {
     require_dtype(graph, op, DType::f64, {0, 2});
     require_dtype(graph, op, DType::i32, {1});
@@ -29,7 +29,7 @@ class CrossEntropy final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_cross_entropy(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_cross_entropy(const compiler::Graph& graph, const compiler::Op& op) {
   return std::make_unique<CrossEntropy>(graph, op);
 }
 

@@ -23,7 +23,7 @@ class CrossEntropy final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_cross_entropy(const Context&, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_cross_entropy(const Context&, const compiler::Graph& graph, const compiler::Op& op) {
   return std::make_unique<CrossEntropy>(kernels::input(graph, op, 0).shape[0]);
 }
 

@@ -12,7 +12,7 @@ namespace {
 template <typename T>
 class Dropout final : public Kernel {
  public:
-  Dropout(const graph::Graph& graph, const graph::Op& op)
+  Dropout(const compiler::Graph& graph, const compiler::Op& op)
       : elements_(output(graph, op, 0).shape.elements()),
         probability_(op.attributes.probability),
         rng_op_(op.attributes.rng_op) {
@@ -60,7 +60,7 @@ class Dropout final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_dropout(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_dropout(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<Dropout>(graph, op, output(graph, op, 0).dtype);
 }
 

@@ -33,7 +33,7 @@ struct DropoutBody {
 template <typename T, bool kAdd>
 class Dropout final : public Kernel {
  public:
-  Dropout(const Context& context, const graph::Graph& graph, const graph::Op& op)
+  Dropout(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
       : context_(context), attributes_(op.attributes), elements_(kernels::output(graph, op, 0).shape.elements()) {
     require_random_elements(elements_);
   }
@@ -52,7 +52,7 @@ class Dropout final : public Kernel {
 
  private:
   Context context_;
-  graph::Attributes attributes_;
+  compiler::Attributes attributes_;
   std::int64_t elements_;
 };
 
@@ -63,11 +63,11 @@ using WithResidual = Dropout<T, true>;
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_dropout(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_dropout(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   return make_for<Plain, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
 }
 
-std::unique_ptr<Kernel> make_dropout_add(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_dropout_add(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   return make_for<WithResidual, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
 }
 

@@ -32,7 +32,7 @@ struct DroppedGradient {
 template <typename T>
 class DropoutBias final : public Kernel {
  public:
-  DropoutBias(const Context&, const graph::Graph& graph, const graph::Op& op)
+  DropoutBias(const Context&, const compiler::Graph& graph, const compiler::Op& op)
       : attributes_(op.attributes),
         columns_(kernels::input(graph, op, 0).shape[1]),
         sums_(kernels::input(graph, op, 0).shape[0], columns_) {
@@ -49,14 +49,14 @@ class DropoutBias final : public Kernel {
   }
 
  private:
-  graph::Attributes attributes_;
+  compiler::Attributes attributes_;
   std::int64_t columns_;
   ColumnSums<T> sums_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_dropout_bias(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_dropout_bias(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   return make_for<DropoutBias, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
 }
 

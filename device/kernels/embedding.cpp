@@ -10,7 +10,7 @@ namespace {
 template <typename T>
 class Embedding final : public Kernel {
  public:
-  Embedding(const graph::Graph& graph, const graph::Op& op)
+  Embedding(const compiler::Graph& graph, const compiler::Op& op)
       : rows_(output(graph, op, 0).shape[0]),
         hidden_(output(graph, op, 0).shape[1]),
         vocabulary_(input(graph, op, 1).shape[0]),
@@ -40,7 +40,7 @@ class Embedding final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_embedding(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_embedding(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<Embedding>(graph, op, output(graph, op, 0).dtype);
 }
 

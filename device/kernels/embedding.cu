@@ -37,7 +37,7 @@ struct EmbeddingBody : Unprepared {
 template <typename T>
 class Embedding final : public Kernel {
  public:
-  Embedding(const Context& context, const graph::Graph& graph, const graph::Op& op)
+  Embedding(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
       : context_(context),
         elements_(kernels::output(graph, op, 0).shape.elements()),
         hidden_(kernels::output(graph, op, 0).shape[1]),
@@ -70,7 +70,7 @@ class Embedding final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_embedding(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_embedding(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   return make_for<Embedding, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
 }
 

@@ -13,7 +13,7 @@ constexpr std::int64_t kColumns = 32;
 template <typename T>
 class EmbeddingBackward final : public Kernel {
  public:
-  EmbeddingBackward(const graph::Graph& graph, const graph::Op& op)
+  EmbeddingBackward(const compiler::Graph& graph, const compiler::Op& op)
       : rows_(input(graph, op, 1).shape[0]),
         hidden_(input(graph, op, 1).shape[1]),
         vocabulary_(output(graph, op, 0).shape[0]),
@@ -48,7 +48,7 @@ class EmbeddingBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_embedding_backward(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_embedding_backward(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<EmbeddingBackward>(graph, op, input(graph, op, 1).dtype);
 }
 

@@ -10,7 +10,7 @@ namespace {
 template <typename T>
 class EmbeddingBackward final : public Kernel {
  public:
-  EmbeddingBackward(const Context& context, const graph::Graph& graph, const graph::Op& op)
+  EmbeddingBackward(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
       : context_(context),
         elements_(kernels::input(graph, op, 1).shape.elements()),
         positions_(op.attributes.sequence * kernels::input(graph, op, 1).shape[1]),
@@ -35,8 +35,8 @@ class EmbeddingBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_embedding_backward(const Context& context, const graph::Graph& graph,
-                                                const graph::Op& op) {
+std::unique_ptr<Kernel> make_embedding_backward(const Context& context, const compiler::Graph& graph,
+                                                const compiler::Op& op) {
   return make_for<EmbeddingBackward, Kernel>(kernels::input(graph, op, 1).dtype, context, graph, op);
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 class EmbeddingRows final : public Kernel {
  public:
-  EmbeddingRows(const graph::Graph& graph, const graph::Op& op)
+  EmbeddingRows(const compiler::Graph& graph, const compiler::Op& op)
       : rows_(output(graph, op, 0).shape[0]),
         hidden_(output(graph, op, 0).shape[1]),
         chunk_(input(graph, op, 1).shape[0]),
@@ -43,7 +43,7 @@ class EmbeddingRows final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_embedding_rows(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_embedding_rows(const compiler::Graph& graph, const compiler::Op& op) {
   require_compute_type(op, output(graph, op, 0).dtype);
   return std::make_unique<EmbeddingRows>(graph, op);
 }

@@ -37,7 +37,7 @@ struct EmbeddingRowsBody {
 template <typename T>
 class EmbeddingRows final : public Kernel {
  public:
-  EmbeddingRows(const Context& context, const graph::Graph& graph, const graph::Op& op)
+  EmbeddingRows(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
       : context_(context),
         elements_(kernels::output(graph, op, 0).shape.elements()),
         hidden_(kernels::output(graph, op, 0).shape[1]),
@@ -70,7 +70,7 @@ class EmbeddingRows final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_embedding_rows(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_embedding_rows(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   return make_for<EmbeddingRows, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
 }
 

@@ -12,7 +12,7 @@ constexpr std::int64_t kColumns = 32;
 template <typename T>
 class EmbeddingRowsBackward final : public Kernel {
  public:
-  EmbeddingRowsBackward(const graph::Graph& graph, const graph::Op& op)
+  EmbeddingRowsBackward(const compiler::Graph& graph, const compiler::Op& op)
       : rows_(input(graph, op, 1).shape[0]),
         hidden_(input(graph, op, 1).shape[1]),
         chunk_(output(graph, op, 0).shape[0]) {
@@ -43,7 +43,7 @@ class EmbeddingRowsBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_embedding_rows_backward(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_embedding_rows_backward(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<EmbeddingRowsBackward>(graph, op, input(graph, op, 1).dtype);
 }
 

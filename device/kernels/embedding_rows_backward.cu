@@ -7,7 +7,7 @@ namespace {
 template <typename T>
 class EmbeddingRowsBackward final : public Kernel {
  public:
-  EmbeddingRowsBackward(const Context&, const graph::Graph& graph, const graph::Op& op)
+  EmbeddingRowsBackward(const Context&, const compiler::Graph& graph, const compiler::Op& op)
       : table_(kernels::input(graph, op, 1).shape[0], kernels::input(graph, op, 1).shape[1],
                kernels::output(graph, op, 0).shape[0]) {}
 
@@ -25,8 +25,8 @@ class EmbeddingRowsBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_embedding_rows_backward(const Context& context, const graph::Graph& graph,
-                                                     const graph::Op& op) {
+std::unique_ptr<Kernel> make_embedding_rows_backward(const Context& context, const compiler::Graph& graph,
+                                                     const compiler::Op& op) {
   return make_for<EmbeddingRowsBackward, Kernel>(kernels::input(graph, op, 1).dtype, context, graph, op);
 }
 

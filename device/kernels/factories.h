@@ -7,7 +7,7 @@
 
 namespace l2l::device::kernels {
 
-using Factory = std::unique_ptr<Kernel>(const graph::Graph& graph, const graph::Op& op);
+using Factory = std::unique_ptr<Kernel>(const compiler::Graph& graph, const compiler::Op& op);
 
 Factory make_embedding;
 Factory make_embedding_backward;
@@ -43,7 +43,7 @@ Factory make_attention_mix_backward;
 Factory make_split_streams;
 Factory make_merge_streams;
 Factory make_read_stream;
-Factory make_couple;
+Factory make_reversible_add;
 // All ops that unfused() takes apart.
 Factory make_fused;
 

@@ -2,7 +2,7 @@
 #include <array>
 #include <vector>
 
-#include "device/graph/unfuse.h"
+#include "compiler/fusion/unfuse.h"
 #include "device/kernels/factories.h"
 #include "device/kernels/operands.h"
 
@@ -14,8 +14,8 @@ constexpr std::size_t kMostOperands = 16;
 // A fused op is what its parts are, one after the other; values between them lie in the workspace.
 class Fused final : public Kernel {
  public:
-  Fused(const graph::Graph& graph, const graph::Op& op)
-      : parts_(graph::unfused(graph, op)), operands_(op.inputs.size() + op.outputs.size()) {
+  Fused(const compiler::Graph& graph, const compiler::Op& op)
+      : parts_(compiler::unfused(graph, op)), operands_(op.inputs.size() + op.outputs.size()) {
     for (std::size_t i = 0; i < parts_.ops.size(); ++i) kernels_.push_back(make_kernel(parts_, i));
     if (parts_.values.size() > kMostOperands) throw Error(parts_.name + " has more than 16 values");
   }
@@ -36,11 +36,11 @@ class Fused final : public Kernel {
     std::copy(operands.begin(), operands.end(), values.begin());
     cut(cutter, values);
     for (std::size_t i = 0; i < kernels_.size(); ++i) {
-      const graph::Op& op = parts_.ops[i];
+      const compiler::Op& op = parts_.ops[i];
       std::array<std::byte*, kMostOperands> own{};
       std::size_t count = 0;
-      for (const std::vector<graph::ValueId>* ids : {&op.inputs, &op.outputs}) {
-        for (const graph::ValueId id : *ids) own[count++] = values[static_cast<std::size_t>(id)];
+      for (const std::vector<compiler::ValueId>* ids : {&op.inputs, &op.outputs}) {
+        for (const compiler::ValueId id : *ids) own[count++] = values[static_cast<std::size_t>(id)];
       }
       kernels_[i]->run(std::span(own.data(), count), workspace + cutter.used(), parameters, workers);
     }
@@ -54,14 +54,14 @@ class Fused final : public Kernel {
     }
   }
 
-  graph::Graph parts_;
+  compiler::Graph parts_;
   std::size_t operands_;
   std::vector<std::unique_ptr<Kernel>> kernels_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_fused(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_fused(const compiler::Graph& graph, const compiler::Op& op) {
   return std::make_unique<Fused>(graph, op);
 }
 

@@ -16,7 +16,7 @@ inline __attribute__((always_inline)) float exact_gelu(float x) {
 template <typename T>
 class Gelu final : public Kernel {
  public:
-  Gelu(const graph::Graph& graph, const graph::Op& op)
+  Gelu(const compiler::Graph& graph, const compiler::Op& op)
       : elements_(output(graph, op, 0).shape.elements()), exact_(op.attributes.exact) {
     require_dtype(graph, op, output(graph, op, 0).dtype, {0});
   }
@@ -48,7 +48,7 @@ class Gelu final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_gelu(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_gelu(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<Gelu>(graph, op, output(graph, op, 0).dtype);
 }
 

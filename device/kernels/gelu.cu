@@ -25,7 +25,7 @@ struct GeluBody : Unprepared {
 template <typename T>
 class Gelu final : public Kernel {
  public:
-  Gelu(const Context& context, const graph::Graph& graph, const graph::Op& op)
+  Gelu(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
       : context_(context), elements_(kernels::output(graph, op, 0).shape.elements()), exact_(op.attributes.exact) {}
 
   void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
@@ -49,7 +49,7 @@ class Gelu final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_gelu(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_gelu(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   return make_for<Gelu, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
 }
 

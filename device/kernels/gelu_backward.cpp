@@ -25,7 +25,7 @@ inline __attribute__((always_inline)) float exact_derivative(float x) {
 template <typename T>
 class GeluBackward final : public Kernel {
  public:
-  GeluBackward(const graph::Graph& graph, const graph::Op& op)
+  GeluBackward(const compiler::Graph& graph, const compiler::Op& op)
       : elements_(output(graph, op, 0).shape.elements()), exact_(op.attributes.exact) {
     require_dtype(graph, op, output(graph, op, 0).dtype, {0, 1});
   }
@@ -60,7 +60,7 @@ class GeluBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_gelu_backward(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_gelu_backward(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<GeluBackward>(graph, op, output(graph, op, 0).dtype);
 }
 

@@ -25,7 +25,7 @@ struct GeluBackwardBody : Unprepared {
 template <typename T>
 class GeluBackward final : public Kernel {
  public:
-  GeluBackward(const Context& context, const graph::Graph& graph, const graph::Op& op)
+  GeluBackward(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
       : context_(context), elements_(kernels::output(graph, op, 0).shape.elements()), exact_(op.attributes.exact) {}
 
   void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
@@ -50,7 +50,7 @@ class GeluBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_gelu_backward(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_gelu_backward(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   return make_for<GeluBackward, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
 }
 

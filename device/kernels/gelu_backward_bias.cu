@@ -30,7 +30,7 @@ struct GeluGradient {
 template <typename T>
 class GeluBackwardBias final : public Kernel {
  public:
-  GeluBackwardBias(const Context&, const graph::Graph& graph, const graph::Op& op)
+  GeluBackwardBias(const Context&, const compiler::Graph& graph, const compiler::Op& op)
       : columns_(kernels::input(graph, op, 0).shape[1]),
         exact_(op.attributes.exact),
         sums_(kernels::input(graph, op, 0).shape[0], columns_) {}
@@ -57,8 +57,8 @@ class GeluBackwardBias final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_gelu_backward_bias(const Context& context, const graph::Graph& graph,
-                                                const graph::Op& op) {
+std::unique_ptr<Kernel> make_gelu_backward_bias(const Context& context, const compiler::Graph& graph,
+                                                const compiler::Op& op) {
   return make_for<GeluBackwardBias, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
 }
 

@@ -26,6 +26,6 @@ class Kernel {
 };
 
 // Kernel for op `index` of `graph`. Throws BadInput naming the op when there is none for its dtypes.
-std::unique_ptr<Kernel> make_kernel(const graph::Graph& graph, std::size_t index);
+std::unique_ptr<Kernel> make_kernel(const compiler::Graph& graph, std::size_t index);
 
 }  // namespace l2l::device::kernels

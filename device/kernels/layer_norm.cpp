@@ -23,7 +23,7 @@ float variance_of(const T* x, float mean, std::int64_t count) {
 template <typename T>
 class LayerNorm final : public Kernel {
  public:
-  LayerNorm(const graph::Graph& graph, const graph::Op& op)
+  LayerNorm(const compiler::Graph& graph, const compiler::Op& op)
       : rows_(output(graph, op, 0).shape[0]),
         hidden_(output(graph, op, 0).shape[1]),
         epsilon_(op.attributes.epsilon) {
@@ -60,7 +60,7 @@ class LayerNorm final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_layer_norm(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_layer_norm(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<LayerNorm>(graph, op, output(graph, op, 0).dtype);
 }
 

@@ -9,7 +9,7 @@ using LayerNorm = NormForwardKernel<T, false, false>;
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_layer_norm(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_layer_norm(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   return make_for<LayerNorm, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
 }
 

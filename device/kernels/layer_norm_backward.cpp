@@ -11,7 +11,7 @@ namespace {
 template <typename T>
 class LayerNormBackward final : public Kernel {
  public:
-  LayerNormBackward(const graph::Graph& graph, const graph::Op& op)
+  LayerNormBackward(const compiler::Graph& graph, const compiler::Op& op)
       : hidden_(input(graph, op, 1).shape[1]), blocks_(sum_blocks(input(graph, op, 1).shape[0])) {
     require_dtype(graph, op, input(graph, op, 1).dtype, {0, 2, 5});
     require_dtype(graph, op, DType::f32, {3, 4, 6, 7});
@@ -85,7 +85,7 @@ class LayerNormBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_layer_norm_backward(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_layer_norm_backward(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<LayerNormBackward>(graph, op, input(graph, op, 1).dtype);
 }
 

@@ -9,8 +9,8 @@ using LayerNormBackward = NormBackwardKernel<T, false, false>;
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_layer_norm_backward(const Context& context, const graph::Graph& graph,
-                                                 const graph::Op& op) {
+std::unique_ptr<Kernel> make_layer_norm_backward(const Context& context, const compiler::Graph& graph,
+                                                 const compiler::Op& op) {
   return make_for<LayerNormBackward, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
 }
 

@@ -7,7 +7,7 @@ namespace {
 
 class LinearCrossEntropy final : public Kernel {
  public:
-  LinearCrossEntropy(const graph::Graph& graph, const graph::Op& op)
+  LinearCrossEntropy(const compiler::Graph& graph, const compiler::Op& op)
       : pass_("linear_cross_entropy", LogitPanels(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0]),
               input(graph, op, 0).shape[1], input(graph, op, 0).dtype, op.inputs.size() > 3),
         bias_(op.inputs.size() > 3) {
@@ -41,7 +41,7 @@ class LinearCrossEntropy final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_linear_cross_entropy(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_linear_cross_entropy(const compiler::Graph& graph, const compiler::Op& op) {
   require_compute_type(op, input(graph, op, 0).dtype);
   return std::make_unique<LinearCrossEntropy>(graph, op);
 }

@@ -10,7 +10,7 @@ using kernels::input;
 
 class LinearCrossEntropy final : public Kernel {
  public:
-  LinearCrossEntropy(const Context& context, const graph::Graph& graph, const graph::Op& op)
+  LinearCrossEntropy(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
       : rows_(input(graph, op, 0).shape[0]),
         bias_(op.inputs.size() > 3),
         pass_(context, graph, op, LogitPanels::parts(rows_, input(graph, op, 1).shape[0], context.logits), std::nullopt,
@@ -54,8 +54,8 @@ class LinearCrossEntropy final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_linear_cross_entropy(const Context& context, const graph::Graph& graph,
-                                                  const graph::Op& op) {
+std::unique_ptr<Kernel> make_linear_cross_entropy(const Context& context, const compiler::Graph& graph,
+                                                  const compiler::Op& op) {
   return std::make_unique<LinearCrossEntropy>(context, graph, op);
 }
 

@@ -21,7 +21,7 @@ MatmulShape dx_shape(std::int64_t rows, std::int64_t tokens, std::int64_t hidden
 template <typename T>
 class LinearCrossEntropyBackward final : public Kernel {
  public:
-  LinearCrossEntropyBackward(const graph::Graph& graph, const graph::Op& op)
+  LinearCrossEntropyBackward(const compiler::Graph& graph, const compiler::Op& op)
       : LinearCrossEntropyBackward(input(graph, op, 0).shape[0], input(graph, op, 0).shape[1],
                                    input(graph, op, 1).shape[0], input(graph, op, 0).dtype, op.inputs.size() > 3) {
     require_dtype(graph, op, input(graph, op, 0).dtype, {1, loss_ + 1});
@@ -157,7 +157,7 @@ class LinearCrossEntropyBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_linear_cross_entropy_backward(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_linear_cross_entropy_backward(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<LinearCrossEntropyBackward>(graph, op, input(graph, op, 0).dtype);
 }
 

@@ -13,7 +13,7 @@ using kernels::input;
 
 class LinearCrossEntropyBackward final : public Kernel {
  public:
-  LinearCrossEntropyBackward(const Context& context, const graph::Graph& graph, const graph::Op& op)
+  LinearCrossEntropyBackward(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
       : LinearCrossEntropyBackward(
             context, graph, op,
             LogitPanels::whole_rows(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0], context.logits)) {}
@@ -54,7 +54,7 @@ class LinearCrossEntropyBackward final : public Kernel {
     cudaStream_t stream;
   };
 
-  LinearCrossEntropyBackward(const Context& context, const graph::Graph& graph, const graph::Op& op,
+  LinearCrossEntropyBackward(const Context& context, const compiler::Graph& graph, const compiler::Op& op,
                              const LogitPanels& panels)
       : dtype_(input(graph, op, 0).dtype),
         rows_(input(graph, op, 0).shape[0]),
@@ -109,8 +109,8 @@ class LinearCrossEntropyBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_linear_cross_entropy_backward(const Context& context, const graph::Graph& graph,
-                                                           const graph::Op& op) {
+std::unique_ptr<Kernel> make_linear_cross_entropy_backward(const Context& context, const compiler::Graph& graph,
+                                                           const compiler::Op& op) {
   return std::make_unique<LinearCrossEntropyBackward>(context, graph, op);
 }
 

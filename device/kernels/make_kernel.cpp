@@ -4,8 +4,8 @@
 namespace l2l::device::kernels {
 namespace {
 
-Factory& factory_of(graph::OpKind kind) {
-  using graph::OpKind;
+Factory& factory_of(compiler::OpKind kind) {
+  using compiler::OpKind;
   switch (kind) {
     case OpKind::embedding:
       return make_embedding;
@@ -84,8 +84,8 @@ Factory& factory_of(graph::OpKind kind) {
       return make_merge_streams;
     case OpKind::read_stream:
       return make_read_stream;
-    case OpKind::couple:
-      return make_couple;
+    case OpKind::reversible_add:
+      return make_reversible_add;
     case OpKind::count:
       break;
   }
@@ -94,8 +94,8 @@ Factory& factory_of(graph::OpKind kind) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_kernel(const graph::Graph& graph, std::size_t index) {
-  const graph::Op& op = graph.ops.at(index);
+std::unique_ptr<Kernel> make_kernel(const compiler::Graph& graph, std::size_t index) {
+  const compiler::Op& op = graph.ops.at(index);
   try {
     return factory_of(op.kind)(graph, op);
   } catch (const BadInput& error) {

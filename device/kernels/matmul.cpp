@@ -6,9 +6,9 @@
 namespace l2l::device::kernels {
 namespace {
 
-MatmulShape shape_of(const graph::Graph& graph, const graph::Op& op) {
-  const graph::Value& a = input(graph, op, 0);
-  const graph::Value& y = output(graph, op, 0);
+MatmulShape shape_of(const compiler::Graph& graph, const compiler::Op& op) {
+  const compiler::Value& a = input(graph, op, 0);
+  const compiler::Value& y = output(graph, op, 0);
   MatmulShape shape;
   shape.m = y.shape[0];
   shape.n = y.shape[1];
@@ -22,7 +22,7 @@ MatmulShape shape_of(const graph::Graph& graph, const graph::Op& op) {
   return shape;
 }
 
-void require_supported(const graph::Graph& graph, const graph::Op& op, const MatmulShape& shape) {
+void require_supported(const compiler::Graph& graph, const compiler::Op& op, const MatmulShape& shape) {
   require_dtype(graph, op, shape.input, {1});
   if (shape.bias) require_dtype(graph, op, shape.input, {2});
   const bool input_known = is_compute_type(shape.input);
@@ -52,7 +52,7 @@ class Matmul final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_matmul(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_matmul(const compiler::Graph& graph, const compiler::Op& op) {
   const MatmulShape shape = shape_of(graph, op);
   require_supported(graph, op, shape);
   return std::make_unique<Matmul>(shape);

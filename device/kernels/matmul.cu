@@ -13,7 +13,7 @@ using kernels::as;
 using kernels::input;
 using kernels::output;
 
-void require_supported(const graph::Graph& graph, const graph::Op& op) {
+void require_supported(const compiler::Graph& graph, const compiler::Op& op) {
   const DType a = input(graph, op, 0).dtype, y = output(graph, op, 0).dtype;
   bool same = is_compute_type(a);
   for (std::size_t i = 1; i < op.inputs.size(); ++i) same = same && input(graph, op, i).dtype == a;
@@ -25,7 +25,7 @@ void require_supported(const graph::Graph& graph, const graph::Op& op) {
 
 class Matmul final : public Kernel {
  public:
-  Matmul(const graph::Op& op, MatmulPlan plan)
+  Matmul(const compiler::Op& op, MatmulPlan plan)
       : bias_(op.inputs.size() > 2), accumulate_(op.attributes.accumulate), plan_(std::move(plan)) {}
 
   Bytes workspace() const override { return plan_.workspace(); }
@@ -44,7 +44,7 @@ class Matmul final : public Kernel {
 // y = bias in every row; y += product. Also for an accumulated y (y += bias; y += product).
 class MatmulAfterBias final : public Kernel {
  public:
-  MatmulAfterBias(const graph::Graph& graph, const graph::Op& op, MatmulPlan plan)
+  MatmulAfterBias(const compiler::Graph& graph, const compiler::Op& op, MatmulPlan plan)
       : rows_(output(graph, op, 0), input(graph, op, 2).dtype, op.attributes.accumulate), plan_(std::move(plan)) {}
 
   Bytes workspace() const override { return plan_.workspace(); }
@@ -62,9 +62,9 @@ class MatmulAfterBias final : public Kernel {
 
 }  // namespace
 
-MatmulShape matmul_shape(const graph::Graph& graph, const graph::Op& op) {
-  const graph::Value& a = input(graph, op, 0);
-  const graph::Value& y = output(graph, op, 0);
+MatmulShape matmul_shape(const compiler::Graph& graph, const compiler::Op& op) {
+  const compiler::Value& a = input(graph, op, 0);
+  const compiler::Value& y = output(graph, op, 0);
   MatmulShape shape;
   shape.m = y.shape[0];
   shape.n = y.shape[1];
@@ -76,7 +76,7 @@ MatmulShape matmul_shape(const graph::Graph& graph, const graph::Op& op) {
   return shape;
 }
 
-std::unique_ptr<Kernel> make_matmul(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_matmul(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   require_supported(graph, op);
   const MatmulShape shape = matmul_shape(graph, op);
   if (op.inputs.size() < 3) return std::make_unique<Matmul>(op, MatmulPlan(context, shape));

@@ -8,7 +8,7 @@ namespace {
 template <typename Stream, typename T>
 class MergeStreams final : public Kernel {
  public:
-  MergeStreams(const graph::Graph& graph, const graph::Op& op) : elements_(output(graph, op, 0).shape.elements()) {}
+  MergeStreams(const compiler::Graph& graph, const compiler::Op& op) : elements_(output(graph, op, 0).shape.elements()) {}
 
   void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
     const Stream* a = as<Stream>(operands[0]);
@@ -26,7 +26,7 @@ class MergeStreams final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_merge_streams(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_merge_streams(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_stream<MergeStreams>(graph, op, input(graph, op, 0).dtype, output(graph, op, 0).dtype);
 }
 

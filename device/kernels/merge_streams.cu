@@ -28,7 +28,7 @@ struct MergeStreamsBody : Unprepared {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_merge_streams(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_merge_streams(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_stream<MergeStreamsBody>(context, graph, op, kernels::input(graph, op, 0).dtype,
                                            kernels::output(graph, op, 0).dtype);
 }

@@ -6,16 +6,16 @@
 #include <string>
 
 #include "core/bytes.h"
-#include "device/graph/graph.h"
+#include "compiler/ir/graph.h"
 #include "l2l/errors.h"
 
 namespace l2l::device::kernels {
 
-inline const graph::Value& input(const graph::Graph& graph, const graph::Op& op, std::size_t position) {
+inline const compiler::Value& input(const compiler::Graph& graph, const compiler::Op& op, std::size_t position) {
   return graph.value(op.inputs.at(position));
 }
 
-inline const graph::Value& output(const graph::Graph& graph, const graph::Op& op, std::size_t position) {
+inline const compiler::Value& output(const compiler::Graph& graph, const compiler::Op& op, std::size_t position) {
   return graph.value(op.outputs.at(position));
 }
 
@@ -25,7 +25,7 @@ T* as(std::byte* operand) {
 }
 
 // Throws BadInput unless every value at `positions` (inputs, then outputs) has `dtype`.
-void require_dtype(const graph::Graph& graph, const graph::Op& op, DType dtype,
+void require_dtype(const compiler::Graph& graph, const compiler::Op& op, DType dtype,
                    std::initializer_list<std::size_t> positions);
 
 // Cuts a workspace into 64-byte aligned arrays. With a null base it only counts: the same code sizes and cuts.

@@ -13,7 +13,7 @@ constexpr std::int64_t kRows = 64;     // of a partial sum: many sequences are s
 template <typename T>
 class PositionsBackward final : public Kernel {
  public:
-  PositionsBackward(const graph::Graph& graph, const graph::Op& op)
+  PositionsBackward(const compiler::Graph& graph, const compiler::Op& op)
       : rows_(input(graph, op, 0).shape[0]), hidden_(input(graph, op, 0).shape[1]), sequence_(op.attributes.sequence) {
     require_dtype(graph, op, DType::f32, {1});
   }
@@ -51,7 +51,7 @@ class PositionsBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_positions_backward(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_positions_backward(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<PositionsBackward>(graph, op, input(graph, op, 0).dtype);
 }
 

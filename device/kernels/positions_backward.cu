@@ -9,7 +9,7 @@ namespace {
 template <typename T>
 class PositionsBackward final : public Kernel {
  public:
-  PositionsBackward(const Context& context, const graph::Graph& graph, const graph::Op& op)
+  PositionsBackward(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
       : context_(context),
         elements_(kernels::input(graph, op, 0).shape.elements()),
         table_(op.attributes.sequence * kernels::input(graph, op, 0).shape[1]) {}
@@ -27,8 +27,8 @@ class PositionsBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_positions_backward(const Context& context, const graph::Graph& graph,
-                                                const graph::Op& op) {
+std::unique_ptr<Kernel> make_positions_backward(const Context& context, const compiler::Graph& graph,
+                                                const compiler::Op& op) {
   return make_for<PositionsBackward, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
 }
 

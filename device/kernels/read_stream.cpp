@@ -8,7 +8,7 @@ namespace {
 template <typename Stream, typename T>
 class ReadStream final : public Kernel {
  public:
-  ReadStream(const graph::Graph& graph, const graph::Op& op) : elements_(output(graph, op, 0).shape.elements()) {}
+  ReadStream(const compiler::Graph& graph, const compiler::Op& op) : elements_(output(graph, op, 0).shape.elements()) {}
 
   void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
     const Stream* x = as<Stream>(operands[0]);
@@ -25,7 +25,7 @@ class ReadStream final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_read_stream(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_read_stream(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_stream<ReadStream>(graph, op, input(graph, op, 0).dtype, output(graph, op, 0).dtype);
 }
 

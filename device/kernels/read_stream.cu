@@ -27,7 +27,7 @@ struct ReadStreamBody : Unprepared {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_read_stream(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_read_stream(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_stream<ReadStreamBody>(context, graph, op, kernels::input(graph, op, 0).dtype,
                                          kernels::output(graph, op, 0).dtype);
 }

@@ -12,7 +12,7 @@ namespace {
 template <typename T>
 class RmsNorm final : public Kernel {
  public:
-  RmsNorm(const graph::Graph& graph, const graph::Op& op)
+  RmsNorm(const compiler::Graph& graph, const compiler::Op& op)
       : rows_(output(graph, op, 0).shape[0]), hidden_(output(graph, op, 0).shape[1]), epsilon_(op.attributes.epsilon) {
     require_dtype(graph, op, output(graph, op, 0).dtype, {0, 1});
     require_dtype(graph, op, DType::f32, {3});
@@ -43,7 +43,7 @@ class RmsNorm final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_rms_norm(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_rms_norm(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<RmsNorm>(graph, op, output(graph, op, 0).dtype);
 }
 

@@ -11,7 +11,7 @@ namespace {
 template <typename T>
 class RmsNormBackward final : public Kernel {
  public:
-  RmsNormBackward(const graph::Graph& graph, const graph::Op& op)
+  RmsNormBackward(const compiler::Graph& graph, const compiler::Op& op)
       : hidden_(input(graph, op, 1).shape[1]), blocks_(sum_blocks(input(graph, op, 1).shape[0])) {
     require_dtype(graph, op, input(graph, op, 1).dtype, {0, 2, 4});
     require_dtype(graph, op, DType::f32, {3, 5});
@@ -62,7 +62,7 @@ class RmsNormBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_rms_norm_backward(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_rms_norm_backward(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<RmsNormBackward>(graph, op, input(graph, op, 1).dtype);
 }
 

@@ -9,7 +9,7 @@ using RmsNormBackward = NormBackwardKernel<T, true, false>;
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_rms_norm_backward(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_rms_norm_backward(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   return make_for<RmsNormBackward, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
 }
 

@@ -9,8 +9,8 @@ using RmsNormBackwardAdd = NormBackwardKernel<T, true, true>;
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_rms_norm_backward_add(const Context& context, const graph::Graph& graph,
-                                                   const graph::Op& op) {
+std::unique_ptr<Kernel> make_rms_norm_backward_add(const Context& context, const compiler::Graph& graph,
+                                                   const compiler::Op& op) {
   return make_for<RmsNormBackwardAdd, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
 }
 

@@ -16,12 +16,12 @@ namespace {
 template <typename T>
 class Rotary final : public Kernel {
  public:
-  Rotary(const graph::Graph& graph, const graph::Op& op)
+  Rotary(const compiler::Graph& graph, const compiler::Op& op)
       : rows_(output(graph, op, 0).shape[0]),
         width_(output(graph, op, 0).shape[1]),
         sequence_(op.attributes.sequence),
-        turned_(op.attributes.heads + graph::kv_heads(op.attributes)),
-        half_(width_ / (turned_ + graph::kv_heads(op.attributes)) / 2) {
+        turned_(op.attributes.heads + compiler::kv_heads(op.attributes)),
+        half_(width_ / (turned_ + compiler::kv_heads(op.attributes)) / 2) {
     require_dtype(graph, op, output(graph, op, 0).dtype, {0});
     const double base = static_cast<double>(op.attributes.rotary_base);
     const double sign = op.attributes.inverse ? -1 : 1;
@@ -80,7 +80,7 @@ class Rotary final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_rotary(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_rotary(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<Rotary>(graph, op, output(graph, op, 0).dtype);
 }
 

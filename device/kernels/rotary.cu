@@ -64,9 +64,9 @@ __global__ void __launch_bounds__(kRotaryThreads) rotary(RotaryProblem<T> proble
 template <typename T>
 class Rotary final : public Kernel {
  public:
-  Rotary(const Context&, const graph::Graph& graph, const graph::Op& op) {
-    const graph::Value& x = kernels::input(graph, op, 0);
-    const int kv_heads = graph::kv_heads(op.attributes);
+  Rotary(const Context&, const compiler::Graph& graph, const compiler::Op& op) {
+    const compiler::Value& x = kernels::input(graph, op, 0);
+    const int kv_heads = compiler::kv_heads(op.attributes);
     problem_.rows = x.shape[0];
     problem_.columns = x.shape[1];
     problem_.sequence = op.attributes.sequence;
@@ -105,7 +105,7 @@ class Rotary final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_rotary(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_rotary(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   return make_for<Rotary, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
 }
 

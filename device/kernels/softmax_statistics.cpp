@@ -10,7 +10,7 @@ constexpr std::int64_t kNumbers = 3;  // per row
 
 class SoftmaxStatistics final : public Kernel {
  public:
-  SoftmaxStatistics(const graph::Graph& graph, const graph::Op& op)
+  SoftmaxStatistics(const compiler::Graph& graph, const compiler::Op& op)
       : vocabulary_(op.attributes.vocabulary),
         pass_("softmax_statistics", LogitPanels::narrow(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0]),
               input(graph, op, 0).shape[1], input(graph, op, 0).dtype, op.inputs.size() > 3),
@@ -56,7 +56,7 @@ class SoftmaxStatistics final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_softmax_statistics(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_softmax_statistics(const compiler::Graph& graph, const compiler::Op& op) {
   require_compute_type(op, input(graph, op, 0).dtype);
   return std::make_unique<SoftmaxStatistics>(graph, op);
 }

@@ -10,7 +10,7 @@ using kernels::input;
 
 class SoftmaxStatistics final : public Kernel {
  public:
-  SoftmaxStatistics(const Context& context, const graph::Graph& graph, const graph::Op& op)
+  SoftmaxStatistics(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
       : bias_(op.inputs.size() > 3),
         pass_(context, graph, op,
               LogitPanels::parts(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0], context.logits),
@@ -46,8 +46,8 @@ class SoftmaxStatistics final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_softmax_statistics(const Context& context, const graph::Graph& graph,
-                                                const graph::Op& op) {
+std::unique_ptr<Kernel> make_softmax_statistics(const Context& context, const compiler::Graph& graph,
+                                                const compiler::Op& op) {
   return std::make_unique<SoftmaxStatistics>(context, graph, op);
 }
 

@@ -8,7 +8,7 @@ namespace {
 template <typename Stream, typename T>
 class SplitStreams : public Kernel {
  public:
-  SplitStreams(const graph::Graph& graph, const graph::Op& op) : elements_(output(graph, op, 0).shape.elements()) {}
+  SplitStreams(const compiler::Graph& graph, const compiler::Op& op) : elements_(output(graph, op, 0).shape.elements()) {}
 
   void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
     const T* x = as<T>(operands[0]);
@@ -34,7 +34,7 @@ class SplitGradient final : public SplitStreams<T, T> {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_split_streams(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_split_streams(const compiler::Graph& graph, const compiler::Op& op) {
   const DType stream = output(graph, op, 0).dtype, compute = input(graph, op, 0).dtype;
   if (stream == compute) return make_for_dtype<SplitGradient>(graph, op, compute);
   return make_for_stream<SplitStreams>(graph, op, stream, compute);

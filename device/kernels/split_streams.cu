@@ -33,7 +33,7 @@ using SplitGradient = StreamKernel<SplitStreamsBody, T, T>;
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_split_streams(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_split_streams(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   const DType stream = kernels::output(graph, op, 0).dtype, compute = kernels::input(graph, op, 0).dtype;
   if (stream == compute) return make_for<SplitGradient, Kernel>(compute, context, graph, op);
   return make_for_stream<SplitStreamsBody>(context, graph, op, stream, compute);

@@ -20,8 +20,8 @@ inline Fixed narrow<Fixed>(float value) {
 }
 
 // The inverse is that of -b: rounding is symmetric.
-inline float couple(float x, float b) { return x + b; }
-inline Fixed couple(Fixed x, float b) { return add_fixed(x, to_fixed(b)); }
+inline float reversible_add(float x, float b) { return x + b; }
+inline Fixed reversible_add(Fixed x, float b) { return add_fixed(x, to_fixed(b)); }
 
 // y[i] = value(i), rounded. By way of a buffer: the compiler makes vector code of each half, not of both in one.
 template <typename T, typename Value>
@@ -38,7 +38,7 @@ void narrow_each(T* y, std::int64_t begin, std::int64_t end, const Value& value)
 
 // KernelFor<Stream, T>: the kernel class for a stream and a compute type.
 template <template <typename, typename> class KernelFor>
-std::unique_ptr<Kernel> make_for_stream(const graph::Graph& graph, const graph::Op& op, DType stream, DType compute) {
+std::unique_ptr<Kernel> make_for_stream(const compiler::Graph& graph, const compiler::Op& op, DType stream, DType compute) {
   require_compute_type(op, compute);
   const auto make = [&]<typename Stream>() -> std::unique_ptr<Kernel> {
     if (compute == DType::f32) return std::make_unique<KernelFor<Stream, float>>(graph, op);
@@ -47,7 +47,7 @@ std::unique_ptr<Kernel> make_for_stream(const graph::Graph& graph, const graph::
   };
   if (stream == DType::i32) return make.template operator()<Fixed>();
   if (stream == DType::f32) return make.template operator()<float>();
-  throw BadInput("no host kernel of " + std::string(graph::name_of(op.kind)) + " for a stream of " +
+  throw BadInput("no host kernel of " + std::string(compiler::name_of(op.kind)) + " for a stream of " +
                  std::string(name_of(stream)));
 }
 

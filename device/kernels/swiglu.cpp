@@ -11,7 +11,7 @@ namespace {
 template <typename T>
 class Swiglu final : public Kernel {
  public:
-  Swiglu(const graph::Graph& graph, const graph::Op& op)
+  Swiglu(const compiler::Graph& graph, const compiler::Op& op)
       : rows_(output(graph, op, 0).shape[0]), width_(output(graph, op, 0).shape[1]) {
     require_dtype(graph, op, output(graph, op, 0).dtype, {0});
   }
@@ -38,7 +38,7 @@ class Swiglu final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_swiglu(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_swiglu(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<Swiglu>(graph, op, output(graph, op, 0).dtype);
 }
 

@@ -30,7 +30,7 @@ struct SwigluBody : Unprepared {
 template <typename T>
 class Swiglu final : public Kernel {
  public:
-  Swiglu(const Context& context, const graph::Graph& graph, const graph::Op& op)
+  Swiglu(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
       : context_(context),
         elements_(kernels::output(graph, op, 0).shape.elements()),
         width_(kernels::output(graph, op, 0).shape[1]) {
@@ -57,7 +57,7 @@ class Swiglu final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_swiglu(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_swiglu(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   return make_for<Swiglu, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
 }
 

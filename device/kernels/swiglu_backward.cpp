@@ -11,7 +11,7 @@ namespace {
 template <typename T>
 class SwigluBackward final : public Kernel {
  public:
-  SwigluBackward(const graph::Graph& graph, const graph::Op& op)
+  SwigluBackward(const compiler::Graph& graph, const compiler::Op& op)
       : rows_(input(graph, op, 0).shape[0]), width_(input(graph, op, 0).shape[1]) {
     require_dtype(graph, op, output(graph, op, 0).dtype, {0, 1});
   }
@@ -44,7 +44,7 @@ class SwigluBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_swiglu_backward(const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_swiglu_backward(const compiler::Graph& graph, const compiler::Op& op) {
   return make_for_dtype<SwigluBackward>(graph, op, output(graph, op, 0).dtype);
 }
 

@@ -34,7 +34,7 @@ struct SwigluBackwardBody : Unprepared {
 template <typename T>
 class SwigluBackward final : public Kernel {
  public:
-  SwigluBackward(const Context& context, const graph::Graph& graph, const graph::Op& op)
+  SwigluBackward(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
       : context_(context),
         elements_(kernels::input(graph, op, 0).shape.elements()),
         width_(kernels::input(graph, op, 0).shape[1]) {
@@ -62,7 +62,7 @@ class SwigluBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_swiglu_backward(const Context& context, const graph::Graph& graph, const graph::Op& op) {
+std::unique_ptr<Kernel> make_swiglu_backward(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   return make_for<SwigluBackward, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
 }
 

@@ -16,7 +16,7 @@ namespace {
 // Planned for the host with one thread, so that arenas are those of a real device; never run.
 class PacedExecutable final : public Executable {
  public:
-  PacedExecutable(Program program, Clock::duration duration) : Executable(std::move(program)), duration_(duration) {}
+  PacedExecutable(compiler::Program program, Clock::duration duration) : Executable(std::move(program)), duration_(duration) {}
   Clock::duration duration() const { return duration_; }
 
  private:
@@ -172,7 +172,7 @@ void PacedDevice::synchronize(Stream& stream) {
   std::this_thread::sleep_until(end);
 }
 
-std::unique_ptr<Executable> PacedDevice::compile(const graph::Graph& graph) {
+std::unique_ptr<Executable> PacedDevice::compile(const compiler::Graph& graph) {
   const auto entry = table_.launches.find(graph.name);
   const Clock::duration duration = entry != table_.launches.end() ? entry->second : table_.other;
   return std::make_unique<PacedExecutable>(compile_for_host(graph, /*threads=*/1)->program(), duration);

@@ -45,7 +45,7 @@ class PacedDevice : public Device {
               const LaunchParameters& parameters) override;
   void synchronize(Event& event) override;
   void synchronize(Stream& stream) override;
-  std::unique_ptr<Executable> compile(const graph::Graph& graph) override;
+  std::unique_ptr<Executable> compile(const compiler::Graph& graph) override;
   void set_trace(Trace* trace) override;
   void annotate(Stream& stream, int layer, int microbatch) override;
 

@@ -46,7 +46,7 @@ class SerialDevice : public Device {
   }
   void synchronize(Event& event) override { inner_->synchronize(event); }
   void synchronize(Stream& stream) override { inner_->synchronize(stream); }
-  std::unique_ptr<Executable> compile(const graph::Graph& graph) override { return inner_->compile(graph); }
+  std::unique_ptr<Executable> compile(const compiler::Graph& graph) override { return inner_->compile(graph); }
   void set_trace(Trace* trace) override { inner_->set_trace(trace); }
   void annotate(Stream& stream, int layer, int microbatch) override { inner_->annotate(stream, layer, microbatch); }
 

@@ -4,16 +4,16 @@
 #include <map>
 
 #include "core/workers.h"
-#include "device/recompute/chain.h"
+#include "compiler/remat/chain.h"
 
 namespace l2l::runtime {
 
-using device::graph::Graph;
-using device::recompute::ChainAnswer;
-using device::recompute::ChainBudget;
-using device::recompute::LayerOption;
-using device::recompute::LayerType;
-using device::recompute::to_nanoseconds;
+using compiler::Graph;
+using compiler::remat::ChainAnswer;
+using compiler::remat::ChainBudget;
+using compiler::remat::LayerOption;
+using compiler::remat::LayerType;
+using compiler::remat::to_nanoseconds;
 
 namespace {
 
@@ -181,7 +181,7 @@ Bytes BlockChain::crossing_of(const Type& type, const Way& way) const {
   return weights + 2 * stash * static_cast<Bytes>(plan_.execution.microbatches);
 }
 
-BlockChain::Candidate BlockChain::candidate_of(const Offer& offer, const device::recompute::ChainChoice& choice) const {
+BlockChain::Candidate BlockChain::candidate_of(const Offer& offer, const compiler::remat::ChainChoice& choice) const {
   Candidate candidate{.arrangement = {}, .ways = {}, .time = choice.time, .crossing = 0};
   for (std::size_t t = 0; t < types_.size(); ++t) {
     std::vector<std::size_t>& counts = candidate.ways.emplace_back(types_[t].ways.size());
@@ -217,7 +217,7 @@ std::optional<BlockChain::Candidate> BlockChain::shortest(const Alike& alike, co
   const Offer offer = this->offer(alike);
   ChainBudget budget{limits.device, limits.host};
   for (int attempt = 0; attempt < kMostTries; ++attempt) {
-    const ChainAnswer answer = device::recompute::choose(offer.chain, budget);
+    const ChainAnswer answer = compiler::remat::choose(offer.chain, budget);
     if (!answer.choice) return std::nullopt;
     Candidate candidate = candidate_of(offer, *answer.choice);
     const Bytes arena = arena_of(candidate), device = answer.choice->device, host = answer.choice->host;

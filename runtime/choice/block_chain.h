@@ -1,4 +1,4 @@
-// The blocks of a run as a chain, each with a menu of what it could keep and where: what device/recompute/chain.h
+// The blocks of a run as a chain, each with a menu of what it could keep and where: what compiler/remat/chain.h
 // chooses from, and what becomes of its answers.
 #pragma once
 
@@ -19,7 +19,7 @@ class BlockChain {
   struct Way {
     std::size_t option;  // of Type::options
     BlockPlace place;
-    device::recompute::LayerOption load;
+    compiler::remat::LayerOption load;
   };
   // Blocks of one type.
   struct Type {
@@ -33,7 +33,7 @@ class BlockChain {
   struct Candidate {
     Arrangement arrangement;
     std::vector<std::vector<std::size_t>> ways;  // [type][way]: how many blocks take it
-    device::recompute::Nanoseconds time;
+    compiler::remat::Nanoseconds time;
     Bytes crossing;  // the link, in both directions, of blocks' weights and stashes
 
     // Of two that take as long, the one that copies less.
@@ -64,17 +64,17 @@ class BlockChain {
   std::optional<Candidate> shortest(const Alike& alike, const Limits& limits);
 
  private:
-  const device::graph::Graph& forward_of(const Type& type) const {
+  const compiler::Graph& forward_of(const Type& type) const {
     return plan_.model.types[static_cast<std::size_t>(type.type)].forward;
   }
   bool shares_cores() const { return plan_.device->uses_host_memory() && plan_.options.transfer.link_bandwidth == 0; }
   void measure();
   std::vector<Way> ways_of(const Type& type);
-  device::recompute::LayerOption load_of(const Type& type, const Way& way);
-  device::recompute::LayerType layers_of(const Type& type);
+  compiler::remat::LayerOption load_of(const Type& type, const Way& way);
+  compiler::remat::LayerType layers_of(const Type& type);
   // What is offered to the chain's solver: some of the ways.
   struct Offer {
-    std::vector<device::recompute::LayerType> chain;
+    std::vector<compiler::remat::LayerType> chain;
     std::vector<std::vector<std::size_t>> ways;  // [type][option of the chain]: index into Type::ways
   };
   Offer offer(const Alike& alike);
@@ -86,7 +86,7 @@ class BlockChain {
     return costs_.copy(direction, bytes).value_or(Cost{}).seconds;
   }
   Bytes crossing_of(const Type& type, const Way& way) const;
-  Candidate candidate_of(const Offer& offer, const device::recompute::ChainChoice& choice) const;
+  Candidate candidate_of(const Offer& offer, const compiler::remat::ChainChoice& choice) const;
   Arrangement arrange(const std::vector<std::vector<std::size_t>>& ways) const;
   Bytes arena_of(const Candidate& candidate) const;
   // Each microbatch visits a block once each way.

@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <set>
 
-#include "device/recompute/knapsack.h"
+#include "compiler/remat/knapsack.h"
 
 namespace l2l::runtime {
 
-using device::graph::Graph;
-using device::graph::Region;
-using device::graph::ValueId;
-using device::graph::Visits;
-using device::recompute::Policy;
+using compiler::Graph;
+using compiler::Region;
+using compiler::ValueId;
+using compiler::Visits;
+using compiler::remat::Policy;
 
 namespace {
 
@@ -41,11 +41,11 @@ std::vector<BlockOption> without_dominated(std::vector<BlockOption> options) {
 }
 
 std::vector<std::vector<ValueId>> knapsacks(const Graph& forward, const std::vector<ValueWorth>& values) {
-  std::vector<device::recompute::KnapsackItem> items;
+  std::vector<compiler::remat::KnapsackItem> items;
   for (const ValueWorth& value : values) {
-    items.push_back({forward.value(value.value).bytes(), device::recompute::to_nanoseconds(value.again)});
+    items.push_back({forward.value(value.value).bytes(), compiler::remat::to_nanoseconds(value.again)});
   }
-  const device::recompute::ParetoFront front(items);
+  const compiler::remat::ParetoFront front(items);
   std::vector<std::vector<ValueId>> sets;
   for (std::size_t i = 1; i <= kKnapsacks; ++i) {
     const auto& point = front.points()[(front.points().size() - 1) * i / (kKnapsacks + 1)];

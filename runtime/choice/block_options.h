@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "device/recompute/chain.h"
+#include "compiler/remat/chain.h"
 #include "runtime/costs/op_costs.h"
 #include "runtime/planning/recomputation.h"
 
@@ -20,7 +20,7 @@ struct BlockOption {
 
 // A value that the backward visit reads: kept, or made again.
 struct ValueWorth {
-  device::graph::ValueId value;
+  compiler::ValueId value;
   double again = 0;  // seconds that doing without it alone adds to the backward visit
 };
 
@@ -31,14 +31,14 @@ class BlockMenu {
       : costs_(costs), device_(device), layer_(layer) {}
 
   // The values that a block with this forward graph could keep.
-  std::vector<ValueWorth> values(const device::graph::Graph& forward);
+  std::vector<ValueWorth> values(const compiler::Graph& forward);
   // The options for it: what the fixed policies keep, and a knapsack's choices of those values. None takes longer and
   // keeps more than another; ascending in bytes.
-  std::vector<BlockOption> options(const device::graph::Graph& forward, const std::vector<ValueWorth>& values);
+  std::vector<BlockOption> options(const compiler::Graph& forward, const std::vector<ValueWorth>& values);
 
-  BlockOption option(std::string name, device::graph::Visits visits);
-  std::vector<Cost> costs_of(const device::graph::Graph& graph) { return op_costs(costs_, device_, graph, layer_); }
-  Bytes scratch_of(const device::graph::Graph& graph) const;
+  BlockOption option(std::string name, compiler::Visits visits);
+  std::vector<Cost> costs_of(const compiler::Graph& graph) { return op_costs(costs_, device_, graph, layer_); }
+  Bytes scratch_of(const compiler::Graph& graph) const;
 
  private:
   StepCosts& costs_;

@@ -6,7 +6,7 @@
 namespace l2l::runtime {
 namespace {
 
-using device::graph::Region;
+using compiler::Region;
 
 class Explanation {
  public:
@@ -64,7 +64,7 @@ std::string Explanation::values_of(const BlockChain::Type& type, const BlockOpti
                                    const std::string& where) const {
   std::string kept, again;
   for (const ValueWorth& worth : type.values) {
-    const device::graph::Value& value = option.policy.visits.forward.value(worth.value);
+    const compiler::Value& value = option.policy.visits.forward.value(worth.value);
     std::string& list = value.region == Region::saved ? kept : again;
     list += (list.empty() ? "" : ", ") + value.name + " (" + format_bytes(value.bytes()) + ", link " +
             copy_time(value.bytes()) + ", again " + milliseconds(worth.again) + ")";

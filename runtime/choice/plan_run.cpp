@@ -24,7 +24,7 @@ Arrangement arrangement_of(const Options& options, const Devices& devices) {
   const RunPlan least = least_plan(options, devices);
   RecomputationChoice choice(options, least);
   if (options.recompute.policy == "auto") return choice.automatic();
-  return choice.within_budget(device::recompute::parse_policy(options.recompute.policy));
+  return choice.within_budget(compiler::remat::parse_policy(options.recompute.policy));
 }
 
 Options with_micro_batch(Options options, std::int64_t micro_batch) {

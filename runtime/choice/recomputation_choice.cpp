@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "core/host_memory.h"
-#include "device/recompute/stage.h"
+#include "compiler/remat/stage.h"
 #include "l2l/errors.h"
 #include "runtime/choice/choice_text.h"
 #include "runtime/choice/step_choice.h"
@@ -14,8 +14,8 @@
 namespace l2l::runtime {
 namespace {
 
-using device::graph::Graph;
-using device::recompute::to_nanoseconds;
+using compiler::Graph;
+using compiler::remat::to_nanoseconds;
 
 constexpr Bytes kNoLimit = Bytes{1} << 50;
 constexpr std::size_t kMostMeasured = 6;
@@ -117,7 +117,7 @@ std::vector<StepRatio> RecomputationChoice::measured_steps(const std::vector<Can
 }
 
 Arrangement RecomputationChoice::least() const {
-  return {uniform_recomputation(least_.model, device::recompute::Policy::full), least_.execution.places};
+  return {uniform_recomputation(least_.model, compiler::remat::Policy::full), least_.execution.places};
 }
 
 // Where the device computes on the host's cores, what copies and compute cost each other decides between choices that
@@ -146,17 +146,17 @@ std::optional<double> RecomputationChoice::predicted() {
   return seconds;
 }
 
-Arrangement RecomputationChoice::within_budget(device::recompute::Policy policy) {
+Arrangement RecomputationChoice::within_budget(compiler::remat::Policy policy) {
   Arrangement result{uniform_recomputation(least_.model, policy), {}};
   for (const BlockChain::Type& type : chain_.types()) {
     const int index = result.recomputation.of_block[static_cast<std::size_t>(type.blocks.front() - 1)];
     BlockMenu menu = chain_.menu_for(type);
     BlockPolicy& block = result.recomputation.policies[static_cast<std::size_t>(index)];
-    device::recompute::StageProblem problem{
+    compiler::remat::StageProblem problem{
         block.visits.backward, {}, [&](const Graph& graph) { return menu.scratch_of(graph); }};
     for (const Cost& cost : menu.costs_of(block.visits.backward)) problem.times.push_back(to_nanoseconds(cost.seconds));
-    const auto programs = device::recompute::stage(problem);
-    const auto& program = device::recompute::fastest_within(programs, options_.recompute.budget);
+    const auto programs = compiler::remat::stage(problem);
+    const auto& program = compiler::remat::fastest_within(programs, options_.recompute.budget);
     result.recomputation.explanation.push_back(
         "\"" + block.visits.backward.name + "\": " + format_bytes(program.scratch) + " of scratch (" + program.source +
         "), of " + format_bytes(programs.front().scratch) + " to " + format_bytes(programs.back().scratch) + "; " +

@@ -28,8 +28,8 @@ class RecomputationChoice {
   // fits.
   std::optional<double> predicted();
   // What the policy keeps, and programs whose backward visits have at most recompute.budget of scratch
-  // (device/recompute/stage.h). Throws OutOfMemory when none has.
-  Arrangement within_budget(device::recompute::Policy policy);
+  // (compiler/remat/stage.h). Throws OutOfMemory when none has.
+  Arrangement within_budget(compiler::remat::Policy policy);
 
  private:
   using Candidate = BlockChain::Candidate;

@@ -12,8 +12,8 @@ namespace {
 
 using device::Bindings;
 using device::BufferView;
-using device::graph::Region;
-using device::graph::Value;
+using compiler::Region;
+using compiler::Value;
 
 constexpr double kRoundSeconds = 0.03, kQuickSeconds = 0.008;
 constexpr int kRounds = 9, kQuickRounds = 5;
@@ -117,7 +117,7 @@ Cost StepCosts::Bench::launch(const device::Executable& program, LayerIndex laye
 
 // Weights, activations and tokens are drawn; what accumulates is zero at first.
 Cost StepCosts::Bench::launch(Lane lane, const device::Executable& program, LayerIndex layer, Effort effort) {
-  const device::graph::Graph& graph = program.program().graph;
+  const compiler::Graph& graph = program.program().graph;
   Bindings bindings;
   for (std::size_t i = 0; i < regions_.size(); ++i) {
     const Region region = static_cast<Region>(i);

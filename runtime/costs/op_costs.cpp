@@ -2,15 +2,15 @@
 
 #include <map>
 
-#include "device/graph/differentiate.h"
+#include "compiler/autodiff/differentiate.h"
 
 namespace l2l::runtime {
 
-using device::graph::Graph;
-using device::graph::Op;
-using device::graph::Region;
-using device::graph::Value;
-using device::graph::ValueId;
+using compiler::Graph;
+using compiler::Op;
+using compiler::Region;
+using compiler::Value;
+using compiler::ValueId;
 
 namespace {
 
@@ -32,7 +32,7 @@ class Excerpt {
     if (is_made(value.region)) {
       value.region = Region::saved;
       value.offset = end_;
-      end_ = align_up(end_ + value.bytes(), device::graph::kSavedAlignment);
+      end_ = align_up(end_ + value.bytes(), compiler::kSavedAlignment);
     }
     excerpt_.values.push_back(std::move(value));
     return taken_[id] = static_cast<ValueId>(excerpt_.values.size() - 1);

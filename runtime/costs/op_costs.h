@@ -9,10 +9,10 @@ namespace l2l::runtime {
 
 // Of each op of `graph`, run alone, in their order; ops that are alike are measured once. `costs` must be allowed to
 // measure.
-std::vector<Cost> op_costs(StepCosts& costs, device::Device& device, const device::graph::Graph& graph,
+std::vector<Cost> op_costs(StepCosts& costs, device::Device& device, const compiler::Graph& graph,
                            LayerIndex layer);
 
 // Op `index` of `graph` as a graph of its own, with what ops make, itself or others, in Region::saved.
-device::graph::Graph alone(const device::graph::Graph& graph, std::size_t index);
+compiler::Graph alone(const compiler::Graph& graph, std::size_t index);
 
 }  // namespace l2l::runtime

@@ -11,7 +11,7 @@
 namespace l2l::runtime {
 namespace {
 
-using device::graph::Graph;
+using compiler::Graph;
 
 constexpr double kLeast = 1e-12;        // seconds: a calibration holds only what is above 0
 constexpr Bytes kLargeCopy = 16 << 20;  // whose time is its bytes over what l2l-bench link measured

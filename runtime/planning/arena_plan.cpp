@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <numeric>
 
-#include "device/planner/planner.h"
+#include "compiler/memory/planner.h"
 #include "transfer/gradient_drain.h"
 #include "transfer/stash.h"
 
 namespace l2l::runtime {
 namespace {
 
-using device::planner::Index;
-using device::planner::StreamProgram;
+using compiler::memory::Index;
+using compiler::memory::StreamProgram;
 
 constexpr Bytes kAlignment = 256;
 constexpr std::size_t kDrainSlots = 2;  // one being filled while the other leaves
@@ -136,7 +136,7 @@ std::size_t ArenaPlan::add(std::string what, const std::vector<Bytes>& sizes, co
     buffers.offsets.push_back(buffers.total);
     buffers.total = align_up(checked_add(buffers.total, size, "device memory"), kAlignment);
   }
-  device::planner::StreamTensor tensor{.name = buffers.what, .size = buffers.total, .lifelong = phases.empty()};
+  compiler::memory::StreamTensor tensor{.name = buffers.what, .size = buffers.total, .lifelong = phases.empty()};
   for (const Phase phase : phases) tensor.consumers.push_back(static_cast<Index>(phase));
   if (!phases.empty()) {
     tensor.producer = tensor.consumers.front();
@@ -201,9 +201,9 @@ void ArenaPlan::add_saved(const models::Model& model, const ExecutionPlan& plan)
 }
 
 void ArenaPlan::place() {
-  const device::planner::Lowered lowered = device::planner::lower(program_);
-  const device::planner::Plan plan = device::planner::plan(lowered.problem);
-  const std::string wrong = device::planner::validate(lowered.problem, plan);
+  const compiler::memory::Lowered lowered = compiler::memory::lower(program_);
+  const compiler::memory::Plan plan = compiler::memory::plan(lowered.problem);
+  const std::string wrong = compiler::memory::validate(lowered.problem, plan);
   if (!wrong.empty()) throw Error("arena: the plan is wrong: " + wrong);
   for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].begin = plan.offsets[lowered.of_tensor[i]];
   bytes_ = align_up(plan.footprint, kAlignment);

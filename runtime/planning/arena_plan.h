@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "device/planner/streams.h"
+#include "compiler/memory/streams.h"
 #include "l2l/trainer.h"
 #include "models/model.h"
 #include "runtime/planning/block_place.h"
@@ -81,7 +81,7 @@ class ArenaPlan {
   // One line per part, for people; they add up to bytes(): memory that several parts share counts for the first.
   std::vector<ContractLine> lines() const;
   // What was planned: a tensor per part.
-  const device::planner::StreamProgram& program() const { return program_; }
+  const compiler::memory::StreamProgram& program() const { return program_; }
 
  private:
   struct Buffers {
@@ -97,7 +97,7 @@ class ArenaPlan {
   void add_saved(const models::Model& model, const ExecutionPlan& plan);
   void place();
 
-  device::planner::StreamProgram program_;
+  compiler::memory::StreamProgram program_;
   std::vector<Buffers> buffers_;             // by tensor of program_
   std::vector<std::size_t> of_part_;         // tensor of each ArenaPart
   std::map<Phase, std::size_t> scratch_of_;  // tensor

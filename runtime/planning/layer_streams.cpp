@@ -10,11 +10,11 @@
 namespace l2l::runtime {
 namespace {
 
-using device::graph::Graph;
-using device::graph::Region;
-using device::graph::ValueId;
-using device::planner::Index;
-using device::planner::StreamProgram;
+using compiler::Graph;
+using compiler::Region;
+using compiler::ValueId;
+using compiler::memory::Index;
+using compiler::memory::StreamProgram;
 
 constexpr Index kNone = ~Index{0};
 
@@ -43,7 +43,7 @@ class Streaming {
   }
 
   void add(Index op) {
-    const device::graph::Op& its = graph_.ops[op];
+    const compiler::Op& its = graph_.ops[op];
     std::vector<Index> producers;
     for (const ValueId id : its.inputs) {
       const Index producer = producer_[static_cast<std::size_t>(id)];
@@ -65,7 +65,7 @@ class Streaming {
 
   void write(ValueId id, Index op) {
     producer_[static_cast<std::size_t>(id)] = op;
-    const device::graph::Value& value = graph_.value(id);
+    const compiler::Value& value = graph_.value(id);
     if (value.region != Region::scratch) return;
     tensor_[static_cast<std::size_t>(id)] = static_cast<Index>(program_.tensors.size());
     program_.tensors.push_back({value.name, value.bytes(), op});
@@ -114,7 +114,7 @@ class Relay {
     wait(fetch, before_last_.last);
     bring_weights(fetch);
     Visit visit;
-    for (const device::graph::Op& op : graph_.ops) {
+    for (const compiler::Op& op : graph_.ops) {
       const Index at = add_op(kCompute);
       if (visit.last == kNone) {
         wait(at, fetch);
@@ -152,7 +152,7 @@ class Relay {
   // What a visit reads of the one before, or else was fetched.
   void read(ValueId id, Index op, Index fetch) {
     Index& tensor = tensor_[static_cast<std::size_t>(id)];
-    const device::graph::Value& value = graph_.value(id);
+    const compiler::Value& value = graph_.value(id);
     const bool handed = value.region == (backward() ? Region::output_gradient : Region::input);
     if (tensor == kNone && handed && handed_ != kNone) tensor = handed_;
     if (tensor == kNone) tensor = add_tensor("fetched/" + value.name, value.bytes(), fetch);
@@ -162,7 +162,7 @@ class Relay {
   void write(ValueId id, Index op) {
     Index& tensor = tensor_[static_cast<std::size_t>(id)];
     if (tensor != kNone) return program_.tensors[tensor].consumers.push_back(op);  // adds to it
-    const device::graph::Value& value = graph_.value(id);
+    const compiler::Value& value = graph_.value(id);
     const bool scratch = value.region == Region::scratch, gradient = value.region == Region::gradients;
     tensor = add_tensor((scratch    ? "scratch/"
                          : gradient ? "gradients/"
@@ -177,7 +177,7 @@ class Relay {
 
   bool backward() const {
     return std::any_of(graph_.values.begin(), graph_.values.end(),
-                       [](const device::graph::Value& value) { return value.region == Region::output_gradient; });
+                       [](const compiler::Value& value) { return value.region == Region::output_gradient; });
   }
 
   const Graph& graph_;

@@ -7,9 +7,9 @@
 namespace l2l::runtime {
 namespace {
 
-using device::graph::Graph;
-using device::graph::OpKind;
-using device::graph::Region;
+using compiler::Graph;
+using compiler::OpKind;
+using compiler::Region;
 
 // Rounds a layer's accumulated gradients to the dtype that leaves the device, with their sum of squares.
 Graph drain_graph(std::int64_t elements, DType dtype) {

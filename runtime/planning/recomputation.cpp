@@ -4,13 +4,13 @@
 #include <set>
 #include <utility>
 
-#include "device/program.h"
-#include "device/recompute/verifier.h"
+#include "compiler/memory/program.h"
+#include "compiler/remat/verifier.h"
 #include "l2l/errors.h"
 
 namespace l2l::runtime {
 
-using device::graph::Graph;
+using compiler::Graph;
 
 namespace {
 
@@ -18,17 +18,17 @@ int type_of_block(const models::Model& model, int block) {
   return model.type_of[static_cast<std::size_t>(model.block(block))];
 }
 
-void require_right(const Graph& plain, const device::graph::Visits& visits) {
+void require_right(const Graph& plain, const compiler::Visits& visits) {
   const auto planned = [](const Graph& graph) {
-    return device::plan_program(graph, [](const Graph&, std::size_t) { return Bytes{0}; });
+    return compiler::plan_program(graph, [](const Graph&, std::size_t) { return Bytes{0}; });
   };
-  const std::string wrong = device::recompute::verify(plain, planned(visits.forward), planned(visits.backward));
+  const std::string wrong = compiler::remat::verify(plain, planned(visits.forward), planned(visits.backward));
   if (!wrong.empty()) throw Error("recomputation: the programs are wrong: " + wrong);
 }
 
 }  // namespace
 
-Recomputation uniform_recomputation(const models::Model& model, device::recompute::Policy policy) {
+Recomputation uniform_recomputation(const models::Model& model, compiler::remat::Policy policy) {
   Recomputation recomputation;
   std::map<int, int> policy_of;  // by block type
   for (int block = 1; block <= model.blocks(); ++block) {
@@ -82,7 +82,7 @@ void apply(const Recomputation& recomputation, models::Model& model) {
     auto [place, fresh] = known.try_emplace({type, policy}, type);
     if (fresh) {
       const models::LayerType& before = plain[static_cast<std::size_t>(type)];
-      const device::graph::Visits& visits = recomputation.policies[static_cast<std::size_t>(policy)].visits;
+      const compiler::Visits& visits = recomputation.policies[static_cast<std::size_t>(policy)].visits;
       models::LayerType after{visits.forward, visits.backward, before.logits};
       if (replaced[type]) {
         place->second = static_cast<int>(model.types.size());

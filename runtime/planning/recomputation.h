@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "device/graph/differentiate.h"
-#include "device/recompute/policy.h"
+#include "compiler/autodiff/differentiate.h"
+#include "compiler/remat/policy.h"
 #include "models/model.h"
 #include "runtime/planning/block_place.h"
 
@@ -16,7 +16,7 @@ namespace l2l::runtime {
 // The two programs of blocks that do the same.
 struct BlockPolicy {
   std::string name;  // "min_cut", "6 of 11 values"
-  device::graph::Visits visits;
+  compiler::Visits visits;
 };
 
 struct Recomputation {
@@ -32,12 +32,12 @@ struct Arrangement {
 };
 
 // The same policy for all blocks. Throws BadInput when a block's graph has no derivative.
-Recomputation uniform_recomputation(const models::Model& model, device::recompute::Policy policy);
+Recomputation uniform_recomputation(const models::Model& model, compiler::remat::Policy policy);
 
 // For a model like that of `arrangement` with fewer blocks: what its blocks do at about the same place.
 Arrangement resampled(const Arrangement& arrangement, int blocks);
 
-// Throws Error where plans of the policies' graphs (device/recompute/verifier.h) do not compute what the plain ones of
+// Throws Error where plans of the policies' graphs (compiler/remat/verifier.h) do not compute what the plain ones of
 // the block do.
 void verify(const Recomputation& recomputation, const models::Model& model);
 // Gives each block the programs of its policy; blocks of one type and policy share theirs.

@@ -135,7 +135,7 @@ RunPlan::RunPlan(const Options& given, Devices given_devices, std::optional<Chos
       execution(execution_plan(options)) {
   if (!model.rebuilds) {
     recomputation = chosen ? chosen->arrangement.recomputation
-                           : uniform_recomputation(model, device::recompute::parse_policy(options.recompute.policy));
+                           : uniform_recomputation(model, compiler::remat::parse_policy(options.recompute.policy));
     verify(recomputation, model);
     apply(recomputation, model);
   }

@@ -32,7 +32,7 @@ TEST(Executable, AFailedCaptureCostsNoGraph) {
   ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
   bool fails = false;
   {
-    device::Program program;
+    compiler::Program program;
     program.graph.name = "moody";
     program.launches.emplace_back();
     std::vector<std::unique_ptr<cuda::Kernel>> kernels;

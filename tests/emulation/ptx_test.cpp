@@ -101,10 +101,10 @@ TEST_F(Ptx, UnalignedAddressesAreNoticed) {
 }
 
 TEST_F(Ptx, LogsumexpIsTransposedPerSequence) {
-  device::graph::Value qkv;
+  compiler::Value qkv;
   qkv.dtype = DType::bf16;
   qkv.shape = {10, 6 * 8};
-  device::graph::Attributes attributes;
+  compiler::Attributes attributes;
   attributes.heads = 4;
   attributes.kv_heads = 1;
   attributes.sequence = 5;

@@ -148,10 +148,10 @@ class BlocksMayDiffer : public ::testing::Test {
     options_.model.layers = 5;
     full_ = testing::record_on(options_, kSteps, testing::honest);
     const models::Model model = runtime::RunPlan(options_).model;
-    const device::graph::Graph& forward = model.type(model.block(1)).forward;
+    const compiler::Graph& forward = model.type(model.block(1)).forward;
     for (const std::string& policy : kPolicies) {
       mixed_.recomputation.policies.push_back(
-          {policy, differentiate(forward, values_to_save(forward, device::recompute::parse_policy(policy)))});
+          {policy, differentiate(forward, values_to_save(forward, compiler::remat::parse_policy(policy)))});
     }
     mixed_.recomputation.of_block = {3, 0, 2, 3, 1};
   }

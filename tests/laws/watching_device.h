@@ -29,15 +29,15 @@ class WatchingDevice final : public device::FaultDevice {
     synchronize(stream);
     const std::string& name = executable.program().graph.name;
     if (name == "drain") {
-      const device::BufferView view = bindings[device::graph::Region::gradients];
+      const device::BufferView view = bindings[compiler::Region::gradients];
       std::vector<float>& gradients = seen_.gradients[parameters.layer];
       gradients.resize(view.size / sizeof(float));
       std::memcpy(gradients.data(), view.data, view.size);
     }
     if (parameters.microbatch == 0 && name == "embedding")
-      copy(bindings[device::graph::Region::output], seen_.embedded);
+      copy(bindings[compiler::Region::output], seen_.embedded);
     if (parameters.microbatch == 0 && name == "embedding backward")
-      copy(bindings[device::graph::Region::input], seen_.rebuilt);
+      copy(bindings[compiler::Region::input], seen_.rebuilt);
   }
 
  private:

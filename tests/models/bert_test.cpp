@@ -2,14 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include "device/graph/graph.h"
+#include "compiler/ir/graph.h"
 #include "tests/models/model_checks.h"
 
 namespace l2l::models {
 namespace {
 
-using device::graph::OpKind;
-using device::graph::Region;
+using compiler::OpKind;
+using compiler::Region;
 
 TransformerShape shape(std::int64_t chunk = 0) {
   return {.layers = 3,

@@ -76,7 +76,7 @@ TEST(Llama, SeveralQueriesShareKeysAndValues) {
   const auto& block = model.type(model.block(1)).forward;
   const auto& product = block.ops[1];
   EXPECT_EQ(block.value(product.inputs[1]).shape, (Shape{24 + 2 * 12, 24}));
-  EXPECT_EQ(block.ops[2].kind, device::graph::OpKind::rotary);
+  EXPECT_EQ(block.ops[2].kind, compiler::OpKind::rotary);
   EXPECT_EQ(block.ops[3].attributes.kv_heads, 2);
 }
 

@@ -33,8 +33,8 @@ inline void expect_wires_are_filled(const Model& model) {
       end += model.layout.elements_of(part);
     }
     EXPECT_EQ(end, spec.elements);
-    EXPECT_LE(model.type(layer).forward.region_bytes(device::graph::Region::weights), model.wire_bytes(layer));
-    EXPECT_LE(model.type(layer).backward.region_bytes(device::graph::Region::gradients),
+    EXPECT_LE(model.type(layer).forward.region_bytes(compiler::Region::weights), model.wire_bytes(layer));
+    EXPECT_LE(model.type(layer).backward.region_bytes(compiler::Region::gradients),
               static_cast<Bytes>(spec.elements) * size_of(DType::f32));
   }
 }

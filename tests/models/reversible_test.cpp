@@ -6,15 +6,15 @@
 
 #include "models/gpt2.h"
 #include "models/llama.h"
-#include "tests/device/interpreter.h"
+#include "tests/compiler/interpreter.h"
 #include "tests/models/model_checks.h"
 
 namespace l2l::models {
 namespace {
 
-using device::graph::Graph;
-using device::graph::Memory;
-using device::graph::Region;
+using compiler::Graph;
+using compiler::Memory;
+using compiler::Region;
 
 constexpr double kTolerance = 1e-12;
 constexpr std::size_t kElements = 12 * 24;  // of an activation
@@ -62,7 +62,7 @@ std::vector<double> joined(std::vector<double> a, const std::vector<double>& b) 
 std::vector<double> run(const Graph& graph, const std::vector<double>& input, Region region) {
   Memory memory;
   memory[Region::input] = input;
-  memory[Region::weights] = random_values(device::graph::region_elements(graph, Region::weights), 3);
+  memory[Region::weights] = random_values(compiler::region_elements(graph, Region::weights), 3);
   for (std::size_t i = 0; i < 12; ++i) {
     memory[Region::tokens].push_back(static_cast<double>(7 * i % 40));
     memory[Region::targets].push_back(static_cast<double>(5 * i % 40));

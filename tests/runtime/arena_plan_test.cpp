@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "device/planner/planner.h"
+#include "compiler/memory/planner.h"
 #include "runtime/planning/run_plan.h"
 
 namespace l2l::runtime {
@@ -198,16 +198,16 @@ TEST(Arena, TheWayOutCostsNothingBesideTheScratch) {
 // Twin: nothing waits until the stash has been stored. Then the planner may not let its way out share with the way
 // down, and a plan that does is refused.
 TEST(Arena, TwinWithoutTheWaitForTheStoreSharingIsRefused) {
-  using namespace device::planner;
+  using namespace compiler::memory;
   const RunPlan plan(options("host"));
   StreamProgram program = plan.arena->program();
   const Lowered honest = lower(program);
-  const Plan shared = device::planner::plan(honest.problem);
+  const Plan shared = compiler::memory::plan(honest.problem);
   ASSERT_EQ(validate(honest.problem, shared), "");
   std::erase_if(program.events, [](const Event& event) { return event.after == static_cast<Index>(Phase::store); });
   const Lowered unsafe = lower(program);
   EXPECT_NE(validate(unsafe.problem, shared), "");
-  EXPECT_GT(device::planner::plan(unsafe.problem).footprint, shared.footprint);
+  EXPECT_GT(compiler::memory::plan(unsafe.problem).footprint, shared.footprint);
 }
 
 // The check above sees a clash.

@@ -52,7 +52,7 @@ TEST_F(BlockChainTest, MemoryGoesToWhatSavesLink) {
   EXPECT_EQ(staying(all->arrangement), kBlocks - 1);
   const Bytes high = arena_of(all->arrangement);
   std::set<int> stashes, weights;
-  std::optional<device::recompute::Nanoseconds> last;
+  std::optional<compiler::remat::Nanoseconds> last;
   for (Bytes i = 0; i <= 16; ++i) {
     const Bytes limit = low + (high - low) * i / 16;
     const std::optional<BlockChain::Candidate> candidate = shortest(limit);
@@ -110,7 +110,7 @@ TEST_F(BlockChainTest, CountsWhatCrossesTheLink) {
 }
 
 TEST(BlockChainCandidate, OfTwoThatTakeAsLongTheOneThatCopiesLessIsFirst) {
-  const auto candidate = [](device::recompute::Nanoseconds time, Bytes crossing) {
+  const auto candidate = [](compiler::remat::Nanoseconds time, Bytes crossing) {
     return BlockChain::Candidate{{}, {}, time, crossing};
   };
   EXPECT_TRUE(candidate(5, 9) < candidate(6, 1));

@@ -13,8 +13,8 @@ TEST(Enqueuing, DoesNotAllocate) {
   const auto first = device.create_stream("first"), second = device.create_stream("second");
   const auto event = device.create_event();
   Bindings bindings;
-  bindings[graph::Region::input] = bindings[graph::Region::output] = memory->view();
-  bindings[graph::Region::scratch] = scratch->view();
+  bindings[compiler::Region::input] = bindings[compiler::Region::output] = memory->view();
+  bindings[compiler::Region::scratch] = scratch->view();
   const std::int64_t before = testing::allocations;
   for (int i = 0; i < 3000; ++i) {
     device.copy(*first, memory->view(), host->view());

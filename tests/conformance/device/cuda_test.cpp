@@ -15,9 +15,9 @@ class Cuda : public DeviceTest {
  protected:
   Bindings bind(const Buffer& input, const Buffer& output, const Buffer& scratch) {
     Bindings bindings;
-    bindings[graph::Region::input] = input.view();
-    bindings[graph::Region::output] = output.view();
-    bindings[graph::Region::scratch] = scratch.view();
+    bindings[compiler::Region::input] = input.view();
+    bindings[compiler::Region::output] = output.view();
+    bindings[compiler::Region::scratch] = scratch.view();
     return bindings;
   }
 };

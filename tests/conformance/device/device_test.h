@@ -55,11 +55,11 @@ inline bool all(BufferView view, unsigned char byte) {
 }
 
 // y = 3 x on `elements` floats, through scratch.
-inline graph::Graph triple(std::int64_t elements) {
-  graph::GraphBuilder builder("triple");
-  const graph::ValueId x = builder.bound(graph::Region::input, "x", DType::f32, {1, elements});
-  const graph::ValueId y = builder.add(builder.add(x, x), x);
-  builder.place(y, graph::Region::output);
+inline compiler::Graph triple(std::int64_t elements) {
+  compiler::GraphBuilder builder("triple");
+  const compiler::ValueId x = builder.bound(compiler::Region::input, "x", DType::f32, {1, elements});
+  const compiler::ValueId y = builder.add(builder.add(x, x), x);
+  builder.place(y, compiler::Region::output);
   return builder.finish();
 }
 

@@ -68,8 +68,8 @@ TEST(DeviceFailure, OfALaunchIsStoredToo) {
   const auto stream = device->create_stream("compute");
   const auto memory = device->allocate(64, "memory"), scratch = device->allocate(kKiB, "scratch");
   Bindings bindings;
-  bindings[graph::Region::input] = bindings[graph::Region::output] = memory->view();
-  bindings[graph::Region::scratch] = scratch->view();
+  bindings[compiler::Region::input] = bindings[compiler::Region::output] = memory->view();
+  bindings[compiler::Region::scratch] = scratch->view();
   device->launch(*stream, *executable, bindings, {});
   EXPECT_THROW(device->synchronize(*stream), DeviceError);
 }
@@ -102,8 +102,8 @@ TEST(FaultPlans, ADroppedLaunchLeavesTheRestAlone) {
   device->copy(*stream, memory->view(), host->view());
   for (std::uint32_t u = 0; u < 3; ++u) {
     Bindings bindings;
-    bindings[graph::Region::input] = bindings[graph::Region::output] = memory->view().slice(u * 64, 64);
-    bindings[graph::Region::scratch] = scratch->view();
+    bindings[compiler::Region::input] = bindings[compiler::Region::output] = memory->view().slice(u * 64, 64);
+    bindings[compiler::Region::scratch] = scratch->view();
     device->launch(*stream, *executable, bindings, {.microbatch = u});
   }
   device->copy(*stream, host->view(), memory->view());

@@ -142,8 +142,8 @@ TEST(Traces, HaveATrackPerStreamAndASpanPerPieceOfWork) {
   device.record(*event, *early);
   device.wait(*late, *event);
   Bindings bindings;
-  bindings[graph::Region::input] = bindings[graph::Region::output] = memory->view();
-  bindings[graph::Region::scratch] = scratch->view();
+  bindings[compiler::Region::input] = bindings[compiler::Region::output] = memory->view();
+  bindings[compiler::Region::scratch] = scratch->view();
   device.launch(*late, *executable, bindings, {.layer = 4, .microbatch = 2});
   device.copy(*late, memory->view().slice(0, 8), memory->view().slice(8, 8));
   device.copy(*late, host->view(), memory->view());

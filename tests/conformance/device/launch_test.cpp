@@ -24,9 +24,9 @@ class Launches : public DeviceTest {
 
   Bindings bind(const Buffer& input, const Buffer& output, const Buffer& scratch) {
     Bindings bindings;
-    bindings[graph::Region::input] = input.view();
-    bindings[graph::Region::output] = output.view();
-    bindings[graph::Region::scratch] = scratch.view();
+    bindings[compiler::Region::input] = input.view();
+    bindings[compiler::Region::output] = output.view();
+    bindings[compiler::Region::scratch] = scratch.view();
     return bindings;
   }
 
@@ -94,7 +94,7 @@ TEST_P(Launches, RunOnSeveralStreamsAtOnce) {
 TEST_P(Launches, ARegionThatIsTooSmallIsNamed) {
   const auto stream = device_->create_stream("compute");
   Bindings bindings = bind(*a_, *b_, *scratch_);
-  bindings[graph::Region::output] = b_->view().slice(0, kSize - 4);
+  bindings[compiler::Region::output] = b_->view().slice(0, kSize - 4);
   try {
     device_->launch(*stream, *triple_, bindings, {});
     FAIL();

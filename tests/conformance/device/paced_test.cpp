@@ -26,8 +26,8 @@ class Paced : public ::testing::Test {
 
   void launch(Stream& stream) {
     Bindings bindings;
-    bindings[graph::Region::input] = bindings[graph::Region::output] = small_->view();
-    bindings[graph::Region::scratch] = scratch_->view();
+    bindings[compiler::Region::input] = bindings[compiler::Region::output] = small_->view();
+    bindings[compiler::Region::scratch] = scratch_->view();
     device_.launch(stream, *triple_, bindings, {});
   }
   void copy_in(Stream& stream) { device_.copy(stream, memory_->view(), host_->view()); }
@@ -119,13 +119,13 @@ TEST_F(Paced, OneLaunchAtATime) {
 
 TEST_F(Paced, ProgramsThatTheTableDoesNotNameTakeTheRest) {
   const auto other = device_.compile([] {
-    graph::Graph graph = triple(16);
+    compiler::Graph graph = triple(16);
     graph.name = "another";
     return graph;
   }());
   Bindings bindings;
-  bindings[graph::Region::input] = bindings[graph::Region::output] = small_->view();
-  bindings[graph::Region::scratch] = scratch_->view();
+  bindings[compiler::Region::input] = bindings[compiler::Region::output] = small_->view();
+  bindings[compiler::Region::scratch] = scratch_->view();
   device_.launch(*compute_, *other, bindings, {});
   expect(timetable().at(0), 0, kOtherMs);
 }
@@ -173,8 +173,8 @@ TEST(Serial, NothingOverlaps) {
     const auto memory = device.allocate(kSize, "memory"), scratch = device.allocate(kKiB, "scratch");
     const auto host = pinned(device, kSize, 0);
     Bindings bindings;
-    bindings[graph::Region::input] = bindings[graph::Region::output] = memory->view();
-    bindings[graph::Region::scratch] = scratch->view();
+    bindings[compiler::Region::input] = bindings[compiler::Region::output] = memory->view();
+    bindings[compiler::Region::scratch] = scratch->view();
     device.copy(*first, memory->view(), host->view());
     device.launch(*second, *program, bindings, {});
     device.copy(*first, host->view(), memory->view());

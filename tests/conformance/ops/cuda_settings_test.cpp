@@ -10,7 +10,7 @@
 namespace l2l::test {
 namespace {
 
-using device::graph::OpKind;
+using compiler::OpKind;
 
 // Restores the settings.
 class CudaSettings : public testing::Test {

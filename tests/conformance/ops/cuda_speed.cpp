@@ -14,7 +14,7 @@ namespace l2l::test {
 namespace {
 
 namespace cuda = device::cuda;
-using device::graph::OpKind;
+using compiler::OpKind;
 
 constexpr int kBatches = 7;
 

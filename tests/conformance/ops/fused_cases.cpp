@@ -1,15 +1,15 @@
 // Cases of the fused ops. Their outputs are what the op table infers.
-#include "device/graph/op_check.h"
-#include "device/graph/op_table.h"
+#include "compiler/ir/op_check.h"
+#include "compiler/ir/op_table.h"
 #include "tests/conformance/ops/op_table.h"
 
 namespace l2l::test {
 namespace {
 
-using device::graph::Op;
-using device::graph::OpKind;
-using device::graph::Value;
-using device::graph::ValueId;
+using compiler::Op;
+using compiler::OpKind;
+using compiler::Value;
+using compiler::ValueId;
 
 constexpr std::int64_t kInner = 24;  // of the product
 
@@ -30,7 +30,7 @@ ValueId add_value(OpCase& test_case, DType dtype, Shape shape) {
 
 std::string name_of_case(OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns, float probability,
                          bool last) {
-  std::string name = std::string(device::graph::name_of(kind)) + "_" + std::string(name_of(dtype)) + "_";
+  std::string name = std::string(compiler::name_of(kind)) + "_" + std::string(name_of(dtype)) + "_";
   name += std::to_string(rows) + "x" + std::to_string(columns);
   if (probability > 0) name += "_p" + std::to_string(static_cast<int>(probability * 100 + 0.5f));
   return name + (last ? "" : "_without_last");
@@ -39,16 +39,16 @@ std::string name_of_case(OpKind kind, DType dtype, std::int64_t rows, std::int64
 }  // namespace
 
 OpCase fused_case(OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns, float probability, bool last) {
-  const device::graph::OpRule& rule = device::graph::rule_of(kind);
+  const compiler::OpRule& rule = compiler::rule_of(kind);
   OpCase result;
   result.name = result.graph.name = name_of_case(kind, dtype, rows, columns, probability, last);
   result.parameters = {0x123456789abcdef1u, 3, 5, 7, 0, 1.0f / 19, true};
   Op op{kind, {}, {}, {.epsilon = 1e-5f, .probability = probability, .rng_op = 9}};
   for (const auto& slot : rule.inputs) {
-    const DType type = slot.type == device::graph::SlotType::f32 ? DType::f32 : dtype;
+    const DType type = slot.type == compiler::SlotType::f32 ? DType::f32 : dtype;
     op.inputs.push_back(add_value(result, type, shape_of(slot.name, rows, columns)));
   }
-  for (const Value& value : device::graph::infer_outputs(result.graph, op, 0)) {
+  for (const Value& value : compiler::infer_outputs(result.graph, op, 0)) {
     op.outputs.push_back(add_value(result, value.dtype, value.shape));
   }
   if (last && rule.outputs.back().optional) op.outputs.push_back(add_value(result, dtype, {rows, columns}));

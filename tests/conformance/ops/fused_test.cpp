@@ -1,22 +1,22 @@
 // A fused op and the ops it stands for give the same bits, on whichever backend this is linked with.
 #include <gtest/gtest.h>
 
-#include "device/graph/unfuse.h"
+#include "compiler/fusion/unfuse.h"
 #include "tests/conformance/ops/harness.h"
 
 namespace l2l::test {
 namespace {
 
-using device::graph::Graph;
-using device::graph::Op;
-using device::graph::OpKind;
+using compiler::Graph;
+using compiler::Op;
+using compiler::OpKind;
 
 // The op of `parts` on `values`, through its kernel.
 void run_part(const Graph& parts, const Op& op, const OpCase& whole, Tensors& values) {
   OpCase part{whole.name, parts, whole.parameters};
   part.graph.ops = {op};
   Tensors own;
-  for (const std::vector<device::graph::ValueId>* ids : {&op.inputs, &op.outputs}) {
+  for (const std::vector<compiler::ValueId>* ids : {&op.inputs, &op.outputs}) {
     for (const auto id : *ids) own.push_back(values[static_cast<std::size_t>(id)]);
   }
   Memory memory(part, own);
@@ -28,7 +28,7 @@ void run_part(const Graph& parts, const Op& op, const OpCase& whole, Tensors& va
 }
 
 Tensors run_parts(const OpCase& test_case, const Tensors& operands) {
-  const Graph parts = device::graph::unfused(test_case.graph, test_case.op());
+  const Graph parts = compiler::unfused(test_case.graph, test_case.op());
   Tensors values = operands;
   for (std::size_t i = values.size(); i < parts.values.size(); ++i) {
     values.emplace_back(static_cast<std::size_t>(parts.values[i].shape.elements()));

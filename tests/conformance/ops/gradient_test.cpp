@@ -10,7 +10,7 @@
 namespace l2l::test {
 namespace {
 
-using device::graph::OpKind;
+using compiler::OpKind;
 
 void run_exactly(const OpCase& test_case, Tensors& operands) {
   run_reference({test_case.graph, test_case.op(), test_case.parameters, operands, false});

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "core/dtype.h"
-#include "device/graph/unfuse.h"
+#include "compiler/fusion/unfuse.h"
 #include "l2l/errors.h"
 #include "tests/conformance/ops/guard.h"
 
@@ -119,9 +119,9 @@ void Memory::check_guards() const {
 }
 
 bool has_rounded_weights(const OpCase& test_case) {
-  const device::graph::OpKind kind = test_case.op().kind;
+  const compiler::OpKind kind = test_case.op().kind;
   return rounds_attention_weights() &&
-         (kind == device::graph::OpKind::attention || kind == device::graph::OpKind::attention_backward);
+         (kind == compiler::OpKind::attention || kind == compiler::OpKind::attention_backward);
 }
 
 namespace {
@@ -141,10 +141,10 @@ Tolerance tolerance_of(const OpCase& test_case, DType dtype) {
   }
   if (dtype == DType::bf16) return {2.5e-3, 8.1e-3};
   if (dtype == DType::f16) return {4.9e-4, 1.1e-3};
-  const device::graph::OpKind kind = test_case.op().kind;
-  const bool through_rounded = device::graph::is_fused(kind) ||
-                               kind == device::graph::OpKind::linear_cross_entropy_backward ||
-                               kind == device::graph::OpKind::chunk_cross_entropy_backward;
+  const compiler::OpKind kind = test_case.op().kind;
+  const bool through_rounded = compiler::is_fused(kind) ||
+                               kind == compiler::OpKind::linear_cross_entropy_backward ||
+                               kind == compiler::OpKind::chunk_cross_entropy_backward;
   if (through_rounded && dtype == DType::f32) {
     if (test_case.graph.values[0].dtype == DType::bf16) return {5e-4, 5e-3};
     if (test_case.graph.values[0].dtype == DType::f16) return {8e-5, 8e-4};
@@ -186,7 +186,7 @@ std::string compare_tensor(const Tensor& expected, const Tensor& actual, Toleran
 std::string compare(const OpCase& test_case, const Tensors& expected, const Tensors& actual) {
   const auto& op = test_case.op();
   for (std::size_t i = op.inputs.size(); i < expected.size(); ++i) {
-    const device::graph::Value& value = test_case.graph.value(op.outputs[i - op.inputs.size()]);
+    const compiler::Value& value = test_case.graph.value(op.outputs[i - op.inputs.size()]);
     // The first keys of causal attention have far larger gradients than the others.
     const std::size_t row = has_rounded_weights(test_case) ? static_cast<std::size_t>(value.shape[1]) : 0;
     const std::string text = compare_tensor(expected[i], actual[i], tolerance_of(test_case, value.dtype), row);

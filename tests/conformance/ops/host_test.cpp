@@ -46,9 +46,9 @@ TEST(Kernels, RefuseTokensOutsideTheVocabulary) {
   }
 }
 
-Tensor coupled(Workers& workers, bool inverse, DType stream, const Tensor& x, const Tensor& b) {
+Tensor reversible_sum(Workers& workers, bool inverse, DType stream, const Tensor& x, const Tensor& b) {
   const auto size = static_cast<std::int64_t>(x.size());
-  const OpCase test_case = stream_case(device::graph::OpKind::couple, DType::f32, stream, 1, size, inverse);
+  const OpCase test_case = stream_case(compiler::OpKind::reversible_add, DType::f32, stream, 1, size, inverse);
   Memory memory(test_case, {x, b, Tensor(x.size())});
   run_kernel(test_case, memory, workers);
   return memory.read()[2];
@@ -64,20 +64,20 @@ TEST(Kernels, CouplingInFixedPointIsUndoneToTheBit) {
     x[i] = std::floor(place(random));
     b[i] = std::copysign(std::exp2(exponent(random)), place(random));
   }
-  EXPECT_EQ(coupled(workers, true, DType::i32, coupled(workers, false, DType::i32, x, b), b), x);
+  EXPECT_EQ(reversible_sum(workers, true, DType::i32, reversible_sum(workers, false, DType::i32, x, b), b), x);
   // Twin: in fp32 the same is not so.
-  EXPECT_NE(coupled(workers, true, DType::f32, coupled(workers, false, DType::f32, x, b), b), x);
+  EXPECT_NE(reversible_sum(workers, true, DType::f32, reversible_sum(workers, false, DType::f32, x, b), b), x);
 }
 
 TEST(Kernels, WhatLeavesFixedPointIsNoNumberAndStaysSo) {
   Workers workers("ops", 1);
   const double infinite = std::numeric_limits<double>::infinity(), nan = std::nan(""), lost = -0x1p31;
-  const Tensor sums = coupled(workers, false, DType::i32, {2147483000, -2147483000, 0, 0, 0, 5, lost, 2147483000},
+  const Tensor sums = reversible_sum(workers, false, DType::i32, {2147483000, -2147483000, 0, 0, 0, 5, lost, 2147483000},
                               {1, -1, 32768, infinite, nan, -40000, 1, -1});
   EXPECT_EQ(sums, (Tensor{lost, lost, lost, lost, lost, lost, lost, 2147483000 - 65536}));
-  EXPECT_EQ(coupled(workers, true, DType::i32, sums, Tensor(8, 1))[0], lost);
-  EXPECT_EQ(coupled(workers, true, DType::i32, {7, -2147483000}, {nan, 1}), (Tensor{lost, lost}));
-  const OpCase read = stream_case(device::graph::OpKind::read_stream, DType::bf16, DType::i32, 1, 2);
+  EXPECT_EQ(reversible_sum(workers, true, DType::i32, sums, Tensor(8, 1))[0], lost);
+  EXPECT_EQ(reversible_sum(workers, true, DType::i32, {7, -2147483000}, {nan, 1}), (Tensor{lost, lost}));
+  const OpCase read = stream_case(compiler::OpKind::read_stream, DType::bf16, DType::i32, 1, 2);
   Memory memory(read, {{lost, -98304}, Tensor(2)});
   run_kernel(read, memory, workers);
   EXPECT_TRUE(std::isnan(memory.read()[1][0]));
@@ -86,7 +86,7 @@ TEST(Kernels, WhatLeavesFixedPointIsNoNumberAndStaysSo) {
 
 TEST(Kernels, RefuseDtypesTheyDoNotHave) {
   Workers workers("ops", 1);
-  OpCase test_case = pointwise_case(device::graph::OpKind::add, DType::f32, 3, 3);
+  OpCase test_case = pointwise_case(compiler::OpKind::add, DType::f32, 3, 3);
   test_case.graph.values[1].dtype = DType::bf16;
   Memory memory(test_case, make_operands(test_case));
   EXPECT_THROW(run_kernel(test_case, memory, workers), BadInput);

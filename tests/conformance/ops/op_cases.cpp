@@ -5,7 +5,7 @@
 namespace l2l::test {
 namespace {
 
-using device::graph::OpKind;
+using compiler::OpKind;
 
 constexpr AttentionCase kAttentionCases[] = {{1, 1, 1, 8},
                                              {2, 5, 3, 8},
@@ -104,10 +104,10 @@ void add_streams(std::vector<OpCase>& cases, DType dtype) {
   const std::array<std::int64_t, 2> shapes[] = {{1, 1}, {7, 8}, {33, 24}, {100, 331}, {1100, 331}};
   for (const auto& [rows, columns] : shapes) {
     for (const DType stream : {DType::f32, DType::i32}) {
-      for (const OpKind kind : {OpKind::split_streams, OpKind::merge_streams, OpKind::read_stream, OpKind::couple}) {
+      for (const OpKind kind : {OpKind::split_streams, OpKind::merge_streams, OpKind::read_stream, OpKind::reversible_add}) {
         cases.push_back(stream_case(kind, dtype, stream, rows, columns));
       }
-      cases.push_back(stream_case(OpKind::couple, dtype, stream, rows, columns, /*inverse=*/true));
+      cases.push_back(stream_case(OpKind::reversible_add, dtype, stream, rows, columns, /*inverse=*/true));
     }
     if (dtype != DType::f32) cases.push_back(stream_case(OpKind::split_streams, dtype, dtype, rows, columns));
   }
@@ -238,7 +238,7 @@ std::vector<OpCase> speed_cases() {
       }
       cases.push_back(dropout_case(dtype, rows, hidden, 0.1f));
       for (const DType stream : {DType::f32, DType::i32}) {
-        cases.push_back(stream_case(OpKind::couple, dtype, stream, rows, hidden));
+        cases.push_back(stream_case(OpKind::reversible_add, dtype, stream, rows, hidden));
         cases.push_back(stream_case(OpKind::read_stream, dtype, stream, rows, hidden));
       }
       for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward, OpKind::add, OpKind::convert}) {

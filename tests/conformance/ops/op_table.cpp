@@ -3,17 +3,17 @@
 namespace l2l::test {
 namespace {
 
-using device::graph::Attributes;
-using device::graph::OpKind;
-using device::graph::Value;
-using device::graph::ValueId;
+using compiler::Attributes;
+using compiler::OpKind;
+using compiler::Value;
+using compiler::ValueId;
 
 // Collects the values of one op and names the case after them.
 class CaseBuilder {
  public:
   CaseBuilder(OpKind kind, DType dtype) : dtype_(dtype) {
     case_.graph.ops.push_back({kind, {}, {}, {}});
-    case_.name = std::string(device::graph::name_of(kind)) + "_" + std::string(name_of(dtype));
+    case_.name = std::string(compiler::name_of(kind)) + "_" + std::string(name_of(dtype));
     case_.parameters.seed = 0x123456789abcdef1u;
     case_.parameters.step = 3;
     case_.parameters.layer = 5;
@@ -168,7 +168,7 @@ OpCase stream_case(OpKind kind, DType dtype, DType stream, std::int64_t rows, st
   if (kind == OpKind::split_streams) return builder.input(shape).output(stream, shape).output(stream, shape).finish();
   builder.input(stream, shape);
   if (kind == OpKind::merge_streams) builder.input(stream, shape);
-  if (kind == OpKind::couple) return builder.input(shape).output(stream, shape).finish();
+  if (kind == OpKind::reversible_add) return builder.input(shape).output(stream, shape).finish();
   return builder.output(shape).finish();
 }
 

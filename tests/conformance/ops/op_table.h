@@ -5,17 +5,17 @@
 #include <vector>
 
 #include "device/device.h"
-#include "device/graph/graph.h"
+#include "compiler/ir/graph.h"
 
 namespace l2l::test {
 
 // A graph of one op, and the launch parameters it runs with.
 struct OpCase {
   std::string name;
-  device::graph::Graph graph;
+  compiler::Graph graph;
   device::LaunchParameters parameters;
 
-  const device::graph::Op& op() const { return graph.ops.front(); }
+  const compiler::Op& op() const { return graph.ops.front(); }
 };
 
 struct MatmulCase {
@@ -45,12 +45,12 @@ OpCase matmul_case(DType input, DType output, const MatmulCase& shape);
 OpCase bias_gradient_case(DType dtype, std::int64_t rows, std::int64_t columns);
 // gelu, gelu_backward (of the tanh form, or `exact`), add, convert: as many inputs of `dtype` as the op has (convert
 // reads f32).
-OpCase pointwise_case(device::graph::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns,
+OpCase pointwise_case(compiler::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns,
                       bool exact = false);
 // With the sum of squares.
 OpCase convert_squares_case(DType dtype, std::int64_t rows, std::int64_t columns);
 // Of reversible layers; `stream`: f32 or i32, of split_streams also `dtype`.
-OpCase stream_case(device::graph::OpKind kind, DType dtype, DType stream, std::int64_t rows, std::int64_t columns,
+OpCase stream_case(compiler::OpKind kind, DType dtype, DType stream, std::int64_t rows, std::int64_t columns,
                    bool inverse = false);
 OpCase dropout_case(DType dtype, std::int64_t rows, std::int64_t columns, float probability);
 OpCase attention_case(DType dtype, const AttentionCase& shape);
@@ -84,7 +84,7 @@ OpCase attention_mix_case(DType dtype, const AttentionCase& shape);
 OpCase attention_mix_backward_case(DType dtype, const AttentionCase& shape);
 // What fuse() makes, with inputs of [rows, columns] (matmul_gelu: [rows, 24] x [24, columns]); `last`: with the
 // optional output (pre, sum).
-OpCase fused_case(device::graph::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns,
+OpCase fused_case(compiler::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns,
                   float probability = 0, bool last = true);
 
 // Small and odd shapes of every op in f32 and bf16.

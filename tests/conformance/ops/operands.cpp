@@ -7,7 +7,7 @@
 namespace l2l::test {
 namespace {
 
-using device::graph::OpKind;
+using compiler::OpKind;
 
 double size_of_rows(const OpCase& test_case, std::size_t input) {
   return static_cast<double>(test_case.graph.value(test_case.op().inputs[input]).shape[0]);
@@ -61,7 +61,7 @@ void prepare_attention_backward(const OpCase& test_case, Tensors& operands) {
 void prepare_attention_probabilities_backward(const OpCase& test_case, Tensors& operands) {
   const Shape qkv = test_case.graph.values[2].shape;
   const auto& attributes = test_case.op().attributes;
-  const std::int64_t heads = attributes.heads, shared = device::graph::kv_heads(attributes);
+  const std::int64_t heads = attributes.heads, shared = compiler::kv_heads(attributes);
   const AttentionCase shape{qkv[0] / attributes.sequence, attributes.sequence, heads, qkv[1] / (heads + 2 * shared), 0,
                             attributes.kv_heads,          attributes.causal};
   const OpCase forward = attention_probabilities_case(test_case.graph.values[0].dtype, shape);
@@ -140,7 +140,7 @@ void prepare(const OpCase& test_case, Tensors& operands, std::mt19937_64& random
       return prepare_attention_probabilities_backward(test_case, operands);
     case OpKind::merge_streams:
     case OpKind::read_stream:
-    case OpKind::couple:
+    case OpKind::reversible_add:
       for (std::size_t i = 0; i < test_case.op().inputs.size(); ++i) {
         if (test_case.graph.value(test_case.op().inputs[i]).dtype == DType::i32) {
           fill_integers(operands[i], -200000, 200000, random);
@@ -158,10 +158,10 @@ Tensors make_operands(const OpCase& test_case) {
   std::mt19937_64 random(20);
   const auto& op = test_case.op();
   Tensors operands;
-  const auto add = [&](device::graph::ValueId id) -> Tensor& {
+  const auto add = [&](compiler::ValueId id) -> Tensor& {
     return operands.emplace_back(static_cast<std::size_t>(test_case.graph.value(id).shape.elements()));
   };
-  const auto round = [&](std::size_t position, device::graph::ValueId id) {
+  const auto round = [&](std::size_t position, compiler::ValueId id) {
     for (double& value : operands[position]) value = round_to(test_case.graph.value(id).dtype, value);
   };
   for (const auto id : op.inputs) {

@@ -10,7 +10,7 @@
 
 namespace l2l::test {
 
-using device::graph::OpKind;
+using compiler::OpKind;
 
 void run_reference(const ReferenceCall& call) {
   switch (call.op.kind) {
@@ -82,8 +82,8 @@ void run_reference(const ReferenceCall& call) {
       return reference_merge_streams(call);
     case OpKind::read_stream:
       return reference_read_stream(call);
-    case OpKind::couple:
-      return reference_couple(call);
+    case OpKind::reversible_add:
+      return reference_reversible_add(call);
     case OpKind::matmul_gelu:
     case OpKind::dropout_add:
     case OpKind::add_layer_norm:
@@ -99,7 +99,7 @@ void run_reference(const ReferenceCall& call) {
   throw Error("no reference");
 }
 
-bool accumulates(const device::graph::Op& op, std::size_t position) {
+bool accumulates(const compiler::Op& op, std::size_t position) {
   switch (op.kind) {
     case OpKind::embedding_backward:
     case OpKind::embedding_rows:
@@ -142,7 +142,7 @@ double round_to(DType dtype, double value) {
 }
 
 double dropout_factor(const ReferenceCall& call, std::int64_t element) {
-  const device::graph::Attributes& attributes = call.op.attributes;
+  const compiler::Attributes& attributes = call.op.attributes;
   if (!call.parameters.training || attributes.probability == 0) return 1;
   const RngKey key{call.parameters.seed, call.parameters.step, call.parameters.layer, call.parameters.microbatch,
                    attributes.rng_op};

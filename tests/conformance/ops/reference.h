@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "device/device.h"
-#include "device/graph/graph.h"
+#include "compiler/ir/graph.h"
 
 namespace l2l::test {
 
@@ -13,8 +13,8 @@ using Tensor = std::vector<double>;
 using Tensors = std::vector<Tensor>;  // of one op: inputs, then outputs
 
 struct ReferenceCall {
-  const device::graph::Graph& graph;
-  const device::graph::Op& op;
+  const compiler::Graph& graph;
+  const compiler::Op& op;
   const device::LaunchParameters& parameters;
   Tensors& operands;
   bool round = true;  // round the values inside an op as its dtype prescribes (dlogits); finite differences do not
@@ -34,7 +34,7 @@ struct ReferenceCall {
 void run_reference(const ReferenceCall& call);
 
 // True when output `position` (among the outputs) is added to and not overwritten.
-bool accumulates(const device::graph::Op& op, std::size_t position);
+bool accumulates(const compiler::Op& op, std::size_t position);
 
 // Where bf16 ties go: away from zero on the host (core/dtype.h), to even on a GPU. Set before the first reference runs.
 extern bool bf16_ties_to_even;
@@ -63,7 +63,7 @@ void reference_convert(const ReferenceCall& call);
 void reference_split_streams(const ReferenceCall& call);
 void reference_merge_streams(const ReferenceCall& call);
 void reference_read_stream(const ReferenceCall& call);
-void reference_couple(const ReferenceCall& call);
+void reference_reversible_add(const ReferenceCall& call);
 void reference_embedding_rows(const ReferenceCall& call);
 void reference_embedding_rows_backward(const ReferenceCall& call);
 void reference_add_positions(const ReferenceCall& call);

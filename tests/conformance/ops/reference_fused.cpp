@@ -1,13 +1,13 @@
 #include <algorithm>
 
-#include "device/graph/unfuse.h"
+#include "compiler/fusion/unfuse.h"
 #include "tests/conformance/ops/reference.h"
 
 namespace l2l::test {
 namespace {
 
-bool read_later(const device::graph::Graph& parts, const device::graph::Op& by, device::graph::ValueId id) {
-  return std::any_of(parts.ops.begin() + (&by - parts.ops.data()), parts.ops.end(), [&](const device::graph::Op& op) {
+bool read_later(const compiler::Graph& parts, const compiler::Op& by, compiler::ValueId id) {
+  return std::any_of(parts.ops.begin() + (&by - parts.ops.data()), parts.ops.end(), [&](const compiler::Op& op) {
     return std::find(op.inputs.begin(), op.inputs.end(), id) != op.inputs.end();
   });
 }
@@ -15,14 +15,14 @@ bool read_later(const device::graph::Graph& parts, const device::graph::Op& by, 
 }  // namespace
 
 void reference_fused(const ReferenceCall& call) {
-  const device::graph::Graph parts = device::graph::unfused(call.graph, call.op);
+  const compiler::Graph parts = compiler::unfused(call.graph, call.op);
   Tensors values = call.operands;
   for (std::size_t i = values.size(); i < parts.values.size(); ++i) {
     values.emplace_back(static_cast<std::size_t>(parts.values[i].shape.elements()));
   }
-  for (const device::graph::Op& op : parts.ops) {
+  for (const compiler::Op& op : parts.ops) {
     Tensors own;
-    for (const std::vector<device::graph::ValueId>* ids : {&op.inputs, &op.outputs}) {
+    for (const std::vector<compiler::ValueId>* ids : {&op.inputs, &op.outputs}) {
       for (const auto id : *ids) own.push_back(values[static_cast<std::size_t>(id)]);
     }
     run_reference({parts, op, call.parameters, own, false});

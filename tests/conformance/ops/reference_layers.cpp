@@ -107,7 +107,7 @@ void reference_rms_norm_backward(const ReferenceCall& call) {
 }
 
 void reference_matmul(const ReferenceCall& call) {
-  const device::graph::Attributes& attributes = call.op.attributes;
+  const compiler::Attributes& attributes = call.op.attributes;
   const bool bias = call.op.inputs.size() > 2;
   const std::size_t result = bias ? 3 : 2;
   const Size y(call.shape(result)), a(call.shape(0)), b(call.shape(1));

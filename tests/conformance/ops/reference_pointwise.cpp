@@ -93,7 +93,7 @@ void reference_read_stream(const ReferenceCall& call) {
   for (std::size_t i = 0; i < call[0].size(); ++i) call[1][i] = call[0][i] * unit(call.dtype(0));
 }
 
-void reference_couple(const ReferenceCall& call) {
+void reference_reversible_add(const ReferenceCall& call) {
   for (std::size_t i = 0; i < call[0].size(); ++i) {
     const double branch = to_stream(call.dtype(0), call[1][i]);
     call[2][i] = call.op.attributes.inverse ? call[0][i] - branch : call[0][i] + branch;

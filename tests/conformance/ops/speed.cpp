@@ -14,7 +14,7 @@
 
 namespace l2l::test {
 
-using device::graph::OpKind;
+using compiler::OpKind;
 using Seconds = std::chrono::duration<double>;
 
 double operations(const OpCase& test_case) {
@@ -72,7 +72,7 @@ AlignedMemory allocate(Bytes bytes) {
 
 }  // namespace
 
-void fill(std::byte* memory, const device::graph::Value& value) {
+void fill(std::byte* memory, const compiler::Value& value) {
   for (std::int64_t i = 0; i < value.shape.elements(); ++i) {
     const float number = static_cast<float>((i * 7919) % 2003) / 2003.0f - 0.5f;
     if (value.dtype == DType::f32) reinterpret_cast<float*>(memory)[i] = number;

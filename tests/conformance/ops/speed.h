@@ -14,7 +14,7 @@ int run_speed(int threads, const char* filter);
 // Multiplications and additions of matrix products; other ops are judged by bytes.
 double operations(const OpCase& test_case);
 // Small numbers, and tokens below the smallest vocabulary.
-void fill(std::byte* memory, const device::graph::Value& value);
+void fill(std::byte* memory, const compiler::Value& value);
 
 struct CudaSpeed {
   double seconds = 0;                   // of one run, the median of batches

@@ -1,0 +1,232 @@
+#include "compiler/autodiff/backward.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "compiler/autodiff/differentiate.h"
+#include "compiler/autodiff/vjp.h"
+#include "compiler/ir/drop_unused.h"
+#include "compiler/ir/op_check.h"
+#include "compiler/ir/op_table.h"
+#include "l2l/errors.h"
+
+namespace l2l::compiler {
+namespace {
+
+const Op* maker_of(const Graph& graph, ValueId id) {
+  for (const Op& op : graph.ops) {
+    if (std::find(op.outputs.begin(), op.outputs.end(), id) != op.outputs.end()) return &op;
+  }
+  return nullptr;
+}
+
+bool reads(const Graph& graph, ValueId id) {
+  return std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op& op) {
+    return std::find(op.inputs.begin(), op.inputs.end(), id) != op.inputs.end();
+  });
+}
+
+}  // namespace
+
+Backward::Backward(const Graph& forward)
+    : forward_(forward),
+      graph_{forward.name + " backward", forward.values, {}},
+      gradients_(forward.values.size(), kNone) {
+  seed();
+}
+
+// A loss starts from LaunchParameters::loss_scale, inside its op: its own value stands for the gradient.
+void Backward::seed() {
+  const std::vector<ValueId> outputs = values_in(Region::output), losses = values_in(Region::loss);
+  if (losses.size() > 1 || outputs.empty() == losses.empty()) {
+    throw BadInput(forward_.name +
+                   ": place exactly one value in loss, or values in output, to differentiate the graph");
+  }
+  for (const ValueId loss : losses) gradients_[static_cast<std::size_t>(loss)] = loss;
+  for (const ValueId output : outputs) seed_output(output);
+}
+
+void Backward::seed_output(ValueId output) {
+  const DType dtype = gradient_dtype(output);
+  Value& recomputed = graph_.values[static_cast<std::size_t>(output)];
+  const Bytes offset = recomputed.offset / size_of(recomputed.dtype) * size_of(dtype);
+  recomputed.region = Region::scratch;
+  recomputed.offset = 0;
+  const Value gradient{"d " + recomputed.name, dtype, recomputed.shape, Region::output_gradient, offset};
+  gradients_[static_cast<std::size_t>(output)] = add_value(gradient);
+}
+
+// Its own, but of a stream the compute type: that of what it was made of last.
+DType Backward::gradient_dtype(ValueId output) const {
+  const Op* const maker = maker_of(forward_, output);
+  const bool stream = maker != nullptr && (maker->kind == OpKind::reversible_add || maker->kind == OpKind::split_streams);
+  return forward_.value(stream ? maker->inputs.back() : output).dtype;
+}
+
+void Backward::differentiate() {
+  for (auto op = forward_.ops.rbegin(); op != forward_.ops.rend(); ++op) differentiate(*op);
+}
+
+void Backward::differentiate(const Op& op) {
+  const bool read = std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId id) { return has_gradient(id); });
+  if (!read) return;
+  VectorJacobianProduct* const vjp = vjp_of(op.kind);
+  if (vjp == nullptr) refuse(op, "has no derivative");
+  if (!has_gradient(op.outputs[0])) refuse(op, "only its first output can be differentiated");
+  vjp(*this, op);
+}
+
+ValueId Backward::like(ValueId id) {
+  const Value& value = graph_.value(id);
+  return add_value({"d " + value.name, value.dtype, value.shape, Region::scratch});
+}
+
+ValueId Backward::accumulator(ValueId id) {
+  const Value& weight = graph_.value(id);
+  if (weight.region != Region::weights) {
+    throw BadInput(forward_.name + ": " + describe(weight) + " is used as a parameter and must live in weights");
+  }
+  ValueId& known = gradients_[static_cast<std::size_t>(id)];
+  if (known == kNone) {
+    const Bytes offset = weight.offset / size_of(weight.dtype) * size_of(DType::f32);
+    known = add_value({"d " + weight.name, DType::f32, weight.shape, Region::gradients, offset});
+  }
+  return known;
+}
+
+void Backward::append(OpKind kind, std::vector<ValueId> inputs, std::vector<ValueId> outputs, Attributes attributes) {
+  graph_.ops.push_back({kind, std::move(inputs), std::move(outputs), attributes});
+}
+
+void Backward::contribute(ValueId id, ValueId gradient) {
+  if (is_weight(id)) {
+    throw BadInput(forward_.name + ": " + describe(graph_.value(id)) +
+                   " is a weight, but used where no op accumulates its gradient; only products, norms, embeddings and "
+                   "losses take weights");
+  }
+  ValueId& known = gradients_[static_cast<std::size_t>(id)];
+  if (known == kNone) {
+    known = gradient;
+    return;
+  }
+  const Value& value = graph_.value(id);
+  const ValueId sum = add_value({"d " + value.name, graph_.value(gradient).dtype, value.shape, Region::scratch});
+  append(OpKind::add, {known, gradient}, {sum}, {});
+  gradients_[static_cast<std::size_t>(id)] = sum;
+}
+
+std::optional<ValueId> Backward::take(ValueId id) {
+  if (is_weight(id) || gradient(id) == kNone) return std::nullopt;
+  return std::exchange(gradients_[static_cast<std::size_t>(id)], kNone);
+}
+
+void Backward::refuse(const Op& op, const std::string& why) const {
+  throw BadInput(forward_.name + ": " + std::string(name_of(op.kind)) + ": " + why);
+}
+
+std::vector<ValueId> Backward::values_read() const {
+  std::vector<ValueId> made;
+  for (const Op& op : forward_.ops) {
+    std::copy_if(op.outputs.begin(), op.outputs.end(), std::back_inserter(made),
+                 [&](ValueId id) { return reads(graph_, id); });
+  }
+  return made;
+}
+
+// Appends what makes `id`, a value of the forward graph, unless it is there.
+void Backward::recompute(ValueId id, std::vector<Op>& ops) {
+  const auto index = static_cast<std::size_t>(id);
+  if (index >= there_.size() || there_[index]) return;
+  const Op* maker = maker_of(forward_, id);
+  if (maker == nullptr) return;
+  for (const ValueId input : maker->inputs) recompute(input, ops);
+  ops.push_back(again(*maker));
+  for (const ValueId output : maker->outputs) there_[static_cast<std::size_t>(output)] = true;
+}
+
+// `op`, leaving alone those of its results that are there already.
+Op Backward::again(const Op& op) {
+  Op repeated = op;
+  for (ValueId& output : repeated.outputs) {
+    if (!there_[static_cast<std::size_t>(output)]) continue;
+    Value unread = forward_.value(output);
+    unread.name += " again";
+    output = add_value(std::move(unread));
+  }
+  return repeated;
+}
+
+void Backward::place_input_gradient(ValueId input) {
+  if (!reads(forward_, input)) return;
+  const Value& value = forward_.value(input);
+  const ValueId gradient = this->gradient(input);
+  if (gradient == kNone || graph_.value(gradient).region != Region::scratch) {
+    throw BadInput(forward_.name + ": no op makes the gradient of the input " + describe(value) +
+                   ": the result must depend on it through more than add");
+  }
+  Value& placed = graph_.values[static_cast<std::size_t>(gradient)];
+  placed.region = Region::input_gradient;
+  placed.offset = value.offset / size_of(value.dtype) * size_of(placed.dtype);
+}
+
+void Backward::recompute(const std::vector<ValueId>& saved) {
+  place_saved(graph_, saved);
+  there_.assign(forward_.values.size(), false);
+  for (const ValueId id : saved) there_[static_cast<std::size_t>(id)] = true;
+  std::vector<Op> ops;
+  if (saved.empty()) {
+    for (const ValueId id : values_read()) recompute(id, ops);
+  }
+  for (Op& op : graph_.ops) {
+    for (const ValueId input : op.inputs) recompute(input, ops);
+    ops.push_back(std::move(op));
+  }
+  graph_.ops = std::move(ops);
+}
+
+void Backward::exchange_ends() {
+  for (const ValueId id : values_in(Region::output)) {
+    Value& value = graph_.values[static_cast<std::size_t>(id)];
+    value.region = Region::input;
+    value.offset = forward_.value(id).offset;
+  }
+  for (const ValueId id : values_in(Region::input)) graph_.values[static_cast<std::size_t>(id)].region = Region::output;
+}
+
+Graph Backward::finish() {
+  for (const ValueId input : values_in(Region::input)) place_input_gradient(input);
+  Graph result = std::move(graph_);
+  drop_unused(result, Unused::all);  // a region that no op of the backward graph reads need not be bound
+  result.validate();
+  return result;
+}
+
+std::vector<ValueId> Backward::values_in(Region region) const {
+  std::vector<ValueId> found;
+  for (std::size_t i = 0; i < forward_.values.size(); ++i) {
+    if (forward_.values[i].region == region) found.push_back(static_cast<ValueId>(i));
+  }
+  return found;
+}
+
+ValueId Backward::add_value(Value value) {
+  graph_.values.push_back(std::move(value));
+  return static_cast<ValueId>(graph_.values.size() - 1);
+}
+
+void place_saved(Graph& graph, const std::vector<ValueId>& saved) {
+  Bytes end = 0;
+  for (const ValueId id : saved) {
+    if (id < 0 || static_cast<std::size_t>(id) >= graph.values.size()) {
+      throw BadInput(graph.name + ": there is no value " + std::to_string(id) + " to save");
+    }
+    Value& value = graph.values[static_cast<std::size_t>(id)];
+    if (value.region != Region::scratch) throw BadInput(graph.name + ": " + describe(value) + " cannot be saved");
+    value.region = Region::saved;
+    value.offset = end;
+    end = align_up(end + value.bytes(), kSavedAlignment);
+  }
+}
+
+}  // namespace l2l::compiler

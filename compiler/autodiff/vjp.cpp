@@ -1,0 +1,206 @@
+#include "compiler/autodiff/vjp.h"
+
+#include "compiler/autodiff/backward.h"
+
+namespace l2l::compiler {
+namespace {
+
+// One factor's share of a product: an accumulator when it is a weight, a gradient to pass on otherwise.
+void append_factor(Backward& backward, ValueId factor, std::vector<ValueId> product, Attributes attributes) {
+  attributes.accumulate = backward.is_weight(factor);
+  if (attributes.accumulate) {
+    backward.append(OpKind::matmul, std::move(product), {backward.accumulator(factor)}, attributes);
+    return;
+  }
+  const ValueId gradient = backward.like(factor);
+  backward.append(OpKind::matmul, std::move(product), {gradient}, attributes);
+  backward.contribute(factor, gradient);
+}
+
+void embedding_vjp(Backward& backward, const Op& op) {
+  backward.append(OpKind::embedding_backward, {op.inputs[0], backward.gradient(op.outputs[0])},
+                  {backward.accumulator(op.inputs[1]), backward.accumulator(op.inputs[2])}, op.attributes);
+}
+
+void layer_norm_vjp(Backward& backward, const Op& op) {
+  const ValueId x = op.inputs[0], gain = op.inputs[1], bias = op.inputs[2];
+  const ValueId dx = backward.like(x);
+  backward.append(OpKind::layer_norm_backward,
+                  {backward.gradient(op.outputs[0]), x, gain, op.outputs[1], op.outputs[2]},
+                  {dx, backward.accumulator(gain), backward.accumulator(bias)}, op.attributes);
+  backward.contribute(x, dx);
+}
+
+// y = op(a) op(b) + bias: d op(a) = dy op(b)^T, d op(b) = op(a)^T dy, with the factors exchanged where a or b is
+// itself read transposed. The share of b, a layer's weight, comes first.
+void matmul_vjp(Backward& backward, const Op& op) {
+  const ValueId a = op.inputs[0], b = op.inputs[1], dy = backward.gradient(op.outputs[0]);
+  const bool ta = op.attributes.transpose_a, tb = op.attributes.transpose_b;
+  if (op.attributes.accumulate) backward.refuse(op, "an accumulating product has no derivative");
+  if (tb) {
+    append_factor(backward, b, {dy, a}, {.transpose_a = true, .transpose_b = ta});
+  } else {
+    append_factor(backward, b, {a, dy}, {.transpose_a = !ta});
+  }
+  if (op.inputs.size() > 2) {
+    backward.append(OpKind::bias_gradient, {dy}, {backward.accumulator(op.inputs[2])}, {});
+  }
+  if (ta) {
+    append_factor(backward, a, {b, dy}, {.transpose_a = tb, .transpose_b = true});
+  } else {
+    append_factor(backward, a, {dy, b}, {.transpose_b = !tb});
+  }
+}
+
+void gelu_vjp(Backward& backward, const Op& op) {
+  const ValueId dx = backward.like(op.inputs[0]);
+  backward.append(OpKind::gelu_backward, {backward.gradient(op.outputs[0]), op.inputs[0]}, {dx}, op.attributes);
+  backward.contribute(op.inputs[0], dx);
+}
+
+void attention_vjp(Backward& backward, const Op& op) {
+  const ValueId qkv = op.inputs[0], dqkv = backward.like(qkv);
+  backward.append(OpKind::attention_backward, {backward.gradient(op.outputs[0]), qkv, op.outputs[0], op.outputs[1]},
+                  {dqkv}, op.attributes);
+  backward.contribute(qkv, dqkv);
+}
+
+void dropout_vjp(Backward& backward, const Op& op) {
+  const ValueId dx = backward.like(op.inputs[0]);
+  backward.append(OpKind::dropout, {backward.gradient(op.outputs[0])}, {dx}, op.attributes);
+  backward.contribute(op.inputs[0], dx);
+}
+
+void add_vjp(Backward& backward, const Op& op) {
+  const ValueId dy = backward.gradient(op.outputs[0]);
+  backward.contribute(op.inputs[1], dy);
+  backward.contribute(op.inputs[0], dy);
+}
+
+void linear_cross_entropy_vjp(Backward& backward, const Op& op) {
+  const ValueId x = op.inputs[0], dx = backward.like(x);
+  std::vector<ValueId> outputs{op.outputs[0], dx, backward.accumulator(op.inputs[1])};
+  if (op.inputs.size() > 3) outputs.push_back(backward.accumulator(op.inputs[3]));
+  backward.append(OpKind::linear_cross_entropy_backward, op.inputs, std::move(outputs), {});
+  backward.contribute(x, dx);
+}
+
+void rms_norm_vjp(Backward& backward, const Op& op) {
+  const ValueId x = op.inputs[0], gain = op.inputs[1], dx = backward.like(x);
+  backward.append(OpKind::rms_norm_backward, {backward.gradient(op.outputs[0]), x, gain, op.outputs[1]},
+                  {dx, backward.accumulator(gain)}, op.attributes);
+  backward.contribute(x, dx);
+}
+
+// A rotation's transpose is the rotation back.
+void rotary_vjp(Backward& backward, const Op& op) {
+  const ValueId dx = backward.like(op.inputs[0]);
+  Attributes attributes = op.attributes;
+  attributes.inverse = !attributes.inverse;
+  backward.append(OpKind::rotary, {backward.gradient(op.outputs[0])}, {dx}, attributes);
+  backward.contribute(op.inputs[0], dx);
+}
+
+void swiglu_vjp(Backward& backward, const Op& op) {
+  const ValueId dx = backward.like(op.inputs[0]);
+  backward.append(OpKind::swiglu_backward, {backward.gradient(op.outputs[0]), op.inputs[0]}, {dx}, {});
+  backward.contribute(op.inputs[0], dx);
+}
+
+void add_positions_vjp(Backward& backward, const Op& op) {
+  const ValueId dy = backward.gradient(op.outputs[0]);
+  backward.append(OpKind::positions_backward, {dy}, {backward.accumulator(op.inputs[1])}, op.attributes);
+  backward.contribute(op.inputs[0], dy);
+}
+
+// attention_mix has left the values' share of dqkv already: the op adds that of queries and keys on the way.
+void attention_probabilities_vjp(Backward& backward, const Op& op) {
+  const ValueId qkv = op.inputs[0], dqkv = backward.like(qkv);
+  std::vector<ValueId> inputs{backward.gradient(op.outputs[0]), op.outputs[0], qkv};
+  if (const std::optional<ValueId> other = backward.take(qkv)) inputs.push_back(*other);
+  backward.append(OpKind::attention_probabilities_backward, std::move(inputs), {dqkv}, op.attributes);
+  backward.contribute(qkv, dqkv);
+}
+
+void attention_mix_vjp(Backward& backward, const Op& op) {
+  const ValueId probabilities = op.inputs[0], qkv = op.inputs[1];
+  const ValueId dprobabilities = backward.like(probabilities), dqkv = backward.like(qkv);
+  backward.append(OpKind::attention_mix_backward, {backward.gradient(op.outputs[0]), probabilities, qkv},
+                  {dprobabilities, dqkv}, op.attributes);
+  backward.contribute(qkv, dqkv);
+  backward.contribute(probabilities, dprobabilities);
+}
+
+void split_streams_vjp(Backward& backward, const Op& op) {
+  for (const ValueId stream : op.outputs) {
+    if (!backward.has_gradient(stream)) backward.refuse(op, "both streams must lead to the result");
+    backward.contribute(op.inputs[0], backward.gradient(stream));
+  }
+}
+
+// Both have the gradient of the sum; in memory of their own, since both may leave the layer.
+void merge_streams_vjp(Backward& backward, const Op& op) {
+  const ValueId da = backward.like(op.outputs[0]), db = backward.like(op.outputs[0]);
+  backward.append(OpKind::split_streams, {backward.gradient(op.outputs[0])}, {da, db}, {});
+  backward.contribute(op.inputs[0], da);
+  backward.contribute(op.inputs[1], db);
+}
+
+// Past the rounding, as if there were none.
+void read_stream_vjp(Backward& backward, const Op& op) {
+  backward.contribute(op.inputs[0], backward.gradient(op.outputs[0]));
+}
+
+void reversible_add_vjp(Backward& backward, const Op& op) {
+  if (op.attributes.inverse) backward.refuse(op, "an inverse has no derivative");
+  const ValueId dy = backward.gradient(op.outputs[0]);
+  backward.contribute(op.inputs[1], dy);
+  backward.contribute(op.inputs[0], dy);
+}
+
+}  // namespace
+
+VectorJacobianProduct* vjp_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::embedding:
+      return embedding_vjp;
+    case OpKind::layer_norm:
+      return layer_norm_vjp;
+    case OpKind::matmul:
+      return matmul_vjp;
+    case OpKind::gelu:
+      return gelu_vjp;
+    case OpKind::attention:
+      return attention_vjp;
+    case OpKind::dropout:
+      return dropout_vjp;
+    case OpKind::add:
+      return add_vjp;
+    case OpKind::linear_cross_entropy:
+      return linear_cross_entropy_vjp;
+    case OpKind::rms_norm:
+      return rms_norm_vjp;
+    case OpKind::rotary:
+      return rotary_vjp;
+    case OpKind::swiglu:
+      return swiglu_vjp;
+    case OpKind::add_positions:
+      return add_positions_vjp;
+    case OpKind::attention_probabilities:
+      return attention_probabilities_vjp;
+    case OpKind::attention_mix:
+      return attention_mix_vjp;
+    case OpKind::split_streams:
+      return split_streams_vjp;
+    case OpKind::merge_streams:
+      return merge_streams_vjp;
+    case OpKind::read_stream:
+      return read_stream_vjp;
+    case OpKind::reversible_add:
+      return reversible_add_vjp;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace l2l::compiler

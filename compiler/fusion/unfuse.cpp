@@ -1,0 +1,140 @@
+#include "compiler/fusion/unfuse.h"
+
+#include "compiler/ir/op_check.h"
+#include "l2l/errors.h"
+
+namespace l2l::compiler {
+namespace {
+
+class Unfusing {
+ public:
+  Unfusing(const Graph& graph, const Op& op) : op_(op) {
+    graph_.name = graph.name + ", " + std::string(name_of(op.kind));
+    for (const std::vector<ValueId>* ids : {&op.inputs, &op.outputs}) {
+      for (const ValueId id : *ids) {
+        Value value = graph.value(id);
+        value.region = Region::scratch;
+        value.offset = 0;
+        graph_.values.push_back(std::move(value));
+      }
+    }
+  }
+
+  ValueId in(std::size_t i) const { return static_cast<ValueId>(i); }
+  // Output `i`, or kNone for an optional one that is left out.
+  ValueId out(std::size_t i) const {
+    return i < op_.outputs.size() ? static_cast<ValueId>(op_.inputs.size() + i) : kNone;
+  }
+
+  // Appends an op of the fused op's attributes. Its first output is `first`, or a new value for kNone; `rest` follow.
+  ValueId append(OpKind kind, std::vector<ValueId> inputs, ValueId first, std::vector<ValueId> rest = {}) {
+    Op op{kind, std::move(inputs), {}, op_.attributes};
+    if (first == kNone) first = intermediate(op);
+    op.outputs = {first};
+    op.outputs.insert(op.outputs.end(), rest.begin(), rest.end());
+    graph_.ops.push_back(std::move(op));
+    return first;
+  }
+
+  Graph take() { return std::move(graph_); }
+
+  static constexpr ValueId kNone = -1;
+
+ private:
+  ValueId intermediate(const Op& op) {
+    graph_.values.push_back(infer_outputs(graph_, op, graph_.ops.size()).front());
+    return static_cast<ValueId>(graph_.values.size() - 1);
+  }
+
+  const Op& op_;
+  Graph graph_;
+};
+
+constexpr ValueId kNew = Unfusing::kNone;
+
+void matmul_gelu(Unfusing& parts) {
+  const ValueId pre = parts.append(OpKind::matmul, {parts.in(0), parts.in(1), parts.in(2)}, parts.out(1));
+  parts.append(OpKind::gelu, {pre}, parts.out(0));
+}
+
+void dropout_add(Unfusing& parts) {
+  const ValueId dropped = parts.append(OpKind::dropout, {parts.in(0)}, kNew);
+  parts.append(OpKind::add, {dropped, parts.in(1)}, parts.out(0));
+}
+
+ValueId residual_sum(Unfusing& parts, float probability, ValueId sum) {
+  const ValueId x = probability > 0 ? parts.append(OpKind::dropout, {parts.in(0)}, kNew) : parts.in(0);
+  return parts.append(OpKind::add, {x, parts.in(1)}, sum);
+}
+
+void add_layer_norm(Unfusing& parts, float probability) {
+  const ValueId sum = residual_sum(parts, probability, parts.out(3));
+  parts.append(OpKind::layer_norm, {sum, parts.in(2), parts.in(3)}, parts.out(0), {parts.out(1), parts.out(2)});
+}
+
+void add_rms_norm(Unfusing& parts, float probability) {
+  const ValueId sum = residual_sum(parts, probability, parts.out(2));
+  parts.append(OpKind::rms_norm, {sum, parts.in(2)}, parts.out(0), {parts.out(1)});
+}
+
+void layer_norm_backward_add(Unfusing& parts) {
+  const ValueId dx =
+      parts.append(OpKind::layer_norm_backward, {parts.in(0), parts.in(1), parts.in(2), parts.in(3), parts.in(4)}, kNew,
+                   {parts.out(1), parts.out(2)});
+  parts.append(OpKind::add, {dx, parts.in(5)}, parts.out(0));
+}
+
+void rms_norm_backward_add(Unfusing& parts) {
+  const ValueId dx = parts.append(OpKind::rms_norm_backward, {parts.in(0), parts.in(1), parts.in(2), parts.in(3)}, kNew,
+                                  {parts.out(1)});
+  parts.append(OpKind::add, {dx, parts.in(4)}, parts.out(0));
+}
+
+void gelu_backward_bias(Unfusing& parts) {
+  parts.append(OpKind::gelu_backward, {parts.in(0), parts.in(1)}, parts.out(0));
+  parts.append(OpKind::bias_gradient, {parts.out(0)}, parts.out(1));
+}
+
+void dropout_bias(Unfusing& parts) {
+  parts.append(OpKind::dropout, {parts.in(0)}, parts.out(0));
+  parts.append(OpKind::bias_gradient, {parts.out(0)}, parts.out(1));
+}
+
+}  // namespace
+
+bool is_fused(OpKind kind) { return kind >= OpKind::matmul_gelu && kind <= OpKind::dropout_bias; }
+
+Graph unfused(const Graph& graph, const Op& op) {
+  Unfusing parts(graph, op);
+  switch (op.kind) {
+    case OpKind::matmul_gelu:
+      matmul_gelu(parts);
+      break;
+    case OpKind::dropout_add:
+      dropout_add(parts);
+      break;
+    case OpKind::add_layer_norm:
+      add_layer_norm(parts, op.attributes.probability);
+      break;
+    case OpKind::add_rms_norm:
+      add_rms_norm(parts, op.attributes.probability);
+      break;
+    case OpKind::layer_norm_backward_add:
+      layer_norm_backward_add(parts);
+      break;
+    case OpKind::rms_norm_backward_add:
+      rms_norm_backward_add(parts);
+      break;
+    case OpKind::gelu_backward_bias:
+      gelu_backward_bias(parts);
+      break;
+    case OpKind::dropout_bias:
+      dropout_bias(parts);
+      break;
+    default:
+      throw Error(graph.name + ": " + std::string(name_of(op.kind)) + " is not a fused op");
+  }
+  return parts.take();
+}
+
+}  // namespace l2l::compiler

@@ -1,0 +1,165 @@
+#include <utility>
+
+#include "core/checked.h"
+#include "compiler/ir/graph.h"
+#include "compiler/ir/op_check.h"
+#include "compiler/ir/op_table.h"
+
+namespace l2l::compiler {
+namespace {
+
+bool written_by_ops(Region region) {
+  return region == Region::output || region == Region::loss || region == Region::input_gradient ||
+         region == Region::drained;
+}
+
+}  // namespace
+
+ValueId GraphBuilder::bound(Region region, std::string name, DType dtype, Shape shape, Bytes offset) {
+  Value value{std::move(name), dtype, shape, region, offset};
+  const std::string where = graph_.name + ": " + describe(value);
+  if (region >= Region::scratch) throw BadInput(where + ": scratch cannot be bound; the planner chooses its offsets");
+  const auto elements = static_cast<std::uint64_t>(shape.elements());
+  if (elements == 0) throw BadInput(where + " has no elements");
+  checked_add(offset, checked_multiply(elements, size_of(dtype), where), where);
+  if (offset % size_of(dtype) != 0) {
+    throw BadInput(where + ": offset " + std::to_string(offset) + " is not a multiple of its element size");
+  }
+  graph_.values.push_back(std::move(value));
+  return static_cast<ValueId>(graph_.values.size() - 1);
+}
+
+ValueId GraphBuilder::append(OpKind kind, std::vector<ValueId> inputs, Attributes attributes) {
+  Op op{kind, std::move(inputs), {}, attributes};
+  const std::size_t index = graph_.ops.size();
+  for (Value& value : infer_outputs(graph_, op, index)) {
+    value.name = std::string(name_of(kind)) + "." + std::to_string(index) + "." + value.name;
+    op.outputs.push_back(static_cast<ValueId>(graph_.values.size()));
+    graph_.values.push_back(std::move(value));
+  }
+  graph_.ops.push_back(std::move(op));
+  return graph_.ops.back().outputs.front();
+}
+
+ValueId GraphBuilder::embedding(ValueId tokens, ValueId table, ValueId positions, int sequence) {
+  return append(OpKind::embedding, {tokens, table, positions}, {.sequence = sequence});
+}
+
+ValueId GraphBuilder::layer_norm(ValueId x, ValueId gain, ValueId bias, float epsilon) {
+  return append(OpKind::layer_norm, {x, gain, bias}, {.epsilon = epsilon});
+}
+
+ValueId GraphBuilder::linear(ValueId x, ValueId w, ValueId b) { return append(OpKind::matmul, {x, w, b}, {}); }
+
+ValueId GraphBuilder::linear_transposed(ValueId x, ValueId w) {
+  return append(OpKind::matmul, {x, w}, {.transpose_b = true});
+}
+
+ValueId GraphBuilder::linear_transposed(ValueId x, ValueId w, ValueId b) {
+  return append(OpKind::matmul, {x, w, b}, {.transpose_b = true});
+}
+
+ValueId GraphBuilder::rms_norm(ValueId x, ValueId gain, float epsilon) {
+  return append(OpKind::rms_norm, {x, gain}, {.epsilon = epsilon});
+}
+
+ValueId GraphBuilder::gelu(ValueId x, bool exact) { return append(OpKind::gelu, {x}, {.exact = exact}); }
+
+ValueId GraphBuilder::swiglu(ValueId x) { return append(OpKind::swiglu, {x}, {}); }
+
+ValueId GraphBuilder::attention(ValueId qkv, int heads, int sequence, float dropout) {
+  return attention(qkv, {.probability = dropout, .heads = heads, .sequence = sequence});
+}
+
+ValueId GraphBuilder::attention(ValueId qkv, Attributes shape) {
+  shape.rng_op = next_rng_op_++;
+  return append(OpKind::attention, {qkv}, shape);
+}
+
+ValueId GraphBuilder::core_attention(ValueId qkv, Attributes shape) {
+  const float probability = std::exchange(shape.probability, 0.0f);  // that of the op between the two
+  const ValueId probabilities = append(OpKind::attention_probabilities, {qkv}, shape);
+  return append(OpKind::attention_mix, {dropout(probabilities, probability), qkv}, shape);
+}
+
+ValueId GraphBuilder::rotary(ValueId qkv, Attributes shape) { return append(OpKind::rotary, {qkv}, shape); }
+
+ValueId GraphBuilder::dropout(ValueId x, float probability) {
+  const std::uint32_t rng_op = next_rng_op_++;  // drawn in any case: a probability does not shift the keys after it
+  if (probability == 0) return x;
+  return append(OpKind::dropout, {x}, {.probability = probability, .rng_op = rng_op});
+}
+
+ValueId GraphBuilder::add(ValueId a, ValueId b) { return append(OpKind::add, {a, b}, {}); }
+
+ValueId GraphBuilder::linear_cross_entropy(ValueId x, ValueId table, ValueId targets) {
+  return append(OpKind::linear_cross_entropy, {x, table, targets}, {});
+}
+
+ValueId GraphBuilder::linear_cross_entropy(ValueId x, ValueId table, ValueId targets, ValueId bias) {
+  return append(OpKind::linear_cross_entropy, {x, table, targets, bias}, {});
+}
+
+ValueId GraphBuilder::add_positions(ValueId x, ValueId positions, int sequence) {
+  return append(OpKind::add_positions, {x, positions}, {.sequence = sequence});
+}
+
+ValueId GraphBuilder::cross_entropy(ValueId statistics, ValueId targets) {
+  return append(OpKind::cross_entropy, {statistics, targets}, {});
+}
+
+std::pair<ValueId, ValueId> GraphBuilder::split_streams(ValueId x, DType stream) {
+  const auto first = static_cast<ValueId>(graph_.values.size());
+  const Shape shape = graph_.value(x).shape;
+  for (const char* const name : {"a", "b"}) graph_.values.push_back({name, stream, shape});
+  append_onto(OpKind::split_streams, {x}, {first, first + 1}, {});
+  return {first, first + 1};
+}
+
+ValueId GraphBuilder::merge_streams(ValueId a, ValueId b, DType compute) {
+  return append_as(OpKind::merge_streams, {a, b}, compute);
+}
+
+ValueId GraphBuilder::read_stream(ValueId stream, DType compute) {
+  return graph_.value(stream).dtype == compute ? stream : append_as(OpKind::read_stream, {stream}, compute);
+}
+
+ValueId GraphBuilder::reversible_add(ValueId stream, ValueId branch) { return append(OpKind::reversible_add, {stream, branch}, {}); }
+
+// An op whose inputs do not say the dtype of its result.
+ValueId GraphBuilder::append_as(OpKind kind, std::vector<ValueId> inputs, DType dtype) {
+  const auto result = static_cast<ValueId>(graph_.values.size());
+  const Shape shape = graph_.value(inputs[0]).shape;
+  graph_.values.push_back({std::string(name_of(kind)) + "." + std::to_string(graph_.ops.size()), dtype, shape});
+  append_onto(kind, std::move(inputs), {result}, {});
+  return result;
+}
+
+void GraphBuilder::append_onto(OpKind kind, std::vector<ValueId> inputs, std::vector<ValueId> outputs,
+                               Attributes attributes) {
+  graph_.ops.push_back({kind, std::move(inputs), std::move(outputs), attributes});
+  check_op(graph_, graph_.ops.back(), graph_.ops.size() - 1);
+}
+
+void GraphBuilder::place(ValueId value, Region region, Bytes offset) {
+  const std::string where = graph_.name + ": value " + std::to_string(value);
+  if (value < 0 || static_cast<std::size_t>(value) >= graph_.values.size()) throw BadInput(where + " does not exist");
+  Value& placed = graph_.values[static_cast<std::size_t>(value)];
+  if (placed.region != Region::scratch) {
+    throw BadInput(where + ", " + describe(placed) + ", lives in " + std::string(name_of(placed.region)) +
+                   " already: only the result of an op can be placed, once");
+  }
+  if (!written_by_ops(region)) {
+    throw BadInput(where + ", " + describe(placed) + ": no op writes to " + std::string(name_of(region)) +
+                   "; place it in output or loss");
+  }
+  placed.region = region;
+  placed.offset = offset;
+}
+
+Graph GraphBuilder::finish() {
+  graph_.validate();
+  return std::move(graph_);
+}
+
+}  // namespace l2l::compiler

@@ -1,0 +1,214 @@
+#include "compiler/ir/op_table.h"
+
+#include <array>
+
+#include "l2l/errors.h"
+
+namespace l2l::compiler {
+namespace {
+
+constexpr std::uint32_t kRngOps = 256;  // RngKey::op
+
+void require(bool condition, const std::string& message) {
+  if (!condition) throw BadInput(message);
+}
+
+void derive_embedding(const Attributes& attributes, Sizes& sizes) {
+  const std::int64_t sequence = attributes.sequence;
+  require(
+      sequence >= 1 && sizes['R'] % sequence == 0,
+      "R = " + std::to_string(sizes['R']) + " rows are no whole number of sequences of " + std::to_string(sequence));
+  require(sizes['S'] == 0 || sequence <= sizes['S'], "a sequence of " + std::to_string(sequence) +
+                                                         " is longer than the S = " + std::to_string(sizes['S']) +
+                                                         " positions");
+}
+
+void require_chunk(const Attributes& attributes, Sizes& sizes) {
+  require(attributes.vocabulary >= sizes['V'],
+          "a vocabulary of " + std::to_string(attributes.vocabulary) +
+              " tokens is smaller than its chunk of V = " + std::to_string(sizes['V']));
+}
+
+// A row's statistics are T = 3 numbers.
+void derive_statistics(const Attributes&, Sizes& sizes) { sizes.set('T', 3); }
+
+void derive_softmax_statistics(const Attributes& attributes, Sizes& sizes) {
+  require_chunk(attributes, sizes);
+  derive_statistics(attributes, sizes);
+}
+
+void derive_layer_norm(const Attributes& attributes, Sizes&) {
+  require(attributes.epsilon > 0, "epsilon " + std::to_string(attributes.epsilon) + " must be above 0");
+}
+
+void derive_matmul(const Attributes& attributes, Sizes& sizes) {
+  sizes.set('M', sizes[attributes.transpose_a ? 'B' : 'A']);
+  sizes.set('K', sizes[attributes.transpose_a ? 'A' : 'B']);
+  sizes.set('K', sizes[attributes.transpose_b ? 'D' : 'C']);
+  sizes.set('N', sizes[attributes.transpose_b ? 'C' : 'D']);
+}
+
+void derive_dropout(const Attributes& attributes, Sizes&) {
+  require(attributes.probability >= 0 && attributes.probability < 1,
+          "dropout probability " + std::to_string(attributes.probability) + " must be in [0, 1)");
+  require(attributes.rng_op < kRngOps, "more than 255 random ops in one layer");
+}
+
+void derive_add_norm(const Attributes& attributes, Sizes& sizes) {
+  derive_dropout(attributes, sizes);
+  derive_layer_norm(attributes, sizes);
+}
+
+void require_sequences(const Attributes& attributes, const Sizes& sizes) {
+  require(attributes.sequence >= 1 && sizes['R'] % attributes.sequence == 0,
+          "R = " + std::to_string(sizes['R']) + " rows are no whole number of sequences of " +
+              std::to_string(attributes.sequence));
+}
+
+// Q columns: `heads` queries, then as many keys and values as kv_heads(attributes). Returns the size of a head.
+std::int64_t derive_heads(const Attributes& attributes, const Sizes& sizes) {
+  const int heads = attributes.heads, shared = kv_heads(attributes);
+  require(heads >= 1 && shared >= 1 && heads % shared == 0,
+          std::to_string(heads) + " heads do not share " + std::to_string(shared) + " key and value heads evenly");
+  const std::int64_t all = heads + 2 * static_cast<std::int64_t>(shared);
+  require(sizes['Q'] % all == 0, "Q = " + std::to_string(sizes['Q']) + " columns of qkv do not hold " +
+                                     std::to_string(heads) + " + 2 x " + std::to_string(shared) + " heads");
+  return sizes['Q'] / all;
+}
+
+void derive_attention(const Attributes& attributes, Sizes& sizes) {
+  derive_dropout(attributes, sizes);
+  sizes.set('H', derive_heads(attributes, sizes) * attributes.heads);
+  sizes.set('D', attributes.heads);
+  require_sequences(attributes, sizes);
+}
+
+void derive_core_attention(const Attributes& attributes, Sizes& sizes) {
+  sizes.set('H', derive_heads(attributes, sizes) * attributes.heads);
+  require_sequences(attributes, sizes);
+  sizes.set('S', attributes.sequence);
+  sizes.set('P', sizes['R'] * attributes.heads);
+}
+
+void derive_rotary(const Attributes& attributes, Sizes& sizes) {
+  const std::int64_t head = derive_heads(attributes, sizes);
+  require(head % 2 == 0, "heads of " + std::to_string(head) + " elements are not made of pairs");
+  require(attributes.rotary_base > 1, "a base of " + std::to_string(attributes.rotary_base) + " must be above 1");
+  require_sequences(attributes, sizes);
+}
+
+void derive_swiglu(const Attributes&, Sizes& sizes) {
+  require(sizes['G'] % 2 == 0, "G = " + std::to_string(sizes['G']) + " columns are not gate and up");
+  sizes.set('I', sizes['G'] / 2);
+}
+
+// Sums over rows are f32; so are a norm's statistics and attention's logsumexp (D: heads).
+constexpr Slot accumulator(std::string_view name, std::string_view dims) { return {name, dims, SlotType::f32, true}; }
+
+using Table = std::array<OpRule, static_cast<std::size_t>(OpKind::count)>;
+
+// In the order of OpKind.
+Table make_table() {
+  using enum SlotType;
+  const Slot loss{"loss", "1", f64};
+  const Slot statistics{"statistics", "RT", f64};
+  const Slot mean{"mean", "R", f32}, inverse_deviation{"inverse_deviation", "R", f32},
+      logsumexp{"logsumexp", "RD", f32};
+  const Slot tokens{"tokens", "R", i32}, targets{"targets", "R", i32};
+  const Slot inverse_rms{"inverse_rms", "R", f32};
+  const Slot sum{"sum", "RH", compute, false, true};
+  const Slot bias{"bias", "V", compute, false, true}, dbias{"dbias", "V", f32, true, true};
+  return {{
+      {OpKind::embedding, {tokens, {"table", "VH"}, {"positions", "SH"}}, {{"y", "RH"}}, derive_embedding},
+      {OpKind::embedding_backward, {tokens, {"dy", "RH"}},
+       {accumulator("dtable", "VH"), accumulator("dpositions", "SH")},
+       derive_embedding},
+      {OpKind::layer_norm, {{"x", "RH"}, {"gain", "H"}, {"bias", "H"}},
+       {{"y", "RH"}, mean, inverse_deviation},
+       derive_layer_norm},
+      {OpKind::layer_norm_backward, {{"dy", "RH"}, {"x", "RH"}, {"gain", "H"}, mean, inverse_deviation},
+       {{"dx", "RH"}, accumulator("dgain", "H"), accumulator("dbias", "H")}},
+      {OpKind::matmul, {{"a", "AB"}, {"b", "CD"}, {"bias", "N", compute, false, true}},
+       {{"y", "MN"}},
+       derive_matmul},
+      {OpKind::bias_gradient, {{"dy", "RN"}}, {accumulator("dbias", "N")}},
+      {OpKind::gelu, {{"x", "RH"}}, {{"y", "RH"}}},
+      {OpKind::gelu_backward, {{"dy", "RH"}, {"x", "RH"}}, {{"dx", "RH"}}},
+      {OpKind::attention, {{"qkv", "RQ"}}, {{"y", "RH"}, logsumexp}, derive_attention},
+      {OpKind::attention_backward, {{"dy", "RH"}, {"qkv", "RQ"}, {"y", "RH"}, logsumexp}, {{"dqkv", "RQ"}}, derive_attention},
+      {OpKind::dropout, {{"x", "RH"}}, {{"y", "RH"}}, derive_dropout},
+      {OpKind::add, {{"a", "RH"}, {"b", "RH"}}, {{"y", "RH"}}},
+      {OpKind::linear_cross_entropy, {{"x", "RH"}, {"table", "VH"}, targets, bias},
+       {loss}},
+      {OpKind::linear_cross_entropy_backward, {{"x", "RH"}, {"table", "VH"}, targets, bias},
+       {loss, {"dx", "RH"}, accumulator("dtable", "VH"), dbias}},
+      {OpKind::convert, {{"x", "RH", f32}}, {{"y", "RH"}, {"squares", "1", f64, false, true}}},
+      {OpKind::embedding_rows, {tokens, {"table", "VH"}}, {{"y", "RH", compute, true}}, require_chunk},
+      {OpKind::embedding_rows_backward, {tokens, {"dy", "RH"}}, {accumulator("dtable", "VH")}},
+      {OpKind::add_positions, {{"x", "RH"}, {"positions", "SH"}}, {{"y", "RH"}}, derive_embedding},
+      {OpKind::positions_backward, {{"dy", "RH"}}, {accumulator("dpositions", "SH")}, derive_embedding},
+      {OpKind::softmax_statistics, {{"x", "RH"}, {"table", "VH"}, targets, bias},
+       {{"statistics", "RT", f64, true}},
+       derive_softmax_statistics},
+      {OpKind::cross_entropy, {statistics, targets}, {loss}, derive_statistics},
+      {OpKind::chunk_cross_entropy_backward, {{"x", "RH"}, {"table", "VH"}, targets, statistics, bias},
+       {accumulator("dx", "RH"), accumulator("dtable", "VH"), dbias},
+       derive_statistics},
+      {OpKind::rms_norm, {{"x", "RH"}, {"gain", "H"}}, {{"y", "RH"}, inverse_rms}, derive_layer_norm},
+      {OpKind::rms_norm_backward, {{"dy", "RH"}, {"x", "RH"}, {"gain", "H"}, inverse_rms},
+       {{"dx", "RH"}, accumulator("dgain", "H")}},
+      {OpKind::rotary, {{"qkv", "RQ"}}, {{"y", "RQ"}}, derive_rotary},
+      {OpKind::swiglu, {{"x", "RG"}}, {{"y", "RI"}}, derive_swiglu},
+      {OpKind::swiglu_backward, {{"dy", "RI"}, {"x", "RG"}}, {{"dx", "RG"}}, derive_swiglu},
+      {OpKind::attention_probabilities, {{"qkv", "RQ"}},
+       {{"probabilities", "PS"}},
+       derive_core_attention},
+      {OpKind::attention_probabilities_backward, {{"dprobabilities", "PS"}, {"probabilities", "PS"}, {"qkv", "RQ"}, {"other", "RQ", compute, false, true}},
+       {{"dqkv", "RQ"}},
+       derive_core_attention},
+      {OpKind::attention_mix, {{"probabilities", "PS"}, {"qkv", "RQ"}},
+       {{"y", "RH"}},
+       derive_core_attention},
+      {OpKind::attention_mix_backward, {{"dy", "RH"}, {"probabilities", "PS"}, {"qkv", "RQ"}},
+       {{"dprobabilities", "PS"}, {"dqkv", "RQ"}},
+       derive_core_attention},
+      {OpKind::split_streams, {{"x", "RH"}},
+       {{"a", "RH", stream_or_compute}, {"b", "RH", stream_or_compute}}},
+      {OpKind::merge_streams, {{"a", "RH", stream}, {"b", "RH", stream}}, {{"y", "RH"}}},
+      {OpKind::read_stream, {{"x", "RH", stream}}, {{"y", "RH"}}},
+      {OpKind::reversible_add, {{"x", "RH", stream}, {"b", "RH"}}, {{"y", "RH", stream}}},
+      {OpKind::matmul_gelu, {{"a", "AB"}, {"b", "CD"}, {"bias", "N"}},
+       {{"y", "MN"}, {"pre", "MN", compute, false, true}},
+       derive_matmul},
+      {OpKind::dropout_add, {{"x", "RH"}, {"residual", "RH"}}, {{"y", "RH"}}, derive_dropout},
+      {OpKind::add_layer_norm, {{"x", "RH"}, {"residual", "RH"}, {"gain", "H"}, {"bias", "H"}},
+       {{"y", "RH"}, mean, inverse_deviation, sum},
+       derive_add_norm},
+      {OpKind::add_rms_norm, {{"x", "RH"}, {"residual", "RH"}, {"gain", "H"}},
+       {{"y", "RH"}, inverse_rms, sum},
+       derive_add_norm},
+      {OpKind::layer_norm_backward_add, {{"dy", "RH"}, {"x", "RH"}, {"gain", "H"}, mean, inverse_deviation, {"other", "RH"}},
+       {{"dx", "RH"}, accumulator("dgain", "H"), accumulator("dbias", "H")}},
+      {OpKind::rms_norm_backward_add, {{"dy", "RH"}, {"x", "RH"}, {"gain", "H"}, inverse_rms, {"other", "RH"}},
+       {{"dx", "RH"}, accumulator("dgain", "H")}},
+      {OpKind::gelu_backward_bias, {{"dy", "RH"}, {"x", "RH"}}, {{"dx", "RH"}, accumulator("dbias", "H")}},
+      {OpKind::dropout_bias, {{"dy", "RH"}}, {{"dx", "RH"}, accumulator("dbias", "H")}, derive_dropout},
+  }};
+}
+
+}  // namespace
+
+const OpRule& rule_of(OpKind kind) {
+  static const Table table = make_table();
+  if (kind >= OpKind::count) throw Error("no op of kind " + std::to_string(static_cast<int>(kind)));
+  const OpRule& rule = table[static_cast<std::size_t>(kind)];
+  if (rule.kind != kind) throw Error("op_table.cpp: the row of " + std::string(name_of(kind)) + " is in another place");
+  return rule;
+}
+
+bool accumulates(const Op& op, std::size_t position) {
+  if (op.kind == OpKind::matmul) return op.attributes.accumulate;
+  return rule_of(op.kind).outputs[position].accumulates;
+}
+
+}  // namespace l2l::compiler

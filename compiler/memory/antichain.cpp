@@ -1,0 +1,100 @@
+// The heaviest antichain is the smallest weighted cover by chains (Dilworth 1950), and that is the sum of all weights
+// less a largest flow: every tensor may hand its bytes on to one that begins when it is done.
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "compiler/memory/antichain.h"
+#include "compiler/memory/clock_table.h"
+#include "compiler/memory/flow.h"
+
+namespace l2l::compiler::memory {
+namespace {
+
+// Bit rows of the order "i is done before j begins", for places in a list in which what comes first in the order comes
+// first in the list.
+class Followers {
+ public:
+  Followers(const Problem& problem, const std::vector<Index>& tensors)
+      : count_(tensors.size()), words_((count_ + ClockTable::kWidth - 1) / 64 + 1), rows_(count_ * words_, 0) {
+    const ClockTable table(problem, tensors);
+    ClockTable::Mask mask;
+    for (std::size_t i = 0; i < count_; ++i) {
+      for (std::size_t chunk = i / ClockTable::kWidth; chunk * ClockTable::kWidth < count_; ++chunk) {
+        table.after(i, chunk, mask);
+        const std::size_t base = chunk * ClockTable::kWidth, width = std::min(ClockTable::kWidth, count_ - base);
+        for (std::size_t k = 0; k < width; ++k) {
+          row(i)[(base + k) / 64] |= static_cast<std::uint64_t>(mask[k] & 1) << (base + k) % 64;
+        }
+      }
+    }
+  }
+
+  // Calls visit(j) for those that follow i with none between.
+  template <typename Visit>
+  void visit_next(std::size_t i, Visit visit) {
+    std::vector<std::uint64_t>& left = left_;
+    left.assign(row(i), row(i) + words_);
+    for (std::size_t w = 0; w < words_; ++w) {
+      while (left[w] != 0) {
+        const std::size_t j = w * 64 + static_cast<std::size_t>(std::countr_zero(left[w]));
+        visit(j);
+        left[w] &= left[w] - 1;
+        const std::uint64_t* const beyond = row(j);
+        for (std::size_t k = w; k < words_; ++k) left[k] &= ~beyond[k];
+      }
+    }
+  }
+
+ private:
+  std::uint64_t* row(std::size_t i) { return rows_.data() + i * words_; }
+
+  std::size_t count_, words_;
+  std::vector<std::uint64_t> rows_, left_;
+};
+
+// By the sum of ranks of begin: p before q means end(p) <= begin(q) and so a smaller sum, for tensors that are alive.
+std::vector<Index> in_order(const Problem& problem, std::vector<Index> tensors) {
+  std::vector<std::uint64_t> sums(problem.tensors.size(), 0);
+  std::vector<Time> times;
+  for (std::size_t s = 0; s < problem.streams; ++s) {
+    times.clear();
+    for (const Index t : tensors) times.push_back(problem.begin_of(t)[s]);
+    std::sort(times.begin(), times.end());
+    for (const Index t : tensors) {
+      sums[t] += static_cast<std::uint64_t>(std::lower_bound(times.begin(), times.end(), problem.begin_of(t)[s]) -
+                                            times.begin());
+    }
+  }
+  std::stable_sort(tensors.begin(), tensors.end(), [&](Index a, Index b) { return sums[a] < sums[b]; });
+  return tensors;
+}
+
+}  // namespace
+
+std::vector<Index> heaviest_antichain(const Problem& problem, const std::vector<Index>& living,
+                                      const std::vector<Bytes>& weights) {
+  const std::vector<Index> tensors = in_order(problem, living);
+  const auto count = static_cast<Flow::Node>(tensors.size());
+  const Flow::Node source = 2 * count, sink = source + 1;
+  const auto gives = [](std::size_t i) { return static_cast<Flow::Node>(2 * i); };
+  const auto takes = [](std::size_t i) { return static_cast<Flow::Node>(2 * i + 1); };
+  constexpr Flow::Amount kEndless = ~Flow::Amount{0} / 2;
+  Flow flow(2 * tensors.size() + 2);
+  Followers followers(problem, tensors);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    flow.add_edge(source, gives(i), weights[tensors[i]]);
+    flow.add_edge(takes(i), sink, weights[tensors[i]]);
+    flow.add_edge(takes(i), gives(i), kEndless);  // on to those that follow it in turn
+    followers.visit_next(i, [&](std::size_t j) { flow.add_edge(gives(i), takes(j), kEndless); });
+  }
+  flow.run(source, sink);
+  std::vector<Index> antichain;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (flow.reaches(gives(i)) && !flow.reaches(takes(i))) antichain.push_back(tensors[i]);
+  }
+  std::sort(antichain.begin(), antichain.end());
+  return antichain;
+}
+
+}  // namespace l2l::compiler::memory

@@ -1,0 +1,106 @@
+#include "compiler/memory/bounds.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "compiler/memory/antichain.h"
+#include "compiler/memory/meetings.h"
+
+namespace l2l::compiler::memory {
+namespace {
+
+struct Peak {
+  Bytes load = 0;
+  Time time = 0;
+  std::size_t stream = 0;
+};
+
+Peak peak_of(const Problem& problem, const std::vector<Bytes>& weights, std::size_t stream) {
+  std::vector<std::tuple<Time, bool, Bytes>> changes;  // (time, begins, bytes); ends sort before beginnings
+  for (Index t = 0; t < problem.tensors.size(); ++t) {
+    const Time begin = problem.begin_of(t)[stream], end = problem.end_of(t)[stream];
+    if (begin >= end || weights[t] == 0) continue;
+    changes.emplace_back(begin, true, weights[t]);
+    changes.emplace_back(end, false, weights[t]);
+  }
+  std::sort(changes.begin(), changes.end());
+  Peak peak{0, 0, stream};
+  Bytes load = 0;
+  for (const auto& [time, begins, bytes] : changes) {
+    load = begins ? load + bytes : load - bytes;
+    if (load > peak.load) peak = {load, time, stream};
+  }
+  return peak;
+}
+
+Peak highest_peak(const Problem& problem, const std::vector<Bytes>& weights) {
+  Peak highest;
+  for (std::size_t s = 0; s < problem.streams; ++s) {
+    const Peak peak = peak_of(problem, weights, s);
+    if (peak.load > highest.load) highest = peak;
+  }
+  return highest;
+}
+
+std::vector<Bytes> sizes_of(const Problem& problem, Bytes alignment) {
+  std::vector<Bytes> sizes;
+  for (const Tensor& tensor : problem.tensors) sizes.push_back(align_up(tensor.size, alignment));
+  return sizes;
+}
+
+// Tensors that are alive together. Without groups each begins at a multiple of the alignment, so that all but the
+// highest take their size aligned up.
+Bound sum_of(const Problem& problem, Certificate certificate, std::vector<Index> tensors,
+             const std::vector<Bytes>& weights) {
+  Bound bound{0, certificate, std::move(tensors)};
+  Bytes padding = 0;
+  for (const Index t : bound.tensors) {
+    bound.bytes += weights[t];
+    padding = std::max(padding, weights[t] - problem.tensors[t].size);
+  }
+  bound.bytes -= padding;
+  return bound;
+}
+
+Bound bound_of_meetings(const Problem& problem) {
+  const std::vector<Bytes> weights = sizes_of(problem, problem.groups.empty() ? problem.alignment : 1);
+  const std::vector<Index> alive = living(problem);
+  if (problem.streams > 1 && alive.size() <= kMostForFlow) {
+    return sum_of(problem, Certificate::antichain, heaviest_antichain(problem, alive, weights), weights);
+  }
+  const Peak peak = highest_peak(problem, weights);
+  std::vector<Index> tensors;
+  for (const Index t : alive) {
+    if (problem.begin_of(t)[peak.stream] <= peak.time && peak.time < problem.end_of(t)[peak.stream])
+      tensors.push_back(t);
+  }
+  std::sort(tensors.begin(), tensors.end());
+  return sum_of(problem, Certificate::live_load, std::move(tensors), weights);
+}
+
+void raise_to_extent(const Problem& problem, const std::vector<Index>& tensors, Bound& bound) {
+  Bytes end = 0, highest = 0;
+  for (const Index t : tensors) {
+    end = std::max(end, problem.tensors[t].offset.value_or(end)) + problem.tensors[t].size;
+    highest = std::max(highest, end);
+  }
+  if (highest > bound.bytes) bound = {highest, Certificate::extent, tensors};
+}
+
+}  // namespace
+
+const char* name_of(Certificate certificate) {
+  static constexpr const char* kNames[] = {"live load", "antichain", "extent"};
+  return kNames[static_cast<int>(certificate)];
+}
+
+Bound lower_bound(const Problem& problem) {
+  Bound bound = bound_of_meetings(problem);
+  for (Index t = 0; t < problem.tensors.size(); ++t) raise_to_extent(problem, {t}, bound);
+  for (const std::vector<Index>& group : problem.groups) raise_to_extent(problem, group, bound);
+  return bound;
+}
+
+Bytes live_load(const Problem& problem) { return highest_peak(problem, sizes_of(problem, 1)).load; }
+
+}  // namespace l2l::compiler::memory

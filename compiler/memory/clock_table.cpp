@@ -1,0 +1,50 @@
+#include "compiler/memory/clock_table.h"
+
+#include <algorithm>
+
+namespace l2l::compiler::memory {
+
+ClockTable::ClockTable(const Problem& problem, std::span<const Index> tensors)
+    : count_(tensors.size()), rows_((tensors.size() + kWidth - 1) / kWidth * kWidth), streams_(problem.streams) {
+  begin_.resize(streams_ * rows_);
+  end_.resize(streams_ * rows_);
+  std::vector<Time> times;
+  for (std::size_t s = 0; s < streams_; ++s) {
+    times.clear();
+    for (const Index t : tensors) {
+      times.push_back(problem.begin_of(t)[s]);
+      times.push_back(problem.end_of(t)[s]);
+    }
+    std::sort(times.begin(), times.end());
+    times.erase(std::unique(times.begin(), times.end()), times.end());
+    const auto rank = [&](Time time) {
+      return static_cast<std::int32_t>(std::lower_bound(times.begin(), times.end(), time) - times.begin());
+    };
+    for (std::size_t i = 0; i < count_; ++i) {
+      begin_[s * rows_ + i] = rank(problem.begin_of(tensors[i])[s]);
+      end_[s * rows_ + i] = rank(problem.end_of(tensors[i])[s]);
+    }
+  }
+}
+
+template <typename Holds>
+void ClockTable::compare(const std::vector<std::int32_t>& own, std::size_t i, const std::vector<std::int32_t>& others,
+                         std::size_t chunk, Mask& mask, const Holds& holds) const {
+  mask.fill(-1);
+  for (std::size_t s = 0; s < streams_; ++s) {
+    const std::int32_t time = own[s * rows_ + i];
+    const std::int32_t* const other = others.data() + s * rows_ + chunk * kWidth;
+#pragma omp simd
+    for (std::size_t k = 0; k < kWidth; ++k) mask[k] &= -static_cast<std::int32_t>(holds(time, other[k]));
+  }
+}
+
+void ClockTable::after(std::size_t i, std::size_t chunk, Mask& mask) const {
+  compare(end_, i, begin_, chunk, mask, [](std::int32_t end, std::int32_t begin) { return end <= begin; });
+}
+
+void ClockTable::before(std::size_t i, std::size_t chunk, Mask& mask) const {
+  compare(begin_, i, end_, chunk, mask, [](std::int32_t begin, std::int32_t end) { return end <= begin; });
+}
+
+}  // namespace l2l::compiler::memory

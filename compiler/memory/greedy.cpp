@@ -1,0 +1,112 @@
+#include "compiler/memory/greedy.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "compiler/memory/forbidden.h"
+
+namespace l2l::compiler::memory {
+namespace {
+
+// Of the parts: the earliest begin to the latest end, summed over streams.
+double lifetime_of(const Blocks& blocks, Index block) {
+  const Problem& problem = blocks.problem();
+  double sum = 0;
+  for (std::size_t s = 0; s < problem.streams; ++s) {
+    Time begin = problem.begin_of(blocks.parts(block)[0].tensor)[s], end = begin;
+    for (const Part& part : blocks.parts(block)) {
+      begin = std::min(begin, problem.begin_of(part.tensor)[s]);
+      end = std::max(end, problem.end_of(part.tensor)[s]);
+    }
+    sum += static_cast<double>(end) - static_cast<double>(begin);
+  }
+  return sum;
+}
+
+double weight_of(const Blocks& blocks, Index block, Order order) {
+  const double size = static_cast<double>(blocks.size(block));
+  switch (order) {
+    case Order::size:
+      return size;
+    case Order::lifetime:
+      return lifetime_of(blocks, block);
+    case Order::area:
+      return size * lifetime_of(blocks, block);
+    case Order::meetings:
+      return static_cast<double>(blocks.meetings(block).size());
+    case Order::size_meetings:
+      return size * static_cast<double>(blocks.meetings(block).size());
+    case Order::begin:
+      break;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::vector<Index> order_of(const Blocks& blocks, Order order) {
+  std::vector<Index> list(blocks.count());
+  std::iota(list.begin(), list.end(), Index{0});
+  std::vector<double> weights;
+  for (const Index b : list) weights.push_back(weight_of(blocks, b, order));
+  std::vector<double> lifetimes;
+  for (const Index b : list) lifetimes.push_back(order == Order::size ? lifetime_of(blocks, b) : 0);
+  std::stable_sort(list.begin(), list.end(), [&](Index a, Index b) {
+    return weights[a] != weights[b] ? weights[a] > weights[b] : lifetimes[a] > lifetimes[b];
+  });
+  return list;
+}
+
+Placement place_in_gaps(const Blocks& blocks, std::span<const Index> order, Fit fit, Bytes limit) {
+  Placed placed(blocks);
+  for (Index b = 0; b < blocks.count(); ++b) {
+    if (blocks.pinned(b)) placed.put(b, *blocks.pinned(b));
+  }
+  Forbidden forbidden(blocks);
+  for (const Index b : order) {
+    if (blocks.pinned(b)) continue;
+    placed.put(b, forbidden.choose(b, placed.met_by(b), fit, 0, Forbidden::kAnywhere));
+    if (placed.footprint() > limit) return {};
+  }
+  const Bytes footprint = placed.footprint();
+  return {placed.take_offsets(), footprint};
+}
+
+Placement settle(const Blocks& blocks, const Placement& placement) {
+  std::vector<Index> order(blocks.count());
+  std::iota(order.begin(), order.end(), Index{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](Index a, Index b) { return placement.offsets[a] < placement.offsets[b]; });
+  return place_in_gaps(blocks, order, Fit::first);
+}
+
+Placement place(const Blocks& blocks, const Greedy& greedy, Bytes limit) {
+  const std::vector<Index> order = order_of(blocks, greedy.order);
+  if (greedy.method == Method::gaps) return place_in_gaps(blocks, order, greedy.fit, limit);
+  return place_in_regions(blocks, order, greedy.method, greedy.fit);
+}
+
+std::vector<Greedy> all_greedy() {
+  std::vector<Greedy> all;
+  const auto add = [&](Method method, Fit fit) {
+    for (const Order order :
+         {Order::size, Order::meetings, Order::size_meetings, Order::lifetime, Order::area, Order::begin}) {
+      all.push_back({method, order, fit});
+    }
+  };
+  add(Method::gaps, Fit::best);
+  add(Method::gaps, Fit::first);
+  add(Method::many_objects, Fit::best);
+  add(Method::many_objects, Fit::first);
+  add(Method::single_object, Fit::best);  // at the begin of a region: no choice
+  return all;
+}
+
+std::string name_of(const Greedy& greedy) {
+  static constexpr const char* kMethods[] = {"gaps", "many objects", "single object"};
+  static constexpr const char* kOrders[] = {"size", "lifetime", "area", "meetings", "size x meetings", "begin"};
+  return std::string(kMethods[static_cast<int>(greedy.method)]) + ", " + kOrders[static_cast<int>(greedy.order)] +
+         (greedy.fit == Fit::best ? ", best fit" : ", first fit");
+}
+
+}  // namespace l2l::compiler::memory

@@ -1,0 +1,102 @@
+#include "compiler/memory/search/local_orders.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "compiler/memory/search/timeline.h"
+
+namespace l2l::compiler::memory {
+namespace {
+
+struct Looks {
+  double size, width, load, begin, end;
+  double area() const { return size * width; }
+};
+
+// Largest value of any range in constant time, after n log n.
+class RangeMaximum {
+ public:
+  explicit RangeMaximum(std::vector<Bytes> values) : levels_{std::move(values)} {
+    for (std::size_t reach = 1; 2 * reach <= levels_[0].size(); reach *= 2) {
+      const std::vector<Bytes>& last = levels_.back();
+      std::vector<Bytes> next(last.size() - reach);
+      for (std::size_t at = 0; at < next.size(); ++at) next[at] = std::max(last[at], last[at + reach]);
+      levels_.push_back(std::move(next));
+    }
+  }
+  Bytes of(std::size_t begin, std::size_t end) const {
+    std::size_t level = 0;
+    while (std::size_t{2} << level <= end - begin) ++level;
+    return std::max(levels_[level][begin], levels_[level][end - (std::size_t{1} << level)]);
+  }
+
+ private:
+  std::vector<std::vector<Bytes>> levels_;
+};
+
+double sum(std::span<const Time> clock) {
+  double total = 0;
+  for (const Time time : clock) total += static_cast<double>(time);
+  return total;
+}
+
+void look_along_line(const Blocks& blocks, std::vector<Looks>& looks) {
+  const Timeline line = make_timeline(blocks);
+  std::vector<Bytes> loads(line.sections + 1, 0);
+  for (Index block = 0; block < blocks.count(); ++block) {
+    loads[line.begin[block]] += blocks.size(block);
+    loads[line.end[block]] -= blocks.size(block);
+  }
+  std::partial_sum(loads.begin(), loads.end(), loads.begin());
+  const RangeMaximum largest(std::move(loads));
+  for (Index block = 0; block < blocks.count(); ++block) {
+    looks[block].width = line.end[block] - line.begin[block];
+    looks[block].load = static_cast<double>(largest.of(line.begin[block], line.end[block]));
+  }
+}
+
+std::vector<Looks> looks_of(const Blocks& blocks) {
+  const Problem& problem = blocks.problem();
+  std::vector<Looks> looks;
+  for (Index block = 0; block < blocks.count(); ++block) {
+    Looks its{static_cast<double>(blocks.size(block)), static_cast<double>(blocks.meetings(block).size()), 0, 0, 0};
+    its.load = its.size;
+    for (const Index other : blocks.meetings(block)) its.load += static_cast<double>(blocks.size(other));
+    its.begin = sum(problem.begin_of(blocks.parts(block).front().tensor));
+    its.end = sum(problem.end_of(blocks.parts(block).back().tensor));
+    looks.push_back(its);
+  }
+  if (problem.streams == 1 && !blocks.grouped()) look_along_line(blocks, looks);
+  return looks;
+}
+
+using Key = std::array<double, 3>;
+
+std::vector<Key> keys_of(const Looks& its) {
+  return {{its.load, its.area(), its.width},
+          {its.area(), its.load, its.width},
+          {its.size, its.width, its.load},
+          {its.load, its.width, its.size},
+          {its.load, its.size, its.width},
+          {its.width, its.size, its.load},
+          {-its.begin, 0, 0},
+          {its.end, its.width, its.size}};
+}
+
+}  // namespace
+
+std::vector<std::vector<Index>> local_orders(const Blocks& blocks) {
+  std::vector<std::vector<Key>> keys;
+  for (const Looks& its : looks_of(blocks)) keys.push_back(keys_of(its));
+  std::vector<std::vector<Index>> orders;
+  for (std::size_t kind = 0; !keys.empty() && kind < keys[0].size(); ++kind) {
+    std::vector<Index> order(blocks.count());
+    std::iota(order.begin(), order.end(), Index{0});
+    std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) { return keys[a][kind] > keys[b][kind]; });
+    if (std::find(orders.begin(), orders.end(), order) == orders.end()) orders.push_back(std::move(order));
+  }
+  return orders;
+}
+
+}  // namespace l2l::compiler::memory

@@ -1,0 +1,42 @@
+// What an eviction would cost, by the heuristics that Kirisame et al., "Dynamic Tensor Rematerialization" (ICLR 2021),
+// compare. With c the cost of a storage, and its staleness the time since its last access:
+//
+//   dtr      (c + cost of the evicted ancestors and descendants reached through evicted storages) / (size x staleness)
+//   dtr_eq   (c + cost of the distinct union-find classes of evicted neighbours) / (size x staleness)
+//   local    c / (size x staleness)
+//   lru      last access
+//   size     1 / size
+//   msps     (c + cost of the evicted ancestors) / size
+//
+// A score whose denominator is 0 is infinite.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/remat/dtr/state.h"
+
+namespace l2l::compiler::remat::dtr {
+
+enum class Score : std::uint8_t { dtr, dtr_eq, local, lru, size, msps };
+const std::vector<std::string>& score_names();  // in the order of Score
+
+// Thread-bound.
+class Heuristic {
+ public:
+  virtual ~Heuristic() = default;
+
+  // Of a material storage; the smallest is evicted. What is above `bound` may come out as any number above it.
+  virtual double score(Index storage, double bound) = 0;
+
+  // The core says what happened, after the state has changed.
+  virtual void on_added(Index /*op*/) {}  // its tensors are in the graph, unborn
+  virtual void on_evicted(Index /*storage*/) {}
+  virtual void on_returned(Index /*storage*/) {}  // evicted before, material or banished now
+};
+
+// `state` must outlive it.
+std::unique_ptr<Heuristic> make_heuristic(Score score, const State& state);
+
+}  // namespace l2l::compiler::remat::dtr

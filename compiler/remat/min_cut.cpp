@@ -1,0 +1,132 @@
+#include "compiler/remat/min_cut.h"
+
+#include <algorithm>
+#include <string>
+
+#include "core/checked.h"
+#include "compiler/memory/flow.h"
+#include "l2l/errors.h"
+
+namespace l2l::compiler::remat {
+namespace {
+
+using memory::Flow;
+constexpr Flow::Amount kEndless = ~Flow::Amount{0} / 2;
+
+void refuse(ValueIndex value, const std::string& what) {
+  throw BadInput("recompute: value " + std::to_string(value) + " " + what);
+}
+
+// Also that all bytes together stay below an endless edge.
+void check(const CutProblem& problem) {
+  Bytes all = 0;
+  for (const CutValue& value : problem.values) all = checked_add(all, value.bytes, "bytes of all values");
+  if (all >= kEndless) throw BadInput("recompute: values of " + std::to_string(all) + " bytes are too many");
+  std::vector<bool> written(problem.values.size(), false), read(problem.values.size(), false);
+  for (const CutOp& op : problem.ops) {
+    for (const ValueIndex v : op.inputs) {
+      if (v >= problem.values.size()) refuse(v, "does not exist, but an op reads it");
+      read[v] = true;
+    }
+    for (const ValueIndex v : op.outputs) {
+      if (v >= problem.values.size()) refuse(v, "does not exist, but an op writes it");
+      if (written[v]) refuse(v, "is written by two ops");
+      if (read[v]) refuse(v, "is read before the op that writes it");
+      written[v] = true;
+    }
+  }
+}
+
+// From the side of the backward pass, all edges turned round: what the flow reaches then is the smallest sink side of
+// any smallest cut.
+class Network {
+ public:
+  explicit Network(const CutProblem& problem)
+      : problem_(problem),
+        source_(static_cast<Flow::Node>(2 * problem.values.size() + problem.ops.size())),
+        flow_(source_ + std::size_t{2}) {
+    std::vector<bool> lost(problem.values.size(), true);  // without being kept
+    for (OpIndex o = 0; o < problem.ops.size(); ++o) {
+      if (!problem.ops[o].banned) add_op(o, lost);
+    }
+    for (ValueIndex v = 0; v < problem.values.size(); ++v) {
+      const CutValue& value = problem.values[v];
+      add(in(v), out(v), value.keepable ? value.bytes : kEndless);
+      if (value.needed) add(out(v), source_ + 1, kEndless);
+      if (lost[v] && !value.given) add(source_, in(v), kEndless);
+    }
+  }
+
+  std::vector<ValueIndex> cut() {
+    flow_.run(source_ + 1, source_);
+    std::vector<ValueIndex> keep;
+    for (ValueIndex v = 0; v < problem_.values.size(); ++v) {
+      if (!problem_.values[v].given && flow_.reaches(out(v)) && !flow_.reaches(in(v))) keep.push_back(v);
+    }
+    return keep;
+  }
+
+ private:
+  static Flow::Node in(ValueIndex v) { return 2 * v; }
+  static Flow::Node out(ValueIndex v) { return 2 * v + 1; }
+  void add(Flow::Node from, Flow::Node to, Flow::Amount amount) { flow_.add_edge(to, from, amount); }
+
+  void add_op(OpIndex o, std::vector<bool>& lost) {
+    const auto node = static_cast<Flow::Node>(2 * problem_.values.size() + o);
+    for (const ValueIndex v : problem_.ops[o].inputs) {
+      if (!problem_.values[v].given) add(out(v), node, kEndless);
+    }
+    for (const ValueIndex v : problem_.ops[o].outputs) {
+      if (!problem_.values[v].given) add(node, in(v), kEndless);
+      lost[v] = false;
+    }
+  }
+
+  const CutProblem& problem_;
+  const Flow::Node source_;  // the sink is the node after it
+  Flow flow_;
+};
+
+std::vector<ValueIndex> all_keepable(const CutProblem& problem) {
+  std::vector<ValueIndex> all;
+  for (ValueIndex v = 0; v < problem.values.size(); ++v) {
+    if (problem.values[v].keepable) all.push_back(v);
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<OpIndex> ops_to_recompute(const CutProblem& problem, const std::vector<ValueIndex>& keep) {
+  check(problem);
+  std::vector<bool> missing(problem.values.size());
+  for (ValueIndex v = 0; v < problem.values.size(); ++v) missing[v] = problem.values[v].needed;
+  std::vector<bool> there(problem.values.size());
+  for (ValueIndex v = 0; v < problem.values.size(); ++v) there[v] = problem.values[v].given;
+  for (const ValueIndex v : keep) there.at(v) = true;
+  std::vector<OpIndex> ops;
+  for (auto o = static_cast<OpIndex>(problem.ops.size()); o-- > 0;) {
+    const CutOp& op = problem.ops[o];
+    bool runs = false;
+    for (const ValueIndex v : op.outputs) runs = runs || (missing[v] && !there[v]);
+    if (!runs || op.banned) continue;
+    ops.push_back(o);
+    for (const ValueIndex v : op.inputs) missing[v] = true;
+    for (const ValueIndex v : op.outputs) there[v] = true;
+  }
+  for (ValueIndex v = 0; v < problem.values.size(); ++v) {
+    if (missing[v] && !there[v]) refuse(v, "is needed, but can be neither kept nor recomputed");
+  }
+  std::reverse(ops.begin(), ops.end());
+  return ops;
+}
+
+Cut min_cut(const CutProblem& problem) {
+  ops_to_recompute(problem, all_keepable(problem));  // with all of them or not at all
+  Cut cut{Network(problem).cut()};
+  for (const ValueIndex v : cut.keep) cut.bytes += problem.values[v].bytes;
+  cut.recompute = ops_to_recompute(problem, cut.keep);
+  return cut;
+}
+
+}  // namespace l2l::compiler::remat

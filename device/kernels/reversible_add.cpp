@@ -1,0 +1,40 @@
+#include "core/fault_point.h"
+#include "device/kernels/factories.h"
+#include "device/kernels/partition.h"
+#include "device/kernels/streams.h"
+
+namespace l2l::device::kernels {
+namespace {
+
+template <typename Stream, typename T>
+class Couple final : public Kernel {
+ public:
+  Couple(const compiler::Graph& graph, const compiler::Op& op)
+      : elements_(output(graph, op, 0).shape.elements()), inverse_(op.attributes.inverse) {}
+
+  void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
+    const Stream* x = as<Stream>(operands[0]);
+    const T* b = as<T>(operands[1]);
+    Stream* y = as<Stream>(operands[2]);
+    const Partition blocks = element_blocks(elements_);
+    const float sign = inverse_ ? -1.0f : 1.0f;
+    workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
+      const std::int64_t end = blocks.end(block);
+#pragma omp simd
+      for (std::int64_t i = blocks.begin(block); i < end; ++i) y[i] = reversible_add(x[i], sign * widen(b[i]));
+    });
+    if (inverse_ && fault_point("streams.rebuilt_otherwise")) y[elements_ / 2] += Stream{1};
+  }
+
+ private:
+  std::int64_t elements_;
+  bool inverse_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_reversible_add(const compiler::Graph& graph, const compiler::Op& op) {
+  return make_for_stream<Couple>(graph, op, input(graph, op, 0).dtype, input(graph, op, 1).dtype);
+}
+
+}  // namespace l2l::device::kernels

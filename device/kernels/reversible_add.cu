@@ -1,0 +1,39 @@
+#include "device/cuda/factories.h"
+#include "device/cuda/streams.cuh"
+
+namespace l2l::device::cuda {
+namespace {
+
+// Moves two elements of Stream and one of T per element.
+template <typename Stream, typename T>
+struct CoupleBody : Unprepared {
+  const Stream* x;
+  const T* b;
+  Stream* y;
+  bool inverse;
+
+  void set(std::span<std::byte* const> operands, bool inverted) {
+    x = kernels::as<Stream>(operands[0]);
+    b = kernels::as<T>(operands[1]);
+    y = kernels::as<Stream>(operands[2]);
+    inverse = inverted;
+  }
+
+  template <int Count>
+  __device__ void at(std::int64_t first) const {
+    Elements<Count, Stream> sum = load_elements<Count>(x + first);
+    const Floats<Count> branch = load_floats<Count>(b + first);
+#pragma unroll
+    for (int i = 0; i < Count; ++i) sum[i] = reversible_sum(sum[i], branch[i], inverse);
+    store_elements(y + first, sum);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_reversible_add(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
+  return make_for_stream<CoupleBody>(context, graph, op, kernels::input(graph, op, 0).dtype,
+                                     kernels::input(graph, op, 1).dtype);
+}
+
+}  // namespace l2l::device::cuda

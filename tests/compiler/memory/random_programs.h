@@ -1,0 +1,95 @@
+// Random programs of streams that lower() accepts.
+#pragma once
+
+#include "compiler/memory/streams.h"
+#include "tests/compiler/memory/random_problems.h"
+
+namespace l2l::compiler::memory {
+
+struct ProgramShape {
+  std::size_t ops = 12, streams = 4, tensors = 12;
+  int events = 4;  // at most, beside those that tensors need
+  Bytes largest = 64;
+};
+
+class RandomProgram {
+ public:
+  RandomProgram(Random& random, const ProgramShape& shape) : random_(random), shape_(shape) {
+    const std::size_t ops = 1 + random() % shape.ops;
+    program_.streams = 1 + random() % shape.streams;
+    program_.alignment = Bytes{1} << random() % 3;
+    for (std::size_t op = 0; op < ops; ++op) program_.ops.push_back(random() % program_.streams);
+    reset_ancestors();
+    for (auto left = random() % static_cast<std::uint64_t>(shape.events + 1); left > 0; --left) {
+      const auto a = static_cast<Index>(random() % ops), b = static_cast<Index>(random() % ops);
+      if (a < b) add_event(a, b);
+    }
+    for (std::size_t left = random() % (shape.tensors + 1); left > 0; --left) add_tensor();
+    for (Index t = 0; t < program_.tensors.size(); ++t) {
+      if (random() % 4 == 0) try_in_place(t);
+    }
+  }
+
+  StreamProgram take() { return std::move(program_); }
+
+ private:
+  // Of the ops before each in the list; ops follow the list, events point forward in it.
+  void reset_ancestors() {
+    ancestors_.assign(program_.ops.size(), 0);
+    for (Index b = 0; b < program_.ops.size(); ++b) {
+      const auto follow = [&](Index a) { ancestors_[b] |= ancestors_[a] | std::uint64_t{1} << a; };
+      for (Index a = 0; a < b; ++a) {
+        if (program_.ops[a] == program_.ops[b]) follow(a);
+      }
+      for (const Event& event : program_.events) {
+        if (event.before == b) follow(event.after);
+      }
+    }
+  }
+
+  bool before(Index a, Index b) const { return ancestors_[b] >> a & 1; }
+
+  void add_event(Index a, Index b) {
+    program_.events.push_back({a, b});
+    reset_ancestors();
+  }
+
+  void add_tensor() {
+    StreamTensor tensor{"t" + std::to_string(program_.tensors.size()), 1 + random_() % shape_.largest};
+    tensor.producer = static_cast<Index>(random_() % program_.ops.size());
+    const std::size_t later = program_.ops.size() - tensor.producer - 1;
+    for (auto left = later == 0 ? 0 : random_() % 4; left > 0; --left) {
+      const auto op = static_cast<Index>(tensor.producer + 1 + random_() % later);
+      if (!before(tensor.producer, op)) {
+        if (random_() % 2) continue;
+        add_event(tensor.producer, op);
+      }
+      tensor.consumers.push_back(op);
+    }
+    tensor.lifelong = random_() % 16 == 0;
+    program_.tensors.push_back(std::move(tensor));
+  }
+
+  // In the memory of a tensor that its producer is the last to consume, and that nothing else lies in.
+  void try_in_place(Index t) {
+    for (Index other = 0; other < program_.tensors.size(); ++other) {
+      const std::vector<Index>& consumers = program_.tensors[other].consumers;
+      const Index producer = program_.tensors[t].producer;
+      const bool consumed = std::find(consumers.begin(), consumers.end(), producer) != consumers.end();
+      const bool last = std::all_of(consumers.begin(), consumers.end(),
+                                    [&](Index op) { return op == producer || before(op, producer); });
+      const bool taken = std::any_of(program_.tensors.begin(), program_.tensors.end(),
+                                     [&](const StreamTensor& x) { return x.in_place_of == other; });
+      if (other == t || !consumed || !last || taken) continue;
+      program_.tensors[t].in_place_of = other;
+      return;
+    }
+  }
+
+  Random& random_;
+  const ProgramShape shape_;
+  StreamProgram program_;
+  std::vector<std::uint64_t> ancestors_;
+};
+
+}  // namespace l2l::compiler::memory

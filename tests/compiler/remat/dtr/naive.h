@@ -1,0 +1,31 @@
+// The semantics of dynamic tensor rematerialization, written down as plainly as can be from their description (names,
+// sets and recursion; everything is found anew each time) and apart from the library: no header of it is included.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/compiler/remat/dtr/random_program.h"
+
+namespace naive {
+
+enum class Heuristic : std::uint8_t { dtr, dtr_eq, local, lru, size, msps };
+enum class Unreferenced : std::uint8_t { keep, evict, banish };
+
+struct Setting {
+  Heuristic heuristic;
+  Unreferenced unreferenced;
+  std::int64_t budget;          // 0: none
+  std::int64_t repeated_limit;  // ns
+};
+
+struct Course {
+  std::vector<std::string> events;  // "run 3", "again 3", "evict 5", "release 5", "banish 5", "pin 5"
+  std::int64_t clock = 1, peak = 0;
+  std::string failure;  // or "out of memory", "thrashing"
+};
+
+Course run(const l2l::compiler::remat::dtr::Program& program, const Setting& setting);
+
+}  // namespace naive

@@ -1,0 +1,73 @@
+// Writes down what the core calls back, and keeps its own account of what is in memory.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/remat/dtr/rematerializer.h"
+
+namespace l2l::compiler::remat::dtr {
+
+class Recorder final : public Callbacks {
+ public:
+  void watch(const Rematerializer& core) { core_ = &core; }
+
+  const std::vector<std::string>& events() const { return events_; }
+  Bytes memory() const { return memory_; }
+  Bytes peak() const { return peak_; }
+  std::size_t spares() const { return spares_; }
+
+  void allocate_buffer(Index tensor, bool spare) override {
+    memory_ += graph().tensors()[tensor].bytes;
+    peak_ = std::max(peak_, memory_);
+    spares_ += spare ? 1 : 0;
+    EXPECT_TRUE(allocated_.emplace(tensor, spare).second);
+  }
+  void drop_spare(Index tensor) override {
+    memory_ -= graph().tensors()[tensor].bytes;
+    EXPECT_TRUE(dropped_.insert(tensor).second);
+  }
+  void perform_op(Index op, bool again) override {
+    const Graph::Node& node = graph().ops()[op];
+    for (const Index arg : node.args) EXPECT_TRUE(defined_.count(arg)) << "op " << op << " reads tensor " << arg;
+    for (Index t = node.first; t < node.end; ++t) {
+      const Index storage = graph().tensors()[t].storage;
+      if (!gone_.count(storage)) defined_.insert(t);
+      const bool alias = graph().storages()[storage].tensors.front() != t;
+      EXPECT_EQ(allocated_.count({t, true}) + allocated_.count({t, false}), alias ? 0u : 1u);
+    }
+    allocated_.clear();
+    dropped_.clear();
+    EXPECT_EQ(again, !performed_.insert(op).second);
+    say(again ? "again " : "run ", op);
+  }
+  void perform_eviction(Index storage, Eviction reason) override {
+    memory_ -= graph().storages()[storage].size;
+    for (const Index tensor : graph().storages()[storage].tensors) defined_.erase(tensor);
+    if (reason == Eviction::banish) gone_.insert(storage);
+    EXPECT_TRUE(reason == Eviction::banish || !pinned_.count(storage));
+    say(reason == Eviction::budget ? "evict " : reason == Eviction::release ? "release " : "banish ", storage);
+  }
+  void rematerialize(Index tensor) override { EXPECT_FALSE(defined_.count(tensor)); }
+  void pin(Index storage) override {
+    EXPECT_TRUE(pinned_.insert(storage).second);
+    say("pin ", storage);
+  }
+
+ private:
+  const Graph& graph() const { return core_->graph(); }
+  void say(const char* what, Index index) { events_.push_back(what + std::to_string(index)); }
+
+  const Rematerializer* core_ = nullptr;
+  std::vector<std::string> events_;
+  std::set<Index> defined_, performed_, pinned_, gone_, dropped_;
+  std::set<std::pair<Index, bool>> allocated_;
+  Bytes memory_ = 0, peak_ = 0;
+  std::size_t spares_ = 0;
+};
+
+}  // namespace l2l::compiler::remat::dtr

@@ -1,0 +1,96 @@
+// Bytes that a GPT-2 block keeps at 16 bits against the formulas of Korthikanti et al., "Reducing Activation
+// Recomputation in Large Transformer Models" (2022), section 4: s tokens a sequence, b sequences, h hidden, a heads.
+//
+//   none       sbh (34 + 5 as/h)     all values
+//   selective  34 sbh                all but the core of attention
+//   full       2 sbh                 the layer input
+//
+// What our kernels keep otherwise, line by line:
+//
+//   dropout's masks (sbh behind attention, sbh behind the MLP, as^2 b on probabilities): 0, they are drawn again by key
+//   a norm's mean and deviation: 8 sb each, which the paper leaves out as small
+//   fused attention instead of its core (2 as^2 b behind softmax, 2 as^2 b behind dropout): 4 asb, a logsumexp a row
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "compiler/autodiff/differentiate.h"
+#include "compiler/remat/policy.h"
+#include "models/gpt2.h"
+
+namespace l2l::compiler::remat {
+namespace {
+
+
+struct Sizes {
+  Bytes s, b, h, a;
+  Bytes sbh() const { return s * b * h; }
+  Bytes as2b() const { return a * s * s * b; }
+  Bytes masks() const { return 2 * sbh(); }
+  Bytes statistics() const { return 2 * 8 * s * b; }
+};
+
+Graph block(const Sizes& n, bool core) {
+  models::TransformerShape shape{.layers = 1,
+                                 .hidden = static_cast<std::int64_t>(n.h),
+                                 .heads = static_cast<std::int64_t>(n.a),
+                                 .intermediate = static_cast<std::int64_t>(4 * n.h),
+                                 .vocabulary = 64,
+                                 .sequence = static_cast<std::int64_t>(n.s),
+                                 .micro_batch = static_cast<std::int64_t>(n.b),
+                                 .dropout = 0.1f,
+                                 .compute = DType::bf16};
+  shape.core_attention = core;
+  const models::Model model = models::make_gpt2(shape);
+  return model.type(model.block(1)).forward;
+}
+
+// With the layer input.
+Bytes kept(const Graph& forward, Policy policy) {
+  return forward.region_bytes(Region::input) +
+         compiler::differentiate(forward, values_to_save(forward, policy)).forward.region_bytes(Region::saved);
+}
+
+class Korthikanti : public ::testing::TestWithParam<Sizes> {};
+
+TEST_P(Korthikanti, WithCoreAttentionAsInThePaperButForMasks) {
+  const Sizes n = GetParam();
+  const Graph core = block(n, true);
+  EXPECT_EQ(kept(core, Policy::none), 34 * n.sbh() + 5 * n.as2b() - n.masks() - n.as2b() + n.statistics());
+  EXPECT_EQ(kept(core, Policy::selective), 34 * n.sbh() - n.masks() + n.statistics());
+  EXPECT_EQ(kept(core, Policy::full), 2 * n.sbh());
+}
+
+TEST_P(Korthikanti, FusedAttentionHasNoCoreToKeep) {
+  const Sizes n = GetParam();
+  const Graph fused = block(n, false);
+  const Bytes logsumexp = 4 * n.a * n.s * n.b;
+  EXPECT_EQ(kept(fused, Policy::none), 34 * n.sbh() - n.masks() + n.statistics() + logsumexp);
+  EXPECT_EQ(kept(fused, Policy::selective), kept(fused, Policy::none));
+  EXPECT_EQ(kept(fused, Policy::full), 2 * n.sbh());
+}
+
+// The paper's terms, value by value.
+TEST_P(Korthikanti, EachValueIsATermOfThePaper) {
+  const Sizes n = GetParam();
+  const Graph forward = compiler::differentiate(block(n, true), values_to_save(block(n, true), Policy::none)).forward;
+  std::map<Bytes, int> found, expected;
+  for (const compiler::Value& value : forward.values) {
+    if (value.region == Region::saved) ++found[value.bytes()];
+  }
+  expected[2 * n.sbh()] += 2;   // both norms' results: the products' inputs
+  expected[6 * n.sbh()] += 1;   // queries, keys, values
+  expected[2 * n.sbh()] += 1;   // what the projection behind attention reads
+  expected[2 * n.sbh()] += 1;   // what the second norm reads
+  expected[8 * n.sbh()] += 2;   // before and behind gelu
+  expected[2 * n.as2b()] += 2;  // behind softmax, behind dropout
+  expected[4 * n.s * n.b] += 4;
+  EXPECT_EQ(found, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Korthikanti,
+                         ::testing::Values(Sizes{1024, 4, 1024, 16}, Sizes{2048, 1, 4096, 32}, Sizes{512, 8, 768, 12},
+                                           Sizes{256, 2, 128, 2}));
+
+}  // namespace
+}  // namespace l2l::compiler::remat
