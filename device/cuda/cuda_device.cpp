@@ -1,10 +1,10 @@
 #include "device/cuda/cuda_device.h"
 
-#include "device/cuda/check.h"
 #include "device/cuda/cuda_stream.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/parameters.h"
 #include "device/cuda/pinned.h"
+#include "device/kernels/common/check.h"
 #include "l2l/errors.h"
 
 namespace l2l::device::cuda {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "device/cuda/check.h"
 #include "compiler/fusion/fuse.h"
+#include "device/kernels/common/check.h"
 #include "l2l/errors.h"
 
 namespace l2l::device::cuda {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "device/cuda/handle.h"
-#include "device/cuda/kernel.h"
 #include "device/device.h"
+#include "device/kernels/common/cuda_kernel.h"
 
 namespace l2l::device::cuda {
 
@@ -22,7 +22,8 @@ using GraphBudget = std::atomic<int>;
 class CudaExecutable final : public Executable {
  public:
   // `graphs` at nullptr: programs are enqueued kernel by kernel.
-  CudaExecutable(compiler::Program program, std::vector<std::unique_ptr<Kernel>> kernels, std::shared_ptr<GraphBudget> graphs);
+  CudaExecutable(compiler::Program program, std::vector<std::unique_ptr<Kernel>> kernels,
+                 std::shared_ptr<GraphBudget> graphs);
   ~CudaExecutable() override;
   CudaExecutable(const CudaExecutable&) = delete;
   CudaExecutable& operator=(const CudaExecutable&) = delete;

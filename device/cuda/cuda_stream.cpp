@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "core/log.h"
-#include "device/cuda/check.h"
 #include "device/cuda/nvtx.h"
 #include "device/cuda/parameters.h"
+#include "device/kernels/common/check.h"
 #include "l2l/errors.h"
 
 namespace l2l::device::cuda {

@@ -1,7 +1,7 @@
 #include "device/cuda/device_state.h"
 
-#include "device/cuda/check.h"
 #include "device/cuda/numa.h"
+#include "device/kernels/common/check.h"
 #include "l2l/errors.h"
 
 namespace l2l::device::cuda {

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "core/failure.h"
+#include "core/memory_account.h"
 #include "core/trace.h"
 #include "device/cuda/event.h"
 #include "device/cuda/host_ranges.h"
-#include "device/cuda/kernel.h"
 #include "device/cuda/module.h"
 #include "device/cuda/parameter_slots.h"
-#include "core/memory_account.h"
+#include "device/kernels/common/cuda_kernel.h"
 
 namespace l2l::device::cuda {
 

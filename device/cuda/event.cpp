@@ -1,6 +1,6 @@
 #include "device/cuda/event.h"
 
-#include "device/cuda/check.h"
+#include "device/kernels/common/check.h"
 
 namespace l2l::device::cuda {
 

@@ -1,6 +1,6 @@
 #include "device/cuda/memory.h"
 
-#include "device/cuda/check.h"
+#include "device/kernels/common/check.h"
 #include "l2l/errors.h"
 
 namespace l2l::device::cuda {

@@ -1,6 +1,6 @@
 #include "device/cuda/parameters.h"
 
-#include "device/cuda/launch.cuh"
+#include "device/kernels/common/launch.cuh"
 
 namespace l2l::device::cuda {
 namespace {

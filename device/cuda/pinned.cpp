@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/memory_policy.h"
-#include "device/cuda/check.h"
+#include "device/kernels/common/check.h"
 #include "l2l/errors.h"
 
 namespace l2l::device::cuda {

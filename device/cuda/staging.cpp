@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "device/cuda/check.h"
+#include "device/kernels/common/check.h"
 
 namespace l2l::device::cuda {
 

@@ -1,5 +1,5 @@
-#include "device/cuda/factories.h"
-#include "device/cuda/norm_forward.cuh"
+#include "device/kernels/cuda_factories.h"
+#include "device/kernels/norm_forward.cuh"
 
 namespace l2l::device::cuda {
 namespace {
@@ -9,7 +9,8 @@ using AddRmsNorm = NormForwardKernel<T, true, true>;
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_add_rms_norm(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
+std::unique_ptr<Kernel> make_add_rms_norm(const Context& context, const compiler::Graph& graph,
+                                          const compiler::Op& op) {
   return make_for<AddRmsNorm, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
 }
 

@@ -3,12 +3,12 @@
 // with 128 threads each, shared memory in KiB and registers per thread on sm_90 (without / with dropout), no spills:
 //   d <= 32: 128 queries x 64 keys, 30 KiB, 162 / 180     d <= 64: 128 x 64, 54 KiB, 173 / 252
 //   d <= 96: 128 x 32, 52 KiB, 214 / 240                  d <= 128: 128 x 32, 68 KiB, 241 / 252
-#include "device/cuda/attention_forward_plain.cuh"
-#include "device/cuda/attention_forward_tensor.cuh"
-#include "device/cuda/cudnn_attention.h"
-#include "device/cuda/factories.h"
-#include "device/cuda/launch.cuh"
-#include "device/kernels/operands.h"
+#include "device/kernels/attention_forward_plain.cuh"
+#include "device/kernels/attention_forward_tensor.cuh"
+#include "device/kernels/common/launch.cuh"
+#include "device/kernels/common/operands.h"
+#include "device/kernels/cuda_factories.h"
+#include "device/kernels/cudnn_attention.h"
 
 namespace l2l::device::cuda {
 namespace {

@@ -7,12 +7,12 @@
 //   d <= 64:  128 x 32, 54.5 KiB, 250; 64 x 64, 55 KiB, 244      128 x 32, 54 KiB, 234 / 254
 //   d <= 96:  64 x 32, 52.5 KiB, 218 / 243                       128 x 32, 78 KiB, 244 / 244
 //   d <= 128: 64 x 32, 68.5 KiB, 245 / 248                       64 x 32, 68 KiB, 128 / 160
-#include "device/cuda/attention_backward_plain.cuh"
-#include "device/cuda/attention_backward_tensor.cuh"
-#include "device/cuda/cudnn_attention.h"
-#include "device/cuda/factories.h"
-#include "device/cuda/launch.cuh"
-#include "device/kernels/operands.h"
+#include "device/kernels/attention_backward_plain.cuh"
+#include "device/kernels/attention_backward_tensor.cuh"
+#include "device/kernels/common/launch.cuh"
+#include "device/kernels/common/operands.h"
+#include "device/kernels/cuda_factories.h"
+#include "device/kernels/cudnn_attention.h"
 
 namespace l2l::device::cuda {
 namespace {

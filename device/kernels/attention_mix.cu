@@ -1,6 +1,6 @@
 // Work of one head: 2 S^2 d operations for S rows of d elements (half of it when causal); S^2 elements read.
-#include "device/cuda/core_attention.cuh"
-#include "device/cuda/factories.h"
+#include "device/kernels/core_attention.cuh"
+#include "device/kernels/cuda_factories.h"
 
 namespace l2l::device::cuda {
 namespace {

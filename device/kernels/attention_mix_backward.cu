@@ -1,8 +1,8 @@
 // Work of one head: 4 S^2 d operations for S rows of d elements (half of it when causal), in two kernels: blocks that
 // own queries make dprobabilities = dy v^T, blocks that own keys make dv = probabilities^T dy, in a fixed order.
-#include "device/cuda/check.h"
-#include "device/cuda/core_attention.cuh"
-#include "device/cuda/factories.h"
+#include "device/kernels/common/check.h"
+#include "device/kernels/core_attention.cuh"
+#include "device/kernels/cuda_factories.h"
 
 namespace l2l::device::cuda {
 namespace {
@@ -113,7 +113,8 @@ class AttentionMixBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_mix_backward(const Context&, const compiler::Graph& graph, const compiler::Op& op) {
+std::unique_ptr<Kernel> make_attention_mix_backward(const Context&, const compiler::Graph& graph,
+                                                    const compiler::Op& op) {
   return make_for<AttentionMixBackward, Kernel>(input(graph, op, 2).dtype, graph, op);
 }
 

@@ -1,7 +1,7 @@
 // Work of one head: 4 S^2 d operations for S rows of d elements (half of it when causal), since scores are made twice,
 // for the sums and for the probabilities; S^2 elements written.
-#include "device/cuda/core_attention.cuh"
-#include "device/cuda/factories.h"
+#include "device/kernels/core_attention.cuh"
+#include "device/kernels/cuda_factories.h"
 
 namespace l2l::device::cuda {
 namespace {
@@ -129,7 +129,8 @@ class AttentionProbabilities final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_probabilities(const Context&, const compiler::Graph& graph, const compiler::Op& op) {
+std::unique_ptr<Kernel> make_attention_probabilities(const Context&, const compiler::Graph& graph,
+                                                     const compiler::Op& op) {
   return make_for<AttentionProbabilities, Kernel>(input(graph, op, 0).dtype, graph, op);
 }
 

@@ -1,9 +1,9 @@
 // Work of one head: 4 S^2 d operations for S rows of d elements (half of it when causal). First D = dP . P per row;
 // then, with dS = P (dP - D), blocks that own queries make dq = dS k / sqrt(d) and blocks that own keys make
 // dk = dS^T q / sqrt(d), each in a fixed order.
-#include "device/cuda/core_attention.cuh"
-#include "device/cuda/factories.h"
-#include "device/cuda/reduce.cuh"
+#include "device/kernels/common/reduce.cuh"
+#include "device/kernels/core_attention.cuh"
+#include "device/kernels/cuda_factories.h"
 
 namespace l2l::device::cuda {
 namespace {

@@ -1,6 +1,6 @@
-#include "device/cuda/column_sums.cuh"
-#include "device/cuda/factories.h"
-#include "device/kernels/operands.h"
+#include "device/kernels/common/column_sums.cuh"
+#include "device/kernels/common/operands.h"
+#include "device/kernels/cuda_factories.h"
 
 namespace l2l::device::cuda {
 namespace {
@@ -39,7 +39,8 @@ class BiasGradient final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_bias_gradient(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
+std::unique_ptr<Kernel> make_bias_gradient(const Context& context, const compiler::Graph& graph,
+                                           const compiler::Op& op) {
   return make_for<BiasGradient, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
 }
 

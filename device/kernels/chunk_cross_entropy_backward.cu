@@ -1,8 +1,8 @@
 // The twin of chunk_cross_entropy_backward.cpp: makes the chunk's logits again and turns them into gradients. Beside
 // the products' operands, moves the logits twice and the dlogits three times, and dx and the table's gradient, f32,
 // twice per panel.
-#include "device/cuda/factories.h"
-#include "device/cuda/logit_pass.h"
+#include "device/kernels/cuda_factories.h"
+#include "device/kernels/logit_pass.h"
 
 namespace l2l::device::cuda {
 namespace {

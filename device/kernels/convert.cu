@@ -1,6 +1,6 @@
-#include "device/cuda/elementwise.cuh"
-#include "device/cuda/factories.h"
-#include "device/kernels/operands.h"
+#include "device/kernels/common/elementwise.cuh"
+#include "device/kernels/common/operands.h"
+#include "device/kernels/cuda_factories.h"
 
 namespace l2l::device::cuda {
 namespace {

@@ -1,7 +1,7 @@
-#include "device/cuda/column_sums.cuh"
-#include "device/cuda/factories.h"
-#include "device/cuda/random.cuh"
-#include "device/kernels/operands.h"
+#include "device/kernels/common/column_sums.cuh"
+#include "device/kernels/common/operands.h"
+#include "device/kernels/common/random.cuh"
+#include "device/kernels/cuda_factories.h"
 
 namespace l2l::device::cuda {
 namespace {
@@ -56,7 +56,8 @@ class DropoutBias final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_dropout_bias(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
+std::unique_ptr<Kernel> make_dropout_bias(const Context& context, const compiler::Graph& graph,
+                                          const compiler::Op& op) {
   return make_for<DropoutBias, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
 }
 

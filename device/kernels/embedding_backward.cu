@@ -1,6 +1,6 @@
-#include "device/cuda/factories.h"
-#include "device/cuda/positions.cuh"
-#include "device/cuda/table_gradient.cuh"
+#include "device/kernels/cuda_factories.h"
+#include "device/kernels/positions.cuh"
+#include "device/kernels/table_gradient.cuh"
 
 namespace l2l::device::cuda {
 namespace {

@@ -1,7 +1,7 @@
-#include "device/cuda/elementwise.cuh"
-#include "device/cuda/factories.h"
-#include "device/cuda/rows.cuh"
-#include "device/kernels/operands.h"
+#include "device/kernels/common/elementwise.cuh"
+#include "device/kernels/common/operands.h"
+#include "device/kernels/common/rows.cuh"
+#include "device/kernels/cuda_factories.h"
 
 namespace l2l::device::cuda {
 namespace {
@@ -70,7 +70,8 @@ class EmbeddingRows final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_embedding_rows(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
+std::unique_ptr<Kernel> make_embedding_rows(const Context& context, const compiler::Graph& graph,
+                                            const compiler::Op& op) {
   return make_for<EmbeddingRows, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
 }
 

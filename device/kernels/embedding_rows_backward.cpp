@@ -1,7 +1,7 @@
+#include "device/kernels/common/operands.h"
+#include "device/kernels/common/partition.h"
 #include "device/kernels/convert.h"
 #include "device/kernels/factories.h"
-#include "device/kernels/operands.h"
-#include "device/kernels/partition.h"
 
 namespace l2l::device::kernels {
 namespace {

@@ -1,5 +1,5 @@
-#include "device/cuda/factories.h"
-#include "device/cuda/table_gradient.cuh"
+#include "device/kernels/cuda_factories.h"
+#include "device/kernels/table_gradient.cuh"
 
 namespace l2l::device::cuda {
 namespace {

@@ -1,4 +1,4 @@
-// One function per op, each defined in the file named after it.
+// The host's kernels: one function per op of compiler/ir/ops.def, each defined in the file named after the op.
 #pragma once
 
 #include <memory>
@@ -7,44 +7,15 @@
 
 namespace l2l::device::kernels {
 
+// Throws BadInput when the op's dtypes or shapes have no kernel.
 using Factory = std::unique_ptr<Kernel>(const compiler::Graph& graph, const compiler::Op& op);
 
-Factory make_embedding;
-Factory make_embedding_backward;
-Factory make_layer_norm;
-Factory make_layer_norm_backward;
-Factory make_matmul;
-Factory make_bias_gradient;
-Factory make_gelu;
-Factory make_gelu_backward;
-Factory make_attention;
-Factory make_attention_backward;
-Factory make_dropout;
-Factory make_add;
-Factory make_linear_cross_entropy;
-Factory make_linear_cross_entropy_backward;
-Factory make_convert;
-Factory make_embedding_rows;
-Factory make_embedding_rows_backward;
-Factory make_add_positions;
-Factory make_positions_backward;
-Factory make_softmax_statistics;
-Factory make_cross_entropy;
-Factory make_chunk_cross_entropy_backward;
-Factory make_rms_norm;
-Factory make_rms_norm_backward;
-Factory make_rotary;
-Factory make_swiglu;
-Factory make_swiglu_backward;
-Factory make_attention_probabilities;
-Factory make_attention_probabilities_backward;
-Factory make_attention_mix;
-Factory make_attention_mix_backward;
-Factory make_split_streams;
-Factory make_merge_streams;
-Factory make_read_stream;
-Factory make_reversible_add;
-// All ops that unfused() takes apart.
+#define L2L_OP(kind) Factory make_##kind;
+#define L2L_FUSED_OP(kind)
+#include "compiler/ir/ops.def"
+#undef L2L_OP
+#undef L2L_FUSED_OP
+// All fused ops: runs the ops that unfused() gives, one after the other.
 Factory make_fused;
 
 }  // namespace l2l::device::kernels

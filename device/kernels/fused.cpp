@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "compiler/fusion/unfuse.h"
+#include "device/kernels/common/operands.h"
 #include "device/kernels/factories.h"
-#include "device/kernels/operands.h"
 
 namespace l2l::device::kernels {
 namespace {

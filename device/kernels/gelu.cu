@@ -1,8 +1,8 @@
-#include "device/cuda/gelu.cuh"
+#include "device/kernels/gelu.cuh"
 
-#include "device/cuda/elementwise.cuh"
-#include "device/cuda/factories.h"
-#include "device/kernels/operands.h"
+#include "device/kernels/common/elementwise.cuh"
+#include "device/kernels/common/operands.h"
+#include "device/kernels/cuda_factories.h"
 
 namespace l2l::device::cuda {
 namespace {

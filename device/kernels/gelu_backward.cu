@@ -1,7 +1,7 @@
-#include "device/cuda/elementwise.cuh"
-#include "device/cuda/factories.h"
-#include "device/cuda/gelu.cuh"
-#include "device/kernels/operands.h"
+#include "device/kernels/common/elementwise.cuh"
+#include "device/kernels/common/operands.h"
+#include "device/kernels/cuda_factories.h"
+#include "device/kernels/gelu.cuh"
 
 namespace l2l::device::cuda {
 namespace {
@@ -50,7 +50,8 @@ class GeluBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_gelu_backward(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
+std::unique_ptr<Kernel> make_gelu_backward(const Context& context, const compiler::Graph& graph,
+                                           const compiler::Op& op) {
   return make_for<GeluBackward, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
 }
 

@@ -1,7 +1,7 @@
-#include "device/cuda/column_sums.cuh"
-#include "device/cuda/factories.h"
-#include "device/cuda/gelu.cuh"
-#include "device/kernels/operands.h"
+#include "device/kernels/common/column_sums.cuh"
+#include "device/kernels/common/operands.h"
+#include "device/kernels/cuda_factories.h"
+#include "device/kernels/gelu.cuh"
 
 namespace l2l::device::cuda {
 namespace {

@@ -1,9 +1,9 @@
 #include <cmath>
 
+#include "device/kernels/common/operands.h"
+#include "device/kernels/common/partition.h"
 #include "device/kernels/convert.h"
 #include "device/kernels/factories.h"
-#include "device/kernels/operands.h"
-#include "device/kernels/partition.h"
 #include "device/kernels/reduce.h"
 
 namespace l2l::device::kernels {
@@ -24,9 +24,7 @@ template <typename T>
 class LayerNorm final : public Kernel {
  public:
   LayerNorm(const compiler::Graph& graph, const compiler::Op& op)
-      : rows_(output(graph, op, 0).shape[0]),
-        hidden_(output(graph, op, 0).shape[1]),
-        epsilon_(op.attributes.epsilon) {
+      : rows_(output(graph, op, 0).shape[0]), hidden_(output(graph, op, 0).shape[1]), epsilon_(op.attributes.epsilon) {
     require_dtype(graph, op, output(graph, op, 0).dtype, {0, 1, 2});
     require_dtype(graph, op, DType::f32, {4, 5});
   }

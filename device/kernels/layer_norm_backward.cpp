@@ -1,6 +1,6 @@
+#include "device/kernels/common/operands.h"
 #include "device/kernels/convert.h"
 #include "device/kernels/factories.h"
-#include "device/kernels/operands.h"
 #include "device/kernels/reduce.h"
 #include "device/kernels/row_sums.h"
 

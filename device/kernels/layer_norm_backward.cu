@@ -1,5 +1,5 @@
-#include "device/cuda/factories.h"
-#include "device/cuda/norm_backward.cuh"
+#include "device/kernels/cuda_factories.h"
+#include "device/kernels/norm_backward.cuh"
 
 namespace l2l::device::cuda {
 namespace {

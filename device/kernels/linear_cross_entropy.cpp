@@ -1,6 +1,6 @@
 #include "device/kernels/convert.h"
-#include "device/kernels/cross_entropy.h"
 #include "device/kernels/factories.h"
+#include "device/kernels/panel_cross_entropy.h"
 
 namespace l2l::device::kernels {
 namespace {

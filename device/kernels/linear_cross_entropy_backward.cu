@@ -2,8 +2,8 @@
 // makes them and turns them into gradients; otherwise a first pass over parts of the vocabulary finds the statistics,
 // and a second makes the logits again. Besides x, table and dx, moves 12 bytes per row and token (16 in two passes) and
 // three times the size of the compute dtype, and the table's gradient, f32, twice per chunk of rows.
-#include "device/cuda/factories.h"
-#include "device/cuda/logit_pass.h"
+#include "device/kernels/cuda_factories.h"
+#include "device/kernels/logit_pass.h"
 
 namespace l2l::device::cuda {
 namespace {

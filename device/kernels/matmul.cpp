@@ -1,7 +1,7 @@
 #include "device/kernels/matmul.h"
 
+#include "device/kernels/common/operands.h"
 #include "device/kernels/factories.h"
-#include "device/kernels/operands.h"
 
 namespace l2l::device::kernels {
 namespace {

@@ -1,10 +1,10 @@
-// The twin of matmul.cpp: the product by cuBLASLt (device/cuda/matmul_plan.h), with the bias in its epilogue where the
-// library offers that. Otherwise the bias is written to y first and the product added to it, which rounds once, too,
-// and moves y three times instead of once.
-#include "device/cuda/bias_rows.h"
-#include "device/cuda/factories.h"
-#include "device/cuda/matmul_op.h"
-#include "device/kernels/operands.h"
+// The twin of matmul.cpp: the product by cuBLASLt (device/kernels/matmul_plan.h), with the bias in its epilogue where
+// the library offers that. Otherwise the bias is written to y first and the product added to it, which rounds once,
+// too, and moves y three times instead of once.
+#include "device/kernels/common/bias_rows.h"
+#include "device/kernels/common/operands.h"
+#include "device/kernels/cuda_factories.h"
+#include "device/kernels/matmul_op.h"
 
 namespace l2l::device::cuda {
 namespace {

@@ -1,8 +1,8 @@
 // How a matrix product is cut: into tiles, by shape alone.
 #pragma once
 
+#include "device/kernels/common/partition.h"
 #include "device/kernels/matmul.h"
-#include "device/kernels/partition.h"
 
 namespace l2l::device::kernels {
 

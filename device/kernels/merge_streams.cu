@@ -1,5 +1,5 @@
-#include "device/cuda/factories.h"
-#include "device/cuda/streams.cuh"
+#include "device/kernels/cuda_factories.h"
+#include "device/kernels/streams.cuh"
 
 namespace l2l::device::cuda {
 namespace {
@@ -28,7 +28,8 @@ struct MergeStreamsBody : Unprepared {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_merge_streams(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
+std::unique_ptr<Kernel> make_merge_streams(const Context& context, const compiler::Graph& graph,
+                                           const compiler::Op& op) {
   return make_for_stream<MergeStreamsBody>(context, graph, op, kernels::input(graph, op, 0).dtype,
                                            kernels::output(graph, op, 0).dtype);
 }

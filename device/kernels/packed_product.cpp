@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "device/kernels/block_product.h"
+#include "device/kernels/common/operands.h"
 #include "device/kernels/convert.h"
 #include "device/kernels/lanes.h"
-#include "device/kernels/operands.h"
 
 namespace l2l::device::kernels {
 namespace {

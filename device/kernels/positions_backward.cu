@@ -1,7 +1,7 @@
-#include "device/cuda/positions.cuh"
+#include "device/kernels/positions.cuh"
 
-#include "device/cuda/factories.h"
-#include "device/kernels/operands.h"
+#include "device/kernels/common/operands.h"
+#include "device/kernels/cuda_factories.h"
 
 namespace l2l::device::cuda {
 namespace {

@@ -1,5 +1,5 @@
+#include "device/kernels/common/partition.h"
 #include "device/kernels/factories.h"
-#include "device/kernels/partition.h"
 #include "device/kernels/streams.h"
 
 namespace l2l::device::kernels {

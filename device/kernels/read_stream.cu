@@ -1,5 +1,5 @@
-#include "device/cuda/factories.h"
-#include "device/cuda/streams.cuh"
+#include "device/kernels/cuda_factories.h"
+#include "device/kernels/streams.cuh"
 
 namespace l2l::device::cuda {
 namespace {

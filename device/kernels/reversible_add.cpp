@@ -1,6 +1,6 @@
 #include "core/fault_point.h"
+#include "device/kernels/common/partition.h"
 #include "device/kernels/factories.h"
-#include "device/kernels/partition.h"
 #include "device/kernels/streams.h"
 
 namespace l2l::device::kernels {

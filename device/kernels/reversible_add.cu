@@ -1,5 +1,5 @@
-#include "device/cuda/factories.h"
-#include "device/cuda/streams.cuh"
+#include "device/kernels/cuda_factories.h"
+#include "device/kernels/streams.cuh"
 
 namespace l2l::device::cuda {
 namespace {
@@ -31,7 +31,8 @@ struct CoupleBody : Unprepared {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_reversible_add(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
+std::unique_ptr<Kernel> make_reversible_add(const Context& context, const compiler::Graph& graph,
+                                            const compiler::Op& op) {
   return make_for_stream<CoupleBody>(context, graph, op, kernels::input(graph, op, 0).dtype,
                                      kernels::input(graph, op, 1).dtype);
 }

@@ -1,5 +1,5 @@
-#include "device/cuda/factories.h"
-#include "device/cuda/norm_backward.cuh"
+#include "device/kernels/cuda_factories.h"
+#include "device/kernels/norm_backward.cuh"
 
 namespace l2l::device::cuda {
 namespace {
@@ -9,7 +9,8 @@ using RmsNormBackward = NormBackwardKernel<T, true, false>;
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_rms_norm_backward(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
+std::unique_ptr<Kernel> make_rms_norm_backward(const Context& context, const compiler::Graph& graph,
+                                               const compiler::Op& op) {
   return make_for<RmsNormBackward, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
 }
 

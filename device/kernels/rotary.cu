@@ -1,10 +1,10 @@
 #include <cmath>
 #include <numbers>
 
-#include "device/cuda/factories.h"
-#include "device/cuda/floats.cuh"
-#include "device/cuda/launch.cuh"
-#include "device/kernels/operands.h"
+#include "device/kernels/common/floats.cuh"
+#include "device/kernels/common/launch.cuh"
+#include "device/kernels/common/operands.h"
+#include "device/kernels/cuda_factories.h"
 
 namespace l2l::device::cuda {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "core/fault_point.h"
 #include "core/workers.h"
-#include "device/kernels/partition.h"
+#include "device/kernels/common/partition.h"
 
 namespace l2l::device::kernels {
 

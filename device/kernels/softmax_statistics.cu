@@ -1,6 +1,6 @@
 // The twin of softmax_statistics.cpp. Beside the product, moves the logits twice: 8 bytes per row and token.
-#include "device/cuda/factories.h"
-#include "device/cuda/logit_pass.h"
+#include "device/kernels/cuda_factories.h"
+#include "device/kernels/logit_pass.h"
 
 namespace l2l::device::cuda {
 namespace {

@@ -1,5 +1,5 @@
+#include "device/kernels/common/partition.h"
 #include "device/kernels/factories.h"
-#include "device/kernels/partition.h"
 #include "device/kernels/streams.h"
 
 namespace l2l::device::kernels {
@@ -8,7 +8,8 @@ namespace {
 template <typename Stream, typename T>
 class SplitStreams : public Kernel {
  public:
-  SplitStreams(const compiler::Graph& graph, const compiler::Op& op) : elements_(output(graph, op, 0).shape.elements()) {}
+  SplitStreams(const compiler::Graph& graph, const compiler::Op& op)
+      : elements_(output(graph, op, 0).shape.elements()) {}
 
   void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
     const T* x = as<T>(operands[0]);

@@ -1,5 +1,5 @@
-#include "device/cuda/factories.h"
-#include "device/cuda/streams.cuh"
+#include "device/kernels/cuda_factories.h"
+#include "device/kernels/streams.cuh"
 
 namespace l2l::device::cuda {
 namespace {
@@ -33,7 +33,8 @@ using SplitGradient = StreamKernel<SplitStreamsBody, T, T>;
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_split_streams(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
+std::unique_ptr<Kernel> make_split_streams(const Context& context, const compiler::Graph& graph,
+                                           const compiler::Op& op) {
   const DType stream = kernels::output(graph, op, 0).dtype, compute = kernels::input(graph, op, 0).dtype;
   if (stream == compute) return make_for<SplitGradient, Kernel>(compute, context, graph, op);
   return make_for_stream<SplitStreamsBody>(context, graph, op, stream, compute);

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "core/fixed_point.h"
+#include "device/kernels/common/operands.h"
 #include "device/kernels/convert.h"
-#include "device/kernels/operands.h"
 
 namespace l2l::device::kernels {
 
@@ -38,7 +38,8 @@ void narrow_each(T* y, std::int64_t begin, std::int64_t end, const Value& value)
 
 // KernelFor<Stream, T>: the kernel class for a stream and a compute type.
 template <template <typename, typename> class KernelFor>
-std::unique_ptr<Kernel> make_for_stream(const compiler::Graph& graph, const compiler::Op& op, DType stream, DType compute) {
+std::unique_ptr<Kernel> make_for_stream(const compiler::Graph& graph, const compiler::Op& op, DType stream,
+                                        DType compute) {
   require_compute_type(op, compute);
   const auto make = [&]<typename Stream>() -> std::unique_ptr<Kernel> {
     if (compute == DType::f32) return std::make_unique<KernelFor<Stream, float>>(graph, op);

@@ -1,7 +1,7 @@
-#include "device/cuda/elementwise.cuh"
-#include "device/cuda/factories.h"
-#include "device/cuda/rows.cuh"
-#include "device/kernels/operands.h"
+#include "device/kernels/common/elementwise.cuh"
+#include "device/kernels/common/operands.h"
+#include "device/kernels/common/rows.cuh"
+#include "device/kernels/cuda_factories.h"
 
 namespace l2l::device::cuda {
 namespace {

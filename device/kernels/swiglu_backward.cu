@@ -1,7 +1,7 @@
-#include "device/cuda/elementwise.cuh"
-#include "device/cuda/factories.h"
-#include "device/cuda/rows.cuh"
-#include "device/kernels/operands.h"
+#include "device/kernels/common/elementwise.cuh"
+#include "device/kernels/common/operands.h"
+#include "device/kernels/common/rows.cuh"
+#include "device/kernels/cuda_factories.h"
 
 namespace l2l::device::cuda {
 namespace {
@@ -62,7 +62,8 @@ class SwigluBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_swiglu_backward(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
+std::unique_ptr<Kernel> make_swiglu_backward(const Context& context, const compiler::Graph& graph,
+                                             const compiler::Op& op) {
   return make_for<SwigluBackward, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
 }
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "device/cuda/check.h"
+#include "device/kernels/common/check.h"
 #include "tests/emulation/emulation_fixture.h"
 #include "tests/emulation/runtime.h"
 #include "tests/emulation/test_kernels.h"

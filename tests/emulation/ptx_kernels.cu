@@ -1,9 +1,9 @@
-// Kernels on the functions of device/cuda/ptx.cuh.
+// Kernels on the functions of device/kernels/common/ptx.cuh.
 #include "tests/emulation/ptx_kernels.h"
 
-#include "device/cuda/launch.cuh"
-#include "device/cuda/ptx.cuh"
-#include "device/cuda/shared.cuh"
+#include "device/kernels/common/launch.cuh"
+#include "device/kernels/common/ptx.cuh"
+#include "device/kernels/common/shared.cuh"
 
 namespace l2l::test {
 namespace {

@@ -1,11 +1,12 @@
-// The stand-in of device/cuda/ptx.cuh multiplies matrices, copies as late or as early as it may, and notices mistakes.
+// The stand-in of device/kernels/common/ptx.cuh multiplies matrices, copies as late or as early as it may, and notices
+// mistakes.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <string>
 #include <vector>
 
-#include "device/cuda/cudnn_attention.h"
+#include "device/kernels/cudnn_attention.h"
 #include "tests/emulation/emulation_fixture.h"
 #include "tests/emulation/ptx_kernels.h"
 #include "tests/emulation/runtime.h"

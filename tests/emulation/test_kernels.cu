@@ -1,8 +1,8 @@
 // Kernels that keep the rules, and kernels that break one.
 #include "tests/emulation/test_kernels.h"
 
-#include "device/cuda/launch.cuh"
-#include "device/cuda/shared.cuh"
+#include "device/kernels/common/launch.cuh"
+#include "device/kernels/common/shared.cuh"
 
 namespace l2l::test {
 namespace {

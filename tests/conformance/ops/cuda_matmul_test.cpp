@@ -5,7 +5,7 @@
 #include <random>
 
 #include "core/dtype.h"
-#include "device/cuda/matmul_plan.h"
+#include "device/kernels/matmul_plan.h"
 #include "tests/conformance/ops/cuda_support.h"
 
 namespace l2l::test {

@@ -1,7 +1,7 @@
 // How losses cut their logits: sizes, alignment, and which vocabularies are taken in one pass.
 #include <gtest/gtest.h>
 
-#include "device/cuda/logit_panels.h"
+#include "device/kernels/logit_panels.h"
 
 namespace l2l::test {
 namespace {

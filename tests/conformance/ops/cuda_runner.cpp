@@ -2,7 +2,7 @@
 // emulation of tests/emulation.
 #include <cstdlib>
 
-#include "device/cuda/factories.h"
+#include "device/kernels/cuda_factories.h"
 #include "l2l/errors.h"
 #include "tests/conformance/ops/cuda_support.h"
 #include "tests/conformance/ops/guard.h"

@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "device/cuda/factories.h"
+#include "device/kernels/cuda_factories.h"
 #include "tests/conformance/ops/cuda_support.h"
 #include "tests/conformance/ops/harness.h"
 #include "tests/conformance/ops/speed.h"

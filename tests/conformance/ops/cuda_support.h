@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/bytes.h"
-#include "device/cuda/check.h"
-#include "device/cuda/kernel.h"
+#include "device/kernels/common/check.h"
+#include "device/kernels/common/cuda_kernel.h"
 
 namespace l2l::test {
 

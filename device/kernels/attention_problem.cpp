@@ -1,0 +1,36 @@
+#include "device/kernels/attention_problem.h"
+
+#include <cmath>
+#include <string>
+
+#include "core/philox.h"
+#include "device/kernels/common/random_words.h"
+#include "l2l/errors.h"
+
+namespace l2l::device::cuda {
+
+AttentionProblem::AttentionProblem(const compiler::Value& qkv, const compiler::Attributes& attributes)
+    : sequence(attributes.sequence),
+      heads(attributes.heads),
+      kv_heads(compiler::kv_heads(attributes)),
+      causal(attributes.causal),
+      rng_op(attributes.rng_op) {
+  const std::int64_t all_heads = heads + 2 * static_cast<std::int64_t>(kv_heads);
+  if (sequence < 1 || heads < 1 || kv_heads < 1 || heads % kv_heads != 0 || qkv.shape[0] % sequence != 0 ||
+      qkv.shape[1] % all_heads != 0) {
+    throw BadInput("attention: qkv " + qkv.shape.to_string() + " does not hold sequences of " +
+                   std::to_string(sequence) + " rows of " + std::to_string(heads) + " heads of queries and 2 x " +
+                   std::to_string(kv_heads) + " of keys and values");
+  }
+  sequences = qkv.shape[0] / sequence;
+  head_dim = static_cast<int>(qkv.shape[1] / all_heads);
+  vector = head_dim * size_of(qkv.dtype) % 16 == 0;
+  scale = static_cast<float>(1 / std::sqrt(static_cast<double>(head_dim)));
+  if (attributes.probability > 0) {
+    kernels::require_random_elements(Shape{tasks(), sequence, sequence}.elements(), "attention");
+    threshold = dropout_threshold(attributes.probability);
+    survivor_scale = 1.0f / (1.0f - attributes.probability);
+  }
+}
+
+}  // namespace l2l::device::cuda

@@ -1,0 +1,227 @@
+// What the tensor-core attention kernels share: tiles of 16-bit rows in shared memory and products of them by
+// m16n8k16 (device/kernels/common/ptx.cuh), which a warp does on rows of its own.
+#pragma once
+
+#include <type_traits>
+
+#include "device/kernels/attention_dropout.cuh"
+#include "device/kernels/attention_problem.h"
+#include "device/kernels/common/convert.cuh"
+#include "device/kernels/common/ptx.cuh"
+
+namespace l2l::device::cuda::tensor {
+
+inline constexpr int kWarps = 4;
+inline constexpr int kThreads = 32 * kWarps;
+
+__device__ inline int lane_group() { return static_cast<int>(threadIdx.x % 32) / 4; }  // g of ptx.cuh
+__device__ inline int lane_in_group() { return static_cast<int>(threadIdx.x % 4); }    // t
+__device__ inline int warp_index() { return static_cast<int>(threadIdx.x / 32); }
+
+// Two values as neighbours in a register, `first` in the low half.
+template <typename T>
+__device__ inline std::uint32_t pack(float first, float second) {
+  std::uint32_t bits;
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
+    static_assert(sizeof pair == sizeof bits);
+    memcpy(&bits, &pair, sizeof bits);
+  } else {
+    const __half2 pair = __floats2half2_rn(first, second);
+    static_assert(sizeof pair == sizeof bits);
+    memcpy(&bits, &pair, sizeof bits);
+  }
+  return bits;
+}
+
+// fp32 sums of a warp: kBlocks blocks of 16 rows by kColumns. Element e of tile n of block m is row
+// 16 m + g + 8 (e / 2), column 8 n + 2 t + e % 2.
+template <int kBlocks, int kColumns>
+struct Sums {
+  float tiles[kBlocks][kColumns / 8][4];
+
+  __device__ void clear() {
+#pragma unroll
+    for (int m = 0; m < kBlocks; ++m) {
+#pragma unroll
+      for (int n = 0; n < kColumns / 8; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) tiles[m][n][e] = 0;
+      }
+    }
+  }
+
+  // The 16 columns from 16 k of block m, rounded to T, as the left factor of the next product.
+  template <typename T>
+  __device__ void as_left(std::uint32_t (&a)[4], int m, int k) const {
+    a[0] = pack<T>(tiles[m][2 * k][0], tiles[m][2 * k][1]);
+    a[1] = pack<T>(tiles[m][2 * k][2], tiles[m][2 * k][3]);
+    a[2] = pack<T>(tiles[m][2 * k + 1][0], tiles[m][2 * k + 1][1]);
+    a[3] = pack<T>(tiles[m][2 * k + 1][2], tiles[m][2 * k + 1][3]);
+  }
+};
+
+// Rows of a head in shared memory, zeros behind head_dim; in device memory heads begin on 16 bytes. Rows are 16 bytes
+// apart modulo 128, so that the eight rows of a matrix lie in different banks: loads of fragments and 16-byte copies
+// have no conflicts.
+template <typename T, int kDim>
+struct Rows {
+  static constexpr int kStride = kDim + 8;
+  static_assert(kDim % 16 == 0 && (kStride * sizeof(T) / 16) % 2 == 1);
+  static constexpr int kChunks = kDim / 8;
+
+  // Begins to load `kRows` rows, `stride` elements apart in device memory; zeros behind `valid` rows and head_dim
+  // columns. Visible after wait_for_copies() and a barrier.
+  template <int kRows>
+  __device__ static void load(T* rows, const T* source, std::int64_t stride, int valid, int head_dim) {
+    static_assert(kRows * kChunks % kThreads == 0);
+    const int row_stride = static_cast<int>(stride);  // offsets within a tile fit 32 bits
+#pragma unroll 2
+    for (int i = 0; i < kRows * kChunks / kThreads; ++i) {
+      const int chunk = i * kThreads + static_cast<int>(threadIdx.x);
+      const int row = chunk / kChunks, d = chunk % kChunks * 8;
+      const bool inside = row < valid && d < head_dim;
+      copy_async<16>(rows + row * kStride + d, source + (inside ? row * row_stride + d : 0), inside);
+    }
+  }
+
+  // Left factor [16 rows from `row`][16 columns from 16 k].
+  __device__ static void left(std::uint32_t (&a)[4], const T* rows, int row, int k) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    load_matrices(a, rows + (row + lane % 16) * kStride + 16 * k + lane / 16 * 8);
+  }
+
+  // result = left [kBlocks * 16 rows] times right [kRightRows]^T: dot products of rows. `fragment(a, m, k)` gives the
+  // left factor.
+  template <int kBlocks, int kRightRows, typename Fragment>
+  __device__ static void dot_products(Sums<kBlocks, kRightRows>& result, const T* right, Fragment fragment) {
+    result.clear();
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    const T* const own = right + (lane / 16 * 8 + lane % 8) * kStride + lane / 8 % 2 * 8;
+#pragma unroll
+    for (int k = 0; k < kDim / 16; ++k) {
+      std::uint32_t a[kBlocks][4];
+#pragma unroll
+      for (int m = 0; m < kBlocks; ++m) fragment(a[m], m, k);
+#pragma unroll
+      for (int n = 0; n < kRightRows / 16; ++n) {
+        std::uint32_t b[4];
+        load_matrices(b, own + 16 * n * kStride + 16 * k);
+#pragma unroll
+        for (int m = 0; m < kBlocks; ++m) {
+          multiply_add<T>(result.tiles[m][2 * n], a[m], b[0], b[1]);
+          multiply_add<T>(result.tiles[m][2 * n + 1], a[m], b[2], b[3]);
+        }
+      }
+    }
+  }
+
+  // sums += weights [kBlocks * 16 rows][kWeights] times right [kWeights rows][kDim], weights rounded to T.
+  template <int kBlocks, int kWeights>
+  __device__ static void accumulate(Sums<kBlocks, kDim>& sums, const Sums<kBlocks, kWeights>& weights, const T* right) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    const T* const own = right + (lane / 8 % 2 * 8 + lane % 8) * kStride + lane / 16 * 8;
+#pragma unroll
+    for (int k = 0; k < kWeights / 16; ++k) {
+      std::uint32_t a[kBlocks][4];
+#pragma unroll
+      for (int m = 0; m < kBlocks; ++m) weights.template as_left<T>(a[m], m, k);
+#pragma unroll
+      for (int n = 0; n < kDim / 16; ++n) {
+        std::uint32_t b[4];
+        load_matrices_transposed(b, own + 16 * k * kStride + 16 * n);
+#pragma unroll
+        for (int m = 0; m < kBlocks; ++m) {
+          multiply_add<T>(sums.tiles[m][2 * n], a[m], b[0], b[1]);
+          multiply_add<T>(sums.tiles[m][2 * n + 1], a[m], b[2], b[3]);
+        }
+      }
+    }
+  }
+
+  // Writes a warp's sums times `factor(m, half)` (of row 16 m + g + 8 half) to device memory, through its own rows of
+  // shared memory `staging`, which nobody else may use any more.
+  template <int kBlocks, typename Factor>
+  __device__ static void store(const Sums<kBlocks, kDim>& sums, Factor factor, T* staging, T* destination,
+                               std::int64_t stride, int valid, int head_dim) {
+    __syncwarp();
+#pragma unroll
+    for (int m = 0; m < kBlocks; ++m) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float scale = factor(m, half);
+        T* const to = staging + (16 * m + 8 * half + lane_group()) * kStride + 2 * lane_in_group();
+#pragma unroll
+        for (int n = 0; n < kDim / 8; ++n) {
+          const std::uint32_t pair =
+              pack<T>(sums.tiles[m][n][2 * half] * scale, sums.tiles[m][n][2 * half + 1] * scale);
+          *reinterpret_cast<std::uint32_t*>(to + 8 * n) = pair;
+        }
+      }
+    }
+    __syncwarp();
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    for (int chunk = lane; chunk < 16 * kBlocks * kChunks; chunk += 32) {
+      const int row = chunk / kChunks, d = chunk % kChunks * 8;
+      if (row >= valid || d >= head_dim) continue;
+      store_pack(destination + row * stride + d, load_pack(staging + row * kStride + d));
+    }
+  }
+};
+
+// Bit e: whether element e of a tile survives, whose rows are queries (Sums, above): query rows `row_of_i` (Philox
+// element of key 0) for the lane's row g and `row_of_i8` for g + 8, keys from `j`. All lanes call it.
+template <bool kDropout>
+__device__ inline std::uint32_t keeps_by_query(const AttentionDropout<kDropout>& dropout, std::int64_t row_of_i,
+                                               std::int64_t row_of_i8, int j) {
+  const int t = lane_in_group();
+  if (!dropout.aligned()) {
+    std::uint32_t bits = 0;
+    for (int e = 0; e < 4; ++e) {
+      bits |= (dropout.keeps((e < 2 ? row_of_i : row_of_i8) + j + 2 * t + e % 2) ? 1u : 0u) << e;
+    }
+    return bits;
+  }
+  // Two lanes hold four neighbouring keys of two queries: the even one draws for row g, the odd one for row g + 8.
+  std::uint32_t drawn = dropout.keeps_block((t % 2 == 0 ? row_of_i : row_of_i8) + j + t / 2 * 4) << (4 * (t % 2));
+  drawn |= __shfl_xor_sync(0xffffffff, drawn, 1);
+  drawn >>= 2 * (t % 2);
+  return (drawn & 3u) | (drawn >> 2 & 12u);
+}
+
+// The same for a tile whose rows are keys (from `j`) and whose columns are queries; `row_of_i` is the Philox element of
+// key 0 for the tile's first query.
+template <bool kDropout>
+__device__ inline std::uint32_t keeps_by_key(const AttentionDropout<kDropout>& dropout, std::int64_t row_of_i,
+                                             int sequence, int j) {
+  const int g = lane_group(), t = lane_in_group();
+  if (!dropout.aligned()) {
+    std::uint32_t bits = 0;
+    for (int e = 0; e < 4; ++e) {
+      const std::int64_t element = row_of_i + static_cast<std::int64_t>(2 * t + e % 2) * sequence + j + g + e / 2 * 8;
+      bits |= (dropout.keeps(element) ? 1u : 0u) << e;
+    }
+    return bits;
+  }
+  // Four lanes (g = 4 u .. 4 u + 3) hold four neighbouring keys, twice, of two queries: lane q draws element q.
+  const int q = g % 4;
+  const std::int64_t element = row_of_i + static_cast<std::int64_t>(2 * t + q % 2) * sequence + j + (g - q) + q / 2 * 8;
+  std::uint32_t drawn = dropout.keeps_block(element) << (4 * q);
+  drawn |= __shfl_xor_sync(0xffffffff, drawn, 4);
+  drawn |= __shfl_xor_sync(0xffffffff, drawn, 8);
+  drawn >>= q;
+  return (drawn & 1u) | (drawn >> 3 & 2u) | (drawn >> 6 & 4u) | (drawn >> 9 & 8u);
+}
+
+// Over the four lanes that share a row.
+__device__ inline float row_max(float value) {
+  value = fmaxf(value, __shfl_xor_sync(0xffffffff, value, 1));
+  return fmaxf(value, __shfl_xor_sync(0xffffffff, value, 2));
+}
+
+__device__ inline float row_sum(float value) {
+  value += __shfl_xor_sync(0xffffffff, value, 1);
+  return value + __shfl_xor_sync(0xffffffff, value, 2);
+}
+
+}  // namespace l2l::device::cuda::tensor

@@ -1,0 +1,162 @@
+// What the kernels of core attention share: the tiles of attention_plain.cuh, and the matrix of a task (one head of one
+// sequence), its probabilities or their gradient, which is [sequence][sequence] in device memory.
+#pragma once
+
+#include "device/kernels/attention_plain.cuh"
+#include "device/kernels/common/launch.cuh"
+#include "device/kernels/common/operands.h"
+#include "device/kernels/common/shared.cuh"
+
+namespace l2l::device::cuda::core {
+
+using plain::kSide;
+using plain::kThreads;
+
+// Which tile of which head a block owns.
+struct Place {
+  std::int64_t task;      // sequence index * heads + head
+  std::int64_t sequence;  // index
+  int head, kv_head;
+  int first, rows;  // of the sequence; rows < kTile in the last tile alone
+};
+
+// Grid: tiles of queries x tasks, the longest rows first.
+template <int kTile>
+__device__ inline Place place_of_queries(const AttentionProblem& problem) {
+  Place place;
+  place.task = blockIdx.x % problem.tasks();
+  place.sequence = place.task / problem.heads;
+  place.head = static_cast<int>(place.task % problem.heads);
+  place.kv_head = place.head / problem.group();
+  const int tiles = (problem.sequence + kTile - 1) / kTile;
+  place.first = (tiles - 1 - static_cast<int>(blockIdx.x / problem.tasks())) * kTile;
+  place.rows = min(kTile, problem.sequence - place.first);
+  return place;
+}
+
+// Grid: tiles of keys x (sequences x heads of keys). Head and task are those of the first query that shares them.
+template <int kTile>
+__device__ inline Place place_of_keys(const AttentionProblem& problem) {
+  Place place;
+  const std::int64_t pairs = problem.sequences * problem.kv_heads, pair = blockIdx.x % pairs;
+  place.sequence = pair / problem.kv_heads;
+  place.kv_head = static_cast<int>(pair % problem.kv_heads);
+  place.head = place.kv_head * problem.group();
+  place.task = place.sequence * problem.heads + place.head;
+  place.first = static_cast<int>(blockIdx.x / pairs) * kTile;
+  place.rows = min(kTile, problem.sequence - place.first);
+  return place;
+}
+
+// Rows of its sequence that a tile of queries sees: the first ones.
+__device__ inline int seen_by(const AttentionProblem& problem, const Place& place) {
+  return problem.causal ? place.first + place.rows : problem.sequence;
+}
+
+__device__ inline bool sees(const AttentionProblem& problem, int i, int j) {
+  return i < problem.sequence && j < problem.sequence && (!problem.causal || j <= i);
+}
+
+template <typename T, int kDim, int kTile>
+struct Tile : plain::Tile<T, kDim, kTile> {
+  using Plain = plain::Tile<T, kDim, kTile>;
+
+  // tile[row][column] = value(row of all matrices, its element) where query `i + row` of the task sees key `j +
+  // column`, else 0.
+  template <typename ValueAt>
+  __device__ static void fill(float* tile, const AttentionProblem& problem, std::int64_t task, int i, int j,
+                              const ValueAt& value) {
+    for (int k = static_cast<int>(threadIdx.x); k < kTile * kTile; k += kThreads) {
+      const int row = k / kTile, column = k % kTile;
+      const bool seen = sees(problem, i + row, j + column);
+      const std::int64_t all = task * problem.sequence + i + row;
+      tile[row * Plain::kScoreStride + column] = seen ? value(all, all * problem.sequence + j + column) : 0.0f;
+    }
+  }
+
+  // Writes this thread's part of rows `i` and columns `j` of a task's matrix, 0 where a query does not see a key.
+  __device__ static void store_matrix(T* matrices, const AttentionProblem& problem, std::int64_t task, int i, int j,
+                                      const float (&values)[Plain::kPer][Plain::kPer]) {
+    const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
+#pragma unroll
+    for (int r = 0; r < Plain::kPer; ++r) {
+      const int row = i + ty * Plain::kPer + r;
+#pragma unroll
+      for (int c = 0; c < Plain::kPer; ++c) {
+        const int column = j + tx + kSide * c;
+        if (row >= problem.sequence || column >= problem.sequence) continue;
+        const float value = sees(problem, row, column) ? values[r][c] : 0.0f;
+        matrices[problem.probability_row(task, row) + column] = narrow<T>(value);
+      }
+    }
+  }
+
+  // Zeros in the tile's rows from column `begin` on.
+  __device__ static void clear_rest(T* matrices, const AttentionProblem& problem, const Place& place, int begin) {
+    const int columns = problem.sequence - begin;
+    for (int k = static_cast<int>(threadIdx.x); k < place.rows * columns; k += kThreads) {
+      const int row = place.first + k / columns;
+      matrices[problem.probability_row(place.task, row) + begin + k % columns] = narrow<T>(0.0f);
+    }
+  }
+
+  // Writes sums times `factor`, plus those of `other` where it is not null. Both lie `stride` elements apart.
+  __device__ static void store_sum(T* destination, const T* other, std::int64_t stride, int valid, int head_dim,
+                                   const float (&sums)[Plain::kPer][Plain::kWide], float factor) {
+    const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
+#pragma unroll
+    for (int r = 0; r < Plain::kPer; ++r) {
+      const int row = ty * Plain::kPer + r;
+      if (row >= valid) continue;
+#pragma unroll
+      for (int u = 0; u < Plain::kWide; ++u) {
+        const int d = tx + kSide * u;
+        if (d >= head_dim) continue;
+        const float before = other == nullptr ? 0.0f : widen(other[row * stride + d]);
+        destination[row * stride + d] = narrow<T>(fmaf(sums[r][u], factor, before));
+      }
+    }
+  }
+};
+
+// A kernel with its tile and its shared memory.
+template <typename Function>
+struct Part {
+  Function* kernel;
+  int rows;  // queries or keys that a block owns
+  std::size_t shared_bytes;
+
+  void allow() const { allow_shared_memory(kernel, shared_bytes); }
+  // `heads`: tasks, or heads of keys of all sequences.
+  template <typename... Arguments>
+  void run(const char* name, const AttentionProblem& problem, std::int64_t heads, cudaStream_t stream,
+           Arguments&&... arguments) const {
+    const std::int64_t tiles = ceil_div(problem.sequence, rows);
+    launch(name, kernel, {static_cast<unsigned int>(tiles * heads), kThreads, shared_bytes}, stream, problem,
+           std::forward<Arguments>(arguments)...);
+  }
+};
+
+// A tile's size as a type.
+template <int kDimension, int kRows>
+struct TileSize {
+  static constexpr int kDim = kDimension, kTile = kRows;
+};
+
+// make(TileSize) of the tile that serves heads of `dim` elements.
+template <typename Make>
+auto for_head(int dim, const Make& make) {
+  if (dim <= 32) return make(TileSize<32, 64>{});
+  if (dim <= 64) return make(TileSize<64, 64>{});
+  if (dim <= 128) return make(TileSize<128, 32>{});
+  if (dim <= 256) return make(TileSize<256, 32>{});
+  throw BadInput("heads of " + std::to_string(dim) + " elements, at most 256: use more heads");
+}
+
+// Of `tiles` tiles of heads and `matrices` of probabilities.
+template <typename Tiles>
+constexpr std::size_t shared_bytes(int tiles, int matrices) {
+  return static_cast<std::size_t>(tiles * Tiles::kElements + matrices * Tiles::kScores) * sizeof(float);
+}
+
+}  // namespace l2l::device::cuda::core

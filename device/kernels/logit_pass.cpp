@@ -1,0 +1,93 @@
+#include "device/kernels/logit_pass.h"
+
+#include <algorithm>
+#include <string>
+
+#include "l2l/errors.h"
+
+namespace l2l::device::cuda {
+namespace {
+
+using kernels::input;
+
+// Row `row` of a row-major matrix of `columns` elements of `dtype`.
+const std::byte* row_of(const std::byte* matrix, std::int64_t row, std::int64_t columns, DType dtype) {
+  return matrix + static_cast<Bytes>(row * columns) * size_of(dtype);
+}
+
+void require_supported(const compiler::Graph& graph, const compiler::Op& op) {
+  const DType x = input(graph, op, 0).dtype, table = input(graph, op, 1).dtype;
+  if (is_compute_type(x) && x == table && input(graph, op, 2).dtype == DType::i32) return;
+  throw BadInput("no CUDA loss of " + std::string(name_of(x)) + " and a table of " + std::string(name_of(table)) +
+                 ": both are f32, bf16 or f16, targets i32");
+}
+
+}  // namespace
+
+LogitPass::LogitPass(const Context& context, const compiler::Graph& graph, const compiler::Op& op,
+                     const LogitPanels& panels, std::optional<DType> dx, bool chunk)
+    : dtype_((require_supported(graph, op), input(graph, op, 0).dtype)),
+      hidden_(input(graph, op, 0).shape[1]),
+      vocabulary_(chunk ? op.attributes.vocabulary : input(graph, op, 1).shape[0]),
+      chunk_(chunk),
+      panels_(panels),
+      logits_(context, panels, [&](std::int64_t rows, std::int64_t tokens) {
+        return logits_shape(panels, rows, tokens, hidden_, dtype_);
+      }) {
+  if (!dx) return;
+  dx_.emplace(context, panels, [&](std::int64_t rows, std::int64_t tokens) {
+    return dx_shape(panels, rows, tokens, hidden_, dtype_, *dx);
+  });
+  dtable_.emplace(context, panels, [&](std::int64_t rows, std::int64_t tokens) {
+    return dtable_shape(panels, rows, tokens, hidden_, dtype_);
+  });
+}
+
+LogitPass::Buffers LogitPass::take(kernels::WorkspaceCutter& cutter) const {
+  Bytes products = logits_.workspace();
+  if (dx_) products = std::max({products, dx_->workspace(), dtable_->workspace()});
+  Buffers buffers{};
+  buffers.products = cutter.take<std::byte>(static_cast<std::int64_t>(products));
+  buffers.logits = cutter.take<float>(panels_.elements());
+  return buffers;
+}
+
+LogitPanel LogitPass::panel(std::int64_t chunk, std::int64_t part, const LogitOperands& operands, float* logits) const {
+  const std::int64_t row = panels_.rows.begin(chunk), token = panels_.tokens.begin(part);
+  LogitPanel panel{};
+  panel.logits = logits;
+  panel.stride = panels_.stride();
+  panel.rows = panels_.rows_of(chunk);
+  panel.tokens = panels_.tokens_of(part);
+  panel.bias = operands.bias ? row_of(operands.bias, token, 1, dtype_) : nullptr;
+  panel.targets = operands.targets + row;
+  panel.statistics = operands.statistics + row * 3;
+  panel.first = token;
+  panel.vocabulary = vocabulary_;
+  panel.chunk = chunk_;
+  return panel;
+}
+
+void LogitPass::run(std::int64_t chunk, std::int64_t part, SoftmaxStep step, const LogitOperands& operands,
+                    const Buffers& buffers, cudaStream_t stream) const {
+  const std::byte* x = row_of(operands.x, panels_.rows.begin(chunk), hidden_, dtype_);
+  const std::byte* table = row_of(operands.table, panels_.tokens.begin(part), hidden_, dtype_);
+  logits_.at(chunk, part)
+      .enqueue({x, table, reinterpret_cast<std::byte*>(buffers.logits)}, false, buffers.products, stream);
+  enqueue_softmax(step, dtype_, panel(chunk, part, operands, buffers.logits), operands.parameters, stream);
+}
+
+void LogitPass::multiply(std::int64_t chunk, std::int64_t part, const LogitOperands& operands,
+                         const LogitGradients& gradients, const Buffers& buffers, cudaStream_t stream) const {
+  const std::int64_t token = panels_.tokens.begin(part);
+  const auto* dlogits = reinterpret_cast<const std::byte*>(buffers.logits);
+  const std::byte* x = row_of(operands.x, panels_.rows.begin(chunk), hidden_, dtype_);
+  const std::byte* table = row_of(operands.table, token, hidden_, dtype_);
+  auto* dtable = reinterpret_cast<std::byte*>(gradients.dtable + token * hidden_);
+  dx_->at(chunk, part).enqueue({dlogits, table, gradients.dx}, gradients.add_to_dx, buffers.products, stream);
+  dtable_->at(chunk, part).enqueue({dlogits, x, dtable}, true, buffers.products, stream);
+  if (!gradients.dbias) return;
+  enqueue_column_sums(dtype_, panel(chunk, part, operands, buffers.logits), gradients.dbias + token, stream);
+}
+
+}  // namespace l2l::device::cuda

@@ -1,0 +1,64 @@
+// What the losses share: panels of logits, made and turned into statistics or gradients in the workspace.
+#pragma once
+
+#include <optional>
+
+#include "device/kernels/common/operands.h"
+#include "device/kernels/logit_panels.h"
+#include "device/kernels/panel_cross_entropy.cuh"
+
+namespace l2l::device::cuda {
+
+// Operands of a loss, in device memory.
+struct LogitOperands {
+  const std::byte* x;           // [R, H]
+  const std::byte* table;       // [V, H]
+  const std::byte* bias;        // [V], or null
+  const std::int32_t* targets;  // [R]
+  double* statistics;           // [R, 3]
+  const LaunchParameters* parameters;
+};
+
+struct LogitGradients {
+  std::byte* dx;   // of the first row of the chunk
+  bool add_to_dx;  // else it is overwritten
+  float* dtable;   // [V, H] (+=)
+  float* dbias;    // [V] (+=), or null
+};
+
+// Immutable; enqueue functions as those of a Kernel. Inputs of `op` are x, table and targets, perhaps more.
+class LogitPass {
+ public:
+  struct Buffers {
+    std::byte* products;
+    float* logits;  // one panel; dlogits replace them
+  };
+
+  // Without gradients, unless `dx` says in which dtype their products give dx. `chunk`: the table is a chunk of the
+  // vocabulary. Throws BadInput for dtypes it does not know.
+  LogitPass(const Context& context, const compiler::Graph& graph, const compiler::Op& op, const LogitPanels& panels,
+            std::optional<DType> dx, bool chunk);
+
+  const LogitPanels& panels() const { return panels_; }
+  // Take it first: products want a 256-byte aligned address.
+  Buffers take(kernels::WorkspaceCutter& cutter) const;
+
+  // Makes the logits of a panel and does `step` to them.
+  void run(std::int64_t chunk, std::int64_t part, SoftmaxStep step, const LogitOperands& operands,
+           const Buffers& buffers, cudaStream_t stream) const;
+  // Multiplies the dlogits of a panel that run() left.
+  void multiply(std::int64_t chunk, std::int64_t part, const LogitOperands& operands, const LogitGradients& gradients,
+                const Buffers& buffers, cudaStream_t stream) const;
+
+ private:
+  LogitPanel panel(std::int64_t chunk, std::int64_t part, const LogitOperands& operands, float* logits) const;
+
+  DType dtype_;
+  std::int64_t hidden_, vocabulary_;
+  bool chunk_;
+  LogitPanels panels_;
+  PanelProduct logits_;
+  std::optional<PanelProduct> dx_, dtable_;
+};
+
+}  // namespace l2l::device::cuda

@@ -1,0 +1,82 @@
+// Matrix products by cuBLASLt.
+//
+// Products of bf16 and f16 are summed in fp32; those of fp32 are in fp32 throughout, unless Context::tf32 asks for
+// TF32. The algorithm is chosen once, from the shape alone: alignments are declared (16 bytes, as of every operand, and
+// the row strides), never read from pointers. Sums over parts of k (split-K) are allowed only through fp32 parts in the
+// workspace that a second step adds in order; neither atomics nor sums in place are, so bits depend on shape, GPU and
+// library alone.
+//
+// Moves at least a, b and y once: (m k + k n) size of the input + m n size of the output, y twice where it is added to.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "core/bytes.h"
+#include "device/kernels/common/cuda_kernel.h"
+#include "device/kernels/matmul_layout.h"
+
+namespace l2l::device::cuda {
+
+// What the library does to a product before it is rounded.
+enum class Epilogue : std::uint8_t {
+  none,
+  bias,  // y = product + bias
+  // y = GELU(product + bias) in the tanh form. GELU reads the sum before it is rounded to y's dtype, where the graph's
+  // own values are rounded first: y differs by at most what half a unit in the last place of the sum makes of GELU.
+  gelu,
+  gelu_and_pre,  // the same, and pre = product + bias
+};
+
+struct MatmulOperands {
+  const std::byte* a;
+  const std::byte* b;
+  std::byte* y;
+  const std::byte* bias = nullptr;  // [n], y's dtype
+  std::byte* pre = nullptr;         // [m, n], y's dtype, dense
+};
+
+// A product prepared for one shape. Thread-safe.
+class MatmulPlan {
+ public:
+  // Throws BadInput when the library has no algorithm.
+  MatmulPlan(const Context& context, const MatmulShape& shape);
+  // Nothing when the library does not offer `epilogue` for this shape.
+  static std::optional<MatmulPlan> with(const Context& context, const MatmulShape& shape, Epilogue epilogue);
+
+  // Bytes, at a 256-byte aligned address.
+  Bytes workspace() const { return workspace_; }
+  // Enqueues y = product, or y += product (then without GELU). All addresses are 16-byte aligned.
+  void enqueue(const MatmulOperands& operands, bool accumulate, std::byte* workspace, cudaStream_t stream) const;
+
+ private:
+  struct Destroy {
+    void operator()(cublasLtMatmulDescOpaque_t* handle) const { cublasLtMatmulDescDestroy(handle); }
+    void operator()(cublasLtMatrixLayoutOpaque_t* handle) const { cublasLtMatrixLayoutDestroy(handle); }
+    void operator()(cublasLtMatmulPreferenceOpaque_t* handle) const { cublasLtMatmulPreferenceDestroy(handle); }
+  };
+  using Description = std::unique_ptr<cublasLtMatmulDescOpaque_t, Destroy>;
+  using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Destroy>;
+  using Preference = std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Destroy>;
+
+  MatmulPlan(const Context& context, const MatmulShape& shape, Epilogue epilogue);
+  static Layout make_layout(const ColumnMajor& matrix, DType dtype);
+  static Preference make_preference(const MatmulShape& shape);
+  void describe_epilogue(const MatmulShape& shape);
+  // False: the library has none.
+  bool choose_algorithm(const MatmulShape& shape);
+  void set(cublasLtMatmulDescAttributes_t attribute, const auto& value) const;
+
+  cublasLtHandle_t library_;
+  Epilogue epilogue_;
+  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();  // of an epilogue's pointers in description_
+  Description description_;
+  Layout first_, second_, d_;
+  cublasLtMatmulAlgo_t algorithm_{};
+  Bytes workspace_ = 0;
+};
+
+}  // namespace l2l::device::cuda

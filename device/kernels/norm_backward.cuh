@@ -1,0 +1,291 @@
+// The gradients of layer norm and RMS norm, with what another way contributes to the gradient of x added.
+#pragma once
+
+#include "device/kernels/common/column_sums.cuh"
+#include "device/kernels/common/cuda_kernel.h"
+#include "device/kernels/common/operands.h"
+#include "device/kernels/norm.cuh"
+
+namespace l2l::device::cuda {
+
+// With n = (x - mean) * inverse (RMS norm: mean = 0) and g = dy * gain: dx = (g - mean(g) - n mean(g n)) * inverse,
+// where RMS norm has no mean(g); dgain += sum of dy n, dbias += sum of dy over rows.
+template <typename T>
+struct NormBackward {
+  const T *dy, *x, *gain, *other;  // other: added to dx, rounded first
+  const float *mean, *inverse;
+  T* dx;
+  float *dgain, *dbias;  // partial sums: [blocks, hidden]
+  std::int64_t rows, hidden;
+
+  template <bool kRms>
+  __device__ float center(std::int64_t row) const {
+    return kRms ? 0.0f : mean[row];
+  }
+
+  template <bool kAdd, int Count>
+  __device__ void store(std::int64_t first, Floats<Count> gradient) const {
+    if constexpr (kAdd) {
+      const Floats<Count> more = load_floats<Count>(other + first);
+#pragma unroll
+      for (int i = 0; i < Count; ++i) gradient[i] = rounded<T>(gradient[i]) + more[i];
+    }
+    store_floats(dx + first, gradient);
+  }
+};
+
+// One group's part of a block of kGroups groups: its sums in ascending order of group, by all threads of the block.
+template <int kBlock, int kGroups, int kColumns>
+__device__ inline void store_block_sums(const float (&shared)[kGroups][kColumns], std::int64_t columns, float* sums) {
+  for (int column = static_cast<int>(threadIdx.x); column < columns; column += kBlock) {
+    float total = 0;
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) total += shared[group][column];
+    sums[column] = total;
+  }
+}
+
+inline constexpr int kNormBlock = 256;  // threads, at least
+
+template <typename Shape>
+inline constexpr int kNormBackwardThreads = Shape::kThreads > kNormBlock ? Shape::kThreads : kNormBlock;
+
+// Moves 3 elements of T per element (4 with `other`): x and dy in, dx out. Gain and the sums over rows stay in
+// registers; each block leaves one row of partial sums.
+template <typename T, typename Shape, bool kRms, bool kAdd>
+__global__ void __launch_bounds__(kNormBackwardThreads<Shape>) norm_backward(NormBackward<T> norm) {
+  constexpr int kWidth = kPack<T>, kBlock = kNormBackwardThreads<Shape>, kGroups = kBlock / Shape::kThreads;
+  __shared__ Floats<2> sums[2][kBlock / 32];  // in turns: a turn has one barrier
+  __shared__ float shared[kGroups > 1 ? kGroups : 1][kGroups > 1 ? Shape::kThreads * Shape::kPacks * kWidth : 1];
+  const int group = static_cast<int>(threadIdx.x) / Shape::kThreads;
+  const int thread = static_cast<int>(threadIdx.x) % Shape::kThreads;
+  const int packs = static_cast<int>(norm.hidden / kWidth);
+  const float size = static_cast<float>(norm.hidden);
+  Pack<T> gain[Shape::kPacks] = {};
+  Floats<kWidth> dgain[Shape::kPacks], dbias[Shape::kPacks];
+#pragma unroll
+  for (int p = 0; p < Shape::kPacks; ++p) {
+    const int pack = thread + p * Shape::kThreads;
+    if (pack < packs) gain[p] = load_pack(norm.gain + pack * kWidth);
+    dgain[p] = dbias[p] = {};
+  }
+  int turn = 0;
+  // All groups of a block take as many turns: they meet at barriers.
+  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kGroups; first < norm.rows;
+       first += static_cast<std::int64_t>(gridDim.x) * kGroups, turn ^= 1) {
+    const std::int64_t row = first + group;
+    const bool valid = row < norm.rows;
+    const float center = valid ? norm.template center<kRms>(row) : 0.0f, inverse = valid ? norm.inverse[row] : 0.0f;
+    Pack<T> x[Shape::kPacks] = {}, dy[Shape::kPacks] = {};
+#pragma unroll
+    for (int p = 0; p < Shape::kPacks; ++p) {
+      const int pack = thread + p * Shape::kThreads;
+      if (!valid || pack >= packs) continue;
+      x[p] = load_pack(norm.x + row * norm.hidden + pack * kWidth);
+      dy[p] = load_pack(norm.dy + row * norm.hidden + pack * kWidth);
+    }
+    Floats<2> total{};  // of g, of g n
+#pragma unroll
+    for (int p = 0; p < Shape::kPacks; ++p) {
+      if (!valid || thread + p * Shape::kThreads >= packs) continue;
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) {
+        const float gradient = widen(dy[p].elements[i]), n = (widen(x[p].elements[i]) - center) * inverse;
+        const float g = gradient * widen(gain[p].elements[i]);
+        dgain[p][i] += gradient * n;
+        dbias[p][i] += gradient;
+        total[0] += g;
+        total[1] += g * n;
+      }
+    }
+    total = group_sums<Shape::kThreads>(total, sums[turn]);
+    const float mean_g = kRms ? 0.0f : total[0] / size, projection = total[1] / size;
+#pragma unroll
+    for (int p = 0; p < Shape::kPacks; ++p) {
+      const int pack = thread + p * Shape::kThreads;
+      if (!valid || pack >= packs) continue;
+      Floats<kWidth> gradient;
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) {
+        const float g = widen(dy[p].elements[i]) * widen(gain[p].elements[i]);
+        const float n = (widen(x[p].elements[i]) - center) * inverse;
+        gradient[i] = __fmul_rn(g - mean_g - n * projection, inverse);
+      }
+      norm.template store<kAdd>(row * norm.hidden + pack * kWidth, gradient);
+    }
+  }
+  const auto leave = [&](const Floats<kWidth>(&own)[Shape::kPacks], float* partials) {
+    if constexpr (kGroups == 1) {
+#pragma unroll
+      for (int p = 0; p < Shape::kPacks; ++p) {
+        const int pack = thread + p * Shape::kThreads;
+        if (pack < packs) store_floats(partials + blockIdx.x * norm.hidden + pack * kWidth, own[p]);
+      }
+    } else {
+#pragma unroll
+      for (int p = 0; p < Shape::kPacks; ++p) {
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i) shared[group][(thread + p * Shape::kThreads) * kWidth + i] = own[p][i];
+      }
+      __syncthreads();
+      store_block_sums<kBlock>(shared, norm.hidden, partials + blockIdx.x * norm.hidden);
+      __syncthreads();
+    }
+  };
+  leave(dgain, norm.dgain);
+  if constexpr (!kRms) leave(dbias, norm.dbias);
+}
+
+// dx of rows of any width (whole groups of Count): a block per row, which it reads twice.
+template <typename T, int Count, bool kRms, bool kAdd>
+__global__ void __launch_bounds__(kNormBlock) norm_backward_any(NormBackward<T> norm) {
+  __shared__ Floats<2> sums[kNormBlock / 32];
+  const std::int64_t row = blockIdx.x, begin = row * norm.hidden;
+  const float center = norm.template center<kRms>(row), inverse = norm.inverse[row];
+  const float size = static_cast<float>(norm.hidden);
+  Floats<2> total{};  // of g, of g n
+  const auto parts = [&](std::int64_t column, Floats<Count>& g, Floats<Count>& n) {
+    g = load_floats<Count>(norm.dy + begin + column);
+    n = load_floats<Count>(norm.x + begin + column);
+    const Floats<Count> gain = load_floats<Count>(norm.gain + column);
+#pragma unroll
+    for (int i = 0; i < Count; ++i) {
+      g[i] *= gain[i];
+      n[i] = (n[i] - center) * inverse;
+    }
+  };
+  const auto each_group = [&](const auto& visit) {
+    for (std::int64_t column = threadIdx.x * Count; column < norm.hidden; column += kNormBlock * Count) {
+      Floats<Count> g, n;
+      parts(column, g, n);
+      visit(column, g, n);
+    }
+  };
+  each_group([&](std::int64_t, const Floats<Count>& g, const Floats<Count>& n) {
+#pragma unroll
+    for (int i = 0; i < Count; ++i) {
+      total[0] += g[i];
+      total[1] += g[i] * n[i];
+    }
+  });
+  total = group_sums<kNormBlock>(total, sums);
+  const float mean_g = kRms ? 0.0f : total[0] / size, projection = total[1] / size;
+  each_group([&](std::int64_t column, Floats<Count> g, const Floats<Count>& n) {
+#pragma unroll
+    for (int i = 0; i < Count; ++i) g[i] = __fmul_rn(g[i] - mean_g - n[i] * projection, inverse);
+    norm.template store<kAdd>(begin + column, g);
+  });
+}
+
+// dy n, or dy, for sums over rows.
+template <typename T, bool kRms, bool kGain>
+struct NormParameterGradient {
+  NormBackward<T> norm;
+
+  __device__ void prepare() {}
+  template <int Count>
+  __device__ Floats<Count> at(std::int64_t row, std::int64_t column) const {
+    const std::int64_t first = row * norm.hidden + column;
+    Floats<Count> gradient = load_floats<Count>(norm.dy + first);
+    if constexpr (kGain) {
+      const float center = norm.template center<kRms>(row), inverse = norm.inverse[row];
+      const Floats<Count> x = load_floats<Count>(norm.x + first);
+#pragma unroll
+      for (int i = 0; i < Count; ++i) gradient[i] *= (x[i] - center) * inverse;
+    }
+    return gradient;
+  }
+};
+
+// dy, x, gain, (mean), inverse, (other) -> dx, dgain (+=), (dbias (+=)).
+template <typename T, bool kRms, bool kAdd>
+class NormBackwardKernel final : public Kernel {
+ public:
+  NormBackwardKernel(const Context&, const compiler::Graph& graph, const compiler::Op& op)
+      : rows_(kernels::input(graph, op, 1).shape[0]),
+        hidden_(kernels::input(graph, op, 1).shape[1]),
+        in_registers_(rows_are_packed<T>(hidden_) && with_shape([](auto) {})),
+        sums_(rows_, hidden_) {
+    if (in_registers_) with_shape([&](auto shape) { blocks_ = blocks_of(shape); });
+  }
+
+  Bytes workspace() const override {
+    if (!in_registers_) return sums_.workspace();
+    return static_cast<Bytes>(blocks_ * hidden_) * sizeof(float) * (kRms ? 1 : 2);
+  }
+
+  void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters*,
+               cudaStream_t stream) const override {
+    NormBackward<T> norm = problem(operands);
+    float *const dgain = kernels::as<float>(operands[kOutput + 1]), *const dbias =
+                                                                        kRms
+                                                                            ? nullptr
+                                                                            : kernels::as<float>(operands[kOutput + 2]);
+    if (!in_registers_) return enqueue_any(norm, workspace, dgain, dbias, stream);
+    norm.dgain = kernels::as<float>(workspace);
+    norm.dbias = norm.dgain + blocks_ * hidden_;
+    with_shape([&](auto shape) {
+      using Shape = decltype(shape);
+      launch(name(), norm_backward<T, Shape, kRms, kAdd>,
+             {static_cast<unsigned int>(blocks_), kNormBackwardThreads<Shape>}, stream, norm);
+    });
+    launch_partial_sums(norm.dgain, blocks_, hidden_, dgain, stream);
+    if (!kRms) launch_partial_sums(norm.dbias, blocks_, hidden_, dbias, stream);
+  }
+
+ private:
+  static constexpr std::size_t kOutput = (kRms ? 4 : 5) + (kAdd ? 1 : 0);
+
+  static constexpr const char* name() {
+    if (kAdd) return kRms ? "rms_norm_backward_add" : "layer_norm_backward_add";
+    return kRms ? "rms_norm_backward" : "layer_norm_backward";
+  }
+
+  // Of 16-bit types up to 512, 2048, 4096 and 8192 columns, of f32 up to half of that: more sums do not fit the
+  // registers.
+  template <typename Run>
+  bool with_shape(const Run& run) const {
+    return with_row_shape<RowShape<32, 2>, RowShape<128, 2>, RowShape<256, 2>, RowShape<512, 2>>(hidden_ / kPack<T>,
+                                                                                                 run);
+  }
+
+  // Two blocks for each of 132 multiprocessors; fewer when there are not rows enough.
+  template <typename Shape>
+  std::int64_t blocks_of(Shape) const {
+    constexpr std::int64_t kMost = 264;
+    return std::min<std::int64_t>(kMost, ceil_div(rows_, kNormBackwardThreads<Shape> / Shape::kThreads));
+  }
+
+  NormBackward<T> problem(std::span<std::byte* const> operands) const {
+    NormBackward<T> norm{};
+    norm.dy = kernels::as<T>(operands[0]);
+    norm.x = kernels::as<T>(operands[1]);
+    norm.gain = kernels::as<T>(operands[2]);
+    if (!kRms) norm.mean = kernels::as<float>(operands[3]);
+    norm.inverse = kernels::as<float>(operands[kRms ? 3 : 4]);
+    if (kAdd) norm.other = kernels::as<T>(operands[kOutput - 1]);
+    norm.dx = kernels::as<T>(operands[kOutput]);
+    norm.rows = rows_;
+    norm.hidden = hidden_;
+    return norm;
+  }
+
+  void enqueue_any(const NormBackward<T>& norm, std::byte* workspace, float* dgain, float* dbias,
+                   cudaStream_t stream) const {
+    const LaunchShape shape{static_cast<unsigned int>(rows_), kNormBlock};
+    if (rows_are_packed<T>(hidden_)) {
+      launch(name(), norm_backward_any<T, kPack<T>, kRms, kAdd>, shape, stream, norm);
+    } else {
+      launch(name(), norm_backward_any<T, 1, kRms, kAdd>, shape, stream, norm);
+    }
+    sums_.enqueue(name(), NormParameterGradient<T, kRms, true>{norm}, workspace, dgain, stream);
+    if (!kRms) sums_.enqueue(name(), NormParameterGradient<T, kRms, false>{norm}, workspace, dbias, stream);
+  }
+
+  std::int64_t rows_, hidden_;
+  bool in_registers_;
+  ColumnSums<T> sums_;
+  std::int64_t blocks_ = 1;
+};
+
+}  // namespace l2l::device::cuda

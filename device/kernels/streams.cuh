@@ -1,0 +1,129 @@
+// Elements of streams on the device: fp32, or fixed point. The twin of device/kernels/streams.h, with its bits.
+#pragma once
+
+#include "core/fixed_point.h"
+#include "device/kernels/common/elementwise.cuh"
+#include "device/kernels/common/operands.h"
+
+namespace l2l::device::cuda {
+
+using Fixed = std::int32_t;
+
+__device__ inline float widen(Fixed value) {
+  return value == kLostFixed ? __int_as_float(0x7fc00000) : __fmul_rn(__int2float_rn(value), 1 / kFixedOne);
+}
+
+__device__ inline Fixed to_fixed_units(float value) {
+  const float units = __fmul_rn(value, kFixedOne);
+  return fabsf(units) < 0x1p31f ? __float2int_rn(units) : kLostFixed;
+}
+
+__device__ inline Fixed add_fixed_units(Fixed a, Fixed b) {
+  const auto sum = static_cast<Fixed>(static_cast<unsigned int>(a) + static_cast<unsigned int>(b));
+  const bool overflow = ((a ^ sum) & (b ^ sum)) < 0;
+  return overflow || a == kLostFixed || b == kLostFixed ? kLostFixed : sum;
+}
+
+// Rounds to S, a stream or a compute type.
+template <typename S>
+__device__ inline S narrow_stream(float value) {
+  if constexpr (std::is_same_v<S, Fixed>) {
+    return to_fixed_units(value);
+  } else {
+    return narrow<S>(value);
+  }
+}
+
+__device__ inline float reversible_sum(float x, float b, bool inverse) {
+  return inverse ? __fsub_rn(x, b) : __fadd_rn(x, b);
+}
+__device__ inline Fixed reversible_sum(Fixed x, float b, bool inverse) {
+  const Fixed units = to_fixed_units(b);
+  return add_fixed_units(x, inverse ? static_cast<Fixed>(0u - static_cast<unsigned int>(units)) : units);
+}
+
+// Neighbouring elements as they are stored.
+template <int Count, typename T>
+struct Elements {
+  T elements[Count];
+  __device__ T& operator[](int i) { return elements[i]; }
+  __device__ T operator[](int i) const { return elements[i]; }
+};
+
+// `address` is 16-byte aligned when Count is a multiple of kPack<T>.
+template <int Count, typename T>
+__device__ inline Elements<Count, T> load_elements(const T* address) {
+  Elements<Count, T> elements;
+  if constexpr (Count % kPack<T> == 0) {
+#pragma unroll
+    for (int first = 0; first < Count; first += kPack<T>) {
+      const Pack<T> pack = load_pack(address + first);
+#pragma unroll
+      for (int i = 0; i < kPack<T>; ++i) elements[first + i] = pack.elements[i];
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < Count; ++i) elements[i] = address[i];
+  }
+  return elements;
+}
+
+template <int Count, typename T>
+__device__ inline void store_elements(T* address, const Elements<Count, T>& elements) {
+  if constexpr (Count % kPack<T> == 0) {
+#pragma unroll
+    for (int first = 0; first < Count; first += kPack<T>) {
+      Pack<T> pack;
+#pragma unroll
+      for (int i = 0; i < kPack<T>; ++i) pack.elements[i] = elements[first + i];
+      store_pack(address + first, pack);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < Count; ++i) address[i] = elements[i];
+  }
+}
+
+// Body<Stream, T>: an elementwise body of a stream and a compute type, whose set() takes the operands. Its name must be
+// that of no other file's: g++ gives this class external linkage although the body's is internal.
+template <template <typename, typename> class Body, typename Stream, typename T>
+class StreamKernel final : public Kernel {
+ public:
+  StreamKernel(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
+      : context_(context),
+        name_(compiler::name_of(op.kind)),
+        elements_(kernels::output(graph, op, 0).shape.elements()),
+        inverse_(op.attributes.inverse) {}
+
+  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
+               cudaStream_t stream) const override {
+    Body<Stream, T> body;
+    body.set(operands, inverse_);
+    launch_elementwise<kPack<T>>(name_.c_str(), context_, elements_, body, stream);
+  }
+
+ private:
+  Context context_;
+  std::string name_;
+  std::int64_t elements_;
+  bool inverse_;
+};
+
+template <template <typename, typename> class Body>
+struct StreamKernelOf {
+  template <typename T>
+  using Floating = StreamKernel<Body, float, T>;
+  template <typename T>
+  using InFixedPoint = StreamKernel<Body, Fixed, T>;
+};
+
+template <template <typename, typename> class Body>
+std::unique_ptr<Kernel> make_for_stream(const Context& context, const compiler::Graph& graph, const compiler::Op& op,
+                                        DType stream, DType compute) {
+  using Of = StreamKernelOf<Body>;
+  if (stream == DType::i32) return make_for<Of::template InFixedPoint, Kernel>(compute, context, graph, op);
+  if (stream == DType::f32) return make_for<Of::template Floating, Kernel>(compute, context, graph, op);
+  throw BadInput("no CUDA kernel for a stream of " + std::string(name_of(stream)));
+}
+
+}  // namespace l2l::device::cuda
