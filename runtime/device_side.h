@@ -8,7 +8,7 @@
 #include "core/failure.h"
 #include "runtime/conductor.h"
 #include "runtime/minibatch.h"
-#include "runtime/planning/run_plan.h"
+#include "runtime/plan/run_plan.h"
 
 namespace l2l::runtime {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/model_layout.h"
-#include "runtime/planning/arena_plan.h"
-#include "runtime/planning/programs.h"
+#include "runtime/plan/arena_plan.h"
+#include "runtime/plan/programs.h"
 #include "transfer/link.h"
 
 namespace l2l::runtime {

@@ -6,11 +6,11 @@
 #include "core/log.h"
 #include "eps/checkpoint/checkpoint_writer.h"
 #include "optimizers/schedule.h"
-#include "runtime/choice/plan_run.h"
-#include "runtime/costs/prediction.h"
 #include "runtime/engine.h"
 #include "runtime/generator.h"
 #include "runtime/options/batch_shape.h"
+#include "runtime/tuning/plan_run.h"
+#include "runtime/tuning/prediction.h"
 
 namespace l2l {
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <map>
 
-#include "device/fault/fault_device.h"
 #include "tests/laws/small_run.h"
+#include "tests/support/fault_device.h"
 
 namespace l2l {
 namespace {

@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "core/fault_point.h"
-#include "device/fault/fault_device.h"
 #include "tests/laws/small_run.h"
+#include "tests/support/fault_device.h"
 
 namespace l2l {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "device/fault/fault_device.h"
+#include "tests/support/fault_device.h"
 
 namespace l2l::testing {
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/fault_point.h"
-#include "tools/schedule_cases.h"
+#include "tools/bench/schedule_cases.h"
 
 namespace l2l {
 namespace {

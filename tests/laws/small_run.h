@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "device/fault/fault_device.h"
 #include "l2l/l2l.h"
-#include "runtime/choice/plan_run.h"
 #include "runtime/data/dataset.h"
 #include "runtime/engine.h"
+#include "runtime/tuning/plan_run.h"
+#include "tests/support/fault_device.h"
 #include "tests/support/temporary_folder.h"
 
 namespace l2l::testing {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "device/fault/fault_device.h"
+#include "tests/support/fault_device.h"
 
 namespace l2l::testing {
 
@@ -34,8 +34,7 @@ class WatchingDevice final : public device::FaultDevice {
       gradients.resize(view.size / sizeof(float));
       std::memcpy(gradients.data(), view.data, view.size);
     }
-    if (parameters.microbatch == 0 && name == "embedding")
-      copy(bindings[compiler::Region::output], seen_.embedded);
+    if (parameters.microbatch == 0 && name == "embedding") copy(bindings[compiler::Region::output], seen_.embedded);
     if (parameters.microbatch == 0 && name == "embedding backward")
       copy(bindings[compiler::Region::input], seen_.rebuilt);
   }

@@ -1,5 +1,5 @@
 // The arena against the phases of a pass, written down here a second time.
-#include "runtime/planning/arena_plan.h"
+#include "runtime/plan/arena_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "compiler/memory/planner.h"
-#include "runtime/planning/run_plan.h"
+#include "runtime/plan/run_plan.h"
 
 namespace l2l::runtime {
 namespace {

@@ -6,8 +6,8 @@
 #include <optional>
 #include <set>
 
-#include "runtime/costs/shallow_run.h"
-#include "runtime/planning/run_plan.h"
+#include "runtime/plan/run_plan.h"
+#include "runtime/tuning/shallow_run.h"
 #include "tests/runtime/test_data.h"
 
 namespace l2l::runtime {

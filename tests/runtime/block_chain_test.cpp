@@ -1,5 +1,5 @@
 // What blocks do with more and more device memory, where the link takes so long that nothing else decides.
-#include "runtime/choice/block_chain.h"
+#include "runtime/tuning/block_chain.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What was measured of a machine comes back; what is damaged or of another machine does not.
-#include "runtime/costs/calibration.h"
+#include "runtime/tuning/calibration.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The pieces of a step are those that a run counts, and on a device whose durations are known their prediction is the
 // step.
-#include "runtime/costs/prediction.h"
+#include "runtime/tuning/prediction.h"
 
 #include <gtest/gtest.h>
 
@@ -8,11 +8,11 @@
 #include <cmath>
 
 #include "device/paced/paced_device.h"
-#include "runtime/choice/plan_run.h"
-#include "runtime/costs/shallow_run.h"
-#include "runtime/measured_run.h"
+#include "runtime/tuning/plan_run.h"
+#include "runtime/tuning/shallow_run.h"
 #include "tests/runtime/test_data.h"
 #include "tests/support/temporary_folder.h"
+#include "tools/bench/measured_run.h"
 
 namespace l2l::runtime {
 namespace {

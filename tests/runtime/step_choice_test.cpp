@@ -1,4 +1,4 @@
-#include "runtime/choice/step_choice.h"
+#include "runtime/tuning/step_choice.h"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <thread>
 
-#include "device/fault/fault_device.h"
 #include "l2l/errors.h"
+#include "tests/support/fault_device.h"
 
 namespace l2l::transfer {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "device/fault/fault_device.h"
+#include "tests/support/fault_device.h"
 
 namespace l2l::transfer {
 namespace {

@@ -12,10 +12,10 @@
 
 #include "core/dtype.h"
 #include "device/device.h"
-#include "device/fault/fault_device.h"
 #include "device/host/host_device.h"
 #include "device/paced/paced_device.h"
 #include "device/serial/serial_device.h"
+#include "tests/support/fault_device.h"
 
 namespace l2l::device {
 

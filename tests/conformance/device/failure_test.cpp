@@ -1,7 +1,7 @@
 // A failure on a stream is stored and rethrown; nothing hangs and nothing is done after it (law 8).
-#include "device/fault/poison.h"
 #include "l2l/errors.h"
 #include "tests/conformance/device/device_test.h"
+#include "tests/support/poison.h"
 
 namespace l2l::device {
 namespace {

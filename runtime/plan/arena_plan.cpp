@@ -1,0 +1,323 @@
+#include "runtime/plan/arena_plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "compiler/memory/planner.h"
+#include "transfer/gradient_drain.h"
+#include "transfer/stash.h"
+
+namespace l2l::runtime {
+namespace {
+
+using compiler::memory::Index;
+using compiler::memory::StreamProgram;
+
+constexpr Bytes kAlignment = 256;
+constexpr std::size_t kDrainSlots = 2;  // one being filled while the other leaves
+constexpr std::size_t kSavedSlots = 2;  // likewise
+constexpr std::size_t kNoTensor = ~std::size_t{0};
+
+// Ops in the order of Phase.
+StreamProgram phases() {
+  constexpr std::size_t kCompute = 0, kStore = 1, kFetch = 2, kStoreSaved = 3, kFetchSaved = 4;
+  const auto op = [](Phase phase) { return static_cast<Index>(phase); };
+  StreamProgram program;
+  program.streams = 5;
+  program.alignment = kAlignment;
+  program.ops = {kCompute, kStore, kFetch, kStoreSaved, kFetchSaved, kCompute, kCompute, kCompute};
+  program.events = {{op(Phase::up), op(Phase::store)},
+                    {op(Phase::store), op(Phase::fetch)},
+                    {op(Phase::fetch), op(Phase::down)},
+                    {op(Phase::up), op(Phase::store_saved)},
+                    {op(Phase::store_saved), op(Phase::fetch_saved)},
+                    {op(Phase::fetch_saved), op(Phase::down)}};
+  return program;
+}
+
+// In units of one parameter's `size`.
+std::vector<Bytes> per_layer(const models::Model& model, Bytes size) {
+  std::vector<Bytes> sizes;
+  for (const LayerSpec& layer : model.layout.layers) sizes.push_back(static_cast<Bytes>(layer.elements) * size);
+  return sizes;
+}
+
+std::string scratch_name(Phase phase) {
+  switch (phase) {
+    case Phase::up:
+      return "scratch of the way up";
+    case Phase::head:
+      return "scratch of the head";
+    case Phase::down:
+      return "scratch of the blocks' way down";
+    default:
+      return "scratch of the embedding's way down";
+  }
+}
+
+// A reversible model's embedding in chunks makes its rows where gradients will be.
+std::vector<Phase> gradient_phases(const models::Model& model) {
+  std::vector<Phase> phases{Phase::head, Phase::down, Phase::embedding};
+  if (model.embedding_carries()) phases.insert(phases.begin(), Phase::up);
+  return phases;
+}
+
+// Parts of [0, size) that are given away, each once.
+class Coverage {
+ public:
+  // Bytes of [begin, begin + size) that nobody had before.
+  Bytes take(Bytes begin, Bytes size) {
+    Bytes fresh = 0, at = begin;
+    const Bytes end = begin + size;
+    for (auto next = taken_.begin(); at < end; ++next) {
+      while (next != taken_.end() && next->second <= at) ++next;
+      const Bytes until = next == taken_.end() ? end : std::min(end, std::max(at, next->first));
+      fresh += until - at;
+      if (next == taken_.end()) break;
+      at = std::max(until, next->second);
+    }
+    taken_[begin] = std::max(taken_[begin], end);
+    return fresh;
+  }
+
+ private:
+  std::map<Bytes, Bytes> taken_;  // begin -> end; may overlap
+};
+
+}  // namespace
+
+Phase phase_of(const models::Model& model, int layer, bool backward) {
+  if (layer >= model.head()) return Phase::head;
+  if (!backward) return Phase::up;
+  return layer > model.block(0) ? Phase::down : Phase::embedding;
+}
+
+ArenaPlan::ArenaPlan(const models::Model& model, const Scratch& scratch, const ExecutionPlan& plan)
+    : program_(phases()), of_part_(static_cast<std::size_t>(ArenaPart::count), kNoTensor) {
+  const Bytes largest = static_cast<Bytes>(model.layout.largest_layer());
+  const auto microbatches = static_cast<std::size_t>(plan.microbatches);
+  const auto live = static_cast<std::size_t>(plan.live_microbatches());
+  const auto ahead = static_cast<std::size_t>(plan.prefetch) + 1;
+
+  if (plan.execution == Execution::relay) {
+    add(ArenaPart::weights, "weight slots", largest * size_of(model.compute), ahead);
+    add_own_weights(model, plan);
+    add(ArenaPart::accumulators, "gradient accumulators (fp32)", largest * size_of(DType::f32), 1,
+        {Phase::head, Phase::down, Phase::embedding});
+  } else {
+    of_part_[static_cast<std::size_t>(ArenaPart::weights)] =
+        add("weights of all layers", per_layer(model, size_of(model.compute)), {});
+    of_part_[static_cast<std::size_t>(ArenaPart::accumulators)] =
+        add("gradients of all layers (fp32)", per_layer(model, size_of(DType::f32)), {});
+  }
+  add(ArenaPart::drain, "gradients on their way out", transfer::drained_bytes(largest * size_of(plan.gradients)),
+      kDrainSlots);
+  add_stash(model, plan);
+  add_saved(model, plan);
+  add(ArenaPart::input_gradients, "gradients of layer inputs", model.input_gradient_bytes(), live + 1,
+      gradient_phases(model));
+  // One scratch per phase: its programs run one after the other.
+  for (const auto& [phase, bytes] : scratch) scratch_of_[phase] = add(scratch_name(phase), {bytes}, {phase});
+  add(ArenaPart::batch, "token ids and targets", static_cast<Bytes>(model.rows) * size_of(DType::i32),
+      2 * microbatches);
+  add(ArenaPart::losses, "losses", model.results_bytes(), microbatches);
+  if (model.chunks.count == 0) {
+    add(ArenaPart::logits, "logits of one token", static_cast<Bytes>(model.vocabulary) * size_of(model.compute), 1);
+  } else {
+    add(ArenaPart::carry, "head in " + std::to_string(model.chunks.count) + " vocabulary chunks", model.carry_bytes(),
+        live, {Phase::head});
+  }
+  place();
+}
+
+std::size_t ArenaPlan::add(std::string what, const std::vector<Bytes>& sizes, const std::vector<Phase>& phases) {
+  Buffers buffers{.sizes = sizes, .what = std::move(what)};
+  for (const Bytes size : sizes) {
+    buffers.offsets.push_back(buffers.total);
+    buffers.total = align_up(checked_add(buffers.total, size, "device memory"), kAlignment);
+  }
+  compiler::memory::StreamTensor tensor{.name = buffers.what, .size = buffers.total, .lifelong = phases.empty()};
+  for (const Phase phase : phases) tensor.consumers.push_back(static_cast<Index>(phase));
+  if (!phases.empty()) {
+    tensor.producer = tensor.consumers.front();
+    tensor.consumers.erase(tensor.consumers.begin());
+  }
+  program_.tensors.push_back(std::move(tensor));
+  buffers_.push_back(std::move(buffers));
+  return buffers_.size() - 1;
+}
+
+void ArenaPlan::add(ArenaPart part, std::string what, Bytes size, std::size_t count, const std::vector<Phase>& phases) {
+  of_part_[static_cast<std::size_t>(part)] = add(std::move(what), std::vector<Bytes>(count, size), phases);
+}
+
+void ArenaPlan::add_own_weights(const models::Model& model, const ExecutionPlan& plan) {
+  std::vector<Bytes> sizes;
+  for (int block = 1; block <= model.blocks(); ++block) {
+    if (plan.place(block).weights_stay) sizes.push_back(model.wire_bytes(model.block(block)));
+  }
+  if (sizes.empty()) return;
+  of_part_[static_cast<std::size_t>(ArenaPart::own_weights)] = add("weights of blocks that stay", sizes, {});
+}
+
+// The head's input is with those that leave, if any does.
+void ArenaPlan::add_stash(const models::Model& model, const ExecutionPlan& plan) {
+  const Bytes activation = model.activation_bytes();
+  const auto live = static_cast<std::size_t>(plan.live_microbatches());
+  if (model.rebuilds) {
+    add(ArenaPart::activations, "streams between layers", activation, live + 1,
+        {Phase::up, Phase::head, Phase::down, Phase::embedding});
+    return;
+  }
+  const bool leaves = plan.stashed(StashPlace::host) > 0;
+  if (plan.stashed(StashPlace::device) > 0) {
+    std::vector<Bytes> sizes = input_sizes(model, plan, StashPlace::device);
+    if (!leaves) sizes.insert(sizes.end(), live, activation);
+    of_part_[static_cast<std::size_t>(ArenaPart::stash)] =
+        add("stash (layer inputs)", sizes, {Phase::up, Phase::head, Phase::down});
+  }
+  if (!leaves) return;
+  add(ArenaPart::activations, "layer inputs on their way to the stash", activation, live + 1,
+      {Phase::up, Phase::store, Phase::head});
+  add(ArenaPart::fetch, "layer inputs on their way back", activation, static_cast<std::size_t>(plan.prefetch) + 1,
+      {Phase::fetch, Phase::down});
+}
+
+// Every block with a stash on the host fetches an item, be it empty, so the blocks' way down begins when all saved
+// values have left.
+void ArenaPlan::add_saved(const models::Model& model, const ExecutionPlan& plan) {
+  const auto largest = [](const std::vector<Bytes>& sizes) { return *std::max_element(sizes.begin(), sizes.end()); };
+  const std::vector<Bytes> stay = saved_sizes(model, plan, StashPlace::device);
+  if (largest(stay) > 0) {
+    of_part_[static_cast<std::size_t>(ArenaPart::saved)] =
+        add("values saved for the backward visits", stay, {Phase::up, Phase::head, Phase::down});
+  }
+  const Bytes leaves = largest(saved_sizes(model, plan, StashPlace::host));
+  if (leaves == 0) return;
+  add(ArenaPart::saved_out, "saved values on their way to the stash", leaves, kSavedSlots,
+      {Phase::up, Phase::store_saved});
+  add(ArenaPart::saved_fetch, "saved values on their way back", leaves, static_cast<std::size_t>(plan.prefetch) + 1,
+      {Phase::fetch_saved, Phase::down});
+}
+
+void ArenaPlan::place() {
+  const compiler::memory::Lowered lowered = compiler::memory::lower(program_);
+  const compiler::memory::Plan plan = compiler::memory::plan(lowered.problem);
+  const std::string wrong = compiler::memory::validate(lowered.problem, plan);
+  if (!wrong.empty()) throw Error("arena: the plan is wrong: " + wrong);
+  for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].begin = plan.offsets[lowered.of_tensor[i]];
+  bytes_ = align_up(plan.footprint, kAlignment);
+}
+
+Bytes ArenaPlan::bytes_apart() const {
+  Bytes sum = 0, scratch = 0, largest = 0;
+  for (const Buffers& buffers : buffers_) sum += buffers.total;
+  for (const auto& [phase, tensor] : scratch_of_) {
+    scratch += buffers_[tensor].total;
+    largest = std::max(largest, buffers_[tensor].total);
+  }
+  return sum - scratch + largest;
+}
+
+std::vector<device::BufferView> ArenaPlan::views(ArenaPart part, device::BufferView arena) const {
+  std::vector<device::BufferView> views;
+  const std::size_t tensor = of_part_[static_cast<std::size_t>(part)];
+  if (tensor == kNoTensor) return views;
+  const Buffers& buffers = buffers_[tensor];
+  for (std::size_t i = 0; i < buffers.sizes.size(); ++i) {
+    views.push_back(arena.slice(buffers.begin + buffers.offsets[i], buffers.sizes[i]));
+  }
+  return views;
+}
+
+device::BufferView ArenaPlan::scratch(Phase phase, device::BufferView arena) const {
+  const Buffers& buffers = buffers_[scratch_of_.at(phase)];
+  return arena.slice(buffers.begin, buffers.sizes[0]);
+}
+
+std::vector<ContractLine> ArenaPlan::lines() const {
+  std::vector<std::size_t> order(buffers_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const bool always_a = program_.tensors[a].lifelong, always_b = program_.tensors[b].lifelong;
+    return always_a != always_b ? always_a : buffers_[a].total > buffers_[b].total;
+  });
+  std::vector<ContractLine> lines(buffers_.size());
+  Coverage coverage;
+  Bytes covered = 0;
+  for (const std::size_t i : order) {
+    const Buffers& buffers = buffers_[i];
+    const Bytes fresh = coverage.take(buffers.begin, buffers.total);
+    covered += fresh;
+    if (buffers.total == 0) continue;
+    lines[i] = {buffers.what, fresh};
+    std::vector<Bytes> sizes = buffers.sizes;
+    std::erase(sizes, Bytes{0});
+    const bool equal = std::all_of(sizes.begin(), sizes.end(), [&](Bytes size) { return size == sizes[0]; });
+    if (sizes.size() > 1 && equal) {
+      lines[i].what += " (" + std::to_string(sizes.size()) + " x " + format_bytes(sizes[0]) + ")";
+    }
+    if (fresh < buffers.total) lines[i].what += ", sharing " + format_bytes(buffers.total - fresh);
+  }
+  std::erase_if(lines, [](const ContractLine& line) { return line.what.empty(); });
+  if (covered < bytes_) lines.push_back({"gaps between them", bytes_ - covered});
+  return lines;
+}
+
+ArenaPlan::Scratch scratch_of(const models::Model& model, std::span<const std::unique_ptr<Programs>> programs,
+                              Blocks blocks) {
+  ArenaPlan::Scratch needed = {{Phase::up, 0}, {Phase::head, 0}, {Phase::down, 0}, {Phase::embedding, 0}};
+  for (int layer = 0; layer < model.layers(); ++layer) {
+    Bytes& up = needed[phase_of(model, layer, /*backward=*/false)];
+    Bytes& down = needed[phase_of(model, layer, /*backward=*/true)];
+    for (const std::unique_ptr<Programs>& of_device : programs) {
+      const LayerPrograms& of_layer = of_device->of(layer);
+      down = std::max(down, Programs::scratch_bytes(of_layer.drain));
+      if (blocks == Blocks::without && model.is_block(layer)) continue;
+      up = std::max({up, Programs::scratch_bytes(of_layer.forward), Programs::scratch_bytes(of_layer.logits)});
+      down = std::max(down, Programs::scratch_bytes(of_layer.backward));
+    }
+  }
+  return needed;
+}
+
+HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan) {
+  const auto sum = [](const std::vector<Bytes>& sizes, const char* what) {
+    Bytes all = 0;
+    for (const Bytes size : sizes) all = checked_add(all, size, what);
+    return all;
+  };
+  HostStaging staging;
+  staging.stash = sum(input_sizes(model, plan, StashPlace::host), "stash");
+  staging.saved = sum(saved_sizes(model, plan, StashPlace::host), "saved values");
+  const auto microbatches = static_cast<Bytes>(plan.microbatches);
+  staging.batch = microbatches * (2 * static_cast<Bytes>(model.rows) * size_of(DType::i32) + model.results_bytes()) +
+                  static_cast<Bytes>(model.vocabulary) * size_of(model.compute);
+  staging.squares = size_of(DType::f64);
+  return staging;
+}
+
+namespace {
+
+template <typename SizeOfBlock>
+std::vector<Bytes> item_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place,
+                              const SizeOfBlock& size) {
+  std::vector<Bytes> sizes;
+  for (int block = 1; block <= model.blocks(); ++block) {
+    const Bytes its = plan.place(block).stash == place ? size(block) : 0;
+    sizes.insert(sizes.end(), static_cast<std::size_t>(plan.live_microbatches()), its);
+  }
+  return sizes;
+}
+
+}  // namespace
+
+std::vector<Bytes> input_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place) {
+  return item_sizes(model, plan, place, [&](int) { return model.activation_bytes(); });
+}
+
+std::vector<Bytes> saved_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place) {
+  return item_sizes(model, plan, place, [&](int block) { return model.saved_bytes(model.block(block)); });
+}
+
+}  // namespace l2l::runtime

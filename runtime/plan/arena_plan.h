@@ -1,0 +1,130 @@
+// The shape of an execution, and every byte of device memory and of page-locked staging that it needs. Immutable.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compiler/memory/streams.h"
+#include "l2l/trainer.h"
+#include "models/model.h"
+#include "runtime/plan/block_place.h"
+#include "runtime/plan/programs.h"
+
+namespace l2l::runtime {
+
+enum class Execution : std::uint8_t { relay, resident };
+
+// The shape of an execution on each device.
+struct ExecutionPlan {
+  Execution execution = Execution::relay;
+  std::vector<BlockPlace> places = {};  // of blocks 1, 2, ...
+  int devices = 1;
+  int microbatches = 1;  // of one device: its share of the minibatch
+  int prefetch = 1;
+  DType gradients = DType::f32;  // on the link
+
+  // Microbatches whose activations are alive at once: all of them in the relay, one in resident execution.
+  int live_microbatches() const { return execution == Execution::relay ? microbatches : 1; }
+  const BlockPlace& place(int block) const { return places.at(static_cast<std::size_t>(block - 1)); }
+  int stashed(StashPlace place) const { return count_stashes(places, place); }
+  int staying_weights() const { return count_staying(places); }
+};
+
+// Uses of device memory; each is a list of buffers.
+enum class ArenaPart : std::uint8_t {
+  weights,          // slots of wires
+  own_weights,      // of blocks whose weights stay, in their order
+  accumulators,     // fp32 gradients
+  drain,            // gradients on their way out
+  stash,            // layer inputs that stay on the device: [block 1, ...][microbatch], empty where they leave
+  activations,      // those on their way to the host, or all there is of them at a time
+  fetch,            // their way back
+  saved,            // what blocks save for their backward visit and stays on the device, in the order of the stash
+  saved_out,        // what leaves, on its way
+  saved_fetch,      // its way back
+  input_gradients,  // dL/d layer input
+  batch,            // tokens and targets
+  losses,
+  logits,  // of one token; none for a head in chunks
+  carry,   // of a head in chunks
+  count
+};
+
+// The phases of a pass, as ops on the streams that enforce their order. What is used in different phases may share
+// memory where no stream can be in both at once.
+//
+//   compute     up --------------> head -> down -> embedding      up, head: programs of the way up; down: of blocks
+//   d2h stash     `-> store                ^                      layer inputs leave
+//   h2d stash           `-> fetch ---------'                      and come back
+//
+// What blocks save takes the same ways, on streams of its own: up -> store_saved -> fetch_saved -> down.
+enum class Phase : std::uint8_t { up, store, fetch, store_saved, fetch_saved, head, down, embedding };
+
+// The phase in which a layer's programs run.
+Phase phase_of(const models::Model& model, int layer, bool backward);
+
+// All memory of one device in one allocation. Weights, drain and what else crosses phases live as long as the run;
+// scratch, stash and gradients of layer inputs in their phases (device/planner finds the offsets).
+class ArenaPlan {
+ public:
+  // `scratch`: of each phase in which programs run.
+  using Scratch = std::map<Phase, Bytes>;
+  ArenaPlan(const models::Model& model, const Scratch& scratch, const ExecutionPlan& plan);
+
+  Bytes bytes() const { return bytes_; }
+  // With a place of its own for every part, the largest scratch serving all programs.
+  Bytes bytes_apart() const;
+  std::vector<device::BufferView> views(ArenaPart part, device::BufferView arena) const;
+  device::BufferView scratch(Phase phase, device::BufferView arena) const;
+  // One line per part, for people; they add up to bytes(): memory that several parts share counts for the first.
+  std::vector<ContractLine> lines() const;
+  // What was planned: a tensor per part.
+  const compiler::memory::StreamProgram& program() const { return program_; }
+
+ private:
+  struct Buffers {
+    std::vector<Bytes> offsets = {}, sizes = {};  // from the part's begin, until place()
+    Bytes begin = 0, total = 0;                   // padding included
+    std::string what = {};
+  };
+  // Alive in `phases`, in their order; none: always.
+  std::size_t add(std::string what, const std::vector<Bytes>& sizes, const std::vector<Phase>& phases);
+  void add(ArenaPart part, std::string what, Bytes size, std::size_t count, const std::vector<Phase>& phases = {});
+  void add_own_weights(const models::Model& model, const ExecutionPlan& plan);
+  void add_stash(const models::Model& model, const ExecutionPlan& plan);
+  void add_saved(const models::Model& model, const ExecutionPlan& plan);
+  void place();
+
+  compiler::memory::StreamProgram program_;
+  std::vector<Buffers> buffers_;             // by tensor of program_
+  std::vector<std::size_t> of_part_;         // tensor of each ArenaPart
+  std::map<Phase, std::size_t> scratch_of_;  // tensor
+  Bytes bytes_ = 0;
+};
+
+// Blocks 1, 2, ... whose weights the relay visits twice; the last one stays while a head that is one layer runs.
+inline int blocks_that_come_again(const models::Model& model) {
+  return model.blocks() - (model.chunks.count > 0 ? 0 : 1);
+}
+
+// What the most demanding programs of each phase need. Without blocks: of these, what rounds their gradients alone.
+enum class Blocks : bool { without, with };
+ArenaPlan::Scratch scratch_of(const models::Model& model, std::span<const std::unique_ptr<Programs>> programs,
+                              Blocks blocks = Blocks::with);
+
+// Host memory beside the parameter store's, page-locked for copies; per device.
+struct HostStaging {
+  Bytes stash = 0;    // layer inputs
+  Bytes saved = 0;    // what blocks save for their backward visit
+  Bytes batch = 0;    // tokens, targets, losses, logits
+  Bytes squares = 0;  // the sum of squares of a layer's gradients
+};
+HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan);
+
+// What items of a stash need in its part at `place`, [block 1, ...][live microbatch]; 0 of those that are elsewhere.
+std::vector<Bytes> input_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place);
+std::vector<Bytes> saved_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place);
+
+}  // namespace l2l::runtime

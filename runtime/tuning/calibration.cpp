@@ -1,0 +1,192 @@
+#include "runtime/tuning/calibration.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+
+#include "core/hash.h"
+#include "core/log.h"
+#include "core/workers.h"
+#include "l2l/errors.h"
+
+namespace l2l::runtime {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Values = std::map<std::string, double, std::less<>>;
+using Machines = std::map<std::string, Values>;
+
+constexpr const char* kFormat = "l2l-calibration";
+constexpr int kVersion = 1;
+constexpr std::uintmax_t kLargestFile = 16 << 20;
+
+std::string hash_of(const std::string& text) {
+  Hash64 hash;
+  hash.update(std::as_bytes(std::span(text)));
+  return to_hex(hash.value());
+}
+
+// The value of the first line of /proc/cpuinfo that begins with `field`; empty when there is none.
+std::string processor(std::string_view field) {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with(field) && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return {};
+}
+
+// The widest that arithmetic here makes use of.
+std::string instruction_set() {
+  const std::string flags = " " + processor("flags") + " ";
+  std::string found;
+  for (const char* const flag : {"avx2", "avx512f", "avx512_bf16", "amx_bf16"}) {
+    if (flags.find(std::string(" ") + flag + " ") != std::string::npos) found += std::string(" ") + flag;
+  }
+  return found.empty() ? " baseline" : found;
+}
+
+bool is_figure(const Json& value) {
+  return value.is_number() && std::isfinite(value.get<double>()) && value.get<double>() > 0;
+}
+
+// Throws Error saying what is wrong.
+Values values_of(const std::string& machine, const Json& json) {
+  if (!json.is_object()) throw Error("\"" + machine + "\" is not an object");
+  Values values;
+  for (const auto& [name, value] : json.items()) {
+    if (!is_figure(value)) throw Error("\"" + name + "\" is not a number above 0");
+    values[name] = value.get<double>();
+  }
+  return values;
+}
+
+Machines parse(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || json.value("format", Json()) != kFormat) throw Error("not a calibration");
+  if (json.value("version", Json()) != kVersion) throw Error("of another version");
+  const Json machines = json.value("machines", Json());
+  if (!machines.is_object()) throw Error("\"machines\" is missing");
+  Machines result;
+  for (const auto& [machine, values] : machines.items()) result[machine] = values_of(machine, values);
+  return result;
+}
+
+// Nothing of a file that is not there or damaged.
+Machines read(const std::filesystem::path& path) {
+  std::error_code none;
+  if (path.empty() || !std::filesystem::exists(path, none)) return {};
+  try {
+    std::ifstream file(path, std::ios::binary);
+    if (!std::filesystem::is_regular_file(path, none) || !file) throw Error("cannot be read");
+    if (std::filesystem::file_size(path) > kLargestFile) throw Error("larger than 16 MiB");
+    std::string text(std::filesystem::file_size(path), '\0');
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(file.gcount()));
+    return parse(text);
+  } catch (const std::exception& error) {
+    log(LogLevel::warning,
+        "calibration " + path.string() + ": " + error.what() + "; ignored, and written anew by the next measurement");
+    return {};
+  }
+}
+
+std::string text_of(const Machines& machines) {
+  Json json = {{"format", kFormat}, {"version", kVersion}, {"machines", Json::object()}};
+  for (const auto& [machine, values] : machines) json["machines"][machine] = values;
+  return json.dump(1) + "\n";
+}
+
+// Beside `path` first, then renamed: a reader sees the old file or the new one.
+void replace(const std::filesystem::path& path, const std::string& text) {
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
+  const std::filesystem::path beside = path.string() + "." + std::to_string(getpid());
+  std::ofstream file(beside, std::ios::binary);
+  file << text << std::flush;
+  file.close();
+  std::error_code failed;
+  if (file) std::filesystem::rename(beside, path, failed);
+  if (file && !failed) return;
+  std::filesystem::remove(beside, failed);
+  throw Error("cannot be written");
+}
+
+std::string memory_name(int threads) {
+  return "memory, " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+}
+
+std::string link_name(std::string_view device, bool to_device) {
+  return (to_device ? "link h2d, " : "link d2h, ") + std::string(device);
+}
+
+}  // namespace
+
+std::string machine_key() {
+  const std::string model = processor("model name");
+  return (model.empty() ? "processor of unknown model" : model) + ", " + std::to_string(available_cores()) + " cores," +
+         instruction_set() + ", L2L " L2L_VERSION;
+}
+
+std::filesystem::path calibration_file() {
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::filesystem::path(value != nullptr ? value : "");
+  };
+  if (const std::filesystem::path file = variable("L2L_CALIBRATION"); !file.empty()) return file;
+  const std::filesystem::path name = "l2l/machine-" + hash_of(machine_key()) + ".json";
+  if (const std::filesystem::path cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache / name;
+  const std::filesystem::path home = variable("HOME");
+  return home.empty() ? home : home / ".cache" / name;
+}
+
+Calibration::Calibration(std::filesystem::path file, std::string machine)
+    : file_(std::move(file)), machine_(std::move(machine)) {
+  Machines machines = read(file_);
+  values_ = std::move(machines[machine_]);
+}
+
+std::optional<double> Calibration::find(std::string_view name) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void Calibration::set(const std::string& name, double value) {
+  if (!std::isfinite(value) || value <= 0) {
+    throw Error("calibration: " + name + " is " + std::to_string(value) + ", not above 0");
+  }
+  values_[name] = changed_[name] = value;
+}
+
+void Calibration::save() {
+  if (changed_.empty() || file_.empty()) return;
+  try {
+    Machines machines = read(file_);
+    for (const auto& [name, value] : changed_) machines[machine_][name] = value;
+    replace(file_, text_of(machines));
+    changed_.clear();
+  } catch (const std::exception& error) {
+    log(LogLevel::warning, "calibration " + file_.string() + ": " + error.what() +
+                               "; what was measured is not kept: set L2L_CALIBRATION to a file that can be written");
+  }
+}
+
+std::optional<double> Calibration::memory_bandwidth(int threads) const { return find(memory_name(threads)); }
+
+void Calibration::set_memory_bandwidth(int threads, double bytes_per_second) {
+  set(memory_name(threads), bytes_per_second);
+}
+
+std::optional<double> Calibration::link_bandwidth(std::string_view device, bool to_device) const {
+  return find(link_name(device, to_device));
+}
+
+void Calibration::set_link_bandwidth(std::string_view device, bool to_device, double bytes_per_second) {
+  set(link_name(device, to_device), bytes_per_second);
+}
+
+}  // namespace l2l::runtime

@@ -1,0 +1,44 @@
+// The measurements behind StepCosts.
+#pragma once
+
+#include <ctime>
+
+#include <functional>
+
+#include "runtime/tuning/step_costs.h"
+
+namespace l2l::runtime {
+
+// Thread-bound. Keeps the memory that it measures with.
+class StepCosts::Bench {
+ public:
+  explicit Bench(const RunPlan& plan);
+
+  // Processor time of programs that run on the host's cores: that of one thread, which waits for no other.
+  Cost launch(const device::Executable& program, LayerIndex layer, Effort effort);
+  Cost zero(Bytes bytes);
+  Cost copy(Direction direction, Bytes bytes);
+  Cost parameter_update(const ModelLayout& layout);
+
+ private:
+  struct Lane {
+    device::Device& device;
+    device::Stream& stream;
+  };
+  using Enqueue = std::function<void()>;
+  Cost time(Lane lane, const Enqueue& enqueue, int count);
+  Cost repeat(Lane lane, const Enqueue& enqueue, Effort effort = Effort::thorough);
+  Cost launch(Lane lane, const device::Executable& program, LayerIndex layer, Effort effort);
+  Lane own() const { return {device_, *stream_}; }
+  Lane one_thread();
+  device::BufferView memory(Bytes bytes, std::size_t region);
+
+  const RunPlan& plan_;
+  device::Device& device_;
+  std::unique_ptr<device::Stream> stream_;
+  std::unique_ptr<device::Device> one_thread_;  // a host device, opened when it is needed
+  std::unique_ptr<device::Stream> one_stream_;
+  std::vector<std::unique_ptr<device::Buffer>> regions_;  // by region, as large as asked for so far
+};
+
+}  // namespace l2l::runtime

@@ -1,0 +1,49 @@
+// The time of a step before it runs: the pieces of work of step_work.h, each at its cost on this machine
+// (step_costs.h).
+#pragma once
+
+#include <vector>
+
+#include "l2l/trainer.h"
+#include "runtime/tuning/step_costs.h"
+
+namespace l2l::runtime {
+
+// A visit's work with its costs.
+struct VisitCost {
+  Cost compute, h2d, d2h;
+  Cost update;  // of the groups that its gradients complete
+};
+
+// How the costs of visits, in the order of step_work(), add up to a step in the steady state. Immutable.
+struct StepModel {
+  std::vector<VisitCost> visits;  // an odd number: up, the turn, down
+  int slots = 2;                  // of weights: how far h2d runs ahead of compute
+  bool held = false;              // updates wait for the end of the pass
+  int cores = 1;                  // of this process
+  double sharing = 1;             // where the device shares the cores: what a step takes over the sum of its pieces
+
+  // Work of all visits.
+  VisitCost sum() const;
+  // Compute, h2d, d2h and the parameter server each do one thing at a time, as soon as what it needs is there: the
+  // period in which such steps follow each other.
+  double pipelined() const;
+  // The device computes on these cores, beside copies and updates.
+  bool shares() const;
+  // Where they share the cores: the longer of compute and all work spread over the cores (copies and updates fill what
+  // compute leaves idle).
+  double shared() const;
+  double step_seconds() const;
+  // What is busy for longest.
+  std::string bound() const;
+};
+
+// Measures what is not known where `may_measure`; the plan's device must then be idle. Predictions for runs that differ
+// only in what their blocks do can be compared, whenever they were made.
+StepPrediction predict_step(const RunPlan& plan, Calibration& calibration, bool may_measure);
+
+// The prediction, all measured anew, beside what the step does take: the model and the shallower one train in turn, so
+// that both find the machine as fast as it is at the time. Fills in measured_ms.
+StepPrediction check_prediction(const RunPlan& plan);
+
+}  // namespace l2l::runtime

@@ -1,0 +1,130 @@
+#include "runtime/tuning/shallow_run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "runtime/engine.h"
+#include "runtime/options/without_files.h"
+#include "runtime/tuning/median.h"
+
+namespace l2l::runtime {
+
+Options shallower(const RunPlan& plan, Bytes state) {
+  const auto blocks = static_cast<Bytes>(plan.model.blocks());
+  const Bytes one = eps::ParameterStore::bytes_needed(plan.model.layout, plan.store).state / blocks;
+  Options options = without_files(plan.options);
+  options.batch.minibatch = 0;  // follows from the other two, which may be changed
+  options.model.layers =
+      static_cast<std::int64_t>(std::max<Bytes>(1, std::min((blocks + 1) / 2, state / std::max<Bytes>(1, one))));
+  options.device.kind = "host";
+  options.transfer.resident_layers = TransferOptions::kChosen;
+  options.device.memory = options.eps.memory = options.eps.stash_memory = 0;
+  return options;
+}
+
+Options with_plain_blocks(Options options) {
+  options.recompute = {};
+  options.transfer.resident_layers = TransferOptions::kChosen;
+  if (!options.rebuilds_inputs()) options.transfer.stash = "host";
+  return options;
+}
+
+RunPlan shallower_plan(const RunPlan& plan, const Options& options, const Arrangement& arrangement) {
+  const auto blocks = plan.model.blocks() - static_cast<int>(plan.options.model.layers - options.model.layers);
+  return RunPlan(options, {}, Chosen{resampled(arrangement, blocks)});
+}
+
+namespace {
+
+// Seconds of a step.
+struct Round {
+  double median, least;
+};
+
+// Thread-bound.
+class Run {
+ public:
+  explicit Run(const RunPlan& plan) : engine_(plan, nullptr) { engine_.minibatch().draw(plan.model.vocabulary); }
+  ~Run() { engine_.store().complete_updates(); }
+
+  // A round: steps that take about `seconds` together, without the first ones, which find the caches as others left
+  // them. Of steps so long that it matters less, one of each sort is enough.
+  void train(double seconds) {
+    constexpr int kFirst = 2, kLeast = 3;
+    constexpr double kLong = 2;  // seconds
+    double first = 0, total = 0;
+    std::vector<double> round;
+    for (int step = 0; step < kFirst && first < kLong; ++step) first += one();
+    for (int step = 0; (step < kLeast && total < kLong) || total < seconds; ++step) {
+      round.push_back(one());
+      total += round.back();
+    }
+    engine_.store().complete_updates();
+    rounds_.push_back({median(round), *std::min_element(round.begin(), round.end())});
+  }
+  const std::vector<Round>& rounds() const { return rounds_; }
+
+ private:
+  double one() {
+    constexpr double kLearningRate = 1e-6;
+    const Clock::time_point begin = Clock::now();
+    engine_.train(step_++, kLearningRate);
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+
+  Engine engine_;
+  std::uint64_t step_ = 0;
+  std::vector<Round> rounds_;
+};
+
+// [plan][round]. Who is first in a round is last in the next.
+std::vector<std::vector<Round>> measure_rounds(const std::vector<const RunPlan*>& plans, Effort effort) {
+  constexpr double kSeconds = 0.1;  // of a round
+  const int times = effort == Effort::quick ? 1 : 3;
+  const int most = 8 * times;
+  const double enough = 20 * times;  // seconds after which no further round begins
+  std::vector<std::unique_ptr<Run>> runs;
+  for (const RunPlan* const plan : plans) runs.push_back(std::make_unique<Run>(*plan));
+  std::vector<Run*> order;
+  for (const auto& run : runs) order.push_back(run.get());
+  const Clock::time_point begin = Clock::now();
+  for (int round = 0; round < most; ++round) {
+    if (round > 0 && std::chrono::duration<double>(Clock::now() - begin).count() > enough) break;
+    for (Run* const run : order) run->train(kSeconds);
+    std::reverse(order.begin(), order.end());
+  }
+  std::vector<std::vector<Round>> rounds;
+  for (const auto& run : runs) rounds.push_back(run->rounds());
+  return rounds;
+}
+
+double seconds_of(const std::vector<Round>& rounds) {
+  std::vector<double> seconds;
+  for (const Round& round : rounds) seconds.push_back(round.median);
+  return median(seconds);
+}
+
+// The deviation is that of a normal distribution with the same median distance from the median, which has a standard
+// error 1.25 times that of the mean.
+StepRatio ratio_of(const std::vector<double>& ratios) {
+  const double value = median(ratios);
+  std::vector<double> distances;
+  for (const double ratio : ratios) distances.push_back(std::abs(ratio / value - 1));
+  const double error = 1.25 * 1.48 * median(distances) / std::sqrt(static_cast<double>(ratios.size()));
+  return {value, std::sqrt(2.0) * error};
+}
+
+}  // namespace
+
+double measure_step(const RunPlan& plan) { return seconds_of(measure_rounds({&plan}, Effort::quick)[0]); }
+
+// What others do on the machine only ever adds to a step: the fastest ones show what two runs take of it.
+StepPair measure_pair(const RunPlan& first, const RunPlan& second, Effort effort) {
+  const std::vector<std::vector<Round>> rounds = measure_rounds({&first, &second}, effort);
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < rounds[0].size(); ++i) ratios.push_back(rounds[0][i].least / rounds[1][i].least);
+  return {seconds_of(rounds[0]), ratio_of(ratios)};
+}
+
+}  // namespace l2l::runtime

@@ -1,0 +1,99 @@
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "runtime/tuning/prediction.h"
+
+namespace l2l::runtime {
+namespace {
+
+// Steps of a model, one after the other; times are seconds since the first one began.
+class Pipeline {
+ public:
+  explicit Pipeline(const StepModel& model) : model_(model), updated_(model.visits.size()) {}
+
+  // Returns when the pass is done and the next one may begin.
+  double step() {
+    computed_.assign(count(), begin_);
+    h2d_ = compute_ = d2h_ = begin_;
+    std::vector<double> left(count());  // gradients, and what else goes to the host
+    for (std::size_t i = 0; i < count(); ++i) left[i] = run(i);
+    update(left);
+    return begin_ = std::max(compute_, d2h_);
+  }
+
+ private:
+  std::size_t count() const { return model_.visits.size(); }
+  // The visit that completes the groups of an upward visit, and the other way round.
+  std::size_t mirror(std::size_t visit) const { return count() - 1 - visit; }
+
+  double run(std::size_t i) {
+    const VisitCost& visit = model_.visits[i];
+    const auto slots = static_cast<std::size_t>(model_.slots);
+    const double slot = i < slots ? begin_ : computed_[i - slots];
+    const double version = i <= mirror(i) ? updated_[i] : 0;
+    h2d_ = std::max({h2d_, slot, version}) + visit.h2d.seconds;
+    compute_ = std::max(compute_, h2d_) + visit.compute.seconds;
+    computed_[i] = compute_;
+    return d2h_ = std::max(d2h_, compute_) + visit.d2h.seconds;
+  }
+
+  // Eager: as gradients come. Held: from the end of the pass on, as the next one needs them.
+  void update(const std::vector<double>& left) {
+    for (std::size_t n = 0; n < count(); ++n) {
+      const std::size_t visit = model_.held ? mirror(n) : n;
+      const double seconds = model_.visits[visit].update.seconds;
+      if (seconds == 0) continue;
+      server_ = std::max(server_, model_.held ? left.back() : left[visit]) + seconds;
+      updated_[std::min(visit, mirror(visit))] = server_;
+    }
+  }
+
+  const StepModel& model_;
+  std::vector<double> computed_;  // by visit of this step
+  std::vector<double> updated_;   // by upward visit: the version that the next step waits for
+  double begin_ = 0, h2d_ = 0, compute_ = 0, d2h_ = 0, server_ = 0;
+};
+
+}  // namespace
+
+VisitCost StepModel::sum() const {
+  VisitCost total;
+  for (const VisitCost& visit : visits) {
+    total.compute = total.compute + visit.compute;
+    total.h2d = total.h2d + visit.h2d;
+    total.d2h = total.d2h + visit.d2h;
+    total.update = total.update + visit.update;
+  }
+  return total;
+}
+
+double StepModel::pipelined() const {
+  constexpr int kWarmUp = 4, kSteps = 8;
+  Pipeline pipeline(*this);
+  double begin = 0, end = 0;
+  for (int step = 0; step < kWarmUp; ++step) begin = pipeline.step();
+  for (int step = 0; step < kSteps; ++step) end = pipeline.step();
+  return (end - begin) / kSteps;
+}
+
+bool StepModel::shares() const { return computes_here(sum().compute); }
+
+double StepModel::shared() const {
+  const VisitCost total = sum();
+  const double work = (total.compute + total.h2d + total.d2h + total.update).processor / cores;
+  return std::max(total.compute.seconds, work);
+}
+
+double StepModel::step_seconds() const { return shares() ? sharing * std::max(pipelined(), shared()) : pipelined(); }
+
+std::string StepModel::bound() const {
+  const VisitCost total = sum();
+  const std::array<std::pair<double, const char*>, 4> resources = {{{total.compute.seconds, "device compute"},
+                                                                    {total.h2d.seconds, "link to the device"},
+                                                                    {total.d2h.seconds, "link to the host"},
+                                                                    {total.update.seconds, "parameter server"}}};
+  return std::max_element(resources.begin(), resources.end())->second;
+}
+
+}  // namespace l2l::runtime

@@ -1,0 +1,81 @@
+#include "tools/bench/measured_run.h"
+
+#include "device/paced/paced_device.h"
+#include "device/serial/serial_device.h"
+#include "runtime/options/without_files.h"
+#include "runtime/tuning/plan_run.h"
+
+namespace l2l::runtime {
+namespace {
+
+constexpr std::size_t kSpans = 400'000;
+constexpr double kLearningRate = 1e-4;
+
+Devices open(const MeasuredSettings& settings) {
+  Devices devices;
+  device::DeviceSettings named = device_settings(settings.options);
+  for (std::int64_t i = 0; i < settings.options.device.count; ++i, ++named.index) {
+    std::unique_ptr<device::Device> device =
+        settings.paced ? std::make_unique<device::PacedDevice>(*settings.paced) : device::open_device(named);
+    if (!settings.overlap) device = std::make_unique<device::SerialDevice>(std::move(device));
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+ModelSizes sizes_of(const RunPlan& plan) {
+  const models::Model& model = plan.model;
+  const auto gradients = [&](int layer) { return model.layer_bytes(layer, plan.execution.gradients); };
+  return {model.blocks(),
+          plan.execution.microbatches,
+          model.wire_bytes(model.block(model.blocks())),
+          gradients(model.block(model.blocks())),
+          model.wire_bytes(0) + model.wire_bytes(model.head()),
+          gradients(0) + gradients(model.head()),
+          model.activation_bytes()};
+}
+
+// Bytes so far, both ways.
+struct Carried {
+  Bytes h2d = 0, d2h = 0;
+};
+Carried carried(const Engine& engine) {
+  Carried total;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(transfer::Traffic::count); ++i) {
+    total.h2d += engine.h2d(static_cast<transfer::Traffic>(i));
+    total.d2h += engine.d2h(static_cast<transfer::Traffic>(i));
+  }
+  return total;
+}
+
+}  // namespace
+
+Measurement measure(const MeasuredSettings& settings, int warm_up, int steps, const std::filesystem::path& trace_file) {
+  const RunPlan plan = plan_run(without_files(settings.options), open(settings));
+  Trace trace(kSpans);
+  plan.set_trace(&trace);
+  Measurement result;
+  result.sizes = sizes_of(plan);
+  {
+    Engine engine(plan, &trace);
+    engine.minibatch().draw(plan.model.vocabulary);
+    Carried before;
+    for (int step = 0; step < warm_up + steps; ++step) {
+      if (step == warm_up) before = carried(engine);
+      engine.train(static_cast<std::uint64_t>(step), kLearningRate);
+    }
+    const Carried after = carried(engine);
+    engine.store().complete_updates();
+    result.h2d_bytes = (after.h2d - before.h2d) / static_cast<Bytes>(steps);
+    result.d2h_bytes = (after.d2h - before.d2h) / static_cast<Bytes>(steps);
+    result.device_bytes = plan.device_peak_bytes();
+  }
+  plan.set_trace(nullptr);
+  result.schedule = make_schedule_report(trace, plan.model, warm_up);
+  const auto samples = static_cast<double>(plan.options.batch.micro_batch * plan.options.batch.micro_batches);
+  result.samples_per_second = 1e3 * samples / result.schedule.step_ms;
+  if (!trace_file.empty()) trace.write(trace_file);
+  return result;
+}
+
+}  // namespace l2l::runtime
