@@ -47,7 +47,7 @@ constexpr bool is_compute_type(DType dtype) {
 }
 
 // A bfloat16 is the upper half of an fp32. Rounding is to nearest, ties away from zero, as the split master needs
-// it to be invertible (docs/parameter-server.md, State formats): the wire is (bits + 0x8000) >> 16. NaNs stay NaNs.
+// it to be invertible (DESIGN.md, Precision): the wire is (bits + 0x8000) >> 16. NaNs stay NaNs.
 struct bf16 {
   std::uint16_t bits;
 };

@@ -1,5 +1,5 @@
 // Copies between host and device, counted by what they carry. The counters are part of the API and equal the formulas
-// of docs/transfer.md, Counters.
+// of docs/architecture.md (Counters).
 #pragma once
 
 #include <array>
