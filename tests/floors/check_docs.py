@@ -1,20 +1,18 @@
 #!/usr/bin/env python3
-"""What documents and comments refer to is in the tree: paths and links in *.md, and documents named in sources.
+"""What documents and comments refer to is in the tree: paths and links in *.md, paths and documents in sources.
 
     check_docs.py ROOT     prints each offence as FILE:LINE: REASON; exit status 1 when there is any
 
 A word with a slash is a path if it ends like a source, or is in backticks and begins with a folder of the tree; capitals
-(NAME) and * stand for any text. In sources, a title after a document and a comma must begin one of its headings.
+(NAME) and * stand for any text. In sources, // comments count, and a title after a document must begin one of its headings.
 """
 import os
 import pathlib
-import posixpath
 import re
 import sys
 
-SOURCES = {".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".def", ".build"}
-SKIPPED = re.compile(r"\.|build|runs$|checkpoints$")  # folders of the root
-CONTROL = "test_check_docs.py"  # full of wrong references
+SOURCES = (".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".def", ".build")
+SKIPPED = re.compile(r"(\.git|build[^.]*|runs|checkpoints|test_check_docs\.py)$")
 WORD = re.compile(r"(?<![\w/.:$~<-])[\w.*-]+(?:/[\w.*-]+)+/?")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -40,18 +38,21 @@ def document_offences(name, text, tree):
     in_code = [range(*span.span()) for span in re.finditer(r"`[^`\n]+`", plain)]
     for word in WORD.finditer(plain):
         inside = is_there(word[0].split("/")[0], tree) and any(word.start() in span for span in in_code)
-        if (inside or pathlib.PurePath(word[0]).suffix in SOURCES) and not is_there(word[0], tree):
+        if (inside or word[0].endswith(SOURCES)) and not is_there(word[0], tree):
             yield word.start(), f"{word[0]} is not in the tree"
     for link in LINK.finditer(text):
         target, _, anchor = link[1].partition("#")
-        path = posixpath.normpath(posixpath.join(posixpath.dirname(name), target)) if target else name
+        path = os.path.normpath(os.path.join(os.path.dirname(name), target)) if target else name
         if "://" not in target and not is_there(path, tree):
             yield link.start(), f"{path} is not in the tree"
-        elif anchor and "://" not in target and anchor not in anchors(tree[path]):
+        elif anchor and "://" not in target and anchor not in anchors(tree.get(path, "")):
             yield link.start(), f"{path} has no heading #{anchor}"
 
 
 def source_offences(_, text, tree):
+    for word in WORD.finditer(re.sub(r"^(?:(?!//).)*", lambda code: " " * len(code[0]), text, flags=re.MULTILINE)):
+        if word[0].endswith(SOURCES) and is_there(word[0].split("/")[0], tree) and not is_there(word[0], tree):
+            yield word.start(), f"{word[0]} is not in the tree"
     for named in NAMED.finditer(text):
         document, title = named.groups()
         if document not in tree:
@@ -61,7 +62,6 @@ def source_offences(_, text, tree):
 
 
 def offences(tree):
-    """`tree`: path from the root -> text."""
     for name, text in tree.items():
         check = document_offences if name.endswith(".md") else source_offences
         for offset, reason in check(name, text, tree):
@@ -70,9 +70,9 @@ def offences(tree):
 
 def read_tree(root):
     for folder, folders, files in os.walk(root):
-        folders[:] = sorted(one for one in folders if not (folder == root and SKIPPED.match(one)))
-        for file in (pathlib.Path(folder, name) for name in sorted(files) if name != CONTROL):
-            yield file.relative_to(root).as_posix(), file.read_text() if file.suffix in SOURCES | {".md"} else ""
+        folders[:] = sorted(one for one in folders if not SKIPPED.match(one))
+        for path in (pathlib.Path(folder, name) for name in sorted(files) if not SKIPPED.match(name)):
+            yield path.relative_to(root).as_posix(), path.read_text() if path.name.endswith((".md", *SOURCES)) else ""
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ OFFENCES = [
     ("README.md", "[guide](docs/guide.md#the-end)", "docs/guide.md has no heading #the-end"),
     ("README.md", "[below](#below)", "README.md has no heading #below"),
     ("docs/other.md", "[working](CONTRIBUTING.md)", "docs/CONTRIBUTING.md is not in the tree"),
+    ("core/dtype.h", "int a;  // as core/words.h", "core/words.h is not in the tree"),
     ("core/dtype.h", "// (docs/gone.md)", "gone.md is not in the tree"),
     ("core/dtype.h", "// (GONE.md, Plan)", "GONE.md is not in the tree"),
     ("core/dtype.h", "// (docs/guide.md, The end)", "docs/guide.md has no heading The end"),
@@ -27,7 +28,8 @@ ALLOWED = [
     ("README.md", "[guide](docs/guide.md#the-plan-in-steps), [site](https://example.org/a.h#b)"),
     ("README.md", "# Here\n[here](#here)"),
     ("docs/other.md", "[guide](guide.md), [working](../CONTRIBUTING.md#working)"),
-    ("core/dtype.h", "// (docs/guide.md, The plan) and other/spec.md"),
+    ("core/dtype.h", "// (docs/guide.md, The plan) and other/spec.md, other/words.h, core/bytes.h"),
+    ("core/dtype.h", '#include "core/words.h"'),
 ]
 
 
