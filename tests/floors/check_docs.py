@@ -13,7 +13,7 @@ import sys
 
 SOURCES = (".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".def", ".build")
 SKIPPED = re.compile(r"(\.git|build[^.]*|runs|checkpoints|test_check_docs\.py)$")
-WORD = re.compile(r"(?<![\w/.:$~<-])[\w.*-]+(?:/[\w.*-]+)+/?")
+WORD = re.compile(r"(?<![\w/.:$~<-])[\w.*-]+(?:/[\w.*-]+)+(?<!\.)/?")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 NAMED = re.compile(r"(?<![\w/.-])(docs/[\w-]+\.md|[A-Z]+\.md)(?:, ([A-Z][\w -]*\w))?")

@@ -10,7 +10,7 @@ OFFENCES = [
     ("README.md", "see `core/words.h`", "core/words.h is not in the tree"),
     ("README.md", "see `core/words`", "core/words is not in the tree"),
     ("README.md", "run `python3 tools/gone.py build/tools`", "tools/gone.py is not in the tree"),
-    ("README.md", "core/words.h, without backticks", "core/words.h is not in the tree"),
+    ("README.md", "without backticks core/words.h.", "core/words.h is not in the tree"),
     ("README.md", "`device/kernels/NAME.cu`", "device/kernels/NAME.cu is not in the tree"),
     ("README.md", "[guide](guide.md)", "guide.md is not in the tree"),
     ("README.md", "[guide](docs/guide.md#the-end)", "docs/guide.md has no heading #the-end"),
