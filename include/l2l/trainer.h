@@ -62,7 +62,7 @@ struct PredictionLine {
   std::string what;         // "device compute"
   std::uint64_t bytes = 0;  // moved in a step; 0: it moves none
   double ms = 0;            // busy time in a step
-  double exposed_ms = 0;    // the part of it during which nothing else is busy
+  double exposed_ms = 0;    // by which the step would be shorter without it
 };
 
 // A step's time as modelled from what its pieces take on this machine.

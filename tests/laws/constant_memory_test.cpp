@@ -127,7 +127,7 @@ TEST(ConstantMemory, DevicePeakIsAffineInMicrobatches) {
   EXPECT_TRUE(affine(peaks));
 }
 
-// Twin: allocates a buffer at the first launch of each layer and never frees it.
+// Negative control: allocates a buffer at the first launch of each layer and never frees it.
 class LeakyDevice final : public device::FaultDevice {
  public:
   explicit LeakyDevice(std::unique_ptr<device::HostDevice> device) : FaultDevice(std::move(device), {}) {}
@@ -141,7 +141,7 @@ class LeakyDevice final : public device::FaultDevice {
   std::map<std::uint32_t, std::unique_ptr<device::Buffer>> leaked_;
 };
 
-TEST(ConstantMemoryTwin, OneBufferLeakedPerLayerIsCaught) {
+TEST(ConstantMemoryNegativeControl, OneBufferLeakedPerLayerIsCaught) {
   const SmallRun run;
   std::map<std::int64_t, std::uint64_t> peaks;
   for (const std::int64_t layers : {2, 24}) {

@@ -61,7 +61,7 @@ TEST(Contract, TheArenaDoesNotGrowWithTheVocabulary) {
   constexpr std::int64_t kRows = 6152;  // of a chunk, which is no larger than a block
   // Half the chunks, the last one as large: what the products of another one work with may differ.
   EXPECT_EQ(contract(128'256 - 10 * kRows, "relay").device_bytes, large.device_bytes);
-  // Twin: where everything is resident, the table shows.
+  // Negative control: where everything is resident, the table shows.
   EXPECT_GT(contract(128'256, "resident").device_bytes, contract(256, "resident").device_bytes + chunks);
 }
 
@@ -96,8 +96,8 @@ TEST(Contract, DeviceAndPinnedBytesAreExact) {
   }
 }
 
-// Twin: a component that takes one more byte of either memory.
-TEST(ContractTwin, OneByteBesideTheContractIsCaught) {
+// Negative control: a component that takes one more byte of either memory.
+TEST(ContractNegativeControl, OneByteBesideTheContractIsCaught) {
   const SmallRun run;
   Options options = run.options();
   options.device.threads = 2;

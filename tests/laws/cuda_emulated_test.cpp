@@ -214,7 +214,7 @@ TEST_F(CudaEmulated, TheCardBoundsThePlan) {
   }
 }
 
-// The twin: on a GPU whose streams wait for nothing, the comparison must fail.
+// Negative control: on a GPU whose streams wait for nothing, the comparison must fail.
 TEST_F(CudaEmulated, AMissingWaitIsNoticed) {
   const Record first = record(options("cuda", "resident", "device"));
   emulation::set_machine({.delay = std::chrono::microseconds(500), .ignores_waits = true});

@@ -310,9 +310,9 @@ TEST(Devices, APlanIsHeldToTheirNumber) {
   EXPECT_THROW(Trainer{options}, BadInput);
 }
 
-// Twins: what breaks the sum or the update leaves the bounds, and what one number of devices gives.
+// Negative controls: what breaks the sum or the update leaves the bounds, and what one number of devices gives.
 #ifdef L2L_FAULT_POINTS
-TEST(DevicesTwin, LostAndDoubleWorkIsCaught) {
+TEST(DevicesNegativeControl, LostAndDoubleWorkIsCaught) {
   const SmallRun run;
   const Record one = record(options_of(run, 1)), three = record(options_of(run, 3));
   EXPECT_LE(excess(three, one, kFp32), 1);
@@ -326,7 +326,7 @@ TEST(DevicesTwin, LostAndDoubleWorkIsCaught) {
 }
 #endif
 
-TEST(DevicesTwin, AMicrobatchThatADeviceLeavesOutIsCaught) {
+TEST(DevicesNegativeControl, AMicrobatchThatADeviceLeavesOutIsCaught) {
   const SmallRun run;
   const Options options = options_of(run, 3);
   const auto record = [&](bool drop) {

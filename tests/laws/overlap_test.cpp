@@ -72,9 +72,9 @@ TEST(Overlap, AStepTakesWhatItsLongestWorkTakes) {
   EXPECT_TRUE(overlaps(measured)) << measured.schedule.table();
 }
 
-// Twins: without prefetch, or with nothing beside anything else, the link shows, and the report says where.
+// Negative controls: without prefetch, or with nothing beside anything else, the link shows, and the report says where.
 #ifdef L2L_FAULT_POINTS
-TEST(OverlapTwin, WithoutPrefetchTheLinkShows) {
+TEST(OverlapNegativeControl, WithoutPrefetchTheLinkShows) {
   const MeasuredSettings settings = limited_case();
   const double overlapped = measure_until(settings, overlaps).schedule.step_ms;
   arm_fault_point("transfer.no_prefetch");
@@ -88,7 +88,7 @@ TEST(OverlapTwin, WithoutPrefetchTheLinkShows) {
 }
 #endif
 
-TEST(OverlapTwin, OneThingAtATimeTheLinkShows) {
+TEST(OverlapNegativeControl, OneThingAtATimeTheLinkShows) {
   MeasuredSettings settings = limited_case();
   const double overlapped = measure_until(settings, overlaps).schedule.step_ms;
   settings.overlap = false;
@@ -132,7 +132,7 @@ TEST_P(InnerLoop, WithOverlapItIsNeverSlower) {
   };
   const Measurement measured = measure_until(settings(), is_faster);
   EXPECT_TRUE(is_faster(measured)) << measured.schedule.step_ms << " ms, predicted " << predicted_ms(measured);
-  // The twin of the check above: with little compute to hide behind, overlap is told from none.
+  // Negative control of the check above: with little compute to hide behind, overlap is told from none.
   if (GetParam() <= 2) {
     EXPECT_LT(measured.schedule.step_ms, 0.9 * predicted_ms(measured));
   }

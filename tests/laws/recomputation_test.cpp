@@ -199,8 +199,8 @@ TEST_F(BlocksMayDiffer, InWhereTheyKeepIt) {
 }
 
 #ifdef L2L_FAULT_POINTS
-// Twin: two layers whose weights stay share a slot.
-TEST_F(BlocksMayDiffer, TwinASharedSlotIsCaught) {
+// Negative control: two layers whose weights stay share a slot.
+TEST_F(BlocksMayDiffer, NegativeControlASharedSlotIsCaught) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "a data race on purpose";
 #endif
@@ -392,8 +392,8 @@ TEST_P(RecomputationDelays, ChangeNoBit) {
 }
 
 #ifdef L2L_FAULT_POINTS
-// Twin: two microbatches share a place in host memory.
-TEST_P(RecomputationDelays, TwinSharedPlacesAreCaught) {
+// Negative control: two microbatches share a place in host memory.
+TEST_P(RecomputationDelays, NegativeControlSharedPlacesAreCaught) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "a data race on purpose";
 #endif

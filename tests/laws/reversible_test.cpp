@@ -129,7 +129,7 @@ TEST(Reversible, FloatingPointGivesTheGradientsOfStoredInputsWithinTolerance) {
 }
 
 #ifdef L2L_FAULT_POINTS
-TEST(ReversibleTwin, OneUnitOfOneElementOfTheRebuiltStreamIsCaught) {
+TEST(ReversibleNegativeControl, OneUnitOfOneElementOfTheRebuiltStreamIsCaught) {
   const SmallRun run;
   const Options options = options_of(run, "fixed");
   const Record honest = train(with_stash(options, "device"), 4);
