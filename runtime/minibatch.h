@@ -25,7 +25,7 @@ class MinibatchPart {
   void upload();
   // Copies the losses to the host. Waits until the pass is done.
   void fetch_losses();
-  // Sum over the microbatch's predicted tokens, in nats, as of the last fetch_losses().
+  // Sum over the microbatch's predicted tokens, in nats, after fetch_losses().
   double loss(int microbatch) const { return result(microbatch, 0); }
   // One of the numbers that Model::results_bytes() lists.
   double result(int microbatch, int index) const;

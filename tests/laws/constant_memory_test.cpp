@@ -25,12 +25,12 @@ Options options_of(const SmallRun& run, std::int64_t layers, const std::string& 
   return options;
 }
 
-// Bytes of a run at each depth: planned, and at their peak when a step was done.
+// Bytes of a run at each depth: planned, and the peak after a step.
 struct Peaks {
   std::map<std::int64_t, std::uint64_t> planned, measured, pinned, host;
 };
 
-// Without the one line that is measured and not computed.
+// Without the one line of the contract that is measured instead of computed.
 std::uint64_t accounted_host_bytes(const MemoryContract& contract) {
   std::uint64_t bytes = 0;
   for (const ContractLine& line : contract.host) {

@@ -1,5 +1,5 @@
-// Law 2: losses, gradients and weights do not depend, to the bit, on how a run is executed. On the way, the bytes that
-// crossed the link equal the formulas of docs/architecture.md for every combination.
+// Law 2: losses, gradients and weights are the same to the bit, however a run is executed. In every combination, the
+// bytes that crossed the link must also equal the formulas of docs/architecture.md.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -94,8 +94,8 @@ struct Expected {
   }
 };
 
-// Parameters that cross once instead of twice: `resident_layers` blocks, spread over all but the last one, over all
-// where the head is in chunks; bert's first is the norm of its embedding.
+// Parameters that cross the link once instead of twice: `resident_layers` blocks, spread over all but the last one, or
+// over all where the head is in chunks. Bert's first block is the norm of its embedding.
 std::uint64_t staying(const Options& options, const Expected& model) {
   const bool chunks = options.transfer.vocabulary_chunk > 0;
   std::int64_t blocks = options.model.layers + (model.norm > 0 ? 1 : 0) - (chunks ? 0 : 1);
@@ -122,7 +122,7 @@ LinkCounters expected_counters(const Options& options, int steps) {
   LinkCounters c;
   const std::uint64_t blocks = model.norm + n * model.block;
   c.weights_h2d = ((relay ? 2 : 1) * blocks - (relay ? model.block : 0) + model.embedding + model.head) * size;
-  // The head twice, but for its last chunk; the last block twice, too.
+  // The head crosses twice, except for its last chunk; the last block crosses twice, too.
   if (relay && options.transfer.vocabulary_chunk > 0) {
     const auto rows = static_cast<std::uint64_t>(options.model.vocabulary - kChunkRows * (kChunkCount - 1));
     c.weights_h2d += (model.block + model.head - rows * model.token) * size;
@@ -159,7 +159,7 @@ void expect_counters(const LinkCounters& counters, const LinkCounters& expected,
 struct Recipe {
   std::string compute, clip, optimizer = "adamw", gradients = "auto";
   bool every = false;      // combination
-  std::int64_t chunk = 0;  // rows of the table; 0: at once
+  std::int64_t chunk = 0;  // rows of the table; 0: all
   std::string family = "gpt2", attention = "fused";
 };
 

@@ -77,7 +77,7 @@ TEST(LossScale, AnOverflowedStepChangesNothingAndHalvesTheScale) {
   EXPECT_LT(steps.back().report.loss, steps.front().report.loss);
 }
 
-// Looking at the weights between steps completes updates; without looking, they run into the next forward.
+// Reading the weights between steps completes updates; otherwise they overlap with the next forward pass.
 TEST(LossScale, SkippedStepsPipelineLikeOthers) {
   const SmallRun run;
   const std::vector<Step> looked = steps_of(overflowing(run), kSteps);

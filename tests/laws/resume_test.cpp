@@ -37,7 +37,7 @@ class Resume : public ::testing::TestWithParam<int> {
     return options;
   }
 
-  // Trains to the end, saving every step beside the next one.
+  // Trains to the end and saves after every step, while the next one runs.
   Record uninterrupted() const {
     Trainer trainer(options());
     Record record;
@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(Settings, Resume, ::testing::Range(0, kSettings),
                          [](const auto& info) { return std::string(kSetting[info.param].name); });
 
 #ifdef L2L_FAULT_POINTS
-// Negative controls: a field that is not restored is noticed, by another result or by a refusal.
+// Negative controls: a field that is not restored shows as another result or as a refusal.
 class ResumeNegativeControl : public Resume {};
 
 TEST_P(ResumeNegativeControl, ADroppedFieldIsCaught) {
