@@ -13,9 +13,7 @@ using device::WaitReason;
 
 std::vector<Bytes> bytes_per_layer(const models::Model& model, DType dtype) {
   std::vector<Bytes> bytes;
-  for (const LayerSpec& layer : model.layout.layers) {
-    bytes.push_back(static_cast<Bytes>(layer.elements) * size_of(dtype));
-  }
+  for (int layer = 0; layer < model.layers(); ++layer) bytes.push_back(model.layer_bytes(layer, dtype));
   return bytes;
 }
 

@@ -37,9 +37,6 @@ class LayerRunner {
     return carry_.empty() ? device::BufferView{} : carry_[static_cast<std::size_t>(microbatch)];
   }
 
-  Bytes gradient_bytes(int layer) const {
-    return static_cast<Bytes>(model_.layout.layers[static_cast<std::size_t>(layer)].elements) * size_of(DType::f32);
-  }
   // Row `row` of an activation. Where that is two streams, the view ends with the row of the second one.
   device::BufferView row_of(device::BufferView activation, std::int64_t row) const {
     const Bytes bytes = static_cast<Bytes>(model_.hidden) * size_of(model_.stream_dtype());

@@ -1,11 +1,18 @@
 // The relay: Algorithm 2 of the L2L paper (Pudipeddi et al., "Training Large Neural Networks with Constant Memory using
-// a New Execution Algorithm", 2020). Each layer comes to the device once in the forward and once in the backward pass,
-// and all microbatches run through it while it is there.
+// a New Execution Algorithm", 2020).
 //
-// Everything here enqueues; nothing computes or copies. Beside the compute stream run, each on streams of its own:
-//   weights_    fetches the weights of the layers ahead, as soon as each is updated (transfer/weight_stream.h)
-//   the stash   takes layer inputs, and what else blocks save, to the host and back (transfer/stash.h)
-//   gradients   of a finished layer go to the parameter server, which updates the layer (transfer/gradient_drain.h)
+//   for each layer, first to last:                            forward_pass()
+//     bring its weights to the device
+//     for each microbatch: compute the layer, stash its input
+//   for each layer, last to first:                            backward_pass()
+//     bring its weights to the device
+//     for each microbatch: recompute the layer from its stashed input, add to its gradients
+//     send its gradients to the parameter server, which updates it
+//
+// All of this enqueues work on the compute stream. Copies overlap with it, on streams of their own:
+//   weights     of the next layers come as soon as they are updated (transfer/weight_stream.h)
+//   stash       layer inputs, and what else blocks save, go to the host and come back (transfer/stash.h)
+//   gradients   of finished layers go to the parameter server (transfer/gradient_drain.h)
 #include "runtime/executor.h"
 #include "runtime/layer_visits.h"
 
@@ -28,14 +35,14 @@ class Relay final : public Executor {
   BufferView accumulate_gradients(int layer, BufferView wire);
 
   LayerVisits layers_;
-  LayerRunner& runner_;
+  const models::Model& model_;
   transfer::WeightStream& weights_;
   device::Stream& compute_;
   const BufferView accumulator_;
   const int microbatches_;
   const int first_block_, last_block_, head_;  // layers; the head's first one
   const int last_;                             // the head's last layer; above head_ where the head is in chunks
-  const int turn_;                             // the forward pass of a training step ends here
+  const int turn_;                             // where a training step's forward pass ends
   std::vector<LayerIndex> forward_order_, training_order_;  // of fetched weights
 };
 
@@ -44,7 +51,7 @@ void Relay::train(eps::Version version) {
   layers_.begin_forward(/*keep=*/true);
   Visit turn = forward_pass(0, last_block_, microbatches_);
   layers_.begin_backward();
-  if (turn_ > last_block_) {
+  if (turn_ > last_block_) {  // a head in chunks
     weights_.release(turn, compute_);
     turn = forward_pass(head_, turn_, microbatches_);
   }
@@ -61,7 +68,7 @@ Visit Relay::forward_pass(int first, int last, int microbatches) {
   }
 }
 
-// All layers, from the head to the embedding. `turn`: the layer that is still on the device.
+// All layers, from the head to the embedding, which needs no weights. `turn`: the layer that is still on the device.
 void Relay::backward_pass(const Visit& turn) {
   for (int layer = last_; layer >= first_block_; --layer) {
     const Visit visit = layer == turn_ ? turn : weights_.next(compute_);
@@ -75,7 +82,7 @@ void Relay::backward_pass(const Visit& turn) {
 }
 
 BufferView Relay::accumulate_gradients(int layer, BufferView wire) {
-  const BufferView gradients = accumulator_.slice(0, runner_.gradient_bytes(layer));
+  const BufferView gradients = accumulator_.slice(0, model_.layer_bytes(layer, DType::f32));
   layers_.zero(gradients);
   for (int u = 0; u < microbatches_; ++u) layers_.backward(layer, u, wire, gradients);
   return gradients;
@@ -100,19 +107,19 @@ void Relay::predict(eps::Version version, std::int64_t row, const LayerRunner::T
   layers_.end_forward(0);
 }
 
-// A head in chunks has a forward pass, after which its last chunk stays on the device. Below a head that is one layer,
-// the last block stays.
+// The last layer of the forward pass stays on the device for its backward pass. That is the last chunk of a head in
+// chunks; a head that is one layer has no forward pass of its own, so it is the last block.
 Relay::Relay(const ExecutorResources& resources)
     : layers_(resources),
-      runner_(resources.runner),
+      model_(resources.runner.model()),
       weights_(resources.weights),
-      compute_(runner_.compute()),
+      compute_(resources.runner.compute()),
       accumulator_(resources.accumulators.at(0)),
       microbatches_(resources.microbatches),
-      first_block_(runner_.model().block(1)),
-      last_block_(runner_.model().head() - 1),
-      head_(runner_.model().head()),
-      last_(runner_.model().layers() - 1),
+      first_block_(model_.block(1)),
+      last_block_(model_.head() - 1),
+      head_(model_.head()),
+      last_(model_.layers() - 1),
       turn_(head_ < last_ ? last_ : last_block_) {
   for (int layer = 0; layer <= last_; ++layer) forward_order_.push_back(layer);
   for (int layer = 0; layer <= turn_; ++layer) training_order_.push_back(layer);

@@ -319,7 +319,7 @@ TEST_P(ReversibleSettings, DeviceAndPinnedBytesAreExact) {
   }
 }
 
-// Nothing is read before it was written, or after it was overwritten.
+// Nothing is read before it is written, however copies and launches are delayed.
 TEST(Reversible, PoisonedMemoryAndDelaysChangeNothing) {
   const SmallRun run;
   device::FaultPlan faults;
