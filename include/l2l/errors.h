@@ -1,4 +1,4 @@
-// Errors that the library throws. Every message says what went wrong, where (file, key, tensor), and the way out.
+// Errors that the library throws. Every message says what went wrong, where (file, key, tensor), and what to do.
 #pragma once
 
 #include <stdexcept>
@@ -18,7 +18,7 @@ class BadInput : public Error {
   using Error::Error;
 };
 
-// Memory that was asked for does not fit; the message holds need, have and shortfall.
+// Memory that was asked for does not fit. The message names what is needed, what there is, and the shortfall.
 class OutOfMemory : public BadInput {
  public:
   using BadInput::BadInput;
@@ -30,7 +30,7 @@ class CorruptFile : public BadInput {
   using BadInput::BadInput;
 };
 
-// A device operation failed; stored where it happened and rethrown at the next wait.
+// A device operation failed. It is thrown at the next call that waits for the device.
 class DeviceError : public Error {
  public:
   using Error::Error;

@@ -1,4 +1,4 @@
-// Messages for people, and how an embedding program takes them over.
+// Messages of the library, and how an embedding program receives them.
 #pragma once
 
 #include <functional>

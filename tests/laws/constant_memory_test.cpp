@@ -25,12 +25,12 @@ Options options_of(const SmallRun& run, std::int64_t layers, const std::string& 
   return options;
 }
 
-// Bytes of a run at each depth: planned, and at their peak when a step was done.
+// Bytes of a run at each depth: planned, and the peak after a step.
 struct Peaks {
   std::map<std::int64_t, std::uint64_t> planned, measured, pinned, host;
 };
 
-// Without the one line that is measured and not computed.
+// Without the one line of the contract that is measured instead of computed.
 std::uint64_t accounted_host_bytes(const MemoryContract& contract) {
   std::uint64_t bytes = 0;
   for (const ContractLine& line : contract.host) {
@@ -127,7 +127,7 @@ TEST(ConstantMemory, DevicePeakIsAffineInMicrobatches) {
   EXPECT_TRUE(affine(peaks));
 }
 
-// Twin: allocates a buffer at the first launch of each layer and never frees it.
+// Negative control: allocates a buffer at the first launch of each layer and never frees it.
 class LeakyDevice final : public device::FaultDevice {
  public:
   explicit LeakyDevice(std::unique_ptr<device::HostDevice> device) : FaultDevice(std::move(device), {}) {}
@@ -141,7 +141,7 @@ class LeakyDevice final : public device::FaultDevice {
   std::map<std::uint32_t, std::unique_ptr<device::Buffer>> leaked_;
 };
 
-TEST(ConstantMemoryTwin, OneBufferLeakedPerLayerIsCaught) {
+TEST(ConstantMemoryNegativeControl, OneBufferLeakedPerLayerIsCaught) {
   const SmallRun run;
   std::map<std::int64_t, std::uint64_t> peaks;
   for (const std::int64_t layers : {2, 24}) {

@@ -1,7 +1,7 @@
 // Several devices with one parameter server. Each runs its share of the minibatch with the random numbers and data that
-// these microbatches would have on one device, so the first loss is the same to the bit; gradients then differ by the
-// order of sums alone (and, below fp32, by one rounding per device). What one number of devices gives is the same to
-// the bit whenever and however fast its devices come.
+// these microbatches have on a single device, so the first loss is the same to the bit. Gradients then differ by the
+// order of sums alone (and, below fp32, by one rounding per device). For a given number of devices, results are the
+// same to the bit, whatever the devices' speed.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -90,7 +90,7 @@ TEST(Devices, TrainLikeOneInEveryPrecision) {
     EXPECT_LE(excess(several, one, {gradients == std::string("fp32") ? kFp32.norm : kBf16.norm, kBf16.loss}), 1)
         << gradients;
   }
-  // A loss scale that overflows at first: all devices' gradients stand for one step, which is skipped as a whole.
+  // A loss scale that overflows at first: the step is skipped as a whole, for all devices.
   const Record one = record(options("fp16", "auto", 1)), several = record(options("fp16", "auto", 3));
   EXPECT_EQ(several.scales, one.scales);
   EXPECT_EQ(several.losses[0], one.losses[0]);
@@ -156,7 +156,7 @@ TEST(Devices, ValidateAndGenerateAsOne) {
   }
 }
 
-// Each device fetches all weights and brings all gradients; microbatches, and what goes with them, are shared out.
+// Each device fetches all weights and sends all gradients; microbatches and their stash are divided among the devices.
 TEST(Devices, EachLinkCarriesWhatOneDeviceWould) {
   using transfer::Traffic;
   const SmallRun run;
@@ -310,9 +310,9 @@ TEST(Devices, APlanIsHeldToTheirNumber) {
   EXPECT_THROW(Trainer{options}, BadInput);
 }
 
-// Twins: what breaks the sum or the update leaves the bounds, and what one number of devices gives.
+// Negative controls: what breaks the sum or the update exceeds the bounds, and changes the bits.
 #ifdef L2L_FAULT_POINTS
-TEST(DevicesTwin, LostAndDoubleWorkIsCaught) {
+TEST(DevicesNegativeControl, LostAndDoubleWorkIsCaught) {
   const SmallRun run;
   const Record one = record(options_of(run, 1)), three = record(options_of(run, 3));
   EXPECT_LE(excess(three, one, kFp32), 1);
@@ -326,7 +326,7 @@ TEST(DevicesTwin, LostAndDoubleWorkIsCaught) {
 }
 #endif
 
-TEST(DevicesTwin, AMicrobatchThatADeviceLeavesOutIsCaught) {
+TEST(DevicesNegativeControl, AMicrobatchThatADeviceLeavesOutIsCaught) {
   const SmallRun run;
   const Options options = options_of(run, 3);
   const auto record = [&](bool drop) {

@@ -20,7 +20,7 @@ Options options_of(const SmallRun& run, const std::string& execution, const std:
   return options;
 }
 
-// Calls of one kind in three honest steps are more than ninety; failing ones are taken all over that range.
+// Three steps make more than ninety calls of each kind; the calls that fail are spread over that range.
 TEST(Failure, AFailingCopyOrLaunchEndsTheRunWithItsError) {
   const SmallRun run;
   for (const char* execution : {"relay", "resident"}) {

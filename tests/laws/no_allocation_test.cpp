@@ -145,14 +145,14 @@ TEST(NoAllocation, OnTheRelayThreadsOfSeveralDevices) {
   }
 }
 
-TEST(NoAllocationTwin, OneAllocationALaunchOnARelayThreadIsCaught) {
+TEST(NoAllocationNegativeControl, OneAllocationALaunchOnARelayThreadIsCaught) {
   const testing::SmallRun run;
   Options options = run.options();
   options.device.count = 3;
   EXPECT_GT(allocations_of_relay_threads(options, true)[2], 10);
 }
 
-TEST(NoAllocationTwin, OneAllocationAStepIsCaught) {
+TEST(NoAllocationNegativeControl, OneAllocationAStepIsCaught) {
   const testing::SmallRun run;
   EXPECT_EQ(allocations_of_steps(run.options(), true), 5);
 }

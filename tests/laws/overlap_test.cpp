@@ -1,6 +1,6 @@
-// The link hides behind compute, and throughput over microbatches is what the cost model of the paper says. On the
-// paced device, so that the figures are those of the schedule and not of the machine; each check allows three attempts,
-// since feeder, drain and parameter server are real threads on whatever cores there are.
+// Transfers overlap with compute, and throughput over microbatches is what the cost model of the paper says. The tests
+// use the paced device, so that times follow from the schedule and not from the machine. Each check allows three
+// attempts, since feeder, drain and parameter server are real threads that share the machine's cores.
 #include <gtest/gtest.h>
 
 #include "core/fault_point.h"
@@ -53,7 +53,7 @@ TEST(ScheduleReport, SaysWhatTheTableSays) {
   EXPECT_NEAR(sum.h2d + sum.d2h, kShare * sum.compute, 0.01 * sum.compute);  // token ids and losses apart
 }
 
-// Every millisecond of a step is work, or is booked to what was waited for.
+// Every millisecond of a step is either work or attributed to what was waited for.
 TEST(ScheduleReport, AccountsForTheWholeStep) {
   MeasuredSettings settings = limited_case();
   for (const bool overlap : {true, false}) {
@@ -72,9 +72,10 @@ TEST(Overlap, AStepTakesWhatItsLongestWorkTakes) {
   EXPECT_TRUE(overlaps(measured)) << measured.schedule.table();
 }
 
-// Twins: without prefetch, or with nothing beside anything else, the link shows, and the report says where.
+// Negative controls: without prefetch, or one thing at a time, transfers show in the step's time, and the report says
+// where.
 #ifdef L2L_FAULT_POINTS
-TEST(OverlapTwin, WithoutPrefetchTheLinkShows) {
+TEST(OverlapNegativeControl, WithoutPrefetchTheLinkShows) {
   const MeasuredSettings settings = limited_case();
   const double overlapped = measure_until(settings, overlaps).schedule.step_ms;
   arm_fault_point("transfer.no_prefetch");
@@ -88,7 +89,7 @@ TEST(OverlapTwin, WithoutPrefetchTheLinkShows) {
 }
 #endif
 
-TEST(OverlapTwin, OneThingAtATimeTheLinkShows) {
+TEST(OverlapNegativeControl, OneThingAtATimeTheLinkShows) {
   MeasuredSettings settings = limited_case();
   const double overlapped = measure_until(settings, overlaps).schedule.step_ms;
   settings.overlap = false;
@@ -132,7 +133,7 @@ TEST_P(InnerLoop, WithOverlapItIsNeverSlower) {
   };
   const Measurement measured = measure_until(settings(), is_faster);
   EXPECT_TRUE(is_faster(measured)) << measured.schedule.step_ms << " ms, predicted " << predicted_ms(measured);
-  // The twin of the check above: with little compute to hide behind, overlap is told from none.
+  // Negative control of the check above: with little compute to overlap with, the time differs from full overlap.
   if (GetParam() <= 2) {
     EXPECT_LT(measured.schedule.step_ms, 0.9 * predicted_ms(measured));
   }

@@ -1,5 +1,5 @@
-// Law 2 of recomputation: what survives from the forward to the backward visit, where, and what runs again there,
-// changes no bit. On the way, the bytes of the stash equal what each policy keeps, written out by hand.
+// Law 2 for recomputation: which values are kept for the backward pass, where, and which are recomputed there changes
+// no bit. The bytes of the stash must also equal what each policy keeps, written out by hand.
 #include <gtest/gtest.h>
 
 #include "core/fault_point.h"
@@ -130,7 +130,7 @@ TEST(RecomputationBytes, DeviceMemoryDoesNotDependOnDepth) {
   }
 }
 
-// Moves every copy and launch; by turns one way of the link is the slow one.
+// Delays every copy and launch; the slow direction of the link alternates.
 FaultPlan delays(std::uint64_t seed) {
   FaultPlan plan;
   plan.seed = seed;
@@ -199,8 +199,8 @@ TEST_F(BlocksMayDiffer, InWhereTheyKeepIt) {
 }
 
 #ifdef L2L_FAULT_POINTS
-// Twin: two layers whose weights stay share a slot.
-TEST_F(BlocksMayDiffer, TwinASharedSlotIsCaught) {
+// Negative control: two layers whose weights stay share a slot.
+TEST_F(BlocksMayDiffer, NegativeControlASharedSlotIsCaught) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "a data race on purpose";
 #endif
@@ -213,8 +213,7 @@ TEST_F(BlocksMayDiffer, TwinASharedSlotIsCaught) {
 }
 #endif
 
-// What is chosen by measured times, which differ from machine to machine, never shows in a bit, fits, and is what the
-// contract says.
+// What is chosen by measured times, which differ between machines, changes no bit, fits, and is what the contract says.
 class RecomputationChoice : public ::testing::Test {
  protected:
   RecomputationChoice() : before_(std::getenv("L2L_CALIBRATION") == nullptr ? "" : std::getenv("L2L_CALIBRATION")) {
@@ -255,7 +254,7 @@ TEST_F(RecomputationChoice, AutoFitsAndGivesTheSameBits) {
   EXPECT_THROW(Trainer{options}, OutOfMemory);
 }
 
-// Where the link is what takes long, memory goes to what saves link: stashes, and weights that need not come again.
+// Where the link is the bottleneck, memory is spent on what saves transfers: stashes, and weights that stay.
 TEST_F(RecomputationChoice, OneKnobDecidesWhatStaysOnTheDevice) {
   Options options = options_of(run_, {"gpt2", "fp32"}, "full");
   options.model.layers = 6;
@@ -285,7 +284,7 @@ TEST_F(RecomputationChoice, OneKnobDecidesWhatStaysOnTheDevice) {
   EXPECT_EQ(set.stash, "host");
 }
 
-// Microbatches that are left open: the bits are those of a run that sets the one that was chosen.
+// A microbatch that the options leave open: the bits are those of a run whose options set the chosen one.
 TEST_F(RecomputationChoice, AMicrobatchThatIsLeftOpenIsChosen) {
   Options options = options_of(run_, {"gpt2", "fp32"}, "auto");
   options.batch = {.minibatch = 8};
@@ -298,7 +297,7 @@ TEST_F(RecomputationChoice, AMicrobatchThatIsLeftOpenIsChosen) {
   Options set = options_of(run_, {"gpt2", "fp32"}, "full");
   set.batch = {.micro_batch = batch.micro_batch, .micro_batches = batch.micro_batches};
   EXPECT_EQ(record(set), expected);
-  // A checkpoint of another one is not continued with it.
+  // A checkpoint with another microbatch is not resumed.
   Options other = set;
   other.batch.micro_batch = batch.micro_batch == 1 ? 2 : 1;
   other.batch.micro_batches = 8 / other.batch.micro_batch;
@@ -373,7 +372,7 @@ TEST_F(RecomputationChoice, WhatCannotBeCombinedIsRefused) {
             }()));
 }
 
-// The way out and the way back of what is saved, under delays that move every copy and launch.
+// Saved values leave and come back under delays that move every copy and launch.
 class RecomputationDelays : public ::testing::TestWithParam<std::string> {
  protected:
   Record record(const FaultPlan& faults) const {
@@ -392,8 +391,8 @@ TEST_P(RecomputationDelays, ChangeNoBit) {
 }
 
 #ifdef L2L_FAULT_POINTS
-// Twin: two microbatches share a place in host memory.
-TEST_P(RecomputationDelays, TwinSharedPlacesAreCaught) {
+// Negative control: two microbatches share a place in host memory.
+TEST_P(RecomputationDelays, NegativeControlSharedPlacesAreCaught) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "a data race on purpose";
 #endif

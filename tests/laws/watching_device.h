@@ -1,4 +1,4 @@
-// Copies what a step computes on the way to its losses.
+// A device that also records gradients and streams of a step, for comparison.
 #pragma once
 
 #include <cstring>
@@ -12,11 +12,10 @@
 
 namespace l2l::testing {
 
-// Of the last step, copied when the device has come so far.
+// What the last step computed.
 struct Seen {
   std::map<std::uint32_t, std::vector<float>> gradients;  // by layer, summed over microbatches
-  std::vector<std::byte> embedded, rebuilt;               // the streams of microbatch 0 as the embedding put them out,
-                                                          // and as it gets them back
+  std::vector<std::byte> embedded, rebuilt;  // streams of microbatch 0: as the embedding wrote them, and as rebuilt
 };
 
 class WatchingDevice final : public device::FaultDevice {
