@@ -7,7 +7,7 @@
 #include "device/cuda/cuda_executable.h"
 #include "device/cuda/event.h"
 #include "device/device.h"
-#include "device/span_label.h"
+#include "device/stream_track.h"
 
 namespace l2l::device::cuda {
 

@@ -86,9 +86,7 @@ void CudaDevice::wait(Stream& stream, Event& event, WaitReason reason) {
 }
 
 void CudaDevice::copy(Stream& stream, BufferView destination, BufferView source) {
-  if (destination.size != source.size) {
-    throw Error("copy: " + std::to_string(source.size) + " bytes into " + std::to_string(destination.size));
-  }
+  require_same_size(destination, source);
   cuda_of(stream).enqueue(CopyCommand{destination, source});
 }
 

@@ -32,8 +32,7 @@ int count_devices() {
                    cuda_version(runtime) + "; update the driver");
   }
   if (status == cudaErrorNoDevice || count == 0) throw BadInput("the NVIDIA driver finds no GPU");
-  throw BadInput(std::string("the NVIDIA driver does not answer: ") + cudaGetErrorName(status) + " (" +
-                 cudaGetErrorString(status) + ")");
+  throw BadInput("the NVIDIA driver does not answer: " + describe(status));
 }
 
 int attribute(cudaDeviceAttr which, int device) {
@@ -71,7 +70,7 @@ Context context_of(int device, cublasLtHandle_t cublas_lt) {
   return context;
 }
 
-std::string describe(const Context& context) {
+std::string description_of(const Context& context) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, context.device), "cudaGetDeviceProperties");
   int driver = 0;
@@ -94,7 +93,7 @@ DeviceState::DeviceState(const Settings& settings)
   cublas_lt_ = make_cublas_lt();
   context = context_of(settings.index, cublas_lt_.get());
   context.library_gelu = settings.library_gelu;
-  description = describe(context);
+  description = description_of(context);
   numa_node = numa_node_of(pci_bus_id(settings.index));
 }
 
@@ -117,8 +116,7 @@ DeviceState::Memory DeviceState::memory() const {
 void DeviceState::select() const { check(cudaSetDevice(settings.index), "cudaSetDevice"); }
 
 void DeviceState::fail(const std::string& what, cudaError_t status) {
-  failure.fail(std::make_exception_ptr(
-      DeviceError(what + ": " + cudaGetErrorName(status) + " (" + cudaGetErrorString(status) + ")")));
+  failure.fail(std::make_exception_ptr(DeviceError(what + ": " + describe(status))));
 }
 
 }  // namespace l2l::device::cuda

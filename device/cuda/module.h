@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "core/trace.h"
 #include "device/device.h"
 #include "l2l/log.h"
 

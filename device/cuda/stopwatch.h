@@ -9,9 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/trace.h"
 #include "device/cuda/device_state.h"
-#include "device/span_label.h"
+#include "device/stream_track.h"
 
 namespace l2l::device::cuda {
 
@@ -57,8 +56,7 @@ class Stopwatch {
   std::vector<Mark> marks_;  // a ring; the mark before the next to be read stays
   std::uint64_t read_ = 0;   // marks read so far
   std::uint64_t made_ = 0;   // marks made so far
-  Trace* trace_ = nullptr;
-  int track_ = 0;
+  StreamTrack track_;
   Clock::time_point time_;  // of the mark read last, if there is a trace
   bool began_ = false;      // the mark read last was a begin()
   std::array<double, static_cast<std::size_t>(WaitReason::count)> stalled_{};

@@ -14,13 +14,13 @@ struct DropoutBody {
   const LaunchParameters* parameters;
   std::uint32_t rng_op;
   float probability;
-  Survival survival;
+  DropoutMask mask;
 
-  __device__ void prepare() { survival = Survival(parameters, rng_op, probability); }
+  __device__ void prepare() { mask = DropoutMask(parameters, rng_op, probability); }
 
   template <int Count>
   __device__ void at(std::int64_t first) const {
-    Floats<Count> result = dropped(survival, first, load_floats<Count>(x + first));
+    Floats<Count> result = dropped(mask, first, load_floats<Count>(x + first));
     if constexpr (kAdd) {
       const Floats<Count> other = load_floats<Count>(residual + first);
 #pragma unroll
