@@ -33,7 +33,8 @@ Executable::Executable(compiler::Program program) : program_(std::move(program))
   }
   for (std::size_t i = 0; i < region_bytes_.size(); ++i) {
     const auto region = static_cast<compiler::Region>(i);
-    region_bytes_[i] = region == compiler::Region::scratch ? program_.scratch_bytes : program_.graph.region_bytes(region);
+    region_bytes_[i] =
+        region == compiler::Region::scratch ? program_.scratch_bytes : program_.graph.region_bytes(region);
   }
 }
 

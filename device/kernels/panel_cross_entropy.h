@@ -57,16 +57,23 @@ struct RowState {
 // 0 says that no logit was seen yet.
 RowState load_state(const double* statistics);
 void store_state(const RowState& state, double* statistics);
-
-// dloss/dlogits of one row = (softmax - 1 at the target) * loss_scale. `target` counts from the first of `tokens`
-// logits and may lie outside of them. T: float, bf16 or f16; float may be `logits` itself.
+// Logits of one panel that become gradients.
 template <typename T>
-void differentiate_row(const RowState& state, std::int64_t target, float loss_scale, const float* logits, T* dlogits,
-                       std::int64_t tokens);
+struct PanelGradient {
+  std::int64_t rows, tokens;
+  const std::int32_t* targets;  // of the rows; below 0: not predicted
+  std::int64_t first_token;     // targets may lie before it or behind the panel's last token
+  const RowState* states;       // of the rows
+  float loss_scale;
+  const float* logits;  // [rows, tokens]
+  T* dlogits;           // [rows, tokens]; float may be `logits` itself
+  float* dbias;         // [tokens]; null without
+};
 
-// sums[j] += the column j of dlogits [rows, tokens], for a vocabulary's bias.
+// dlogits = (softmax - 1 at the target) * loss_scale, zeros where a row is not predicted; dbias += their sum over rows.
+// T: float, bf16 or f16.
 template <typename T>
-void add_column_sums(const T* dlogits, std::int64_t rows, std::int64_t tokens, float* sums, Workers& workers);
+void differentiate_panel(const PanelGradient<T>& panel, Workers& workers);
 
 // What logits are made of: x [rows, hidden] table^T + bias, all of one dtype.
 struct LogitOperands {
