@@ -7,9 +7,9 @@
 
 #include "device/kernels/common/operands.h"
 #include "device/kernels/common/partition.h"
-#include "device/kernels/common/random_words.h"
 #include "device/kernels/convert.h"
 #include "device/kernels/lanes.h"
+#include "device/kernels/random_words.h"
 
 namespace l2l::device::kernels {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/philox.h"
-#include "device/kernels/common/random_words.h"
+#include "device/kernels/random_words.h"
 #include "l2l/errors.h"
 
 namespace l2l::device::cuda {

@@ -1,4 +1,4 @@
-// Random bits of dropout on the device: those of the host (device/kernels/common/random_words.h). Element i of a tensor
+// Random bits of dropout on the device: those of the host (device/kernels/random_words.h). Element i of a tensor
 // uses word i % 4 of Philox block i / 4.
 #pragma once
 
