@@ -1,4 +1,4 @@
-// The CUDA backend, as open.cpp sees it: a module that is opened at run time, so that one binary runs with and without.
+// Opens the CUDA backend: a module loaded at run time, so that one binary runs with and without CUDA.
 #pragma once
 
 #include <memory>

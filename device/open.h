@@ -16,11 +16,11 @@ struct DeviceSettings {
   bool graphs = true;         // cuda: programs run as CUDA graphs
   Bytes pinned_memory = 0;    // cuda: page-locked memory beyond which copies are staged; 0: no limit
   bool library_gelu = true;  // cuda: GELU in the epilogue of 16-bit products, which reads sums before they are rounded;
-                             // false: the bits do not depend on whether the sum is kept
+                             // false: the same bits whether or not the sum is kept
 };
 
-// `reason`, if asked for: what "auto" took and why, else nothing. Throws BadInput when `kind` is unknown or not
-// available here, saying why.
+// Sets `reason`, unless it is null, to what "auto" chose and why; empty for other kinds. Throws BadInput that says why
+// when `kind` is unknown or not available here.
 std::unique_ptr<Device> open_device(const DeviceSettings& settings, std::string* reason = nullptr);
 
 }  // namespace l2l::device

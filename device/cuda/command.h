@@ -1,4 +1,4 @@
-// What a CUDA stream can do. Fixed size, held in place in the queue of a deferred stream.
+// Commands of a CUDA stream, of fixed size: the queue of a deferred stream holds them in place.
 #pragma once
 
 #include <memory>

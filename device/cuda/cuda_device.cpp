@@ -30,7 +30,7 @@ void check_code(const DeviceState& state) {
   }
 }
 
-// A moment of the device whose host time is known to the length of one wait.
+// A device event with its host time, exact to the length of one wait.
 Origin make_origin(const DeviceState& state) {
   const StreamHandle stream = state.make_stream();
   Origin origin{state.timing_events->take(), {}};

@@ -14,8 +14,8 @@
 
 namespace l2l::device::cuda {
 
-// Guarded by the mutex of its stream. Holds a bounded number of events; when all are marks that the device has yet to
-// pass, the next mark waits for the first of them. Errors of CUDA are ignored here: who enqueues meets them, too.
+// Guarded by the mutex of its stream. Holds a bounded number of events; when the device has passed none of them, the
+// next mark waits for the first. Ignores CUDA errors: enqueueing reports them.
 class Stopwatch {
  public:
   Stopwatch(std::string name, DeviceState& state);

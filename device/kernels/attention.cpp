@@ -30,7 +30,7 @@ struct Buffers {
   }
 };
 
-// Score of what lies behind a row's last key; its weight is set to zero afterwards.
+// Score of the padding behind a row's last key; its weight is set to zero afterwards.
 constexpr float kMasked = -1e30f;
 
 // Turns scores[0, count) into e^(score - highest) and puts their sum into `sum`; returns the logsumexp.

@@ -86,12 +86,12 @@ class AttentionBackward final : public Kernel {
   }
 
  private:
-  // Of the task's sequence.
+  // dqkv from the task's sequence on.
   T* gradient_of(std::span<std::byte* const> operands, std::int64_t task) const {
     return as<T>(operands[4]) + shape_.first_row(task) * shape_.width;
   }
 
-  // Of one head of keys, with empty sums of its gradients.
+  // One head of keys; clears the sums of its gradients.
   void load_keys(std::span<std::byte* const> operands, std::int64_t task, const Buffers& buffers) const {
     const std::int64_t rows = shape_.sequence, stride = shape_.width;
     const T* qkv = as<T>(operands[1]) + shape_.first_row(task) * stride;

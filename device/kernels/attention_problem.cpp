@@ -29,7 +29,7 @@ AttentionProblem::AttentionProblem(const compiler::Value& qkv, const compiler::A
   if (attributes.probability > 0) {
     kernels::require_random_elements(Shape{tasks(), sequence, sequence}.elements(), "attention");
     threshold = dropout_threshold(attributes.probability);
-    survivor_scale = 1.0f / (1.0f - attributes.probability);
+    kept_scale = 1.0f / (1.0f - attributes.probability);
   }
 }
 

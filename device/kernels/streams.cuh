@@ -1,4 +1,4 @@
-// Elements of streams on the device: fp32, or fixed point. The twin of device/kernels/streams.h, with its bits.
+// Elements of streams on the device: fp32, or fixed point; bit for bit as device/kernels/streams.h.
 #pragma once
 
 #include "core/fixed_point.h"

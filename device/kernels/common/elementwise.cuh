@@ -1,4 +1,4 @@
-// Kernels whose elements know nothing of each other.
+// Kernels that compute each element on its own.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@ namespace l2l::device::cuda {
 
 inline constexpr int kElementwiseThreads = 256;
 
-// Calls body.at<Count>(first) for groups of Count elements, 16-byte accesses each, and body.at<1>(element) for those
-// behind the last whole group; before, on each thread's own copy, body.prepare().
+// Calls body.at<Count>(first) for groups of Count elements (16-byte accesses) and body.at<1>(element) for the rest.
+// Each thread first calls body.prepare() on its own copy.
 template <int Count, typename Body>
 __global__ void __launch_bounds__(kElementwiseThreads) elementwise(std::int64_t elements, Body body) {
   body.prepare();
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kElementwiseThreads) elementwise(std::int64_t 
   if (thread < tail) body.template at<1>(groups * Count + thread);
 }
 
-// Enough blocks to fill the device twice, which hides the uneven ends of blocks.
+// Enough blocks to fill the device twice, so that uneven block ends are hidden.
 template <int Count, typename Body>
 void launch_elementwise(const char* name, const Context& context, std::int64_t elements, const Body& body,
                         cudaStream_t stream) {

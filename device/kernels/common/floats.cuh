@@ -55,7 +55,7 @@ __device__ inline void store_floats(T* address, const Floats<Count>& floats) {
   }
 }
 
-// A value of dtype T that never sees memory. Use __fmul_rn and the like before it: nothing may be contracted over it.
+// `value` rounded to T. Use __fmul_rn and the like before it, so that no multiply-add is contracted across it.
 template <typename T>
 __device__ inline float rounded(float value) {
   return widen(narrow<T>(value));
