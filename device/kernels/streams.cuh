@@ -84,37 +84,13 @@ __device__ inline void store_elements(T* address, const Elements<Count, T>& elem
   }
 }
 
-// Body<Stream, T>: an elementwise body of a stream and a compute type, whose set() takes the operands. Its name must be
-// that of no other file's: g++ gives this class external linkage although the body's is internal.
-template <template <typename, typename> class Body, typename Stream, typename T>
-class StreamKernel final : public Kernel {
- public:
-  StreamKernel(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
-      : context_(context),
-        name_(compiler::name_of(op.kind)),
-        elements_(kernels::output(graph, op, 0).shape.elements()),
-        inverse_(op.attributes.inverse) {}
-
-  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
-               cudaStream_t stream) const override {
-    Body<Stream, T> body;
-    body.set(operands, inverse_);
-    launch_elementwise<kPack<T>>(name_.c_str(), context_, elements_, body, stream);
-  }
-
- private:
-  Context context_;
-  std::string name_;
-  std::int64_t elements_;
-  bool inverse_;
-};
-
+// Body<Stream, T>: an ElementwiseBody of a stream and a compute type.
 template <template <typename, typename> class Body>
 struct StreamKernelOf {
   template <typename T>
-  using Floating = StreamKernel<Body, float, T>;
+  using Floating = ElementwiseKernel<Body<float, T>>;
   template <typename T>
-  using InFixedPoint = StreamKernel<Body, Fixed, T>;
+  using InFixedPoint = ElementwiseKernel<Body<Fixed, T>>;
 };
 
 template <template <typename, typename> class Body>
