@@ -23,4 +23,9 @@ struct DeviceSettings {
 // when `kind` is unknown or not available here.
 std::unique_ptr<Device> open_device(const DeviceSettings& settings, std::string* reason = nullptr);
 
+// Opens the CUDA module: the file that the environment's L2L_CUDA_MODULE names, else libl2l_cuda.so beside this library
+// or executable, in the build tree around it, or where it was installed. It stays open while the process lives. Throws
+// BadInput in one sentence: there is no module, it does not open, no driver, no such device.
+std::unique_ptr<Device> open_cuda_device(const DeviceSettings& settings);
+
 }  // namespace l2l::device

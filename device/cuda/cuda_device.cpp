@@ -3,7 +3,6 @@
 #include "device/cuda/cuda_stream.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/parameters.h"
-#include "device/cuda/pinned.h"
 #include "device/kernels/common/check.h"
 #include "l2l/errors.h"
 

@@ -1,6 +1,9 @@
 #include "device/cuda/device_state.h"
 
-#include "device/cuda/numa.h"
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+
 #include "device/kernels/common/check.h"
 #include "l2l/errors.h"
 
@@ -41,9 +44,15 @@ int attribute(cudaDeviceAttr which, int device) {
   return value;
 }
 
-std::string pci_bus_id(int device) {
-  char text[32] = {};
-  return cudaDeviceGetPCIBusId(text, sizeof text, device) == cudaSuccess ? text : "";
+// NUMA node of the device, as the kernel knows it; -1: unknown.
+int numa_node_of(int device) {
+  char bus_id[32] = {};  // "0000:1b:00.0"
+  if (cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, device) != cudaSuccess) return -1;
+  std::string name = bus_id;
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::ifstream file("/sys/bus/pci/devices/" + name + "/numa_node");
+  int node = -1;
+  return file >> node ? node : -1;
 }
 
 void check_index(int index, int count) {
@@ -94,7 +103,7 @@ DeviceState::DeviceState(const Settings& settings)
   context = context_of(settings.index, cublas_lt_.get());
   context.library_gelu = settings.library_gelu;
   description = description_of(context);
-  numa_node = numa_node_of(pci_bus_id(settings.index));
+  numa_node = numa_node_of(settings.index);
 }
 
 DeviceState::~DeviceState() { static_cast<void>(cudaSetDevice(settings.index)); }

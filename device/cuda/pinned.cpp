@@ -1,10 +1,9 @@
-#include "device/cuda/pinned.h"
-
 #include <sys/resource.h>
 
 #include <algorithm>
 
 #include "core/memory_policy.h"
+#include "device/cuda/memory.h"
 #include "device/host/memory.h"
 #include "device/kernels/common/check.h"
 #include "l2l/errors.h"

@@ -4,7 +4,7 @@
 #include "device/kernels/common/bias_rows.h"
 #include "device/kernels/common/operands.h"
 #include "device/kernels/cuda_factories.h"
-#include "device/kernels/matmul_op.h"
+#include "device/kernels/matmul_plan.h"
 
 namespace l2l::device::cuda {
 namespace {

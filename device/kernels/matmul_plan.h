@@ -38,6 +38,9 @@ struct MatmulOperands {
   std::byte* pre = nullptr;         // [m, n], y's dtype, dense
 };
 
+// The product of a matmul or matmul_gelu: inputs a and b, output y.
+MatmulShape matmul_shape(const compiler::Graph& graph, const compiler::Op& op);
+
 // A product prepared for one shape. Thread-safe.
 class MatmulPlan {
  public:

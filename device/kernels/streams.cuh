@@ -42,48 +42,6 @@ __device__ inline Fixed reversible_sum(Fixed x, float b, bool inverse) {
   return add_fixed_units(x, inverse ? static_cast<Fixed>(0u - static_cast<unsigned int>(units)) : units);
 }
 
-// Neighbouring elements as they are stored.
-template <int Count, typename T>
-struct Elements {
-  T elements[Count];
-  __device__ T& operator[](int i) { return elements[i]; }
-  __device__ T operator[](int i) const { return elements[i]; }
-};
-
-// `address` is 16-byte aligned when Count is a multiple of kPack<T>.
-template <int Count, typename T>
-__device__ inline Elements<Count, T> load_elements(const T* address) {
-  Elements<Count, T> elements;
-  if constexpr (Count % kPack<T> == 0) {
-#pragma unroll
-    for (int first = 0; first < Count; first += kPack<T>) {
-      const Pack<T> pack = load_pack(address + first);
-#pragma unroll
-      for (int i = 0; i < kPack<T>; ++i) elements[first + i] = pack.elements[i];
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < Count; ++i) elements[i] = address[i];
-  }
-  return elements;
-}
-
-template <int Count, typename T>
-__device__ inline void store_elements(T* address, const Elements<Count, T>& elements) {
-  if constexpr (Count % kPack<T> == 0) {
-#pragma unroll
-    for (int first = 0; first < Count; first += kPack<T>) {
-      Pack<T> pack;
-#pragma unroll
-      for (int i = 0; i < kPack<T>; ++i) pack.elements[i] = elements[first + i];
-      store_pack(address + first, pack);
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < Count; ++i) address[i] = elements[i];
-  }
-}
-
 // Body<Stream, T>: an ElementwiseBody of a stream and a compute type.
 template <template <typename, typename> class Body>
 struct StreamKernelOf {
