@@ -51,9 +51,8 @@ struct Unprepared {
   __device__ void prepare() {}
 };
 
-// Base of the bodies that ElementwiseKernel runs. They also have
-//   using Element            the type of most operands: groups are 16 bytes of it
-//   bind(operands, parameters)   takes the addresses of one launch
+// Base of the bodies that ElementwiseKernel runs. They also have Element, the type whose 16 bytes make a group, and
+// bind(operands, parameters), which takes the addresses of one launch.
 struct ElementwiseBody : Unprepared {
   static constexpr bool kRows = false;  // true: groups stay within rows of `columns` elements
   std::int64_t elements, columns = 0;
