@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "core/affinity.h"
-#include "core/trace.h"
 
 namespace l2l {
+
+class Trace;
 
 // A borrowed callable void(block, slot): no allocation, valid for the duration of the call it is passed to.
 class BlockFunction {
@@ -59,7 +60,7 @@ class Workers {
   struct alignas(64) Span {
     int track = 0;
     bool worked = false;
-    Clock::time_point begin, end;
+    std::int64_t begin = 0, end = 0;  // ticks of Clock (core/trace.h)
   };
   void run(std::int64_t blocks, BlockFunction function);
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/trace.h"
 #include "core/workers.h"
 
 namespace l2l::runtime {

@@ -128,13 +128,13 @@ TEST(ConstantMemory, DevicePeakIsAffineInMicrobatches) {
 }
 
 // Negative control: allocates a buffer at the first launch of each layer and never frees it.
-class LeakyDevice final : public device::FaultDevice {
+class LeakyDevice final : public device::ForwardingDevice {
  public:
-  explicit LeakyDevice(std::unique_ptr<device::HostDevice> device) : FaultDevice(std::move(device), {}) {}
+  explicit LeakyDevice(std::unique_ptr<device::HostDevice> device) : ForwardingDevice(std::move(device)) {}
   void launch(device::Stream& stream, const device::Executable& executable, const device::Bindings& bindings,
               const device::LaunchParameters& parameters) override {
     if (!leaked_.count(parameters.layer)) leaked_[parameters.layer] = allocate(64, "leak");
-    FaultDevice::launch(stream, executable, bindings, parameters);
+    ForwardingDevice::launch(stream, executable, bindings, parameters);
   }
 
  private:

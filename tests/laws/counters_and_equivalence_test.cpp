@@ -219,7 +219,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Negative controls: each breaks the relay in one way, and the comparison above must notice.
 
-using device::FaultPlan;
+using testing::FaultPlan;
 using namespace std::chrono_literals;
 
 Options control_options(const SmallRun& run) { return with(run.options(), {"relay", "after_backward", "host", 2, 2}); }

@@ -15,7 +15,7 @@
 namespace l2l {
 namespace {
 
-using device::FaultPlan;
+using testing::FaultPlan;
 using testing::Record;
 using testing::SmallRun;
 using namespace std::chrono_literals;
@@ -103,7 +103,7 @@ testing::DeviceWrapper delayed(std::uint64_t seed) {
     FaultPlan faults;
     faults.seed = ++*next;
     faults.copy_h2d_delay = faults.copy_d2h_delay = faults.launch_delay = std::chrono::microseconds(*next % 3 * 60);
-    return std::make_unique<device::FaultDevice>(std::move(device), faults);
+    return std::make_unique<testing::FaultDevice>(std::move(device), faults);
   };
 }
 
@@ -294,7 +294,7 @@ TEST(Devices, AFailureOfOneEndsTheRunOfAll) {
         const auto second_fails = [&](std::unique_ptr<device::HostDevice> device) {
           FaultPlan faults;
           if (opened++ == 1) (launch ? faults.fail_launch : faults.fail_copy) = call;
-          return std::make_unique<device::FaultDevice>(std::move(device), faults);
+          return std::make_unique<testing::FaultDevice>(std::move(device), faults);
         };
         EXPECT_THROW(testing::record_on(options, 3, second_fails), DeviceError) << update << ", call " << call;
       }
@@ -337,7 +337,7 @@ TEST(DevicesNegativeControl, AMicrobatchThatADeviceLeavesOutIsCaught) {
         faults.drop_program = "block backward";
         faults.drop_microbatch = kMicrobatches / 3 + 2;
       }
-      return std::make_unique<device::FaultDevice>(std::move(device), faults);
+      return std::make_unique<testing::FaultDevice>(std::move(device), faults);
     });
   };
   const Record honest = record(false);

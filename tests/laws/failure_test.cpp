@@ -9,7 +9,7 @@
 namespace l2l {
 namespace {
 
-using device::FaultPlan;
+using testing::FaultPlan;
 using testing::SmallRun;
 
 Options options_of(const SmallRun& run, const std::string& execution, const std::string& update) {

@@ -9,7 +9,7 @@
 namespace l2l {
 namespace {
 
-using device::FaultPlan;
+using testing::FaultPlan;
 using testing::Record;
 using testing::SmallRun;
 using namespace std::chrono_literals;

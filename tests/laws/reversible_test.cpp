@@ -322,7 +322,7 @@ TEST_P(ReversibleSettings, DeviceAndPinnedBytesAreExact) {
 // Nothing is read before it is written, however copies and launches are delayed.
 TEST(Reversible, PoisonedMemoryAndDelaysChangeNothing) {
   const SmallRun run;
-  device::FaultPlan faults;
+  testing::FaultPlan faults;
   faults.poison = true;
   faults.copy_h2d_delay = faults.copy_d2h_delay = faults.launch_delay = std::chrono::microseconds(300);
   for (const char* const reversible : {"fixed", "float"}) {

@@ -110,9 +110,9 @@ using DeviceWrapper = std::function<std::unique_ptr<device::Device>(std::unique_
 
 inline std::unique_ptr<device::Device> honest(std::unique_ptr<device::HostDevice> device) { return device; }
 
-inline DeviceWrapper faulty(const device::FaultPlan& faults) {
+inline DeviceWrapper faulty(const FaultPlan& faults) {
   return [faults](std::unique_ptr<device::HostDevice> device) {
-    return std::make_unique<device::FaultDevice>(std::move(device), faults);
+    return std::make_unique<FaultDevice>(std::move(device), faults);
   };
 }
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/fault_device.h"
+#include "device/forwarding_device.h"
 
 namespace l2l::testing {
 
@@ -18,13 +18,13 @@ struct Seen {
   std::vector<std::byte> embedded, rebuilt;  // streams of microbatch 0: as the embedding wrote them, and as rebuilt
 };
 
-class WatchingDevice final : public device::FaultDevice {
+class WatchingDevice final : public device::ForwardingDevice {
  public:
-  WatchingDevice(std::unique_ptr<device::HostDevice> device, Seen& seen)
-      : FaultDevice(std::move(device), {}), seen_(seen) {}
+  WatchingDevice(std::unique_ptr<device::Device> device, Seen& seen)
+      : ForwardingDevice(std::move(device)), seen_(seen) {}
   void launch(device::Stream& stream, const device::Executable& executable, const device::Bindings& bindings,
               const device::LaunchParameters& parameters) override {
-    FaultDevice::launch(stream, executable, bindings, parameters);
+    ForwardingDevice::launch(stream, executable, bindings, parameters);
     synchronize(stream);
     const std::string& name = executable.program().graph.name;
     if (name == "drain") {

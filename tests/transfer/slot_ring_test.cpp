@@ -12,8 +12,8 @@ namespace l2l::transfer {
 namespace {
 
 using device::BufferView;
-using device::FaultDevice;
-using device::FaultPlan;
+using testing::FaultDevice;
+using testing::FaultPlan;
 using device::WaitReason;
 using namespace std::chrono_literals;
 

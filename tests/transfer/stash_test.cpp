@@ -8,8 +8,8 @@ namespace l2l::transfer {
 namespace {
 
 using device::BufferView;
-using device::FaultDevice;
-using device::FaultPlan;
+using testing::FaultDevice;
+using testing::FaultPlan;
 using namespace std::chrono_literals;
 
 constexpr Bytes kBytes = 1024;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The hash of the seam's headers (device/cuda/seam_hash.py) follows what they hold, and the build's is up to date.
+"""The hash of the interface's headers (device/cuda/abi_hash.py) follows what they hold, and the build's is up to date.
 
-    seam_hash_test.py SEAM_HASH_PY BUILT_HEADER HEADER...
+    abi_hash_test.py ABI_HASH_PY BUILT_HEADER HEADER...
 """
 import pathlib
 import subprocess

@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little, "pairs of words are st
 // 32-bit counters in 64-bit lanes, where their products fit.
 typedef std::uint64_t CounterVector __attribute__((vector_size(kVectorBytes)));
 
-// Words of Blocks blocks from `first_block`: the rounds of core/philox.h, on many blocks at a time.
+// Words of Blocks blocks from `first_block`: the rounds of core/philox.h on several blocks at once.
 template <int Blocks>
 void random_group(const RngKey& key, std::uint32_t first_block, std::uint32_t* words) {
   constexpr std::uint64_t kMultiply0 = 0xD2511F53u, kMultiply1 = 0xCD9E8D57u, kLow = 0xFFFFFFFFu;
@@ -59,10 +59,10 @@ void random_group(const RngKey& key, std::uint32_t first_block, std::uint32_t* w
 
 inline constexpr std::int64_t kGroupBlocks = 32;
 
-// Room that random_words() needs in `words` for `count` elements.
+// Size of the `words` that random_words() needs for `count` elements.
 constexpr std::int64_t random_words_room(std::int64_t count) { return count + 4 * kGroupBlocks + 4; }
 
-// The words of elements [first, first + count) begin at the returned pointer into `words`.
+// Fills `words`; returns where the words of elements [first, first + count) begin in it.
 inline const std::uint32_t* random_words(const RngKey& key, std::int64_t first, std::int64_t count,
                                          std::uint32_t* words) {
   const std::uint32_t begin = static_cast<std::uint32_t>(first / 4);
@@ -79,20 +79,20 @@ inline const std::uint32_t* random_words(const RngKey& key, std::int64_t first, 
   return words + first % 4;
 }
 
-// Who survives a dropout op in one launch, and by how much survivors grow.
-struct Survival {
+// Which elements a dropout op keeps in one launch (word >= threshold), and the factor of those that it keeps.
+struct DropoutMask {
   RngKey key;
   std::uint32_t threshold;
   float scale;
 
-  Survival(const LaunchParameters& parameters, std::uint32_t rng_op, float probability)
+  DropoutMask(const LaunchParameters& parameters, std::uint32_t rng_op, float probability)
       : key{parameters.seed, parameters.step, parameters.layer, parameters.microbatch, rng_op},
         threshold(parameters.training ? dropout_threshold(probability) : 0),
         scale(parameters.training ? 1.0f / (1.0f - probability) : 1.0f) {}
-  bool always() const { return threshold == 0; }
+  bool keeps_all() const { return threshold == 0; }
 };
 
-// The index of an element's Philox block must fit the counter's 32 bits. Throws BadInput naming `op`.
+// Throws BadInput that names `op` when the index of an element's Philox block does not fit 32 bits.
 inline void require_random_elements(std::int64_t elements, const char* op) {
   if (elements <= std::int64_t{1} << 34) return;
   throw BadInput(std::string(op) + ": " + std::to_string(elements) +

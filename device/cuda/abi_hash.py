@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes a header that defines L2L_SEAM_HASH, a hash of what the given files hold (their places do not count).
+"""Writes a header that defines L2L_ABI_HASH, a hash of what the given files hold (their places do not count).
 
-    seam_hash.py OUTPUT FILE...
+    abi_hash.py OUTPUT FILE...
 """
 import hashlib
 import pathlib
@@ -19,7 +19,7 @@ def hash_of(texts):
 def main():
     output, *files = sys.argv[1:]
     texts = [pathlib.Path(file).read_bytes() for file in files]
-    pathlib.Path(output).write_text(f'#pragma once\n#define L2L_SEAM_HASH "{hash_of(texts)}"\n')
+    pathlib.Path(output).write_text(f'#pragma once\n#define L2L_ABI_HASH "{hash_of(texts)}"\n')
 
 
 if __name__ == "__main__":
