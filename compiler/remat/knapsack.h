@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
-#include "core/bytes.h"
 #include "compiler/remat/nanoseconds.h"
+#include "core/bytes.h"
 
 namespace l2l::compiler::remat {
 

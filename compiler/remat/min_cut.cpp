@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "core/checked.h"
 #include "compiler/memory/flow.h"
+#include "core/checked.h"
 #include "l2l/errors.h"
 
 namespace l2l::compiler::remat {

@@ -11,7 +11,6 @@
 namespace l2l::compiler::remat {
 namespace {
 
-
 constexpr std::array<std::string_view, 4> kNames = {"full", "none", "selective", "min_cut"};
 
 // Ops whose work grows faster than their operands.

@@ -10,7 +10,6 @@
 namespace l2l::compiler::remat {
 namespace {
 
-
 constexpr std::size_t kBudgets = 24;  // per heuristic, between the least that may do and all
 
 bool in_scratch(const Graph& graph, ValueId id) { return graph.value(id).region == Region::scratch; }

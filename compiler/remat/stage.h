@@ -23,7 +23,7 @@ struct StagedProgram {
 // The visit as it is to be staged.
 struct StageProblem {
   const Graph& graph;
-  std::vector<Nanoseconds> times;                              // of each op
+  std::vector<Nanoseconds> times;                       // of each op
   std::function<Bytes(const Graph& graph)> scratch_of;  // what a device's program for a graph needs
 };
 

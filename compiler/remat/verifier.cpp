@@ -10,7 +10,6 @@
 namespace l2l::compiler::remat {
 namespace {
 
-
 using Symbol = std::size_t;
 using Offsets = std::map<Bytes, Symbol>;
 

@@ -45,7 +45,7 @@ class FirstFit : public Decoder {
 
   Bytes lowest_place(Index block, const std::vector<Bytes>& offsets) {
     taken_.clear();
-    const std::span<const Index> others = blocks_.meetings(block);
+    const std::span<const Index> others = blocks_.neighbours(block);
     for (std::size_t k = 0; k < others.size(); ++k) {
       if (placed_[others[k]]) take(block, k, others[k], static_cast<std::int64_t>(offsets[others[k]]));
     }

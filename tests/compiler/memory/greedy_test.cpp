@@ -35,7 +35,7 @@ TEST(Greedy, AllOfThemArePlans) {
       const Placement placement = place(blocks, greedy);
       const Plan found = blocks.plan(placement.offsets);
       ASSERT_EQ(validate(problem, found), "") << name_of(greedy);
-      const Placement settled = settle(blocks, placement);
+      const Placement settled = compact(blocks, placement);
       ASSERT_EQ(validate(problem, blocks.plan(settled.offsets)), "") << name_of(greedy);
       ASSERT_TRUE(blocks.grouped() || settled.footprint <= placement.footprint) << name_of(greedy);
     }

@@ -1,5 +1,5 @@
 // The brute-force judge: it walks through every state of ops not started, running and finished that streams and events
-// allow, and looks whether two tensors alive in one state overlap in a plan. It knows nothing of clocks or ancestors.
+// allow, and checks whether two tensors alive in one state overlap in a plan. It knows nothing of clocks or ancestors.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Planned programs, run by a simulation that writes each value's name into its bytes and looks at every read whether
+// Planned programs, run by a simulation that writes each value's name into its bytes and checks at every read whether
 // they still hold it. It knows nothing of lifetimes.
 #include "compiler/memory/program.h"
 
@@ -13,7 +13,6 @@
 
 namespace l2l::compiler {
 namespace {
-
 
 class ByteMap {
  public:

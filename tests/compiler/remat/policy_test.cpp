@@ -11,7 +11,6 @@
 namespace l2l::compiler::remat {
 namespace {
 
-
 constexpr Policy kPolicies[] = {Policy::full, Policy::selective, Policy::min_cut, Policy::none};
 
 Program planned(const Graph& graph) {

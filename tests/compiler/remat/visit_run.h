@@ -7,8 +7,8 @@
 #include <cstring>
 #include <vector>
 
-#include "core/half_rows.h"
 #include "compiler/autodiff/differentiate.h"
+#include "core/half_rows.h"
 #include "device/host/host_device.h"
 
 namespace l2l::compiler::remat {
