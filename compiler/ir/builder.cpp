@@ -1,9 +1,9 @@
 #include <utility>
 
-#include "core/checked.h"
 #include "compiler/ir/graph.h"
 #include "compiler/ir/op_check.h"
 #include "compiler/ir/op_table.h"
+#include "core/checked.h"
 
 namespace l2l::compiler {
 namespace {
@@ -124,7 +124,9 @@ ValueId GraphBuilder::read_stream(ValueId stream, DType compute) {
   return graph_.value(stream).dtype == compute ? stream : append_as(OpKind::read_stream, {stream}, compute);
 }
 
-ValueId GraphBuilder::reversible_add(ValueId stream, ValueId branch) { return append(OpKind::reversible_add, {stream, branch}, {}); }
+ValueId GraphBuilder::reversible_add(ValueId stream, ValueId branch) {
+  return append(OpKind::reversible_add, {stream, branch}, {});
+}
 
 // An op whose inputs do not say the dtype of its result.
 ValueId GraphBuilder::append_as(OpKind kind, std::vector<ValueId> inputs, DType dtype) {

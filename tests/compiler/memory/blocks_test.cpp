@@ -10,7 +10,7 @@
 namespace l2l::compiler::memory {
 namespace {
 
-// The tensors that meet, from the definition.
+// The edges of the interference graph, from the definition.
 std::set<std::pair<Index, Index>> pairs(const Problem& problem) {
   std::set<std::pair<Index, Index>> all;
   for (Index a = 0; a < problem.tensors.size(); ++a) {
@@ -69,7 +69,7 @@ TEST(Blocks, RangesOfGroupsForbidExactlyWhatOverlaps) {
         if (a == b) continue;
         const auto list = blocks.neighbours(a);
         const auto at = std::lower_bound(list.begin(), list.end(), b);
-        const bool meets = at != list.end() && *at == b;
+        const bool adjacent = at != list.end() && *at == b;
         for (std::int64_t distance = -40 * alignment; distance <= 40 * alignment; distance += alignment) {
           bool overlap = false;
           for (const Part& p : blocks.parts(a)) {
@@ -81,7 +81,7 @@ TEST(Blocks, RangesOfGroupsForbidExactlyWhatOverlaps) {
             }
           }
           const auto k = static_cast<std::size_t>(at - list.begin());
-          ASSERT_EQ(overlap, meets && inside(blocks.ranges(a, k), distance)) << a << " " << b << " " << distance;
+          ASSERT_EQ(overlap, adjacent && inside(blocks.ranges(a, k), distance)) << a << " " << b << " " << distance;
         }
       }
     }

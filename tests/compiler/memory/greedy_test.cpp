@@ -35,9 +35,9 @@ TEST(Greedy, AllOfThemArePlans) {
       const Placement placement = place(blocks, greedy);
       const Plan found = blocks.plan(placement.offsets);
       ASSERT_EQ(validate(problem, found), "") << name_of(greedy);
-      const Placement settled = compact(blocks, placement);
-      ASSERT_EQ(validate(problem, blocks.plan(settled.offsets)), "") << name_of(greedy);
-      ASSERT_TRUE(blocks.grouped() || settled.footprint <= placement.footprint) << name_of(greedy);
+      const Placement compacted = compact(blocks, placement);
+      ASSERT_EQ(validate(problem, blocks.plan(compacted.offsets)), "") << name_of(greedy);
+      ASSERT_TRUE(blocks.grouped() || compacted.footprint <= placement.footprint) << name_of(greedy);
     }
     ASSERT_EQ(validate(problem, plan_by_sweep(problem)), "");
   }
@@ -55,7 +55,7 @@ TEST(Greedy, BestFitPrefersTheTightestGap) {
 }
 
 TEST(Greedy, ManyObjectsShareWhatSingleObjectsStack) {
-  // 'left' and 'right' meet; both are younger than 'large' and fit side by side into its place.
+  // 'left' and 'right' interfere; both are younger than 'large' and fit side by side into its place.
   const Problem problem = intervals(1, {{"large", 0, 1, 100}, {"left", 1, 2, 60}, {"right", 1, 2, 40}});
   const Blocks blocks(problem);
   EXPECT_EQ(place(blocks, {Method::many_objects, Order::size, Fit::best}).footprint, 100u);
@@ -71,8 +71,8 @@ TEST(Greedy, StopsAboveALimit) {
 }
 
 TEST(Greedy, ContiguousTensorsInterlock) {
-  // The tensors of both groups meet crosswise, never at the same place of the group: the extents are free to lie over
-  // each other.
+  // The tensors of both groups interfere crosswise, never at the same place of the group: the extents are free to lie
+  // over each other.
   Problem problem = intervals(1, {{"a0", 0, 1, 10}, {"a1", 1, 2, 10}, {"b0", 1, 2, 10}, {"b1", 0, 1, 10}});
   problem.groups = {{0, 1}, {2, 3}};
   EXPECT_EQ(plan(problem).footprint, 20u);

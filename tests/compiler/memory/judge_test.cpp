@@ -156,8 +156,8 @@ StreamProgram with_equal_sizes_in_place(StreamProgram program) {
   return program;
 }
 
-// The twin: without an event that it needs, a plan is no longer safe. The judge finds a state that shows it exactly
-// when the validator objects to the plan of the program without the event, or lower() to that program.
+// Negative control: without an event that it needs, a plan is not safe. The judge finds an unsafe state exactly when
+// the validator rejects the plan for the program without the event, or lower() rejects that program.
 TEST(Judge, AMissingEventIsFlagged) {
   Random random(2);
   int needed = 0, refused = 0, needless = 0;

@@ -139,7 +139,7 @@ TEST(Program, NoReadFindsOverwrittenBytes) {
   EXPECT_LT(planned, without_reuse * 3 / 4);  // bytes are used again
 }
 
-// The twin: two scratch values of one program exchanged or put on top of one another.
+// Negative control: two scratch values of one program exchanged or put on top of one another.
 TEST(Program, SimulationCatchesAMovedValue) {
   Random random(6);
   int moved = 0;

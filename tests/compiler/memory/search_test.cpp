@@ -174,7 +174,7 @@ TEST(Searches, AreTheSameWithOneThreadAndTwo) {
   }
 }
 
-// What cannot be solved in this time, as the first lines of the test say.
+// Problems that cannot be solved in this time (see the first lines of the test).
 TEST(Searches, StopAtTheDeadline) {
   Random random(16);
   for (const Problem& problem :
@@ -195,7 +195,7 @@ TEST(Searches, StopAtTheDeadline) {
   }
 }
 
-// Turn after turn nothing is lost.
+// Repeated calls of run() never lose a plan.
 TEST(Searches, GoOnWhereTheyStopped) {
   Random random(18);
   const Problem problem = known_optimum(random, 1, 200, 60);
@@ -214,7 +214,7 @@ TEST(Searches, GoOnWhereTheyStopped) {
   }
 }
 
-// The check of every test here, run(), notices a block that moved.
+// Negative control: run(), the check of every test here, notices a block that moved.
 TEST(Searches, AreValidated) {
   Random random(17);
   const Problem problem = known_optimum(random, 1, 60, 0);

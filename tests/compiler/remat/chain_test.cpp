@@ -14,7 +14,7 @@
 namespace l2l::compiler::remat {
 namespace {
 
-// Layer by layer, every option.
+// Tries every option for every layer.
 void try_all(const Types& types, const ChainBudget& budget, std::size_t type, std::size_t layer, const Sums& sums,
              std::optional<Nanoseconds>& best) {
   while (type < types.size() && layer == types[type].layers) ++type, layer = 0;
@@ -56,7 +56,7 @@ TEST(Chain, IsTheBestOfAllChoices) {
             << " pay for the budget\n";
 }
 
-// Against a solver that goes layer by layer and keeps all sums of which none is better in every respect.
+// Against a dynamic programme over layers that keeps the Pareto front of all sums.
 TEST(Chain, OfSomeDozenLayersMissesLittle) {
   Random random(2);
   int compared = 0, equal = 0, proved = 0;
@@ -105,7 +105,7 @@ int rises(const Types& types, const ChainBudget& most, const Solver& solve) {
   return rises;
 }
 
-// Gives the fastest option that still fits to layer after layer, no less than the smallest to those behind it.
+// Gives each layer in turn the fastest option that still fits.
 std::optional<Nanoseconds> greedy(const Types& types, const ChainBudget& budget) {
   Sums sums;
   for (const LayerType& type : types) {
@@ -174,7 +174,7 @@ TEST(Chain, OfThousandsOfLayersTakesAMoment) {
             << " ms; " << cases << " fit, within " << 1e6 * gap << " millionths of the bound\n";
 }
 
-// 24 blocks between embedding and head: keep everything, keep on the host, or run forward again.
+// 24 blocks between embedding and head: keep everything, keep on the host, or recompute.
 TEST(Chain, SaysHowManyLayersKeep) {
   constexpr Nanoseconds kMs = 1000000;
   LayerType block{24, 5 * kMs, 5 * kMs, 10 * kMs, {}};

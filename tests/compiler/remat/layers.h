@@ -1,4 +1,4 @@
-// Layer types on which recomputation is tested, small enough to run often.
+// Small layer types for the tests of recomputation.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Random chains, and what is right about a choice said anew.
+// Random chains, and a second definition of a correct choice.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace l2l::compiler::remat {
 using Types = std::vector<LayerType>;
 enum class Shape { small_numbers, any, trade, proportional };
 
-// trade: the more bytes an option keeps, the less time it takes, as in life. proportional: at one price per byte, so
+// trade: the more bytes an option keeps, the less time it takes. proportional: the same at a fixed price per byte, so
 // that all options lie on one line.
 inline LayerOption random_option(Random& random, Shape shape) {
   const std::uint64_t largest = shape == Shape::small_numbers ? 6 : std::uint64_t{1} << 30;
