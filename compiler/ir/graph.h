@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -116,14 +117,11 @@ class GraphBuilder {
   ValueId layer_norm(ValueId x, ValueId gain, ValueId bias, float epsilon);
   // y = x w + b with w [in, out] (the layout of GPT-2 files).
   ValueId linear(ValueId x, ValueId w, ValueId b);
-  // y = x w^T with w [out, in] (logits from a table).
-  ValueId linear_transposed(ValueId x, ValueId w);
   ValueId rms_norm(ValueId x, ValueId gain, float epsilon);
-  // y = x w^T + b with w [out, in] (the layout of BERT's files).
-  ValueId linear_transposed(ValueId x, ValueId w, ValueId b);
+  // y = x w^T (+ b) with w [out, in] (the layout of BERT's files; logits from a table).
+  ValueId linear_transposed(ValueId x, ValueId w, std::optional<ValueId> b = {});
   ValueId gelu(ValueId x, bool exact = false);
   ValueId swiglu(ValueId x);
-  ValueId attention(ValueId qkv, int heads, int sequence, float dropout);
   // `shape`: heads, kv_heads, sequence, causal, probability; and rotary_base.
   ValueId attention(ValueId qkv, Attributes shape);
   // The same function, with the same dropout choices, as attention_probabilities, dropout (if any) and attention_mix.
@@ -131,8 +129,7 @@ class GraphBuilder {
   ValueId rotary(ValueId qkv, Attributes shape);
   ValueId dropout(ValueId x, float probability);
   ValueId add(ValueId a, ValueId b);
-  ValueId linear_cross_entropy(ValueId x, ValueId table, ValueId targets);
-  ValueId linear_cross_entropy(ValueId x, ValueId table, ValueId targets, ValueId bias);
+  ValueId linear_cross_entropy(ValueId x, ValueId table, ValueId targets, std::optional<ValueId> bias = {});
   ValueId add_positions(ValueId x, ValueId positions, int sequence);
   ValueId cross_entropy(ValueId statistics, ValueId targets);
   // Two streams, each equal to x; `stream`: f32 or i32.

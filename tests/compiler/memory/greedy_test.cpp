@@ -62,14 +62,6 @@ TEST(Greedy, ManyObjectsShareWhatSingleObjectsStack) {
   EXPECT_EQ(place(blocks, {Method::single_object, Order::size, Fit::best}).footprint, 140u);
 }
 
-TEST(Greedy, StopsAboveALimit) {
-  const Problem problem = intervals(1, {{"a", 0, 1, 100}, {"b", 0, 1, 60}});
-  const Blocks blocks(problem);
-  const std::vector<Index> order = order_of(blocks, Order::size);
-  EXPECT_TRUE(place_in_gaps(blocks, order, Fit::best, 159).offsets.empty());
-  EXPECT_EQ(place_in_gaps(blocks, order, Fit::best, 160).footprint, 160u);
-}
-
 TEST(Greedy, ContiguousTensorsInterlock) {
   // The tensors of both groups interfere crosswise, never at the same place of the group: the extents are free to lie
   // over each other.

@@ -100,7 +100,8 @@ Graph random_graph(Random& random) {
                                                {.probability = 0.5f, .heads = 2, .sequence = 3}));
         break;
       default:
-        known.push_back(builder.attention(builder.linear_transposed(a, triple), 2, 3, 0));
+        known.push_back(
+            builder.attention(builder.linear_transposed(a, triple), {.probability = 0, .heads = 2, .sequence = 3}));
         break;
     }
   }
