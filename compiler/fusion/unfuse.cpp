@@ -108,14 +108,11 @@ struct Definition {
 };
 
 constexpr Definition kDefinitions[] = {
-    {OpKind::matmul_gelu, matmul_gelu},
-    {OpKind::dropout_add, dropout_add},
-    {OpKind::add_layer_norm, add_layer_norm},
-    {OpKind::add_rms_norm, add_rms_norm},
-    {OpKind::layer_norm_backward_add, layer_norm_backward_add},
-    {OpKind::rms_norm_backward_add, rms_norm_backward_add},
-    {OpKind::gelu_backward_bias, gelu_backward_bias},
-    {OpKind::dropout_bias, dropout_bias},
+#define L2L_OP(kind)
+#define L2L_FUSED_OP(kind) {OpKind::kind, kind},
+#include "compiler/ir/ops.def"
+#undef L2L_OP
+#undef L2L_FUSED_OP
 };
 
 const Definition* definition_of(OpKind kind) {

@@ -68,9 +68,9 @@ Blocks::Blocks(const Problem& problem) : problem_(problem) {
   blocks_.clear();
   parts_.clear();
   for (const Index t : tensors) add_block({&t, 1});
-  InterferenceGraph neighbours = interference_graph(problem, tensors);
-  starts_ = std::move(neighbours.starts);
-  neighbours_ = std::move(neighbours.others);
+  InterferenceGraph graph = interference_graph(problem, tensors);
+  starts_ = std::move(graph.starts);
+  neighbours_ = std::move(graph.others);
 }
 
 void Blocks::add_block(std::span<const Index> tensors) {
@@ -101,7 +101,7 @@ void Blocks::connect_parts() {
     if (problem_.alive(part.tensor)) tensors.push_back(part.tensor);
   }
   sort_by_begin(problem_, tensors);
-  const InterferenceGraph neighbours = interference_graph(problem_, tensors);
+  const InterferenceGraph graph = interference_graph(problem_, tensors);
   std::vector<std::size_t> row_of(problem_.tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) row_of[tensors[i]] = i;
 
@@ -117,8 +117,8 @@ void Blocks::connect_parts() {
     for (std::size_t here = blocks_[b].parts; here < blocks_[b].parts + blocks_[b].part_count; ++here) {
       if (!problem_.alive(parts_[here].tensor)) continue;
       const std::size_t row = row_of[parts_[here].tensor];
-      for (std::size_t k = neighbours.starts[row]; k < neighbours.starts[row + 1]; ++k) {
-        const Place other = place_of[tensors[neighbours.others[k]]];
+      for (std::size_t k = graph.starts[row]; k < graph.starts[row + 1]; ++k) {
+        const Place other = place_of[tensors[graph.others[k]]];
         if (other.block != b) pairs.push_back({other.block, static_cast<Index>(here), other.part});
       }
     }

@@ -35,20 +35,20 @@ struct Sweep {
 
 InterferenceGraph graph_of_intervals(const Problem& problem, const std::vector<Index>& tensors) {
   const Sweep sweep(problem, tensors);
-  InterferenceGraph neighbours;
-  neighbours.starts.reserve(tensors.size() + 1);
+  InterferenceGraph graph;
+  graph.starts.reserve(tensors.size() + 1);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    neighbours.starts.push_back(neighbours.starts.back() + sweep.earlier[i] + sweep.last[i] - i);
+    graph.starts.push_back(graph.starts.back() + sweep.earlier[i] + sweep.last[i] - i);
   }
-  neighbours.others.resize(neighbours.starts.back());
-  std::vector<std::size_t> next(neighbours.starts.begin(), neighbours.starts.end() - 1);
+  graph.others.resize(graph.starts.back());
+  std::vector<std::size_t> next(graph.starts.begin(), graph.starts.end() - 1);
   for (std::size_t i = 0; i < tensors.size(); ++i) {  // every earlier neighbour has been entered for i by now
     for (std::size_t j = i + 1; j <= sweep.last[i]; ++j) {
-      neighbours.others[next[i]++] = static_cast<Index>(j);
-      neighbours.others[next[j]++] = static_cast<Index>(i);
+      graph.others[next[i]++] = static_cast<Index>(j);
+      graph.others[next[j]++] = static_cast<Index>(i);
     }
   }
-  return neighbours;
+  return graph;
 }
 
 // Calls visit(i, j) for the neighbours j of each i, ascending.
@@ -83,14 +83,14 @@ void sort_by_begin(const Problem& problem, std::vector<Index>& tensors) {
 InterferenceGraph interference_graph(const Problem& problem, const std::vector<Index>& tensors) {
   if (problem.streams == 1) return graph_of_intervals(problem, tensors);
   const ClockTable table(problem, tensors);
-  InterferenceGraph neighbours;
-  neighbours.starts.assign(tensors.size() + 1, 0);
+  InterferenceGraph graph;
+  graph.starts.assign(tensors.size() + 1, 0);
   each_interference(table, [&](std::size_t i, std::size_t j) {
-    ++neighbours.starts[i + 1];
-    neighbours.others.push_back(static_cast<Index>(j));
+    ++graph.starts[i + 1];
+    graph.others.push_back(static_cast<Index>(j));
   });
-  for (std::size_t i = 0; i < tensors.size(); ++i) neighbours.starts[i + 1] += neighbours.starts[i];
-  return neighbours;
+  for (std::size_t i = 0; i < tensors.size(); ++i) graph.starts[i + 1] += graph.starts[i];
+  return graph;
 }
 
 std::uint64_t count_interferences(const Problem& problem, const std::vector<Index>& tensors) {
