@@ -9,8 +9,8 @@
 namespace l2l::runtime {
 
 using compiler::Graph;
-using compiler::remat::ChainAnswer;
 using compiler::remat::ChainBudget;
+using compiler::remat::ChainChoice;
 using compiler::remat::LayerOption;
 using compiler::remat::LayerType;
 using compiler::remat::to_nanoseconds;
@@ -112,7 +112,7 @@ LayerOption BlockChain::load_of(const Type& type, const Way& way) {
 LayerType BlockChain::layers_of(const Type& type) {
   LayerType layers;
   layers.layers = type.blocks.size();
-  layers.weights_up_h2d = layers.weights_down_h2d = to_nanoseconds(wire_seconds(type));
+  layers.weights_forward_h2d = layers.weights_backward_h2d = to_nanoseconds(wire_seconds(type));
   const LayerIndex layer = plan_.model.block(type.blocks.front());
   const Bytes gradients = plan_.model.layer_bytes(layer, plan_.execution.gradients);
   layers.gradients_d2h = to_nanoseconds(copy_seconds(Direction::to_host, gradients));
@@ -181,7 +181,7 @@ Bytes BlockChain::crossing_of(const Type& type, const Way& way) const {
   return weights + 2 * stash * static_cast<Bytes>(plan_.execution.microbatches);
 }
 
-BlockChain::Candidate BlockChain::candidate_of(const Offer& offer, const compiler::remat::ChainChoice& choice) const {
+BlockChain::Candidate BlockChain::candidate_of(const Offer& offer, const ChainChoice& choice) const {
   Candidate candidate{.arrangement = {}, .ways = {}, .time = choice.time, .crossing = 0};
   for (std::size_t t = 0; t < types_.size(); ++t) {
     std::vector<std::size_t>& counts = candidate.ways.emplace_back(types_[t].ways.size());
@@ -217,10 +217,10 @@ std::optional<BlockChain::Candidate> BlockChain::shortest(const Alike& alike, co
   const Offer offer = this->offer(alike);
   ChainBudget budget{limits.device, limits.host};
   for (int attempt = 0; attempt < kMostTries; ++attempt) {
-    const ChainAnswer answer = compiler::remat::choose(offer.chain, budget);
-    if (!answer.choice) return std::nullopt;
-    Candidate candidate = candidate_of(offer, *answer.choice);
-    const Bytes arena = arena_of(candidate), device = answer.choice->device, host = answer.choice->host;
+    const std::optional<ChainChoice> choice = compiler::remat::choose(offer.chain, budget);
+    if (!choice) return std::nullopt;
+    Candidate candidate = candidate_of(offer, *choice);
+    const Bytes arena = arena_of(candidate), device = choice->device, host = choice->host;
     const Bytes excess = std::max(above(arena, limits.device), above(arena + host, limits.together));
     if (excess == 0) return candidate;
     const bool host_gives = arena <= limits.device && host > device;

@@ -9,12 +9,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "compiler/memory/ancestors.h"
 #include "compiler/memory/greedy.h"
 #include "compiler/memory/planner.h"
 #include "compiler/memory/portfolio.h"
 #include "l2l/errors.h"
 #include "tools/bench/layer_streams.h"
+#include "tools/bench/safe_pairs.h"
 #include "tools/command.h"
 
 namespace l2l::tools {

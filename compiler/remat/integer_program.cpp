@@ -1,4 +1,4 @@
-#include "compiler/remat/face.h"
+#include "compiler/remat/integer_program.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@ namespace {
 std::int64_t floor_divide(std::int64_t n, std::int64_t d) { return n / d - (n % d != 0 && (n < 0) != (d < 0)); }
 std::int64_t ceil_divide(std::int64_t n, std::int64_t d) { return n / d + (n % d != 0 && (n < 0) == (d < 0)); }
 
-// Doubles would not do: the corner of two lines that are nearly parallel must be off by less than a layer.
+// The corner of two nearly parallel lines must be off by less than 1, for which double is not enough.
 using Real = long double;
 
 struct Line {
@@ -22,20 +22,20 @@ struct Line {
   }
 };
 
-std::array<Line, 7> lines_of(const Face& face) {
+std::array<Line, 7> lines_of(const IntegerProgram& program) {
   const auto real = [](std::int64_t n) { return static_cast<Real>(n); };
   return {{{-1, 0, 0},
            {0, -1, 0},
-           {1, 0, real(face.most_a)},
-           {0, 1, real(face.most_b)},
-           {1, 1, real(face.most_both)},
-           {real(face.device.a), real(face.device.b), real(face.device_left)},
-           {real(face.host.a), real(face.host.b), real(face.host_left)}}};
+           {1, 0, real(program.most_a)},
+           {0, 1, real(program.most_b)},
+           {1, 1, real(program.most_both)},
+           {real(program.device.a), real(program.device.b), real(program.device_left)},
+           {real(program.host.a), real(program.host.b), real(program.host_left)}}};
 }
 
-// `a` of the best corner of the region; none where it is empty.
-std::optional<Real> best_corner(const Face& face) {
-  const std::array<Line, 7> lines = lines_of(face);
+// `a` at the optimal corner of the region without integrality; none if the region is empty.
+std::optional<Real> best_corner(const IntegerProgram& program) {
+  const std::array<Line, 7> lines = lines_of(program);
   std::optional<Real> best;
   Real least = std::numeric_limits<Real>::infinity();
   for (std::size_t i = 0; i < lines.size(); ++i) {
@@ -44,7 +44,7 @@ std::optional<Real> best_corner(const Face& face) {
       if (det == 0) continue;
       const Real x = (lines[i].most * lines[j].b - lines[j].most * lines[i].b) / det;
       const Real y = (lines[i].a * lines[j].most - lines[j].a * lines[i].most) / det;
-      const Real time = static_cast<Real>(face.time.a) * x + static_cast<Real>(face.time.b) * y;
+      const Real time = static_cast<Real>(program.time.a) * x + static_cast<Real>(program.time.b) * y;
       if (time >= least) continue;
       if (!std::all_of(lines.begin(), lines.end(), [&](const Line& line) { return line.holds(x, y); })) continue;
       least = time;
@@ -54,27 +54,30 @@ std::optional<Real> best_corner(const Face& face) {
   return best;
 }
 
-// What b may be beside one a, in whole numbers and without.
+// The feasible range of b for one a, with and without integrality.
 class Column {
  public:
-  Column(const Face& face, std::int64_t a)
-      : face_(face), a_(a), high_(std::min(face.most_b, face.most_both - a)), real_high_(static_cast<double>(high_)) {
-    clip(face.device.b, face.device_left - face.device.a * a);
-    clip(face.host.b, face.host_left - face.host.a * a);
+  Column(const IntegerProgram& program, std::int64_t a)
+      : program_(program),
+        a_(a),
+        high_(std::min(program.most_b, program.most_both - a)),
+        real_high_(static_cast<double>(high_)) {
+    clip(program.device.b, program.device_left - program.device.a * a);
+    clip(program.host.b, program.host_left - program.host.a * a);
   }
 
-  // Whether the region has a point here that takes less than `below`, whole numbers or not. May say yes in doubt.
+  // Whether the column has a feasible point, integral or not, with a time less than `below`. True in doubt.
   bool may_hold(std::int64_t below) const {
     constexpr double kDoubt = 1e-6;
     if (real_low_ > real_high_ + kDoubt) return false;
-    const double b = face_.time.b < 0 ? real_high_ : real_low_;
-    const double time = static_cast<double>(face_.time.a * a_) + static_cast<double>(face_.time.b) * b;
+    const double b = program_.time.b < 0 ? real_high_ : real_low_;
+    const double time = static_cast<double>(program_.time.a * a_) + static_cast<double>(program_.time.b) * b;
     return time < static_cast<double>(below) - 0.5;
   }
-  std::optional<FacePoint> best() const {
+  std::optional<IntegerPoint> best() const {
     if (low_ > high_) return std::nullopt;
-    const std::int64_t b = face_.time.b < 0 ? high_ : low_;
-    return FacePoint{face_.time.at(a_, b), a_, b};
+    const std::int64_t b = program_.time.b < 0 ? high_ : low_;
+    return IntegerPoint{program_.time.at(a_, b), a_, b};
   }
 
  private:
@@ -94,7 +97,7 @@ class Column {
     }
   }
 
-  const Face& face_;
+  const IntegerProgram& program_;
   const std::int64_t a_;
   std::int64_t low_ = 0, high_;
   double real_low_ = 0, real_high_;
@@ -102,14 +105,15 @@ class Column {
 
 }  // namespace
 
-// The least time of a column is convex in a, so that columns worth a look lie side by side.
-std::optional<FacePoint> best_point(const Face& face, std::int64_t below) {
-  const std::optional<Real> corner = best_corner(face);
+// Searches from the corner outwards. The least time of a column is convex in a, so that each direction ends at the
+// first column that cannot improve.
+std::optional<IntegerPoint> solve(const IntegerProgram& program, std::int64_t below) {
+  const std::optional<Real> corner = best_corner(program);
   if (!corner) return std::nullopt;
   const auto middle = static_cast<std::int64_t>(std::floor(*corner));
-  std::optional<FacePoint> best;
+  std::optional<IntegerPoint> best;
   const auto look = [&](std::int64_t a) {
-    const Column column(face, a);
+    const Column column(program, a);
     if (!column.may_hold(below)) return false;
     if (const auto point = column.best(); point && point->time < below) {
       best = point;
@@ -117,7 +121,7 @@ std::optional<FacePoint> best_point(const Face& face, std::int64_t below) {
     }
     return true;
   };
-  const std::int64_t last = std::min(face.most_a, face.most_both);
+  const std::int64_t last = std::min(program.most_a, program.most_both);
   constexpr std::int64_t kNear = 2;  // the corner may be off by rounding
   for (std::int64_t a = std::min(last, middle + 1); a >= 0 && (look(a) || a >= middle - kNear); --a) continue;
   for (std::int64_t a = std::max<std::int64_t>(0, middle + 2); a <= last && (look(a) || a <= middle + kNear + 1); ++a) {

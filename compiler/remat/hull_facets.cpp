@@ -1,6 +1,7 @@
-// Over the plane of tariffs, each type's cheapest option divides the quadrant into cells. Where three cells of a type
-// meet, where borders of two types cross, and where a border leaves the quadrant, a face of the hull has its tariff.
-#include "compiler/remat/chain_frames.h"
+// By duality: in the quadrant of multipliers, each type has cells in which one of its options is cheapest. A facet of
+// the hull is a point where three cells of a type meet, where borders of two types cross, or where a border ends at an
+// axis.
+#include "compiler/remat/hull_facets.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,8 +17,8 @@ struct Scaled {
   double at(double x, double y) const { return time + x * device + y * host; }
 };
 
-// The largest of each kind becomes 1. Times are shifted a little, each by something else, so that no three borders
-// meet in a point by accident: faces may then be chosen badly by a billionth, never wrongly.
+// Scales the largest of each kind to 1. Times are perturbed by different amounts, so that no three borders meet in one
+// point by accident; that may make a facet worse by a billionth, never invalid.
 struct Scale {
   double time = 1, device = 1, host = 1;
 
@@ -44,11 +45,11 @@ struct Scale {
     }
     return scaled;
   }
-  Tariff tariff(double x, double y) const { return {x * time / device, y * time / host}; }
+  Multipliers multipliers(double x, double y) const { return {x * time / device, y * time / host}; }
 };
 
-// Where options i and j of a type cost the same and no other less: x(s), y(s) for s in [low, high]. `at_low` and
-// `at_high` are the options that end it; none where an axis does, or nothing.
+// The border between the cells of options i and j: the points x(s), y(s) for s in [low, high]. At an end, `at_low` or
+// `at_high` is the option whose cell begins there; kNone at an axis, or if the border has no end.
 struct Border {
   static constexpr OptionIndex kNone = ~OptionIndex{0};
 
@@ -60,7 +61,7 @@ struct Border {
 
   double x(double s) const { return std::max(0.0, x0 + s * dx); }
   double y(double s) const { return std::max(0.0, y0 + s * dy); }
-  // Keeps where offset + slope * s <= 0.
+  // Keeps the part where offset + slope * s <= 0.
   void clip(double offset, double slope, OptionIndex by) {
     if (slope == 0) {
       if (offset > 0) high = -std::numeric_limits<double>::infinity();
@@ -101,7 +102,7 @@ class Collector {
  public:
   explicit Collector(const Loads& types) : scale_(types), types_(scale_.apply(types)) {}
 
-  std::vector<Frame> collect() {
+  std::vector<Facet> collect() {
     std::vector<Border> borders;
     for (std::size_t t = 0; t < types_.size(); ++t) {
       for (const Border& border : borders_of(t, types_[t])) borders.push_back(border);
@@ -116,17 +117,17 @@ class Collector {
         if (a.type < b.type) add_crossing(a, b);
       }
     }
-    std::vector<Frame> frames;
-    for (const auto& [used, tariffs] : found_) frames.push_back(frame_of(used, tariffs));
-    return frames;
+    std::vector<Facet> facets;
+    for (const auto& [used, multipliers] : found_) facets.push_back(facet_of(used, multipliers));
+    return facets;
   }
 
  private:
-  using Used = std::vector<Move>;  // ascending; every type once at least
+  using Used = std::vector<TypeOption>;  // ascending; every type at least once
 
   void add_end(const Border& border, double s, OptionIndex third) {
     if (std::isinf(s)) return;
-    std::vector<Move> used{{border.type, border.i}, {border.type, border.j}};
+    std::vector<TypeOption> used{{border.type, border.i}, {border.type, border.j}};
     if (third != Border::kNone) used.push_back({border.type, third});
     add(border.x(s), border.y(s), used);
   }
@@ -140,38 +141,38 @@ class Collector {
     add(a.x(s), a.y(s), {{a.type, a.i}, {a.type, a.j}, {b.type, b.i}, {b.type, b.j}});
   }
 
-  // The other types take what costs least there.
+  // Adds the facet of point (x, y). Types that are not in `used` take their cheapest option there.
   void add(double x, double y, Used used) {
     for (std::size_t t = 0; t < types_.size(); ++t) {
-      const auto of_type = [&](const Move& move) { return move.type == t; };
+      const auto of_type = [&](const TypeOption& move) { return move.type == t; };
       if (std::any_of(used.begin(), used.end(), of_type)) continue;
       const auto cheaper = [&](const Scaled& a, const Scaled& b) { return a.at(x, y) < b.at(x, y); };
       const auto least = std::min_element(types_[t].begin(), types_[t].end(), cheaper);
       used.push_back({t, static_cast<OptionIndex>(least - types_[t].begin())});
     }
     std::sort(used.begin(), used.end());
-    found_[std::move(used)].push_back(scale_.tariff(x, y));
+    found_[std::move(used)].push_back(scale_.multipliers(x, y));
   }
 
-  static Frame frame_of(const Used& used, const std::vector<Tariff>& tariffs) {
-    Frame frame{{}, {}, tariffs};
-    for (const Move& move : used) {
-      if (move.type == frame.base.size()) {
-        frame.base.push_back(move.option);
+  static Facet facet_of(const Used& used, const std::vector<Multipliers>& multipliers) {
+    Facet facet{{}, {}, multipliers};
+    for (const TypeOption& move : used) {
+      if (move.type == facet.base.size()) {
+        facet.base.push_back(move.option);
       } else {
-        frame.moves.push_back(move);
+        facet.others.push_back(move);
       }
     }
-    return frame;
+    return facet;
   }
 
   const Scale scale_;
   const std::vector<std::vector<Scaled>> types_;
-  std::map<Used, std::vector<Tariff>> found_;
+  std::map<Used, std::vector<Multipliers>> found_;
 };
 
 }  // namespace
 
-std::vector<Frame> find_frames(const Loads& types) { return Collector(types).collect(); }
+std::vector<Facet> find_facets(const Loads& types) { return Collector(types).collect(); }
 
 }  // namespace l2l::compiler::remat

@@ -1,6 +1,8 @@
-#include "compiler/memory/ancestors.h"
+#include "tools/bench/safe_pairs.h"
 
 #include <algorithm>
+
+#include "compiler/memory/clock_table.h"
 
 namespace l2l::compiler::memory {
 
@@ -29,6 +31,25 @@ bool AncestorRows::done_before(const StreamProgram& program, const Storage& p, c
   if (p.lifelong || q.lifelong) return false;
   const Index producer = program.tensors[q.root].producer;
   return std::all_of(p.last.begin(), p.last.end(), [&](Index op) { return before(op, producer); });
+}
+
+std::uint64_t count_safe_pairs(const Problem& problem) {
+  std::vector<Index> tensors(problem.tensors.size());
+  for (Index t = 0; t < tensors.size(); ++t) tensors[t] = t;
+  const ClockTable table(problem, tensors);
+  ClockTable::Mask mask;
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < table.count(); ++i) {
+    for (std::size_t chunk = 0; chunk * ClockTable::kWidth < table.count(); ++chunk) {
+      table.after(i, chunk, mask);
+      const std::size_t width = std::min(ClockTable::kWidth, table.count() - chunk * ClockTable::kWidth);
+      std::int32_t sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (std::size_t k = 0; k < width; ++k) sum += mask[k];
+      count += static_cast<std::uint64_t>(-sum);
+    }
+  }
+  return count;
 }
 
 }  // namespace l2l::compiler::memory

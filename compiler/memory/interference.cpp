@@ -1,4 +1,4 @@
-#include "compiler/memory/meetings.h"
+#include "compiler/memory/interference.h"
 
 #include <algorithm>
 
@@ -14,8 +14,8 @@ std::vector<Time> times_of(const std::vector<Time>& clocks, const std::vector<In
   return times;
 }
 
-// Of one stream and a list sorted by begin: the later ones that meet place i are the places after it up to last[i]; of
-// the earlier ones there are earlier[i].
+// For one stream and a list sorted by begin: the neighbours of position i that come later are the positions from i + 1
+// to last[i]; earlier[i] is the number of those that come before.
 struct Sweep {
   std::vector<std::size_t> last, earlier;
 
@@ -33,27 +33,27 @@ struct Sweep {
   }
 };
 
-Meetings meet_by_sweep(const Problem& problem, const std::vector<Index>& tensors) {
+InterferenceGraph graph_of_intervals(const Problem& problem, const std::vector<Index>& tensors) {
   const Sweep sweep(problem, tensors);
-  Meetings meetings;
-  meetings.starts.reserve(tensors.size() + 1);
+  InterferenceGraph graph;
+  graph.starts.reserve(tensors.size() + 1);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    meetings.starts.push_back(meetings.starts.back() + sweep.earlier[i] + sweep.last[i] - i);
+    graph.starts.push_back(graph.starts.back() + sweep.earlier[i] + sweep.last[i] - i);
   }
-  meetings.others.resize(meetings.starts.back());
-  std::vector<std::size_t> next(meetings.starts.begin(), meetings.starts.end() - 1);
-  for (std::size_t i = 0; i < tensors.size(); ++i) {  // all earlier ones have entered themselves with i by now
+  graph.others.resize(graph.starts.back());
+  std::vector<std::size_t> next(graph.starts.begin(), graph.starts.end() - 1);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {  // every earlier neighbour has been entered for i by now
     for (std::size_t j = i + 1; j <= sweep.last[i]; ++j) {
-      meetings.others[next[i]++] = static_cast<Index>(j);
-      meetings.others[next[j]++] = static_cast<Index>(i);
+      graph.others[next[i]++] = static_cast<Index>(j);
+      graph.others[next[j]++] = static_cast<Index>(i);
     }
   }
-  return meetings;
+  return graph;
 }
 
-// Calls visit(i, j) for all places j, ascending, that meet i.
+// Calls visit(i, j) for the neighbours j of each i, ascending.
 template <typename Visit>
-void meet_by_clocks(const ClockTable& table, Visit visit) {
+void each_interference(const ClockTable& table, Visit visit) {
   ClockTable::Mask after, before;
   for (std::size_t i = 0; i < table.count(); ++i) {
     for (std::size_t chunk = 0; chunk * ClockTable::kWidth < table.count(); ++chunk) {
@@ -80,30 +80,30 @@ void sort_by_begin(const Problem& problem, std::vector<Index>& tensors) {
   });
 }
 
-Meetings meetings_of(const Problem& problem, const std::vector<Index>& tensors) {
-  if (problem.streams == 1) return meet_by_sweep(problem, tensors);
+InterferenceGraph interference_graph(const Problem& problem, const std::vector<Index>& tensors) {
+  if (problem.streams == 1) return graph_of_intervals(problem, tensors);
   const ClockTable table(problem, tensors);
-  Meetings meetings;
-  meetings.starts.assign(tensors.size() + 1, 0);
-  meet_by_clocks(table, [&](std::size_t i, std::size_t j) {
-    ++meetings.starts[i + 1];
-    meetings.others.push_back(static_cast<Index>(j));
+  InterferenceGraph graph;
+  graph.starts.assign(tensors.size() + 1, 0);
+  each_interference(table, [&](std::size_t i, std::size_t j) {
+    ++graph.starts[i + 1];
+    graph.others.push_back(static_cast<Index>(j));
   });
-  for (std::size_t i = 0; i < tensors.size(); ++i) meetings.starts[i + 1] += meetings.starts[i];
-  return meetings;
+  for (std::size_t i = 0; i < tensors.size(); ++i) graph.starts[i + 1] += graph.starts[i];
+  return graph;
 }
 
-std::uint64_t count_meetings(const Problem& problem, const std::vector<Index>& tensors) {
+std::uint64_t count_interferences(const Problem& problem, const std::vector<Index>& tensors) {
   std::uint64_t count = 0;
   if (problem.streams == 1) {
     for (const std::size_t earlier : Sweep(problem, tensors).earlier) count += earlier;
     return count;
   }
-  meet_by_clocks(ClockTable(problem, tensors), [&](std::size_t i, std::size_t j) { count += i < j; });
+  each_interference(ClockTable(problem, tensors), [&](std::size_t i, std::size_t j) { count += i < j; });
   return count;
 }
 
-std::vector<Index> living(const Problem& problem) {
+std::vector<Index> live_tensors(const Problem& problem) {
   std::vector<Index> tensors;
   for (Index t = 0; t < problem.tensors.size(); ++t) {
     if (problem.alive(t)) tensors.push_back(t);
