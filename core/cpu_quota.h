@@ -1,4 +1,4 @@
-// The share of the processor that control groups leave to this process.
+// CPU quota that control groups set for this process.
 #pragma once
 
 #include <filesystem>

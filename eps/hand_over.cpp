@@ -46,7 +46,7 @@ HandOver::HandOver(const ModelLayout& layout, int devices, bool held, const std:
   }
 }
 
-// Layers come from the last one down.
+// Called for the layers from the last to the first.
 void HandOver::add_use(GroupIndex index, LayerIndex layer) {
   Group& group = group_at(index);
   layers_[static_cast<std::size_t>(layer)].push_back({index, group.received.size()});

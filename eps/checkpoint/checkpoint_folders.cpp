@@ -9,8 +9,8 @@
 #include <optional>
 #include <tuple>
 
-#include "core/log.h"
 #include "core/files.h"
+#include "core/log.h"
 #include "eps/checkpoint/manifest.h"
 #include "l2l/errors.h"
 

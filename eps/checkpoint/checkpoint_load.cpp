@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "core/fault_point.h"
+#include "core/files.h"
 #include "core/log.h"
 #include "eps/checkpoint/checkpoint.h"
 #include "eps/checkpoint/checkpoint_parts.h"
-#include "core/files.h"
 #include "eps/checkpoint/manifest.h"
 #include "eps/checkpoint/moment_tensors.h"
 #include "formats/safetensors.h"
@@ -38,25 +38,29 @@ void check_hashes(const formats::SafetensorsFile& file, const ManifestFile& stat
   }
   for (const formats::TensorEntry& tensor : file.tensors()) {
     const auto saved = manifest.tensors.find(tensor.name);
-    if (saved == manifest.tensors.end()) refuse(file.path(), "tensor " + formats::show_name(tensor.name) + ": was not saved");
+    if (saved == manifest.tensors.end())
+      refuse(file.path(), "tensor " + formats::show_name(tensor.name) + ": was not saved");
     if (file.hash(tensor) != saved->second) {
-      refuse(file.path(), "tensor " + formats::show_name(tensor.name) + ": was changed after it was written (checksum)");
+      refuse(file.path(),
+             "tensor " + formats::show_name(tensor.name) + ": was changed after it was written (checksum)");
     }
   }
 }
 
-const formats::TensorEntry& check_tensor(const formats::SafetensorsFile& file, const std::string& name, const Shape& shape) {
+const formats::TensorEntry& check_tensor(const formats::SafetensorsFile& file, const std::string& name,
+                                         const Shape& shape) {
   const formats::TensorEntry* tensor = file.find(name);
   if (tensor == nullptr)
     refuse(file.path(), "tensor " + formats::show_name(name) + ": is missing; another model or optimizer was saved");
   if (tensor->shape != shape) {
-    refuse(file.path(), "tensor " + formats::show_name(name) + ": has shape " + tensor->shape.to_string() + ", the model has " +
-                            shape.to_string() + "; another model was saved");
+    refuse(file.path(), "tensor " + formats::show_name(name) + ": has shape " + tensor->shape.to_string() +
+                            ", the model has " + shape.to_string() + "; another model was saved");
   }
   return *tensor;
 }
 
-void check_dtype(const formats::SafetensorsFile& file, const formats::TensorEntry& tensor, bool right, const char* expected) {
+void check_dtype(const formats::SafetensorsFile& file, const formats::TensorEntry& tensor, bool right,
+                 const char* expected) {
   if (!right) {
     refuse(file.path(), "tensor " + formats::show_name(tensor.name) + ": is " + tensor.dtype + ", not " + expected);
   }
@@ -87,8 +91,8 @@ void check_tensors(const formats::SafetensorsFile& file, const ModelLayout& layo
   }
   for (const formats::TensorEntry& tensor : file.tensors()) {
     if (expected.count(tensor.name) == 0) {
-      refuse(file.path(),
-             "tensor " + formats::show_name(tensor.name) + ": the model has none; another model or optimizer was saved");
+      refuse(file.path(), "tensor " + formats::show_name(tensor.name) +
+                              ": the model has none; another model or optimizer was saved");
     }
   }
 }

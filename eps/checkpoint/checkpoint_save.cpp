@@ -1,11 +1,11 @@
 #include <map>
 #include <vector>
 
+#include "core/files.h"
 #include "core/hash.h"
 #include "eps/checkpoint/checkpoint.h"
 #include "eps/checkpoint/checkpoint_folders.h"
 #include "eps/checkpoint/checkpoint_parts.h"
-#include "core/files.h"
 #include "eps/checkpoint/manifest.h"
 #include "eps/checkpoint/moment_tensors.h"
 #include "formats/safetensors_writer.h"
