@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -38,7 +37,7 @@ class Trace {
   std::vector<std::string> tracks() const;
   std::size_t dropped() const;
   // Writes the file; throws Error naming it.
-  void write(const std::filesystem::path& file) const;
+  void write(const std::string& file) const;
 
  private:
   const Clock::time_point start_ = Clock::now();

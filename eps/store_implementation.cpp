@@ -95,7 +95,7 @@ void ParameterStore::Implementation::trace_lane(Lane& lane, const std::string& o
   lane.workers.set_trace(*trace, "eps worker" + of_node);
 }
 
-// The node follows from the first touch: by allocate(), under the policy.
+// allocate() touches the memory first, under the policy, which places it on the node.
 void ParameterStore::Implementation::add_group(const GroupSpec& spec, Lane& lane, MemorySource& source) {
   const PreferredNode near(lane.node);
   const std::size_t contributions = hand_over.contributions(static_cast<GroupIndex>(groups.size()));
@@ -207,7 +207,7 @@ void ParameterStore::Implementation::release_contributions(GroupIndex group) {
   for (const int slot : groups[static_cast<std::size_t>(group)].slots) slots.release(slot);
 }
 
-// Of several, the one whose last layer comes first in the backward pass: a NaN spreads from there downwards.
+// Of several, the one whose last layer comes first in the backward pass, from which a NaN spreads.
 std::optional<GroupIndex> ParameterStore::Implementation::first_not_finite() const {
   std::optional<GroupIndex> first;
   for (std::size_t i = 0; i < groups.size(); ++i) {

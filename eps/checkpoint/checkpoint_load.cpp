@@ -27,11 +27,11 @@ const ManifestFile& check_size(const std::filesystem::path& path, const Manifest
   if (stated == manifest.files.end()) refuse(path, "is not in the manifest");
   const Bytes bytes = InputFile(path).bytes();
   if (bytes == stated->second.bytes) return stated->second;
-  static_cast<void>(formats::SafetensorsFile(path));  // names the tensor that is cut, where that can be told
+  static_cast<void>(formats::SafetensorsFile(path));  // throws naming the tensor that is cut, if it can tell
   refuse(path, "has " + std::to_string(bytes) + " bytes; the manifest says " + std::to_string(stated->second.bytes));
 }
 
-// Every byte is that which was written: the header's, then each tensor's.
+// Checks that no byte was changed, in the header and in each tensor.
 void check_hashes(const formats::SafetensorsFile& file, const ManifestFile& stated, const Manifest& manifest) {
   if (file.header_hash() != stated.header) {
     refuse(file.path(), "header: was changed after it was written (checksum)");
@@ -66,7 +66,7 @@ void check_dtype(const formats::SafetensorsFile& file, const formats::TensorEntr
   }
 }
 
-// Adds the names of the tensors that hold the part to `expected`.
+// Adds the names of the part's tensors to `expected`.
 void check_part(const formats::SafetensorsFile& file, const ParameterSpec& parameter, StatePart part,
                 std::set<std::string>& expected) {
   const std::string name = tensor_name(parameter.name, part);
@@ -81,7 +81,7 @@ void check_part(const formats::SafetensorsFile& file, const ParameterSpec& param
   expected.insert(scales.name);
 }
 
-// The file holds `parts` of every parameter, and nothing else.
+// Checks that the file holds `parts` of every parameter and nothing else.
 void check_tensors(const formats::SafetensorsFile& file, const ModelLayout& layout, std::span<const StatePart> parts) {
   std::set<std::string> expected;
   for (const GroupSpec& group : layout.groups) {
@@ -110,7 +110,7 @@ std::vector<std::uint64_t> update_counts(const std::filesystem::path& folder, co
   return counts;
 }
 
-// Of one file, whose tensors were checked.
+// Restores from one file, whose tensors were checked.
 class Restorer {
  public:
   Restorer(const formats::SafetensorsFile& file, ParameterStore& store) : file_(file), store_(store), buffer_(kPiece) {}
@@ -144,7 +144,7 @@ class Restorer {
     write(group, parameter, part, [&](std::int64_t first, std::span<float> values) { saved.read(first, values); });
   }
 
-  // What read(first, values) gives, piece by piece.
+  // Writes to the store, piece by piece, what read(first, values) reads.
   template <typename Read>
   void write(GroupIndex group, std::size_t parameter, StatePart part, const Read& read) {
     const ParameterSpec& spec = store_.layout().groups[static_cast<std::size_t>(group)].parameters[parameter];
@@ -157,7 +157,7 @@ class Restorer {
   const formats::SafetensorsFile& file_;
   ParameterStore& store_;
   std::vector<float> buffer_;
-  std::string converted_;  // the format of moments that are kept in another one
+  std::string converted_;  // the file's format of moments, if the store has another
 };
 
 }  // namespace
