@@ -17,7 +17,6 @@
 
 namespace l2l {
 
-inline constexpr int kFixedFraction = 16;  // bits
 inline constexpr float kFixedOne = 65536.0f;
 inline constexpr std::int32_t kLostFixed = std::numeric_limits<std::int32_t>::min();
 

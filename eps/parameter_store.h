@@ -56,8 +56,8 @@ struct StoreOptions {
   bool held() const { return update == UpdateMode::after_backward || clip == ClipMode::global || loss_scaling; }
 };
 
-// Source of page-locked host memory: a device in production, plain memory in tests. The calling thread, or threads that
-// it starts, must touch the memory first, so that the NUMA node follows from the caller's memory policy.
+// Source of page-locked host memory: a device in production, plain memory in tests. allocate() lets the calling thread,
+// or threads that it starts, touch the memory first, so that the NUMA node follows from the caller's memory policy.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
