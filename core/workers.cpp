@@ -1,9 +1,9 @@
-// What both implementations of Workers share.
+// The part of Workers that both implementations share.
 #include "core/workers.h"
 
 #include <algorithm>
 
-#include "core/cpu_quota.h"
+#include "core/control_groups.h"
 #include "core/denormals.h"
 #include "core/trace.h"
 

@@ -29,7 +29,7 @@ constexpr std::array<std::pair<std::string_view, Bytes>, 15> kTypes = {{{"F64", 
                                                                         {"F8_E4M3", 1},
                                                                         {"F8_E5M2", 1}}};
 
-// Receives the header's tokens one by one, so that no tree of a hostile file is ever built.
+// Parses token by token (SAX), so that no tree of a hostile file is built.
 class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit HeaderReader(const std::string& file) : file_(file) {}
@@ -155,7 +155,7 @@ std::string show_range(const TensorEntry& tensor) {
   return "[" + std::to_string(tensor.begin) + ", " + std::to_string(tensor.end) + ")";
 }
 
-// Nothing when it does not fit in 64 bits.
+// Empty when it does not fit in 64 bits.
 std::optional<Bytes> bytes_of(const Shape& shape, Bytes element) {
   Bytes product = 0, elements = 1;
   for (std::size_t i = 0; i < shape.rank(); ++i) {

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "core/hash.h"
 #include "core/files.h"
+#include "core/hash.h"
 #include "l2l/errors.h"
 
 namespace l2l::eps {

@@ -37,7 +37,7 @@ class Calibration {
   void save();
 
   // Bytes per second that `threads` threads read and write together in an update's streams: state that is changed in
-  // place (`l2l-bench eps`: the ghost).
+  // place (`l2l-bench eps`: the stream baseline).
   std::optional<double> memory_bandwidth(int threads) const;
   void set_memory_bandwidth(int threads, double bytes_per_second);
 

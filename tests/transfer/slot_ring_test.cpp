@@ -95,7 +95,7 @@ TEST(SlotRing, EverythingArrivesInOrderUnderAnyDelays) {
   }
 }
 
-// Twin: without the consumer's wait, it reads what is not there yet.
+// Negative control: without the consumer's wait, it reads what is not there yet.
 TEST(SlotRing, SkippedWaitIsCaught) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "a data race on purpose";
@@ -107,7 +107,7 @@ TEST(SlotRing, SkippedWaitIsCaught) {
   EXPECT_NE(Pipeline(plan, 2).send(40), counting(40));
 }
 
-// Twin: without the producer's wait, it overwrites what is still being read.
+// Negative control: without the producer's wait, it overwrites what is still being read.
 TEST(SlotRing, SkippedWaitForReleaseIsCaught) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "a data race on purpose";

@@ -8,7 +8,7 @@
 namespace l2l::tools {
 
 struct EpsArguments {
-  runtime::UpdateSpeedSettings settings;
+  bench::UpdateSpeedSettings settings;
   bool quick = false;  // 4 Mi parameters, five rounds: for tests
 
   void add_to(CLI::App& app);

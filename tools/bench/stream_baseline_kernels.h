@@ -1,15 +1,25 @@
-// The honest limit of a kernel: the same streams read and written in the same loop, with an exclusive or in place of
-// arithmetic and codes taken as they are. For benchmarks; it ruins what it is given.
+// Makes the stream baselines of one instruction set: the loop of the updates (optimizers/update_loop.h) over raw bits.
+// Included by stream_baseline_*.cpp alone, each compiled for its own set (see optimizers/kernel_table.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "optimizers/formats/list.h"
 #include "optimizers/rounding.h"
-#include "optimizers/vector/prefetch.h"
-#include "optimizers/vector/tail.h"
+#include "optimizers/update_loop.h"
+#include "tools/bench/stream_baseline.h"
 
-namespace l2l::optimizers {
+namespace l2l::bench {
+
+using optimizers::List;
+using optimizers::load_row;
+using optimizers::MomentPair;
+using optimizers::MomentStream;
+using optimizers::NoMoment;
+using optimizers::prefetch_rows;
+using optimizers::store_row;
+using optimizers::Streams;
 
 // Words of one stream, of which only the bits of an Element are read and written.
 template <class P, typename Element>
@@ -102,11 +112,11 @@ template <class P>
 using RawMoment8 = RawMoment<P, std::uint8_t>;
 
 template <class P>
-class Ghost {
+class ExclusiveOr {
  public:
   static constexpr bool kWritesMaster = true, kWritesMoments = true;
   template <class Q>
-  using Rounding = StochasticRounding<Q>;
+  using Rounding = optimizers::StochasticRounding<Q>;
   __attribute__((always_inline)) void update(P g, P& w, P& m, P& v) const {
     const auto row = bits(g);
     w = from_bits(bits(w) ^ row);
@@ -115,4 +125,38 @@ class Ghost {
   }
 };
 
-}  // namespace l2l::optimizers
+template <class P, typename Element, class Master, class Moments>
+void baseline_kernel(const Streams& streams) {
+  ExclusiveOr<P> arithmetic;
+  optimizers::UpdateLoop<P, RawGradients<P, Element>, typename Master::template Type<P>,
+                         typename Moments::template First<P>, typename Moments::template Second<P>, ExclusiveOr<P>>(
+      streams, arithmetic)
+      .run();
+}
+
+// Fills in the tables.
+template <class P>
+struct BaselineMaker {
+  using Pairs = List<MomentPair<RawMoment32, RawMoment32>, MomentPair<RawMoment16, RawMoment32>,
+                     MomentPair<RawMoment16, RawMoment16>, MomentPair<RawMoment8, RawMoment8>>;
+  using Singles =
+      List<MomentPair<RawMoment32, NoMoment>, MomentPair<RawMoment16, NoMoment>, MomentPair<RawMoment8, NoMoment>>;
+
+  template <class Gradient, class Master, class... Moments>
+  static void add(StreamBaseline* table, List<Moments...>) {
+    ((*table++ = baseline_kernel<P, typename Gradient::Element, Master, Moments>), ...);
+  }
+  template <class... Gradient, class... Master>
+  static void add_wires(StreamBaselines& all, List<Gradient...>, List<Master...>) {
+    (add<Gradient, Master>(all.two_moments[optimizers::index_of(Gradient::kType)], Pairs()), ...);
+    (add<Gradient, Master>(all.one_moment[optimizers::index_of(Gradient::kType)], Singles()), ...);
+  }
+  static StreamBaselines make(const char* name) {
+    StreamBaselines all{};
+    all.name = name;
+    add_wires(all, optimizers::GradientList(), optimizers::MasterList());
+    return all;
+  }
+};
+
+}  // namespace l2l::bench
