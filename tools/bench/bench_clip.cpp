@@ -3,8 +3,7 @@
 #include <cstdio>
 #include <iostream>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "tools/bench/schedule_cases.h"
 #include "tools/command.h"
 
@@ -79,7 +78,7 @@ int bench_clip(bool json) {
                 result.global_ms / result.none_ms, host_ms / result.none_ms);
     std::fflush(stdout);
   }
-  if (json) std::cout << nlohmann::ordered_json{{"host_ms", host_ms}, {"cases", rows}}.dump() << std::endl;
+  if (json) std::cout << json_text(nlohmann::ordered_json{{"host_ms", host_ms}, {"cases", rows}}) << std::endl;
   return kSuccess;
 }
 

@@ -2,8 +2,8 @@
 
 #include <cstdio>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "runtime/tuning/calibration.h"
 #include "tools/command.h"
 
@@ -102,7 +102,7 @@ int bench_eps(EpsArguments arguments, bool json) {
                                          {"host_bytes", speeds.host_bytes},
                                          {"memory_gb_per_second", limits},
                                          {"rows", rows}};
-  std::cout << result.dump() << std::endl;
+  std::cout << json_text(result) << std::endl;
   return kSuccess;
 }
 

@@ -4,8 +4,7 @@
 #include <functional>
 #include <iostream>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "tools/bench/schedule_cases.h"
 #include "tools/command.h"
 
@@ -98,7 +97,7 @@ int bench_inner_loop(bool json) {
     results.push_back(to_json(result));
     if (!json) print(result);
   }
-  if (json) std::cout << results.dump() << std::endl;
+  if (json) std::cout << json_text(results) << std::endl;
   return kSuccess;
 }
 

@@ -2,8 +2,8 @@
 
 #include <cstdio>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "l2l/errors.h"
 #include "runtime/tuning/calibration.h"
 #include "tools/command.h"
@@ -32,7 +32,7 @@ int bench_link(const LinkArguments& arguments, bool json) {
     const nlohmann::ordered_json result = {{"device", speed.device},     {"copy_bytes", bytes},
                                            {"h2d", speed.h2d},           {"d2h", speed.d2h},
                                            {"both_h2d", speed.both_h2d}, {"both_d2h", speed.both_d2h}};
-    std::cout << result.dump() << std::endl;
+    std::cout << json_text(result) << std::endl;
     return kSuccess;
   }
   std::printf("%s, copies of %s\n", speed.device.c_str(), format_bytes(bytes).c_str());

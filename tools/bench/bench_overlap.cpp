@@ -3,8 +3,7 @@
 #include <cstdio>
 #include <iostream>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "tools/bench/schedule_cases.h"
 #include "tools/command.h"
 
@@ -78,7 +77,7 @@ int bench_overlap(bool json) {
     rows.push_back(to_json(result));
     if (!json) print(result);
   }
-  if (json) std::cout << rows.dump() << std::endl;
+  if (json) std::cout << json_text(rows) << std::endl;
   return kSuccess;
 }
 

@@ -7,12 +7,11 @@
 #include <random>
 #include <thread>
 
-#include <nlohmann/json.hpp>
-
 #include "compiler/memory/ancestors.h"
 #include "compiler/memory/greedy.h"
 #include "compiler/memory/planner.h"
 #include "compiler/memory/portfolio.h"
+#include "core/json.h"
 #include "l2l/errors.h"
 #include "tools/bench/layer_streams.h"
 #include "tools/command.h"
@@ -213,7 +212,7 @@ int bench_planner(bool json) {
   all["programs"].push_back(row_of("500 groups, random", groups_problem()));
   all["safe_pairs"] = safe_pairs();
   if (json) {
-    std::cout << all.dump() << std::endl;
+    std::cout << json_text(all) << std::endl;
   } else {
     print(all);
   }

@@ -7,10 +7,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "core/json.h"
 #include "l2l/l2l.h"
 #include "runtime/tuning/median.h"
 #include "tools/bench/bench_text.h"
@@ -144,7 +144,7 @@ int bench_save(bool json) {
                 static_cast<double>(result.memory) / 1048576.0);
     std::fflush(stdout);
   }
-  if (json) std::cout << rows.dump() << std::endl;
+  if (json) std::cout << json_text(rows) << std::endl;
   return kSuccess;
 }
 

@@ -3,8 +3,7 @@
 #include <fstream>
 #include <iostream>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "tools/command.h"
 
 namespace l2l::tools {
@@ -14,7 +13,7 @@ constexpr double kLargest = 1e15;  // bytes per second, nanoseconds: far below w
 
 double number(const nlohmann::json& value, const std::string& field) {
   if (value.is_number() && value.get<double>() >= 0 && value.get<double>() <= kLargest) return value.get<double>();
-  throw BadInput(field + ": must be a number from 0 to 1e15, is " + value.dump());
+  throw BadInput(field + ": must be a number from 0 to 1e15, is " + json_text(value));
 }
 
 std::chrono::nanoseconds microseconds(const nlohmann::json& value, const std::string& field) {

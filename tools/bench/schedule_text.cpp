@@ -2,9 +2,9 @@
 #include <cstdio>
 #include <iterator>
 
-#include <nlohmann/json.hpp>
-
 #include "tools/bench/schedule_report.h"
+
+#include "core/json.h"
 
 namespace l2l::runtime {
 namespace {
@@ -60,14 +60,13 @@ std::string ScheduleReport::json() const {
     entry.update(to_json(visit.times));
     rows.push_back(std::move(entry));
   }
-  return nlohmann::ordered_json{{"steps", steps},
-                                {"step_ms", step_ms},
-                                {"bound_ms", bound_ms()},
-                                {"first_fill_ms", first_fill_ms()},
-                                {"last_update_ms", last_update_ms()},
-                                {"sum", to_json(sum())},
-                                {"visits", rows}}
-      .dump();
+  return json_text(nlohmann::ordered_json{{"steps", steps},
+                                          {"step_ms", step_ms},
+                                          {"bound_ms", bound_ms()},
+                                          {"first_fill_ms", first_fill_ms()},
+                                          {"last_update_ms", last_update_ms()},
+                                          {"sum", to_json(sum())},
+                                          {"visits", rows}});
 }
 
 }  // namespace l2l::runtime
