@@ -41,7 +41,7 @@ class Command {
   // What the command does; returns the exit status.
   using Body = std::function<int()>;
 
-  Command(const std::string& name, const std::string& description, Body body);
+  Command(const std::string& name, const std::string& description, Body body = {});
   ~Command();
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "l2l/errors.h"
+#include "l2l/export.h"
 #include "l2l/log.h"
 #include "l2l/options.h"
 
@@ -106,7 +107,7 @@ struct StepReport {
 };
 
 // The step as one line of JSON; numbers round-trip.
-std::string to_json(const StepReport& report);
+L2L_API std::string to_json(const StepReport& report);
 
 struct GenerateOptions {
   std::int64_t tokens = 200;
@@ -115,7 +116,7 @@ struct GenerateOptions {
 };
 
 // Thread-bound: one thread at a time. Any failure of a step leaves the object unusable but for its destructor.
-class Trainer {
+class L2L_API Trainer {
  public:
   // Validates the options, reads the data, plans device and host memory. Throws BadInput, or OutOfMemory when the plan
   // does not fit. Allocates neither arena nor parameter state, and writes nothing; but recompute.policy = "auto" and
@@ -189,22 +190,22 @@ class Trainer {
   void write_trace(const std::filesystem::path& file) const;
 
  private:
-  struct Implementation;
+  struct L2L_HIDDEN Implementation;
   std::unique_ptr<Implementation> implementation_;
 };
 
 // The options with which the newest checkpoint below `directory` (or `directory` itself) was written. Throws BadInput.
-Options checkpoint_options(const std::filesystem::path& directory);
+L2L_API Options checkpoint_options(const std::filesystem::path& directory);
 
 // The options for a Trainer that will resume() from `directory`. Where `options` leave the microbatch to be chosen
 // (recompute.policy = "auto", and of `batch` the minibatch alone), it is that of the newest checkpoint there, since
 // another one would give other bits; but chosen anew when the checkpoint's minibatch was another one, or when its
 // microbatch does not divide a device's share. All else stays. Throws BadInput when there is no checkpoint.
-Options options_to_resume(Options options, const std::filesystem::path& directory);
+L2L_API Options options_to_resume(Options options, const std::filesystem::path& directory);
 
 // Moves checkpoints of more than `steps` steps that an earlier run left in `directory` to `directory`/earlier-N, so
 // that a run which starts after `steps` steps is not mixed up with them. Does nothing when there are none. Throws
 // Error.
-void set_aside_checkpoints(const std::filesystem::path& directory, std::int64_t steps = -1);
+L2L_API void set_aside_checkpoints(const std::filesystem::path& directory, std::int64_t steps = -1);
 
 }  // namespace l2l

@@ -13,6 +13,7 @@
 #include "core/log.h"
 #include "core/workers.h"
 #include "l2l/errors.h"
+#include "l2l/version.h"
 
 namespace l2l::runtime {
 namespace {

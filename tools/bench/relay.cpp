@@ -1,4 +1,4 @@
-#include "tools/bench/bench_relay.h"
+#include "tools/bench/benches.h"
 
 #include <cstdio>
 #include <filesystem>
@@ -8,8 +8,7 @@
 #include "core/json.h"
 #include "l2l/l2l.h"
 #include "runtime/tuning/median.h"
-#include "tools/bench/bench_text.h"
-#include "tools/command.h"
+#include "tools/bench/synthetic_text.h"
 
 namespace l2l::tools {
 namespace {

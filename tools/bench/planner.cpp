@@ -1,4 +1,4 @@
-#include "tools/bench/bench_planner.h"
+#include "tools/bench/benches.h"
 
 #include <algorithm>
 #include <chrono>
@@ -14,7 +14,6 @@
 #include "core/json.h"
 #include "l2l/errors.h"
 #include "tools/bench/layer_streams.h"
-#include "tools/command.h"
 
 namespace l2l::tools {
 namespace {
@@ -204,7 +203,7 @@ void print(const nlohmann::ordered_json& all) {
 
 int bench_planner(bool json) {
   nlohmann::ordered_json all;
-  for (const runtime::NamedStreams& its : runtime::known_layer_streams()) {
+  for (const NamedStreams& its : known_layer_streams()) {
     all["programs"].push_back(row_of(its.name, memory::lower(its.program).problem));
   }
   all["programs"].push_back(row_of("500 groups, relay", relay_problem()));

@@ -1,17 +1,13 @@
-#include "tools/bench/bench_overlap.h"
+#include "tools/bench/benches.h"
 
 #include <cstdio>
 #include <iostream>
 
 #include "core/json.h"
 #include "tools/bench/schedule_cases.h"
-#include "tools/command.h"
 
 namespace l2l::tools {
 namespace {
-
-using runtime::MeasuredSettings;
-using runtime::Measurement;
 
 constexpr double kShare = 0.6;  // bytes, both ways added up, of compute
 

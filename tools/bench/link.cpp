@@ -1,4 +1,4 @@
-#include "tools/bench/bench_link.h"
+#include "tools/bench/benches.h"
 
 #include <cstdio>
 #include <iostream>
@@ -6,7 +6,6 @@
 #include "core/json.h"
 #include "l2l/errors.h"
 #include "runtime/tuning/calibration.h"
-#include "tools/command.h"
 
 namespace l2l::tools {
 namespace {
@@ -14,7 +13,7 @@ namespace {
 constexpr Bytes kCalibrationBytes = 64 << 20;  // smaller copies may come out of a cache
 
 // For predictions (l2l-plan).
-void keep(const runtime::LinkSpeed& speed) {
+void keep(const LinkSpeed& speed) {
   runtime::Calibration calibration;
   calibration.set_link_bandwidth(speed.device, true, speed.h2d);
   calibration.set_link_bandwidth(speed.device, false, speed.d2h);
@@ -26,7 +25,7 @@ void keep(const runtime::LinkSpeed& speed) {
 int bench_link(const LinkArguments& arguments, bool json) {
   const Bytes bytes = parse_bytes(arguments.size);
   if (bytes == 0) throw BadInput("--size " + arguments.size + ": nothing to copy");
-  const runtime::LinkSpeed speed = runtime::measure_link(arguments.device, bytes);
+  const LinkSpeed speed = measure_link(arguments.device, bytes);
   if (bytes >= kCalibrationBytes) keep(speed);
   if (json) {
     const nlohmann::ordered_json result = {{"device", speed.device},     {"copy_bytes", bytes},

@@ -1,4 +1,4 @@
-#include "tools/bench/bench_inner_loop.h"
+#include "tools/bench/benches.h"
 
 #include <cstdio>
 #include <functional>
@@ -6,13 +6,9 @@
 
 #include "core/json.h"
 #include "tools/bench/schedule_cases.h"
-#include "tools/command.h"
 
 namespace l2l::tools {
 namespace {
-
-using runtime::MeasuredSettings;
-using runtime::Measurement;
 
 constexpr int kMicrobatches[] = {1, 2, 4, 8};
 constexpr int kCalibrated = 4;  // microbatches of the run on a free link, whose F sets the bandwidth
