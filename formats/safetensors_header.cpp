@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
+#include "core/json.h"
 #include "l2l/errors.h"
 
 namespace l2l::formats {
@@ -214,7 +214,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, Bytes data_byt
   if (json.empty() || json.front() != '{') throw CorruptFile(file + ": header: does not begin with '{'");
   if (json.find('\0') != std::string_view::npos) throw CorruptFile(file + ": header: holds a NUL byte");
   HeaderReader reader(file);
-  nlohmann::json::sax_parse(json.begin(), json.end(), &reader);
+  parse_json(json, reader);
   SafetensorsHeader header = reader.take();
   for (const TensorEntry& tensor : header.tensors) check_tensor(tensor, data_bytes, file);
   std::stable_sort(header.tensors.begin(), header.tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {

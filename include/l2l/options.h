@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "l2l/export.h"
+
 namespace l2l {
 
 // Sizes and variants of the model. GPT-2: Radford et al., 2019; BERT: Devlin et al., 2019; Llama: Touvron et al., 2023.
@@ -172,18 +174,18 @@ struct Options {
 
 // Reads a TOML file. Throws BadInput naming file, line and key: unknown keys (with the nearest known one), wrong types,
 // values outside their range. Relative paths in it are relative to the working directory.
-Options load_options(const std::filesystem::path& file);
+L2L_API Options load_options(const std::filesystem::path& file);
 
 // The same from text; `name` stands for the file in messages.
-Options parse_options(const std::string& text, const std::string& name);
+L2L_API Options parse_options(const std::string& text, const std::string& name);
 
 // Applies one `section.key=value`, the value in TOML (a bare word is taken for a string). Throws BadInput.
-void set_option(Options& options, std::string_view assignment);
+L2L_API void set_option(Options& options, std::string_view assignment);
 
 // Checks what single keys cannot show (divisibility, combinations). Throws BadInput naming the keys. Trainer calls it.
-void validate_options(const Options& options);
+L2L_API void validate_options(const Options& options);
 
 // The options as a config file that load_options() reads back to the same values.
-std::string to_toml(const Options& options);
+L2L_API std::string to_toml(const Options& options);
 
 }  // namespace l2l

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "l2l/errors.h"
+#include "l2l/export.h"
 #include "l2l/log.h"
 #include "l2l/options.h"
 
@@ -107,7 +108,7 @@ struct StepReport {
 };
 
 // The step as one line of JSON; numbers round-trip.
-std::string to_json(const StepReport& report);
+L2L_API std::string to_json(const StepReport& report);
 
 struct GenerateOptions {
   std::int64_t tokens = 200;  // how many to sample
@@ -116,7 +117,7 @@ struct GenerateOptions {
 };
 
 // Thread-bound: one thread at a time. After a failed step, only destruction is allowed.
-class Trainer {
+class L2L_API Trainer {
  public:
   // Validates the options, reads the data, and plans device and host memory. Throws BadInput, or OutOfMemory when the
   // plan does not fit. Neither device memory nor parameter state is allocated, and nothing is written. But with
@@ -195,21 +196,21 @@ class Trainer {
   void write_trace(const std::filesystem::path& file) const;
 
  private:
-  struct Implementation;
+  struct L2L_HIDDEN Implementation;
   std::unique_ptr<Implementation> implementation_;
 };
 
 // The options with which the newest checkpoint below `directory` (or `directory` itself) was written. Throws BadInput.
-Options checkpoint_options(const std::filesystem::path& directory);
+L2L_API Options checkpoint_options(const std::filesystem::path& directory);
 
 // The options for a Trainer that will resume() from `directory`. Where `options` leave the microbatch open
 // (recompute.policy = "auto", and only minibatch set in `batch`), it becomes that of the newest checkpoint there, since
 // another one would give other bits. It stays open when the checkpoint's minibatch differs, or when its microbatch does
 // not divide a device's share. All else stays. Throws BadInput when there is no checkpoint.
-Options options_to_resume(Options options, const std::filesystem::path& directory);
+L2L_API Options options_to_resume(Options options, const std::filesystem::path& directory);
 
 // Moves checkpoints of more than `steps` steps that an earlier run left in `directory` to `directory`/earlier-N, so
 // that they do not mix with those of a run that starts after `steps` steps. Throws Error.
-void set_aside_checkpoints(const std::filesystem::path& directory, std::int64_t steps = -1);
+L2L_API void set_aside_checkpoints(const std::filesystem::path& directory, std::int64_t steps = -1);
 
 }  // namespace l2l

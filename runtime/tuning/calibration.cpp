@@ -5,19 +5,20 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 
 #include "core/hash.h"
+#include "core/json.h"
 #include "core/log.h"
 #include "core/workers.h"
 #include "l2l/errors.h"
+#include "l2l/version.h"
 
 namespace l2l::runtime {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 using Values = std::map<std::string, double, std::less<>>;
 using Machines = std::map<std::string, Values>;
 
@@ -67,7 +68,7 @@ Values values_of(const std::string& machine, const Json& json) {
 }
 
 Machines parse(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_json(text);
   if (!json.is_object() || json.value("format", Json()) != kFormat) throw Error("not a calibration");
   if (json.value("version", Json()) != kVersion) throw Error("of another version");
   const Json machines = json.value("machines", Json());
@@ -99,7 +100,7 @@ Machines read(const std::filesystem::path& path) {
 std::string text_of(const Machines& machines) {
   Json json = {{"format", kFormat}, {"version", kVersion}, {"machines", Json::object()}};
   for (const auto& [machine, values] : machines) json["machines"][machine] = values;
-  return json.dump(1) + "\n";
+  return json_text(json, 1) + "\n";
 }
 
 // Beside `path` first, then renamed: a reader sees the old file or the new one.

@@ -162,7 +162,7 @@ class Paced : public ::testing::Test {
     return predict_step(plan, calibration, measure);
   }
   static double measured_ms(const device::PaceTable& paces) {
-    return measure({options(), paces, true}, /*warm_up=*/1, /*steps=*/3).schedule.step_ms;
+    return tools::measure({options(), paces, true}, /*warm_up=*/1, /*steps=*/3).schedule.step_ms;
   }
 
   TemporaryFolder folder_;

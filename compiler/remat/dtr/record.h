@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include "core/json.h"
 
 namespace l2l::compiler::remat::dtr {
 

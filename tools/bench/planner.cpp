@@ -1,4 +1,4 @@
-#include "tools/bench/bench_planner.h"
+#include "tools/bench/benches.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,15 +7,13 @@
 #include <random>
 #include <thread>
 
-#include <nlohmann/json.hpp>
-
 #include "compiler/memory/greedy.h"
 #include "compiler/memory/planner.h"
 #include "compiler/memory/portfolio.h"
+#include "core/json.h"
 #include "l2l/errors.h"
 #include "tools/bench/layer_streams.h"
 #include "tools/bench/safe_pairs.h"
-#include "tools/command.h"
 
 namespace l2l::tools {
 namespace {
@@ -205,7 +203,7 @@ void print(const nlohmann::ordered_json& all) {
 
 int bench_planner(bool json) {
   nlohmann::ordered_json all;
-  for (const runtime::NamedStreams& its : runtime::known_layer_streams()) {
+  for (const NamedStreams& its : known_layer_streams()) {
     all["programs"].push_back(row_of(its.name, memory::lower(its.program).problem));
   }
   all["programs"].push_back(row_of("500 groups, relay", relay_problem()));
@@ -213,7 +211,7 @@ int bench_planner(bool json) {
   all["programs"].push_back(row_of("500 groups, random", groups_problem()));
   all["safe_pairs"] = safe_pairs();
   if (json) {
-    std::cout << all.dump() << std::endl;
+    std::cout << json_text(all) << std::endl;
   } else {
     print(all);
   }

@@ -1,18 +1,13 @@
-#include "tools/bench/bench_clip.h"
+#include "tools/bench/benches.h"
 
 #include <cstdio>
 #include <iostream>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "tools/bench/schedule_cases.h"
-#include "tools/command.h"
 
 namespace l2l::tools {
 namespace {
-
-using runtime::MeasuredSettings;
-using runtime::Measurement;
 
 // Of the host's work in a step (copies, sums, norms, updates) to the device's. Above 1 it cannot hide, with clipping or
 // without.
@@ -30,7 +25,7 @@ MeasuredSettings unpaced() {
 
 // A balance as on a GPU: forward and backward of a block (1 : 3) take as long as its wire on its two ways to the
 // device. `compute_ms`: of all blocks.
-MeasuredSettings paced(const runtime::ModelSizes& sizes, double compute_ms) {
+MeasuredSettings paced(const ModelSizes& sizes, double compute_ms) {
   const double block_ms = compute_ms / kBlocks;
   MeasuredSettings settings = with_wire_time(unpaced(), sizes, block_ms / 2);
   const std::chrono::nanoseconds forward(static_cast<std::int64_t>(1e6 * block_ms / (4 * kMicrobatches)));
@@ -49,7 +44,7 @@ struct Result {
   double share, none_ms, global_ms;
 };
 
-Result measure(double share, double host_ms, const runtime::ModelSizes& sizes) {
+Result measure(double share, double host_ms, const ModelSizes& sizes) {
   const MeasuredSettings settings = paced(sizes, host_ms / share);
   const std::vector<Measurement> sides = measure_in_turn({with_clip(settings, "none"), with_clip(settings, "global")});
   return {share, sides[0].schedule.step_ms, sides[1].schedule.step_ms};
@@ -79,7 +74,7 @@ int bench_clip(bool json) {
                 result.global_ms / result.none_ms, host_ms / result.none_ms);
     std::fflush(stdout);
   }
-  if (json) std::cout << nlohmann::ordered_json{{"host_ms", host_ms}, {"cases", rows}}.dump() << std::endl;
+  if (json) std::cout << json_text(nlohmann::ordered_json{{"host_ms", host_ms}, {"cases", rows}}) << std::endl;
   return kSuccess;
 }
 

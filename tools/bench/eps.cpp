@@ -1,11 +1,10 @@
-#include "tools/bench/bench_eps.h"
+#include "tools/bench/benches.h"
 
 #include <cstdio>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "runtime/tuning/calibration.h"
-#include "tools/command.h"
 
 namespace l2l::tools {
 namespace {
@@ -64,19 +63,16 @@ void print_table(const UpdateSpeeds& speeds, const nlohmann::ordered_json& limit
 
 }  // namespace
 
-void EpsArguments::add_to(CLI::App& app) {
-  app.add_option("--parameters", settings.parameters, "of each update; 2^27 take 7 GiB")
-      ->check(CLI::Range(std::int64_t{1} << 16, std::int64_t{1} << 36));
-  app.add_option("--rounds", settings.rounds, "that count")->check(CLI::Range(1, 1000));
-  app.add_option("--threads", settings.threads, "such as 1,2; else 1, 2, 4, ... and all")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1024));
-  app.add_option("--contributions", settings.contributions, "of one update, such as 1,4; else 1,2,4,8")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 8));
-  app.add_option("--only", settings.only, "rows that begin so: OPTIMIZER WIRE MOMENTS, such as \"adamw bf16\"");
-  app.add_flag("--huge-pages", settings.huge_pages, "for the arrays and the store");
-  app.add_flag("--quick", quick, "4 Mi parameters, five rounds");
+void EpsArguments::add_to(Command& command) {
+  command.add("--parameters", &settings.parameters, "of each update; 2^27 take 7 GiB",
+              {.least = 0x1p16, .most = 0x1p36});
+  command.add("--rounds", &settings.rounds, "that count", {.least = 1, .most = 1000});
+  command.add("--threads", &settings.threads, "such as 1,2; else 1, 2, 4, ... and all", {.least = 1, .most = 1024});
+  command.add("--contributions", &settings.contributions, "of one update, such as 1,4; else 1,2,4,8",
+              {.least = 1, .most = 8});
+  command.add("--only", &settings.only, "rows that begin so: OPTIMIZER WIRE MOMENTS, such as \"adamw bf16\"");
+  command.add("--huge-pages", &settings.huge_pages, "for the arrays and the store");
+  command.add("--quick", &quick, "4 Mi parameters, five rounds");
 }
 
 int bench_eps(EpsArguments arguments, bool json) {
@@ -102,7 +98,7 @@ int bench_eps(EpsArguments arguments, bool json) {
                                          {"host_bytes", speeds.host_bytes},
                                          {"memory_gb_per_second", limits},
                                          {"rows", rows}};
-  std::cout << result.dump() << std::endl;
+  std::cout << json_text(result) << std::endl;
   return kSuccess;
 }
 

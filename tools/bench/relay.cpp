@@ -1,16 +1,14 @@
-#include "tools/bench/bench_relay.h"
+#include "tools/bench/benches.h"
 
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "l2l/l2l.h"
 #include "runtime/tuning/median.h"
-#include "tools/bench/bench_text.h"
-#include "tools/command.h"
+#include "tools/bench/synthetic_text.h"
 
 namespace l2l::tools {
 namespace {
@@ -91,7 +89,7 @@ int bench_relay(bool json) {
                   static_cast<double>(result.resident_device) / 1048576.0, result.gigaflops);
     }
   }
-  if (json) std::cout << rows.dump() << std::endl;
+  if (json) std::cout << json_text(rows) << std::endl;
   return kSuccess;
 }
 

@@ -1,11 +1,10 @@
-#include "tools/bench/bench_schedule.h"
+#include "tools/bench/benches.h"
 
 #include <fstream>
 #include <iostream>
+#include <iterator>
 
-#include <nlohmann/json.hpp>
-
-#include "tools/command.h"
+#include "core/json.h"
 
 namespace l2l::tools {
 namespace {
@@ -14,7 +13,7 @@ constexpr double kLargest = 1e15;  // bytes per second, nanoseconds: far below w
 
 double number(const nlohmann::json& value, const std::string& field) {
   if (value.is_number() && value.get<double>() >= 0 && value.get<double>() <= kLargest) return value.get<double>();
-  throw BadInput(field + ": must be a number from 0 to 1e15, is " + value.dump());
+  throw BadInput(field + ": must be a number from 0 to 1e15, is " + json_text(value));
 }
 
 std::chrono::nanoseconds microseconds(const nlohmann::json& value, const std::string& field) {
@@ -35,22 +34,23 @@ void set(device::PaceTable& table, const std::string& key, const nlohmann::json&
   }
 }
 
-}  // namespace
-
+// Reads {"h2d_bandwidth": bytes per second, "d2h_bandwidth": ..., "launches_us": {"block": 4000, ...}, "other_us": 0}.
 device::PaceTable read_pace(const std::string& file) {
   std::ifstream stream(file);
   if (!stream) throw BadInput("--pace " + file + ": cannot be read");
-  const nlohmann::json json = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = parse_json(std::string(std::istreambuf_iterator<char>(stream), {}));
   if (!json.is_object()) throw BadInput("--pace " + file + ": is not a JSON object");
   device::PaceTable table;
   for (const auto& [key, value] : json.items()) set(table, key, value, "--pace " + file + ": " + key);
   return table;
 }
 
-int bench_schedule(const ScheduleArguments& arguments, bool json) {
-  runtime::MeasuredSettings settings{arguments.options, {}, !arguments.serial};
+}  // namespace
+
+int bench_schedule(const Options& options, const ScheduleArguments& arguments, bool json) {
+  MeasuredSettings settings{options, {}, !arguments.serial};
   if (!arguments.pace.empty()) settings.paced = read_pace(arguments.pace);
-  const runtime::Measurement result = runtime::measure(settings, /*warm_up=*/2, arguments.steps, arguments.trace);
+  const Measurement result = measure(settings, /*warm_up=*/2, arguments.steps, arguments.trace);
   std::cout << (json ? result.schedule.json() + "\n" : result.schedule.table()) << std::flush;
   return kSuccess;
 }

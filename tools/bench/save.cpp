@@ -1,4 +1,4 @@
-#include "tools/bench/bench_save.h"
+#include "tools/bench/benches.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -7,23 +7,22 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "core/json.h"
 #include "l2l/l2l.h"
 #include "runtime/tuning/median.h"
-#include "tools/bench/bench_text.h"
-#include "tools/command.h"
+#include "tools/bench/synthetic_text.h"
 
 namespace l2l::tools {
 namespace {
 
-constexpr int kRounds = 3;  // of each way, in turn
+constexpr int kRounds = 3;  // of each kind of save, in turn
 constexpr int kEvery = 10;  // steps between checkpoints
 
 // Beside training: the checkpoint is written while the ten steps run. Between steps: they wait for it.
-enum class Way { none, beside, between };
+enum class Save { none, beside, between };
 
 Options options_of(const std::string& precision, const std::filesystem::path& text,
                    const std::filesystem::path& directory) {
@@ -51,14 +50,14 @@ struct Cost {
   double save_seconds = 0, save_cpu = 0;  // of the save alone; between steps
 };
 
-// Ten steps and, unless `way` is none, one checkpoint, from its beginning to its end.
-Cost run_block(Trainer& trainer, Way way) {
+// Ten steps and, unless `save` is none, one checkpoint, from its beginning to its end.
+Cost run_block(Trainer& trainer, Save save) {
   const auto begin = std::chrono::steady_clock::now();
   const double cpu = cpu_seconds();
-  if (way == Way::between) trainer.save();
+  if (save == Save::between) trainer.save();
   const std::chrono::duration<double> saved = std::chrono::steady_clock::now() - begin;
   const double save_cpu = cpu_seconds() - cpu;
-  if (way == Way::beside) trainer.start_save();
+  if (save == Save::beside) trainer.start_save();
   for (int step = 0; step < kEvery; ++step) trainer.step();
   trainer.finish_save();
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
@@ -93,13 +92,13 @@ Result measure(const std::string& precision, const std::filesystem::path& text) 
     result.parameters = trainer.contract().parameters;
     const std::uint64_t before = trainer.host_peak_bytes();
     for (int round = 0; round < kRounds; ++round) {
-      const Cost none = run_block(trainer, Way::none);
-      const Cost with = run_block(trainer, Way::beside);
+      const Cost none = run_block(trainer, Save::none);
+      const Cost with = run_block(trainer, Save::beside);
       if (round == 0) result.memory = trainer.host_peak_bytes() - before;
       step_ms.push_back(1e3 * none.seconds);
       beside.push_back(with.seconds / none.seconds);
       beside_cpu.push_back(with.cpu / none.cpu);
-      const Cost apart = run_block(trainer, Way::between);
+      const Cost apart = run_block(trainer, Save::between);
       between.push_back(apart.seconds / none.seconds);
       save_ms.push_back(1e3 * apart.save_seconds);
       save_cpu.push_back(apart.save_cpu / (kEvery * none.cpu));
@@ -144,7 +143,7 @@ int bench_save(bool json) {
                 static_cast<double>(result.memory) / 1048576.0);
     std::fflush(stdout);
   }
-  if (json) std::cout << rows.dump() << std::endl;
+  if (json) std::cout << json_text(rows) << std::endl;
   return kSuccess;
 }
 

@@ -1,4 +1,4 @@
-#include "tools/bench/bench_text.h"
+#include "tools/bench/synthetic_text.h"
 
 #include <unistd.h>
 

@@ -1,18 +1,13 @@
-#include "tools/bench/bench_overlap.h"
+#include "tools/bench/benches.h"
 
 #include <cstdio>
 #include <iostream>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "tools/bench/schedule_cases.h"
-#include "tools/command.h"
 
 namespace l2l::tools {
 namespace {
-
-using runtime::MeasuredSettings;
-using runtime::Measurement;
 
 constexpr double kShare = 0.6;  // bytes, both ways added up, of compute
 
@@ -78,7 +73,7 @@ int bench_overlap(bool json) {
     rows.push_back(to_json(result));
     if (!json) print(result);
   }
-  if (json) std::cout << rows.dump() << std::endl;
+  if (json) std::cout << json_text(rows) << std::endl;
   return kSuccess;
 }
 

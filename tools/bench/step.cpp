@@ -1,16 +1,14 @@
-#include "tools/bench/bench_step.h"
+#include "tools/bench/benches.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "l2l/l2l.h"
 #include "runtime/tuning/median.h"
-#include "tools/bench/bench_text.h"
-#include "tools/command.h"
+#include "tools/bench/synthetic_text.h"
 
 namespace l2l::tools {
 namespace {
@@ -62,11 +60,12 @@ int bench_step(Options options, int steps, bool json) {
   for (int i = 0; i < steps; ++i) reports.push_back(trainer.step());
   const Json result = to_json(trainer, reports);
   if (json) {
-    std::cout << result.dump() << std::endl;
+    std::cout << json_text(result) << std::endl;
     return kSuccess;
   }
   for (const auto& [key, value] : result.items()) {
-    std::printf("%-24s %s\n", key.c_str(), value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
+    std::printf("%-24s %s\n", key.c_str(),
+                value.is_string() ? value.get<std::string>().c_str() : json_text(value).c_str());
   }
   return kSuccess;
 }

@@ -1,12 +1,11 @@
-#include "tools/bench/bench_link.h"
+#include "tools/bench/benches.h"
 
 #include <cstdio>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "l2l/errors.h"
 #include "runtime/tuning/calibration.h"
-#include "tools/command.h"
 
 namespace l2l::tools {
 namespace {
@@ -14,7 +13,7 @@ namespace {
 constexpr Bytes kCalibrationBytes = 64 << 20;  // smaller copies may come out of a cache
 
 // For predictions (l2l-plan).
-void keep(const runtime::LinkSpeed& speed) {
+void keep(const LinkSpeed& speed) {
   runtime::Calibration calibration;
   calibration.set_link_bandwidth(speed.device, true, speed.h2d);
   calibration.set_link_bandwidth(speed.device, false, speed.d2h);
@@ -26,13 +25,13 @@ void keep(const runtime::LinkSpeed& speed) {
 int bench_link(const LinkArguments& arguments, bool json) {
   const Bytes bytes = parse_bytes(arguments.size);
   if (bytes == 0) throw BadInput("--size " + arguments.size + ": nothing to copy");
-  const runtime::LinkSpeed speed = runtime::measure_link(arguments.device, bytes);
+  const LinkSpeed speed = measure_link(arguments.device, bytes);
   if (bytes >= kCalibrationBytes) keep(speed);
   if (json) {
     const nlohmann::ordered_json result = {{"device", speed.device},     {"copy_bytes", bytes},
                                            {"h2d", speed.h2d},           {"d2h", speed.d2h},
                                            {"both_h2d", speed.both_h2d}, {"both_d2h", speed.both_d2h}};
-    std::cout << result.dump() << std::endl;
+    std::cout << json_text(result) << std::endl;
     return kSuccess;
   }
   std::printf("%s, copies of %s\n", speed.device.c_str(), format_bytes(bytes).c_str());

@@ -1,19 +1,14 @@
-#include "tools/bench/bench_inner_loop.h"
+#include "tools/bench/benches.h"
 
 #include <cstdio>
 #include <functional>
 #include <iostream>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "tools/bench/schedule_cases.h"
-#include "tools/command.h"
 
 namespace l2l::tools {
 namespace {
-
-using runtime::MeasuredSettings;
-using runtime::Measurement;
 
 constexpr int kMicrobatches[] = {1, 2, 4, 8};
 constexpr int kCalibrated = 4;  // microbatches of the run on a free link, whose F sets the bandwidth
@@ -98,7 +93,7 @@ int bench_inner_loop(bool json) {
     results.push_back(to_json(result));
     if (!json) print(result);
   }
-  if (json) std::cout << results.dump() << std::endl;
+  if (json) std::cout << json_text(results) << std::endl;
   return kSuccess;
 }
 
