@@ -9,7 +9,8 @@
 #include "runtime/engine.h"
 #include "runtime/generator.h"
 #include "runtime/options/batch_shape.h"
-#include "runtime/tuning/plan_run.h"
+#include "runtime/plan/memory_contract.h"
+#include "runtime/plan_run.h"
 #include "runtime/tuning/prediction.h"
 
 namespace l2l {
@@ -47,13 +48,16 @@ void warn_of_lost_steps(const std::filesystem::path& directory, const std::files
 
 struct Trainer::Implementation {
   explicit Implementation(const Options& options)
-      : plan(runtime::plan_run(options)), schedule(make_schedule(plan.options)) {
-    if (plan.train) {
-      train.emplace(*plan.train, plan.dataset_settings());
+      : plan(runtime::plan_run(options)),
+        contract(runtime::memory_contract(plan)),
+        schedule(make_schedule(plan.options)) {
+    runtime::check_limits(plan, contract);
+    if (plan.options.train) {
+      train.emplace(*plan.options.train, plan.dataset_settings());
       train->require_training_data();
       data_hash = train->hash();
     }
-    if (plan.validation) validation.emplace(*plan.validation, plan.dataset_settings());
+    if (plan.options.validation) validation.emplace(*plan.options.validation, plan.dataset_settings());
   }
 
   // Allocates on first use.
@@ -88,7 +92,8 @@ struct Trainer::Implementation {
   void restore_position(const eps::RunState& state);
   void check_micro_batch(const eps::RunState& state) const;
 
-  runtime::RunPlan plan;
+  const runtime::RunPlan plan;
+  MemoryContract contract;
   optimizers::Schedule schedule;
   std::optional<Dataset> train, validation;
   std::unique_ptr<Trace> trace;
@@ -215,7 +220,7 @@ void Trainer::Implementation::restore_position(const eps::RunState& state) {
     }
     log(LogLevel::warning, what + "; training goes on at the same position in the new ones");
   }
-  if (plan.chosen && plan.chosen->micro_batch) check_micro_batch(state);
+  if (plan.decisions.micro_batch) check_micro_batch(state);
   step = state.step;
   data_position = state.data_position;
   optimizers::LossScaler& scaler = running().loss_scaler();
@@ -230,7 +235,7 @@ Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
 const Options& Trainer::options() const { return implementation_->plan.options; }
-const MemoryContract& Trainer::contract() const { return implementation_->plan.contract; }
+const MemoryContract& Trainer::contract() const { return implementation_->contract; }
 std::int64_t Trainer::completed_steps() const { return static_cast<std::int64_t>(implementation_->step); }
 
 StepPrediction Trainer::check_prediction() {
@@ -339,7 +344,10 @@ std::uint64_t Trainer::weights_hash() {
 
 void Trainer::start_trace() {
   if (implementation_->engine) throw Error("start_trace(): call it right after construction");
-  implementation_->plan.count_trace(Trace::bytes(kTraceSpans));
+  MemoryContract& contract = implementation_->contract;
+  contract.host.push_back({"timeline (--trace)", Trace::bytes(kTraceSpans)});
+  contract.host_bytes += Trace::bytes(kTraceSpans);
+  runtime::check_limits(implementation_->plan, contract);
   implementation_->trace = std::make_unique<Trace>(kTraceSpans);
   implementation_->plan.set_trace(implementation_->trace.get());
 }

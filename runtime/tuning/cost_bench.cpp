@@ -64,9 +64,9 @@ Cost mean_of(std::vector<Cost> rounds) {
 
 }  // namespace
 
-StepCosts::Bench::Bench(const RunPlan& plan)
-    : plan_(plan),
-      device_(*plan.device),
+StepCosts::Bench::Bench(const RunParts& parts)
+    : parts_(parts),
+      device_(*parts.device),
       stream_(device_.create_stream("calibration")),
       regions_(static_cast<std::size_t>(Region::count)) {}
 
@@ -131,12 +131,12 @@ Cost StepCosts::Bench::launch(Lane lane, const device::Executable& program, Laye
   for (const Value& value : graph.values) {
     if (value.region == Region::scratch || value.region == Region::gradients || value.region == Region::carry) continue;
     staged.push_back(device_.allocate_pinned(value.bytes(), "calibration"));
-    fill(staged.back()->view(), value.dtype, plan_.model.vocabulary, draw);
+    fill(staged.back()->view(), value.dtype, parts_.model.vocabulary, draw);
     lane.device.copy(lane.stream, bindings[value.region].slice(value.offset, value.bytes()), staged.back()->view());
   }
   lane.device.synchronize(lane.stream);
   device::LaunchParameters parameters;
-  parameters.first_token = plan_.model.first_token(layer);
+  parameters.first_token = parts_.model.first_token(layer);
   parameters.loss_scale = 1e-3f;
   return repeat(
       lane, [&] { lane.device.launch(lane.stream, program, bindings, parameters); }, effort);
@@ -166,7 +166,7 @@ Cost StepCosts::Bench::parameter_update(const ModelLayout& layout) {
   constexpr double kSquares = 1;  // as the device hands them over: no check reads the gradients
   Failure failure;
   PinnedMemory memory(device_);
-  eps::ParameterStore store(layout, plan_.store, memory, failure, nullptr);
+  eps::ParameterStore store(layout, parts_.store, memory, failure, nullptr);
   const double parameters = static_cast<double>(layout.layers.size()) * static_cast<double>(layout.largest_layer());
   Draw draw;
   std::vector<Cost> rounds;
@@ -175,9 +175,9 @@ Cost StepCosts::Bench::parameter_update(const ModelLayout& layout) {
     const auto busy = store.work().busy;
     store.begin_step(static_cast<std::uint64_t>(step), kLearningRate);
     for (LayerIndex layer = 0; layer < static_cast<LayerIndex>(layout.layers.size()); ++layer) {
-      for (int device = 0; device < plan_.store.devices; ++device) {
+      for (int device = 0; device < parts_.store.devices; ++device) {
         eps::GradientBuffer gradients = store.gradient_buffer(layer, device);
-        if (step < kWarmUp) fill({gradients.data(), gradients.bytes()}, plan_.store.gradients, 1, draw);
+        if (step < kWarmUp) fill({gradients.data(), gradients.bytes()}, parts_.store.gradients, 1, draw);
         store.push(layer, device, std::move(gradients), kSquares);
       }
     }

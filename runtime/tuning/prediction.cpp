@@ -11,25 +11,17 @@
 namespace l2l::runtime {
 namespace {
 
-// What a figure that is missing leaves out shows in StepCosts::missing().
-Cost known(const std::optional<Cost>& cost) { return cost.value_or(Cost{}); }
-
-Cost copies(StepCosts& costs, Direction direction, const VisitWork::Copies& copies) {
-  if (copies.count == 0) return {};
-  return copies.count * known(costs.copy(direction, copies.bytes));
-}
-
 VisitCost cost_of(const VisitWork& work, StepCosts& costs) {
   VisitCost cost;
   for (const VisitWork::Launches& launches : work.launches) {
-    cost.compute = cost.compute + launches.count * known(costs.launch(*launches.program, work.layer));
+    cost.compute = cost.compute + launches.count * costs.launch(*launches.program, work.layer);
   }
-  cost.compute = cost.compute + known(costs.zero(work.zeroed));
+  cost.compute = cost.compute + costs.zero(work.zeroed);
   for (const auto& to_device : {work.weights, work.fetched, work.reloaded}) {
-    cost.h2d = cost.h2d + copies(costs, Direction::to_device, to_device);
+    cost.h2d = cost.h2d + to_device.count * costs.copy(Direction::to_device, to_device.bytes);
   }
   for (const auto& to_host : {work.stashed, work.saved, work.gradients}) {
-    cost.d2h = cost.d2h + copies(costs, Direction::to_host, to_host);
+    cost.d2h = cost.d2h + to_host.count * costs.copy(Direction::to_host, to_host.bytes);
   }
   return cost;
 }
@@ -42,7 +34,7 @@ StepModel model_of(const RunPlan& plan, StepCosts& costs) {
   model.slots = relay ? plan.execution.prefetch + 1 : plan.model.layers();
   const std::vector<VisitWork> work = step_work(plan);
   for (const VisitWork& visit : work) model.visits.push_back(cost_of(visit, costs));
-  const Cost update = known(costs.parameter_update());
+  const Cost update = costs.parameter_update();
   for (std::size_t i = 0; i < work.size(); ++i) {
     for (const GroupIndex group : work[i].updated) {
       const auto elements = plan.model.layout.groups[static_cast<std::size_t>(group)].elements;
@@ -62,7 +54,7 @@ double pieces(const RunPlan& plan, Calibration& calibration) {
 // by itself, it would tell the speed of the machine at the time.
 double measure_sharing(const RunPlan& plan, Calibration& calibration) {
   StepRatios ratios(plan, shallower(plan), calibration);
-  const RunPlan run = ratios.run(plan.arrangement());
+  const RunPlan run = ratios.run(plan.decisions);
   try {
     return ratios.seconds(run) / pieces(run, calibration);
   } catch (const OutOfMemory&) {  // beside the plain one
@@ -101,13 +93,13 @@ StepPrediction predict(const RunPlan& plan, Calibration& calibration, bool may_m
                        const std::function<double()>& sharing) {
   StepCosts costs(plan, calibration, may_measure);
   StepModel model = model_of(plan, costs);
-  if (model.shares()) model.sharing = costs.sharing(sharing).value_or(1);
+  if (model.shares()) model.sharing = costs.sharing(plan, sharing);
   StepPrediction prediction;
   if (const std::optional<double> bandwidth = costs.memory_bandwidth()) {
     prediction.memory_gb_per_second = 1e-9 * *bandwidth;
   }
   calibration.save();
-  prediction.work = costs.name_of_step();
+  prediction.work = costs.name_of_step(plan);
   prediction.missing = costs.missing();
   prediction.measured = costs.measured();
   prediction.cached = costs.cached();
@@ -132,7 +124,7 @@ StepPrediction check_prediction(const RunPlan& plan) {
   Calibration nowhere({}, "");
   double measured = 0;
   StepPrediction prediction = predict(plan, nowhere, /*may_measure=*/true, [&] {
-    const RunPlan shallow = shallower_plan(plan, shallower(plan), plan.arrangement());
+    const RunPlan shallow = shallower_plan(plan, shallower(plan), plan.decisions);
     const StepPair pair = measure_pair(plan, shallow);
     measured = pair.seconds;
     return pair.seconds / pair.ratio.value / pieces(shallow, nowhere);

@@ -5,15 +5,16 @@
 #include <cmath>
 
 #include "runtime/engine.h"
-#include "runtime/options/without_files.h"
+#include "runtime/plan/fixed_decisions.h"
+#include "runtime/plan/memory_contract.h"
 #include "runtime/tuning/median.h"
 
 namespace l2l::runtime {
 
-Options shallower(const RunPlan& plan, Bytes state) {
-  const auto blocks = static_cast<Bytes>(plan.model.blocks());
-  const Bytes one = eps::ParameterStore::bytes_needed(plan.model.layout, plan.store).state / blocks;
-  Options options = without_files(plan.options);
+Options shallower(const RunParts& parts, Bytes state) {
+  const auto blocks = static_cast<Bytes>(parts.model.blocks());
+  const Bytes one = eps::ParameterStore::bytes_needed(parts.model.layout, parts.store).state / blocks;
+  Options options = without_files(parts.options);
   options.batch.minibatch = 0;  // follows from the other two, which may be changed
   options.model.layers =
       static_cast<std::int64_t>(std::max<Bytes>(1, std::min((blocks + 1) / 2, state / std::max<Bytes>(1, one))));
@@ -23,16 +24,18 @@ Options shallower(const RunPlan& plan, Bytes state) {
   return options;
 }
 
-Options with_plain_blocks(Options options) {
+RunPlan shallower_plan(const RunParts& parts, const Options& options, const Decisions& decisions) {
+  const auto blocks = parts.model.blocks() - static_cast<int>(parts.options.model.layers - options.model.layers);
+  return RunPlan(make_parts(resolve(options)), resampled(decisions, blocks));
+}
+
+RunPlan plain_plan(Options options) {
   options.recompute = {};
   options.transfer.resident_layers = TransferOptions::kChosen;
   if (!options.rebuilds_inputs()) options.transfer.stash = "host";
-  return options;
-}
-
-RunPlan shallower_plan(const RunPlan& plan, const Options& options, const Arrangement& arrangement) {
-  const auto blocks = plan.model.blocks() - static_cast<int>(plan.options.model.layers - options.model.layers);
-  return RunPlan(options, {}, Chosen{resampled(arrangement, blocks)});
+  RunParts parts = make_parts(resolve(options));
+  Decisions decisions = fixed_decisions(parts);
+  return RunPlan(std::move(parts), std::move(decisions));
 }
 
 namespace {
@@ -42,10 +45,17 @@ struct Round {
   double median, least;
 };
 
+const RunPlan& checked(const RunPlan& plan) {
+  check_limits(plan, memory_contract(plan));
+  return plan;
+}
+
 // Thread-bound.
 class Run {
  public:
-  explicit Run(const RunPlan& plan) : engine_(plan, nullptr) { engine_.minibatch().draw(plan.model.vocabulary); }
+  explicit Run(const RunPlan& plan) : engine_(checked(plan), nullptr) {
+    engine_.minibatch().draw(plan.model.vocabulary);
+  }
   ~Run() { engine_.store().complete_updates(); }
 
   // A round: steps that take about `seconds` together, without the first ones, which find the caches as others left

@@ -28,7 +28,7 @@ void draw_minibatch(const runtime::RunPlan& plan, runtime::Engine& engine) {
 
 // By name: the first moments after one step, which are the gradients but for a factor.
 std::map<std::string, std::vector<float>> gradients_of(const Options& options) {
-  runtime::RunPlan plan(options);
+  runtime::RunPlan plan = runtime::plan_run(options);
   runtime::Engine engine(plan, nullptr);
   draw_minibatch(plan, engine);
   engine.train(0, 1e-3);

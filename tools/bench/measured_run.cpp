@@ -2,8 +2,8 @@
 
 #include "device/paced/paced_device.h"
 #include "device/serial/serial_device.h"
-#include "runtime/options/without_files.h"
-#include "runtime/tuning/plan_run.h"
+#include "runtime/plan/memory_contract.h"
+#include "runtime/plan_run.h"
 
 namespace l2l::runtime {
 namespace {
@@ -52,6 +52,7 @@ Carried carried(const Engine& engine) {
 
 Measurement measure(const MeasuredSettings& settings, int warm_up, int steps, const std::filesystem::path& trace_file) {
   const RunPlan plan = plan_run(without_files(settings.options), open(settings));
+  check_limits(plan, memory_contract(plan));
   Trace trace(kSpans);
   plan.set_trace(&trace);
   Measurement result;
