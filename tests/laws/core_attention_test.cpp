@@ -15,7 +15,7 @@ using testing::SmallRun;
 constexpr double kTolerance = 1e-5;  // relative L2 of every gradient
 
 void draw_minibatch(const runtime::RunPlan& plan, runtime::Engine& engine) {
-  const runtime::Dataset data(*plan.train, plan.dataset_settings());
+  const runtime::Dataset data(*plan.options.train, plan.dataset_settings());
   const auto sequence = static_cast<std::size_t>(plan.options.model.sequence);
   std::uint64_t position = 0;
   for (int u = 0; u < engine.minibatch().microbatches(); ++u) {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "core/fault_point.h"
-#include "runtime/plan/recomputation.h"
 #include "tests/laws/small_run.h"
 
 namespace l2l {

@@ -93,7 +93,8 @@ bool together(Phase a, Phase b) {
   const auto is = [&](Phase x, Phase y) { return pair == std::minmax(x, y); };
   for (const auto& [store, fetch] :
        {std::pair{Phase::store, Phase::fetch}, std::pair{Phase::store_saved, Phase::fetch_saved}}) {
-    if (is(Phase::forward, store) || is(store, Phase::head) || is(fetch, Phase::head) || is(fetch, Phase::backward)) return true;
+    if (is(Phase::forward, store) || is(store, Phase::head) || is(fetch, Phase::head) || is(fetch, Phase::backward))
+      return true;
   }
   return is(Phase::store, Phase::store_saved) || is(Phase::store, Phase::fetch_saved) ||
          is(Phase::store_saved, Phase::fetch) || is(Phase::fetch, Phase::fetch_saved);
@@ -160,7 +161,8 @@ TEST(Arena, AStashIsSplitWhereNotAllOfItFits) {
   EXPECT_LT(on_device, plan.model.blocks());
   EXPECT_LE(plan.arena->bytes(), plan.options.device.memory);
   EXPECT_EQ(plan.execution.staying_weights(), 2);
-  EXPECT_FALSE(plan.execution.placements.back().weights_stay);  // it stays while the head runs, without a place of its own
+  EXPECT_FALSE(
+      plan.execution.placements.back().weights_stay);  // it stays while the head runs, without a place of its own
   ExecutionPlan more = plan.execution;
   more.placements = split_stashes(plan.model.blocks(), on_device + 1);
   keep_weights(more.placements, plan.model.blocks() - 1, 2);

@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "runtime/plan/run_plan.h"
+#include "runtime/plan_run.h"
 #include "runtime/tuning/shallow_run.h"
 #include "tests/runtime/test_data.h"
 
