@@ -31,7 +31,7 @@ struct RunParts {
   ResolvedOptions options;
   std::string device_choice;                   // what device.kind = "auto" took and why, else empty
   Devices devices;                             // device.count of them
-  device::Device* device = nullptr;            // the first: speaks for all where they are alike
+  device::Device* device = nullptr;            // the first; stands for all where they do not differ
   device::Device* tightest = nullptr;          // the one with the least memory available
   std::optional<Bytes> device_available = {};  // on that one when it was opened; nothing: unknown
   models::Model model;                         // its blocks keep their inputs alone, until decisions say what they keep

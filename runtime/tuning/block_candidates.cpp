@@ -34,7 +34,7 @@ Graph alone(const Graph& graph, std::size_t index) {
     const auto [known, fresh] = taken.try_emplace(id, static_cast<ValueId>(result.values.size()));
     if (fresh) {
       Value value = graph.value(id);
-      value.name = "operand " + std::to_string(result.values.size());  // ops that are alike are the same graph
+      value.name = "operand " + std::to_string(result.values.size());  // so that equal ops give equal graphs
       if (is_made(value.region)) {
         value.region = Region::saved;
         value.offset = end;

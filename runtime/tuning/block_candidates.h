@@ -49,7 +49,7 @@ struct Candidates {
 // compiles programs for their scratch. Of a run whose blocks keep their inputs.
 Candidates block_candidates(const RunParts& parts, StepCosts& costs);
 
-// What each op of a graph of `layer` takes, run alone, in their order; ops that are alike are measured once.
+// What each op of a graph of `layer` takes, run alone, in their order; equal ops are measured once.
 std::vector<Cost> op_costs(StepCosts& costs, device::Device& device, const compiler::Graph& graph, LayerIndex layer);
 
 Bytes scratch_bytes(device::Device& device, const compiler::Graph& graph);

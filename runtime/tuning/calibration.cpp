@@ -25,12 +25,6 @@ constexpr const char* kFormat = "l2l-calibration";
 constexpr int kVersion = 1;
 constexpr std::uintmax_t kLargestFile = 16 << 20;
 
-std::string hash_of(const std::string& text) {
-  Hash64 hash;
-  hash.update(std::as_bytes(std::span(text)));
-  return to_hex(hash.value());
-}
-
 // The value of the first line of /proc/cpuinfo that begins with `field`; empty when there is none.
 std::string processor(std::string_view field) {
   std::ifstream file("/proc/cpuinfo");
@@ -125,6 +119,12 @@ std::string link_name(std::string_view device, bool to_device) {
 }
 
 }  // namespace
+
+std::string hash_of(const std::string& text) {
+  Hash64 hash;
+  hash.update(std::as_bytes(std::span(text)));
+  return to_hex(hash.value());
+}
 
 std::string machine_key() {
   const std::string model = processor("model name");

@@ -1,10 +1,10 @@
 #include "runtime/tuning/cost_bench.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
+#include <array>
 
 #include "core/half_rows.h"
+#include "core/workers.h"
 #include "runtime/engine.h"
 
 namespace l2l::runtime {
@@ -60,6 +60,31 @@ Cost mean_of(std::vector<Cost> rounds) {
   Cost sum;
   for (std::size_t i = 1; i + 1 < rounds.size(); ++i) sum = sum + rounds[i];
   return (1.0 / static_cast<double>(rounds.size() - 2)) * sum;
+}
+
+// Three arrays far larger than a cache.
+constexpr std::int64_t kElements = 16 << 20;  // of an array: 64 MiB
+constexpr std::int64_t kBlock = 64 << 10;
+constexpr int kPasses = 6;  // the first one touches the pages
+using Arrays = std::array<std::vector<float>, 3>;
+
+void change(float* a, float* b, float* c) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < kBlock; ++i) {
+    b[i] += 0.5f * a[i];
+    c[i] += 0.5f * b[i];
+    a[i] += 0.5f * c[i];
+  }
+}
+
+double seconds_of_pass(Arrays& arrays, Workers& workers) {
+  const Clock::time_point begin = Clock::now();
+  workers.parallel_for(kElements / kBlock, [&](std::int64_t block, int) {
+    const std::int64_t first = block * kBlock;
+    change(&arrays[0][static_cast<std::size_t>(first)], &arrays[1][static_cast<std::size_t>(first)],
+           &arrays[2][static_cast<std::size_t>(first)]);
+  });
+  return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
 }  // namespace
@@ -188,6 +213,18 @@ Cost StepCosts::Bench::parameter_update(const ModelLayout& layout) {
     rounds.push_back((1 / parameters) * Cost{seconds, processor_seconds() - processor});
   }
   return mean_of(std::move(rounds));
+}
+
+double measure_memory(int threads) {
+  Workers workers("memory", threads);
+  Arrays arrays;
+  for (std::vector<float>& array : arrays) array.resize(kElements);
+  double best = 0;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    const double bytes = 2.0 * 3 * sizeof(float) * kElements;
+    best = std::max(best, bytes / seconds_of_pass(arrays, workers));
+  }
+  return best;
 }
 
 }  // namespace l2l::runtime

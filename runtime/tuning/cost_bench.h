@@ -41,4 +41,8 @@ class StepCosts::Bench {
   std::vector<std::unique_ptr<device::Buffer>> regions_;  // by region, as large as asked for so far
 };
 
+// Bytes per second, read and written together, of `threads` threads that change memory in place, as an update does; the
+// best of some passes. Takes 192 MiB for some tenths of a second.
+double measure_memory(int threads);
+
 }  // namespace l2l::runtime

@@ -4,9 +4,7 @@
 #include <bit>
 #include <sstream>
 
-#include "core/hash.h"
 #include "runtime/tuning/cost_bench.h"
-#include "runtime/tuning/memory_speed.h"
 
 namespace l2l::runtime {
 namespace {
@@ -36,12 +34,6 @@ std::string text_of(const Graph& graph) {
          << a.probability << " " << a.heads << " " << a.kv_heads << " " << a.sequence << " " << a.vocabulary;
   }
   return text.str();
-}
-
-std::string hash_of(const std::string& text) {
-  Hash64 hash;
-  hash.update(std::as_bytes(std::span(text)));
-  return to_hex(hash.value());
 }
 
 // Blocks of `model` and nothing else, so many that their state is about as large as the model's, up to kLargestStore.

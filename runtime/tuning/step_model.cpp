@@ -24,7 +24,7 @@ class Pipeline {
 
  private:
   std::size_t count() const { return model_.visits.size(); }
-  // The visit that completes the groups of an upward visit, and the other way round.
+  // The backward visit of the layer of a forward visit, and the other way round.
   std::size_t mirror(std::size_t visit) const { return count() - 1 - visit; }
 
   double run(std::size_t i) {
@@ -38,7 +38,7 @@ class Pipeline {
     return d2h_ = std::max(d2h_, compute_) + visit.d2h.seconds;
   }
 
-  // Eager: as gradients come. Held: from the end of the pass on, as the next one needs them.
+  // Eager: as gradients come. Held: from the end of the pass on, in the order in which the next pass needs them.
   void update(const std::vector<double>& left) {
     for (std::size_t n = 0; n < count(); ++n) {
       const std::size_t visit = model_.held ? mirror(n) : n;
@@ -51,7 +51,7 @@ class Pipeline {
 
   const StepModel& model_;
   std::vector<double> computed_;  // by visit of this step
-  std::vector<double> updated_;   // by upward visit: the version that the next step waits for
+  std::vector<double> updated_;   // by forward visit: when the version that the next step waits for is there
   double begin_ = 0, h2d_ = 0, compute_ = 0, d2h_ = 0, server_ = 0;
 };
 

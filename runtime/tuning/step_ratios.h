@@ -1,6 +1,6 @@
-// What steps of runs that differ only in what their blocks do take over those of the plain one, whose blocks keep their
-// inputs alone, on the host. A machine is not equally fast for long; runs that train in turn find it the same, and the
-// ratio of their steps still holds an hour later.
+// Measured steps of runs that differ only in what their blocks do, as ratios. The plain run, in which blocks keep their
+// inputs alone, on the host, is the denominator. A machine is not equally fast for long; runs that train in turn find
+// it equally fast, and the ratio of their steps still holds an hour later.
 #pragma once
 
 #include <optional>

@@ -50,7 +50,7 @@ std::vector<Use> uses(const RunPlan& plan) {
   std::vector<std::byte> memory(1);
   const device::BufferView arena{memory.data(), plan.arena->bytes()};
   const bool none = plan.model.rebuilds, relay = plan.execution.execution == Execution::relay;
-  const std::vector<Phase> way_down = {Phase::head, Phase::backward, Phase::embedding};
+  const std::vector<Phase> backward_pass = {Phase::head, Phase::backward, Phase::embedding};
   std::vector<Use> uses;
   const auto add = [&](const std::string& name, device::BufferView view, std::vector<Phase> phases) {
     const auto begin = static_cast<Bytes>(view.data - arena.data);
@@ -60,7 +60,7 @@ std::vector<Use> uses(const RunPlan& plan) {
     for (const device::BufferView& view : plan.arena->views(part, arena)) add(name, view, phases);
   };
   add_part("weights", ArenaPart::weights, {});
-  add_part("accumulators", ArenaPart::accumulators, relay ? way_down : std::vector<Phase>{});
+  add_part("accumulators", ArenaPart::accumulators, relay ? backward_pass : std::vector<Phase>{});
   add_part("drain", ArenaPart::drain, {});
   add_part("weights that stay", ArenaPart::own_weights, {});
   add_part("stash", ArenaPart::stash, {Phase::forward, Phase::head, Phase::backward});
@@ -71,8 +71,8 @@ std::vector<Use> uses(const RunPlan& plan) {
   add_part("saved", ArenaPart::saved, {Phase::forward, Phase::head, Phase::backward});
   add_part("saved on its way out", ArenaPart::saved_out, {Phase::forward, Phase::store_saved});
   add_part("saved on its way back", ArenaPart::saved_fetch, {Phase::fetch_saved, Phase::backward});
-  // On the way up, the rows of a reversible model's embedding in chunks lie there.
-  std::vector<Phase> gradients = way_down;
+  // In the forward pass, the rows of a reversible model's embedding in chunks lie there.
+  std::vector<Phase> gradients = backward_pass;
   if (none && plan.options.transfer.vocabulary_chunk > 0) gradients.push_back(Phase::forward);
   add_part("input gradients", ArenaPart::input_gradients, gradients);
   add_part("batch", ArenaPart::batch, {});
@@ -187,7 +187,7 @@ TEST(Interleaved, SpreadsEachKind) {
   }
 }
 
-// By hand: layer inputs on their way out lie in the scratch of the blocks' way down, which is larger.
+// By hand: layer inputs on their way out lie in the scratch of the blocks' backward pass, which is larger.
 TEST(Arena, TheWayOutCostsNothingBesideTheScratch) {
   const RunPlan plan = plan_run(options("host"));
   for (const ContractLine& line : plan.arena->lines()) {
@@ -197,9 +197,9 @@ TEST(Arena, TheWayOutCostsNothingBesideTheScratch) {
   }
 }
 
-// Twin: nothing waits until the stash has been stored. Then the planner may not let its way out share with the way
-// down, and a plan that does is refused.
-TEST(Arena, TwinWithoutTheWaitForTheStoreSharingIsRefused) {
+// Negative control: nothing waits until the stash has been stored. Then the planner may not let the memory through
+// which it leaves be shared with the backward pass, and a plan that does is refused.
+TEST(Arena, NegativeControlSharingWithoutTheWaitForTheStoreIsRefused) {
   using namespace compiler::memory;
   const RunPlan plan = plan_run(options("host"));
   StreamProgram program = plan.arena->program();
@@ -213,7 +213,7 @@ TEST(Arena, TwinWithoutTheWaitForTheStoreSharingIsRefused) {
 }
 
 // The check above sees a clash.
-TEST(Arena, TwinAClashIsSeen) {
+TEST(Arena, NegativeControlAClashIsSeen) {
   std::vector<Use> all = uses(plan_run(options("host")));
   const auto named = [&](const char* name) {
     return std::find_if(all.begin(), all.end(), [&](const Use& use) { return use.name == name; });

@@ -224,7 +224,7 @@ TEST_F(Paced, WithoutMeasuringWhatIsMissingIsNamed) {
 }
 
 // A figure that lies must show: half of what the blocks' backward takes is gone from the step.
-TEST_F(Paced, TwinAHalvedProgramIsSeen) {
+TEST_F(Paced, NegativeControlAHalvedProgramIsSeen) {
   const double honest = *predict(table(Bytes{1} << 32), /*measure=*/true).step_ms;
   const RunPlan plan = plan_run(options(), {std::make_shared<device::PacedDevice>(table(Bytes{1} << 32))});
   Calibration calibration(file_, "test");
