@@ -1,6 +1,5 @@
 #include "runtime/tuning/prediction.h"
 
-#include <algorithm>
 #include <array>
 #include <functional>
 
@@ -62,30 +61,23 @@ double measure_sharing(const RunPlan& plan, Calibration& calibration) {
   }
 }
 
+// Exposed is what a step would gain if the resource took no time.
 std::vector<PredictionLine> lines_of(const RunPlan& plan, const StepModel& model) {
-  PredictionLine h2d{"link to the device", 0, 0, 0}, d2h{"link to the host", 0, 0, 0};
+  Bytes h2d = 0, d2h = 0;
   for (const VisitWork& visit : step_work(plan)) {
-    h2d.bytes += visit.h2d();
-    d2h.bytes += visit.d2h();
+    h2d += visit.h2d();
+    d2h += visit.d2h();
   }
+  const std::array<Bytes, 4> bytes = {0, h2d, d2h, eps::ParameterStore::bytes_moved(plan.model.layout, plan.store)};
   const VisitCost sum = model.sum();
-  h2d.ms = 1e3 * sum.h2d.seconds;
-  d2h.ms = 1e3 * sum.d2h.seconds;
-  return {{"device compute", 0, 1e3 * sum.compute.seconds, 0},
-          h2d,
-          d2h,
-          {"parameter server", eps::ParameterStore::bytes_moved(plan.model.layout, plan.store),
-           1e3 * sum.update.seconds, 0}};
-}
-
-// What a step would gain if the resource took no time.
-void add_exposed(std::vector<PredictionLine>& lines, const StepModel& model) {
-  constexpr std::array kResources = {&VisitCost::compute, &VisitCost::h2d, &VisitCost::d2h, &VisitCost::update};
-  for (std::size_t i = 0; i < lines.size(); ++i) {
+  std::vector<PredictionLine> lines;
+  for (const Resource& resource : kResources) {
     StepModel without = model;
-    for (VisitCost& visit : without.visits) visit.*kResources[i] = Cost{};
-    lines[i].exposed_ms = 1e3 * (model.step_seconds() - without.step_seconds());
+    for (VisitCost& visit : without.visits) visit.*resource.cost = Cost{};
+    lines.push_back({resource.name, bytes[lines.size()], 1e3 * (sum.*resource.cost).seconds,
+                     1e3 * (model.step_seconds() - without.step_seconds())});
   }
+  return lines;
 }
 
 // `sharing`: measures that of the plan.
@@ -110,7 +102,6 @@ StepPrediction predict(const RunPlan& plan, Calibration& calibration, bool may_m
   prediction.tokens_per_second = static_cast<double>(plan.model.rows * plan.execution.microbatches) / seconds;
   prediction.bound = model.bound();
   prediction.lines = lines_of(plan, model);
-  add_exposed(prediction.lines, model);
   return prediction;
 }
 

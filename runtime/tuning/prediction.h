@@ -2,6 +2,7 @@
 // (step_costs.h).
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "l2l/trainer.h"
@@ -14,6 +15,14 @@ struct VisitCost {
   Cost compute, h2d, d2h;
   Cost update;  // of the groups that its gradients complete
 };
+
+struct Resource {
+  Cost VisitCost::*cost;
+  const char* name;
+};
+inline constexpr std::array kResources = {
+    Resource{&VisitCost::compute, "device compute"}, Resource{&VisitCost::h2d, "link to the device"},
+    Resource{&VisitCost::d2h, "link to the host"}, Resource{&VisitCost::update, "parameter server"}};
 
 // The costs of visits, in the order of step_work(), and how they add up to a step in the steady state.
 struct StepModel {

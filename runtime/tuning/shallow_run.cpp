@@ -40,9 +40,9 @@ RunPlan plain_plan(Options options) {
 
 namespace {
 
-// Seconds of a step.
-struct Round {
-  double median, least;
+// Of each round: seconds of a step.
+struct Rounds {
+  std::vector<double> median, least;
 };
 
 const RunPlan& checked(const RunPlan& plan) {
@@ -58,8 +58,8 @@ class Run {
   }
   ~Run() { engine_.store().complete_updates(); }
 
-  // A round: steps that take about `seconds` together, without the first ones, which find the caches as others left
-  // them. Of steps so long that it matters less, one of each sort is enough.
+  // A round: steps that take about `seconds` together. The first ones, which find the caches as other runs left them,
+  // do not count. Where steps are long, that matters less, and one of each sort is enough.
   void train(double seconds) {
     constexpr int kFirst = 2, kLeast = 3;
     constexpr double kLong = 2;  // seconds
@@ -71,9 +71,10 @@ class Run {
       total += round.back();
     }
     engine_.store().complete_updates();
-    rounds_.push_back({median(round), *std::min_element(round.begin(), round.end())});
+    rounds_.median.push_back(median(round));
+    rounds_.least.push_back(*std::min_element(round.begin(), round.end()));
   }
-  const std::vector<Round>& rounds() const { return rounds_; }
+  const Rounds& rounds() const { return rounds_; }
 
  private:
   double one() {
@@ -85,11 +86,11 @@ class Run {
 
   Engine engine_;
   std::uint64_t step_ = 0;
-  std::vector<Round> rounds_;
+  Rounds rounds_;
 };
 
-// [plan][round]. Who is first in a round is last in the next.
-std::vector<std::vector<Round>> measure_rounds(const std::vector<const RunPlan*>& plans, Effort effort) {
+// By plan. The one that is first in a round is last in the next.
+std::vector<Rounds> measure_rounds(const std::vector<const RunPlan*>& plans, Effort effort) {
   constexpr double kSeconds = 0.1;  // of a round
   const int times = effort == Effort::quick ? 1 : 3;
   const int most = 8 * times;
@@ -104,15 +105,9 @@ std::vector<std::vector<Round>> measure_rounds(const std::vector<const RunPlan*>
     for (Run* const run : order) run->train(kSeconds);
     std::reverse(order.begin(), order.end());
   }
-  std::vector<std::vector<Round>> rounds;
+  std::vector<Rounds> rounds;
   for (const auto& run : runs) rounds.push_back(run->rounds());
   return rounds;
-}
-
-double seconds_of(const std::vector<Round>& rounds) {
-  std::vector<double> seconds;
-  for (const Round& round : rounds) seconds.push_back(round.median);
-  return median(seconds);
 }
 
 // The deviation is that of a normal distribution with the same median distance from the median, which has a standard
@@ -127,14 +122,14 @@ StepRatio ratio_of(const std::vector<double>& ratios) {
 
 }  // namespace
 
-double measure_step(const RunPlan& plan) { return seconds_of(measure_rounds({&plan}, Effort::quick)[0]); }
+double measure_step(const RunPlan& plan) { return median(measure_rounds({&plan}, Effort::quick)[0].median); }
 
-// What others do on the machine only ever adds to a step: the fastest ones show what two runs take of it.
+// Other work on the machine only ever adds to a step, so the fastest steps show what the two runs take themselves.
 StepPair measure_pair(const RunPlan& first, const RunPlan& second, Effort effort) {
-  const std::vector<std::vector<Round>> rounds = measure_rounds({&first, &second}, effort);
+  const std::vector<Rounds> rounds = measure_rounds({&first, &second}, effort);
   std::vector<double> ratios;
-  for (std::size_t i = 0; i < rounds[0].size(); ++i) ratios.push_back(rounds[0][i].least / rounds[1][i].least);
-  return {seconds_of(rounds[0]), ratio_of(ratios)};
+  for (std::size_t i = 0; i < rounds[0].least.size(); ++i) ratios.push_back(rounds[0].least[i] / rounds[1].least[i]);
+  return {median(rounds[0].median), ratio_of(ratios)};
 }
 
 }  // namespace l2l::runtime

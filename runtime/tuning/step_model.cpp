@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <array>
-#include <utility>
 
 #include "runtime/tuning/prediction.h"
 
@@ -60,10 +58,7 @@ class Pipeline {
 VisitCost StepModel::sum() const {
   VisitCost total;
   for (const VisitCost& visit : visits) {
-    total.compute = total.compute + visit.compute;
-    total.h2d = total.h2d + visit.h2d;
-    total.d2h = total.d2h + visit.d2h;
-    total.update = total.update + visit.update;
+    for (const Resource& resource : kResources) total.*resource.cost = total.*resource.cost + visit.*resource.cost;
   }
   return total;
 }
@@ -89,11 +84,10 @@ double StepModel::step_seconds() const { return shares() ? sharing * std::max(pi
 
 std::string StepModel::bound() const {
   const VisitCost total = sum();
-  const std::array<std::pair<double, const char*>, 4> resources = {{{total.compute.seconds, "device compute"},
-                                                                    {total.h2d.seconds, "link to the device"},
-                                                                    {total.d2h.seconds, "link to the host"},
-                                                                    {total.update.seconds, "parameter server"}}};
-  return std::max_element(resources.begin(), resources.end())->second;
+  const auto less = [&](const Resource& a, const Resource& b) {
+    return (total.*a.cost).seconds < (total.*b.cost).seconds;
+  };
+  return std::max_element(kResources.begin(), kResources.end(), less)->name;
 }
 
 }  // namespace l2l::runtime
