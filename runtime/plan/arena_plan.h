@@ -67,7 +67,7 @@ enum class Phase : std::uint8_t { forward, store, fetch, store_saved, fetch_save
 Phase phase_of(const models::Model& model, int layer, bool backward);
 
 // All memory of one device in one allocation. Weights, drain and what else crosses phases live as long as the run;
-// scratch, stash and gradients of layer inputs in their phases (device/planner finds the offsets).
+// scratch, stash and gradients of layer inputs in their phases (compiler/memory finds the offsets).
 class ArenaPlan {
  public:
   // `scratch`: of each phase in which programs run.
