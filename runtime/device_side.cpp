@@ -19,7 +19,7 @@ std::vector<Bytes> bytes_per_layer(const models::Model& model, DType dtype) {
 
 std::vector<bool> stays_on_device(const ExecutionPlan& plan) {
   std::vector<bool> stays;
-  for (const BlockPlace& place : plan.places) stays.push_back(place.stash == StashPlace::device);
+  for (const BlockPlacement& placement : plan.placements) stays.push_back(placement.stash == StashPlace::device);
   return stays;
 }
 
@@ -72,7 +72,7 @@ std::vector<BufferView> own_weights(const RunPlan& plan, BufferView arena) {
   const std::vector<BufferView> views = plan.arena->views(ArenaPart::own_weights, arena);
   auto next = views.begin();
   for (int block = 1; block <= plan.model.blocks() && !views.empty(); ++block) {
-    if (!plan.execution.place(block).weights_stay) continue;
+    if (!plan.execution.placement(block).weights_stay) continue;
     own[static_cast<std::size_t>(plan.model.block(block))] = fault_point("weights.share_slot") ? views[0] : *next++;
   }
   return own;

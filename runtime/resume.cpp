@@ -24,14 +24,14 @@ void check_resumable(const RunPlan& plan, const eps::RunState& state, std::uint6
         std::to_string(state.seed) +
         "; its random numbers and order of data follow from that: set run.seed = " + std::to_string(state.seed));
   }
-  if (plan.train && state.data_hash != data_hash) {
+  if (plan.options.train && state.data_hash != data_hash) {
     const std::string what = "data.train: its files do not hold what they held when the checkpoint was made";
     if (!plan.options.data.allow_change) {
       throw BadInput(what + "; the position in them has no meaning now: restore them, or set data.allow_change = true");
     }
     log(LogLevel::warning, what + "; training goes on at the same position in the new ones");
   }
-  if (plan.chosen && plan.chosen->micro_batch) check_micro_batch(plan.options, state);
+  if (plan.decisions.micro_batch) check_micro_batch(plan.options, state);
 }
 
 void warn_of_lost_steps(const std::filesystem::path& directory, const std::filesystem::path& used, std::uint64_t step) {

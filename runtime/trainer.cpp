@@ -8,9 +8,10 @@
 #include "optimizers/schedule.h"
 #include "runtime/engine.h"
 #include "runtime/generator.h"
+#include "runtime/plan/memory_contract.h"
+#include "runtime/plan_run.h"
 #include "runtime/resume.h"
 #include "runtime/step_meter.h"
-#include "runtime/tuning/plan_run.h"
 #include "runtime/tuning/prediction.h"
 
 namespace l2l {
@@ -38,13 +39,16 @@ optimizers::Schedule make_schedule(const Options& options) {
 
 struct Trainer::Implementation {
   explicit Implementation(const Options& options)
-      : plan(runtime::plan_run(options)), schedule(make_schedule(plan.options)) {
-    if (plan.train) {
-      train.emplace(*plan.train, plan.dataset_settings());
+      : plan(runtime::plan_run(options)),
+        contract(runtime::memory_contract(plan)),
+        schedule(make_schedule(plan.options)) {
+    runtime::check_limits(plan, contract);
+    if (plan.options.train) {
+      train.emplace(*plan.options.train, plan.dataset_settings());
       train->require_training_data();
       data_hash = train->hash();
     }
-    if (plan.validation) validation.emplace(*plan.validation, plan.dataset_settings());
+    if (plan.options.validation) validation.emplace(*plan.options.validation, plan.dataset_settings());
   }
 
   // The engine; allocates everything on first use.
@@ -68,7 +72,8 @@ struct Trainer::Implementation {
   StepReport run_step();
   void restore(const eps::RunState& state);
 
-  runtime::RunPlan plan;
+  const runtime::RunPlan plan;
+  MemoryContract contract;
   optimizers::Schedule schedule;
   std::optional<Dataset> train, validation;
   std::unique_ptr<Trace> trace;
@@ -151,7 +156,7 @@ Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
 const Options& Trainer::options() const { return implementation_->plan.options; }
-const MemoryContract& Trainer::contract() const { return implementation_->plan.contract; }
+const MemoryContract& Trainer::contract() const { return implementation_->contract; }
 std::int64_t Trainer::completed_steps() const { return static_cast<std::int64_t>(implementation_->step); }
 
 StepPrediction Trainer::check_prediction() {
@@ -262,7 +267,10 @@ std::uint64_t Trainer::weights_hash() {
 
 void Trainer::start_trace() {
   if (implementation_->engine) throw Error("start_trace(): call it right after construction");
-  implementation_->plan.count_trace(Trace::bytes(kTraceSpans));
+  MemoryContract& contract = implementation_->contract;
+  contract.host.push_back({"timeline (--trace)", Trace::bytes(kTraceSpans)});
+  contract.host_bytes += Trace::bytes(kTraceSpans);
+  runtime::check_limits(implementation_->plan, contract);
   implementation_->trace = std::make_unique<Trace>(kTraceSpans);
   implementation_->plan.set_trace(implementation_->trace.get());
 }

@@ -15,7 +15,7 @@ using testing::SmallRun;
 constexpr double kTolerance = 1e-5;  // relative L2 of every gradient
 
 void draw_minibatch(const runtime::RunPlan& plan, runtime::Engine& engine) {
-  const runtime::Dataset data(*plan.train, plan.dataset_settings());
+  const runtime::Dataset data(*plan.options.train, plan.dataset_settings());
   const auto sequence = static_cast<std::size_t>(plan.options.model.sequence);
   std::uint64_t position = 0;
   for (int u = 0; u < engine.minibatch().microbatches(); ++u) {
@@ -28,7 +28,7 @@ void draw_minibatch(const runtime::RunPlan& plan, runtime::Engine& engine) {
 
 // By name: the first moments after one step, which are the gradients times a factor.
 std::map<std::string, std::vector<float>> gradients_of(const Options& options) {
-  runtime::RunPlan plan(options);
+  runtime::RunPlan plan = runtime::plan_run(options);
   runtime::Engine engine(plan, nullptr);
   draw_minibatch(plan, engine);
   engine.train(0, 1e-3);

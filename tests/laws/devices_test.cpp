@@ -177,7 +177,7 @@ TEST(Devices, EachLinkCarriesWhatOneDeviceWould) {
   EXPECT_EQ(three.results_d2h, 3 * one.results_d2h);
 
   Options options = options_of(run, 3);
-  runtime::RunPlan plan(options);
+  runtime::RunPlan plan = runtime::plan_run(options);
   runtime::Engine engine(plan, nullptr);
   for (int u = 0; u < kMicrobatches; ++u) {
     std::fill(engine.minibatch().tokens(u).begin(), engine.minibatch().tokens(u).end(), 1);
@@ -304,7 +304,7 @@ TEST(Devices, AFailureOfOneEndsTheRunOfAll) {
 
 TEST(Devices, APlanIsHeldToTheirNumber) {
   const SmallRun run;
-  EXPECT_THROW(runtime::RunPlan(options_of(run, 2), std::make_unique<device::HostDevice>(1, Bytes{0})), Error);
+  EXPECT_THROW(runtime::plan_run(options_of(run, 2), {std::make_shared<device::HostDevice>(1, Bytes{0})}), Error);
   Options options = options_of(run, 8);
   options.batch.micro_batches = 12;
   EXPECT_THROW(Trainer{options}, BadInput);

@@ -75,7 +75,7 @@ TEST_P(NotFinite, ANanStopsTheRunAndLeavesTheLayerAsItWas) {
   Options options = options_of(run, "relay", std::get<0>(GetParam()));
   options.precision.compute = std::get<1>(GetParam());
   if (options.precision.compute == "fp16") options.precision.loss_scale = 64;  // fixed: no step may be skipped
-  runtime::RunPlan plan(options);
+  runtime::RunPlan plan = runtime::plan_run(options);
   runtime::Engine engine(plan, nullptr);
   for (int u = 0; u < 3; ++u) std::fill(engine.minibatch().targets(u).begin(), engine.minibatch().targets(u).end(), 1);
 

@@ -123,7 +123,7 @@ TEST(LossScale, AFixedOneThatOverflowsStopsTheRun) {
 // number.
 TEST(LossScale, AnOverflowThatStaysStopsTheRunAtTheLeastScale) {
   const SmallRun run;
-  runtime::RunPlan plan(overflowing(run));
+  runtime::RunPlan plan = runtime::plan_run(overflowing(run));
   runtime::Engine engine(plan, nullptr);
   for (int u = 0; u < 3; ++u) std::fill(engine.minibatch().targets(u).begin(), engine.minibatch().targets(u).end(), 1);
   const auto size = static_cast<std::size_t>(plan.model.layout.groups[3].parameters[2].shape.elements());

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "core/fault_point.h"
-#include "runtime/plan/recomputation.h"
 #include "tests/laws/small_run.h"
 
 namespace l2l {
@@ -147,13 +146,13 @@ class BlocksMayDiffer : public ::testing::Test {
   BlocksMayDiffer() : options_(options_of(run_, {"gpt2", "fp32"}, "full")) {
     options_.model.layers = 5;
     full_ = testing::record_on(options_, kSteps, testing::honest);
-    const models::Model model = runtime::RunPlan(options_).model;
+    const models::Model model = runtime::plan_run(options_).model;
     const compiler::Graph& forward = model.type(model.block(1)).forward;
     for (const std::string& policy : kPolicies) {
-      mixed_.recomputation.policies.push_back(
+      mixed_.policies.push_back(
           {policy, differentiate(forward, values_to_save(forward, compiler::remat::parse_policy(policy)))});
     }
-    mixed_.recomputation.of_block = {3, 0, 2, 3, 1};
+    mixed_.policy_of = {3, 0, 2, 3, 1};
   }
   Record record(const FaultPlan& faults = {}) const {
     return testing::record_on(
@@ -163,7 +162,7 @@ class BlocksMayDiffer : public ::testing::Test {
   SmallRun run_;
   Options options_;
   Record full_;
-  runtime::Arrangement mixed_;
+  runtime::Decisions mixed_;
 };
 
 TEST_F(BlocksMayDiffer, InWhatTheyKeep) {
@@ -181,7 +180,7 @@ TEST_F(BlocksMayDiffer, InWhereTheyKeepIt) {
   // The second and the fourth save other values than the first, which leaves; the last one's stash leaves or stays.
   for (const StashPlace last : {StashPlace::host, StashPlace::device}) {
     for (const bool stay : {false, true}) {
-      mixed_.places = {{StashPlace::host, stay},
+      mixed_.placements = {{StashPlace::host, stay},
                        {StashPlace::device, !stay},
                        {StashPlace::host, stay},
                        {StashPlace::device, false},

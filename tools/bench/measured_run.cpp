@@ -2,8 +2,8 @@
 
 #include "device/paced/paced_device.h"
 #include "device/serial/serial_device.h"
-#include "runtime/options/without_files.h"
-#include "runtime/tuning/plan_run.h"
+#include "runtime/plan/memory_contract.h"
+#include "runtime/plan_run.h"
 
 namespace l2l::tools {
 namespace {
@@ -56,6 +56,7 @@ Carried carried(const Engine& engine) {
 
 Measurement measure(const MeasuredSettings& settings, int warm_up, int steps, const std::filesystem::path& trace_file) {
   const RunPlan plan = runtime::plan_run(runtime::without_files(settings.options), open(settings));
+  runtime::check_limits(plan, runtime::memory_contract(plan));
   Trace trace(kSpans);
   plan.set_trace(&trace);
   Measurement result;

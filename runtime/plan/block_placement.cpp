@@ -1,4 +1,4 @@
-#include "runtime/plan/block_place.h"
+#include "runtime/plan/block_placement.h"
 
 #include <algorithm>
 #include <numeric>
@@ -10,14 +10,14 @@ std::string_view name_of(StashPlace place) {
   return place == StashPlace::host ? "host" : "device";
 }
 
-int count_stashes(const std::vector<BlockPlace>& places, StashPlace place) {
-  return static_cast<int>(
-      std::count_if(places.begin(), places.end(), [&](const BlockPlace& its) { return its.stash == place; }));
+int count_stashes(const std::vector<BlockPlacement>& placements, StashPlace place) {
+  return static_cast<int>(std::count_if(placements.begin(), placements.end(),
+                                        [&](const BlockPlacement& placement) { return placement.stash == place; }));
 }
 
-int count_staying(const std::vector<BlockPlace>& places) {
-  return static_cast<int>(
-      std::count_if(places.begin(), places.end(), [](const BlockPlace& its) { return its.weights_stay; }));
+int count_staying(const std::vector<BlockPlacement>& placements) {
+  return static_cast<int>(std::count_if(placements.begin(), placements.end(),
+                                        [](const BlockPlacement& placement) { return placement.weights_stay; }));
 }
 
 // The next one is of the kind that is furthest behind its share.
@@ -39,26 +39,22 @@ std::vector<std::size_t> interleaved(const std::vector<std::size_t>& counts) {
   return row;
 }
 
-namespace {
-
-// `chosen` of `all`, spread.
-std::vector<std::size_t> spread(int all, int chosen) {
+// 1 for `chosen` of `all` blocks, 0 for the others.
+static std::vector<std::size_t> spread(int all, int chosen) {
   return interleaved({static_cast<std::size_t>(all - chosen), static_cast<std::size_t>(chosen)});
 }
 
-}  // namespace
-
-std::vector<BlockPlace> split_places(int blocks, int on_device) {
-  std::vector<BlockPlace> places;
+std::vector<BlockPlacement> split_stashes(int blocks, int on_device) {
+  std::vector<BlockPlacement> placements;
   for (const std::size_t device : spread(blocks, on_device)) {
-    places.push_back({.stash = device == 1 ? StashPlace::device : StashPlace::host});
+    placements.push_back({.stash = device == 1 ? StashPlace::device : StashPlace::host});
   }
-  return places;
+  return placements;
 }
 
-void keep_weights(std::vector<BlockPlace>& places, int blocks, int staying) {
+void keep_weights(std::vector<BlockPlacement>& placements, int blocks, int staying) {
   const std::vector<std::size_t> stay = spread(blocks, std::min(blocks, staying));
-  for (std::size_t i = 0; i < stay.size(); ++i) places[i].weights_stay = stay[i] == 1;
+  for (std::size_t i = 0; i < stay.size(); ++i) placements[i].weights_stay = stay[i] == 1;
 }
 
 }  // namespace l2l::runtime
