@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kWidth = 1024;
 constexpr double kLearningRate = 1e-6;
-constexpr double kSquares = 1;  // as a device hands them over: no check reads the gradients
+constexpr double kSquares = 1;  // as if computed by a device, so that no check reads the gradients
 
 // Layers of one matrix and one bias each.
 ModelLayout layout_of(std::int64_t parameters, std::int64_t layer_parameters) {
@@ -52,13 +52,13 @@ StoreBench::StoreBench(std::int64_t parameters, std::int64_t layer_parameters, c
   fill_gradients();
 }
 
-// All buffers are taken at once, so that each is filled. What is in them stays when they are given back.
+// Takes all buffers at once, so that each is filled; they keep their contents when they are returned.
 void StoreBench::fill_gradients() {
   std::vector<eps::GradientBuffer> buffers;
   const auto layers = static_cast<LayerIndex>(store_->layout().layers.size());
   for (LayerIndex layer = 0; layer < layers; ++layer) {
     buffers.push_back(store_->gradient_buffer(layer, 0));
-    // 1e-3 in bf16, twice; of another type a number that is as harmless.
+    // 1e-3 in bf16, twice; a harmless number in the other types too.
     std::fill_n(reinterpret_cast<std::uint32_t*>(buffers.back().data()), buffers.back().bytes() / 4, 0x3a833a83u);
   }
 }

@@ -14,9 +14,9 @@ class StoreBench {
  public:
   // Memory that `memory` must have left.
   static Bytes bytes(std::int64_t parameters, std::int64_t layer_parameters, const eps::StoreOptions& options);
-  // Layers of `layer_parameters` elements, at most `parameters` in all and at least one; `options` give wire, optimizer
-  // and threads. Every layer has gradients of its own, so that none is in a cache because another one's was. `memory`
-  // must outlive this.
+  // Layers of `layer_parameters` elements, at most `parameters` in all but at least one layer; `options` give wire,
+  // optimizer and threads. Every layer has gradients of its own, so that a cache holds them for none. `memory` must
+  // outlive this.
   StoreBench(std::int64_t parameters, std::int64_t layer_parameters, const eps::StoreOptions& options,
              eps::MemorySource& memory);
 
@@ -24,7 +24,7 @@ class StoreBench {
   std::uint64_t state_hash() const { return store_->state_hash(); }
   // Of all layers.
   std::uint64_t updates() const;
-  // A step from its first push to the last version, in seconds.
+  // Runs a step and returns its seconds, from the first push to the last version.
   double step();
 
  private:

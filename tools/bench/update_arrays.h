@@ -1,4 +1,4 @@
-// Plain arrays of every state format, for one set of parameters: what the benchmark of updates works on.
+// The arrays that the benchmark of updates works on: one set of parameters in every state format.
 #pragma once
 
 #include <array>
@@ -15,17 +15,17 @@
 
 namespace l2l::tools {
 
-// Anonymous memory, given back at once when it dies. Where each allocation begins within its 2 MiB differs from the
-// others, so that streams that advance together do not meet in the same sets of a cache. Thread-bound.
+// Anonymous memory, freed by the destructor. Every allocation begins at another offset within 2 MiB, so that streams
+// that advance together do not share cache sets. Thread-bound.
 class BenchMemory final : public eps::MemorySource {
  public:
-  // `huge`: ask for huge pages, else for small ones (madvise; where the kernel has neither, it does as it likes).
+  // `huge`: asks for huge pages, else for small ones (madvise, a hint).
   BenchMemory(Bytes capacity, bool huge);
   ~BenchMemory() override;
   BenchMemory(const BenchMemory&) = delete;
   BenchMemory& operator=(const BenchMemory&) = delete;
 
-  // Throws OutOfMemory where the capacity is spent. What was asked for, plus kSlack, counts.
+  // Throws OutOfMemory when the capacity is spent; an allocation takes up to kSlack more than its size.
   std::byte* allocate(Bytes size, std::string_view purpose) override;
   static constexpr Bytes kSlack = Bytes{3} << 20;
   Bytes allocated() const { return allocated_; }
@@ -38,21 +38,21 @@ class BenchMemory final : public eps::MemorySource {
 
 inline constexpr int kMostContributions = 8;
 
-// One array per stream and format; formats share what they have in common. Not synchronised: jobs work on disjoint
-// runs. A run begins at a multiple of 512 elements.
+// One array per stream and format, shared by formats where they agree. Thread-safe on disjoint runs. A run begins at a
+// multiple of 512 elements.
 class UpdateArrays {
  public:
   // Room for `parameters` elements with up to `contributions` 16-bit gradients.
   static Bytes bytes(Bytes parameters, int contributions);
-  // Fills everything, in parallel: weights within +-0.1, gradients around 1e-3 in magnitude, moments that belong to
-  // them (no denormal, nothing infinite, and updates by any optimizer keep it so).
+  // Fills everything, in parallel: weights within +-0.1, gradients of magnitude around 1e-3, and matching moments: no
+  // denormal, nothing infinite, also after updates by any optimizer.
   UpdateArrays(std::int64_t parameters, int contributions, BenchMemory& memory, Workers& workers);
 
   std::int64_t parameters() const { return parameters_; }
 
   using Gradients = std::array<const void*, kMostContributions>;
-  // The run of `count` elements from `begin`; `gradients` holds the pointers that it refers to. Gradients are of the
-  // wire's type; several contributions only where that is bf16.
+  // The run of `count` elements from `begin`; refers to the pointers that it writes to `gradients`. Gradients have the
+  // wire's type; only bf16 has several contributions.
   optimizers::Streams run(std::int64_t begin, std::size_t count, DType wire, optimizers::MomentFormats moments,
                           int contributions, Gradients& gradients) const;
 
@@ -62,8 +62,7 @@ class UpdateArrays {
 
   std::int64_t parameters_;
   int contributions_;
-  // By type of the wire: the f32 wire is the master, the f16 wire has one beside it, and a third of theirs is the
-  // split.
+  // The f32 wire is the master, which also serves the f16 wire; the bf16 wire and `low_` are the split master.
   float *master_ = nullptr, *gradient_f32_ = nullptr;
   std::uint16_t *wire_f16_ = nullptr, *gradient_f16_ = nullptr;
   std::uint16_t *wire_bf16_ = nullptr, *low_ = nullptr;

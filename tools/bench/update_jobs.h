@@ -9,7 +9,7 @@
 
 namespace l2l::tools {
 
-// What a row updates; rows with the same streams share a stream baseline.
+// One row of the benchmark; rows with the same streams share a stream baseline.
 struct UpdateJob {
   std::string optimizer;
   DType wire = DType::bf16;
@@ -30,11 +30,11 @@ struct UpdateJob {
   double bytes() const;
 };
 
-// Every optimizer and format over a split master, in an order that keeps equal streams together; then more than one
-// contribution; then the other masters. Only those with one of `contributions`.
+// Every optimizer and format with a split master, those with equal streams next to each other; then several
+// contributions; then the other masters. Only rows whose number of contributions is in `contributions`.
 std::vector<UpdateJob> all_update_jobs(const std::vector<int>& contributions);
 
-// Updates one run of elements; of LAMB, a whole tensor.
+// Updates one run of elements, with LAMB a whole tensor.
 using UpdateRun = std::function<void(const optimizers::Streams&)>;
 UpdateRun update_of(const optimizers::Kernels& kernels, const UpdateJob& job);
 // The stream baseline of the same streams, for the same instruction set (stream_baseline.h).

@@ -39,7 +39,7 @@ double pass(const UpdateArrays& arrays, Workers& workers, const UpdateJob& job, 
   return seconds_since(begin);
 }
 
-// A row, and what its rounds gave.
+// A row and the results of its rounds.
 struct Measured {
   UpdateJob job;
   int threads = 1;
@@ -59,11 +59,10 @@ struct Measured {
   }
 };
 
-// What the store is measured with, and compared with.
+// The row that the store runs and is compared with.
 bool is_stored(const UpdateJob& job) { return job.name() == "adamw bf16 fp32" && job.contributions == 1; }
 
-// The rows, the arrays that kernels run on, and the store, which is measured where its kernel is and no row is left
-// out.
+// The rows, the arrays that kernels run on, and the store, which is measured unless rows are left out.
 class UpdateBench {
  public:
   UpdateBench(const UpdateSpeedSettings& settings, const std::vector<UpdateJob>& jobs)
