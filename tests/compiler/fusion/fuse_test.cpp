@@ -191,8 +191,8 @@ class OneRun {
  public:
   explicit OneRun(const Graph& graph) {
     Workers workers("fuse", 2);
-    const auto executable = compile_for_host(graph, workers.threads());
-    Bindings bindings;
+    const auto executable = device::compile_for_host(graph, workers.threads());
+    device::Bindings bindings;
     for (std::size_t r = 0; r < bindings.regions.size(); ++r) {
       const auto region = static_cast<Region>(r);
       const Bytes bytes = region == Region::scratch ? executable->program().scratch_bytes : graph.region_bytes(region);
@@ -204,7 +204,7 @@ class OneRun {
     for (const Value& value : graph.values) {
       if (value.region != Region::scratch) fill(bindings[value.region].data + value.offset, value);
     }
-    LaunchParameters parameters;
+    device::LaunchParameters parameters;
     parameters.seed = 5;
     executable->run(bindings, parameters, workers);
     for (const Region region : {Region::output, Region::input_gradient, Region::gradients}) {

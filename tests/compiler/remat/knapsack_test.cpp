@@ -136,7 +136,7 @@ TEST(ParetoFront, OfSixtyFourItemsIsExactUnlessValueFollowsBytes) {
     const ParetoFront front(items);
     const Bytes capacity = random_capacity(random, items);
     ASSERT_TRUE(holds(items, capacity, front.best(capacity))) << i;
-    if (i % 3 == 0) ASSERT_EQ(front.short_by(), 0u) << i;
+    ASSERT_TRUE(i % 3 != 0 || front.short_by() == 0) << i;
     const double all = static_cast<double>(front.points().back().value);
     most_missing = std::max(most_missing, static_cast<Nanoseconds>(1e6 * static_cast<double>(front.short_by()) / all));
   }

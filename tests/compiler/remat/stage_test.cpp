@@ -50,7 +50,7 @@ class Staging {
 
  private:
   const Graph forward_;
-  const std::unique_ptr<HostDevice> device_ = std::make_unique<HostDevice>(1, 0);
+  const std::unique_ptr<device::HostDevice> device_ = std::make_unique<device::HostDevice>(1, 0);
   const Visits visits_;
   std::vector<Nanoseconds> times_;
   std::vector<StagedProgram> programs_;

@@ -75,14 +75,14 @@ class VisitRun {
     }
   }
 
-  void launch(const Executable& program) {
+  void launch(const device::Executable& program) {
     const std::size_t scratch_bytes = program.program().scratch_bytes;
-    const std::unique_ptr<Buffer> scratch = device_.allocate(scratch_bytes + kGuard, "scratch");
+    const std::unique_ptr<device::Buffer> scratch = device_.allocate(scratch_bytes + kGuard, "scratch");
     std::memset(scratch->view().data, 0xFF, scratch_bytes + kGuard);
-    Bindings bindings;
+    device::Bindings bindings;
     for (std::size_t i = 0; i < memory_.size(); ++i) bindings.regions[i] = {memory_[i].data(), memory_[i].size()};
     bindings[compiler::Region::scratch] = scratch->view().slice(0, scratch_bytes);
-    LaunchParameters parameters;
+    device::LaunchParameters parameters;
     parameters.seed = 5;
     parameters.step = 3;
     device_.launch(*stream_, program, bindings, parameters);
@@ -90,9 +90,9 @@ class VisitRun {
     for (std::size_t i = 0; i < kGuard; ++i) ASSERT_EQ(scratch->view().data[scratch_bytes + i], std::byte{0xFF});
   }
 
-  HostDevice device_;
-  std::unique_ptr<Stream> stream_;
-  std::unique_ptr<Executable> forward_, backward_;
+  device::HostDevice device_;
+  std::unique_ptr<device::Stream> stream_;
+  std::unique_ptr<device::Executable> forward_, backward_;
   std::array<std::vector<std::byte>, static_cast<std::size_t>(compiler::Region::count)> memory_;
 };
 
