@@ -12,7 +12,7 @@ namespace l2l::runtime {
 // What measured times decide stays open: recompute (leaves_choice()), and the microbatch where `chooses_micro_batch`,
 // of which `batch` has the one to take without times.
 struct ResolvedOptions : Options {
-  std::optional<DataFiles> train, validation;  // found, not read
+  std::optional<DataFiles> train = {}, validation = {};  // found, not read
   bool chooses_micro_batch = false;
 };
 
