@@ -14,13 +14,13 @@ class L2L_API Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A config, argument or data file asks for something that cannot be done. Nothing was written.
+// A config, argument or data file asks for something impossible. Nothing was written.
 class L2L_API BadInput : public Error {
  public:
   using Error::Error;
 };
 
-// Memory that was asked for does not fit; the message holds need, have and shortfall.
+// The memory asked for does not fit. The message has what is needed, what there is, and the difference.
 class L2L_API OutOfMemory : public BadInput {
  public:
   using BadInput::BadInput;
@@ -32,13 +32,13 @@ class L2L_API CorruptFile : public BadInput {
   using BadInput::BadInput;
 };
 
-// A device operation failed; stored where it happened and rethrown at the next wait.
+// A device operation failed. It is stored where it happened and thrown at the next wait.
 class L2L_API DeviceError : public Error {
  public:
   using Error::Error;
 };
 
-// A NaN or infinity reached the optimizer; the message names step and layer, whose state is unchanged.
+// A NaN or infinity reached the optimizer. The message names the step and the layer; that layer's state is unchanged.
 class L2L_API NumericError : public Error {
  public:
   using Error::Error;

@@ -1,5 +1,5 @@
-// Everything that a run can be told, as plain values; the TOML config has the same names. Sizes
-// are in bytes, 0 meaning "no limit" where a limit is asked for.
+// All options of a run, as plain values; the TOML config has the same names. Sizes are in bytes; a limit of 0 means
+// none.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,9 @@ struct ModelOptions {
 
   // "fused": one op; "core": separate ops, whose probabilities (heads x sequence x sequence) are values like others.
   std::string attention = "fused";
-  // "none" | "float" | "fixed", gpt2 and llama: blocks of two residual streams that can be undone, so that the backward
-  // visit rebuilds its input and none is kept; a model of its own, with the weights of "none". Streams in fp32 drift by
-  // rounding, which is measured; in fixed point they come back bit for bit.
+  // "none" | "float" | "fixed", of gpt2 and llama: blocks with two residual streams that can be computed backward, so
+  // that the backward visit rebuilds a block's input and none is kept. It is another model, with weights of the same
+  // shapes. Streams in fp32 drift by rounding, which is measured; in fixed point they come back bit for bit.
   std::string reversible = "none";
 };
 
@@ -40,12 +40,12 @@ struct DataOptions {
   std::string format = "text";          // "text" (bytes) or "tokens" (raw little-endian uint16)
   std::string tokenizer = "bytes";
   double masked = 0.15;          // bert: share of the tokens of each sequence that are predicted
-  std::int64_t mask_token = -1;  // bert: what stands for most of them; -1: the last of the vocabulary
-  bool allow_change = false;     // resume although the training data are not those of the checkpoint
+  std::int64_t mask_token = -1;  // bert: replaces most of them; -1: the last of the vocabulary
+  bool allow_change = false;     // resume with training data other than the checkpoint's
 };
 
-// A minibatch is micro_batches of micro_batch sequences. 0: not set, and then follows from those that are. Trainer's
-// options() have all three.
+// A minibatch is `micro_batches` microbatches of `micro_batch` sequences. 0: not set; it then follows from the others.
+// Trainer::options() has all three.
 struct BatchOptions {
   std::int64_t minibatch = 0;    // sequences per minibatch, of all devices together; divisible by device.count
   std::int64_t micro_batch = 0;  // sequences per microbatch; not set: 8, or, with minibatch alone, what makes the step
@@ -94,8 +94,9 @@ struct DeviceOptions {
 struct TransferOptions {
   static constexpr std::int64_t kChosen = -1;
 
-  // "auto" (of as many blocks on the device as fit there, of the others on the host; of a reversible model none) |
-  // "host" | "device" (of a reversible model, too, which then rebuilds nothing)
+  // Where layer inputs wait for the backward pass: "auto" (on the device for as many blocks as fit, on the host for the
+  // others; a reversible model keeps none) | "host" | "device" (then a reversible model keeps them too, and rebuilds
+  // nothing)
   std::string stash = "auto";
   // Blocks whose weights stay on the device from their forward to their backward visit and so cross the link once a
   // step, beside the last one, which stays anyway while a head that is one layer runs; kChosen (key: "auto"): none, or,
@@ -117,7 +118,7 @@ struct RecomputeOptions {
   std::uint64_t budget = 0;  // limit on the scratch of a block's backward visit, of one microbatch: it recomputes more
                              // where it must; 0: none. Not with "auto", which has device.memory
 
-  // Whether what blocks do follows from measured times.
+  // Whether measured times decide what blocks recompute.
   bool leaves_choice() const { return policy == "auto" || budget > 0; }
 };
 

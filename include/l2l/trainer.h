@@ -1,4 +1,4 @@
-// Trains a model with the L2L relay: the API on which l2l-train itself is written.
+// Trains a model with the L2L relay. l2l-train uses nothing but this API.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +24,15 @@ struct ContractLine {
   std::uint64_t bytes;
 };
 
-// What a run will need, known before step 1 (law 3). Device and pinned bytes are exact; host bytes predict the peak
-// resident memory of the process. What a GPU's driver and other processes hold is no part of device_bytes.
+// The memory that a run will need, known before step 1 (law 3). Device and pinned bytes are exact; host bytes predict
+// the peak resident memory of the process. device_bytes does not include what a GPU's driver and other processes hold.
 struct MemoryContract {
   std::uint64_t device_bytes = 0;
-  std::uint64_t device_bytes_apart = 0;  // what they would be with memory of its own for every part
+  std::uint64_t device_bytes_apart = 0;  // what they would be if no two parts shared memory
   std::uint64_t device_other_bytes = 0;  // device memory held by the driver and other processes when this was written
   std::uint64_t pinned_bytes = 0;
   std::uint64_t host_bytes = 0;
-  int devices = 1;                   // device_bytes is of each of them, the other sums count them all
+  int devices = 1;                   // device_bytes is for each of them, the other sums are for all
   std::vector<ContractLine> device;  // sums to device_bytes
   std::vector<ContractLine> host;    // sums to host_bytes
   std::int64_t parameters = 0;
@@ -66,7 +66,7 @@ struct PredictionLine {
   double exposed_ms = 0;    // of these, what nothing else hides
 };
 
-// A step's time, reckoned before it runs from what this machine was measured to take for its pieces.
+// A step's time, predicted from measured times of its parts on this machine.
 struct StepPrediction {
   std::optional<double> step_ms;  // nothing when figures are missing
   double tokens_per_second = 0;
@@ -77,7 +77,7 @@ struct StepPrediction {
   int measured = 0, cached = 0;                // figures measured now, and found in `file`
   std::string file;                            // where they are kept
   std::string work;                            // a hash: the same for plans whose steps do the same, in the same order
-  std::optional<double> measured_ms;           // of check_prediction(): what a step does take
+  std::optional<double> measured_ms;           // by check_prediction(): how long a step takes
 };
 
 // One training step; the fields of a --metrics line.
@@ -115,7 +115,7 @@ struct GenerateOptions {
   std::uint64_t seed = 1;
 };
 
-// Thread-bound: one thread at a time. Any failure of a step leaves the object unusable but for its destructor.
+// Thread-bound: one thread at a time. After a step has failed, only destruction is allowed.
 class L2L_API Trainer {
  public:
   // Validates the options, reads the data, plans device and host memory. Throws BadInput, or OutOfMemory when the plan
@@ -130,21 +130,22 @@ class L2L_API Trainer {
   const Options& options() const;
   const MemoryContract& contract() const;
 
-  // The time of a step. `measure`: what this machine was not yet measured to take is measured now, in some seconds and
-  // up to 256 MiB (on a host device two shallower models of up to 1 GiB of state each are trained, longer where their
-  // steps are long), and kept in the calibration file. Throws Error when called with `measure` after prepare() or a
-  // step. Reads no data.
+  // The time of a step. With `measure`, parts not yet measured on this machine are measured now, in some seconds and up
+  // to 256 MiB, and kept in the calibration file. (On a host device, two shallower models with up to 1 GiB of state
+  // each are trained, which takes longer if their steps are long.) Reads no data. Throws Error when called with
+  // `measure` after prepare() or a step.
   StepPrediction predict(bool measure);
-  // The same, kept nowhere, beside what a step takes: allocates all that a run does, and trains on drawn tokens.
+  // The same beside the measured time of a step; stores nothing. Allocates all that a run does and trains on random
+  // tokens.
   StepPrediction check_prediction();
 
   // Allocates everything that the contract names; otherwise the first call that needs it does.
   void prepare();
 
   // Restores weights, moments, step and data position from the newest good checkpoint below `directory` (or from
-  // `directory` itself, when it is one) and returns its folder. A damaged one is passed over where an older one is
-  // sound, with a warning that says which is used and which steps are lost. Call before the first step. Throws
-  // CorruptFile or BadInput; nothing is changed then.
+  // `directory` itself, when it is one) and returns its folder. Falls back from a damaged checkpoint to an older sound
+  // one, with a warning that says which is used and which steps are lost. Call before the first step. Throws
+  // CorruptFile or BadInput, and then changes nothing.
   std::filesystem::path resume(const std::filesystem::path& directory);
 
   // Runs one minibatch through the relay. Returns when its loss and gradient norm are known; updates may still run
