@@ -2,6 +2,7 @@
 // are compiled in json.cpp alone: call these functions, not json::parse() and dump().
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,5 +21,8 @@ bool parse_json(std::string_view text, nlohmann::json_sax<nlohmann::json>& reade
 std::string json_text(const nlohmann::json& json, int indent = -1, bool ascii = false);
 // The same of an object that keeps its members in the order in which they were added.
 std::string json_text(const nlohmann::ordered_json& json, int indent = -1);
+
+// null without a value.
+nlohmann::ordered_json or_null(const std::optional<double>& value);
 
 }  // namespace l2l

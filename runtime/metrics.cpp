@@ -4,14 +4,6 @@
 
 namespace l2l {
 
-namespace {
-
-nlohmann::ordered_json or_null(const std::optional<double>& value) {
-  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
-}
-
-}  // namespace
-
 // The library prints the shortest digits that read back to the same double (17 where needed); a NaN or an infinity,
 // which JSON does not have, becomes null.
 std::string to_json(const StepReport& report) {

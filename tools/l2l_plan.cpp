@@ -21,10 +21,6 @@ nlohmann::ordered_json lines(const std::vector<ContractLine>& contract_lines) {
   return json;
 }
 
-nlohmann::ordered_json or_null(const std::optional<double>& value) {
-  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
-}
-
 nlohmann::ordered_json time_of(const StepPrediction& prediction) {
   nlohmann::ordered_json resources = nlohmann::ordered_json::array();
   for (const PredictionLine& line : prediction.lines) {

@@ -182,11 +182,10 @@ void Run::say(const std::string& message) {
 nlohmann::ordered_json Run::summary(const std::filesystem::path& checkpoint) {
   nlohmann::ordered_json summary;
   summary["steps"] = trainer_.completed_steps();
-  summary["loss"] = last_ ? nlohmann::json(last_->loss) : nlohmann::json(nullptr);
-  summary["validation_loss"] = validation_loss_ ? nlohmann::json(*validation_loss_) : nlohmann::json(nullptr);
+  summary["loss"] = or_null(last_ ? std::optional(last_->loss) : std::nullopt);
+  summary["validation_loss"] = or_null(validation_loss_);
   summary["tokens_per_second"] = progress_->tokens_per_second();
-  const std::optional<double> ratio = progress_->measured_over_predicted();
-  summary["measured_over_predicted"] = ratio ? nlohmann::json(*ratio) : nlohmann::json(nullptr);
+  summary["measured_over_predicted"] = or_null(progress_->measured_over_predicted());
   summary["device_peak_bytes"] = trainer_.device_peak_bytes();
   summary["host_bytes"] = trainer_.host_peak_bytes();
   summary["pinned_bytes"] = trainer_.contract().pinned_bytes;

@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMostNamed = 100;
 const std::vector<std::string> kSolvers = {"portfolio", "greedy", "exact", "local"};  // as memory::Solver
 
-// The tensors of the certificate, the largest first.
+// Tensors of the certificate, largest first.
 std::vector<memory::Index> peak_of(const memory::Problem& problem, const memory::Bound& bound) {
   std::vector<memory::Index> peak = bound.tensors;
   std::stable_sort(peak.begin(), peak.end(),

@@ -1,4 +1,4 @@
-// l2l-plan --problem: an allocation problem from a CSV file, solved; no model is behind it.
+// l2l-plan --problem: solves an allocation problem from a CSV file. Needs no model.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// l2l-plan --trace: a recorded program under a budget, as Dynamic Tensor Rematerialization would run it; no model is
-// behind it.
+// l2l-plan --trace: runs a recorded program under a memory budget by Dynamic Tensor Rematerialization. Needs no model.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The progress of a run on a terminal: one line that is rewritten, or a line every few seconds in a log.
+// The progress of a run: on a terminal one line that is rewritten, in a log a line every few seconds.
 #pragma once
 
 #include <array>
@@ -23,8 +23,8 @@ class Progress {
   // Tokens per second since the start, without the first step (which warms up), where there is more than one.
   double tokens_per_second() const;
 
-  // Median, over up to 256 steps, the latest ones and not the first, of step_ms over what was predicted; nothing
-  // without a prediction.
+  // Median of step_ms over its prediction, of the latest steps (at most 256, never the first); nothing without a
+  // prediction.
   std::optional<double> measured_over_predicted() const;
 
  private:

@@ -14,7 +14,7 @@ class L2L_API Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A config, argument or data file asks for something that cannot be done. Nothing was written.
+// A config, argument or data file asks for something impossible. Nothing was written.
 class L2L_API BadInput : public Error {
  public:
   using Error::Error;
@@ -38,7 +38,7 @@ class L2L_API DeviceError : public Error {
   using Error::Error;
 };
 
-// A NaN or infinity reached the optimizer; the message names step and layer, whose state is unchanged.
+// A NaN or infinity reached the optimizer. The message names the step and the layer; that layer's state is unchanged.
 class L2L_API NumericError : public Error {
  public:
   using Error::Error;

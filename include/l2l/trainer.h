@@ -1,4 +1,4 @@
-// Trains a model with the L2L relay: the API on which l2l-train itself is written.
+// Trains a model with the L2L relay. l2l-train uses nothing but this API.
 #pragma once
 
 #include <cstdint>

@@ -6,6 +6,7 @@
 #include "core/json.h"
 #include "l2l/errors.h"
 #include "runtime/tuning/calibration.h"
+#include "tools/bench/link_speed.h"
 
 namespace l2l::tools {
 namespace {

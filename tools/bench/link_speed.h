@@ -14,8 +14,8 @@ struct LinkSpeed {
   double both_h2d = 0, both_d2h = 0;  // of each, while both run
 };
 
-// Copies `bytes` at a time, again and again for some tenths of a second each way, the ways in turn; medians of the
-// rounds. Takes 2 x `bytes` of device memory and as much of host memory. Throws as open_device() and Device do.
+// Copies `bytes` at a time for some tenths of a second in each direction, in turn; medians of the rounds. Takes 2 x
+// `bytes` of device memory and as much of host memory. Throws as open_device() and Device do.
 LinkSpeed measure_link(const device::DeviceSettings& settings, Bytes bytes);
 
 }  // namespace l2l::tools

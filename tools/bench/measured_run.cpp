@@ -39,7 +39,7 @@ ModelSizes sizes_of(const RunPlan& plan) {
           model.activation_bytes()};
 }
 
-// Bytes so far, both ways.
+// Bytes so far in each direction.
 struct Carried {
   Bytes h2d = 0, d2h = 0;
 };

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "core/json.h"
+#include "tools/bench/measured_run.h"
 
 namespace l2l::tools {
 namespace {

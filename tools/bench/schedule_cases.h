@@ -1,5 +1,5 @@
-// The runs on which overlap and inner looping are judged: on a paced device (its figures do not depend on the machine,
-// and tests hold them) and on the device of the options.
+// Runs that measure overlap and inner looping, on a paced device (its figures do not depend on the machine, so tests
+// check them) and on the device of the options.
 #pragma once
 
 #include <vector>
@@ -14,15 +14,15 @@ MeasuredSettings paced_overlap_case();
 // 8 blocks on a paced device; `microbatches` of constant size.
 MeasuredSettings paced_inner_loop_case(int microbatches);
 
-// Measures all of `settings` in turn, a few times over, so that a busy moment of the machine does not meet one side
-// alone; of each the measurement with the median step.
+// Measures all of `settings` in turn, in several rounds, so that a busy moment of the machine does not slow one side
+// alone. Returns for each the measurement with the median step.
 std::vector<Measurement> measure_in_turn(const std::vector<MeasuredSettings>& settings);
 
 // Compute per step by a run on a link that takes no time, in ms.
 double compute_ms(const Measurement& free_link);
 
-// The same run with a link on which all bytes of a step, both ways added up, take `share` of its compute. `free_link`:
-// a measurement of `settings` without a limit.
+// The same run with a link on which all bytes of a step, the sum of both directions, take `share` of its compute.
+// `free_link`: a measurement of `settings` without a limit.
 MeasuredSettings with_link_share(MeasuredSettings settings, const Measurement& free_link, double share);
 // The same run with a link that carries a block's wire in `ms`.
 MeasuredSettings with_wire_time(MeasuredSettings settings, const ModelSizes& sizes, double ms);

@@ -1,4 +1,4 @@
-// What a step's time went to, visit by visit: read from the spans of a trace, so that report and timeline agree.
+// Where the time of a step goes, visit by visit. Read from the spans of a trace, so that report and timeline agree.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace l2l::tools {
 // Of a layer's visit to the device. The head's is both, where the forward pass turns into the backward pass.
 enum class VisitKind : std::uint8_t { forward, turn, backward };
 
-// Milliseconds per step. Work on the link and in the parameter server runs beside compute; what compute stood still for
-// is its idle time before and during the visit.
+// Milliseconds per step. Work on the link and in the parameter server runs beside compute; waits and idle time are
+// those of compute before and during the visit.
 struct VisitTimes {
   double compute = 0;         // launches and fills
   double h2d = 0;             // weights and stash, brought for this visit
@@ -34,7 +34,7 @@ struct VisitReport {
   VisitTimes times;
 };
 
-// A relay's steps (or resident execution's: a visit then stands for all visits of the layer in one direction).
+// Steps of relay execution, or of resident execution, where a visit stands for all visits of the layer in one pass.
 struct ScheduleReport {
   int steps = 0;                    // that it is the mean of
   double step_ms = 0;               // median, from the end of a step to the end of the next
@@ -45,8 +45,8 @@ struct ScheduleReport {
   double first_fill_ms() const { return visits.front().times.h2d; }
   // The last gradients and their update, which nothing of this step hides.
   double last_update_ms() const;
-  // What perfect overlap would take: the sum over visits of the longest of compute, h2d and d2h, plus first fill and
-  // last update, each of which is counted once.
+  // The time with perfect overlap: the sum over visits of the longest of compute, h2d and d2h, plus first fill and last
+  // update, which count once.
   double bound_ms() const;
 
   std::string table() const;  // for people

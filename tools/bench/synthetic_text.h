@@ -1,11 +1,11 @@
-// What benchmarks share: data to train on.
+// Data for benchmarks to train on.
 #pragma once
 
 #include <filesystem>
 
 namespace l2l::tools {
 
-// A file with a megabyte of reproducible bytes; what they say does not matter here. Removed by the destructor.
+// A temporary file with a megabyte of reproducible pseudo-random text. The destructor removes it.
 class SyntheticText {
  public:
   SyntheticText();
