@@ -44,8 +44,8 @@ TEST(BytesNeeded, AreWhatIsAskedFor) {
   }
 }
 
-// 12 bytes per element in fp32 as well as with a split master, 14 in fp16; 4 less with one moment (DESIGN.md,
-// Precision).
+// 12 bytes per element in fp32 as well as with a split master, 14 in fp16; 4 less with one moment
+// (docs/parameter-server.md, State formats).
 TEST(BytesNeeded, ByHand) {
   constexpr Bytes kElements = 640 + 128 + 2 * 19776 + 64;
   constexpr Bytes kLayerElements = 768 + 2 * 19776 + 768;

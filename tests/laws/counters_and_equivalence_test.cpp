@@ -1,5 +1,5 @@
 // Law 2: losses, gradients and weights do not depend, to the bit, on how a run is executed. On the way, the bytes that
-// crossed the link equal the formulas of docs/architecture.md for every combination.
+// crossed the link equal the formulas of docs/transfer.md for every combination.
 #include <gtest/gtest.h>
 
 #include <thread>

@@ -105,7 +105,7 @@ TEST_F(CudaEmulated, CoreAttentionIsTheHostsToo) {
 }
 
 // Whatever is kept, wherever, and however little scratch there is. In 16 bits "full" is a program of its own
-// (docs/architecture.md, Recomputation).
+// (docs/compiler.md, Recomputation).
 TEST_F(CudaEmulated, RecomputationChangesNoBit) {
   for (const char* const compute : {"fp32", "bf16"}) {
     const auto with = [&](const char* policy, const char* execution, const char* stash) {
