@@ -7,11 +7,11 @@
 
 namespace l2l {
 
-// Thread-bound. Gives the thread its own setting back, which belongs to the embedding program.
+// Thread-bound. The destructor restores the thread's previous setting, which belongs to the embedding program.
 class FlushDenormals {
  public:
 #if defined(__SSE__)
-  // `flush` false changes nothing.
+  // Does nothing where `flush` is false.
   explicit FlushDenormals(bool flush = true) { _mm_setcsr(flush ? saved_ | kFlushToZero | kDenormalsAreZero : saved_); }
   ~FlushDenormals() { _mm_setcsr(saved_); }
 #else

@@ -41,13 +41,13 @@ constexpr std::string_view name_of(DType dtype) {
   return "?";
 }
 
-// What layers compute in and wires and gradients are stored in.
+// Types of computation, wires and gradients.
 constexpr bool is_compute_type(DType dtype) {
   return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
 }
 
-// A bfloat16 is the upper half of an fp32. Rounding is to nearest, ties away from zero, as the split master needs
-// it to be invertible (DESIGN.md, Precision): the wire is (bits + 0x8000) >> 16. NaNs stay NaNs.
+// A bfloat16 is the upper half of an fp32. Rounding is to nearest, ties away from zero, which the split master can
+// invert (optimizers/formats/masters.h): (bits + 0x8000) >> 16. NaNs stay NaNs.
 struct bf16 {
   std::uint16_t bits;
 };
@@ -66,8 +66,8 @@ struct f16 {
   std::uint16_t bits;
 };
 
-// Both conversions are free of branches, so that loops over them become vector code, and give the bits of F16C
-// (tests/core). A subnormal half is made by fp32 arithmetic on normal numbers: flush-to-zero does not touch it.
+// Both conversions are free of branches, so that loops over them are vectorized, and give the bits of F16C
+// (tests/core). A subnormal half comes from fp32 arithmetic on normal numbers, so flush-to-zero does not affect it.
 inline float to_float(f16 value) {
   constexpr std::uint32_t kSmallest = 113u << 23;  // 2^-14, the smallest normal half
   const std::uint32_t magnitude = static_cast<std::uint32_t>(value.bits & 0x7fffu) << 13;

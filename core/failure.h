@@ -10,10 +10,10 @@
 
 namespace l2l {
 
-// Thread-safe. Components that block register a waker, which must make their waiters look at failed() again.
+// Thread-safe. Components that block register a waker, which makes their waiters check failed() again.
 class Failure {
  public:
-  // Unregisters its waker when destroyed; the waker does not run afterwards. Movable.
+  // Unregisters its waker when destroyed; afterwards the waker does not run. Movable; thread-bound.
   class Registration {
    public:
     Registration() = default;
@@ -29,7 +29,7 @@ class Failure {
     std::uint64_t id_ = 0;
   };
 
-  // Stores `error` if it is the first and wakes every waiter.
+  // Stores `error` and wakes every waiter; later errors are dropped.
   void fail(std::exception_ptr error);
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   // Rethrows the stored failure, if any.

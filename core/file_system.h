@@ -1,10 +1,9 @@
-// The seam between eps/ and the disk. All that checkpoints do outside the process goes through it, so that tests can
-// put a disk in its place that loses power or fails (tests/support/memory_disk.h, tests/support/failing_disk.h).
+// The system calls on files, as an interface: tests put a disk in its place that loses power or fails
+// (tests/support/memory_disk.h, tests/support/failing_disk.h). files.h, which throws on every failure, is easier to
+// use.
 //
-// It is one object of the process and not a parameter: between those who touch files (OutputFile, InputFile, the
-// folders) and those who would have to choose (Trainer, l2l-train) lie a dozen functions that would only hand it on,
-// and outside of tests there is nothing to choose. Users of files read better with files.h, whose every failure is an
-// exception.
+// There is one object per process instead of a parameter, because a dozen functions would only pass it on, and outside
+// of tests there is nothing to choose.
 #pragma once
 
 #include <cstddef>
@@ -25,19 +24,19 @@ struct FileStatus {
   Bytes bytes = 0;  // of a file
 };
 
-// Thread-safe. Every function is the POSIX call of its kind: negative with errno set when it fails, a descriptor, a
-// number of bytes (perhaps fewer than asked for) or 0 otherwise.
+// Thread-safe. Results are those of the POSIX calls: negative with errno set on failure, else a descriptor, a number of
+// bytes (perhaps fewer than asked for) or 0.
 class FileSystem {
  public:
   using Path = std::filesystem::path;
 
   virtual ~FileSystem() = default;
 
-  virtual int create(const Path& file) = 0;  // for writing; what was there is emptied
+  virtual int create(const Path& file) = 0;  // for writing; truncates
   virtual int open(const Path& path) = 0;    // for reading, or a folder for sync()
   virtual std::int64_t write(int descriptor, std::span<const std::byte> bytes, Bytes offset) = 0;
   virtual std::int64_t read(int descriptor, std::span<std::byte> bytes, Bytes offset) = 0;
-  // Waits until the data of a file, or the entries of a folder, are on the disk. Neither implies the other.
+  // Waits until the data of a file or the entries of a folder are on the disk; neither implies the other.
   virtual int sync(int descriptor) = 0;
   virtual int close(int descriptor) = 0;
 
@@ -49,10 +48,10 @@ class FileSystem {
   virtual int remove(const Path& path) = 0;  // a file or an empty folder
 };
 
-// The operating system's, unless a test has put another in its place. Thread-safe.
+// The operating system's, unless a test has replaced it. Thread-safe.
 FileSystem& file_system();
 
-// Puts `other` in its place for the life of this object. For tests: one at a time, while nobody else touches files.
+// Replaces it by `other` for the life of this object. For tests: one at a time, while no other thread uses files.
 class FileSystemOverride {
  public:
   explicit FileSystemOverride(FileSystem& other);

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <vector>
 
-#include "core/hash.h"
 #include "core/file_system.h"
+#include "core/hash.h"
 #include "l2l/errors.h"
 
 namespace l2l {

@@ -1,4 +1,4 @@
-// Files whose every failure is noticed, and folders whose changes survive a crash. Over file_system().
+// Files whose failures all throw, and folders whose changes survive a crash. Built on file_system().
 #pragma once
 
 #include <cstddef>
@@ -23,18 +23,18 @@ class OutputFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
-  // At `offset`, which may lie beyond what is there; write() goes on where it was.
+  // Writes at `offset`, which may lie beyond the end; does not move the position of write().
   void write_at(Bytes offset, std::span<const std::byte> bytes);
-  // Waits until the data are on the disk (fsync) and closes. What was not finished may be lost.
+  // Waits until the data are on the disk (fsync) and closes. Without it the data may be lost.
   void finish();
 
  private:
   std::filesystem::path path_;
   int descriptor_ = -1;
-  Bytes end_ = 0;  // of what write() wrote
+  Bytes end_ = 0;  // position of write()
 };
 
-// A regular file that is read at offsets. Immutable. Every function throws CorruptFile naming the file and the reason.
+// A regular file, read at offsets. Immutable. Every function throws CorruptFile naming the file and the reason.
 class InputFile {
  public:
   explicit InputFile(const std::filesystem::path& path);
@@ -44,9 +44,9 @@ class InputFile {
 
   const std::filesystem::path& path() const { return path_; }
   Bytes bytes() const { return bytes_; }
-  // [offset, offset + destination.size()) lies within the file.
+  // [offset, offset + destination.size()) must lie within the file.
   void read(Bytes offset, std::span<std::byte> destination) const;
-  // XXH64 of [offset, offset + length), which lies within the file; read in pieces.
+  // XXH64 of [offset, offset + length), which must lie within the file; reads it in pieces.
   std::uint64_t hash(Bytes offset, Bytes length) const;
 
  private:
@@ -55,15 +55,15 @@ class InputFile {
   Bytes bytes_ = 0;
 };
 
-// These throw Error naming the paths and the reason.
-bool is_there(const std::filesystem::path& path);                                     // "no" only when it is certain
+// The functions below throw Error naming the paths and the reason.
+bool is_there(const std::filesystem::path& path);                                     // throws when it cannot be known
 bool is_folder(const std::filesystem::path& path);                                    // likewise
 std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder);  // in no order
 void sync_folder(const std::filesystem::path& folder);  // waits until its entries are on the disk
-// With its parents. They are on the disk when it returns, also those that a killed process made.
+// Creates it with its parents; they are on the disk when it returns, even those that a killed process had created.
 void make_folders(const std::filesystem::path& folder);
-void make_folder(const std::filesystem::path& folder);  // one new folder; on the disk after sync_folder(its parent)
-void move_folder(const std::filesystem::path& from, const std::filesystem::path& to);  // on the disk likewise
-void remove_folder(const std::filesystem::path& folder);  // with all it holds; none is no error
+void make_folder(const std::filesystem::path& folder);  // one; on the disk after sync_folder(its parent)
+void move_folder(const std::filesystem::path& from, const std::filesystem::path& to);  // likewise
+void remove_folder(const std::filesystem::path& folder);  // and its contents; need not exist
 
 }  // namespace l2l

@@ -1,14 +1,14 @@
-// Fixed-point numbers, in which residual streams of reversible layers can be added to and taken from without error.
+// Fixed-point numbers for the residual streams of reversible layers: additions can be undone without error.
 //
-// An i32 in units of 2^-16: +-32768, half the range of fp16, in which published models of these families were trained;
-// the largest activations seen in residual streams are some thousands (Sun et al., 2024). Rounding to the grid errs by
-// 2^-17 at most, 4.4e-6 in the root mean square; after the 48 sums that a stream sees in 48 layers that is 3e-5: of a
-// stream as small as a new model's embedding (0.02) under two thousandths, of one of size 1 a thirtieth of what a
-// single rounding to bf16 takes off.
+// An i32 in units of 2^-16. The range is +-32768, half that of fp16, in which published models of these families were
+// trained; the largest activations seen in residual streams are some thousands (Sun et al., "Massive activations in
+// large language models", 2024). Rounding errs by at most 2^-17, 4.4e-6 in the root mean square, and by 3e-5 after the
+// 48 sums of 48 layers: under 0.2% of a stream as small as a new model's embedding (0.02), and for a stream of size 1 a
+// thirtieth of the error of one rounding to bf16.
 //
-// Within the range sums are exact, so x + b - b is x. What leaves it, or is no number, becomes kLostFixed and stays so
-// whatever is added: as a float it is a NaN, which the checks of losses and gradients stop a run for. (Wrapping would
-// be invertible, too, but train on nonsense without a word.)
+// Within the range sums are exact, so x + b - b is x. A value beyond the range, or a NaN, becomes kLostFixed and stays
+// so whatever is added; as a float it is a NaN, for which the checks of losses and gradients stop a run. (Wrapping
+// would be invertible too, but train on nonsense silently.)
 #pragma once
 
 #include <cmath>
@@ -17,11 +17,10 @@
 
 namespace l2l {
 
-inline constexpr int kFixedFraction = 16;  // bits
 inline constexpr float kFixedOne = 65536.0f;
 inline constexpr std::int32_t kLostFixed = std::numeric_limits<std::int32_t>::min();
 
-// To the nearest, ties to even. Free of branches, as are the others: loops over them become vector code.
+// To nearest, ties to even. Free of branches, as are the others, so that loops over them are vectorized.
 inline std::int32_t to_fixed(float value) {
   const float units = value * kFixedOne;  // exact
   const bool fits = std::abs(units) < 0x1p31f;

@@ -1,5 +1,5 @@
-// Arrays of halves to fp32 and back, with the processor's own instructions where the build has them (F16C). The bits
-// are those of to_float() and to_f16().
+// Converts arrays of halves to fp32 and back, with the processor's instructions where the build has them (F16C). The
+// bits are those of to_float() and to_f16().
 #pragma once
 
 #include <cstddef>

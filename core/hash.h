@@ -3,22 +3,26 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
+struct XXH64_state_s;
+
 namespace l2l {
 
-// Thread-bound. The value depends on the bytes only, not on how they are cut into calls of update().
+// Thread-bound. The value depends on the bytes alone, not on how they are cut into calls of update().
 class Hash64 {
  public:
+  Hash64();  // throws std::bad_alloc
   void update(std::span<const std::byte> bytes);
   std::uint64_t value() const;
 
  private:
-  std::uint64_t lanes_[4] = {0x60EA27EEADC0B5D6u, 0xC2B2AE3D27D4EB4Fu, 0, 0x61C8864E7A143579u};
-  std::byte tail_[32] = {};
-  std::size_t tail_bytes_ = 0;
-  std::uint64_t total_ = 0;
+  struct Free {
+    void operator()(XXH64_state_s* state) const;
+  };
+  std::unique_ptr<XXH64_state_s, Free> state_;
 };
 
 // Sixteen lower-case hexadecimal digits.

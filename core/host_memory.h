@@ -1,5 +1,5 @@
-// What this process holds of host memory, and what it may still take: the machine's free memory, the limits of its
-// control groups (v2 and v1) and its address-space limit.
+// Host memory that this process holds and may still take, by the machine's free memory, the limits of its control
+// groups (v2 and v1) and its address-space limit.
 #pragma once
 
 #include <filesystem>
@@ -10,11 +10,11 @@
 namespace l2l {
 
 struct HostAvailable {
-  Bytes bytes = 0;     // that may still be taken before the tightest limit
-  std::string source;  // that limit, for messages: "memory.max of /sys/fs/cgroup/job"
+  Bytes bytes = 0;     // up to the tightest limit
+  std::string source;  // name of that limit for messages: "memory.max of /sys/fs/cgroup/job"
 };
 
-// Immutable. Every function reads afresh and throws Error naming file and field that cannot be read.
+// Immutable. Every function reads anew; throws Error naming the file and field that cannot be read.
 class HostMemory {
  public:
   // Tests pass a directory laid out like /proc.
@@ -30,7 +30,7 @@ class HostMemory {
   std::filesystem::path proc_;
 };
 
-// Reads the peak resident memory of this process again and again: no allocation, one system call. Thread-safe.
+// Peak resident memory of this process, read with one system call and no allocation. Thread-safe.
 class PeakResident {
  public:
   // Throws Error when /proc cannot be read.

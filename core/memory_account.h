@@ -1,5 +1,5 @@
-// Which ranges of memory play device memory, how many bytes they are together, and the most they ever were. Every device
-// keeps one, so that a copy knows whether it crosses the link, and the peak can be held against the memory contract.
+// The ranges of device memory, with their total and its peak. Every device keeps one: a copy asks it whether it crosses
+// the link, and the peak is compared with the memory contract.
 #pragma once
 
 #include <cstddef>

@@ -1,14 +1,13 @@
-// On which NUMA node memory is placed.
+// Placement of memory on NUMA nodes.
 #pragma once
 
 #include <array>
 
 namespace l2l {
 
-// While it lives, pages that the calling thread (and those it starts) touches first are taken from `node` as long as it
-// has some; afterwards the thread's memory policy is what it was (numactl's, say). Does nothing for -1, where the
-// system refuses (memory is then as it would have been), and where the thread prefers a node already: the outermost
-// holds. Thread-bound.
+// While it lives, pages first touched by the calling thread, or by threads that it starts, come from `node` as long as
+// that has free memory. The destructor restores the thread's memory policy (numactl's, say). Does nothing for -1, where
+// the system refuses, and inside another PreferredNode. Thread-bound.
 class PreferredNode {
  public:
   explicit PreferredNode(int node);

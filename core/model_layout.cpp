@@ -75,7 +75,7 @@ void check_ids(const std::vector<Spec>& specs, const char* kind, Neighbours neig
 
 using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;  // begin, end
 
-// Per group, of all its parts.
+// Ranges of all parts of each group, sorted.
 std::vector<Ranges> ranges_of(const ModelLayout& layout) {
   std::vector<Ranges> ranges(layout.groups.size());
   for (const LayerSpec& layer : layout.layers) {
@@ -87,7 +87,7 @@ std::vector<Ranges> ranges_of(const ModelLayout& layout) {
   return ranges;
 }
 
-// Every element must be in some layer.
+// Throws unless every element is in some layer.
 void check_covered(const GroupSpec& group, const Ranges& ranges) {
   if (ranges.empty()) throw BadInput("parameter group " + quoted(group.name) + " is part of no layer");
   std::int64_t end = 0;

@@ -1,5 +1,5 @@
-// The parameters of a model: layers as the device sees them, made of groups, the units of update. What models/ builds
-// and eps/ stores. Immutable once built.
+// The parameters of a model: layers, the units of transfer, made of groups, the units of update. models/ builds it and
+// eps/ stores it. Immutable once built.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ using GroupIndex = std::int32_t;
 
 enum class Initial : std::uint8_t { zeros, ones, normal };
 
-// One tensor. Its elements lie at `offset` (in elements) of its group, row-major.
+// One tensor, row-major at `offset` (in elements) of its group.
 struct ParameterSpec {
   std::string name;  // as in Hugging Face files: "h.0.attn.c_attn.weight"
   Shape shape;
@@ -35,8 +35,7 @@ struct GroupSpec {
   std::int64_t elements = 0;  // padding between parameters included
 };
 
-// A layer's wire is the concatenation of its parts: a group, or the range of one that travels with this layer (a chunk
-// of a large table).
+// Part of a layer's wire: a group, or the range of one that is sent with this layer (a chunk of a large table).
 struct LayerPart {
   GroupIndex group = 0;
   std::int64_t offset = 0;    // in elements, within the layer's wire and gradients
@@ -46,7 +45,7 @@ struct LayerPart {
 
 struct LayerSpec {
   std::string name;
-  std::uint32_t id = 0;  // stable; neighbours that are chunks of one layer share it, and so their random numbers
+  std::uint32_t id = 0;  // stable; chunks of one layer share it, and so their random numbers
   std::vector<LayerPart> parts;
   std::int64_t elements = 0;
 };
@@ -57,14 +56,14 @@ struct ModelLayout {
   std::vector<LayerSpec> layers;
 
   std::int64_t elements_of(const LayerPart& part) const;
-  // Per group: where parts begin or end inside it, ascending. Sums over its elements do not cross these.
+  // Per group: elements at which parts begin or end inside it, ascending. Sums over its elements do not cross these.
   std::vector<std::vector<std::int64_t>> cuts() const;
   int uses(GroupIndex group) const;    // number of layers it is a part of
-  std::int64_t parameters() const;     // true elements, padding excluded, each group once
+  std::int64_t parameters() const;     // elements without padding, each group once
   std::int64_t largest_layer() const;  // elements
 
-  // Throws BadInput naming group, layer or parameter: ranges that overlap or stick out, parameters out of order, ids or
-  // names that are not unique, elements of a group without a use, a group twice in one layer.
+  // Throws BadInput naming the group, layer or parameter where ranges overlap or leave their group, parameters are out
+  // of order, ids or names are not unique, elements of a group are in no layer, or a group is twice in one layer.
   void validate() const;
 };
 

@@ -1,7 +1,6 @@
 // Philox4x32-10, a counter-based random number generator: the n-th number is a pure function of key and counter, so
 // recomputation and resumption replay it exactly (law 5). Source: Salmon et al., "Parallel random numbers: as easy
-// as 1, 2, 3", SC 2011. Immutable.
-// constexpr, so that CUDA kernels run the same code (nvcc --expt-relaxed-constexpr).
+// as 1, 2, 3", SC 2011. constexpr, so that CUDA kernels run the same code (nvcc --expt-relaxed-constexpr).
 #pragma once
 
 #include <array>
@@ -9,8 +8,8 @@
 
 namespace l2l {
 
-// Who draws: one stream of numbers per (seed, step, layer, microbatch, op). Element i of a tensor uses word i % 4 of
-// the block with index i / 4.
+// One stream of numbers per (seed, step, layer, microbatch, op). Element i of a tensor uses word i % 4 of the block
+// with index i / 4.
 struct RngKey {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
@@ -40,7 +39,7 @@ constexpr __attribute__((always_inline)) PhiloxBlock philox(const RngKey& key, s
   return {c0, c1, c2, c3};
 }
 
-// [0, 1) with 24 bits.
+// Uniform in [0, 1), with 24 bits.
 constexpr float to_uniform(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
 // A dropout element survives when its word is at or above this threshold; survivors are scaled by 1 / (1 - p).

@@ -5,7 +5,7 @@
 namespace l2l {
 namespace {
 
-// A node without the core of the feeder.
+// A node's cores without the feeder's.
 struct Room {
   int node = 0;
   std::vector<Core> cores;
@@ -25,7 +25,7 @@ std::size_t total_cores(const std::vector<Room>& rooms) {
   return cores;
 }
 
-// Puts the device's node first: it is the nearest to the data, and gets the first worker.
+// Puts the device's node first: it is nearest to the data and gets the first worker.
 void bring_forward(std::vector<Room>& rooms, int node) {
   const auto place = std::ranges::find(rooms, node, &Room::node);
   if (place != rooms.end()) std::rotate(rooms.begin(), place, place + 1);
@@ -39,7 +39,7 @@ std::vector<int> take_feeder_core(std::vector<Room>& rooms) {
   return cpus;
 }
 
-// One worker at a time to the node that has the most room for each of them.
+// Gives one worker at a time to the node with the most CPUs per worker.
 void spread(std::vector<Room>& rooms, int workers) {
   const auto fuller = [](const Room& a, const Room& b) {
     const auto load = [](const Room& room, const Room& other) {

@@ -1,5 +1,4 @@
-// Where the parameter server's workers run: how many on which NUMA node, and which core is left to those who feed a
-// device.
+// Placement of the parameter server's workers on NUMA nodes; one core may be left to the thread that feeds a device.
 #pragma once
 
 #include <string>
@@ -13,30 +12,30 @@ namespace l2l {
 struct WorkerLane {
   int node = 0;
   int workers = 1;        // the leading thread included
-  std::vector<int> cpus;  // that they share, ascending
+  std::vector<int> cpus;  // shared by them, ascending
 };
 
 struct PlacementRequest {
-  int threads = 0;            // workers in all; 0: one for each CPU that may be used and is not reserved
-  bool feeds_device = false;  // a thread of ours feeds a device that has a processor of its own
-  int device_node = -1;       // NUMA node nearest to that; -1: unknown
+  int threads = 0;            // total workers; 0: one for each usable CPU that is not reserved
+  bool feeds_device = false;  // a thread feeds a device with a processor of its own
+  int device_node = -1;       // NUMA node nearest to the device; -1: unknown
 };
 
 struct Placement {
   std::vector<WorkerLane> lanes;  // by node
-  std::vector<int> feeder;        // CPUs of the core that is left to the feeding thread; empty: none
-  // Threads are kept on the CPUs of their lane and memory comes from its node. Not where nothing is gained: with one
-  // node and nothing to keep clear of, the scheduler knows better.
+  std::vector<int> feeder;        // CPUs of the core left to the feeding thread; empty: none
+  // Threads are kept on the CPUs of their lane, and memory comes from its node. False with one node and no feeder,
+  // where binding gains nothing.
   bool bound = false;
   int limit = 1;     // cores that the process may use
   bool ours = true;  // Topology::ours
   int workers() const;
 };
 
-// Pure. Without a wish no more workers than cores that the process may use, nor than CPUs; a wish is granted. The first
-// core of the device's node (unknown: of the first node) is left to the feeder where two cores are there. Workers are
-// spread over the nodes by their CPUs; a node that gets none has no lane; there is always one. Of a core with several
-// hardware threads one is used as long as there are no more workers than cores.
+// Pure. A requested number of threads is granted; otherwise there are at most as many workers as CPUs and as cores that
+// the process may use. With two cores or more, the first core of the device's node (unknown: of the first node) is left
+// to the feeder. Workers are spread over the nodes in proportion to their CPUs; a node without workers has no lane, and
+// there is at least one lane. One hardware thread per core is used unless there are more workers than cores.
 Placement place_workers(const Topology& topology, const PlacementRequest& request);
 
 // "7 workers: 3 on node 0 (CPUs 1-3), 4 on node 1 (CPUs 4-7); core of CPU 0 feeds the device"

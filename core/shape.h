@@ -1,4 +1,4 @@
-// A tensor shape of at most four dimensions, held in place. Immutable once made.
+// A tensor shape of at most four dimensions; allocates nothing.
 #pragma once
 
 #include <array>
@@ -33,7 +33,8 @@ class Shape {
   // Product of the dimensions; 1 for a scalar. Throws BadInput on overflow.
   std::int64_t elements() const {
     std::uint64_t product = 1;
-    for (std::size_t i = 0; i < rank_; ++i) product = checked_multiply(product, static_cast<std::uint64_t>(dims_[i]), "shape");
+    for (std::size_t i = 0; i < rank_; ++i)
+      product = checked_multiply(product, static_cast<std::uint64_t>(dims_[i]), "shape");
     return static_cast<std::int64_t>(product);
   }
 

@@ -22,7 +22,7 @@ Machine load_machine() {
   return hwloc_topology_load(topology) == 0 ? std::move(machine) : nullptr;
 }
 
-// Of the caches of one kind whose CPUs lie on the node: the sum, or one of them.
+// Size of the caches of one type whose CPUs are on the node: their sum, or that of the largest.
 Bytes cache_bytes(hwloc_topology_t machine, hwloc_obj_t node, hwloc_obj_type_t type, bool sum) {
   Bytes bytes = 0;
   for (hwloc_obj_t cache = nullptr; (cache = hwloc_get_next_obj_by_type(machine, type, cache)) != nullptr;) {
@@ -32,8 +32,8 @@ Bytes cache_bytes(hwloc_topology_t machine, hwloc_obj_t node, hwloc_obj_type_t t
   return bytes;
 }
 
-// Those of `cpuset` on the node, less what `taken` has; they are taken then. A CPU may be near several nodes (memory of
-// several kinds): the first has it.
+// CPUs of `cpuset` on the node that are not in `taken`; adds them to it. A CPU may be near several nodes (memory of
+// several kinds): it belongs to the first.
 std::vector<int> take_cpus(hwloc_const_bitmap_t cpuset, hwloc_obj_t node, const CpuSet* allowed,
                            std::vector<int>& taken) {
   std::vector<int> cpus;
@@ -46,7 +46,7 @@ std::vector<int> take_cpus(hwloc_const_bitmap_t cpuset, hwloc_obj_t node, const 
   return cpus;
 }
 
-// A machine whose cores are unknown has CPUs all the same.
+// Hardware threads count as cores where hwloc knows no cores.
 hwloc_obj_type_t core_type(hwloc_topology_t machine) {
   return hwloc_get_nbobjs_by_type(machine, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
 }
@@ -63,7 +63,7 @@ std::vector<Core> cores_of(hwloc_topology_t machine, hwloc_obj_t node, const Cpu
 
 }  // namespace
 
-// Memory without CPUs (attached by CXL, say) is no node of ours.
+// Nodes without CPUs (memory attached by CXL, say) are left out.
 Topology discover_topology(const CpuSet& allowed) {
   const Machine owner = load_machine();
   if (!owner) {

@@ -27,7 +27,7 @@ std::string json_string(std::string_view text) {
   return json + '"';
 }
 
-// The format's unit is the microsecond; nanoseconds are its decimals. Negative: begun before the trace.
+// The format's unit is the microsecond; nanoseconds are decimals. Negative: begun before the trace.
 std::string microseconds(std::int64_t ns) {
   char text[32];
   std::snprintf(text, sizeof text, "%s%" PRId64 ".%03d", ns < 0 ? "-" : "", std::abs(ns) / 1000,
@@ -84,7 +84,7 @@ std::size_t Trace::dropped() const {
   return dropped_;
 }
 
-void Trace::write(const std::filesystem::path& file) const {
+void Trace::write(const std::string& file) const {
   const std::lock_guard lock(mutex_);
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
   out << "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"dropped_spans\":" << dropped_ << "},\"traceEvents\":[\n"
@@ -100,7 +100,7 @@ void Trace::write(const std::filesystem::path& file) const {
   }
   out << "\n]}\n";
   out.close();
-  if (!out) throw Error("cannot write the trace to " + file.string() + ": check that the folder exists and has space");
+  if (!out) throw Error("cannot write the trace to " + file + ": check that the folder exists and has space");
 }
 
 }  // namespace l2l

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -15,12 +14,12 @@ namespace l2l {
 
 using Clock = std::chrono::steady_clock;
 
-// Thread-safe. Holds at most `capacity` spans, reserved at construction: recording never allocates; what does not fit
-// is counted and the count is written to the file.
+// Thread-safe. Holds at most `capacity` spans, reserved at construction, so that recording never allocates. Further
+// spans are dropped, and their number is written to the file.
 class Trace {
  public:
   explicit Trace(std::size_t capacity);
-  // Memory of `capacity` spans, all of it touched at construction.
+  // Memory of `capacity` spans; the constructor touches all of it.
   static Bytes bytes(std::size_t capacity) { return capacity * sizeof(Span); }
   // Adds a track and returns its id. Not for the step loop.
   int add_track(std::string name);
@@ -33,12 +32,12 @@ class Trace {
     std::int64_t begin_ns, end_ns;  // since the trace began
     int track, layer, microbatch;
   };
-  // What is recorded so far, in order of recording; tracks by id.
+  // The spans so far, in order of recording; the tracks by id.
   std::vector<Span> spans() const;
   std::vector<std::string> tracks() const;
   std::size_t dropped() const;
   // Writes the file; throws Error naming it.
-  void write(const std::filesystem::path& file) const;
+  void write(const std::string& file) const;
 
  private:
   const Clock::time_point start_ = Clock::now();

@@ -1,24 +1,32 @@
-// What both implementations of Workers share.
+// The part of Workers that both implementations share.
 #include "core/workers.h"
 
 #include <algorithm>
 
-#include "core/cpu_quota.h"
+#include "core/control_groups.h"
 #include "core/denormals.h"
+#include "core/trace.h"
 
 namespace l2l {
+namespace {
+
+std::int64_t now() { return Clock::now().time_since_epoch().count(); }
+
+Clock::time_point at(std::int64_t ticks) { return Clock::time_point(Clock::duration(ticks)); }
+
+}  // namespace
 
 void Workers::parallel_for(std::int64_t blocks, BlockFunction function) {
   if (trace_ == nullptr) return run(blocks, function);
   run(blocks, [&](std::int64_t block, int slot) {
     Span& span = spans_[static_cast<std::size_t>(slot)];
-    if (!span.worked) span.begin = Clock::now();
+    if (!span.worked) span.begin = now();
     span.worked = true;
     function(block, slot);
-    span.end = Clock::now();
+    span.end = now();
   });
   for (Span& span : spans_) {
-    if (span.worked) trace_->record(span.track, span_name_, span.begin, span.end, span_layer_, -1);
+    if (span.worked) trace_->record(span.track, span_name_, at(span.begin), at(span.end), span_layer_, -1);
     span.worked = false;
   }
 }

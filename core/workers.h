@@ -1,5 +1,5 @@
-// A pool of threads for arithmetic. One interface, two files to link: workers_tbb.cpp (oneTBB) and workers_std.cpp
-// (std::thread, for ThreadSanitizer builds and machines without oneTBB).
+// A pool of threads for arithmetic. One of two files is linked: workers_tbb.cpp (oneTBB), or workers_std.cpp
+// (std::thread; for ThreadSanitizer builds and machines without oneTBB).
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "core/affinity.h"
-#include "core/trace.h"
 
 namespace l2l {
 
-// A borrowed callable void(block, slot): no allocation, valid for the duration of the call it is passed to.
+class Trace;
+
+// A reference to a callable void(block, slot), valid for the duration of the call that it is passed to.
 class BlockFunction {
  public:
   template <typename F>
@@ -28,13 +29,12 @@ class BlockFunction {
   void (*call_)(const void*, std::int64_t, int);
 };
 
-// Thread-safe in construction and destruction; parallel_for is thread-bound: one call at a time.
-// Every thread that runs a block has flush-to-zero and denormals-are-zero set (denormal moments cost 24x). Blocks are
-// handed out without a lock: by an atomic counter, or by oneTBB's task stealing.
+// Thread-bound. Every thread that runs a block has flush-to-zero and denormals-are-zero set (denormal moments cost
+// 24x). Blocks are handed out without a lock: by an atomic counter, or by oneTBB's task stealing.
 class Workers {
  public:
-  // `threads` at least 1, the caller of parallel_for included. The others stay on `cpus`, unless there are none; where
-  // the caller runs is its own affair (bind_thread()).
+  // `threads`: at least 1, the caller of parallel_for included. The others stay on `cpus`, if there are any; the caller
+  // binds itself (bind_thread()).
   Workers(std::string name, int threads, const std::vector<int>& cpus = {});
   ~Workers();
   Workers(const Workers&) = delete;
@@ -42,15 +42,15 @@ class Workers {
 
   int threads() const { return threads_; }
 
-  // Runs function(block, slot) for block in [0, blocks), in any order, and returns when all are done; `slot` is below
-  // threads() and no two blocks run in one slot at a time (index of per-thread workspace). The caller takes part. The
-  // partition into blocks is the caller's, so results do not depend on threads(). Rethrows the first exception.
+  // Runs function(block, slot) for block in [0, blocks), in any order, and returns when all are done. The calling
+  // thread takes part. `slot` is below threads(), and no two blocks run in one slot at a time: an index of per-thread
+  // workspace. The caller chooses the blocks, so results do not depend on threads(). Rethrows the first exception.
   void parallel_for(std::int64_t blocks, BlockFunction function);
 
-  // Gives each thread a track "NAME i" of `trace`, with a span from its first to its last block for every call of
-  // parallel_for. Not during one.
+  // Gives each thread a track "NAME i" in `trace`, with a span from its first to its last block for every call of
+  // parallel_for. Not to be called during one.
   void set_trace(Trace& trace, const std::string& name);
-  // Name (must outlive the trace) and layer of the spans of the calls from now on.
+  // Sets name and layer of the spans of later calls. The name must outlive the trace.
   void annotate(std::string_view name, int layer);
 
  private:
@@ -59,7 +59,7 @@ class Workers {
   struct alignas(64) Span {
     int track = 0;
     bool worked = false;
-    Clock::time_point begin, end;
+    std::int64_t begin = 0, end = 0;  // ticks of Clock (core/trace.h)
   };
   void run(std::int64_t blocks, BlockFunction function);
 
@@ -71,7 +71,7 @@ class Workers {
   std::unique_ptr<Implementation> implementation_;
 };
 
-// Number of cores this process may use (affinity mask and cgroup quota), at least 1.
+// Cores that this process may use, by affinity mask and control groups; at least 1.
 int available_cores();
 
 // Sets flush-to-zero and denormals-are-zero on the calling thread (arithmetic threads and test oracles).

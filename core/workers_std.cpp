@@ -16,7 +16,7 @@
 namespace l2l {
 namespace {
 
-// Looks at a condition before a thread goes to sleep on it; about 20 us.
+// How often a condition is polled before a thread sleeps on it; about 20 us.
 constexpr int kSpins = 1000;
 
 void pause() {
@@ -46,7 +46,7 @@ struct Workers::Implementation {
   std::mutex mutex_;
   std::condition_variable opened_, left_;
   bool stop_ = false;                      // guarded by mutex_
-  bool open_ = false;                      // guarded by mutex_: a call takes helpers in
+  bool open_ = false;                      // guarded by mutex_: helpers may join the call
   std::exception_ptr error_;               // guarded by mutex_
   std::atomic<std::uint64_t> calls_{0};    // written under mutex_
   std::atomic<int> inside_{0};             // helpers in the call; written under mutex_
@@ -135,7 +135,7 @@ void Workers::Implementation::run(std::int64_t blocks, BlockFunction function) {
   run_blocks(0);
   spin([&] { return inside_.load(std::memory_order_relaxed) == 0; });
   std::unique_lock lock(mutex_);
-  open_ = false;  // a helper that is still asleep is not waited for
+  open_ = false;  // does not wait for helpers that are still asleep
   left_.wait(lock, [&] { return inside_ == 0; });
   if (error_) std::rethrow_exception(error_);
 }

@@ -21,8 +21,8 @@ namespace {
 
 namespace tbb = oneapi::tbb;
 
-// oneTBB starts one thread per core and shares them between arenas; pools of ours have the threads they were asked
-// for, side by side. The tightest control of the process holds, so there is one, and an embedder's own wins.
+// By default oneTBB has one thread per core, shared by all arenas; our pools may have more together. The tightest
+// global_control of a process holds, so all pools share one, and an embedder's own still limits them.
 constexpr std::size_t kThreadLimit = 1024;
 
 std::shared_ptr<tbb::global_control> raise_thread_limit() {
@@ -37,10 +37,10 @@ std::shared_ptr<tbb::global_control> raise_thread_limit() {
   return control;
 }
 
-// Keeps oneTBB's threads on `cpus` while they work in the arena. They serve other arenas, the embedder's too, where
-// they may run as before; "before" is where the thread that made the pool may run, since a thread that oneTBB starts
-// for a bound caller is born bound. For that reason pools without `cpus` of their own look at their threads, too, once
-// there was a pool with some. Thread-safe: a place per thread of the arena.
+// Keeps oneTBB's threads on `cpus` while they work in the arena. They also serve other arenas, the embedder's included,
+// and get their previous CPUs back when they leave: those of the thread that made the pool, since a thread that oneTBB
+// starts for a bound caller inherits its binding. For the same reason, once there was a pool with `cpus`, pools without
+// check their threads too. Thread-safe: an entry per thread of the arena.
 class ArenaBinding final : public tbb::task_scheduler_observer {
  public:
   ArenaBinding(tbb::task_arena& arena, int threads, const std::vector<int>& cpus)
@@ -48,7 +48,7 @@ class ArenaBinding final : public tbb::task_scheduler_observer {
     if (!cpus.empty()) any_bound_ = true;
     observe(true);
   }
-  // Threads that linger in the arena get no call when they leave it later.
+  // Threads that are still in the arena get no on_scheduler_exit() later.
   ~ArenaBinding() override {
     observe(false);
     for (const int thread : guests_) {
@@ -75,7 +75,7 @@ class ArenaBinding final : public tbb::task_scheduler_observer {
 
   static inline std::atomic<bool> any_bound_{false};
   const CpuSet cpus_, home_ = CpuSet::of_thread();
-  std::vector<int> guests_;  // by place in the arena: the thread that is bound for it; 0: nobody
+  std::vector<int> guests_;  // by index in the arena: the thread bound for it; 0: none
 };
 
 }  // namespace
@@ -89,7 +89,7 @@ struct Workers::Implementation {
   ArenaBinding binding;
 };
 
-// oneTBB shares its threads between pools, so they cannot bear the name.
+// The name is unused: oneTBB shares its threads between pools.
 Workers::Workers(std::string, int threads, const std::vector<int>& cpus)
     : threads_(std::max(1, threads)), implementation_(std::make_unique<Implementation>(threads_, cpus)) {}
 
@@ -102,7 +102,7 @@ void Workers::run(std::int64_t blocks, BlockFunction function) {
     return;
   }
   const auto body = [function](const tbb::blocked_range<std::int64_t>& range) {
-    flush_denormals_to_zero();  // here, because oneTBB gives its threads the arena's floating-point settings per task
+    flush_denormals_to_zero();  // in every task: oneTBB restores the arena's floating-point settings for each
     const int slot = tbb::this_task_arena::current_thread_index();
     for (std::int64_t block = range.begin(); block < range.end(); ++block) function(block, slot);
   };

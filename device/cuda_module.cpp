@@ -7,7 +7,7 @@
 
 #include "core/log.h"
 #include "device/cuda/module.h"
-#include "device/cuda_backend.h"
+#include "device/open.h"
 #include "l2l/errors.h"
 
 namespace l2l::device {

@@ -1,7 +1,7 @@
 #include "device/device.h"
 
 #include <cassert>
-#include <iterator>
+#include <string>
 #include <utility>
 
 #include "l2l/errors.h"
@@ -9,23 +9,20 @@
 namespace l2l::device {
 namespace {
 
-constexpr std::string_view kWaitNames[] = {"wait", "wait weights", "wait stash", "wait gradients"};  // by WaitReason
-static_assert(std::size(kWaitNames) == static_cast<std::size_t>(WaitReason::count));
-
 std::byte* address(const Bindings& bindings, const compiler::Operand& operand) {
   return bindings[operand.region].data + operand.offset;
 }
 
 }  // namespace
 
-void record_wait(Trace& trace, int track, WaitReason reason, Clock::time_point begin, Clock::time_point end) {
-  if (end - begin < std::chrono::microseconds(1)) return;
-  trace.record(track, kWaitNames[static_cast<std::size_t>(reason)], begin, end, -1, -1);
-}
-
 BufferView BufferView::slice(Bytes offset, Bytes bytes) const {
   assert(offset <= size && bytes <= size - offset);
   return {data + offset, bytes};
+}
+
+void require_same_size(BufferView destination, BufferView source) {
+  if (destination.size == source.size) return;
+  throw Error("copy: " + std::to_string(source.size) + " bytes into " + std::to_string(destination.size));
 }
 
 Executable::Executable(compiler::Program program) : program_(std::move(program)) {
@@ -36,7 +33,8 @@ Executable::Executable(compiler::Program program) : program_(std::move(program))
   }
   for (std::size_t i = 0; i < region_bytes_.size(); ++i) {
     const auto region = static_cast<compiler::Region>(i);
-    region_bytes_[i] = region == compiler::Region::scratch ? program_.scratch_bytes : program_.graph.region_bytes(region);
+    region_bytes_[i] =
+        region == compiler::Region::scratch ? program_.scratch_bytes : program_.graph.region_bytes(region);
   }
 }
 

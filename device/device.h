@@ -1,6 +1,6 @@
-// The seam between the runtime and whatever computes. Work is enqueued on a stream and ordered by events alone; there
-// are no callbacks on streams. Nothing above device/ knows which backend runs: host/, cuda/, paced/ (reckons time and
-// computes nothing), or fault/ (a wrapper for tests), all held to one conformance suite (tests/conformance/device).
+// The interface between the runtime and whatever computes. Work is enqueued on a stream and ordered by events alone;
+// there are no callbacks on streams. Nothing above device/ knows which backend runs: host/, cuda/, paced/ (models time
+// and computes nothing) or a wrapper (forwarding_device.h). All pass one conformance suite (tests/conformance/device).
 #pragma once
 
 #include <array>
@@ -11,15 +11,17 @@
 #include <string>
 #include <string_view>
 
-#include "core/bytes.h"
-#include "core/philox.h"
-#include "core/trace.h"
 #include "compiler/ir/graph.h"
 #include "compiler/memory/program.h"
+#include "core/bytes.h"
+
+namespace l2l {
+class Trace;
+}
 
 namespace l2l::device {
 
-// Why a stream waits: its idle time up to the end of the wait is booked to this reason.
+// Why a stream waits: its idle time up to the end of the wait counts towards this reason.
 enum class WaitReason : std::uint8_t { order, weights, stash, gradients, count };
 
 // A range of memory that somebody else owns.
@@ -30,6 +32,9 @@ struct BufferView {
   // The range [offset, offset + bytes) of this one; asserts that it lies inside.
   BufferView slice(Bytes offset, Bytes bytes) const;
 };
+
+// Of a copy. Throws Error.
+void require_same_size(BufferView destination, BufferView source);
 
 // Memory of a device, or page-locked memory of the host. Owned; freed by the destructor, which never throws.
 class Buffer {
@@ -46,8 +51,8 @@ class Buffer {
 class Stream {
  public:
   virtual ~Stream() = default;
-  // Seconds this stream stood idle up to the end of waits with `reason`, since construction; of what the device has
-  // done so far. Also brings the trace of all streams that far. Thread-safe.
+  // Seconds since construction that this stream was idle before the end of waits with `reason`, as far as the device
+  // has come. Also brings the trace of all streams up to that point. Thread-safe.
   virtual double stalled_seconds(WaitReason reason) const = 0;
 };
 
@@ -58,14 +63,13 @@ class Event {
   virtual ~Event() = default;
 };
 
-// What varies from launch to launch without a new program; on a GPU it lives in a small device block, so that graphs
-// can be replayed.
+// What varies between launches of one program. On a GPU it lies in device memory, so that CUDA graphs can be replayed.
 struct LaunchParameters {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
-  std::uint32_t layer = 0;  // stable layer id (RNG key)
+  std::uint32_t layer = 0;  // stable id of the layer: part of the random numbers' key
   std::uint32_t microbatch = 0;
-  std::int64_t first_token = 0;  // of a layer that is a chunk of a table: the token of the chunk's first row
+  std::int64_t first_token = 0;  // where the layer is a chunk of a table: token of the chunk's first row
   float loss_scale = 1;          // gradient of the loss sum: 1 / predicted tokens of the minibatch
   bool training = true;          // false: dropout is the identity
 };
@@ -82,13 +86,13 @@ class Executable {
  public:
   virtual ~Executable() = default;
   const compiler::Program& program() const { return program_; }
-  // Throws Error naming the region that is too small for the program.
+  // Throws Error that names a region which is too small for the program.
   void check(const Bindings& bindings) const;
 
  protected:
   static constexpr std::size_t kMostOperands = 16;
 
-  // What a launch's kernel gets. `operands`: inputs, then outputs; `workspace`: nullptr when it needs none.
+  // What the kernel of a launch gets: inputs, then outputs; `workspace` is nullptr where it needs none.
   struct Arguments {
     std::array<std::byte*, kMostOperands> addresses;
     std::size_t count;
@@ -101,7 +105,7 @@ class Executable {
   // Throws Error unless there are as many kernels as launches.
   void require_kernels(std::size_t count) const;
   static Arguments arguments_of(const compiler::Launch& launch, const Bindings& bindings);
-  // Of the program, in each region.
+  // What the program needs of a region.
   Bytes region_bytes(std::size_t region) const { return region_bytes_[region]; }
 
   compiler::Program program_;
@@ -118,23 +122,23 @@ class Device {
 
   // "host (2 threads, oneDNN, AVX-512)"
   virtual std::string description() const = 0;
-  // Whether device memory is taken from host memory (and counts there, too).
+  // Whether device memory is host memory (and counts there, too).
   virtual bool uses_host_memory() const = 0;
-  // NUMA node of the host's memory that is nearest to it; -1: unknown, or all are.
+  // NUMA node of the host that is nearest to the device; -1: unknown, or none is nearer.
   virtual int numa_node() const { return -1; }
 
   // Throws OutOfMemory naming `purpose`. Contents are undefined.
   virtual std::unique_ptr<Buffer> allocate(Bytes size, std::string_view purpose) = 0;
-  // Zeroed host memory that copies can read and write directly; page-locked where the device needs it. All of it is
-  // touched: no page is missing later.
+  // Zeroed host memory that copies can read and write directly; page-locked where the device needs it. Every page is
+  // touched before this returns.
   virtual std::unique_ptr<Buffer> allocate_pinned(Bytes size, std::string_view purpose) = 0;
-  // Bytes handed out by allocate() and still alive, and the highest value this ever had.
+  // Bytes handed out by allocate() and still alive, and their peak.
   virtual Bytes allocated_bytes() const = 0;
   virtual Bytes peak_bytes() const = 0;
-  // Device memory that somebody else holds now: the driver for itself (context, code, graphs), and other processes.
+  // Device memory held by others now: by the driver (context, code, graphs) and by other processes.
   virtual Bytes other_bytes() const { return 0; }
-  // Bytes that allocate() can still hand out now, less a reserve for what the driver takes late; nothing where no bound
-  // is known (devices in host memory, which the host's own account covers).
+  // Bytes that allocate() can still hand out, less a reserve for what the driver takes later. Empty where no bound is
+  // known: devices in host memory, which the host's own budget covers.
   virtual std::optional<Bytes> available_bytes() const { return std::nullopt; }
 
   virtual std::unique_ptr<Stream> create_stream(std::string_view name) = 0;
@@ -155,17 +159,14 @@ class Device {
   virtual void synchronize(Event& event) = 0;
   virtual void synchronize(Stream& stream) = 0;
 
-  // Plans and prepares `graph`. Not for the step loop. Throws BadInput when an op has no kernel here.
+  // Plans and prepares `graph`. Slow: not for the step loop. Throws BadInput when an op has no kernel here.
   virtual std::unique_ptr<Executable> compile(const compiler::Graph& graph) = 0;
 
   // Records spans of streams to `trace` from now on (nullptr: none). Call while idle.
   virtual void set_trace(Trace* trace) = 0;
-  // What is enqueued on `stream` from now on belongs to layer `layer` (its place in the relay) and microbatch
-  // `microbatch` (-1: none), for traces. Until then launches bear what their parameters say, and copies nothing.
+  // For traces: what is enqueued on `stream` from now on belongs to layer `layer` (its place in the relay) and
+  // microbatch `microbatch` (-1: none). Before the first call, launches are labelled by their parameters, copies not.
   virtual void annotate(Stream& stream, int layer, int microbatch) = 0;
 };
-
-// Records that a stream stood idle from `begin` to the end of a wait, unless that was less than a microsecond.
-void record_wait(Trace& trace, int track, WaitReason reason, Clock::time_point begin, Clock::time_point end);
 
 }  // namespace l2l::device

@@ -1,7 +1,6 @@
 #include "device/open.h"
 
 #include "core/workers.h"
-#include "device/cuda_backend.h"
 #include "device/host/host_device.h"
 #include "l2l/errors.h"
 

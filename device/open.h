@@ -16,11 +16,16 @@ struct DeviceSettings {
   bool graphs = true;         // cuda: programs run as CUDA graphs
   Bytes pinned_memory = 0;    // cuda: page-locked memory beyond which copies are staged; 0: no limit
   bool library_gelu = true;  // cuda: GELU in the epilogue of 16-bit products, which reads sums before they are rounded;
-                             // false: the bits do not depend on whether the sum is kept
+                             // false: the same bits whether or not the sum is kept
 };
 
-// `reason`, if asked for: what "auto" took and why, else nothing. Throws BadInput when `kind` is unknown or not
-// available here, saying why.
+// Sets `reason`, unless it is null, to what "auto" chose and why; empty for other kinds. Throws BadInput that says why
+// when `kind` is unknown or not available here.
 std::unique_ptr<Device> open_device(const DeviceSettings& settings, std::string* reason = nullptr);
+
+// Opens the CUDA module: the file that the environment's L2L_CUDA_MODULE names, else libl2l_cuda.so beside this library
+// or executable, in the build tree around it, or where it was installed. It stays open while the process lives. Throws
+// BadInput in one sentence: there is no module, it does not open, no driver, no such device.
+std::unique_ptr<Device> open_cuda_device(const DeviceSettings& settings);
 
 }  // namespace l2l::device

@@ -9,21 +9,21 @@
 
 namespace l2l::eps {
 
-// Held: each layer has a slot per device. Eager: slots of the largest layer, staging_slots of them and, for every tied
-// group, one per device and further use, since its first contributions wait for the last ones. Each device has an equal
-// share of its own: what a fast one has pushed waits for the others, and may not leave them without room.
+// Held: each layer has a slot per device. Eager: StoreOptions::staging_slots of the size of the largest layer, and for
+// every further use of a tied group one more per device, since its first contributions wait for the last ones. Each
+// device has an equal share of its own, so that a fast one, whose pushes wait for the others, cannot take them all.
 class GradientSlots {
  public:
-  // Sum of what the constructor asks of its memory source.
+  // Total that the constructor allocates.
   static Bytes bytes(const ModelLayout& layout, const StoreOptions& options);
   GradientSlots(const ModelLayout& layout, const StoreOptions& options, MemorySource& memory);
 
   // A slot of `device` that fits `layer`'s gradients, if one is free; give it back with release().
   std::optional<int> take(LayerIndex layer, int device);
   std::byte* data(int slot) const { return slots_[static_cast<std::size_t>(slot)].data; }
-  // The slot is now kept by `references` (at least 1) users in place of one.
+  // The slot, which had one user, now has `references` (at least 1).
   void share(int slot, int references);
-  // Gives up one reference; the last one frees the slot. True when it is free.
+  // Drops one reference; the last one frees the slot. Whether it is free.
   bool release(int slot);
   // Slots in use.
   int taken() const;

@@ -17,7 +17,7 @@ float element(const void* data, DType type) {
 
 }  // namespace
 
-// Finds the contributions to element `at`, and how far they are the same.
+// Finds the contributions to element `at`, and up to which element they stay the same.
 bool GradientRuns::collect(std::int64_t at) {
   parts_ = 0;
   same_until_ = block_.end;
@@ -31,7 +31,7 @@ bool GradientRuns::collect(std::int64_t at) {
   return parts_ > 0;
 }
 
-// Sums elements [begin, end), among which contributions begin or end.
+// Sums elements [begin, end), in which contributions begin or end.
 void GradientRuns::gather(std::int64_t begin, std::int64_t end) {
   for (std::int64_t at = begin; at < end; ++at) {
     collect(at);

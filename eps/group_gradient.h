@@ -12,7 +12,7 @@
 
 namespace l2l::eps {
 
-// What one device brings of one use of a group: a flat array of the group's elements [begin, end).
+// Gradients of one use of a group from one device: a flat array of the group's elements [begin, end).
 struct Contribution {
   const std::byte* data = nullptr;
   std::int64_t begin = 0, end = 0;
@@ -24,11 +24,11 @@ struct Contributions {
   DType type = DType::f32;
 };
 
-// Elements that are summed apart where contributions begin or end among them.
+// Unit of runs: contributions that begin or end within one are summed to fp32 first.
 inline constexpr std::int64_t kRunUnit = optimizers::kScaleBlock;
 
-// Walks the elements of one block in runs with the same contributions, in ascending order; runs begin at multiples of
-// kRunUnit from the block's begin, whatever the cut into contributions: bits do not depend on it. Thread-bound.
+// Walks one block in runs of elements with the same contributions, in ascending order. Runs begin at multiples of
+// kRunUnit from the block's begin, so that the bits do not depend on where contributions begin. Thread-bound.
 class GradientRuns {
  public:
   GradientRuns(const Contributions& contributions, const Block& block)
@@ -38,7 +38,7 @@ class GradientRuns {
   std::int64_t begin() const { return begin_; }
   std::int64_t count() const { return end_ - begin_; }
   DType type() const { return type_; }  // of the run's gradients
-  // Enters the run's gradients. They live until next().
+  // Sets the gradients of `streams` to the run's; valid until next().
   void enter(optimizers::Streams& streams) const;
 
  private:
@@ -51,7 +51,7 @@ class GradientRuns {
   std::int64_t same_until_ = 0;  // the contributions are the same up to here
   DType type_ = DType::f32;
   std::size_t parts_ = 0;
-  std::array<const void*, 2 * kMostDevices> at_;  // of each device, both uses of a group
+  std::array<const void*, 2 * kMostDevices> at_;  // the run's contributions: two uses of a group from each device
   alignas(64) std::array<float, kRunUnit> sums_;
 };
 

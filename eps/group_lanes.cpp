@@ -9,7 +9,7 @@ namespace {
 
 double sum(std::span<const double> values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
-// The lane that is first done with it.
+// The lane that would finish first with `more` bytes added.
 std::size_t lightest(std::span<const double> load, std::span<const int> workers, double more) {
   const auto time = [&](std::size_t lane) { return (load[lane] + more) / workers[lane]; };
   std::size_t best = 0;

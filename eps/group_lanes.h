@@ -1,4 +1,4 @@
-// Which lane of workers has which parameter group.
+// Assigns parameter groups to lanes (the workers of one NUMA node).
 #pragma once
 
 #include <span>
@@ -8,10 +8,9 @@
 
 namespace l2l::eps {
 
-// The lane of each group, from the groups' bytes in the order of the relay and the lanes' numbers of workers. Lanes get
-// bytes in proportion to their workers, and neighbours different lanes as far as that allows, so that all lanes have
-// work when the relay goes through the layers. Groups above the average (a table) are placed first, the rest around
-// them. Pure.
+// The lane of each group. `groups`: their bytes, in the order of the relay. `workers`: of each lane. Lanes get bytes in
+// proportion to their workers; as far as that allows, neighbours get different lanes, so that all lanes have work while
+// the relay goes through the layers. Groups larger than the average (a table) are placed first. Pure.
 std::vector<int> spread_groups(std::span<const Bytes> groups, std::span<const int> workers);
 
 }  // namespace l2l::eps

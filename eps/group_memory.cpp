@@ -15,11 +15,11 @@ using optimizers::MomentStream;
 using optimizers::Streams;
 
 constexpr Bytes kFieldAlignment = 64;  // a cache line, and the widest vector
-// Fields begin at least this far apart modulo a page: streams that march in step then meet in no set of the caches, and
-// no load is taken for one that waits for a store 4096 bytes away.
+// Fields begin at least this far apart modulo a page, so that streams that advance together do not share cache sets,
+// and no load seems to depend on a store 4096 bytes away (4K aliasing).
 constexpr Bytes kSkew = 512, kPage = 4096;
 
-// Offsets of the fields within the allocation, in bytes; 0 for those that there are not.
+// Byte offsets of the fields within the allocation; 0 for fields that do not exist.
 struct Fields {
   Bytes master = 0, codes[2] = {}, scales[2] = {}, end = 0;
 };

@@ -1,5 +1,4 @@
-// Master and moments of one parameter group, each in its format: flat arrays in one allocation of the store's memory
-// source.
+// Master and moments of one parameter group, each in its format: flat arrays in one allocation.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +12,15 @@
 
 namespace l2l::eps {
 
-// Elements that are converted together.
+// Elements converted at a time.
 inline constexpr std::int64_t kChunk = 2048;
-// Elements of one job of the worker pool, from a parameter's first one on. A part of the results' definition: sums are
-// taken block by block.
+// Elements of a block, counted from a parameter's first. Part of the definition of the results: sums are taken block by
+// block.
 inline constexpr std::int64_t kBlock = 8 * kChunk;
 static_assert(kChunk % optimizers::kScaleBlock == 0);
 
-// Up to kBlock elements of one parameter: [begin, end) of the group. Padding belongs to none, so that it is never read
-// as a gradient and its state stays 0.
+// Elements [begin, end) of the group, all of one parameter, at most kBlock. Padding belongs to no block: it is never
+// read as a gradient, and its state stays 0.
 struct Block {
   std::int64_t begin = 0, end = 0;
   std::uint32_t parameter = 0;  // index in the group
@@ -51,25 +50,25 @@ class GroupMemory {
   optimizers::MasterFormat master_format() const { return optimizers::master_format(wire_type_); }
   optimizers::MomentFormats moment_formats() const { return formats_; }
   std::span<const std::byte> wire() const;
-  // Whether a weight is infinite on an f16 wire, be it finite in the master or not.
+  // Whether a weight is infinite on an f16 wire, even if finite in the master.
   bool wire_overflows() const;
 
   std::int64_t blocks() const { return static_cast<std::int64_t>(blocks_.size()); }
   const Block& block(std::int64_t index) const { return blocks_[static_cast<std::size_t>(index)]; }
-  // Work of about equal size, in ascending order: one block each, or several of small parameters.
+  // Jobs of the worker pool, of about equal size: one block, or several blocks of small parameters. Ascending.
   std::span<const BlockRange> jobs() const { return jobs_; }
   // By parameter, in ascending order.
   std::span<const BlockRange> parameters() const { return parameters_; }
-  // The streams of [begin, begin + count) of the group, which lie in one block and begin at a multiple of 512 from its
-  // begin, in update number `update` (from 1). Without gradients.
+  // The streams, without gradients, of elements [begin, begin + count) of the group in update number `update` (from 1).
+  // They lie in `block` and begin at a multiple of 512 from its begin.
   optimizers::Streams streams(const Block& block, std::int64_t begin, std::int64_t count, std::uint64_t update) const;
 
   // Masters of [begin, begin + size of the span) of the group as fp32.
   void read_master(std::int64_t begin, std::span<float> destination) const;
   void write_master(std::int64_t begin, std::span<const float> source);
-  // Elements [first, first + size of the span) of parameter `parameter` of a moment, 0 or 1, that the optimizer has, as
-  // fp32. Writing rounds to nearest, which gives back what was read, but for int8; there blocks of 512 elements that
-  // are written in part are rounded again.
+  // Elements [first, first + size of the span) of one parameter's moment (0, or 1 if the optimizer has it), as fp32.
+  // Writing rounds to nearest: values that were read are written back unchanged, except in int8, where a block of 512
+  // elements that is written in part is rounded again as a whole.
   void read_moment(int moment, std::size_t parameter, std::int64_t first, std::span<float> destination) const;
   void write_moment(int moment, std::size_t parameter, std::int64_t first, std::span<const float> source);
   // The same without conversion.

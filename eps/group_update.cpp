@@ -17,10 +17,10 @@ using optimizers::LambSquares;
 using optimizers::SgdSettings;
 using optimizers::Streams;
 
-// A tensor whose state stays in the second-level cache of the worker that has it: LAMB's second pass finds it there.
+// Elements of a tensor whose state stays in a worker's second-level cache, where LAMB's second pass finds it.
 constexpr std::int64_t kTensorInCache = 128 * 1024;
 
-// What a kernel takes of the settings, with and without weight decay.
+// A kernel's arguments with and without weight decay.
 template <typename Constants, typename Settings>
 class DecayOf {
  public:
@@ -86,8 +86,8 @@ void update(const Target& target, const SgdSettings& settings) {
   });
 }
 
-// Both passes of LAMB over the blocks of one tensor after the other. Sums are taken block by block in ascending order;
-// the second pass goes down, so that it begins with what the first one left in the caches.
+// Runs both passes of LAMB tensor by tensor. Sums are taken block by block in ascending order; the second pass goes
+// through the blocks backwards, so that it begins with what the first one left in the caches.
 class Lamb {
  public:
   Lamb(const Target& target, const LambSettings& settings) : target_(target), choice_(settings) {}
@@ -115,7 +115,7 @@ class Lamb {
   }
   bool is_small(std::int64_t i) const { return elements(i) <= kTensorInCache; }
 
-  // Small tensors, together at most kTensorInCache elements: a job each.
+  // Jobs of small tensors, together at most kTensorInCache elements each.
   const std::vector<BlockRange>& make_batches() const {
     std::vector<BlockRange>& batches = target_.workspace.batches;
     batches.clear();

@@ -11,16 +11,16 @@
 
 namespace l2l::eps {
 
-// Room for the sums behind LAMB's trust ratios, by block; nothing for other optimizers. Allocates in reserve() alone.
+// Memory for the sums of LAMB's trust ratios; other optimizers need none. Only reserve() allocates. Thread-bound.
 struct UpdateWorkspace {
-  std::vector<optimizers::LambSquares> squares;
-  std::vector<BlockRange> batches;  // of parameters, not blocks
+  std::vector<optimizers::LambSquares> squares;  // by block
+  std::vector<BlockRange> batches;               // of parameters, not blocks
 
   void reserve(const GroupMemory& memory, const optimizers::Optimizer& optimizer);
 };
 
-// Multiplies the gradient by `factor` and updates the group. `optimizer` is that of this update, number `count` from 1;
-// where a parameter has no weight decay, its own is ignored. The bits do not depend on the number of workers.
+// Multiplies the gradient by `factor` and updates the group. `optimizer`: its settings in this update, number `count`
+// from 1; their weight decay applies to the parameters that have it. The bits do not depend on the number of workers.
 void update_group(GroupMemory& memory, const Contributions& contributions, float factor,
                   const optimizers::Optimizer& optimizer, std::uint64_t count, Workers& workers,
                   UpdateWorkspace& workspace);

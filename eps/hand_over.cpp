@@ -9,23 +9,9 @@
 namespace l2l::eps {
 namespace {
 
-constexpr const char* name_of(GroupState state) {
-  switch (state) {
-    case GroupState::resting:
-      return "resting";
-    case GroupState::complete:
-      return "complete";
-    case GroupState::checking:
-      return "being checked";
-    case GroupState::checked:
-      return "checked";
-    case GroupState::approved:
-      return "about to be updated";
-    case GroupState::updating:
-      return "being updated";
-  }
-  return "?";
-}
+// By GroupState.
+constexpr const char* kStateNames[] = {"resting",      "complete", "being checked", "checked", "about to be updated",
+                                       "being updated"};
 
 }  // namespace
 
@@ -46,7 +32,7 @@ HandOver::HandOver(const ModelLayout& layout, int devices, bool held, const std:
   }
 }
 
-// Layers come from the last one down.
+// Called for the layers from the last to the first.
 void HandOver::add_use(GroupIndex index, LayerIndex layer) {
   Group& group = group_at(index);
   layers_[static_cast<std::size_t>(layer)].push_back({index, group.received.size()});
@@ -240,8 +226,9 @@ void HandOver::end_save() {
 
 void HandOver::expect(GroupIndex group, GroupState state) const {
   if (group_at(group).state == state) return;
-  throw Error("parameter group " + std::to_string(group) + " is " + name_of(group_at(group).state) + ", not " +
-              name_of(state));
+  throw Error("parameter group " + std::to_string(group) + " is " +
+              kStateNames[static_cast<std::size_t>(group_at(group).state)] + ", not " +
+              kStateNames[static_cast<std::size_t>(state)]);
 }
 
 void HandOver::leave_rest(Group& group, GroupState state) {

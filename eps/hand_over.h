@@ -1,6 +1,6 @@
-// The hand-over between those who read weights, those who bring gradients, the updater and the saver, as a state
-// machine without threads, memory or time. The parameter store drives it under one mutex, one transition at a time; the
-// work itself (copies, checks, updates, writing) lies between two transitions, outside of the mutex.
+// The state machine that orders reading weights, bringing gradients, updating and saving; it has no threads, memory or
+// time of its own. The parameter store drives it under one mutex, one transition at a time; the work itself (copies,
+// checks, updates, writing) happens between two transitions, outside the mutex.
 //
 // A group of version v is
 //
@@ -11,20 +11,19 @@
 //              held, or not finite                                               -> checked
 //   checked    until the verdict on the step: held and approved                  -> approved
 //              rejected, or not finite                                           -> resting, version v
-//              skipped: version v under a new name                               -> resting, version v + 1
+//              skipped: the same data as version v + 1                           -> resting, version v + 1
 //   approved   until no lease lives, no save wants version v, and start_job()
 //              hands out its update                                              -> updating
 //   updating   until finish_update()                                             -> resting, version v + 1
 //
-// Beside that, while a save of version s runs (begin_save() to end_save()), a group is
+// While a save of version s runs (begin_save() to end_save()), a group is also
 //
 //   wanted     until it has version s and start_save() hands it out              -> reading
 //   reading    until finish_save()                                               -> unmarked
-//   unmarked   for good, also when end_save() comes early
+//   unmarked   until the next save; end_save() unmarks all
 //
-// A skipped step changes no data: what was version v is version v + 1, for a save too. Leases and pushes go on while a
-// group is wanted or read; its update to s + 1 alone waits. tests/eps/model explores the schedules of this machine and
-// seeds bugs into it.
+// Leases and pushes go on while a group is wanted or read; only its update to s + 1 waits. tests/eps/model explores the
+// schedules of this machine and seeds bugs into it.
 #pragma once
 
 #include <cstdint>
@@ -47,44 +46,45 @@ struct Job {
   bool operator==(const Job&) const = default;
 };
 
-// A value; thread-bound. Calls out of order throw Error. Allocates in its constructor alone.
+// A value; thread-bound. Calls out of order throw Error. Only the constructor allocates.
 class HandOver {
  public:
-  // `layout` is valid and is only read here. `held`: verdict() decides for all groups; otherwise each check decides.
-  // `lanes`: of each group, from 0; nothing: one lane has all. A group's checks and updates go to its lane alone.
+  // `layout` is valid and not kept. `held`: verdict() decides for all groups; otherwise each check decides. `lanes`:
+  // the lane of each group, from 0, which gets its checks and updates; empty: one lane has all.
   HandOver(const ModelLayout& layout, int devices, bool held, const std::vector<int>& lanes = {});
 
   // Opens step `step`: the one after the last that was closed.
   void begin_step(Version step);
-  // Closes the step once all_checked(). Held: approves or rejects every group; eager: `approve` has no effect, a group
-  // that is not finite is rejected.
+  // Closes the step; needs all_checked(). Held: approves or rejects every group. Eager: groups that are not finite are
+  // rejected, and `approve` has no effect.
   void verdict(bool approve);
-  // Closes the step once all_checked(), without updates: what was version t is version t + 1. Held alone.
+  // Closes the step without updates: version t becomes version t + 1. Needs all_checked(); held only.
   void skip();
-  // Nothing may be pending: every group rests at version `step`, and step `step` is the next to open.
+  // Every group rests at version `step`, and step `step` is the next to open. Nothing may be pending.
   void restore(Version step);
   Version step() const { return step_; }  // the open step, or the next one
   bool open() const { return open_; }
   bool all_checked() const { return open_ && unchecked_ == 0; }
   bool all_resting() const { return resting_ == groups_.size(); }
 
-  // later: a group is at an earlier version. gone: at a later one, or about to be.
+  // later: a group does not have the version yet. gone: a group has a later one, or is about to.
   enum class Availability : std::uint8_t { ready, later, gone };
   Availability availability(LayerIndex layer, Version version) const;
-  // A view of whatever version the layer has now.
+  // Takes a lease of whatever version the layer has now.
   void lease(LayerIndex layer);
   void release(LayerIndex layer);
 
-  // Every group of the layer takes contributions to the open step (or to the next one, between steps).
+  // Whether every group of the layer takes contributions to the open step (between steps: to the next one).
   bool accepts(LayerIndex layer) const;
-  // `finite`: what the check of a group with this one contribution would find, where that is known: there is none then.
+  // `finite`: the result of the check, if it is known; there is then no check job. Only for groups that get no other
+  // contribution.
   void push(LayerIndex layer, int device, std::optional<bool> finite = std::nullopt);
-  // Place of a contribution in its group's sum: uses from the last layer down, within a use by device.
+  // Position of a contribution in its group's sum: by use, from the last layer to the first, then by device.
   std::size_t contribution(LayerIndex layer, std::size_t part, int device) const;
   std::size_t contributions(GroupIndex group) const { return group_at(group).received.size(); }
 
-  // The next job of a lane, which the caller must finish: updates first, in the order in which the next forward needs
-  // them; then checks, in the order in which the backward completes them.
+  // The next job of a lane, which the caller must finish: updates first, in the order in which the next forward pass
+  // needs them; then checks, in the order in which the backward pass completes them.
   std::optional<Job> start_job(int lane = 0);
   void finish_check(GroupIndex group, bool finite);
   void finish_update(GroupIndex group);
@@ -92,11 +92,11 @@ class HandOver {
   // Begins a save of version step(), between steps and one at a time; not after a rejection. Held updates may be
   // pending.
   void begin_save();
-  // The next group to read, which the caller must finish: of those that have the version, the one whose next update
-  // comes first. Nothing when none has it yet, or all are saved.
+  // The next group to read, which the caller must finish: of the wanted groups that have the version, the one whose
+  // next update comes first. Empty when none has it yet, or all are saved.
   std::optional<GroupIndex> start_save();
   void finish_save(GroupIndex group);
-  // While no group is being read: those that are still wanted are let go.
+  // Ends the save, finished or not. No group may be in state reading.
   void end_save();
   bool saving() const { return saving_; }
   bool all_saved() const { return unsaved_ == 0; }

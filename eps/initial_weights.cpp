@@ -12,7 +12,8 @@
 namespace l2l::eps {
 namespace {
 
-// Two independent standard normals of two words. The first uniform number lies in (0, 1], so that its logarithm exists.
+// Two independent standard normals from two words. The first uniform number lies in (0, 1], so that its logarithm
+// exists.
 std::array<float, 2> normal_pair(std::uint32_t first, std::uint32_t second) {
   const float uniform = (static_cast<float>(first) + 0.5f) * 0x1p-32f;
   const float radius = std::sqrt(-2 * std::log(uniform));

@@ -1,4 +1,4 @@
-// The state of the store as others see it between steps: for checkpoints, weight files and hashes.
+// Access to the state between steps: for checkpoints, weight files and hashes.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -28,7 +28,7 @@ void check_length(const ParameterSpec& parameter, std::size_t count) {
               std::to_string(count));
 }
 
-// Hashes what read(first, values) gives of a parameter's elements.
+// Hashes a parameter's elements, which read(first, values) reads.
 template <typename Read>
 void hash_part(Hash64& hash, std::int64_t elements, const Read& read) {
   std::array<float, kChunk> buffer;
@@ -39,14 +39,13 @@ void hash_part(Hash64& hash, std::int64_t elements, const Read& read) {
   }
 }
 
-// Which moment `part` is: 0 or 1.
+// Index of the moment `part`: 0 or 1.
 int check_moment(const ParameterSpec& parameter, StatePart part, int moments) {
   if (part == StatePart::moment1) return 0;
   if (moments == 2) return 1;
   throw Error("parameter " + parameter.name + " has no second moment: the optimizer keeps one");
 }
 
-// The lengths that the spans of a parameter's whole state must have.
 void check_lengths(const ParameterSpec& parameter, const ParameterStore::ParameterState& state, int moments) {
   check_length(parameter, state.master.size());
   check_length(parameter, state.moment1.size());
@@ -131,9 +130,8 @@ std::uint64_t ParameterStore::state_hash() const {
         memory.read_master(parameters[k].offset + first, values);
       });
       for (int moment = 0; moment < moments(); ++moment) {
-        hash_part(hash, elements, [&](std::int64_t first, std::span<float> values) {
-          memory.read_moment(moment, k, first, values);
-        });
+        hash_part(hash, elements,
+                  [&](std::int64_t first, std::span<float> values) { memory.read_moment(moment, k, first, values); });
       }
     }
   }

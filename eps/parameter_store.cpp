@@ -165,7 +165,7 @@ void ParameterStore::push(LayerIndex layer, int device, GradientBuffer gradients
   self.notify();
 }
 
-// Unlocks before it tells the failure, whose wakers take the mutex.
+// Unlocks before Failure::fail(), whose wakers take the mutex.
 StepVerdict ParameterStore::finish_step() {
   Implementation& self = *implementation_;
   auto guard = self.lock();

@@ -1,15 +1,15 @@
-// The eager parameter server: weights and optimizer state in host DRAM, versions, leases, and the update of a layer as
+// The eager parameter server: weights and optimizer state in host DRAM, with versions and leases; a layer is updated as
 // soon as its gradients are there.
 //
-// Life of a group in step t (all transitions under one mutex; work outside it):
+// Life of a group in step t (transitions under one mutex, work outside it):
 //
 //   resting(version t) --push x (devices * uses)--> complete --reduce, check--> checked --verdict--> updating
 //   --> resting(version t + 1)
 //
-// eps/hand_over.h is the whole machine, saving included. Eager: the verdict on a group is its own check (finite). Held
-// (`after_backward`, global clipping or loss scaling): the verdict is the whole step's; updates then run in the order
-// in which the next forward needs the layers. The update waits until no lease of the group lives. A skipped step
-// publishes version t + 1 without an update.
+// eps/hand_over.h has the whole state machine, saving included. Eager: a group is approved by its own check (finite).
+// Held (`after_backward`, global clipping or loss scaling): the whole step is approved at once, and the updates run in
+// the order in which the next forward pass needs the layers. An update waits until no lease of the group lives. A
+// skipped step publishes version t + 1 without an update.
 #pragma once
 
 #include <chrono>
@@ -29,41 +29,43 @@
 namespace l2l::eps {
 
 enum class UpdateMode : std::uint8_t { eager, after_backward };
-// Which norm is held below max_norm: none, each parameter group's own, or that of all of them.
+// Which norm is clipped to max_norm: none, that of each parameter group, or that of all gradients.
 enum class ClipMode : std::uint8_t { none, per_layer, global };
 
 inline constexpr int kMostDevices = 64;
 
 struct StoreOptions {
-  DType wire = DType::f32;       // f32: the wire is the master; bf16: split master; f16: the master lies beside it. A
-                                 // weight beyond 65504 is infinite on an f16 wire, and the step overflows
-  DType gradients = DType::f32;  // as they arrive: f32, bf16 or f16
+  // f32: the wire is the master. bf16: split master. f16: the master lies beside the wire; a weight beyond 65504 is
+  // infinite on it, and the step overflows.
+  DType wire = DType::f32;
+  DType gradients = DType::f32;  // as they arrive: f32 or bf16, and with an f16 wire also f16
   UpdateMode update = UpdateMode::eager;
   ClipMode clip = ClipMode::none;
   double max_norm = 1.0;
-  optimizers::Optimizer optimizer;  // learning rate and corrections are set per step
+  optimizers::Optimizer optimizer;    // learning rate and corrections are set per step
   optimizers::MomentFormats moments;  // one of optimizers::kMomentFormatNames
-  bool loss_scaling = false;        // gradients come multiplied by a factor, and a step may be skipped
+  bool loss_scaling = false;          // gradients come multiplied by a factor, and a step may be skipped
   int devices = 1;
-  int threads = 1;         // workers, where no placement says how many and where
-  Placement placement;     // a pool and an updater thread per lane, its groups in its node's memory
-  int staging_slots = 3;   // gradient buffers in eager mode, shared out among the devices: how far each may run ahead
-                           // of the updates, and of the others; at least one per device
+  int threads = 1;      // workers, where `placement` is empty
+  Placement placement;  // a pool and an updater thread per lane, its groups in the memory of its node
+  // Gradient buffers in eager mode, divided among the devices, at least one each: how far a device may run ahead of the
+  // updates and of the other devices.
+  int staging_slots = 3;
   std::uint64_t seed = 0;  // of the initial weights, and of stochastic rounding
 
   bool held() const { return update == UpdateMode::after_backward || clip == ClipMode::global || loss_scaling; }
 };
 
-// Where page-locked host memory comes from; the device's in production, plain memory in tests. It is first touched by
-// the calling thread, or by threads that this starts, so that the NUMA node follows from the caller's memory policy.
+// Source of page-locked host memory: a device in production, plain memory in tests. allocate() lets the calling thread,
+// or threads that it starts, touch the memory first, so that the NUMA node follows from the caller's memory policy.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
-  // Zeroed bytes, 4096-byte aligned, that live as long as the source. Throws OutOfMemory naming `purpose`.
+  // Zeroed and 4096-byte aligned; lives as long as the source. Throws OutOfMemory naming `purpose`.
   virtual std::byte* allocate(Bytes size, std::string_view purpose) = 0;
 };
 
-// A part of a layer's wire: `data` holds `bytes` bytes that belong at `offset` bytes of the weight slot.
+// A part of a layer's wire: `bytes` bytes at `data` that belong at byte `offset` of the weight slot.
 struct WirePart {
   const std::byte* data;
   Bytes bytes;
@@ -112,36 +114,36 @@ class GradientBuffer {
   int slot_ = -1;
 };
 
-// How the gradients of a step come.
+// The loss scale of a step.
 struct GradientScale {
-  double factor = 1;            // they are multiplied by it; the store divides it out
-  bool overflow_skips = false;  // one that is not finite skips the step, and is no error (StoreOptions::loss_scaling)
+  double factor = 1;            // gradients come multiplied by it; the store divides by it
+  bool overflow_skips = false;  // a gradient that is not finite skips the step instead of stopping the run
 };
 
-// What the store knows of a finished step.
+// Outcome of a step.
 struct StepVerdict {
   double gradient_norm = 0;  // before clipping, over all groups, without the factor; not finite when skipped
   bool skipped = false;      // a gradient was not finite: every weight, moment and update count stays as it was
 };
 
-// Bytes that a store takes, by line of the memory contract; exact.
+// Exact bytes that a store allocates, by line of the memory contract.
 struct StoreBytes {
   Bytes state = 0;    // wire, low halves or master, moments
   Bytes held = 0;     // held gradients
   Bytes staging = 0;  // gradient buffers of eager mode, and of tied groups
 };
 
-// What the jobs of a store have done so far.
+// Work of a store's jobs so far.
 struct EpsWork {
-  Bytes bytes = 0;  // that they had to read and write, each once per job: gradients, wire, master, moments
-  std::chrono::nanoseconds busy{0};  // of checks and updates; of all lanes together
+  Bytes bytes = 0;                   // read and written, once per job: gradients, wire, master, moments
+  std::chrono::nanoseconds busy{0};  // in checks and updates, summed over the lanes
 };
 
-// Thread-safe. Blocking calls throw the stored failure of `failure` once there is one.
+// Thread-safe. Once `failure` has stored a failure, blocking calls throw it.
 class ParameterStore {
  public:
   static StoreBytes bytes_needed(const ModelLayout& layout, const StoreOptions& options);
-  // Bytes that the jobs of one step read and write, as work() counts them, where devices push sums of squares.
+  // Bytes that one step adds to work().bytes where devices push sums of squares.
   static Bytes bytes_moved(const ModelLayout& layout, const StoreOptions& options);
 
   // Allocates everything and draws the initial weights (Philox, key: seed, step 0, group id, op = index of the
@@ -150,31 +152,31 @@ class ParameterStore {
   ~ParameterStore();
 
   const ModelLayout& layout() const;
-  // Arrays of moments per parameter: 2, or 1 (SGD).
+  // Moments per parameter: 2, or 1 (SGD).
   int moments() const;
   optimizers::MomentFormats moment_formats() const;
 
-  // Waits until `version` of every group of `layer` is published. `waited`, if given, receives the time blocked. Throws
-  // Error when the update to the next version has begun.
+  // Waits until every group of `layer` has `version`. `waited`, if given, receives the time blocked. Throws Error when
+  // the update to the next version has begun.
   WeightLease pull(LayerIndex layer, Version version, std::chrono::nanoseconds* waited = nullptr);
   // The same, but returns nothing when it would have to wait.
   std::optional<WeightLease> try_pull(LayerIndex layer, Version version);
 
   // Opens step `step` (from 0) with its learning rate. Call before its first push.
   void begin_step(std::uint64_t step, double learning_rate, const GradientScale& scale = {});
-  // Waits for memory for device `device`'s gradients of `layer`: for a free buffer of that device's share, and for the
-  // layer's previous updates. Its contents are undefined.
+  // Memory for the gradients of `layer` from `device`, with undefined contents. Waits for a free buffer of that device
+  // and for the layer's previous updates.
   GradientBuffer gradient_buffer(LayerIndex layer, int device);
-  // Hands over device `device`'s gradients of `layer`; the last contribution of a group triggers reduce (in order of
-  // device; of a tied group: head, then embedding) -> check -> update -> encode on the worker pool. `squares`: the sum of
-  // squares of `gradients`, where the device has taken it; where a group has no other contribution, it stands for the
-  // check, and the gradients are read in the update alone.
+  // Hands over the gradients of `layer` from `device`. The last contribution of a group triggers reduce (in order of
+  // device; of a tied group: head, then embedding) -> check -> update -> encode on the worker pool. `squares`: their
+  // sum of squares, if the device computed it; it replaces the check of a group that has no other contribution, and the
+  // gradients are then read in the update alone.
   void push(LayerIndex layer, int device, GradientBuffer gradients, std::optional<double> squares = std::nullopt);
-  // Waits until every group of the step is reduced and checked; not for the updates. Throws NumericError naming step
-  // (counted from 1, as in reports) and layer when a gradient was not finite (that group is unchanged; held: all are),
-  // and makes that the stored failure; or skips the step, where its scale says so. Held updates start here.
+  // Waits until every group of the step is reduced and checked, but not for the updates; held updates start here. When
+  // a gradient is not finite, either skips the step (GradientScale) or throws NumericError, also stored in `failure`,
+  // naming step (counted from 1, as in reports) and layer; that group is then unchanged (held: all are).
   StepVerdict finish_step();
-  // Waits until no update is pending: every group has the version of the next step.
+  // Waits until every group has the version of the next step.
   void complete_updates();
 
   EpsWork work() const;
@@ -182,16 +184,16 @@ class ParameterStore {
   // Begins a save of the next step's version, between steps; updates may still run. Throws Error while another runs.
   StateSave begin_save();
 
-  // Elements [first, first + size of the span) of one part of one parameter's state, in fp32. To be called between
+  // Elements [first, first + size of the span) of one part of one parameter's state, in fp32. Call between
   // complete_updates() and the next push; read() also for the group that a StateSave has handed out.
   void read(GroupIndex group, std::size_t parameter, StatePart part, std::int64_t first,
             std::span<float> destination) const;
   void write(GroupIndex group, std::size_t parameter, StatePart part, std::int64_t first,
              std::span<const float> source);
-  // A moment of one parameter as it lies in memory; at the same times. Writing through it changes the state.
+  // A moment of one parameter as it lies in memory, valid at the same times. Writing through it changes the state.
   RawMoment raw_moment(GroupIndex group, std::size_t parameter, StatePart moment) const;
-  // The whole state of one parameter. Padding is not part of it. `master`, `moment1`, `moment2` have the parameter's
-  // length; `moment2` is empty where the optimizer has one moment.
+  // The whole state of one parameter, without padding. The spans have the parameter's length; `moment2` is empty where
+  // the optimizer has one moment.
   struct ParameterState {
     std::span<float> master, moment1, moment2;
   };
@@ -201,8 +203,8 @@ class ParameterStore {
   // Sets counts and version after loading: the next step is `step`.
   void restore(std::uint64_t step, std::span<const std::uint64_t> update_counts);
 
-  // XXH64 over all parameters in layout order: name, then master and moments in fp32. Independent of
-  // wire, threads and stash.
+  // XXH64 over all parameters in layout order: name, then master and moments in fp32. Independent of wire, threads and
+  // stash.
   std::uint64_t state_hash() const;
 
  private:

@@ -1,4 +1,4 @@
-// A save that runs beside training: hands out the groups of one version, one after the other, for reading.
+// A save during training: hands out the groups of one version, one after the other, for reading.
 #pragma once
 
 #include <optional>
@@ -8,18 +8,18 @@
 
 namespace l2l::eps {
 
-// Made by ParameterStore::begin_save(), which it must not outlive. Movable; one thread at a time. Training goes on
-// meanwhile; only the update of a group that was not yet saved waits. The destructor ends the save, finished or not,
-// and lets every update go.
+// Made by ParameterStore::begin_save(); must not outlive the store. Movable; thread-bound. Training goes on, except
+// that the update of a group waits until it is saved. The destructor ends the save, finished or not, and so these
+// waits.
 class StateSave {
  public:
   StateSave(StateSave&& other) noexcept;
   StateSave& operator=(StateSave&&) = delete;
   ~StateSave();
 
-  // Takes back the group handed out before, so that its update may begin. Then waits until another one has the version
-  // and hands it out, to be read through the store; nothing once all were. A failure of the run is thrown only where
-  // it would have to be waited through: groups that are there can still be saved.
+  // Takes back the group handed out before, so that its update may begin. Then waits until another group has the
+  // version and hands it out, to be read through the store; empty when all are saved. Throws a stored failure only
+  // instead of waiting, so that the groups that already have the version are still saved.
   std::optional<GroupIndex> next();
 
  private:

@@ -46,6 +46,8 @@ StoreOptions valid(const StoreOptions& options) {
   };
   require(is_compute_type(options.wire), "the wire must be f32, bf16 or f16");
   require(is_compute_type(options.gradients), "gradients must be f32, bf16 or f16");
+  require(optimizers::has_update_kernels(options.gradients, optimizers::master_format(options.wire)),
+          "f16 gradients need an f16 wire");
   require(options.devices >= 1 && options.devices <= kMostDevices, "between 1 and 64 devices are possible");
   optimizers::index_of(options.moments);  // throws where there is no kernel
   require(std::ranges::min(workers_of(options)) >= 1, "at least one thread is needed");
@@ -93,7 +95,7 @@ void ParameterStore::Implementation::trace_lane(Lane& lane, const std::string& o
   lane.workers.set_trace(*trace, "eps worker" + of_node);
 }
 
-// The node follows from the first touch: by allocate(), under the policy.
+// allocate() touches the memory first, under the policy, which places it on the node.
 void ParameterStore::Implementation::add_group(const GroupSpec& spec, Lane& lane, MemorySource& source) {
   const PreferredNode near(lane.node);
   const std::size_t contributions = hand_over.contributions(static_cast<GroupIndex>(groups.size()));
@@ -205,7 +207,7 @@ void ParameterStore::Implementation::release_contributions(GroupIndex group) {
   for (const int slot : groups[static_cast<std::size_t>(group)].slots) slots.release(slot);
 }
 
-// Of several, the one whose last layer comes first in the backward pass: a NaN spreads from there downwards.
+// Of several, the one whose last layer comes first in the backward pass, from which a NaN spreads.
 std::optional<GroupIndex> ParameterStore::Implementation::first_not_finite() const {
   std::optional<GroupIndex> first;
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -267,7 +269,7 @@ StepVerdict ParameterStore::Implementation::close_step() {
   }
   if (broken && !options.held()) refuse_step(*broken);
   if (options.held()) {
-    // Twin: a norm that is taken before the last group, the first in order, has come.
+    // Negative control: the norm is taken before the last group to arrive, the first in order.
     const double early = fault_point("eps.early_norm") ? groups[0].sum_of_squares : 0;
     for (GroupData& group : groups) {
       group.learning_rate = learning_rate;

@@ -1,6 +1,5 @@
-// What is behind ParameterStore: the hand-over under one mutex, and the updater threads that do the arithmetic, one for
-// each NUMA node that has workers (a lane).
-// Private to eps/.
+// Implementation of ParameterStore: the hand-over under one mutex, and the updater threads that do the arithmetic, one
+// for each lane (a NUMA node that has workers). Private to eps/.
 #pragma once
 
 #include <atomic>
@@ -21,25 +20,25 @@
 
 namespace l2l::eps {
 
-// Thread-safe where it locks. Constant after construction: layout, options, wires, the structure of every vector.
-// Failure::fail() is never called with the mutex held: it takes the mutex to wake those who wait here.
+// Constant after construction: layout, options, wires, the structure of every vector. Do not call Failure::fail() with
+// the mutex held: it takes the mutex to wake those who wait here.
 struct ParameterStore::Implementation {
   Implementation(ModelLayout model, const StoreOptions& store_options, MemorySource& source, Failure& run_failure,
                  Trace* run_trace);
   ~Implementation();
 
-  // What a job reads; written under the mutex while the hand-over says that the group rests or is checked.
+  // Read by jobs; written under the mutex while the hand-over says that the group rests or is checked.
   struct GroupData {
     GroupMemory memory;
     std::vector<Contribution> gradients;  // by contribution
     std::vector<int> slots;               // the same
     double sum_of_squares = 0;            // of the last check
-    float learning_rate = 0;              // of the step that is to be applied, which may not be the open one
+    float learning_rate = 0;              // of the step to be applied, which may not be the open one
     float factor = 1;
     std::uint64_t updates = 0;
   };
-  // The workers of one NUMA node. Used by its updater thread alone, once that runs; a group belongs to one lane, so
-  // that lanes share nothing but the hand-over, and nothing is locked between two transitions.
+  // The workers of one NUMA node, used by its updater thread alone. A group belongs to one lane, so lanes share only
+  // the hand-over, and no lock is held between two transitions.
   struct Lane {
     Lane(int lane_index, const WorkerLane& place)
         : index(lane_index), node(place.node), cpus(place.cpus), workers("eps", place.workers, place.cpus) {}
@@ -65,7 +64,7 @@ struct ParameterStore::Implementation {
   // With the mutex held:
   bool leasable(LayerIndex layer, Version version) const;  // throws Error when the version is gone
   void push(LayerIndex layer, int device, int slot, std::optional<double> squares);
-  bool is_whole_gradient(const LayerSpec& layer) const;  // one device's gradients of it are all that its group gets
+  bool is_whole_gradient(const LayerSpec& layer) const;  // its group gets no other contribution
   void take_check(GroupIndex group, double sum_of_squares);
   void release_contributions(GroupIndex group);
   std::optional<GroupIndex> first_not_finite() const;
@@ -104,7 +103,7 @@ struct ParameterStore::Implementation {
   std::vector<GroupData> groups;
 
   mutable std::mutex mutex;
-  std::condition_variable changed;  // of what the mutex guards, and of the failure
+  std::condition_variable changed;  // of the guarded state, or the failure
   HandOver hand_over;               // guarded by mutex
   GradientSlots slots;              // guarded by mutex
   float learning_rate = 0;          // guarded by mutex; of the open step

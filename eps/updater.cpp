@@ -1,4 +1,4 @@
-// The threads that check and update groups, each with the workers of its lane, as the hand-over offers them.
+// The updater threads: each takes the jobs of its lane from the hand-over and runs them on the lane's workers.
 #include <algorithm>
 #include <cmath>
 #include <exception>
@@ -53,7 +53,7 @@ void ParameterStore::Implementation::update(GroupIndex index, Lane& lane) {
   const std::uint64_t count = group.updates + (fault_point("eps.skip_correction") ? 2 : 1);
   const optimizers::Optimizer optimizer = optimizers::for_update(options.optimizer, group.learning_rate, count);
   if (trace != nullptr) lane.workers.annotate("update", layer_of(index));
-  // Twins: of one group, the update is lost, or applied twice.
+  // Negative controls: the update of one group is lost, or applied twice.
   const int times = index != 2 ? 1 : fault_point("eps.lost_update") ? 0 : fault_point("eps.double_update") ? 2 : 1;
   for (int i = 0; i < times; ++i) {
     update_group(group.memory, {group.gradients, options.gradients}, group.factor, optimizer, count, lane.workers,
@@ -89,7 +89,7 @@ Bytes ParameterStore::Implementation::gradient_traffic(const GroupData& group) c
   return bytes;
 }
 
-// Master and moments are read and written; an f16 wire is written alone. (The second reading of LAMB is not counted.)
+// Master and moments are read and written, an f16 wire only written. The second pass of LAMB is not counted.
 Bytes ParameterStore::Implementation::state_traffic(const GroupSpec& group, const StoreOptions& options) {
   const optimizers::MomentFormat formats[] = {options.moments.first, options.moments.second};
   Bytes bytes = 0;

@@ -1,4 +1,4 @@
-// The safetensors format: u64 header length, JSON header, tensor data. Our own reader treats the file as hostile.
+// Reads safetensors files: u64 header length, JSON header, tensor data. The file is treated as hostile.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/bytes.h"
-#include "core/shape.h"
 #include "core/files.h"
+#include "core/shape.h"
 
 namespace l2l::formats {
 
@@ -22,9 +22,9 @@ struct TensorEntry {
   Bytes begin = 0, end = 0;  // within the data section
 };
 
-// A parsed and validated header over an open file. Immutable. Throws CorruptFile naming file, tensor and reason: sizes,
-// overlaps, holes, unknown dtypes, duplicate names, unknown fields, ranks above 4, headers over 100 MB. Stricter than
-// the reference implementation, so nothing that it refuses is accepted.
+// An open file with its parsed and validated header. Immutable. Throws CorruptFile naming file, tensor and reason for
+// wrong sizes, overlaps, holes, unknown dtypes or fields, duplicate names, ranks above 4 and headers over 100 MB:
+// everything that the reference implementation refuses, and more.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& file);
@@ -32,19 +32,19 @@ class SafetensorsFile {
   const std::filesystem::path& path() const { return file_.path(); }
   const std::vector<TensorEntry>& tensors() const { return tensors_; }  // by offset
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  // nullptr when there is none.
+  // nullptr if there is no such tensor.
   const TensorEntry* find(std::string_view name) const;
-  // Reads an F32 tensor; `destination` has its length. Throws CorruptFile.
+  // Reads an F32 tensor; `destination` has its length.
   void read(const TensorEntry& tensor, std::span<float> destination) const;
-  // Its elements [first, first + size of `destination`), which lie within it.
+  // Reads elements [first, first + size of `destination`) of an F32 tensor, which has them.
   void read(const TensorEntry& tensor, std::int64_t first, std::span<float> destination) const;
-  // The same of a tensor of any type, as they lie in the file.
+  // Reads the same number of bytes as `destination` has, from element `first` on, of a tensor of any type.
   void read_raw(const TensorEntry& tensor, std::int64_t first, std::span<std::byte> destination) const;
-  // XXH64 of a tensor's bytes. Throws CorruptFile.
+  // XXH64 of a tensor's bytes.
   std::uint64_t hash(const TensorEntry& tensor) const {
     return file_.hash(data_start_ + tensor.begin, tensor.end - tensor.begin);
   }
-  // XXH64 of all that lies before the tensors.
+  // XXH64 of everything before the tensors.
   std::uint64_t header_hash() const { return file_.hash(0, data_start_); }
 
  private:

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
+#include "core/json.h"
 #include "l2l/errors.h"
 
 namespace l2l::formats {
@@ -29,7 +29,7 @@ constexpr std::array<std::pair<std::string_view, Bytes>, 15> kTypes = {{{"F64", 
                                                                         {"F8_E4M3", 1},
                                                                         {"F8_E5M2", 1}}};
 
-// Receives the header's tokens one by one, so that no tree of a hostile file is ever built.
+// Parses token by token (SAX), so that no tree of a hostile file is built.
 class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit HeaderReader(const std::string& file) : file_(file) {}
@@ -155,7 +155,7 @@ std::string show_range(const TensorEntry& tensor) {
   return "[" + std::to_string(tensor.begin) + ", " + std::to_string(tensor.end) + ")";
 }
 
-// Nothing when it does not fit in 64 bits.
+// Empty when it does not fit in 64 bits.
 std::optional<Bytes> bytes_of(const Shape& shape, Bytes element) {
   Bytes product = 0, elements = 1;
   for (std::size_t i = 0; i < shape.rank(); ++i) {
@@ -214,7 +214,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, Bytes data_byt
   if (json.empty() || json.front() != '{') throw CorruptFile(file + ": header: does not begin with '{'");
   if (json.find('\0') != std::string_view::npos) throw CorruptFile(file + ": header: holds a NUL byte");
   HeaderReader reader(file);
-  nlohmann::json::sax_parse(json.begin(), json.end(), &reader);
+  parse_json(json, reader);
   SafetensorsHeader header = reader.take();
   for (const TensorEntry& tensor : header.tensors) check_tensor(tensor, data_bytes, file);
   std::stable_sort(header.tensors.begin(), header.tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {

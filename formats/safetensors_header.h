@@ -16,14 +16,14 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// `data_bytes` is the size of the data section; `file` goes into messages. One pass, linear in `json` but for sorting.
-// Throws CorruptFile.
+// `data_bytes`: size of the data section. `file`: for messages. Takes time O(n log n) in the length of `json`. Throws
+// CorruptFile.
 SafetensorsHeader parse_safetensors_header(std::string_view json, Bytes data_bytes, const std::string& file);
 
-// Bytes of an element of `dtype`; 0 where the format has no such type.
+// Bytes of an element of `dtype`; 0 if the format has no such type.
 Bytes safetensors_element(std::string_view dtype);
 
-// A name as it may stand in a message: quoted, shortened, without control characters.
+// A name for messages: quoted, shortened, without control characters.
 std::string show_name(std::string_view name);
 
 }  // namespace l2l::formats

@@ -1,9 +1,9 @@
 #include "formats/safetensors_writer.h"
 
 #include <bit>
-#include <nlohmann/json.hpp>
 
 #include "core/hash.h"
+#include "core/json.h"
 #include "formats/safetensors_header.h"
 
 namespace l2l::formats {
@@ -20,11 +20,11 @@ Bytes bytes_of(const TensorToWrite& tensor) {
 
 // With its length in front.
 std::string make_header(std::span<const TensorToWrite> tensors, const std::map<std::string, std::string>& metadata) {
-  std::string text = metadata.empty() ? "{" : "{\"__metadata__\":" + nlohmann::json(metadata).dump();
+  std::string text = metadata.empty() ? "{" : "{\"__metadata__\":" + json_text(nlohmann::json(metadata));
   Bytes offset = 0;
   for (const TensorToWrite& tensor : tensors) {
     const Bytes end = offset + bytes_of(tensor);
-    text += (text.size() > 1 ? "," : "") + nlohmann::json(tensor.name).dump() + ":{\"dtype\":\"" + tensor.dtype +
+    text += (text.size() > 1 ? "," : "") + json_text(nlohmann::json(tensor.name)) + ":{\"dtype\":\"" + tensor.dtype +
             "\",\"shape\":" + tensor.shape.to_string() + ",\"data_offsets\":[" + std::to_string(offset) + "," +
             std::to_string(end) + "]}";
     offset = end;

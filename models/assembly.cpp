@@ -14,8 +14,7 @@ using compiler::GraphBuilder;
 using compiler::Region;
 using compiler::ValueId;
 
-// Stable ids of groups and layers; those of blocks count from 16, so that other layers can come later without moving
-// them.
+// Stable ids of groups and layers. Those of blocks begin at 16, to leave room for other layers.
 constexpr std::uint32_t kTableId = 0, kPositionsId = 1, kHeadId = 2, kEmbeddingNormId = 3, kHeadBiasId = 4,
                         kHeadTableId = 5, kFirstBlockId = 16;
 
@@ -23,44 +22,35 @@ std::int64_t aligned(std::int64_t elements) {
   return static_cast<std::int64_t>(align_up(static_cast<Bytes>(elements), ParameterList::kAlignment));
 }
 
-BoundaryShape boundary(const TransformerShape& shape) {
-  return {shape.rows(), shape.hidden, shape.compute, shape.reversible};
-}
-
-// The graph of a layer from one value [rows, hidden], read from Region::input, to Region::output.
+// A layer that is one part, from Region::input to Region::output. `rows`: those of a microbatch, or 1.
 Graph layer_graph(const char* name, const TransformerShape& shape, const Family::Part& part, std::int64_t rows,
                   ParameterList& list) {
   GraphBuilder graph(name);
   LayerWeights weights(graph, list, shape.compute);
-  graph.place(part(graph, weights, read_input(graph, boundary(shape), rows)), Region::output);
+  graph.place(part(graph, weights, read_input(graph, shape, rows), shape), Region::output);
   return graph.finish();
-}
-
-// Of residual branches.
-ValueId residual_chain(GraphBuilder& graph, LayerWeights& weights, ValueId x, const Family& family) {
-  for (const Family::Part& branch : family.branches) x = graph.add(x, branch(graph, weights, x));
-  return x;
 }
 
 // y1 = x1 + F(x2), y2 = x2 + G(y1), for the branches F and G.
 Graph reversible_graph(const TransformerShape& shape, const Family& family, ParameterList& list) {
   GraphBuilder graph("block");
   LayerWeights weights(graph, list, shape.compute);
-  StreamIds streams = read_streams(graph, boundary(shape), shape.rows());
+  StreamIds streams = read_streams(graph, shape, shape.rows());
   std::size_t to = 0;
   for (const Family::Part& branch : family.branches) {
     const ValueId from = graph.read_stream(streams[1 - to], shape.compute);
-    streams[to] = graph.reversible_add(streams[to], branch(graph, weights, from));
+    streams[to] = graph.reversible_add(streams[to], branch(graph, weights, from, shape));
     to = 1 - to;
   }
-  write_streams(graph, boundary(shape), streams);
+  write_streams(graph, shape, streams);
   return graph.finish();
 }
 
 Graph block_graph(const TransformerShape& shape, const Family& family, ParameterList& list) {
-  if (shape.reversible != Reversible::no) return reversible_graph(shape, family, list);
-  const Family::Part chain = [&](GraphBuilder& graph, LayerWeights& weights, ValueId x) {
-    return residual_chain(graph, weights, x, family);
+  if (shape.streams()) return reversible_graph(shape, family, list);
+  const Family::Part chain = [&](GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape&) {
+    for (const Family::Part& branch : family.branches) x = graph.add(x, branch(graph, weights, x, shape));
+    return x;
   };
   return layer_graph("block", shape, family.branches.empty() ? family.block : chain, shape.rows(), list);
 }
@@ -70,7 +60,7 @@ LayerType layer_type(Graph forward) {
   return {std::move(forward), std::move(backward), {}};
 }
 
-bool rebuilds(const TransformerShape& shape) { return shape.reversible != Reversible::no && !shape.keeps_inputs; }
+bool rebuilds(const TransformerShape& shape) { return shape.streams() && !shape.keeps_inputs; }
 
 LayerType block_type(const TransformerShape& shape, const Family& family, ParameterList& list) {
   Graph forward = block_graph(shape, family, list);
@@ -82,42 +72,9 @@ LayerType block_type(const TransformerShape& shape, const Family& family, Parame
 // A group of one parameter: a table that several layers use, or that travels in chunks.
 GroupSpec single(const std::string& group, std::uint32_t id, const std::string& name, Shape shape, Initial initial) {
   ParameterList list;
-  list.add(name, shape, initial, initial == Initial::normal ? kInitialDeviation : 0, /*decay=*/shape.rank() == 2);
-  return list.group(group, id, "");
+  list.add({{name, shape}}, initial, initial == Initial::normal ? kInitialDeviation : 0);
+  return list.group(group, id);
 }
-
-// Puts a model together, layer by layer from the embedding up.
-class Assembly {
- public:
-  Assembly(const TransformerShape& shape, const Family& family);
-  Model finish() &&;
-
- private:
-  bool chunked() const { return vocabulary_.chunks() > 1; }
-  void add_tables();
-  void add_embedding();
-  void add_embedding_chunks();
-  void add_blocks();
-  void add_head();
-  void add_head_chunks();
-  Graph embedding_graph(ParameterList& positions) const;
-  Graph head_graph(ParameterList& list) const;
-  Graph logits_graph() const;
-  ValueId head_table(GraphBuilder& graph, const ParameterList& list) const;
-
-  GroupIndex add(GroupSpec group);
-  int add(LayerType type);
-  void add_layer(int type, std::string name, std::uint32_t id, std::vector<LayerPart> parts);
-  std::vector<LayerPart> head_parts(GroupIndex group) const;
-
-  const TransformerShape& shape_;
-  const Family& family_;
-  ParameterList block_;
-  LayerType block_type_;
-  VocabularyShape vocabulary_;
-  GroupIndex table_ = 0, head_table_ = 0, head_bias_ = -1;
-  Model model_;
-};
 
 // Rows of the table that travel at once: all, unless the table is larger than a block.
 std::int64_t chunk_rows(const TransformerShape& shape, std::int64_t block_elements) {
@@ -130,20 +87,47 @@ std::int64_t chunk_rows(const TransformerShape& shape, std::int64_t block_elemen
   return std::min(aligned(std::max<std::int64_t>(rows, 1)), shape.vocabulary);
 }
 
+// Builds a model layer by layer, from the embedding to the head.
+class Assembly {
+ public:
+  Assembly(const TransformerShape& shape, const Family& family);
+  Model finish() &&;
+
+ private:
+  void add_tables();
+  void add_embedding();
+  void add_embedding_chunks();
+  void add_embedding_norm();
+  void add_blocks();
+  void add_head();
+  void add_head_chunks();
+  Graph embedding_graph(ParameterList& positions) const;
+  Graph head_graph(ParameterList& list) const;
+  Graph logits_graph() const;
+  ValueId head_table(LayerWeights& weights, const ParameterList& list) const;
+
+  bool chunked() const { return chunks_.count() > 1; }
+  GroupIndex add(GroupSpec group);
+  int add(LayerType type);
+  void add_layer(int type, std::string name, std::uint32_t id, std::vector<LayerPart> parts);
+  template <typename PartsOf>
+  void add_chunks(LayerType each, LayerType last, const std::string& name, std::uint32_t id, PartsOf parts_of);
+
+  const TransformerShape& shape_;
+  const Family& family_;
+  ParameterList block_;
+  LayerType block_type_;
+  const VocabularyChunks chunks_;
+  GroupIndex table_ = 0, head_table_ = 0, head_bias_ = -1;
+  Model model_;
+};
+
 Assembly::Assembly(const TransformerShape& shape, const Family& family)
     : shape_(shape),
       family_(family),
       block_type_(block_type(shape, family, block_)),
-      vocabulary_{shape.vocabulary,
-                  shape.hidden,
-                  shape.sequence,
-                  shape.rows(),
-                  chunk_rows(shape, block_.elements()),
-                  family.embedding_dropout,
-                  shape.compute,
-                  !family.head_bias.empty(),
-                  family.causal,
-                  shape.reversible} {
+      chunks_{shape, chunk_rows(shape, block_.elements()), family.embedding_dropout, !family.head_bias.empty(),
+              family.causal} {
   model_.rows = shape.rows();
   model_.hidden = shape.hidden;
   model_.vocabulary = shape.vocabulary;
@@ -151,19 +135,19 @@ Assembly::Assembly(const TransformerShape& shape, const Family& family)
   model_.causal = family.causal;
   model_.reversible = shape.reversible;
   model_.rebuilds = rebuilds(shape);
+  if (chunked()) model_.chunks = {chunks_.count(), chunks_.rows};
 }
 
 Model Assembly::finish() && {
   add_tables();
   chunked() ? add_embedding_chunks() : add_embedding();
   model_.embedding_layers = model_.layers();
-  if (model_.drifts())
-    measure_drift(model_.types[static_cast<std::size_t>(model_.type_of.back())].backward, boundary(shape_));
+  if (model_.drifts()) measure_drift(model_.types.back().backward, shape_);
+  if (family_.embedding_norm) add_embedding_norm();
   add_blocks();
-  const int below = model_.layers();
+  const int before_head = model_.layers();
   chunked() ? add_head_chunks() : add_head();
-  model_.head_layers = model_.layers() - below;
-  if (chunked()) model_.chunks = {vocabulary_.chunks(), vocabulary_.chunk};
+  model_.head_layers = model_.layers() - before_head;
   return std::move(model_);
 }
 
@@ -190,42 +174,38 @@ Graph Assembly::embedding_graph(ParameterList& positions) const {
     const ValueId places = weights.matrix(p.name, p.rows, shape_.hidden, p.deviation);
     sum = sum < 0 ? graph.embedding(tokens, table, places, p.sequence) : graph.add_positions(sum, places, p.sequence);
   }
-  write_output(graph, boundary(shape_), graph.dropout(sum, family_.embedding_dropout));
+  write_output(graph, shape_, graph.dropout(sum, family_.embedding_dropout));
   return graph.finish();
 }
 
 void Assembly::add_embedding() {
   if (family_.positions.empty()) {
-    const int type = add(embedding_chunk(vocabulary_, shape_.vocabulary, /*last=*/true));
+    const int type = add(embedding_chunk(chunks_, shape_.vocabulary, /*last=*/true));
     add_layer(type, "embedding", kTableId, {{table_}});
     return;
   }
   ParameterList positions;
   const int type = add(layer_type(embedding_graph(positions)));
-  add_layer(type, "embedding", kTableId, {{table_}, {add(positions.group(family_.positions_group, kPositionsId, ""))}});
+  add_layer(type, "embedding", kTableId, {{table_}, {add(positions.group(family_.positions_group, kPositionsId))}});
 }
 
 void Assembly::add_embedding_chunks() {
-  const int whole = add(embedding_chunk(vocabulary_, vocabulary_.chunk, /*last=*/false));
-  const int rest = add(embedding_chunk(vocabulary_, vocabulary_.tokens(vocabulary_.chunks() - 1),
-                                       /*last=*/family_.positions.empty()));
-  for (int i = 0; i < vocabulary_.chunks(); ++i) {
-    add_layer(i + 1 < vocabulary_.chunks() ? whole : rest, "embedding." + std::to_string(i), kTableId,
-              {vocabulary_.part(table_, i, shape_.hidden)});
-  }
+  add_chunks(embedding_chunk(chunks_, chunks_.rows, /*last=*/false),
+             embedding_chunk(chunks_, chunks_.tokens(chunks_.count() - 1), /*last=*/family_.positions.empty()),
+             "embedding", kTableId, [&](int chunk) { return std::vector{chunks_.part(table_, chunk, shape_.hidden)}; });
   if (family_.positions.empty()) return;
   ParameterList positions;
-  const int type = add(positions_layer(vocabulary_, family_.positions, positions));
-  add_layer(type, "embedding.positions", kTableId, {{add(positions.group(family_.positions_group, kPositionsId, ""))}});
+  const int type = add(positions_layer(chunks_, family_.positions, positions));
+  add_layer(type, "embedding.positions", kTableId, {{add(positions.group(family_.positions_group, kPositionsId))}});
+}
+
+void Assembly::add_embedding_norm() {
+  ParameterList norm;
+  const int type = add(layer_type(layer_graph("embedding norm", shape_, family_.embedding_norm, shape_.rows(), norm)));
+  add_layer(type, "embedding.norm", kEmbeddingNormId, {{add(norm.group("embedding.norm", kEmbeddingNormId))}});
 }
 
 void Assembly::add_blocks() {
-  if (family_.embedding_norm) {
-    ParameterList norm;
-    const int type =
-        add(layer_type(layer_graph("embedding norm", shape_, family_.embedding_norm, shape_.rows(), norm)));
-    add_layer(type, "embedding.norm", kEmbeddingNormId, {{add(norm.group("embedding.norm", kEmbeddingNormId, ""))}});
-  }
   const int type = add(std::move(block_type_));
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(shape_.layers); ++i) {
     const std::string name = family_.blocks + "." + std::to_string(i);
@@ -234,17 +214,16 @@ void Assembly::add_blocks() {
 }
 
 // The head's wire is [its own parameters, table, bias].
-ValueId Assembly::head_table(GraphBuilder& graph, const ParameterList& list) const {
-  ParameterList none;
+ValueId Assembly::head_table(LayerWeights& weights, const ParameterList& list) const {
   const std::string& name = family_.head_table.empty() ? family_.table : family_.head_table;
-  return LayerWeights(graph, none, shape_.compute).borrowed(name, {shape_.vocabulary, shape_.hidden}, list.elements());
+  return weights.borrowed(name, {shape_.vocabulary, shape_.hidden}, list.elements());
 }
 
 Graph Assembly::head_graph(ParameterList& list) const {
   GraphBuilder graph("head");
   LayerWeights weights(graph, list, shape_.compute);
-  const ValueId x = read_input(graph, boundary(shape_), shape_.rows());
-  const ValueId normed = family_.head(graph, weights, x), table = head_table(graph, list);
+  const ValueId x = read_input(graph, shape_, shape_.rows());
+  const ValueId normed = family_.head(graph, weights, x, shape_), table = head_table(weights, list);
   const ValueId targets = graph.bound(Region::targets, "targets", DType::i32, {shape_.rows()});
   if (family_.head_bias.empty()) {
     graph.place(graph.linear_cross_entropy(normed, table, targets), Region::loss);
@@ -256,13 +235,14 @@ Graph Assembly::head_graph(ParameterList& list) const {
   return graph.finish();
 }
 
+// Of a single row.
 Graph Assembly::logits_graph() const {
   GraphBuilder graph("logits");
   ParameterList list;
   LayerWeights weights(graph, list, shape_.compute);
-  const ValueId x = read_input(graph, boundary(shape_), 1);
-  const ValueId normed = family_.head(graph, weights, x);
-  graph.place(graph.linear_transposed(normed, head_table(graph, list)), Region::output);
+  const ValueId x = read_input(graph, shape_, 1);
+  const ValueId normed = family_.head(graph, weights, x, shape_);
+  graph.place(graph.linear_transposed(normed, head_table(weights, list)), Region::output);
   return graph.finish();
 }
 
@@ -270,7 +250,7 @@ void Assembly::add_head() {
   ParameterList list;
   LayerType type = layer_type(head_graph(list));
   if (family_.causal) type.logits = logits_graph();
-  std::vector<LayerPart> parts = {{add(list.group(family_.head_group, kHeadId, ""))}, {head_table_}};
+  std::vector<LayerPart> parts = {{add(list.group(family_.head_group, kHeadId))}, {head_table_}};
   if (head_bias_ >= 0) parts.push_back({head_bias_});
   add_layer(add(std::move(type)), "head", kHeadId, std::move(parts));
 }
@@ -279,15 +259,14 @@ void Assembly::add_head_chunks() {
   ParameterList list, unused;
   Graph rows = layer_graph("final norm", shape_, family_.head, shape_.rows(), list);
   Graph row = family_.causal ? layer_graph("final norm", shape_, family_.head, 1, unused) : Graph{};
-  const int first = add(head_norm(vocabulary_, std::move(rows), std::move(row)));
-  const int whole = add(head_chunk(vocabulary_, vocabulary_.chunk, /*last=*/false));
-  const int rest = add(head_chunk(vocabulary_, vocabulary_.tokens(vocabulary_.chunks() - 1), /*last=*/true));
-  add_layer(first, "head.norm", kHeadId, {{add(list.group(family_.head_group, kHeadId, ""))}});
-  for (int i = 0; i < vocabulary_.chunks(); ++i) {
-    std::vector<LayerPart> parts = {vocabulary_.part(head_table_, i, shape_.hidden)};
-    if (head_bias_ >= 0) parts.push_back(vocabulary_.part(head_bias_, i, 1));
-    add_layer(i + 1 < vocabulary_.chunks() ? whole : rest, "head." + std::to_string(i), kHeadId, std::move(parts));
-  }
+  const int norm = add(head_norm(shape_, std::move(rows), std::move(row)));
+  add_layer(norm, "head.norm", kHeadId, {{add(list.group(family_.head_group, kHeadId))}});
+  add_chunks(head_chunk(chunks_, chunks_.rows, /*last=*/false),
+             head_chunk(chunks_, chunks_.tokens(chunks_.count() - 1), /*last=*/true), "head", kHeadId, [&](int chunk) {
+               std::vector<LayerPart> parts = {chunks_.part(head_table_, chunk, shape_.hidden)};
+               if (head_bias_ >= 0) parts.push_back(chunks_.part(head_bias_, chunk, 1));
+               return parts;
+             });
 }
 
 GroupIndex Assembly::add(GroupSpec group) {
@@ -311,12 +290,20 @@ void Assembly::add_layer(int type, std::string name, std::uint32_t id, std::vect
   model_.type_of.push_back(type);
 }
 
+// A layer for each chunk of the table: the types of all but the last chunk, and of the last, which may be smaller.
+template <typename PartsOf>
+void Assembly::add_chunks(LayerType each, LayerType last, const std::string& name, std::uint32_t id, PartsOf parts_of) {
+  const int type = add(std::move(each)), last_type = add(std::move(last));
+  for (int i = 0; i < chunks_.count(); ++i) {
+    add_layer(i + 1 < chunks_.count() ? type : last_type, name + "." + std::to_string(i), id, parts_of(i));
+  }
+}
+
 }  // namespace
 
 Model assemble(const TransformerShape& shape, const Family& family) { return Assembly(shape, family).finish(); }
 
-compiler::ValueId attend(compiler::GraphBuilder& graph, const TransformerShape& shape,
-                              compiler::ValueId qkv, const compiler::Attributes& attention) {
+ValueId attend(GraphBuilder& graph, const TransformerShape& shape, ValueId qkv, const compiler::Attributes& attention) {
   return shape.core_attention ? graph.core_attention(qkv, attention) : graph.attention(qkv, attention);
 }
 

@@ -9,7 +9,7 @@ using compiler::Attributes;
 using compiler::GraphBuilder;
 using compiler::ValueId;
 
-constexpr float kEpsilon = 1e-12f;  // of every norm
+constexpr float kEpsilon = 1e-12f;  // of all norms
 constexpr std::int64_t kTokenTypes = 2;
 
 ValueId norm(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape,
@@ -72,13 +72,9 @@ Model make_bert(const TransformerShape& shape) {
   family.positions = {{"bert.embeddings.position_embeddings.weight", shape.sequence, static_cast<int>(shape.sequence),
                        kInitialDeviation},
                       {"bert.embeddings.token_type_embeddings.weight", kTokenTypes, 1, kInitialDeviation}};
-  family.embedding_norm = [&](GraphBuilder& graph, LayerWeights& weights, ValueId x) {
-    return embedding_norm(graph, weights, x, shape);
-  };
-  family.block = [&](GraphBuilder& graph, LayerWeights& weights, ValueId x) { return block(graph, weights, x, shape); };
-  family.head = [&](GraphBuilder& graph, LayerWeights& weights, ValueId x) {
-    return transform(graph, weights, x, shape);
-  };
+  family.embedding_norm = embedding_norm;
+  family.block = block;
+  family.head = transform;
   family.causal = false;
   family.table_group = "bert.embeddings.word_embeddings";
   family.positions_group = "bert.embeddings.positions";

@@ -1,6 +1,6 @@
-// BERT (Devlin et al., 2019) as an encoder that is trained on masked tokens: learned positions, post-norm blocks, GELU
-// (exact), attention both ways, tied table with a bias. All tokens are of type 0, and there is no pooler and no
-// next-sentence head. Names and layouts of parameters are those of the Hugging Face files (BertForMaskedLM).
+// BERT (Devlin et al., 2019), an encoder trained on masked tokens: learned positions, post-norm blocks, exact GELU,
+// bidirectional attention, a tied table with a bias. All tokens are of type 0; there is no pooler and no next-sentence
+// head. Names and layouts of parameters are those of the Hugging Face files (BertForMaskedLM).
 #pragma once
 
 #include "models/model.h"

@@ -8,7 +8,7 @@ namespace {
 using compiler::GraphBuilder;
 using compiler::ValueId;
 
-constexpr float kEpsilon = 1e-5f;  // of every norm
+constexpr float kEpsilon = 1e-5f;  // of all norms
 
 ValueId norm(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape,
              const std::string& name) {
@@ -44,6 +44,10 @@ ValueId mlp(GraphBuilder& graph, LayerWeights& weights, ValueId x, const Transfo
   return graph.dropout(narrowed, shape.dropout);
 }
 
+ValueId final_norm(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {
+  return norm(graph, weights, x, shape, "ln_f");
+}
+
 }  // namespace
 
 Model make_gpt2(const TransformerShape& shape) {
@@ -51,14 +55,8 @@ Model make_gpt2(const TransformerShape& shape) {
   family.table = "wte.weight";
   family.positions = {{"wpe.weight", shape.sequence, static_cast<int>(shape.sequence), kInitialDeviation / 2}};
   family.embedding_dropout = shape.dropout;
-  for (const auto branch : {attention, mlp}) {
-    family.branches.push_back([branch, &shape](GraphBuilder& graph, LayerWeights& weights, ValueId x) {
-      return branch(graph, weights, x, shape);
-    });
-  }
-  family.head = [&](GraphBuilder& graph, LayerWeights& weights, ValueId x) {
-    return norm(graph, weights, x, shape, "ln_f");
-  };
+  family.branches = {attention, mlp};
+  family.head = final_norm;
   family.table_group = "wte";
   family.positions_group = "wpe";
   family.head_group = "ln_f";

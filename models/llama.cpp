@@ -9,7 +9,7 @@ using compiler::Attributes;
 using compiler::GraphBuilder;
 using compiler::ValueId;
 
-constexpr float kEpsilon = 1e-5f;  // of every norm
+constexpr float kEpsilon = 1e-5f;  // of all norms
 
 ValueId norm(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape,
              const std::string& name) {
@@ -46,20 +46,18 @@ ValueId mlp(GraphBuilder& graph, LayerWeights& weights, ValueId x, const Transfo
                                  weights.matrix("mlp.down_proj.weight", hidden, wide, residual_deviation(shape)));
 }
 
+ValueId final_norm(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {
+  return norm(graph, weights, x, shape, "model.norm");
+}
+
 }  // namespace
 
 Model make_llama(const TransformerShape& shape) {
   Family family;
   family.table = "model.embed_tokens.weight";
   if (!shape.tie_embeddings) family.head_table = "lm_head.weight";
-  for (const auto branch : {attention, mlp}) {
-    family.branches.push_back([branch, &shape](GraphBuilder& graph, LayerWeights& weights, ValueId x) {
-      return branch(graph, weights, x, shape);
-    });
-  }
-  family.head = [&](GraphBuilder& graph, LayerWeights& weights, ValueId x) {
-    return norm(graph, weights, x, shape, "model.norm");
-  };
+  family.branches = {attention, mlp};
+  family.head = final_norm;
   family.table_group = "model.embed_tokens";
   family.head_group = "model.norm";
   family.blocks = "model.layers";

@@ -1,6 +1,6 @@
-// Llama (Touvron et al., 2023): rotary positions, pre-norm blocks with RMS norms, SwiGLU, causal attention whose keys
-// and values several queries share, no biases, a table of the head's own unless it is tied. Names and layouts of
-// parameters are those of the Hugging Face files (LlamaForCausalLM).
+// Llama (Touvron et al., 2023): rotary positions, pre-norm blocks with RMS norms, SwiGLU, grouped-query causal
+// attention, no biases, and a table of the head's own unless it is tied. Names and layouts of parameters are those of
+// the Hugging Face files (LlamaForCausalLM).
 #pragma once
 
 #include "models/model.h"
@@ -8,7 +8,7 @@
 
 namespace l2l::models {
 
-// Without dropout.
+// shape.dropout is not used.
 Model make_llama(const TransformerShape& shape);
 
 }  // namespace l2l::models

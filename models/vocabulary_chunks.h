@@ -1,13 +1,13 @@
 // The embedding and the head of a model whose table travels in chunks of rows, each a layer of its own (Model).
 //
-// Embedding, up: every chunk copies the rows of its tokens to Region::carry (the layer input of block 1 in the making);
-// the positions, if any, then add themselves in place. Of a reversible model the last layer begins both streams with
-// that, and the carry has memory of its own. Down: every chunk sums the rows of its tokens.
+// Embedding, forward: each chunk copies the rows of its tokens to Region::carry, which is the layer input of block 1 in
+// the making; then the positions, if any, are added in place. In a reversible model the last of these layers starts
+// both streams from the carry, which has memory of its own there. Backward: each chunk sums the gradients of its rows.
 //
-// Head: the norm writes Region::normed. On the way up every chunk adds its logits to the statistics of each row's
-// softmax (Milakov & Gimelshein, 2018) in Region::carry, and the last one makes the loss. On the way down every chunk
-// makes its logits again, now with the finished statistics, and adds to the fp32 gradient of the normed input in
-// Region::carry; at the end the norm turns that into the gradient of the layer input.
+// Head, forward: the norm writes Region::normed. Each chunk computes its logits and adds them to the statistics of
+// every row's softmax (Milakov & Gimelshein, 2018) in Region::carry; the last one computes the loss. Backward: each
+// chunk computes its logits again, now with complete statistics, and adds to the fp32 gradient of the normed input in
+// Region::carry; at the end the norm turns that into the gradient of its input.
 #pragma once
 
 #include "models/model.h"
@@ -16,8 +16,8 @@
 
 namespace l2l::models {
 
-// A table whose row i % sequence is added to row i of the embedding: learned positions, or, of sequence 1, the one type
-// that all tokens have.
+// A table whose row i % sequence is added to row i of the embedding: learned positions, or, with sequence 1, one vector
+// for all tokens.
 struct PositionTable {
   std::string name;
   std::int64_t rows;
@@ -25,35 +25,32 @@ struct PositionTable {
   float deviation;  // of its initial values
 };
 
-struct VocabularyShape {
-  std::int64_t vocabulary, hidden, sequence;
-  std::int64_t rows;   // of a microbatch
-  std::int64_t chunk;  // rows of the table in every chunk but the last
-  float dropout;       // of the embedding
-  DType compute;
-  bool bias;    // the vocabulary has one: a chunk of the head is [table, bias]
-  bool logits;  // of single rows are asked for
-  Reversible reversible = Reversible::no;
+struct VocabularyChunks {
+  const TransformerShape& shape;  // must outlive this
+  std::int64_t rows;              // of the table, in every chunk but the last
+  float dropout;                  // of the embedding
+  bool bias;                      // the head has one per token: its chunks are [table, bias]
+  bool logits;                    // of single rows are needed, for generation
 
-  BoundaryShape boundary() const { return {rows, hidden, compute, reversible}; }
-  int chunks() const { return static_cast<int>((vocabulary + chunk - 1) / chunk); }
+  int count() const { return static_cast<int>((shape.vocabulary + rows - 1) / rows); }
   // Rows of the table in chunk `index`.
-  std::int64_t tokens(int index) const { return index + 1 < chunks() ? chunk : vocabulary - index * chunk; }
-  // Chunk `index` of a group that has `columns` elements for each token.
+  std::int64_t tokens(int index) const { return index + 1 < count() ? rows : shape.vocabulary - index * rows; }
+  // Chunk `index` of a group that has `columns` elements per token.
   LayerPart part(GroupIndex group, int index, std::int64_t columns) const {
-    return {group, 0, index * chunk * columns, index + 1 < chunks() ? chunk * columns : 0};
+    return {group, 0, index * rows * columns, index + 1 < count() ? rows * columns : 0};
   }
 };
 
-// `tokens`: rows of the table in the chunk. `last`: no other layer of the embedding follows.
-LayerType embedding_chunk(const VocabularyShape& shape, std::int64_t tokens, bool last);
+// `tokens`: rows of the table in this chunk. `last`: it is the last layer of the embedding.
+LayerType embedding_chunk(const VocabularyChunks& chunks, std::int64_t tokens, bool last);
 // Adds its parameters to `list`.
-LayerType positions_layer(const VocabularyShape& shape, const std::vector<PositionTable>& positions,
+LayerType positions_layer(const VocabularyChunks& chunks, const std::vector<PositionTable>& positions,
                           ParameterList& list);
 
-// Derives the norm's backward graph, which reads its output's gradient from Region::carry.
-// `norm`: input [rows, hidden] -> output; `row`: the same of one row, or empty.
-LayerType head_norm(const VocabularyShape& shape, compiler::Graph norm, compiler::Graph row);
-LayerType head_chunk(const VocabularyShape& shape, std::int64_t tokens, bool last);
+// The head's norm, from its forward graph `norm`; its backward graph reads the output's gradient from Region::carry.
+// `row`: the forward graph for a single row, or empty.
+LayerType head_norm(const TransformerShape& shape, compiler::Graph norm, compiler::Graph row);
+// `last`: this chunk computes the loss.
+LayerType head_chunk(const VocabularyChunks& chunks, std::int64_t tokens, bool last);
 
 }  // namespace l2l::models

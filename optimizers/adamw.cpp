@@ -4,13 +4,6 @@
 
 namespace l2l::optimizers {
 
-AdamWSettings with_bias_correction(AdamWSettings settings, std::uint64_t count) {
-  const double t = static_cast<double>(count);
-  settings.correction1 = static_cast<float>(1 - std::pow(static_cast<double>(settings.beta1), t));
-  settings.correction2 = static_cast<float>(1 - std::pow(static_cast<double>(settings.beta2), t));
-  return settings;
-}
-
 AdamWConstants::AdamWConstants(const AdamWSettings& settings)
     : beta1(settings.beta1), rest1(1 - settings.beta1), beta2(settings.beta2), rest2(1 - settings.beta2) {
   const double rate = settings.learning_rate, root = std::sqrt(static_cast<double>(settings.correction2));

@@ -7,8 +7,7 @@
 // epsilon sqrt(correction2): one root and one division per element.
 #pragma once
 
-#include <cstdint>
-
+#include "optimizers/bias_correction.h"
 #include "optimizers/rounding.h"
 
 namespace l2l::optimizers {
@@ -23,10 +22,7 @@ struct AdamWSettings {
   float correction2 = 1;   // 1 - beta2^t
 };
 
-// Fills in the bias corrections (computed in double) for update number `count`, from 1.
-AdamWSettings with_bias_correction(AdamWSettings settings, std::uint64_t count);
-
-// What a kernel takes; computed in double, rounded once.
+// Arguments of the kernel; computed in double, rounded once.
 struct AdamWConstants {
   explicit AdamWConstants(const AdamWSettings& settings);
   float keep, beta1, rest1, beta2, rest2, step, epsilon;

@@ -1,10 +1,9 @@
-// Makes the table of one instruction set. Included by kernels_*.cpp alone, each compiled for its own set: every
-// function that is emitted has the set's Pack in its name, and everything else is inlined, so that the linker cannot
-// put one set's code into another's place (tests/optimizers/check_objects.py).
+// Makes the table of one instruction set. Only kernels_*.cpp include it, each compiled for its own set. Every function
+// that is emitted has the set's Pack in its name, and everything else is inlined, so that the linker cannot replace one
+// set's code by another's (tests/optimizers/check_objects.py).
 #pragma once
 
 #include "optimizers/formats/list.h"
-#include "optimizers/ghost.h"
 #include "optimizers/kernels.h"
 #include "optimizers/update_loop.h"
 
@@ -40,14 +39,6 @@ void lamb_apply_kernel(const Streams& streams, const LambConstants& constants, f
   LambApply<P> arithmetic(constants, step);
   UpdateLoop<P, NoGradient<P>, typename Master::template Type<P>, typename Moments::template First<P>,
              typename Moments::template Second<P>, LambApply<P>>(streams, arithmetic)
-      .run();
-}
-
-template <class P, typename Gradient, class Master, class Moments>
-void ghost_kernel(const Streams& streams) {
-  Ghost<P> arithmetic;
-  UpdateLoop<P, RawGradients<P, Gradient>, typename Master::template Type<P>, typename Moments::template First<P>,
-             typename Moments::template Second<P>, Ghost<P>>(streams, arithmetic)
       .run();
 }
 
@@ -124,79 +115,60 @@ void encode_kernel(const MomentStream& stream, std::size_t count, const float* s
   }
 }
 
-// Fills in the tables, list by list.
+// Fills the tables, list by list.
 template <class P>
 struct TableMaker {
-  using RawPairs = List<MomentPair<RawMoment32, RawMoment32>, MomentPair<RawMoment16, RawMoment32>,
-                        MomentPair<RawMoment16, RawMoment16>, MomentPair<RawMoment8, RawMoment8>>;
-  using RawSingles =
-      List<MomentPair<RawMoment32, NoMoment>, MomentPair<RawMoment16, NoMoment>, MomentPair<RawMoment8, NoMoment>>;
-
-  template <std::size_t kGradient, std::size_t kMaster, class Gradient, class Master, class... Pair, class... Single>
-  static void add_moments(Kernels& k, List<Pair...>, List<Single...>) {
+  template <class Gradient, class Master, class... Pair, class... Single>
+  static void add_updates(Kernels& k, List<Pair...>, List<Single...>) {
+    constexpr std::size_t kGradient = index_of(Gradient::kType), kMaster = static_cast<std::size_t>(Master::kFormat);
     std::size_t pair = 0;
     ((k.adamw[kGradient][kMaster][pair] = UpdateKernels<P, Gradient, Master, Pair>::adamw,
-      k.lamb_moments[kGradient][kMaster][pair] = UpdateKernels<P, Gradient, Master, Pair>::lamb_moments, ++pair),
+      k.lamb_moments[kGradient][kMaster][pair++] = UpdateKernels<P, Gradient, Master, Pair>::lamb_moments),
      ...);
     std::size_t single = 0;
     ((k.sgd[kGradient][kMaster][single++] = UpdateKernels<P, Gradient, Master, Single>::sgd), ...);
   }
-  template <std::size_t kMaster, class Master, class... Pair>
-  static void add_apply(Kernels& k, List<Pair...>) {
+  template <class Gradient, class Master>
+  static void add_combination(Kernels& k) {
+    if constexpr (has_update_kernels(Gradient::kType, Master::kFormat)) {
+      add_updates<Gradient, Master>(k, MomentPairList(), SingleMomentList());
+    }
+  }
+  template <class Gradient, class... Master>
+  static void add_gradient(Kernels& k, List<Master...>) {
+    k.squares[index_of(Gradient::kType)] = squares_kernel<P, Gradient>;
+    (add_combination<Gradient, Master>(k), ...);
+  }
+  template <class... Gradient>
+  static void add_gradients(Kernels& k, List<Gradient...>) {
+    (add_gradient<Gradient>(k, MasterList()), ...);
+  }
+  template <class Master, class... Pair>
+  static void add_master(Kernels& k, List<Pair...>) {
+    constexpr std::size_t kMaster = static_cast<std::size_t>(Master::kFormat);
+    k.load_master[kMaster] = load_master_kernel<P, Master>;
+    k.store_master[kMaster] = store_master_kernel<P, Master>;
     std::size_t pair = 0;
     ((k.lamb_apply[kMaster][pair++] = lamb_apply_kernel<P, Master, Pair>), ...);
   }
-  template <std::size_t kGradient, std::size_t kMaster, typename Element, class Master, class... Pair>
-  static void add_single_ghosts(Kernels& k, List<Pair...>) {
-    std::size_t single = 0;
-    ((k.ghost_of_one[kGradient][kMaster][single++] = ghost_kernel<P, Element, Master, Pair>), ...);
+  template <class... Master>
+  static void add_masters(Kernels& k, List<Master...>) {
+    (add_master<Master>(k, MomentPairList()), ...);
   }
-  template <std::size_t kGradient, std::size_t kMaster, typename Element, class Master, class... Pair>
-  static void add_ghosts(Kernels& k, List<Pair...>) {
-    std::size_t pair = 0;
-    ((k.ghost[kGradient][kMaster][pair++] = ghost_kernel<P, Element, Master, Pair>), ...);
-  }
-  template <std::size_t kGradient, std::size_t kMaster, class Gradient, class Master>
-  static void add_update(Kernels& k) {
-    add_moments<kGradient, kMaster, Gradient, Master>(k, MomentPairList(), SingleMomentList());
-    add_ghosts<kGradient, kMaster, typename Gradient::Element, Master>(k, RawPairs());
-    add_single_ghosts<kGradient, kMaster, typename Gradient::Element, Master>(k, RawSingles());
-  }
-  template <std::size_t kGradient, class Gradient, class First, class Second, class Third>
-  static void add_gradient(Kernels& k, List<First, Second, Third>) {
-    k.squares[kGradient] = squares_kernel<P, Gradient>;
-    add_update<kGradient, 0, Gradient, First>(k);
-    add_update<kGradient, 1, Gradient, Second>(k);
-    add_update<kGradient, 2, Gradient, Third>(k);
-  }
-  template <std::size_t kMaster, class Master>
-  static void add_master(Kernels& k) {
-    k.load_master[kMaster] = load_master_kernel<P, Master>;
-    k.store_master[kMaster] = store_master_kernel<P, Master>;
-    add_apply<kMaster, Master>(k, MomentPairList());
-  }
-  template <class... First, class... Second>
-  static void add_codecs(Kernels& k, List<First...>, List<Second...>) {
-    std::size_t first = 0, second = 0;
-    ((k.decode[0][first] = decode_kernel<P, typename First::template First<P>>,
-      k.encode[0][first++] = encode_kernel<P, typename First::template First<P>>),
-     ...);
-    ((k.decode[1][second] = decode_kernel<P, typename Second::template Second<P>>,
-      k.encode[1][second++] = encode_kernel<P, typename Second::template Second<P>>),
+  template <int kMoment, template <class> class... Format>
+  static void add_codecs(Kernels& k) {
+    std::size_t format = 0;
+    ((k.decode[kMoment][format] = decode_kernel<P, Format<P>>,
+      k.encode[kMoment][format++] = encode_kernel<P, Format<P>>),
      ...);
   }
   static Kernels make(const char* name) {
     Kernels k{};
     k.name = name;
-    add_gradient<0, GradientF32>(k, MasterList());
-    add_gradient<1, GradientBf16>(k, MasterList());
-    add_gradient<2, GradientF16>(k, MasterList());
-    add_master<0, Master<MasterF32>>(k);
-    add_master<1, Master<MasterSplit>>(k);
-    add_master<2, Master<MasterBesideF16>>(k);
-    add_codecs(k, SingleMomentList(),
-               List<MomentPair<NoMoment, MomentF32>, MomentPair<NoMoment, MomentBf16>,
-                    MomentPair<NoMoment, MomentInt8Second>>());
+    add_gradients(k, GradientList());
+    add_masters(k, MasterList());
+    add_codecs<0, MomentF32, MomentBf16, MomentInt8First>(k);
+    add_codecs<1, MomentF32, MomentBf16, MomentInt8Second>(k);
     return k;
   }
 };

@@ -21,7 +21,29 @@ std::string names(const std::vector<const Kernels*>& all) {
   return text;
 }
 
+template <typename Kernel>
+Kernel existing(Kernel kernel) {
+  if (kernel != nullptr) return kernel;
+  throw Error("fp16 gradients update only an fp16 wire: no kernel takes them with another one");
+}
+
 }  // namespace
+
+Kernels::AdamWKernel Kernels::adamw_of(DType gradient, MasterFormat master, MomentFormats moments) const {
+  return existing(adamw[index_of(gradient)][static_cast<std::size_t>(master)][index_of(moments)]);
+}
+
+Kernels::LambMomentsKernel Kernels::lamb_moments_of(DType gradient, MasterFormat master, MomentFormats moments) const {
+  return existing(lamb_moments[index_of(gradient)][static_cast<std::size_t>(master)][index_of(moments)]);
+}
+
+Kernels::LambApplyKernel Kernels::lamb_apply_of(MasterFormat master, MomentFormats moments) const {
+  return lamb_apply[static_cast<std::size_t>(master)][index_of(moments)];
+}
+
+Kernels::SgdKernel Kernels::sgd_of(DType gradient, MasterFormat master, MomentFormat moment) const {
+  return existing(sgd[index_of(gradient)][static_cast<std::size_t>(master)][static_cast<std::size_t>(moment)]);
+}
 
 std::vector<const Kernels*> supported_kernels() {
   std::vector<const Kernels*> all = {&portable_kernels()};

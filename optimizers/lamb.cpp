@@ -4,13 +4,6 @@
 
 namespace l2l::optimizers {
 
-LambSettings with_bias_correction(LambSettings settings, std::uint64_t count) {
-  const double t = static_cast<double>(count);
-  settings.correction1 = static_cast<float>(1 - std::pow(static_cast<double>(settings.beta1), t));
-  settings.correction2 = static_cast<float>(1 - std::pow(static_cast<double>(settings.beta2), t));
-  return settings;
-}
-
 LambConstants::LambConstants(const LambSettings& settings)
     : beta1(settings.beta1),
       rest1(1 - settings.beta1),

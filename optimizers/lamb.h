@@ -4,13 +4,12 @@
 //   r = (m / correction1) / (sqrt(v / correction2) + epsilon) + decay w
 //   w -= learning_rate trust_ratio(|w|, |r|) r
 //
-// In two passes over a tensor, since the norms are needed first. The second pass makes r again from w and the stored
-// moments, so that none is stored: with fp32 moments the same bits; with rounded ones the ratio is that of r before m
-// and v were rounded.
+// Two passes over a tensor, since the norms are needed first. The second pass computes r again from w and the stored
+// moments instead of storing it: the same bits with fp32 moments; with rounded ones the ratio is that of r before m and
+// v were rounded.
 #pragma once
 
-#include <cstdint>
-
+#include "optimizers/bias_correction.h"
 #include "optimizers/rounding.h"
 
 namespace l2l::optimizers {
@@ -25,17 +24,14 @@ struct LambSettings {
   float correction2 = 1;   // 1 - beta2^t
 };
 
-// Fills in the bias corrections (computed in double) for update number `count`, from 1.
-LambSettings with_bias_correction(LambSettings settings, std::uint64_t count);
-
-// What the kernels take; computed in double, rounded once.
+// Arguments of the kernels; computed in double, rounded once.
 struct LambConstants {
   explicit LambConstants(const LambSettings& settings);
   float beta1, rest1, beta2, rest2, scale, epsilon, decay;
   double learning_rate;
 };
 
-// Sums over the elements of a tensor, or of a part of it; those of a tensor are the sums of those of its parts.
+// Sums of squares over a tensor or a part of one; those of a tensor are the sums over its parts.
 struct LambSquares {
   double weights = 0;    // of w^2
   double direction = 0;  // of r^2
@@ -44,7 +40,7 @@ struct LambSquares {
 // |w| / |r|; 1 where either is 0.
 double trust_ratio(const LambSquares& squares);
 
-// The same, one sum for each of sixteen lanes: element i of a part adds to lane i % 16.
+// LambSquares in sixteen lanes: element i of a part adds to lane i % 16.
 struct LambLanes {
   double weights[16] = {};
   double direction[16] = {};
@@ -65,7 +61,7 @@ class LambDirection {
   P scale_, epsilon_, decay_;
 };
 
-// The first pass over a part: the moments, and squares added to `lanes`. `Squares` is the pack's sum in double.
+// The first pass over a part: updates the moments and adds squares to `lanes`. `Squares`: the pack's sums in double.
 template <class P, class Squares>
 class LambMoments {
  public:
@@ -98,7 +94,7 @@ class LambMoments {
   Squares weights_, directions_;
 };
 
-// The second pass, with the whole tensor's ratio: step = learning_rate * ratio.
+// The second pass; step = learning_rate * ratio of the whole tensor.
 template <class P>
 class LambApply {
  public:

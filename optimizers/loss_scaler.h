@@ -1,5 +1,5 @@
 // Loss scaling of fp16 (Micikevicius et al., "Mixed Precision Training", ICLR 2018): the loss is multiplied by a
-// factor, so that small gradients stay above the smallest half; the parameter server divides it out again.
+// factor, so that small gradients stay above the smallest half; the parameter server divides the gradients by it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which optimizer a run has, with its settings. Learning rate and bias corrections are set per update.
+// The optimizer of a run and its settings. Learning rate and bias corrections are set per update.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ namespace l2l::optimizers {
 
 using Optimizer = std::variant<AdamWSettings, LambSettings, SgdSettings>;
 
-// Arrays of state per parameter beside the master; SGD has one, its momentum buffer.
+// Moments per parameter: 2; SGD has 1, its momentum buffer.
 inline int moments_of(const Optimizer& optimizer) { return std::holds_alternative<SgdSettings>(optimizer) ? 1 : 2; }
 
-// The settings of update number `count` (from 1) with its learning rate, bias corrections filled in.
+// The settings for update number `count` (from 1), with learning rate and bias corrections.
 inline Optimizer for_update(Optimizer optimizer, float learning_rate, std::uint64_t count) {
   std::visit(
       [&](auto& settings) {

@@ -1,4 +1,4 @@
-// One run of elements as the kernels see it. Plain data; owns nothing.
+// Arguments of a kernel: one run of elements. Plain data; owns nothing.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace l2l::optimizers {
 
-// A moment at the run's first element. `scales` (int8) at its block; the run begins at a multiple of 512 elements from
-// its parameter's first.
+// A moment: `codes` at the run's first element, `scales` (int8) at its block. The run begins at a multiple of 512
+// elements from its parameter's first.
 struct MomentStream {
   void* codes = nullptr;
   std::uint16_t* scales = nullptr;
@@ -17,13 +17,13 @@ struct MomentStream {
 struct Streams {
   std::size_t count = 0;                   // elements
   const void* const* gradients = nullptr;  // the contributions, in the order in which they are summed
-  std::size_t contributions = 0;           // at least 1, where the kernel reads gradients
-  float factor = 1;                        // on the sum
+  std::size_t contributions = 0;           // at least 1, if the kernel reads gradients
+  float factor = 1;                        // multiplies the sum
   void* wire = nullptr;                    // f32: the master itself; split: its upper halves; beside_f16: the halves
-  void* master = nullptr;                  // split: its low halves; beside_f16: the fp32 master; f32: not looked at
+  void* master = nullptr;                  // split: its low halves; beside_f16: the fp32 master; f32: unused
   MomentStream first, second;
   std::uint32_t index = 0;  // of the first element in its group, modulo 2^32; even
-  std::uint32_t key = 0;    // of the random bits of this group in this update (optimizers/rounding.h)
+  std::uint32_t key = 0;    // of this group's random bits in this update (optimizers/rounding.h)
 };
 
 }  // namespace l2l::optimizers

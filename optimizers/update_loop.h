@@ -1,5 +1,5 @@
-// The one place that walks the streams of an update: every kernel is this loop over one instruction set's Pack, the
-// formats of its streams and the arithmetic of one row of sixteen elements. Each byte is read and written once.
+// The loop of every update kernel, over the Pack of an instruction set, the formats of the streams and the arithmetic
+// of one row of sixteen elements. Each byte is read and written once.
 #pragma once
 
 #include <cstddef>
@@ -75,7 +75,7 @@ class UpdateLoop {
     }
   }
 
-  // Two rows at once, the elements with even and with odd places.
+  // Two rows at once: the elements at even and at odd positions.
   __attribute__((always_inline)) void pair(std::size_t i) {
     const Pair<P> g = gradient_.load_pair(i);
     Pair<P> w = master_.load_pair(i), m = first_.load_pair(i), v = second_.load_pair(i);
@@ -83,7 +83,7 @@ class UpdateLoop {
     arithmetic_.update(g.odd, w.odd, m.odd, v.odd);
     if constexpr (Arithmetic::kWritesMaster) master_.store_pair(i, w);
     if constexpr (Arithmetic::kWritesMoments) {
-      // What is the first moment's of the one element is the second moment's of the other.
+      // Neighbours share their bits: the first moment of one takes those of the second moment of the other.
       const Words random = rounding_.of_every_second(i), low = random & Words::all(0xffffu);
       const Words high = shift_right<16>(random);
       first_.store_pair(i, m, low, high);

@@ -1,4 +1,4 @@
-// Checkpoints of earlier runs, as the public API sees them.
+// What the public API offers for checkpoints of earlier runs.
 #include "eps/checkpoint/checkpoint.h"
 
 #include "core/log.h"

@@ -13,32 +13,30 @@ using device::WaitReason;
 
 std::vector<Bytes> bytes_per_layer(const models::Model& model, DType dtype) {
   std::vector<Bytes> bytes;
-  for (const LayerSpec& layer : model.layout.layers) {
-    bytes.push_back(static_cast<Bytes>(layer.elements) * size_of(dtype));
-  }
+  for (int layer = 0; layer < model.layers(); ++layer) bytes.push_back(model.layer_bytes(layer, dtype));
   return bytes;
 }
 
 std::vector<bool> stays_on_device(const ExecutionPlan& plan) {
   std::vector<bool> stays;
-  for (const BlockPlace& place : plan.places) stays.push_back(place.stash == StashPlace::device);
+  for (const BlockPlacement& placement : plan.placements) stays.push_back(placement.stash == StashPlace::device);
   return stays;
 }
 
-// Where a stash keeps its items: parts of the arena, and what of them goes to the host.
+// Where a stash keeps its items.
 struct StashParts {
-  ArenaPart stay, out, back;
-  std::vector<Bytes> on_host;  // sizes, as saved_sizes() has them
+  ArenaPart stay, out, back;   // items that stay on the device, those that leave, and those that come back
+  std::vector<Bytes> on_host;  // size of each item in host memory, 0 where it stays: input_sizes(), saved_sizes()
   const char* name;
 };
 
-// Where nothing leaves, a stash on the device alone; where nothing stays, one on the host.
+// On the device alone where nothing leaves, on the host alone where nothing stays, else split between them.
 std::unique_ptr<transfer::Stash> make_stash(const RunPlan& plan, const StashParts& parts, BufferView arena,
                                             transfer::Link& link, PinnedMemory& pinned, Failure& failure) {
   const int first = plan.model.block(1), live = plan.execution.live_microbatches();
   std::vector<BufferView> stay = plan.arena->views(parts.stay, arena), out = plan.arena->views(parts.out, arena),
                           back = plan.arena->views(parts.back, arena);
-  stay.resize(std::max(stay.size(), parts.on_host.size()));  // of nothing saved, every item is empty
+  stay.resize(std::max(stay.size(), parts.on_host.size()));  // where nothing is saved, every item is empty
   std::unique_ptr<transfer::Stash> device = transfer::make_device_stash(std::move(stay), first, live);
   if (out.empty()) return device;
   std::unique_ptr<transfer::Stash> host =
@@ -68,17 +66,19 @@ std::unique_ptr<transfer::Stash> make_saved_stash(const RunPlan& plan, BufferVie
                     arena, link, pinned, failure);
 }
 
-// By layer.
+// By layer: memory for weights that stay there from the forward to the backward pass; else empty.
 std::vector<BufferView> own_weights(const RunPlan& plan, BufferView arena) {
   std::vector<BufferView> own(static_cast<std::size_t>(plan.model.layers()));
   const std::vector<BufferView> views = plan.arena->views(ArenaPart::own_weights, arena);
   auto next = views.begin();
   for (int block = 1; block <= plan.model.blocks() && !views.empty(); ++block) {
-    if (!plan.execution.place(block).weights_stay) continue;
+    if (!plan.execution.placement(block).weights_stay) continue;
     own[static_cast<std::size_t>(plan.model.block(block))] = fault_point("weights.share_slot") ? views[0] : *next++;
   }
   return own;
 }
+
+device::Device& device_of(const RunPlan& plan, int index) { return *plan.devices[static_cast<std::size_t>(index)]; }
 
 }  // namespace
 
@@ -100,9 +100,9 @@ std::vector<BufferView> PinnedMemory::pieces(const std::vector<Bytes>& sizes, st
 }
 
 DeviceSide::DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& store, Failure& failure)
-    : pinned_(*plan.devices[static_cast<std::size_t>(index)]),
-      arena_(plan.devices[static_cast<std::size_t>(index)]->allocate(plan.arena->bytes(), "arena")),
-      link_(*plan.devices[static_cast<std::size_t>(index)], index),
+    : pinned_(device_of(plan, index)),
+      arena_(device_of(plan, index).allocate(plan.arena->bytes(), "arena")),
+      link_(device_of(plan, index), index),
       runner_(std::make_unique<LayerRunner>(link_, plan.model, *plan.programs[static_cast<std::size_t>(index)],
                                             *plan.arena, arena_->view(), plan.options.run.seed,
                                             index * plan.execution.microbatches)),
@@ -118,19 +118,18 @@ DeviceSide::DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& stor
   gradients_ =
       std::make_unique<transfer::GradientDrain>(link_, store, parts.views(ArenaPart::drain, arena), squares,
                                                 bytes_per_layer(plan.model, plan.execution.gradients), failure);
-  const Bytes staging = host.batch;
-  minibatch_ = std::make_unique<MinibatchPart>(link_, *runner_, plan.execution.microbatches,
-                                               BufferView{pinned_.allocate(staging, "batch staging"), staging});
-  Orchestra orchestra{*runner_,
-                      *weights_,
-                      *stash_,
-                      *saved_,
-                      *gradients_,
-                      parts.views(ArenaPart::accumulators, arena),
-                      parts.views(ArenaPart::input_gradients, arena),
-                      plan.execution.microbatches};
-  conductor_ = plan.execution.execution == Execution::relay ? make_relay(std::move(orchestra))
-                                                            : make_resident(std::move(orchestra));
+  const BufferView staging{pinned_.allocate(host.batch, "batch staging"), host.batch};
+  minibatch_ = std::make_unique<MinibatchPart>(link_, *runner_, plan.execution.microbatches, staging);
+  const ExecutorResources resources{*runner_,
+                                    *weights_,
+                                    *stash_,
+                                    *saved_,
+                                    *gradients_,
+                                    parts.views(ArenaPart::accumulators, arena),
+                                    parts.views(ArenaPart::input_gradients, arena),
+                                    plan.execution.microbatches};
+  executor_ =
+      plan.execution.execution == Execution::relay ? make_relay_executor(resources) : make_resident_executor(resources);
 }
 
 DeviceSide::~DeviceSide() { link_.quiesce(runner_->compute()); }
@@ -142,20 +141,20 @@ void DeviceSide::begin(const Pass& pass) {
 
 void DeviceSide::train(const Pass& pass) {
   begin(pass);
-  conductor_->train(pass.step);
+  executor_->train(pass.step);
   minibatch_->fetch_losses();
 }
 
 void DeviceSide::evaluate(const Pass& pass) {
   begin(pass);
-  conductor_->evaluate(pass.step);
+  executor_->evaluate(pass.step);
   minibatch_->fetch_losses();
 }
 
 void DeviceSide::predict(const Pass& pass, std::int64_t row, std::span<float> logits) {
   begin(pass);
-  conductor_->predict(pass.step, row,
-                      [&](std::int64_t first_token, BufferView part) { minibatch_->take_logits(first_token, part); });
+  executor_->predict(pass.step, row,
+                     [&](std::int64_t first_token, BufferView part) { minibatch_->take_logits(first_token, part); });
   minibatch_->logits(logits);
 }
 

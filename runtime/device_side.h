@@ -1,23 +1,23 @@
-// All that one device has of a run: its arena, its link, its share of the minibatch, the streams between it and the
-// parameter server, and the conductor that leads them.
+// One device's part of a run: its memory arena, its link to host memory, its share of the minibatch, the transfers
+// between it and the parameter server, and the executor that uses them.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "core/failure.h"
-#include "runtime/conductor.h"
+#include "runtime/executor.h"
 #include "runtime/minibatch.h"
 #include "runtime/plan/run_plan.h"
 
 namespace l2l::runtime {
 
-// Page-locked memory of a device, alive as long as the source.
+// Host memory that is page-locked for a device. Freed with this object.
 class PinnedMemory final : public eps::MemorySource {
  public:
   explicit PinnedMemory(device::Device& device) : device_(device) {}
   std::byte* allocate(Bytes size, std::string_view purpose) override;
-  // The same, cut into pieces of these sizes.
+  // One allocation, cut into pieces of these sizes.
   std::vector<device::BufferView> pieces(const std::vector<Bytes>& sizes, std::string_view purpose);
 
  private:
@@ -25,7 +25,7 @@ class PinnedMemory final : public eps::MemorySource {
   std::vector<std::unique_ptr<device::Buffer>> buffers_;
 };
 
-// What a device waited for, so far.
+// How long a device has waited so far, by what it waited for.
 struct Stalls {
   double weights_ms = 0, stash_ms = 0, update_ms = 0;
 };
@@ -33,17 +33,16 @@ struct Stalls {
 // Thread-bound: the device's relay thread.
 class DeviceSide {
  public:
-  // Device `index` of `plan`, which outlives it, as do `store` and `failure`.
+  // For device `index` of `plan`. `plan`, `store` and `failure` must outlive this object.
   DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& store, Failure& failure);
-  // The failure must have been told, so that no thread waits on; then the compute stream runs dry before what it uses
-  // goes.
+  // Waits until the compute stream is done. Call failure.fail() first, so that no other thread waits for ever.
   ~DeviceSide();
 
-  // Forward and backward of this device's microbatches with weights of version pass.step; waits for their losses.
+  // Forward and backward pass of this device's microbatches with weights of version pass.step. Waits for their losses.
   void train(const Pass& pass);
-  // Losses alone.
+  // Forward pass alone. Waits for the losses.
   void evaluate(const Pass& pass);
-  // Logits after token `row` of the first sequence.
+  // Logits that follow token `row` of the first sequence, [vocabulary]. Waits for them.
   void predict(const Pass& pass, std::int64_t row, std::span<float> logits);
 
   MinibatchPart& minibatch() { return *minibatch_; }
@@ -61,7 +60,7 @@ class DeviceSide {
   std::unique_ptr<transfer::WeightStream> weights_;
   std::unique_ptr<transfer::GradientDrain> gradients_;
   std::unique_ptr<MinibatchPart> minibatch_;
-  std::unique_ptr<Conductor> conductor_;
+  std::unique_ptr<Executor> executor_;
 };
 
 }  // namespace l2l::runtime

@@ -18,7 +18,7 @@ Engine::Engine(const RunPlan& plan, Trace* trace)
   minibatch_ = std::make_unique<Minibatch>(std::move(parts));
 }
 
-// Whatever state a failure left behind: wakes every thread.
+// Wakes every thread, also after a failure.
 Engine::~Engine() { failure_.fail(std::make_exception_ptr(Error("the run has ended"))); }
 
 template <typename Body>

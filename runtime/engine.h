@@ -1,4 +1,4 @@
-// A plan, allocated and running: the parameter server, and beside each device what leads it.
+// Allocates what a plan describes and runs steps: the parameter server, the devices, and one thread for each of them.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace l2l::runtime {
 
-// Thread-bound: the thread that calls it leads device 0, and each other device has a relay thread of its own. After a
-// failure only the destructor may be called; it joins all threads.
+// Thread-bound. The calling thread runs device 0, and each further device has a relay thread of its own. After a call
+// has thrown, only destruction is allowed; it joins all threads.
 class Engine {
  public:
   // `plan` and `trace` (may be null) must outlive the engine.
@@ -23,10 +23,10 @@ class Engine {
   eps::ParameterStore& store() { return *store_; }
   Minibatch& minibatch() { return *minibatch_; }
   const transfer::Link& link(int device = 0) const { return sides_[static_cast<std::size_t>(device)]->link(); }
-  // Bytes enqueued so far, over the links of all devices.
+  // Bytes copied over the links of all devices so far, to the device and to the host.
   Bytes h2d(transfer::Traffic traffic) const;
   Bytes d2h(transfer::Traffic traffic) const;
-  // State of the loss scale; restored after loading, before the next step.
+  // The state of dynamic loss scaling. Whoever loads a checkpoint restores it before the next step.
   optimizers::LossScaler& loss_scaler() { return scaler_; }
 
   struct Result {
@@ -36,17 +36,18 @@ class Engine {
     bool skipped = false;                        // its gradients overflowed: nothing was updated
     std::optional<double> drift = std::nullopt;  // Minibatch::drift()
   };
-  // One training step over the minibatch: pass, gradients, verdict. Version `step` in, version step + 1 out.
+  // One training step over the minibatch, with weights of version `step`; updates make version step + 1. Returns when
+  // the loss and the gradient norm are known; updates may still run.
   Result train(std::uint64_t step, double learning_rate);
-  // Sum of the losses of the minibatch, dropout off. Pending updates are completed first.
+  // Sum of the minibatch's losses, dropout off. Waits for pending updates first.
   double evaluate(std::uint64_t step);
-  // Logits after token `row` of the first sequence, dropout off; on device 0.
+  // Logits that follow token `row` of the first sequence, [vocabulary], dropout off. Runs on device 0.
   void predict(std::uint64_t step, std::int64_t row, std::span<float> logits);
-  // So far; the mean of the devices.
+  // So far; the mean over the devices.
   Stalls stalls() const;
 
  private:
-  // Runs `body`; what it throws becomes the failure that every thread sees, and the first failure is rethrown.
+  // Runs `body`. If it throws, every thread's waits throw, too, and the first failure is rethrown.
   template <typename Body>
   auto guarded(Body body);
 
@@ -55,11 +56,11 @@ class Engine {
   const bool drifts_;
   const int step_track_;
   Failure failure_;
-  PinnedMemory pinned_;  // of the parameter server: the first device's
+  PinnedMemory pinned_;  // the parameter server's, page-locked for the first device
   std::unique_ptr<eps::ParameterStore> store_;
   std::vector<std::unique_ptr<DeviceSide>> sides_;  // by device
   std::unique_ptr<Minibatch> minibatch_;
-  RelayThreads relays_;  // last: idle when all else goes
+  RelayThreads relays_;  // last: joins before what the threads use is destroyed
 };
 
 }  // namespace l2l::runtime

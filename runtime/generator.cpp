@@ -8,7 +8,7 @@
 namespace l2l::runtime {
 namespace {
 
-constexpr std::uint32_t kSamplingOp = 255;  // no graph numbers its ops so high
+constexpr std::uint32_t kSamplingOp = 255;  // no op of a graph has this number
 
 void check_prompt(std::span<const std::int32_t> prompt, std::int64_t vocabulary) {
   if (prompt.empty()) throw BadInput("prompt: empty; give at least one token");

@@ -1,4 +1,4 @@
-// Samples a continuation of a prompt through the same layer streaming as training.
+// Continues a prompt with sampled tokens; the layers stream through the device as in training.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace l2l::runtime {
 
-// Tokens after `prompt` (ids below the vocabulary; at least one), sampled one by one with weights of version `step`.
-// The context is the last `sequence` tokens. Throws BadInput.
+// Returns the sampled tokens alone. `prompt`: at least one id, each below the vocabulary. `step`: version of the
+// weights. A token depends on the last model.sequence tokens before it. Throws BadInput.
 std::vector<std::int32_t> generate(Engine& engine, const RunPlan& plan, std::uint64_t step,
                                    std::span<const std::int32_t> prompt, const GenerateOptions& options);
 

@@ -1,5 +1,6 @@
-// Gradients of layer inputs, handed from layer to layer within n + 1 buffers for n microbatches: the buffer that one
-// microbatch has just read is where the next one writes. All on one stream, so no events.
+// Gradients of layer inputs, passed from each layer to the one before it. n microbatches need n + 1 buffers: each
+// writes to the buffer that the microbatch before it has just read. All uses are on one stream, so no events are
+// needed.
 #pragma once
 
 #include <vector>
@@ -13,11 +14,12 @@ class GradientRotation {
  public:
   explicit GradientRotation(std::vector<device::BufferView> buffers) : buffers_(std::move(buffers)) {}
 
-  // dL/d output of the layer, from the layer above.
+  // dL/d output of the current layer.
   device::BufferView incoming(int microbatch) const { return at(microbatch + 1); }
-  // dL/d input of the layer, for the layer below. May be the buffer of incoming(microbatch - 1).
+  // dL/d input of the current layer, which incoming() is in the next one. Shares its buffer with
+  // incoming(microbatch - 1).
   device::BufferView outgoing(int microbatch) const { return at(microbatch); }
-  // Turns to the next layer below: what was outgoing becomes incoming.
+  // Goes on to the next layer of the backward pass: what was outgoing becomes incoming.
   void advance() { base_ = (base_ + buffers_.size() - 1) % buffers_.size(); }
 
  private:

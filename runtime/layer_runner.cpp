@@ -4,9 +4,9 @@
 
 namespace l2l::runtime {
 
+using compiler::Region;
 using device::Bindings;
 using device::BufferView;
-using compiler::Region;
 
 LayerRunner::LayerRunner(transfer::Link& link, const models::Model& model, const Programs& programs,
                          const ArenaPlan& plan, BufferView arena, std::uint64_t seed, int first_microbatch)

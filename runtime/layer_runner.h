@@ -1,5 +1,4 @@
-// Enqueues the visits of layers on the compute stream: binds a layer's programs to memory. Shared by relay and resident
-// execution, so that both run the same kernels on the same operands.
+// Launches the programs of layers on the compute stream: binds their operands to device memory.
 #pragma once
 
 #include <functional>
@@ -12,35 +11,33 @@
 
 namespace l2l::runtime {
 
-// What a pass over the layers is about.
+// What is the same for all launches of a pass over the layers.
 struct Pass {
-  std::uint64_t step = 0;  // key of the random numbers
-  float loss_scale = 1;    // 1 / predicted tokens of the minibatch
+  std::uint64_t step = 0;  // version of the weights, and key of the random numbers
+  float loss_scale = 1;    // factor of every token's loss: scale against underflow / predicted tokens of the minibatch
   bool training = true;
 };
 
 // Thread-bound: the relay thread.
 class LayerRunner {
  public:
-  // `first_microbatch`: place of this device's microbatch 0 in the whole minibatch; random numbers and the timeline
-  // count from there, everything else from 0. `plan` outlives it.
+  // `first_microbatch`: which microbatch of the minibatch is this device's microbatch 0; random numbers and the
+  // timeline use its number in the minibatch, everything else counts from 0. All references must outlive this object.
   LayerRunner(transfer::Link& link, const models::Model& model, const Programs& programs, const ArenaPlan& plan,
               device::BufferView arena, std::uint64_t seed, int first_microbatch);
 
   device::Stream& compute() { return *compute_; }
   device::Device& device() { return device_; }
   const models::Model& model() const { return model_; }
-  const std::vector<device::BufferView>& tokens() const { return batch_; }  // tokens and targets of u: 2u and 2u + 1
+  // Of microbatch u, tokens at 2u and targets at 2u + 1.
+  const std::vector<device::BufferView>& batch() const { return batch_; }
   const std::vector<device::BufferView>& losses() const { return losses_; }
-  // Of a head in chunks; else nothing.
+  // What the chunks of a head hand on (models/vocabulary_chunks.h); empty where the head is one layer.
   device::BufferView carry(int microbatch) const {
     return carry_.empty() ? device::BufferView{} : carry_[static_cast<std::size_t>(microbatch)];
   }
 
-  Bytes gradient_bytes(int layer) const {
-    return static_cast<Bytes>(model_.layout.layers[static_cast<std::size_t>(layer)].elements) * size_of(DType::f32);
-  }
-  // Row `row` of an activation; of streams, the other one's row is where it would be behind all rows of the first.
+  // Row `row` of an activation. Where that is two streams, the view ends with the row of the second one.
   device::BufferView row_of(device::BufferView activation, std::int64_t row) const {
     const Bytes bytes = static_cast<Bytes>(model_.hidden) * size_of(model_.stream_dtype());
     return activation.slice(static_cast<Bytes>(row) * bytes, bytes + (model_.streams() ? model_.stream_bytes() : 0));
@@ -48,21 +45,22 @@ class LayerRunner {
 
   void begin_pass(const Pass& pass) { pass_ = pass; }
 
-  // What a visit reads and writes, beside tokens, targets and loss of its microbatch and the scratch; the regions of
-  // its graph say which (models/).
+  // Operands of a program, by compiler::Region; those that the layer's graph does not use may be empty. Tokens,
+  // targets, loss and scratch are bound by the runner.
   struct Operands {
     device::BufferView wire{}, input{}, output{}, saved{}, output_gradient{}, input_gradient{}, gradients{}, normed{},
         carry{};
   };
   void forward(int layer, int microbatch, const Operands& operands);
-  // Adds to `gradients`. Of a head at once: forward straight into backward, and writes the loss. Of a block that
-  // rebuilds its input: `input` is what its forward visit put out, `output` gets what it read.
+  // Adds to `gradients`. A head that is one layer also computes forward here, and writes the loss. A block that
+  // rebuilds its input reads what its forward pass wrote as `input`, and writes what that read to `output`.
   void backward(int layer, int microbatch, const Operands& operands);
-  // One row of what a head does: of its norm from `input` to `normed`, of its table to `take`.
+  // Logits of one token, by one layer of a head: from its row `input` to `take`. A head in chunks begins with a norm,
+  // which writes `normed` alone; the chunks read that.
   using TakeLogits = std::function<void(std::int64_t first_token, device::BufferView logits)>;
   void predict(int layer, device::BufferView wire, device::BufferView input, device::BufferView normed,
                const TakeLogits& take);
-  // Gradients in the dtype that crosses the link.
+  // Rounds fp32 gradients to the dtype that crosses the link.
   void round_gradients(int layer, device::BufferView gradients, device::BufferView drained);
 
  private:

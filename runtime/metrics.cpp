@@ -1,6 +1,5 @@
 // A --metrics line.
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "l2l/trainer.h"
 
 namespace l2l {
@@ -36,7 +35,7 @@ std::string to_json(const StepReport& report) {
                                  {"eps_gb_per_second", report.eps_gb_per_second},
                                  {"eps_fraction", or_null(report.eps_fraction)}};
   if (report.stream_drift) line["stream_drift"] = *report.stream_drift;
-  return line.dump();
+  return json_text(line);
 }
 
 }  // namespace l2l

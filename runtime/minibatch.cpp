@@ -14,7 +14,7 @@ MinibatchPart::MinibatchPart(transfer::Link& link, LayerRunner& runner, int micr
     : link_(link),
       runner_(runner),
       microbatches_(microbatches),
-      id_bytes_(runner.tokens()[0].size),
+      id_bytes_(runner.batch()[0].size),
       staging_(staging),
       done_(link.device().create_event()) {}
 
@@ -26,7 +26,7 @@ std::span<std::int32_t> MinibatchPart::ids(int index) {
 void MinibatchPart::upload() {
   link_.device().annotate(runner_.compute(), -1, -1);
   for (int i = 0; i < 2 * microbatches_; ++i) {
-    link_.to_device(Traffic::batch, runner_.compute(), runner_.tokens()[static_cast<std::size_t>(i)],
+    link_.to_device(Traffic::batch, runner_.compute(), runner_.batch()[static_cast<std::size_t>(i)],
                     staging_.slice(static_cast<Bytes>(i) * id_bytes_, id_bytes_));
   }
 }

@@ -1,5 +1,5 @@
-// One minibatch on its way in (tokens, targets) and out (losses): page-locked staging on the host beside the buffers on
-// the devices. Each device has its part: microbatches that follow each other.
+// A minibatch's input (tokens, targets) and output (losses, logits): page-locked staging memory on the host for the
+// buffers on the devices. Each device has an equal part of consecutive microbatches.
 #pragma once
 
 #include <span>
@@ -10,28 +10,28 @@
 
 namespace l2l::runtime {
 
-// What one device gets and gives. Thread-bound: the device's relay thread; between passes, whoever fills it.
+// One device's part. Thread-bound: during a pass the device's relay thread, between passes the thread that fills it.
 class MinibatchPart {
  public:
-  // `staging`: host_staging(...).batch bytes.
+  // `staging`: page-locked, host_staging(...).batch bytes. All arguments must outlive this object.
   MinibatchPart(transfer::Link& link, LayerRunner& runner, int microbatches, device::BufferView staging);
 
   int microbatches() const { return microbatches_; }
-  // Of one microbatch, [rows]. May be written when no pass is under way.
+  // Token ids of one microbatch, and what it should predict (-1: nothing), [rows]. Write them between passes only.
   std::span<std::int32_t> tokens(int microbatch) { return ids(2 * microbatch); }
   std::span<std::int32_t> targets(int microbatch) { return ids(2 * microbatch + 1); }
 
   // Enqueues the copy to the device.
   void upload();
-  // Brings the losses to the host. Waits until the pass is done.
+  // Copies the losses to the host. Waits until the pass is done.
   void fetch_losses();
-  // In nats; of the last fetch_losses().
+  // Sum over the microbatch's predicted tokens, in nats, after fetch_losses().
   double loss(int microbatch) const { return result(microbatch, 0); }
-  // What Model::results_bytes() lists.
+  // One of the numbers that Model::results_bytes() lists.
   double result(int microbatch, int index) const;
-  // Enqueues the copy of logits to the host, [first_token, ...) of the vocabulary.
+  // Enqueues the copy of logits, those of vocabulary entries from first_token on, to the host.
   void take_logits(std::int64_t first_token, device::BufferView logits);
-  // All of them, as fp32. Waits.
+  // Waits for all logits and converts them to fp32, [vocabulary].
   void logits(std::span<float> values);
 
  private:
@@ -47,23 +47,24 @@ class MinibatchPart {
   const std::unique_ptr<device::Event> done_;
 };
 
-// The whole minibatch, whichever devices its parts are for. Thread-bound: the thread that calls the engine.
+// The whole minibatch, over the parts of all devices. Thread-bound: the thread that calls the engine.
 class Minibatch {
  public:
-  // Parts in the order of devices, equally large; they outlive this object.
+  // Parts in the order of devices, of equal size. They must outlive this object.
   explicit Minibatch(std::vector<MinibatchPart*> parts) : parts_(std::move(parts)) {}
 
   int microbatches() const { return static_cast<int>(parts_.size()) * parts_[0]->microbatches(); }
-  // Of one microbatch, [rows]. May be written when no pass is under way.
+  // Of one microbatch, as in MinibatchPart.
   std::span<std::int32_t> tokens(int microbatch) { return part(microbatch).tokens(place(microbatch)); }
   std::span<std::int32_t> targets(int microbatch) { return part(microbatch).targets(place(microbatch)); }
-  // Fills tokens and targets with numbers below `vocabulary`, the same ones each time: for measurements.
+  // Fills tokens and targets with pseudo-random numbers below `vocabulary`, the same in every call. For measurements.
   void draw(std::int64_t vocabulary);
-  // Targets at or above 0 in the whole minibatch.
+  // The number of predicted tokens: targets at or above 0.
   std::int64_t predicted();
-  // Sum of the losses that the parts have fetched, in the order of microbatches: the same for any number of devices.
+  // Sum of all microbatches' losses, added in their order, so that it is the same for any number of devices.
   double loss_sum() const;
-  // Relative to the streams, how far the rebuilt ones have drifted (Model::drifts), in the root mean square.
+  // How far rebuilt residual streams have drifted (Model::drifts): root mean square of the difference over that of the
+  // streams.
   double drift() const;
 
  private:

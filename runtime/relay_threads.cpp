@@ -3,7 +3,7 @@
 namespace l2l::runtime {
 
 RelayThreads::RelayThreads(int devices, Failure& failure) : failure_(failure) {
-  for (int device = 1; device < devices; ++device) threads_.emplace_back([this, device] { lead(device); });
+  for (int device = 1; device < devices; ++device) threads_.emplace_back([this, device] { serve(device); });
 }
 
 RelayThreads::~RelayThreads() {
@@ -20,7 +20,7 @@ void RelayThreads::run(Task task) {
     {
       const std::lock_guard lock(mutex_);
       task_ = task;
-      under_way_ = static_cast<int>(threads_.size());
+      running_ = static_cast<int>(threads_.size());
       ++calls_;
     }
     changed_.notify_all();
@@ -28,12 +28,12 @@ void RelayThreads::run(Task task) {
   perform(task, 0);
   if (!threads_.empty()) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return under_way_ == 0; });
+    changed_.wait(lock, [&] { return running_ == 0; });
   }
   failure_.rethrow();
 }
 
-void RelayThreads::lead(int device) {
+void RelayThreads::serve(int device) {
   std::uint64_t done = 0;
   while (true) {
     Task task;
@@ -47,13 +47,13 @@ void RelayThreads::lead(int device) {
     perform(task, device);
     {
       const std::lock_guard lock(mutex_);
-      --under_way_;
+      --running_;
     }
     changed_.notify_all();
   }
 }
 
-// Tells the failure without the mutex.
+// Reports a failure without holding the mutex.
 void RelayThreads::perform(const Task& task, int device) {
   try {
     task.function(task.context, device);

@@ -1,4 +1,4 @@
-// The threads that lead the devices: each pass runs on all of them at once, one relay thread per device.
+// One relay thread per device, so that a pass runs on all devices at once.
 #pragma once
 
 #include <condition_variable>
@@ -10,17 +10,17 @@
 
 namespace l2l::runtime {
 
-// Thread-bound: the thread that calls run(), which leads device 0; with one device there is no other.
+// Thread-bound. The thread that calls run() serves device 0; only further devices have threads of their own.
 class RelayThreads {
  public:
   RelayThreads(int devices, Failure& failure);
-  // Waits for the threads; they must not be in a call.
+  // Joins the threads. No call may be in progress.
   ~RelayThreads();
   RelayThreads(const RelayThreads&) = delete;
   RelayThreads& operator=(const RelayThreads&) = delete;
 
-  // call(device) for every device, each on its thread; returns when all have returned. What one of them throws becomes
-  // the failure of the run, at which the waits of the others throw, too; the first one is rethrown. Allocates nothing.
+  // Runs call(device) for every device, each on its own thread, and returns when all have returned. If one throws, the
+  // waits of the others throw, too, and the first failure is rethrown. Allocates nothing.
   template <typename Call>
   void run(const Call& call) {
     run({&call, [](const void* context, int device) { (*static_cast<const Call*>(context))(device); }});
@@ -32,7 +32,7 @@ class RelayThreads {
     void (*function)(const void* context, int device) = nullptr;
   };
   void run(Task task);
-  void lead(int device);
+  void serve(int device);
   void perform(const Task& task, int device);
 
   Failure& failure_;
@@ -40,9 +40,9 @@ class RelayThreads {
   std::condition_variable changed_;
   Task task_;                         // guarded by mutex_
   std::uint64_t calls_ = 0;           // guarded by mutex_
-  int under_way_ = 0;                 // threads in the call; guarded by mutex_
+  int running_ = 0;                   // threads in the call; guarded by mutex_
   bool stopping_ = false;             // guarded by mutex_
-  std::vector<std::thread> threads_;  // of devices 1, 2, ...; last: start when all else is there
+  std::vector<std::thread> threads_;  // of devices 1, 2, ...; last: they use all of the above
 };
 
 }  // namespace l2l::runtime

@@ -1,14 +1,106 @@
+// The only file that includes CLI11, which takes long to compile.
 #include "tools/command.h"
 
 #include <iostream>
+#include <type_traits>
+#include <utility>
+
+#include <CLI/CLI.hpp>
 
 #include "l2l/errors.h"
 
 namespace l2l::tools {
+namespace {
 
-void ConfigArguments::add_to(CLI::App& app) {
-  app.add_option("CONFIG", config, "TOML file")->required();
-  app.add_option("--set", assignments, "section.key=value, over the file; may be repeated")->allow_extra_args(false);
+template <typename Value>
+struct Element {
+  using Type = Value;
+};
+template <typename Value>
+struct Element<std::vector<Value>> {
+  using Type = Value;
+};
+
+template <typename Number>
+void check_range(CLI::Option& option, const Rules& rules) {
+  if (!rules.least) return;
+  if (rules.most) {
+    option.check(CLI::Range(static_cast<Number>(*rules.least), static_cast<Number>(*rules.most)));
+  } else {
+    option.check(CLI::NonNegativeNumber);
+  }
+}
+
+template <typename Value>
+CLI::Option& add_value(CLI::App& app, const std::string& name, Value& value, const std::string& help,
+                       const Rules& rules) {
+  if constexpr (std::is_same_v<Value, bool>) {
+    return *app.add_flag(name, value, help);
+  } else {
+    CLI::Option& option = *app.add_option(name, value, help);
+    if constexpr (std::is_arithmetic_v<typename Element<Value>::Type>)
+      check_range<typename Element<Value>::Type>(option, rules);
+    if constexpr (std::is_same_v<Value, std::vector<int>>) option.delimiter(',');
+    // Free text may be anything, the next argument too: one value for each time that the option is named.
+    if constexpr (std::is_same_v<Value, std::vector<std::string>>) option.allow_extra_args(!rules.one_of.empty());
+    return option;
+  }
+}
+
+}  // namespace
+
+Command::Command(const std::string& name, const std::string& description, Body body)
+    : Command(std::make_shared<CLI::App>(description, name), std::move(body)) {}
+
+Command::Command(std::shared_ptr<CLI::App> app, Body body) : app_(std::move(app)), body_(std::move(body)) {}
+
+Command::~Command() = default;
+
+void Command::add(const std::string& name, Target target, const std::string& help, const Rules& rules) {
+  CLI::Option& option =
+      std::visit([&](auto* value) -> CLI::Option& { return add_value(*app_, name, *value, help, rules); }, target);
+  if (!rules.one_of.empty()) option.check(CLI::IsMember(rules.one_of));
+  if (!rules.needs.empty()) option.needs(app_->get_option(rules.needs));
+  option.required(rules.required);
+}
+
+void Command::exclude(const std::string& name, const std::string& other) {
+  app_->get_option(name)->excludes(app_->get_option(other));
+}
+
+Command& Command::add_subcommand(const std::string& name, const std::string& description, Body body) {
+  CLI::App* const subcommand = app_->add_subcommand(name, description);
+  subcommand->fallthrough();
+  app_->require_subcommand(1);
+  subcommands_.push_back(std::unique_ptr<Command>(new Command(app_->get_subcommand_ptr(subcommand), std::move(body))));
+  return *subcommands_.back();
+}
+
+const Command::Body& Command::chosen() const {
+  for (const std::unique_ptr<Command>& subcommand : subcommands_) {
+    if (subcommand->app_->parsed()) return subcommand->body_;
+  }
+  return body_;
+}
+
+int Command::run(int argc, char** argv) {
+  try {
+    app_->parse(argc, argv);
+    return chosen()();
+  } catch (const CLI::ParseError& error) {
+    return app_->exit(error) == 0 ? kSuccess : kBadInput;
+  } catch (const BadInput& error) {
+    std::cerr << app_->get_name() << ": " << error.what() << "\n";
+    return kBadInput;
+  } catch (const std::exception& error) {
+    std::cerr << app_->get_name() << ": failed: " << error.what() << "\n";
+    return kFailure;
+  }
+}
+
+void ConfigArguments::add_to(Command& command, bool required) {
+  command.add("CONFIG", &config, "TOML file", {.required = required});
+  command.add("--set", &assignments, "section.key=value, over the file; may be repeated");
 }
 
 Options ConfigArguments::load() const {
@@ -18,21 +110,6 @@ Options ConfigArguments::load() const {
     options.checkpoint.directory = "checkpoints/" + std::filesystem::path(config).stem().string();
   }
   return options;
-}
-
-int run(CLI::App& app, int argc, char** argv, const std::function<int()>& body) {
-  try {
-    app.parse(argc, argv);
-    return body();
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kSuccess : kBadInput;
-  } catch (const BadInput& error) {
-    std::cerr << app.get_name() << ": " << error.what() << "\n";
-    return kBadInput;
-  } catch (const std::exception& error) {
-    std::cerr << app.get_name() << ": failed: " << error.what() << "\n";
-    return kFailure;
-  }
 }
 
 }  // namespace l2l::tools

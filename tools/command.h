@@ -1,13 +1,19 @@
-// What the command-line tools share: exit statuses, and options from CONFIG and --set.
+// What the command-line tools share: exit statuses, command lines, and options from CONFIG and --set.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "l2l/options.h"
+
+namespace CLI {
+class App;
+}
 
 namespace l2l::tools {
 
@@ -15,17 +21,59 @@ inline constexpr int kSuccess = 0;
 inline constexpr int kFailure = 1;   // while running
 inline constexpr int kBadInput = 2;  // usage, config, data, does not fit
 
+// Where the value of an option goes; what stands there is its default. A bool is set by the mere name of the option,
+// integers of a list are separated by commas.
+using Target = std::variant<bool*, int*, std::int64_t*, std::uint64_t*, double*, std::string*, std::vector<int>*,
+                            std::vector<std::string>*>;
+
+// What must hold for an option.
+struct Rules {
+  bool required = false;
+  // Of numbers. Without `most`, `least` stands for 0.
+  std::optional<double> least = {}, most = {};
+  std::vector<std::string> one_of = {};  // of texts; empty: any
+  std::string needs = {};                // an option, added before, without which this one makes no sense
+};
+
+// A command line, by CLI11. Thread-bound.
+class Command {
+ public:
+  // What the command does; returns the exit status.
+  using Body = std::function<int()>;
+
+  Command(const std::string& name, const std::string& description, Body body = {});
+  ~Command();
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  // `name` begins with dashes, or else is that of an argument by its place.
+  void add(const std::string& name, Target target, const std::string& help, const Rules& rules = {});
+  // Options, added before, that may not both be given.
+  void exclude(const std::string& name, const std::string& other);
+  // A command has either options that do something or subcommands, one of which must be named; options of this command
+  // may also stand behind the subcommand. The reference is valid as long as this command.
+  Command& add_subcommand(const std::string& name, const std::string& description, Body body);
+
+  // Parses, runs the body, and turns exceptions into one message on stderr and the exit status of the contract.
+  int run(int argc, char** argv);
+
+ private:
+  explicit Command(std::shared_ptr<CLI::App> app, Body body);
+  const Body& chosen() const;
+
+  const std::shared_ptr<CLI::App> app_;
+  const Body body_;
+  std::vector<std::unique_ptr<Command>> subcommands_;
+};
+
 // CONFIG.toml [--set key=value]...
 struct ConfigArguments {
   std::string config;
   std::vector<std::string> assignments;
 
-  void add_to(CLI::App& app);
+  void add_to(Command& command, bool required = true);
   // The file, then the assignments in order; checkpoint.directory is checkpoints/CONFIG unless set. Throws BadInput.
   Options load() const;
 };
-
-// Parses, runs `body`, and turns exceptions into one message on stderr and the exit status of the contract.
-int run(CLI::App& app, int argc, char** argv, const std::function<int()>& body);
 
 }  // namespace l2l::tools

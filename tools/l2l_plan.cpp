@@ -3,8 +3,7 @@
 // on stderr, one JSON object on stdout.
 #include <iostream>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "l2l/errors.h"
 #include "l2l/l2l.h"
 #include "tools/command.h"
@@ -71,7 +70,7 @@ int plan(const ConfigArguments& arguments, Time time) {
   json["device"] = lines(contract.device);
   json["host"] = lines(contract.host);
   json["time"] = time_of(prediction);
-  std::cout << json.dump() << std::endl;
+  std::cout << json_text(json) << std::endl;
   return kSuccess;
 }
 
@@ -80,22 +79,11 @@ int plan(const ConfigArguments& arguments, Time time) {
 
 int main(int argc, char** argv) {
   using namespace l2l::tools;
-  CLI::App app("Prints the memory that a config will need, and predicts the time of a step; no model is kept.",
-               "l2l-plan");
   ConfigArguments arguments;
-  arguments.add_to(app);
   ProblemArguments problem;
-  problem.add_to(app);
   TraceArguments trace;
-  trace.add_to(app);
-  app.get_option("--trace")->excludes(app.get_option("--problem"));
-  app.get_option("CONFIG")->required(false)->excludes(app.get_option("--problem"))->excludes(app.get_option("--trace"));
-  bool no_measure = false;
-  app.add_flag("--no-measure", no_measure, "predict from what this machine was measured to take before, or not at all");
-  bool check = false;
-  app.add_flag("--check", check, "train some steps on drawn tokens and print the step's time beside its prediction")
-      ->excludes("--no-measure");
-  return run(app, argc, argv, [&] {
+  bool no_measure = false, check = false;
+  const auto body = [&] {
     if (!problem.problem.empty()) return plan_problem(problem);
     if (!trace.trace.empty()) return plan_trace(trace);
     if (arguments.config.empty()) {
@@ -107,5 +95,18 @@ int main(int argc, char** argv) {
           "policy without a budget");
     }
     return plan(arguments, check ? Time::checked : no_measure ? Time::known : Time::measured);
-  });
+  };
+  Command command("l2l-plan",
+                  "Prints the memory that a config will need, and predicts the time of a step; no model is kept.",
+                  body);
+  arguments.add_to(command, /*required=*/false);
+  problem.add_to(command);
+  trace.add_to(command);
+  command.add("--no-measure", &no_measure, "predict from what this machine was measured to take before, or not at all");
+  command.add("--check", &check, "train some steps on drawn tokens and print the step's time beside its prediction");
+  command.exclude("--trace", "--problem");
+  command.exclude("CONFIG", "--problem");
+  command.exclude("CONFIG", "--trace");
+  command.exclude("--check", "--no-measure");
+  return command.run(argc, argv);
 }

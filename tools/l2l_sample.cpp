@@ -39,14 +39,13 @@ int sample(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   using namespace l2l::tools;
-  CLI::App app("Continues a prompt with a trained checkpoint.", "l2l-sample");
   Arguments arguments;
-  app.add_option("CHECKPOINT", arguments.checkpoint, "a checkpoint, or a directory of them (the newest is taken)")
-      ->required();
-  app.add_option("--prompt", arguments.prompt, "text to continue")->required();
-  app.add_option("--tokens", arguments.generate.tokens, "number of tokens")->check(CLI::NonNegativeNumber);
-  app.add_option("--temperature", arguments.generate.temperature, "0: always the most probable token")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--seed", arguments.generate.seed, "of the sampling");
-  return run(app, argc, argv, [&] { return sample(arguments); });
+  Command command("l2l-sample", "Continues a prompt with a trained checkpoint.", [&] { return sample(arguments); });
+  command.add("CHECKPOINT", &arguments.checkpoint, "a checkpoint, or a directory of them (the newest is taken)",
+              {.required = true});
+  command.add("--prompt", &arguments.prompt, "text to continue", {.required = true});
+  command.add("--tokens", &arguments.generate.tokens, "number of tokens", {.least = 0});
+  command.add("--temperature", &arguments.generate.temperature, "0: always the most probable token", {.least = 0});
+  command.add("--seed", &arguments.generate.seed, "of the sampling");
+  return command.run(argc, argv);
 }

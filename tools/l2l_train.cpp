@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include <unistd.h>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "l2l/l2l.h"
 #include "tools/command.h"
 #include "tools/contract_table.h"
@@ -113,7 +113,7 @@ int Run::run() {
   if (!options_.data.validation.empty()) {
     validation_loss_ = trainer_.validation_loss([] { return interrupted != 0; });
   }
-  std::cout << summary(checkpoint).dump() << std::endl;
+  std::cout << json_text(summary(checkpoint)) << std::endl;
   if (!arguments_.trace.empty()) trainer_.write_trace(arguments_.trace);
   return kSuccess;
 }
@@ -212,17 +212,18 @@ int train(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   using namespace l2l::tools;
-  CLI::App app("Trains a transformer larger than its device, layer by layer.", "l2l-train");
   Arguments arguments;
-  arguments.config.add_to(app);
-  app.add_option(
-         "--steps", arguments.steps,
-         "stop after this many steps in total, also after a resume (default and length of the schedule: run.steps)")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--resume", arguments.resume, "continue from the newest good checkpoint below this directory");
-  app.add_flag("--dry-run", arguments.dry_run, "check config and data, print the memory contract, and stop");
-  app.add_option("--metrics", arguments.metrics, "write one JSON object per step to this file");
-  app.add_option("--trace", arguments.trace, "write a timeline to this file (Chrome trace JSON; opens in Perfetto)");
-  app.add_flag("--quiet", arguments.quiet, "no contract and no progress");
-  return run(app, argc, argv, [&] { return train(arguments); });
+  Command command("l2l-train", "Trains a transformer larger than its device, layer by layer.",
+                  [&] { return train(arguments); });
+  arguments.config.add_to(command);
+  command.add(
+      "--steps", &arguments.steps,
+      "stop after this many steps in total, also after a resume (default and length of the schedule: run.steps)",
+      {.least = 0});
+  command.add("--resume", &arguments.resume, "continue from the newest good checkpoint below this directory");
+  command.add("--dry-run", &arguments.dry_run, "check config and data, print the memory contract, and stop");
+  command.add("--metrics", &arguments.metrics, "write one JSON object per step to this file");
+  command.add("--trace", &arguments.trace, "write a timeline to this file (Chrome trace JSON; opens in Perfetto)");
+  command.add("--quiet", &arguments.quiet, "no contract and no progress");
+  return command.run(argc, argv);
 }

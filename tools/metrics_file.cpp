@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include <nlohmann/json.hpp>
+#include "core/json.h"
 
 namespace l2l::tools {
 namespace {
@@ -14,7 +14,7 @@ std::string lines_until(const std::filesystem::path& path, std::int64_t complete
   std::ifstream file(path);
   std::string kept;
   for (std::string line; completed > 0 && std::getline(file, line);) {
-    const nlohmann::json json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const nlohmann::json json = parse_json(line);
     if (!json.is_object() || json.value("step", completed + 1) > completed) break;
     kept += line + "\n";
   }

@@ -4,14 +4,12 @@
 #include <iostream>
 #include <thread>
 
-#include <nlohmann/json.hpp>
-
 #include "compiler/memory/csv.h"
 #include "compiler/memory/planner.h"
 #include "compiler/memory/portfolio.h"
 #include "compiler/memory/svg.h"
+#include "core/json.h"
 #include "l2l/errors.h"
-#include "tools/command.h"
 
 namespace l2l::tools {
 namespace {
@@ -25,9 +23,8 @@ const std::vector<std::string> kSolvers = {"portfolio", "greedy", "exact", "loca
 // The tensors of the certificate, the largest first.
 std::vector<memory::Index> peak_of(const memory::Problem& problem, const memory::Bound& bound) {
   std::vector<memory::Index> peak = bound.tensors;
-  std::stable_sort(peak.begin(), peak.end(), [&](memory::Index a, memory::Index b) {
-    return problem.tensors[a].size > problem.tensors[b].size;
-  });
+  std::stable_sort(peak.begin(), peak.end(),
+                   [&](memory::Index a, memory::Index b) { return problem.tensors[a].size > problem.tensors[b].size; });
   return peak;
 }
 
@@ -58,21 +55,18 @@ nlohmann::ordered_json json_of(const memory::Problem& problem, const memory::Sol
 
 }  // namespace
 
-void ProblemArguments::add_to(CLI::App& app) {
-  CLI::Option* const given =
-      app.add_option("--problem", problem, "plan the allocation problem in this CSV file (id,lower,upper,size)");
-  app.add_option("--output", output, "write the problem with its offsets to this CSV file")->needs(given);
-  app.add_option("--svg", svg, "draw the plan into this file")->needs(given);
-  app.add_option("--seconds", seconds, "stop searching for a smaller plan after this long, reading included")
-      ->needs(given)
-      ->check(CLI::Range(0.0, 1e6));
-  app.add_option("--solver", solver, "greedy, exact or local alone, or all of them: portfolio")
-      ->needs(given)
-      ->check(CLI::IsMember(kSolvers));
-  app.add_option("--threads", threads, "threads that search; 0: one per core")
-      ->needs(given)
-      ->check(CLI::Range(0, 1024));
-  app.add_option("--seed", seed, "of random choices")->needs(given);
+void ProblemArguments::add_to(Command& command) {
+  const std::string given = "--problem";
+  command.add(given, &problem, "plan the allocation problem in this CSV file (id,lower,upper,size)");
+  command.add("--output", &output, "write the problem with its offsets to this CSV file", {.needs = given});
+  command.add("--svg", &svg, "draw the plan into this file", {.needs = given});
+  command.add("--seconds", &seconds, "stop searching for a smaller plan after this long, reading included",
+              {.least = 0, .most = 1e6, .needs = given});
+  command.add("--solver", &solver, "greedy, exact or local alone, or all of them: portfolio",
+              {.one_of = kSolvers, .needs = given});
+  command.add("--threads", &threads, "threads that search; 0: one per core",
+              {.least = 0, .most = 1024, .needs = given});
+  command.add("--seed", &seed, "of random choices", {.needs = given});
 }
 
 int plan_problem(const ProblemArguments& arguments) {
@@ -92,9 +86,7 @@ int plan_problem(const ProblemArguments& arguments) {
   const std::chrono::duration<double> seconds = Clock::now() - start;
   if (!arguments.output.empty()) memory::write_csv(arguments.output, problem, solution.plan);
   if (!arguments.svg.empty()) memory::write_svg(arguments.svg, problem, solution.plan, solution.bound.tensors);
-  std::cout
-      << json_of(problem, solution, seconds.count()).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
-      << std::endl;
+  std::cout << json_text(json_of(problem, solution, seconds.count())) << std::endl;
   return kSuccess;
 }
 

@@ -1,9 +1,10 @@
 // l2l-plan --problem: an allocation problem from a CSV file, solved; no model is behind it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
-#include <CLI/CLI.hpp>
+#include "tools/command.h"
 
 namespace l2l::tools {
 
@@ -14,7 +15,7 @@ struct ProblemArguments {
   int threads = 0;  // 0: as many as there are cores
   std::uint64_t seed = 1;
 
-  void add_to(CLI::App& app);
+  void add_to(Command& command);
 };
 
 // Prints one JSON object on stdout (docs/formats.md). Returns the exit status. Throws BadInput naming file and line.

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <iostream>
 
-#include <nlohmann/json.hpp>
-
 #include "compiler/remat/dtr/simulate.h"
-#include "tools/command.h"
+#include "core/json.h"
 
 namespace l2l::tools {
 namespace {
@@ -43,19 +41,16 @@ nlohmann::ordered_json failure_of(const dtr::Simulation& simulation) {
 
 }  // namespace
 
-void TraceArguments::add_to(CLI::App& app) {
-  CLI::Option* const given =
-      app.add_option("--trace", trace, "run the operator trace in this file under a memory budget, recomputing");
-  app.add_option("--budget", budget, "bytes, or a size such as 8GiB; 0: no limit")->needs(given);
-  app.add_option("--heuristic", heuristic, "what is evicted first: dtr, dtr_eq, local, lru, size or msps")
-      ->needs(given)
-      ->check(CLI::IsMember(dtr::score_names()));
-  app.add_option("--unreferenced", unreferenced, "storages that the program dropped: keep, evict or banish")
-      ->needs(given)
-      ->check(CLI::IsMember(kUnreferenced));
-  app.add_option("--shortcut", shortcuts, "search less: small (ignored), sample (of sqrt(n)), batch (evict several)")
-      ->needs(given)
-      ->check(CLI::IsMember(kShortcuts));
+void TraceArguments::add_to(Command& command) {
+  const std::string given = "--trace";
+  command.add(given, &trace, "run the operator trace in this file under a memory budget, recomputing");
+  command.add("--budget", &budget, "bytes, or a size such as 8GiB; 0: no limit", {.needs = given});
+  command.add("--heuristic", &heuristic, "what is evicted first: dtr, dtr_eq, local, lru, size or msps",
+              {.one_of = dtr::score_names(), .needs = given});
+  command.add("--unreferenced", &unreferenced, "storages that the program dropped: keep, evict or banish",
+              {.one_of = kUnreferenced, .needs = given});
+  command.add("--shortcut", &shortcuts, "search less: small (ignored), sample (of sqrt(n)), batch (evict several)",
+              {.one_of = kShortcuts, .needs = given});
 }
 
 int plan_trace(const TraceArguments& arguments) {
@@ -80,7 +75,7 @@ int plan_trace(const TraceArguments& arguments) {
       {"peak_bytes", bound.peak},
       {"unbudgeted_peak_bytes", free.peak},
       {"failed", failure_of(bound)}};
-  std::cout << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
+  std::cout << json_text(json) << std::endl;
   return kSuccess;
 }
 

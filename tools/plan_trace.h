@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
+#include "tools/command.h"
 
 namespace l2l::tools {
 
@@ -16,7 +16,7 @@ struct TraceArguments {
   std::string unreferenced = "evict";
   std::vector<std::string> shortcuts;
 
-  void add_to(CLI::App& app);
+  void add_to(Command& command);
 };
 
 // Prints one JSON object on stdout (docs/formats.md), also for a run that fails. Returns the exit status. Throws

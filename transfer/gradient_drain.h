@@ -1,5 +1,5 @@
-// Takes a layer's finished gradients off the device and hands them to the parameter server, while the device works on
-// the next layer. A completion thread waits for the copies and calls push().
+// Copies a layer's finished gradients to the host and pushes them to the parameter server while the device works on the
+// next layer. A completion thread waits for the copies and calls push().
 #pragma once
 
 #include <thread>
@@ -11,23 +11,24 @@
 
 namespace l2l::transfer {
 
-// A slot holds a layer's gradients and behind them their sum of squares (f64), which the device takes while it rounds
-// them: the host then reads each gradient once, in the update.
+// A slot holds a layer's gradients and, behind them, their sum of squares (f64), which the device computes while it
+// rounds them: the host then reads each gradient once, in the update.
 constexpr Bytes squares_offset(Bytes gradients) { return align_up(gradients, 16); }
 constexpr Bytes drained_bytes(Bytes gradients) { return squares_offset(gradients) + sizeof(double); }
 
-// Thread-safe between its own completion thread and one relay thread.
+// Thread-bound: the relay thread. The completion thread is private.
 class GradientDrain {
  public:
-  // `slots`: each of drained_bytes() of the largest layer. `squares`: page-locked, a double. `gradient_bytes`: per
-  // layer, in the dtype that crosses the link.
+  // `slots`: device buffers, each of drained_bytes() of the largest layer. `squares`: a double in page-locked memory.
+  // `gradient_bytes`: per layer, in the dtype that crosses the link. `failure`: wakes blocked calls, which then rethrow
+  // it, and receives what fails on the completion thread.
   GradientDrain(Link& link, eps::ParameterStore& store, std::vector<device::BufferView> slots,
                 device::BufferView squares, std::vector<Bytes> gradient_bytes, Failure& failure);
   ~GradientDrain();
 
   // Room for the gradients of `layer` and their sum of squares, to be written on `compute`.
   device::BufferView acquire(LayerIndex layer, device::Stream& compute);
-  // They are written; sends them on their way. Must follow acquire() of the same layer.
+  // What was enqueued on `compute` so far has written them: sends them off. Follows acquire() of the same layer.
   void drain(device::Stream& compute);
 
  private:
@@ -49,7 +50,7 @@ class GradientDrain {
   int drained_ = 0;        // layers filled and not yet taken; guarded by mutex_
   bool stopping_ = false;  // guarded by mutex_
   Failure::Registration registration_;
-  std::thread completion_;  // last: starts when all else is there
+  std::thread completion_;  // last: it uses all of the above
 };
 
 }  // namespace l2l::transfer

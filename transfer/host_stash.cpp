@@ -23,7 +23,7 @@ class HostStash final : public Stash {
         microbatches_(microbatches),
         out_stream_(link.create_stream("d2h " + name)),
         back_stream_(link.create_stream("h2d " + name)),
-        climbed_(link.device().create_event()),
+        forward_done_(link.device().create_event()),
         stored_(link.device().create_event()),
         held_(static_cast<std::size_t>(2 * microbatches)),
         out_(link.device(), std::move(out), kConsumers, WaitReason::stash, failure),
@@ -46,7 +46,7 @@ class HostStash final : public Stash {
     const SlotRing::Slot slot = out_.take(*out_stream_);
     assert(slot == held(item));
     link_.device().annotate(*out_stream_, item.layer, item.microbatch);
-    if (keep_ && stays(item)) link_.to_host(Traffic::stash, *out_stream_, place(item), part(out_.view(slot), item));
+    if (keep_ && is_sent(item)) link_.to_host(Traffic::stash, *out_stream_, place(item), part(out_.view(slot), item));
     out_.release(slot, *out_stream_, kCopy);
   }
 
@@ -54,12 +54,13 @@ class HostStash final : public Stash {
 
   void read_done(StashItem item, Stream& compute) override { out_.release(held(item), compute, kCompute); }
 
-  // Of a split stash the last layers' items may be elsewhere, so the last one made here does not end the way up.
+  // Of a split stash the items of the last layers may be elsewhere, so the last one made here does not end the forward
+  // pass.
   void begin_backward(std::span<const StashItem> items, Stream& compute) override {
     items_ = items;
     next_fetch_ = 0;
-    link_.device().record(*climbed_, compute);
-    link_.device().wait(*out_stream_, *climbed_);
+    link_.device().record(*forward_done_, compute);
+    link_.device().wait(*out_stream_, *forward_done_);
     link_.device().record(*stored_, *out_stream_);
     link_.device().wait(*back_stream_, *stored_);
     for (int i = 0; i < back_.slots() && !on_demand(); ++i) fetch_ahead();
@@ -85,14 +86,15 @@ class HostStash final : public Stash {
   }
 
  private:
-  // The slot of an item between make() and read_done(): of two neighbouring layers at most.
+  // The slot of an item between make() and read_done(); items of at most two neighbouring layers have one.
   SlotRing::Slot& held(StashItem item) {
     return held_[static_cast<std::size_t>(item.layer % 2 * microbatches_ + item.microbatch)];
   }
 
-  // Twin of the overlap law: an item is fetched only when the device has come to its use.
+  // Negative control of overlap: an item is fetched only when the device has come to its use.
   static bool on_demand() { return fault_point("transfer.no_prefetch"); }
-  bool stays(StashItem item) const {
+  // It has a place in host memory; the head's input has none.
+  bool is_sent(StashItem item) const {
     return static_cast<std::size_t>((item.layer - first_layer_ + 1) * microbatches_) <= host_.size();
   }
 
@@ -120,7 +122,7 @@ class HostStash final : public Stash {
   const int microbatches_;
   const std::unique_ptr<Stream> out_stream_;
   const std::unique_ptr<Stream> back_stream_;
-  const std::unique_ptr<device::Event> climbed_, stored_;
+  const std::unique_ptr<device::Event> forward_done_, stored_;
   std::vector<SlotRing::Slot> held_;
   SlotRing out_;
   SlotRing back_;

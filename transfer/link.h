@@ -1,5 +1,5 @@
-// Copies between host and device, counted by what they carry. The counters are part of the API and equal the formulas
-// of docs/architecture.md (Counters).
+// Copies between host and device, counted by what they carry. The counters are part of the API; docs/architecture.md
+// (Counters) has the formulas that they equal.
 #pragma once
 
 #include <array>
@@ -15,12 +15,12 @@ enum class Traffic : std::uint8_t { weights, gradients, stash, batch, results, c
 // Thread-safe.
 class Link {
  public:
-  // `index`: which of a run's devices.
+  // `index`: of the device among those of the run.
   explicit Link(device::Device& device, int index = 0) : device_(device), index_(index) {}
 
   device::Device& device() const { return device_; }
   int index() const { return index_; }
-  // A stream whose track in the timeline names the device, unless it is the first.
+  // Creates a stream; of other devices than the first its name, as seen in the trace, says which.
   std::unique_ptr<device::Stream> create_stream(const std::string& name) const {
     return device_.create_stream(index_ == 0 ? name : name + " (device " + std::to_string(index_) + ")");
   }
@@ -35,8 +35,8 @@ class Link {
     device_.copy(stream, destination, source);
   }
 
-  // Waits until nothing is left to do on `stream`, whatever the outcome: before events and buffers that its work uses
-  // are destroyed. A failure was stored and is rethrown elsewhere.
+  // Waits until nothing is left to do on `stream`, so that what its work uses may be destroyed. Errors are ignored:
+  // they were stored where they happened.
   void quiesce(device::Stream& stream) noexcept {
     try {
       device_.synchronize(stream);

@@ -5,7 +5,7 @@
 namespace l2l::transfer {
 namespace {
 
-// Whoever makes an item takes the buffer that was freed last. All on one stream, so no events.
+// An item gets the buffer that was freed last. All work is on one stream, so no events are needed.
 class RotatingStash final : public Stash {
  public:
   RotatingStash(std::vector<device::BufferView> buffers, int microbatches)
@@ -27,13 +27,13 @@ class RotatingStash final : public Stash {
   void fetch_done(StashItem, device::Stream&) override {}
 
  private:
-  // Items of two neighbouring layers at most are there.
+  // Items of at most two neighbouring layers live at a time.
   device::BufferView& held(StashItem item) {
     return held_[static_cast<std::size_t>(item.layer % 2 * microbatches_ + item.microbatch)];
   }
 
   const int microbatches_;
-  std::vector<device::BufferView> free_;  // has room for all
+  std::vector<device::BufferView> free_;  // capacity for all: never allocates
   std::vector<device::BufferView> held_;
 };
 

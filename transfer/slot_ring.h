@@ -1,12 +1,12 @@
-// The one fetch/ready/release state machine: a few device buffers through which a sequence of things passes. Weights,
-// the stash on its way out and back, and gradients all use it.
+// A bounded queue of device buffers: the one fetch, ready, release state machine behind weights, the stash in both
+// directions, and gradients.
 //
 //        acquire                filled                take                  release (by every consumer)
 //   free ───────▶ being filled ───────▶ ready to use ─────▶ in use ──────────────────────────────────▶ free
 //
-// The host side only keeps the order of calls; that the memory itself may be reused is carried by events: acquire()
-// makes the producer's stream wait for what the consumers enqueued before release(), and take() makes the consumer's
-// stream wait for what the producer enqueued before filled().
+// On the host it orders calls; on the device, events order the memory accesses. acquire() makes the producer's stream
+// wait for what the consumers enqueued before release(), and take() makes the consumer's stream wait for what the
+// producer enqueued before filled().
 #pragma once
 
 #include <condition_variable>
@@ -19,7 +19,7 @@
 
 namespace l2l::transfer {
 
-// Slots, first in, first out; room for `capacity` of them, so that it never allocates. Thread-bound.
+// First in, first out, of at most `capacity` slots; allocates in its constructor alone. Thread-bound.
 class SlotQueue {
  public:
   explicit SlotQueue(std::size_t capacity) : items_(capacity) {}
@@ -32,28 +32,27 @@ class SlotQueue {
   std::size_t first_ = 0, count_ = 0;
 };
 
-// Thread-safe; made for one producer and one consumer thread, which may be the same. Slots are handed out in the order
-// in which they were released, so the assignment of slots is the same in every run.
+// Thread-safe, for one producer and one consumer thread, which may be the same. Slots are handed out in the order in
+// which they were released, so their assignment is the same in every run.
 class SlotRing {
  public:
   using Slot = int;
 
-  // `consumers`: how many releases make a slot free, each from a stream of its own. `reason`: what a consumer's wait is
-  // booked to. `failure`: wakes blocked calls, which then rethrow it.
+  // `consumers`: releases that make a slot free, each from its own stream. `reason`: what the consumer's wait counts
+  // as. `failure`: wakes blocked calls, which then rethrow it.
   SlotRing(device::Device& device, std::vector<device::BufferView> slots, int consumers, device::WaitReason reason,
            Failure& failure);
 
-  // Blocks until some slot was released, then enqueues the wait for its consumers on `producer`, booked to `reason`.
+  // Blocks until a slot is free, then enqueues the wait for its consumers on `producer`, counted as `reason`.
   Slot acquire(device::Stream& producer, device::WaitReason reason = device::WaitReason::order);
-  // What `producer` has enqueued so far fills the slot.
+  // What was enqueued on `producer` so far fills the slot.
   void filled(Slot slot, device::Stream& producer);
-  // Blocks until the next slot, in order of filling, was filled; then enqueues the wait for it on `consumer`.
+  // Blocks until the next slot, in order of filled(), is ready to use; then enqueues the wait for it on `consumer`.
   Slot take(device::Stream& consumer);
-  // `consumer` has enqueued its last use. `which` tells consumers of one slot apart, from 0.
+  // What was enqueued on `consumer` so far is its last use. `which`: the consumer, from 0.
   void release(Slot slot, device::Stream& consumer, int which = 0);
 
-  // Blocks the calling thread until what fills `slot` has happened. Only between filled() and the slot's next
-  // acquire().
+  // Blocks until the device has filled `slot`. Only between filled() and the slot's next acquire().
   void synchronize_filled(Slot slot) { device_.synchronize(*state_[static_cast<std::size_t>(slot)].ready); }
 
   device::BufferView view(Slot slot) const { return state_[static_cast<std::size_t>(slot)].view; }

@@ -39,7 +39,7 @@ class SplitStash final : public Stash {
   void fetch_done(StashItem item, Stream& compute) override { of(item).fetch_done(item, compute); }
 
  private:
-  // The head's input is beyond the last entry: it is used at once, out of the buffers of those that leave.
+  // The head's input is beyond the last entry: it is used at once, in a buffer of the host stash.
   bool stays(StashItem item) const {
     const auto index = static_cast<std::size_t>(item.layer - first_layer_);
     return index < stays_.size() && stays_[index];
@@ -49,7 +49,7 @@ class SplitStash final : public Stash {
   const std::unique_ptr<Stash> device_, host_;
   const std::vector<bool> stays_;
   const int first_layer_;
-  std::vector<StashItem> on_host_;  // room for all
+  std::vector<StashItem> on_host_;  // capacity for all: never allocates
   bool waited_ = false;             // in this backward pass
 };
 

@@ -1,12 +1,12 @@
-// What layers need again, between their forward and their backward visit. An item (layer, microbatch) of the stash of
-// layer inputs is the input of that layer; the head's input is an item too, but is used at once and never sent away. A
-// second stash has what a layer's own forward visit saves for its backward visit (device/recompute), of any size.
+// Keeps what a layer needs again in its backward visit. A run has up to two: one of layer inputs, where item (layer,
+// microbatch) is the input of that layer, and one of what the layer's forward visit saves (compiler/remat). The input
+// of the head is an item too, but it is used at once and never sent away.
 //
-// forward:   make (the layer below, or the layer itself, writes it) → made → read (the layer's forward) → read_done
+// forward:   make (written by the layer before, or by the layer itself) → made → read (by the layer) → read_done
 // backward:  begin_backward(items in order) → fetch → fetch_done, item by item
 //
-// Where layers rebuild their inputs, the backward visit is one of the forward kind, downwards: it reads the item of the
-// layer above and makes its own.
+// Layers that rebuild their inputs fetch nothing: their backward visit reads the item of the layer after it and makes
+// its own.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ struct StashItem {
   bool operator==(const StashItem&) const = default;
 };
 
-// Thread-bound: the relay thread. No call blocks it; waits are enqueued on streams.
+// Thread-bound: the relay thread. Calls do not wait for the device: waits are enqueued on streams.
 class Stash {
  public:
   virtual ~Stash() = default;
@@ -36,37 +36,37 @@ class Stash {
   // Room on the device for `item`, to be written on `compute`.
   virtual device::BufferView make(StashItem item, device::Stream& compute) = 0;
   virtual void made(StashItem item, device::Stream& compute) = 0;
-  // The same bytes, to be read on `compute`, until read_done().
+  // Where `item` lies, to be read on `compute` until read_done().
   virtual device::BufferView read(StashItem item) = 0;
   virtual void read_done(StashItem item, device::Stream& compute) = 0;
 
-  // The items will be fetched in exactly this order, from when `compute` has done what it was given until now: what
-  // fetches may share memory with the way up. `items` must live until the last one is fetched.
+  // The items will be fetched in exactly this order. Fetching starts when `compute` has done what it was given so far,
+  // so that the memory it fills may be shared with the forward pass. `items` must live until the last one is fetched.
   virtual void begin_backward(std::span<const StashItem> items, device::Stream& compute) = 0;
-  // `compute` waits until all items that leave the device have left it. After begin_backward().
+  // `compute` waits until all items that leave the device have left it. Call after begin_backward().
   virtual void wait_until_left(device::Stream&) {}
   // `compute` waits until the item is on the device.
   virtual device::BufferView fetch(StashItem item, device::Stream& compute) = 0;
   virtual void fetch_done(StashItem item, device::Stream& compute) = 0;
 };
 
-// Every item has a place on the device of its own: [layer first_layer, ...][microbatch].
+// All items stay on the device. `items`: a place for each, [layer - first_layer][microbatch].
 std::unique_ptr<Stash> make_device_stash(std::vector<device::BufferView> items, int first_layer, int microbatches);
 
-// Nothing is kept beyond the next layer, and nothing sent: `buffers` are microbatches + 1, whatever the depth.
+// For layers that rebuild their inputs: an item lives until the next layer has read it. `buffers`: microbatches + 1,
+// whatever the depth.
 std::unique_ptr<Stash> make_rotating_stash(std::vector<device::BufferView> buffers, int microbatches);
 
-// Some items stay on the device, the others go to `host`: `stays`, by [layer first_layer, ...], has one entry for each
-// layer, and each stash room for the items that it gets. The backward visits begin when all that leaves has left, as
-// with a host stash alone, so that what leaves may share memory with them.
+// Items of some layers stay on the device, the others go to `host`. `stays`: [layer - first_layer]. Each stash has room
+// for the items that it gets. Backward visits begin when all that leaves has left, as with a host stash alone, so that
+// the buffers it leaves from may be shared with them.
 std::unique_ptr<Stash> make_split_stash(std::unique_ptr<Stash> device, std::unique_ptr<Stash> host,
                                         std::vector<bool> stays, int first_layer, int microbatches);
 
-// Items are copied to host memory as soon as they are made, and fetched ahead of the backward visit. Device
-// memory does not depend on the number of blocks.
-// `out`: device buffers that are written and leave: of layer inputs microbatches + 1; `back`: device buffers to fetch
-// through; both as large as the largest item. `host`: one place per item [layer first_layer, ...][microbatch].
-// `name`: of its streams, "d2h <name>" and "h2d <name>".
+// Items are copied to host memory as soon as they are made, and fetched ahead of the backward visit: device memory does
+// not depend on the number of layers. `out`: device buffers that items are made in and leave from, microbatches + 1 of
+// them for layer inputs. `back`: device buffers that items are fetched into. Both are as large as the largest item.
+// `host`: a place for each item, [layer - first_layer][microbatch]. `name`: its streams are "d2h NAME" and "h2d NAME".
 std::unique_ptr<Stash> make_host_stash(Link& link, std::vector<device::BufferView> out,
                                        std::vector<device::BufferView> back, std::vector<device::BufferView> host,
                                        int first_layer, int microbatches, const std::string& name, Failure& failure);

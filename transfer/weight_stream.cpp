@@ -7,7 +7,7 @@
 namespace l2l::transfer {
 namespace {
 
-// One slot for each layer that has one.
+// A ring of one slot for each layer that has its own.
 std::vector<std::unique_ptr<SlotRing>> rings_of(device::Device& device, const std::vector<device::BufferView>& own,
                                                 Failure& failure) {
   std::vector<std::unique_ptr<SlotRing>> rings(own.size());
@@ -120,7 +120,7 @@ void WeightStream::wait_until_asked() {
   link_.device().wait(*stream_, *asked_);
 }
 
-// Reads the visits before the first fetch: until then none was taken, so they are there.
+// Reads all visits before the first fetch: until a layer is fetched and taken, the caller keeps them alive.
 void WeightStream::fetch(const Pass& pass) {
   to_fetch_.clear();
   fetched_.assign(fetched_.size(), false);

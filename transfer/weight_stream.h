@@ -1,6 +1,6 @@
-// Brings layers' wires to the device in the order in which the relay visits them, `slots - 1` layers ahead. A feeder
-// thread waits for versions and enqueues copies; nothing else waits for an update. A layer that has a slot of its own
-// stays there from its first to its last visit of a pass, and crosses the link once.
+// Brings the layers' wires to the device in the order of the relay's visits, `slots - 1` layers ahead. A feeder thread
+// waits for versions and enqueues copies; nothing else waits for an update. A layer with a slot of its own stays there
+// from its first to its last visit of a pass and crosses the link once.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace l2l::transfer {
 
-// Thread-safe between its own feeder and one relay thread.
+// Thread-bound: the relay thread. The feeder is private.
 class WeightStream {
  public:
   // A layer's wire in device memory, from next() to release().
@@ -25,17 +25,18 @@ class WeightStream {
     device::BufferView wire;
   };
 
-  // `wire_bytes`: per layer. Slots are as large as the largest layer that is fetched. `own`: per layer, its own slot,
-  // or an empty view.
+  // `slots`: shared by all layers without a slot of their own, each as large as the largest of them. `own`: per layer,
+  // its own slot or an empty view. `wire_bytes`: per layer. `failure`: wakes blocked calls, which then rethrow it.
   WeightStream(Link& link, eps::ParameterStore& store, std::vector<device::BufferView> slots,
                const std::vector<device::BufferView>& own, std::vector<Bytes> wire_bytes, Failure& failure);
   ~WeightStream();
 
-  // The feeder fetches `visits` (kept alive until the last of them was taken) at `version`. Call when every layer of
-  // the pass before has been taken.
+  // Starts to fetch `visits` at `version`. `visits` must live until the last one is taken with next(), and those of the
+  // pass before must all have been taken.
   void begin_pass(std::span<const LayerIndex> visits, eps::Version version);
-  // The next layer of the pass; `compute` waits until its wire is there.
+  // The next layer of the pass, once its copy is enqueued; `compute` waits until the wire is there.
   Visit next(device::Stream& compute);
+  // What `compute` was given so far is the last use of the wire in this visit.
   void release(const Visit& visit, device::Stream& compute);
 
   // Time that the feeder waited for versions, in total.
@@ -52,7 +53,7 @@ class WeightStream {
   void fetch(LayerIndex layer, eps::Version version);
   bool has_own(LayerIndex layer) const { return own_[static_cast<std::size_t>(layer)] != nullptr; }
   SlotRing& ring_of(LayerIndex layer) { return has_own(layer) ? *own_[static_cast<std::size_t>(layer)] : ring_; }
-  // Twin of the overlap law ("transfer.no_prefetch"): a fetch begins only when the device has come to its visit.
+  // Negative control of overlap ("transfer.no_prefetch"): a fetch begins only when the device has come to its visit.
   void ask(device::Stream& compute);
   void wait_until_asked();
 
@@ -61,7 +62,7 @@ class WeightStream {
   Failure& failure_;
   const std::vector<Bytes> wire_bytes_;
   std::unique_ptr<device::Stream> stream_;
-  std::unique_ptr<device::Event> asked_;  // of the twin
+  std::unique_ptr<device::Event> asked_;  // negative control
   SlotRing ring_;
   std::vector<std::unique_ptr<SlotRing>> own_;  // by layer, of one slot each; null: the layer has none
   std::atomic<std::int64_t> update_stall_ns_{0};
@@ -71,17 +72,19 @@ class WeightStream {
   Pass pass_;              // guarded by mutex_
   bool has_pass_ = false;  // guarded by mutex_
   bool stopping_ = false;  // guarded by mutex_
-  int visits_asked_ = 0;   // of the twin; guarded by mutex_
+  int visits_asked_ = 0;   // negative control; guarded by mutex_
 
-  std::span<const LayerIndex> upcoming_;  // the relay thread's, as are the next two: visits of this pass
+  // Of the relay thread.
+  std::span<const LayerIndex> upcoming_;  // visits of this pass
   std::vector<int> visits_left_;          // by layer
-  std::vector<Visit> staying_;            // by layer: where it is, between two visits in a slot of its own
+  std::vector<Visit> staying_;            // by layer: where it is between two visits, in a slot of its own
 
-  std::vector<LayerIndex> to_fetch_;  // the feeder's, as is the next: of this pass
+  // Of the feeder.
+  std::vector<LayerIndex> to_fetch_;  // of this pass
   std::vector<bool> fetched_;         // by layer: it is among them
 
   Failure::Registration registration_;
-  std::thread feeder_;  // last: starts when all else is there
+  std::thread feeder_;  // last: it uses all of the above
 };
 
 }  // namespace l2l::transfer

@@ -14,13 +14,6 @@
 namespace l2l::compiler {
 namespace {
 
-const Op* maker_of(const Graph& graph, ValueId id) {
-  for (const Op& op : graph.ops) {
-    if (std::find(op.outputs.begin(), op.outputs.end(), id) != op.outputs.end()) return &op;
-  }
-  return nullptr;
-}
-
 bool reads(const Graph& graph, ValueId id) {
   return std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op& op) {
     return std::find(op.inputs.begin(), op.inputs.end(), id) != op.inputs.end();
@@ -36,7 +29,7 @@ Backward::Backward(const Graph& forward)
   seed();
 }
 
-// A loss starts from LaunchParameters::loss_scale, inside its op: its own value stands for the gradient.
+// The op of a loss applies LaunchParameters::loss_scale itself, so the loss stands for its own gradient.
 void Backward::seed() {
   const std::vector<ValueId> outputs = values_in(Region::output), losses = values_in(Region::loss);
   if (losses.size() > 1 || outputs.empty() == losses.empty()) {
@@ -57,10 +50,11 @@ void Backward::seed_output(ValueId output) {
   gradients_[static_cast<std::size_t>(output)] = add_value(gradient);
 }
 
-// Its own, but of a stream the compute type: that of what it was made of last.
+// The value's own dtype; for a stream the compute type, which is that of the last input of its op.
 DType Backward::gradient_dtype(ValueId output) const {
-  const Op* const maker = maker_of(forward_, output);
-  const bool stream = maker != nullptr && (maker->kind == OpKind::reversible_add || maker->kind == OpKind::split_streams);
+  const Op* const maker = forward_.producer(output);
+  const bool stream =
+      maker != nullptr && (maker->kind == OpKind::reversible_add || maker->kind == OpKind::split_streams);
   return forward_.value(stream ? maker->inputs.back() : output).dtype;
 }
 
@@ -134,22 +128,22 @@ std::vector<ValueId> Backward::values_read() const {
   return made;
 }
 
-// Appends what makes `id`, a value of the forward graph, unless it is there.
+// Appends the ops that make `id`, a value of the forward graph, unless it is available.
 void Backward::recompute(ValueId id, std::vector<Op>& ops) {
   const auto index = static_cast<std::size_t>(id);
-  if (index >= there_.size() || there_[index]) return;
-  const Op* maker = maker_of(forward_, id);
+  if (index >= available_.size() || available_[index]) return;
+  const Op* maker = forward_.producer(id);
   if (maker == nullptr) return;
   for (const ValueId input : maker->inputs) recompute(input, ops);
   ops.push_back(again(*maker));
-  for (const ValueId output : maker->outputs) there_[static_cast<std::size_t>(output)] = true;
+  for (const ValueId output : maker->outputs) available_[static_cast<std::size_t>(output)] = true;
 }
 
-// `op`, leaving alone those of its results that are there already.
+// A copy of `op` that does not overwrite results that are available already.
 Op Backward::again(const Op& op) {
   Op repeated = op;
   for (ValueId& output : repeated.outputs) {
-    if (!there_[static_cast<std::size_t>(output)]) continue;
+    if (!available_[static_cast<std::size_t>(output)]) continue;
     Value unread = forward_.value(output);
     unread.name += " again";
     output = add_value(std::move(unread));
@@ -172,8 +166,8 @@ void Backward::place_input_gradient(ValueId input) {
 
 void Backward::recompute(const std::vector<ValueId>& saved) {
   place_saved(graph_, saved);
-  there_.assign(forward_.values.size(), false);
-  for (const ValueId id : saved) there_[static_cast<std::size_t>(id)] = true;
+  available_.assign(forward_.values.size(), false);
+  for (const ValueId id : saved) available_[static_cast<std::size_t>(id)] = true;
   std::vector<Op> ops;
   if (saved.empty()) {
     for (const ValueId id : values_read()) recompute(id, ops);

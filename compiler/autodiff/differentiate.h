@@ -7,33 +7,33 @@
 
 namespace l2l::compiler {
 
-// Of each value in Region::saved; what the widest loads of a GPU's kernels and products ask for.
+// Of each value in Region::saved: what the widest loads of GPU kernels and matrix products require.
 inline constexpr Bytes kSavedAlignment = 256;
 
-// The two visits of a layer.
 struct Visits {
   Graph forward, backward;
 };
 
-// The results of forward ops that the vector-Jacobian products read, in the order in which they are made: what has to
-// survive from the forward to the backward visit or to be recomputed there.
+// The results of forward ops that the backward pass reads, in the order in which they are made. They have to be saved,
+// or recomputed in the backward pass.
 std::vector<ValueId> read_by_backward(const Graph& forward);
 
-// `saved`, results of forward ops, survive: the forward graph leaves them in Region::saved, in that order, where the
-// backward graph reads them. It recomputes what else the vector-Jacobian products read, from these and the layer input:
-// each op right before the first one that needs it, or, with nothing saved, all of them first, since the first product
-// needs nearly all. Dropout replays its numbers by key.
+// The forward and backward graphs of a layer, by reverse-mode differentiation.
 //
-// A forward graph that ends in `output` reads `output_gradient` (same shape and dtype; of a stream the compute type);
-// one that ends in `loss` starts from LaunchParameters::loss_scale and also writes `loss`. Gradients of values in
-// `weights` at byte offset o of the wire go to `gradients` at the same element offset, f32, accumulated. dL/d `input`
-// is written to `input_gradient` when the graph reads `input`. Every value is rounded to its dtype; a value with
-// several consumers sums their gradients with `add`, in reverse order of consumption. Values that no op reads again are
-// left out: a layer whose weights the backward pass does not read (the embedding) needs no wire bound. Throws BadInput
-// when an op, or a use of a weight, has no derivative, or a saved value is none that can be.
+// The forward graph writes `saved`, which are results of its ops, to Region::saved in that order. The backward graph
+// reads them there, and recomputes from them and the layer input what else it needs: each op right before its first
+// use; with nothing saved, all of them first. Dropout repeats its random numbers by key.
+//
+// The backward graph of a graph that ends in `output` reads `output_gradient` (same shape and dtype; for a stream the
+// compute type). That of one that ends in `loss` starts from LaunchParameters::loss_scale and also writes `loss`. The
+// gradient of a weight is accumulated in f32 in `gradients`, at the element offset of the weight. dL/d `input` is
+// written to `input_gradient` if the graph reads `input`. Every value is rounded to its dtype; gradients of a value
+// with several consumers are summed with `add`, in reverse order of consumption. Unused values are left out, so that a
+// layer whose backward pass does not read its weights needs none bound. Throws BadInput when an op, or a use of a
+// weight, has no derivative, or when a value cannot be saved.
 Visits differentiate(const Graph& forward, const std::vector<ValueId>& saved);
 
-// With nothing saved but the layer input (policy "full").
+// The backward graph when only the layer input is saved (policy "full").
 Graph differentiate(const Graph& forward);
 
 }  // namespace l2l::compiler

@@ -26,7 +26,7 @@ std::vector<Branch> branches_of(const Graph& forward) {
   return branches;
 }
 
-// Undoes the branches one by one, from the last to the first.
+// Undoes branches, from the last to the first.
 class Reversal {
  public:
   explicit Reversal(const Graph& forward) : forward_(forward), backward_(forward), known_(forward.values.size()) {
@@ -76,7 +76,7 @@ class Reversal {
 
   const Graph& forward_;
   Backward backward_;
-  std::vector<bool> known_;  // per forward value: what the ops so far can read
+  std::vector<bool> known_;  // per forward value: available to the following ops
 };
 
 }  // namespace

@@ -1,11 +1,21 @@
 #include "compiler/autodiff/vjp.h"
 
+#include <utility>
+
 #include "compiler/autodiff/backward.h"
 
 namespace l2l::compiler {
 namespace {
 
-// One factor's share of a product: an accumulator when it is a weight, a gradient to pass on otherwise.
+// Appends a `kind` op that computes the gradient of the first input of `op`.
+void append_input_gradient(Backward& backward, const Op& op, OpKind kind, std::vector<ValueId> inputs,
+                           Attributes attributes) {
+  const ValueId dx = backward.like(op.inputs[0]);
+  backward.append(kind, std::move(inputs), {dx}, attributes);
+  backward.contribute(op.inputs[0], dx);
+}
+
+// The gradient of one factor of a product: an accumulator when it is a weight, a gradient to pass on otherwise.
 void append_factor(Backward& backward, ValueId factor, std::vector<ValueId> product, Attributes attributes) {
   attributes.accumulate = backward.is_weight(factor);
   if (attributes.accumulate) {
@@ -32,7 +42,7 @@ void layer_norm_vjp(Backward& backward, const Op& op) {
 }
 
 // y = op(a) op(b) + bias: d op(a) = dy op(b)^T, d op(b) = op(a)^T dy, with the factors exchanged where a or b is
-// itself read transposed. The share of b, a layer's weight, comes first.
+// itself read transposed. The gradient of b, a layer's weight, comes first.
 void matmul_vjp(Backward& backward, const Op& op) {
   const ValueId a = op.inputs[0], b = op.inputs[1], dy = backward.gradient(op.outputs[0]);
   const bool ta = op.attributes.transpose_a, tb = op.attributes.transpose_b;
@@ -53,22 +63,17 @@ void matmul_vjp(Backward& backward, const Op& op) {
 }
 
 void gelu_vjp(Backward& backward, const Op& op) {
-  const ValueId dx = backward.like(op.inputs[0]);
-  backward.append(OpKind::gelu_backward, {backward.gradient(op.outputs[0]), op.inputs[0]}, {dx}, op.attributes);
-  backward.contribute(op.inputs[0], dx);
+  append_input_gradient(backward, op, OpKind::gelu_backward, {backward.gradient(op.outputs[0]), op.inputs[0]},
+                        op.attributes);
 }
 
 void attention_vjp(Backward& backward, const Op& op) {
-  const ValueId qkv = op.inputs[0], dqkv = backward.like(qkv);
-  backward.append(OpKind::attention_backward, {backward.gradient(op.outputs[0]), qkv, op.outputs[0], op.outputs[1]},
-                  {dqkv}, op.attributes);
-  backward.contribute(qkv, dqkv);
+  append_input_gradient(backward, op, OpKind::attention_backward,
+                        {backward.gradient(op.outputs[0]), op.inputs[0], op.outputs[0], op.outputs[1]}, op.attributes);
 }
 
 void dropout_vjp(Backward& backward, const Op& op) {
-  const ValueId dx = backward.like(op.inputs[0]);
-  backward.append(OpKind::dropout, {backward.gradient(op.outputs[0])}, {dx}, op.attributes);
-  backward.contribute(op.inputs[0], dx);
+  append_input_gradient(backward, op, OpKind::dropout, {backward.gradient(op.outputs[0])}, op.attributes);
 }
 
 void add_vjp(Backward& backward, const Op& op) {
@@ -94,17 +99,13 @@ void rms_norm_vjp(Backward& backward, const Op& op) {
 
 // A rotation's transpose is the rotation back.
 void rotary_vjp(Backward& backward, const Op& op) {
-  const ValueId dx = backward.like(op.inputs[0]);
   Attributes attributes = op.attributes;
   attributes.inverse = !attributes.inverse;
-  backward.append(OpKind::rotary, {backward.gradient(op.outputs[0])}, {dx}, attributes);
-  backward.contribute(op.inputs[0], dx);
+  append_input_gradient(backward, op, OpKind::rotary, {backward.gradient(op.outputs[0])}, attributes);
 }
 
 void swiglu_vjp(Backward& backward, const Op& op) {
-  const ValueId dx = backward.like(op.inputs[0]);
-  backward.append(OpKind::swiglu_backward, {backward.gradient(op.outputs[0]), op.inputs[0]}, {dx}, {});
-  backward.contribute(op.inputs[0], dx);
+  append_input_gradient(backward, op, OpKind::swiglu_backward, {backward.gradient(op.outputs[0]), op.inputs[0]}, {});
 }
 
 void add_positions_vjp(Backward& backward, const Op& op) {
@@ -113,7 +114,7 @@ void add_positions_vjp(Backward& backward, const Op& op) {
   backward.contribute(op.inputs[0], dy);
 }
 
-// attention_mix has left the values' share of dqkv already: the op adds that of queries and keys on the way.
+// The gradient of qkv so far, from attention_mix, is an input of the op, which adds to it.
 void attention_probabilities_vjp(Backward& backward, const Op& op) {
   const ValueId qkv = op.inputs[0], dqkv = backward.like(qkv);
   std::vector<ValueId> inputs{backward.gradient(op.outputs[0]), op.outputs[0], qkv};
@@ -138,7 +139,7 @@ void split_streams_vjp(Backward& backward, const Op& op) {
   }
 }
 
-// Both have the gradient of the sum; in memory of their own, since both may leave the layer.
+// Each stream gets its own copy of the sum's gradient, since both may leave the layer.
 void merge_streams_vjp(Backward& backward, const Op& op) {
   const ValueId da = backward.like(op.outputs[0]), db = backward.like(op.outputs[0]);
   backward.append(OpKind::split_streams, {backward.gradient(op.outputs[0])}, {da, db}, {});
@@ -146,7 +147,7 @@ void merge_streams_vjp(Backward& backward, const Op& op) {
   backward.contribute(op.inputs[1], db);
 }
 
-// Past the rounding, as if there were none.
+// The gradient passes the rounding unchanged.
 void read_stream_vjp(Backward& backward, const Op& op) {
   backward.contribute(op.inputs[0], backward.gradient(op.outputs[0]));
 }
@@ -161,46 +162,30 @@ void reversible_add_vjp(Backward& backward, const Op& op) {
 }  // namespace
 
 VectorJacobianProduct* vjp_of(OpKind kind) {
-  switch (kind) {
-    case OpKind::embedding:
-      return embedding_vjp;
-    case OpKind::layer_norm:
-      return layer_norm_vjp;
-    case OpKind::matmul:
-      return matmul_vjp;
-    case OpKind::gelu:
-      return gelu_vjp;
-    case OpKind::attention:
-      return attention_vjp;
-    case OpKind::dropout:
-      return dropout_vjp;
-    case OpKind::add:
-      return add_vjp;
-    case OpKind::linear_cross_entropy:
-      return linear_cross_entropy_vjp;
-    case OpKind::rms_norm:
-      return rms_norm_vjp;
-    case OpKind::rotary:
-      return rotary_vjp;
-    case OpKind::swiglu:
-      return swiglu_vjp;
-    case OpKind::add_positions:
-      return add_positions_vjp;
-    case OpKind::attention_probabilities:
-      return attention_probabilities_vjp;
-    case OpKind::attention_mix:
-      return attention_mix_vjp;
-    case OpKind::split_streams:
-      return split_streams_vjp;
-    case OpKind::merge_streams:
-      return merge_streams_vjp;
-    case OpKind::read_stream:
-      return read_stream_vjp;
-    case OpKind::reversible_add:
-      return reversible_add_vjp;
-    default:
-      return nullptr;
+  static constexpr std::pair<OpKind, VectorJacobianProduct*> kProducts[] = {
+      {OpKind::embedding, embedding_vjp},
+      {OpKind::layer_norm, layer_norm_vjp},
+      {OpKind::matmul, matmul_vjp},
+      {OpKind::gelu, gelu_vjp},
+      {OpKind::attention, attention_vjp},
+      {OpKind::dropout, dropout_vjp},
+      {OpKind::add, add_vjp},
+      {OpKind::linear_cross_entropy, linear_cross_entropy_vjp},
+      {OpKind::rms_norm, rms_norm_vjp},
+      {OpKind::rotary, rotary_vjp},
+      {OpKind::swiglu, swiglu_vjp},
+      {OpKind::add_positions, add_positions_vjp},
+      {OpKind::attention_probabilities, attention_probabilities_vjp},
+      {OpKind::attention_mix, attention_mix_vjp},
+      {OpKind::split_streams, split_streams_vjp},
+      {OpKind::merge_streams, merge_streams_vjp},
+      {OpKind::read_stream, read_stream_vjp},
+      {OpKind::reversible_add, reversible_add_vjp},
+  };
+  for (const auto& [of, product] : kProducts) {
+    if (of == kind) return product;
   }
+  return nullptr;
 }
 
 }  // namespace l2l::compiler

@@ -1,4 +1,4 @@
-// Vector-Jacobian products, one per differentiable op kind.
+// Vector-Jacobian products of the differentiable op kinds.
 #pragma once
 
 #include "compiler/ir/graph.h"
@@ -7,11 +7,11 @@ namespace l2l::compiler {
 
 class Backward;
 
-// Reads the gradient of the first output of `op` and appends the ops that carry it to the inputs; to parameters first,
-// so that the gradient dies with the op.
+// Appends the ops that propagate the gradient of the first output of `op` to its inputs; to parameters first, so that
+// the gradient can be freed early.
 using VectorJacobianProduct = void(Backward& backward, const Op& op);
 
-// nullptr: ops of this kind have no derivative.
+// nullptr if ops of this kind have no derivative.
 VectorJacobianProduct* vjp_of(OpKind kind);
 
 }  // namespace l2l::compiler

@@ -8,17 +8,10 @@
 namespace l2l::compiler {
 namespace {
 
-constexpr ValueId kNone = -1;
-
-bool contains(const std::vector<ValueId>& ids, ValueId id) {
-  return std::find(ids.begin(), ids.end(), id) != ids.end();
-}
-
 std::optional<std::size_t> maker_of(const Graph& graph, ValueId id) {
-  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
-    if (contains(graph.ops[i].outputs, id)) return i;
-  }
-  return std::nullopt;
+  const Op* const maker = graph.producer(id);
+  if (maker == nullptr) return std::nullopt;
+  return static_cast<std::size_t>(maker - graph.ops.data());
 }
 
 // The op that makes `id`, if it is of `kind`.
@@ -35,10 +28,10 @@ std::ptrdiff_t reads_of(const Graph& graph, ValueId id) {
 
 bool in_scratch(const Graph& graph, ValueId id) { return graph.value(id).region == Region::scratch; }
 
-// Whether nothing but one input of one op knows the value, so that it need not be stored.
+// Whether the value has a single use, so that it need not be stored.
 bool read_once(const Graph& graph, ValueId id) { return in_scratch(graph, id) && reads_of(graph, id) == 1; }
 
-// Whether the value is the same wherever it can be read: no op adds to it, and none changes it in place.
+// Whether no op changes the value after it is made.
 bool constant(const Graph& graph, ValueId id) {
   const Region region = graph.value(id).region;
   return region != Region::gradients && region != Region::normed && region != Region::carry;
@@ -53,8 +46,8 @@ bool same_memory(const Value& a, const Value& b) {
          b.offset < a.offset + a.bytes();
 }
 
-// Whether the ops strictly between `first` and `second` leave alone the accumulators that `op` adds to: it may be moved
-// across them then.
+// Whether no op strictly between `first` and `second` accesses the accumulators that `op` adds to, so that `op` may be
+// moved across them.
 bool untouched_between(const Graph& graph, std::size_t first, std::size_t second, const Op& op) {
   for (std::size_t i = first + 1; i < second; ++i) {
     for (const std::vector<ValueId>* ids : {&graph.ops[i].inputs, &graph.ops[i].outputs}) {
@@ -68,31 +61,32 @@ bool untouched_between(const Graph& graph, std::size_t first, std::size_t second
   return true;
 }
 
-// Whether the op at `index` may run where the one at `earlier` stands, as far as its results go: a bound region may be
-// the memory of another one, which ops in between read.
+// Whether the results of the op at `index` may be written at the position `earlier`. A bound region may share memory
+// with another one that ops in between read.
 bool may_write_earlier(const Graph& graph, std::size_t index, std::size_t earlier) {
   const std::vector<ValueId>& results = graph.ops[index].outputs;
   return index == earlier + 1 ||
          std::all_of(results.begin(), results.end(), [&](ValueId id) { return in_scratch(graph, id); });
 }
 
-// Puts `fused` in the place of op `kept`, and takes op `dropped` out.
+// Replaces op `kept` by `fused`, and removes op `dropped`.
 void replace(Graph& graph, std::size_t kept, std::size_t dropped, Op fused) {
   graph.ops[kept] = std::move(fused);
   graph.ops.erase(graph.ops.begin() + static_cast<std::ptrdiff_t>(dropped));
 }
 
-// A rewrite looks at op `index` as the last op of its pattern, and returns whether it changed the graph.
+// A rewrite tries to match its pattern with op `index` as the last op. Returns whether it changed the graph.
 using Rewrite = bool (*)(Graph& graph, std::size_t index);
 
-// Whether branches run again to undo a sum, for which they must have the same bits in every graph.
+// Whether the backward pass runs branches again to undo sums; they must then give the same bits in both graphs.
 bool is_reversible(const Graph& graph) {
-  return std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.kind == OpKind::reversible_add; });
+  return std::any_of(graph.ops.begin(), graph.ops.end(),
+                     [](const Op& op) { return op.kind == OpKind::reversible_add; });
 }
 
-// matmul with bias, then gelu in tanh form -> matmul_gelu; what lies between is an output if others read it. A library
-// may give y other bits with that output than without, so not in reversible layers, which have it on the way down
-// alone.
+// matmul with bias, then gelu in tanh form -> matmul_gelu; the value between is an output if others read it. A library
+// may compute y with other bits when it has that output, so this is not done in reversible layers, where only the
+// backward graph would have it.
 bool fuse_matmul_gelu(Graph& graph, std::size_t index) {
   const Op& gelu = graph.ops[index];
   if (gelu.kind != OpKind::gelu || gelu.attributes.exact || is_reversible(graph)) return false;

@@ -1,14 +1,13 @@
-// Several ops in one kernel: less traffic to memory, the same values.
+// Operator fusion: several ops in one kernel, for less memory traffic and the same values.
 #pragma once
 
 #include "compiler/ir/graph.h"
 
 namespace l2l::compiler {
 
-// `graph`, which is valid, with pairs and triples of ops replaced by the fused ops of graph.h. Every value that lives
-// in a bound region is still written, with the same meaning; unfused() of each new op gives the ops it replaces. For a
-// backend that has kernels of fused ops to call before planning. Values that only connected the replaced ops are gone,
-// so value ids differ from those of `graph`.
+// Replaces pairs and triples of ops of a valid graph by fused ops (ops.def); unfused() gives the ops that a fused op
+// stands for. Values in bound regions are still written. Values that only connected replaced ops are removed, so value
+// ids change. For devices that have kernels for fused ops, before plan_program().
 Graph fuse(const Graph& graph);
 
 }  // namespace l2l::compiler

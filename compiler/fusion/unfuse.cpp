@@ -36,6 +36,8 @@ class Unfusing {
     return first;
   }
 
+  float probability() const { return op_.attributes.probability; }
+
   Graph take() { return std::move(graph_); }
 
   static constexpr ValueId kNone = -1;
@@ -62,18 +64,18 @@ void dropout_add(Unfusing& parts) {
   parts.append(OpKind::add, {dropped, parts.in(1)}, parts.out(0));
 }
 
-ValueId residual_sum(Unfusing& parts, float probability, ValueId sum) {
-  const ValueId x = probability > 0 ? parts.append(OpKind::dropout, {parts.in(0)}, kNew) : parts.in(0);
+ValueId residual_sum(Unfusing& parts, ValueId sum) {
+  const ValueId x = parts.probability() > 0 ? parts.append(OpKind::dropout, {parts.in(0)}, kNew) : parts.in(0);
   return parts.append(OpKind::add, {x, parts.in(1)}, sum);
 }
 
-void add_layer_norm(Unfusing& parts, float probability) {
-  const ValueId sum = residual_sum(parts, probability, parts.out(3));
+void add_layer_norm(Unfusing& parts) {
+  const ValueId sum = residual_sum(parts, parts.out(3));
   parts.append(OpKind::layer_norm, {sum, parts.in(2), parts.in(3)}, parts.out(0), {parts.out(1), parts.out(2)});
 }
 
-void add_rms_norm(Unfusing& parts, float probability) {
-  const ValueId sum = residual_sum(parts, probability, parts.out(2));
+void add_rms_norm(Unfusing& parts) {
+  const ValueId sum = residual_sum(parts, parts.out(2));
   parts.append(OpKind::rms_norm, {sum, parts.in(2)}, parts.out(0), {parts.out(1)});
 }
 
@@ -100,40 +102,35 @@ void dropout_bias(Unfusing& parts) {
   parts.append(OpKind::bias_gradient, {parts.out(0)}, parts.out(1));
 }
 
+struct Definition {
+  OpKind kind;
+  void (*unfuse)(Unfusing& parts);
+};
+
+constexpr Definition kDefinitions[] = {
+#define L2L_OP(kind)
+#define L2L_FUSED_OP(kind) {OpKind::kind, kind},
+#include "compiler/ir/ops.def"
+#undef L2L_OP
+#undef L2L_FUSED_OP
+};
+
+const Definition* definition_of(OpKind kind) {
+  for (const Definition& definition : kDefinitions) {
+    if (definition.kind == kind) return &definition;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
-bool is_fused(OpKind kind) { return kind >= OpKind::matmul_gelu && kind <= OpKind::dropout_bias; }
+bool is_fused(OpKind kind) { return definition_of(kind) != nullptr; }
 
 Graph unfused(const Graph& graph, const Op& op) {
+  const Definition* const definition = definition_of(op.kind);
+  if (definition == nullptr) throw Error(graph.name + ": " + std::string(name_of(op.kind)) + " is not a fused op");
   Unfusing parts(graph, op);
-  switch (op.kind) {
-    case OpKind::matmul_gelu:
-      matmul_gelu(parts);
-      break;
-    case OpKind::dropout_add:
-      dropout_add(parts);
-      break;
-    case OpKind::add_layer_norm:
-      add_layer_norm(parts, op.attributes.probability);
-      break;
-    case OpKind::add_rms_norm:
-      add_rms_norm(parts, op.attributes.probability);
-      break;
-    case OpKind::layer_norm_backward_add:
-      layer_norm_backward_add(parts);
-      break;
-    case OpKind::rms_norm_backward_add:
-      rms_norm_backward_add(parts);
-      break;
-    case OpKind::gelu_backward_bias:
-      gelu_backward_bias(parts);
-      break;
-    case OpKind::dropout_bias:
-      dropout_bias(parts);
-      break;
-    default:
-      throw Error(graph.name + ": " + std::string(name_of(op.kind)) + " is not a fused op");
-  }
+  definition->unfuse(parts);
   return parts.take();
 }
 

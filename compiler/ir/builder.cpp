@@ -1,9 +1,9 @@
 #include <utility>
 
-#include "core/checked.h"
 #include "compiler/ir/graph.h"
 #include "compiler/ir/op_check.h"
 #include "compiler/ir/op_table.h"
+#include "core/checked.h"
 
 namespace l2l::compiler {
 namespace {
@@ -11,6 +11,11 @@ namespace {
 bool written_by_ops(Region region) {
   return region == Region::output || region == Region::loss || region == Region::input_gradient ||
          region == Region::drained;
+}
+
+std::vector<ValueId> with_optional(std::vector<ValueId> inputs, std::optional<ValueId> last) {
+  if (last) inputs.push_back(*last);
+  return inputs;
 }
 
 }  // namespace
@@ -51,12 +56,8 @@ ValueId GraphBuilder::layer_norm(ValueId x, ValueId gain, ValueId bias, float ep
 
 ValueId GraphBuilder::linear(ValueId x, ValueId w, ValueId b) { return append(OpKind::matmul, {x, w, b}, {}); }
 
-ValueId GraphBuilder::linear_transposed(ValueId x, ValueId w) {
-  return append(OpKind::matmul, {x, w}, {.transpose_b = true});
-}
-
-ValueId GraphBuilder::linear_transposed(ValueId x, ValueId w, ValueId b) {
-  return append(OpKind::matmul, {x, w, b}, {.transpose_b = true});
+ValueId GraphBuilder::linear_transposed(ValueId x, ValueId w, std::optional<ValueId> b) {
+  return append(OpKind::matmul, with_optional({x, w}, b), {.transpose_b = true});
 }
 
 ValueId GraphBuilder::rms_norm(ValueId x, ValueId gain, float epsilon) {
@@ -66,10 +67,6 @@ ValueId GraphBuilder::rms_norm(ValueId x, ValueId gain, float epsilon) {
 ValueId GraphBuilder::gelu(ValueId x, bool exact) { return append(OpKind::gelu, {x}, {.exact = exact}); }
 
 ValueId GraphBuilder::swiglu(ValueId x) { return append(OpKind::swiglu, {x}, {}); }
-
-ValueId GraphBuilder::attention(ValueId qkv, int heads, int sequence, float dropout) {
-  return attention(qkv, {.probability = dropout, .heads = heads, .sequence = sequence});
-}
 
 ValueId GraphBuilder::attention(ValueId qkv, Attributes shape) {
   shape.rng_op = next_rng_op_++;
@@ -92,12 +89,8 @@ ValueId GraphBuilder::dropout(ValueId x, float probability) {
 
 ValueId GraphBuilder::add(ValueId a, ValueId b) { return append(OpKind::add, {a, b}, {}); }
 
-ValueId GraphBuilder::linear_cross_entropy(ValueId x, ValueId table, ValueId targets) {
-  return append(OpKind::linear_cross_entropy, {x, table, targets}, {});
-}
-
-ValueId GraphBuilder::linear_cross_entropy(ValueId x, ValueId table, ValueId targets, ValueId bias) {
-  return append(OpKind::linear_cross_entropy, {x, table, targets, bias}, {});
+ValueId GraphBuilder::linear_cross_entropy(ValueId x, ValueId table, ValueId targets, std::optional<ValueId> bias) {
+  return append(OpKind::linear_cross_entropy, with_optional({x, table, targets}, bias), {});
 }
 
 ValueId GraphBuilder::add_positions(ValueId x, ValueId positions, int sequence) {
@@ -124,7 +117,9 @@ ValueId GraphBuilder::read_stream(ValueId stream, DType compute) {
   return graph_.value(stream).dtype == compute ? stream : append_as(OpKind::read_stream, {stream}, compute);
 }
 
-ValueId GraphBuilder::reversible_add(ValueId stream, ValueId branch) { return append(OpKind::reversible_add, {stream, branch}, {}); }
+ValueId GraphBuilder::reversible_add(ValueId stream, ValueId branch) {
+  return append(OpKind::reversible_add, {stream, branch}, {});
+}
 
 // An op whose inputs do not say the dtype of its result.
 ValueId GraphBuilder::append_as(OpKind kind, std::vector<ValueId> inputs, DType dtype) {

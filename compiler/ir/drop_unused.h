@@ -1,4 +1,4 @@
-// Takes values that no op touches out of a graph.
+// Removes values that no op reads or writes.
 #pragma once
 
 #include "compiler/ir/graph.h"
@@ -7,7 +7,7 @@ namespace l2l::compiler {
 
 enum class Unused : std::uint8_t { all, scratch };
 
-// Drops those values, or those of them in scratch; the ids of what is left close up.
+// Removes all such values, or only those in scratch. The remaining values are renumbered in order.
 void drop_unused(Graph& graph, Unused which);
 
 }  // namespace l2l::compiler

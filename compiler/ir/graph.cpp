@@ -1,45 +1,18 @@
 #include "compiler/ir/graph.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "compiler/ir/op_table.h"
 
 namespace l2l::compiler {
 
 std::string_view name_of(Region region) {
-  switch (region) {
-    case Region::weights:
-      return "weights";
-    case Region::gradients:
-      return "gradients";
-    case Region::input:
-      return "input";
-    case Region::output:
-      return "output";
-    case Region::output_gradient:
-      return "output_gradient";
-    case Region::input_gradient:
-      return "input_gradient";
-    case Region::tokens:
-      return "tokens";
-    case Region::targets:
-      return "targets";
-    case Region::loss:
-      return "loss";
-    case Region::drained:
-      return "drained";
-    case Region::normed:
-      return "normed";
-    case Region::carry:
-      return "carry";
-    case Region::saved:
-      return "saved";
-    case Region::scratch:
-      return "scratch";
-    case Region::count:
-      break;
-  }
-  return "?";
+  static constexpr std::string_view kNames[] = {"weights",        "gradients", "input",   "output", "output_gradient",
+                                                "input_gradient", "tokens",    "targets", "loss",   "drained",
+                                                "normed",         "carry",     "saved",   "scratch"};
+  static_assert(std::size(kNames) == static_cast<std::size_t>(Region::count));
+  return region < Region::count ? kNames[static_cast<std::size_t>(region)] : "?";
 }
 
 std::string_view name_of(OpKind kind) {
@@ -60,6 +33,14 @@ Bytes Graph::region_bytes(Region region) const {
     if (value.region == region) end = std::max(end, value.offset + value.bytes());
   }
   return end;
+}
+
+const Op* Graph::producer(ValueId id) const {
+  const auto makes = [id](const Op& op) {
+    return std::find(op.outputs.begin(), op.outputs.end(), id) != op.outputs.end();
+  };
+  const auto found = std::find_if(ops.begin(), ops.end(), makes);
+  return found == ops.end() ? nullptr : &*found;
 }
 
 int kv_heads(const Attributes& attributes) { return attributes.kv_heads > 0 ? attributes.kv_heads : attributes.heads; }

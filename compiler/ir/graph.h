@@ -1,8 +1,9 @@
-// The small static graph that describes a layer: values and ops in execution order. A layer type gives its forward
-// graph; compiler/autodiff/differentiate.h derives the backward graph from it.
+// The compiler's intermediate representation: a static graph of values and ops in execution order, which describes one
+// layer. Models build forward graphs; compiler/autodiff/differentiate.h derives backward graphs from them.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,9 +14,9 @@
 
 namespace l2l::compiler {
 
-// Where a value lives. All regions but scratch are bound per launch (device.h, Bindings).
+// Where a value lives. All regions but scratch are bound per launch (device/device.h, Bindings).
 enum class Region : std::uint8_t {
-  weights,          // the layer's wire, in the layout of its parameters
+  weights,          // the layer's parameters in transfer precision, in their layout
   gradients,        // fp32 accumulators, the same layout
   input,            // layer input of one microbatch
   output,           // layer output of one microbatch
@@ -25,15 +26,15 @@ enum class Region : std::uint8_t {
   targets,          // i32 [rows], negative: not predicted
   loss,             // f64 [1], sum over the microbatch, not yet divided
   drained,          // gradients in precision.gradients, ready to leave the device
-  normed,           // a head in vocabulary chunks: its normed input, from chunk to chunk of one microbatch
-  carry,            // what else a layer's chunks hand on: rows so far, softmax statistics, fp32 sums
-  saved,            // what the forward visit leaves to the backward visit beside the layer input (recompute/)
-  scratch,          // values internal to one run; offsets chosen by the planner
+  normed,           // a head in vocabulary chunks: its normed input, kept between the chunks of one microbatch
+  carry,            // what else the chunks of a layer pass on: rows so far, softmax statistics, fp32 sums
+  saved,            // what the forward pass leaves to the backward pass besides the layer input (compiler/remat)
+  scratch,          // values internal to one run; their offsets are chosen by plan_program()
   count
 };
 std::string_view name_of(Region region);
 
-// The kinds of ops; ops.def says what each takes and gives.
+// The kinds of ops; ops.def describes each.
 enum class OpKind : std::uint8_t {
 #define L2L_OP(kind) kind,
 #define L2L_FUSED_OP(kind) kind,
@@ -51,24 +52,24 @@ struct Value {
   DType dtype = DType::f32;
   Shape shape;
   Region region = Region::scratch;
-  Bytes offset = 0;  // within its region; of scratch values: chosen by the planner, not here
+  Bytes offset = 0;  // within its region; not used for scratch
 
   Bytes bytes() const { return static_cast<Bytes>(shape.elements()) * size_of(dtype); }
 };
 
-// Only the attributes of its kind are read.
+// Attributes that an op's kind does not use are ignored.
 struct Attributes {
   bool transpose_a = false;  // matmul
   bool transpose_b = false;
   bool accumulate = false;      // y += instead of y =
   float epsilon = 0;            // layer_norm, rms_norm
   float probability = 0;        // dropout, attention
-  std::uint32_t rng_op = 0;     // key of this op's random numbers; the backward op has its forward op's
-  int heads = 0;                // attention (fused and core), rotary: of queries
-  int kv_heads = 0;             // of keys and values, each shared by heads / kv_heads queries; 0: as many as heads
+  std::uint32_t rng_op = 0;     // key of the op's random numbers; a backward op has that of its forward op
+  int heads = 0;                // attention (fused and core), rotary: number of query heads
+  int kv_heads = 0;             // of keys and values, each shared by heads / kv_heads query heads; 0: the same as heads
   bool causal = true;           // attention: row i of a sequence sees rows 0..i; false: all of them
   int sequence = 0;             // rows per sequence: attention, rotary, embedding, positions
-  float rotary_base = 10000;    // rotary: pair j of d/2 turns by place * base^(-2j/d)
+  float rotary_base = 10000;    // rotary: pair j of d/2 turns by position * base^(-2j/d)
   bool inverse = false;         // rotary: by the negative angle, which is its backward op; reversible_add: x - b
   bool exact = false;           // gelu: x Phi(x) by the error function, not its tanh form
   std::int64_t vocabulary = 0;  // tokens in all chunks: embedding_rows, softmax_statistics
@@ -76,7 +77,7 @@ struct Attributes {
   bool operator==(const Attributes&) const = default;
 };
 
-// Heads of keys and values of attention and rotary.
+// The number of key and value heads of attention and rotary.
 int kv_heads(const Attributes& attributes);
 
 struct Op {
@@ -86,7 +87,7 @@ struct Op {
   Attributes attributes;
 };
 
-// Values are in single assignment, except accumulators (gradients), which ops marked (+=) add to, and what lives in
+// In static single assignment, except for accumulators, to which ops marked (+=) in ops.def add, and for the regions
 // normed and carry, which earlier launches may have written. Ops are in a valid order. Thread-bound while built, then
 // immutable.
 struct Graph {
@@ -97,12 +98,14 @@ struct Graph {
   const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
   // Highest end of any value of `region`, in bytes (scratch excluded).
   Bytes region_bytes(Region region) const;
-  // Throws Error naming op and value when shapes, dtypes, regions or the order are not those of the table above.
+  // The op that makes `id`; nullptr if none does.
+  const Op* producer(ValueId id) const;
+  // Throws Error naming op and value when shapes, dtypes, regions or the order of ops break the rules of ops.def.
   void validate() const;
 };
 
-// Writes forward graphs. Each function appends one op, infers its output's shape and dtype, and returns the output.
-// Throws BadInput when shapes do not fit, naming the op.
+// Builds forward graphs. Thread-bound. Each function appends one op, infers its output's shape and dtype, and returns
+// the output. Throws BadInput naming the op when shapes do not fit.
 class GraphBuilder {
  public:
   explicit GraphBuilder(std::string name) { graph_.name = std::move(name); }
@@ -114,40 +117,35 @@ class GraphBuilder {
   ValueId layer_norm(ValueId x, ValueId gain, ValueId bias, float epsilon);
   // y = x w + b with w [in, out] (the layout of GPT-2 files).
   ValueId linear(ValueId x, ValueId w, ValueId b);
-  // y = x w^T with w [out, in] (logits from a table).
-  ValueId linear_transposed(ValueId x, ValueId w);
   ValueId rms_norm(ValueId x, ValueId gain, float epsilon);
-  // y = x w^T + b with w [out, in] (the layout of BERT's files).
-  ValueId linear_transposed(ValueId x, ValueId w, ValueId b);
+  // y = x w^T (+ b) with w [out, in] (the layout of BERT's files; logits from a table).
+  ValueId linear_transposed(ValueId x, ValueId w, std::optional<ValueId> b = {});
   ValueId gelu(ValueId x, bool exact = false);
   ValueId swiglu(ValueId x);
-  ValueId attention(ValueId qkv, int heads, int sequence, float dropout);
   // `shape`: heads, kv_heads, sequence, causal, probability; and rotary_base.
   ValueId attention(ValueId qkv, Attributes shape);
-  // The same, dropout's choices included, as attention_probabilities, dropout (where there is any) and attention_mix.
+  // The same function, with the same dropout choices, as attention_probabilities, dropout (if any) and attention_mix.
   ValueId core_attention(ValueId qkv, Attributes shape);
   ValueId rotary(ValueId qkv, Attributes shape);
   ValueId dropout(ValueId x, float probability);
   ValueId add(ValueId a, ValueId b);
-  ValueId linear_cross_entropy(ValueId x, ValueId table, ValueId targets);
-  ValueId linear_cross_entropy(ValueId x, ValueId table, ValueId targets, ValueId bias);
+  ValueId linear_cross_entropy(ValueId x, ValueId table, ValueId targets, std::optional<ValueId> bias = {});
   ValueId add_positions(ValueId x, ValueId positions, int sequence);
   ValueId cross_entropy(ValueId statistics, ValueId targets);
-  // Both hold x; `stream`: f32 or i32.
+  // Two streams, each equal to x; `stream`: f32 or i32.
   std::pair<ValueId, ValueId> split_streams(ValueId x, DType stream);
   ValueId merge_streams(ValueId a, ValueId b, DType compute);
-  // `stream` in dtype `compute`; itself when it is of that dtype.
+  // `stream` converted to `compute`; the same value when it has that dtype.
   ValueId read_stream(ValueId stream, DType compute);
   ValueId reversible_add(ValueId stream, ValueId branch);
 
-  // An op onto values that are bound already: accumulators, and what lives in normed or carry.
+  // Appends an op whose outputs are existing bound values: accumulators, and values in normed or carry.
   void append_onto(OpKind kind, std::vector<ValueId> inputs, std::vector<ValueId> outputs, Attributes attributes);
 
-  // Declares that `value`, the result of the last op that made it, is written to `region` (output or loss), at `offset`
-  // bytes, and not to scratch.
+  // Moves the op result `value` from scratch to `region` (output, loss, input_gradient or drained), at `offset` bytes.
   void place(ValueId value, Region region, Bytes offset = 0);
 
-  // Hands over the graph, validated.
+  // Validates the graph and returns it.
   Graph finish();
 
  private:

@@ -8,7 +8,7 @@
 namespace l2l::compiler {
 namespace {
 
-// The check of one op: what the operands seen so far say about its sizes and its compute dtype.
+// The check of one op. Collects sizes and the compute dtype from operand to operand.
 class OpCheck {
  public:
   OpCheck(const Graph& graph, const Op& op) : graph_(graph), op_(op), rule_(rule_of(op.kind)) {}

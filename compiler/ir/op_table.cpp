@@ -13,11 +13,15 @@ void require(bool condition, const std::string& message) {
   if (!condition) throw BadInput(message);
 }
 
+void require_sequences(const Attributes& attributes, const Sizes& sizes) {
+  require(attributes.sequence >= 1 && sizes['R'] % attributes.sequence == 0,
+          "R = " + std::to_string(sizes['R']) + " rows are no whole number of sequences of " +
+              std::to_string(attributes.sequence));
+}
+
 void derive_embedding(const Attributes& attributes, Sizes& sizes) {
   const std::int64_t sequence = attributes.sequence;
-  require(
-      sequence >= 1 && sizes['R'] % sequence == 0,
-      "R = " + std::to_string(sizes['R']) + " rows are no whole number of sequences of " + std::to_string(sequence));
+  require_sequences(attributes, sizes);
   require(sizes['S'] == 0 || sequence <= sizes['S'], "a sequence of " + std::to_string(sequence) +
                                                          " is longer than the S = " + std::to_string(sizes['S']) +
                                                          " positions");
@@ -59,13 +63,7 @@ void derive_add_norm(const Attributes& attributes, Sizes& sizes) {
   derive_layer_norm(attributes, sizes);
 }
 
-void require_sequences(const Attributes& attributes, const Sizes& sizes) {
-  require(attributes.sequence >= 1 && sizes['R'] % attributes.sequence == 0,
-          "R = " + std::to_string(sizes['R']) + " rows are no whole number of sequences of " +
-              std::to_string(attributes.sequence));
-}
-
-// Q columns: `heads` queries, then as many keys and values as kv_heads(attributes). Returns the size of a head.
+// The Q columns are `heads` queries, then kv_heads(attributes) keys and as many values. Returns the size of a head.
 std::int64_t derive_heads(const Attributes& attributes, const Sizes& sizes) {
   const int heads = attributes.heads, shared = kv_heads(attributes);
   require(heads >= 1 && shared >= 1 && heads % shared == 0,
@@ -120,76 +118,85 @@ Table make_table() {
   const Slot bias{"bias", "V", compute, false, true}, dbias{"dbias", "V", f32, true, true};
   return {{
       {OpKind::embedding, {tokens, {"table", "VH"}, {"positions", "SH"}}, {{"y", "RH"}}, derive_embedding},
-      {OpKind::embedding_backward, {tokens, {"dy", "RH"}},
+      {OpKind::embedding_backward,
+       {tokens, {"dy", "RH"}},
        {accumulator("dtable", "VH"), accumulator("dpositions", "SH")},
        derive_embedding},
-      {OpKind::layer_norm, {{"x", "RH"}, {"gain", "H"}, {"bias", "H"}},
+      {OpKind::layer_norm,
+       {{"x", "RH"}, {"gain", "H"}, {"bias", "H"}},
        {{"y", "RH"}, mean, inverse_deviation},
        derive_layer_norm},
-      {OpKind::layer_norm_backward, {{"dy", "RH"}, {"x", "RH"}, {"gain", "H"}, mean, inverse_deviation},
+      {OpKind::layer_norm_backward,
+       {{"dy", "RH"}, {"x", "RH"}, {"gain", "H"}, mean, inverse_deviation},
        {{"dx", "RH"}, accumulator("dgain", "H"), accumulator("dbias", "H")}},
-      {OpKind::matmul, {{"a", "AB"}, {"b", "CD"}, {"bias", "N", compute, false, true}},
-       {{"y", "MN"}},
-       derive_matmul},
+      {OpKind::matmul, {{"a", "AB"}, {"b", "CD"}, {"bias", "N", compute, false, true}}, {{"y", "MN"}}, derive_matmul},
       {OpKind::bias_gradient, {{"dy", "RN"}}, {accumulator("dbias", "N")}},
       {OpKind::gelu, {{"x", "RH"}}, {{"y", "RH"}}},
       {OpKind::gelu_backward, {{"dy", "RH"}, {"x", "RH"}}, {{"dx", "RH"}}},
       {OpKind::attention, {{"qkv", "RQ"}}, {{"y", "RH"}, logsumexp}, derive_attention},
-      {OpKind::attention_backward, {{"dy", "RH"}, {"qkv", "RQ"}, {"y", "RH"}, logsumexp}, {{"dqkv", "RQ"}}, derive_attention},
+      {OpKind::attention_backward,
+       {{"dy", "RH"}, {"qkv", "RQ"}, {"y", "RH"}, logsumexp},
+       {{"dqkv", "RQ"}},
+       derive_attention},
       {OpKind::dropout, {{"x", "RH"}}, {{"y", "RH"}}, derive_dropout},
       {OpKind::add, {{"a", "RH"}, {"b", "RH"}}, {{"y", "RH"}}},
-      {OpKind::linear_cross_entropy, {{"x", "RH"}, {"table", "VH"}, targets, bias},
-       {loss}},
-      {OpKind::linear_cross_entropy_backward, {{"x", "RH"}, {"table", "VH"}, targets, bias},
+      {OpKind::linear_cross_entropy, {{"x", "RH"}, {"table", "VH"}, targets, bias}, {loss}},
+      {OpKind::linear_cross_entropy_backward,
+       {{"x", "RH"}, {"table", "VH"}, targets, bias},
        {loss, {"dx", "RH"}, accumulator("dtable", "VH"), dbias}},
       {OpKind::convert, {{"x", "RH", f32}}, {{"y", "RH"}, {"squares", "1", f64, false, true}}},
       {OpKind::embedding_rows, {tokens, {"table", "VH"}}, {{"y", "RH", compute, true}}, require_chunk},
       {OpKind::embedding_rows_backward, {tokens, {"dy", "RH"}}, {accumulator("dtable", "VH")}},
       {OpKind::add_positions, {{"x", "RH"}, {"positions", "SH"}}, {{"y", "RH"}}, derive_embedding},
       {OpKind::positions_backward, {{"dy", "RH"}}, {accumulator("dpositions", "SH")}, derive_embedding},
-      {OpKind::softmax_statistics, {{"x", "RH"}, {"table", "VH"}, targets, bias},
+      {OpKind::softmax_statistics,
+       {{"x", "RH"}, {"table", "VH"}, targets, bias},
        {{"statistics", "RT", f64, true}},
        derive_softmax_statistics},
       {OpKind::cross_entropy, {statistics, targets}, {loss}, derive_statistics},
-      {OpKind::chunk_cross_entropy_backward, {{"x", "RH"}, {"table", "VH"}, targets, statistics, bias},
+      {OpKind::chunk_cross_entropy_backward,
+       {{"x", "RH"}, {"table", "VH"}, targets, statistics, bias},
        {accumulator("dx", "RH"), accumulator("dtable", "VH"), dbias},
        derive_statistics},
       {OpKind::rms_norm, {{"x", "RH"}, {"gain", "H"}}, {{"y", "RH"}, inverse_rms}, derive_layer_norm},
-      {OpKind::rms_norm_backward, {{"dy", "RH"}, {"x", "RH"}, {"gain", "H"}, inverse_rms},
+      {OpKind::rms_norm_backward,
+       {{"dy", "RH"}, {"x", "RH"}, {"gain", "H"}, inverse_rms},
        {{"dx", "RH"}, accumulator("dgain", "H")}},
       {OpKind::rotary, {{"qkv", "RQ"}}, {{"y", "RQ"}}, derive_rotary},
       {OpKind::swiglu, {{"x", "RG"}}, {{"y", "RI"}}, derive_swiglu},
       {OpKind::swiglu_backward, {{"dy", "RI"}, {"x", "RG"}}, {{"dx", "RG"}}, derive_swiglu},
-      {OpKind::attention_probabilities, {{"qkv", "RQ"}},
-       {{"probabilities", "PS"}},
-       derive_core_attention},
-      {OpKind::attention_probabilities_backward, {{"dprobabilities", "PS"}, {"probabilities", "PS"}, {"qkv", "RQ"}, {"other", "RQ", compute, false, true}},
+      {OpKind::attention_probabilities, {{"qkv", "RQ"}}, {{"probabilities", "PS"}}, derive_core_attention},
+      {OpKind::attention_probabilities_backward,
+       {{"dprobabilities", "PS"}, {"probabilities", "PS"}, {"qkv", "RQ"}, {"other", "RQ", compute, false, true}},
        {{"dqkv", "RQ"}},
        derive_core_attention},
-      {OpKind::attention_mix, {{"probabilities", "PS"}, {"qkv", "RQ"}},
-       {{"y", "RH"}},
-       derive_core_attention},
-      {OpKind::attention_mix_backward, {{"dy", "RH"}, {"probabilities", "PS"}, {"qkv", "RQ"}},
+      {OpKind::attention_mix, {{"probabilities", "PS"}, {"qkv", "RQ"}}, {{"y", "RH"}}, derive_core_attention},
+      {OpKind::attention_mix_backward,
+       {{"dy", "RH"}, {"probabilities", "PS"}, {"qkv", "RQ"}},
        {{"dprobabilities", "PS"}, {"dqkv", "RQ"}},
        derive_core_attention},
-      {OpKind::split_streams, {{"x", "RH"}},
-       {{"a", "RH", stream_or_compute}, {"b", "RH", stream_or_compute}}},
+      {OpKind::split_streams, {{"x", "RH"}}, {{"a", "RH", stream_or_compute}, {"b", "RH", stream_or_compute}}},
       {OpKind::merge_streams, {{"a", "RH", stream}, {"b", "RH", stream}}, {{"y", "RH"}}},
       {OpKind::read_stream, {{"x", "RH", stream}}, {{"y", "RH"}}},
       {OpKind::reversible_add, {{"x", "RH", stream}, {"b", "RH"}}, {{"y", "RH", stream}}},
-      {OpKind::matmul_gelu, {{"a", "AB"}, {"b", "CD"}, {"bias", "N"}},
+      {OpKind::matmul_gelu,
+       {{"a", "AB"}, {"b", "CD"}, {"bias", "N"}},
        {{"y", "MN"}, {"pre", "MN", compute, false, true}},
        derive_matmul},
       {OpKind::dropout_add, {{"x", "RH"}, {"residual", "RH"}}, {{"y", "RH"}}, derive_dropout},
-      {OpKind::add_layer_norm, {{"x", "RH"}, {"residual", "RH"}, {"gain", "H"}, {"bias", "H"}},
+      {OpKind::add_layer_norm,
+       {{"x", "RH"}, {"residual", "RH"}, {"gain", "H"}, {"bias", "H"}},
        {{"y", "RH"}, mean, inverse_deviation, sum},
        derive_add_norm},
-      {OpKind::add_rms_norm, {{"x", "RH"}, {"residual", "RH"}, {"gain", "H"}},
+      {OpKind::add_rms_norm,
+       {{"x", "RH"}, {"residual", "RH"}, {"gain", "H"}},
        {{"y", "RH"}, inverse_rms, sum},
        derive_add_norm},
-      {OpKind::layer_norm_backward_add, {{"dy", "RH"}, {"x", "RH"}, {"gain", "H"}, mean, inverse_deviation, {"other", "RH"}},
+      {OpKind::layer_norm_backward_add,
+       {{"dy", "RH"}, {"x", "RH"}, {"gain", "H"}, mean, inverse_deviation, {"other", "RH"}},
        {{"dx", "RH"}, accumulator("dgain", "H"), accumulator("dbias", "H")}},
-      {OpKind::rms_norm_backward_add, {{"dy", "RH"}, {"x", "RH"}, {"gain", "H"}, inverse_rms, {"other", "RH"}},
+      {OpKind::rms_norm_backward_add,
+       {{"dy", "RH"}, {"x", "RH"}, {"gain", "H"}, inverse_rms, {"other", "RH"}},
        {{"dx", "RH"}, accumulator("dgain", "H")}},
       {OpKind::gelu_backward_bias, {{"dy", "RH"}, {"x", "RH"}}, {{"dx", "RH"}, accumulator("dbias", "H")}},
       {OpKind::dropout_bias, {{"dy", "RH"}}, {{"dx", "RH"}, accumulator("dbias", "H")}, derive_dropout},

@@ -1,4 +1,4 @@
-// One table of what each op kind (ops.def) takes and gives: its signature, and conditions on its attributes.
+// The signature of each op kind (ops.def), and the conditions on its attributes.
 #pragma once
 
 #include <string_view>
@@ -23,22 +23,21 @@ struct Slot {
   std::string_view name;
   std::string_view dims;  // a letter per dimension (sizes.h)
   SlotType type = SlotType::compute;
-  bool accumulates = false;  // an output that is changed in place (+=)
-  bool optional = false;     // may be left out, the last input and with it the last output
+  bool accumulates = false;  // an output that is added to (+=)
+  bool optional = false;     // the last input or output, which may be left out
 };
 
 struct OpRule {
   OpKind kind;
   std::vector<Slot> inputs;
   std::vector<Slot> outputs;
-  // Checks the attributes and derives the sizes of outputs from those of inputs. Throws BadInput. nullptr: nothing to
-  // do.
+  // Checks the attributes and derives sizes of outputs from those of inputs. Throws BadInput. May be null.
   void (*derive)(const Attributes& attributes, Sizes& sizes) = nullptr;
 };
 
 const OpRule& rule_of(OpKind kind);
 
-// Whether output `position` of `op` is added to.
+// Whether `op` adds to its output `position` instead of overwriting it.
 bool accumulates(const Op& op, std::size_t position);
 
 }  // namespace l2l::compiler

@@ -1,4 +1,4 @@
-// The dimensions of one op by letter: "R" is the same number wherever it stands in the op's signature.
+// The dimensions of one op by letter; a letter is the same size wherever it stands in the op's signature.
 #pragma once
 
 #include <array>
@@ -6,12 +6,12 @@
 
 namespace l2l::compiler {
 
-// Thread-bound. Letters are 'A' to 'Z'; '1' is the size 1.
+// Thread-bound. Letters are 'A' to 'Z'; '1' stands for size 1.
 class Sizes {
  public:
-  // 0: not known yet.
+  // 0 while unknown.
   std::int64_t operator[](char letter) const { return letter == '1' ? 1 : sizes_[index(letter)]; }
-  // Throws BadInput when `size` is not positive, or when another size is already known.
+  // Throws BadInput when `size` is not positive, or differs from a known size.
   void set(char letter, std::int64_t size);
 
  private:

@@ -1,5 +1,6 @@
-// The heaviest antichain is the smallest weighted cover by chains (Dilworth 1950), and that is the sum of all weights
-// less a largest flow: every tensor may hand its bytes on to one that begins when it is done.
+// By Dilworth's theorem (1950, weighted) the heaviest antichain weighs as much as the lightest cover by chains. That is
+// the sum of all weights less a maximum flow, in which a tensor hands its bytes on to tensors that begin after it is
+// done. The antichain is read off the minimum cut.
 #include <algorithm>
 #include <bit>
 #include <numeric>
@@ -11,11 +12,10 @@
 namespace l2l::compiler::memory {
 namespace {
 
-// Bit rows of the order "i is done before j begins", for places in a list in which what comes first in the order comes
-// first in the list.
-class Followers {
+// The relation "i is done before j begins" as rows of bits, over positions in a topologically sorted list.
+class Successors {
  public:
-  Followers(const Problem& problem, const std::vector<Index>& tensors)
+  Successors(const Problem& problem, const std::vector<Index>& tensors)
       : count_(tensors.size()), words_((count_ + ClockTable::kWidth - 1) / 64 + 1), rows_(count_ * words_, 0) {
     const ClockTable table(problem, tensors);
     ClockTable::Mask mask;
@@ -30,9 +30,9 @@ class Followers {
     }
   }
 
-  // Calls visit(j) for those that follow i with none between.
+  // Calls visit(j) for the j that cover i: those after i with none between (the transitive reduction).
   template <typename Visit>
-  void visit_next(std::size_t i, Visit visit) {
+  void visit_covers(std::size_t i, Visit visit) {
     std::vector<std::uint64_t>& left = left_;
     left.assign(row(i), row(i) + words_);
     for (std::size_t w = 0; w < words_; ++w) {
@@ -53,7 +53,7 @@ class Followers {
   std::vector<std::uint64_t> rows_, left_;
 };
 
-// By the sum of ranks of begin: p before q means end(p) <= begin(q) and so a smaller sum, for tensors that are alive.
+// A topological order, by the sum of ranks of begin: if p is done before q begins, p has the smaller sum.
 std::vector<Index> in_order(const Problem& problem, std::vector<Index> tensors) {
   std::vector<std::uint64_t> sums(problem.tensors.size(), 0);
   std::vector<Time> times;
@@ -79,14 +79,14 @@ std::vector<Index> heaviest_antichain(const Problem& problem, const std::vector<
   const Flow::Node source = 2 * count, sink = source + 1;
   const auto gives = [](std::size_t i) { return static_cast<Flow::Node>(2 * i); };
   const auto takes = [](std::size_t i) { return static_cast<Flow::Node>(2 * i + 1); };
-  constexpr Flow::Amount kEndless = ~Flow::Amount{0} / 2;
+  constexpr Flow::Amount kInfinite = ~Flow::Amount{0} / 2;
   Flow flow(2 * tensors.size() + 2);
-  Followers followers(problem, tensors);
+  Successors successors(problem, tensors);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     flow.add_edge(source, gives(i), weights[tensors[i]]);
     flow.add_edge(takes(i), sink, weights[tensors[i]]);
-    flow.add_edge(takes(i), gives(i), kEndless);  // on to those that follow it in turn
-    followers.visit_next(i, [&](std::size_t j) { flow.add_edge(gives(i), takes(j), kEndless); });
+    flow.add_edge(takes(i), gives(i), kInfinite);  // on to what follows that
+    successors.visit_covers(i, [&](std::size_t j) { flow.add_edge(gives(i), takes(j), kInfinite); });
   }
   flow.run(source, sink);
   std::vector<Index> antichain;

@@ -1,4 +1,4 @@
-// The heaviest set of tensors none of which is done before another begins.
+// The heaviest set of tensors of which no two can share memory.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,9 @@
 
 namespace l2l::compiler::memory {
 
-// Of the tensors `living`, which are alive; weights are per tensor of the problem. Takes a bit for each pair, and a
-// flow over the pairs with none between.
-std::vector<Index> heaviest_antichain(const Problem& problem, const std::vector<Index>& living,
+// `live` are tensors that are alive; `weights` (bytes) are per tensor of the problem. Returns the antichain, ascending.
+// Needs a bit for each pair of tensors, and a maximum flow.
+std::vector<Index> heaviest_antichain(const Problem& problem, const std::vector<Index>& live,
                                       const std::vector<Bytes>& weights);
 
 }  // namespace l2l::compiler::memory

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "compiler/memory/meetings.h"
+#include "compiler/memory/interference.h"
 
 namespace l2l::compiler::memory {
 namespace {
 
-// What alive tensors of two blocks forbid: y - x for the begins x of the first's block and y of the other's.
+// The range that two interfering parts forbid for the difference of their blocks' offsets (see Range).
 Range forbidden(const Part& here, const Part& there, Bytes alignment) {
   const auto signed_of = [](Bytes bytes) { return static_cast<std::int64_t>(bytes); };
   const auto grain = signed_of(alignment);
@@ -16,7 +16,7 @@ Range forbidden(const Part& here, const Part& there, Bytes alignment) {
   return {low & -grain, (high + grain - 1) & -grain};  // begins are multiples of the alignment
 }
 
-// Appends them, joining those that overlap; of two that only touch, the point between them stays allowed.
+// Appends the union of the open ranges `found`; the point between two that only touch stays allowed.
 void append_joined(std::vector<Range>& found, std::vector<Range>& all) {
   std::sort(found.begin(), found.end(), [](const Range& a, const Range& b) { return a.low < b.low; });
   const std::size_t first = all.size();
@@ -29,8 +29,8 @@ void append_joined(std::vector<Range>& found, std::vector<Range>& all) {
   }
 }
 
-// Where what is in no block goes: to where it is pinned, else to 0; a group in a row.
-Plan plan_of_the_dead(const Problem& problem) {
+// Offsets of tensors that are in no block: where they are pinned, else 0; groups are contiguous.
+Plan plan_outside_blocks(const Problem& problem) {
   Plan plan{std::vector<Bytes>(problem.tensors.size(), 0), 0};
   for (std::size_t t = 0; t < problem.tensors.size(); ++t) plan.offsets[t] = problem.tensors[t].offset.value_or(0);
   for (const std::vector<Index>& group : problem.groups) {
@@ -55,11 +55,11 @@ Blocks::Blocks(const Problem& problem) : problem_(problem) {
     for (const Index t : group) in_group[t] = true;
     if (std::any_of(group.begin(), group.end(), [&](Index t) { return problem.alive(t); })) add_block(group);
   }
-  for (const Index t : living(problem)) {
+  for (const Index t : live_tensors(problem)) {
     if (!in_group[t]) add_block({&t, 1});
   }
   if (grouped_) {
-    meet_by_parts();
+    connect_parts();
     return;
   }
   std::vector<Index> tensors;
@@ -68,9 +68,9 @@ Blocks::Blocks(const Problem& problem) : problem_(problem) {
   blocks_.clear();
   parts_.clear();
   for (const Index t : tensors) add_block({&t, 1});
-  Meetings meetings = meetings_of(problem, tensors);
-  starts_ = std::move(meetings.starts);
-  meetings_ = std::move(meetings.others);
+  InterferenceGraph graph = interference_graph(problem, tensors);
+  starts_ = std::move(graph.starts);
+  neighbours_ = std::move(graph.others);
 }
 
 void Blocks::add_block(std::span<const Index> tensors) {
@@ -86,7 +86,7 @@ void Blocks::add_block(std::span<const Index> tensors) {
   grouped_ = grouped_ || tensors.size() > 1;
 }
 
-void Blocks::meet_by_parts() {
+void Blocks::connect_parts() {
   struct Place {
     Index block = 0, part = 0;
   };
@@ -101,7 +101,7 @@ void Blocks::meet_by_parts() {
     if (problem_.alive(part.tensor)) tensors.push_back(part.tensor);
   }
   sort_by_begin(problem_, tensors);
-  const Meetings meetings = meetings_of(problem_, tensors);
+  const InterferenceGraph graph = interference_graph(problem_, tensors);
   std::vector<std::size_t> row_of(problem_.tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) row_of[tensors[i]] = i;
 
@@ -117,8 +117,8 @@ void Blocks::meet_by_parts() {
     for (std::size_t here = blocks_[b].parts; here < blocks_[b].parts + blocks_[b].part_count; ++here) {
       if (!problem_.alive(parts_[here].tensor)) continue;
       const std::size_t row = row_of[parts_[here].tensor];
-      for (std::size_t k = meetings.starts[row]; k < meetings.starts[row + 1]; ++k) {
-        const Place other = place_of[tensors[meetings.others[k]]];
+      for (std::size_t k = graph.starts[row]; k < graph.starts[row + 1]; ++k) {
+        const Place other = place_of[tensors[graph.others[k]]];
         if (other.block != b) pairs.push_back({other.block, static_cast<Index>(here), other.part});
       }
     }
@@ -130,15 +130,20 @@ void Blocks::meet_by_parts() {
         found.push_back(forbidden(parts_[pairs[i].here], parts_[pairs[i].there], problem_.alignment));
       }
       append_joined(found, ranges_);
-      meetings_.push_back(other);
+      neighbours_.push_back(other);
       range_starts_.push_back(ranges_.size());
     }
-    starts_.push_back(meetings_.size());
+    starts_.push_back(neighbours_.size());
   }
 }
 
+bool Blocks::unconstrained() const {
+  return !grouped_ &&
+         std::none_of(blocks_.begin(), blocks_.end(), [](const Block& block) { return block.pinned.has_value(); });
+}
+
 Plan Blocks::plan(std::span<const Bytes> offsets) const {
-  Plan plan = plan_of_the_dead(problem_);
+  Plan plan = plan_outside_blocks(problem_);
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
     for (const Part& part : parts(static_cast<Index>(b))) plan.offsets[part.tensor] = offsets[b] + part.offset;
   }

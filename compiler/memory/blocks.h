@@ -1,4 +1,4 @@
-// The problem as solvers see it: blocks to place, and which of them meet.
+// The problem in the form that solvers use: blocks to place, and their interference graph.
 #pragma once
 
 #include <span>
@@ -8,25 +8,25 @@
 
 namespace l2l::compiler::memory {
 
-// One tensor, or a group: its tensors lie one after the other, each a part with its own lifetime.
+// A tensor within its block. A block is one tensor or one group.
 struct Part {
   Index tensor = 0;
   Bytes offset = 0;  // from the begin of the block
   Bytes size = 0;
 };
 
-// Where block `other` must not begin relative to this one: for offsets x (this) and y (other), y - x is in none of the
-// open ranges (low, high). Two single tensors that meet: one range (-size(other), size(this)).
+// For blocks at offsets x and y, y - x must not lie in the open interval (low, high). Two interfering blocks of one
+// tensor each have the single range (-size of the block at y, size of the block at x).
 struct Range {
   std::int64_t low = 0, high = 0;
 };
 
-// Immutable. Tensors without bytes or lifetime are in no block, but for those of a group that lives. Without groups
-// blocks are numbered by the time of their begin. Takes four bytes for each meeting, and on several streams a clock
-// test for each pair of tensors: count_meetings() (meetings.h) says beforehand how many there are.
+// Immutable. A tensor without bytes or lifetime is in no block, unless another tensor of its group is alive. Without
+// groups, blocks are numbered by begin. Memory: four bytes per edge. With several streams, construction compares the
+// clocks of every pair of tensors; count_interferences() (interference.h) tells the number of edges beforehand.
 class Blocks {
  public:
-  // `problem` is one that check() accepts and must stay alive.
+  // `problem` must be one that check() accepts, and outlive this object.
   explicit Blocks(const Problem& problem);
 
   std::size_t count() const { return blocks_.size(); }
@@ -37,22 +37,24 @@ class Blocks {
   }
   std::optional<Bytes> pinned(Index block) const { return blocks_[block].pinned; }
 
-  // Blocks alive at once with it, in ascending order.
-  std::span<const Index> meetings(Index block) const {
-    return std::span(meetings_).subspan(starts_[block], starts_[block + 1] - starts_[block]);
+  // The blocks that are alive at the same time as `block`, ascending.
+  std::span<const Index> neighbours(Index block) const {
+    return std::span(neighbours_).subspan(starts_[block], starts_[block + 1] - starts_[block]);
   }
-  // Of the meeting at place `k` of that list: ascending, disjoint, multiples of the alignment.
+  // Of the k-th neighbour, if grouped(): ascending, disjoint, multiples of the alignment.
   std::span<const Range> ranges(Index block, std::size_t k) const {
     const std::size_t at = starts_[block] + k;
     return std::span(ranges_).subspan(range_starts_[at], range_starts_[at + 1] - range_starts_[at]);
   }
-  // Some block has several parts. Only then there are ranges(): otherwise it is (-size(other), size(this)) for all.
+  // Whether some block has several parts.
   bool grouped() const { return grouped_; }
+  // Whether there are neither groups nor pinned blocks.
+  bool unconstrained() const;
   const Problem& problem() const { return problem_; }
-  // Meetings of all blocks, and of groups their ranges: what placing every block once looks at.
-  std::uint64_t steps() const { return meetings_.size() + ranges_.size(); }
+  // Edges (both directions) and ranges: the work of placing every block once.
+  std::uint64_t steps() const { return neighbours_.size() + ranges_.size(); }
 
-  // Of offsets of blocks, those of tensors (0 for those in no block) and the footprint.
+  // The plan for these offsets of blocks. Tensors in no block go to where they are pinned, else to 0.
   Plan plan(std::span<const Bytes> offsets) const;
 
  private:
@@ -63,13 +65,13 @@ class Blocks {
   };
 
   void add_block(std::span<const Index> tensors);
-  void meet_by_parts();
+  void connect_parts();
 
   const Problem& problem_;
   std::vector<Block> blocks_;
   std::vector<Part> parts_;
   std::vector<std::size_t> starts_;
-  std::vector<Index> meetings_;
+  std::vector<Index> neighbours_;
   std::vector<std::size_t> range_starts_;
   std::vector<Range> ranges_;
   bool grouped_ = false;

@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "compiler/memory/antichain.h"
-#include "compiler/memory/meetings.h"
+#include "compiler/memory/interference.h"
 
 namespace l2l::compiler::memory {
 namespace {
@@ -48,7 +48,7 @@ std::vector<Bytes> sizes_of(const Problem& problem, Bytes alignment) {
   return sizes;
 }
 
-// Tensors that are alive together. Without groups each begins at a multiple of the alignment, so that all but the
+// For tensors that are alive together. Without groups each begins at a multiple of the alignment, so that all but the
 // highest take their size aligned up.
 Bound sum_of(const Problem& problem, Certificate certificate, std::vector<Index> tensors,
              const std::vector<Bytes>& weights) {
@@ -62,9 +62,9 @@ Bound sum_of(const Problem& problem, Certificate certificate, std::vector<Index>
   return bound;
 }
 
-Bound bound_of_meetings(const Problem& problem) {
+Bound bound_of_overlaps(const Problem& problem) {
   const std::vector<Bytes> weights = sizes_of(problem, problem.groups.empty() ? problem.alignment : 1);
-  const std::vector<Index> alive = living(problem);
+  const std::vector<Index> alive = live_tensors(problem);
   if (problem.streams > 1 && alive.size() <= kMostForFlow) {
     return sum_of(problem, Certificate::antichain, heaviest_antichain(problem, alive, weights), weights);
   }
@@ -95,7 +95,7 @@ const char* name_of(Certificate certificate) {
 }
 
 Bound lower_bound(const Problem& problem) {
-  Bound bound = bound_of_meetings(problem);
+  Bound bound = bound_of_overlaps(problem);
   for (Index t = 0; t < problem.tensors.size(); ++t) raise_to_extent(problem, {t}, bound);
   for (const std::vector<Index>& group : problem.groups) raise_to_extent(problem, group, bound);
   return bound;

@@ -1,4 +1,4 @@
-// What no plan can be smaller than, with the tensors that show it.
+// Lower bounds of the footprint, each with the tensors that prove it.
 #pragma once
 
 #include <vector>
@@ -8,24 +8,24 @@
 namespace l2l::compiler::memory {
 
 enum class Certificate {
-  live_load,  // tensors alive at one moment (of several streams: of one of them)
-  antichain,  // tensors none of which is done before another begins
-  extent,     // one tensor or group alone, at the place where it is pinned
+  live_load,  // tensors alive at one moment (with several streams: of one of them)
+  antichain,  // tensors of which no two can share memory
+  extent,     // one tensor or group, which ends there because it is pinned or that large
 };
 const char* name_of(Certificate certificate);  // "live load"
 
 struct Bound {
-  Bytes bytes = 0;  // the sum of the sizes of `tensors`, all but the last in memory aligned up; of an extent its end
+  Bytes bytes = 0;  // no plan has a smaller footprint
   Certificate certificate = Certificate::live_load;
   std::vector<Index> tensors = {};
 };
 
-// The largest of all. Takes a problem that check() accepts. One stream: in n log n time. Several: by a largest flow
-// over pairs of tensors, when there are at most kMostForFlow; of more, the live load of single streams.
+// The largest known bound of a problem that check() accepts. One stream takes O(n log n) time. Several streams take a
+// maximum flow over pairs of tensors; beyond kMostForFlow tensors the bound is the live load of a single stream.
 Bound lower_bound(const Problem& problem);
 inline constexpr std::size_t kMostForFlow = 20'000;
 
-// The largest sum of sizes alive at one moment of a stream.
+// The largest sum of sizes (not aligned up) alive at one moment of one stream.
 Bytes live_load(const Problem& problem);
 
 }  // namespace l2l::compiler::memory

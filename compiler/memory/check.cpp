@@ -1,7 +1,7 @@
 #include <bit>
 
-#include "core/checked.h"
 #include "compiler/memory/planner.h"
+#include "core/checked.h"
 
 namespace l2l::compiler::memory {
 namespace {
@@ -50,7 +50,7 @@ class Checker {
     }
   }
 
-  // Of sizes and paddings so far, and the largest pinned offset.
+  // `sum`: of sizes and paddings of the tensors before. Returns it with this tensor's.
   Bytes check_bytes(Index t, Bytes sum) {
     const Tensor& tensor = problem_.tensors[t];
     for (const Bytes bytes : {tensor.size, tensor.offset.value_or(0), problem_.alignment - 1}) {
@@ -74,7 +74,7 @@ class Checker {
   }
 
   void check_pinned() const {
-    Problem pinned{problem_.streams, 1, {}, {}, {}, {}};  // those whose place is known, each by itself
+    Problem pinned{problem_.streams, 1, {}, {}, {}, {}};  // the tensors with known offsets, each by itself
     std::vector<Index> original;
     Plan plan;
     const auto add = [&](Index t, Bytes offset) {

@@ -1,4 +1,4 @@
-// Largest flow (Dinic 1970): the shortest augmenting paths together, level by level.
+// Maximum flow by blocking flows (Dinic 1970).
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,16 @@ class Flow {
   explicit Flow(std::size_t nodes) : first_(nodes, kNone) {}
 
   void add_edge(Node from, Node to, Amount capacity);
+  // Returns the maximum flow.
   Amount run(Node source, Node sink);
-  // After run(): whether flow could still go from the source to `node`.
+  // After run(): whether `node` is on the source's side of the minimum cut.
   bool reaches(Node node) const { return level_[node] != kNone; }
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   struct Edge {
     Node to;
-    std::uint32_t next;  // of those that leave the same node
+    std::uint32_t next;  // edge that leaves the same node
     Amount left;
   };
 
@@ -31,7 +32,7 @@ class Flow {
   Amount push_one_path(Node source, Node sink);
 
   std::vector<std::uint32_t> first_, at_, level_;
-  std::vector<Edge> edges_;  // an edge and its reverse lie side by side
+  std::vector<Edge> edges_;  // an edge and its reverse are adjacent
   std::vector<std::uint32_t> path_;
 };
 

@@ -1,4 +1,4 @@
-// Where a block may begin, among those that it meets: shared by the greedy solvers.
+// Chooses an offset for a block among placed blocks that interfere with it. Shared by the greedy solvers.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace l2l::compiler::memory {
 
-// Thread-bound. Open ranges where the block at hand must not begin.
+// Thread-bound. Collects the open ranges in which a block must not begin, and finds a gap between them.
 class Forbidden {
  public:
   static constexpr Bytes kNone = ~Bytes{0};
@@ -17,8 +17,8 @@ class Forbidden {
 
   explicit Forbidden(const Blocks& blocks) : blocks_(blocks) {}
 
-  // The place from `bottom` up to `top` that `fit` wants for `block` among `others`, which ascend; kNone: there is
-  // none.
+  // The offset in [bottom, top] that `fit` prefers for `block`, given its placed neighbours in ascending order. kNone
+  // if there is none.
   Bytes choose(Index block, std::span<const Placed::Extent> others, Fit fit, Bytes bottom, Bytes top) {
     ranges_.clear();
     if (blocks_.grouped()) {
@@ -34,11 +34,11 @@ class Forbidden {
 
  private:
   void collect_ranges(Index block, std::span<const Placed::Extent> others) {
-    const std::span<const Index> meetings = blocks_.meetings(block);
+    const std::span<const Index> neighbours = blocks_.neighbours(block);
     for (const Placed::Extent& other : others) {
-      const auto at = std::lower_bound(meetings.begin(), meetings.end(), other.block);
+      const auto at = std::lower_bound(neighbours.begin(), neighbours.end(), other.block);
       const auto offset = static_cast<std::int64_t>(other.offset);
-      for (const Range& range : blocks_.ranges(block, static_cast<std::size_t>(at - meetings.begin()))) {
+      for (const Range& range : blocks_.ranges(block, static_cast<std::size_t>(at - neighbours.begin()))) {
         ranges_.push_back({offset - range.high, offset - range.low});
       }
     }

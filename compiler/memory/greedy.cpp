@@ -8,7 +8,7 @@
 namespace l2l::compiler::memory {
 namespace {
 
-// Of the parts: the earliest begin to the latest end, summed over streams.
+// From the earliest begin of a part to the latest end, summed over streams.
 double lifetime_of(const Blocks& blocks, Index block) {
   const Problem& problem = blocks.problem();
   double sum = 0;
@@ -32,10 +32,10 @@ double weight_of(const Blocks& blocks, Index block, Order order) {
       return lifetime_of(blocks, block);
     case Order::area:
       return size * lifetime_of(blocks, block);
-    case Order::meetings:
-      return static_cast<double>(blocks.meetings(block).size());
-    case Order::size_meetings:
-      return size * static_cast<double>(blocks.meetings(block).size());
+    case Order::degree:
+      return static_cast<double>(blocks.neighbours(block).size());
+    case Order::size_degree:
+      return size * static_cast<double>(blocks.neighbours(block).size());
     case Order::begin:
       break;
   }
@@ -57,22 +57,18 @@ std::vector<Index> order_of(const Blocks& blocks, Order order) {
   return list;
 }
 
-Placement place_in_gaps(const Blocks& blocks, std::span<const Index> order, Fit fit, Bytes limit) {
+Placement place_in_gaps(const Blocks& blocks, std::span<const Index> order, Fit fit) {
   Placed placed(blocks);
-  for (Index b = 0; b < blocks.count(); ++b) {
-    if (blocks.pinned(b)) placed.put(b, *blocks.pinned(b));
-  }
   Forbidden forbidden(blocks);
   for (const Index b : order) {
     if (blocks.pinned(b)) continue;
-    placed.put(b, forbidden.choose(b, placed.met_by(b), fit, 0, Forbidden::kAnywhere));
-    if (placed.footprint() > limit) return {};
+    placed.put(b, forbidden.choose(b, placed.neighbours_of(b), fit, 0, Forbidden::kAnywhere));
   }
   const Bytes footprint = placed.footprint();
   return {placed.take_offsets(), footprint};
 }
 
-Placement settle(const Blocks& blocks, const Placement& placement) {
+Placement compact(const Blocks& blocks, const Placement& placement) {
   std::vector<Index> order(blocks.count());
   std::iota(order.begin(), order.end(), Index{0});
   std::stable_sort(order.begin(), order.end(),
@@ -80,9 +76,9 @@ Placement settle(const Blocks& blocks, const Placement& placement) {
   return place_in_gaps(blocks, order, Fit::first);
 }
 
-Placement place(const Blocks& blocks, const Greedy& greedy, Bytes limit) {
+Placement place(const Blocks& blocks, const Greedy& greedy) {
   const std::vector<Index> order = order_of(blocks, greedy.order);
-  if (greedy.method == Method::gaps) return place_in_gaps(blocks, order, greedy.fit, limit);
+  if (greedy.method == Method::gaps) return place_in_gaps(blocks, order, greedy.fit);
   return place_in_regions(blocks, order, greedy.method, greedy.fit);
 }
 
@@ -90,7 +86,7 @@ std::vector<Greedy> all_greedy() {
   std::vector<Greedy> all;
   const auto add = [&](Method method, Fit fit) {
     for (const Order order :
-         {Order::size, Order::meetings, Order::size_meetings, Order::lifetime, Order::area, Order::begin}) {
+         {Order::size, Order::degree, Order::size_degree, Order::lifetime, Order::area, Order::begin}) {
       all.push_back({method, order, fit});
     }
   };
@@ -104,7 +100,7 @@ std::vector<Greedy> all_greedy() {
 
 std::string name_of(const Greedy& greedy) {
   static constexpr const char* kMethods[] = {"gaps", "many objects", "single object"};
-  static constexpr const char* kOrders[] = {"size", "lifetime", "area", "meetings", "size x meetings", "begin"};
+  static constexpr const char* kOrders[] = {"size", "lifetime", "area", "degree", "size x degree", "begin"};
   return std::string(kMethods[static_cast<int>(greedy.method)]) + ", " + kOrders[static_cast<int>(greedy.order)] +
          (greedy.fit == Fit::best ? ", best fit" : ", first fit");
 }

@@ -1,10 +1,4 @@
-// Greedy solvers: blocks one by one in some order, each to a place that those before it leave free. All are
-// deterministic.
-//
-// Single and many objects are those of SOMAS (MLSys 2023): the first block that fits nowhere opens a region on top of
-// all others, as long as itself. Of single objects, another one enters a region when it meets none of those inside, at
-// its begin; of many objects, to any free extent of it. `gaps` knows no regions: a block goes anywhere between those it
-// meets.
+// Greedy solvers: place blocks one by one in a given order. All are deterministic.
 #pragma once
 
 #include <span>
@@ -14,9 +8,16 @@
 
 namespace l2l::compiler::memory {
 
+// single_object and many_objects are those of SOMAS (MLSys 2023): a block that fits nowhere opens a region of its own
+// size on top of all others. A later block enters a region at its begin if it interferes with nothing inside
+// (single_object), or takes any free extent of it (many_objects). `gaps` knows no regions: a block goes to any gap
+// between the blocks it interferes with.
 enum class Method { gaps, many_objects, single_object };
-enum class Order { size, lifetime, area, meetings, size_meetings, begin };
-enum class Fit { best, first };  // the extent that it fills most tightly, the lowest of equals; or the lowest
+// Descending by size, length of lifetime, size x lifetime, number of neighbours (interference.h), size x neighbours;
+// or ascending by begin.
+enum class Order { size, lifetime, area, degree, size_degree, begin };
+// The gap that the block fills most tightly, of equals the lowest; or the lowest gap.
+enum class Fit { best, first };
 
 struct Greedy {
   Method method = Method::gaps;
@@ -26,27 +27,26 @@ struct Greedy {
 
 struct Placement {
   std::vector<Bytes> offsets = {};  // per block
-  Bytes footprint = 0;              // highest end of a block, its size aligned up
+  Bytes footprint = 0;              // highest end of a block; sizes are aligned up
 };
 
-// All of them, those that are good more often first.
+// All combinations, the most successful ones first.
 std::vector<Greedy> all_greedy();
 std::string name_of(const Greedy& greedy);  // "many objects, size, best fit"
 
-// Blocks in this order; equals in the order of their numbers. Lifetime: the sum over streams.
+// The blocks in this order; ties are broken by number.
 std::vector<Index> order_of(const Blocks& blocks, Order order);
 
-// Pinned blocks come first, whatever the order. Takes every block once. Stops and returns an empty placement as soon as
-// a block ends above `limit`.
-Placement place(const Blocks& blocks, const Greedy& greedy, Bytes limit = ~Bytes{0});
-Placement place_in_gaps(const Blocks& blocks, std::span<const Index> order, Fit fit, Bytes limit = ~Bytes{0});
+// Pinned blocks are placed first. `order` names every block once.
+Placement place(const Blocks& blocks, const Greedy& greedy);
+Placement place_in_gaps(const Blocks& blocks, std::span<const Index> order, Fit fit);
 Placement place_in_regions(const Blocks& blocks, std::span<const Index> order, Method method, Fit fit);
 
-// Places them anew from the lowest up, each as low as it goes: no block ends higher than before.
-Placement settle(const Blocks& blocks, const Placement& placement);
+// Places all blocks again, from the lowest to the highest, each as low as possible. No block ends higher than before.
+Placement compact(const Blocks& blocks, const Placement& placement);
 
-// Without a list of meetings, for problems too large for one: tensors in the order of their begin, best fit among what
-// is free then. Of several streams, every tensor by itself. In n log n time.
+// For problems whose interference graph is too large to build: best fit in order of begin, in O(n log n) time. With
+// several streams tensors share no memory.
 Plan plan_by_sweep(const Problem& problem);
 
 }  // namespace l2l::compiler::memory

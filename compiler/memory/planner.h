@@ -1,5 +1,4 @@
-// Offsets for tensors with lifetimes: the simple entry, what a problem must hold, and a validator independent of
-// solvers.
+// Memory planning: the plain entry point, the check of a problem, and a validator that is independent of the solvers.
 #pragma once
 
 #include <functional>
@@ -9,18 +8,18 @@
 
 namespace l2l::compiler::memory {
 
-// Deterministic. Calls check(). Tensors without bytes or lifetime get offset 0 unless pinned or in a group.
+// Deterministic, on every machine. Throws what check() throws.
 Plan plan(const Problem& problem);
 
-// Throws BadInput, naming the tensor, unless: the alignment is a power of two; there are clocks of `streams` entries
-// for every tensor, with begin <= end; sizes and pinned offsets sum to less than 2^62 bytes; groups have members that
-// exist, each in one group; pinned offsets are aligned (of a group: its first tensor's), agree within a group, and no
-// two pinned tensors alive at once overlap. `where` is put before the message for the tensor at fault.
+// Throws BadInput, naming the tensor, unless all of this holds: the alignment is a power of two; every tensor has
+// clocks of `streams` entries, with begin <= end; sizes and pinned offsets sum to less than 2^62 bytes; groups have
+// members that exist, each in one group; pinned offsets are aligned (of a group: its first tensor's) and agree within a
+// group; no two pinned tensors alive at once overlap. `where(tensor)`, if given, starts the message.
 void check(const Problem& problem, const std::function<std::string(Index)>& where = {});
 
-// Independent of all solvers: tensors neither of which is done before the other begins are disjoint, offsets are
-// aligned, groups exact, pinned tensors where they must be, and the footprint is the highest end. Returns an empty
-// string, or what is wrong, naming the tensors. Takes any problem that check() accepts and any plan.
+// Checks a plan of a problem that check() accepts: tensors alive at once are disjoint, offsets are aligned, groups
+// contiguous, pinned tensors in their place, and the footprint is the highest end. Returns an empty string, or what is
+// wrong, naming the tensors.
 std::string validate(const Problem& problem, const Plan& plan);
 
 }  // namespace l2l::compiler::memory

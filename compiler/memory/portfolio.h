@@ -1,4 +1,4 @@
-// All solvers together, until one meets the bound or the time is up.
+// All solvers together, until one reaches the lower bound or a limit is met.
 #pragma once
 
 #include <chrono>
@@ -13,8 +13,8 @@ enum class Solver { portfolio, greedy, exact, local };
 
 struct PortfolioOptions {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
-  std::uint64_t steps = 5'000'000;    // of searches (search.h); what must not look at the clock stops by them
-  Solver solver = Solver::portfolio;  // one by itself: greedy orders, or a search from a first plan
+  std::uint64_t steps = 5'000'000;    // of the searches (search.h): a limit that does not depend on the clock
+  Solver solver = Solver::portfolio;  // or a single one: greedy orders alone, or a search from a first plan
   std::uint64_t seed = 1;
   int threads = 1;
 };
@@ -23,19 +23,18 @@ struct Solution {
   Plan plan = {};
   Bound bound = {};
   std::string solver = {};  // that found the plan
-  bool complete = false;    // nothing smaller exists: the bound is met, or a search saw all there is
+  bool complete = false;    // the plan is optimal: it meets the bound, or a search was exhaustive
   struct Step {
     double seconds = 0;  // since the call
     Bytes footprint = 0;
     std::string solver;
   };
-  std::vector<Step> curve = {};  // every smaller footprint, when it was found
+  std::vector<Step> curve = {};  // every improvement
 };
 
-// Throws what check() throws. The plan depends on problem, solver, steps and seed alone, not on threads or time, unless
-// the deadline cuts it: so does any that is complete. A problem with more meetings than kMostMeetings is planned by a
-// sweep alone, in n log n time.
+// Throws what check() throws. Unless the deadline cuts it short, the plan depends on problem, solver, steps and seed
+// only, not on threads or time. A problem with more than kMostInterferences pairs is planned by plan_by_sweep() alone.
 Solution solve(const Problem& problem, const PortfolioOptions& options);
-inline constexpr std::uint64_t kMostMeetings = 100'000'000;  // pairs; 800 MB
+inline constexpr std::uint64_t kMostInterferences = 100'000'000;  // pairs; 800 MB
 
 }  // namespace l2l::compiler::memory

@@ -1,9 +1,5 @@
-// What is to be placed: tensors with sizes and lifetimes on one or several streams.
-//
-// A lifetime is a pair of vector clocks. Entry s of `begin` counts the events of stream s that are done before the
-// tensor is written first; entry s of `end` counts those of stream s up to the last one that reads or writes it. Tensor
-// p is done before tensor q begins, and only then they may share memory, exactly when end(p) <= begin(q) in every
-// entry. One stream is the usual case of half-open intervals [begin, end).
+// The memory planning problem: tensors with sizes and lifetimes, to be placed in one arena. In the literature this is
+// dynamic storage allocation (DSA), or offline memory allocation.
 #pragma once
 
 #include <cstdint>
@@ -22,21 +18,26 @@ using Index = std::uint32_t;  // of a tensor, or of a block (blocks.h)
 struct Tensor {
   std::string name;
   Bytes size = 0;
-  std::optional<Bytes> offset = {};  // pinned there
+  std::optional<Bytes> offset = {};  // the tensor is pinned there
 };
 
-// Plain data; a problem that check() (planner.h) accepts is what everything else here takes.
+// Plain data. Call check() (planner.h) before handing a problem to anything else here.
+//
+// A lifetime is a pair of vector clocks. Entry s of `begin` counts the events of stream s that happen before the tensor
+// is first written; entry s of `end` counts those up to and including the last access on stream s. Tensor p is dead
+// before tensor q is written if and only if end(p) <= begin(q) in every entry; only then may the two share memory. With
+// one stream, lifetimes are half-open intervals [begin, end).
 struct Problem {
   std::size_t streams = 1;
-  Bytes alignment = 64;  // of every offset; a power of two. Of a group: of its first tensor, the others follow at once
+  Bytes alignment = 64;  // of every tensor's offset, of a group: of its first tensor's; a power of two
   std::vector<Tensor> tensors = {};
   std::vector<Time> begin = {}, end = {};       // [tensor * streams + stream]
-  std::vector<std::vector<Index>> groups = {};  // contiguous, in this order; a tensor is in one group at most
+  std::vector<std::vector<Index>> groups = {};  // placed contiguously in this order; a tensor is in at most one group
 
   std::span<const Time> begin_of(Index tensor) const { return {begin.data() + tensor * streams, streams}; }
   std::span<const Time> end_of(Index tensor) const { return {end.data() + tensor * streams, streams}; }
 
-  // Appends a tensor that is alive in [from, until) of every stream.
+  // Appends a tensor that is alive in [from, until) of every stream. Returns its index.
   Index add(Tensor tensor, Time from, Time until) {
     tensors.push_back(std::move(tensor));
     begin.insert(begin.end(), streams, from);
@@ -44,7 +45,7 @@ struct Problem {
     return static_cast<Index>(tensors.size() - 1);
   }
 
-  // Has bytes and a lifetime; others take part in nothing.
+  // Whether the tensor has both bytes and a lifetime. A tensor without them constrains nothing.
   bool alive(Index tensor) const {
     if (tensors[tensor].size == 0) return false;
     for (std::size_t s = 0; s < streams; ++s) {
@@ -61,9 +62,16 @@ struct Problem {
   }
 };
 
+// The sum of a clock's entries: if p is done before q begins, the sums are in the same order.
+inline double entry_sum(std::span<const Time> clock) {
+  double sum = 0;
+  for (const Time entry : clock) sum += static_cast<double>(entry);
+  return sum;
+}
+
 struct Plan {
   std::vector<Bytes> offsets = {};  // per tensor
-  Bytes footprint = 0;              // highest end
+  Bytes footprint = 0;              // highest end of a tensor
 };
 
 }  // namespace l2l::compiler::memory

@@ -6,9 +6,8 @@
 namespace l2l::compiler {
 namespace {
 
-
-// The planning problem of a graph: time is the index of the op. A value lives from the op that makes it to the end of
-// the last one that reads it; a workspace during its op. So the operands of one op never share bytes.
+// The planning problem of a graph; time is the index of an op. A value is alive from the op that makes it to the end of
+// the last one that reads it, a workspace during its op, so that the operands of one op never share bytes.
 class ScratchProblem {
  public:
   ScratchProblem(const Graph& graph, Bytes alignment) : graph_(graph), tensor_of_value_(graph.values.size(), kNone) {

@@ -1,4 +1,4 @@
-// A planned graph: a list of launches whose operands are (region, offset). What the executor of a backend walks.
+// A graph with memory assigned: launches whose operands are (region, offset). A device executes them in order.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ struct Operand {
 };
 
 struct Launch {
-  Op op;                   // kind and attributes; value ids refer to Program::graph
+  Op op;                          // kind and attributes; value ids refer to Program::graph
   std::vector<Operand> operands;  // inputs, then outputs
   Operand workspace;              // in scratch
   Bytes workspace_bytes = 0;
@@ -26,13 +26,13 @@ struct Program {
   Bytes scratch_bytes = 0;
 };
 
-// Workspace that a backend's kernel for op `index` of `graph` needs.
+// Bytes of workspace that a device's kernel for op `index` of `graph` needs.
 using WorkspaceQuery = std::function<Bytes(const Graph& graph, std::size_t index)>;
 
-inline constexpr Bytes kScratchAlignment = 64;  // of the host: a cache line, and the widest vector
+inline constexpr Bytes kScratchAlignment = 64;  // on the host: a cache line, and the widest vector
 
-// Assigns scratch offsets, multiples of `alignment` (a power of two), by lifetime (planner/) and checks them with the
-// independent validator. Throws Error when the validator objects.
+// Validates the graph, assigns scratch offsets (multiples of `alignment`, a power of two) by lifetime, and checks them
+// with validate() (planner.h). Throws Error when either check fails.
 Program plan_program(const Graph& graph, const WorkspaceQuery& workspace, Bytes alignment = kScratchAlignment);
 
 }  // namespace l2l::compiler

@@ -4,19 +4,14 @@
 namespace l2l::compiler::memory {
 namespace {
 
-// Thread-bound. Regions stacked from the bottom up, each as long as the block that opened it.
+// Thread-bound. Regions lie one above the other; each is as large as the block that opened it.
 class Regions {
  public:
   Regions(const Blocks& blocks, Method method, Fit fit)
-      : blocks_(blocks), method_(method), fit_(fit), forbidden_(blocks), placed_(blocks) {
-    for (Index b = 0; b < blocks.count(); ++b) {
-      if (blocks.pinned(b)) placed_.put(b, *blocks.pinned(b));
-    }
-    top_ = placed_.footprint();  // regions lie above all that is pinned
-  }
+      : blocks_(blocks), method_(method), fit_(fit), forbidden_(blocks), placed_(blocks), top_(placed_.footprint()) {}
 
   void place(Index block) {
-    const std::span<const Placed::Extent> met = placed_.met_by(block);
+    const std::span<const Placed::Extent> met = placed_.neighbours_of(block);
     std::size_t at = 0;
     for (const Region& region : regions_) {
       while (at < met.size() && met[at].offset < region.offset) ++at;
@@ -40,7 +35,7 @@ class Regions {
     Bytes offset, length;
   };
 
-  // Its place in the region among those that it meets there, or kNone.
+  // The block's offset in the region, given its neighbours there; kNone if it does not fit.
   Bytes enter(Index block, const Region& region, std::span<const Placed::Extent> inside) {
     if (region.length < blocks_.size(block)) return Forbidden::kNone;
     if (inside.empty()) return region.offset;
@@ -54,7 +49,7 @@ class Regions {
   const Fit fit_;
   Forbidden forbidden_;
   Placed placed_;
-  Bytes top_ = 0;
+  Bytes top_;  // regions lie above all pinned blocks
   std::vector<Region> regions_;
 };
 

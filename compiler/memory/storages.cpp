@@ -6,9 +6,9 @@
 namespace l2l::compiler::memory {
 namespace {
 
-class Storing {
+class StorageBuilder {
  public:
-  Storing(const StreamProgram& program, const OpOrder& order) : program_(program), order_(order) {}
+  StorageBuilder(const StreamProgram& program, const OpOrder& order) : program_(program), order_(order) {}
 
   Storages run() {
     for (Index t = 0; t < program_.tensors.size(); ++t) check_ops(t);
@@ -21,7 +21,7 @@ class Storing {
     }
     for (Index t = 0; t < program_.tensors.size(); ++t) {
       storages_.of_tensor.push_back(storage_of_root[roots_[t]]);
-      join(t, storages_.all[storages_.of_tensor.back()]);
+      add_to_storage(t, storages_.all[storages_.of_tensor.back()]);
     }
     return std::move(storages_);
   }
@@ -80,7 +80,7 @@ class Storing {
     }
   }
 
-  void join(Index t, Storage& storage) const {
+  void add_to_storage(Index t, Storage& storage) const {
     const StreamTensor& tensor = program_.tensors[t];
     storage.size = std::max(storage.size, tensor.size);
     storage.lifelong = storage.lifelong || tensor.lifelong;
@@ -111,6 +111,8 @@ class Storing {
 
 }  // namespace
 
-Storages storages_of(const StreamProgram& program, const OpOrder& order) { return Storing(program, order).run(); }
+Storages storages_of(const StreamProgram& program, const OpOrder& order) {
+  return StorageBuilder(program, order).run();
+}
 
 }  // namespace l2l::compiler::memory

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
-#include "compiler/memory/clock_table.h"
 #include "l2l/errors.h"
 
 namespace l2l::compiler::memory {
 namespace {
 
-// What each op waits for: the op before it in its stream, and its events.
+// What each op waits for: its predecessor in its stream, and events.
 std::vector<std::vector<Index>> waits_of(const StreamProgram& program) {
   constexpr Index kNone = ~Index{0};
   std::vector<std::vector<Index>> waits(program.ops.size());
@@ -99,25 +98,6 @@ Lowered lower(const StreamProgram& program) {
     }
   }
   return lowered;
-}
-
-std::uint64_t count_safe_pairs(const Problem& problem) {
-  std::vector<Index> tensors(problem.tensors.size());
-  for (Index t = 0; t < tensors.size(); ++t) tensors[t] = t;
-  const ClockTable table(problem, tensors);
-  ClockTable::Mask mask;
-  std::uint64_t count = 0;
-  for (std::size_t i = 0; i < table.count(); ++i) {
-    for (std::size_t chunk = 0; chunk * ClockTable::kWidth < table.count(); ++chunk) {
-      table.after(i, chunk, mask);
-      const std::size_t width = std::min(ClockTable::kWidth, table.count() - chunk * ClockTable::kWidth);
-      std::int32_t sum = 0;
-#pragma omp simd reduction(+ : sum)
-      for (std::size_t k = 0; k < width; ++k) sum += mask[k];
-      count += static_cast<std::uint64_t>(-sum);
-    }
-  }
-  return count;
 }
 
 }  // namespace l2l::compiler::memory

@@ -1,5 +1,5 @@
-// Programs of several streams: which tensors can never be alive at once in any legal interleaving, said in two ways
-// (SOMAS, MLSys 2023): by vector clocks (lower()), and by rows of ancestors (AncestorRows). Both give the same answer.
+// Programs of several streams as planning problems: two tensors may share memory if no legal interleaving has both
+// alive at once (SOMAS, MLSys 2023). Lifetimes are vector clocks.
 #pragma once
 
 #include <string>
@@ -9,46 +9,46 @@
 
 namespace l2l::compiler::memory {
 
-// Recorded after one op; another waits for it.
+// Op `before` waits for op `after`.
 struct Event {
   Index after = 0, before = 0;
 };
 
-// Written first by `producer`; read or written again by `consumers`, all of which follow the producer. Nobody consumes
-// it (scratch of an op): it is consumed by its producer.
+// `producer` writes it first; `consumers`, which all follow the producer, read it or write it again. Without consumers
+// (scratch of an op) it dies with its producer.
 struct StreamTensor {
   std::string name;
   Bytes size = 0;
   Index producer = 0;
   std::vector<Index> consumers = {};
-  std::optional<Index> in_place_of =
-      {};                 // a tensor that `producer` consumes, in whose memory this one lies; chains are fine
-  bool lifelong = false;  // alive throughout, whoever produces it
+  // A tensor that `producer` consumes and overwrites in place; chains are allowed.
+  std::optional<Index> in_place_of = {};
+  bool lifelong = false;             // alive throughout the program
   std::optional<Bytes> offset = {};  // pinned there
 };
 
-// Plain data. The ops of a stream run one after the other, in the order of the list.
+// Plain data. The ops of one stream run in the order of the list.
 struct StreamProgram {
   std::size_t streams = 1;
   Bytes alignment = 64;
   std::vector<std::size_t> ops = {};  // the stream of each
   std::vector<Event> events = {};
   std::vector<StreamTensor> tensors = {};
-  std::vector<std::vector<Index>> groups = {};  // as in Problem; tensors that lie in place of another are in none
+  std::vector<std::vector<Index>> groups = {};  // as in Problem; without tensors that are in place of another
 };
 
-// Immutable. The order that streams and events enforce.
+// Immutable. The partial order that streams and events enforce (happens-before).
 class OpOrder {
  public:
-  // Throws BadInput naming the op when ops, streams or events do not exist, or when waits form a circle.
+  // Throws BadInput naming the op when streams or ops do not exist, or when waits form a cycle.
   explicit OpOrder(const StreamProgram& program);
 
-  // Ops of each stream that are done before `op` starts: the vector clock of the latest that it follows.
+  // The vector clock of `op`: how many ops of each stream are done before it starts.
   std::span<const Time> done(Index op) const { return {done_.data() + op * streams_, streams_}; }
   Time place(Index op) const { return place_[op]; }  // in its stream, from 0
   Time count(std::size_t stream) const { return counts_[stream]; }
   bool before(Index a, Index b) const { return place_[a] < done_[b * streams_ + stream_of_[a]]; }
-  const std::vector<Index>& sorted() const { return sorted_; }  // each after all that it follows
+  const std::vector<Index>& sorted() const { return sorted_; }  // a topological order
 
  private:
   std::size_t streams_;
@@ -57,11 +57,11 @@ class OpOrder {
   std::vector<Index> sorted_;
 };
 
-// Tensors in one memory (in place of each other) are one: who writes it first, and who touches it last on each stream.
+// Tensors in place of each other share one storage.
 struct Storage {
-  Index root = 0;  // the tensor that is in place of none
+  Index root = 0;  // the tensor that is written first
   Bytes size = 0;
-  std::vector<Index> last;  // an op per stream that touches it at all
+  std::vector<Index> last;  // per stream that accesses it: the last op that does
   bool lifelong = false;
   std::optional<Bytes> offset;
 };
@@ -71,19 +71,16 @@ struct Storages {
   std::vector<Index> of_tensor;
 };
 
-// Throws BadInput naming the tensor: it is consumed by an op that does not follow its producer; or lies in place of a
-// tensor that its producer does not consume, or that another op still consumes.
+// Throws BadInput naming the tensor if it is consumed by an op that does not follow its producer, or is in place of a
+// tensor that its producer does not consume or that another op may still read.
 Storages storages_of(const StreamProgram& program, const OpOrder& order);
 
 struct Lowered {
-  Problem problem;               // a tensor per storage
-  std::vector<Index> of_tensor;  // per tensor of the program: that of the problem
+  Problem problem;               // one tensor per storage
+  std::vector<Index> of_tensor;  // per tensor of the program: its tensor in the problem
 };
 
-// Stream-based: begin is the clock of the producer, end that of the last consumers.
+// A storage begins at the clock of its producer and ends at that of its last accesses. Throws BadInput as above.
 Lowered lower(const StreamProgram& program);
-
-// How many ordered pairs (p, q) there are of which p is done before q begins.
-std::uint64_t count_safe_pairs(const Problem& problem);
 
 }  // namespace l2l::compiler::memory

@@ -61,15 +61,9 @@ class Picture {
     if (drawn_.size() > kMostDrawn) drawn_.resize(kMostDrawn);
     for (const Index t : drawn_) {
       colours_.emplace(purpose_of(problem_.tensors[t]), colours_.size());
-      first_ = t == drawn_[0] ? time(problem_.begin_of(t)) : std::min(first_, time(problem_.begin_of(t)));
-      last_ = t == drawn_[0] ? time(problem_.end_of(t)) : std::max(last_, time(problem_.end_of(t)));
+      first_ = t == drawn_[0] ? entry_sum(problem_.begin_of(t)) : std::min(first_, entry_sum(problem_.begin_of(t)));
+      last_ = t == drawn_[0] ? entry_sum(problem_.end_of(t)) : std::max(last_, entry_sum(problem_.end_of(t)));
     }
-  }
-
-  static double time(std::span<const Time> clock) {
-    double sum = 0;
-    for (const Time entry : clock) sum += static_cast<double>(entry);
-    return sum;
   }
 
   std::string colour(std::size_t number) const {  // hues apart by the golden angle
@@ -92,7 +86,7 @@ class Picture {
     const double wide = last_ > first_ ? kWidth / (last_ - first_) : 0;
     const double high = kHeight / static_cast<double>(std::max<Bytes>(1, plan_.footprint));
     const double height = static_cast<double>(tensor.size) * high;
-    const double begin = time(problem_.begin_of(t)), end = time(problem_.end_of(t));
+    const double begin = entry_sum(problem_.begin_of(t)), end = entry_sum(problem_.end_of(t));
     stream_ << "<rect x=\"" << kMargin + (begin - first_) * wide << "\" y=\""
             << kMargin + kLegend + kHeight - static_cast<double>(plan_.offsets[t]) * high - height << "\" width=\""
             << (end - begin) * wide << "\" height=\"" << height << "\" fill=\""

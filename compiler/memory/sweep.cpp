@@ -3,12 +3,12 @@
 #include <set>
 
 #include "compiler/memory/greedy.h"
-#include "compiler/memory/meetings.h"
+#include "compiler/memory/interference.h"
 
 namespace l2l::compiler::memory {
 namespace {
 
-// Thread-bound. Free extents below `top`, none beside another.
+// Thread-bound. The free extents below top_; no two are adjacent.
 class FreeList {
  public:
   explicit FreeList(Bytes bottom) : top_(bottom) {}
@@ -42,7 +42,7 @@ class FreeList {
   }
 
  private:
-  // On top, from the begin of the free extent there, if there is one.
+  // Allocates at the top, using the free extent that ends there, if any.
   Bytes grow(Bytes size) {
     Bytes offset = top_;
     if (!by_offset_.empty()) {
@@ -69,7 +69,7 @@ class FreeList {
   std::set<std::pair<Bytes, Bytes>> by_length_;
 };
 
-// What is placed as one: a tensor, or a group from its first begin to its last end.
+// A tensor, or a group, which is alive from its first begin to its last end.
 struct Piece {
   Time begin = 0, end = 0;
   Bytes size = 0;
@@ -155,7 +155,7 @@ class PlanBySweep {
 
   const Problem& problem_;
   std::vector<Piece> pieces_;
-  Bytes highest_pinned_ = 0;  // end of what is
+  Bytes highest_pinned_ = 0;  // highest end of a pinned piece
   Plan plan_;
 };
 

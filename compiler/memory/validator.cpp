@@ -5,9 +5,9 @@
 
 #include "compiler/memory/planner.h"
 
-// One stream: a sweep over time that keeps the tensors alive in a map by offset: as long as those are disjoint, a
-// newcomer can only collide with its two neighbours. Several: a sweep over addresses, and a look at the clocks of each
-// two tensors that share one. Shares nothing with the solvers, on purpose.
+// One stream: a sweep over time keeps the live tensors in a map by offset; as long as those are disjoint, a newcomer
+// can only collide with the two next to it. Several streams: a sweep over addresses compares the clocks of every two
+// tensors that share one. Shares no code with the solvers, on purpose.
 namespace l2l::compiler::memory {
 namespace {
 
@@ -85,7 +85,7 @@ bool has_lifetime(const Problem& problem, std::size_t i) {
   return false;
 }
 
-// (time or address, begins, tensor); an end comes before a beginning of the same place.
+// (time or address, begins, tensor); at equal places, ends come first.
 template <typename Place>
 using Events = std::vector<std::tuple<Place, bool, std::size_t>>;
 

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <set>
 #include <string>
 
-#include "core/checked.h"
-#include "compiler/remat/chain_options.h"
 #include "compiler/remat/chain_search.h"
+#include "core/checked.h"
 
 namespace l2l::compiler::remat {
 namespace {
-
 void check_sum(const std::vector<LayerType>& types, const char* what,
                const std::function<std::uint64_t(const LayerType&, const LayerOption&)>& get) {
   std::uint64_t all = 0;
@@ -20,7 +19,7 @@ void check_sum(const std::vector<LayerType>& types, const char* what,
     for (const LayerOption& option : type.options) most = std::max(most, get(type, option));
     all = checked_add(all, checked_multiply(most, type.layers, what), what);
   }
-  if (all >= static_cast<std::uint64_t>(kEndlessTime)) {
+  if (all >= static_cast<std::uint64_t>(kInfiniteTime)) {
     throw BadInput(std::string(what) + " of all layers: " + std::to_string(all) + " is 2^52 or more");
   }
 }
@@ -31,13 +30,17 @@ void check(const std::vector<LayerType>& types) {
       throw BadInput("recompute: layers of type " + std::to_string(t) + " have no option");
     }
     for (const LayerOption& option : types[t].options) {
-      const Nanoseconds times[] = {option.forward,        option.backward,         option.kept_d2h,
-                                   option.kept_h2d,       types[t].weights_up_h2d, types[t].weights_down_h2d,
+      const Nanoseconds times[] = {option.forward,
+                                   option.backward,
+                                   option.kept_d2h,
+                                   option.kept_h2d,
+                                   types[t].weights_forward_h2d,
+                                   types[t].weights_backward_h2d,
                                    types[t].gradients_d2h};
       for (const Nanoseconds time : times) {
-        if (time >= static_cast<Nanoseconds>(kEndlessTime)) throw BadInput("recompute: a visit of 52 days");
+        if (time >= static_cast<Nanoseconds>(kInfiniteTime)) throw BadInput("recompute: a pass of 52 days");
       }
-      if (option.arena >= static_cast<Bytes>(kEndlessTime)) throw BadInput("recompute: an arena of 4 PiB");
+      if (option.arena >= static_cast<Bytes>(kInfiniteTime)) throw BadInput("recompute: an arena of 4 PiB");
     }
   }
   check_sum(types, "time", [](const LayerType& type, const LayerOption& option) { return time_of(type, option); });
@@ -45,27 +48,92 @@ void check(const std::vector<LayerType>& types) {
   check_sum(types, "host bytes", [](const LayerType&, const LayerOption& option) { return option.host; });
 }
 
-std::int64_t signed_of(std::uint64_t n) { return static_cast<std::int64_t>(n); }
+// What remains to choose from when the arena has a given size.
+struct Selection {
+  Bytes arena = 0;
+  std::vector<std::size_t> types = {};                 // those with layers, as the caller numbers them
+  std::vector<std::vector<std::size_t>> options = {};  // per entry of `types`, as the caller numbers them
+  Loads loads = {};                                    // of these options
+  std::vector<std::size_t> layers = {};                // per entry of `types`
+};
 
-Load usual_load(const LayerType& type, const LayerOption& option) {
-  return {signed_of(time_of(type, option)), signed_of(option.device), signed_of(option.host)};
+Load load_of(const LayerType& type, const LayerOption& option) {
+  const auto number = [](std::uint64_t n) { return static_cast<std::int64_t>(n); };
+  return {number(time_of(type, option)), number(option.device), number(option.host)};
 }
 
-std::int64_t limited(Bytes bytes) { return static_cast<std::int64_t>(std::min<Bytes>(bytes, kEndlessTime)); }
+bool as_good(const Load& a, const Load& b) { return a.time <= b.time && a.device <= b.device && a.host <= b.host; }
+
+// Of equal options the first is kept.
+bool dominated(const std::vector<Load>& loads, std::size_t o) {
+  for (std::size_t other = 0; other < loads.size(); ++other) {
+    if (other == o || !as_good(loads[other], loads[o])) continue;
+    if (other < o || !as_good(loads[o], loads[other])) return true;
+  }
+  return false;
+}
+
+// Adds the options of the type that fit into the arena and are not dominated.
+void add_type(Selection& selection, const LayerType& type) {
+  std::vector<std::size_t> fitting;
+  std::vector<Load> loads;
+  for (std::size_t o = 0; o < type.options.size(); ++o) {
+    if (type.options[o].arena > selection.arena) continue;
+    fitting.push_back(o);
+    loads.push_back(load_of(type, type.options[o]));
+  }
+  selection.options.emplace_back();
+  selection.loads.emplace_back();
+  for (std::size_t k = 0; k < loads.size(); ++k) {
+    if (dominated(loads, k)) continue;
+    selection.options.back().push_back(fitting[k]);
+    selection.loads.back().push_back(loads[k]);
+  }
+  selection.layers.push_back(type.layers);
+}
+
+std::set<Bytes> arenas_of(const std::vector<LayerType>& types) {
+  std::set<Bytes> arenas;
+  for (const LayerType& type : types) {
+    for (const LayerOption& option : type.options) {
+      if (type.layers > 0) arenas.insert(option.arena);
+    }
+  }
+  if (arenas.empty()) arenas.insert(0);  // no layers
+  return arenas;
+}
+
+// For each arena of some option, ascending, unless a type has no option left.
+std::vector<Selection> select_by_arena(const std::vector<LayerType>& types) {
+  std::vector<Selection> all;
+  for (const Bytes arena : arenas_of(types)) {
+    Selection selection{arena};
+    for (std::size_t t = 0; t < types.size(); ++t) {
+      if (types[t].layers == 0) continue;
+      selection.types.push_back(t);
+      add_type(selection, types[t]);
+    }
+    const auto none = [](const std::vector<std::size_t>& options) { return options.empty(); };
+    if (std::none_of(selection.options.begin(), selection.options.end(), none)) all.push_back(std::move(selection));
+  }
+  return all;
+}
+
+std::int64_t limited(Bytes bytes) { return static_cast<std::int64_t>(std::min<Bytes>(bytes, kInfiniteTime)); }
 
 struct Candidate {
   Selection selection;
   ChainSearch search;
 };
 
-// The most promising arena first.
+// One for each arena within the budget; the lowest bound first.
 std::vector<Candidate> candidates(const std::vector<LayerType>& types, const ChainBudget& budget,
-                                  std::size_t most_strays) {
+                                  std::size_t most_deviations) {
   std::vector<Candidate> all;
-  for (Selection& selection : select_by_arena(types, usual_load)) {
+  for (Selection& selection : select_by_arena(types)) {
     if (selection.arena > budget.device) break;
     const Bytes device = budget.device - selection.arena;
-    ChainSearch search({selection.loads, selection.layers, limited(device), limited(budget.host)}, most_strays);
+    ChainSearch search({selection.loads, selection.layers, limited(device), limited(budget.host)}, most_deviations);
     all.push_back({std::move(selection), std::move(search)});
   }
   std::stable_sort(all.begin(), all.end(),
@@ -73,7 +141,7 @@ std::vector<Candidate> candidates(const std::vector<LayerType>& types, const Cha
   return all;
 }
 
-ChainChoice explain(const std::vector<LayerType>& types, const Selection& selection, const SearchResult& result) {
+ChainChoice explain(const std::vector<LayerType>& types, const Selection& selection, const ChainResult& result) {
   ChainChoice choice;
   for (const LayerType& type : types) choice.layers.emplace_back(type.options.size(), 0);
   for (std::size_t i = 0; i < result.layers.size(); ++i) {
@@ -92,10 +160,19 @@ ChainChoice explain(const std::vector<LayerType>& types, const Selection& select
   return choice;
 }
 
-std::optional<ChainChoice> fastest(const std::vector<LayerType>& types, const ChainBudget& budget,
-                                   std::size_t most_strays) {
-  std::vector<Candidate> all = candidates(types, budget, most_strays);
-  SearchResult best;
+}  // namespace
+
+Nanoseconds time_of(const LayerType& type, const LayerOption& option) {
+  const Nanoseconds weights = option.weights_stay ? 0 : type.weights_backward_h2d;
+  return std::max({option.forward, type.weights_forward_h2d, option.kept_d2h}) +
+         std::max({option.backward, weights + option.kept_h2d, type.gradients_d2h});
+}
+
+std::optional<ChainChoice> choose(const std::vector<LayerType>& types, const ChainBudget& budget,
+                                  std::size_t most_deviations) {
+  check(types);
+  std::vector<Candidate> all = candidates(types, budget, most_deviations);
+  ChainResult best;
   const Selection* selection = nullptr;
   bool proved = true;
   for (Candidate& candidate : all) {
@@ -108,57 +185,6 @@ std::optional<ChainChoice> fastest(const std::vector<LayerType>& types, const Ch
   const double bound = std::max(0.0, std::ceil(all.front().search.bound()));
   choice.bound = proved ? choice.time : std::min(choice.time, static_cast<Nanoseconds>(bound));
   return choice;
-}
-
-// The least of what takes the place of time, none when nothing fits.
-std::optional<Bytes> least_of(const Selection& selection, std::int64_t device, std::int64_t host,
-                              std::size_t most_strays) {
-  SearchResult best;
-  ChainSearch({selection.loads, selection.layers, device, host}, most_strays).improve(best);
-  return best.time == kEndlessTime ? std::nullopt : std::optional<Bytes>(static_cast<Bytes>(best.time));
-}
-
-std::optional<Bytes> least_device(const std::vector<LayerType>& types, Bytes host, std::size_t most_strays) {
-  std::optional<Bytes> least;
-  const auto load = [](const LayerType&, const LayerOption& option) {
-    return Load{signed_of(option.device), 0, signed_of(option.host)};
-  };
-  for (const Selection& selection : select_by_arena(types, load)) {
-    const std::optional<Bytes> kept = least_of(selection, 0, limited(host), most_strays);
-    if (kept) least = std::min(*kept + selection.arena, least.value_or(~Bytes{0}));
-  }
-  return least;
-}
-
-std::optional<Bytes> least_host(const std::vector<LayerType>& types, Bytes device, std::size_t most_strays) {
-  std::optional<Bytes> least;
-  const auto load = [](const LayerType&, const LayerOption& option) {
-    return Load{signed_of(option.host), signed_of(option.device), 0};
-  };
-  for (const Selection& selection : select_by_arena(types, load)) {
-    if (selection.arena > device) break;
-    const std::optional<Bytes> kept = least_of(selection, limited(device - selection.arena), 0, most_strays);
-    if (kept) least = std::min(*kept, least.value_or(~Bytes{0}));
-  }
-  return least;
-}
-
-}  // namespace
-
-Nanoseconds time_of(const LayerType& type, const LayerOption& option) {
-  const Nanoseconds weights_down = option.weights_stay ? 0 : type.weights_down_h2d;
-  return std::max({option.forward, type.weights_up_h2d, option.kept_d2h}) +
-         std::max({option.backward, weights_down + option.kept_h2d, type.gradients_d2h});
-}
-
-ChainAnswer choose(const std::vector<LayerType>& types, const ChainBudget& budget, std::size_t most_strays) {
-  check(types);
-  ChainAnswer answer{fastest(types, budget, most_strays), {}, {}};
-  if (!answer.choice) {
-    answer.least_device = least_device(types, budget.host, most_strays);
-    answer.least_host = least_host(types, budget.device, most_strays);
-  }
-  return answer;
 }
 
 }  // namespace l2l::compiler::remat

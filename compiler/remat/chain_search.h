@@ -1,64 +1,63 @@
-// The best choice of all whose layers lie on a face (chain_frames.h) but for a few strays.
+// Searches the choices of which all but a few layers lie on one facet of the convex hull (hull_facets.h).
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
-#include "compiler/remat/chain_frames.h"
-#include "compiler/remat/face.h"
+#include "compiler/remat/hull_facets.h"
+#include "compiler/remat/integer_program.h"
 
 namespace l2l::compiler::remat {
 
 struct SearchProblem {
-  Loads types = {};                      // each with an option; none as good as another one in all three respects
+  Loads types = {};                      // each with an option; none dominates another
   std::vector<std::size_t> layers = {};  // per type
-  std::int64_t device = 0, host = 0;     // what all of them may take
+  std::int64_t device = 0, host = 0;     // budgets in bytes
 };
 
-// Larger than any time; whole numbers up to here are exact in doubles.
-inline constexpr std::int64_t kEndlessTime = std::int64_t{1} << 52;
+// Above all times; integers up to here are exact in doubles.
+inline constexpr std::int64_t kInfiniteTime = std::int64_t{1} << 52;
 
-struct SearchResult {
-  std::int64_t time = kEndlessTime;
+struct ChainResult {
+  std::int64_t time = kInfiniteTime;
   std::vector<std::vector<std::size_t>> layers = {};  // [type][option]
 };
 
 // Thread-bound. Movable between calls.
 class ChainSearch {
  public:
-  // `most_strays` as in choose().
-  ChainSearch(SearchProblem problem, std::size_t most_strays);
+  // `most_deviations` as in choose().
+  ChainSearch(SearchProblem problem, std::size_t most_deviations);
 
-  // No choice takes less; kEndlessTime where it is plain that there is none.
+  // No choice takes less time; kInfiniteTime if none can fit.
   double bound() const { return bound_; }
-  // Replaces `best` by the least of those choices that take less. Returns whether it is then proved that no other
-  // choice takes less than `best` either.
-  bool improve(SearchResult& best);
+  // Replaces `best` by the fastest choice found, if that is faster. Returns whether `best` is then proved optimal.
+  bool improve(ChainResult& best);
 
  private:
-  void find_bound(const Tariff& tariff);
+  void find_bound(const Multipliers& multipliers);
   bool fits_at_least() const;
-  bool hopeless(double cost, const SearchResult& best) const;
-  double extra_cost(const Move& move) const;
-  double extra_cost(const Frame& frame) const;
-  bool search(const Frame& frame, SearchResult& best);
-  bool descend(std::size_t first, std::size_t left, double cost, SearchResult& best);
-  void search_face(SearchResult& best) const;
+  bool pruned(double cost, const ChainResult& best) const;
+  double reduced_cost(const TypeOption& option) const;
+  double reduced_cost(const Facet& facet) const;
+  bool search(const Facet& facet, ChainResult& best);
+  bool search_around(std::size_t first, std::size_t left, double cost, ChainResult& best);
+  void search_facet(ChainResult& best) const;
   Load base_load() const;
-  void count(const FacePoint& point, SearchResult& best) const;
+  void count(const IntegerPoint& point, ChainResult& best) const;
 
   SearchProblem problem_;
-  std::vector<Frame> frames_;
-  std::size_t all_layers_, most_strays_;
+  std::vector<Facet> facets_;
+  std::size_t all_layers_, most_deviations_;
   double bound_ = -1;
-  Tariff tariff_ = {};              // which proves the bound
-  std::vector<double> least_ = {};  // per type: what its cheapest option costs at it
+  Multipliers multipliers_ = {};    // that give the bound
+  std::vector<double> least_ = {};  // per type: the cost of its cheapest option at multipliers_
 
-  // Of the frame being searched.
-  const Frame* frame_ = nullptr;
-  std::vector<Move> others_ = {};          // options that it does not have
-  std::vector<Move> strays_ = {};          // layers that take one of those now
-  std::vector<std::size_t> on_face_ = {};  // per type: layers that do not
+  // The facet being searched.
+  const Facet* facet_ = nullptr;
+  std::vector<TypeOption> deviations_ = {};  // options that are not on it
+  std::vector<TypeOption> off_facet_ = {};   // one entry per layer that takes one of those
+  std::vector<std::size_t> on_facet_ = {};   // per type: number of the other layers
 };
 
 }  // namespace l2l::compiler::remat

@@ -3,25 +3,25 @@
 #include <algorithm>
 #include <string>
 
-#include "core/checked.h"
 #include "compiler/memory/flow.h"
+#include "core/checked.h"
 #include "l2l/errors.h"
 
 namespace l2l::compiler::remat {
 namespace {
 
 using memory::Flow;
-constexpr Flow::Amount kEndless = ~Flow::Amount{0} / 2;
+constexpr Flow::Amount kInfinite = ~Flow::Amount{0} / 2;
 
 void refuse(ValueIndex value, const std::string& what) {
   throw BadInput("recompute: value " + std::to_string(value) + " " + what);
 }
 
-// Also that all bytes together stay below an endless edge.
+// Also that all bytes together stay below an infinite edge.
 void check(const CutProblem& problem) {
   Bytes all = 0;
   for (const CutValue& value : problem.values) all = checked_add(all, value.bytes, "bytes of all values");
-  if (all >= kEndless) throw BadInput("recompute: values of " + std::to_string(all) + " bytes are too many");
+  if (all >= kInfinite) throw BadInput("recompute: values of " + std::to_string(all) + " bytes are too many");
   std::vector<bool> written(problem.values.size(), false), read(problem.values.size(), false);
   for (const CutOp& op : problem.ops) {
     for (const ValueIndex v : op.inputs) {
@@ -37,23 +37,24 @@ void check(const CutProblem& problem) {
   }
 }
 
-// From the side of the backward pass, all edges turned round: what the flow reaches then is the smallest sink side of
-// any smallest cut.
+// Flow comes from values that cannot be recomputed, passes ops freely and a value at the price of its bytes, and ends
+// in values that the backward pass reads. All edges are reversed, so that Flow::reaches() gives the smallest sink side
+// of any minimum cut.
 class Network {
  public:
   explicit Network(const CutProblem& problem)
       : problem_(problem),
         source_(static_cast<Flow::Node>(2 * problem.values.size() + problem.ops.size())),
         flow_(source_ + std::size_t{2}) {
-    std::vector<bool> lost(problem.values.size(), true);  // without being kept
+    std::vector<bool> lost(problem.values.size(), true);  // unless kept
     for (OpIndex o = 0; o < problem.ops.size(); ++o) {
       if (!problem.ops[o].banned) add_op(o, lost);
     }
     for (ValueIndex v = 0; v < problem.values.size(); ++v) {
       const CutValue& value = problem.values[v];
-      add(in(v), out(v), value.keepable ? value.bytes : kEndless);
-      if (value.needed) add(out(v), source_ + 1, kEndless);
-      if (lost[v] && !value.given) add(source_, in(v), kEndless);
+      add(in(v), out(v), value.keepable ? value.bytes : kInfinite);
+      if (value.needed) add(out(v), source_ + 1, kInfinite);
+      if (lost[v] && !value.given) add(source_, in(v), kInfinite);
     }
   }
 
@@ -74,10 +75,10 @@ class Network {
   void add_op(OpIndex o, std::vector<bool>& lost) {
     const auto node = static_cast<Flow::Node>(2 * problem_.values.size() + o);
     for (const ValueIndex v : problem_.ops[o].inputs) {
-      if (!problem_.values[v].given) add(out(v), node, kEndless);
+      if (!problem_.values[v].given) add(out(v), node, kInfinite);
     }
     for (const ValueIndex v : problem_.ops[o].outputs) {
-      if (!problem_.values[v].given) add(node, in(v), kEndless);
+      if (!problem_.values[v].given) add(node, in(v), kInfinite);
       lost[v] = false;
     }
   }
@@ -122,7 +123,7 @@ std::vector<OpIndex> ops_to_recompute(const CutProblem& problem, const std::vect
 }
 
 Cut min_cut(const CutProblem& problem) {
-  ops_to_recompute(problem, all_keepable(problem));  // with all of them or not at all
+  ops_to_recompute(problem, all_keepable(problem));  // throws if no choice is possible
   Cut cut{Network(problem).cut()};
   for (const ValueIndex v : cut.keep) cut.bytes += problem.values[v].bytes;
   cut.recompute = ops_to_recompute(problem, cut.keep);

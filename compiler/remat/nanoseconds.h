@@ -1,4 +1,4 @@
-// Times of the solvers: whole numbers, so that sums do not depend on their order and comparisons are exact.
+// Times as integers, so that sums do not depend on their order and comparisons are exact.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@ namespace l2l::compiler::remat {
 
 using Nanoseconds = std::uint64_t;
 
-// To the nearest. Throws BadInput on what is no time: negative, not a number, more than a year.
+// Rounds to the nearest. Throws BadInput for negative times, not-a-number, and a year or more.
 inline Nanoseconds to_nanoseconds(double seconds) {
   if (!(seconds >= 0 && seconds < 365.0 * 86400)) {
     throw BadInput("recompute: " + std::to_string(seconds) + " seconds are no time");

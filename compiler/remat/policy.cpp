@@ -6,11 +6,11 @@
 #include <string>
 
 #include "compiler/autodiff/differentiate.h"
+#include "compiler/remat/min_cut.h"
 #include "l2l/errors.h"
 
 namespace l2l::compiler::remat {
 namespace {
-
 
 constexpr std::array<std::string_view, 4> kNames = {"full", "none", "selective", "min_cut"};
 
@@ -20,15 +20,15 @@ bool is_product(OpKind kind) {
          kind == OpKind::attention_mix;
 }
 
-bool may_survive(const Value& value) { return value.region == Region::scratch; }
+bool may_be_kept(const Value& value) { return value.region == Region::scratch; }
 
 std::vector<ValueId> all_that_backward_reads(const Graph& forward) {
   std::vector<ValueId> values = read_by_backward(forward);
-  std::erase_if(values, [&](ValueId id) { return !may_survive(forward.value(id)); });
+  std::erase_if(values, [&](ValueId id) { return !may_be_kept(forward.value(id)); });
   return values;
 }
 
-// Probabilities, and the same after dropout: what grows with the square of the sequence, and is made from few bytes.
+// Attention probabilities, before and after dropout: they grow with the square of the sequence length.
 std::set<ValueId> core_of_attention(const Graph& forward) {
   std::set<ValueId> core;
   for (const Op& op : forward.ops) {
@@ -39,21 +39,13 @@ std::set<ValueId> core_of_attention(const Graph& forward) {
   return core;
 }
 
-}  // namespace
-
-Policy parse_policy(std::string_view name) {
-  const auto found = std::find(kNames.begin(), kNames.end(), name);
-  if (found != kNames.end()) return static_cast<Policy>(found - kNames.begin());
-  throw BadInput("no recomputation policy \"" + std::string(name) + "\"; there are full, none, selective, min_cut");
-}
-
-std::string_view name_of(Policy policy) { return kNames[static_cast<std::size_t>(policy)]; }
-
+// Values and ops are those of `forward`. Products may not run again; random ops may, since their numbers are a function
+// of their key.
 CutProblem cut_problem(const Graph& forward) {
   CutProblem problem;
   for (const Value& value : forward.values) {
-    const bool given = !may_survive(value) && value.region != Region::output && value.region != Region::loss;
-    problem.values.push_back({.bytes = value.bytes(), .given = given, .keepable = may_survive(value)});
+    const bool given = !may_be_kept(value) && value.region != Region::output && value.region != Region::loss;
+    problem.values.push_back({.bytes = value.bytes(), .given = given, .keepable = may_be_kept(value)});
   }
   for (const ValueId id : read_by_backward(forward)) {
     problem.values[static_cast<std::size_t>(id)].needed = true;
@@ -66,6 +58,16 @@ CutProblem cut_problem(const Graph& forward) {
   }
   return problem;
 }
+
+}  // namespace
+
+Policy parse_policy(std::string_view name) {
+  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  if (found != kNames.end()) return static_cast<Policy>(found - kNames.begin());
+  throw BadInput("no recomputation policy \"" + std::string(name) + "\"; there are full, none, selective, min_cut");
+}
+
+std::string_view name_of(Policy policy) { return kNames[static_cast<std::size_t>(policy)]; }
 
 std::vector<ValueId> values_to_save(const Graph& forward, Policy policy) {
   std::vector<ValueId> values;

@@ -10,8 +10,7 @@
 namespace l2l::compiler::remat {
 namespace {
 
-
-constexpr std::size_t kBudgets = 24;  // per heuristic, between the least that may do and all
+constexpr std::size_t kBudgets = 24;  // tried per heuristic
 
 bool in_scratch(const Graph& graph, ValueId id) { return graph.value(id).region == Region::scratch; }
 
@@ -20,10 +19,10 @@ bool has_effect(const Graph& graph, const Op& op) {
   return std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId id) { return !in_scratch(graph, id); });
 }
 
-// Writes down what the core does.
+// Writes down the rematerializer's actions as a graph.
 class Writer final : public dtr::Callbacks {
  public:
-  // `value_of`: of each tensor; kNothing for those that stand for an op without values in scratch.
+  // `value_of`: the value of each tensor; kNothing for a tensor that stands for an op without outputs in scratch.
   Writer(const Graph& graph, const std::vector<ValueId>& value_of)
       : graph_(graph), value_of_(value_of), written_{graph.name, graph.values, {}}, now_(graph.values.size()) {
     for (std::size_t i = 0; i < now_.size(); ++i) now_[i] = static_cast<ValueId>(i);
@@ -52,7 +51,7 @@ class Writer final : public dtr::Callbacks {
   static constexpr ValueId kNothing = -1;
 
  private:
-  // A new value for what is recomputed; what is still there stays, and its copy is read by nobody.
+  // A new value for a recomputed output. A spare copy of an output that is still in memory is read by nobody.
   ValueId renewed(ValueId id) {
     written_.values.push_back(graph_.value(id));
     const auto fresh = static_cast<ValueId>(written_.values.size() - 1);
@@ -63,11 +62,12 @@ class Writer final : public dtr::Callbacks {
   const Graph& graph_;
   const std::vector<ValueId>& value_of_;
   Graph written_;
-  std::vector<ValueId> now_;  // per value of the graph: the one that has it now
+  std::vector<ValueId> now_;  // per value of the graph: the value that currently holds it
   std::vector<ValueId> spare_;
 };
 
-// The graph as a trace for the core: tensors are the values in scratch; all else is there and costs nothing.
+// The graph as a program for the rematerializer. Its tensors are the values in scratch; all others are always in
+// memory.
 class Trace {
  public:
   explicit Trace(const StageProblem& problem)
@@ -83,7 +83,7 @@ class Trace {
     Nanoseconds time;
     Bytes peak;
   };
-  // Nothing when the core does not come to the end.
+  // Nothing when the budget is too small.
   std::optional<Result> run(const dtr::Options& options) const {
     Writer writer(graph_, value_of_);
     dtr::Rematerializer core(options, writer);
@@ -96,7 +96,7 @@ class Trace {
 
  private:
   void add(const Op& op, Nanoseconds time) {
-    dtr::Op added{.time = static_cast<dtr::Nanoseconds>(time), .args = {}, .outputs = {}};
+    dtr::Op added{.time = static_cast<dtr::Time>(time), .args = {}, .outputs = {}};
     for (const ValueId id : op.inputs) {
       if (in_scratch(graph_, id)) added.args.push_back(tensor_of_[static_cast<std::size_t>(id)]);
     }
@@ -113,7 +113,7 @@ class Trace {
     ops_.push_back(std::move(added));
   }
 
-  // What an op leaves that must not run again is never evicted.
+  // The outputs of an op that must not run again are never evicted.
   bool pin(dtr::Rematerializer& core, std::size_t index) const {
     if (!has_effect(graph_, graph_.ops[index])) return true;
     for (const ValueId id : graph_.ops[index].outputs) {
@@ -122,7 +122,7 @@ class Trace {
     return true;
   }
 
-  // The program drops a value after its last reader; one that nobody reads at once.
+  // Drops the values whose last reader is this op, and its outputs that nobody reads.
   void release(dtr::Rematerializer& core, std::size_t index) const {
     const Op& op = graph_.ops[index];
     std::vector<ValueId> done;
@@ -142,8 +142,8 @@ class Trace {
   std::vector<ValueId> value_of_;
 };
 
-// Of those that need no more, the fastest; ascending in scratch.
-std::vector<StagedProgram> without_dominated(std::vector<StagedProgram> programs) {
+// The Pareto front, ascending in scratch.
+std::vector<StagedProgram> pareto_front(std::vector<StagedProgram> programs) {
   std::stable_sort(programs.begin(), programs.end(), [](const StagedProgram& a, const StagedProgram& b) {
     return a.scratch != b.scratch ? a.scratch < b.scratch : a.time < b.time;
   });
@@ -177,7 +177,7 @@ std::vector<StagedProgram> stage(const StageProblem& problem) {
                           dtr::score_names()[score] + ", " + format_bytes(options.budget)});
     }
   }
-  return without_dominated(std::move(programs));
+  return pareto_front(std::move(programs));
 }
 
 const StagedProgram& fastest_within(const std::vector<StagedProgram>& programs, Bytes budget) {

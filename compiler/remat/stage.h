@@ -1,7 +1,7 @@
-// What is live within the backward visit: recomputation under a budget of scratch, decided when the program is built.
-// Dynamic Tensor Rematerialization (dtr/) runs over the ops of the visit under many budgets and heuristics; what it
-// evicts and recomputes is written down as a graph, so that nothing is decided in the step. Single assignment stays: a
-// value that is recomputed is a new one, and a value is dropped after its last reader.
+// Static recomputation within one program, to fit a budget of scratch memory. Dynamic Tensor Rematerialization (dtr/)
+// is run over the program's ops at compile time, under many budgets and heuristics, and its evictions and
+// recomputations are written down as a new graph. The graph stays in single assignment: a recomputed value is a new
+// value.
 #pragma once
 
 #include <functional>
@@ -15,23 +15,22 @@ namespace l2l::compiler::remat {
 
 struct StagedProgram {
   Graph graph;
-  Nanoseconds time = 0;  // of all its ops
-  Bytes scratch = 0;     // that the planner needs for it, workspaces included
-  std::string source;    // "in order", or heuristic and budget that gave it
+  Nanoseconds time = 0;  // of all ops
+  Bytes scratch = 0;     // as planned, workspaces included
+  std::string source;    // "in order" (the original), or heuristic and budget
 };
 
-// The visit as it is to be staged.
 struct StageProblem {
   const Graph& graph;
-  std::vector<Nanoseconds> times;                              // of each op
-  std::function<Bytes(const Graph& graph)> scratch_of;  // what a device's program for a graph needs
+  std::vector<Nanoseconds> times;                       // of each op
+  std::function<Bytes(const Graph& graph)> scratch_of;  // scratch bytes of a device's program for a graph
 };
 
-// Programs that do the same, ascending in scratch and descending in time: the first is the smallest that was found, the
-// last the fastest. Deterministic; the same whatever budget one has in mind, so that more memory never costs time.
+// Equivalent programs, none dominated: ascending in scratch, descending in time. Deterministic, and independent of any
+// budget, so that more memory never costs time.
 std::vector<StagedProgram> stage(const StageProblem& problem);
 
-// The fastest program of at most `budget` bytes. Throws OutOfMemory naming the least that would do.
+// The fastest program of at most `budget` bytes of scratch. Throws OutOfMemory naming the smallest possible budget.
 const StagedProgram& fastest_within(const std::vector<StagedProgram>& programs, Bytes budget);
 
 }  // namespace l2l::compiler::remat

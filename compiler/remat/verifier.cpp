@@ -10,16 +10,15 @@
 namespace l2l::compiler::remat {
 namespace {
 
-
 using Symbol = std::size_t;
 using Offsets = std::map<Bytes, Symbol>;
 
-// What can be computed, each thing once. Thread-bound.
+// Expressions, each stored once: equal computations have equal symbols. Thread-bound.
 class Symbols {
  public:
-  // What a bound range holds before a program runs.
+  // The content of a bound range before a program runs.
   Symbol given(Region region, Bytes offset) { return known({OpKind::count, {}, {}, region, offset, 0}); }
-  // Output `position` of `op` on `inputs`; of one that adds, the last of them is what was there.
+  // Output `position` of `op` on `inputs`; for an accumulating output the last input is its previous content.
   Symbol result(const Op& op, std::vector<Symbol> inputs, std::size_t position) {
     return known({op.kind, op.attributes, std::move(inputs), Region::count, 0, position});
   }
@@ -46,7 +45,7 @@ class Symbols {
   std::vector<Term> terms_;
 };
 
-// Of a graph by its values, as its single assignments define it; memory plays no part.
+// The symbols of a graph's values, as its single assignments define them. Memory plays no part.
 class Definition {
  public:
   Definition(Symbols& symbols, const Graph& graph) : symbols_(symbols), graph_(graph), of_(graph.values.size()) {
@@ -111,18 +110,18 @@ class Memory {
   std::map<Bytes, Range> ranges_;
 };
 
-// Whether memory of a region holds something before the program runs.
+// Whether memory of a region is defined before the program runs.
 bool is_given(Region region) {
   return region != Region::scratch && region != Region::saved && region != Region::output &&
          region != Region::input_gradient && region != Region::loss;
 }
 
-// A program by its launches: what each reads must lie where it reads it.
+// Executes programs launch by launch on memory.
 class Execution {
  public:
   explicit Execution(Symbols& symbols) : symbols_(symbols) {}
 
-  // Scratch holds nothing at first; other regions what the last program left there. Returns what is wrong.
+  // Scratch is undefined at first; other regions hold what the last program left there. Returns what is wrong.
   std::string run(const Program& program) {
     regions_[Region::scratch] = {};
     for (std::size_t i = 0; i < program.launches.size(); ++i) {
@@ -184,15 +183,16 @@ class Execution {
 std::string verify(const Graph& layer, const Program& forward, const Program& backward) {
   Symbols symbols;
   const Graph plain = differentiate(layer);
-  const Definition up(symbols, layer), down(symbols, plain);
+  const Definition defined_forward(symbols, layer), defined_backward(symbols, plain);
   Execution execution(symbols);
   for (const Program* const program : {&forward, &backward}) {
     const std::string wrong = execution.run(*program);
     if (!wrong.empty()) return wrong;
   }
-  if (execution.in(Region::output) != up.in(Region::output)) return forward.graph.name + ": another output";
+  if (execution.in(Region::output) != defined_forward.in(Region::output))
+    return forward.graph.name + ": another output";
   for (const Region region : {Region::gradients, Region::input_gradient, Region::loss}) {
-    if (execution.in(region) == down.in(region)) continue;
+    if (execution.in(region) == defined_backward.in(region)) continue;
     return backward.graph.name + ": other " + std::string(name_of(region));
   }
   return "";

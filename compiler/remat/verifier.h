@@ -1,7 +1,7 @@
-// Whether the two programs of a layer's visits, as they were planned, compute what the layer's plain programs compute.
-// Both are run on symbols: what lies in each range of memory is the op that wrote it there and what that read. So a
-// value that was dropped too early, overwritten, recomputed from something else or summed in another order shows,
-// whatever made the programs. Shares no code with policies, stager and planner.
+// Checks by symbolic execution that planned programs of a layer compute what its graph defines. Each range of memory
+// holds a symbol: the op that wrote it, applied to the symbols that the op read. This detects values that are dropped
+// too early, overwritten, recomputed from something else or summed in another order. Shares no code with the policies,
+// the stager and the memory planner.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace l2l::compiler::remat {
 
-// Nothing where `forward` and `backward` leave output, input gradient and gradients as `layer` and differentiate(layer)
-// define them, the latter reading what the former left in Region::saved; else what is wrong, naming the op. Programs of
-// graphs without fused ops.
+// Runs `forward`, then `backward`, which reads what the former left in Region::saved. Returns an empty string if
+// output, loss, input gradient and gradients are those that `layer` and differentiate(layer) define; otherwise what is
+// wrong, naming the op. The programs must not contain fused ops.
 std::string verify(const Graph& layer, const Program& forward, const Program& backward);
 
 }  // namespace l2l::compiler::remat

@@ -1,4 +1,4 @@
-// What a CUDA stream can do. Fixed size, held in place in the queue of a deferred stream.
+// Commands of a CUDA stream, of fixed size: the queue of a deferred stream holds them in place.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 #include "device/cuda/cuda_executable.h"
 #include "device/cuda/event.h"
 #include "device/device.h"
-#include "device/span_label.h"
+#include "device/stream_track.h"
 
 namespace l2l::device::cuda {
 

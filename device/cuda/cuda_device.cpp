@@ -3,7 +3,6 @@
 #include "device/cuda/cuda_stream.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/parameters.h"
-#include "device/cuda/pinned.h"
 #include "device/kernels/common/check.h"
 #include "l2l/errors.h"
 
@@ -30,7 +29,7 @@ void check_code(const DeviceState& state) {
   }
 }
 
-// A moment of the device whose host time is known to the length of one wait.
+// A device event with its host time, exact to the length of one wait.
 Origin make_origin(const DeviceState& state) {
   const StreamHandle stream = state.make_stream();
   Origin origin{state.timing_events->take(), {}};
@@ -86,9 +85,7 @@ void CudaDevice::wait(Stream& stream, Event& event, WaitReason reason) {
 }
 
 void CudaDevice::copy(Stream& stream, BufferView destination, BufferView source) {
-  if (destination.size != source.size) {
-    throw Error("copy: " + std::to_string(source.size) + " bytes into " + std::to_string(destination.size));
-  }
+  require_same_size(destination, source);
   cuda_of(stream).enqueue(CopyCommand{destination, source});
 }
 

@@ -1,4 +1,4 @@
-// A CUDA device behind the seam. What it calls of the runtime, all of it plain runtime API (an emulation provides it):
+// A CUDA device. It calls only these functions of the runtime API, which the emulation of tests/emulation provides:
 //   cudaGetDeviceCount, cudaRuntimeGetVersion, cudaDriverGetVersion, cudaSetDevice, cudaDeviceGetAttribute,
 //   cudaGetDeviceProperties, cudaDeviceGetPCIBusId, cudaGetErrorName, cudaGetErrorString, cudaGetLastError,
 //   cudaMalloc, cudaFree, cudaMemGetInfo, cudaHostRegister, cudaHostUnregister, cudaHostAlloc, cudaFreeHost,

@@ -232,10 +232,7 @@ void CudaStream::execute(const ZeroCommand& zero, SpanLabel label) {
 }
 
 void CudaStream::execute(const LaunchCommand& launch, SpanLabel label) {
-  if (label.layer < 0) {
-    label = {static_cast<int>(launch.parameters.layer), static_cast<int>(launch.parameters.microbatch)};
-  }
-  measured(launch.executable->program().graph.name, label, [&] {
+  measured(launch.executable->program().graph.name, label_or(label, launch.parameters), [&] {
     write_parameters(parameters_.get(), launch.parameters, stream_.get());
     launch.executable->enqueue(launch.bindings, parameters_.get(), stream_.get());
   });

@@ -1,6 +1,9 @@
 #include "device/cuda/device_state.h"
 
-#include "device/cuda/numa.h"
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+
 #include "device/kernels/common/check.h"
 #include "l2l/errors.h"
 
@@ -32,8 +35,7 @@ int count_devices() {
                    cuda_version(runtime) + "; update the driver");
   }
   if (status == cudaErrorNoDevice || count == 0) throw BadInput("the NVIDIA driver finds no GPU");
-  throw BadInput(std::string("the NVIDIA driver does not answer: ") + cudaGetErrorName(status) + " (" +
-                 cudaGetErrorString(status) + ")");
+  throw BadInput("the NVIDIA driver does not answer: " + describe(status));
 }
 
 int attribute(cudaDeviceAttr which, int device) {
@@ -42,9 +44,15 @@ int attribute(cudaDeviceAttr which, int device) {
   return value;
 }
 
-std::string pci_bus_id(int device) {
-  char text[32] = {};
-  return cudaDeviceGetPCIBusId(text, sizeof text, device) == cudaSuccess ? text : "";
+// NUMA node of the device, as the kernel knows it; -1: unknown.
+int numa_node_of(int device) {
+  char bus_id[32] = {};  // "0000:1b:00.0"
+  if (cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, device) != cudaSuccess) return -1;
+  std::string name = bus_id;
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::ifstream file("/sys/bus/pci/devices/" + name + "/numa_node");
+  int node = -1;
+  return file >> node ? node : -1;
 }
 
 void check_index(int index, int count) {
@@ -71,7 +79,7 @@ Context context_of(int device, cublasLtHandle_t cublas_lt) {
   return context;
 }
 
-std::string describe(const Context& context) {
+std::string description_of(const Context& context) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, context.device), "cudaGetDeviceProperties");
   int driver = 0;
@@ -94,8 +102,8 @@ DeviceState::DeviceState(const Settings& settings)
   cublas_lt_ = make_cublas_lt();
   context = context_of(settings.index, cublas_lt_.get());
   context.library_gelu = settings.library_gelu;
-  description = describe(context);
-  numa_node = numa_node_of(pci_bus_id(settings.index));
+  description = description_of(context);
+  numa_node = numa_node_of(settings.index);
 }
 
 DeviceState::~DeviceState() { static_cast<void>(cudaSetDevice(settings.index)); }
@@ -117,8 +125,7 @@ DeviceState::Memory DeviceState::memory() const {
 void DeviceState::select() const { check(cudaSetDevice(settings.index), "cudaSetDevice"); }
 
 void DeviceState::fail(const std::string& what, cudaError_t status) {
-  failure.fail(std::make_exception_ptr(
-      DeviceError(what + ": " + cudaGetErrorName(status) + " (" + cudaGetErrorString(status) + ")")));
+  failure.fail(std::make_exception_ptr(DeviceError(what + ": " + describe(status))));
 }
 
 }  // namespace l2l::device::cuda

@@ -19,7 +19,7 @@ namespace l2l::device::cuda {
 
 class CudaStream;
 
-// A moment that both clocks know: times of traces are reckoned from it.
+// An event with the host time at which it happened: the origin of a trace's device times.
 struct Origin {
   EventHandle event;
   Clock::time_point at;

@@ -11,7 +11,7 @@
 
 namespace l2l::device::cuda {
 
-// CUDA events of one kind that are made once and used again and again. Thread-safe.
+// Reuses CUDA events of one kind. Thread-safe.
 class EventPool {
  public:
   // `flags` of cudaEventCreateWithFlags. Throws DeviceError.
@@ -25,8 +25,8 @@ class EventPool {
   std::vector<EventHandle> free_;  // guarded by mutex_
 };
 
-// What one record() marks. Thread-safe. Where streams work deferred (deferred.h), the record reaches the CUDA stream
-// later than the call, and each one has a moment of its own: waits for it find the record that they saw.
+// One record() of an event. Thread-safe. On deferred streams (deferred.h) the record reaches the CUDA stream after the
+// call; each one then has a Moment of its own, so that waits refer to the record that they saw.
 class Moment {
  public:
   explicit Moment(std::shared_ptr<EventPool> pool);
@@ -35,7 +35,7 @@ class Moment {
   Moment& operator=(const Moment&) = delete;
 
   cudaEvent_t event() const { return event_.get(); }
-  // Says that the record is in its CUDA stream.
+  // Call when the record is in its CUDA stream.
   void set_recorded();
   // Blocks until it is.
   void wait_until_recorded() const { recorded_.wait(false, std::memory_order_acquire); }

@@ -1,4 +1,4 @@
-// Owners of what the CUDA runtime hands out.
+// Owners of CUDA resources.
 #pragma once
 
 #include <cublasLt.h>

@@ -1,4 +1,4 @@
-// Which host memory the device can reach by itself.
+// Which host memory the device can access.
 #pragma once
 
 #include <map>
@@ -15,7 +15,7 @@ class HostRanges {
   enum class Kind : std::uint8_t { foreign, locked, staged };
   struct Part {
     Kind kind;
-    Bytes bytes;  // of the same range from the address on; of foreign memory: all that was asked for
+    Bytes bytes;  // from the address to the end of its range; of foreign memory: all that was asked for
   };
 
   void add(BufferView range, Kind kind);

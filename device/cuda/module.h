@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "core/trace.h"
 #include "device/device.h"
 #include "l2l/log.h"
 
@@ -28,8 +27,8 @@ struct Module {
 // The one symbol that a module exports.
 inline constexpr const char* kModuleSymbol = "l2l_cuda_module";
 
-// Compiler, and a hash of the headers that say what crosses (device/meson.build, seam_headers): differs between builds
-// that do not understand each other. Application and module each have their own copy of this function.
+// Names the compiler and a hash of the headers that both sides share (device/meson.build, abi_headers), so incompatible
+// builds have different stamps. Application and module each have their own copy of this function.
 std::string module_stamp();
 
 }  // namespace l2l::device::cuda

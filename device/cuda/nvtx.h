@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string>
 
-#include "device/span_label.h"
+#include "device/stream_track.h"
 
 namespace l2l::device::cuda {
 

@@ -1,10 +1,10 @@
-#include "device/cuda/pinned.h"
-
 #include <sys/resource.h>
 
 #include <algorithm>
 
 #include "core/memory_policy.h"
+#include "device/cuda/memory.h"
+#include "device/host/memory.h"
 #include "device/kernels/common/check.h"
 #include "l2l/errors.h"
 
@@ -65,7 +65,7 @@ std::string lock_limit() {
   const Bytes locked = state.host_memory->locked_bytes();
   throw OutOfMemory(std::string(purpose) + ": the driver does not page-lock " + format_bytes(size) + " (" +
                     std::to_string(size) + " bytes) of host memory beside " + format_bytes(locked) + ": " +
-                    cudaGetErrorName(status) + " (" + cudaGetErrorString(status) + "), " + lock_limit() +
+                    describe(status) + ", " + lock_limit() +
                     "; raise it (ulimit -l unlimited), or set device.pinned_memory, beyond which copies are staged");
 }
 

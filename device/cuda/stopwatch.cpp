@@ -20,7 +20,7 @@ double seconds_between(cudaEvent_t first, cudaEvent_t second) {
 Stopwatch::Stopwatch(std::string name, DeviceState& state) : name_(std::move(name)), state_(state), marks_(kCapacity) {}
 
 void Stopwatch::begin(cudaStream_t stream) {
-  if (trace_ == nullptr) return;
+  if (!track_) return;
   Mark mark;
   mark.kind = Kind::begin;
   add(stream, std::move(mark));
@@ -28,7 +28,7 @@ void Stopwatch::begin(cudaStream_t stream) {
 
 void Stopwatch::end(cudaStream_t stream, std::string_view what, SpanLabel label) {
   // Without a trace only the last end before a wait counts.
-  if (trace_ == nullptr && made_ > 0 && at(made_ - 1).kind == Kind::end) {
+  if (!track_ && made_ > 0 && at(made_ - 1).kind == Kind::end) {
     cudaEventRecord(at(made_ - 1).event.get(), stream);
     return;
   }
@@ -85,16 +85,15 @@ void Stopwatch::account(const Mark& mark, double seconds) {
   time_ += duration_of(seconds);
   if (mark.kind == Kind::waited) {
     stalled_[static_cast<std::size_t>(mark.reason)] += seconds;
-    if (trace_ != nullptr) record_wait(*trace_, track_, mark.reason, begin, time_);
-  } else if (mark.kind == Kind::end && began_ && trace_ != nullptr) {
-    trace_->record(track_, mark.what, begin, time_, mark.label.layer, mark.label.microbatch);
+    track_.record_wait(mark.reason, begin, time_);
+  } else if (mark.kind == Kind::end && began_) {
+    track_.record(mark.what, begin, time_, mark.label);
   }
 }
 
 void Stopwatch::set_trace(Trace* trace, const Origin& origin, cudaStream_t stream) {
   read();
-  trace_ = trace;
-  track_ = trace ? trace->add_track(name_) : 0;
+  track_ = StreamTrack(trace, name_);
   add(stream, {});
   cudaEventSynchronize(at(made_ - 1).event.get());
   read();

@@ -9,14 +9,13 @@
 #include <string_view>
 #include <vector>
 
-#include "core/trace.h"
 #include "device/cuda/device_state.h"
-#include "device/span_label.h"
+#include "device/stream_track.h"
 
 namespace l2l::device::cuda {
 
-// Guarded by the mutex of its stream. Holds a bounded number of events; when all are marks that the device has yet to
-// pass, the next mark waits for the first of them. Errors of CUDA are ignored here: who enqueues meets them, too.
+// Guarded by the mutex of its stream. Holds a bounded number of events; when the device has passed none of them, the
+// next mark waits for the first. Ignores CUDA errors: enqueueing reports them.
 class Stopwatch {
  public:
   Stopwatch(std::string name, DeviceState& state);
@@ -57,8 +56,7 @@ class Stopwatch {
   std::vector<Mark> marks_;  // a ring; the mark before the next to be read stays
   std::uint64_t read_ = 0;   // marks read so far
   std::uint64_t made_ = 0;   // marks made so far
-  Trace* trace_ = nullptr;
-  int track_ = 0;
+  StreamTrack track_;
   Clock::time_point time_;  // of the mark read last, if there is a trace
   bool began_ = false;      // the mark read last was a begin()
   std::array<double, static_cast<std::size_t>(WaitReason::count)> stalled_{};

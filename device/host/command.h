@@ -1,4 +1,4 @@
-// What a host stream can do. Fixed size, held in place in the stream's queue.
+// Commands of a host stream, of fixed size: the stream's queue holds them in place.
 #pragma once
 
 #include <chrono>
@@ -34,7 +34,7 @@ struct LaunchCommand {
   LaunchParameters parameters;
 };
 
-// For the fault device.
+// For tests (tests/support/fault_device.h).
 struct DelayCommand {
   std::chrono::microseconds duration;
 };

@@ -58,9 +58,7 @@ void HostDevice::wait(Stream& stream, Event& event, WaitReason reason) {
 }
 
 void HostDevice::copy(Stream& stream, BufferView destination, BufferView source) {
-  if (destination.size != source.size) {
-    throw Error("copy: " + std::to_string(source.size) + " bytes into " + std::to_string(destination.size));
-  }
+  require_same_size(destination, source);
   switch (direction(destination, source)) {
     case CopyDirection::to_device:
       return host(stream).enqueue(CopyCommand{destination, source, &shared_->to_device, "copy h2d"});

@@ -40,7 +40,7 @@ class HostDevice : public Device {
 
   CopyDirection direction(BufferView destination, BufferView source) const;
 
-  // For the fault device: the stream stands still, or fails with `error`, when it gets there.
+  // For tests: when the stream gets there, it pauses, or fails with `error`.
   void enqueue_delay(Stream& stream, std::chrono::microseconds duration);
   void enqueue_failure(Stream& stream, std::exception_ptr error);
 

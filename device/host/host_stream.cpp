@@ -52,7 +52,7 @@ Mark HostStream::mark() {
 }
 
 void HostStream::set_trace(Trace* trace) {
-  const Track track{trace, trace ? trace->add_track(name_) : 0};
+  const StreamTrack track(trace, name_);
   const std::lock_guard lock(progress_->mutex);
   track_ = track;
 }
@@ -73,7 +73,7 @@ void HostStream::work() {
     enqueued_or_stopped_.wait(lock, [&] { return enqueued_ > next || stopped_; });
     if (enqueued_ == next) return;
     Entry& entry = queue_[next % kCapacity];
-    const Track track = track_;
+    const StreamTrack track = track_;
     lock.unlock();
     execute(entry, track);
     entry.command = std::monostate{};  // releases what it refers to
@@ -83,7 +83,7 @@ void HostStream::work() {
   }
 }
 
-void HostStream::execute(const Entry& entry, const Track& track) {
+void HostStream::execute(const Entry& entry, const StreamTrack& track) {
   const auto& [command, label] = entry;
   if (const auto* wait = std::get_if<WaitCommand>(&command)) return run(*wait, track);
   if (shared_->failure.failed()) return;
@@ -98,15 +98,15 @@ void HostStream::execute(const Entry& entry, const Track& track) {
   }
 }
 
-void HostStream::run(const WaitCommand& wait, const Track& track) {
+void HostStream::run(const WaitCommand& wait, const StreamTrack& track) {
   wait.mark.wait();
   const Clock::time_point now = Clock::now();
   const auto idle = std::chrono::duration_cast<std::chrono::nanoseconds>(now - idle_since_);
   stalled_ns_[static_cast<std::size_t>(wait.reason)].fetch_add(idle.count(), std::memory_order_relaxed);
-  if (track.trace) record_wait(*track.trace, track.id, wait.reason, idle_since_, now);
+  track.record_wait(wait.reason, idle_since_, now);
 }
 
-void HostStream::run(const CopyCommand& copy, const Track& track, SpanLabel label) {
+void HostStream::run(const CopyCommand& copy, const StreamTrack& track, SpanLabel label) {
   const Clock::time_point now = Clock::now();
   const LinkClock::Turn turn = copy.link ? copy.link->reserve(copy.source.size) : LinkClock::Turn{now, now};
   if (copy.source.size > 0) std::memcpy(copy.destination.data, copy.source.data, copy.source.size);
@@ -114,20 +114,17 @@ void HostStream::run(const CopyCommand& copy, const Track& track, SpanLabel labe
   track.record(copy.name, turn.begin, Clock::now(), label);
 }
 
-void HostStream::run(const ZeroCommand& zero, const Track& track, SpanLabel label) {
+void HostStream::run(const ZeroCommand& zero, const StreamTrack& track, SpanLabel label) {
   const Clock::time_point begin = Clock::now();
   if (zero.destination.size > 0) std::memset(zero.destination.data, 0, zero.destination.size);
   track.record("zero", begin, Clock::now(), label);
 }
 
-void HostStream::run(const LaunchCommand& launch, const Track& track, SpanLabel label) {
+void HostStream::run(const LaunchCommand& launch, const StreamTrack& track, SpanLabel label) {
   const std::lock_guard lock(shared_->compute_mutex);
   const Clock::time_point begin = Clock::now();
   launch.executable->run(launch.bindings, launch.parameters, shared_->workers);
-  if (label.layer < 0) {
-    label = {static_cast<int>(launch.parameters.layer), static_cast<int>(launch.parameters.microbatch)};
-  }
-  track.record(launch.executable->program().graph.name, begin, Clock::now(), label);
+  track.record(launch.executable->program().graph.name, begin, Clock::now(), label_or(label, launch.parameters));
 }
 
 void HostEvent::set(Mark mark) {

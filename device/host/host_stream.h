@@ -13,7 +13,7 @@
 #include "core/failure.h"
 #include "core/workers.h"
 #include "device/host/command.h"
-#include "device/span_label.h"
+#include "device/stream_track.h"
 
 namespace l2l::device {
 
@@ -52,24 +52,17 @@ class HostStream : public Stream {
  private:
   static constexpr std::size_t kCapacity = 1024;
 
-  struct Track {
-    Trace* trace = nullptr;
-    int id = 0;
-    void record(std::string_view name, Clock::time_point begin, Clock::time_point end, SpanLabel label) const {
-      if (trace) trace->record(id, name, begin, end, label.layer, label.microbatch);
-    }
-  };
   struct Entry {
     Command command;
     SpanLabel label;
   };
 
   void work();
-  void execute(const Entry& entry, const Track& track);
-  void run(const WaitCommand& wait, const Track& track);
-  void run(const CopyCommand& copy, const Track& track, SpanLabel label);
-  void run(const ZeroCommand& zero, const Track& track, SpanLabel label);
-  void run(const LaunchCommand& launch, const Track& track, SpanLabel label);
+  void execute(const Entry& entry, const StreamTrack& track);
+  void run(const WaitCommand& wait, const StreamTrack& track);
+  void run(const CopyCommand& copy, const StreamTrack& track, SpanLabel label);
+  void run(const ZeroCommand& zero, const StreamTrack& track, SpanLabel label);
+  void run(const LaunchCommand& launch, const StreamTrack& track, SpanLabel label);
 
   const std::string name_;
   const std::shared_ptr<HostShared> shared_;
@@ -79,7 +72,7 @@ class HostStream : public Stream {
   SpanLabel label_;               // of what is enqueued next; guarded by progress_->mutex
   std::uint64_t enqueued_ = 0;    // guarded by progress_->mutex
   bool stopped_ = false;          // guarded by progress_->mutex
-  Track track_;                   // guarded by progress_->mutex
+  StreamTrack track_;                   // guarded by progress_->mutex
   Clock::time_point idle_since_;  // of the thread
   std::array<std::atomic<std::int64_t>, static_cast<std::size_t>(WaitReason::count)> stalled_ns_{};
   std::thread thread_;

@@ -8,7 +8,7 @@
 
 namespace l2l::device {
 
-// Thread-safe. Copies of all streams share the bandwidth: one after the other, each at full speed.
+// Thread-safe. Copies of all streams take the link one after the other, each at full bandwidth.
 class LinkClock {
  public:
   // Bytes per second; 0: unthrottled.

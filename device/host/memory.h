@@ -1,4 +1,4 @@
-// Memory of the host device: exact mappings.
+// Memory of the host device.
 #pragma once
 
 #include <memory>

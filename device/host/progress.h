@@ -1,4 +1,4 @@
-// How far a stream has come: what events and waits refer to.
+// How far a stream has come; events and waits refer to it.
 #pragma once
 
 #include <condition_variable>

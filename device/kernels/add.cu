@@ -1,5 +1,4 @@
 #include "device/kernels/common/elementwise.cuh"
-#include "device/kernels/common/operands.h"
 #include "device/kernels/cuda_factories.h"
 
 namespace l2l::device::cuda {
@@ -7,9 +6,17 @@ namespace {
 
 // Moves 3 elements of T per element: two in, one out.
 template <typename T>
-struct AddBody : Unprepared {
-  const T *a, *b;
-  T* y;
+struct AddBody : ElementwiseBody {
+  using Element = T;
+  using ElementwiseBody::ElementwiseBody;
+  const T *a = nullptr, *b = nullptr;
+  T* y = nullptr;
+
+  void bind(std::span<std::byte* const> operands, const LaunchParameters*) {
+    a = kernels::as<T>(operands[0]);
+    b = kernels::as<T>(operands[1]);
+    y = kernels::as<T>(operands[2]);
+  }
 
   template <int Count>
   __device__ void at(std::int64_t first) const {
@@ -22,24 +29,7 @@ struct AddBody : Unprepared {
 };
 
 template <typename T>
-class Add final : public Kernel {
- public:
-  Add(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
-      : context_(context), elements_(kernels::output(graph, op, 0).shape.elements()) {}
-
-  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
-               cudaStream_t stream) const override {
-    AddBody<T> body;
-    body.a = kernels::as<T>(operands[0]);
-    body.b = kernels::as<T>(operands[1]);
-    body.y = kernels::as<T>(operands[2]);
-    launch_elementwise<kPack<T>>("add", context_, elements_, body, stream);
-  }
-
- private:
-  Context context_;
-  std::int64_t elements_;
-};
+using Add = ElementwiseKernel<AddBody<T>>;
 
 }  // namespace
 

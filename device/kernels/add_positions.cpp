@@ -1,6 +1,4 @@
-#include "device/kernels/common/operands.h"
-#include "device/kernels/common/partition.h"
-#include "device/kernels/convert.h"
+#include "device/kernels/elementwise.h"
 #include "device/kernels/factories.h"
 
 namespace l2l::device::kernels {
@@ -16,15 +14,12 @@ class AddPositions final : public Kernel {
   }
 
   void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
-    const Partition blocks = row_blocks(rows_, hidden_);
-    workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
-      for (std::int64_t row = blocks.begin(block); row < blocks.end(block); ++row) {
-        const T* x = as<T>(operands[0]) + row * hidden_;
-        const T* position = as<T>(operands[1]) + row % sequence_ * hidden_;
-        T* y = as<T>(operands[2]) + row * hidden_;
+    for_rows(rows_, hidden_, workers, [&](std::int64_t row) {
+      const T* x = as<T>(operands[0]) + row * hidden_;
+      const T* position = as<T>(operands[1]) + row % sequence_ * hidden_;
+      T* y = as<T>(operands[2]) + row * hidden_;
 #pragma omp simd
-        for (std::int64_t i = 0; i < hidden_; ++i) y[i] = narrow<T>(widen(x[i]) + widen(position[i]));
-      }
+      for (std::int64_t i = 0; i < hidden_; ++i) y[i] = narrow<T>(widen(x[i]) + widen(position[i]));
     });
   }
 

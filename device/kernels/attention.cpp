@@ -30,7 +30,7 @@ struct Buffers {
   }
 };
 
-// Score of what lies behind a row's last key; its weight is set to zero afterwards.
+// Score of the padding behind a row's last key; its weight is set to zero afterwards.
 constexpr float kMasked = -1e30f;
 
 // Turns scores[0, count) into e^(score - highest) and puts their sum into `sum`; returns the logsumexp.
@@ -55,19 +55,19 @@ class Attention final : public Kernel {
 
   void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters& parameters,
            Workers& workers) const override {
-    const Survival survival(parameters, shape_.rng_op, shape_.probability);
+    const DropoutMask mask(parameters, shape_.rng_op, shape_.probability);
     const Bytes slot_bytes = Buffers(shape_, nullptr).bytes;
     workers.parallel_for(shape_.tasks() * splits_.count(), [&](std::int64_t block, int slot) {
       const Buffers buffers(shape_, workspace + slot_bytes * static_cast<Bytes>(slot));
       const std::int64_t part = block % splits_.count();
-      attend(operands, block / splits_.count(), splits_.begin(part), splits_.end(part), survival, buffers);
+      attend(operands, block / splits_.count(), splits_.begin(part), splits_.end(part), mask, buffers);
     });
   }
 
  private:
   // Queries [begin, end) of one head.
   void attend(std::span<std::byte* const> operands, std::int64_t task, std::int64_t begin, std::int64_t end,
-              const Survival& survival, const Buffers& buffers) const {
+              const DropoutMask& mask, const Buffers& buffers) const {
     const std::int64_t row = shape_.first_row(task), stride = shape_.width, seen = shape_.seen_by(end - 1);
     const T* qkv = as<T>(operands[0]) + row * stride;
     const T* head = qkv + shape_.first_column(task);
@@ -79,12 +79,12 @@ class Attention final : public Kernel {
     for (std::int64_t i = begin; i < end; i += kQueryBlock) {
       const std::int64_t rows = std::min(kQueryBlock, end - i);
       load_head(shape_, head + i * stride, stride, rows, shape_.scale, buffers.queries);
-      attend_block(task, i, rows, survival, buffers, logsumexp);
+      attend_block(task, i, rows, mask, buffers, logsumexp);
       store_head(shape_, buffers.sums, rows, 1.0f, y + i * shape_.hidden, shape_.hidden);
     }
   }
 
-  void attend_block(std::int64_t task, std::int64_t i, std::int64_t rows, const Survival& survival,
+  void attend_block(std::int64_t task, std::int64_t i, std::int64_t rows, const DropoutMask& mask,
                     const Buffers& buffers, float* logsumexp) const {
     const std::int64_t seen = shape_.seen_by(i + rows - 1), stride = shape_.padded_sequence;
     block_product(rows, whole_vectors(seen), shape_.head_dim, {buffers.queries, shape_.padded_dim, 1}, buffers.keys,
@@ -95,7 +95,7 @@ class Attention final : public Kernel {
       fill_tail(scores, own, kMasked);
       float sum = 0;
       logsumexp[(i + row) * shape_.heads] = exponentials(scores, whole, sum);
-      weigh(scores, whole, survival, shape_.probability_index(task, i + row, 0), 1.0f / sum, buffers.words);
+      weigh(scores, whole, mask, shape_.probability_index(task, i + row, 0), 1.0f / sum, buffers.words);
       fill_tail(scores, own, 0);
       std::fill(scores + whole, scores + std::max(seen, whole), 0.0f);
     }
@@ -104,16 +104,16 @@ class Attention final : public Kernel {
   }
 
   // Exponentials to probabilities after dropout.
-  static void weigh(float* scores, std::int64_t count, const Survival& survival, std::int64_t index, float factor,
+  static void weigh(float* scores, std::int64_t count, const DropoutMask& mask, std::int64_t index, float factor,
                     std::uint32_t* words) {
-    if (survival.always()) {
+    if (mask.keeps_all()) {
 #pragma omp simd
       for (std::int64_t j = 0; j < count; ++j) scores[j] *= factor;
       return;
     }
-    const std::uint32_t* word = random_words(survival.key, index, count, words);
-    const std::uint32_t threshold = survival.threshold;
-    factor *= survival.scale;
+    const std::uint32_t* word = random_words(mask.key, index, count, words);
+    const std::uint32_t threshold = mask.threshold;
+    factor *= mask.scale;
 #pragma omp simd
     for (std::int64_t j = 0; j < count; ++j) {
       const float probability = scores[j] * factor;

@@ -1,15 +1,15 @@
-// What forward and backward attention share. Rows of qkv are [q | k | v], heads side by side inside (GPT-2); each head
-// of keys and values serves heads / kv_heads queries (Ainslie et al., "GQA", 2023). Scores are scaled by
-// 1/sqrt(head_dim); row i of a sequence sees rows 0..i of it, or all of them.
+// What forward and backward attention share. A row of qkv is [q | k | v], each with its heads side by side (GPT-2).
+// Each head of keys and values serves heads / kv_heads heads of queries (Ainslie et al., "GQA", 2023). Scores are
+// scaled by 1/sqrt(head_dim). If causal, row i of a sequence sees its rows 0..i, otherwise all.
 #pragma once
 
 #include <cmath>
 
 #include "device/kernels/common/operands.h"
 #include "device/kernels/common/partition.h"
-#include "device/kernels/common/random_words.h"
 #include "device/kernels/convert.h"
 #include "device/kernels/lanes.h"
+#include "device/kernels/random_words.h"
 
 namespace l2l::device::kernels {
 
@@ -48,7 +48,7 @@ struct AttentionShape {
     if (probability > 0) require_random_elements(Shape{tasks(), sequence, sequence}.elements(), "attention");
   }
 
-  // Dropout's element index of the probability with which row i of the sequence sees row j.
+  // Element index, for dropout, of the probability of row i for row j.
   std::int64_t probability_index(std::int64_t task, std::int64_t i, std::int64_t j) const {
     return (task * sequence + i) * sequence + j;
   }
@@ -56,17 +56,17 @@ struct AttentionShape {
   // Task = sequence index * heads + head.
   std::int64_t tasks() const { return sequences * heads; }
   std::int64_t first_row(std::int64_t task) const { return task / heads * sequence; }
-  // Of the task's queries in qkv, and of its result in y; of its keys; of its values.
+  // First column of the task's queries in qkv (and of its result in y), of its keys, and of its values.
   std::int64_t first_column(std::int64_t task) const { return task % heads * head_dim; }
   std::int64_t key_column(std::int64_t task) const { return hidden + task % heads / sharers() * head_dim; }
   std::int64_t value_column(std::int64_t task) const { return key_column(task) + kv_heads * head_dim; }
-  // Queries per head of keys: the tasks of one such head are neighbours.
+  // Heads of queries per head of keys; their tasks are consecutive.
   std::int64_t sharers() const { return heads / kv_heads; }
-  // Rows of its sequence that row i sees: the first ones.
+  // How many rows of its sequence row i sees, from the first one on.
   std::int64_t seen_by(std::int64_t i) const { return causal ? i + 1 : sequence; }
 };
 
-// Queries of a task by parts: few heads are cut into ranges of whole blocks, so that there are about 16 parts in all.
+// Splits the queries of a task into parts of whole blocks, so that few heads still give about 16 parts in all.
 inline Partition query_parts(const AttentionShape& shape) {
   const std::int64_t blocks = (shape.sequence + kQueryBlock - 1) / kQueryBlock;
   const std::int64_t parts = std::clamp<std::int64_t>(16 / shape.tasks(), 1, blocks);
@@ -74,7 +74,7 @@ inline Partition query_parts(const AttentionShape& shape) {
 }
 
 // Rows [0, rows) of one head from a row-major matrix with `stride` elements per row, times `scale`, into
-// [rows][padded_dim], zeros behind.
+// [rows][padded_dim], padded with zeros.
 template <typename T>
 void load_head(const AttentionShape& shape, const T* source, std::int64_t stride, std::int64_t rows, float scale,
                float* destination) {
@@ -87,8 +87,7 @@ void load_head(const AttentionShape& shape, const T* source, std::int64_t stride
   }
 }
 
-// Transposes what load_head() wrote into [padded_dim][padded_sequence]; columns behind `rows` up to whole vectors are
-// zeros.
+// Transposes what load_head() wrote into [padded_dim][padded_sequence], padded with zeros to whole vectors of columns.
 inline void transpose_head(const AttentionShape& shape, const float* source, std::int64_t rows, float* destination) {
   for (std::int64_t row = 0; row < rows; row += kLanes) {
     for (std::int64_t d = 0; d < shape.padded_dim; d += kLanes) {
@@ -103,8 +102,7 @@ inline void transpose_head(const AttentionShape& shape, const float* source, std
   }
 }
 
-// Sets the elements of a row behind its first `own` to `value`, up to whole vectors: loops over rows then need no
-// remainders.
+// Pads the first `own` elements of a row with `value` to whole vectors, so that loops over rows need no remainders.
 inline void fill_tail(float* row, std::int64_t own, float value) {
   if (own % kLanes == 0) return;
   float* last = row + own / kLanes * kLanes;

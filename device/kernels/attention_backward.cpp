@@ -67,7 +67,7 @@ class AttentionBackward final : public Kernel {
 
   void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters& parameters,
            Workers& workers) const override {
-    const Survival survival(parameters, shape_.rng_op, shape_.probability);
+    const DropoutMask mask(parameters, shape_.rng_op, shape_.probability);
     const Bytes slot_bytes = Buffers(shape_, nullptr).bytes;
     const std::int64_t sharers = shape_.sharers();
     workers.parallel_for(shape_.tasks() / sharers, [&](std::int64_t group, int slot) {
@@ -76,7 +76,7 @@ class AttentionBackward final : public Kernel {
       for (std::int64_t task = group * sharers; task < (group + 1) * sharers; ++task) {
         load_queries(operands, task, buffers);
         for (std::int64_t i = 0; i < shape_.sequence; i += kQueryBlock) {
-          take_queries(operands, task, i, survival, buffers);
+          take_queries(operands, task, i, mask, buffers);
         }
       }
       T* dqkv = gradient_of(operands, group * sharers);
@@ -86,12 +86,12 @@ class AttentionBackward final : public Kernel {
   }
 
  private:
-  // Of the task's sequence.
+  // dqkv from the task's sequence on.
   T* gradient_of(std::span<std::byte* const> operands, std::int64_t task) const {
     return as<T>(operands[4]) + shape_.first_row(task) * shape_.width;
   }
 
-  // Of one head of keys, with empty sums of its gradients.
+  // One head of keys; clears the sums of its gradients.
   void load_keys(std::span<std::byte* const> operands, std::int64_t task, const Buffers& buffers) const {
     const std::int64_t rows = shape_.sequence, stride = shape_.width;
     const T* qkv = as<T>(operands[1]) + shape_.first_row(task) * stride;
@@ -111,7 +111,7 @@ class AttentionBackward final : public Kernel {
               buffers.dy);
   }
 
-  void take_queries(std::span<std::byte* const> operands, std::int64_t task, std::int64_t i, const Survival& survival,
+  void take_queries(std::span<std::byte* const> operands, std::int64_t task, std::int64_t i, const DropoutMask& mask,
                     const Buffers& buffers) const {
     const std::int64_t rows = std::min(kQueryBlock, shape_.sequence - i), dim = shape_.padded_dim;
     const T* y = as<T>(operands[2]) + (shape_.first_row(task) + i) * shape_.hidden + shape_.first_column(task);
@@ -122,7 +122,7 @@ class AttentionBackward final : public Kernel {
     const std::int64_t all = shape_.seen_by(i + rows - 1);
     for (std::int64_t j = 0; j < all; j += kKeyBlock) {
       const Block block{i, rows, j, std::min(kKeyBlock, all - j)};
-      score_gradients(block, task, logsumexp, survival, buffers);
+      score_gradients(block, task, logsumexp, mask, buffers);
       add_gradients(block, buffers);
     }
     store_head(shape_, buffers.dq, rows, shape_.scale,
@@ -134,7 +134,7 @@ class AttentionBackward final : public Kernel {
   }
 
   // Fills probabilities (dropped and scaled) and dscores.
-  void score_gradients(const Block& block, std::int64_t task, const float* logsumexp, const Survival& survival,
+  void score_gradients(const Block& block, std::int64_t task, const float* logsumexp, const DropoutMask& mask,
                        const Buffers& buffers) const {
     const std::int64_t dim = shape_.padded_dim, columns = whole_vectors(block.columns);
     block_product(block.rows, columns, shape_.head_dim, {buffers.queries + block.i * dim, dim, 1},
@@ -148,12 +148,12 @@ class AttentionBackward final : public Kernel {
       float* probabilities = buffers.probabilities + row * kKeyBlock;
       float* dscores = buffers.dscores + row * kKeyBlock;
       const float row_logsumexp = logsumexp[row * shape_.heads], product = buffers.products[row];
-      if (survival.always()) {
+      if (mask.keeps_all()) {
         differentiate(probabilities, dscores, whole, row_logsumexp, product);
       } else {
         const std::uint32_t* word =
-            random_words(survival.key, shape_.probability_index(task, i, block.j), whole, buffers.words);
-        differentiate_dropped(probabilities, dscores, whole, row_logsumexp, product, survival, word);
+            random_words(mask.key, shape_.probability_index(task, i, block.j), whole, buffers.words);
+        differentiate_dropped(probabilities, dscores, whole, row_logsumexp, product, mask, word);
       }
       fill_tail(probabilities, seen, 0);
       fill_tail(dscores, seen, 0);
@@ -171,15 +171,15 @@ class AttentionBackward final : public Kernel {
   }
 
   static void differentiate_dropped(float* scores, float* dscores, std::int64_t count, float logsumexp, float product,
-                                    const Survival& survival, const std::uint32_t* word) {
-    const std::uint32_t threshold = survival.threshold;  // copies, which the stores below cannot alias
-    const float scale = survival.scale;
+                                    const DropoutMask& mask, const std::uint32_t* word) {
+    const std::uint32_t threshold = mask.threshold;  // copies, which the stores below cannot alias
+    const float scale = mask.scale;
 #pragma omp simd
     for (std::int64_t j = 0; j < count; ++j) {
       const float probability = fast_exp(scores[j] - logsumexp);
-      const float mask = word[j] >= threshold ? scale : 0.0f;
-      scores[j] = probability * mask;
-      dscores[j] = probability * (dscores[j] * mask - product);
+      const float kept = word[j] >= threshold ? scale : 0.0f;
+      scores[j] = probability * kept;
+      dscores[j] = probability * (dscores[j] * kept - product);
     }
   }
 

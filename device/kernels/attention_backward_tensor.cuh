@@ -47,8 +47,8 @@ __device__ inline void differentiate_by_key(Sums<kBlocks, kQueries>& scores, Sum
         if (masked && (query >= problem.sequence || key >= problem.sequence || (problem.causal && key > query))) {
           probability = 0;
         }
-        const float survivor = kept >> e & 1u ? dropout.scale() : 0.0f;
-        products.tiles[m][n][e] = probability * fmaf(products.tiles[m][n][e], survivor, -rows[e % 2]);
+        const float factor = kept >> e & 1u ? dropout.scale() : 0.0f;
+        products.tiles[m][n][e] = probability * fmaf(products.tiles[m][n][e], factor, -rows[e % 2]);
         scores.tiles[m][n][e] = kept >> e & 1u ? probability : 0.0f;
       }
     }
@@ -175,8 +175,8 @@ __device__ inline void differentiate_by_query(const Sums<kBlocks, kKeys>& scores
         const RowStatistics& own = statistics[m][e / 2];
         float probability = exp2_fast(fmaf(scores.tiles[m][n][e], to_log2, -own.logsumexp_log2));
         if (masked && (key >= problem.sequence || (problem.causal && key > query))) probability = 0;
-        const float survivor = kept >> e & 1u ? dropout.scale() : 0.0f;
-        products.tiles[m][n][e] = probability * fmaf(products.tiles[m][n][e], survivor, -own.product);
+        const float factor = kept >> e & 1u ? dropout.scale() : 0.0f;
+        products.tiles[m][n][e] = probability * fmaf(products.tiles[m][n][e], factor, -own.product);
       }
     }
   }

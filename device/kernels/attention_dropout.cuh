@@ -1,4 +1,4 @@
-// Which probabilities survive dropout: the host's bits (core/philox.h). One Philox block decides four consecutive keys
+// Which probabilities dropout keeps: the host's bits (core/philox.h). One Philox block decides four consecutive keys
 // of a query, so lanes that hold neighbouring elements share the work.
 #pragma once
 
@@ -16,12 +16,12 @@ class AttentionDropout {
     if (!kDropout || problem.threshold == 0 || !parameters->training) return;
     key_ = {parameters->seed, parameters->step, parameters->layer, parameters->microbatch, problem.rng_op};
     threshold_ = problem.threshold;
-    scale_ = problem.survivor_scale;
+    scale_ = problem.kept_scale;
     aligned_ = problem.sequence % 4 == 0;
   }
 
   __device__ bool active() const { return kDropout && threshold_ != 0; }
-  // Of survivors; 1 without dropout.
+  // Factor of the probabilities that are kept; 1 without dropout.
   __device__ float scale() const { return kDropout ? scale_ : 1.0f; }
   // Whether each query's keys begin with a Philox block: only then may blocks be shared.
   __device__ bool aligned() const { return aligned_; }
@@ -33,7 +33,7 @@ class AttentionDropout {
     return (word < 2 ? low : high) >= threshold_;
   }
 
-  // Bit k: whether element 4 * (first / 4) + k survives.
+  // Bit k: whether element 4 * (first / 4) + k is kept.
   __device__ std::uint32_t keeps_block(std::int64_t first) const {
     const PhiloxBlock block = philox(key_, static_cast<std::uint32_t>(first / 4));
     return (block[0] >= threshold_ ? 1u : 0u) | (block[1] >= threshold_ ? 2u : 0u) |

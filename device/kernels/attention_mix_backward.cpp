@@ -32,7 +32,8 @@ struct Buffers {
 template <typename T>
 class AttentionMixBackward final : public Kernel {
  public:
-  AttentionMixBackward(const compiler::Graph& graph, const compiler::Op& op) : shape_(input(graph, op, 2), op.attributes) {
+  AttentionMixBackward(const compiler::Graph& graph, const compiler::Op& op)
+      : shape_(input(graph, op, 2), op.attributes) {
     require_dtype(graph, op, input(graph, op, 2).dtype, {0, 1, 3, 4});
   }
 
@@ -52,7 +53,7 @@ class AttentionMixBackward final : public Kernel {
   }
 
  private:
-  // With empty sums of their gradients.
+  // Also clears the sums of their gradients.
   void load_values(const T* qkv, std::int64_t task, const Buffers& buffers) const {
     load_head(shape_, qkv + shape_.first_row(task) * shape_.width + shape_.value_column(task), shape_.width,
               shape_.sequence, 1.0f, buffers.values);
@@ -74,7 +75,8 @@ class AttentionMixBackward final : public Kernel {
     });
   }
 
-  // Of the heads that begin with `task`: zeros of queries and keys. `dqkv`: of their sequence.
+  // Writes dv, and zeros for queries and keys, of the heads from `task` on that share values. `dqkv`: of their
+  // sequence.
   void store(T* dqkv, std::int64_t task, const Buffers& buffers) const {
     const T* const none = nullptr;
     for (std::int64_t sharer = task; sharer < task + shape_.sharers(); ++sharer) {

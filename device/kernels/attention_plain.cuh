@@ -103,7 +103,7 @@ struct Tile {
     }
   }
 
-  // Bit c: whether this thread's probability of query `i` and key (j + tx + 16 c) survives. All lanes call it.
+  // Bit c: whether this thread's probability of query `i` and key (j + tx + 16 c) is kept. All lanes call it.
   __device__ static std::uint32_t keeps(const AttentionDropout<true>& dropout, std::int64_t row_of_i, int j) {
     const int tx = threadIdx.x % kSide;
     std::uint32_t bits = 0;

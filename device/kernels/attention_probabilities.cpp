@@ -25,7 +25,7 @@ struct Buffers {
   }
 };
 
-// Score of what lies behind a row's last key.
+// Score of the padding behind a row's last key.
 constexpr float kMasked = -1e30f;
 
 // Turns `count` scores, whole vectors, into probabilities.

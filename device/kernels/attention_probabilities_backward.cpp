@@ -87,7 +87,7 @@ class AttentionProbabilitiesBackward final : public Kernel {
     });
   }
 
-  // A head's gradient, `place` elements behind the beginning of the sequence.
+  // Writes a head's gradient, `place` elements from the start of the sequence.
   void store(const float* gradient, std::int64_t rows, float scale, std::int64_t place, const T* other, T* dqkv) const {
     store_head_sum(shape_, gradient, rows, scale, other == nullptr ? nullptr : other + place, dqkv + place,
                    shape_.width);

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/philox.h"
-#include "device/kernels/common/random_words.h"
+#include "device/kernels/random_words.h"
 #include "l2l/errors.h"
 
 namespace l2l::device::cuda {
@@ -29,7 +29,7 @@ AttentionProblem::AttentionProblem(const compiler::Value& qkv, const compiler::A
   if (attributes.probability > 0) {
     kernels::require_random_elements(Shape{tasks(), sequence, sequence}.elements(), "attention");
     threshold = dropout_threshold(attributes.probability);
-    survivor_scale = 1.0f / (1.0f - attributes.probability);
+    kept_scale = 1.0f / (1.0f - attributes.probability);
   }
 }
 

@@ -1,5 +1,5 @@
-// What one attention op is, for its kernels on the device and for who launches them. Rows of qkv hold the heads of
-// queries, then those of keys, then those of values, each head_dim wide.
+// The shapes of one attention op, for its CUDA kernels and for the code that launches them. A row of qkv holds the
+// heads of queries, then those of keys, then those of values, each head_dim wide.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct AttentionProblem {
   bool causal = true;
   bool vector = false;          // every head begins on 16 bytes
   float scale = 0;              // of scores: 1 / sqrt(head_dim)
-  float survivor_scale = 1;     // of probabilities that survive dropout: 1 / (1 - p)
+  float kept_scale = 1;         // of probabilities that dropout keeps: 1 / (1 - p)
   std::uint32_t threshold = 0;  // core/philox.h, dropout_threshold(); 0: no dropout
   std::uint32_t rng_op = 0;
 
@@ -47,7 +47,7 @@ struct AttentionProblem {
   constexpr std::int64_t logsumexp_offset(std::int64_t sequence_index, int head) const {
     return sequence_index * sequence * heads + head;
   }
-  // Dropout's element index of the probability with which query i sees key 0.
+  // Element index, for dropout, of the probability of query i for key 0.
   constexpr std::int64_t probability_row(std::int64_t task, int i) const { return (task * sequence + i) * sequence; }
 };
 

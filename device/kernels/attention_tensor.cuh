@@ -169,7 +169,7 @@ struct Rows {
   }
 };
 
-// Bit e: whether element e of a tile survives, whose rows are queries (Sums, above): query rows `row_of_i` (Philox
+// Bit e: whether dropout keeps element e of a tile whose rows are queries (Sums, above): query rows `row_of_i` (Philox
 // element of key 0) for the lane's row g and `row_of_i8` for g + 8, keys from `j`. All lanes call it.
 template <bool kDropout>
 __device__ inline std::uint32_t keeps_by_query(const AttentionDropout<kDropout>& dropout, std::int64_t row_of_i,

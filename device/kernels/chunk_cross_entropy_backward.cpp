@@ -47,9 +47,10 @@ class ChunkCrossEntropyBackward final : public Kernel {
     const LogitPanels& panels = pass_.panels();
     const LogitOperands logits{operands[0], operands[1], bias_ ? operands[4] : nullptr};
     for (std::int64_t chunk = 0; chunk < panels.rows.count(); ++chunk) {
+      load_states(chunk, operands, workspace.softmax.states);
       for (std::int64_t part = 0; part < panels.tokens.count(); ++part) {
         pass_.make_logits(chunk, part, logits, workspace.softmax, products, workers);
-        differentiate_panel(chunk, part, operands, parameters, workspace, workers);
+        make_gradients(chunk, part, operands, parameters, workspace, workers);
         multiply_panel(chunk, part, operands, workspace, products, workers);
       }
     }
@@ -72,29 +73,23 @@ class ChunkCrossEntropyBackward final : public Kernel {
     }
   };
 
-  void differentiate_panel(std::int64_t chunk, std::int64_t part, std::span<std::byte* const> operands,
-                           const LaunchParameters& parameters, const Workspace& workspace, Workers& workers) const {
-    const LogitPanels& panels = pass_.panels();
-    const std::int64_t first = panels.rows.begin(chunk), begin = panels.tokens.begin(part);
-    const std::int64_t tokens = panels.tokens.end(part) - begin, first_token = parameters.first_token + begin;
-    const std::int32_t* targets = as<std::int32_t>(operands[2]) + first;
-    const double* statistics = as<double>(operands[3]) + first * numbers_;
-    const Partition blocks = row_blocks(panels.rows.end(chunk) - first, tokens);
-    workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
-      for (std::int64_t i = blocks.begin(block); i < blocks.end(block); ++i) {
-        T* dlogits = workspace.dlogits + i * tokens;
-        if (targets[i] < 0) {
-          std::fill_n(dlogits, tokens, T{});
-        } else {
-          differentiate_row(load_state(statistics + i * numbers_), targets[i] - first_token, parameters.loss_scale,
-                            workspace.softmax.logits + i * tokens, dlogits, tokens);
-        }
-      }
-    });
-    if (bias_) {
-      add_column_sums(workspace.dlogits, panels.rows.end(chunk) - first, tokens,
-                      as<float>(operands[dx_sums_ + 2]) + begin, workers);
+  void load_states(std::int64_t chunk, std::span<std::byte* const> operands, RowState* states) const {
+    const Partition& rows = pass_.panels().rows;
+    const double* statistics = as<double>(operands[3]);
+    for (std::int64_t row = rows.begin(chunk); row < rows.end(chunk); ++row) {
+      *states++ = load_state(statistics + row * numbers_);
     }
+  }
+
+  void make_gradients(std::int64_t chunk, std::int64_t part, std::span<std::byte* const> operands,
+                      const LaunchParameters& parameters, const Workspace& workspace, Workers& workers) const {
+    const LogitPanels& panels = pass_.panels();
+    const std::int64_t row = panels.rows.begin(chunk), token = panels.tokens.begin(part);
+    differentiate_panel<T>(
+        {panels.rows.end(chunk) - row, panels.tokens.end(part) - token, as<std::int32_t>(operands[2]) + row,
+         parameters.first_token + token, workspace.softmax.states, parameters.loss_scale, workspace.softmax.logits,
+         workspace.dlogits, bias_ ? as<float>(operands[dx_sums_ + 2]) + token : nullptr},
+        workers);
   }
 
   void multiply_panel(std::int64_t chunk, std::int64_t part, std::span<std::byte* const> operands,

@@ -1,4 +1,4 @@
-// The twin of chunk_cross_entropy_backward.cpp: makes the chunk's logits again and turns them into gradients. Beside
+// Counterpart of chunk_cross_entropy_backward.cpp: makes the chunk's logits again and turns them into gradients. Beside
 // the products' operands, moves the logits twice and the dlogits three times, and dx and the table's gradient, f32,
 // twice per panel.
 #include "device/kernels/cuda_factories.h"

@@ -1,4 +1,4 @@
-// Loads and stores of a storage type with fp32 arithmetic in between.
+// Conversions between storage types and fp32, in which kernels compute.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +54,8 @@ inline void narrow_row(const float* source, f16* destination, std::int64_t count
 // Throws BadInput unless `dtype` is a compute type.
 inline void require_compute_type(const compiler::Op& op, DType dtype) {
   if (is_compute_type(dtype)) return;
-  throw BadInput("no host kernel of " + std::string(compiler::name_of(op.kind)) + " for " + std::string(name_of(dtype)) +
-                 ": the compute type is f32, bf16 or f16");
+  throw BadInput("no host kernel of " + std::string(compiler::name_of(op.kind)) + " for " +
+                 std::string(name_of(dtype)) + ": the compute type is f32, bf16 or f16");
 }
 
 // The kernel class for a compute type.

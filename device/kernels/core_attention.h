@@ -19,13 +19,12 @@ void for_query_blocks(std::int64_t begin, std::int64_t end, Take take) {
   for (std::int64_t i = begin; i < end; i += kQueryBlock) take(QueryBlock{i, std::min(kQueryBlock, end - i)});
 }
 
-// Rows of the task's sequence that the block sees: the first ones.
+// How many rows of the task's sequence the block sees, from the first one on.
 inline std::int64_t seen_by(const AttentionShape& shape, QueryBlock block) {
   return shape.seen_by(block.begin + block.rows - 1);
 }
 
-// Reads the block's rows of the matrix of `task`; zeros behind what a row sees, up to whole vectors of what the block
-// sees.
+// Reads the block's rows of the matrix of `task`; each padded with zeros to whole vectors of what the block sees.
 template <typename T>
 void load_probabilities(const AttentionShape& shape, const T* matrices, std::int64_t task, QueryBlock block,
                         float* destination) {
@@ -38,7 +37,7 @@ void load_probabilities(const AttentionShape& shape, const T* matrices, std::int
   }
 }
 
-// Writes them back, with zeros behind what a row sees.
+// Writes the rows back, with zeros where a row sees nothing.
 template <typename T>
 void store_probabilities(const AttentionShape& shape, const float* source, std::int64_t task, QueryBlock block,
                          T* matrices) {

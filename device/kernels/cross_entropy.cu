@@ -1,4 +1,4 @@
-// The twin of cross_entropy_loss.cpp. Reads 28 bytes per row.
+// Counterpart of cross_entropy.cpp. Reads 28 bytes per row.
 #include "device/kernels/common/operands.h"
 #include "device/kernels/cuda_factories.h"
 #include "device/kernels/panel_cross_entropy.cuh"

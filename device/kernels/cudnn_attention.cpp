@@ -2,6 +2,7 @@
 
 #include <cudnn_frontend.h>
 
+#include <mutex>
 #include <string>
 #include <unordered_map>
 

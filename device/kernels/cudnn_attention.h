@@ -1,6 +1,6 @@
-// Attention by cuDNN's fused kernels, where they are there and good: bf16 and f16 heads of a multiple of 8 up to 128
+// Attention by cuDNN's fused kernels, where they exist and are fast: bf16 and f16 heads of a multiple of 8 up to 128
 // elements, sequences of a multiple of 128, no dropout, and the deterministic backward within a bounded workspace.
-// cudnn_attention.cpp and cudnn_library.cpp have it; a build without cuDNN's headers links no_cudnn.cpp.
+// Defined in cudnn_attention.cpp and cudnn_library.cpp; a build without cuDNN's headers links no_cudnn.cpp.
 #pragma once
 
 #include "device/kernels/attention_problem.h"
@@ -8,9 +8,8 @@
 
 namespace l2l::device::cuda {
 
-// Operands of attention: qkv, y, logsumexp. nullptr where cuDNN is not there or does not want the problem: use our own
-// kernel. The operands are those of the op; logsumexp is ours (natural, [rows, heads]), so that either backward reads
-// it.
+// Operands as those of the op: qkv, y, logsumexp (natural, [rows, heads], so that our own backward can read it).
+// Returns nullptr where cuDNN is missing or does not support the problem: use our own kernel.
 std::unique_ptr<Kernel> make_cudnn_attention(const Context& context, const AttentionProblem& problem, DType dtype);
 
 // Operands of attention_backward: dy, qkv, y, logsumexp, dqkv.

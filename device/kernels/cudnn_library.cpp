@@ -5,6 +5,7 @@
 #include <nvrtc.h>
 
 #include <map>
+#include <mutex>
 
 namespace l2l::device::cuda {
 namespace {

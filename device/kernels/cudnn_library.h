@@ -11,8 +11,8 @@ namespace l2l::device::cuda {
 // Whether libcudnn.so.9 could be opened. Thread-safe.
 bool has_cudnn();
 
-// A handle of `device`, made at the first call; nullptr when cuDNN refuses. Never destroyed: the driver may be gone
-// before. Thread-safe; who sets its stream holds cudnn_mutex() until its work is enqueued.
+// A handle of `device`, made at the first call; nullptr when cuDNN refuses. Never destroyed: the driver may be unloaded
+// first. Thread-safe; callers hold cudnn_mutex() from setting its stream until their work is enqueued.
 cudnnHandle_t cudnn_handle(int device);
 std::mutex& cudnn_mutex();
 

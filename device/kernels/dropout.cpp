@@ -2,9 +2,9 @@
 
 #include "device/kernels/common/operands.h"
 #include "device/kernels/common/partition.h"
-#include "device/kernels/common/random_words.h"
 #include "device/kernels/convert.h"
 #include "device/kernels/factories.h"
+#include "device/kernels/random_words.h"
 
 namespace l2l::device::kernels {
 namespace {
@@ -22,29 +22,29 @@ class Dropout final : public Kernel {
 
   void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters& parameters,
            Workers& workers) const override {
-    const Survival survival(parameters, rng_op_, probability_);
+    const DropoutMask mask(parameters, rng_op_, probability_);
     const Partition blocks = element_blocks(elements_);
     workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
       const std::int64_t begin = blocks.begin(block), count = blocks.end(block) - begin;
       const T* x = as<T>(operands[0]) + begin;
       T* y = as<T>(operands[1]) + begin;
-      if (survival.always()) {
+      if (mask.keeps_all()) {
         std::memmove(y, x, static_cast<std::size_t>(count) * sizeof(T));
       } else {
-        drop(survival, begin, x, y, count);
+        drop(mask, begin, x, y, count);
       }
     });
   }
 
  private:
-  static void drop(const Survival& survival, std::int64_t first, const T* x, T* y, std::int64_t count) {
+  static void drop(const DropoutMask& mask, std::int64_t first, const T* x, T* y, std::int64_t count) {
     constexpr std::int64_t kElements = 512;
-    const std::uint32_t threshold = survival.threshold;  // copies, which the stores below cannot alias
-    const float scale = survival.scale;
+    const std::uint32_t threshold = mask.threshold;  // copies, which the stores below cannot alias
+    const float scale = mask.scale;
     std::uint32_t words[random_words_room(kElements)];
     for (std::int64_t begin = 0; begin < count; begin += kElements) {
       const std::int64_t size = std::min(kElements, count - begin);
-      const std::uint32_t* word = random_words(survival.key, first + begin, size, words);
+      const std::uint32_t* word = random_words(mask.key, first + begin, size, words);
 #pragma omp simd
       for (std::int64_t i = 0; i < size; ++i) {
         const float value = widen(x[begin + i]) * scale;

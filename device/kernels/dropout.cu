@@ -1,5 +1,4 @@
 #include "device/kernels/common/elementwise.cuh"
-#include "device/kernels/common/operands.h"
 #include "device/kernels/common/random.cuh"
 #include "device/kernels/cuda_factories.h"
 
@@ -8,19 +7,31 @@ namespace {
 
 // Moves 2 elements of T per element (3 with a residual) and draws one word.
 template <typename T, bool kAdd>
-struct DropoutBody {
-  const T *x, *residual;
-  T* y;
-  const LaunchParameters* parameters;
+struct DropoutBody : ElementwiseBody {
+  using Element = T;
+  const T *x = nullptr, *residual = nullptr;
+  T* y = nullptr;
+  const LaunchParameters* parameters = nullptr;
   std::uint32_t rng_op;
   float probability;
-  Survival survival;
+  DropoutMask mask;
 
-  __device__ void prepare() { survival = Survival(parameters, rng_op, probability); }
+  DropoutBody(const compiler::Graph& graph, const compiler::Op& op)
+      : ElementwiseBody(graph, op), rng_op(op.attributes.rng_op), probability(op.attributes.probability) {
+    require_random_elements(elements);
+  }
+  void bind(std::span<std::byte* const> operands, const LaunchParameters* launch) {
+    x = kernels::as<T>(operands[0]);
+    if (kAdd) residual = kernels::as<T>(operands[1]);
+    y = kernels::as<T>(operands[kAdd ? 2 : 1]);
+    parameters = launch;
+  }
+
+  __device__ void prepare() { mask = DropoutMask(parameters, rng_op, probability); }
 
   template <int Count>
   __device__ void at(std::int64_t first) const {
-    Floats<Count> result = dropped(survival, first, load_floats<Count>(x + first));
+    Floats<Count> result = dropped(mask, first, load_floats<Count>(x + first));
     if constexpr (kAdd) {
       const Floats<Count> other = load_floats<Count>(residual + first);
 #pragma unroll
@@ -30,45 +41,19 @@ struct DropoutBody {
   }
 };
 
-template <typename T, bool kAdd>
-class Dropout final : public Kernel {
- public:
-  Dropout(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
-      : context_(context), attributes_(op.attributes), elements_(kernels::output(graph, op, 0).shape.elements()) {
-    require_random_elements(elements_);
-  }
-
-  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters* parameters,
-               cudaStream_t stream) const override {
-    DropoutBody<T, kAdd> body{};
-    body.x = kernels::as<T>(operands[0]);
-    if (kAdd) body.residual = kernels::as<T>(operands[1]);
-    body.y = kernels::as<T>(operands[kAdd ? 2 : 1]);
-    body.parameters = parameters;
-    body.rng_op = attributes_.rng_op;
-    body.probability = attributes_.probability;
-    launch_elementwise<kPack<T>>(kAdd ? "dropout_add" : "dropout", context_, elements_, body, stream);
-  }
-
- private:
-  Context context_;
-  compiler::Attributes attributes_;
-  std::int64_t elements_;
-};
-
 template <typename T>
-using Plain = Dropout<T, false>;
+using Dropout = ElementwiseKernel<DropoutBody<T, false>>;
 template <typename T>
-using WithResidual = Dropout<T, true>;
+using DropoutAdd = ElementwiseKernel<DropoutBody<T, true>>;
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_dropout(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for<Plain, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
+  return make_for<Dropout, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
 }
 
 std::unique_ptr<Kernel> make_dropout_add(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for<WithResidual, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
+  return make_for<DropoutAdd, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
 }
 
 }  // namespace l2l::device::cuda

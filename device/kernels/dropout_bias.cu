@@ -15,13 +15,13 @@ struct DroppedGradient {
   const LaunchParameters* parameters;
   std::uint32_t rng_op;
   float probability;
-  Survival survival;
+  DropoutMask mask;
 
-  __device__ void prepare() { survival = Survival(parameters, rng_op, probability); }
+  __device__ void prepare() { mask = DropoutMask(parameters, rng_op, probability); }
   template <int Count>
   __device__ Floats<Count> at(std::int64_t row, std::int64_t column) const {
     const std::int64_t first = row * columns + column;
-    Floats<Count> gradient = dropped(survival, first, load_floats<Count>(dy + first));
+    Floats<Count> gradient = dropped(mask, first, load_floats<Count>(dy + first));
 #pragma unroll
     for (int i = 0; i < Count; ++i) gradient[i] = rounded<T>(gradient[i]);
     store_floats(dx + first, gradient);

@@ -1,6 +1,4 @@
-#include "device/kernels/common/operands.h"
-#include "device/kernels/common/partition.h"
-#include "device/kernels/convert.h"
+#include "device/kernels/elementwise.h"
 #include "device/kernels/factories.h"
 #include "device/kernels/tokens.h"
 
@@ -21,16 +19,13 @@ class Embedding final : public Kernel {
 
   void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
     const std::int32_t* tokens = as<std::int32_t>(operands[0]);
-    const Partition blocks = row_blocks(rows_, hidden_);
-    workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
-      for (std::int64_t row = blocks.begin(block); row < blocks.end(block); ++row) {
-        const std::int64_t token = checked_token("embedding", tokens[row], row, vocabulary_);
-        const T* table = as<T>(operands[1]) + token * hidden_;
-        const T* position = as<T>(operands[2]) + row % sequence_ * hidden_;
-        T* y = as<T>(operands[3]) + row * hidden_;
+    for_rows(rows_, hidden_, workers, [&](std::int64_t row) {
+      const std::int64_t token = checked_token("embedding", tokens[row], row, vocabulary_);
+      const T* table = as<T>(operands[1]) + token * hidden_;
+      const T* position = as<T>(operands[2]) + row % sequence_ * hidden_;
+      T* y = as<T>(operands[3]) + row * hidden_;
 #pragma omp simd
-        for (std::int64_t i = 0; i < hidden_; ++i) y[i] = narrow<T>(widen(table[i]) + widen(position[i]));
-      }
+      for (std::int64_t i = 0; i < hidden_; ++i) y[i] = narrow<T>(widen(table[i]) + widen(position[i]));
     });
   }
 

@@ -1,8 +1,6 @@
 #include <cstring>
 
-#include "device/kernels/common/operands.h"
-#include "device/kernels/common/partition.h"
-#include "device/kernels/convert.h"
+#include "device/kernels/elementwise.h"
 #include "device/kernels/factories.h"
 #include "device/kernels/tokens.h"
 
@@ -24,15 +22,12 @@ class EmbeddingRows final : public Kernel {
   void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters& parameters,
            Workers& workers) const override {
     const std::int32_t* tokens = as<std::int32_t>(operands[0]);
-    const Partition blocks = row_blocks(rows_, hidden_);
-    workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
-      for (std::int64_t row = blocks.begin(block); row < blocks.end(block); ++row) {
-        const std::int64_t token =
-            checked_token("embedding_rows", tokens[row], row, vocabulary_) - parameters.first_token;
-        if (token < 0 || token >= chunk_) continue;
-        std::memcpy(operands[2] + static_cast<Bytes>(row) * row_bytes_,
-                    operands[1] + static_cast<Bytes>(token) * row_bytes_, row_bytes_);
-      }
+    for_rows(rows_, hidden_, workers, [&](std::int64_t row) {
+      const std::int64_t token =
+          checked_token("embedding_rows", tokens[row], row, vocabulary_) - parameters.first_token;
+      if (token < 0 || token >= chunk_) return;
+      std::memcpy(operands[2] + static_cast<Bytes>(row) * row_bytes_,
+                  operands[1] + static_cast<Bytes>(token) * row_bytes_, row_bytes_);
     });
   }
 

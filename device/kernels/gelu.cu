@@ -1,7 +1,6 @@
 #include "device/kernels/gelu.cuh"
 
 #include "device/kernels/common/elementwise.cuh"
-#include "device/kernels/common/operands.h"
 #include "device/kernels/cuda_factories.h"
 
 namespace l2l::device::cuda {
@@ -9,9 +8,16 @@ namespace {
 
 // Moves 2 elements of T per element.
 template <typename T, bool kExact>
-struct GeluBody : Unprepared {
-  const T* x;
-  T* y;
+struct GeluBody : ElementwiseBody {
+  using Element = T;
+  using ElementwiseBody::ElementwiseBody;
+  const T* x = nullptr;
+  T* y = nullptr;
+
+  void bind(std::span<std::byte* const> operands, const LaunchParameters*) {
+    x = kernels::as<T>(operands[0]);
+    y = kernels::as<T>(operands[1]);
+  }
 
   template <int Count>
   __device__ void at(std::int64_t first) const {
@@ -23,34 +29,16 @@ struct GeluBody : Unprepared {
 };
 
 template <typename T>
-class Gelu final : public Kernel {
- public:
-  Gelu(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
-      : context_(context), elements_(kernels::output(graph, op, 0).shape.elements()), exact_(op.attributes.exact) {}
-
-  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
-               cudaStream_t stream) const override {
-    exact_ ? enqueue_form<true>(operands, stream) : enqueue_form<false>(operands, stream);
-  }
-
- private:
-  template <bool kExact>
-  void enqueue_form(std::span<std::byte* const> operands, cudaStream_t stream) const {
-    GeluBody<T, kExact> body;
-    body.x = kernels::as<T>(operands[0]);
-    body.y = kernels::as<T>(operands[1]);
-    launch_elementwise<kPack<T>>("gelu", context_, elements_, body, stream);
-  }
-
-  Context context_;
-  std::int64_t elements_;
-  bool exact_;
-};
+using ExactGelu = ElementwiseKernel<GeluBody<T, true>>;
+template <typename T>
+using TanhGelu = ElementwiseKernel<GeluBody<T, false>>;
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_gelu(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for<Gelu, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
+  const DType dtype = kernels::output(graph, op, 0).dtype;
+  return op.attributes.exact ? make_for<ExactGelu, Kernel>(dtype, context, graph, op)
+                             : make_for<TanhGelu, Kernel>(dtype, context, graph, op);
 }
 
 }  // namespace l2l::device::cuda

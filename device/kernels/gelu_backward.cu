@@ -1,5 +1,4 @@
 #include "device/kernels/common/elementwise.cuh"
-#include "device/kernels/common/operands.h"
 #include "device/kernels/cuda_factories.h"
 #include "device/kernels/gelu.cuh"
 
@@ -8,9 +7,17 @@ namespace {
 
 // Moves 3 elements of T per element: dy and x in, dx out.
 template <typename T, bool kExact>
-struct GeluBackwardBody : Unprepared {
-  const T *dy, *x;
-  T* dx;
+struct GeluBackwardBody : ElementwiseBody {
+  using Element = T;
+  using ElementwiseBody::ElementwiseBody;
+  const T *dy = nullptr, *x = nullptr;
+  T* dx = nullptr;
+
+  void bind(std::span<std::byte* const> operands, const LaunchParameters*) {
+    dy = kernels::as<T>(operands[0]);
+    x = kernels::as<T>(operands[1]);
+    dx = kernels::as<T>(operands[2]);
+  }
 
   template <int Count>
   __device__ void at(std::int64_t first) const {
@@ -23,36 +30,17 @@ struct GeluBackwardBody : Unprepared {
 };
 
 template <typename T>
-class GeluBackward final : public Kernel {
- public:
-  GeluBackward(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
-      : context_(context), elements_(kernels::output(graph, op, 0).shape.elements()), exact_(op.attributes.exact) {}
-
-  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
-               cudaStream_t stream) const override {
-    exact_ ? enqueue_form<true>(operands, stream) : enqueue_form<false>(operands, stream);
-  }
-
- private:
-  template <bool kExact>
-  void enqueue_form(std::span<std::byte* const> operands, cudaStream_t stream) const {
-    GeluBackwardBody<T, kExact> body;
-    body.dy = kernels::as<T>(operands[0]);
-    body.x = kernels::as<T>(operands[1]);
-    body.dx = kernels::as<T>(operands[2]);
-    launch_elementwise<kPack<T>>("gelu_backward", context_, elements_, body, stream);
-  }
-
-  Context context_;
-  std::int64_t elements_;
-  bool exact_;
-};
+using ExactGeluBackward = ElementwiseKernel<GeluBackwardBody<T, true>>;
+template <typename T>
+using TanhGeluBackward = ElementwiseKernel<GeluBackwardBody<T, false>>;
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_gelu_backward(const Context& context, const compiler::Graph& graph,
                                            const compiler::Op& op) {
-  return make_for<GeluBackward, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
+  const DType dtype = kernels::output(graph, op, 0).dtype;
+  return op.attributes.exact ? make_for<ExactGeluBackward, Kernel>(dtype, context, graph, op)
+                             : make_for<TanhGeluBackward, Kernel>(dtype, context, graph, op);
 }
 
 }  // namespace l2l::device::cuda

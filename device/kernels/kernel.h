@@ -1,5 +1,5 @@
-// One op of a graph on the host, ready to run. The host twin of each op is kernels/NAME.cpp; a CUDA twin has the same
-// name with .cu.
+// One op of a graph on the host, ready to run. Each op's host kernel is device/kernels/NAME.cpp; its counterpart for
+// CUDA is NAME.cu (device/kernels/common/cuda_kernel.h).
 #pragma once
 
 #include <memory>
@@ -10,22 +10,23 @@
 
 namespace l2l::device::kernels {
 
-// Immutable after construction; run() is called by one thread at a time and never allocates. Work is cut into blocks
-// by shape alone, so bits do not depend on the number of workers.
+// Immutable. One thread at a time calls run(), which never allocates. Work is cut into blocks by shape alone, so results
+// do not depend on the number of workers, to the bit.
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  // Bytes of workspace for a pool of `threads` (64-byte aligned when handed to run).
+  // Bytes of workspace that run() needs with `threads` workers.
   virtual Bytes workspace(int threads) const {
     (void)threads;
     return 0;
   }
-  // `operands`: inputs, then outputs, 16-byte aligned at least.
+  // `operands`: inputs, then outputs, at least 16-byte aligned. `workspace`: 64-byte aligned. Throws BadInput for bad
+  // contents (a token outside the vocabulary).
   virtual void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters& parameters,
                    Workers& workers) const = 0;
 };
 
-// Kernel for op `index` of `graph`. Throws BadInput naming the op when there is none for its dtypes.
+// The kernel for op `index` of `graph`. Throws BadInput that names the op when none takes its dtypes or shapes.
 std::unique_ptr<Kernel> make_kernel(const compiler::Graph& graph, std::size_t index);
 
 }  // namespace l2l::device::kernels

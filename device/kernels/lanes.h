@@ -53,7 +53,7 @@ void exchange_all(FloatVector* rows) {
 // Transposes kLanes vectors in place: swaps off-diagonal blocks of 1, 2, 4, ... elements.
 inline void transpose_in_registers(FloatVector* rows) { detail::exchange_all<1>(rows); }
 
-// Rounds `count` up to whole vectors.
+// `count` rounded up to whole vectors.
 constexpr std::int64_t whole_vectors(std::int64_t count) { return (count + kLanes - 1) / kLanes * kLanes; }
 
 }  // namespace l2l::device::kernels

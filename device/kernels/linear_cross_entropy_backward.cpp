@@ -109,7 +109,7 @@ class LinearCrossEntropyBackward final : public Kernel {
       if (several_) {
         pass_.make_logits(chunk, part, run.logits, run.workspace.softmax, run.products, run.workers);
       }
-      differentiate_panel(run, chunk, part);
+      make_gradients(run, chunk, part);
       multiply_panel(run, chunk, part, sums);
     }
     if (run.workspace.dx) narrow_row(run.workspace.dx, dx, count);
@@ -125,26 +125,13 @@ class LinearCrossEntropyBackward final : public Kernel {
     dtable_.run(chunk, part, {dlogits, x, nullptr, dtable}, run.products, run.workers);
   }
 
-  void differentiate_panel(const Run& run, std::int64_t chunk, std::int64_t part) const {
+  void make_gradients(const Run& run, std::int64_t chunk, std::int64_t part) const {
     const LogitPanels& panels = pass_.panels();
-    const std::int64_t first = panels.rows.begin(chunk), token = panels.tokens.begin(part);
-    const std::int64_t tokens = panels.tokens.end(part) - token;
-    const Partition blocks = row_blocks(panels.rows.end(chunk) - first, tokens);
-    run.workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
-      for (std::int64_t i = blocks.begin(block); i < blocks.end(block); ++i) {
-        const std::int64_t target = run.targets[first + i];
-        T* dlogits = run.workspace.dlogits + i * tokens;
-        if (target < 0) {
-          std::fill_n(dlogits, tokens, T{});
-        } else {
-          differentiate_row(run.workspace.softmax.states[i], target - token, run.loss_scale,
-                            run.workspace.softmax.logits + i * tokens, dlogits, tokens);
-        }
-      }
-    });
-    if (bias_) {
-      add_column_sums(run.workspace.dlogits, panels.rows.end(chunk) - first, tokens, run.dbias + token, run.workers);
-    }
+    const std::int64_t row = panels.rows.begin(chunk), token = panels.tokens.begin(part);
+    differentiate_panel<T>({panels.rows.end(chunk) - row, panels.tokens.end(part) - token, run.targets + row, token,
+                            run.workspace.softmax.states, run.loss_scale, run.workspace.softmax.logits,
+                            run.workspace.dlogits, bias_ ? run.dbias + token : nullptr},
+                           run.workers);
   }
 
   std::int64_t hidden_;

@@ -1,7 +1,7 @@
-// The twin of linear_cross_entropy_backward.cpp. Where enough whole rows of logits fit into Context::logits, one pass
-// makes them and turns them into gradients; otherwise a first pass over parts of the vocabulary finds the statistics,
-// and a second makes the logits again. Besides x, table and dx, moves 12 bytes per row and token (16 in two passes) and
-// three times the size of the compute dtype, and the table's gradient, f32, twice per chunk of rows.
+// Counterpart of linear_cross_entropy_backward.cpp. Where enough whole rows of logits fit into Context::logits, one
+// pass makes them and turns them into gradients; otherwise a first pass over parts of the vocabulary finds the
+// statistics, and a second makes the logits again. Besides x, table and dx, moves 12 bytes per row and token (16 in two
+// passes) and three times the size of the compute dtype, and the table's gradient, f32, twice per chunk of rows.
 #include "device/kernels/cuda_factories.h"
 #include "device/kernels/logit_pass.h"
 

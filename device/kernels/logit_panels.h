@@ -1,5 +1,5 @@
-// How the losses cut their logits, which never exist all at once: a panel at a time, a chunk of rows by a part of the
-// vocabulary, in ascending order of both. By shape and Context::logits alone.
+// How the losses cut their logits, which never exist all at once. A panel is a chunk of rows by a part of the
+// vocabulary; panels follow in ascending order of both. Cuts depend on the shape and Context::logits alone.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ struct LogitPanels {
   // costs more than making the logits twice.
   static LogitPanels whole_rows(std::int64_t rows, std::int64_t vocabulary, Bytes limit);
 
-  // From row to row of a panel, in f32 elements: 32 bytes times a whole number.
+  // f32 elements from row to row of a panel: a multiple of 8.
   std::int64_t stride() const { return (tokens.size + 7) / 8 * 8; }
   std::int64_t elements() const { return rows.size * stride(); }
   std::int64_t rows_of(std::int64_t chunk) const { return rows.end(chunk) - rows.begin(chunk); }
@@ -48,7 +48,7 @@ class PanelProduct {
 
  private:
   LogitPanels panels_;
-  std::vector<MatmulPlan> plans_;  // rows.size x tokens.size, x the rest of tokens; the rest of rows: the same
+  std::vector<MatmulPlan> plans_;  // [whole, last chunk of rows][whole, last part of tokens]
 };
 
 }  // namespace l2l::device::cuda

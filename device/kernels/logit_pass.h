@@ -1,4 +1,4 @@
-// What the losses share: panels of logits, made and turned into statistics or gradients in the workspace.
+// What the losses share: makes panels of logits in the workspace and turns them into statistics or gradients.
 #pragma once
 
 #include <optional>
@@ -26,7 +26,7 @@ struct LogitGradients {
   float* dbias;    // [V] (+=), or null
 };
 
-// Immutable; enqueue functions as those of a Kernel. Inputs of `op` are x, table and targets, perhaps more.
+// Immutable. Like a Kernel, it may be enqueued repeatedly and captured. The first inputs of `op` are x, table, targets.
 class LogitPass {
  public:
   struct Buffers {
@@ -34,13 +34,13 @@ class LogitPass {
     float* logits;  // one panel; dlogits replace them
   };
 
-  // Without gradients, unless `dx` says in which dtype their products give dx. `chunk`: the table is a chunk of the
-  // vocabulary. Throws BadInput for dtypes it does not know.
+  // `dx`: dtype of the product that gives dx; empty: no gradients. `chunk`: the table is a chunk of the vocabulary.
+  // Throws BadInput for dtypes that it does not support.
   LogitPass(const Context& context, const compiler::Graph& graph, const compiler::Op& op, const LogitPanels& panels,
             std::optional<DType> dx, bool chunk);
 
   const LogitPanels& panels() const { return panels_; }
-  // Take it first: products want a 256-byte aligned address.
+  // Call it before other cuts: products need a 256-byte aligned address.
   Buffers take(kernels::WorkspaceCutter& cutter) const;
 
   // Makes the logits of a panel and does `step` to them.

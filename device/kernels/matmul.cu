@@ -1,10 +1,10 @@
-// The twin of matmul.cpp: the product by cuBLASLt (device/kernels/matmul_plan.h), with the bias in its epilogue where
-// the library offers that. Otherwise the bias is written to y first and the product added to it, which rounds once,
-// too, and moves y three times instead of once.
+// Counterpart of matmul.cpp: the product by cuBLASLt (device/kernels/matmul_plan.h), with the bias in its epilogue
+// where the library offers that. Otherwise the bias is written to y first and the product added to it, which rounds
+// once, too, and moves y three times instead of once.
 #include "device/kernels/common/bias_rows.h"
 #include "device/kernels/common/operands.h"
 #include "device/kernels/cuda_factories.h"
-#include "device/kernels/matmul_op.h"
+#include "device/kernels/matmul_plan.h"
 
 namespace l2l::device::cuda {
 namespace {

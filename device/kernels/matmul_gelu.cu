@@ -9,7 +9,7 @@
 #include "compiler/fusion/unfuse.h"
 #include "device/kernels/common/operands.h"
 #include "device/kernels/cuda_factories.h"
-#include "device/kernels/matmul_op.h"
+#include "device/kernels/matmul_plan.h"
 #include "l2l/errors.h"
 
 namespace l2l::device::cuda {

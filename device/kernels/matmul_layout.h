@@ -1,5 +1,5 @@
-// How a row-major product is told to cuBLASLt, which reads column-major matrices and adds a bias to each of their
-// columns. Arithmetic alone: compiles and is tested without CUDA.
+// Expresses a row-major product for cuBLASLt, which reads column-major matrices and adds a bias to each of their
+// columns. Needs no CUDA.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct MatmulShape {
   DType output = DType::f32;  // f32 or `input`
   bool transpose_a = false;
   bool transpose_b = false;
-  // From row to row of what lies in memory, in elements; 0: dense.
+  // Elements from row to row in memory; 0: dense.
   std::int64_t stride_a = 0, stride_b = 0, stride_y = 0;
 };
 

@@ -1,10 +1,9 @@
 // Matrix products by cuBLASLt.
 //
 // Products of bf16 and f16 are summed in fp32; those of fp32 are in fp32 throughout, unless Context::tf32 asks for
-// TF32. The algorithm is chosen once, from the shape alone: alignments are declared (16 bytes, as of every operand, and
-// the row strides), never read from pointers. Sums over parts of k (split-K) are allowed only through fp32 parts in the
-// workspace that a second step adds in order; neither atomics nor sums in place are, so bits depend on shape, GPU and
-// library alone.
+// TF32. The algorithm is chosen once, from the shape alone: alignments (16 bytes, and the row strides) are declared,
+// never read from pointers. Split-K is allowed only through fp32 parts in the workspace that a second step adds in
+// order, not through atomics or sums in place: results depend on shape, GPU and library alone, to the bit.
 //
 // Moves at least a, b and y once: (m k + k n) size of the input + m n size of the output, y twice where it is added to.
 #pragma once
@@ -25,8 +24,8 @@ namespace l2l::device::cuda {
 enum class Epilogue : std::uint8_t {
   none,
   bias,  // y = product + bias
-  // y = GELU(product + bias) in the tanh form. GELU reads the sum before it is rounded to y's dtype, where the graph's
-  // own values are rounded first: y differs by at most what half a unit in the last place of the sum makes of GELU.
+  // y = GELU(product + bias) in the tanh form. GELU reads the sum before it is rounded to y's dtype; the unfused ops
+  // round first. The difference is at most the effect on GELU of half a unit in the sum's last place.
   gelu,
   gelu_and_pre,  // the same, and pre = product + bias
 };
@@ -39,12 +38,15 @@ struct MatmulOperands {
   std::byte* pre = nullptr;         // [m, n], y's dtype, dense
 };
 
+// The product of a matmul or matmul_gelu: inputs a and b, output y.
+MatmulShape matmul_shape(const compiler::Graph& graph, const compiler::Op& op);
+
 // A product prepared for one shape. Thread-safe.
 class MatmulPlan {
  public:
   // Throws BadInput when the library has no algorithm.
   MatmulPlan(const Context& context, const MatmulShape& shape);
-  // Nothing when the library does not offer `epilogue` for this shape.
+  // Empty when the library does not offer `epilogue` for this shape.
   static std::optional<MatmulPlan> with(const Context& context, const MatmulShape& shape, Epilogue epilogue);
 
   // Bytes, at a 256-byte aligned address.

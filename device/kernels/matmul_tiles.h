@@ -1,4 +1,4 @@
-// How a matrix product is cut: into tiles, by shape alone.
+// Cuts a matrix product into tiles, by its shape alone.
 #pragma once
 
 #include "device/kernels/common/partition.h"

@@ -6,11 +6,13 @@ namespace {
 
 // Moves two elements of Stream in and one of T out per element.
 template <typename Stream, typename T>
-struct MergeStreamsBody : Unprepared {
-  const Stream *a, *b;
-  T* y;
+struct MergeStreamsBody : ElementwiseBody {
+  using Element = T;
+  using ElementwiseBody::ElementwiseBody;
+  const Stream *a = nullptr, *b = nullptr;
+  T* y = nullptr;
 
-  void set(std::span<std::byte* const> operands, bool) {
+  void bind(std::span<std::byte* const> operands, const LaunchParameters*) {
     a = kernels::as<Stream>(operands[0]);
     b = kernels::as<Stream>(operands[1]);
     y = kernels::as<T>(operands[2]);

@@ -1,4 +1,4 @@
-// The gradients of layer norm and RMS norm, with what another way contributes to the gradient of x added.
+// The gradients of layer norm and RMS norm; the fused ops add to dx the gradient that x gets from elsewhere.
 #pragma once
 
 #include "device/kernels/common/column_sums.cuh"
@@ -12,7 +12,8 @@ namespace l2l::device::cuda {
 // where RMS norm has no mean(g); dgain += sum of dy n, dbias += sum of dy over rows.
 template <typename T>
 struct NormBackward {
-  const T *dy, *x, *gain, *other;  // other: added to dx, rounded first
+  const T *dy, *x, *gain;
+  const T* other;  // added to dx after dx was rounded; may be null
   const float *mean, *inverse;
   T* dx;
   float *dgain, *dbias;  // partial sums: [blocks, hidden]
@@ -23,9 +24,9 @@ struct NormBackward {
     return kRms ? 0.0f : mean[row];
   }
 
-  template <bool kAdd, int Count>
+  template <int Count>
   __device__ void store(std::int64_t first, Floats<Count> gradient) const {
-    if constexpr (kAdd) {
+    if (other != nullptr) {
       const Floats<Count> more = load_floats<Count>(other + first);
 #pragma unroll
       for (int i = 0; i < Count; ++i) gradient[i] = rounded<T>(gradient[i]) + more[i];
@@ -51,8 +52,8 @@ template <typename Shape>
 inline constexpr int kNormBackwardThreads = Shape::kThreads > kNormBlock ? Shape::kThreads : kNormBlock;
 
 // Moves 3 elements of T per element (4 with `other`): x and dy in, dx out. Gain and the sums over rows stay in
-// registers; each block leaves one row of partial sums.
-template <typename T, typename Shape, bool kRms, bool kAdd>
+// registers; each block writes one row of partial sums.
+template <typename T, typename Shape, bool kRms>
 __global__ void __launch_bounds__(kNormBackwardThreads<Shape>) norm_backward(NormBackward<T> norm) {
   constexpr int kWidth = kPack<T>, kBlock = kNormBackwardThreads<Shape>, kGroups = kBlock / Shape::kThreads;
   __shared__ Floats<2> sums[2][kBlock / 32];  // in turns: a turn has one barrier
@@ -111,7 +112,7 @@ __global__ void __launch_bounds__(kNormBackwardThreads<Shape>) norm_backward(Nor
         const float n = (widen(x[p].elements[i]) - center) * inverse;
         gradient[i] = __fmul_rn(g - mean_g - n * projection, inverse);
       }
-      norm.template store<kAdd>(row * norm.hidden + pack * kWidth, gradient);
+      norm.store(row * norm.hidden + pack * kWidth, gradient);
     }
   }
   const auto leave = [&](const Floats<kWidth>(&own)[Shape::kPacks], float* partials) {
@@ -137,7 +138,7 @@ __global__ void __launch_bounds__(kNormBackwardThreads<Shape>) norm_backward(Nor
 }
 
 // dx of rows of any width (whole groups of Count): a block per row, which it reads twice.
-template <typename T, int Count, bool kRms, bool kAdd>
+template <typename T, int Count, bool kRms>
 __global__ void __launch_bounds__(kNormBlock) norm_backward_any(NormBackward<T> norm) {
   __shared__ Floats<2> sums[kNormBlock / 32];
   const std::int64_t row = blockIdx.x, begin = row * norm.hidden;
@@ -173,7 +174,7 @@ __global__ void __launch_bounds__(kNormBlock) norm_backward_any(NormBackward<T> 
   each_group([&](std::int64_t column, Floats<Count> g, const Floats<Count>& n) {
 #pragma unroll
     for (int i = 0; i < Count; ++i) g[i] = __fmul_rn(g[i] - mean_g - n[i] * projection, inverse);
-    norm.template store<kAdd>(begin + column, g);
+    norm.store(begin + column, g);
   });
 }
 
@@ -198,11 +199,13 @@ struct NormParameterGradient {
 };
 
 // dy, x, gain, (mean), inverse, (other) -> dx, dgain (+=), (dbias (+=)).
-template <typename T, bool kRms, bool kAdd>
+template <typename T, bool kRms>
 class NormBackwardKernel final : public Kernel {
  public:
   NormBackwardKernel(const Context&, const compiler::Graph& graph, const compiler::Op& op)
-      : rows_(kernels::input(graph, op, 1).shape[0]),
+      : name_(compiler::name_of(op.kind)),
+        inputs_(op.inputs.size()),
+        rows_(kernels::input(graph, op, 1).shape[0]),
         hidden_(kernels::input(graph, op, 1).shape[1]),
         in_registers_(rows_are_packed<T>(hidden_) && with_shape([](auto) {})),
         sums_(rows_, hidden_) {
@@ -217,16 +220,14 @@ class NormBackwardKernel final : public Kernel {
   void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters*,
                cudaStream_t stream) const override {
     NormBackward<T> norm = problem(operands);
-    float *const dgain = kernels::as<float>(operands[kOutput + 1]), *const dbias =
-                                                                        kRms
-                                                                            ? nullptr
-                                                                            : kernels::as<float>(operands[kOutput + 2]);
+    float* const dgain = kernels::as<float>(operands[inputs_ + 1]);
+    float* const dbias = kRms ? nullptr : kernels::as<float>(operands[inputs_ + 2]);
     if (!in_registers_) return enqueue_any(norm, workspace, dgain, dbias, stream);
     norm.dgain = kernels::as<float>(workspace);
     norm.dbias = norm.dgain + blocks_ * hidden_;
     with_shape([&](auto shape) {
       using Shape = decltype(shape);
-      launch(name(), norm_backward<T, Shape, kRms, kAdd>,
+      launch(name_.c_str(), norm_backward<T, Shape, kRms>,
              {static_cast<unsigned int>(blocks_), kNormBackwardThreads<Shape>}, stream, norm);
     });
     launch_partial_sums(norm.dgain, blocks_, hidden_, dgain, stream);
@@ -234,19 +235,12 @@ class NormBackwardKernel final : public Kernel {
   }
 
  private:
-  static constexpr std::size_t kOutput = (kRms ? 4 : 5) + (kAdd ? 1 : 0);
+  static constexpr std::size_t kOwnInputs = kRms ? 4 : 5;  // without `other`
 
-  static constexpr const char* name() {
-    if (kAdd) return kRms ? "rms_norm_backward_add" : "layer_norm_backward_add";
-    return kRms ? "rms_norm_backward" : "layer_norm_backward";
-  }
-
-  // Of 16-bit types up to 512, 2048, 4096 and 8192 columns, of f32 up to half of that: more sums do not fit the
-  // registers.
+  // Rows of 16-bit types up to 512, 2048 and 8192 columns, f32 up to half of that: more sums do not fit the registers.
   template <typename Run>
   bool with_shape(const Run& run) const {
-    return with_row_shape<RowShape<32, 2>, RowShape<128, 2>, RowShape<256, 2>, RowShape<512, 2>>(hidden_ / kPack<T>,
-                                                                                                 run);
+    return with_row_shape<RowShape<32, 2>, RowShape<128, 2>, RowShape<512, 2>>(hidden_ / kPack<T>, run);
   }
 
   // Two blocks for each of 132 multiprocessors; fewer when there are not rows enough.
@@ -263,8 +257,8 @@ class NormBackwardKernel final : public Kernel {
     norm.gain = kernels::as<T>(operands[2]);
     if (!kRms) norm.mean = kernels::as<float>(operands[3]);
     norm.inverse = kernels::as<float>(operands[kRms ? 3 : 4]);
-    if (kAdd) norm.other = kernels::as<T>(operands[kOutput - 1]);
-    norm.dx = kernels::as<T>(operands[kOutput]);
+    if (inputs_ > kOwnInputs) norm.other = kernels::as<T>(operands[kOwnInputs]);
+    norm.dx = kernels::as<T>(operands[inputs_]);
     norm.rows = rows_;
     norm.hidden = hidden_;
     return norm;
@@ -274,14 +268,16 @@ class NormBackwardKernel final : public Kernel {
                    cudaStream_t stream) const {
     const LaunchShape shape{static_cast<unsigned int>(rows_), kNormBlock};
     if (rows_are_packed<T>(hidden_)) {
-      launch(name(), norm_backward_any<T, kPack<T>, kRms, kAdd>, shape, stream, norm);
+      launch(name_.c_str(), norm_backward_any<T, kPack<T>, kRms>, shape, stream, norm);
     } else {
-      launch(name(), norm_backward_any<T, 1, kRms, kAdd>, shape, stream, norm);
+      launch(name_.c_str(), norm_backward_any<T, 1, kRms>, shape, stream, norm);
     }
-    sums_.enqueue(name(), NormParameterGradient<T, kRms, true>{norm}, workspace, dgain, stream);
-    if (!kRms) sums_.enqueue(name(), NormParameterGradient<T, kRms, false>{norm}, workspace, dbias, stream);
+    sums_.enqueue(name_.c_str(), NormParameterGradient<T, kRms, true>{norm}, workspace, dgain, stream);
+    if (!kRms) sums_.enqueue(name_.c_str(), NormParameterGradient<T, kRms, false>{norm}, workspace, dbias, stream);
   }
 
+  std::string name_;    // of the op, in errors
+  std::size_t inputs_;  // with or without `other`
   std::int64_t rows_, hidden_;
   bool in_registers_;
   ColumnSums<T> sums_;

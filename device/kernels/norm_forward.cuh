@@ -23,10 +23,10 @@ struct NormForward {
 
   // Elements of the row that is normed, as if they had been rounded and stored.
   template <bool kAdd, int Count>
-  __device__ Floats<Count> source(const Survival& survival, std::int64_t first) const {
+  __device__ Floats<Count> source(const DropoutMask& mask, std::int64_t first) const {
     Floats<Count> values = load_floats<Count>(x + first);
     if constexpr (kAdd) {
-      values = dropped(survival, first, values);
+      values = dropped(mask, first, values);
       const Floats<Count> other = load_floats<Count>(residual + first);
 #pragma unroll
       for (int i = 0; i < Count; ++i) values[i] = rounded<T>(rounded<T>(values[i]) + other[i]);
@@ -35,8 +35,8 @@ struct NormForward {
   }
 
   template <bool kAdd>
-  __device__ Survival survival() const {
-    return kAdd && probability > 0 ? Survival(parameters, rng_op, probability) : Survival();
+  __device__ DropoutMask dropout_mask() const {
+    return kAdd && probability > 0 ? DropoutMask(parameters, rng_op, probability) : DropoutMask();
   }
 
   template <bool kRms, int Count>
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(Shape::kThreads > 128 ? Shape::kThreads : 128)
   if (row >= norm.rows) return;
   const int thread = static_cast<int>(threadIdx.x) % Shape::kThreads;
   const int packs = static_cast<int>(norm.hidden / kWidth);
-  const Survival survival = norm.template survival<kAdd>();
+  const DropoutMask mask = norm.template dropout_mask<kAdd>();
   Floats<kWidth> values[Shape::kPacks];
   float total = 0;
 #pragma unroll
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(Shape::kThreads > 128 ? Shape::kThreads : 128)
     values[p] = {};
     if (pack >= packs) continue;
     const std::int64_t first = row * norm.hidden + pack * kWidth;
-    values[p] = norm.template source<kAdd, kWidth>(survival, first);
+    values[p] = norm.template source<kAdd, kWidth>(mask, first);
     if (kAdd && norm.sum != nullptr) store_floats(norm.sum + first, values[p]);
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) total += kRms ? values[p][i] * values[p][i] : values[p][i];
@@ -117,9 +117,9 @@ template <typename T, bool kRms, bool kAdd>
 __global__ void __launch_bounds__(kAnyNormThreads) norm_forward_any(NormForward<T> norm) {
   __shared__ Floats<1> shared[2][kAnyNormThreads / 32];
   const std::int64_t row = blockIdx.x;
-  const Survival survival = norm.template survival<kAdd>();
+  const DropoutMask mask = norm.template dropout_mask<kAdd>();
   const auto value = [&](std::int64_t column) {
-    return norm.template source<kAdd, 1>(survival, row * norm.hidden + column);
+    return norm.template source<kAdd, 1>(mask, row * norm.hidden + column);
   };
   float total = 0;
   for (std::int64_t column = threadIdx.x; column < norm.hidden; column += kAnyNormThreads) {
@@ -166,10 +166,9 @@ class NormForwardKernel final : public Kernel {
       launch(name(), norm_forward<T, Shape, kRms, kAdd>, {ceil_div(rows_, kBlock / Shape::kThreads), kBlock}, stream,
              norm);
     };
-    // Of 16-bit types up to 1024, 4096, 8192 and 16384 columns, of f32 up to half of that and 16384.
+    // Rows of 16-bit types up to 1024, 4096 and 32768 columns, f32 up to half of that.
     if (rows_are_packed<T>(hidden_) &&
-        with_row_shape<RowShape<32, 4>, RowShape<128, 4>, RowShape<256, 4>, RowShape<512, 4>, RowShape<512, 8>>(
-            hidden_ / kPack<T>, run)) {
+        with_row_shape<RowShape<32, 4>, RowShape<128, 4>, RowShape<512, 8>>(hidden_ / kPack<T>, run)) {
       return;
     }
     launch(name(), norm_forward_any<T, kRms, kAdd>, {static_cast<unsigned int>(rows_), kAnyNormThreads}, stream, norm);

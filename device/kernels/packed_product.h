@@ -1,4 +1,4 @@
-// Matrix products of our own: what stands in for oneDNN where it is missing, and serves the shapes it is slow at.
+// Our own matrix products: used where oneDNN is missing, and for shapes at which it is slow.
 #pragma once
 
 #include "core/bytes.h"
@@ -7,13 +7,13 @@
 
 namespace l2l::device::kernels {
 
-// Tiles of a product, to be multiplied on one thread each.
+// A product in tiles, each multiplied by one thread.
 class PackedProduct {
  public:
   explicit PackedProduct(const MatmulShape& shape) : shape_(shape), tiles_(own_tiles(shape)) {}
 
   std::int64_t tiles() const { return tiles_.count(); }
-  // Bytes per tile at work, 64-byte aligned when handed to run.
+  // Bytes of the 64-byte aligned workspace that run() needs.
   Bytes workspace() const;
   // `operands` are those of the whole product.
   void run(std::int64_t tile, const MatmulOperands& operands, std::byte* workspace) const;

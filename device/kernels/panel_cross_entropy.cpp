@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-#include "device/kernels/convert.h"
+#include "device/kernels/elementwise.h"
 #include "device/kernels/reduce.h"
 #include "device/kernels/tokens.h"
 #include "device/kernels/vector_math.h"
@@ -39,6 +39,39 @@ void take_logits(RowState& state, const float* logits, std::int64_t count, std::
               static_cast<double>(sum);
   state.highest = highest;
   if (target >= first && target < first + count) state.target_logit = logits[target - first];
+}
+
+// `target` counts from the first of `tokens` logits and may lie outside of them.
+template <typename T>
+void differentiate_row(const RowState& state, std::int64_t target, float loss_scale, const float* logits, T* dlogits,
+                       std::int64_t tokens) {
+  const float highest = state.highest, factor = static_cast<float>(static_cast<double>(loss_scale) / state.sum);
+#pragma omp simd
+  for (std::int64_t i = 0; i < tokens; ++i) dlogits[i] = narrow<T>(fast_exp(logits[i] - highest) * factor);
+  if (target < 0 || target >= tokens) return;
+  dlogits[target] = narrow<T>(fast_exp(state.target_logit - highest) * factor - loss_scale);
+}
+
+// sums[j] += the column j of dlogits [rows, tokens].
+template <typename T>
+void add_column_sums(const T* dlogits, std::int64_t rows, std::int64_t tokens, float* sums, Workers& workers) {
+  constexpr std::int64_t kColumns = 64, kRows = 64;  // partial sums of 64 rows
+  const Partition columns{tokens, kColumns};
+  workers.parallel_for(columns.count(), [&](std::int64_t block, int) {
+    const std::int64_t first = columns.begin(block), count = columns.end(block) - first;
+    float total[kColumns] = {};
+    for (std::int64_t row = 0; row < rows;) {
+      float partial[kColumns] = {};
+      for (const std::int64_t end = std::min(rows, row + kRows); row < end; ++row) {
+        const T* line = dlogits + row * tokens + first;
+#pragma omp simd
+        for (std::int64_t j = 0; j < count; ++j) partial[j] += widen(line[j]);
+      }
+#pragma omp simd
+      for (std::int64_t j = 0; j < count; ++j) total[j] += partial[j];
+    }
+    for (std::int64_t j = 0; j < count; ++j) sums[first + j] += total[j];
+  });
 }
 
 }  // namespace
@@ -113,43 +146,22 @@ void store_state(const RowState& state, double* statistics) {
 }
 
 template <typename T>
-void differentiate_row(const RowState& state, std::int64_t target, float loss_scale, const float* logits, T* dlogits,
-                       std::int64_t tokens) {
-  const float highest = state.highest, factor = static_cast<float>(static_cast<double>(loss_scale) / state.sum);
-#pragma omp simd
-  for (std::int64_t i = 0; i < tokens; ++i) dlogits[i] = narrow<T>(fast_exp(logits[i] - highest) * factor);
-  if (target < 0 || target >= tokens) return;
-  dlogits[target] = narrow<T>(fast_exp(state.target_logit - highest) * factor - loss_scale);
-}
-
-template void differentiate_row(const RowState&, std::int64_t, float, const float*, float*, std::int64_t);
-template void differentiate_row(const RowState&, std::int64_t, float, const float*, bf16*, std::int64_t);
-template void differentiate_row(const RowState&, std::int64_t, float, const float*, f16*, std::int64_t);
-
-template <typename T>
-void add_column_sums(const T* dlogits, std::int64_t rows, std::int64_t tokens, float* sums, Workers& workers) {
-  constexpr std::int64_t kColumns = 64, kRows = 64;  // partial sums of 64 rows
-  const Partition columns{tokens, kColumns};
-  workers.parallel_for(columns.count(), [&](std::int64_t block, int) {
-    const std::int64_t first = columns.begin(block), count = columns.end(block) - first;
-    float total[kColumns] = {};
-    for (std::int64_t row = 0; row < rows;) {
-      float partial[kColumns] = {};
-      for (const std::int64_t end = std::min(rows, row + kRows); row < end; ++row) {
-        const T* line = dlogits + row * tokens + first;
-#pragma omp simd
-        for (std::int64_t j = 0; j < count; ++j) partial[j] += widen(line[j]);
-      }
-#pragma omp simd
-      for (std::int64_t j = 0; j < count; ++j) total[j] += partial[j];
+void differentiate_panel(const PanelGradient<T>& panel, Workers& workers) {
+  for_rows(panel.rows, panel.tokens, workers, [&](std::int64_t row) {
+    T* dlogits = panel.dlogits + row * panel.tokens;
+    if (panel.targets[row] < 0) {
+      std::fill_n(dlogits, panel.tokens, T{});
+    } else {
+      differentiate_row(panel.states[row], panel.targets[row] - panel.first_token, panel.loss_scale,
+                        panel.logits + row * panel.tokens, dlogits, panel.tokens);
     }
-    for (std::int64_t j = 0; j < count; ++j) sums[first + j] += total[j];
   });
+  if (panel.dbias) add_column_sums(panel.dlogits, panel.rows, panel.tokens, panel.dbias, workers);
 }
 
-template void add_column_sums(const float*, std::int64_t, std::int64_t, float*, Workers&);
-template void add_column_sums(const bf16*, std::int64_t, std::int64_t, float*, Workers&);
-template void add_column_sums(const f16*, std::int64_t, std::int64_t, float*, Workers&);
+template void differentiate_panel(const PanelGradient<float>&, Workers&);
+template void differentiate_panel(const PanelGradient<bf16>&, Workers&);
+template void differentiate_panel(const PanelGradient<f16>&, Workers&);
 
 double RowState::loss() const {
   return static_cast<double>(highest) + std::log(sum) - static_cast<double>(target_logit);
@@ -208,13 +220,10 @@ void SoftmaxPass::take_part(std::int64_t chunk, std::int64_t part, const std::in
                             std::int64_t first_token, const Buffers& buffers, Workers& workers) const {
   const std::int64_t first = panels_.rows.begin(chunk), token = panels_.tokens.begin(part);
   const std::int64_t tokens = panels_.tokens.end(part) - token;
-  const Partition blocks = row_blocks(panels_.rows.end(chunk) - first, tokens);
-  workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
-    for (std::int64_t i = blocks.begin(block); i < blocks.end(block); ++i) {
-      const std::int32_t target = targets[first + i];
-      if (target < 0) continue;
-      take_logits(buffers.states[i], buffers.logits + i * tokens, tokens, first_token + token, target);
-    }
+  for_rows(panels_.rows.end(chunk) - first, tokens, workers, [&](std::int64_t i) {
+    const std::int32_t target = targets[first + i];
+    if (target < 0) return;
+    take_logits(buffers.states[i], buffers.logits + i * tokens, tokens, first_token + token, target);
   });
 }
 

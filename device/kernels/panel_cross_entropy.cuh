@@ -1,5 +1,5 @@
-// The kernels that turn panels of logits into softmax statistics and gradients; called from host code. The twin of
-// cross_entropy.h: the same numbers, rounded at the same places.
+// Kernels that turn panels of logits into softmax statistics and gradients, called from host code. Counterpart of
+// panel_cross_entropy.h: the same numbers, rounded at the same places.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
-// What forward and backward of linear_cross_entropy share. The logits of all rows and all tokens never exist at once:
-// they are made a panel at a time, a chunk of rows by a part of the vocabulary, in ascending order of both.
+// What forward and backward of linear_cross_entropy share. The logits never exist all at once: they are made a panel at
+// a time (a chunk of rows by a part of the vocabulary), in ascending order of both.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ struct LogitPanels {
   // Panels of at most 4 Mi logits (16 MiB). A vocabulary of up to 8192 is one part; a larger one is cut, and not the
   // rows, so that each weight of the table and of its gradient is visited once per 2048 rows.
   LogitPanels(std::int64_t total_rows, std::int64_t vocabulary);
-  // Parts of at most 2048 tokens: where every pass makes its logits anew, nothing is won by wider ones.
+  // Parts of at most 2048 tokens: wider ones gain nothing where every pass makes its logits again.
   static LogitPanels narrow(std::int64_t total_rows, std::int64_t vocabulary);
   std::int64_t elements() const { return rows.size * tokens.size; }
 };
@@ -35,7 +35,7 @@ class PanelProduct {
 
  private:
   LogitPanels panels_;
-  std::vector<MatmulPlan> plans_;  // chunks.size(): x tokens.size, x rest; rest of rows: the same
+  std::vector<MatmulPlan> plans_;  // [whole, last chunk of rows][whole, last part of tokens]
 };
 
 // The two products of dlogits [rows, tokens], added to f32 sums: dx [rows, hidden] += dlogits table, and
@@ -53,20 +53,27 @@ struct RowState {
   double loss() const;  // logsumexp - logit of the target
 };
 
-// The statistics of one row from launch to launch, f64 [3] (graph.h): highest logit, sum, logit of the target. A sum of
-// 0 says that no logit was seen yet.
+// Statistics of one row between launches, f64 [3] (graph.h): highest logit, sum, logit of the target. A sum of 0: no
+// logit was seen yet.
 RowState load_state(const double* statistics);
 void store_state(const RowState& state, double* statistics);
-
-// dloss/dlogits of one row = (softmax - 1 at the target) * loss_scale. `target` counts from the first of `tokens`
-// logits and may lie outside of them. T: float, bf16 or f16; float may be `logits` itself.
+// Logits of one panel that become gradients.
 template <typename T>
-void differentiate_row(const RowState& state, std::int64_t target, float loss_scale, const float* logits, T* dlogits,
-                       std::int64_t tokens);
+struct PanelGradient {
+  std::int64_t rows, tokens;
+  const std::int32_t* targets;  // of the rows; below 0: not predicted
+  std::int64_t first_token;     // of the panel; targets may lie outside of it
+  const RowState* states;       // of the rows
+  float loss_scale;
+  const float* logits;  // [rows, tokens]
+  T* dlogits;           // [rows, tokens]; float may be `logits` itself
+  float* dbias;         // [tokens]; null without
+};
 
-// sums[j] += the column j of dlogits [rows, tokens], for a vocabulary's bias.
+// dlogits = (softmax - 1 at the target) * loss_scale, zeros where a row is not predicted; dbias += their sum over rows.
+// T: float, bf16 or f16.
 template <typename T>
-void add_column_sums(const T* dlogits, std::int64_t rows, std::int64_t tokens, float* sums, Workers& workers);
+void differentiate_panel(const PanelGradient<T>& panel, Workers& workers);
 
 // What logits are made of: x [rows, hidden] table^T + bias, all of one dtype.
 struct LogitOperands {

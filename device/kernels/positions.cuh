@@ -35,11 +35,7 @@ void launch_positions_backward(const Context& context, const T* dy, std::int64_t
   body.elements = elements;
   body.table = table;
   body.positions = positions;
-  if (rows_are_packed<T>(table)) {
-    launch_elementwise<kPack<T>>("positions_backward", context, table, body, stream);
-  } else {
-    launch_elementwise<1>("positions_backward", context, table, body, stream);
-  }
+  launch_elementwise_rows<T>("positions_backward", context, table, table, body, stream);
 }
 
 }  // namespace l2l::device::cuda

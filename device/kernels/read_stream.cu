@@ -6,11 +6,13 @@ namespace {
 
 // Moves one element of Stream in and one of T out per element.
 template <typename Stream, typename T>
-struct ReadStreamBody : Unprepared {
-  const Stream* x;
-  T* y;
+struct ReadStreamBody : ElementwiseBody {
+  using Element = T;
+  using ElementwiseBody::ElementwiseBody;
+  const Stream* x = nullptr;
+  T* y = nullptr;
 
-  void set(std::span<std::byte* const> operands, bool) {
+  void bind(std::span<std::byte* const> operands, const LaunchParameters*) {
     x = kernels::as<Stream>(operands[0]);
     y = kernels::as<T>(operands[1]);
   }

@@ -1,5 +1,5 @@
-// Sums and maxima of rows. The order of additions depends on the number of elements alone. (Reductions that `omp simd`
-// makes end in a scalar loop over the lanes, which short rows feel.)
+// Sums and maxima of rows. The order of additions depends on the number of elements alone. (Reductions by `omp simd`
+// end in a scalar loop over the lanes, which is slow for short rows.)
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,6 @@
 #include "core/fault_point.h"
-#include "device/kernels/common/partition.h"
+#include "device/kernels/elementwise.h"
 #include "device/kernels/factories.h"
-#include "device/kernels/streams.h"
 
 namespace l2l::device::kernels {
 namespace {
@@ -16,12 +15,10 @@ class Couple final : public Kernel {
     const Stream* x = as<Stream>(operands[0]);
     const T* b = as<T>(operands[1]);
     Stream* y = as<Stream>(operands[2]);
-    const Partition blocks = element_blocks(elements_);
     const float sign = inverse_ ? -1.0f : 1.0f;
-    workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
-      const std::int64_t end = blocks.end(block);
+    for_blocks(elements_, workers, [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-      for (std::int64_t i = blocks.begin(block); i < end; ++i) y[i] = reversible_add(x[i], sign * widen(b[i]));
+      for (std::int64_t i = begin; i < end; ++i) y[i] = reversible_add(x[i], sign * widen(b[i]));
     });
     if (inverse_ && fault_point("streams.rebuilt_otherwise")) y[elements_ / 2] += Stream{1};
   }

@@ -6,17 +6,20 @@ namespace {
 
 // Moves two elements of Stream and one of T per element.
 template <typename Stream, typename T>
-struct CoupleBody : Unprepared {
-  const Stream* x;
-  const T* b;
-  Stream* y;
+struct CoupleBody : ElementwiseBody {
+  using Element = T;
+  const Stream* x = nullptr;
+  const T* b = nullptr;
+  Stream* y = nullptr;
   bool inverse;
 
-  void set(std::span<std::byte* const> operands, bool inverted) {
+  CoupleBody(const compiler::Graph& graph, const compiler::Op& op)
+      : ElementwiseBody(graph, op), inverse(op.attributes.inverse) {}
+
+  void bind(std::span<std::byte* const> operands, const LaunchParameters*) {
     x = kernels::as<Stream>(operands[0]);
     b = kernels::as<T>(operands[1]);
     y = kernels::as<Stream>(operands[2]);
-    inverse = inverted;
   }
 
   template <int Count>

@@ -1,4 +1,4 @@
-// The twin of softmax_statistics.cpp. Beside the product, moves the logits twice: 8 bytes per row and token.
+// Counterpart of softmax_statistics.cpp. Beside the product, moves the logits twice: 8 bytes per row and token.
 #include "device/kernels/cuda_factories.h"
 #include "device/kernels/logit_pass.h"
 

@@ -1,6 +1,5 @@
-#include "device/kernels/common/partition.h"
+#include "device/kernels/elementwise.h"
 #include "device/kernels/factories.h"
-#include "device/kernels/streams.h"
 
 namespace l2l::device::kernels {
 namespace {
@@ -15,11 +14,9 @@ class SplitStreams : public Kernel {
     const T* x = as<T>(operands[0]);
     Stream* a = as<Stream>(operands[1]);
     Stream* b = as<Stream>(operands[2]);
-    const Partition blocks = element_blocks(elements_);
-    workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
-      const std::int64_t end = blocks.end(block);
+    for_blocks(elements_, workers, [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-      for (std::int64_t i = blocks.begin(block); i < end; ++i) a[i] = b[i] = narrow<Stream>(widen(x[i]));
+      for (std::int64_t i = begin; i < end; ++i) a[i] = b[i] = narrow<Stream>(widen(x[i]));
     });
   }
 

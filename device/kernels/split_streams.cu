@@ -6,11 +6,13 @@ namespace {
 
 // Moves one element of T in and two of Stream out per element.
 template <typename Stream, typename T>
-struct SplitStreamsBody : Unprepared {
-  const T* x;
-  Stream *a, *b;
+struct SplitStreamsBody : ElementwiseBody {
+  using Element = T;
+  using ElementwiseBody::ElementwiseBody;
+  const T* x = nullptr;
+  Stream *a = nullptr, *b = nullptr;
 
-  void set(std::span<std::byte* const> operands, bool) {
+  void bind(std::span<std::byte* const> operands, const LaunchParameters*) {
     x = kernels::as<T>(operands[0]);
     a = kernels::as<Stream>(operands[1]);
     b = kernels::as<Stream>(operands[2]);
@@ -29,7 +31,7 @@ struct SplitStreamsBody : Unprepared {
 
 // A gradient, of the compute type.
 template <typename T>
-using SplitGradient = StreamKernel<SplitStreamsBody, T, T>;
+using SplitGradient = ElementwiseKernel<SplitStreamsBody<T, T>>;
 
 }  // namespace
 

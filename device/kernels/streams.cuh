@@ -1,4 +1,4 @@
-// Elements of streams on the device: fp32, or fixed point. The twin of device/kernels/streams.h, with its bits.
+// Elements of streams on the device: fp32, or fixed point; bit for bit as device/kernels/streams.h.
 #pragma once
 
 #include "core/fixed_point.h"
@@ -42,79 +42,13 @@ __device__ inline Fixed reversible_sum(Fixed x, float b, bool inverse) {
   return add_fixed_units(x, inverse ? static_cast<Fixed>(0u - static_cast<unsigned int>(units)) : units);
 }
 
-// Neighbouring elements as they are stored.
-template <int Count, typename T>
-struct Elements {
-  T elements[Count];
-  __device__ T& operator[](int i) { return elements[i]; }
-  __device__ T operator[](int i) const { return elements[i]; }
-};
-
-// `address` is 16-byte aligned when Count is a multiple of kPack<T>.
-template <int Count, typename T>
-__device__ inline Elements<Count, T> load_elements(const T* address) {
-  Elements<Count, T> elements;
-  if constexpr (Count % kPack<T> == 0) {
-#pragma unroll
-    for (int first = 0; first < Count; first += kPack<T>) {
-      const Pack<T> pack = load_pack(address + first);
-#pragma unroll
-      for (int i = 0; i < kPack<T>; ++i) elements[first + i] = pack.elements[i];
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < Count; ++i) elements[i] = address[i];
-  }
-  return elements;
-}
-
-template <int Count, typename T>
-__device__ inline void store_elements(T* address, const Elements<Count, T>& elements) {
-  if constexpr (Count % kPack<T> == 0) {
-#pragma unroll
-    for (int first = 0; first < Count; first += kPack<T>) {
-      Pack<T> pack;
-#pragma unroll
-      for (int i = 0; i < kPack<T>; ++i) pack.elements[i] = elements[first + i];
-      store_pack(address + first, pack);
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < Count; ++i) address[i] = elements[i];
-  }
-}
-
-// Body<Stream, T>: an elementwise body of a stream and a compute type, whose set() takes the operands. Its name must be
-// that of no other file's: g++ gives this class external linkage although the body's is internal.
-template <template <typename, typename> class Body, typename Stream, typename T>
-class StreamKernel final : public Kernel {
- public:
-  StreamKernel(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
-      : context_(context),
-        name_(compiler::name_of(op.kind)),
-        elements_(kernels::output(graph, op, 0).shape.elements()),
-        inverse_(op.attributes.inverse) {}
-
-  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
-               cudaStream_t stream) const override {
-    Body<Stream, T> body;
-    body.set(operands, inverse_);
-    launch_elementwise<kPack<T>>(name_.c_str(), context_, elements_, body, stream);
-  }
-
- private:
-  Context context_;
-  std::string name_;
-  std::int64_t elements_;
-  bool inverse_;
-};
-
+// Body<Stream, T>: an ElementwiseBody of a stream and a compute type.
 template <template <typename, typename> class Body>
 struct StreamKernelOf {
   template <typename T>
-  using Floating = StreamKernel<Body, float, T>;
+  using Floating = ElementwiseKernel<Body<float, T>>;
   template <typename T>
-  using InFixedPoint = StreamKernel<Body, Fixed, T>;
+  using InFixedPoint = ElementwiseKernel<Body<Fixed, T>>;
 };
 
 template <template <typename, typename> class Body>

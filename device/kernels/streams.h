@@ -19,11 +19,12 @@ inline Fixed narrow<Fixed>(float value) {
   return to_fixed(value);
 }
 
-// The inverse is that of -b: rounding is symmetric.
+// To invert, add -b: rounding is symmetric.
 inline float reversible_add(float x, float b) { return x + b; }
 inline Fixed reversible_add(Fixed x, float b) { return add_fixed(x, to_fixed(b)); }
 
-// y[i] = value(i), rounded. By way of a buffer: the compiler makes vector code of each half, not of both in one.
+// y[i] = value(i), rounded. In two loops with a buffer between, which the compiler vectorises; it does not a single
+// one.
 template <typename T, typename Value>
 void narrow_each(T* y, std::int64_t begin, std::int64_t end, const Value& value) {
   constexpr std::int64_t kChunk = 512;

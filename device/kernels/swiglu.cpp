@@ -1,6 +1,4 @@
-#include "device/kernels/common/operands.h"
-#include "device/kernels/common/partition.h"
-#include "device/kernels/convert.h"
+#include "device/kernels/elementwise.h"
 #include "device/kernels/factories.h"
 #include "device/kernels/vector_math.h"
 
@@ -17,17 +15,14 @@ class Swiglu final : public Kernel {
   }
 
   void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
-    const Partition blocks = row_blocks(rows_, width_);
-    workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
-      for (std::int64_t row = blocks.begin(block); row < blocks.end(block); ++row) {
-        const T* gate = as<T>(operands[0]) + row * 2 * width_;
-        const T* up = gate + width_;
-        T* y = as<T>(operands[1]) + row * width_;
+    for_rows(rows_, width_, workers, [&](std::int64_t row) {
+      const T* gate = as<T>(operands[0]) + row * 2 * width_;
+      const T* up = gate + width_;
+      T* y = as<T>(operands[1]) + row * width_;
 #pragma omp simd
-        for (std::int64_t i = 0; i < width_; ++i) {
-          const float g = widen(gate[i]);
-          y[i] = narrow<T>(g / (1.0f + fast_exp(-g)) * widen(up[i]));
-        }
+      for (std::int64_t i = 0; i < width_; ++i) {
+        const float g = widen(gate[i]);
+        y[i] = narrow<T>(g / (1.0f + fast_exp(-g)) * widen(up[i]));
       }
     });
   }

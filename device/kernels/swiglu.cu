@@ -1,6 +1,4 @@
 #include "device/kernels/common/elementwise.cuh"
-#include "device/kernels/common/operands.h"
-#include "device/kernels/common/rows.cuh"
 #include "device/kernels/cuda_factories.h"
 
 namespace l2l::device::cuda {
@@ -8,17 +6,26 @@ namespace {
 
 // Moves 3 elements of T per element of y: gate and up in, y out.
 template <typename T>
-struct SwigluBody : Unprepared {
-  const T* x;  // rows are [gate | up]
-  T* y;
-  std::int64_t width;
+struct SwigluBody : ElementwiseBody {
+  using Element = T;
+  static constexpr bool kRows = true;
+  const T* x = nullptr;  // rows are [gate | up]
+  T* y = nullptr;
+
+  SwigluBody(const compiler::Graph& graph, const compiler::Op& op) : ElementwiseBody(graph, op) {
+    columns = kernels::output(graph, op, 0).shape[1];
+  }
+  void bind(std::span<std::byte* const> operands, const LaunchParameters*) {
+    x = kernels::as<T>(operands[0]);
+    y = kernels::as<T>(operands[1]);
+  }
 
   template <int Count>
   __device__ void at(std::int64_t first) const {
-    const Place place = place_of<Count>(first, width);
-    const T* const gate = x + 2 * place.row * width + place.column;
+    const Place place = place_of<Count>(first, columns);
+    const T* const gate = x + 2 * place.row * columns + place.column;
     Floats<Count> values = load_floats<Count>(gate);
-    const Floats<Count> up = load_floats<Count>(gate + width);
+    const Floats<Count> up = load_floats<Count>(gate + columns);
 #pragma unroll
     for (int i = 0; i < Count; ++i) {
       values[i] = __fdividef(values[i], 1.0f + expf(fminf(-values[i], 80.0f))) * up[i];
@@ -28,32 +35,7 @@ struct SwigluBody : Unprepared {
 };
 
 template <typename T>
-class Swiglu final : public Kernel {
- public:
-  Swiglu(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
-      : context_(context),
-        elements_(kernels::output(graph, op, 0).shape.elements()),
-        width_(kernels::output(graph, op, 0).shape[1]) {
-    require_groups<T>(elements_, width_);
-  }
-
-  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
-               cudaStream_t stream) const override {
-    SwigluBody<T> body;
-    body.x = kernels::as<T>(operands[0]);
-    body.y = kernels::as<T>(operands[1]);
-    body.width = width_;
-    if (rows_are_packed<T>(width_)) {
-      launch_elementwise<kPack<T>>("swiglu", context_, elements_, body, stream);
-    } else {
-      launch_elementwise<1>("swiglu", context_, elements_, body, stream);
-    }
-  }
-
- private:
-  Context context_;
-  std::int64_t elements_, width_;
-};
+using Swiglu = ElementwiseKernel<SwigluBody<T>>;
 
 }  // namespace
 

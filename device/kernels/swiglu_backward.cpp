@@ -1,6 +1,4 @@
-#include "device/kernels/common/operands.h"
-#include "device/kernels/common/partition.h"
-#include "device/kernels/convert.h"
+#include "device/kernels/elementwise.h"
 #include "device/kernels/factories.h"
 #include "device/kernels/vector_math.h"
 
@@ -17,10 +15,7 @@ class SwigluBackward final : public Kernel {
   }
 
   void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
-    const Partition blocks = row_blocks(rows_, width_);
-    workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
-      for (std::int64_t row = blocks.begin(block); row < blocks.end(block); ++row) differentiate(operands, row);
-    });
+    for_rows(rows_, width_, workers, [&](std::int64_t row) { differentiate(operands, row); });
   }
 
  private:

@@ -1,6 +1,4 @@
 #include "device/kernels/common/elementwise.cuh"
-#include "device/kernels/common/operands.h"
-#include "device/kernels/common/rows.cuh"
 #include "device/kernels/cuda_factories.h"
 
 namespace l2l::device::cuda {
@@ -9,16 +7,27 @@ namespace {
 // With s = sigmoid(gate): dgate = dy up (s + gate s (1 - s)), dup = dy gate s; 1 - s = e^-gate s. Moves 5 elements of T
 // per element of dy: dy, gate and up in, two out.
 template <typename T>
-struct SwigluBackwardBody : Unprepared {
-  const T *dy, *x;  // rows of x and dx are [gate | up]
-  T* dx;
-  std::int64_t width;
+struct SwigluBackwardBody : ElementwiseBody {
+  using Element = T;
+  static constexpr bool kRows = true;
+  const T *dy = nullptr, *x = nullptr;  // rows of x and dx are [gate | up]
+  T* dx = nullptr;
+
+  SwigluBackwardBody(const compiler::Graph& graph, const compiler::Op& op) : ElementwiseBody(graph, op) {
+    elements = kernels::input(graph, op, 0).shape.elements();
+    columns = kernels::input(graph, op, 0).shape[1];
+  }
+  void bind(std::span<std::byte* const> operands, const LaunchParameters*) {
+    dy = kernels::as<T>(operands[0]);
+    x = kernels::as<T>(operands[1]);
+    dx = kernels::as<T>(operands[2]);
+  }
 
   template <int Count>
   __device__ void at(std::int64_t first) const {
-    const Place place = place_of<Count>(first, width);
-    const std::int64_t gate = 2 * place.row * width + place.column;
-    Floats<Count> gates = load_floats<Count>(x + gate), ups = load_floats<Count>(x + gate + width);
+    const Place place = place_of<Count>(first, columns);
+    const std::int64_t gate = 2 * place.row * columns + place.column;
+    Floats<Count> gates = load_floats<Count>(x + gate), ups = load_floats<Count>(x + gate + columns);
     const Floats<Count> gradient = load_floats<Count>(dy + first);
 #pragma unroll
     for (int i = 0; i < Count; ++i) {
@@ -27,38 +36,12 @@ struct SwigluBackwardBody : Unprepared {
       ups[i] = gradient[i] * g * s;
     }
     store_floats(dx + gate, gates);
-    store_floats(dx + gate + width, ups);
+    store_floats(dx + gate + columns, ups);
   }
 };
 
 template <typename T>
-class SwigluBackward final : public Kernel {
- public:
-  SwigluBackward(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
-      : context_(context),
-        elements_(kernels::input(graph, op, 0).shape.elements()),
-        width_(kernels::input(graph, op, 0).shape[1]) {
-    require_groups<T>(elements_, width_);
-  }
-
-  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
-               cudaStream_t stream) const override {
-    SwigluBackwardBody<T> body;
-    body.dy = kernels::as<T>(operands[0]);
-    body.x = kernels::as<T>(operands[1]);
-    body.dx = kernels::as<T>(operands[2]);
-    body.width = width_;
-    if (rows_are_packed<T>(width_)) {
-      launch_elementwise<kPack<T>>("swiglu_backward", context_, elements_, body, stream);
-    } else {
-      launch_elementwise<1>("swiglu_backward", context_, elements_, body, stream);
-    }
-  }
-
- private:
-  Context context_;
-  std::int64_t elements_, width_;
-};
+using SwigluBackward = ElementwiseKernel<SwigluBackwardBody<T>>;
 
 }  // namespace
 

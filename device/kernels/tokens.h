@@ -1,4 +1,4 @@
-// Tokens come from files: a number outside the vocabulary must not become an address.
+// Checks tokens, which come from files: one outside the vocabulary must not become an address.
 #pragma once
 
 #include <cstdint>

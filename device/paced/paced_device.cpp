@@ -4,11 +4,9 @@
 #include <array>
 #include <cstring>
 #include <thread>
-#include <tuple>
 #include <utility>
 
 #include "device/host/host_executable.h"
-#include "l2l/errors.h"
 
 namespace l2l::device {
 namespace {
@@ -44,7 +42,7 @@ class PacedStream final : public Stream {
  public:
   PacedStream(std::string_view name, PacedDevice& device) : name(name), device_(device) {
     const std::lock_guard lock(device_.mutex_);
-    set_trace(device_.trace_);
+    track = StreamTrack(device_.trace_, this->name);
     device_.streams_.push_back(this);
   }
   ~PacedStream() override {
@@ -60,17 +58,11 @@ class PacedStream final : public Stream {
     return std::chrono::duration<double>(stalled[static_cast<std::size_t>(reason)]).count();
   }
 
-  void set_trace(Trace* new_trace) {
-    trace = new_trace;
-    track = trace ? trace->add_track(name) : 0;
-  }
-
   const std::string name;
   Clock::time_point end = Clock::now();  // of all that is enqueued
   std::array<Clock::duration, static_cast<std::size_t>(WaitReason::count)> stalled{};
-  Trace* trace = nullptr;
-  int track = 0;
-  int layer = -1, microbatch = -1;  // of spans
+  StreamTrack track;
+  SpanLabel label;  // of what is enqueued next
 
  private:
   PacedDevice& device_;
@@ -108,30 +100,29 @@ void PacedDevice::wait(Stream& stream, Event& event, WaitReason reason) {
   PacedStream& waiter = paced(stream);
   const Clock::time_point done = std::max({waiter.end, paced(event).at, Clock::now()});
   waiter.stalled[static_cast<std::size_t>(reason)] += done - waiter.end;
-  if (waiter.trace) record_wait(*waiter.trace, waiter.track, reason, waiter.end, done);
+  waiter.track.record_wait(reason, waiter.end, done);
   waiter.end = done;
 }
 
 void PacedDevice::copy(Stream& stream, BufferView destination, BufferView source) {
-  if (destination.size != source.size) {
-    throw Error("copy: " + std::to_string(source.size) + " bytes into " + std::to_string(destination.size));
-  }
+  require_same_size(destination, source);
   const bool from_device = account_->contains(source.data);
   const bool crosses = !from_device || !account_->contains(destination.data);
   const std::lock_guard lock(mutex_);
   if (source.size > 0) std::memcpy(destination.data, source.data, source.size);
-  if (!crosses) return book(paced(stream), nullptr, Clock::duration::zero(), "copy");
+  PacedStream& copier = paced(stream);
+  if (!crosses) return add_work(copier, nullptr, Clock::duration::zero(), "copy", copier.label);
   if (from_device) {
-    book(paced(stream), &to_host_, time_of(source.size, table_.d2h_bandwidth), "copy d2h");
+    add_work(copier, &to_host_, time_of(source.size, table_.d2h_bandwidth), "copy d2h", copier.label);
   } else {
-    book(paced(stream), &to_device_, time_of(source.size, table_.h2d_bandwidth), "copy h2d");
+    add_work(copier, &to_device_, time_of(source.size, table_.h2d_bandwidth), "copy h2d", copier.label);
   }
 }
 
 void PacedDevice::fill_zero(Stream& stream, BufferView destination) {
   const std::lock_guard lock(mutex_);
   if (destination.size > 0) std::memset(destination.data, 0, destination.size);
-  book(paced(stream), nullptr, Clock::duration::zero(), "zero");
+  add_work(paced(stream), nullptr, Clock::duration::zero(), "zero", paced(stream).label);
 }
 
 void PacedDevice::launch(Stream& stream, const Executable& executable, const Bindings& bindings,
@@ -140,22 +131,16 @@ void PacedDevice::launch(Stream& stream, const Executable& executable, const Bin
   mine.check(bindings);
   const std::lock_guard lock(mutex_);
   PacedStream& runner = paced(stream);
-  const auto label = std::make_pair(runner.layer, runner.microbatch);
-  if (runner.layer < 0) {
-    runner.layer = static_cast<int>(parameters.layer);
-    runner.microbatch = static_cast<int>(parameters.microbatch);
-  }
-  book(runner, &compute_, mine.duration(), mine.program().graph.name);
-  std::tie(runner.layer, runner.microbatch) = label;
+  add_work(runner, &compute_, mine.duration(), mine.program().graph.name, label_or(runner.label, parameters));
 }
 
-void PacedDevice::book(PacedStream& stream, Timeline* server, Clock::duration duration, std::string_view name) {
+void PacedDevice::add_work(PacedStream& stream, Timeline* resource, Clock::duration duration, std::string_view name,
+                           SpanLabel label) {
   const Clock::time_point now = Clock::now();
   const Clock::time_point ready = std::max(stream.end, now);
-  stream.end = server ? server->take(ready, duration, now) : ready + duration;
-  if (!stream.trace) return;
-  // Work that shared its server is shown as if it had begun as late as it could.
-  stream.trace->record(stream.track, name, stream.end - duration, stream.end, stream.layer, stream.microbatch);
+  stream.end = resource ? resource->take(ready, duration, now) : ready + duration;
+  // Work that shared its resource is shown as if it had begun as late as it could.
+  stream.track.record(name, stream.end - duration, stream.end, label);
 }
 
 void PacedDevice::synchronize(Event& event) {
@@ -181,13 +166,12 @@ std::unique_ptr<Executable> PacedDevice::compile(const compiler::Graph& graph) {
 void PacedDevice::set_trace(Trace* trace) {
   const std::lock_guard lock(mutex_);
   trace_ = trace;
-  for (PacedStream* stream : streams_) stream->set_trace(trace);
+  for (PacedStream* stream : streams_) stream->track = StreamTrack(trace, stream->name);
 }
 
 void PacedDevice::annotate(Stream& stream, int layer, int microbatch) {
   const std::lock_guard lock(mutex_);
-  paced(stream).layer = layer;
-  paced(stream).microbatch = microbatch;
+  paced(stream).label = {layer, microbatch};
 }
 
 }  // namespace l2l::device

@@ -1,13 +1,13 @@
-// A device whose work takes the time that a table says and computes nothing: it judges schedules and overlap where
-// cores are few and noisy, and shows what a faster device or link would do.
+// A device that computes nothing: its work takes the time that a table says. For judging schedules and overlap on
+// machines with few or noisy cores, and for showing what a faster device or link would do.
 //
-// Time is reckoned, not measured: since an event is recorded before anybody can wait for it, begin and end of every
-// piece of work are known when it is enqueued. It begins when the work before it on its stream has ended, what the
-// stream waits for has happened, it has been enqueued, and the link or the compute unit is free. synchronize() sleeps
-// until that moment. So a late wake-up delays only what is enqueued because of it, and no delay adds to the next.
+// Time is computed, not measured. An event is recorded before anybody can wait for it, so begin and end of each piece
+// of work are known when it is enqueued: it begins when the work before it on its stream has ended, the events that the
+// stream waits for have happened, it has been enqueued, and the link or the compute unit is free. synchronize() sleeps
+// until then. A late wake-up therefore delays only what is enqueued because of it; delays do not add up.
 //
-// Copies and fills move bytes (when they are enqueued: the order of enqueueing is one that events allow); launches
-// touch no memory, so gradients are what memory holds at first: zeros.
+// Copies and fills move bytes at once, when they are enqueued (events allow that order). Launches touch no memory, so
+// gradients are what memory holds at first: zeros.
 #pragma once
 
 #include <mutex>
@@ -18,18 +18,19 @@
 #include "device/host/memory.h"
 #include "device/paced/pace_table.h"
 #include "device/paced/timeline.h"
+#include "device/stream_track.h"
 
 namespace l2l::device {
 
 class PacedStream;
 
-// Thread-safe. Launches share the compute unit, and the copies of a direction the link, whatever their streams; what
-// was enqueued first goes first, but holds nothing while it waits. Streams may not outlive the device.
+// Thread-safe. Launches of all streams share the compute unit, and copies of one direction share the link, in the order
+// in which they were enqueued; work that waits occupies neither. Streams may not outlive the device.
 class PacedDevice : public Device {
  public:
   explicit PacedDevice(PaceTable table);
 
-  std::string description() const override { return "paced (reckons, computes nothing)"; }
+  std::string description() const override { return "paced (computes nothing)"; }
   bool uses_host_memory() const override { return true; }
   std::unique_ptr<Buffer> allocate(Bytes size, std::string_view purpose) override;
   std::unique_ptr<Buffer> allocate_pinned(Bytes size, std::string_view purpose) override;
@@ -52,8 +53,10 @@ class PacedDevice : public Device {
  private:
   friend class PacedStream;
 
-  // Books work of `duration` that is enqueued now; `server` may be nullptr. With mutex_ held.
-  void book(PacedStream& stream, Timeline* server, Clock::duration duration, std::string_view name);
+  // Adds work of `duration`, enqueued now, to the stream's end and its track. `resource`: what it shares with other
+  // streams; may be nullptr. The caller holds mutex_.
+  void add_work(PacedStream& stream, Timeline* resource, Clock::duration duration, std::string_view name,
+                SpanLabel label);
 
   const PaceTable table_;
   const std::shared_ptr<MemoryAccount> account_ = std::make_shared<MemoryAccount>();

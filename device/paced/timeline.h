@@ -1,4 +1,4 @@
-// When something that is shared (a direction of the link, the compute unit) is busy, in the past and ahead.
+// When a shared resource (one direction of the link, the compute unit) is busy, in the past and the future.
 #pragma once
 
 #include <vector>

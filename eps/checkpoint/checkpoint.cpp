@@ -1,9 +1,9 @@
 #include "eps/checkpoint/checkpoint.h"
 
+#include "core/files.h"
 #include "core/log.h"
 #include "eps/checkpoint/checkpoint_folders.h"
 #include "eps/checkpoint/checkpoint_parts.h"
-#include "core/files.h"
 #include "eps/checkpoint/manifest.h"
 #include "l2l/errors.h"
 

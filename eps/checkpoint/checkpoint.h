@@ -1,5 +1,5 @@
-// Checkpoints of a parameter store: safetensors plus a manifest, written so that a reader sees an old or a new one,
-// whole, and nothing else (law 6; docs/formats.md).
+// Checkpoints of a parameter store: safetensors and a manifest, written so that a reader sees either the old or the new
+// one, always whole (law 6; docs/formats.md).
 //
 //   DIRECTORY/step-00000042/model.safetensors      F32 parameters under their layout names; a tied one once
 //                           optimizer.safetensors  NAME.moment1 and, but for SGD, NAME.moment2
@@ -18,26 +18,26 @@
 
 namespace l2l::eps {
 
-// What a checkpoint holds beside the parameters.
+// What a checkpoint holds besides the parameters.
 struct RunState {
   std::uint64_t step = 0;           // completed steps
   std::uint64_t seed = 0;           // of the random numbers (counter-based: seed and step are their whole state)
   std::uint64_t data_position = 0;  // samples consumed
   std::string config;               // TOML, for people and tools
   std::uint64_t data_hash = 0;      // of the training data, in which data_position counts
-  // Of dynamic loss scaling: the scale, a power of two up to 2^24, and the steps since it last changed; 0: none.
+  // Dynamic loss scaling: the scale, a power of two up to 2^24, or 0 for none; and the steps since it last changed.
   std::uint64_t loss_scale = 0, good_steps = 0;
 };
 
-// Memory that saving and loading take for a moment, whatever the model: pieces of tensors, and small change.
+// Temporary memory of saving and loading, the same for every model: a piece of a tensor and small buffers.
 Bytes checkpoint_buffer_bytes();
 
 // Writes `directory`/step-00000042: temporary folder, files, fsync of each, rename, fsync of `directory`. Then removes
-// all but the newest `keep` checkpoints (at least this one stays). `save` is of `store`, and new; training may go on
-// beside. Returns the folder. Throws Error naming the file; older checkpoints are then as they were.
+// all but the newest `keep` checkpoints, never this one. `save` was just begun on `store`; training may go on
+// meanwhile. Returns the folder. Throws Error naming the file; older checkpoints are then unchanged.
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const ParameterStore& store,
                                       StateSave save, const RunState& state, int keep);
-// The same, of what `store` holds now.
+// Saves what `store` holds now.
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, ParameterStore& store,
                                       const RunState& state, int keep);
 
@@ -47,7 +47,7 @@ std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path&
 // The first of them.
 std::filesystem::path find_checkpoint(const std::filesystem::path& directory);
 
-// The largest step that a checkpoint below `directory` is named for, whatever has become of it; 0 when there is none.
+// The largest step in the names of checkpoints below `directory`, complete or not; 0 when there is none.
 std::uint64_t newest_step(const std::filesystem::path& directory);
 
 // Validates every file against manifest and layout first, then restores the store. Throws CorruptFile naming file,

@@ -9,8 +9,8 @@
 #include <optional>
 #include <tuple>
 
-#include "core/log.h"
 #include "core/files.h"
+#include "core/log.h"
 #include "eps/checkpoint/manifest.h"
 #include "l2l/errors.h"
 
@@ -56,7 +56,7 @@ std::filesystem::path temporary_name(const std::filesystem::path& folder) {
   return folder.parent_path() / ("." + folder.filename().string() + std::string(kTemporary) + std::to_string(getpid()));
 }
 
-// Rubbish that cannot be removed costs space, not safety.
+// Leftovers that cannot be removed cost space, not safety.
 template <typename Function>
 void or_warn(const char* what, Function function) {
   try {
@@ -66,7 +66,7 @@ void or_warn(const char* what, Function function) {
   }
 }
 
-// Hidden first, so that nobody sees half of it.
+// Renames the folder to a hidden name first, so that no reader sees half of it.
 void discard(const std::filesystem::path& folder) {
   or_warn("an old checkpoint stays", [&] {
     const std::filesystem::path hidden = temporary_name(folder);

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "core/fault_point.h"
+#include "core/files.h"
 #include "core/log.h"
 #include "eps/checkpoint/checkpoint.h"
 #include "eps/checkpoint/checkpoint_parts.h"
-#include "core/files.h"
 #include "eps/checkpoint/manifest.h"
 #include "eps/checkpoint/moment_tensors.h"
 #include "formats/safetensors.h"
@@ -27,42 +27,46 @@ const ManifestFile& check_size(const std::filesystem::path& path, const Manifest
   if (stated == manifest.files.end()) refuse(path, "is not in the manifest");
   const Bytes bytes = InputFile(path).bytes();
   if (bytes == stated->second.bytes) return stated->second;
-  static_cast<void>(formats::SafetensorsFile(path));  // names the tensor that is cut, where that can be told
+  static_cast<void>(formats::SafetensorsFile(path));  // throws naming the tensor that is cut, if it can tell
   refuse(path, "has " + std::to_string(bytes) + " bytes; the manifest says " + std::to_string(stated->second.bytes));
 }
 
-// Every byte is that which was written: the header's, then each tensor's.
+// Checks that no byte was changed, in the header and in each tensor.
 void check_hashes(const formats::SafetensorsFile& file, const ManifestFile& stated, const Manifest& manifest) {
   if (file.header_hash() != stated.header) {
     refuse(file.path(), "header: was changed after it was written (checksum)");
   }
   for (const formats::TensorEntry& tensor : file.tensors()) {
     const auto saved = manifest.tensors.find(tensor.name);
-    if (saved == manifest.tensors.end()) refuse(file.path(), "tensor " + formats::show_name(tensor.name) + ": was not saved");
+    if (saved == manifest.tensors.end())
+      refuse(file.path(), "tensor " + formats::show_name(tensor.name) + ": was not saved");
     if (file.hash(tensor) != saved->second) {
-      refuse(file.path(), "tensor " + formats::show_name(tensor.name) + ": was changed after it was written (checksum)");
+      refuse(file.path(),
+             "tensor " + formats::show_name(tensor.name) + ": was changed after it was written (checksum)");
     }
   }
 }
 
-const formats::TensorEntry& check_tensor(const formats::SafetensorsFile& file, const std::string& name, const Shape& shape) {
+const formats::TensorEntry& check_tensor(const formats::SafetensorsFile& file, const std::string& name,
+                                         const Shape& shape) {
   const formats::TensorEntry* tensor = file.find(name);
   if (tensor == nullptr)
     refuse(file.path(), "tensor " + formats::show_name(name) + ": is missing; another model or optimizer was saved");
   if (tensor->shape != shape) {
-    refuse(file.path(), "tensor " + formats::show_name(name) + ": has shape " + tensor->shape.to_string() + ", the model has " +
-                            shape.to_string() + "; another model was saved");
+    refuse(file.path(), "tensor " + formats::show_name(name) + ": has shape " + tensor->shape.to_string() +
+                            ", the model has " + shape.to_string() + "; another model was saved");
   }
   return *tensor;
 }
 
-void check_dtype(const formats::SafetensorsFile& file, const formats::TensorEntry& tensor, bool right, const char* expected) {
+void check_dtype(const formats::SafetensorsFile& file, const formats::TensorEntry& tensor, bool right,
+                 const char* expected) {
   if (!right) {
     refuse(file.path(), "tensor " + formats::show_name(tensor.name) + ": is " + tensor.dtype + ", not " + expected);
   }
 }
 
-// Adds the names of the tensors that hold the part to `expected`.
+// Adds the names of the part's tensors to `expected`.
 void check_part(const formats::SafetensorsFile& file, const ParameterSpec& parameter, StatePart part,
                 std::set<std::string>& expected) {
   const std::string name = tensor_name(parameter.name, part);
@@ -77,7 +81,7 @@ void check_part(const formats::SafetensorsFile& file, const ParameterSpec& param
   expected.insert(scales.name);
 }
 
-// The file holds `parts` of every parameter, and nothing else.
+// Checks that the file holds `parts` of every parameter and nothing else.
 void check_tensors(const formats::SafetensorsFile& file, const ModelLayout& layout, std::span<const StatePart> parts) {
   std::set<std::string> expected;
   for (const GroupSpec& group : layout.groups) {
@@ -87,8 +91,8 @@ void check_tensors(const formats::SafetensorsFile& file, const ModelLayout& layo
   }
   for (const formats::TensorEntry& tensor : file.tensors()) {
     if (expected.count(tensor.name) == 0) {
-      refuse(file.path(),
-             "tensor " + formats::show_name(tensor.name) + ": the model has none; another model or optimizer was saved");
+      refuse(file.path(), "tensor " + formats::show_name(tensor.name) +
+                              ": the model has none; another model or optimizer was saved");
     }
   }
 }
@@ -106,7 +110,7 @@ std::vector<std::uint64_t> update_counts(const std::filesystem::path& folder, co
   return counts;
 }
 
-// Of one file, whose tensors were checked.
+// Restores from one file, whose tensors were checked.
 class Restorer {
  public:
   Restorer(const formats::SafetensorsFile& file, ParameterStore& store) : file_(file), store_(store), buffer_(kPiece) {}
@@ -140,7 +144,7 @@ class Restorer {
     write(group, parameter, part, [&](std::int64_t first, std::span<float> values) { saved.read(first, values); });
   }
 
-  // What read(first, values) gives, piece by piece.
+  // Writes to the store, piece by piece, what read(first, values) reads.
   template <typename Read>
   void write(GroupIndex group, std::size_t parameter, StatePart part, const Read& read) {
     const ParameterSpec& spec = store_.layout().groups[static_cast<std::size_t>(group)].parameters[parameter];
@@ -153,7 +157,7 @@ class Restorer {
   const formats::SafetensorsFile& file_;
   ParameterStore& store_;
   std::vector<float> buffer_;
-  std::string converted_;  // the format of moments that are kept in another one
+  std::string converted_;  // the file's format of moments, if the store has another
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the two files of a checkpoint hold of each parameter, for saving and loading.
+// What the two files of a checkpoint hold of each parameter.
 #pragma once
 
 #include <algorithm>
@@ -25,10 +25,10 @@ inline std::span<const StatePart> optimizer_parts(int moments) {
 // "h.0.ln_1.weight", "h.0.ln_1.weight.moment1"
 std::string tensor_name(const std::string& parameter, StatePart part);
 
-// Elements that are read or written at a time.
+// Elements read or written at a time.
 inline constexpr std::int64_t kPiece = 1 << 16;
 
-// Calls function(first, values) for `elements` elements, a piece of `buffer` at a time.
+// Calls function(first, values) for consecutive pieces of `elements` elements, `values` a part of `buffer`.
 template <typename F>
 void for_each_piece(std::int64_t elements, std::span<float> buffer, const F& function) {
   const std::int64_t most = static_cast<std::int64_t>(buffer.size());

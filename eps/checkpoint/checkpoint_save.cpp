@@ -1,11 +1,11 @@
 #include <map>
 #include <vector>
 
+#include "core/files.h"
 #include "core/hash.h"
 #include "eps/checkpoint/checkpoint.h"
 #include "eps/checkpoint/checkpoint_folders.h"
 #include "eps/checkpoint/checkpoint_parts.h"
-#include "core/files.h"
 #include "eps/checkpoint/manifest.h"
 #include "eps/checkpoint/moment_tensors.h"
 #include "formats/safetensors_writer.h"
@@ -40,8 +40,8 @@ struct TensorList {
   }
 };
 
-// One file: some parts of every parameter, written group by group in any order. Other programs read the model's file;
-// transformers insists on the metadata.
+// One file with some parts of every parameter, written group by group in any order. Other programs read the model's
+// file; Hugging Face transformers requires the metadata.
 class PartsFile {
  public:
   PartsFile(const std::filesystem::path& path, const ParameterStore& store, std::span<const StatePart> parts)
@@ -51,7 +51,7 @@ class PartsFile {
         list_(store, parts),
         file_(path, list_.tensors, {{"format", "pt"}}) {}
 
-  // The hash of each tensor goes to `hashes`.
+  // Adds the hash of each tensor to `hashes`.
   void write(GroupIndex group, std::span<float> buffer, std::map<std::string, std::uint64_t>& hashes) {
     const std::size_t parameters = store_.layout().groups[static_cast<std::size_t>(group)].parameters.size();
     tensor_ = list_.first[static_cast<std::size_t>(group)];
@@ -103,7 +103,7 @@ class PartsFile {
   std::size_t tensor_ = 0;  // the next to be written
 };
 
-// The groups go back to training one by one, before anything waits for the disk.
+// Groups are released to training one by one, before anything waits for the disk.
 void write_groups(PartsFile& model, PartsFile& optimizer, const ParameterStore& store, StateSave save,
                   Manifest& manifest) {
   std::vector<float> buffer(kPiece);
@@ -144,7 +144,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& directory, co
     prune(directory, folder, keep);
     return folder;
   } catch (...) {
-    remove_stale(directory);  // logs its own errors; the first one is the one to tell
+    remove_stale(directory);  // logs its own errors; the one that led here is reported
     throw;
   }
 }

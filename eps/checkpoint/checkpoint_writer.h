@@ -1,4 +1,4 @@
-// Saves checkpoints on a thread of its own, beside training.
+// Saves checkpoints on a thread of its own during training.
 #pragma once
 
 #include <filesystem>
@@ -16,12 +16,13 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // Begins to save what the store holds, between two steps, and returns at once: save_checkpoint() beside the next
-  // steps. Waits for the save before, if it still runs, and throws its failure.
+  // Call between two steps: begins to save what the store holds now and returns while save_checkpoint() runs. First
+  // waits for the save before, if it still runs, and throws its failure.
   void start(const std::filesystem::path& directory, const RunState& state, int keep);
-  // A save was started and still runs.
+  // Whether a save was started and still runs.
   bool running() const;
-  // Waits for the save that was started last and returns its folder, once; else an empty path. Throws its failure.
+  // Waits for the save that was started last and returns its folder; an empty path if there is none, or finish()
+  // already returned it. Throws its failure.
   std::filesystem::path finish();
 
  private:

@@ -2,11 +2,11 @@
 
 #include <bit>
 #include <charconv>
-#include <nlohmann/json.hpp>
 #include <span>
 
-#include "core/hash.h"
 #include "core/files.h"
+#include "core/hash.h"
+#include "core/json.h"
 #include "l2l/errors.h"
 
 namespace l2l::eps {
@@ -19,7 +19,7 @@ constexpr const char* kFormat = "l2l-checkpoint";
 constexpr std::uint64_t kVersion = 2;
 constexpr Bytes kMostBytes = 256 * kMiB;
 
-std::string dump(const Json& json) { return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+std::string dump(const Json& json) { return json_text(json, 1) + "\n"; }
 
 std::uint64_t hash_of(const std::string& text) {
   Hash64 hash;
@@ -151,7 +151,7 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   if (file.bytes() > kMostBytes) reader.refuse("size", "over 256 MiB");
   std::string text(file.bytes(), '\0');
   file.read(0, std::as_writable_bytes(std::span(text)));
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = parse_json(text);
   if (json.is_discarded()) reader.refuse("text", "is not JSON in UTF-8");
   const Manifest manifest = read_fields(json, reader);
   if (to_text(manifest) != text) reader.refuse("xxh64", "the text was changed after it was written");

@@ -1,12 +1,12 @@
-// manifest.json of a checkpoint: all that is not a tensor, and what its files must be.
+// manifest.json of a checkpoint: everything that is not a tensor, and the sizes and hashes of its files.
 //
 //   {"format": "l2l-checkpoint", "version": 2, "step", "seed", "data_position", "data_hash": HEX, "config" (TOML),
 //    "loss_scale", "good_steps" (with dynamic loss scaling alone),
 //    "update_counts": {GROUP: n}, "files": {NAME: {"bytes": n, "header": HEX}}, "tensors": {NAME: HEX}, "xxh64": HEX}
 //
-// Hashes are XXH64 in 16 hexadecimal digits: of all that lies in a file before its tensors, of a tensor's bytes, and of
-// this text without its own hash. Together they cover every byte. There is one text for one content, and any other is
-// refused.
+// Hashes are XXH64 in 16 hexadecimal digits: of everything before the tensors of a file, of a tensor's bytes, and of
+// this text without its own hash. Together they cover every byte. The text of a manifest is unique; any other spelling
+// of the same content is refused.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,11 @@
-// The moments of a checkpoint, in the format in which the run kept them:
+// The moments in a checkpoint, in the format of the run that saved them:
 //
 //   fp32   NAME.moment1  F32, the parameter's shape
 //   bf16   NAME.moment1  BF16, the parameter's shape
 //   int8   NAME.moment1  I8 (NAME.moment2: U8), the parameter's shape: codes
 //          NAME.moment1.scales  BF16, [sixteen for each 512 elements begun]
 //
-// optimizers/formats says what the codes mean. A run that keeps its moments in another format converts them.
+// optimizers/formats defines the codes. A run with another format converts them.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ namespace l2l::eps {
 
 // "I8" for the first moment's int8.
 std::string moment_dtype(optimizers::MomentFormat format, StatePart moment);
-// Nothing when no format of this moment is kept in that type.
+// Empty when no format of this moment has that type.
 std::optional<optimizers::MomentFormat> moment_format(const std::string& dtype, StatePart moment);
 
 std::string scales_name(const std::string& moment);
@@ -33,7 +33,7 @@ struct SavedMoment {
   StatePart moment;
 
   optimizers::MomentFormat format() const { return moment_format(codes.dtype, moment).value(); }
-  // Of the format of `destination`: as it is.
+  // Without conversion; `destination` has the same format.
   void read(const RawMoment& destination) const;
   // Elements [first, first + size of `values`), at most kPiece, as fp32. `first` is a multiple of 512.
   void read(std::int64_t first, std::span<float> values) const;

@@ -5,3 +5,4 @@
 #include "l2l/log.h"
 #include "l2l/options.h"
 #include "l2l/trainer.h"
+#include "l2l/version.h"

@@ -1,5 +1,5 @@
-// Everything that a run can be told, as plain values; the TOML config has the same names. Sizes
-// are in bytes, 0 meaning "no limit" where a limit is asked for.
+// All settings of a run as plain values, under the names that the TOML config uses. Sizes are in bytes; a limit of 0 is
+// no limit. A value outside the range given here is refused with BadInput.
 #pragma once
 
 #include <cstdint>
@@ -8,134 +8,150 @@
 #include <string_view>
 #include <vector>
 
+#include "l2l/export.h"
+
 namespace l2l {
 
+// Sizes and variants of the model. GPT-2: Radford et al., 2019; BERT: Devlin et al., 2019; Llama: Touvron et al., 2023.
 struct ModelOptions {
   std::string architecture = "gpt2";  // "gpt2" | "bert" | "llama"
   std::int64_t layers = 8;            // transformer blocks
-  std::int64_t hidden = 256;          // divisible by heads
-  std::int64_t heads = 4;
-  std::int64_t kv_heads = 0;      // llama: heads of keys and values, which divide heads; 0: as many
-  std::int64_t intermediate = 0;  // width of the MLP; 0: 4 x hidden, of llama 8/3 x hidden up to a multiple of 256
-  std::int64_t vocabulary = 256;
-  std::int64_t sequence = 256;  // tokens per sequence
-  double dropout = 0.1;         // embedding, attention and residual; in [0, 1); llama has none: 0
-  double norm_epsilon = 0;      // of the norms; 0: the architecture's own (1e-5, of bert 1e-12)
-  double rope_theta = 10000;    // llama: base of the rotary positions
-  bool tie_embeddings = true;   // llama: false gives the head a table of its own
+  std::int64_t hidden = 256;          // elements of an activation per token; divisible by heads
+  std::int64_t heads = 4;             // of attention
+  std::int64_t kv_heads = 0;          // llama: heads of keys and values, a divisor of heads; 0: as many as heads
+  std::int64_t intermediate =
+      0;  // width of the MLP; 0: 4 x hidden, llama: 8/3 x hidden, rounded up to a multiple of 256
+  std::int64_t vocabulary = 256;  // different tokens; ids lie in [0, vocabulary)
+  std::int64_t sequence = 256;    // tokens per sequence
+  double dropout = 0.1;           // probability, for embedding, attention and residual branches; in [0, 1); llama: 0
+  double norm_epsilon = 0;        // of layer and RMS norms; 0: the architecture's own (1e-5, bert: 1e-12)
+  double rope_theta = 10000;      // llama: base of the rotary position embedding (Su et al., 2021)
+  bool tie_embeddings = true;     // llama: false gives the head a table of its own
 
-  // "fused": one op; "core": separate ops, whose probabilities (heads x sequence x sequence) are values like others.
+  // "fused": attention is one op. "core": it is separate ops, so that its probabilities [heads, sequence, sequence] can
+  // be kept or recomputed on their own (Korthikanti et al., 2022).
   std::string attention = "fused";
-  // "none" | "float" | "fixed", gpt2 and llama: blocks of two residual streams that can be undone, so that the backward
-  // visit rebuilds its input and none is kept; a model of its own, with the weights of "none". Streams in fp32 drift by
-  // rounding, which is measured; in fixed point they come back bit for bit.
+  // "none" | "float" | "fixed"; gpt2 and llama only. Not "none": reversible blocks with two residual streams (Gomez et
+  // al., 2017), which rebuild their inputs in the backward pass, so that none is kept. That is another model with the
+  // same parameters. "float": streams in fp32, which drift by rounding (StepReport::stream_drift). "fixed": streams in
+  // fixed point, rebuilt bit for bit.
   std::string reversible = "none";
 };
 
 struct DataOptions {
-  std::vector<std::string> train;       // files or globs
-  std::vector<std::string> validation;  // may be empty
-  std::string format = "text";          // "text" (bytes) or "tokens" (raw little-endian uint16)
-  std::string tokenizer = "bytes";
-  double masked = 0.15;          // bert: share of the tokens of each sequence that are predicted
-  std::int64_t mask_token = -1;  // bert: what stands for most of them; -1: the last of the vocabulary
-  bool allow_change = false;     // resume although the training data are not those of the checkpoint
+  std::vector<std::string> train;       // files or globs; needed to train
+  std::vector<std::string> validation;  // files or globs; may be empty
+  std::string format = "text";          // "text" (one token per byte) | "tokens" (raw little-endian uint16)
+  std::string tokenizer = "bytes";      // "bytes" is the only one
+  double masked = 0.15;                 // bert: share of each sequence's tokens that are predicted, in (0, 1]
+  std::int64_t mask_token = -1;         // bert: id that replaces most of them; -1: the vocabulary's last
+  bool allow_change = false;            // resume although the training data differ from the checkpoint's
 };
 
-// A minibatch is micro_batches of micro_batch sequences. 0: not set, and then follows from those that are. Trainer's
-// options() have all three.
+// minibatch = micro_batch x micro_batches. 0 is "not set": the value then follows from those that are set.
+// Trainer::options() has all three.
 struct BatchOptions {
-  std::int64_t minibatch = 0;    // sequences per minibatch, of all devices together; divisible by device.count
-  std::int64_t micro_batch = 0;  // sequences per microbatch; not set: 8, or, with minibatch alone, what makes the step
-                                 // shortest (recompute.policy = "auto"), else the most up to 8 that divide a device's
-                                 // share
-  std::int64_t micro_batches = 0;  // per minibatch, of all devices together; divisible by device.count; not set: 1
+  std::int64_t minibatch = 0;  // sequences per minibatch, of all devices together; divisible by device.count
+  // Sequences per microbatch. Not set: 8; where minibatch alone is set, the largest divisor of a device's share up to
+  // 8, or, with recompute.policy = "auto", the one that makes the step shortest.
+  std::int64_t micro_batch = 0;
+  std::int64_t micro_batches = 0;  // microbatches of all devices together; divisible by device.count; not set: 1
 };
 
 struct OptimizerOptions {
-  std::string name = "adamw";  // "adamw" | "lamb" | "sgd"
-  double learning_rate = 1e-3;
-  double beta1 = 0.9, beta2 = 0.999;  // key: betas = [0.9, 0.999]
-  double epsilon = 1e-8;
-  double momentum = 0.9;       // of sgd
-  double weight_decay = 0.01;  // matrices and tables only, not norms and biases
-  std::string clip = "none";   // "none" | "per_layer" (each layer by its own norm) | "global" (by that of all)
-  double max_norm = 1.0;
-  std::string moments = "fp32";  // "fp32" | "bf16_first" (the second in fp32) | "bf16" | "int8" (experimental)
-  std::string update = "eager";  // "eager" | "after_backward"
+  std::string name = "adamw";         // "adamw" (Loshchilov & Hutter, 2019) | "lamb" (You et al., 2020) | "sgd"
+  double learning_rate = 1e-3;        // the highest of the schedule
+  double beta1 = 0.9, beta2 = 0.999;  // adamw, lamb: decay of the moments, in [0, 1); key: betas = [0.9, 0.999]
+  double epsilon = 1e-8;              // adamw, lamb: added to the denominator
+  double momentum = 0.9;              // sgd
+  double weight_decay = 0.01;         // of matrices and tables, not of norms and biases
+  std::string clip = "none";          // "none" | "per_layer" (each layer by its own norm) | "global" (by that of all)
+  double max_norm = 1.0;              // with clip: gradients of a larger norm are scaled down to it
+  std::string moments = "fp32";       // "fp32" | "bf16_first" (the second in fp32) | "bf16" | "int8" (experimental)
+  // "eager": a layer is updated as soon as its gradients arrive. "after_backward": all layers are updated after the
+  // backward pass. The bits are the same.
+  std::string update = "eager";
 };
 
 struct ScheduleOptions {
-  std::string kind = "constant";  // "constant" | "cosine" | "linear"
-  std::int64_t warmup_steps = 0;
-  double minimum = 0;  // learning rate at the end
+  std::string kind = "constant";  // "constant" | "cosine" | "linear": how the rate falls after the warm-up
+  std::int64_t warmup_steps = 0;  // in which the learning rate rises linearly
+  double minimum = 0;             // learning rate at the end of the run; not with "constant"
 };
 
 struct PrecisionOptions {
-  std::string compute = "fp32";           // "fp32" | "bf16" | "fp16"
-  std::string gradients = "auto";         // on the link: "auto" (the compute type) | "fp32" | "bf16" | "fp16" (of fp16)
-  double loss_scale = 0;                  // of fp16; 0, or "dynamic": halves on an overflow, whose step is skipped
-  std::int64_t loss_scale_growth = 2000;  // steps in a row without an overflow after which a dynamic one doubles
+  std::string compute = "fp32";    // "fp32" | "bf16" | "fp16": type of activations, and of weights on the device
+  std::string gradients = "auto";  // on the link: "auto" (the compute type) | "fp32" | "bf16" | "fp16" (with fp16 only)
+  // fp16: factor of the loss (Micikevicius et al., 2018). 0 (key: "dynamic"): it halves when gradients overflow, and
+  // that step changes nothing.
+  double loss_scale = 0;
+  std::int64_t loss_scale_growth = 2000;  // a dynamic scale doubles after so many steps in a row without an overflow
 };
 
 struct DeviceOptions {
-  std::string kind = "auto";        // "auto" (the GPU where driver and CUDA module are there) | "host" | "cuda"
-  std::int64_t index = 0;           // cuda: which device, as the driver counts them
-  std::int64_t count = 1;           // devices, each with an equal share of the microbatches; cuda: from index on
-  std::uint64_t memory = 0;         // limit on the memory of each device; 0: what it has free
-  std::string execution = "relay";  // "relay" | "resident"
-  std::int64_t threads = 0;         // host device: compute threads of each; 0: all cores, divided among them
-  bool graphs = true;               // cuda: programs run as CUDA graphs; the same bits without
-  std::uint64_t pinned_memory = 0;  // cuda: limit on page-locked memory, beyond which copies are staged; 0: no limit
+  std::string kind = "auto";  // "auto" (a GPU if there are a driver and our CUDA module, else host) | "host" | "cuda"
+  std::int64_t index = 0;     // cuda: the first device, as the driver counts them
+  std::int64_t count = 1;     // devices, each with an equal share of the microbatches
+  std::uint64_t memory = 0;   // limit on each device's memory, in bytes; 0: what it has free
+  // "relay": layer by layer, weights in host memory. "resident": the conventional baseline, all weights on the device.
+  std::string execution = "relay";
+  std::int64_t threads = 0;         // host: compute threads of each device; 0: all cores, divided among the devices
+  bool graphs = true;               // cuda: run programs as CUDA graphs; the bits do not depend on it
+  std::uint64_t pinned_memory = 0;  // cuda: limit on page-locked memory; beyond it, copies are staged
 };
 
 struct TransferOptions {
   static constexpr std::int64_t kChosen = -1;
 
-  // "auto" (of as many blocks on the device as fit there, of the others on the host; of a reversible model none) |
-  // "host" | "device" (of a reversible model, too, which then rebuilds nothing)
+  // Where layer inputs wait for the backward pass. "auto": those of as many blocks as fit on the device, the others on
+  // the host; a reversible model keeps none. "host" | "device": all of them there, also those of a reversible model.
   std::string stash = "auto";
-  // Blocks whose weights stay on the device from their forward to their backward visit and so cross the link once a
-  // step, beside the last one, which stays anyway while a head that is one layer runs; kChosen (key: "auto"): none, or,
+  // Blocks whose weights stay on the device from the forward to the backward pass, and so cross the link once a step.
+  // The last block does so anyway where the head is one layer, and is not counted. kChosen (key: "auto"): none, or,
   // with recompute.policy = "auto", as many as make the step shortest in device.memory.
   std::int64_t resident_layers = kChosen;
-  std::int64_t prefetch = 1;          // layers fetched ahead: 1 + prefetch weight slots
-  std::int64_t vocabulary_chunk = 0;  // rows of the embedding table that travel at once; 0: all, or, of a table larger
-                                      // than a block, as many as fit in a block's slot
-  std::uint64_t link_bandwidth = 0;   // host device: bytes per second each way; 0: unthrottled
+  std::int64_t prefetch = 1;  // layers fetched ahead; there are 1 + prefetch weight slots
+  // Rows of the embedding table that travel at once. 0: the whole table, but if it is larger than a block, as many rows
+  // as fit in a block's slot.
+  std::int64_t vocabulary_chunk = 0;
+  std::uint64_t link_bandwidth = 0;  // host device: bytes per second, each way; 0: not throttled
 };
 
 struct RecomputeOptions {
-  // What a block's backward visit recomputes: "full" (everything but the layer input) | "selective" (the core of
-  // attention, where that is ops of its own) | "min_cut" (what needs no product, from the fewest bytes) | "none" |
-  // "budget" ("full", within the budget, which must then be set) |
-  // "auto" (for each block, with the place of the stash, what makes the step shortest in the memory there is; ops that
-  // this machine was not measured to take are measured, in some seconds)
+  // What a block recomputes in the backward pass:
+  //   "full"       everything, from its input (Chen et al., 2016)
+  //   "selective"  the core of attention, with model.attention = "core" (Korthikanti et al., 2022)
+  //   "min_cut"    what needs no matrix product, from the fewest bytes
+  //   "none"       nothing
+  //   "budget"     as "full", with scratch of at most `budget`, which must be set
+  //   "auto"       chosen for each block together with the place of its stash, to make the step shortest in the memory
+  //                there is; ops whose time on this machine is not known are measured first, which takes some seconds
   std::string policy = "full";
-  std::uint64_t budget = 0;  // limit on the scratch of a block's backward visit, of one microbatch: it recomputes more
-                             // where it must; 0: none. Not with "auto", which has device.memory
+  // Limit on the scratch of a block's backward pass of one microbatch; the block recomputes more where it must. Not
+  // with "auto", which keeps to device.memory.
+  std::uint64_t budget = 0;
 
-  // Whether what blocks do follows from measured times.
+  // Whether the choice follows from measured times.
   bool leaves_choice() const { return policy == "auto" || budget > 0; }
 };
 
 struct EpsOptions {
-  std::int64_t threads = 0;        // workers of the parameter server; 0: all cores, but one for a GPU's feeder
-  std::uint64_t memory = 0;        // limit on weights, optimizer state and gradients in host memory
-  std::uint64_t stash_memory = 0;  // limit on the host stash
+  std::int64_t threads = 0;        // workers of the parameter server; 0: all cores, less one for a GPU's feeder
+  std::uint64_t memory = 0;        // limit on weights, optimizer state and gradients in host memory, in bytes
+  std::uint64_t stash_memory = 0;  // limit on the host stash, in bytes
 };
 
 struct CheckpointOptions {
   std::filesystem::path directory;  // empty: nothing is saved
-  std::int64_t every = 0;           // steps between saves, beside training; 0: at the end only
-  std::int64_t keep = 2;            // newest checkpoints kept
+  std::int64_t every = 0;           // steps between saves, which are written while training goes on; 0: at the end only
+  std::int64_t keep = 2;            // how many of the newest checkpoints are kept
 };
 
 struct RunOptions {
-  std::int64_t steps = 100;  // total, also after a resume
-  std::uint64_t seed = 1;
-  std::int64_t seconds = 0;         // l2l-train ends after the step that reaches this; 0: no limit
-  std::int64_t validate_every = 0;  // steps between validations; 0: at the end only
+  std::int64_t steps = 100;         // in total, those before a resume included
+  std::uint64_t seed = 1;           // of initial weights, dropout and the order of data
+  std::int64_t seconds = 0;         // l2l-train ends after the step that reaches this time; 0: no limit
+  std::int64_t validate_every = 0;  // l2l-train: steps between validations; 0: at the end only
 };
 
 struct Options {
@@ -152,24 +168,24 @@ struct Options {
   CheckpointOptions checkpoint;
   RunOptions run;
 
-  // Whether blocks keep nothing, and rebuild their inputs from their outputs on the way back.
+  // Whether blocks rebuild their inputs from their outputs in the backward pass, instead of keeping them.
   bool rebuilds_inputs() const { return model.reversible != "none" && transfer.stash == "auto"; }
 };
 
 // Reads a TOML file. Throws BadInput naming file, line and key: unknown keys (with the nearest known one), wrong types,
 // values outside their range. Relative paths in it are relative to the working directory.
-Options load_options(const std::filesystem::path& file);
+L2L_API Options load_options(const std::filesystem::path& file);
 
 // The same from text; `name` stands for the file in messages.
-Options parse_options(const std::string& text, const std::string& name);
+L2L_API Options parse_options(const std::string& text, const std::string& name);
 
 // Applies one `section.key=value`, the value in TOML (a bare word is taken for a string). Throws BadInput.
-void set_option(Options& options, std::string_view assignment);
+L2L_API void set_option(Options& options, std::string_view assignment);
 
 // Checks what single keys cannot show (divisibility, combinations). Throws BadInput naming the keys. Trainer calls it.
-void validate_options(const Options& options);
+L2L_API void validate_options(const Options& options);
 
 // The options as a config file that load_options() reads back to the same values.
-std::string to_toml(const Options& options);
+L2L_API std::string to_toml(const Options& options);
 
 }  // namespace l2l

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "l2l/errors.h"
+#include "l2l/export.h"
 #include "l2l/log.h"
 #include "l2l/options.h"
 
@@ -23,29 +24,29 @@ struct ContractLine {
   std::uint64_t bytes;
 };
 
-// What a run will need, known before step 1 (law 3). Device and pinned bytes are exact; host bytes predict the peak
-// resident memory of the process. What a GPU's driver and other processes hold is no part of device_bytes.
+// The memory that a run will need, known before step 1. Device and pinned bytes are exact; host bytes predict the peak
+// resident memory of the process within 2%. What a GPU's driver and other processes hold is not in device_bytes.
 struct MemoryContract {
-  std::uint64_t device_bytes = 0;
-  std::uint64_t device_bytes_apart = 0;  // what they would be with memory of its own for every part
-  std::uint64_t device_other_bytes = 0;  // device memory held by the driver and other processes when this was written
-  std::uint64_t pinned_bytes = 0;
-  std::uint64_t host_bytes = 0;
-  int devices = 1;                   // device_bytes is of each of them, the other sums count them all
+  std::uint64_t device_bytes = 0;        // of each device
+  std::uint64_t device_bytes_apart = 0;  // what device_bytes would be if no two parts shared memory
+  std::uint64_t device_other_bytes = 0;  // held by the driver and other processes when this was written
+  std::uint64_t pinned_bytes = 0;        // page-locked host memory, for all devices
+  std::uint64_t host_bytes = 0;          // host memory, for all devices
+  int devices = 1;
   std::vector<ContractLine> device;  // sums to device_bytes
   std::vector<ContractLine> host;    // sums to host_bytes
-  std::int64_t parameters = 0;
+  std::int64_t parameters = 0;       // of the model
   std::string device_description;
-  std::string device_choice;  // what device.kind = "auto" took and why, else empty
+  std::string device_choice;  // what device.kind = "auto" chose and why; else empty
   std::string stash;          // "host", "device", "split" between them, or "none": blocks rebuild their inputs
   int blocks_stashed_on_device = 0;
   int resident_layers = 0;                 // blocks whose weights stay on the device, each in a slot of its own
   std::string eps_placement;               // "3 workers on node 0 (CPUs 1-3); core of CPU 0 feeds the device"
-  std::vector<std::string> recomputation;  // what "auto" or a budget made of recompute.policy, and why; else none
-  std::string update_mode;  // "eager: ..." or "held until the step's verdict: ...", with the reasons and the price
+  std::vector<std::string> recomputation;  // what was chosen for "auto" or a budget, and why; else empty
+  std::string update_mode;  // "eager: ..." or "held until the step's verdict: ...", with the reasons and the cost
 };
 
-// Bytes that crossed the link since the run began; of several devices, over all links.
+// Bytes that crossed the links of all devices since the run began; h2d is host to device, d2h device to host.
 struct LinkCounters {
   std::uint64_t weights_h2d = 0;
   std::uint64_t gradients_d2h = 0;
@@ -57,154 +58,159 @@ struct LinkCounters {
   std::uint64_t d2h() const { return gradients_d2h + stash_d2h + results_d2h; }
 };
 
-// What one resource does in a predicted step.
+// One resource in a predicted step.
 struct PredictionLine {
   std::string what;         // "device compute"
-  std::uint64_t bytes = 0;  // that it moves; 0: none
-  double ms = 0;            // that it is busy
-  double exposed_ms = 0;    // of these, what nothing else hides
+  std::uint64_t bytes = 0;  // moved in a step; 0: it moves none
+  double ms = 0;            // busy time in a step
+  double exposed_ms = 0;    // by which the step would be shorter without it
 };
 
-// A step's time, reckoned before it runs from what this machine was measured to take for its pieces.
+// A step's time as modelled from what its pieces take on this machine.
 struct StepPrediction {
-  std::optional<double> step_ms;  // nothing when figures are missing
+  std::optional<double> step_ms;  // nothing when measurements are missing
   double tokens_per_second = 0;
-  std::string bound;  // what sets the time: "device compute", "link to the device", "processor cores", ...
+  std::string
+      bound;  // the resource that limits the step: "device compute", "link to the device", "processor cores", ...
   std::vector<PredictionLine> lines;
-  std::optional<double> memory_gb_per_second;  // what an update's streams can reach: the limit of the parameter server
+  std::optional<double> memory_gb_per_second;  // bandwidth that updates can reach: the parameter server's limit
   std::vector<std::string> missing;            // what has not been measured on this machine
-  int measured = 0, cached = 0;                // figures measured now, and found in `file`
-  std::string file;                            // where they are kept
-  std::string work;                            // a hash: the same for plans whose steps do the same, in the same order
-  std::optional<double> measured_ms;           // of check_prediction(): what a step does take
+  int measured = 0, cached = 0;                // how many measurements were made now, and how many were in `file`
+  std::string file;                            // the calibration file
+  std::string work;                            // a hash, equal for plans whose steps do the same work in the same order
+  std::optional<double> measured_ms;           // by check_prediction(): the time of real steps
 };
 
 // One training step; the fields of a --metrics line.
 struct StepReport {
   std::int64_t step = 0;  // from 1: steps completed
-  double loss = 0;        // mean over predicted tokens, nats
+  double loss = 0;        // mean over predicted tokens, in nats
   double learning_rate = 0;
   double gradient_norm = 0;  // before clipping; not finite when skipped
-  std::int64_t tokens = 0;   // of this step
+  std::int64_t tokens = 0;   // processed in this step
   double tokens_per_second = 0;
   double step_ms = 0;
-  std::uint64_t device_peak_bytes = 0;  // of several devices, the largest; stalls are their mean
+  std::uint64_t device_peak_bytes = 0;  // the largest of all devices
   std::uint64_t host_bytes = 0;         // peak resident memory of the process so far
-  std::uint64_t h2d_bytes = 0;          // of this step
-  std::uint64_t d2h_bytes = 0;
-  double weight_stall_ms = 0;  // compute stood still waiting for weights
-  double stash_stall_ms = 0;   // compute stood still waiting for the stash
-  double update_stall_ms = 0;  // the weight stream waited for updates; prefetch may hide it from compute
-  double loss_scale = 1;       // in this step
-  bool skipped = false;        // fp16 gradients overflowed: weights and moments are as they were, the loss scale halves
-  std::optional<double> predicted_ms;  // what step_ms was predicted to be; nothing: not all was measured before
-  double eps_gb_per_second = 0;        // what the parameter server read and wrote while it was busy in this step
-  std::optional<double> eps_fraction;  // of what the machine's memory was measured to carry; nothing: it was not
-  // model.reversible = "float": how far the two streams, which begin alike, are apart when they have been rebuilt down
-  // to the embedding, relative to their size, in the root mean square; else nothing.
+  std::uint64_t h2d_bytes = 0;          // copied to the devices in this step
+  std::uint64_t d2h_bytes = 0;          // copied from the devices in this step
+  double weight_stall_ms = 0;           // compute waited for weights; the mean of all devices, as are the next two
+  double stash_stall_ms = 0;            // compute waited for the stash
+  double update_stall_ms = 0;           // the weight stream waited for updates; prefetch may hide this from compute
+  double loss_scale = 1;                // in this step
+  bool skipped = false;  // fp16 gradients overflowed: weights and moments are unchanged, the loss scale halves
+  std::optional<double> predicted_ms;  // the prediction for step_ms; nothing when measurements are missing
+  double eps_gb_per_second = 0;        // the parameter server's memory traffic while it was busy in this step
+  std::optional<double> eps_fraction;  // the same over the bandwidth that this machine was measured to reach
+  // model.reversible = "float": the root mean square of the difference between the two streams when they are rebuilt
+  // down to the embedding, where they began equal, over that of the streams. Else nothing.
   std::optional<double> stream_drift;
 };
 
 // The step as one line of JSON; numbers round-trip.
-std::string to_json(const StepReport& report);
+L2L_API std::string to_json(const StepReport& report);
 
 struct GenerateOptions {
-  std::int64_t tokens = 200;
-  double temperature = 0.8;  // 0: the most probable token
-  std::uint64_t seed = 1;
+  std::int64_t tokens = 200;  // how many to sample
+  double temperature = 0.8;   // divides the logits; 0: always the most probable token
+  std::uint64_t seed = 1;     // of the sampling
 };
 
-// Thread-bound: one thread at a time. Any failure of a step leaves the object unusable but for its destructor.
-class Trainer {
+// Thread-bound: one thread at a time. After a failed step, only destruction is allowed.
+class L2L_API Trainer {
  public:
-  // Validates the options, reads the data, plans device and host memory. Throws BadInput, or OutOfMemory when the plan
-  // does not fit. Allocates neither arena nor parameter state, and writes nothing; but recompute.policy = "auto" and
-  // recompute.budget measure what this machine was not yet measured to take, as predict() does, with all of a shallower
-  // model.
+  // Validates the options, reads the data, and plans device and host memory. Throws BadInput, or OutOfMemory when the
+  // plan does not fit. Neither device memory nor parameter state is allocated, and nothing is written. But with
+  // recompute.policy = "auto" or recompute.budget, measurements that are missing are made, as by predict(true); for
+  // these, shallower models are trained.
   explicit Trainer(Options options);
   ~Trainer();
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;
 
+  // With every value set: what was left open is filled in.
   const Options& options() const;
   const MemoryContract& contract() const;
 
-  // The time of a step. `measure`: what this machine was not yet measured to take is measured now, in some seconds and
-  // up to 256 MiB (on a host device two shallower models of up to 1 GiB of state each are trained, longer where their
-  // steps are long), and kept in the calibration file. Throws Error when called with `measure` after prepare() or a
-  // step. Reads no data.
+  // The predicted time of a step. `measure`: measurements that are missing are made now and kept in the calibration
+  // file. That takes some seconds and up to 256 MiB; on a host device, two shallower models of up to 1 GiB of state
+  // each are trained, which takes longer where their steps are long. Reads no data. Throws Error when called with
+  // `measure` after prepare() or a step.
   StepPrediction predict(bool measure);
-  // The same, kept nowhere, beside what a step takes: allocates all that a run does, and trains on drawn tokens.
+  // The same with all measurements made anew and none kept, and with the measured time of steps: allocates what a run
+  // does, and trains on random tokens. Throws Error when called after prepare() or a step.
   StepPrediction check_prediction();
 
-  // Allocates everything that the contract names; otherwise the first call that needs it does.
+  // Allocates all memory of the contract. Without this call, the first one that needs it does so.
   void prepare();
 
   // Restores weights, moments, step and data position from the newest good checkpoint below `directory` (or from
-  // `directory` itself, when it is one) and returns its folder. A damaged one is passed over where an older one is
-  // sound, with a warning that says which is used and which steps are lost. Call before the first step. Throws
-  // CorruptFile or BadInput; nothing is changed then.
+  // `directory` itself if it is one) and returns its folder. If a damaged one is passed over for an older one, a
+  // warning names the one in use and the steps that are lost. Call before the first step. Throws CorruptFile or
+  // BadInput.
   std::filesystem::path resume(const std::filesystem::path& directory);
 
-  // Runs one minibatch through the relay. Returns when its loss and gradient norm are known; updates may still run
-  // and hide behind the next step. Throws NumericError, DeviceError.
+  // Trains on one minibatch. Returns when the loss and the gradient norm are known; updates may still run and overlap
+  // with the next step. Throws NumericError, DeviceError.
   StepReport step();
-  // Runs steps until `steps` are completed or `progress`, called after each one, returns false.
+  // Runs steps until completed_steps() is `steps`, or `progress`, which is called after each step, returns false.
   void train(std::int64_t steps, const std::function<bool(const StepReport&)>& progress);
   std::int64_t completed_steps() const;
 
-  // Mean loss in nats per predicted token over the validation data (every token predicted once; of bert the masked
-  // ones, the same in every call), dropout off; nothing when `stop`, asked between minibatches, returned true. Throws
-  // BadInput when there is no validation data.
+  // Mean loss over the validation data, in nats per predicted token, dropout off. Every token is predicted once; for
+  // bert, masked tokens, the same ones in every call. Returns nothing when `stop`, called between minibatches, returns
+  // true. Throws BadInput when there is no validation data.
   std::optional<double> validation_loss(const std::function<bool()>& stop = {});
 
-  // Begins to write a checkpoint of the completed steps below options().checkpoint.directory, atomically, and returns:
-  // it is written beside the steps that follow, without a copy of the state (a layer is written before its next
-  // update). Waits for the checkpoint before, if that is still being written, and throws its failure. A checkpoint that
-  // has begun is finished even when a later step fails; the destructor waits for it.
+  // Starts to write a checkpoint of the completed steps below options().checkpoint.directory, and returns. It is
+  // written while later steps run, without a copy of the state (each layer is written before its next update), and
+  // appears atomically. Waits for an earlier checkpoint that is still being written, and throws its failure. A
+  // checkpoint that was started is finished even when a later step fails; the destructor waits for it. Throws BadInput
+  // when no directory is set.
   void start_save();
-  // A checkpoint is being written.
+  // Whether a checkpoint is being written.
   bool saving() const;
-  // Waits for the checkpoint that was started last and returns its folder; an empty path when there is none, or it was
-  // asked for already. Throws Error when it could not be written: older ones are then as they were, and training can go
+  // Waits for the checkpoint that was started last and returns its folder. Returns an empty path when none was started
+  // since the last call. Throws Error when it could not be written; older ones are then unchanged, and training can go
   // on.
   std::filesystem::path finish_save();
-  // start_save() and finish_save().
+  // start_save(), then finish_save().
   std::filesystem::path save();
 
-  // Continues `prompt` (token ids) with sampled tokens; returns those alone. Throws BadInput for a bert, which fills
-  // gaps and continues nothing.
+  // Continues `prompt`, at least one token id, with sampled tokens, and returns those alone. Throws BadInput for an id
+  // outside the vocabulary and for bert, which cannot continue a text.
   std::vector<std::int32_t> generate(std::span<const std::int32_t> prompt, const GenerateOptions& options);
 
   LinkCounters link_counters() const;
+  // The largest of all devices, so far.
   std::uint64_t device_peak_bytes() const;
-  // Peak resident memory of the process so far.
+  // Peak resident memory of the process, so far.
   std::uint64_t host_peak_bytes() const;
-  // Hash of all FP32 master weights and moments; completes pending updates first.
+  // Hash of all fp32 master weights and moments. Waits for pending updates.
   std::uint64_t weights_hash();
 
-  // Records spans from now on, in memory that becomes a line of the contract. Call right after construction.
-  // write_trace() saves them as Chrome-trace JSON, which opens in Perfetto.
+  // Records a timeline from now on; its memory becomes a line of the contract. Throws Error unless called right after
+  // construction, and OutOfMemory.
   void start_trace();
+  // Writes the timeline as Chrome-trace JSON, which opens in Perfetto. Throws Error when start_trace() was not called.
   void write_trace(const std::filesystem::path& file) const;
 
  private:
-  struct Implementation;
+  struct L2L_HIDDEN Implementation;
   std::unique_ptr<Implementation> implementation_;
 };
 
 // The options with which the newest checkpoint below `directory` (or `directory` itself) was written. Throws BadInput.
-Options checkpoint_options(const std::filesystem::path& directory);
+L2L_API Options checkpoint_options(const std::filesystem::path& directory);
 
-// The options for a Trainer that will resume() from `directory`. Where `options` leave the microbatch to be chosen
-// (recompute.policy = "auto", and of `batch` the minibatch alone), it is that of the newest checkpoint there, since
-// another one would give other bits; but chosen anew when the checkpoint's minibatch was another one, or when its
-// microbatch does not divide a device's share. All else stays. Throws BadInput when there is no checkpoint.
-Options options_to_resume(Options options, const std::filesystem::path& directory);
+// The options for a Trainer that will resume() from `directory`. Where `options` leave the microbatch open
+// (recompute.policy = "auto", and only minibatch set in `batch`), it becomes that of the newest checkpoint there, since
+// another one would give other bits. It stays open when the checkpoint's minibatch differs, or when its microbatch does
+// not divide a device's share. All else stays. Throws BadInput when there is no checkpoint.
+L2L_API Options options_to_resume(Options options, const std::filesystem::path& directory);
 
 // Moves checkpoints of more than `steps` steps that an earlier run left in `directory` to `directory`/earlier-N, so
-// that a run which starts after `steps` steps is not mixed up with them. Does nothing when there are none. Throws
-// Error.
-void set_aside_checkpoints(const std::filesystem::path& directory, std::int64_t steps = -1);
+// that they do not mix with those of a run that starts after `steps` steps. Throws Error.
+L2L_API void set_aside_checkpoints(const std::filesystem::path& directory, std::int64_t steps = -1);
 
 }  // namespace l2l

@@ -1,6 +1,6 @@
 // A moment in bf16, rounded stochastically: 2 bytes per parameter. The mean over the random bits is the value itself;
-// the error of one rounding is below one unit in the last place, 2^-7 of the value. What is larger than every bf16 (0.4%
-// below the largest fp32) may become infinite, as it may in fp32.
+// the error of one rounding is below one unit in the last place, 2^-7 of the value. What is larger than every bf16
+// (0.4% below the largest fp32) may become infinite, as it may in fp32.
 #pragma once
 
 #include <cstddef>

@@ -8,13 +8,13 @@
 
 namespace l2l::optimizers {
 
-// What every format of moments has. open() and close() enclose the rows of each block of 512 elements; store() of a row
-// may leave the work to close().
+// The interface of all formats of moments. open() and close() enclose the rows of each block of 512 elements; store()
+// may leave its work to close().
 template <class P>
 class MomentF32 {
  public:
-  static constexpr bool kRounds = false;  // takes random bits
-  static constexpr bool kPairs = false;   // as a first moment: the loop goes by pairs
+  static constexpr bool kRounds = false;  // needs random bits
+  static constexpr bool kPairs = false;   // as a first moment: the loop takes pairs of rows
   explicit __attribute__((always_inline)) MomentF32(const MomentStream& stream) : rows_(stream.codes) {}
 
   __attribute__((always_inline)) void prefetch(std::size_t i) const { rows_.prefetch(i); }
@@ -40,7 +40,7 @@ class MomentF32 {
   FloatRows<P> rows_;
 };
 
-// Of an optimizer without it.
+// For optimizers without this moment.
 template <class P>
 struct NoMoment {
   static constexpr bool kRounds = false, kPairs = false;

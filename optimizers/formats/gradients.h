@@ -1,9 +1,10 @@
-// Formats of gradients as they arrive. They are only read.
+// Formats of gradients, which are only read.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "core/dtype.h"
 #include "optimizers/streams.h"
 #include "optimizers/vector/prefetch.h"
 #include "optimizers/vector/tail.h"
@@ -11,6 +12,7 @@
 namespace l2l::optimizers {
 
 struct GradientF32 {
+  static constexpr DType kType = DType::f32;
   using Element = float;
   template <class P>
   static __attribute__((always_inline)) P load(const float* from) {
@@ -23,6 +25,7 @@ struct GradientF32 {
 };
 
 struct GradientBf16 {
+  static constexpr DType kType = DType::bf16;
   using Element = std::uint16_t;
   template <class P>
   static __attribute__((always_inline)) P load(const std::uint16_t* from) {
@@ -36,6 +39,7 @@ struct GradientBf16 {
 };
 
 struct GradientF16 {
+  static constexpr DType kType = DType::f16;
   using Element = std::uint16_t;
   template <class P>
   static __attribute__((always_inline)) P load(const std::uint16_t* from) {
@@ -47,7 +51,7 @@ struct GradientF16 {
   }
 };
 
-// The sum of the contributions in fp32, in their order, times the factor.
+// Sum of the contributions in fp32, in their order, times the factor.
 template <class P, class Format>
 class GradientSum {
  public:
@@ -99,7 +103,7 @@ class GradientSum {
   P factor_;
 };
 
-// Of kernels that read none.
+// For kernels that read no gradient.
 template <class P>
 struct NoGradient {
   explicit __attribute__((always_inline)) NoGradient(const Streams&) {}

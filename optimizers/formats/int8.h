@@ -1,13 +1,13 @@
-// A moment in codes of eight bits: blocks of 512 elements, cut into sixteen lanes of 32 (element i is in lane i % 16),
-// each with a bf16 scale, at least its largest magnitude: 1 + 2/32 bytes per parameter. Experimental.
+// A moment in 8-bit codes. A block of 512 elements has sixteen lanes of 32 (element i is in lane i % 16), each with a
+// bf16 scale of at least its largest magnitude: 1 + 2/32 bytes per parameter. Experimental.
 //
-//   first moment:   q in [-127, 127], value q * |q| * scale / 127^2    error of one rounding <= scale * (2 |q| + 1) /
-//   127^2 second moment:  q in [0, 255],    value q^4 * scale / 255^4        error of one rounding <= scale * ((q+1)^4
-//   - q^4) / 255^4
+//                   code q           value                     error of one rounding at most
+//   first moment    [-127, 127]      q |q| scale / 127^2       scale (2 |q| + 1) / 127^2
+//   second moment   [0, 255]         q^4 scale / 255^4         scale ((q + 1)^4 - q^4) / 255^4
 //
-// with q of the neighbour nearer to zero: small values keep a relative precision over a range of 10^4 (10^9). Rounding
-// is stochastic, so that the mean is the value itself; but a second moment above 0 never becomes 0, so that nothing is
-// divided by epsilon alone.
+// with q of the neighbour nearer to zero. Small values keep a relative precision over a range of 10^4 (second moment:
+// 10^9). Rounding is stochastic, so the mean is the value itself; but a second moment above 0 never becomes 0, so that
+// nothing is divided by epsilon alone.
 #pragma once
 
 #include <cstddef>

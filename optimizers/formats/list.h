@@ -1,6 +1,7 @@
-// The formats that the kernels are made for, in the order of the enumerations of optimizers/format.h.
+// The formats that kernels are instantiated for, in the order of the enumerations of optimizers/format.h.
 #pragma once
 
+#include "optimizers/format.h"
 #include "optimizers/formats/bf16.h"
 #include "optimizers/formats/f32.h"
 #include "optimizers/formats/gradients.h"
@@ -26,11 +27,13 @@ using MomentPairList = List<MomentPair<MomentF32, MomentF32>, MomentPair<MomentB
 using SingleMomentList =
     List<MomentPair<MomentF32, NoMoment>, MomentPair<MomentBf16, NoMoment>, MomentPair<MomentInt8First, NoMoment>>;
 
-template <template <class> class Format>
+template <MasterFormat format, template <class> class Format>
 struct Master {
+  static constexpr MasterFormat kFormat = format;
   template <class P>
   using Type = Format<P>;
 };
-using MasterList = List<Master<MasterF32>, Master<MasterSplit>, Master<MasterBesideF16>>;
+using MasterList = List<Master<MasterFormat::f32, MasterF32>, Master<MasterFormat::split, MasterSplit>,
+                        Master<MasterFormat::beside_f16, MasterBesideF16>>;
 
 }  // namespace l2l::optimizers

@@ -68,7 +68,7 @@ class MasterSplit {
   std::uint16_t *wire_, *low_;
 };
 
-// The fp32 master beside its f16 wire, which is only written: past the caches where it is aligned.
+// The fp32 master beside its f16 wire. The wire is only written, past the caches if it is aligned.
 template <class P>
 class MasterBesideF16 {
  public:
@@ -97,7 +97,7 @@ class MasterBesideF16 {
     optimizers::store_pair(
         value, [&](std::size_t k, P row) __attribute__((always_inline)) { store<false>(i + k, kLanes, row); });
   }
-  // The halves are there for everyone who is told so from now on.
+  // Orders the writes of the wire before later stores.
   __attribute__((always_inline)) void finish() const { P::fence(); }
 
  private:

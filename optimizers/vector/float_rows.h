@@ -1,4 +1,4 @@
-// An array of fp32 in rows of sixteen elements: what masters and moments in fp32 are made of.
+// An fp32 array in rows of sixteen elements, for masters and moments in fp32.
 #pragma once
 
 #include <cstddef>

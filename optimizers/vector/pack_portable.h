@@ -1,6 +1,6 @@
-// Sixteen lanes in the compilers' own vector type, which every processor has some way to run: what the other packs must
-// agree with, bit for bit. All names are in a namespace of this instruction set, so that nothing compiled for another
-// one can take their place (optimizers/kernel_table.h). Immutable.
+// Sixteen lanes in the compiler's vector type, for every processor. The reference that the other packs must equal bit
+// for bit. All names are in a namespace of this instruction set, so that no code compiled for another one can replace
+// theirs (optimizers/kernel_table.h). Immutable.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ using Signed = Vector<std::int32_t>::Sixteen;
 using Floats = Vector<float>::Sixteen;
 using Doubles = Vector<double>::Sixteen;
 
-// Rows whose code is long here are not inlined.
+// Functions whose code is long in this set are not inlined.
 #define L2L_OUTLINE inline __attribute__((noinline))
 L2L_OUTLINE void halves_to_floats(const std::uint16_t* from, float* to) {
   for (int i = 0; i < 16; ++i) to[i] = l2l::to_float(f16{from[i]});
@@ -66,7 +66,7 @@ struct Words {
   static L2L_INLINE Words load_i8(const std::uint8_t* from) {
     return widen<std::int32_t>(reinterpret_cast<const std::int8_t*>(from));
   }
-  // Of each lane the low bits.
+  // The low bits of each lane.
   L2L_INLINE void store_u16(std::uint16_t* to) const { narrow(to); }
   L2L_INLINE void store_u8(std::uint8_t* to) const { narrow(to); }
 
@@ -105,14 +105,10 @@ L2L_INLINE Words shift_right(Words a) {
 }
 // The lower half of each word as a signed number.
 L2L_INLINE Words signed_lower_halves(Words a) { return shift_right_signed<16>(shift_left<16>(a)); }
-// Of each word the upper half of `odd`, and as the lower one the upper half of `even`.
-L2L_INLINE Words join_halves(Words even, Words odd) {
-  return shift_right<16>(even) | (odd & Words::all(0xffff0000u));
-}
-// The lower halves of both.
-L2L_INLINE Words join_lower_halves(Words even, Words odd) {
-  return (even & Words::all(0xffffu)) | shift_left<16>(odd);
-}
+// Words with the upper half of `odd` above the upper half of `even`.
+L2L_INLINE Words join_halves(Words even, Words odd) { return shift_right<16>(even) | (odd & Words::all(0xffff0000u)); }
+// The same with their lower halves.
+L2L_INLINE Words join_lower_halves(Words even, Words odd) { return (even & Words::all(0xffffu)) | shift_left<16>(odd); }
 L2L_OUTLINE void min_row(const Words& a, Words& b) { b.value = a.value < b.value ? a.value : b.value; }
 L2L_OUTLINE void max_row(const Words& a, Words& b) { b.value = a.value > b.value ? a.value : b.value; }
 L2L_INLINE Words min(Words a, Words b) {
@@ -178,7 +174,7 @@ L2L_INLINE Pack sqrt(Pack a) {
 }
 L2L_INLINE Pack min(Pack a, Pack b) { return {a.value < b.value ? a.value : b.value}; }
 L2L_INLINE Pack max(Pack a, Pack b) { return {a.value > b.value ? a.value : b.value}; }
-// Of two rows that follow each other, the elements with even and with odd places; and back.
+// Splits two consecutive rows into the elements at even and at odd positions; and back.
 L2L_OUTLINE void part_row_pairs(float* first, float* second) {
   float all[32];
   std::memcpy(all, first, 64);

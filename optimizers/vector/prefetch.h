@@ -1,4 +1,4 @@
-// Rows that are fetched ahead together: 64 elements, so that a stream of one byte per element fills a cache line.
+// Elements prefetched together: 64, so that a stream of one byte per element fills a cache line.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ inline constexpr std::size_t kRows = 64;
 // How far ahead, in bytes of each stream.
 inline constexpr std::size_t kPrefetchBytes = 2048;
 
-// The lines of elements [0, kRows) at kPrefetchBytes from `at`; past the end of an array it does no harm.
+// Prefetches the cache lines of kRows elements, kPrefetchBytes after `at`; harmless past the end of an array.
 template <typename T>
 inline __attribute__((always_inline)) void prefetch_rows(const T* at) {
   const char* const ahead = reinterpret_cast<const char*>(at) + kPrefetchBytes;

@@ -1,6 +1,6 @@
-// Roots for codes of eight bits: by Newton's method from a first guess in integers, cheaper than the processor's own
-// and made of exactly rounded operations, so that every instruction set gives the same bits. Arguments are 0 or normal
-// numbers up to 2^60.
+// Roots for 8-bit codes, by Newton's method from a first guess in integers: cheaper than the processor's own, and made
+// of exactly rounded operations, so that every instruction set gives the same bits. Arguments: 0, or normal numbers up
+// to 2^60.
 #pragma once
 
 #include "optimizers/vector/tail.h"

@@ -1,4 +1,4 @@
-// Rows of sixteen elements, the last one of a run padded with zeros: the same operations, hence the same bits.
+// Rows of sixteen elements. The last row of a run is padded with zeros: the same operations, hence the same bits.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@ namespace l2l::optimizers {
 
 inline constexpr std::size_t kLanes = 16;
 
-// Calls function(pointer to sixteen elements) with the row at `from`, of which `count` are there.
+// Calls function(pointer to sixteen elements) with the row at `from`, which has `count` elements.
 template <bool kTail, typename T, typename F>
 inline __attribute__((always_inline)) auto load_row(const T* from, std::size_t count, const F& function) {
   if constexpr (!kTail) {
@@ -20,7 +20,7 @@ inline __attribute__((always_inline)) auto load_row(const T* from, std::size_t c
   }
 }
 
-// The same for a row that `function` fills.
+// Calls function(pointer to sixteen elements) to fill the row at `to`, which has room for `count`.
 template <bool kTail, typename T, typename F>
 inline __attribute__((always_inline)) void store_row(T* to, std::size_t count, const F& function) {
   if constexpr (!kTail) {
@@ -32,14 +32,14 @@ inline __attribute__((always_inline)) void store_row(T* to, std::size_t count, c
   }
 }
 
-// Thirty-two elements, those with even and those with odd places apart: arrays of 16 bits come so in two operations,
+// Thirty-two elements, split into those at even and at odd positions: 16-bit arrays are loaded so in two operations,
 // without a permutation.
 template <class P>
 struct Pair {
   P even, odd;
 };
 
-// Of a format whose rows are consecutive elements; load(offset) gives a row.
+// For formats with rows of consecutive elements; load(offset) returns a row.
 template <class P, typename F>
 inline __attribute__((always_inline)) Pair<P> load_pair(const F& load) {
   P first = load(0), second = load(kLanes);

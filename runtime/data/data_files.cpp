@@ -1,4 +1,4 @@
-// find_data(): globs to a list of measured files.
+// find_data(): expands globs and checks the files that they name.
 #include <glob.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ class Glob {
 
 std::vector<std::string> expand(const std::string& pattern, const std::string& key) {
   std::error_code ignored;
-  if (std::filesystem::exists(pattern, ignored)) return {pattern};  // a name may hold [ or *
+  if (std::filesystem::exists(pattern, ignored)) return {pattern};  // a file's name may contain [ or *
   const Glob matches(pattern);
   if (matches.status() == GLOB_NOSPACE) throw OutOfMemory(key + ": no memory to expand \"" + pattern + "\"");
   if (matches.status() != 0) throw BadInput(key + ": no file matches \"" + pattern + "\"");

@@ -13,7 +13,7 @@
 
 namespace l2l::runtime {
 
-static_assert(std::endian::native == std::endian::little, "token files are read as they lie");
+static_assert(std::endian::native == std::endian::little, "token files are used as they are stored");
 
 namespace {
 
@@ -116,15 +116,11 @@ void Dataset::require_training_data() const {
 }
 
 std::uint64_t Dataset::phase(std::uint64_t epoch) const {
-  // A short stream leaves less room than a sequence: the last window must end within it.
+  // Less than a sequence where the stream is short: the last window must end within it.
   const std::uint64_t room = std::min(settings_.sequence, tokens_ - per_epoch_ * settings_.sequence);
   const PhiloxBlock block = philox(data_key(settings_.seed, epoch, DataDraw::phase), 0);
   const std::uint64_t word = (static_cast<std::uint64_t>(block[1]) << 32) | block[0];
   return word % room;
-}
-
-std::uint64_t Dataset::window_of(std::uint64_t epoch, std::uint64_t index) const {
-  return permute(index, per_epoch_, settings_.seed, epoch);
 }
 
 std::size_t Dataset::copy(std::uint64_t begin, std::span<std::int32_t> destination) const {
@@ -136,7 +132,8 @@ std::size_t Dataset::copy(std::uint64_t begin, std::span<std::int32_t> destinati
 
 void Dataset::sample(std::uint64_t position, std::span<std::int32_t> tokens, std::span<std::int32_t> targets) const {
   const std::uint64_t epoch = position / per_epoch_;
-  const std::uint64_t begin = phase(epoch) + window_of(epoch, position % per_epoch_) * settings_.sequence;
+  const std::uint64_t window = permute(position % per_epoch_, per_epoch_, settings_.seed, epoch);
+  const std::uint64_t begin = phase(epoch) + window * settings_.sequence;
   copy(begin, tokens);
   if (settings_.masking.share > 0) {
     mask_tokens(settings_.masking, data_key(settings_.seed, position, DataDraw::mask), tokens, targets);

@@ -6,7 +6,7 @@
 namespace l2l::runtime {
 namespace {
 
-// Of 2^32: what is masked, and what is masked or replaced.
+// 80% and 90% of 2^32: the mask token below the first, another token below the second.
 constexpr std::uint32_t kMasked = 3435973837u, kReplaced = 3865470566u;
 
 std::int32_t replacement(const Masking& masking, std::int32_t token, const PhiloxBlock& words) {
@@ -24,8 +24,8 @@ std::int64_t masked_tokens(const Masking& masking, std::int64_t count) {
   return std::clamp<std::int64_t>(share, 1, count);
 }
 
-// Knuth, The Art of Computer Programming, vol. 2, 3.4.2, algorithm S: a token is taken with the share of those still
-// wanted among those still to come.
+// Knuth, The Art of Computer Programming, vol. 2, 3.4.2, algorithm S: each token is taken with probability (tokens
+// still wanted) / (tokens still to come).
 void mask_tokens(const Masking& masking, const RngKey& key, std::span<std::int32_t> tokens,
                  std::span<std::int32_t> targets) {
   auto left = static_cast<std::uint64_t>(tokens.size());

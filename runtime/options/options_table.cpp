@@ -74,7 +74,7 @@ void add_schedule_and_precision(std::vector<Key>& keys, ScheduleOptions& schedul
   keys.push_back({"schedule", "minimum", RealField{&schedule.minimum, kNotNegative}});
   keys.push_back({"precision", "compute", TextField{&precision.compute, {"fp32", "bf16", "fp16"}}});
   keys.push_back({"precision", "gradients", TextField{&precision.gradients, {"auto", "fp32", "bf16", "fp16"}}});
-  keys.push_back({"precision", "loss_scale", ScaleField{&precision.loss_scale, kLossScale}});
+  keys.push_back({"precision", "loss_scale", RealField{&precision.loss_scale, kLossScale, true}});
   keys.push_back({"precision", "loss_scale_growth", IntegerField{&precision.loss_scale_growth, 1, kMostSteps}});
 }
 
@@ -84,22 +84,22 @@ void add_machine(std::vector<Key>& keys, Options& options) {
   keys.push_back({"device", "kind", TextField{&device.kind, {"auto", "host", "cuda"}}});
   keys.push_back({"device", "index", IntegerField{&device.index, 0, 1023}});
   keys.push_back({"device", "count", IntegerField{&device.count, 1, eps::kMostDevices}});
-  keys.push_back({"device", "memory", SizeField{&device.memory}});
+  keys.push_back({"device", "memory", UnsignedField{&device.memory, true}});
   keys.push_back({"device", "execution", TextField{&device.execution, {"relay", "resident"}}});
   keys.push_back({"device", "threads", IntegerField{&device.threads, 0, kMostThreads}});
   keys.push_back({"device", "graphs", BooleanField{&device.graphs}});
-  keys.push_back({"device", "pinned_memory", SizeField{&device.pinned_memory}});
+  keys.push_back({"device", "pinned_memory", UnsignedField{&device.pinned_memory, true}});
   keys.push_back({"transfer", "stash", TextField{&transfer.stash, {"auto", "host", "device"}}});
   keys.push_back({"transfer", "prefetch", IntegerField{&transfer.prefetch, 1, 64}});
-  keys.push_back({"transfer", "resident_layers", ChosenField{&transfer.resident_layers, 1'000'000}});
+  keys.push_back({"transfer", "resident_layers", IntegerField{&transfer.resident_layers, 0, 1'000'000, true}});
   keys.push_back({"transfer", "vocabulary_chunk", IntegerField{&transfer.vocabulary_chunk, 0, 1 << 24}});
-  keys.push_back({"transfer", "link_bandwidth", SizeField{&transfer.link_bandwidth}});
+  keys.push_back({"transfer", "link_bandwidth", UnsignedField{&transfer.link_bandwidth, true}});
   keys.push_back({"recompute", "policy",
                   TextField{&options.recompute.policy, {"full", "selective", "min_cut", "none", "budget", "auto"}}});
-  keys.push_back({"recompute", "budget", SizeField{&options.recompute.budget}});
+  keys.push_back({"recompute", "budget", UnsignedField{&options.recompute.budget, true}});
   keys.push_back({"eps", "threads", IntegerField{&options.eps.threads, 0, kMostThreads}});
-  keys.push_back({"eps", "memory", SizeField{&options.eps.memory}});
-  keys.push_back({"eps", "stash_memory", SizeField{&options.eps.stash_memory}});
+  keys.push_back({"eps", "memory", UnsignedField{&options.eps.memory, true}});
+  keys.push_back({"eps", "stash_memory", UnsignedField{&options.eps.stash_memory, true}});
 }
 
 void add_run(std::vector<Key>& keys, CheckpointOptions& checkpoint, RunOptions& run) {
@@ -107,7 +107,7 @@ void add_run(std::vector<Key>& keys, CheckpointOptions& checkpoint, RunOptions& 
   keys.push_back({"checkpoint", "every", IntegerField{&checkpoint.every, 0, kMostSteps}});
   keys.push_back({"checkpoint", "keep", IntegerField{&checkpoint.keep, 1, 1'000'000}});
   keys.push_back({"run", "steps", IntegerField{&run.steps, 0, kMostSteps}});
-  keys.push_back({"run", "seed", SeedField{&run.seed}});
+  keys.push_back({"run", "seed", UnsignedField{&run.seed, false}});
   keys.push_back({"run", "seconds", IntegerField{&run.seconds, 0, kMostSteps}});
   keys.push_back({"run", "validate_every", IntegerField{&run.validate_every, 0, kMostSteps}});
 }

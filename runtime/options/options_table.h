@@ -21,27 +21,20 @@ struct Interval {
   std::string to_string() const;      // "[0, 1)"
 };
 
+// A word may stand for one value: "auto" for -1, "dynamic" for 0.
 struct IntegerField {
   std::int64_t* value;
   std::int64_t least, most;
+  bool may_be_auto = false;
 };
-struct ChosenField {  // an integer, or "auto", which is -1
-  std::int64_t* value;
-  std::int64_t most;
-};
-struct SeedField {  // TOML integers are signed: at most 2^63 - 1
+struct UnsignedField {  // TOML integers are signed: at most 2^63 - 1
   std::uint64_t* value;
-};
-struct SizeField {  // an integer, or a string such as "8GiB"; at most 2^63 - 1
-  std::uint64_t* value;
+  bool is_size;  // may be a string such as "8GiB"
 };
 struct RealField {
   double* value;
   Interval range;
-};
-struct ScaleField {  // a number, or "dynamic", which is 0
-  double* value;
-  Interval range;  // of the number, unless it is 0
+  bool may_be_dynamic = false;
 };
 struct PairField {  // an array of two numbers
   double* first;
@@ -62,8 +55,8 @@ struct PathField {
   std::filesystem::path* value;
 };
 
-using Field = std::variant<IntegerField, ChosenField, SeedField, SizeField, RealField, ScaleField, PairField,
-                           BooleanField, TextField, TextsField, PathField>;
+using Field =
+    std::variant<IntegerField, UnsignedField, RealField, PairField, BooleanField, TextField, TextsField, PathField>;
 
 struct Key {
   std::string_view section, name;

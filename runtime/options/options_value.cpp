@@ -13,7 +13,7 @@ namespace l2l::runtime {
 namespace {
 
 constexpr std::uint64_t kMostUnsigned = std::numeric_limits<std::int64_t>::max();
-constexpr std::int64_t kChosen = TransferOptions::kChosen;
+constexpr std::int64_t kAuto = TransferOptions::kChosen;
 
 template <typename... Functions>
 struct Overloaded : Functions... {
@@ -65,32 +65,34 @@ std::optional<double> number_in(const toml::node& value) {
 
 std::string expectation(const Field& field) {
   return std::visit(
-      Overloaded{
-          [](const IntegerField& f) {
-            return "an integer from " + std::to_string(f.least) + " to " + std::to_string(f.most);
-          },
-          [](const ChosenField& f) { return "\"auto\" or an integer from 0 to " + std::to_string(f.most); },
-          [](const SeedField&) { return "an integer from 0 to " + std::to_string(kMostUnsigned); },
-          [](const SizeField&) { return std::string("a size such as \"8GiB\", \"500MB\" or plain bytes, below 2^63"); },
-          [](const RealField& f) { return "a number in " + f.range.to_string(); },
-          [](const ScaleField& f) { return "\"dynamic\", 0 (the same) or a number in " + f.range.to_string(); },
-          [](const PairField& f) { return "an array of two numbers in " + f.range.to_string(); },
-          [](const BooleanField&) { return std::string("true or false"); },
-          [](const TextField& f) { return f.choices.empty() ? "a string" : "one of " + quote_all(f.choices); },
-          [](const TextsField&) { return std::string("an array of strings without control characters"); },
-          [](const PathField&) { return std::string("a path as a string without control characters"); }},
+      Overloaded{[](const IntegerField& f) {
+                   return (f.may_be_auto ? "\"auto\" or an integer from " : "an integer from ") +
+                          std::to_string(f.least) + " to " + std::to_string(f.most);
+                 },
+                 [](const UnsignedField& f) {
+                   return f.is_size ? "a size such as \"8GiB\", \"500MB\" or plain bytes, below 2^63"
+                                    : "an integer from 0 to " + std::to_string(kMostUnsigned);
+                 },
+                 [](const RealField& f) {
+                   return (f.may_be_dynamic ? "\"dynamic\", 0 (the same) or a number in " : "a number in ") +
+                          f.range.to_string();
+                 },
+                 [](const PairField& f) { return "an array of two numbers in " + f.range.to_string(); },
+                 [](const BooleanField&) { return std::string("true or false"); },
+                 [](const TextField& f) { return f.choices.empty() ? "a string" : "one of " + quote_all(f.choices); },
+                 [](const TextsField&) { return std::string("an array of strings without control characters"); },
+                 [](const PathField&) { return std::string("a path as a string without control characters"); }},
       field);
 }
 
 // Whether the present value lies in its range.
 bool in_range(const Field& field) {
   return std::visit(
-      Overloaded{[](const IntegerField& f) { return *f.value >= f.least && *f.value <= f.most; },
-                 [](const ChosenField& f) { return *f.value >= kChosen && *f.value <= f.most; },
-                 [](const SeedField& f) { return *f.value <= kMostUnsigned; },
-                 [](const SizeField& f) { return *f.value <= kMostUnsigned; },
-                 [](const RealField& f) { return f.range.contains(*f.value); },
-                 [](const ScaleField& f) { return *f.value == 0 || f.range.contains(*f.value); },
+      Overloaded{[](const IntegerField& f) {
+                   return (*f.value >= f.least && *f.value <= f.most) || (f.may_be_auto && *f.value == kAuto);
+                 },
+                 [](const UnsignedField& f) { return *f.value <= kMostUnsigned; },
+                 [](const RealField& f) { return (f.may_be_dynamic && *f.value == 0) || f.range.contains(*f.value); },
                  [](const PairField& f) { return f.range.contains(*f.first) && f.range.contains(*f.second); },
                  [](const BooleanField&) { return true; },
                  [](const TextField& f) {
@@ -103,38 +105,33 @@ bool in_range(const Field& field) {
       field);
 }
 
-bool take_size(const toml::node& value, std::uint64_t& size) {
+bool take_integer(const toml::node& value, const IntegerField& field) {
   if (const auto* integer = value.as_integer()) {
-    size = static_cast<std::uint64_t>(integer->get());
-    return integer->get() >= 0;
+    *field.value = integer->get();
+    return !field.may_be_auto || integer->get() >= 0;  // a negative number is out of range, not "auto"
   }
-  if (const auto* text = value.as_string()) {
-    size = parse_bytes(text->get());
-    return true;
-  }
-  return false;
-}
-
-bool take_seed(const toml::node& value, std::uint64_t& seed) {
-  const auto* integer = value.as_integer();
-  if (integer == nullptr || integer->get() < 0) return false;
-  seed = static_cast<std::uint64_t>(integer->get());
+  const auto* text = value.as_string();
+  if (!field.may_be_auto || text == nullptr || text->get() != "auto") return false;
+  *field.value = kAuto;
   return true;
 }
 
-// A negative number is out of range, not "auto".
-bool take_chosen(const toml::node& value, std::int64_t& number) {
+bool take_unsigned(const toml::node& value, const UnsignedField& field) {
+  if (const auto* integer = value.as_integer()) {
+    *field.value = static_cast<std::uint64_t>(integer->get());
+    return integer->get() >= 0;
+  }
   const auto* text = value.as_string();
-  const auto* integer = value.as_integer();
-  if (text == nullptr && integer == nullptr) return false;
-  number = text != nullptr ? kChosen : integer->get();
-  return text != nullptr ? text->get() == "auto" : number >= 0;
+  if (text == nullptr || !field.is_size) return false;
+  *field.value = parse_bytes(text->get());
+  return true;
 }
 
-bool take_scale(const toml::node& value, double& scale) {
+bool take_real(const toml::node& value, const RealField& field) {
   const auto* text = value.as_string();
-  const std::optional<double> number = text != nullptr && text->get() == "dynamic" ? 0.0 : number_in(value);
-  scale = number.value_or(scale);
+  const bool dynamic = field.may_be_dynamic && text != nullptr && text->get() == "dynamic";
+  const std::optional<double> number = dynamic ? 0.0 : number_in(value);
+  *field.value = number.value_or(*field.value);
   return number.has_value();
 }
 
@@ -169,16 +166,9 @@ bool take(const toml::node& value, Target& target) {
 }
 
 bool take_value(const Field& field, const toml::node& value) {
-  return std::visit(Overloaded{[&](const IntegerField& f) { return take<std::int64_t>(value, *f.value); },
-                               [&](const ChosenField& f) { return take_chosen(value, *f.value); },
-                               [&](const SeedField& f) { return take_seed(value, *f.value); },
-                               [&](const SizeField& f) { return take_size(value, *f.value); },
-                               [&](const RealField& f) {
-                                 const std::optional<double> number = number_in(value);
-                                 if (number) *f.value = *number;
-                                 return number.has_value();
-                               },
-                               [&](const ScaleField& f) { return take_scale(value, *f.value); },
+  return std::visit(Overloaded{[&](const IntegerField& f) { return take_integer(value, f); },
+                               [&](const UnsignedField& f) { return take_unsigned(value, f); },
+                               [&](const RealField& f) { return take_real(value, f); },
                                [&](const PairField& f) { return take_pair(value, f); },
                                [&](const BooleanField& f) { return take<bool>(value, *f.value); },
                                [&](const TextField& f) { return take<std::string>(value, *f.value); },
@@ -228,12 +218,13 @@ void check_value(const Key& key) {
 
 std::string value_to_toml(const Field& field) {
   return std::visit(
-      Overloaded{[](const IntegerField& f) { return std::to_string(*f.value); },
-                 [](const ChosenField& f) { return *f.value == kChosen ? quote("auto") : std::to_string(*f.value); },
-                 [](const SeedField& f) { return std::to_string(*f.value); },
-                 [](const SizeField& f) { return std::to_string(*f.value); },
-                 [](const RealField& f) { return real_to_toml(*f.value); },
-                 [](const ScaleField& f) { return *f.value == 0 ? quote("dynamic") : real_to_toml(*f.value); },
+      Overloaded{[](const IntegerField& f) {
+                   return f.may_be_auto && *f.value == kAuto ? quote("auto") : std::to_string(*f.value);
+                 },
+                 [](const UnsignedField& f) { return std::to_string(*f.value); },
+                 [](const RealField& f) {
+                   return f.may_be_dynamic && *f.value == 0 ? quote("dynamic") : real_to_toml(*f.value);
+                 },
                  [](const PairField& f) { return "[" + real_to_toml(*f.first) + ", " + real_to_toml(*f.second) + "]"; },
                  [](const BooleanField& f) { return std::string(*f.value ? "true" : "false"); },
                  [](const TextField& f) { return quote(*f.value); },

@@ -26,16 +26,15 @@ StreamProgram phases() {
   program.streams = 5;
   program.alignment = kAlignment;
   program.ops = {kCompute, kStore, kFetch, kStoreSaved, kFetchSaved, kCompute, kCompute, kCompute};
-  program.events = {{op(Phase::up), op(Phase::store)},
-                    {op(Phase::store), op(Phase::fetch)},
-                    {op(Phase::fetch), op(Phase::down)},
-                    {op(Phase::up), op(Phase::store_saved)},
-                    {op(Phase::store_saved), op(Phase::fetch_saved)},
-                    {op(Phase::fetch_saved), op(Phase::down)}};
+  program.events = {{op(Phase::forward), op(Phase::store)},           {op(Phase::store), op(Phase::fetch)},
+                    {op(Phase::fetch), op(Phase::backward)},          {op(Phase::forward), op(Phase::store_saved)},
+                    {op(Phase::store_saved), op(Phase::fetch_saved)}, {op(Phase::fetch_saved), op(Phase::backward)}};
   return program;
 }
 
-// In units of one parameter's `size`.
+std::vector<Bytes> copies(std::size_t count, Bytes size) { return std::vector<Bytes>(count, size); }
+
+// Of parameters of `size` bytes.
 std::vector<Bytes> per_layer(const models::Model& model, Bytes size) {
   std::vector<Bytes> sizes;
   for (const LayerSpec& layer : model.layout.layers) sizes.push_back(static_cast<Bytes>(layer.elements) * size);
@@ -44,21 +43,21 @@ std::vector<Bytes> per_layer(const models::Model& model, Bytes size) {
 
 std::string scratch_name(Phase phase) {
   switch (phase) {
-    case Phase::up:
+    case Phase::forward:
       return "scratch of the way up";
     case Phase::head:
       return "scratch of the head";
-    case Phase::down:
+    case Phase::backward:
       return "scratch of the blocks' way down";
     default:
       return "scratch of the embedding's way down";
   }
 }
 
-// A reversible model's embedding in chunks makes its rows where gradients will be.
+// A reversible model's embedding in chunks makes its rows in the memory of these gradients.
 std::vector<Phase> gradient_phases(const models::Model& model) {
-  std::vector<Phase> phases{Phase::head, Phase::down, Phase::embedding};
-  if (model.embedding_carries()) phases.insert(phases.begin(), Phase::up);
+  std::vector<Phase> phases{Phase::head, Phase::backward, Phase::embedding};
+  if (model.embedding_carries()) phases.insert(phases.begin(), Phase::forward);
   return phases;
 }
 
@@ -88,44 +87,31 @@ class Coverage {
 
 Phase phase_of(const models::Model& model, int layer, bool backward) {
   if (layer >= model.head()) return Phase::head;
-  if (!backward) return Phase::up;
-  return layer > model.block(0) ? Phase::down : Phase::embedding;
+  if (!backward) return Phase::forward;
+  return layer > model.block(0) ? Phase::backward : Phase::embedding;
 }
 
 ArenaPlan::ArenaPlan(const models::Model& model, const Scratch& scratch, const ExecutionPlan& plan)
     : program_(phases()), of_part_(static_cast<std::size_t>(ArenaPart::count), kNoTensor) {
-  const Bytes largest = static_cast<Bytes>(model.layout.largest_layer());
   const auto microbatches = static_cast<std::size_t>(plan.microbatches);
   const auto live = static_cast<std::size_t>(plan.live_microbatches());
-  const auto ahead = static_cast<std::size_t>(plan.prefetch) + 1;
-
-  if (plan.execution == Execution::relay) {
-    add(ArenaPart::weights, "weight slots", largest * size_of(model.compute), ahead);
-    add_own_weights(model, plan);
-    add(ArenaPart::accumulators, "gradient accumulators (fp32)", largest * size_of(DType::f32), 1,
-        {Phase::head, Phase::down, Phase::embedding});
-  } else {
-    of_part_[static_cast<std::size_t>(ArenaPart::weights)] =
-        add("weights of all layers", per_layer(model, size_of(model.compute)), {});
-    of_part_[static_cast<std::size_t>(ArenaPart::accumulators)] =
-        add("gradients of all layers (fp32)", per_layer(model, size_of(DType::f32)), {});
-  }
-  add(ArenaPart::drain, "gradients on their way out", transfer::drained_bytes(largest * size_of(plan.gradients)),
-      kDrainSlots);
+  const Bytes gradients = static_cast<Bytes>(model.layout.largest_layer()) * size_of(plan.gradients);
+  add_weights(model, plan);
+  add(ArenaPart::drain, "gradients on their way out", copies(kDrainSlots, transfer::drained_bytes(gradients)));
   add_stash(model, plan);
   add_saved(model, plan);
-  add(ArenaPart::input_gradients, "gradients of layer inputs", model.input_gradient_bytes(), live + 1,
+  add(ArenaPart::input_gradients, "gradients of layer inputs", copies(live + 1, model.input_gradient_bytes()),
       gradient_phases(model));
   // One scratch per phase: its programs run one after the other.
   for (const auto& [phase, bytes] : scratch) scratch_of_[phase] = add(scratch_name(phase), {bytes}, {phase});
-  add(ArenaPart::batch, "token ids and targets", static_cast<Bytes>(model.rows) * size_of(DType::i32),
-      2 * microbatches);
-  add(ArenaPart::losses, "losses", model.results_bytes(), microbatches);
+  add(ArenaPart::batch, "token ids and targets",
+      copies(2 * microbatches, static_cast<Bytes>(model.rows) * size_of(DType::i32)));
+  add(ArenaPart::losses, "losses", copies(microbatches, model.results_bytes()));
   if (model.chunks.count == 0) {
-    add(ArenaPart::logits, "logits of one token", static_cast<Bytes>(model.vocabulary) * size_of(model.compute), 1);
+    add(ArenaPart::logits, "logits of one token", {static_cast<Bytes>(model.vocabulary) * size_of(model.compute)});
   } else {
-    add(ArenaPart::carry, "head in " + std::to_string(model.chunks.count) + " vocabulary chunks", model.carry_bytes(),
-        live, {Phase::head});
+    add(ArenaPart::carry, "head in " + std::to_string(model.chunks.count) + " vocabulary chunks",
+        copies(live, model.carry_bytes()), {Phase::head});
   }
   place();
 }
@@ -147,17 +133,26 @@ std::size_t ArenaPlan::add(std::string what, const std::vector<Bytes>& sizes, co
   return buffers_.size() - 1;
 }
 
-void ArenaPlan::add(ArenaPart part, std::string what, Bytes size, std::size_t count, const std::vector<Phase>& phases) {
-  of_part_[static_cast<std::size_t>(part)] = add(std::move(what), std::vector<Bytes>(count, size), phases);
+void ArenaPlan::add(ArenaPart part, std::string what, const std::vector<Bytes>& sizes,
+                    const std::vector<Phase>& phases) {
+  of_part_[static_cast<std::size_t>(part)] = add(std::move(what), sizes, phases);
 }
 
-void ArenaPlan::add_own_weights(const models::Model& model, const ExecutionPlan& plan) {
-  std::vector<Bytes> sizes;
-  for (int block = 1; block <= model.blocks(); ++block) {
-    if (plan.place(block).weights_stay) sizes.push_back(model.wire_bytes(model.block(block)));
+void ArenaPlan::add_weights(const models::Model& model, const ExecutionPlan& plan) {
+  if (plan.execution == Execution::resident) {
+    add(ArenaPart::weights, "weights of all layers", per_layer(model, size_of(model.compute)));
+    return add(ArenaPart::accumulators, "gradients of all layers (fp32)", per_layer(model, size_of(DType::f32)));
   }
-  if (sizes.empty()) return;
-  of_part_[static_cast<std::size_t>(ArenaPart::own_weights)] = add("weights of blocks that stay", sizes, {});
+  const Bytes largest = static_cast<Bytes>(model.layout.largest_layer());
+  add(ArenaPart::weights, "weight slots",
+      copies(static_cast<std::size_t>(plan.prefetch) + 1, largest * size_of(model.compute)));
+  std::vector<Bytes> staying;
+  for (int block = 1; block <= model.blocks(); ++block) {
+    if (plan.placement(block).weights_stay) staying.push_back(model.wire_bytes(model.block(block)));
+  }
+  if (!staying.empty()) add(ArenaPart::own_weights, "weights of blocks that stay", staying);
+  add(ArenaPart::accumulators, "gradient accumulators (fp32)", {largest * size_of(DType::f32)},
+      {Phase::head, Phase::backward, Phase::embedding});
 }
 
 // The head's input is with those that leave, if any does.
@@ -165,39 +160,36 @@ void ArenaPlan::add_stash(const models::Model& model, const ExecutionPlan& plan)
   const Bytes activation = model.activation_bytes();
   const auto live = static_cast<std::size_t>(plan.live_microbatches());
   if (model.rebuilds) {
-    add(ArenaPart::activations, "streams between layers", activation, live + 1,
-        {Phase::up, Phase::head, Phase::down, Phase::embedding});
-    return;
+    return add(ArenaPart::activations, "streams between layers", copies(live + 1, activation),
+               {Phase::forward, Phase::head, Phase::backward, Phase::embedding});
   }
   const bool leaves = plan.stashed(StashPlace::host) > 0;
   if (plan.stashed(StashPlace::device) > 0) {
     std::vector<Bytes> sizes = input_sizes(model, plan, StashPlace::device);
     if (!leaves) sizes.insert(sizes.end(), live, activation);
-    of_part_[static_cast<std::size_t>(ArenaPart::stash)] =
-        add("stash (layer inputs)", sizes, {Phase::up, Phase::head, Phase::down});
+    add(ArenaPart::stash, "stash (layer inputs)", sizes, {Phase::forward, Phase::head, Phase::backward});
   }
   if (!leaves) return;
-  add(ArenaPart::activations, "layer inputs on their way to the stash", activation, live + 1,
-      {Phase::up, Phase::store, Phase::head});
-  add(ArenaPart::fetch, "layer inputs on their way back", activation, static_cast<std::size_t>(plan.prefetch) + 1,
-      {Phase::fetch, Phase::down});
+  add(ArenaPart::activations, "layer inputs on their way to the stash", copies(live + 1, activation),
+      {Phase::forward, Phase::store, Phase::head});
+  add(ArenaPart::fetch, "layer inputs on their way back",
+      copies(static_cast<std::size_t>(plan.prefetch) + 1, activation), {Phase::fetch, Phase::backward});
 }
 
-// Every block with a stash on the host fetches an item, be it empty, so the blocks' way down begins when all saved
+// Every block with a stash on the host fetches an item, be it empty, so the blocks' backward pass begins when all saved
 // values have left.
 void ArenaPlan::add_saved(const models::Model& model, const ExecutionPlan& plan) {
   const auto largest = [](const std::vector<Bytes>& sizes) { return *std::max_element(sizes.begin(), sizes.end()); };
   const std::vector<Bytes> stay = saved_sizes(model, plan, StashPlace::device);
   if (largest(stay) > 0) {
-    of_part_[static_cast<std::size_t>(ArenaPart::saved)] =
-        add("values saved for the backward visits", stay, {Phase::up, Phase::head, Phase::down});
+    add(ArenaPart::saved, "values saved for the backward visits", stay, {Phase::forward, Phase::head, Phase::backward});
   }
   const Bytes leaves = largest(saved_sizes(model, plan, StashPlace::host));
   if (leaves == 0) return;
-  add(ArenaPart::saved_out, "saved values on their way to the stash", leaves, kSavedSlots,
-      {Phase::up, Phase::store_saved});
-  add(ArenaPart::saved_fetch, "saved values on their way back", leaves, static_cast<std::size_t>(plan.prefetch) + 1,
-      {Phase::fetch_saved, Phase::down});
+  add(ArenaPart::saved_out, "saved values on their way to the stash", copies(kSavedSlots, leaves),
+      {Phase::forward, Phase::store_saved});
+  add(ArenaPart::saved_fetch, "saved values on their way back",
+      copies(static_cast<std::size_t>(plan.prefetch) + 1, leaves), {Phase::fetch_saved, Phase::backward});
 }
 
 void ArenaPlan::place() {
@@ -266,7 +258,7 @@ std::vector<ContractLine> ArenaPlan::lines() const {
 
 ArenaPlan::Scratch scratch_of(const models::Model& model, std::span<const std::unique_ptr<Programs>> programs,
                               Blocks blocks) {
-  ArenaPlan::Scratch needed = {{Phase::up, 0}, {Phase::head, 0}, {Phase::down, 0}, {Phase::embedding, 0}};
+  ArenaPlan::Scratch needed = {{Phase::forward, 0}, {Phase::head, 0}, {Phase::backward, 0}, {Phase::embedding, 0}};
   for (int layer = 0; layer < model.layers(); ++layer) {
     Bytes& up = needed[phase_of(model, layer, /*backward=*/false)];
     Bytes& down = needed[phase_of(model, layer, /*backward=*/true)];
@@ -304,7 +296,7 @@ std::vector<Bytes> item_sizes(const models::Model& model, const ExecutionPlan& p
                               const SizeOfBlock& size) {
   std::vector<Bytes> sizes;
   for (int block = 1; block <= model.blocks(); ++block) {
-    const Bytes its = plan.place(block).stash == place ? size(block) : 0;
+    const Bytes its = plan.placement(block).stash == place ? size(block) : 0;
     sizes.insert(sizes.end(), static_cast<std::size_t>(plan.live_microbatches()), its);
   }
   return sizes;

@@ -1,4 +1,5 @@
-// The shape of an execution, and every byte of device memory and of page-locked staging that it needs. Immutable.
+// The shape of an execution, and every byte of device memory and of page-locked staging that it needs. Immutable: a
+// pure function of model, scratch of its programs, and shape.
 #pragma once
 
 #include <map>
@@ -9,7 +10,7 @@
 #include "compiler/memory/streams.h"
 #include "l2l/trainer.h"
 #include "models/model.h"
-#include "runtime/plan/block_place.h"
+#include "runtime/plan/block_placement.h"
 #include "runtime/plan/programs.h"
 
 namespace l2l::runtime {
@@ -19,7 +20,7 @@ enum class Execution : std::uint8_t { relay, resident };
 // The shape of an execution on each device.
 struct ExecutionPlan {
   Execution execution = Execution::relay;
-  std::vector<BlockPlace> places = {};  // of blocks 1, 2, ...
+  std::vector<BlockPlacement> placements = {};  // of blocks 1, 2, ...
   int devices = 1;
   int microbatches = 1;  // of one device: its share of the minibatch
   int prefetch = 1;
@@ -27,9 +28,9 @@ struct ExecutionPlan {
 
   // Microbatches whose activations are alive at once: all of them in the relay, one in resident execution.
   int live_microbatches() const { return execution == Execution::relay ? microbatches : 1; }
-  const BlockPlace& place(int block) const { return places.at(static_cast<std::size_t>(block - 1)); }
-  int stashed(StashPlace place) const { return count_stashes(places, place); }
-  int staying_weights() const { return count_staying(places); }
+  const BlockPlacement& placement(int block) const { return placements.at(static_cast<std::size_t>(block - 1)); }
+  int stashed(StashPlace place) const { return count_stashes(placements, place); }
+  int staying_weights() const { return count_staying(placements); }
 };
 
 // Uses of device memory; each is a list of buffers.
@@ -41,9 +42,9 @@ enum class ArenaPart : std::uint8_t {
   stash,            // layer inputs that stay on the device: [block 1, ...][microbatch], empty where they leave
   activations,      // those on their way to the host, or all there is of them at a time
   fetch,            // their way back
-  saved,            // what blocks save for their backward visit and stays on the device, in the order of the stash
-  saved_out,        // what leaves, on its way
-  saved_fetch,      // its way back
+  saved,            // what blocks save for their backward visits, where it stays on the device; ordered as the stash
+  saved_out,        // where it does not: on its way to the host
+  saved_fetch,      // on its way back
   input_gradients,  // dL/d layer input
   batch,            // tokens and targets
   losses,
@@ -52,21 +53,21 @@ enum class ArenaPart : std::uint8_t {
   count
 };
 
-// The phases of a pass, as ops on the streams that enforce their order. What is used in different phases may share
-// memory where no stream can be in both at once.
+// The phases of a training pass, as ops on the streams that enforce their order. What is used in different phases may
+// share memory where no stream can be in both at once.
 //
-//   compute     up --------------> head -> down -> embedding      up, head: programs of the way up; down: of blocks
+//   compute     forward ---------> head -> backward -> embedding  programs of the forward pass; of blocks, backward
 //   d2h stash     `-> store                ^                      layer inputs leave
 //   h2d stash           `-> fetch ---------'                      and come back
 //
-// What blocks save takes the same ways, on streams of its own: up -> store_saved -> fetch_saved -> down.
-enum class Phase : std::uint8_t { up, store, fetch, store_saved, fetch_saved, head, down, embedding };
+// What blocks save moves likewise, on streams of its own: forward -> store_saved -> fetch_saved -> backward.
+enum class Phase : std::uint8_t { forward, store, fetch, store_saved, fetch_saved, head, backward, embedding };
 
 // The phase in which a layer's programs run.
 Phase phase_of(const models::Model& model, int layer, bool backward);
 
 // All memory of one device in one allocation. Weights, drain and what else crosses phases live as long as the run;
-// scratch, stash and gradients of layer inputs in their phases (device/planner finds the offsets).
+// scratch, stash and gradients of layer inputs in their phases (compiler/memory finds the offsets).
 class ArenaPlan {
  public:
   // `scratch`: of each phase in which programs run.
@@ -74,7 +75,7 @@ class ArenaPlan {
   ArenaPlan(const models::Model& model, const Scratch& scratch, const ExecutionPlan& plan);
 
   Bytes bytes() const { return bytes_; }
-  // With a place of its own for every part, the largest scratch serving all programs.
+  // What it would be if parts shared nothing but the scratch, the largest of which serves all programs.
   Bytes bytes_apart() const;
   std::vector<device::BufferView> views(ArenaPart part, device::BufferView arena) const;
   device::BufferView scratch(Phase phase, device::BufferView arena) const;
@@ -89,10 +90,10 @@ class ArenaPlan {
     Bytes begin = 0, total = 0;                   // padding included
     std::string what = {};
   };
-  // Alive in `phases`, in their order; none: always.
+  // Alive in `phases`, in their order; none: always. Returns the tensor.
   std::size_t add(std::string what, const std::vector<Bytes>& sizes, const std::vector<Phase>& phases);
-  void add(ArenaPart part, std::string what, Bytes size, std::size_t count, const std::vector<Phase>& phases = {});
-  void add_own_weights(const models::Model& model, const ExecutionPlan& plan);
+  void add(ArenaPart part, std::string what, const std::vector<Bytes>& sizes, const std::vector<Phase>& phases = {});
+  void add_weights(const models::Model& model, const ExecutionPlan& plan);
   void add_stash(const models::Model& model, const ExecutionPlan& plan);
   void add_saved(const models::Model& model, const ExecutionPlan& plan);
   void place();
@@ -104,12 +105,14 @@ class ArenaPlan {
   Bytes bytes_ = 0;
 };
 
-// Blocks 1, 2, ... whose weights the relay visits twice; the last one stays while a head that is one layer runs.
+// The number of blocks, from the first, whose weights the relay fetches twice: the last block's stay on the device
+// while a head that is one layer runs.
 inline int blocks_that_come_again(const models::Model& model) {
   return model.blocks() - (model.chunks.count > 0 ? 0 : 1);
 }
 
-// What the most demanding programs of each phase need. Without blocks: of these, what rounds their gradients alone.
+// The largest scratch of any program in each phase. Without blocks: of their programs only the one that rounds
+// gradients counts.
 enum class Blocks : bool { without, with };
 ArenaPlan::Scratch scratch_of(const models::Model& model, std::span<const std::unique_ptr<Programs>> programs,
                               Blocks blocks = Blocks::with);
@@ -123,7 +126,7 @@ struct HostStaging {
 };
 HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan);
 
-// What items of a stash need in its part at `place`, [block 1, ...][live microbatch]; 0 of those that are elsewhere.
+// Bytes of the items of a stash that are kept at `place`, [block 1, ...][live microbatch]; 0 for those kept elsewhere.
 std::vector<Bytes> input_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place);
 std::vector<Bytes> saved_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place);
 

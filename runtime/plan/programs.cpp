@@ -40,4 +40,11 @@ Programs::Programs(device::Device& device, const models::Model& model, DType gra
   }
 }
 
+std::vector<std::unique_ptr<Programs>> compile(const std::vector<std::shared_ptr<device::Device>>& devices,
+                                               const models::Model& model, DType gradients) {
+  std::vector<std::unique_ptr<Programs>> programs;
+  for (const auto& device : devices) programs.push_back(std::make_unique<Programs>(*device, model, gradients));
+  return programs;
+}
+
 }  // namespace l2l::runtime

@@ -1,4 +1,5 @@
-// A model's graphs, compiled for a device: what each layer type runs on its visits. Immutable.
+// A model's graphs, compiled for a device: what each layer type runs in the forward and in the backward pass.
+// Immutable.
 #pragma once
 
 #include <memory>
@@ -32,5 +33,9 @@ class Programs {
   const models::Model& model_;
   std::vector<LayerPrograms> types_;
 };
+
+// For each device.
+std::vector<std::unique_ptr<Programs>> compile(const std::vector<std::shared_ptr<device::Device>>& devices,
+                                               const models::Model& model, DType gradients);
 
 }  // namespace l2l::runtime

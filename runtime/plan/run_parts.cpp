@@ -1,5 +1,9 @@
 #include "runtime/plan/run_parts.h"
 
+#include <algorithm>
+
+#include "core/workers.h"
+#include "l2l/errors.h"
 #include "models/bert.h"
 #include "models/gpt2.h"
 #include "models/llama.h"
@@ -53,8 +57,6 @@ models::Reversible reversible_of(const std::string& name) {
   if (name == "float") return models::Reversible::floating;
   return name == "fixed" ? models::Reversible::fixed : models::Reversible::no;
 }
-
-}  // namespace
 
 optimizers::LossScaler loss_scaler(const PrecisionOptions& precision) {
   if (precision.compute != "fp16") return {};
@@ -110,6 +112,101 @@ ExecutionPlan execution_plan(const Options& options) {
   plan.prefetch = static_cast<int>(options.transfer.prefetch);
   plan.gradients = gradient_dtype(options);
   return plan;
+}
+
+// device.kind = "auto" chooses once, for all of them.
+Devices open_devices(const Options& options, std::string& choice) {
+  device::DeviceSettings settings = device_settings(options);
+  Devices devices;
+  devices.push_back(device::open_device(settings, &choice));
+  settings.kind = devices[0]->uses_host_memory() ? "host" : "cuda";
+  for (std::int64_t i = 1; i < options.device.count; ++i) {
+    ++settings.index;
+    devices.push_back(device::open_device(settings));
+  }
+  return devices;
+}
+
+void find_available(RunParts& parts) {
+  parts.device = parts.tightest = parts.devices[0].get();
+  for (const auto& each : parts.devices) {
+    const std::optional<Bytes> available = each->available_bytes();
+    if (!available || (parts.device_available && *available >= *parts.device_available)) continue;
+    parts.device_available = available;
+    parts.tightest = each.get();
+  }
+}
+
+}  // namespace
+
+device::DeviceSettings device_settings(const Options& options) {
+  int threads = static_cast<int>(options.device.threads);
+  if (threads == 0 && options.device.count > 1) {
+    threads = std::max(1, available_cores() / static_cast<int>(options.device.count));
+  }
+  return {options.device.kind,
+          threads,
+          options.transfer.link_bandwidth,
+          static_cast<int>(options.device.index),
+          options.device.graphs,
+          options.device.pinned_memory,
+          /*library_gelu=*/options.recompute.policy == "full" && options.recompute.budget == 0};
+}
+
+RunParts make_parts(ResolvedOptions options, Devices devices) {
+  RunParts parts;
+  parts.options = std::move(options);
+  parts.devices = std::move(devices);
+  if (parts.devices.empty()) parts.devices = open_devices(parts.options, parts.device_choice);
+  const auto count = static_cast<std::int64_t>(parts.devices.size());
+  if (count != parts.options.device.count) {
+    throw Error("a plan for device.count = " + std::to_string(parts.options.device.count) + " was given " +
+                std::to_string(count) + " devices");
+  }
+  find_available(parts);
+  parts.model = make_model(parts.options);
+  parts.placement = place_workers(read_topology(), {.threads = static_cast<int>(parts.options.eps.threads),
+                                                    .feeds_device = !parts.device->uses_host_memory(),
+                                                    .device_node = parts.device->numa_node()});
+  parts.store = store_options(parts.options, parts.placement);
+  parts.scaler = loss_scaler(parts.options.precision);
+  parts.execution = execution_plan(parts.options);
+  return parts;
+}
+
+RunParts with_micro_batch(RunParts parts, std::int64_t micro_batch) {
+  parts.options.batch.micro_batch = micro_batch;
+  parts.options.batch.micro_batches = parts.options.batch.minibatch / micro_batch;
+  validate_options(parts.options);
+  parts.model = make_model(parts.options);
+  parts.execution = execution_plan(parts.options);
+  return parts;
+}
+
+std::optional<DeviceLimit> device_limit(const RunParts& parts) {
+  const Bytes set = parts.options.device.memory;
+  if (set > 0 && (!parts.device_available || set <= *parts.device_available)) return DeviceLimit{set, "device.memory"};
+  if (!parts.device_available) return std::nullopt;
+  return DeviceLimit{*parts.device_available,
+                     "what is free of " + parts.tightest->description() + " (less a reserve for the driver)"};
+}
+
+DatasetSettings RunParts::dataset_settings() const {
+  DatasetSettings settings{options.model.sequence, options.model.vocabulary, options.run.seed};
+  if (model.causal) return settings;
+  const std::int64_t mask = options.data.mask_token < 0 ? options.model.vocabulary - 1 : options.data.mask_token;
+  settings.masking = {options.data.masked, static_cast<std::int32_t>(mask), options.model.vocabulary};
+  return settings;
+}
+
+Bytes RunParts::device_peak_bytes() const {
+  Bytes peak = 0;
+  for (const auto& each : devices) peak = std::max(peak, each->peak_bytes());
+  return peak;
+}
+
+void RunParts::set_trace(Trace* trace) const {
+  for (const auto& each : devices) each->set_trace(trace);
 }
 
 }  // namespace l2l::runtime

@@ -1,24 +1,58 @@
-// The parts of a run, each as the options say it. Options are those of resolved_options().
+// What resolved options fix of a run, before anything is decided block by block: devices, model, parameter server,
+// shape of the execution. Nothing large is allocated.
 #pragma once
 
+#include <memory>
+#include <optional>
+#include <string>
+
 #include "core/placement.h"
+#include "device/open.h"
 #include "eps/parameter_store.h"
-#include "l2l/options.h"
 #include "models/model.h"
 #include "optimizers/loss_scaler.h"
+#include "runtime/options/resolved_options.h"
 #include "runtime/plan/arena_plan.h"
 
 namespace l2l::runtime {
 
-// As a new run begins.
-optimizers::LossScaler loss_scaler(const PrecisionOptions& precision);
+// Runs that are compared before one of them is chosen share their devices.
+using Devices = std::vector<std::shared_ptr<device::Device>>;
 
-models::Model make_model(const Options& options);
+// The device that the options name; the first of several. Host devices share the cores.
+device::DeviceSettings device_settings(const Options& options);
 
-// `placement`: of the workers.
-eps::StoreOptions store_options(const Options& options, const Placement& placement);
+struct RunParts {
+  DatasetSettings dataset_settings() const;
+  // The highest that any device's memory has been.
+  Bytes device_peak_bytes() const;
+  void set_trace(Trace* trace) const;
 
-// Without places.
-ExecutionPlan execution_plan(const Options& options);
+  ResolvedOptions options;
+  std::string device_choice;                   // what device.kind = "auto" took and why, else empty
+  Devices devices;                             // device.count of them
+  device::Device* device = nullptr;            // the first; stands for all where they do not differ
+  device::Device* tightest = nullptr;          // the one with the least memory available
+  std::optional<Bytes> device_available = {};  // on that one when it was opened; nothing: unknown
+  models::Model model;                         // its blocks keep their inputs alone, until decisions say what they keep
+  Placement placement;                         // of the parameter server's workers
+  eps::StoreOptions store;
+  optimizers::LossScaler scaler;  // as a new run begins
+  ExecutionPlan execution;        // without placements of blocks
+};
+
+// `devices`: what to run on, idle, when not those that the options name. Throws BadInput, DeviceError, and Error when
+// they are not device.count.
+RunParts make_parts(ResolvedOptions options, Devices devices = {});
+// The same run with microbatches of so many sequences, which divide its minibatch. Throws BadInput when a tensor would
+// be too large.
+RunParts with_micro_batch(RunParts parts, std::int64_t micro_batch);
+
+// The least of what bounds an arena, and its name for messages; nothing: unbounded.
+struct DeviceLimit {
+  Bytes bytes;
+  std::string name;
+};
+std::optional<DeviceLimit> device_limit(const RunParts& parts);
 
 }  // namespace l2l::runtime

@@ -1,111 +1,94 @@
 #include "runtime/plan/step_work.h"
 
-#include <algorithm>
-
 namespace l2l::runtime {
 namespace {
 
 class Counter {
  public:
-  explicit Counter(const RunPlan& plan)
-      : plan_(plan),
-        model_(plan.model),
-        relay_(plan.execution.execution == Execution::relay),
-        chunks_(model_.chunks.count > 0),
-        top_(model_.layers() - 1) {}
+  Counter(const models::Model& model, const Programs& programs, const ExecutionPlan& execution)
+      : model_(model), programs_(programs), execution_(execution), top_(model.layers() - 1) {}
 
-  std::vector<VisitWork> count();
+  std::vector<VisitWork> count() const {
+    std::vector<VisitWork> visits;
+    for (LayerIndex layer = 0; layer < top_; ++layer) visits.push_back(forward(layer));
+    VisitWork turn = backward(top_);
+    turn.weights = {model_.wire_bytes(top_), 1};
+    if (in_chunks()) turn.launches.insert(turn.launches.begin(), forward(top_).launches.front());
+    visits.push_back(std::move(turn));
+    for (LayerIndex layer = top_ - 1; layer >= 0; --layer) visits.push_back(backward(layer));
+    book_updates(visits);
+    return visits;
+  }
 
  private:
-  VisitWork forward(LayerIndex layer) const;
-  VisitWork backward(LayerIndex layer) const;
-  bool is_block(LayerIndex layer) const { return model_.is_block(layer); }
-  bool comes_again(LayerIndex layer) const;
-  Bytes elements(LayerIndex layer) const {
-    return static_cast<Bytes>(model_.layout.layers[static_cast<std::size_t>(layer)].elements);
-  }
-  const BlockPlace& place(LayerIndex layer) const { return plan_.execution.place(layer - model_.block(0)); }
-  VisitWork::Copies stash_items(LayerIndex layer, Bytes of_each) const;
-  void book_updates(std::vector<VisitWork>& visits) const;
+  bool in_chunks() const { return model_.chunks.count > 0; }
+  const BlockPlacement& placement(LayerIndex layer) const { return execution_.placement(layer - model_.block(0)); }
 
-  const RunPlan& plan_;
+  // Of the block that is this layer.
+  VisitWork::Copies stash_items(LayerIndex layer, Bytes of_each) const {
+    if (placement(layer).stash != StashPlace::host || of_each == 0) return {};
+    return {of_each, execution_.microbatches};
+  }
+
+  // The layer below a block leaves that block's input in the stash.
+  VisitWork forward(LayerIndex layer) const {
+    VisitWork visit;
+    visit.layer = layer;
+    visit.launches = {{programs_.of(layer).forward.get(), execution_.microbatches}};
+    visit.weights = {model_.wire_bytes(layer), 1};
+    if (in_chunks() && layer == model_.head()) {
+      visit.zeroed = model_.carry_bytes() * static_cast<Bytes>(execution_.microbatches);
+    }
+    if (model_.is_block(layer + 1)) visit.stashed = stash_items(layer + 1, model_.activation_bytes());
+    if (model_.is_block(layer)) visit.saved = stash_items(layer, model_.saved_bytes(layer));
+    return visit;
+  }
+
+  // Whether the relay fetches the weights for the backward visit, too.
+  bool comes_again(LayerIndex layer) const {
+    if (execution_.execution == Execution::resident || layer <= model_.block(0) || layer == top_) return false;
+    if (!model_.is_block(layer)) return true;
+    return layer <= model_.block(blocks_that_come_again(model_)) && !placement(layer).weights_stay;
+  }
+
+  VisitWork backward(LayerIndex layer) const {
+    const LayerPrograms& programs = programs_.of(layer);
+    VisitWork visit;
+    visit.layer = layer;
+    visit.launches = {{programs.backward.get(), execution_.microbatches}, {programs.drain.get(), 1}};
+    visit.zeroed = model_.layer_bytes(layer, DType::f32);
+    if (comes_again(layer)) visit.weights = {model_.wire_bytes(layer), 1};
+    if (model_.is_block(layer)) {
+      visit.fetched = stash_items(layer, model_.activation_bytes());
+      visit.reloaded = stash_items(layer, model_.saved_bytes(layer));
+    }
+    visit.gradients = {model_.layer_bytes(layer, execution_.gradients), 1};
+    return visit;
+  }
+
+  // A group is complete when the last layer that it is a part of has been left.
+  void book_updates(std::vector<VisitWork>& visits) const {
+    std::vector<bool> booked(model_.layout.groups.size());
+    for (auto visit = visits.rbegin(); visit != visits.rend(); ++visit) {
+      if (visit->gradients.count == 0) continue;
+      for (const LayerPart& part : model_.layout.layers[static_cast<std::size_t>(visit->layer)].parts) {
+        if (booked[static_cast<std::size_t>(part.group)]) continue;
+        booked[static_cast<std::size_t>(part.group)] = true;
+        visit->updated.push_back(part.group);
+      }
+    }
+  }
+
   const models::Model& model_;
-  const bool relay_, chunks_;
+  const Programs& programs_;
+  const ExecutionPlan& execution_;
   const LayerIndex top_;  // the head, or its last chunk: visited once
 };
 
-// Of the block that is this layer.
-VisitWork::Copies Counter::stash_items(LayerIndex layer, Bytes of_each) const {
-  if (place(layer).stash != StashPlace::host || of_each == 0) return {};
-  return {of_each, plan_.execution.microbatches};
-}
-
-// The layer below a block leaves that block's input in the stash.
-VisitWork Counter::forward(LayerIndex layer) const {
-  VisitWork visit;
-  visit.layer = layer;
-  visit.launches = {{plan_.programs.front()->of(layer).forward.get(), plan_.execution.microbatches}};
-  visit.weights = {model_.wire_bytes(layer), 1};
-  if (chunks_ && layer == model_.head()) {
-    visit.zeroed = model_.carry_bytes() * static_cast<Bytes>(plan_.execution.microbatches);
-  }
-  if (is_block(layer + 1)) visit.stashed = stash_items(layer + 1, model_.activation_bytes());
-  if (is_block(layer)) visit.saved = stash_items(layer, model_.saved_bytes(layer));
-  return visit;
-}
-
-// Whether the relay brings the wire for the way down, too.
-bool Counter::comes_again(LayerIndex layer) const {
-  if (!relay_ || layer <= model_.block(0) || layer == top_) return false;
-  if (!is_block(layer)) return true;
-  return layer <= model_.block(blocks_that_come_again(model_)) && !place(layer).weights_stay;
-}
-
-VisitWork Counter::backward(LayerIndex layer) const {
-  const LayerPrograms& programs = plan_.programs.front()->of(layer);
-  VisitWork visit;
-  visit.layer = layer;
-  visit.launches = {{programs.backward.get(), plan_.execution.microbatches}, {programs.drain.get(), 1}};
-  visit.zeroed = elements(layer) * size_of(DType::f32);
-  if (comes_again(layer)) visit.weights = {model_.wire_bytes(layer), 1};
-  if (is_block(layer)) {
-    visit.fetched = stash_items(layer, model_.activation_bytes());
-    visit.reloaded = stash_items(layer, model_.saved_bytes(layer));
-  }
-  visit.gradients = {elements(layer) * size_of(plan_.execution.gradients), 1};
-  return visit;
-}
-
-// A group is complete when the last layer that it is a part of has been left.
-void Counter::book_updates(std::vector<VisitWork>& visits) const {
-  std::vector<bool> booked(model_.layout.groups.size());
-  for (auto visit = visits.rbegin(); visit != visits.rend(); ++visit) {
-    if (visit->gradients.count == 0) continue;
-    for (const LayerPart& part : model_.layout.layers[static_cast<std::size_t>(visit->layer)].parts) {
-      if (booked[static_cast<std::size_t>(part.group)]) continue;
-      booked[static_cast<std::size_t>(part.group)] = true;
-      visit->updated.push_back(part.group);
-    }
-  }
-}
-
-std::vector<VisitWork> Counter::count() {
-  std::vector<VisitWork> visits;
-  for (LayerIndex layer = 0; layer < top_; ++layer) visits.push_back(forward(layer));
-  VisitWork turn = backward(top_);
-  turn.weights = {model_.wire_bytes(top_), 1};
-  if (chunks_) {
-    VisitWork up = forward(top_);
-    turn.launches.insert(turn.launches.begin(), up.launches.begin(), up.launches.end());
-  }
-  visits.push_back(std::move(turn));
-  for (LayerIndex layer = top_ - 1; layer >= 0; --layer) visits.push_back(backward(layer));
-  book_updates(visits);
-  return visits;
-}
-
 }  // namespace
 
-std::vector<VisitWork> step_work(const RunPlan& plan) { return Counter(plan).count(); }
+std::vector<VisitWork> step_work(const models::Model& model, const Programs& programs, const ExecutionPlan& execution) {
+  return Counter(model, programs, execution).count();
+}
 
 }  // namespace l2l::runtime

@@ -31,7 +31,11 @@ struct VisitWork {
   Bytes d2h() const { return stashed.total() + saved.total() + gradients.total(); }
 };
 
-// In the order of the relay: up from the embedding, head, down to the embedding. `plan` must outlive it.
-std::vector<VisitWork> step_work(const RunPlan& plan);
+// In the order of the relay: forward from the embedding, the head or its last chunk forward and backward at once,
+// backward to the embedding. `programs` must outlive it.
+std::vector<VisitWork> step_work(const models::Model& model, const Programs& programs, const ExecutionPlan& execution);
+inline std::vector<VisitWork> step_work(const RunPlan& plan) {
+  return step_work(plan.model, *plan.programs.front(), plan.execution);
+}
 
 }  // namespace l2l::runtime

@@ -5,31 +5,26 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 
 #include "core/hash.h"
+#include "core/json.h"
 #include "core/log.h"
 #include "core/workers.h"
 #include "l2l/errors.h"
+#include "l2l/version.h"
 
 namespace l2l::runtime {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 using Values = std::map<std::string, double, std::less<>>;
 using Machines = std::map<std::string, Values>;
 
 constexpr const char* kFormat = "l2l-calibration";
 constexpr int kVersion = 1;
 constexpr std::uintmax_t kLargestFile = 16 << 20;
-
-std::string hash_of(const std::string& text) {
-  Hash64 hash;
-  hash.update(std::as_bytes(std::span(text)));
-  return to_hex(hash.value());
-}
 
 // The value of the first line of /proc/cpuinfo that begins with `field`; empty when there is none.
 std::string processor(std::string_view field) {
@@ -51,30 +46,20 @@ std::string instruction_set() {
   return found.empty() ? " baseline" : found;
 }
 
-bool is_figure(const Json& value) {
-  return value.is_number() && std::isfinite(value.get<double>()) && value.get<double>() > 0;
-}
+bool is_figure(double value) { return std::isfinite(value) && value > 0; }
 
-// Throws Error saying what is wrong.
-Values values_of(const std::string& machine, const Json& json) {
-  if (!json.is_object()) throw Error("\"" + machine + "\" is not an object");
-  Values values;
-  for (const auto& [name, value] : json.items()) {
-    if (!is_figure(value)) throw Error("\"" + name + "\" is not a number above 0");
-    values[name] = value.get<double>();
-  }
-  return values;
-}
-
+// Throws an exception that says what is wrong.
 Machines parse(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || json.value("format", Json()) != kFormat) throw Error("not a calibration");
-  if (json.value("version", Json()) != kVersion) throw Error("of another version");
-  const Json machines = json.value("machines", Json());
-  if (!machines.is_object()) throw Error("\"machines\" is missing");
-  Machines result;
-  for (const auto& [machine, values] : machines.items()) result[machine] = values_of(machine, values);
-  return result;
+  const Json json = parse_json(text);
+  if (json.at("format") != kFormat) throw Error("not a calibration");
+  if (json.at("version") != kVersion) throw Error("of another version");
+  Machines machines = json.at("machines").get<Machines>();
+  for (const auto& [machine, values] : machines) {
+    for (const auto& [name, value] : values) {
+      if (!is_figure(value)) throw Error("\"" + name + "\" is not a number above 0");
+    }
+  }
+  return machines;
 }
 
 // Nothing of a file that is not there or damaged.
@@ -99,7 +84,7 @@ Machines read(const std::filesystem::path& path) {
 std::string text_of(const Machines& machines) {
   Json json = {{"format", kFormat}, {"version", kVersion}, {"machines", Json::object()}};
   for (const auto& [machine, values] : machines) json["machines"][machine] = values;
-  return json.dump(1) + "\n";
+  return json_text(json, 1) + "\n";
 }
 
 // Beside `path` first, then renamed: a reader sees the old file or the new one.
@@ -125,6 +110,12 @@ std::string link_name(std::string_view device, bool to_device) {
 }
 
 }  // namespace
+
+std::string hash_of(const std::string& text) {
+  Hash64 hash;
+  hash.update(std::as_bytes(std::span(text)));
+  return to_hex(hash.value());
+}
 
 std::string machine_key() {
   const std::string model = processor("model name");
@@ -156,7 +147,7 @@ std::optional<double> Calibration::find(std::string_view name) const {
 }
 
 void Calibration::set(const std::string& name, double value) {
-  if (!std::isfinite(value) || value <= 0) {
+  if (!is_figure(value)) {
     throw Error("calibration: " + name + " is " + std::to_string(value) + ", not above 0");
   }
   values_[name] = changed_[name] = value;

@@ -1,5 +1,5 @@
 // What was measured of this machine, kept between runs in a small JSON file (docs/formats.md, Calibration): rates of
-// memory and link, and how long the layer programs of a config take.
+// memory and link, and how long pieces of a step take.
 #pragma once
 
 #include <filesystem>
@@ -18,8 +18,11 @@ std::filesystem::path calibration_file();
 // these.
 std::string machine_key();
 
-// Named figures of one machine. A file that is not there, cannot be read or does not hold what it should is as good as
-// an empty one: the damage is logged as a warning, and the next save() writes a sound file. Thread-bound.
+// Sixteen hexadecimal digits that stand for a long text in a name.
+std::string hash_of(const std::string& text);
+
+// Named figures of one machine. A file that is missing, unreadable or damaged counts as empty: damage is logged as a
+// warning, and the next save() writes a sound file. Thread-bound.
 class Calibration {
  public:
   // Reads the figures of `machine`; those of other machines in the same file are kept and not seen.
@@ -37,7 +40,7 @@ class Calibration {
   void save();
 
   // Bytes per second that `threads` threads read and write together in an update's streams: state that is changed in
-  // place (`l2l-bench eps`: the ghost).
+  // place (`l2l-bench eps`: the stream baseline).
   std::optional<double> memory_bandwidth(int threads) const;
   void set_memory_bandwidth(int threads, double bytes_per_second);
 

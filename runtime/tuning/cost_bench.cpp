@@ -1,10 +1,10 @@
 #include "runtime/tuning/cost_bench.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
+#include <array>
 
 #include "core/half_rows.h"
+#include "core/workers.h"
 #include "runtime/engine.h"
 
 namespace l2l::runtime {
@@ -62,11 +62,36 @@ Cost mean_of(std::vector<Cost> rounds) {
   return (1.0 / static_cast<double>(rounds.size() - 2)) * sum;
 }
 
+// Three arrays far larger than a cache.
+constexpr std::int64_t kElements = 16 << 20;  // of an array: 64 MiB
+constexpr std::int64_t kBlock = 64 << 10;
+constexpr int kPasses = 6;  // the first one touches the pages
+using Arrays = std::array<std::vector<float>, 3>;
+
+void change(float* a, float* b, float* c) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < kBlock; ++i) {
+    b[i] += 0.5f * a[i];
+    c[i] += 0.5f * b[i];
+    a[i] += 0.5f * c[i];
+  }
+}
+
+double seconds_of_pass(Arrays& arrays, Workers& workers) {
+  const Clock::time_point begin = Clock::now();
+  workers.parallel_for(kElements / kBlock, [&](std::int64_t block, int) {
+    const std::int64_t first = block * kBlock;
+    change(&arrays[0][static_cast<std::size_t>(first)], &arrays[1][static_cast<std::size_t>(first)],
+           &arrays[2][static_cast<std::size_t>(first)]);
+  });
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
 }  // namespace
 
-StepCosts::Bench::Bench(const RunPlan& plan)
-    : plan_(plan),
-      device_(*plan.device),
+StepCosts::Bench::Bench(const RunParts& parts)
+    : parts_(parts),
+      device_(*parts.device),
       stream_(device_.create_stream("calibration")),
       regions_(static_cast<std::size_t>(Region::count)) {}
 
@@ -131,12 +156,12 @@ Cost StepCosts::Bench::launch(Lane lane, const device::Executable& program, Laye
   for (const Value& value : graph.values) {
     if (value.region == Region::scratch || value.region == Region::gradients || value.region == Region::carry) continue;
     staged.push_back(device_.allocate_pinned(value.bytes(), "calibration"));
-    fill(staged.back()->view(), value.dtype, plan_.model.vocabulary, draw);
+    fill(staged.back()->view(), value.dtype, parts_.model.vocabulary, draw);
     lane.device.copy(lane.stream, bindings[value.region].slice(value.offset, value.bytes()), staged.back()->view());
   }
   lane.device.synchronize(lane.stream);
   device::LaunchParameters parameters;
-  parameters.first_token = plan_.model.first_token(layer);
+  parameters.first_token = parts_.model.first_token(layer);
   parameters.loss_scale = 1e-3f;
   return repeat(
       lane, [&] { lane.device.launch(lane.stream, program, bindings, parameters); }, effort);
@@ -166,7 +191,7 @@ Cost StepCosts::Bench::parameter_update(const ModelLayout& layout) {
   constexpr double kSquares = 1;  // as the device hands them over: no check reads the gradients
   Failure failure;
   PinnedMemory memory(device_);
-  eps::ParameterStore store(layout, plan_.store, memory, failure, nullptr);
+  eps::ParameterStore store(layout, parts_.store, memory, failure, nullptr);
   const double parameters = static_cast<double>(layout.layers.size()) * static_cast<double>(layout.largest_layer());
   Draw draw;
   std::vector<Cost> rounds;
@@ -175,9 +200,9 @@ Cost StepCosts::Bench::parameter_update(const ModelLayout& layout) {
     const auto busy = store.work().busy;
     store.begin_step(static_cast<std::uint64_t>(step), kLearningRate);
     for (LayerIndex layer = 0; layer < static_cast<LayerIndex>(layout.layers.size()); ++layer) {
-      for (int device = 0; device < plan_.store.devices; ++device) {
+      for (int device = 0; device < parts_.store.devices; ++device) {
         eps::GradientBuffer gradients = store.gradient_buffer(layer, device);
-        if (step < kWarmUp) fill({gradients.data(), gradients.bytes()}, plan_.store.gradients, 1, draw);
+        if (step < kWarmUp) fill({gradients.data(), gradients.bytes()}, parts_.store.gradients, 1, draw);
         store.push(layer, device, std::move(gradients), kSquares);
       }
     }
@@ -188,6 +213,18 @@ Cost StepCosts::Bench::parameter_update(const ModelLayout& layout) {
     rounds.push_back((1 / parameters) * Cost{seconds, processor_seconds() - processor});
   }
   return mean_of(std::move(rounds));
+}
+
+double measure_memory(int threads) {
+  Workers workers("memory", threads);
+  Arrays arrays;
+  for (std::vector<float>& array : arrays) array.resize(kElements);
+  double best = 0;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    const double bytes = 2.0 * 3 * sizeof(float) * kElements;
+    best = std::max(best, bytes / seconds_of_pass(arrays, workers));
+  }
+  return best;
 }
 
 }  // namespace l2l::runtime

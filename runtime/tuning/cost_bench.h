@@ -12,7 +12,7 @@ namespace l2l::runtime {
 // Thread-bound. Keeps the memory that it measures with.
 class StepCosts::Bench {
  public:
-  explicit Bench(const RunPlan& plan);
+  explicit Bench(const RunParts& parts);
 
   // Processor time of programs that run on the host's cores: that of one thread, which waits for no other.
   Cost launch(const device::Executable& program, LayerIndex layer, Effort effort);
@@ -33,12 +33,16 @@ class StepCosts::Bench {
   Lane one_thread();
   device::BufferView memory(Bytes bytes, std::size_t region);
 
-  const RunPlan& plan_;
+  const RunParts& parts_;
   device::Device& device_;
   std::unique_ptr<device::Stream> stream_;
   std::unique_ptr<device::Device> one_thread_;  // a host device, opened when it is needed
   std::unique_ptr<device::Stream> one_stream_;
   std::vector<std::unique_ptr<device::Buffer>> regions_;  // by region, as large as asked for so far
 };
+
+// Bytes per second, read and written together, of `threads` threads that change memory in place, as an update does; the
+// best of some passes. Takes 192 MiB for some tenths of a second.
+double measure_memory(int threads);
 
 }  // namespace l2l::runtime

@@ -1,6 +1,5 @@
 #include "runtime/tuning/prediction.h"
 
-#include <algorithm>
 #include <array>
 #include <functional>
 
@@ -11,25 +10,17 @@
 namespace l2l::runtime {
 namespace {
 
-// What a figure that is missing leaves out shows in StepCosts::missing().
-Cost known(const std::optional<Cost>& cost) { return cost.value_or(Cost{}); }
-
-Cost copies(StepCosts& costs, Direction direction, const VisitWork::Copies& copies) {
-  if (copies.count == 0) return {};
-  return copies.count * known(costs.copy(direction, copies.bytes));
-}
-
 VisitCost cost_of(const VisitWork& work, StepCosts& costs) {
   VisitCost cost;
   for (const VisitWork::Launches& launches : work.launches) {
-    cost.compute = cost.compute + launches.count * known(costs.launch(*launches.program, work.layer));
+    cost.compute = cost.compute + launches.count * costs.launch(*launches.program, work.layer);
   }
-  cost.compute = cost.compute + known(costs.zero(work.zeroed));
+  cost.compute = cost.compute + costs.zero(work.zeroed);
   for (const auto& to_device : {work.weights, work.fetched, work.reloaded}) {
-    cost.h2d = cost.h2d + copies(costs, Direction::to_device, to_device);
+    cost.h2d = cost.h2d + to_device.count * costs.copy(Direction::to_device, to_device.bytes);
   }
   for (const auto& to_host : {work.stashed, work.saved, work.gradients}) {
-    cost.d2h = cost.d2h + copies(costs, Direction::to_host, to_host);
+    cost.d2h = cost.d2h + to_host.count * costs.copy(Direction::to_host, to_host.bytes);
   }
   return cost;
 }
@@ -42,7 +33,7 @@ StepModel model_of(const RunPlan& plan, StepCosts& costs) {
   model.slots = relay ? plan.execution.prefetch + 1 : plan.model.layers();
   const std::vector<VisitWork> work = step_work(plan);
   for (const VisitWork& visit : work) model.visits.push_back(cost_of(visit, costs));
-  const Cost update = known(costs.parameter_update());
+  const Cost update = costs.parameter_update();
   for (std::size_t i = 0; i < work.size(); ++i) {
     for (const GroupIndex group : work[i].updated) {
       const auto elements = plan.model.layout.groups[static_cast<std::size_t>(group)].elements;
@@ -62,7 +53,7 @@ double pieces(const RunPlan& plan, Calibration& calibration) {
 // by itself, it would tell the speed of the machine at the time.
 double measure_sharing(const RunPlan& plan, Calibration& calibration) {
   StepRatios ratios(plan, shallower(plan), calibration);
-  const RunPlan run = ratios.run(plan.arrangement());
+  const RunPlan run = ratios.run(plan.decisions);
   try {
     return ratios.seconds(run) / pieces(run, calibration);
   } catch (const OutOfMemory&) {  // beside the plain one
@@ -70,30 +61,23 @@ double measure_sharing(const RunPlan& plan, Calibration& calibration) {
   }
 }
 
+// Exposed is what a step would gain if the resource took no time.
 std::vector<PredictionLine> lines_of(const RunPlan& plan, const StepModel& model) {
-  PredictionLine h2d{"link to the device", 0, 0, 0}, d2h{"link to the host", 0, 0, 0};
+  Bytes h2d = 0, d2h = 0;
   for (const VisitWork& visit : step_work(plan)) {
-    h2d.bytes += visit.h2d();
-    d2h.bytes += visit.d2h();
+    h2d += visit.h2d();
+    d2h += visit.d2h();
   }
+  const std::array<Bytes, 4> bytes = {0, h2d, d2h, eps::ParameterStore::bytes_moved(plan.model.layout, plan.store)};
   const VisitCost sum = model.sum();
-  h2d.ms = 1e3 * sum.h2d.seconds;
-  d2h.ms = 1e3 * sum.d2h.seconds;
-  return {{"device compute", 0, 1e3 * sum.compute.seconds, 0},
-          h2d,
-          d2h,
-          {"parameter server", eps::ParameterStore::bytes_moved(plan.model.layout, plan.store),
-           1e3 * sum.update.seconds, 0}};
-}
-
-// What a step would gain if the resource took no time.
-void add_exposed(std::vector<PredictionLine>& lines, const StepModel& model) {
-  constexpr std::array kResources = {&VisitCost::compute, &VisitCost::h2d, &VisitCost::d2h, &VisitCost::update};
-  for (std::size_t i = 0; i < lines.size(); ++i) {
+  std::vector<PredictionLine> lines;
+  for (const Resource& resource : kResources) {
     StepModel without = model;
-    for (VisitCost& visit : without.visits) visit.*kResources[i] = Cost{};
-    lines[i].exposed_ms = 1e3 * (model.step_seconds() - without.step_seconds());
+    for (VisitCost& visit : without.visits) visit.*resource.cost = Cost{};
+    lines.push_back({resource.name, bytes[lines.size()], 1e3 * (sum.*resource.cost).seconds,
+                     1e3 * (model.step_seconds() - without.step_seconds())});
   }
+  return lines;
 }
 
 // `sharing`: measures that of the plan.
@@ -101,13 +85,13 @@ StepPrediction predict(const RunPlan& plan, Calibration& calibration, bool may_m
                        const std::function<double()>& sharing) {
   StepCosts costs(plan, calibration, may_measure);
   StepModel model = model_of(plan, costs);
-  if (model.shares()) model.sharing = costs.sharing(sharing).value_or(1);
+  if (model.shares()) model.sharing = costs.sharing(plan, sharing);
   StepPrediction prediction;
   if (const std::optional<double> bandwidth = costs.memory_bandwidth()) {
     prediction.memory_gb_per_second = 1e-9 * *bandwidth;
   }
   calibration.save();
-  prediction.work = costs.name_of_step();
+  prediction.work = costs.name_of_step(plan);
   prediction.missing = costs.missing();
   prediction.measured = costs.measured();
   prediction.cached = costs.cached();
@@ -118,7 +102,6 @@ StepPrediction predict(const RunPlan& plan, Calibration& calibration, bool may_m
   prediction.tokens_per_second = static_cast<double>(plan.model.rows * plan.execution.microbatches) / seconds;
   prediction.bound = model.bound();
   prediction.lines = lines_of(plan, model);
-  add_exposed(prediction.lines, model);
   return prediction;
 }
 
@@ -132,7 +115,7 @@ StepPrediction check_prediction(const RunPlan& plan) {
   Calibration nowhere({}, "");
   double measured = 0;
   StepPrediction prediction = predict(plan, nowhere, /*may_measure=*/true, [&] {
-    const RunPlan shallow = shallower_plan(plan, shallower(plan), plan.arrangement());
+    const RunPlan shallow = shallower_plan(plan, shallower(plan), plan.decisions);
     const StepPair pair = measure_pair(plan, shallow);
     measured = pair.seconds;
     return pair.seconds / pair.ratio.value / pieces(shallow, nowhere);

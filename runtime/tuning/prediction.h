@@ -2,6 +2,7 @@
 // (step_costs.h).
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "l2l/trainer.h"
@@ -15,9 +16,17 @@ struct VisitCost {
   Cost update;  // of the groups that its gradients complete
 };
 
-// How the costs of visits, in the order of step_work(), add up to a step in the steady state. Immutable.
+struct Resource {
+  Cost VisitCost::*cost;
+  const char* name;
+};
+inline constexpr std::array kResources = {
+    Resource{&VisitCost::compute, "device compute"}, Resource{&VisitCost::h2d, "link to the device"},
+    Resource{&VisitCost::d2h, "link to the host"}, Resource{&VisitCost::update, "parameter server"}};
+
+// The costs of visits, in the order of step_work(), and how they add up to a step in the steady state.
 struct StepModel {
-  std::vector<VisitCost> visits;  // an odd number: up, the turn, down
+  std::vector<VisitCost> visits;  // an odd number: forward, the turn, backward
   int slots = 2;                  // of weights: how far h2d runs ahead of compute
   bool held = false;              // updates wait for the end of the pass
   int cores = 1;                  // of this process
@@ -30,16 +39,16 @@ struct StepModel {
   double pipelined() const;
   // The device computes on these cores, beside copies and updates.
   bool shares() const;
-  // Where they share the cores: the longer of compute and all work spread over the cores (copies and updates fill what
-  // compute leaves idle).
+  // Where they share the cores: the longer of compute, and all work spread over the cores, since copies and updates
+  // fill what compute leaves idle.
   double shared() const;
   double step_seconds() const;
-  // What is busy for longest.
+  // The resource that is busy for longest.
   std::string bound() const;
 };
 
 // Measures what is not known where `may_measure`; the plan's device must then be idle. Predictions for runs that differ
-// only in what their blocks do can be compared, whenever they were made.
+// only in what their blocks do can be compared although they were made hours apart.
 StepPrediction predict_step(const RunPlan& plan, Calibration& calibration, bool may_measure);
 
 // The prediction, all measured anew, beside what the step does take: the model and the shallower one train in turn, so

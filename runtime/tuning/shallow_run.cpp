@@ -5,15 +5,16 @@
 #include <cmath>
 
 #include "runtime/engine.h"
-#include "runtime/options/without_files.h"
+#include "runtime/plan/fixed_decisions.h"
+#include "runtime/plan/memory_contract.h"
 #include "runtime/tuning/median.h"
 
 namespace l2l::runtime {
 
-Options shallower(const RunPlan& plan, Bytes state) {
-  const auto blocks = static_cast<Bytes>(plan.model.blocks());
-  const Bytes one = eps::ParameterStore::bytes_needed(plan.model.layout, plan.store).state / blocks;
-  Options options = without_files(plan.options);
+Options shallower(const RunParts& parts, Bytes state) {
+  const auto blocks = static_cast<Bytes>(parts.model.blocks());
+  const Bytes one = eps::ParameterStore::bytes_needed(parts.model.layout, parts.store).state / blocks;
+  Options options = without_files(parts.options);
   options.batch.minibatch = 0;  // follows from the other two, which may be changed
   options.model.layers =
       static_cast<std::int64_t>(std::max<Bytes>(1, std::min((blocks + 1) / 2, state / std::max<Bytes>(1, one))));
@@ -23,33 +24,42 @@ Options shallower(const RunPlan& plan, Bytes state) {
   return options;
 }
 
-Options with_plain_blocks(Options options) {
+RunPlan shallower_plan(const RunParts& parts, const Options& options, const Decisions& decisions) {
+  const auto blocks = parts.model.blocks() - static_cast<int>(parts.options.model.layers - options.model.layers);
+  return RunPlan(make_parts(resolve(options)), resampled(decisions, blocks));
+}
+
+RunPlan plain_plan(Options options) {
   options.recompute = {};
   options.transfer.resident_layers = TransferOptions::kChosen;
   if (!options.rebuilds_inputs()) options.transfer.stash = "host";
-  return options;
-}
-
-RunPlan shallower_plan(const RunPlan& plan, const Options& options, const Arrangement& arrangement) {
-  const auto blocks = plan.model.blocks() - static_cast<int>(plan.options.model.layers - options.model.layers);
-  return RunPlan(options, {}, Chosen{resampled(arrangement, blocks)});
+  RunParts parts = make_parts(resolve(options));
+  Decisions decisions = fixed_decisions(parts);
+  return RunPlan(std::move(parts), std::move(decisions));
 }
 
 namespace {
 
-// Seconds of a step.
-struct Round {
-  double median, least;
+// Of each round: seconds of a step.
+struct Rounds {
+  std::vector<double> median, least;
 };
+
+const RunPlan& checked(const RunPlan& plan) {
+  check_limits(plan, memory_contract(plan));
+  return plan;
+}
 
 // Thread-bound.
 class Run {
  public:
-  explicit Run(const RunPlan& plan) : engine_(plan, nullptr) { engine_.minibatch().draw(plan.model.vocabulary); }
+  explicit Run(const RunPlan& plan) : engine_(checked(plan), nullptr) {
+    engine_.minibatch().draw(plan.model.vocabulary);
+  }
   ~Run() { engine_.store().complete_updates(); }
 
-  // A round: steps that take about `seconds` together, without the first ones, which find the caches as others left
-  // them. Of steps so long that it matters less, one of each sort is enough.
+  // A round: steps that take about `seconds` together. The first ones, which find the caches as other runs left them,
+  // do not count. Where steps are long, that matters less, and one of each sort is enough.
   void train(double seconds) {
     constexpr int kFirst = 2, kLeast = 3;
     constexpr double kLong = 2;  // seconds
@@ -61,9 +71,10 @@ class Run {
       total += round.back();
     }
     engine_.store().complete_updates();
-    rounds_.push_back({median(round), *std::min_element(round.begin(), round.end())});
+    rounds_.median.push_back(median(round));
+    rounds_.least.push_back(*std::min_element(round.begin(), round.end()));
   }
-  const std::vector<Round>& rounds() const { return rounds_; }
+  const Rounds& rounds() const { return rounds_; }
 
  private:
   double one() {
@@ -75,11 +86,11 @@ class Run {
 
   Engine engine_;
   std::uint64_t step_ = 0;
-  std::vector<Round> rounds_;
+  Rounds rounds_;
 };
 
-// [plan][round]. Who is first in a round is last in the next.
-std::vector<std::vector<Round>> measure_rounds(const std::vector<const RunPlan*>& plans, Effort effort) {
+// By plan. The one that is first in a round is last in the next.
+std::vector<Rounds> measure_rounds(const std::vector<const RunPlan*>& plans, Effort effort) {
   constexpr double kSeconds = 0.1;  // of a round
   const int times = effort == Effort::quick ? 1 : 3;
   const int most = 8 * times;
@@ -94,15 +105,9 @@ std::vector<std::vector<Round>> measure_rounds(const std::vector<const RunPlan*>
     for (Run* const run : order) run->train(kSeconds);
     std::reverse(order.begin(), order.end());
   }
-  std::vector<std::vector<Round>> rounds;
+  std::vector<Rounds> rounds;
   for (const auto& run : runs) rounds.push_back(run->rounds());
   return rounds;
-}
-
-double seconds_of(const std::vector<Round>& rounds) {
-  std::vector<double> seconds;
-  for (const Round& round : rounds) seconds.push_back(round.median);
-  return median(seconds);
 }
 
 // The deviation is that of a normal distribution with the same median distance from the median, which has a standard
@@ -117,14 +122,14 @@ StepRatio ratio_of(const std::vector<double>& ratios) {
 
 }  // namespace
 
-double measure_step(const RunPlan& plan) { return seconds_of(measure_rounds({&plan}, Effort::quick)[0]); }
+double measure_step(const RunPlan& plan) { return median(measure_rounds({&plan}, Effort::quick)[0].median); }
 
-// What others do on the machine only ever adds to a step: the fastest ones show what two runs take of it.
+// Other work on the machine only ever adds to a step, so the fastest steps show what the two runs take themselves.
 StepPair measure_pair(const RunPlan& first, const RunPlan& second, Effort effort) {
-  const std::vector<std::vector<Round>> rounds = measure_rounds({&first, &second}, effort);
+  const std::vector<Rounds> rounds = measure_rounds({&first, &second}, effort);
   std::vector<double> ratios;
-  for (std::size_t i = 0; i < rounds[0].size(); ++i) ratios.push_back(rounds[0][i].least / rounds[1][i].least);
-  return {seconds_of(rounds[0]), ratio_of(ratios)};
+  for (std::size_t i = 0; i < rounds[0].least.size(); ++i) ratios.push_back(rounds[0].least[i] / rounds[1].least[i]);
+  return {median(rounds[0].median), ratio_of(ratios)};
 }
 
 }  // namespace l2l::runtime

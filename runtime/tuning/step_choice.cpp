@@ -39,4 +39,8 @@ std::size_t shortest_of(const std::vector<StepRatio>& steps) {
   return i;
 }
 
+const Proposal& decide(const std::vector<Proposal>& proposals, const std::vector<StepRatio>& ratios) {
+  return proposals.at(ratios.empty() ? 0 : shortest_of(ratios));
+}
+
 }  // namespace l2l::runtime

@@ -4,9 +4,7 @@
 #include <bit>
 #include <sstream>
 
-#include "core/hash.h"
 #include "runtime/tuning/cost_bench.h"
-#include "runtime/tuning/memory_speed.h"
 
 namespace l2l::runtime {
 namespace {
@@ -38,16 +36,10 @@ std::string text_of(const Graph& graph) {
   return text.str();
 }
 
-std::string hash_of(const std::string& text) {
-  Hash64 hash;
-  hash.update(std::as_bytes(std::span(text)));
-  return to_hex(hash.value());
-}
-
 // Blocks of `model` and nothing else, so many that their state is about as large as the model's, up to kLargestStore.
-ModelLayout blocks_of(const RunPlan& plan) {
-  const ModelLayout& model = plan.model.layout;
-  const LayerSpec& block = model.layers[static_cast<std::size_t>(plan.model.block(plan.model.blocks()))];
+ModelLayout blocks_of(const RunParts& parts) {
+  const ModelLayout& model = parts.model.layout;
+  const LayerSpec& block = model.layers[static_cast<std::size_t>(parts.model.block(parts.model.blocks()))];
   const GroupSpec& first = model.groups[static_cast<std::size_t>(block.parts[0].group)];
   ModelLayout layout;
   const auto add = [&](std::uint32_t id) {
@@ -59,8 +51,8 @@ ModelLayout blocks_of(const RunPlan& plan) {
     layout.groups.push_back(std::move(group));
   };
   add(0);
-  const Bytes one = eps::ParameterStore::bytes_needed(layout, plan.store).state;
-  const Bytes all = eps::ParameterStore::bytes_needed(model, plan.store).state;
+  const Bytes one = eps::ParameterStore::bytes_needed(layout, parts.store).state;
+  const Bytes all = eps::ParameterStore::bytes_needed(model, parts.store).state;
   const Bytes wanted = std::min(std::bit_ceil(all), kLargestStore);
   for (std::uint32_t id = 1; id < wanted / one; ++id) add(id);
   return layout;
@@ -68,13 +60,13 @@ ModelLayout blocks_of(const RunPlan& plan) {
 
 }  // namespace
 
-StepCosts::StepCosts(const RunPlan& plan, Calibration& calibration, bool may_measure)
-    : plan_(plan), calibration_(calibration), may_measure_(may_measure) {}
+StepCosts::StepCosts(const RunParts& parts, Calibration& calibration, bool may_measure)
+    : parts_(parts), calibration_(calibration), may_measure_(may_measure) {}
 
 StepCosts::~StepCosts() = default;
 
 template <typename Measure>
-std::optional<Cost> StepCosts::look_up(const std::string& name, const std::string& what, const Measure& measure) {
+Cost StepCosts::look_up(const std::string& name, const std::string& what, const Measure& measure) {
   if (const auto known = found_.find(name); known != found_.end()) return known->second;
   const std::string processor_name = name + ", processor";
   const std::optional<double> seconds = calibration_.find(name), processor = calibration_.find(processor_name);
@@ -84,11 +76,11 @@ std::optional<Cost> StepCosts::look_up(const std::string& name, const std::strin
   }
   if (!may_measure_) {
     if (std::find(missing_.begin(), missing_.end(), what) == missing_.end()) missing_.push_back(what);
-    return std::nullopt;
+    return {};
   }
-  if (!bench_) bench_ = std::make_unique<Bench>(plan_);
+  if (!bench_) bench_ = std::make_unique<Bench>(parts_);
   Cost cost = measure(*bench_);
-  if (!plan_.device->uses_host_memory() && !what.starts_with("update")) cost.processor = 0;  // what waiting takes
+  if (!parts_.device->uses_host_memory() && !what.starts_with("update")) cost.processor = 0;  // what waiting takes
   cost = {std::max(cost.seconds, kLeast), std::max(cost.processor, kLeast)};
   calibration_.set(name, cost.seconds);
   calibration_.set(processor_name, cost.processor);
@@ -98,39 +90,39 @@ std::optional<Cost> StepCosts::look_up(const std::string& name, const std::strin
 
 std::string StepCosts::name_of_launch(const device::Executable& program) const {
   const Graph& graph = program.program().graph;
-  return "program " + hash_of(text_of(graph)) + " (" + graph.name + "), " + plan_.device->description();
+  return "program " + hash_of(text_of(graph)) + " (" + graph.name + "), " + parts_.device->description();
 }
 
-std::optional<Cost> StepCosts::launch(const device::Executable& program, LayerIndex layer, Effort effort) {
+Cost StepCosts::launch(const device::Executable& program, LayerIndex layer, Effort effort) {
   return look_up(name_of_launch(program), "program \"" + program.program().graph.name + "\"",
                  [&](Bench& bench) { return bench.launch(program, layer, effort); });
 }
 
-std::optional<Cost> StepCosts::zero(Bytes bytes) {
+Cost StepCosts::zero(Bytes bytes) {
   if (bytes == 0) return Cost{};
-  return look_up("fill of " + std::to_string(bytes) + " bytes, " + plan_.device->description(), "fills",
+  return look_up("fill of " + std::to_string(bytes) + " bytes, " + parts_.device->description(), "fills",
                  [&](Bench& bench) { return bench.zero(bytes); });
 }
 
-std::optional<Cost> StepCosts::copy(Direction direction, Bytes bytes) {
+Cost StepCosts::copy(Direction direction, Bytes bytes) {
   if (bytes == 0) return Cost{};
-  const Bytes throttled = plan_.options.transfer.link_bandwidth;
+  const Bytes throttled = parts_.options.transfer.link_bandwidth;
   const std::optional<double> rate =
-      calibration_.link_bandwidth(plan_.device->description(), direction == Direction::to_device);
+      calibration_.link_bandwidth(parts_.device->description(), direction == Direction::to_device);
   if (rate && throttled == 0 && bytes >= kLargeCopy) {
     const double seconds = static_cast<double>(bytes) / *rate;
-    return Cost{seconds, plan_.device->uses_host_memory() ? seconds : 0};
+    return Cost{seconds, parts_.device->uses_host_memory() ? seconds : 0};
   }
   return look_up((direction == Direction::to_device ? "copy h2d of " : "copy d2h of ") + std::to_string(bytes) +
-                     " bytes, " + plan_.device->description() +
+                     " bytes, " + parts_.device->description() +
                      (throttled > 0 ? ", link of " + std::to_string(throttled) + " bytes/s" : ""),
                  "copies", [&](Bench& bench) { return bench.copy(direction, bytes); });
 }
 
 std::string StepCosts::name_of_update(const ModelLayout& layout) const {
-  const eps::StoreOptions& store = plan_.store;
+  const eps::StoreOptions& store = parts_.store;
   std::ostringstream name;
-  name << "update per parameter, " << plan_.options.optimizer.name << ", " << name_of(store.wire) << " wire, "
+  name << "update per parameter, " << parts_.options.optimizer.name << ", " << name_of(store.wire) << " wire, "
        << name_of(store.gradients) << " gradients, " << layout.groups.size() << " groups of "
        << layout.groups[0].elements << " in " << eps::ParameterStore::bytes_needed(layout, store).state << " bytes, "
        << store.devices << " devices, " << store.placement.workers() << " threads, " << name_of(store.moments)
@@ -138,36 +130,37 @@ std::string StepCosts::name_of_update(const ModelLayout& layout) const {
   return name.str();
 }
 
-std::optional<Cost> StepCosts::parameter_update() {
-  const ModelLayout layout = blocks_of(plan_);
-  return look_up(name_of_update(layout), "update of " + plan_.options.optimizer.name,
+Cost StepCosts::parameter_update() {
+  const ModelLayout layout = blocks_of(parts_);
+  return look_up(name_of_update(layout), "update of " + parts_.options.optimizer.name,
                  [&](Bench& bench) { return bench.parameter_update(layout); });
 }
 
-std::string StepCosts::name_of_step() const {
+std::string StepCosts::name_of_step(const RunPlan& plan) const {
   std::ostringstream text;
-  for (const VisitWork& visit : step_work(plan_)) {
+  for (const VisitWork& visit : step_work(plan)) {
     for (const auto& launches : visit.launches) text << name_of_launch(*launches.program) << launches.count << "|";
     for (const auto& copies :
          {visit.weights, visit.fetched, visit.reloaded, visit.stashed, visit.saved, visit.gradients}) {
       text << copies.bytes << " " << copies.count << "|";
     }
   }
-  text << name_of_update(blocks_of(plan_)) << " " << plan_.options.transfer.link_bandwidth << " "
-       << plan_.options.transfer.prefetch << " " << plan_.options.device.execution;
+  text << name_of_update(blocks_of(parts_)) << " " << parts_.options.transfer.link_bandwidth << " "
+       << parts_.options.transfer.prefetch << " " << parts_.options.device.execution;
   return hash_of(text.str());
 }
 
-std::optional<double> StepCosts::sharing(const std::function<double()>& measure) {
-  const auto cost = look_up("sharing of step " + name_of_step(), "pieces beside each other", [&](Bench&) {
-    return Cost{measure(), 0};
-  });
-  return cost ? std::optional(cost->seconds) : std::nullopt;
+double StepCosts::sharing(const RunPlan& plan, const std::function<double()>& measure) {
+  return look_up("sharing of step " + name_of_step(plan), "pieces beside each other",
+                 [&](Bench&) {
+                   return Cost{measure(), 0};
+                 })
+      .seconds;
 }
 
 // A step is predicted without it, too.
 std::optional<double> StepCosts::memory_bandwidth() {
-  const int threads = plan_.store.placement.workers();
+  const int threads = parts_.store.placement.workers();
   if (const std::optional<double> known = calibration_.memory_bandwidth(threads)) {
     ++cached_;
     return known;

@@ -23,8 +23,8 @@ struct Cost {
 inline Cost operator*(double count, const Cost& cost) { return {count * cost.seconds, count * cost.processor}; }
 inline Cost operator+(const Cost& a, const Cost& b) { return {a.seconds + b.seconds, a.processor + b.processor}; }
 
-// Launches that are reckoned or run elsewhere take hardly any of our threads' time; those that compute here take at
-// least that of a thread, less what other processes take of the cores.
+// Whether launches take the time of this process's threads: those that run elsewhere take hardly any of it; those that
+// compute here take at least a thread's, less what other processes take of the cores.
 inline bool computes_here(const Cost& launches) { return launches.processor > 0.1 * launches.seconds; }
 
 enum class Direction : std::uint8_t { to_device, to_host };
@@ -34,25 +34,26 @@ enum class Effort : std::uint8_t { thorough, quick };
 // Thread-bound.
 class StepCosts {
  public:
-  // Measures what the calibration has not where `may_measure`, on the plan's device, which must be idle.
-  StepCosts(const RunPlan& plan, Calibration& calibration, bool may_measure);
+  // Measures what the calibration has not where `may_measure`, on the first device of `parts`, which must be idle. All
+  // outlive it.
+  StepCosts(const RunParts& parts, Calibration& calibration, bool may_measure);
   ~StepCosts();
 
-  // Each returns nothing when the figure is missing and may not be measured.
-  std::optional<Cost> launch(const device::Executable& program, LayerIndex layer, Effort effort = Effort::thorough);
-  // Of the figure in the calibration.
-  std::string name_of_launch(const device::Executable& program) const;
-  std::optional<Cost> zero(Bytes bytes);
-  std::optional<Cost> copy(Direction direction, Bytes bytes);
+  // Each returns no cost when the figure is missing and may not be measured; missing() then names it.
+  Cost launch(const device::Executable& program, LayerIndex layer, Effort effort = Effort::thorough);
+  Cost zero(Bytes bytes);
+  Cost copy(Direction direction, Bytes bytes);
   // Check and update of a parameter, in groups of the size of this model's blocks.
-  std::optional<Cost> parameter_update();
+  Cost parameter_update();
+  // Of a step in which the device shares the cores, over the sum of its pieces; `measure` says so.
+  double sharing(const RunPlan& plan, const std::function<double()>& measure);
   // Bytes per second of an update's streams, with the threads of the parameter server.
   std::optional<double> memory_bandwidth();
 
-  // Stands for all that the plan's step consists of.
-  std::string name_of_step() const;
-  // Of a step in which the device shares the cores, over the sum of its pieces; `measure` says so.
-  std::optional<double> sharing(const std::function<double()>& measure);
+  // Of the figure in the calibration.
+  std::string name_of_launch(const device::Executable& program) const;
+  // A hash of all that the step of a plan with these parts consists of.
+  std::string name_of_step(const RunPlan& plan) const;
 
   int measured() const { return measured_; }                            // figures, now
   int cached() const { return cached_; }                                // figures out of the calibration
@@ -63,9 +64,9 @@ class StepCosts {
 
   std::string name_of_update(const ModelLayout& layout) const;
   template <typename Measure>
-  std::optional<Cost> look_up(const std::string& name, const std::string& what, const Measure& measure);
+  Cost look_up(const std::string& name, const std::string& what, const Measure& measure);
 
-  const RunPlan& plan_;
+  const RunParts& parts_;
   Calibration& calibration_;
   const bool may_measure_;
   std::map<std::string, Cost> found_;  // what this object has given, by name

@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <array>
-#include <utility>
 
 #include "runtime/tuning/prediction.h"
 
@@ -24,7 +22,7 @@ class Pipeline {
 
  private:
   std::size_t count() const { return model_.visits.size(); }
-  // The visit that completes the groups of an upward visit, and the other way round.
+  // The backward visit of the layer of a forward visit, and the other way round.
   std::size_t mirror(std::size_t visit) const { return count() - 1 - visit; }
 
   double run(std::size_t i) {
@@ -38,7 +36,7 @@ class Pipeline {
     return d2h_ = std::max(d2h_, compute_) + visit.d2h.seconds;
   }
 
-  // Eager: as gradients come. Held: from the end of the pass on, as the next one needs them.
+  // Eager: as gradients come. Held: from the end of the pass on, in the order in which the next pass needs them.
   void update(const std::vector<double>& left) {
     for (std::size_t n = 0; n < count(); ++n) {
       const std::size_t visit = model_.held ? mirror(n) : n;
@@ -51,7 +49,7 @@ class Pipeline {
 
   const StepModel& model_;
   std::vector<double> computed_;  // by visit of this step
-  std::vector<double> updated_;   // by upward visit: the version that the next step waits for
+  std::vector<double> updated_;   // by forward visit: when the version that the next step waits for is there
   double begin_ = 0, h2d_ = 0, compute_ = 0, d2h_ = 0, server_ = 0;
 };
 
@@ -60,10 +58,7 @@ class Pipeline {
 VisitCost StepModel::sum() const {
   VisitCost total;
   for (const VisitCost& visit : visits) {
-    total.compute = total.compute + visit.compute;
-    total.h2d = total.h2d + visit.h2d;
-    total.d2h = total.d2h + visit.d2h;
-    total.update = total.update + visit.update;
+    for (const Resource& resource : kResources) total.*resource.cost = total.*resource.cost + visit.*resource.cost;
   }
   return total;
 }
@@ -89,11 +84,10 @@ double StepModel::step_seconds() const { return shares() ? sharing * std::max(pi
 
 std::string StepModel::bound() const {
   const VisitCost total = sum();
-  const std::array<std::pair<double, const char*>, 4> resources = {{{total.compute.seconds, "device compute"},
-                                                                    {total.h2d.seconds, "link to the device"},
-                                                                    {total.d2h.seconds, "link to the host"},
-                                                                    {total.update.seconds, "parameter server"}}};
-  return std::max_element(resources.begin(), resources.end())->second;
+  const auto less = [&](const Resource& a, const Resource& b) {
+    return (total.*a.cost).seconds < (total.*b.cost).seconds;
+  };
+  return std::max_element(kResources.begin(), kResources.end(), less)->name;
 }
 
 }  // namespace l2l::runtime

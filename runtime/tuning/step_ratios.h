@@ -1,10 +1,11 @@
-// What steps of runs that differ only in what their blocks do take over those of the plain one, whose blocks keep their
-// inputs alone, on the host. A machine is not equally fast for long; runs that train in turn find it the same, and the
-// ratio of their steps holds in the next hour, too.
+// Measured steps of runs that differ only in what their blocks do, as ratios. The plain run, in which blocks keep their
+// inputs alone, on the host, is the denominator. A machine is not equally fast for long; runs that train in turn find
+// it equally fast, and the ratio of their steps still holds an hour later.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/tuning/calibration.h"
 #include "runtime/tuning/shallow_run.h"
@@ -14,12 +15,11 @@ namespace l2l::runtime {
 // Figures are those of the calibration, or come from some seconds of training now. Thread-bound.
 class StepRatios {
  public:
-  // `options`: of a model like that of `plan`, as of shallower(). Plan and calibration outlive it. Throws OutOfMemory
-  // when the plain run does not fit.
-  StepRatios(const RunPlan& plan, Options options, Calibration& calibration);
+  // `options`: of a model like that of `parts`, made by shallower(). Parts and calibration outlive it.
+  StepRatios(const RunParts& parts, Options options, Calibration& calibration);
 
-  // The run of these options in which blocks do what `arrangement`, of the plan's model, says. Throws OutOfMemory.
-  RunPlan run(const Arrangement& arrangement) const { return shallower_plan(plan_, options_, arrangement); }
+  // The run of these options with blocks that do what `decisions`, for the model of `parts`, say.
+  RunPlan run(const Decisions& decisions) const { return shallower_plan(parts_, options_, decisions); }
   // A step of such a run over one of the plain one, measured thoroughly where that was once wanted. Throws OutOfMemory
   // when the two do not fit beside each other.
   StepRatio over_plain(const RunPlan& run, Effort effort = Effort::quick);
@@ -29,13 +29,17 @@ class StepRatios {
  private:
   std::string name_of_step(const RunPlan& run) const;
   std::optional<StepRatio> find(const std::string& name) const;
-  void keep(const std::string& name, const StepRatio& ratio);
 
-  const RunPlan& plan_;
+  const RunParts& parts_;
   Calibration& calibration_;
   const Options options_;
   const RunPlan plain_;
   const std::string plain_name_;  // of its step
 };
+
+// Of the proposals' steps over one of the plain run, on a shallower model that takes little memory beside the one that
+// is planned. Infinite where the two do not fit beside each other: nothing is known in the proposal's favour.
+std::vector<StepRatio> measure_steps(const RunParts& parts, const std::vector<Proposal>& proposals,
+                                     Calibration& calibration);
 
 }  // namespace l2l::runtime

@@ -1,4 +1,4 @@
-// Graphs that several tests of this folder take apart.
+// Layer graphs for the tests of the compiler.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace l2l::compiler {
 
-// Binds weights one after the other, as a layer's wire holds them.
+// Binds weights one after the other, as in a layer's transfer buffer.
 class Wire {
  public:
   Wire(GraphBuilder& builder, DType dtype) : builder_(builder), dtype_(dtype) {}

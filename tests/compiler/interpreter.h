@@ -1,4 +1,4 @@
-// A float64 reading of the op table in graph.h, written from the definitions alone: the oracle of differentiate().
+// A float64 interpreter of graphs, written from the definitions in ops.def alone: the oracle for differentiate().
 #pragma once
 
 #include <array>

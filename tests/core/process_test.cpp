@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/cpu_quota.h"
+#include "core/control_groups.h"
 #include "core/fault_point.h"
 #include "core/log.h"
 #include "core/workers.h"

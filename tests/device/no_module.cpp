@@ -1,2 +1,2 @@
 // A library that is no module.
-extern "C" int answer() { return 42; }
+extern "C" __attribute__((visibility("default"))) int answer() { return 42; }

@@ -1,7 +1,7 @@
-// A module of the same compiler whose seam is another one.
+// A module of the same compiler with another interface hash.
 #include "device/cuda/module.h"
 
-extern "C" const l2l::device::cuda::Module* l2l_cuda_module() {
-  static const l2l::device::cuda::Module module{"l2l 2, " __VERSION__ ", seam 0123456789abcdef", nullptr};
+extern "C" __attribute__((visibility("default"))) const l2l::device::cuda::Module* l2l_cuda_module() {
+  static const l2l::device::cuda::Module module{"l2l 2, " __VERSION__ ", abi 0123456789abcdef", nullptr};
   return &module;
 }

@@ -176,12 +176,16 @@ TEST_P(Equivalence, BitsAreThoseOfAPlainLoop) {
   }
 }
 
+const auto kModes = ::testing::Values(UpdateMode::eager, UpdateMode::after_backward);
+const auto kClips = ::testing::Values(ClipMode::none, ClipMode::per_layer, ClipMode::global);
+const auto kDevices = ::testing::Values(1, 2);
+
 INSTANTIATE_TEST_SUITE_P(All, Equivalence,
                          ::testing::Combine(::testing::Values(DType::f32, DType::bf16, DType::f16),
-                                            ::testing::Values(DType::f32, DType::bf16, DType::f16),
-                                            ::testing::Values(UpdateMode::eager, UpdateMode::after_backward),
-                                            ::testing::Values(ClipMode::none, ClipMode::per_layer, ClipMode::global),
-                                            ::testing::Values(1, 2)));
+                                            ::testing::Values(DType::f32, DType::bf16), kModes, kClips, kDevices));
+INSTANTIATE_TEST_SUITE_P(Fp16Gradients, Equivalence,
+                         ::testing::Combine(::testing::Values(DType::f16), ::testing::Values(DType::f16), kModes,
+                                            kClips, kDevices));
 
 TEST(EquivalenceAcross, AnyNumberOfLanesAgrees) {
   for (const ClipMode clip : {ClipMode::per_layer, ClipMode::global}) {  // eager and held
@@ -297,8 +301,8 @@ TEST(EquivalenceAcross, DenormalMomentsAreFlushedOnEveryThread) {
   EXPECT_EQ(moment2, std::vector<float>(19500));
 }
 
-// Twins: each breaks one thing, and the comparison with the plain loop must notice.
-class EquivalenceTwin : public ::testing::Test {
+// Negative controls: each breaks one thing, and the comparison with the plain loop must notice.
+class EquivalenceNegativeControl : public ::testing::Test {
  protected:
   static StoreOptions options() {
     StoreOptions options = toy_options();
@@ -339,7 +343,7 @@ class EquivalenceTwin : public ::testing::Test {
   }
 };
 
-TEST_F(EquivalenceTwin, ASumInTheOrderOfArrivalIsSeen) {
+TEST_F(EquivalenceNegativeControl, ASumInTheOrderOfArrivalIsSeen) {
   double norm = 0, expected_norm = 0;
   const std::vector<float> expected = state_of_loop(expected_norm);
   EXPECT_EQ(state_of_store({0, 1, 2}, norm), expected);
@@ -347,7 +351,7 @@ TEST_F(EquivalenceTwin, ASumInTheOrderOfArrivalIsSeen) {
   EXPECT_NEAR(norm, expected_norm, 1e-6 * expected_norm);  // rounding alone tells them apart
 }
 
-TEST_F(EquivalenceTwin, LostAndDoubleUpdatesAndAWrongFactorAreSeen) {
+TEST_F(EquivalenceNegativeControl, LostAndDoubleUpdatesAndAWrongFactorAreSeen) {
   L2L_NEEDS_FAULT_POINTS();
   double norm = 0, expected_norm = 0;
   const std::vector<float> expected = state_of_loop(expected_norm);
@@ -359,7 +363,7 @@ TEST_F(EquivalenceTwin, LostAndDoubleUpdatesAndAWrongFactorAreSeen) {
   EXPECT_NEAR(norm, expected_norm, 1e-12 * expected_norm);
 }
 
-// The twin: an update that miscounts must not pass for the plain loop's.
+// Negative control: an update that miscounts must not pass for the plain loop's.
 TEST(EquivalenceAcross, WrongBiasCorrectionIsSeen) {
   L2L_NEEDS_FAULT_POINTS();
   const StoreOptions options = toy_options();

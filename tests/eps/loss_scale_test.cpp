@@ -143,7 +143,7 @@ TEST(LossScale, AnEagerStoreSkipsNothing) {
   EXPECT_THROW(scaled_step(toy, 0, {1, true}, {kFirstBlock, 100, kInfinity}), NumericError);
 }
 
-// Twin: an overflowed step that is applied all the same.
+// Negative control: an overflowed step that is applied all the same.
 TEST(LossScale, AnUpdateOnOverflowIsCaught) {
   L2L_NEEDS_FAULT_POINTS();
   Toy toy(scaled_options());

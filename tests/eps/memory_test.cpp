@@ -14,6 +14,7 @@ std::vector<StoreOptions> all_options() {
   std::vector<StoreOptions> all;
   for (const DType wire : {DType::f32, DType::bf16, DType::f16}) {
     for (const DType gradients : {DType::f32, DType::bf16, DType::f16}) {
+      if (!optimizers::has_update_kernels(gradients, optimizers::master_format(wire))) continue;
       for (const UpdateMode update : {UpdateMode::eager, UpdateMode::after_backward}) {
         for (const int devices : {1, 2}) {
           StoreOptions options = toy_options();
@@ -166,6 +167,9 @@ TEST(Options, ThatCannotWorkAreRefused) {
   refuse(options);
   options = toy_options();
   options.gradients = DType::i32;
+  refuse(options);
+  options = toy_options();
+  options.gradients = DType::f16;  // of an fp32 wire
   refuse(options);
   options = toy_options();
   options.devices = 4;  // staging_slots is 3

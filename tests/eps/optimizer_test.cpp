@@ -117,7 +117,7 @@ TEST(Optimizers, FollowFloat64OverAHundredSteps) {
   EXPECT_LT(error_after_a_hundred_steps(sgd(), DType::bf16), 1e-5);
 }
 
-// Twin: a trust ratio of 1 is not LAMB.
+// Negative control: a trust ratio of 1 is not LAMB.
 TEST(Optimizers, AMissingTrustRatioIsCaught) {
   L2L_NEEDS_FAULT_POINTS();
   const l2l::testing::ArmedFaultPoint armed("eps.no_trust_ratio");

@@ -1,5 +1,5 @@
-// Law 6 under loss of power at every operation: an old or a new checkpoint, whole; what was saved once stays. The twin
-// leaves out one fsync at a time and must be caught.
+// Law 6 when power is lost at any operation: a reader finds the old or the new checkpoint, whole, and what was saved
+// once stays. The negative control leaves out one fsync at a time and must be caught.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -123,7 +123,7 @@ TEST(Restore, GoesOnWithTheSameBits) {
   }
 }
 
-// The twin: counts that are not restored show in the bits, through the bias correction.
+// Negative control: counts that are not restored show in the bits, through the bias correction.
 TEST(Restore, WithoutCountsIsSeen) {
   Toy whole(toy_options()), after(toy_options());
   run_step(whole.store, whole.options, 0);

@@ -1,5 +1,5 @@
-// A table in vocabulary chunks is the same model: losses, generated tokens and weights agree with the table at once as
-// closely as another order of sums allows, and relay and resident execution agree to the bit.
+// A table in vocabulary chunks is the same model: losses, generated tokens and weights agree with those of the whole
+// table as closely as another order of sums allows, and relay and resident execution agree to the bit.
 #include <gtest/gtest.h>
 
 #include "tests/laws/outcome.h"
@@ -33,7 +33,7 @@ TEST(Chunks, AreTheSameModel) {
   const Outcome whole = run(small, 0, "relay", "fp32"), chunks = run(small, kRows, "relay", "fp32");
   EXPECT_LE(difference(chunks, whole), 1e-6);
   EXPECT_EQ(chunks.tokens, whole.tokens);
-  // The comparison would notice: another learning rate, in the fourth digit.
+  // The comparison is sharp: a learning rate that differs in the fourth digit fails it.
   Options other = small.options();
   other.optimizer.learning_rate *= 1.001;
   Trainer trainer(other);

@@ -25,12 +25,12 @@ Options options_of(const SmallRun& run, std::int64_t layers, const std::string& 
   return options;
 }
 
-// Bytes of a run at each depth: planned, and at their peak when a step was done.
+// Bytes of a run at each depth: planned, and the peak after a step.
 struct Peaks {
   std::map<std::int64_t, std::uint64_t> planned, measured, pinned, host;
 };
 
-// Without the one line that is measured and not computed.
+// Without the one line of the contract that is measured instead of computed.
 std::uint64_t accounted_host_bytes(const MemoryContract& contract) {
   std::uint64_t bytes = 0;
   for (const ContractLine& line : contract.host) {
@@ -127,21 +127,21 @@ TEST(ConstantMemory, DevicePeakIsAffineInMicrobatches) {
   EXPECT_TRUE(affine(peaks));
 }
 
-// Twin: allocates a buffer at the first launch of each layer and never frees it.
-class LeakyDevice final : public device::FaultDevice {
+// Negative control: allocates a buffer at the first launch of each layer and never frees it.
+class LeakyDevice final : public device::ForwardingDevice {
  public:
-  explicit LeakyDevice(std::unique_ptr<device::HostDevice> device) : FaultDevice(std::move(device), {}) {}
+  explicit LeakyDevice(std::unique_ptr<device::HostDevice> device) : ForwardingDevice(std::move(device)) {}
   void launch(device::Stream& stream, const device::Executable& executable, const device::Bindings& bindings,
               const device::LaunchParameters& parameters) override {
     if (!leaked_.count(parameters.layer)) leaked_[parameters.layer] = allocate(64, "leak");
-    FaultDevice::launch(stream, executable, bindings, parameters);
+    ForwardingDevice::launch(stream, executable, bindings, parameters);
   }
 
  private:
   std::map<std::uint32_t, std::unique_ptr<device::Buffer>> leaked_;
 };
 
-TEST(ConstantMemoryTwin, OneBufferLeakedPerLayerIsCaught) {
+TEST(ConstantMemoryNegativeControl, OneBufferLeakedPerLayerIsCaught) {
   const SmallRun run;
   std::map<std::int64_t, std::uint64_t> peaks;
   for (const std::int64_t layers : {2, 24}) {

@@ -33,8 +33,8 @@ TEST(Contract, LinesAddUp) {
   }
 }
 
-// The largest block, not the vocabulary, sets the slot size: Llama-3's 128,256 entries cost at most what the head's
-// chunks need beside each other, and nothing else; one chunk more or less does not matter.
+// The largest block, not the vocabulary, sets the slot size: Llama 3's 128,256 entries cost at most what the head's
+// chunks need beside each other. The number of chunks does not matter.
 TEST(Contract, TheArenaDoesNotGrowWithTheVocabulary) {
   const SmallRun run;
   const auto contract = [&](std::int64_t vocabulary, const char* execution) {
@@ -59,9 +59,9 @@ TEST(Contract, TheArenaDoesNotGrowWithTheVocabulary) {
   EXPECT_LE(large.device_bytes, small.device_bytes + chunks);
   EXPECT_EQ(line(large, "weight slots"), line(small, "weight slots"));
   constexpr std::int64_t kRows = 6152;  // of a chunk, which is no larger than a block
-  // Half the chunks, the last one as large: what the products of another one work with may differ.
+  // Half the chunks, with a last one of the same size, since scratch of its products may depend on that.
   EXPECT_EQ(contract(128'256 - 10 * kRows, "relay").device_bytes, large.device_bytes);
-  // Twin: where everything is resident, the table shows.
+  // Negative control: where everything is resident, the table shows.
   EXPECT_GT(contract(128'256, "resident").device_bytes, contract(256, "resident").device_bytes + chunks);
 }
 
@@ -96,8 +96,8 @@ TEST(Contract, DeviceAndPinnedBytesAreExact) {
   }
 }
 
-// Twin: a component that takes one more byte of either memory.
-TEST(ContractTwin, OneByteBesideTheContractIsCaught) {
+// Negative control: a component that allocates one byte more than planned, of either memory.
+TEST(ContractNegativeControl, OneByteBesideTheContractIsCaught) {
   const SmallRun run;
   Options options = run.options();
   options.device.threads = 2;
@@ -123,7 +123,8 @@ TEST(ContractTwin, OneByteBesideTheContractIsCaught) {
   EXPECT_NE(device, trainer.contract().device_bytes);
 }
 
-// fp32 and bf16: 12; fp16, whose wire lies beside its master: 14; 4 less with SGD's one moment. Held gradients apart.
+// fp32 and bf16: 12; fp16, whose wire is stored beside its master: 14; 4 less with SGD's one moment. Without held
+// gradients.
 TEST(Contract, BytesPerParameter) {
   struct Case {
     const char *precision, *optimizer;
@@ -144,7 +145,7 @@ TEST(Contract, BytesPerParameter) {
       return line.what == "weights and optimizer state";
     });
     ASSERT_NE(state, lines.end());
-    // The fields of a group begin apart modulo a page (eps/group_memory.cpp): a few hundred bytes each.
+    // The fields of a group begin at different offsets modulo a page (eps/group_memory.cpp): a few hundred bytes each.
     const std::uint64_t fields = c.bytes * static_cast<std::uint64_t>(trainer.contract().parameters);
     EXPECT_GE(state->bytes, fields) << c.precision;
     EXPECT_LE(state->bytes, fields + 3 * 2560 * (20 + 4)) << c.precision;

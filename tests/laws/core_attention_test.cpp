@@ -1,4 +1,4 @@
-// Core attention is fused attention in other ops, dropout's choices included: two programs of one model that agree to
+// Core attention and fused attention are the same model in other ops, with the same dropout masks: results agree to
 // rounding.
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using testing::SmallRun;
 constexpr double kTolerance = 1e-5;  // relative L2 of every gradient
 
 void draw_minibatch(const runtime::RunPlan& plan, runtime::Engine& engine) {
-  const runtime::Dataset data(*plan.train, plan.dataset_settings());
+  const runtime::Dataset data(*plan.options.train, plan.dataset_settings());
   const auto sequence = static_cast<std::size_t>(plan.options.model.sequence);
   std::uint64_t position = 0;
   for (int u = 0; u < engine.minibatch().microbatches(); ++u) {
@@ -26,9 +26,9 @@ void draw_minibatch(const runtime::RunPlan& plan, runtime::Engine& engine) {
   }
 }
 
-// By name: the first moments after one step, which are the gradients but for a factor.
+// By name: the first moments after one step, which are the gradients times a factor.
 std::map<std::string, std::vector<float>> gradients_of(const Options& options) {
-  runtime::RunPlan plan(options);
+  runtime::RunPlan plan = runtime::plan_run(options);
   runtime::Engine engine(plan, nullptr);
   draw_minibatch(plan, engine);
   engine.train(0, 1e-3);
@@ -52,8 +52,8 @@ double norm_of(const std::vector<float>& values) {
   return std::sqrt(squares);
 }
 
-// The largest of all parameters, relative to the norm of each; those that are zero but for rounding are left out (a
-// bias of all keys shifts the scores of a row alike, which softmax ignores).
+// The largest over all parameters, relative to the norm of each. Those that are zero up to rounding are left out: the
+// bias of the keys shifts all scores of a row equally, which softmax ignores.
 double difference(const std::map<std::string, std::vector<float>>& a,
                   const std::map<std::string, std::vector<float>>& b) {
   double largest = 0;
@@ -81,7 +81,7 @@ TEST_P(CoreAttention, HasTheGradientsOfFusedAttention) {
   const auto gradients = gradients_of(fused);
   EXPECT_LE(difference(gradients_of(core), gradients), kTolerance);
   EXPECT_NE(gradients_of(core), gradients) << "the same program";
-  // The comparison would notice another choice of one in a thousand elements.
+  // The comparison is sharp: one dropped element in a thousand that differs fails it.
   if (fused.model.dropout == 0) return;
   fused.model.dropout = core.model.dropout = 0;
   const auto without = gradients_of(fused);
@@ -90,7 +90,7 @@ TEST_P(CoreAttention, HasTheGradientsOfFusedAttention) {
   EXPECT_GT(difference(gradients_of(core), without), kTolerance);
 }
 
-// In 16 bits the probabilities are rounded on their way, which fused attention's are not.
+// In 16 bits the probabilities are rounded, which those of fused attention are not.
 TEST_P(CoreAttention, TrainsInSixteenBits) {
   for (const char* const compute : {"bf16", "fp16"}) {
     Trainer core(options("core", compute)), fused(options("fused", compute));

@@ -94,8 +94,8 @@ struct Expected {
   }
 };
 
-// Parameters that cross once instead of twice: `resident_layers` blocks, spread over all but the last one, over all
-// where the head is in chunks; bert's first is the norm of its embedding.
+// Parameters that cross the link once instead of twice: `resident_layers` blocks, spread over all but the last one, or
+// over all where the head is in chunks. Bert's first block is the norm of its embedding.
 std::uint64_t staying(const Options& options, const Expected& model) {
   const bool chunks = options.transfer.vocabulary_chunk > 0;
   std::int64_t blocks = options.model.layers + (model.norm > 0 ? 1 : 0) - (chunks ? 0 : 1);
@@ -122,7 +122,7 @@ LinkCounters expected_counters(const Options& options, int steps) {
   LinkCounters c;
   const std::uint64_t blocks = model.norm + n * model.block;
   c.weights_h2d = ((relay ? 2 : 1) * blocks - (relay ? model.block : 0) + model.embedding + model.head) * size;
-  // The head twice, but for its last chunk; the last block twice, too.
+  // The head crosses twice, except for its last chunk; the last block crosses twice, too.
   if (relay && options.transfer.vocabulary_chunk > 0) {
     const auto rows = static_cast<std::uint64_t>(options.model.vocabulary - kChunkRows * (kChunkCount - 1));
     c.weights_h2d += (model.block + model.head - rows * model.token) * size;
@@ -159,7 +159,7 @@ void expect_counters(const LinkCounters& counters, const LinkCounters& expected,
 struct Recipe {
   std::string compute, clip, optimizer = "adamw", gradients = "auto";
   bool every = false;      // combination
-  std::int64_t chunk = 0;  // rows of the table; 0: at once
+  std::int64_t chunk = 0;  // rows of the table; 0: all
   std::string family = "gpt2", attention = "fused";
 };
 
@@ -217,20 +217,20 @@ INSTANTIATE_TEST_SUITE_P(
              (r.attention == "fused" ? "" : "_" + r.attention);
     });
 
-// Twins: each breaks the relay in one way, and the comparison above must notice.
+// Negative controls: each breaks the relay in one way, and the comparison above must notice.
 
-using device::FaultPlan;
+using testing::FaultPlan;
 using namespace std::chrono_literals;
 
-Options twin_options(const SmallRun& run) { return with(run.options(), {"relay", "after_backward", "host", 2, 2}); }
+Options control_options(const SmallRun& run) { return with(run.options(), {"relay", "after_backward", "host", 2, 2}); }
 
-Record honest_record(const SmallRun& run) { return testing::record_on(twin_options(run), kSteps, testing::honest); }
+Record honest_record(const SmallRun& run) { return testing::record_on(control_options(run), kSteps, testing::honest); }
 
 Record record_with(const SmallRun& run, const FaultPlan& faults) {
-  return testing::record_on(twin_options(run), kSteps, testing::faulty(faults));
+  return testing::record_on(control_options(run), kSteps, testing::faulty(faults));
 }
 
-TEST(EquivalenceTwin, HonestRunsAgree) {
+TEST(EquivalenceNegativeControl, HonestRunsAgree) {
   const SmallRun run;
   FaultPlan delays;
   delays.copy_h2d_delay = delays.copy_d2h_delay = delays.launch_delay = 300us;
@@ -239,7 +239,7 @@ TEST(EquivalenceTwin, HonestRunsAgree) {
   EXPECT_EQ(record_with(run, delays), honest_record(run));
 }
 
-TEST(EquivalenceTwin, SkippedWaitIsCaught) {
+TEST(EquivalenceNegativeControl, SkippedWaitIsCaught) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "a data race on purpose";
 #endif
@@ -251,7 +251,7 @@ TEST(EquivalenceTwin, SkippedWaitIsCaught) {
   EXPECT_NE(record_with(run, faults), honest_record(run));
 }
 
-TEST(EquivalenceTwin, DroppedMicrobatchIsCaught) {
+TEST(EquivalenceNegativeControl, DroppedMicrobatchIsCaught) {
   const SmallRun run;
   FaultPlan faults;
   faults.drop_program = "block backward";
@@ -266,7 +266,7 @@ class Armed {
   ~Armed() { arm_fault_point(""); }
 };
 
-TEST(EquivalenceTwin, ReusedStashSlotIsCaught) {
+TEST(EquivalenceNegativeControl, ReusedStashSlotIsCaught) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "a data race on purpose";
 #endif
@@ -276,12 +276,12 @@ TEST(EquivalenceTwin, ReusedStashSlotIsCaught) {
   EXPECT_NE(honest_record(run), honest);
 }
 
-TEST(EquivalenceTwin, StaleVersionIsCaught) {
+TEST(EquivalenceNegativeControl, StaleVersionIsCaught) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "a data race on purpose";
 #endif
   const SmallRun run;
-  const Options options = twin_options(run);
+  const Options options = control_options(run);
   // A lease that outlives its step holds the update of block 2 back, so that the next step must wait for it.
   std::thread reader;
   const auto linger = [&](runtime::Engine& engine, int step) {

@@ -5,17 +5,17 @@
 #include <string_view>
 #include <utility>
 
-#include "tests/support/fault_device.h"
+#include "device/forwarding_device.h"
 
 namespace l2l::testing {
 
-class CountingDevice final : public device::FaultDevice {
+class CountingDevice final : public device::ForwardingDevice {
  public:
-  CountingDevice(std::unique_ptr<device::HostDevice> device, std::uint64_t& pinned)
-      : FaultDevice(std::move(device), {}), pinned_(pinned) {}
+  CountingDevice(std::unique_ptr<device::Device> device, std::uint64_t& pinned)
+      : ForwardingDevice(std::move(device)), pinned_(pinned) {}
   std::unique_ptr<device::Buffer> allocate_pinned(Bytes size, std::string_view purpose) override {
     pinned_ += size;
-    return FaultDevice::allocate_pinned(size, purpose);
+    return ForwardingDevice::allocate_pinned(size, purpose);
   }
 
  private:

@@ -1,5 +1,5 @@
-// Law 2 on the CUDA device, with its real sources on an emulated GPU (tests/emulation): bits depend neither on how the
-// run is executed nor on the order in which the GPU's threads and streams happen to run.
+// Law 2 on the CUDA device, whose real sources run on an emulated GPU (tests/emulation): bits depend neither on how a
+// run is executed nor on the order in which the GPU's threads and streams run.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -55,7 +55,8 @@ TEST_F(CudaEmulated, RelayIsResidentBitForBit) {
 TEST_F(CudaEmulated, ReversibleBlocksGiveTheBitsOfStoredInputs) {
   Options rebuilt = options("cuda", "relay", "auto");
   rebuilt.model.reversible = "fixed";
-  // Types and sizes at which GELU is the library's on one way alone, if products and GELU were fused.
+  // Types and sizes at which only one of the two programs would use the library's GELU, if products and GELU were
+  // fused.
   rebuilt.precision.compute = "bf16";
   rebuilt.model.intermediate = 100;
   Options stored = rebuilt, resident = rebuilt, host = rebuilt;
@@ -66,7 +67,7 @@ TEST_F(CudaEmulated, ReversibleBlocksGiveTheBitsOfStoredInputs) {
   emulation::set_order(5);
   EXPECT_EQ(record(stored), first);
   EXPECT_EQ(record(resident), first);
-  // bf16 rounds ties its own way on each.
+  // In bf16 the two differ in how they round ties.
   for (std::size_t i = 0; i < first.losses.size(); ++i) {
     EXPECT_NEAR(first.losses[i], of_the_host.losses[i], 1e-3 * of_the_host.losses[i]);
   }
@@ -214,7 +215,7 @@ TEST_F(CudaEmulated, TheCardBoundsThePlan) {
   }
 }
 
-// The twin: on a GPU whose streams wait for nothing, the comparison must fail.
+// Negative control: on a GPU whose streams wait for nothing, the comparison must fail.
 TEST_F(CudaEmulated, AMissingWaitIsNoticed) {
   const Record first = record(options("cuda", "resident", "device"));
   emulation::set_machine({.delay = std::chrono::microseconds(500), .ignores_waits = true});

@@ -1,7 +1,7 @@
 // Several devices with one parameter server. Each runs its share of the minibatch with the random numbers and data that
-// these microbatches would have on one device, so the first loss is the same to the bit; gradients then differ by the
-// order of sums alone (and, below fp32, by one rounding per device). What one number of devices gives is the same to
-// the bit whenever and however fast its devices come.
+// these microbatches have on a single device, so the first loss is the same to the bit. Gradients then differ by the
+// order of sums alone (and, below fp32, by one rounding per device). For a given number of devices, results are the
+// same to the bit, whatever the devices' speed.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@
 namespace l2l {
 namespace {
 
-using device::FaultPlan;
+using testing::FaultPlan;
 using testing::Record;
 using testing::SmallRun;
 using namespace std::chrono_literals;
@@ -90,7 +90,7 @@ TEST(Devices, TrainLikeOneInEveryPrecision) {
     EXPECT_LE(excess(several, one, {gradients == std::string("fp32") ? kFp32.norm : kBf16.norm, kBf16.loss}), 1)
         << gradients;
   }
-  // A loss scale that overflows at first: all devices' gradients stand for one step, which is skipped as a whole.
+  // A loss scale that overflows at first: the step is skipped as a whole, for all devices.
   const Record one = record(options("fp16", "auto", 1)), several = record(options("fp16", "auto", 3));
   EXPECT_EQ(several.scales, one.scales);
   EXPECT_EQ(several.losses[0], one.losses[0]);
@@ -103,7 +103,7 @@ testing::DeviceWrapper delayed(std::uint64_t seed) {
     FaultPlan faults;
     faults.seed = ++*next;
     faults.copy_h2d_delay = faults.copy_d2h_delay = faults.launch_delay = std::chrono::microseconds(*next % 3 * 60);
-    return std::make_unique<device::FaultDevice>(std::move(device), faults);
+    return std::make_unique<testing::FaultDevice>(std::move(device), faults);
   };
 }
 
@@ -156,7 +156,7 @@ TEST(Devices, ValidateAndGenerateAsOne) {
   }
 }
 
-// Each device fetches all weights and brings all gradients; microbatches, and what goes with them, are shared out.
+// Each device fetches all weights and sends all gradients; microbatches and their stash are divided among the devices.
 TEST(Devices, EachLinkCarriesWhatOneDeviceWould) {
   using transfer::Traffic;
   const SmallRun run;
@@ -177,7 +177,7 @@ TEST(Devices, EachLinkCarriesWhatOneDeviceWould) {
   EXPECT_EQ(three.results_d2h, 3 * one.results_d2h);
 
   Options options = options_of(run, 3);
-  runtime::RunPlan plan(options);
+  runtime::RunPlan plan = runtime::plan_run(options);
   runtime::Engine engine(plan, nullptr);
   for (int u = 0; u < kMicrobatches; ++u) {
     std::fill(engine.minibatch().tokens(u).begin(), engine.minibatch().tokens(u).end(), 1);
@@ -294,7 +294,7 @@ TEST(Devices, AFailureOfOneEndsTheRunOfAll) {
         const auto second_fails = [&](std::unique_ptr<device::HostDevice> device) {
           FaultPlan faults;
           if (opened++ == 1) (launch ? faults.fail_launch : faults.fail_copy) = call;
-          return std::make_unique<device::FaultDevice>(std::move(device), faults);
+          return std::make_unique<testing::FaultDevice>(std::move(device), faults);
         };
         EXPECT_THROW(testing::record_on(options, 3, second_fails), DeviceError) << update << ", call " << call;
       }
@@ -304,15 +304,15 @@ TEST(Devices, AFailureOfOneEndsTheRunOfAll) {
 
 TEST(Devices, APlanIsHeldToTheirNumber) {
   const SmallRun run;
-  EXPECT_THROW(runtime::RunPlan(options_of(run, 2), std::make_unique<device::HostDevice>(1, Bytes{0})), Error);
+  EXPECT_THROW(runtime::plan_run(options_of(run, 2), {std::make_shared<device::HostDevice>(1, Bytes{0})}), Error);
   Options options = options_of(run, 8);
   options.batch.micro_batches = 12;
   EXPECT_THROW(Trainer{options}, BadInput);
 }
 
-// Twins: what breaks the sum or the update leaves the bounds, and what one number of devices gives.
+// Negative controls: what breaks the sum or the update exceeds the bounds, and changes the bits.
 #ifdef L2L_FAULT_POINTS
-TEST(DevicesTwin, LostAndDoubleWorkIsCaught) {
+TEST(DevicesNegativeControl, LostAndDoubleWorkIsCaught) {
   const SmallRun run;
   const Record one = record(options_of(run, 1)), three = record(options_of(run, 3));
   EXPECT_LE(excess(three, one, kFp32), 1);
@@ -326,7 +326,7 @@ TEST(DevicesTwin, LostAndDoubleWorkIsCaught) {
 }
 #endif
 
-TEST(DevicesTwin, AMicrobatchThatADeviceLeavesOutIsCaught) {
+TEST(DevicesNegativeControl, AMicrobatchThatADeviceLeavesOutIsCaught) {
   const SmallRun run;
   const Options options = options_of(run, 3);
   const auto record = [&](bool drop) {
@@ -337,7 +337,7 @@ TEST(DevicesTwin, AMicrobatchThatADeviceLeavesOutIsCaught) {
         faults.drop_program = "block backward";
         faults.drop_microbatch = kMicrobatches / 3 + 2;
       }
-      return std::make_unique<device::FaultDevice>(std::move(device), faults);
+      return std::make_unique<testing::FaultDevice>(std::move(device), faults);
     });
   };
   const Record honest = record(false);

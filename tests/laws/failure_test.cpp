@@ -9,7 +9,7 @@
 namespace l2l {
 namespace {
 
-using device::FaultPlan;
+using testing::FaultPlan;
 using testing::SmallRun;
 
 Options options_of(const SmallRun& run, const std::string& execution, const std::string& update) {
@@ -20,7 +20,7 @@ Options options_of(const SmallRun& run, const std::string& execution, const std:
   return options;
 }
 
-// Calls of one kind in three honest steps are more than ninety; failing ones are taken all over that range.
+// Three steps make more than ninety calls of each kind; the calls that fail are spread over that range.
 TEST(Failure, AFailingCopyOrLaunchEndsTheRunWithItsError) {
   const SmallRun run;
   for (const char* execution : {"relay", "resident"}) {
@@ -75,7 +75,7 @@ TEST_P(NotFinite, ANanStopsTheRunAndLeavesTheLayerAsItWas) {
   Options options = options_of(run, "relay", std::get<0>(GetParam()));
   options.precision.compute = std::get<1>(GetParam());
   if (options.precision.compute == "fp16") options.precision.loss_scale = 64;  // fixed: no step may be skipped
-  runtime::RunPlan plan(options);
+  runtime::RunPlan plan = runtime::plan_run(options);
   runtime::Engine engine(plan, nullptr);
   for (int u = 0; u < 3; ++u) std::fill(engine.minibatch().targets(u).begin(), engine.minibatch().targets(u).end(), 1);
 

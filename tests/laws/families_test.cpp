@@ -1,5 +1,5 @@
-// The laws that hold for a GPT-2 hold for every family: the table in chunks is the same model, the contract is exact,
-// and training learns.
+// The laws that hold for GPT-2 hold for every family: the table in chunks is the same model, the memory contract is
+// exact, and the loss falls.
 #include <gtest/gtest.h>
 
 #include "tests/laws/counting_device.h"
@@ -40,7 +40,7 @@ TEST_P(Families, ChunksAreTheSameModel) {
     EXPECT_EQ(chunks.tokens, whole.tokens) << chunk;
     EXPECT_EQ(outcome_of(run_.options(GetParam()), chunk, "resident", generates()), chunks) << chunk;
   }
-  // The comparison would notice: another learning rate, in the fourth digit.
+  // The comparison is sharp: a learning rate that differs in the fourth digit fails it.
   Options other = run_.options(GetParam());
   other.optimizer.learning_rate *= 1.001;
   EXPECT_GT(difference(outcome_of(other, 0, "relay", generates()), whole), 2e-6);
@@ -71,8 +71,8 @@ TEST_P(Families, DeviceAndPinnedBytesAreExact) {
   }
 }
 
-// The text has 17 letters, evenly: ln 17 = 2.83 is what the frequencies alone give, ln 256 = 5.55 where training
-// starts.
+// The text has 17 letters, equally often: knowing their frequencies alone gives a loss of ln 17 = 2.83; training starts
+// at ln 256 = 5.55.
 TEST_P(Families, LearnTheLetters) {
   Options options = run_.options(GetParam());
   options.schedule = {.kind = "constant"};

@@ -77,7 +77,7 @@ TEST(LossScale, AnOverflowedStepChangesNothingAndHalvesTheScale) {
   EXPECT_LT(steps.back().report.loss, steps.front().report.loss);
 }
 
-// Looking at the weights between steps completes updates; without looking, they run into the next forward.
+// Reading the weights between steps completes updates; otherwise they overlap with the next forward pass.
 TEST(LossScale, SkippedStepsPipelineLikeOthers) {
   const SmallRun run;
   const std::vector<Step> looked = steps_of(overflowing(run), kSteps);
@@ -123,7 +123,7 @@ TEST(LossScale, AFixedOneThatOverflowsStopsTheRun) {
 // number.
 TEST(LossScale, AnOverflowThatStaysStopsTheRunAtTheLeastScale) {
   const SmallRun run;
-  runtime::RunPlan plan(overflowing(run));
+  runtime::RunPlan plan = runtime::plan_run(overflowing(run));
   runtime::Engine engine(plan, nullptr);
   for (int u = 0; u < 3; ++u) std::fill(engine.minibatch().targets(u).begin(), engine.minibatch().targets(u).end(), 1);
   const auto size = static_cast<std::size_t>(plan.model.layout.groups[3].parameters[2].shape.elements());
@@ -161,7 +161,7 @@ TEST(LossScale, TrainsLikeFp32) {
 }
 
 #ifdef L2L_FAULT_POINTS
-TEST(LossScaleTwin, AnUpdateWithOverflowedGradientsIsCaught) {
+TEST(LossScaleNegativeControl, AnUpdateWithOverflowedGradientsIsCaught) {
   const SmallRun run;
   arm_fault_point("eps.update_on_overflow");
   const std::vector<Step> steps = steps_of(overflowing(run), kSteps);
@@ -169,7 +169,7 @@ TEST(LossScaleTwin, AnUpdateWithOverflowedGradientsIsCaught) {
   EXPECT_GT(changed_by_skipped_steps(steps), 0);
 }
 
-TEST(LossScaleTwin, HonestRunsChangeNothing) {
+TEST(LossScaleNegativeControl, HonestRunsChangeNothing) {
   const SmallRun run;
   EXPECT_EQ(changed_by_skipped_steps(steps_of(overflowing(run), kSteps)), 0);
 }

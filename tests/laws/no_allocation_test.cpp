@@ -88,11 +88,11 @@ TEST(NoAllocation, InReversibleModels) {
 }
 
 // Watches the thread that enqueues: the device's relay thread.
-class WatchedDevice final : public device::FaultDevice {
+class WatchedDevice final : public device::ForwardingDevice {
  public:
   WatchedDevice(std::unique_ptr<device::HostDevice> device, const std::atomic<int>& step, bool leak,
                 std::int64_t& allocations)
-      : FaultDevice(std::move(device), {}), step_(step), leak_(leak), allocations_(allocations) {}
+      : ForwardingDevice(std::move(device)), step_(step), leak_(leak), allocations_(allocations) {}
 
   // From the first launch after the first step to the last one.
   void launch(device::Stream& stream, const device::Executable& executable, const device::Bindings& bindings,
@@ -105,7 +105,7 @@ class WatchedDevice final : public device::FaultDevice {
       if (first_ < 0) first_ = testing::allocations;
       allocations_ = testing::allocations - first_;
     }
-    FaultDevice::launch(stream, executable, bindings, parameters);
+    ForwardingDevice::launch(stream, executable, bindings, parameters);
   }
 
  private:
@@ -145,14 +145,14 @@ TEST(NoAllocation, OnTheRelayThreadsOfSeveralDevices) {
   }
 }
 
-TEST(NoAllocationTwin, OneAllocationALaunchOnARelayThreadIsCaught) {
+TEST(NoAllocationNegativeControl, OneAllocationALaunchOnARelayThreadIsCaught) {
   const testing::SmallRun run;
   Options options = run.options();
   options.device.count = 3;
   EXPECT_GT(allocations_of_relay_threads(options, true)[2], 10);
 }
 
-TEST(NoAllocationTwin, OneAllocationAStepIsCaught) {
+TEST(NoAllocationNegativeControl, OneAllocationAStepIsCaught) {
   const testing::SmallRun run;
   EXPECT_EQ(allocations_of_steps(run.options(), true), 5);
 }

@@ -1,4 +1,4 @@
-// What a short run comes to, and how far two of them are apart.
+// The results of a short run, and how far those of two runs are apart.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// The link hides behind compute, and throughput over microbatches is what the cost model of the paper says. On the
-// paced device, so that the figures are those of the schedule and not of the machine; each check allows three attempts,
-// since feeder, drain and parameter server are real threads on whatever cores there are.
+// Transfers overlap with compute, and throughput over microbatches is what the cost model of the paper says. The tests
+// use the paced device, so that times follow from the schedule and not from the machine. Each check allows three
+// attempts, since feeder, drain and parameter server are real threads that share the machine's cores.
 #include <gtest/gtest.h>
 
 #include "core/fault_point.h"
@@ -9,24 +9,24 @@
 namespace l2l {
 namespace {
 
-using runtime::MeasuredSettings;
-using runtime::Measurement;
-using runtime::VisitReport;
-using runtime::Way;
+using tools::MeasuredSettings;
+using tools::Measurement;
+using tools::VisitReport;
+using tools::VisitKind;
 
 constexpr double kShare = 0.6;  // of compute: all bytes, both ways added up
 constexpr int kWarmUp = 1, kSteps = 3, kAttempts = 3;
 
 MeasuredSettings limited_case() {
   const MeasuredSettings settings = tools::paced_overlap_case();
-  return tools::with_link_share(settings, runtime::measure(settings, 1, 1), kShare);
+  return tools::with_link_share(settings, tools::measure(settings, 1, 1), kShare);
 }
 
 // Until `good` holds of one measurement, or attempts run out; returns the last one.
 template <typename Good>
 Measurement measure_until(const MeasuredSettings& settings, const Good& good) {
   for (int attempt = 1;; ++attempt) {
-    const Measurement measured = runtime::measure(settings, kWarmUp, kSteps);
+    const Measurement measured = tools::measure(settings, kWarmUp, kSteps);
     if (attempt == kAttempts || good(measured)) return measured;
   }
 }
@@ -36,30 +36,30 @@ bool overlaps(const Measurement& measured) { return measured.schedule.step_ms <=
 // The report against the table and the model's sizes, by arithmetic of its own.
 TEST(ScheduleReport, SaysWhatTheTableSays) {
   const MeasuredSettings settings = limited_case();
-  const Measurement measured = runtime::measure(settings, kWarmUp, kSteps);
+  const Measurement measured = tools::measure(settings, kWarmUp, kSteps);
   const double bandwidth = tools::bandwidth_of(settings), blocks = 12, microbatches = 4;
   const double elements = 12 * 64 * 64 + 13 * 64;  // of a block
   const double wire = 1e3 * 4 * elements / bandwidth, item = 1e3 * 4 * 2 * 16 * 64 / bandwidth;
   for (const VisitReport& visit : measured.schedule.visits) {
     if (visit.layer == 0 || visit.layer > blocks) continue;
-    const bool up = visit.way == Way::up, top = visit.layer == blocks;
+    const bool up = visit.kind == VisitKind::forward, top = visit.layer == blocks;
     EXPECT_NEAR(visit.times.compute, microbatches * (up ? 2 : 6), 1e-3) << visit.name;
     EXPECT_NEAR(visit.times.h2d, up ? wire : microbatches * item + (top ? 0 : wire), 1e-3) << visit.name;
     EXPECT_NEAR(visit.times.d2h, up ? (top ? 0 : microbatches * item) : wire, 1e-3) << visit.name;
     EXPECT_EQ(visit.times.update > 0, !up) << visit.name;
     EXPECT_EQ(visit.times.check, 0) << visit.name << ": the device takes the norm of a block's gradients";
   }
-  const runtime::VisitTimes sum = measured.schedule.sum();
+  const tools::VisitTimes sum = measured.schedule.sum();
   EXPECT_NEAR(sum.h2d + sum.d2h, kShare * sum.compute, 0.01 * sum.compute);  // token ids and losses apart
 }
 
-// Every millisecond of a step is work, or is booked to what was waited for.
+// Every millisecond of a step is either work or attributed to what was waited for.
 TEST(ScheduleReport, AccountsForTheWholeStep) {
   MeasuredSettings settings = limited_case();
   for (const bool overlap : {true, false}) {
     settings.overlap = overlap;
     const auto closes = [](const Measurement& measured) {
-      const runtime::VisitTimes sum = measured.schedule.sum();
+      const tools::VisitTimes sum = measured.schedule.sum();
       const double booked = sum.compute + sum.wait_weights + sum.wait_stash + sum.wait_gradients + sum.idle;
       return std::abs(booked / measured.schedule.step_ms - 1) < 0.02;
     };
@@ -72,13 +72,14 @@ TEST(Overlap, AStepTakesWhatItsLongestWorkTakes) {
   EXPECT_TRUE(overlaps(measured)) << measured.schedule.table();
 }
 
-// Twins: without prefetch, or with nothing beside anything else, the link shows, and the report says where.
+// Negative controls: without prefetch, or one thing at a time, transfers show in the step's time, and the report says
+// where.
 #ifdef L2L_FAULT_POINTS
-TEST(OverlapTwin, WithoutPrefetchTheLinkShows) {
+TEST(OverlapNegativeControl, WithoutPrefetchTheLinkShows) {
   const MeasuredSettings settings = limited_case();
   const double overlapped = measure_until(settings, overlaps).schedule.step_ms;
   arm_fault_point("transfer.no_prefetch");
-  const Measurement measured = runtime::measure(settings, kWarmUp, kSteps);
+  const Measurement measured = tools::measure(settings, kWarmUp, kSteps);
   arm_fault_point("");
   EXPECT_FALSE(overlaps(measured));
   EXPECT_GE(measured.schedule.step_ms, 1.3 * overlapped);
@@ -88,11 +89,11 @@ TEST(OverlapTwin, WithoutPrefetchTheLinkShows) {
 }
 #endif
 
-TEST(OverlapTwin, OneThingAtATimeTheLinkShows) {
+TEST(OverlapNegativeControl, OneThingAtATimeTheLinkShows) {
   MeasuredSettings settings = limited_case();
   const double overlapped = measure_until(settings, overlaps).schedule.step_ms;
   settings.overlap = false;
-  const Measurement measured = runtime::measure(settings, kWarmUp, kSteps);
+  const Measurement measured = tools::measure(settings, kWarmUp, kSteps);
   EXPECT_FALSE(overlaps(measured));
   EXPECT_GE(measured.schedule.step_ms, 1.3 * overlapped);
 }
@@ -101,7 +102,7 @@ class InnerLoop : public ::testing::TestWithParam<int> {
  protected:
   // A layer's wire takes as long as its forward of one microbatch.
   MeasuredSettings settings() const {
-    runtime::ModelSizes sizes;
+    tools::ModelSizes sizes;
     sizes.block_wire = 4 * (12 * 64 * 64 + 13 * 64);
     return tools::with_wire_time(tools::paced_inner_loop_case(GetParam()), sizes, 4.0);
   }
@@ -132,7 +133,7 @@ TEST_P(InnerLoop, WithOverlapItIsNeverSlower) {
   };
   const Measurement measured = measure_until(settings(), is_faster);
   EXPECT_TRUE(is_faster(measured)) << measured.schedule.step_ms << " ms, predicted " << predicted_ms(measured);
-  // The twin of the check above: with little compute to hide behind, overlap is told from none.
+  // Negative control of the check above: with little compute to overlap with, the time differs from full overlap.
   if (GetParam() <= 2) {
     EXPECT_LT(measured.schedule.step_ms, 0.9 * predicted_ms(measured));
   }

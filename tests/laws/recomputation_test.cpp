@@ -1,15 +1,14 @@
-// Law 2 of recomputation: what survives from the forward to the backward visit, where, and what runs again there,
-// changes no bit. On the way, the bytes of the stash equal what each policy keeps, written out by hand.
+// Law 2 for recomputation: which values are kept for the backward pass, where, and which are recomputed there changes
+// no bit. The bytes of the stash must also equal what each policy keeps, written out by hand.
 #include <gtest/gtest.h>
 
 #include "core/fault_point.h"
-#include "runtime/plan/recomputation.h"
 #include "tests/laws/small_run.h"
 
 namespace l2l {
 namespace {
 
-using device::FaultPlan;
+using testing::FaultPlan;
 using testing::Record;
 using testing::SmallRun;
 using namespace std::chrono_literals;
@@ -130,7 +129,7 @@ TEST(RecomputationBytes, DeviceMemoryDoesNotDependOnDepth) {
   }
 }
 
-// Moves every copy and launch; by turns one way of the link is the slow one.
+// Delays every copy and launch; the slow direction of the link alternates.
 FaultPlan delays(std::uint64_t seed) {
   FaultPlan plan;
   plan.seed = seed;
@@ -147,13 +146,13 @@ class BlocksMayDiffer : public ::testing::Test {
   BlocksMayDiffer() : options_(options_of(run_, {"gpt2", "fp32"}, "full")) {
     options_.model.layers = 5;
     full_ = testing::record_on(options_, kSteps, testing::honest);
-    const models::Model model = runtime::RunPlan(options_).model;
+    const models::Model model = runtime::plan_run(options_).model;
     const compiler::Graph& forward = model.type(model.block(1)).forward;
     for (const std::string& policy : kPolicies) {
-      mixed_.recomputation.policies.push_back(
+      mixed_.policies.push_back(
           {policy, differentiate(forward, values_to_save(forward, compiler::remat::parse_policy(policy)))});
     }
-    mixed_.recomputation.of_block = {3, 0, 2, 3, 1};
+    mixed_.policy_of = {3, 0, 2, 3, 1};
   }
   Record record(const FaultPlan& faults = {}) const {
     return testing::record_on(
@@ -163,7 +162,7 @@ class BlocksMayDiffer : public ::testing::Test {
   SmallRun run_;
   Options options_;
   Record full_;
-  runtime::Arrangement mixed_;
+  runtime::Decisions mixed_;
 };
 
 TEST_F(BlocksMayDiffer, InWhatTheyKeep) {
@@ -181,7 +180,7 @@ TEST_F(BlocksMayDiffer, InWhereTheyKeepIt) {
   // The second and the fourth save other values than the first, which leaves; the last one's stash leaves or stays.
   for (const StashPlace last : {StashPlace::host, StashPlace::device}) {
     for (const bool stay : {false, true}) {
-      mixed_.places = {{StashPlace::host, stay},
+      mixed_.placements = {{StashPlace::host, stay},
                        {StashPlace::device, !stay},
                        {StashPlace::host, stay},
                        {StashPlace::device, false},
@@ -199,8 +198,8 @@ TEST_F(BlocksMayDiffer, InWhereTheyKeepIt) {
 }
 
 #ifdef L2L_FAULT_POINTS
-// Twin: two layers whose weights stay share a slot.
-TEST_F(BlocksMayDiffer, TwinASharedSlotIsCaught) {
+// Negative control: two layers whose weights stay share a slot.
+TEST_F(BlocksMayDiffer, NegativeControlASharedSlotIsCaught) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "a data race on purpose";
 #endif
@@ -213,8 +212,7 @@ TEST_F(BlocksMayDiffer, TwinASharedSlotIsCaught) {
 }
 #endif
 
-// What is chosen by measured times, which differ from machine to machine, never shows in a bit, fits, and is what the
-// contract says.
+// What is chosen by measured times, which differ between machines, changes no bit, fits, and is what the contract says.
 class RecomputationChoice : public ::testing::Test {
  protected:
   RecomputationChoice() : before_(std::getenv("L2L_CALIBRATION") == nullptr ? "" : std::getenv("L2L_CALIBRATION")) {
@@ -255,7 +253,7 @@ TEST_F(RecomputationChoice, AutoFitsAndGivesTheSameBits) {
   EXPECT_THROW(Trainer{options}, OutOfMemory);
 }
 
-// Where the link is what takes long, memory goes to what saves link: stashes, and weights that need not come again.
+// Where the link is the bottleneck, memory is spent on what saves transfers: stashes, and weights that stay.
 TEST_F(RecomputationChoice, OneKnobDecidesWhatStaysOnTheDevice) {
   Options options = options_of(run_, {"gpt2", "fp32"}, "full");
   options.model.layers = 6;
@@ -285,7 +283,7 @@ TEST_F(RecomputationChoice, OneKnobDecidesWhatStaysOnTheDevice) {
   EXPECT_EQ(set.stash, "host");
 }
 
-// Microbatches that are left open: the bits are those of a run that sets the one that was chosen.
+// A microbatch that the options leave open: the bits are those of a run whose options set the chosen one.
 TEST_F(RecomputationChoice, AMicrobatchThatIsLeftOpenIsChosen) {
   Options options = options_of(run_, {"gpt2", "fp32"}, "auto");
   options.batch = {.minibatch = 8};
@@ -298,7 +296,7 @@ TEST_F(RecomputationChoice, AMicrobatchThatIsLeftOpenIsChosen) {
   Options set = options_of(run_, {"gpt2", "fp32"}, "full");
   set.batch = {.micro_batch = batch.micro_batch, .micro_batches = batch.micro_batches};
   EXPECT_EQ(record(set), expected);
-  // A checkpoint of another one is not continued with it.
+  // A checkpoint with another microbatch is not resumed.
   Options other = set;
   other.batch.micro_batch = batch.micro_batch == 1 ? 2 : 1;
   other.batch.micro_batches = 8 / other.batch.micro_batch;
@@ -373,7 +371,7 @@ TEST_F(RecomputationChoice, WhatCannotBeCombinedIsRefused) {
             }()));
 }
 
-// The way out and the way back of what is saved, under delays that move every copy and launch.
+// Saved values leave and come back under delays that move every copy and launch.
 class RecomputationDelays : public ::testing::TestWithParam<std::string> {
  protected:
   Record record(const FaultPlan& faults) const {
@@ -392,8 +390,8 @@ TEST_P(RecomputationDelays, ChangeNoBit) {
 }
 
 #ifdef L2L_FAULT_POINTS
-// Twin: two microbatches share a place in host memory.
-TEST_P(RecomputationDelays, TwinSharedPlacesAreCaught) {
+// Negative control: two microbatches share a place in host memory.
+TEST_P(RecomputationDelays, NegativeControlSharedPlacesAreCaught) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "a data race on purpose";
 #endif

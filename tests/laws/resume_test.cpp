@@ -37,7 +37,7 @@ class Resume : public ::testing::TestWithParam<int> {
     return options;
   }
 
-  // Trains to the end, saving every step beside the next one.
+  // Trains to the end and saves after every step, while the next one runs.
   Record uninterrupted() const {
     Trainer trainer(options());
     Record record;
@@ -83,10 +83,10 @@ INSTANTIATE_TEST_SUITE_P(Settings, Resume, ::testing::Range(0, kSettings),
                          [](const auto& info) { return std::string(kSetting[info.param].name); });
 
 #ifdef L2L_FAULT_POINTS
-// Twins: a field that is not restored is noticed, by another result or by a refusal.
-class ResumeTwin : public Resume {};
+// Negative controls: a field that is not restored shows as another result or as a refusal.
+class ResumeNegativeControl : public Resume {};
 
-TEST_P(ResumeTwin, ADroppedFieldIsCaught) {
+TEST_P(ResumeNegativeControl, ADroppedFieldIsCaught) {
   const Record whole = uninterrupted();
   std::vector<std::string> fields = {"master", "moments", "update_counts", "step", "data_position", "seed"};
   if (options().precision.compute == "fp16") fields.push_back("loss_scale");
@@ -105,7 +105,7 @@ TEST_P(ResumeTwin, ADroppedFieldIsCaught) {
   }
 }
 
-TEST_P(ResumeTwin, AnUpdateThatOvertakesTheSaveIsCaught) {
+TEST_P(ResumeNegativeControl, AnUpdateThatOvertakesTheSaveIsCaught) {
   Trainer whole(options());
   const Record record = testing::record_of(whole, kSteps);
   Trainer trainer(options());
@@ -118,7 +118,7 @@ TEST_P(ResumeTwin, AnUpdateThatOvertakesTheSaveIsCaught) {
   EXPECT_NE(resumed(10), tail(record, 10));
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, ResumeTwin, ::testing::Values(0, 1, 2, 6),
+INSTANTIATE_TEST_SUITE_P(Settings, ResumeNegativeControl, ::testing::Values(0, 1, 2, 6),
                          [](const auto& info) { return std::string(kSetting[info.param].name); });
 #endif
 
@@ -333,7 +333,7 @@ TEST_F(OptionsToResume, TheMicrobatchIsTheCheckpointsAndSoAreTheBits) {
   };
   EXPECT_EQ(to_resume().batch.micro_batch, 2);
   EXPECT_EQ(resumed(to_resume()), record);
-  EXPECT_NE(resumed(left_), record) << "the twin: a microbatch of six gives other bits";
+  EXPECT_NE(resumed(left_), record) << "negative control: a microbatch of six gives other bits";
 }
 
 TEST_F(OptionsToResume, IsChosenAnewWhereTheCheckpointsDoesNotFit) {

@@ -1,5 +1,5 @@
-// Reversible blocks: gradients are those of the same model with its layer inputs stored, nothing is stashed, device
-// memory does not depend on depth, and all that holds for other models holds for these.
+// Reversible blocks: gradients equal those of the same model with stored layer inputs, nothing is stashed, device
+// memory does not depend on depth, and the laws that hold for other models hold for these.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -120,7 +120,7 @@ TEST(Reversible, FloatingPointGivesTheGradientsOfStoredInputsWithinTolerance) {
   const double apart = difference(rebuilt, stored);
   RecordProperty("difference", text(apart));
   EXPECT_LE(apart, kFloatTolerance);
-  // Not the same bits: the comparison of the fixed-point mode is one that can fail.
+  // The bits differ, so the comparison of the fixed-point mode can fail.
   EXPECT_NE(rebuilt.gradients, stored.gradients);
   EXPECT_NE(train(options, 4), train(with_stash(options, "device"), 4));
   Options other = options;
@@ -129,7 +129,7 @@ TEST(Reversible, FloatingPointGivesTheGradientsOfStoredInputsWithinTolerance) {
 }
 
 #ifdef L2L_FAULT_POINTS
-TEST(ReversibleTwin, OneUnitOfOneElementOfTheRebuiltStreamIsCaught) {
+TEST(ReversibleNegativeControl, OneUnitOfOneElementOfTheRebuiltStreamIsCaught) {
   const SmallRun run;
   const Options options = options_of(run, "fixed");
   const Record honest = train(with_stash(options, "device"), 4);
@@ -139,7 +139,7 @@ TEST(ReversibleTwin, OneUnitOfOneElementOfTheRebuiltStreamIsCaught) {
 }
 #endif
 
-// The two streams, which begin alike, say how far both are from what they were.
+// The two streams began equal, so their difference shows how far they have drifted.
 TEST(Reversible, TheReportedDriftIsThatOfTheEmbeddingsOutput) {
   const SmallRun run;
   for (const std::int64_t layers : {1, 8, 48}) {
@@ -221,7 +221,7 @@ TEST_P(ReversibleSettings, SameBitsHoweverItRunsAndNoStash) {
       if (!first) first = now;
       EXPECT_EQ(now.outcome, first->outcome) << execution << ", threads " << threads;
       EXPECT_EQ(now.counters.stash_h2d + now.counters.stash_d2h, 0u);
-      // All other traffic is that of the model that is not reversible.
+      // All other traffic equals that of the model that is not reversible.
       options.model.reversible = "none";
       const Ran plain = ran(options);
       EXPECT_EQ(now.counters.weights_h2d, plain.counters.weights_h2d);
@@ -268,7 +268,7 @@ TEST_P(ReversibleSettings, DevicesTrainLikeOne) {
   three.device.count = 3;
   const Record alone = train(one, 5), shared = train(three, 5);
   EXPECT_EQ(alone.losses[0], shared.losses[0]);
-  // Another order of sums, to which a rounding to the grid or to 16 bits may answer.
+  // Another order of sums may round differently to the grid or to 16 bits.
   for (std::size_t i = 0; i < alone.losses.size(); ++i) EXPECT_NEAR(shared.losses[i] / alone.losses[i], 1, 1e-3);
 }
 
@@ -319,10 +319,10 @@ TEST_P(ReversibleSettings, DeviceAndPinnedBytesAreExact) {
   }
 }
 
-// Nothing is read that was not written, and nothing that comes too early.
+// Nothing is read before it is written, however copies and launches are delayed.
 TEST(Reversible, PoisonedMemoryAndDelaysChangeNothing) {
   const SmallRun run;
-  device::FaultPlan faults;
+  testing::FaultPlan faults;
   faults.poison = true;
   faults.copy_h2d_delay = faults.copy_d2h_delay = faults.launch_delay = std::chrono::microseconds(300);
   for (const char* const reversible : {"fixed", "float"}) {
@@ -359,8 +359,8 @@ TEST(Reversible, DeviceMemoryIsTheSameAtAnyDepth) {
   }
 }
 
-// Within a thousandth, over steps in which the loss falls: fixed point, floating point and their roundings are one
-// model.
+// Losses agree within a thousandth over steps in which the loss falls: fixed and floating point are the same model up
+// to rounding.
 TEST(Reversible, FixedAndFloatingPointLearnAlike) {
   const SmallRun run;
   const Record fixed = train(options_of(run, "fixed"), 20), floating = train(options_of(run, "float"), 20);
@@ -368,7 +368,7 @@ TEST(Reversible, FixedAndFloatingPointLearnAlike) {
   for (std::size_t i = 0; i < fixed.losses.size(); ++i) EXPECT_NEAR(fixed.losses[i] / floating.losses[i], 1, 1e-3) << i;
 }
 
-// What leaves the range of fixed point stops the run and says so; in floating point the same run goes on.
+// Values outside the range of fixed point stop the run with a message that says so; in floating point it goes on.
 TEST(Reversible, AStreamThatLeavesItsRangeStopsTheRun) {
   const SmallRun run;
   const auto train_wildly = [&](const std::string& reversible) {

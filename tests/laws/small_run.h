@@ -13,7 +13,8 @@
 #include "l2l/l2l.h"
 #include "runtime/data/dataset.h"
 #include "runtime/engine.h"
-#include "runtime/tuning/plan_run.h"
+#include "runtime/plan/fixed_decisions.h"
+#include "runtime/plan_run.h"
 #include "tests/support/fault_device.h"
 #include "tests/support/temporary_folder.h"
 
@@ -110,29 +111,33 @@ using DeviceWrapper = std::function<std::unique_ptr<device::Device>(std::unique_
 
 inline std::unique_ptr<device::Device> honest(std::unique_ptr<device::HostDevice> device) { return device; }
 
-inline DeviceWrapper faulty(const device::FaultPlan& faults) {
+inline DeviceWrapper faulty(const FaultPlan& faults) {
   return [faults](std::unique_ptr<device::HostDevice> device) {
-    return std::make_unique<device::FaultDevice>(std::move(device), faults);
+    return std::make_unique<FaultDevice>(std::move(device), faults);
   };
 }
 
 // The same steps without the Trainer, on host devices that `wrap`, called for one after the other, has tampered with;
-// `inspect` is called at the end, `before_step` when the step's minibatch is there; `arrangement`: of the blocks,
-// when not what the options say.
+// `inspect` is called at the end, `before_step` when the step's minibatch is there; `decisions`: of the blocks,
+// when not what the options say; without placements, at those that the options say.
 inline Record record_on(
     const Options& options, int steps, const DeviceWrapper& wrap, const std::function<void()>& inspect = [] {},
     const std::function<void(runtime::Engine&, int)>& before_step = [](runtime::Engine&, int) {},
-    const runtime::Arrangement* arrangement = nullptr) {
+    const runtime::Decisions* decisions = nullptr) {
   const int threads = std::max(1, static_cast<int>(options.device.threads));
   runtime::Devices devices;
   for (std::int64_t i = 0; i < options.device.count; ++i) {
     devices.push_back(wrap(std::make_unique<device::HostDevice>(threads, options.transfer.link_bandwidth)));
   }
-  runtime::RunPlan plan = arrangement == nullptr
-                              ? runtime::plan_run(options, std::move(devices))
-                              : runtime::RunPlan(options, std::move(devices), runtime::Chosen{*arrangement});
+  const auto plan_with = [&](runtime::Decisions made) {
+    runtime::RunParts parts = runtime::make_parts(runtime::resolve(options), std::move(devices));
+    if (made.placements.empty()) made.placements = runtime::fixed_placements(parts, made);
+    return runtime::RunPlan(std::move(parts), std::move(made));
+  };
+  const runtime::RunPlan plan =
+      decisions == nullptr ? runtime::plan_run(options, std::move(devices)) : plan_with(*decisions);
   runtime::Engine engine(plan, nullptr);
-  const runtime::Dataset data(*plan.train, plan.dataset_settings());
+  const runtime::Dataset data(*plan.options.train, plan.dataset_settings());
   const auto sequence = static_cast<std::size_t>(options.model.sequence);
   Record record;
   std::uint64_t position = 0;

@@ -1,4 +1,4 @@
-// Copies what a step computes on the way to its losses.
+// A device that also records gradients and streams of a step, for comparison.
 #pragma once
 
 #include <cstring>
@@ -8,24 +8,23 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/fault_device.h"
+#include "device/forwarding_device.h"
 
 namespace l2l::testing {
 
-// Of the last step, copied when the device has come so far.
+// What the last step computed.
 struct Seen {
   std::map<std::uint32_t, std::vector<float>> gradients;  // by layer, summed over microbatches
-  std::vector<std::byte> embedded, rebuilt;               // the streams of microbatch 0 as the embedding put them out,
-                                                          // and as it gets them back
+  std::vector<std::byte> embedded, rebuilt;  // streams of microbatch 0: as the embedding wrote them, and as rebuilt
 };
 
-class WatchingDevice final : public device::FaultDevice {
+class WatchingDevice final : public device::ForwardingDevice {
  public:
-  WatchingDevice(std::unique_ptr<device::HostDevice> device, Seen& seen)
-      : FaultDevice(std::move(device), {}), seen_(seen) {}
+  WatchingDevice(std::unique_ptr<device::Device> device, Seen& seen)
+      : ForwardingDevice(std::move(device)), seen_(seen) {}
   void launch(device::Stream& stream, const device::Executable& executable, const device::Bindings& bindings,
               const device::LaunchParameters& parameters) override {
-    FaultDevice::launch(stream, executable, bindings, parameters);
+    ForwardingDevice::launch(stream, executable, bindings, parameters);
     synchronize(stream);
     const std::string& name = executable.program().graph.name;
     if (name == "drain") {

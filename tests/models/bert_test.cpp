@@ -76,7 +76,7 @@ TEST(Bert, WiresFillTheirLayersWithoutOverlap) {
   for (const std::int64_t chunk : {0, 16}) test::expect_wires_are_filled(make_bert(shape(chunk)));
 }
 
-// Each chunk of the head is rows of the table, and the bias of the same tokens.
+// Each chunk of the head has rows of the table and the bias of the same tokens.
 TEST(Bert, TheBiasOfTheVocabularyTravelsWithItsRows) {
   const Model model = make_bert(shape(16));
   EXPECT_EQ(model.chunks.count, 4);

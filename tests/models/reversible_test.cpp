@@ -1,4 +1,4 @@
-// What reversible models compute, from the graphs of the models that are not: the same branches, the same weights.
+// Reversible models compared with the models that are not: the same branches and weights.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -71,7 +71,7 @@ std::vector<double> run(const Graph& graph, const std::vector<double>& input, Re
   return memory[region];
 }
 
-// Of x in both streams: y1 = x + A(x) and y2 = x + M(y1), where a block that is not reversible makes y1 + M(y1).
+// From x in both streams: y1 = x + A(x) and y2 = x + M(y1); a block that is not reversible computes y1 + M(y1).
 TEST_P(ReversibleModel, ABlockHasTheBranchesOfThePlainOne) {
   const std::vector<double> x = random_values(kElements, 1);
   const int block = plain_.block(1);
@@ -107,7 +107,7 @@ TEST_P(ReversibleModel, HasTheParametersOfThePlainOne) {
 }
 
 TEST_P(ReversibleModel, BothStreamsBeginAlike) {
-  // A table alone is what an embedding in chunks has: it makes its rows in the carry.
+  // A layer that is a table alone, as in an embedding in chunks, writes its rows to the carry.
   const Region made = plain_.type(0).forward.region_bytes(Region::carry) > 0 ? Region::carry : Region::output;
   const std::vector<double> x = run(plain_.type(0).forward, {}, made);
   EXPECT_EQ(run(fixed_.type(0).forward, {}, Region::output), joined(x, x));

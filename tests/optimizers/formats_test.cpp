@@ -117,7 +117,7 @@ TEST(Formats, StochasticRoundingIsUnbiased) {
   }
 }
 
-// Twin: rounding to nearest.
+// Negative control: rounding to nearest.
 TEST(Formats, RoundingToNearestIsSeenAsBiased) {
   for (const char* name : {"bf16", "int8"}) {
     Rounded rounded = decay_once(parse_moment_formats(name), constant_values(0.7137f));
@@ -242,7 +242,7 @@ TEST(Formats, FollowFloat64OverAThousandUpdates) {
   }
 }
 
-// Twin: a second moment that is rounded to nearest stands still, since one update changes it by less than a unit.
+// Negative control: a second moment that is rounded to nearest stands still, since one update changes it by less than a unit.
 TEST(Formats, RoundingToNearestIsSeenAsWorse) {
   const MomentFormats bf16 = parse_moment_formats("bf16");
   const double stochastic = error_after_a_thousand_updates(bf16, 0);

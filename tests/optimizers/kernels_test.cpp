@@ -138,8 +138,6 @@ void expect_all_equal(const Case& c) {
   expect_equal(c, *start, "adamw", [&](const Kernels& k, const Streams& s, Arena&) {
     k.adamw_of(c.gradient, c.master, c.moments)(s, adamw);
   });
-  expect_equal(c, *start, "ghost",
-               [&](const Kernels& k, const Streams& s, Arena&) { k.ghost_of(c.gradient, c.master, c.moments)(s); });
   expect_equal(c, *start, "lamb moments", [&](const Kernels& k, const Streams& s, Arena& arena) {
     k.lamb_moments_of(c.gradient, c.master, c.moments)(s, lamb, arena.lanes);
   });
@@ -166,6 +164,7 @@ void expect_all_equal(const Case& c) {
 TEST(Kernels, EveryInstructionSetGivesTheSameBits) {
   for (const DType gradient : kTypes) {
     for (const MasterFormat master : kMasters) {
+      if (!has_update_kernels(gradient, master)) continue;
       for (const NamedMomentFormats& moments : kMomentFormatNames) {
         for (const std::size_t contributions : {1, 2, 3, 8}) {
           expect_all_equal({gradient, master, moments.formats, 2048 + 29 * (contributions % 2), contributions});
@@ -244,6 +243,15 @@ TEST(Kernels, SquaresAreThoseOfAPlainLoop) {
     k.squares[index_of(c.gradient)](s, arena.lanes.weights);
     EXPECT_EQ(std::memcmp(lanes, arena.lanes.weights, sizeof lanes), 0);
   });
+}
+
+TEST(Kernels, ThereIsNoneForFp16GradientsOfAnotherWire) {
+  for (const MasterFormat master : {MasterFormat::f32, MasterFormat::split}) {
+    EXPECT_FALSE(has_update_kernels(DType::f16, master));
+    EXPECT_THROW(kernels().adamw_of(DType::f16, master, {}), Error);
+    EXPECT_THROW(kernels().lamb_moments_of(DType::f16, master, {}), Error);
+    EXPECT_THROW(kernels().sgd_of(DType::f16, master, MomentFormat::f32), Error);
+  }
 }
 
 TEST(Kernels, AnUnknownInstructionSetNamesTheChoices) {

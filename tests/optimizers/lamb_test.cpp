@@ -84,7 +84,7 @@ TEST(Lamb, FollowsThePaperInDoubleOverAHundredSteps) {
   }
 }
 
-// Twin: LAMB without its ratio, which is Adam, is far from the reference.
+// Negative control: LAMB without its ratio, which is Adam, is far from the reference.
 TEST(Lamb, WithoutTheTrustRatioIsFarOff) {
   const LambSettings settings = settings_of(0.1f);
   Tensor tensor(random_values(513, 1, 0.02f));

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "compiler/memory/planner.h"
-#include "runtime/plan/run_plan.h"
+#include "runtime/plan_run.h"
 
 namespace l2l::runtime {
 namespace {
@@ -15,9 +15,9 @@ namespace {
 // Too little for a stash on the device, and more than one on the host needs.
 Bytes memory_between(Options options) {
   options.transfer.stash = "host";
-  const Bytes host = RunPlan(options).arena->bytes();
+  const Bytes host = plan_run(options).arena->bytes();
   options.transfer.stash = "device";
-  return (host + RunPlan(options).arena->bytes()) / 2;
+  return (host + plan_run(options).arena->bytes()) / 2;
 }
 
 Options options(const std::string& stash, const std::string& execution = "relay", std::int64_t chunk = 0,
@@ -50,7 +50,7 @@ std::vector<Use> uses(const RunPlan& plan) {
   std::vector<std::byte> memory(1);
   const device::BufferView arena{memory.data(), plan.arena->bytes()};
   const bool none = plan.model.rebuilds, relay = plan.execution.execution == Execution::relay;
-  const std::vector<Phase> way_down = {Phase::head, Phase::down, Phase::embedding};
+  const std::vector<Phase> backward_pass = {Phase::head, Phase::backward, Phase::embedding};
   std::vector<Use> uses;
   const auto add = [&](const std::string& name, device::BufferView view, std::vector<Phase> phases) {
     const auto begin = static_cast<Bytes>(view.data - arena.data);
@@ -60,26 +60,26 @@ std::vector<Use> uses(const RunPlan& plan) {
     for (const device::BufferView& view : plan.arena->views(part, arena)) add(name, view, phases);
   };
   add_part("weights", ArenaPart::weights, {});
-  add_part("accumulators", ArenaPart::accumulators, relay ? way_down : std::vector<Phase>{});
+  add_part("accumulators", ArenaPart::accumulators, relay ? backward_pass : std::vector<Phase>{});
   add_part("drain", ArenaPart::drain, {});
   add_part("weights that stay", ArenaPart::own_weights, {});
-  add_part("stash", ArenaPart::stash, {Phase::up, Phase::head, Phase::down});
+  add_part("stash", ArenaPart::stash, {Phase::forward, Phase::head, Phase::backward});
   add_part("activations", ArenaPart::activations,
-           none ? std::vector{Phase::up, Phase::head, Phase::down, Phase::embedding}
-                : std::vector{Phase::up, Phase::store, Phase::head});
-  add_part("fetch", ArenaPart::fetch, {Phase::fetch, Phase::down});
-  add_part("saved", ArenaPart::saved, {Phase::up, Phase::head, Phase::down});
-  add_part("saved on its way out", ArenaPart::saved_out, {Phase::up, Phase::store_saved});
-  add_part("saved on its way back", ArenaPart::saved_fetch, {Phase::fetch_saved, Phase::down});
-  // On the way up, the rows of a reversible model's embedding in chunks lie there.
-  std::vector<Phase> gradients = way_down;
-  if (none && plan.options.transfer.vocabulary_chunk > 0) gradients.push_back(Phase::up);
+           none ? std::vector{Phase::forward, Phase::head, Phase::backward, Phase::embedding}
+                : std::vector{Phase::forward, Phase::store, Phase::head});
+  add_part("fetch", ArenaPart::fetch, {Phase::fetch, Phase::backward});
+  add_part("saved", ArenaPart::saved, {Phase::forward, Phase::head, Phase::backward});
+  add_part("saved on its way out", ArenaPart::saved_out, {Phase::forward, Phase::store_saved});
+  add_part("saved on its way back", ArenaPart::saved_fetch, {Phase::fetch_saved, Phase::backward});
+  // In the forward pass, the rows of a reversible model's embedding in chunks lie there.
+  std::vector<Phase> gradients = backward_pass;
+  if (none && plan.options.transfer.vocabulary_chunk > 0) gradients.push_back(Phase::forward);
   add_part("input gradients", ArenaPart::input_gradients, gradients);
   add_part("batch", ArenaPart::batch, {});
   add_part("losses", ArenaPart::losses, {});
   add_part("logits", ArenaPart::logits, {});
   add_part("carry", ArenaPart::carry, {Phase::head});
-  for (const Phase phase : {Phase::up, Phase::head, Phase::down, Phase::embedding}) {
+  for (const Phase phase : {Phase::forward, Phase::head, Phase::backward, Phase::embedding}) {
     add("scratch", plan.arena->scratch(phase, arena), {phase});
   }
   return uses;
@@ -93,7 +93,8 @@ bool together(Phase a, Phase b) {
   const auto is = [&](Phase x, Phase y) { return pair == std::minmax(x, y); };
   for (const auto& [store, fetch] :
        {std::pair{Phase::store, Phase::fetch}, std::pair{Phase::store_saved, Phase::fetch_saved}}) {
-    if (is(Phase::up, store) || is(store, Phase::head) || is(fetch, Phase::head) || is(fetch, Phase::down)) return true;
+    if (is(Phase::forward, store) || is(store, Phase::head) || is(fetch, Phase::head) || is(fetch, Phase::backward))
+      return true;
   }
   return is(Phase::store, Phase::store_saved) || is(Phase::store, Phase::fetch_saved) ||
          is(Phase::store_saved, Phase::fetch) || is(Phase::fetch, Phase::fetch_saved);
@@ -124,7 +125,7 @@ class Arena : public ::testing::TestWithParam<std::tuple<const char*, const char
  protected:
   RunPlan plan() const {
     const auto& [stash, execution, chunk, policy] = GetParam();
-    return RunPlan(options(stash, execution, chunk, policy));
+    return plan_run(options(stash, execution, chunk, policy));
   }
 };
 
@@ -154,16 +155,17 @@ INSTANTIATE_TEST_SUITE_P(Split, Arena,
 
 // As many blocks' stashes lie on the device as fit there, spread evenly, and two blocks' weights stay.
 TEST(Arena, AStashIsSplitWhereNotAllOfItFits) {
-  const RunPlan plan(options("split"));
+  const RunPlan plan = plan_run(options("split"));
   const int on_device = plan.execution.stashed(StashPlace::device);
   EXPECT_GT(on_device, 0);
   EXPECT_LT(on_device, plan.model.blocks());
   EXPECT_LE(plan.arena->bytes(), plan.options.device.memory);
   EXPECT_EQ(plan.execution.staying_weights(), 2);
-  EXPECT_FALSE(plan.execution.places.back().weights_stay);  // it stays while the head runs, without a place of its own
+  EXPECT_FALSE(
+      plan.execution.placements.back().weights_stay);  // it stays while the head runs, without a place of its own
   ExecutionPlan more = plan.execution;
-  more.places = split_places(plan.model.blocks(), on_device + 1);
-  keep_weights(more.places, plan.model.blocks() - 1, 2);
+  more.placements = split_stashes(plan.model.blocks(), on_device + 1);
+  keep_weights(more.placements, plan.model.blocks() - 1, 2);
   EXPECT_GT(ArenaPlan(plan.model, scratch_of(plan.model, plan.programs), more).bytes(), plan.options.device.memory);
 }
 
@@ -185,9 +187,9 @@ TEST(Interleaved, SpreadsEachKind) {
   }
 }
 
-// By hand: layer inputs on their way out lie in the scratch of the blocks' way down, which is larger.
+// By hand: layer inputs on their way out lie in the scratch of the blocks' backward pass, which is larger.
 TEST(Arena, TheWayOutCostsNothingBesideTheScratch) {
-  const RunPlan plan(options("host"));
+  const RunPlan plan = plan_run(options("host"));
   for (const ContractLine& line : plan.arena->lines()) {
     if (line.what.starts_with("layer inputs on their way to the stash")) {
       EXPECT_EQ(line.bytes, 0u) << line.what;
@@ -195,11 +197,11 @@ TEST(Arena, TheWayOutCostsNothingBesideTheScratch) {
   }
 }
 
-// Twin: nothing waits until the stash has been stored. Then the planner may not let its way out share with the way
-// down, and a plan that does is refused.
-TEST(Arena, TwinWithoutTheWaitForTheStoreSharingIsRefused) {
+// Negative control: nothing waits until the stash has been stored. Then the planner may not let the memory through
+// which it leaves be shared with the backward pass, and a plan that does is refused.
+TEST(Arena, NegativeControlSharingWithoutTheWaitForTheStoreIsRefused) {
   using namespace compiler::memory;
-  const RunPlan plan(options("host"));
+  const RunPlan plan = plan_run(options("host"));
   StreamProgram program = plan.arena->program();
   const Lowered honest = lower(program);
   const Plan shared = compiler::memory::plan(honest.problem);
@@ -211,8 +213,8 @@ TEST(Arena, TwinWithoutTheWaitForTheStoreSharingIsRefused) {
 }
 
 // The check above sees a clash.
-TEST(Arena, TwinAClashIsSeen) {
-  std::vector<Use> all = uses(RunPlan(options("host")));
+TEST(Arena, NegativeControlAClashIsSeen) {
+  std::vector<Use> all = uses(plan_run(options("host")));
   const auto named = [&](const char* name) {
     return std::find_if(all.begin(), all.end(), [&](const Use& use) { return use.name == name; });
   };

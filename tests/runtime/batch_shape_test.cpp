@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "runtime/plan/run_plan.h"
+#include "runtime/plan_run.h"
 #include "runtime/tuning/shallow_run.h"
 #include "tests/runtime/test_data.h"
 
@@ -245,22 +245,22 @@ Options small_options() {
 
 TEST(BatchShape, APlanHasNumbers) {
   Options options = small_options();
-  EXPECT_EQ(text_of(RunPlan(options).options.batch, 1), "8 = 8 x 1 on 1");
+  EXPECT_EQ(text_of(plan_run(options).options.batch, 1), "8 = 8 x 1 on 1");
   options.batch = {.minibatch = 12};
-  const RunPlan plan(options);
+  const RunPlan plan = plan_run(options);
   EXPECT_EQ(text_of(plan.options.batch, 1), "12 = 6 x 2 on 1");
   EXPECT_EQ(plan.execution.microbatches, 2);
   EXPECT_EQ(plan.model.rows, 6 * 8);
-  EXPECT_EQ(to_toml(RunPlan(parse_options(to_toml(plan.options), "saved")).options), to_toml(plan.options));
+  EXPECT_EQ(to_toml(plan_run(parse_options(to_toml(plan.options), "saved")).options), to_toml(plan.options));
 }
 
 TEST(BatchShape, FewerMicrobatchesOfAShallowerModelAreASmallerMinibatch) {
   Options options = small_options();
   options.batch = {.minibatch = 12, .micro_batch = 2};
-  const RunPlan plan(options);
+  const RunPlan plan = plan_run(options);
   Options fewer = shallower(plan);
   fewer.batch.micro_batches = 3;
-  EXPECT_EQ(text_of(RunPlan(fewer).options.batch, 1), "6 = 2 x 3 on 1");
+  EXPECT_EQ(text_of(plan_run(fewer).options.batch, 1), "6 = 2 x 3 on 1");
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
 // What blocks do with more and more device memory, where the link takes so long that nothing else decides.
-#include "runtime/tuning/block_chain.h"
+#include "runtime/tuning/proposals.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
+
+#include "runtime/plan/fixed_decisions.h"
+#include "runtime/plan/run_plan.h"
 
 namespace l2l::runtime {
 namespace {
@@ -22,100 +25,103 @@ Options options() {
   return options;
 }
 
+constexpr Bytes kPlenty = Bytes{1} << 40;
+
+// The parts of options() with these: open to choice, but for what `transfer` sets.
+RunParts parts_with(const std::string& stash = "auto", std::int64_t resident_layers = TransferOptions::kChosen) {
+  RunParts parts = make_parts(resolve(options()));
+  parts.options.transfer.stash = stash;
+  parts.options.transfer.resident_layers = resident_layers;
+  return parts;
+}
+
 class BlockChainTest : public ::testing::Test {
  protected:
-  Bytes arena_of(const Arrangement& arrangement) const {
-    return RunPlan(options(), {}, Chosen{arrangement}, RunPlan::Limits::unchecked).arena->bytes();
+  static void SetUpTestSuite() {
+    const RunParts parts = parts_with();
+    Calibration calibration({}, "");
+    StepCosts costs(parts, calibration, /*may_measure=*/true);
+    candidates_ = block_candidates(parts, costs);
   }
-  std::optional<BlockChain::Candidate> shortest(Bytes device, const BlockChain::Alike& alike = {}) {
-    constexpr Bytes kPlenty = Bytes{1} << 40;
-    return chain_.shortest(alike, {device, kPlenty, kPlenty});
+  Bytes arena_of(const Decisions& decisions) const { return RunPlan(parts_, decisions).arena->bytes(); }
+  std::optional<Proposal> shortest(Bytes device, const Constraint& constraint = {}) {
+    return runtime::shortest(parts_, candidates_, constraint, {device, kPlenty, kPlenty});
   }
-  static int stashed_on_device(const Arrangement& arrangement) {
-    return count_stashes(arrangement.places, StashPlace::device);
+  static int stashed_on_device(const Decisions& decisions) {
+    return count_stashes(decisions.placements, StashPlace::device);
   }
-  static int staying(const Arrangement& arrangement) { return count_staying(arrangement.places); }
+  static int staying(const Decisions& decisions) { return count_staying(decisions.placements); }
 
-  RunPlan plan_{options()};
-  static inline Calibration calibration_{{}, ""};  // of all tests here
-  StepCosts costs_{plan_, calibration_, /*may_measure=*/true};
-  const TransferOptions open_;
-  BlockChain chain_{plan_, open_, costs_};
+  static inline Candidates candidates_;  // measured once
+  const RunParts parts_ = parts_with();
 };
 
 TEST_F(BlockChainTest, MemoryGoesToWhatSavesLink) {
-  const Bytes low = plan_.arena->bytes();
-  const std::optional<BlockChain::Candidate> all = shortest(Bytes{1} << 40);
+  const Bytes low = arena_bytes(parts_, least_decisions(parts_));
+  const std::optional<Proposal> all = shortest(kPlenty);
   ASSERT_TRUE(all);
-  EXPECT_EQ(stashed_on_device(all->arrangement), kBlocks);
+  EXPECT_EQ(stashed_on_device(all->decisions), kBlocks);
   // The last one stays while the head runs, without a place of its own.
-  EXPECT_EQ(staying(all->arrangement), kBlocks - 1);
-  const Bytes high = arena_of(all->arrangement);
+  EXPECT_EQ(staying(all->decisions), kBlocks - 1);
+  const Bytes high = arena_of(all->decisions);
   std::set<int> stashes, weights;
   std::optional<compiler::remat::Nanoseconds> last;
   for (Bytes i = 0; i <= 16; ++i) {
     const Bytes limit = low + (high - low) * i / 16;
-    const std::optional<BlockChain::Candidate> candidate = shortest(limit);
-    ASSERT_TRUE(candidate) << i;
-    EXPECT_LE(arena_of(candidate->arrangement), limit) << i;
+    const std::optional<Proposal> proposal = shortest(limit);
+    ASSERT_TRUE(proposal) << i;
+    EXPECT_LE(arena_of(proposal->decisions), limit) << i;
     if (last) {
-      EXPECT_LE(candidate->time, *last) << i;
+      EXPECT_LE(proposal->time, *last) << i;
     }
-    last = candidate->time;
-    stashes.insert(stashed_on_device(candidate->arrangement));
-    weights.insert(staying(candidate->arrangement));
+    last = proposal->time;
+    stashes.insert(stashed_on_device(proposal->decisions));
+    weights.insert(staying(proposal->decisions));
   }
   EXPECT_EQ(*last, all->time);
   EXPECT_GE(stashes.size() + weights.size(), 6u) << "all or nothing";
   EXPECT_FALSE(shortest(low / 2));
 }
 
-TEST_F(BlockChainTest, WhatIsAlikeIsKept) {
+TEST_F(BlockChainTest, ConstraintsAreKept) {
   for (const StashPlace place : {StashPlace::host, StashPlace::device}) {
     for (const char* const policy : {"full", "none"}) {
-      const std::optional<BlockChain::Candidate> candidate = shortest(Bytes{1} << 40, {place, policy});
-      ASSERT_TRUE(candidate);
-      EXPECT_EQ(stashed_on_device(candidate->arrangement), place == StashPlace::device ? kBlocks : 0);
-      for (const BlockPolicy& block : candidate->arrangement.recomputation.policies) EXPECT_EQ(block.name, policy);
-      EXPECT_GE(candidate->time, shortest(Bytes{1} << 40)->time);
+      const std::optional<Proposal> proposal = shortest(kPlenty, {place, policy});
+      ASSERT_TRUE(proposal);
+      EXPECT_EQ(stashed_on_device(proposal->decisions), place == StashPlace::device ? kBlocks : 0);
+      for (const BlockPolicy& block : proposal->decisions.policies) EXPECT_EQ(block.name, policy);
+      EXPECT_GE(proposal->time, shortest(kPlenty)->time);
     }
   }
 }
 
 TEST_F(BlockChainTest, WhatIsSetIsNotVaried) {
-  TransferOptions set;
-  set.stash = "host";
-  set.resident_layers = 2;
-  BlockChain chain(plan_, set, costs_);
-  constexpr Bytes kPlenty = Bytes{1} << 40;
-  const std::optional<BlockChain::Candidate> candidate = chain.shortest({}, {kPlenty, kPlenty, kPlenty});
-  ASSERT_TRUE(candidate);
-  EXPECT_EQ(stashed_on_device(candidate->arrangement), 0);
-  EXPECT_EQ(staying(candidate->arrangement), 2);
+  const RunParts set = parts_with("host", 2);
+  const std::optional<Proposal> proposal = runtime::shortest(set, candidates_, {}, {kPlenty, kPlenty, kPlenty});
+  ASSERT_TRUE(proposal);
+  EXPECT_EQ(stashed_on_device(proposal->decisions), 0);
+  EXPECT_EQ(staying(proposal->decisions), 2);
 }
 
 // Layer inputs are two microbatches of 2 x 64 x 64 numbers.
 TEST_F(BlockChainTest, CountsWhatCrossesTheLink) {
-  TransferOptions set;
-  set.resident_layers = 0;
-  BlockChain chain(plan_, set, costs_);
-  constexpr Bytes kPlenty = Bytes{1} << 40;
+  const RunParts set = parts_with("auto", 0);
   const auto crossing = [&](StashPlace place) {
-    return chain.shortest({place, "full"}, {kPlenty, kPlenty, kPlenty})->crossing;
+    return runtime::shortest(set, candidates_, {place, "full"}, {kPlenty, kPlenty, kPlenty})->crossing;
   };
-  const Bytes weights = 2 * kBlocks * plan_.model.wire_bytes(plan_.model.block(1));
+  const Bytes weights = 2 * kBlocks * parts_.model.wire_bytes(parts_.model.block(1));
   EXPECT_EQ(crossing(StashPlace::device), weights);
   EXPECT_EQ(crossing(StashPlace::host), weights + 2 * kBlocks * 2 * (2 * 64 * 64 * sizeof(float)));
   EXPECT_LT(shortest(kPlenty)->crossing, weights) << "some weights stay";
 }
 
 TEST(BlockChainCandidate, OfTwoThatTakeAsLongTheOneThatCopiesLessIsFirst) {
-  const auto candidate = [](compiler::remat::Nanoseconds time, Bytes crossing) {
-    return BlockChain::Candidate{{}, {}, time, crossing};
+  const auto proposal = [](compiler::remat::Nanoseconds time, Bytes crossing) {
+    return Proposal{{}, {}, time, crossing};
   };
-  EXPECT_TRUE(candidate(5, 9) < candidate(6, 1));
-  EXPECT_TRUE(candidate(5, 1) < candidate(5, 9));
-  EXPECT_FALSE(candidate(5, 9) < candidate(5, 9));
+  EXPECT_TRUE(proposal(5, 9) < proposal(6, 1));
+  EXPECT_TRUE(proposal(5, 1) < proposal(5, 9));
+  EXPECT_FALSE(proposal(5, 9) < proposal(5, 9));
 }
 
 }  // namespace

@@ -173,7 +173,7 @@ TEST(Dataset, EveryEpochVisitsEveryWindowOnceFromOnePhase) {
 }
 
 TEST(Dataset, ABrokenOrderIsCaught) {
-  // Drawing with replacement: what the law forbids.
+  // Negative control: drawing with replacement.
   EXPECT_FALSE(visits_each_window_once(100, [](std::uint64_t i) {
     return philox({1, 0, 0, 0, 0}, static_cast<std::uint32_t>(i))[0] % 100;
   }));

@@ -41,7 +41,8 @@ TEST(Masking, PredictsTheShareAndKeepsTheRest) {
   }
 }
 
-// Of 6 x 4000 predicted tokens: 80% masked, 10% replaced, 10% kept, all places alike; five standard deviations.
+// Of 6 x 4000 predicted tokens: 80% masked, 10% replaced, 10% kept, all places equally likely; five standard
+// deviations.
 TEST(Masking, HasTheSharesOfDevlinEtAl) {
   const Data data;
   const Dataset dataset = masked(data, 4001);
@@ -70,15 +71,15 @@ TEST(Masking, IsAFunctionOfSeedAndPositionAlone) {
   const Data data;
   const Dataset dataset = masked(data, 4001), same = masked(data, 4001), other = masked(data, 4001, 2);
   const std::uint64_t epoch = dataset.samples_per_epoch();
-  int alike = 0;
+  int equal = 0;
   for (std::uint64_t position = 0; position < epoch; ++position) {
     const Window window = sample(dataset, position, kSequence), again = sample(same, position, kSequence);
     EXPECT_EQ(window.tokens, again.tokens);
     EXPECT_EQ(window.targets, again.targets);
-    alike += window.targets == sample(other, position, kSequence).targets;
-    alike += window.targets == sample(dataset, position + epoch, kSequence).targets;
+    equal += window.targets == sample(other, position, kSequence).targets;
+    equal += window.targets == sample(dataset, position + epoch, kSequence).targets;
   }
-  EXPECT_EQ(alike, 0);
+  EXPECT_EQ(equal, 0);
 }
 
 TEST(Masking, ValidationCoversTheStreamAndStaysTheSame) {

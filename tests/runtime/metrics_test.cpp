@@ -45,7 +45,7 @@ TEST(Metrics, AStepIsOneLineWithTheContractsKeysInOrder) {
             "eps_gb_per_second eps_fraction ");
 }
 
-// strtod is the independent reader; the text between the colon and the comma goes to it as it stands.
+// strtod is the independent reader, given the unchanged text between the colon and the comma.
 double number_after(const std::string& line, const std::string& key) {
   const std::size_t place = line.find("\"" + key + "\":");
   if (place == std::string::npos) return std::nan("");

@@ -289,13 +289,13 @@ TEST(Options, EveryPrefixAndEveryFlippedByteOfAConfigIsReadOrRefused) {
 void change(const runtime::Field& field, int number) {
   using namespace runtime;
   if (const auto* f = std::get_if<IntegerField>(&field)) *f->value = f->least + 1 + number % (f->most - f->least);
-  if (const auto* f = std::get_if<ChosenField>(&field)) *f->value = 1 + number;
-  if (const auto* f = std::get_if<SeedField>(&field)) *f->value = std::numeric_limits<std::int64_t>::max() - number;
-  if (const auto* f = std::get_if<SizeField>(&field)) *f->value = 1'000'000'007u * static_cast<unsigned>(number + 1);
-  if (const auto* f = std::get_if<RealField>(&field)) {  // needs all 17 digits
-    *f->value = std::max(0.0, f->range.least) + 1.0 / (3.5 + number);
+  if (const auto* f = std::get_if<UnsignedField>(&field)) {
+    *f->value = f->is_size ? 1'000'000'007u * static_cast<unsigned>(number + 1)
+                           : std::numeric_limits<std::int64_t>::max() - number;
   }
-  if (const auto* f = std::get_if<ScaleField>(&field)) *f->value = 1024.5;
+  if (const auto* f = std::get_if<RealField>(&field)) {  // needs all 17 digits
+    *f->value = f->may_be_dynamic ? 1024.5 : std::max(0.0, f->range.least) + 1.0 / (3.5 + number);
+  }
   if (const auto* f = std::get_if<PairField>(&field)) *f->first = 1.0 / 7, *f->second = std::nextafter(1.0, 0.0);
   if (const auto* f = std::get_if<BooleanField>(&field)) *f->value = !*f->value;
   if (const auto* f = std::get_if<TextField>(&field)) *f->value = std::string(f->choices.back());

@@ -8,7 +8,9 @@
 #include <cmath>
 
 #include "device/paced/paced_device.h"
-#include "runtime/tuning/plan_run.h"
+#include "runtime/plan/fixed_decisions.h"
+#include "runtime/plan/memory_contract.h"
+#include "runtime/plan_run.h"
 #include "runtime/tuning/shallow_run.h"
 #include "tests/runtime/test_data.h"
 #include "tests/support/temporary_folder.h"
@@ -30,7 +32,7 @@ Options small_options() {
 }
 
 void count_work(const Options& options) {
-  const RunPlan plan(options);
+  const RunPlan plan = plan_run(options);
   Bytes h2d = 0, d2h = 0;
   std::size_t updated = 0;
   for (const VisitWork& visit : step_work(plan)) {
@@ -77,7 +79,7 @@ TEST(StepWork, IsWhatARunCounts) {
 TEST(StepWork, BytesOfTheParameterServerByHand) {
   Options options = small_options();
   options.transfer.vocabulary_chunk = 256;
-  const RunPlan plan(options);
+  const RunPlan plan = plan_run(options);
   const Bytes block = 12 * 64 * 64 + 13 * 64, table = 256 * 64, positions = 16 * 64, norm = 2 * 64;
   EXPECT_EQ(eps::ParameterStore::bytes_moved(plan.model.layout, plan.store),
             28 * 4 * block + 32 * (positions + norm) + (24 + 2 * 8) * table);
@@ -157,12 +159,12 @@ class Paced : public ::testing::Test {
     return options;
   }
   StepPrediction predict(const device::PaceTable& paces, bool measure) const {
-    const RunPlan plan(options(), std::make_unique<device::PacedDevice>(paces));
+    const RunPlan plan = plan_run(options(), {std::make_shared<device::PacedDevice>(paces)});
     Calibration calibration(file_, "test");
     return predict_step(plan, calibration, measure);
   }
   static double measured_ms(const device::PaceTable& paces) {
-    return measure({options(), paces, true}, /*warm_up=*/1, /*steps=*/3).schedule.step_ms;
+    return tools::measure({options(), paces, true}, /*warm_up=*/1, /*steps=*/3).schedule.step_ms;
   }
 
   TemporaryFolder folder_;
@@ -222,9 +224,9 @@ TEST_F(Paced, WithoutMeasuringWhatIsMissingIsNamed) {
 }
 
 // A figure that lies must show: half of what the blocks' backward takes is gone from the step.
-TEST_F(Paced, TwinAHalvedProgramIsSeen) {
+TEST_F(Paced, NegativeControlAHalvedProgramIsSeen) {
   const double honest = *predict(table(Bytes{1} << 32), /*measure=*/true).step_ms;
-  const RunPlan plan(options(), std::make_unique<device::PacedDevice>(table(Bytes{1} << 32)));
+  const RunPlan plan = plan_run(options(), {std::make_shared<device::PacedDevice>(table(Bytes{1} << 32))});
   Calibration calibration(file_, "test");
   const LayerIndex block = plan.model.block(2);
   const device::Executable& backward = *plan.programs.front()->of(block).backward;
@@ -238,7 +240,7 @@ TEST_F(Paced, TwinAHalvedProgramIsSeen) {
 TEST(Prediction, OnTheHostCoresAreShared) {
   const TemporaryFolder folder;
   Calibration calibration(folder / "calibration.json", "test");
-  const RunPlan plan(small_options());
+  const RunPlan plan = plan_run(small_options());
   const StepPrediction prediction = predict_step(plan, calibration, /*may_measure=*/true);
   ASSERT_TRUE(prediction.step_ms);
   double exposed = 0;
@@ -258,8 +260,8 @@ class OfOneBlock : public ::testing::Test {
   static void SetUpTestSuite() {
     measured_.emplace();
     Calibration calibration(*measured_ / "calibration.json", "test");
-    predict_step(RunPlan(options("full", "host")), calibration, true);
-    predict_step(RunPlan(options("none", "device")), calibration, true);
+    predict_step(plan_run(options("full", "host")), calibration, true);
+    predict_step(plan_run(options("none", "device")), calibration, true);
   }
   static void TearDownTestSuite() { measured_.reset(); }
   static Options options(const std::string& policy, const std::string& stash) {
@@ -269,10 +271,10 @@ class OfOneBlock : public ::testing::Test {
     options.transfer.stash = stash;
     return options;
   }
-  double step_ms(const Options& options) { return *predict_step(RunPlan(options), calibration_, true).step_ms; }
+  double step_ms(const Options& options) { return *predict_step(plan_run(options), calibration_, true).step_ms; }
   std::string name_of_step(const Options& options) {
-    const RunPlan plan(options);
-    return StepCosts(plan, calibration_, false).name_of_step();
+    const RunPlan plan = plan_run(options);
+    return StepCosts(plan, calibration_, false).name_of_step(plan);
   }
 
   // Of a file of this test.
@@ -325,8 +327,8 @@ TEST_F(OfOneBlock, FilesAreNotAskedFor) {
   options.checkpoint.every = 5;
   EXPECT_GT(step_ms(options), 0);
   options.recompute.policy = "auto";
-  EXPECT_THROW(RunPlan{options}, Error);  // leaves something open
-  EXPECT_TRUE(plan_run(options).chosen);
+  EXPECT_THROW(fixed_decisions(make_parts(resolve(options))), Error);  // leaves something open
+  EXPECT_FALSE(plan_run(options).decisions.explanation.empty());
 }
 
 TEST_F(OfOneBlock, WhatWasTakenForADeviceIsSaid) {
@@ -334,12 +336,12 @@ TEST_F(OfOneBlock, WhatWasTakenForADeviceIsSaid) {
   options.device.kind = "auto";
   options.recompute.policy = "auto";
   const RunPlan plan = plan_run(options);
-  EXPECT_FALSE(plan.contract.device_choice.empty());
-  EXPECT_EQ(plan.contract.device_choice, RunPlan(with_plain_blocks(options)).contract.device_choice);
+  EXPECT_FALSE(memory_contract(plan).device_choice.empty());
+  EXPECT_EQ(memory_contract(plan).device_choice, plain_plan(options).device_choice);
 }
 
 TEST_F(OfOneBlock, WorkIsTheSameForThoseThatDoTheSame) {
-  const auto work = [&](const Options& options) { return predict_step(RunPlan(options), calibration_, false).work; };
+  const auto work = [&](const Options& options) { return predict_step(plan_run(options), calibration_, false).work; };
   Options one = plain_;
   one.eps.stash_memory = 1 << 30;
   EXPECT_EQ(work(one), work(plain_));

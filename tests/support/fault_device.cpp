@@ -6,15 +6,18 @@
 #include "l2l/errors.h"
 #include "tests/support/poison.h"
 
-namespace l2l::device {
+namespace l2l::testing {
+
+using namespace device;
+
 namespace {
 
 bool hits(std::int64_t planned, std::int64_t call) { return planned == FaultPlan::kEvery || planned == call; }
 
 }  // namespace
 
-FaultDevice::FaultDevice(std::unique_ptr<HostDevice> inner, FaultPlan plan)
-    : inner_(std::move(inner)), plan_(std::move(plan)) {}
+FaultDevice::FaultDevice(std::unique_ptr<HostDevice> host, FaultPlan plan)
+    : ForwardingDevice(std::move(host)), host_(static_cast<HostDevice&>(inner())), plan_(std::move(plan)) {}
 
 void FaultDevice::set_plan(FaultPlan plan) {
   const std::lock_guard lock(mutex_);
@@ -35,7 +38,7 @@ FaultPlan FaultDevice::plan() const {
   return plan_;
 }
 
-std::string FaultDevice::description() const { return inner_->description() + " with faults"; }
+std::string FaultDevice::description() const { return host_.description() + " with faults"; }
 
 FaultDevice::Verdict FaultDevice::judge(Call call, std::int64_t failing, std::chrono::microseconds delay_limit) {
   const std::lock_guard lock(mutex_);
@@ -68,9 +71,9 @@ bool FaultDevice::drops(const Executable& executable, const LaunchParameters& pa
 }
 
 void FaultDevice::apply(const Verdict& verdict, Stream& stream, const char* what) {
-  if (verdict.delay.count() > 0) inner_->enqueue_delay(stream, verdict.delay);
+  if (verdict.delay.count() > 0) host_.enqueue_delay(stream, verdict.delay);
   if (verdict.fail) {
-    inner_->enqueue_failure(stream, std::make_exception_ptr(DeviceError(std::string(what) + " failed, as planned")));
+    host_.enqueue_failure(stream, std::make_exception_ptr(DeviceError(std::string(what) + " failed, as planned")));
   }
 }
 
@@ -81,34 +84,34 @@ void FaultDevice::check_allocation(Bytes size, std::string_view purpose) {
 
 std::unique_ptr<Buffer> FaultDevice::allocate(Bytes size, std::string_view purpose) {
   check_allocation(size, purpose);
-  std::unique_ptr<Buffer> buffer = inner_->allocate(size, purpose);
+  std::unique_ptr<Buffer> buffer = host_.allocate(size, purpose);
   return plan().poison ? poisoned(std::move(buffer)) : std::move(buffer);
 }
 
 std::unique_ptr<Buffer> FaultDevice::allocate_pinned(Bytes size, std::string_view purpose) {
   check_allocation(size, purpose);
-  return inner_->allocate_pinned(size, purpose);
+  return host_.allocate_pinned(size, purpose);
 }
 
 void FaultDevice::wait(Stream& stream, Event& event, WaitReason reason) {
-  if (!skips(reason)) inner_->wait(stream, event, reason);
+  if (!skips(reason)) host_.wait(stream, event, reason);
 }
 
 void FaultDevice::copy(Stream& stream, BufferView destination, BufferView source) {
   const FaultPlan plan = this->plan();
-  const CopyDirection direction = inner_->direction(destination, source);
+  const CopyDirection direction = host_.direction(destination, source);
   const auto limit = direction == CopyDirection::to_device ? plan.copy_h2d_delay
                      : direction == CopyDirection::to_host ? plan.copy_d2h_delay
                                                            : std::chrono::microseconds{0};
   apply(judge(Call::copy, plan.fail_copy, limit), stream, "copy");
-  inner_->copy(stream, destination, source);
+  host_.copy(stream, destination, source);
 }
 
 void FaultDevice::launch(Stream& stream, const Executable& executable, const Bindings& bindings,
                          const LaunchParameters& parameters) {
   const FaultPlan plan = this->plan();
   apply(judge(Call::launch, plan.fail_launch, plan.launch_delay), stream, "launch");
-  if (!drops(executable, parameters)) inner_->launch(stream, executable, bindings, parameters);
+  if (!drops(executable, parameters)) host_.launch(stream, executable, bindings, parameters);
 }
 
-}  // namespace l2l::device
+}  // namespace l2l::testing

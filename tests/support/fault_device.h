@@ -1,4 +1,4 @@
-// A device that misbehaves to order: it wraps the host device, for tests of what runs on top.
+// The host device with planned faults, for tests of what runs on top of a device.
 #pragma once
 
 #include <chrono>
@@ -8,9 +8,10 @@
 #include <optional>
 #include <string>
 
+#include "device/forwarding_device.h"
 #include "device/host/host_device.h"
 
-namespace l2l::device {
+namespace l2l::testing {
 
 // What goes wrong, and when. Calls are counted from 0 since the plan was set; kNever and kEvery stand for no call and
 // for all of them. Delays are drawn from [0, limit] by `seed` and pass on the stream, not on the caller.
@@ -20,7 +21,7 @@ struct FaultPlan {
 
   std::uint64_t seed = 1;
 
-  WaitReason skipped_reason = WaitReason::order;
+  device::WaitReason skipped_reason = device::WaitReason::order;
   std::int64_t skip_wait = kNever;  // among the waits of skipped_reason
 
   std::chrono::microseconds copy_h2d_delay{0};
@@ -38,7 +39,7 @@ struct FaultPlan {
   bool poison = false;  // device memory is filled with 0xFF when it is allocated and before it is freed
 };
 
-// How often something was made to go wrong: a twin shows that its fault took place.
+// How often something was made to go wrong: negative controls check that their fault happened.
 struct FaultCounts {
   std::int64_t skipped_waits = 0;
   std::int64_t delays = 0;
@@ -46,35 +47,23 @@ struct FaultCounts {
   std::int64_t dropped_launches = 0;
 };
 
-// Thread-safe. Its streams, events and executables are those of the device it wraps.
-class FaultDevice : public Device {
+// Thread-safe.
+class FaultDevice : public device::ForwardingDevice {
  public:
-  FaultDevice(std::unique_ptr<HostDevice> inner, FaultPlan plan);
+  FaultDevice(std::unique_ptr<device::HostDevice> host, FaultPlan plan);
 
   // Replaces the plan and sets all counts to 0.
   void set_plan(FaultPlan plan);
   FaultCounts counts() const;
 
   std::string description() const override;
-  bool uses_host_memory() const override { return inner_->uses_host_memory(); }
-  int numa_node() const override { return inner_->numa_node(); }
-  std::unique_ptr<Buffer> allocate(Bytes size, std::string_view purpose) override;
-  std::unique_ptr<Buffer> allocate_pinned(Bytes size, std::string_view purpose) override;
-  Bytes allocated_bytes() const override { return inner_->allocated_bytes(); }
-  Bytes peak_bytes() const override { return inner_->peak_bytes(); }
-  std::unique_ptr<Stream> create_stream(std::string_view name) override { return inner_->create_stream(name); }
-  std::unique_ptr<Event> create_event() override { return inner_->create_event(); }
-  void record(Event& event, Stream& stream) override { inner_->record(event, stream); }
-  void wait(Stream& stream, Event& event, WaitReason reason = WaitReason::order) override;
-  void copy(Stream& stream, BufferView destination, BufferView source) override;
-  void fill_zero(Stream& stream, BufferView destination) override { inner_->fill_zero(stream, destination); }
-  void launch(Stream& stream, const Executable& executable, const Bindings& bindings,
-              const LaunchParameters& parameters) override;
-  void synchronize(Event& event) override { inner_->synchronize(event); }
-  void synchronize(Stream& stream) override { inner_->synchronize(stream); }
-  std::unique_ptr<Executable> compile(const compiler::Graph& graph) override { return inner_->compile(graph); }
-  void set_trace(Trace* trace) override { inner_->set_trace(trace); }
-  void annotate(Stream& stream, int layer, int microbatch) override { inner_->annotate(stream, layer, microbatch); }
+  std::unique_ptr<device::Buffer> allocate(Bytes size, std::string_view purpose) override;
+  std::unique_ptr<device::Buffer> allocate_pinned(Bytes size, std::string_view purpose) override;
+  void wait(device::Stream& stream, device::Event& event,
+            device::WaitReason reason = device::WaitReason::order) override;
+  void copy(device::Stream& stream, device::BufferView destination, device::BufferView source) override;
+  void launch(device::Stream& stream, const device::Executable& executable, const device::Bindings& bindings,
+              const device::LaunchParameters& parameters) override;
 
  private:
   enum class Call { copy, launch, allocation, count };
@@ -86,13 +75,13 @@ class FaultDevice : public Device {
   };
 
   Verdict judge(Call call, std::int64_t failing, std::chrono::microseconds delay_limit);
-  bool skips(WaitReason reason);
-  bool drops(const Executable& executable, const LaunchParameters& parameters);
-  void apply(const Verdict& verdict, Stream& stream, const char* what);
+  bool skips(device::WaitReason reason);
+  bool drops(const device::Executable& executable, const device::LaunchParameters& parameters);
+  void apply(const Verdict& verdict, device::Stream& stream, const char* what);
   void check_allocation(Bytes size, std::string_view purpose);
   FaultPlan plan() const;
 
-  const std::unique_ptr<HostDevice> inner_;
+  device::HostDevice& host_;  // the inner device
   mutable std::mutex mutex_;
   FaultPlan plan_;                                                           // guarded by mutex_
   FaultCounts counts_;                                                       // guarded by mutex_
@@ -101,4 +90,4 @@ class FaultDevice : public Device {
   std::uint32_t draws_ = 0;                                                  // guarded by mutex_
 };
 
-}  // namespace l2l::device
+}  // namespace l2l::testing

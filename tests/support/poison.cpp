@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <utility>
 
-namespace l2l::device {
+namespace l2l::testing {
 namespace {
 
-class PoisonedBuffer : public Buffer {
+class PoisonedBuffer : public device::Buffer {
  public:
-  explicit PoisonedBuffer(std::unique_ptr<Buffer> buffer) : Buffer(buffer->view()), buffer_(std::move(buffer)) {
+  explicit PoisonedBuffer(std::unique_ptr<device::Buffer> buffer) : Buffer(buffer->view()), buffer_(std::move(buffer)) {
     fill();
   }
   ~PoisonedBuffer() override { fill(); }
@@ -18,13 +18,13 @@ class PoisonedBuffer : public Buffer {
  private:
   void fill() { std::fill_n(view_.data, view_.size, kPoison); }
 
-  std::unique_ptr<Buffer> buffer_;
+  std::unique_ptr<device::Buffer> buffer_;
 };
 
 }  // namespace
 
-std::unique_ptr<Buffer> poisoned(std::unique_ptr<Buffer> buffer) {
+std::unique_ptr<device::Buffer> poisoned(std::unique_ptr<device::Buffer> buffer) {
   return std::make_unique<PoisonedBuffer>(std::move(buffer));
 }
 
-}  // namespace l2l::device
+}  // namespace l2l::testing

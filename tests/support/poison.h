@@ -5,12 +5,12 @@
 
 #include "device/device.h"
 
-namespace l2l::device {
+namespace l2l::testing {
 
 // Every byte of poisoned memory: a NaN in every floating-point type, -1 as an integer.
 inline constexpr std::byte kPoison{0xFF};
 
 // `buffer` filled with poison now and again before it is freed. Host memory only.
-std::unique_ptr<Buffer> poisoned(std::unique_ptr<Buffer> buffer);
+std::unique_ptr<device::Buffer> poisoned(std::unique_ptr<device::Buffer> buffer);
 
-}  // namespace l2l::device
+}  // namespace l2l::testing

@@ -132,11 +132,12 @@ class Cli(ToolTest):
         out, _ = self.run_tool("l2l-bench", "schedule", "run.toml", *stash, "--steps", "3", "--pace", "pace.json", "--json",
                                "--trace", "t.json")
         report = json.loads(out)
-        ways = [(visit["way"], visit["layer"]) for visit in report["visits"]]
-        self.assertEqual(ways, [("up", 0), ("up", 1), ("up", 2), ("turn", 3), ("down", 2), ("down", 1), ("down", 0)])
+        visits = [(visit["kind"], visit["layer"]) for visit in report["visits"]]
+        self.assertEqual(visits, [("forward", 0), ("forward", 1), ("forward", 2), ("turn", 3), ("backward", 2), ("backward", 1),
+                                  ("backward", 0)])
         for visit in report["visits"]:
             if visit["layer"] in (1, 2):
-                self.assertAlmostEqual(visit["compute_ms"], 0.6 if visit["way"] == "up" else 1.8, 4)
+                self.assertAlmostEqual(visit["compute_ms"], 0.6 if visit["kind"] == "forward" else 1.8, 4)
         self.assertGreaterEqual(report["step_ms"], report["sum"]["compute_ms"])
         self.check_trace(json.loads((self.path / "t.json").read_text()), steps=5, layers=4)
         out, _ = self.run_tool("l2l-bench", "schedule", "run.toml", *stash, "--steps", "1")

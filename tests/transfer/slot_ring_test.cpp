@@ -12,8 +12,8 @@ namespace l2l::transfer {
 namespace {
 
 using device::BufferView;
-using device::FaultDevice;
-using device::FaultPlan;
+using testing::FaultDevice;
+using testing::FaultPlan;
 using device::WaitReason;
 using namespace std::chrono_literals;
 
@@ -95,7 +95,7 @@ TEST(SlotRing, EverythingArrivesInOrderUnderAnyDelays) {
   }
 }
 
-// Twin: without the consumer's wait, it reads what is not there yet.
+// Negative control: without the consumer's wait, it reads what is not there yet.
 TEST(SlotRing, SkippedWaitIsCaught) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "a data race on purpose";
@@ -107,7 +107,7 @@ TEST(SlotRing, SkippedWaitIsCaught) {
   EXPECT_NE(Pipeline(plan, 2).send(40), counting(40));
 }
 
-// Twin: without the producer's wait, it overwrites what is still being read.
+// Negative control: without the producer's wait, it overwrites what is still being read.
 TEST(SlotRing, SkippedWaitForReleaseIsCaught) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "a data race on purpose";

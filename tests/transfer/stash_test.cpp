@@ -8,8 +8,8 @@ namespace l2l::transfer {
 namespace {
 
 using device::BufferView;
-using device::FaultDevice;
-using device::FaultPlan;
+using testing::FaultDevice;
+using testing::FaultPlan;
 using namespace std::chrono_literals;
 
 constexpr Bytes kBytes = 1024;
@@ -79,7 +79,7 @@ class StashTest : public ::testing::TestWithParam<std::string> {
     return static_cast<std::byte>(step * 50 + item.layer * kMicrobatches + item.microbatch);
   }
 
-  void climb(int step, bool keep) {
+  void forward(int step, bool keep) {
     stash_->begin_forward(keep);
     for (int layer = 0; layer <= kBlocks; ++layer) {
       for (int u = 0; u < kMicrobatches; ++u) {
@@ -96,7 +96,7 @@ class StashTest : public ::testing::TestWithParam<std::string> {
       stash_->read_done({kBlocks + 1, u}, *compute_);
     }
   }
-  void descend(int step) {
+  void backward(int step) {
     stash_->begin_backward(order_, *compute_);
     read_head(step);
     for (const StashItem item : order_) {
@@ -119,26 +119,26 @@ class StashTest : public ::testing::TestWithParam<std::string> {
 
 TEST_P(StashTest, WhatWasMadeIsReadAndFetched) {
   for (int step = 0; step < 4; ++step) {
-    climb(step, /*keep=*/true);
-    descend(step);
+    forward(step, /*keep=*/true);
+    backward(step);
   }
 }
 
 TEST_P(StashTest, EvaluationBetweenStepsMovesNothing) {
-  climb(0, /*keep=*/true);
-  descend(0);
+  forward(0, /*keep=*/true);
+  backward(0);
   const Bytes out = link_.d2h(Traffic::stash), back = link_.h2d(Traffic::stash);
-  climb(1, /*keep=*/false);
+  forward(1, /*keep=*/false);
   read_head(1);
   EXPECT_EQ(link_.d2h(Traffic::stash), out);
   EXPECT_EQ(link_.h2d(Traffic::stash), back);
-  climb(2, /*keep=*/true);
-  descend(2);
+  forward(2, /*keep=*/true);
+  backward(2);
 }
 
 TEST_P(StashTest, BytesOverTheLink) {
-  climb(0, /*keep=*/true);
-  descend(0);
+  forward(0, /*keep=*/true);
+  backward(0);
   const Bytes all = kBytes * kBlocks * kMicrobatches;
   const Bytes expected = GetParam() == "host" ? all : GetParam() == "split" ? all / 2 : 0;
   EXPECT_EQ(link_.d2h(Traffic::stash), expected);
@@ -146,9 +146,9 @@ TEST_P(StashTest, BytesOverTheLink) {
 }
 
 // The first backward visit finds nothing on its way out, wherever its own item is: it may overwrite what leaves.
-TEST_P(StashTest, TheWayDownBeginsWhenAllHasLeft) {
+TEST_P(StashTest, TheBackwardPassBeginsWhenAllHasLeft) {
   for (int step = 0; step < 4; ++step) {
-    climb(step, /*keep=*/true);
+    forward(step, /*keep=*/true);
     stash_->begin_backward(order_, *compute_);
     read_head(step);
     for (const StashItem item : order_) {
@@ -162,15 +162,16 @@ TEST_P(StashTest, TheWayDownBeginsWhenAllHasLeft) {
   }
 }
 
-// Nothing comes back before the way up is done, wherever the last item is: it may overwrite what the way up still uses.
-TEST_P(StashTest, TheWayBackBeginsWhenTheWayUpIsDone) {
+// Nothing comes back before the forward pass is done, wherever the last item is: it may overwrite what that still
+// uses.
+TEST_P(StashTest, NothingIsFetchedBeforeTheForwardPassIsDone) {
   std::vector<std::byte> bytes(kBytes);
   for (int step = 0; step < 4; ++step) {
-    climb(step, /*keep=*/true);
+    forward(step, /*keep=*/true);
     for (const BufferView& view : coming_) {
       for (int i = 0; i < 50; ++i) device_.copy(*compute_, view, {bytes.data(), kBytes});
     }
-    descend(step);
+    backward(step);
   }
 }
 

@@ -7,7 +7,7 @@
 #include "models/gpt2.h"
 #include "models/llama.h"
 
-namespace l2l::runtime {
+namespace l2l::tools {
 namespace {
 
 using compiler::Graph;
@@ -217,4 +217,4 @@ std::vector<NamedStreams> known_layer_streams() {
   return all;
 }
 
-}  // namespace l2l::runtime
+}  // namespace l2l::tools

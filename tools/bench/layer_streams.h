@@ -7,7 +7,7 @@
 #include "compiler/memory/streams.h"
 #include "models/model.h"
 
-namespace l2l::runtime {
+namespace l2l::tools {
 
 struct NamedStreams {
   std::string name;
@@ -28,4 +28,4 @@ compiler::memory::StreamProgram relayed(const compiler::Graph& graph, std::size_
 // streams, and all blocks relayed.
 std::vector<NamedStreams> known_layer_streams();
 
-}  // namespace l2l::runtime
+}  // namespace l2l::tools

@@ -8,7 +8,7 @@
 #include "core/trace.h"
 #include "runtime/tuning/median.h"
 
-namespace l2l::runtime {
+namespace l2l::tools {
 namespace {
 
 constexpr int kRounds = 5;
@@ -74,7 +74,8 @@ LinkSpeed measure_link(const device::DeviceSettings& settings, Bytes bytes) {
     both_h2d.push_back(rate(ins, seconds_beside(in, ins, out, 3 * outs)));
     both_d2h.push_back(rate(outs, seconds_beside(out, outs, in, 3 * ins)));
   }
-  return {device->description(), median(h2d), median(d2h), median(both_h2d), median(both_d2h)};
+  return {device->description(), runtime::median(h2d), runtime::median(d2h), runtime::median(both_h2d),
+          runtime::median(both_d2h)};
 }
 
-}  // namespace l2l::runtime
+}  // namespace l2l::tools

@@ -6,7 +6,7 @@
 #include "core/bytes.h"
 #include "device/open.h"
 
-namespace l2l::runtime {
+namespace l2l::tools {
 
 struct LinkSpeed {
   std::string device;                 // its description
@@ -18,4 +18,4 @@ struct LinkSpeed {
 // rounds. Takes 2 x `bytes` of device memory and as much of host memory. Throws as open_device() and Device do.
 LinkSpeed measure_link(const device::DeviceSettings& settings, Bytes bytes);
 
-}  // namespace l2l::runtime
+}  // namespace l2l::tools

@@ -2,18 +2,22 @@
 
 #include "device/paced/paced_device.h"
 #include "device/serial/serial_device.h"
-#include "runtime/options/without_files.h"
-#include "runtime/tuning/plan_run.h"
+#include "runtime/plan/memory_contract.h"
+#include "runtime/plan_run.h"
 
-namespace l2l::runtime {
+namespace l2l::tools {
 namespace {
+
+using runtime::Devices;
+using runtime::Engine;
+using runtime::RunPlan;
 
 constexpr std::size_t kSpans = 400'000;
 constexpr double kLearningRate = 1e-4;
 
 Devices open(const MeasuredSettings& settings) {
   Devices devices;
-  device::DeviceSettings named = device_settings(settings.options);
+  device::DeviceSettings named = runtime::device_settings(settings.options);
   for (std::int64_t i = 0; i < settings.options.device.count; ++i, ++named.index) {
     std::unique_ptr<device::Device> device =
         settings.paced ? std::make_unique<device::PacedDevice>(*settings.paced) : device::open_device(named);
@@ -51,7 +55,8 @@ Carried carried(const Engine& engine) {
 }  // namespace
 
 Measurement measure(const MeasuredSettings& settings, int warm_up, int steps, const std::filesystem::path& trace_file) {
-  const RunPlan plan = plan_run(without_files(settings.options), open(settings));
+  const RunPlan plan = runtime::plan_run(runtime::without_files(settings.options), open(settings));
+  runtime::check_limits(plan, runtime::memory_contract(plan));
   Trace trace(kSpans);
   plan.set_trace(&trace);
   Measurement result;
@@ -78,4 +83,4 @@ Measurement measure(const MeasuredSettings& settings, int warm_up, int steps, co
   return result;
 }
 
-}  // namespace l2l::runtime
+}  // namespace l2l::tools

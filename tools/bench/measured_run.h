@@ -8,7 +8,7 @@
 #include "runtime/engine.h"
 #include "tools/bench/schedule_report.h"
 
-namespace l2l::runtime {
+namespace l2l::tools {
 
 struct MeasuredSettings {
   Options options;                         // its data is ignored
@@ -37,4 +37,4 @@ struct Measurement {
 Measurement measure(const MeasuredSettings& settings, int warm_up, int steps,
                     const std::filesystem::path& trace_file = {});
 
-}  // namespace l2l::runtime
+}  // namespace l2l::tools

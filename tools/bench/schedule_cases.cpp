@@ -5,10 +5,6 @@
 namespace l2l::tools {
 namespace {
 
-using runtime::MeasuredSettings;
-using runtime::Measurement;
-using runtime::VisitReport;
-using runtime::Way;
 using std::chrono::microseconds;
 
 // Small enough that the parameter server, which is real, takes little beside the table's milliseconds.
@@ -48,7 +44,7 @@ std::vector<Measurement> measure_in_turn(const std::vector<MeasuredSettings>& se
   std::vector<std::vector<Measurement>> rounds(settings.size());
   for (int round = 0; round < kRounds; ++round) {
     for (std::size_t i = 0; i < settings.size(); ++i) {
-      rounds[i].push_back(runtime::measure(settings[i], kWarmUp, kSteps));
+      rounds[i].push_back(measure(settings[i], kWarmUp, kSteps));
     }
   }
   std::vector<Measurement> medians;
@@ -68,7 +64,7 @@ MeasuredSettings with_link_share(MeasuredSettings settings, const Measurement& f
   return settings;
 }
 
-MeasuredSettings with_wire_time(MeasuredSettings settings, const runtime::ModelSizes& sizes, double ms) {
+MeasuredSettings with_wire_time(MeasuredSettings settings, const ModelSizes& sizes, double ms) {
   set_bandwidth(settings, static_cast<double>(sizes.block_wire) / ms);
   return settings;
 }
@@ -82,7 +78,7 @@ double CostModel::compute_ms(int microbatches) const { return microbatches * (bl
 
 CostModel cost_model(const Measurement& measured, double bandwidth) {
   const auto ms = [&](Bytes bytes) { return 1e3 * static_cast<double>(bytes) / bandwidth; };
-  const runtime::ModelSizes& sizes = measured.sizes;
+  const ModelSizes& sizes = measured.sizes;
   CostModel model;
   model.blocks = sizes.blocks;
   for (const VisitReport& visit : measured.schedule.visits) {
@@ -90,7 +86,7 @@ CostModel cost_model(const Measurement& measured, double bandwidth) {
     if (!is_block(visit, sizes.blocks)) {
       model.ends += per_microbatch;
     } else {
-      (visit.way == Way::up ? model.forward : model.backward) += per_microbatch / sizes.blocks;
+      (visit.kind == VisitKind::forward ? model.forward : model.backward) += per_microbatch / sizes.blocks;
     }
   }
   model.wire = ms(sizes.block_wire);

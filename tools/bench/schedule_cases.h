@@ -10,24 +10,22 @@ namespace l2l::tools {
 
 // 12 blocks, 4 microbatches, stash on the host; a paced device on which a block's backward, with its recomputation,
 // takes three times its forward.
-runtime::MeasuredSettings paced_overlap_case();
+MeasuredSettings paced_overlap_case();
 // 8 blocks on a paced device; `microbatches` of constant size.
-runtime::MeasuredSettings paced_inner_loop_case(int microbatches);
+MeasuredSettings paced_inner_loop_case(int microbatches);
 
 // Measures all of `settings` in turn, a few times over, so that a busy moment of the machine does not meet one side
 // alone; of each the measurement with the median step.
-std::vector<runtime::Measurement> measure_in_turn(const std::vector<runtime::MeasuredSettings>& settings);
+std::vector<Measurement> measure_in_turn(const std::vector<MeasuredSettings>& settings);
 
 // Compute per step by a run on a link that takes no time, in ms.
-double compute_ms(const runtime::Measurement& free_link);
+double compute_ms(const Measurement& free_link);
 
 // The same run with a link on which all bytes of a step, both ways added up, take `share` of its compute. `free_link`:
 // a measurement of `settings` without a limit.
-runtime::MeasuredSettings with_link_share(runtime::MeasuredSettings settings, const runtime::Measurement& free_link,
-                                          double share);
+MeasuredSettings with_link_share(MeasuredSettings settings, const Measurement& free_link, double share);
 // The same run with a link that carries a block's wire in `ms`.
-runtime::MeasuredSettings with_wire_time(runtime::MeasuredSettings settings, const runtime::ModelSizes& sizes,
-                                         double ms);
+MeasuredSettings with_wire_time(MeasuredSettings settings, const ModelSizes& sizes, double ms);
 
 // The cost model of the L2L paper (Pudipeddi et al., 2020, Eq. 6) with this relay's terms: what a step takes when
 // nothing overlaps. N blocks, u microbatches:
@@ -47,8 +45,8 @@ struct CostModel {
 };
 
 // F, B and e from the report of `measured`; transfers from sizes and bandwidth (bytes per second each way).
-CostModel cost_model(const runtime::Measurement& measured, double bandwidth);
+CostModel cost_model(const Measurement& measured, double bandwidth);
 // Bandwidth of the link of `settings`, bytes per second each way.
-double bandwidth_of(const runtime::MeasuredSettings& settings);
+double bandwidth_of(const MeasuredSettings& settings);
 
 }  // namespace l2l::tools

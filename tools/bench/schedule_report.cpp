@@ -8,7 +8,7 @@
 #include "l2l/errors.h"
 #include "runtime/tuning/median.h"
 
-namespace l2l::runtime {
+namespace l2l::tools {
 namespace {
 
 using Span = Trace::Span;
@@ -27,9 +27,9 @@ class Reader {
   std::vector<Span> spans_of(std::string_view track) const;
   const LayerSpec& layer_at(LayerIndex layer) const { return model_.layout.layers[static_cast<std::size_t>(layer)]; }
   bool comes_once(LayerIndex layer) const;
-  VisitTimes& at(LayerIndex layer, Way way);
-  Way way_of_gradients(LayerIndex layer) const { return layer == top() ? Way::turn : Way::down; }
-  Way way_of(const Span& launch) const;
+  VisitTimes& at(LayerIndex layer, VisitKind kind);
+  VisitKind kind_of_gradients(LayerIndex layer) const { return layer == top() ? VisitKind::turn : VisitKind::backward; }
+  VisitKind kind_of(const Span& launch) const;
   void find_steps(int first_step);
   void read_compute();
   void read_weights();
@@ -48,9 +48,9 @@ Reader::Reader(const Trace& trace, const models::Model& model, int first_step)
     : model_(model), tracks_(trace.tracks()), spans_(trace.spans()) {
   if (trace.dropped() > 0) throw Error("schedule report: the trace was too small for the steps; measure fewer");
   std::stable_sort(spans_.begin(), spans_.end(), before);
-  for (int layer = 0; layer < top(); ++layer) report_.visits.push_back({layer, Way::up, {}, {}});
-  report_.visits.push_back({top(), Way::turn, {}, {}});
-  for (int layer = top() - 1; layer >= 0; --layer) report_.visits.push_back({layer, Way::down, {}, {}});
+  for (int layer = 0; layer < top(); ++layer) report_.visits.push_back({layer, VisitKind::forward, {}, {}});
+  report_.visits.push_back({top(), VisitKind::turn, {}, {}});
+  for (int layer = top() - 1; layer >= 0; --layer) report_.visits.push_back({layer, VisitKind::backward, {}, {}});
   for (VisitReport& visit : report_.visits) visit.name = layer_at(visit.layer).name;
   find_steps(first_step);
 }
@@ -64,10 +64,10 @@ std::vector<Span> Reader::spans_of(std::string_view track) const {
   return found;
 }
 
-VisitTimes& Reader::at(LayerIndex layer, Way way) {
+VisitTimes& Reader::at(LayerIndex layer, VisitKind kind) {
   if (layer < 0 || layer > top()) throw Error("schedule report: a span of layer " + std::to_string(layer));
-  if (layer == top()) way = Way::turn;
-  const auto index = static_cast<std::size_t>(way == Way::down ? 2 * top() - layer : layer);
+  if (layer == top()) kind = VisitKind::turn;
+  const auto index = static_cast<std::size_t>(kind == VisitKind::backward ? 2 * top() - layer : layer);
   return report_.visits[index].times;
 }
 
@@ -85,11 +85,11 @@ void Reader::find_steps(int first_step) {
   begin_ = steps[first - 1].end_ns;
   end_ = steps.back().end_ns;
   report_.steps = static_cast<int>(durations.size());
-  report_.step_ms = median(std::move(durations));
+  report_.step_ms = runtime::median(std::move(durations));
 }
 
-Way Reader::way_of(const Span& launch) const {
-  return launch.name.ends_with(" backward") || launch.name == "drain" ? Way::down : Way::up;
+VisitKind Reader::kind_of(const Span& launch) const {
+  return launch.name.ends_with(" backward") || launch.name == "drain" ? VisitKind::backward : VisitKind::forward;
 }
 
 // Fills, waits and idle time belong to the visit of the launch that follows them.
@@ -110,7 +110,7 @@ void Reader::read_compute() {
     } else if (span.name == "zero") {
       pending.compute += milliseconds(span);
     } else {
-      VisitTimes& visit = at(span.layer, way_of(span));
+      VisitTimes& visit = at(span.layer, kind_of(span));
       visit.compute += pending.compute + milliseconds(span);
       visit.wait_weights += pending.wait_weights;
       visit.wait_stash += pending.wait_stash;
@@ -121,12 +121,12 @@ void Reader::read_compute() {
   }
 }
 
-// The embedding needs no wire on its way down; the top layer stays, and so does block N below a head at once.
+// The embedding's backward needs no wire; the top layer stays, and so does the last block below an undivided head.
 bool Reader::comes_once(LayerIndex layer) const {
   return layer <= model_.block(0) || layer == top() || (model_.chunks.count == 0 && layer == top() - 1);
 }
 
-// Other wires come twice a step, first for the way up.
+// Other wires come twice a step, first for the forward pass.
 void Reader::read_weights() {
   std::map<int, std::size_t> copies;  // by layer
   for (const Span& span : spans_of("h2d weights")) {
@@ -134,7 +134,7 @@ void Reader::read_weights() {
     const bool once = comes_once(span.layer);
     const std::size_t parts = once ? 1 : layer_at(span.layer).parts.size();
     const bool first = once || copies[span.layer]++ / parts % 2 == 0;
-    at(span.layer, first ? Way::up : Way::down).h2d += milliseconds(span);
+    at(span.layer, first ? VisitKind::forward : VisitKind::backward).h2d += milliseconds(span);
   }
 }
 
@@ -142,25 +142,25 @@ void Reader::read_weights() {
 void Reader::read_stash() {
   for (const auto& [out, visits_below] : {std::pair{"d2h stash", 1}, std::pair{"d2h saved", 0}}) {
     for (const Span& span : spans_of(out)) {
-      if (span.name.starts_with("copy")) at(span.layer - visits_below, Way::up).d2h += milliseconds(span);
+      if (span.name.starts_with("copy")) at(span.layer - visits_below, VisitKind::forward).d2h += milliseconds(span);
     }
   }
   for (const char* const back : {"h2d stash", "h2d saved"}) {
     for (const Span& span : spans_of(back)) {
-      if (span.name.starts_with("copy")) at(span.layer, Way::down).h2d += milliseconds(span);
+      if (span.name.starts_with("copy")) at(span.layer, VisitKind::backward).h2d += milliseconds(span);
     }
   }
 }
 
 void Reader::read_gradients() {
   for (const Span& span : spans_of("d2h gradients")) {
-    if (span.name.starts_with("copy")) at(span.layer, way_of_gradients(span.layer)).d2h += milliseconds(span);
+    if (span.name.starts_with("copy")) at(span.layer, kind_of_gradients(span.layer)).d2h += milliseconds(span);
   }
 }
 
 void Reader::read_updates() {
   for (const Span& span : spans_of("eps updater")) {
-    VisitTimes& visit = at(span.layer, way_of_gradients(span.layer));
+    VisitTimes& visit = at(span.layer, kind_of_gradients(span.layer));
     (span.name == "check" ? visit.check : visit.update) += milliseconds(span);
   }
 }
@@ -220,4 +220,4 @@ double ScheduleReport::bound_ms() const {
   return bound;
 }
 
-}  // namespace l2l::runtime
+}  // namespace l2l::tools

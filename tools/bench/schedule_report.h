@@ -8,10 +8,10 @@
 #include "core/trace.h"
 #include "models/model.h"
 
-namespace l2l::runtime {
+namespace l2l::tools {
 
-// A layer's visit to the device: on the way up, down, or the head's, where the pass turns.
-enum class Way : std::uint8_t { up, turn, down };
+// Of a layer's visit to the device. The head's is both, where the forward pass turns into the backward pass.
+enum class VisitKind : std::uint8_t { forward, turn, backward };
 
 // Milliseconds per step. Work on the link and in the parameter server runs beside compute; what compute stood still for
 // is its idle time before and during the visit.
@@ -29,7 +29,7 @@ struct VisitTimes {
 
 struct VisitReport {
   LayerIndex layer = 0;
-  Way way = Way::up;
+  VisitKind kind = VisitKind::forward;
   std::string name;  // of the layer
   VisitTimes times;
 };
@@ -38,7 +38,7 @@ struct VisitReport {
 struct ScheduleReport {
   int steps = 0;                    // that it is the mean of
   double step_ms = 0;               // median, from the end of a step to the end of the next
-  std::vector<VisitReport> visits;  // up from the embedding, head, down to the embedding
+  std::vector<VisitReport> visits;  // forward from the embedding, head, backward to the embedding
 
   VisitTimes sum() const;
   // The first wire, which nothing hides.
@@ -57,4 +57,4 @@ struct ScheduleReport {
 // the trace does not hold them whole.
 ScheduleReport make_schedule_report(const Trace& trace, const models::Model& model, int first_step);
 
-}  // namespace l2l::runtime
+}  // namespace l2l::tools

@@ -2,14 +2,14 @@
 #include <cstdio>
 #include <iterator>
 
-#include <nlohmann/json.hpp>
-
 #include "tools/bench/schedule_report.h"
 
-namespace l2l::runtime {
+#include "core/json.h"
+
+namespace l2l::tools {
 namespace {
 
-constexpr const char* kWays[] = {"up", "turn", "down"};  // by Way
+constexpr const char* kKinds[] = {"forward", "turn", "backward"};  // by VisitKind
 
 template <typename... Arguments>
 std::string format(const char* pattern, Arguments... arguments) {
@@ -18,9 +18,9 @@ std::string format(const char* pattern, Arguments... arguments) {
   return line;
 }
 
-std::string row(const char* way, const std::string& name, const VisitTimes& t) {
-  return format("%-5s %-12.12s %9.3f %9.3f %9.3f %9.3f %9.3f | %9.3f %9.3f %9.3f %9.3f\n", way, name.c_str(), t.compute,
-                t.h2d, t.d2h, t.check, t.update, t.wait_weights, t.wait_stash, t.wait_gradients, t.idle);
+std::string row(const char* kind, const std::string& name, const VisitTimes& t) {
+  return format("%-8s %-12.12s %9.3f %9.3f %9.3f %9.3f %9.3f | %9.3f %9.3f %9.3f %9.3f\n", kind, name.c_str(),
+                t.compute, t.h2d, t.d2h, t.check, t.update, t.wait_weights, t.wait_stash, t.wait_gradients, t.idle);
 }
 
 nlohmann::ordered_json to_json(const VisitTimes& t) {
@@ -38,10 +38,10 @@ nlohmann::ordered_json to_json(const VisitTimes& t) {
 }  // namespace
 
 std::string ScheduleReport::table() const {
-  std::string text = format("%-18s %9s %9s %9s %9s %9s | %9s %9s %9s %9s\n", "visit, ms", "compute", "h2d", "d2h",
+  std::string text = format("%-21s %9s %9s %9s %9s %9s | %9s %9s %9s %9s\n", "visit, ms", "compute", "h2d", "d2h",
                             "check", "update", "weights", "stash", "gradients", "nothing");
   for (const VisitReport& visit : visits) {
-    text += row(kWays[static_cast<std::size_t>(visit.way)], visit.name, visit.times);
+    text += row(kKinds[static_cast<std::size_t>(visit.kind)], visit.name, visit.times);
   }
   text += row("sum", "", sum());
   text += "Left of the line: work for the visit. Right of it: what compute stood still for.\n";
@@ -56,18 +56,17 @@ std::string ScheduleReport::json() const {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const VisitReport& visit : visits) {
     nlohmann::ordered_json entry = {
-        {"way", kWays[static_cast<std::size_t>(visit.way)]}, {"layer", visit.layer}, {"name", visit.name}};
+        {"kind", kKinds[static_cast<std::size_t>(visit.kind)]}, {"layer", visit.layer}, {"name", visit.name}};
     entry.update(to_json(visit.times));
     rows.push_back(std::move(entry));
   }
-  return nlohmann::ordered_json{{"steps", steps},
-                                {"step_ms", step_ms},
-                                {"bound_ms", bound_ms()},
-                                {"first_fill_ms", first_fill_ms()},
-                                {"last_update_ms", last_update_ms()},
-                                {"sum", to_json(sum())},
-                                {"visits", rows}}
-      .dump();
+  return json_text(nlohmann::ordered_json{{"steps", steps},
+                                          {"step_ms", step_ms},
+                                          {"bound_ms", bound_ms()},
+                                          {"first_fill_ms", first_fill_ms()},
+                                          {"last_update_ms", last_update_ms()},
+                                          {"sum", to_json(sum())},
+                                          {"visits", rows}});
 }
 
-}  // namespace l2l::runtime
+}  // namespace l2l::tools

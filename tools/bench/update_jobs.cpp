@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
-namespace l2l::runtime {
+#include "tools/bench/stream_baseline.h"
+
+namespace l2l::bench {
 namespace {
 
 using optimizers::Kernels;
-using optimizers::MomentFormats;
+using optimizers::MomentFormat;
 using optimizers::Streams;
 
 constexpr float kLearningRate = 1e-6f;  // weights hardly move, however many updates run
@@ -26,12 +28,13 @@ UpdateRun lamb_of(const Kernels& k, const UpdateJob& job) {
 }  // namespace
 
 double UpdateJob::bytes() const {
-  const MomentFormats formats = one_moment() ? MomentFormats{moments.first, moments.first} : moments;
-  const double pair = optimizers::traffic_bytes(wire, static_cast<std::size_t>(contributions), master(), formats);
-  if (!one_moment()) return pair;
-  // Less one moment, read and written, with its scales.
-  const double scales = moments.first == optimizers::MomentFormat::int8 ? 2.0 / 32 : 0;
-  return pair - 2 * (static_cast<double>(optimizers::code_bytes(moments.first)) + scales);
+  const auto moment = [](MomentFormat format) {
+    const double scales = format == MomentFormat::int8 ? 2.0 / 32 : 0;
+    return static_cast<double>(optimizers::code_bytes(format)) + scales;
+  };
+  const double state = 4 + moment(moments.first) + (one_moment() ? 0 : moment(moments.second));
+  const double wire_beside_master = master() == optimizers::MasterFormat::beside_f16 ? 2 : 0;
+  return 2 * state + wire_beside_master + contributions * static_cast<double>(size_of(wire));
 }
 
 std::vector<UpdateJob> all_update_jobs(const std::vector<int>& contributions) {
@@ -66,10 +69,11 @@ UpdateRun update_of(const Kernels& k, const UpdateJob& job) {
   return [=](const Streams& streams) { kernel(streams, constants); };
 }
 
-UpdateRun ghost_of(const Kernels& k, const UpdateJob& job) {
-  const Kernels::GhostKernel kernel = job.one_moment() ? k.ghost_of(job.wire, job.master(), job.moments.first)
-                                                       : k.ghost_of(job.wire, job.master(), job.moments);
-  return [kernel](const Streams& streams) { kernel(streams); };
+UpdateRun baseline_of(const Kernels& k, const UpdateJob& job) {
+  const StreamBaselines& all = stream_baselines(k);
+  const std::size_t wire = optimizers::index_of(job.wire);
+  return job.one_moment() ? all.one_moment[wire][static_cast<std::size_t>(job.moments.first)]
+                          : all.two_moments[wire][optimizers::index_of(job.moments)];
 }
 
-}  // namespace l2l::runtime
+}  // namespace l2l::bench

@@ -7,9 +7,9 @@
 
 #include "optimizers/kernels.h"
 
-namespace l2l::runtime {
+namespace l2l::bench {
 
-// What a row updates; rows with the same streams share a ghost.
+// What a row updates; rows with the same streams share a stream baseline.
 struct UpdateJob {
   std::string optimizer;
   DType wire = DType::bf16;
@@ -25,7 +25,9 @@ struct UpdateJob {
   std::string moments_name() const { return std::string(optimizers::name_of(moments)); }
   std::string name() const { return optimizer + " " + wire_name() + " " + moments_name(); }
   optimizers::MasterFormat master() const { return optimizers::master_format(wire); }
-  double bytes() const;  // per parameter, that an update moves; LAMB's second pass is in cache
+  // Per parameter: what an update reads and writes, 2 x state + wire + gradients. LAMB's second pass finds its operands
+  // in the cache.
+  double bytes() const;
 };
 
 // Every optimizer and format over a split master, in an order that keeps equal streams together; then more than one
@@ -35,7 +37,7 @@ std::vector<UpdateJob> all_update_jobs(const std::vector<int>& contributions);
 // Updates one run of elements; of LAMB, a whole tensor.
 using UpdateRun = std::function<void(const optimizers::Streams&)>;
 UpdateRun update_of(const optimizers::Kernels& kernels, const UpdateJob& job);
-// The same streams; ruins what it is given, and mends it when it runs again.
-UpdateRun ghost_of(const optimizers::Kernels& kernels, const UpdateJob& job);
+// The stream baseline of the same streams, for the same instruction set (stream_baseline.h).
+UpdateRun baseline_of(const optimizers::Kernels& kernels, const UpdateJob& job);
 
-}  // namespace l2l::runtime
+}  // namespace l2l::bench

@@ -15,7 +15,7 @@
 #include "tools/bench/update_arrays.h"
 #include "tools/bench/update_jobs.h"
 
-namespace l2l::runtime {
+namespace l2l::bench {
 namespace {
 
 constexpr std::int64_t kLayer = 768 * eps::kBlock;  // 12.6 million elements: a block of width 1,024
@@ -53,8 +53,8 @@ struct Measured {
   }
   UpdateSpeed speed(const std::string& kind) const {
     const auto [least, most] = std::minmax_element(ratios.begin(), ratios.end());
-    return {kind,    job.optimizer, job.wire_name(), job.moments_name(), job.contributions,
-            threads, job.bytes(),   median(rates),   median(limits),     median(ratios),
+    return {kind,    job.optimizer, job.wire_name(),        job.moments_name(),      job.contributions,
+            threads, job.bytes(),   runtime::median(rates), runtime::median(limits), runtime::median(ratios),
             *least,  *most};
   }
 };
@@ -89,7 +89,7 @@ class UpdateBench {
     double limit = 0, kernel = 0;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       Measured& row = rows_[i];
-      if (i == 0 || !row.same_streams(rows_[i - 1])) limit = ghost_rate(row);
+      if (i == 0 || !row.same_streams(rows_[i - 1])) limit = baseline_rate(row);
       const double rate = rate_of(row, update_of(kernels_, row.job));
       if (row.threads == most_threads_ && is_stored(row.job)) kernel = rate;
       if (counts) row.add(rate, limit);
@@ -128,9 +128,9 @@ class UpdateBench {
   double rate_of(const Measured& row, const UpdateRun& run) const {
     return static_cast<double>(parameters_) / pass(*arrays_, *pools_.at(row.threads), row.job, run);
   }
-  // Of two runs: the second undoes what the first did to the arrays.
-  double ghost_rate(const Measured& row) const {
-    const UpdateRun run = ghost_of(kernels_, row.job);
+  // Over two runs: the second undoes what the first did to the arrays.
+  double baseline_rate(const Measured& row) const {
+    const UpdateRun run = baseline_of(kernels_, row.job);
     const double first = rate_of(row, run), second = rate_of(row, run);
     return 2 / (1 / first + 1 / second);
   }
@@ -191,4 +191,4 @@ std::vector<std::pair<int, double>> memory_limits(const UpdateSpeeds& speeds) {
   return {limits.begin(), limits.end()};
 }
 
-}  // namespace l2l::runtime
+}  // namespace l2l::bench

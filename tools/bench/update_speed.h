@@ -1,5 +1,5 @@
-// How fast the parameter server's arithmetic runs: every optimizer and format of state, beside a ghost that reads and
-// writes the same streams with next to no arithmetic (optimizers/ghost.h), which is the limit that memory sets.
+// How fast the parameter server's arithmetic runs: every optimizer and format of state, beside the stream
+// baseline that reads and writes the same arrays with next to no arithmetic: the limit that memory sets.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 #include "core/bytes.h"
 
-namespace l2l::runtime {
+namespace l2l::bench {
 
 struct UpdateSpeedSettings {
   std::int64_t parameters = std::int64_t{1} << 27;
@@ -29,7 +29,7 @@ struct UpdateSpeed {
   int contributions = 1, threads = 1;
   double bytes_per_parameter = 0;  // read and written by one update
   double params_per_second = 0;
-  double limit_params_per_second = 0;                 // of a kernel: its ghost's; of the store: its kernel's
+  double limit_params_per_second = 0;                 // of a kernel: its baseline's; of the store: its kernel's
   double ratio = 0, least_ratio = 0, most_ratio = 0;  // rate / limit
 };
 
@@ -39,13 +39,13 @@ struct UpdateSpeeds {
   std::vector<UpdateSpeed> rows;
 };
 
-// Runs every row once per round, the ghost of its streams right before it. The arrays are allocated once; a ghost runs
-// twice, which leaves them as they were. LAMB's tensors have 128 Ki elements, each one job: moments, ratio, weights.
-// Throws BadInput where settings leave no row, and OutOfMemory where the arrays do not fit in the host's free memory.
+// Runs every row once per round, right after the baseline of its streams. The arrays are allocated once; a baseline
+// runs twice, which leaves them as they were. LAMB's tensors have 128 Ki elements, each one job: moments, ratio,
+// weights. Throws BadInput where the settings leave no row, and OutOfMemory where the arrays do not fit in the host's
+// free memory.
 UpdateSpeeds measure_updates(UpdateSpeedSettings settings);
 
-// Gigabytes per second that a ghost reaches, by number of threads: its best row, what is recorded as the machine's
-// limit.
+// Gigabytes per second that baselines reach by number of threads: the best row, recorded as the machine's limit.
 std::vector<std::pair<int, double>> memory_limits(const UpdateSpeeds& speeds);
 
-}  // namespace l2l::runtime
+}  // namespace l2l::bench

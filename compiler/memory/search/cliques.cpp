@@ -8,12 +8,12 @@ namespace {
 constexpr std::uint64_t kMostSharedSteps = 50'000'000;
 
 // One row of bits per block.
-class MeetingBits {
+class AdjacencyBits {
  public:
-  explicit MeetingBits(const Rows& meetings)
-      : words_((meetings.count() + 63) / 64), bits_(words_ * meetings.count(), 0) {
-    for (std::size_t block = 0; block < meetings.count(); ++block) {
-      for (const Index other : meetings[block]) bits_[block * words_ + other / 64] |= std::uint64_t{1} << other % 64;
+  explicit AdjacencyBits(const Rows& neighbours)
+      : words_((neighbours.count() + 63) / 64), bits_(words_ * neighbours.count(), 0) {
+    for (std::size_t block = 0; block < neighbours.count(); ++block) {
+      for (const Index other : neighbours[block]) bits_[block * words_ + other / 64] |= std::uint64_t{1} << other % 64;
     }
   }
   std::span<const std::uint64_t> row(Index block) const { return {bits_.data() + block * words_, words_}; }
@@ -25,33 +25,33 @@ class MeetingBits {
 
 class Cliques {
  public:
-  Cliques(const Rows& meetings, std::span<const Bytes> sizes)
-      : meetings_(meetings), sizes_(sizes), bits_(meetings), near_(sizes.size(), 0), weight_(sizes.size(), 0) {}
+  Cliques(const Rows& neighbours, std::span<const Bytes> sizes)
+      : neighbours_(neighbours), sizes_(sizes), bits_(neighbours), near_(sizes.size(), 0), weight_(sizes.size(), 0) {}
 
   std::vector<Index> by_size(Index block) {
-    for (const Index other : meetings_[block]) weight_[other] = sizes_[other];
+    for (const Index other : neighbours_[block]) weight_[other] = sizes_[other];
     return grow(block);
   }
   std::vector<Index> by_shared(Index block) {
-    for (const Index other : meetings_[block]) near_[other] = sizes_[other];
-    for (const Index other : meetings_[block]) {
+    for (const Index other : neighbours_[block]) near_[other] = sizes_[other];
+    for (const Index other : neighbours_[block]) {
       weight_[other] = near_[other];
-      for (const Index third : meetings_[other]) weight_[other] += near_[third];
+      for (const Index third : neighbours_[other]) weight_[other] += near_[third];
     }
-    for (const Index other : meetings_[block]) near_[other] = 0;
+    for (const Index other : neighbours_[block]) near_[other] = 0;
     return grow(block);
   }
   std::uint64_t shared_steps() const {
     std::uint64_t steps = 0;
     for (std::size_t block = 0; block < sizes_.size(); ++block)
-      steps += meetings_[block].size() * meetings_[block].size();
+      steps += neighbours_[block].size() * neighbours_[block].size();
     return steps;
   }
 
  private:
-  // By falling weight_ of its neighbours.
+  // Adds neighbours by descending weight_.
   std::vector<Index> grow(Index block) {
-    std::vector<Index> order(meetings_[block].begin(), meetings_[block].end());
+    std::vector<Index> order(neighbours_[block].begin(), neighbours_[block].end());
     std::sort(order.begin(), order.end(),
               [&](Index a, Index b) { return weight_[a] != weight_[b] ? weight_[a] > weight_[b] : a < b; });
     std::vector<Index> set{block};
@@ -67,17 +67,17 @@ class Cliques {
     return set;
   }
 
-  const Rows& meetings_;
+  const Rows& neighbours_;
   std::span<const Bytes> sizes_;
-  const MeetingBits bits_;
-  std::vector<std::uint64_t> common_;  // blocks that meet all of the set
+  const AdjacencyBits bits_;
+  std::vector<std::uint64_t> common_;  // neighbours of the whole set
   std::vector<Bytes> near_, weight_;
 };
 
 }  // namespace
 
-Rows heavy_cliques(const Rows& meetings, std::span<const Bytes> sizes, const std::function<bool()>& stop) {
-  Cliques cliques(meetings, sizes);
+Rows heavy_cliques(const Rows& neighbours, std::span<const Bytes> sizes, const std::function<bool()>& stop) {
+  Cliques cliques(neighbours, sizes);
   const bool shared = cliques.shared_steps() <= kMostSharedSteps;
   std::vector<std::vector<Index>> sets;
   for (Index block = 0; block < sizes.size() && !stop(); ++block) {

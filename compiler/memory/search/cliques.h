@@ -1,4 +1,4 @@
-// Sets of blocks that meet pairwise, of problems with several streams, where lifetimes are no intervals.
+// Cliques of the interference graph, for problems with several streams, where lifetimes are not intervals.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace l2l::compiler::memory {
 
-// For each block sets that hold it, grown greedily: by size, and, while that takes no more than a moment, by the bytes
-// its neighbours share with it. Sorted, no set twice. When `stop` says so, blocks are left out.
-Rows heavy_cliques(const Rows& meetings, std::span<const Bytes> sizes, const std::function<bool()>& stop);
+// Grows cliques greedily from every block: neighbours by descending size, and, unless the graph is too large, by the
+// bytes of the neighbours they share. Rows are sorted and distinct. When stop() becomes true, blocks are left out.
+Rows heavy_cliques(const Rows& neighbours, std::span<const Bytes> sizes, const std::function<bool()>& stop);
 
 }  // namespace l2l::compiler::memory

@@ -1,4 +1,4 @@
-// Of an order of blocks, places: what the local search searches through.
+// Decoders: from an order of blocks to their offsets. The local search searches through orders.
 #pragma once
 
 #include <functional>
@@ -16,17 +16,17 @@ class Decoder {
  public:
   virtual ~Decoder() = default;
 
-  // Places all blocks; those earlier in `order` (each block once) choose first. Returns the footprint, or nothing when
-  // a block would end above `highest` or `stop`, asked now and then, says so; then `offsets` (per block) mean nothing.
+  // Places all blocks; `order` names each once. Returns the footprint, with `offsets` per block. Returns nothing when a
+  // block would end above `highest`, or when stop(), called now and then, is true; `offsets` are then undefined.
   virtual std::optional<Bytes> decode(std::span<const Index> order, Bytes highest, const std::function<bool()>& stop,
                                       std::vector<Bytes>& offsets) = 0;
 };
 
-// One after the other, each at the lowest place that those before leave; pinned ones before all. For all problems.
+// First fit: block by block, each at the lowest free offset; pinned blocks before all others. For all problems.
 std::unique_ptr<Decoder> first_fit_decoder(const Blocks& blocks);
 
-// From the bottom up: of the blocks whose lowest place is the lowest of all, the first of the order goes there. Not for
-// groups and pinned blocks.
+// Builds from the bottom up: of the blocks whose lowest possible offset is the lowest of all, the first of the order is
+// placed there. For problems without groups and pinned blocks.
 std::unique_ptr<Decoder> level_decoder(const Blocks& blocks);
 
 }  // namespace l2l::compiler::memory

@@ -7,19 +7,20 @@
 #include "compiler/memory/search/skyline_search.h"
 #include "compiler/memory/search/timeline.h"
 
-// Restarts with growing limits of nodes: each asks whether a plan fits below some capacity, first of all the lowest
-// that is not ruled out, and in turn one between that and the best plan known.
+// Depth-first search with restarts (Luby, Sinclair, Zuckerman 1993). Each restart asks whether a plan fits below a
+// capacity: mostly the lowest one not ruled out yet, now and then one between that and the best plan known. Conflict
+// weights carry over from one restart to the next.
 namespace l2l::compiler::memory {
 namespace {
 
-// The first finds most and costs least, but each of the others finds what it does not.
-constexpr Niche kTurns[] = {Niche::kLowest,   Niche::kTightest, Niche::kLowest,
-                            Niche::kWeighted, Niche::kLowest,   Niche::kBlamed};
-constexpr std::size_t kCombinations = kSearchOrders * std::size(kTurns);
-constexpr std::size_t kWave = 5;  // restarts that are started together
-constexpr std::size_t kWavesPerClimb = 4;
-constexpr std::uint64_t kStepsPerBlock = 50;       // of a restart, in members looked at
-constexpr std::uint64_t kMostMembers = 4'000'000;  // of sections: more take too long to look at
+// kLowest finds most and costs least, but each of the others finds plans that it does not.
+constexpr BranchingRule kRules[] = {BranchingRule::kLowest,   BranchingRule::kTightest, BranchingRule::kLowest,
+                                    BranchingRule::kWeighted, BranchingRule::kLowest,   BranchingRule::kHeaviest};
+constexpr std::size_t kCombinations = kSearchOrders * std::size(kRules);
+constexpr std::size_t kWave = 5;  // restarts that run together
+constexpr std::size_t kWavesPerProbe = 4;
+constexpr std::uint64_t kStepsPerBlock = 50;       // overhead of a restart
+constexpr std::uint64_t kMostMembers = 4'000'000;  // of sections; with more, propagation takes too long
 constexpr std::size_t kMostOnStreams = 4096;       // blocks on several streams
 
 // 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ..., from number 1 on.
@@ -32,7 +33,7 @@ std::uint64_t luby(std::uint64_t number) {
 struct Answer {
   Outcome outcome = Outcome::kStopped;
   std::vector<Bytes> offsets;
-  std::vector<double> blame;
+  std::vector<double> weights;
   std::uint64_t steps = 0;
 };
 
@@ -43,7 +44,7 @@ class ExactSearch : public Search {
         graph_(make_search_graph(blocks, [this] { return late(); })),
         alignment_(blocks.alignment()),
         low_(align_up(limits.bound, alignment_)),
-        blame_(graph_.sections.count(), 1.0) {
+        weights_(graph_.sections.count(), 1.0) {
     for (Index section = 0; section < graph_.sections.count(); ++section) low_ = std::max(low_, graph_.load(section));
   }
 
@@ -51,7 +52,7 @@ class ExactSearch : public Search {
     steps_left_ = steps;
     for (best_ = std::move(best); best_.footprint > low_ && !late() && steps_left_ > 0; ++wave_) {
       try_capacity(low_);
-      if (wave_ % kWavesPerClimb == kWavesPerClimb - 1) climb();
+      if (wave_ % kWavesPerProbe == kWavesPerProbe - 1) probe_above();
     }
     best_.complete = best_.footprint <= low_;
     best = std::move(best_);
@@ -60,12 +61,12 @@ class ExactSearch : public Search {
  private:
   bool late() const { return std::chrono::steady_clock::now() >= limits_.deadline; }
 
-  // Tries one between; the nearer to the best, the less luck there was.
-  void climb() {
-    const double way = static_cast<double>(best_.footprint - low_) * nearness_;
-    const Bytes capacity = low_ + static_cast<Bytes>(way) / alignment_ * alignment_;
+  // Tries a capacity between low_ and the best plan, after every failure nearer to the best.
+  void probe_above() {
+    const double distance = static_cast<double>(best_.footprint - low_) * fraction_;
+    const Bytes capacity = low_ + static_cast<Bytes>(distance) / alignment_ * alignment_;
     if (capacity <= low_ || capacity >= best_.footprint) return;
-    nearness_ = try_capacity(capacity) ? 0.5 : (1 + nearness_) / 2;
+    fraction_ = try_capacity(capacity) ? 0.5 : (1 + fraction_) / 2;
   }
 
   bool try_capacity(Bytes capacity) {
@@ -87,16 +88,16 @@ class ExactSearch : public Search {
   Answer restart(Bytes capacity, std::size_t number, std::uint64_t most_steps,
                  const std::function<bool()>& stop) const {
     const std::size_t cycle = number / kCombinations, order = number % kSearchOrders;
-    const Niche niche = kTurns[(order + number / kSearchOrders) % std::size(kTurns)];
+    const BranchingRule rule = kRules[(order + number / kSearchOrders) % std::size(kRules)];
     const Ranks ranks = search_order(graph_, order + kSearchOrders * cycle, limits_.seed);
     const std::uint64_t nodes = (graph_.count() + graph_.count() / 2 + 100) * luby(cycle + 1);
 
     Skyline skyline(graph_, capacity);
-    skyline.blame() = blame_;
-    SkylineSearch search(skyline, ranks, niche, {nodes, most_steps}, stop);
+    skyline.conflict_weights() = weights_;
+    SkylineSearch search(skyline, ranks, rule, {nodes, most_steps}, stop);
     Answer answer{search.run(), {}, {}};
     answer.steps = search.steps() + kStepsPerBlock * graph_.count() + graph_.sections.values.size();
-    answer.blame = std::move(skyline.blame());
+    answer.weights = std::move(skyline.conflict_weights());
     if (answer.outcome == Outcome::kFound) {
       for (Index block = 0; block < graph_.count(); ++block) answer.offsets.push_back(skyline.lowest(block));
     }
@@ -105,8 +106,8 @@ class ExactSearch : public Search {
 
   void learn(const Answer& answer) {
     steps_left_ -= std::min(steps_left_, answer.steps);
-    for (std::size_t section = 0; section < blame_.size(); ++section) {
-      blame_[section] = std::max(blame_[section], answer.blame[section]);
+    for (std::size_t section = 0; section < weights_.size(); ++section) {
+      weights_[section] = std::max(weights_[section], answer.weights[section]);
     }
   }
 
@@ -122,12 +123,12 @@ class ExactSearch : public Search {
   const SearchLimits limits_;
   const SearchGraph graph_;
   const Bytes alignment_;
-  Bytes low_;  // no plan is smaller
+  Bytes low_;  // capacities below it are ruled out
   SearchResult best_;
-  double nearness_ = 0.5;
+  double fraction_ = 0.5;
   std::size_t wave_ = 0;
   std::uint64_t steps_left_ = 0;
-  std::vector<double> blame_;
+  std::vector<double> weights_;
 };
 
 bool small_enough(const Blocks& blocks) {

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kStepsPerQuestion = 64;
 
-// Any streams: keeps for each block the lowest place above those placed that it meets.
+// Keeps for each unplaced block the lowest offset above its placed neighbours.
 class LevelFit : public Decoder {
  public:
   explicit LevelFit(const Blocks& blocks) : blocks_(blocks) {
@@ -35,7 +35,7 @@ class LevelFit : public Decoder {
       const Bytes end = offsets[block] + sizes_[block];
       footprint = std::max(footprint, end);
       if (end > highest || (step % kStepsPerQuestion == 0 && stop())) return std::nullopt;
-      for (const Index other : blocks_.meetings(block)) {
+      for (const Index other : blocks_.neighbours(block)) {
         if (!placed_[other]) offsets[other] = std::max(offsets[other], end);
       }
     }

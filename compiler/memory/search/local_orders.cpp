@@ -9,12 +9,12 @@
 namespace l2l::compiler::memory {
 namespace {
 
-struct Looks {
+struct Features {
   double size, width, load, begin, end;
   double area() const { return size * width; }
 };
 
-// Largest value of any range in constant time, after n log n.
+// Range maxima in constant time (a sparse table, built in O(n log n)).
 class RangeMaximum {
  public:
   explicit RangeMaximum(std::vector<Bytes> values) : levels_{std::move(values)} {
@@ -35,13 +35,7 @@ class RangeMaximum {
   std::vector<std::vector<Bytes>> levels_;
 };
 
-double sum(std::span<const Time> clock) {
-  double total = 0;
-  for (const Time time : clock) total += static_cast<double>(time);
-  return total;
-}
-
-void look_along_line(const Blocks& blocks, std::vector<Looks>& looks) {
+void features_along_line(const Blocks& blocks, std::vector<Features>& features) {
   const Timeline line = make_timeline(blocks);
   std::vector<Bytes> loads(line.sections + 1, 0);
   for (Index block = 0; block < blocks.count(); ++block) {
@@ -51,29 +45,30 @@ void look_along_line(const Blocks& blocks, std::vector<Looks>& looks) {
   std::partial_sum(loads.begin(), loads.end(), loads.begin());
   const RangeMaximum largest(std::move(loads));
   for (Index block = 0; block < blocks.count(); ++block) {
-    looks[block].width = line.end[block] - line.begin[block];
-    looks[block].load = static_cast<double>(largest.of(line.begin[block], line.end[block]));
+    features[block].width = line.end[block] - line.begin[block];
+    features[block].load = static_cast<double>(largest.of(line.begin[block], line.end[block]));
   }
 }
 
-std::vector<Looks> looks_of(const Blocks& blocks) {
+std::vector<Features> features_of(const Blocks& blocks) {
   const Problem& problem = blocks.problem();
-  std::vector<Looks> looks;
+  std::vector<Features> features;
   for (Index block = 0; block < blocks.count(); ++block) {
-    Looks its{static_cast<double>(blocks.size(block)), static_cast<double>(blocks.meetings(block).size()), 0, 0, 0};
+    Features its{static_cast<double>(blocks.size(block)), static_cast<double>(blocks.neighbours(block).size()), 0, 0,
+                 0};
     its.load = its.size;
-    for (const Index other : blocks.meetings(block)) its.load += static_cast<double>(blocks.size(other));
-    its.begin = sum(problem.begin_of(blocks.parts(block).front().tensor));
-    its.end = sum(problem.end_of(blocks.parts(block).back().tensor));
-    looks.push_back(its);
+    for (const Index other : blocks.neighbours(block)) its.load += static_cast<double>(blocks.size(other));
+    its.begin = entry_sum(problem.begin_of(blocks.parts(block).front().tensor));
+    its.end = entry_sum(problem.end_of(blocks.parts(block).back().tensor));
+    features.push_back(its);
   }
-  if (problem.streams == 1 && !blocks.grouped()) look_along_line(blocks, looks);
-  return looks;
+  if (problem.streams == 1 && !blocks.grouped()) features_along_line(blocks, features);
+  return features;
 }
 
 using Key = std::array<double, 3>;
 
-std::vector<Key> keys_of(const Looks& its) {
+std::vector<Key> keys_of(const Features& its) {
   return {{its.load, its.area(), its.width},
           {its.area(), its.load, its.width},
           {its.size, its.width, its.load},
@@ -88,7 +83,7 @@ std::vector<Key> keys_of(const Looks& its) {
 
 std::vector<std::vector<Index>> local_orders(const Blocks& blocks) {
   std::vector<std::vector<Key>> keys;
-  for (const Looks& its : looks_of(blocks)) keys.push_back(keys_of(its));
+  for (const Features& its : features_of(blocks)) keys.push_back(keys_of(its));
   std::vector<std::vector<Index>> orders;
   for (std::size_t kind = 0; !keys.empty() && kind < keys[0].size(); ++kind) {
     std::vector<Index> order(blocks.count());

@@ -1,4 +1,4 @@
-// Orders the local search begins with.
+// Initial orders of the local search.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,8 @@
 
 namespace l2l::compiler::memory {
 
-// Blocks sorted in several ways by size, by how much they meet, by the bytes alive around them and by time, without
-// repetition. One stream: "around" is the largest live load of their lifetime; several: their size and that of all they
-// meet.
+// Distinct orders of all blocks, by size, length, surrounding load, and time. The surrounding load of a block is, with
+// one stream, the largest live load during its lifetime; with several, its size and those of its neighbours.
 std::vector<std::vector<Index>> local_orders(const Blocks& blocks);
 
 }  // namespace l2l::compiler::memory

@@ -5,24 +5,22 @@
 #include "compiler/memory/search/race.h"
 #include "compiler/memory/search/search.h"
 
-// Chains that each change an order of the blocks and decode it. All begin with the best of some sorted orders; after
-// each round the worst goes on from where the best is.
+// Several chains perturb orders of the blocks and decode them. They start from the best of some sorted orders; after
+// each round the worst chain continues from the best one.
 namespace l2l::compiler::memory {
 namespace {
 
 constexpr std::size_t kChains = 4;
-constexpr std::uint64_t kStepsPerRound = 40'000'000;                // per chain
-constexpr std::uint64_t kStepsPerChange = 200, kStepsPerBlock = 8;  // what they cost in meetings looked at
+constexpr std::uint64_t kStepsPerRound = 40'000'000;  // per chain
+constexpr std::uint64_t kStepsPerChange = 200, kStepsPerBlock = 8;
 
 class LocalSearch : public Search {
  public:
   LocalSearch(const Blocks& blocks, const SearchLimits& limits)
       : blocks_(blocks), limits_(limits), bound_(align_up(limits.bound, blocks.alignment())) {
     steps_per_change_ = kStepsPerChange + kStepsPerBlock * blocks.count() + blocks.steps();
-    for (Index block = 0; block < blocks.count(); ++block) levels_ = levels_ && !blocks.pinned(block);
-    levels_ = levels_ && !blocks.grouped();
     for (std::size_t chain = 0; chain < kChains; ++chain) {
-      chains_.emplace_back(blocks, decoder(chain), limits.seed * kChains + chain);
+      chains_.emplace_back(blocks, decoder(), limits.seed * kChains + chain);
     }
   }
 
@@ -41,15 +39,15 @@ class LocalSearch : public Search {
  private:
   bool late() const { return std::chrono::steady_clock::now() >= limits_.deadline; }
 
-  std::unique_ptr<Decoder> decoder(std::size_t) const {
-    return levels_ ? level_decoder(blocks_) : first_fit_decoder(blocks_);
+  std::unique_ptr<Decoder> decoder() const {
+    return blocks_.unconstrained() ? level_decoder(blocks_) : first_fit_decoder(blocks_);
   }
 
   void begin() {
     begun_ = true;
     const std::vector<std::vector<Index>> orders = local_orders(blocks_);
     std::vector<OrderChain> tries;
-    for (std::size_t k = 0; k < orders.size(); ++k) tries.emplace_back(blocks_, decoder(k), 0);
+    for (std::size_t k = 0; k < orders.size(); ++k) tries.emplace_back(blocks_, decoder(), 0);
     for (std::size_t first = 0; first < orders.size() && best_.footprint > bound_ && !late(); first += kChains) {
       const std::size_t count = std::min(kChains, orders.size() - first);
       race(count, limits_.threads, [&](std::size_t k, const std::function<bool()>& lost) {
@@ -79,7 +77,7 @@ class LocalSearch : public Search {
     for (const OrderChain& chain : chains_) take(chain);
   }
 
-  // The first of equals, so that a chain that was told to stop changes nothing.
+  // Ties go to the first chain, so that one that was told to stop changes nothing.
   void take(const OrderChain& chain) {
     if (chain.footprint() >= best_.footprint) return;
     best_.footprint = chain.footprint();
@@ -97,7 +95,7 @@ class LocalSearch : public Search {
   const SearchLimits limits_;
   const Bytes bound_;
   SearchResult best_;
-  bool levels_ = true, begun_ = false;
+  bool begun_ = false;
   std::uint64_t steps_per_change_ = 0, steps_left_ = 0;
   std::vector<OrderChain> chains_;
 };

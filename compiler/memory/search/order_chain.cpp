@@ -5,7 +5,7 @@
 namespace l2l::compiler::memory {
 namespace {
 
-constexpr double kTolerance = 0.01;  // of the footprint, for the first change; it falls to nothing with the last
+constexpr double kTolerance = 0.01;  // of the gap to the bound; falls to 0 with the last change
 constexpr std::size_t kMostMoves = 3;
 
 }  // namespace
@@ -46,9 +46,9 @@ void OrderChain::keep_if_best() {
   best_offsets_ = offsets_;
 }
 
-// Of the stack of blocks that carries the peak one is put somewhere else in the order, mostly to an earlier place.
+// Moves a block to another place in the order, mostly one of the stack under the peak, and mostly to an earlier place.
 void OrderChain::move_one() {
-  const Index block = random_.below(4) != 0 ? one_to_blame() : static_cast<Index>(random_.below(blocks_->count()));
+  const Index block = random_.below(4) != 0 ? block_under_peak() : static_cast<Index>(random_.below(blocks_->count()));
   const auto from = static_cast<std::size_t>(std::find(order_.begin(), order_.end(), block) - order_.begin());
   std::size_t to = random_.below(order_.size());
   if (random_.below(4) != 0 && from > 0) to = random_.below(from);
@@ -57,21 +57,21 @@ void OrderChain::move_one() {
   if (to > from) std::rotate(at(from), at(from + 1), at(to + 1));
 }
 
-Index OrderChain::one_to_blame() {
+Index OrderChain::block_under_peak() {
   Index block = 0;
   std::size_t peaks = 0;
   for (Index other = 0; other < blocks_->count(); ++other) {
     if (offsets_[other] + blocks_->size(other) == footprint_ && random_.below(++peaks) == 0) block = other;
   }
-  for (std::size_t steps = random_.below(12); steps > 0 && offsets_[block] > 0; --steps) block = one_below(block);
+  for (std::size_t steps = random_.below(12); steps > 0 && offsets_[block] > 0; --steps) block = support_of(block);
   return block;
 }
 
-// A block that meets this one and ends where it begins; or itself.
-Index OrderChain::one_below(Index block) {
+// A neighbour that ends where the block begins, at random; the block itself if there is none.
+Index OrderChain::support_of(Index block) {
   Index below = block;
   std::size_t found = 0;
-  for (const Index other : blocks_->meetings(block)) {
+  for (const Index other : blocks_->neighbours(block)) {
     if (offsets_[other] + blocks_->size(other) == offsets_[block] && random_.below(++found) == 0) below = other;
   }
   return below;

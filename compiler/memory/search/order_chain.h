@@ -1,4 +1,4 @@
-// One chain of the local search: an order that is changed a little again and again, and what is best of it.
+// One chain of the local search: an order of blocks that is perturbed again and again, as in simulated annealing.
 #pragma once
 
 #include <memory>
@@ -16,20 +16,22 @@ class OrderChain {
 
   OrderChain(const Blocks& blocks, std::unique_ptr<Decoder> decoder, std::uint64_t seed);
 
-  // Begins anew with `order`.
+  // Restarts from `order`.
   void begin(std::vector<Index> order, const std::function<bool()>& stop);
-  // Changes the order `count` times, and keeps what is not much worse than the best so far. Returns early at `bound`.
+  // Perturbs the order `count` times and accepts what is not much worse than the best so far. Returns early when the
+  // footprint reaches `bound`, or stop() is true.
   void change(std::size_t count, Bytes bound, const std::function<bool()>& stop);
 
-  Bytes footprint() const { return best_; }  // kNone before begin(), or when that was stopped
+  // The best so far. kNone before begin(), or when begin() was stopped.
+  Bytes footprint() const { return best_; }
   const std::vector<Bytes>& offsets() const { return best_offsets_; }
   const std::vector<Index>& order() const { return best_order_; }
 
  private:
   void keep_if_best();
   void move_one();
-  Index one_to_blame();
-  Index one_below(Index block);
+  Index block_under_peak();
+  Index support_of(Index block);
 
   const Blocks* blocks_;
   std::unique_ptr<Decoder> decoder_;

@@ -1,5 +1,4 @@
-// Tasks in a fixed order on some threads, of which the first in that order that succeeds wins, whichever finishes
-// first: the winner does not depend on the number of threads.
+// A parallel search with a deterministic winner.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +6,10 @@
 
 namespace l2l::compiler::memory {
 
-// `task(index, lost)` is called once for each index below `count`, at most `threads` at a time, but for those after a
-// winner. It says whether it succeeded; it may stop when lost(), which is thread-safe, is true: a task before it has
-// succeeded. Waits for all; rethrows what a task throws. Returns the winner, or `count`.
+// Calls task(index, lost) for the indices below `count`, in order, on up to `threads` threads. A task returns whether
+// it succeeded. The winner is the successful task of lowest index, whatever the number of threads: tasks above it may
+// not be started, and may stop when lost(), which is thread-safe, is true. Waits for all tasks; rethrows what a task
+// throws. Returns the winner, or `count`.
 std::size_t race(std::size_t count, int threads,
                  const std::function<bool(std::size_t index, const std::function<bool()>& lost)>& task);
 

@@ -1,4 +1,4 @@
-// Searches for what greedy orders (greedy.h) do not bring to the bound.
+// Searches for smaller plans than greedy.h finds.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ namespace l2l::compiler::memory {
 struct SearchResult {
   std::vector<Bytes> offsets = {};  // per block
   Bytes footprint = 0;
-  bool complete = false;  // nothing smaller exists
+  bool complete = false;  // no smaller plan exists
 };
 
 struct SearchLimits {
@@ -22,25 +22,26 @@ struct SearchLimits {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::uint64_t seed = 1;
   int threads = 1;
-  std::function<void(const SearchResult&)> improved = {};  // called for every smaller plan, by the thread of run()
+  std::function<void(const SearchResult&)> improved = {};  // called by the thread of run() for every smaller plan
 };
 
-// Thread-bound. Goes on where it stopped. What it finds depends on problem, seed and steps alone, not on threads or
-// time, unless the deadline cuts it.
+// Thread-bound. Unless the deadline cuts it short, the result depends on problem, seed and steps only, not on threads
+// or time.
 class Search {
  public:
   virtual ~Search() = default;
 
-  // Looks for plans smaller than `best` and puts them there. Returns at the bound, at the deadline, when it has seen
-  // all there is, or after about `steps` more: meetings and members of sections looked at, by all threads together.
+  // Replaces `best` by smaller plans; continues where the last call stopped. Returns at the bound, at the deadline,
+  // when the search is exhausted, or after about `steps` further steps. A step is a look at one neighbour of a block,
+  // or at one member of a section; the steps of all threads add up.
   virtual void run(SearchResult& best, std::uint64_t steps) = 0;
 };
 
-// Depth-first in canonical order with section bounds, dominance and decomposition (exact_search.cpp). Null for groups
-// and for what is too large. `blocks` stays alive.
+// Branch and bound (exact_search.cpp). Null for problems with groups, and for those that are too large. `blocks` must
+// outlive it.
 std::unique_ptr<Search> exact_search(const Blocks& blocks, const SearchLimits& limits);
 
-// Order search (local_search.cpp). `blocks` stays alive.
+// Search through orders of blocks (local_search.cpp). `blocks` must outlive it.
 std::unique_ptr<Search> local_search(const Blocks& blocks, const SearchLimits& limits);
 
 }  // namespace l2l::compiler::memory

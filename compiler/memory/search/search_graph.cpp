@@ -17,12 +17,6 @@ Rows rows_of(const Timeline& line) {
   return rows;
 }
 
-double sum(std::span<const Time> clock) {
-  double total = 0;
-  for (const Time time : clock) total += static_cast<double>(time);
-  return total;
-}
-
 // The same relation by columns.
 Rows transposed(const Rows& rows, std::size_t columns) {
   Rows result{std::vector<std::uint32_t>(columns + 1, 0), std::vector<Index>(rows.values.size())};
@@ -49,11 +43,11 @@ SearchGraph make_search_graph(const Blocks& blocks, const std::function<bool()>&
     graph.size.push_back(blocks.size(block));
     graph.pinned.push_back(blocks.pinned(block));
     const Index tensor = blocks.parts(block)[0].tensor;
-    graph.begin.push_back(sum(blocks.problem().begin_of(tensor)));
-    graph.end.push_back(sum(blocks.problem().end_of(tensor)));
-    const std::span<const Index> others = blocks.meetings(block);
-    graph.meetings.values.insert(graph.meetings.values.end(), others.begin(), others.end());
-    graph.meetings.close_row();
+    graph.begin.push_back(entry_sum(blocks.problem().begin_of(tensor)));
+    graph.end.push_back(entry_sum(blocks.problem().end_of(tensor)));
+    const std::span<const Index> others = blocks.neighbours(block);
+    graph.neighbours.values.insert(graph.neighbours.values.end(), others.begin(), others.end());
+    graph.neighbours.close_row();
   }
   graph.in_line = blocks.problem().streams == 1;
   if (graph.in_line) {
@@ -61,7 +55,7 @@ SearchGraph make_search_graph(const Blocks& blocks, const std::function<bool()>&
     graph.sections_of = rows_of(line);
     graph.sections = transposed(graph.sections_of, line.sections);
   } else {
-    graph.sections = heavy_cliques(graph.meetings, graph.size, stop);
+    graph.sections = heavy_cliques(graph.neighbours, graph.size, stop);
     graph.sections_of = transposed(graph.sections, graph.count());
   }
   return graph;

@@ -1,6 +1,6 @@
-// What the exact search works on: blocks of one tensor, which of them meet, and sections. A section is a set of blocks
-// that meet pairwise, so that they lie one above the other: the lowest place of any of them plus all their sizes is a
-// bound.
+// The problem of the exact search: blocks of one tensor, their interference graph, and sections. A section is a clique:
+// its blocks lie one above the other, so that the lowest offset among them plus the sum of their sizes bounds the
+// footprint from below.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace l2l::compiler::memory {
 
-// Rows of indices, one after the other.
+// Rows of indices of different lengths, in one array.
 struct Rows {
   std::vector<std::uint32_t> begin{0};
   std::vector<Index> values;
@@ -29,20 +29,19 @@ struct Rows {
 struct SearchGraph {
   std::vector<Bytes> size;  // per block
   std::vector<std::optional<Bytes>> pinned;
-  std::vector<double> begin,
-      end;           // the clock's entries added up: of blocks one after the other, those of the later are higher
-  Rows meetings;     // block -> blocks
-  Rows sections;     // section -> blocks, ascending
-  Rows sections_of;  // block -> sections, ascending
-  // One stream: sections follow each other in time, and each block is in consecutive ones.
+  std::vector<double> begin, end;  // per block: entry_sum() of the clock
+  Rows neighbours;                 // block -> blocks
+  Rows sections;                   // section -> blocks, ascending
+  Rows sections_of;                // block -> sections, ascending
+  // One stream: sections follow each other in time, and the sections of a block are consecutive.
   bool in_line = false;
 
   std::size_t count() const { return size.size(); }
-  Bytes load(Index section) const;
+  Bytes load(Index section) const;  // sum of sizes
 };
 
-// The blocks are not grouped. On one stream all sections are taken, on several those of cliques.h.
-// When `stop` says so, sections are left out, and the graph is of no use.
+// `blocks` must not be grouped. With one stream the sections are all maximal cliques, with several those of cliques.h.
+// When stop() becomes true, the graph is incomplete and must not be used.
 SearchGraph make_search_graph(const Blocks& blocks, const std::function<bool()>& stop);
 
 }  // namespace l2l::compiler::memory

@@ -1,4 +1,4 @@
-// In which order blocks are tried, as ranks: the smaller first.
+// Value orders of the exact search: which block is tried first.
 #pragma once
 
 #include <vector>
@@ -7,13 +7,12 @@
 
 namespace l2l::compiler::memory {
 
-using Ranks = std::vector<std::uint32_t>;  // per block
+using Ranks = std::vector<std::uint32_t>;  // per block; the smallest is tried first
 
 inline constexpr std::size_t kSearchOrders = 7;
 
-// Number `order` of those that look at width (sections or meetings), size, area and the load around a block, the larger
-// first, and two by time. Beyond kSearchOrders: the same again, with each block moved by chance; the same for the same
-// seed.
+// Orders 0 to 4 sort by width (number of sections or neighbours), size, area and surrounding load, descending; 5 and 6
+// by time. From kSearchOrders on they repeat, with random displacements that depend on `order` and `seed`.
 Ranks search_order(const SearchGraph& graph, std::size_t order, std::uint64_t seed);
 
 }  // namespace l2l::compiler::memory

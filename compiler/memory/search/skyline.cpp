@@ -19,7 +19,7 @@ Skyline::Skyline(const SearchGraph& graph, Bytes capacity)
       owners_(members_.size()),
       crossing_(graph.sections.count(), 0),
       queued_(graph.sections.count(), 0),
-      blame_(graph.sections.count(), 1.0) {
+      weights_(graph.sections.count(), 1.0) {
   for (Index item = 0; item < graph.count(); ++item) {
     lowest_[item] = graph.pinned[item].value_or(0);
     // An item larger than the capacity makes its section fail at once, so no wrap matters here.
@@ -52,9 +52,9 @@ bool Skyline::start() {
 
 bool Skyline::place(Index item) {
   remove(item);
-  steps_ += graph_.meetings[item].size();
+  steps_ += graph_.neighbours[item].size();
   const Bytes end = lowest_[item] + graph_.size[item];
-  for (const Index other : graph_.meetings[item]) {
+  for (const Index other : graph_.neighbours[item]) {
     if (placed_[other]) continue;
     if (support_[other] < end) set(support_[other], end);
     raise(other, end);
@@ -62,32 +62,32 @@ bool Skyline::place(Index item) {
   return propagate();
 }
 
-bool Skyline::refuse(std::span<const Index> items) {
+bool Skyline::exclude(std::span<const Index> items) {
   for (const Index item : items) {
     Bytes end = kNever;
-    steps_ += graph_.meetings[item].size();
-    for (const Index other : graph_.meetings[item]) {
+    steps_ += graph_.neighbours[item].size();
+    for (const Index other : graph_.neighbours[item]) {
       if (!placed_[other]) end = std::min(end, lowest_[other] + graph_.size[other]);
     }
     if (end == kNever) return false;
     raise(item, end);
   }
-  // A plan in which one of them could sink to where it was refused is as good with it there: that plan is found
-  // elsewhere.
+  // Dominance: a plan in which one of them could sink to the excluded offset is no better than with it there, and that
+  // plan is found in another branch.
   return propagate() && std::none_of(items.begin(), items.end(), [&](Index item) { return fits_below_all(item); });
 }
 
 bool Skyline::fits_below_all(Index item) const {
   const Bytes end = support_[item] + graph_.size[item];
-  for (const Index other : graph_.meetings[item]) {
+  for (const Index other : graph_.neighbours[item]) {
     if (!placed_[other] && lowest_[other] < end) return false;
   }
   return true;
 }
 
-bool Skyline::is_lowest_of_meetings(Index item) const {
+bool Skyline::is_lowest_of_neighbours(Index item) const {
   const Bytes lowest = lowest_[item];
-  for (const Index other : graph_.meetings[item]) {
+  for (const Index other : graph_.neighbours[item]) {
     if (!placed_[other] && lowest_[other] < lowest) return false;
   }
   return true;
@@ -123,14 +123,14 @@ void Skyline::raise(Index item, Bytes value) {
   const std::span<const Index> sections = graph_.sections_of[item];
   if (value > latest_[item]) {
     failed_ = true;
-    for (const Index section : sections) blame_[section] += 1.0 / static_cast<double>(sections.size());
+    for (const Index section : sections) weights_[section] += 1.0 / static_cast<double>(sections.size());
     return;
   }
   const Bytes before = lowest_[item];
   set(lowest_[item], value);
   for (const Index section : sections) {
-    // It was neither the lowest nor the second, and could not be the first: nothing changes there. A section whose
-    // numbers are old is in the queue already.
+    // The item was neither lowest nor second and could not be the lowest, so nothing changes there. A section with
+    // outdated values is in the queue already.
     if (before > second_[section] && before > capacity_ - rest_[section]) continue;
     enqueue(section);
   }
@@ -142,7 +142,7 @@ bool Skyline::propagate() {
     queue_.pop_back();
     queued_[section] = 0;
     if (!update(section)) {
-      blame_[section] += 1;
+      weights_[section] += 1;
       failed_ = true;
     }
   }
@@ -152,7 +152,7 @@ bool Skyline::propagate() {
 bool Skyline::update(Index section) {
   const std::span<const Index> items = left(section);
   steps_ += items.size();
-  const Bytes room = capacity_ - rest_[section];  // where the lowest of them must begin at the latest
+  const Bytes room = capacity_ - rest_[section];  // the lowest of them must begin at or below it
   if (rest_[section] > capacity_) return false;
   Bytes first = kNever, second = kNever, count = 0, first_end = kNever, beyond = kNever;
   for (const Index item : items) {
@@ -177,7 +177,7 @@ bool Skyline::update(Index section) {
   if (count != at_floor_[section]) set(at_floor_[section], count);
   if (items.empty()) return true;
   if (first > room) return false;
-  // Those that cannot be the lowest lie above one that can.
+  // Items that cannot be the lowest lie above one that can.
   if (beyond < first_end) {
     for (const Index item : items) {
       if (lowest_[item] > room) raise(item, first_end);

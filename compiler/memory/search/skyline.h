@@ -1,7 +1,7 @@
-// A partial plan below a capacity, built from the bottom, that can be taken back. For every item not placed yet it
-// keeps the lowest place it can still get; for every section the lowest of those (its floor), which with all sizes left
-// must not pass the capacity. It follows the sections of M. D. Moffitt, "MiniMalloc", ASPLOS 2023; floors here come
-// from the items, so that sections may be any sets of items that meet, also on several streams.
+// A partial plan below a capacity, built from the bottom up, with undo: the state of the exact search. For every item
+// that is not placed yet it keeps the lowest offset still possible, and for every section the lowest of those, its
+// floor: floor plus remaining sizes must not exceed the capacity. Sections are those of M. D. Moffitt, "MiniMalloc",
+// ASPLOS 2023; here floors derive from the items, so that sections may be any cliques, also on several streams.
 #pragma once
 
 #include <span>
@@ -16,17 +16,16 @@ class Skyline {
  public:
   static constexpr Bytes kNever = ~Bytes{0};
 
-  // Both stay alive. `capacity` is a multiple of the alignment.
+  // `graph` must outlive it. `capacity` is a multiple of the alignment.
   Skyline(const SearchGraph& graph, Bytes capacity);
 
-  // What follows from sizes alone. False: nothing fits below the capacity.
+  // Propagates the sizes. False: nothing fits below the capacity.
   bool start();
-  // Puts `item` at lowest(item). No item that is left and meets it may have a lower place. False: what is left cannot
-  // fit.
+  // Places `item` at lowest(item); none of its unplaced neighbours may have a lower offset. False: the rest cannot fit.
   bool place(Index item);
-  // None of `items`, which share a section and a lowest place, is there: each will rest on something still to be
-  // placed.
-  bool refuse(std::span<const Index> items);
+  // Decides that none of `items`, which share a section and a lowest offset, is placed there: each will rest on an item
+  // still to be placed. False: the rest cannot fit.
+  bool exclude(std::span<const Index> items);
 
   struct Mark {
     std::size_t changes, placed;
@@ -36,22 +35,22 @@ class Skyline {
 
   const SearchGraph& graph() const { return graph_; }
   bool placed(Index item) const { return placed_[item] != 0; }
-  Bytes lowest(Index item) const { return lowest_[item]; }  // its place, when placed
-  // End of what is placed below it: it rests on that only when it is placed there.
+  Bytes lowest(Index item) const { return lowest_[item]; }  // its offset, when placed
+  // The highest end of a placed neighbour: the offset at which the item would rest on it.
   Bytes support(Index item) const { return support_[item]; }
-  bool is_lowest_of_meetings(Index item) const;
+  bool is_lowest_of_neighbours(Index item) const;
   std::span<const Index> left(Index section) const {
     return {members_.data() + graph_.sections.begin[section], left_[section]};
   }
-  Bytes floor(Index section) const { return floor_[section]; }    // kNever: nothing is left
-  Bytes second(Index section) const { return second_[section]; }  // next higher lowest place there; kNever: none
+  Bytes floor(Index section) const { return floor_[section]; }    // kNever: all are placed
+  Bytes second(Index section) const { return second_[section]; }  // next higher lowest offset there, or kNever
   std::uint64_t at_floor(Index section) const { return at_floor_[section]; }
   Bytes slack(Index section) const { return capacity_ - floor_[section] - rest_[section]; }
-  // One stream: items left that are in this section and the next one.
+  // One stream: unplaced items that are in this section and the next one.
   std::uint32_t crossing(Index section) const { return crossing_[section]; }
-  std::uint64_t steps() const { return steps_; }  // meetings and members of sections looked at
-  // Grows where contradictions are found; survives undo().
-  std::vector<double>& blame() { return blame_; }
+  std::uint64_t steps() const { return steps_; }  // search.h, Search::run()
+  // Per section: grows with every conflict found there, as in dom/wdeg (Boussemart et al., ECAI 2004). Survives undo().
+  std::vector<double>& conflict_weights() { return weights_; }
 
  private:
   struct Change {
@@ -74,14 +73,14 @@ class Skyline {
   std::vector<char> placed_;
   std::vector<Index> placed_order_;
   std::vector<Bytes> floor_, second_, at_floor_, rest_;  // per section
-  // Members of a section: those left first. slots_ says where an item is, per entry of graph_.sections_of; owners_ the
-  // way back.
+  // Members of each section, unplaced ones first. slots_ is the position of an item there, per entry of
+  // graph_.sections_of; owners_ is its inverse.
   std::vector<Index> members_;
   std::vector<std::uint32_t> left_, slots_, owners_, crossing_;
   std::vector<Change> trail_;
-  std::vector<Index> queue_;  // sections to look at
+  std::vector<Index> queue_;  // sections to update
   std::vector<char> queued_;
-  std::vector<double> blame_;
+  std::vector<double> weights_;
   std::uint64_t steps_ = 0;
   bool failed_ = false;
 };

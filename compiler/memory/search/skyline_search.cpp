@@ -7,13 +7,13 @@ namespace l2l::compiler::memory {
 namespace {
 
 constexpr Index kNoSection = ~Index{0};
-constexpr std::uint64_t kStepsPerNode = 50;  // what a node costs in members looked at
+constexpr std::uint64_t kStepsPerNode = 50;
 
 }  // namespace
 
-SkylineSearch::SkylineSearch(Skyline& skyline, std::span<const std::uint32_t> rank, Niche niche, SkylineLimits limits,
-                             const std::function<bool()>& stop)
-    : skyline_(skyline), graph_(skyline.graph()), rank_(rank), niche_(niche), limits_(limits), stop_(stop) {}
+SkylineSearch::SkylineSearch(Skyline& skyline, std::span<const std::uint32_t> rank, BranchingRule rule,
+                             SkylineLimits limits, const std::function<bool()>& stop)
+    : skyline_(skyline), graph_(skyline.graph()), rank_(rank), rule_(rule), limits_(limits), stop_(stop) {}
 
 Outcome SkylineSearch::run() {
   const bool found = skyline_.start() && solve_parts({0, static_cast<Index>(graph_.sections.count())});
@@ -25,7 +25,7 @@ bool SkylineSearch::limit_reached() {
   return stopped_;
 }
 
-// Parts that share no item left are independent: what fails in one is not repaired in another.
+// Parts that share no unplaced item are independent: a failure in one cannot be repaired in another.
 bool SkylineSearch::solve_parts(Sections whole) {
   if (!graph_.in_line) return solve(whole);
   const Skyline::Mark mark = skyline_.mark();
@@ -43,12 +43,12 @@ bool SkylineSearch::solve_parts(Sections whole) {
 
 bool SkylineSearch::solve(Sections part) {
   sections_seen_ += kStepsPerNode + part.end - part.begin;
-  const Index niche = choose(part);
-  if (niche == kNoSection) return true;
+  const Index section = choose_section(part);
+  if (section == kNoSection) return true;
   if (limit_reached()) return false;
-  const Bytes floor = skyline_.floor(niche);
+  const Bytes floor = skyline_.floor(section);
   std::vector<Index> items;
-  for (const Index item : skyline_.left(niche)) {
+  for (const Index item : skyline_.left(section)) {
     if (skyline_.lowest(item) == floor) items.push_back(item);
   }
   std::sort(items.begin(), items.end(),
@@ -63,12 +63,12 @@ bool SkylineSearch::solve(Sections part) {
     skyline_.undo(mark);
     if (stopped_) return false;
   }
-  if (!pinned && skyline_.refuse(items) && solve(part)) return true;
+  if (!pinned && skyline_.exclude(items) && solve(part)) return true;
   skyline_.undo(mark);
   return false;
 }
 
-Index SkylineSearch::choose(Sections part) const {
+Index SkylineSearch::choose_section(Sections part) const {
   Bytes lowest = Skyline::kNever;
   for (Index section = part.begin; section < part.end; ++section) lowest = std::min(lowest, skyline_.floor(section));
   Index best = kNoSection;
@@ -76,9 +76,9 @@ Index SkylineSearch::choose(Sections part) const {
   for (Index section = part.begin; section < part.end; ++section) {
     if (skyline_.at_floor(section) == 0) continue;
     const bool is_lowest = skyline_.floor(section) == lowest;
-    if (niche_ == Niche::kLowest && !is_lowest) continue;
+    if (rule_ == BranchingRule::kLowest && !is_lowest) continue;
     const double its_key = key(section);
-    if (its_key < best_key && (is_lowest || is_niche(section))) {
+    if (its_key < best_key && (is_lowest || may_branch(section))) {
       best_key = its_key;
       best = section;
     }
@@ -91,22 +91,22 @@ double SkylineSearch::key(Index section) const {
   const bool may_be_none = second != Skyline::kNever ? second - floor <= skyline_.slack(section)
                                                      : skyline_.at_floor(section) > 1 && skyline_.slack(section) > 0;
   const double choices = static_cast<double>(skyline_.at_floor(section)) + may_be_none;
-  switch (niche_) {
-    case Niche::kTightest:
+  switch (rule_) {
+    case BranchingRule::kTightest:
       return choices * 1e18 + static_cast<double>(skyline_.slack(section));
-    case Niche::kLowest:
+    case BranchingRule::kLowest:
       return choices;
-    case Niche::kWeighted:
-      return choices / skyline_.blame()[section];
-    case Niche::kBlamed:
-      return choices * 1e12 - skyline_.blame()[section];
+    case BranchingRule::kWeighted:
+      return choices / skyline_.conflict_weights()[section];
+    case BranchingRule::kHeaviest:
+      return choices * 1e12 - skyline_.conflict_weights()[section];
   }
   return choices;
 }
 
-bool SkylineSearch::is_niche(Index section) const {
+bool SkylineSearch::may_branch(Index section) const {
   for (const Index item : skyline_.left(section)) {
-    if (skyline_.lowest(item) == skyline_.floor(section) && !skyline_.is_lowest_of_meetings(item)) return false;
+    if (skyline_.lowest(item) == skyline_.floor(section) && !skyline_.is_lowest_of_neighbours(item)) return false;
   }
   return true;
 }

@@ -1,6 +1,6 @@
-// Depth-first search for a plan below a capacity. At each node it takes a niche, a section whose lowest items may be
-// placed next, and tries each of those there, then none of them. Every plan whose blocks all rest on something is found
-// in one way.
+// Depth-first search for a plan below a capacity. A node branches on a section whose lowest items can be placed next:
+// it tries each of those at the section's floor, then none of them. Only plans are enumerated in which every block
+// rests on another one or on 0 (no plan is lost by that), each once.
 #pragma once
 
 #include <functional>
@@ -10,12 +10,12 @@
 
 namespace l2l::compiler::memory {
 
-// Which niche is taken.
-enum class Niche {
+// Which section a node branches on.
+enum class BranchingRule {
   kTightest,  // fewest choices, then least slack
   kLowest,    // lowest floor, then fewest choices
-  kWeighted,  // fewest choices for its blame
-  kBlamed,    // fewest choices, then most blame
+  kWeighted,  // fewest choices per conflict weight (dom/wdeg: Boussemart et al., ECAI 2004)
+  kHeaviest,  // fewest choices, then largest conflict weight
 };
 
 enum class Outcome { kFound, kNone, kStopped };
@@ -27,11 +27,12 @@ struct SkylineLimits {
 // Thread-bound.
 class SkylineSearch {
  public:
-  // `rank`: per item, the smaller is tried first. `stop` is asked at each node. All stay alive.
-  SkylineSearch(Skyline& skyline, std::span<const std::uint32_t> rank, Niche niche, SkylineLimits limits,
+  // `rank`: per item; the smallest is tried first. stop() is called at each node. All arguments must outlive it.
+  SkylineSearch(Skyline& skyline, std::span<const std::uint32_t> rank, BranchingRule rule, SkylineLimits limits,
                 const std::function<bool()>& stop);
 
-  // From an empty skyline, once. Found: skyline.lowest() are the places. None: no plan fits below the capacity.
+  // To be called once, with an empty skyline. kFound: skyline.lowest() are the offsets. kNone: no plan fits below the
+  // capacity. kStopped: a limit, or stop().
   Outcome run();
   std::uint64_t steps() const { return skyline_.steps() + sections_seen_; }
 
@@ -42,15 +43,15 @@ class SkylineSearch {
 
   bool solve(Sections part);
   bool solve_parts(Sections whole);
-  Index choose(Sections part) const;
+  Index choose_section(Sections part) const;
   double key(Index section) const;
-  bool is_niche(Index section) const;
+  bool may_branch(Index section) const;
   bool limit_reached();
 
   Skyline& skyline_;
   const SearchGraph& graph_;
   std::span<const std::uint32_t> rank_;
-  const Niche niche_;
+  const BranchingRule rule_;
   const SkylineLimits limits_;
   const std::function<bool()>& stop_;
   std::uint64_t nodes_ = 0, sections_seen_ = 0;

@@ -4,7 +4,7 @@
 
 namespace l2l::compiler::memory {
 
-// A sweep: a section is complete whenever an end follows a begin.
+// Sweeps over time: a section is complete whenever an end follows a begin.
 Timeline make_timeline(const Blocks& blocks) {
   struct Event {
     Time time;

@@ -1,4 +1,4 @@
-// Blocks of one stream on a line of sections: the largest sets alive at once, in order of time.
+// Lifetimes of one stream as intervals of sections: the maximal sets of blocks alive at once, in order of time.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,8 @@
 
 namespace l2l::compiler::memory {
 
-// Plain data: block b is in the sections [begin[b], end[b]), never none. Two blocks meet when they share a section.
+// Plain data. Block b is in the sections [begin[b], end[b]), at least one. Two blocks are alive at the same time if and
+// only if they share a section.
 struct Timeline {
   std::size_t sections = 0;
   std::vector<Index> begin, end;
@@ -19,7 +20,7 @@ struct Timeline {
   }
 };
 
-// Of one stream, not grouped.
+// `blocks` must be of one stream, and not grouped.
 Timeline make_timeline(const Blocks& blocks);
 
 }  // namespace l2l::compiler::memory

@@ -1,4 +1,4 @@
-// dtr and msps: the cost of all evicted storages that an eviction would join, kept until something near changes.
+// The heuristics dtr and msps (heuristic.h): an eviction costs as much as all evicted storages it would be joined to.
 #pragma once
 
 #include "compiler/remat/dtr/heuristic.h"
@@ -6,53 +6,31 @@
 
 namespace l2l::compiler::remat::dtr {
 
-// The cost of the evicted storages reached from a material one, per storage. Thread-bound.
-class Closures {
+// Thread-bound. Costs are cached until something that they depend on changes.
+class EvictedClosure final : public Heuristic {
  public:
-  Closures(const State& state, bool descendants) : state_(state), descendants_(descendants), walk_(state) {}
+  enum class Kind : std::uint8_t { dtr, msps };
 
-  Nanoseconds cost(Index storage);
-  void on_added(Index op);
-  void on_changed(Index storage);  // evicted now, or no longer
+  EvictedClosure(const State& state, Kind kind) : state_(state), kind_(kind), walk_(state) {}
+
+  double score(Index storage, double bound) override;
+  void on_added(Index op) override;
+  void on_evicted(Index storage) override { forget_reachable(storage); }
+  void on_returned(Index storage) override { forget_reachable(storage); }
 
  private:
+  Time closure_cost(Index storage);
   void forget(Index storage) { known_[storage] = 0; }
-  void forget_around(Index storage);
-  void joined(Index storage);
+  void forget_reachable(Index storage);
+  void on_joined(Index storage);
 
   const State& state_;
-  const bool descendants_;  // beside ancestors
+  const Kind kind_;
   Walk walk_;
-  std::vector<Nanoseconds> cost_;
+  std::vector<Time> cost_;
   std::vector<char> known_;
-  std::vector<std::uint64_t> counted_;  // the turn in which each storage was last counted
-  std::uint64_t turn_ = 0;
-};
-
-class EvictedNeighbourhood final : public Heuristic {
- public:
-  explicit EvictedNeighbourhood(const State& state) : state_(state), closures_(state, true) {}
-  double score(Index storage, double bound) override;
-  void on_added(Index op) override { closures_.on_added(op); }
-  void on_evicted(Index storage) override { closures_.on_changed(storage); }
-  void on_returned(Index storage) override { closures_.on_changed(storage); }
-
- private:
-  const State& state_;
-  Closures closures_;
-};
-
-class EvictedAncestors final : public Heuristic {
- public:
-  explicit EvictedAncestors(const State& state) : state_(state), closures_(state, false) {}
-  double score(Index storage, double bound) override;
-  void on_added(Index op) override { closures_.on_added(op); }
-  void on_evicted(Index storage) override { closures_.on_changed(storage); }
-  void on_returned(Index storage) override { closures_.on_changed(storage); }
-
- private:
-  const State& state_;
-  Closures closures_;
+  std::vector<std::uint64_t> counted_;  // the epoch in which each storage was last counted
+  std::uint64_t epoch_ = 0;
 };
 
 }  // namespace l2l::compiler::remat::dtr

@@ -1,5 +1,4 @@
-// What rematerialization knows of a program: ops, the tensors they make, and the storages these lie in. Grows op by op.
-// Thread-bound.
+// The program to rematerialize: ops, their tensors, and the storages that tensors share. Grows op by op. Thread-bound.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +9,25 @@
 
 namespace l2l::compiler::remat::dtr {
 
-using Index = std::uint32_t;       // of an op, a tensor or a storage, each counted in order of appearance
-using Nanoseconds = std::int64_t;  // a clock, or how long an op takes
+using Index = std::uint32_t;  // of an op, a tensor or a storage, each numbered in order of appearance
+using Time = std::int64_t;    // ns
 inline constexpr Index kNone = std::numeric_limits<Index>::max();
 
 struct Output {
-  Bytes bytes = 0;      // of a storage of its own; none for an alias
-  Index alias = kNone;  // the place in `args` of the tensor whose storage it shares
+  Bytes bytes = 0;      // of its own storage; 0 for an alias
+  Index alias = kNone;  // an alias: the position in `args` of the tensor whose storage it shares
 };
 
 struct Op {
-  Nanoseconds time = 0;
-  std::vector<Index> args;  // tensors; one may be there several times
+  Time time = 0;
+  std::vector<Index> args;  // tensors, possibly repeated
   std::vector<Output> outputs;
 };
 
 class Graph {
  public:
   struct Node {  // an op
-    Nanoseconds time;
+    Time time;
     Bytes bytes;                       // of all outputs
     Index first, end;                  // tensors that it makes
     std::vector<Index> args;           // tensors
@@ -36,17 +35,17 @@ class Graph {
   };
   struct Tensor {
     Index op, storage;
-    Bytes bytes;  // of an alias 0
+    Bytes bytes;  // 0 for an alias
   };
   struct Storage {
     Bytes size;
-    Nanoseconds cost;                  // of the distinct ops that make its tensors
+    Time cost;                         // of the distinct ops that make its tensors
     std::vector<Index> tensors;        // the first is not an alias
     std::vector<Index> makers, users;  // ops, each once: that make a tensor of it, that read one
   };
 
-  // Appends an op; its outputs are the next tensors. Throws BadInput when it has none, or when an argument or an alias
-  // is not there.
+  // Appends an op, whose outputs are the next tensors; returns its index. Throws BadInput when it has no output, or
+  // when an argument or an alias does not exist.
   Index add(const Op& op);
 
   const std::vector<Node>& ops() const { return ops_; }

@@ -7,37 +7,25 @@
 namespace l2l::compiler::remat::dtr {
 namespace {
 
-class Local final : public Heuristic {
+double local(const State& state, Index storage) {
+  return ratio(state.graph.storages()[storage].cost, size_times_staleness(state, storage));
+}
+
+double lru(const State& state, Index storage) { return static_cast<double>(state.storages[storage].last_access); }
+
+double size(const State& state, Index storage) {
+  return ratio(1, static_cast<double>(state.graph.storages()[storage].size));
+}
+
+// A score that follows from the current state alone.
+class Formula final : public Heuristic {
  public:
-  explicit Local(const State& state) : state_(state) {}
-  double score(Index storage, double /*bound*/) override {
-    return ratio(state_.graph.storages()[storage].cost, size_times_staleness(state_, storage));
-  }
+  Formula(const State& state, double (*formula)(const State&, Index)) : state_(state), formula_(formula) {}
+  double score(Index storage, double /*bound*/) override { return formula_(state_, storage); }
 
  private:
   const State& state_;
-};
-
-class Lru final : public Heuristic {
- public:
-  explicit Lru(const State& state) : state_(state) {}
-  double score(Index storage, double /*bound*/) override {
-    return static_cast<double>(state_.storages[storage].last_access);
-  }
-
- private:
-  const State& state_;
-};
-
-class Size final : public Heuristic {
- public:
-  explicit Size(const State& state) : state_(state) {}
-  double score(Index storage, double /*bound*/) override {
-    return ratio(1, static_cast<double>(state_.graph.storages()[storage].size));
-  }
-
- private:
-  const State& state_;
+  double (*const formula_)(const State&, Index);
 };
 
 }  // namespace
@@ -50,17 +38,17 @@ const std::vector<std::string>& score_names() {
 std::unique_ptr<Heuristic> make_heuristic(Score score, const State& state) {
   switch (score) {
     case Score::dtr:
-      return std::make_unique<EvictedNeighbourhood>(state);
+      return std::make_unique<EvictedClosure>(state, EvictedClosure::Kind::dtr);
     case Score::dtr_eq:
       return std::make_unique<EvictedClasses>(state);
     case Score::local:
-      return std::make_unique<Local>(state);
+      return std::make_unique<Formula>(state, local);
     case Score::lru:
-      return std::make_unique<Lru>(state);
+      return std::make_unique<Formula>(state, lru);
     case Score::size:
-      return std::make_unique<Size>(state);
+      return std::make_unique<Formula>(state, size);
     case Score::msps:
-      return std::make_unique<EvictedAncestors>(state);
+      return std::make_unique<EvictedClosure>(state, EvictedClosure::Kind::msps);
   }
   return nullptr;
 }

@@ -1,5 +1,5 @@
-// What an eviction would cost, by the heuristics that Kirisame et al., "Dynamic Tensor Rematerialization" (ICLR 2021),
-// compare. With c the cost of a storage, and its staleness the time since its last access:
+// The eviction heuristics compared by Kirisame et al., "Dynamic Tensor Rematerialization" (ICLR 2021). With c the cost
+// of a storage, and its staleness the time since its last access:
 //
 //   dtr      (c + cost of the evicted ancestors and descendants reached through evicted storages) / (size x staleness)
 //   dtr_eq   (c + cost of the distinct union-find classes of evicted neighbours) / (size x staleness)
@@ -27,13 +27,14 @@ class Heuristic {
  public:
   virtual ~Heuristic() = default;
 
-  // Of a material storage; the smallest is evicted. What is above `bound` may come out as any number above it.
+  // The score of a material storage; the smallest is evicted. A score above `bound` may be returned as any number above
+  // it.
   virtual double score(Index storage, double bound) = 0;
 
-  // The core says what happened, after the state has changed.
-  virtual void on_added(Index /*op*/) {}  // its tensors are in the graph, unborn
+  // Notifications, after the state has changed.
+  virtual void on_added(Index /*op*/) {}  // its tensors are in the graph and unborn
   virtual void on_evicted(Index /*storage*/) {}
-  virtual void on_returned(Index /*storage*/) {}  // evicted before, material or banished now
+  virtual void on_returned(Index /*storage*/) {}  // was evicted, is material or banished
 };
 
 // `state` must outlive it.

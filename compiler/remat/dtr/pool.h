@@ -1,4 +1,4 @@
-// The storages that may be evicted, in the order in which they last became so. Thread-bound.
+// The storages that may be evicted, in the order in which they last became evictable. Thread-bound.
 #pragma once
 
 #include <vector>
@@ -9,20 +9,20 @@ namespace l2l::compiler::remat::dtr {
 
 class Pool {
  public:
-  // `storage` is not in it. Amortized constant time, as remove().
+  // Both take amortized constant time. append(): `storage` must not be in the pool; remove(): it must be.
   void append(Index storage);
-  void remove(Index storage);  // which is in it
+  void remove(Index storage);
 
   bool empty() const { return count_ == 0; }
   std::size_t count() const { return count_; }
-  // Places, in order: a storage, or kNone where one was removed. Valid until append().
+  // In order; kNone where a storage was removed. Valid until append().
   const std::vector<Index>& places() const { return places_; }
-  // The storages alone, in order.
+  // Removes the kNone entries.
   void compact();
 
  private:
   std::vector<Index> places_;
-  std::vector<std::size_t> place_of_;  // of the storages that are in it
+  std::vector<std::size_t> place_of_;  // per storage in the pool
   std::size_t count_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Arithmetic that scores share.
+// Arithmetic shared by the heuristics.
 #pragma once
 
 #include <limits>
@@ -7,7 +7,7 @@
 
 namespace l2l::compiler::remat::dtr {
 
-inline double ratio(Nanoseconds cost, double denominator) {
+inline double ratio(Time cost, double denominator) {
   return denominator > 0 ? static_cast<double>(cost) / denominator : std::numeric_limits<double>::infinity();
 }
 

@@ -12,14 +12,13 @@ constexpr std::size_t kMostShown = 40;  // of what was found, in bytes
 // Not what is nested: it may be so deep that to walk it would overflow the stack.
 std::string shown(const nlohmann::json& value) {
   if (value.is_structured()) return value.is_array() ? "a list" : "an object";
-  const std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  const std::string text = json_text(value, -1, /*ascii=*/true);
   return text.size() > kMostShown ? text.substr(0, kMostShown) + "..." : text;
 }
 
 }  // namespace
 
-Record::Record(std::string_view line, std::string where)
-    : object_(nlohmann::json::parse(line, nullptr, false)), where_(std::move(where)) {
+Record::Record(std::string_view line, std::string where) : object_(parse_json(line)), where_(std::move(where)) {
   if (!object_.is_object()) refuse("is not a JSON object");
 }
 
@@ -45,7 +44,7 @@ const std::string& Record::text_of(const nlohmann::json& value, const char* fiel
 std::int64_t Record::number_of(const nlohmann::json& value, const char* field, std::int64_t least,
                                std::int64_t most) const {
   const std::string text = value.is_string()           ? value.get_ref<const std::string&>()
-                           : value.is_number_integer() ? value.dump()
+                           : value.is_number_integer() ? json_text(value)
                                                        : std::string();
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

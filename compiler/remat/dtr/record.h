@@ -1,22 +1,22 @@
-// One line of a trace: a JSON object whose fields are asked for by name. Thread-bound.
+// One line of a trace: a JSON object with checked access to its fields. Thread-bound.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include "core/json.h"
 
 namespace l2l::compiler::remat::dtr {
 
 class Record {
  public:
-  // `where` is FILE:LINE. Throws BadInput, as everything here, naming `where`, field and reason.
+  // `where` is FILE:LINE. Like all functions here, throws BadInput naming `where`, the field and the reason.
   Record(std::string_view line, std::string where);
 
   const std::string& text(const char* field) const;
   std::vector<std::string> texts(const char* field) const;
-  // A whole number from `least` to `most`, in a string or bare.
+  // An integer from `least` to `most`, as a JSON number or in a string.
   std::int64_t number(const char* field, std::int64_t least, std::int64_t most) const;
   std::vector<std::int64_t> numbers(const char* field, std::int64_t least, std::int64_t most) const;
 

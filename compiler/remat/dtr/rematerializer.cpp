@@ -47,7 +47,7 @@ bool Rematerializer::pin(Index tensor) {
   return true;
 }
 
-// Depth first, on a stack of our own: what must be recomputed may be as long as the program.
+// Depth first, with an explicit stack: the chain of recomputations can be as long as the program.
 bool Rematerializer::materialize(Index tensor, bool again) {
   begin(tensor, again);
   while (!stack_.empty()) {
@@ -66,7 +66,7 @@ bool Rematerializer::materialize(Index tensor, bool again) {
   return true;
 }
 
-// All arguments count as accessed now, and those that are there stay.
+// All arguments count as accessed now; those in memory are locked.
 void Rematerializer::begin(Index tensor, bool again) {
   Frame frame{tensor, again, {}, 0};
   const Graph::Node& op = state_.graph.ops()[state_.graph.tensors()[tensor].op];
@@ -102,8 +102,8 @@ bool Rematerializer::make_room(Bytes bytes) {
   return true;
 }
 
-// Outputs that are there already are made once more and dropped. Of storages that become material, that of the tensor
-// which is wanted becomes the last in the pool.
+// Outputs that are in memory already are made once more and dropped. Among the storages that become material, that of
+// the requested tensor is appended to the pool last.
 void Rematerializer::execute(const Frame& frame) {
   const Index index = state_.graph.tensors()[frame.tensor].op;
   const Graph::Node& op = state_.graph.ops()[index];
@@ -213,7 +213,7 @@ bool Rematerializer::can_be_banished(Index storage) const {
   return true;
 }
 
-// What is banished no longer keeps the storages that it was made from.
+// A banished storage no longer keeps those that it was made from.
 void Rematerializer::try_banish(Index storage) {
   std::vector<Index> open = {storage};
   while (!open.empty()) {

@@ -1,6 +1,6 @@
-// Dynamic Tensor Rematerialization (Kirisame et al., ICLR 2021): runs a program op by op under a budget of bytes,
-// evicts storages where there is no room, and recomputes what is needed again. It decides and calls back; it touches no
-// memory. Time is the sum of the ops' times, so the same program under the same options has the same course everywhere.
+// Dynamic Tensor Rematerialization (DTR; Kirisame et al., ICLR 2021): runs a program op by op under a budget of bytes,
+// evicts storages when there is no room, and recomputes them when they are needed again. It only decides and calls
+// back; it touches no memory. The clock is the sum of the ops' times, so decisions are deterministic.
 #pragma once
 
 #include <memory>
@@ -13,56 +13,56 @@
 
 namespace l2l::compiler::remat::dtr {
 
-// What becomes of a storage without references. It may have been pinned before.
+// What happens to a storage without references. It may be pinned.
 enum class Unreferenced : std::uint8_t {
-  keep,   // nothing: it is evicted when its turn comes
-  evict,  // it is evicted at once unless it is pinned, and can be recomputed
-  // It is freed for good as soon as none of its descendants' tensors is evicted, and those are pinned, since they
-  // cannot be recomputed any more.
+  keep,   // it is evicted like any other
+  evict,  // it is evicted at once, unless pinned; it can be recomputed
+  // It is freed for good once none of its descendants' tensors is evicted. Those are pinned, since they cannot be
+  // recomputed any more.
   banish
 };
 
 enum class Failure : std::uint8_t { none, out_of_memory, thrashing };
 
 struct Options {
-  Bytes budget = 0;  // 0: none
+  Bytes budget = 0;  // 0: unlimited
   Score heuristic = Score::dtr_eq;
   Unreferenced unreferenced = Unreferenced::evict;
-  Nanoseconds repeated_limit = std::numeric_limits<Nanoseconds>::max();  // time of repeated ops; above it: thrashing
+  Time repeated_limit = std::numeric_limits<Time>::max();  // of the time of repeated ops; above it, thrashing
   Shortcuts shortcuts;
 };
 
-// Sums of bytes and of times must fit in 62 bits. Thread-bound.
+// Thread-bound. Sums of bytes and of times must fit in 62 bits.
 class Rematerializer {
  public:
   // `callbacks` must outlive it.
   Rematerializer(const Options& options, Callbacks& callbacks);
 
-  // Each returns false when the budget does not let it be done; what failed is in failure(), and nothing may follow.
+  // run() and pin() return false when the budget is too small; failure() then says how, and nothing else may be called.
 
-  // Runs `op`, for which nothing banished may be an argument. The program holds one reference to each of its outputs.
-  // Throws BadInput for an op that cannot be.
+  // Runs `op`. The program then holds one reference to each output. Throws BadInput for an invalid op, and when an
+  // argument is banished.
   bool run(const Op& op);
-  // Makes `tensor` material and pins its storage.
+  // Brings `tensor` into memory and pins its storage. Throws BadInput when it is banished.
   bool pin(Index tensor);
 
-  // One reference to the storage of `tensor` more, or fewer. Throws BadInput when there is none.
+  // Adds or drops a reference to the storage of `tensor`. Throws BadInput when it has none.
   void retain(Index tensor);
   void release(Index tensor);
 
   const Graph& graph() const { return state_.graph; }
   Failure failure() const { return failure_; }
-  Nanoseconds clock() const { return state_.clock; }  // 1 and the time of all ops that ran
-  Nanoseconds repeated() const { return repeated_; }  // of ops that ran again
+  Time clock() const { return state_.clock; }  // 1 + the time of all executions
+  Time repeated() const { return repeated_; }  // of repeated executions
   Bytes memory() const { return state_.memory; }
   Bytes peak() const { return peak_; }  // spare copies of outputs included
 
  private:
-  struct Frame {  // a tensor on its way
+  struct Frame {  // of the call stack of materialize()
     Index tensor;
     bool again;
-    std::vector<Index> missing;  // arguments that were not defined
-    std::size_t next = 0;        // of them
+    std::vector<Index> missing;  // arguments that were not in memory
+    std::size_t next = 0;        // index in `missing`
   };
 
   void declare(Index op);
@@ -72,7 +72,7 @@ class Rematerializer {
   bool make_room(Bytes bytes);
   void execute(const Frame& frame);
   bool is_alias(Index tensor) const;
-  bool is_spare(Index tensor) const;  // its op would make it to no purpose
+  bool is_spare(Index tensor) const;  // its op would make it for nothing
   void drop_spare(Index tensor);
   void define(Index tensor);
   void lock(Index storage);
@@ -94,8 +94,8 @@ class Rematerializer {
   const std::unique_ptr<Heuristic> heuristic_;
   Search search_;
   std::vector<Frame> stack_;
-  std::vector<Index> born_;  // by the op that runs: storages that become material
-  Nanoseconds repeated_ = 0;
+  std::vector<Index> born_;  // storages that the running op makes material
+  Time repeated_ = 0;
   Bytes peak_ = 0;
   Failure failure_ = Failure::none;
 };

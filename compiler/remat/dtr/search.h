@@ -1,4 +1,4 @@
-// Which storages are evicted next. Thread-bound.
+// Selects the storages to evict next. Thread-bound.
 #pragma once
 
 #include "compiler/remat/dtr/heuristic.h"
@@ -6,16 +6,15 @@
 
 namespace l2l::compiler::remat::dtr {
 
-// What the authors' prototype does so that the search costs less. All change which storages are evicted; none is on by
-// default.
+// Approximations of the authors' prototype that make the search cheaper. All change which storages are evicted; all are
+// off by default.
 struct Shortcuts {
-  bool ignore_small = false;  // storages below 1% of the mean size are evicted only when there are no others
-  // About 2 sqrt(n) of n candidates are looked at: strides drawn from 1 to sqrt(n).
+  bool ignore_small = false;  // evict storages below 1% of the mean size only when there are no others
+  // Look at about 2 sqrt(n) of n candidates, in random strides from 1 to sqrt(n).
   bool sample = false;
-  // Storages in the order of one search's scores are evicted until this share of the missing bytes is free. 0: one
-  // storage for each search.
+  // Evict in the order of one search's scores until this share of the missing bytes is free. 0: one storage per search.
   double batch = 0;
-  std::uint64_t seed = 1;  // of the sample
+  std::uint64_t seed = 1;  // of `sample`
 };
 
 class Search {
@@ -23,8 +22,8 @@ class Search {
   Search(const State& state, Heuristic& heuristic, const Shortcuts& shortcuts)
       : state_(state), heuristic_(heuristic), shortcuts_(shortcuts) {}
 
-  // In the order in which they are to be evicted; valid until the next call. `pool` is not empty. Without shortcuts:
-  // the one of smallest score, of several the last in the pool; the search ends early at a score of 0.
+  // Returns storages in order of eviction; valid until the next call. `pool` must not be empty. Without shortcuts: the
+  // storage of smallest score, the last in the pool among equals; the search ends early at a score of 0.
   const std::vector<Index>& choose(Pool& pool, Bytes missing);
 
  private:
@@ -46,7 +45,7 @@ class Search {
   std::vector<Index> chosen_;
   std::vector<Candidate> candidates_;
   std::uint64_t draws_ = 0;
-  std::size_t summed_ = 0;  // storages whose sizes are in the sum
+  std::size_t summed_ = 0;  // storages whose sizes are in bytes_
   double bytes_ = 0;
 };
 

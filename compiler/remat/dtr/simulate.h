@@ -1,4 +1,4 @@
-// What a trace would cost under a budget: the core's decisions, counted.
+// Simulates a trace under a budget and counts what happens.
 #pragma once
 
 #include "compiler/remat/dtr/rematerializer.h"
@@ -6,20 +6,20 @@
 
 namespace l2l::compiler::remat::dtr {
 
-// Of a run that failed: until then.
+// When a run fails, the counts up to the failure.
 struct Simulation {
   Failure failure = Failure::none;
-  Nanoseconds clock = 1;  // 1 and the time of all executions
+  Time clock = 1;  // 1 + the time of all executions
   Bytes peak = 0;
-  std::uint64_t evictions = 0;           // that the budget forced
-  std::uint64_t released = 0;            // evicted or banished with the last reference
-  std::uint64_t rematerializations = 0;  // ops that ran again, counted each time
+  std::uint64_t evictions = 0;           // forced by the budget
+  std::uint64_t released = 0;            // evicted or banished after the last reference
+  std::uint64_t rematerializations = 0;  // repeated executions
 };
 
-// Options::repeated_limit holds as it is; the published simulator's is Trace::time.
+// The authors' simulator uses Trace::time as Options::repeated_limit.
 Simulation simulate(const Trace& trace, const Options& options);
 
-// Drives `core` through `trace` until it fails.
+// Runs `trace` on `core`, to its end or until `core` fails.
 void replay(const Trace& trace, Rematerializer& core);
 
 }  // namespace l2l::compiler::remat::dtr

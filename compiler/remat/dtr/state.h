@@ -1,4 +1,4 @@
-// What lies in memory now: the state that the core changes and heuristics read.
+// What is in memory now. The rematerializer changes this state, heuristics read it.
 #pragma once
 
 #include <vector>
@@ -16,17 +16,17 @@ enum class Life : std::uint8_t {
 
 struct StorageState {
   Life life = Life::unborn;
-  bool pinned = false;           // is never evicted; only banishing takes it
-  Index locks = 0;               // arguments of ops that are about to run, and the pin
-  std::uint64_t references = 0;  // that the program holds to its tensors
-  Nanoseconds last_access = 0;
+  bool pinned = false;           // never evicted, but may be banished
+  Index locks = 0;               // by ops that are about to read it, and by the pin
+  std::uint64_t references = 0;  // of the program, to its tensors
+  Time last_access = 0;
 };
 
 struct State {
   Graph graph;
   std::vector<StorageState> storages;  // as graph.storages()
-  std::vector<char> defined;           // as graph.tensors(). An alias may be undefined though its storage is material
-  Nanoseconds clock = 1;
+  std::vector<char> defined;  // as graph.tensors(): in memory. An alias may be undefined though its storage is material
+  Time clock = 1;
   Bytes memory = 0;
 
   bool evicted(Index storage) const { return storages[storage].life == Life::evicted; }

@@ -1,5 +1,4 @@
-// A recorded program, as docs/formats.md describes (Operator traces), with names resolved: tensors are counted in the
-// order in which ops make them.
+// Recorded programs (docs/formats.md, Operator traces).
 #pragma once
 
 #include <iosfwd>
@@ -10,6 +9,7 @@
 
 namespace l2l::compiler::remat::dtr {
 
+// Tensors are numbered in the order in which ops make them.
 struct Trace {
   enum class Action : std::uint8_t { run, pin, retain, release };
   struct Step {
@@ -19,13 +19,13 @@ struct Trace {
 
   std::vector<Op> ops;
   std::vector<Step> steps;
-  Nanoseconds time = 0;  // of all ops, each once
+  Time time = 0;  // of all ops, each counted once
 };
 
-// Throws BadInput naming file, line, field and reason; at the first line that shows it, in memory and time in
-// proportion to the file.
+// Throws BadInput naming file, line, field and reason, at the first invalid line. Memory and time are in proportion to
+// the file.
 Trace read_trace(const std::string& file);
-// The same of a stream that is called `name` in messages.
+// `name` stands for the file in messages.
 Trace read_trace(std::istream& stream, const std::string& name);
 
 }  // namespace l2l::compiler::remat::dtr

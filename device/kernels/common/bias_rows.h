@@ -1,4 +1,4 @@
-// y [rows, columns] = bias [columns] in every row: what a product is added to where the library adds no bias.
+// y [rows, columns] = bias [columns] in every row. A product is added to it where the library adds no bias itself.
 #pragma once
 
 #include "compiler/ir/graph.h"

@@ -10,15 +10,18 @@
 
 namespace l2l::device::cuda {
 
-// Throws DeviceError: "WHAT: cudaErrorIllegalAddress (an illegal memory access was encountered)".
+// "cudaErrorIllegalAddress (an illegal memory access was encountered)"
+inline std::string describe(cudaError_t status) {
+  return std::string(cudaGetErrorName(status)) + " (" + cudaGetErrorString(status) + ")";
+}
+
+// Throws DeviceError: "WHAT: STATUS".
 inline void check(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  throw DeviceError(std::string(what) + ": " + cudaGetErrorName(status) + " (" + cudaGetErrorString(status) + ")");
+  if (status != cudaSuccess) throw DeviceError(std::string(what) + ": " + describe(status));
 }
 
 inline void check(cublasStatus_t status, const char* what) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw DeviceError(std::string(what) + ": " + cublasLtGetStatusName(status));
+  if (status != CUBLAS_STATUS_SUCCESS) throw DeviceError(std::string(what) + ": " + cublasLtGetStatusName(status));
 }
 
 }  // namespace l2l::device::cuda

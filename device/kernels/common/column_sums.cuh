@@ -39,8 +39,8 @@ inline void launch_partial_sums(const float* partials, std::int64_t blocks, std:
          sums);
 }
 
-// partials[s * columns + c] = sum of source.at<Count>(row, c) over the rows of slab s. Each element is asked for once,
-// by groups of Count columns; before, source.prepare() on each thread's own copy.
+// partials[s * columns + c] = sum of source.at<Count>(row, c) over the rows of slab s; at() is called once per group of
+// Count columns. Each thread first calls source.prepare() on its own copy.
 template <int Count, typename Source>
 __global__ void __launch_bounds__(kSumThreads)
     slab_sums(std::int64_t rows, std::int64_t columns, std::int64_t slab_rows, Source source, float* partials) {
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kSumThreads)
   }
 }
 
-// The sums of all columns of a matrix, whose elements a Source gives and may store on the way.
+// Sums of all columns of a matrix. A Source gives its elements, and may also store them.
 template <typename T>
 class ColumnSums {
  public:

@@ -1,5 +1,5 @@
-// One op of a graph on a CUDA device, ready to enqueue. Its host twin is device/kernels/kernel.h;
-// device/kernels/NAME.cu stands beside NAME.cpp and computes the same op of the same table.
+// One op of a graph on a CUDA device, ready to enqueue: device/kernels/NAME.cu. Its counterpart on the host is NAME.cpp
+// (device/kernels/kernel.h).
 #pragma once
 
 #include <cublasLt.h>
@@ -20,27 +20,27 @@ struct Context {
   std::size_t shared_memory_per_block = 0;  // bytes, after opting in
   cublasLtHandle_t cublas_lt = nullptr;
   bool tf32 = false;                // products of fp32 by TF32: ten bits of each factor's mantissa
-  bool library_gelu = true;         // false: GELU after a product by our kernel (device/kernels/matmul_gelu.cpp)
+  bool library_gelu = true;         // false: GELU after a product by our kernel (device/kernels/matmul_gelu.cu)
   Bytes logits = Bytes{256} << 20;  // the most that a loss keeps at once (device/kernels/logit_panels.h)
   bool cudnn = true;                // attention may be cuDNN's; false: always our own kernels
 };
 
-// Immutable after construction, apart from nothing: enqueue() may run again and again, and inside a stream capture. It
-// never allocates, never waits, and touches no memory but operands, workspace and parameters. Bits depend on shapes,
-// the GPU and this build alone: no atomics on floating-point numbers, algorithms chosen at construction.
+// Immutable; enqueue() may be repeated and captured into a CUDA graph. It neither allocates nor waits, and touches only
+// operands, workspace and parameters. Results depend on shapes, GPU and build alone, to the bit: no floating-point
+// atomics, and algorithms are chosen at construction.
 class Kernel {
  public:
   virtual ~Kernel() = default;
   // Bytes of device memory, 256-byte aligned when handed to enqueue().
   virtual Bytes workspace() const { return 0; }
-  // `operands`: inputs, then outputs, in device memory, 16-byte aligned at least. `parameters` lies in device memory,
-  // too: kernels read it when they run, so that a captured graph can be replayed with other values. Throws DeviceError
-  // when the runtime refuses a launch.
+  // `operands`: inputs, then outputs, in device memory, at least 16-byte aligned. `parameters` is in device memory, too:
+  // kernels read it when they run, so that a captured graph can be replayed with other values. Throws DeviceError when
+  // the runtime refuses a launch.
   virtual void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters* parameters,
                        cudaStream_t stream) const = 0;
 };
 
-// Kernel for op `index` of `graph`. Throws BadInput naming the op when there is none for its dtypes or shapes.
+// The kernel for op `index` of `graph`. Throws BadInput that names the op when none takes its dtypes or shapes.
 std::unique_ptr<Kernel> make_kernel(const Context& context, const compiler::Graph& graph, std::size_t index);
 
 }  // namespace l2l::device::cuda

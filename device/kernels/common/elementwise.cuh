@@ -1,18 +1,21 @@
-// Kernels whose elements know nothing of each other.
+// Kernels that compute each element on its own.
 #pragma once
 
 #include <algorithm>
+#include <string>
 
 #include "device/kernels/common/cuda_kernel.h"
 #include "device/kernels/common/floats.cuh"
 #include "device/kernels/common/launch.cuh"
+#include "device/kernels/common/operands.h"
+#include "device/kernels/common/rows.cuh"
 
 namespace l2l::device::cuda {
 
 inline constexpr int kElementwiseThreads = 256;
 
-// Calls body.at<Count>(first) for groups of Count elements, 16-byte accesses each, and body.at<1>(element) for those
-// behind the last whole group; before, on each thread's own copy, body.prepare().
+// Calls body.at<Count>(first) for groups of Count elements (16-byte accesses) and body.at<1>(element) for the rest.
+// Each thread first calls body.prepare() on its own copy.
 template <int Count, typename Body>
 __global__ void __launch_bounds__(kElementwiseThreads) elementwise(std::int64_t elements, Body body) {
   body.prepare();
@@ -23,7 +26,7 @@ __global__ void __launch_bounds__(kElementwiseThreads) elementwise(std::int64_t 
   if (thread < tail) body.template at<1>(groups * Count + thread);
 }
 
-// Enough blocks to fill the device twice, which hides the uneven ends of blocks.
+// Enough blocks to fill the device twice, so that uneven block ends are hidden.
 template <int Count, typename Body>
 void launch_elementwise(const char* name, const Context& context, std::int64_t elements, const Body& body,
                         cudaStream_t stream) {
@@ -32,9 +35,58 @@ void launch_elementwise(const char* name, const Context& context, std::int64_t e
   launch(name, elementwise<Count, Body>, {std::min(wanted, most), kElementwiseThreads}, stream, elements, body);
 }
 
+// The same for bodies that see rows of `columns` elements of T: groups stay within a row.
+template <typename T, typename Body>
+void launch_elementwise_rows(const char* name, const Context& context, std::int64_t elements, std::int64_t columns,
+                             const Body& body, cudaStream_t stream) {
+  if (rows_are_packed<T>(columns)) {
+    launch_elementwise<kPack<T>>(name, context, elements, body, stream);
+  } else {
+    launch_elementwise<1>(name, context, elements, body, stream);
+  }
+}
+
 // For bodies that need no preparation.
 struct Unprepared {
   __device__ void prepare() {}
+};
+
+// Base of the bodies that ElementwiseKernel runs. They also have Element, the type whose 16 bytes make a group, and
+// bind(operands, parameters), which takes the addresses of one launch.
+struct ElementwiseBody : Unprepared {
+  static constexpr bool kRows = false;  // true: groups stay within rows of `columns` elements
+  std::int64_t elements, columns = 0;
+
+  ElementwiseBody(const compiler::Graph& graph, const compiler::Op& op)
+      : elements(kernels::output(graph, op, 0).shape.elements()) {}
+};
+
+// The kernel of an op that computes each element on its own. Body is made from the op when the kernel is.
+template <typename Body>
+class ElementwiseKernel final : public Kernel {
+ public:
+  ElementwiseKernel(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
+      : context_(context), name_(compiler::name_of(op.kind)), body_(graph, op) {
+    if (Body::kRows) require_groups<T>(body_.elements, body_.columns);
+  }
+
+  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters* parameters,
+               cudaStream_t stream) const override {
+    Body body = body_;
+    body.bind(operands, parameters);
+    if constexpr (Body::kRows) {
+      launch_elementwise_rows<T>(name_.c_str(), context_, body.elements, body.columns, body, stream);
+    } else {
+      launch_elementwise<kPack<T>>(name_.c_str(), context_, body.elements, body, stream);
+    }
+  }
+
+ private:
+  using T = typename Body::Element;
+
+  Context context_;
+  std::string name_;
+  Body body_;  // without addresses
 };
 
 }  // namespace l2l::device::cuda

@@ -1,4 +1,4 @@
-// How kernels are launched and read their threads' shares. Only .cu files include this.
+// Launches kernels. Only .cu files include this.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,8 +15,8 @@ struct LaunchShape {
   std::size_t shared_bytes = 0;  // dynamic
 };
 
-// Enqueues `kernel` on `stream`; arguments are copied before it returns. (Not kernel<<<...>>>: that form has no
-// errors.)
+// Enqueues `kernel` on `stream`; arguments are copied before it returns. (kernel<<<...>>> would return no
+// error.)
 template <typename... Parameters, typename... Arguments>
 void launch(const char* name, void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream,
             Arguments&&... arguments) {

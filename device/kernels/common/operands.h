@@ -1,4 +1,4 @@
-// How kernels see their op: values by position, operands by type, workspace cut into arrays.
+// What kernels read of their op: values by position, operands by type, and arrays cut from the workspace.
 #pragma once
 
 #include <initializer_list>
@@ -28,7 +28,7 @@ T* as(std::byte* operand) {
 void require_dtype(const compiler::Graph& graph, const compiler::Op& op, DType dtype,
                    std::initializer_list<std::size_t> positions);
 
-// Cuts a workspace into 64-byte aligned arrays. With a null base it only counts: the same code sizes and cuts.
+// Cuts a workspace into 64-byte aligned arrays. With a null base it only counts bytes, so one function sizes and cuts.
 class WorkspaceCutter {
  public:
   explicit WorkspaceCutter(std::byte* base = nullptr) : base_(base) {}

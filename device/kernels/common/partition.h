@@ -1,4 +1,4 @@
-// Cuts of an index range into blocks, by its length alone: results must not depend on the number of workers.
+// Cuts an index range into blocks by its length alone, so that results do not depend on the number of workers.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct Partition {
   std::int64_t end(std::int64_t block) const { return std::min(total, (block + 1) * size); }
 };
 
-// Enough work per block to hide the cost of handing it out, in elements.
+// Elements per block: enough work to hide the cost of scheduling it.
 inline constexpr std::int64_t kBlockElements = 16384;
 
 inline Partition element_blocks(std::int64_t elements) { return {elements, kBlockElements}; }

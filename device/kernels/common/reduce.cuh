@@ -5,7 +5,7 @@
 
 namespace l2l::device::cuda {
 
-// The same bits in every lane: a butterfly, and additions commute.
+// Every lane gets the same bits: it is a butterfly, and additions commute.
 __device__ inline float warp_sum(float value) {
 #pragma unroll
   for (int lane = 16; lane > 0; lane /= 2) value += __shfl_xor_sync(0xFFFFFFFFu, value, lane);

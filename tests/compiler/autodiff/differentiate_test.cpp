@@ -1,4 +1,4 @@
-// Structure of derived backward graphs; their numbers are in gradient_test.cpp.
+// The structure of derived backward graphs; gradient_test.cpp checks their values.
 #include "compiler/autodiff/differentiate.h"
 
 #include <gtest/gtest.h>
@@ -102,7 +102,7 @@ TEST(Differentiate, NoInputGradientWithoutInput) {
   EXPECT_EQ(values_in(backward, Region::output_gradient).size(), 1u);
 }
 
-// The relay does not fetch the embedding's wire a second time.
+// The relay does not fetch the embedding's weights a second time.
 TEST(Differentiate, RegionsThatNoOpReadAreNotAskedFor) {
   EXPECT_EQ(differentiate(example_embedding(6, 3, 4, 7)).region_bytes(Region::weights), 0u);
   const Graph forward = example_block({}), backward = differentiate(forward);

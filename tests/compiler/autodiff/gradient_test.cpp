@@ -36,7 +36,7 @@ Memory random_memory(const Graph& graph, std::size_t vocabulary) {
   return memory;
 }
 
-// What the backward graph differentiates: the loss, or the output along output_gradient.
+// The function that the backward graph differentiates: the loss, or the output times output_gradient.
 double objective(const Graph& forward, Memory& memory) {
   interpret(forward, memory);
   if (!memory[Region::loss].empty()) return memory[Region::loss][0];
@@ -233,8 +233,8 @@ TEST(Gradient, ProductsOfEveryForm) {
   EXPECT_LE(Oracle(forward).error_of(differentiate(forward)), kTolerance);
 }
 
-// Twins: backward graphs that still validate, with one mistake each. `break_op` changes op `i` of the graph and says
-// so.
+// Negative controls: backward graphs that still validate, with one mistake each. `break_op` changes op `i` of the graph
+// and returns whether it did.
 using BreakOp = std::function<bool(Graph& graph, std::size_t i)>;
 
 void expect_each_caught(const Graph& forward, const BreakOp& break_op, std::size_t at_least) {
@@ -251,7 +251,7 @@ void expect_each_caught(const Graph& forward, const BreakOp& break_op, std::size
   EXPECT_GE(broken_graphs, at_least);
 }
 
-TEST(GradientTwin, AnyMissingAddIsCaught) {
+TEST(GradientNegativeControl, AnyMissingAddIsCaught) {
   for (const std::size_t kept : {0u, 1u}) {
     const auto pass_one_side = [&](Graph& graph, std::size_t i) {
       Op& op = graph.ops[i];
@@ -264,7 +264,7 @@ TEST(GradientTwin, AnyMissingAddIsCaught) {
   }
 }
 
-TEST(GradientTwin, AnyOtherDropoutKeyIsCaught) {
+TEST(GradientNegativeControl, AnyOtherDropoutKeyIsCaught) {
   const auto other_key = [](Graph& graph, std::size_t i) {
     Op& op = graph.ops[i];
     op.attributes.rng_op += 10;
@@ -274,7 +274,7 @@ TEST(GradientTwin, AnyOtherDropoutKeyIsCaught) {
 }
 
 // A rotation the other way, GELU or attention of the other kind.
-TEST(GradientTwin, AnyOtherAttributeIsCaught) {
+TEST(GradientNegativeControl, AnyOtherAttributeIsCaught) {
   const auto other = [](Graph& graph, std::size_t i) {
     Op& op = graph.ops[i];
     op.attributes.inverse = !op.attributes.inverse;
@@ -286,9 +286,8 @@ TEST(GradientTwin, AnyOtherAttributeIsCaught) {
   expect_each_caught(example_bert_block({}), other, 2);
 }
 
-// The op that adds the shares of queries and keys to that of the values forgets it, or rows see
-// others, or an op reads the wrong probabilities.
-TEST(GradientTwin, AnyMistakeInCoreAttentionIsCaught) {
+// The op that adds to the gradient of the values drops it, or rows see other rows, or an op reads wrong probabilities.
+TEST(GradientNegativeControl, AnyMistakeInCoreAttentionIsCaught) {
   const BlockShape shape{.core_attention = true};
   const auto forget = [](Graph& graph, std::size_t i) {
     Op& op = graph.ops[i];
@@ -315,7 +314,7 @@ TEST(GradientTwin, AnyMistakeInCoreAttentionIsCaught) {
   expect_each_caught(example_block(shape), other_probabilities, 2);
 }
 
-TEST(GradientTwin, AnyMissingWeightGradientIsCaught) {
+TEST(GradientNegativeControl, AnyMissingWeightGradientIsCaught) {
   const auto remove = [](Graph& graph, std::size_t i) {
     const Op& op = graph.ops[i];
     if (graph.value(op.outputs[0]).region != Region::gradients) return false;

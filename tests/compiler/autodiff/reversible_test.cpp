@@ -1,5 +1,5 @@
-// Backward graphs that rebuild their layer's input: against central differences, against the graph that is given the
-// input, and op by op.
+// Backward graphs of reversible layers, against central differences, against the graph that is given the layer's input,
+// and op by op.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -64,7 +64,7 @@ std::vector<double> central_differences(const Graph& forward, const Memory& memo
   return gradient;
 }
 
-// What the reversed graph leaves when it is given the forward graph's output, and nothing of its input.
+// What the reversed graph computes from the output of the forward graph, without its input.
 Memory run_back(const Graph& forward, const Graph& backward, Memory memory) {
   interpret(forward, memory);
   memory[Region::input] = memory[Region::output];
@@ -135,7 +135,8 @@ const std::set<OpKind> kinds_of_gradients = {
     OpKind::bias_gradient,      OpKind::gelu_backward,       OpKind::gelu_backward_bias,      OpKind::dropout_bias,
     OpKind::attention_backward, OpKind::layer_norm_backward, OpKind::layer_norm_backward_add, OpKind::add};
 
-// Every op of a branch once, for the stream and the gradients; the second branch is done with before the first begins.
+// Every op of a branch runs once, for the stream and the gradients; the second branch is finished before the first
+// begins.
 TEST(Reversible, InverseAndGradientsShareOneRecomputation) {
   using enum OpKind;
   const std::vector<OpKind> expected = {read_stream,
@@ -176,7 +177,7 @@ TEST(Reversible, InverseAndGradientsShareOneRecomputation) {
   EXPECT_EQ(kinds(differentiate_reversible(forward)), expected);
 }
 
-// So that rebuilt input of the same bits makes gradients of the same bits.
+// A rebuilt input with the same bits must give gradients with the same bits.
 TEST(Reversible, GradientOpsAreThoseOfTheGraphThatIsGivenItsInput) {
   const Graph forward = example_reversible_block({.dtype = DType::bf16}, DType::i32);
   const auto gradient_ops = [](const Graph& graph) {
@@ -206,17 +207,17 @@ TEST(Reversible, RegionsOfABlock) {
   EXPECT_EQ(differentiate(forward).region_bytes(Region::output), 0u);
 }
 
-// The forward ops of a branch, in a backend that fuses: the same on the way up and down, for the same bits.
+// The ops of a branch after fusion must be the same in the forward and the backward graph, for the same bits.
 TEST(Reversible, BranchesAreFusedAlikeOnBothWays) {
   const Graph forward = example_reversible_block({.dtype = DType::bf16}, DType::i32);
-  std::vector<OpKind> up = kinds(fuse(forward)), down;
+  std::vector<OpKind> in_forward = kinds(fuse(forward)), in_backward;
   for (const Op& op : fuse(differentiate_reversible(forward)).ops) {
     if (op.attributes.accumulate || op.attributes.transpose_b || kinds_of_gradients.contains(op.kind)) continue;
-    down.push_back(op.kind);
+    in_backward.push_back(op.kind);
   }
-  const auto second = std::find(up.begin(), up.end(), OpKind::reversible_add) + 1;
-  std::rotate(up.begin(), second, up.end());  // the second branch comes first
-  EXPECT_EQ(down, up);
+  const auto second = std::find(in_forward.begin(), in_forward.end(), OpKind::reversible_add) + 1;
+  std::rotate(in_forward.begin(), second, in_forward.end());  // the second branch comes first
+  EXPECT_EQ(in_backward, in_forward);
 }
 
 TEST(Reversible, FusedGraphsMeanTheSame) {
@@ -228,9 +229,9 @@ TEST(Reversible, FusedGraphsMeanTheSame) {
   }
 }
 
-// Twins: an inverse that adds, another mask in the second run, a stream left out: each shows in what is rebuilt or in
-// the gradients.
-TEST(ReversibleTwin, AnyMistakeIsCaught) {
+// Negative controls: an inverse that adds, another dropout mask in the second run, a missing stream. Each must change
+// the rebuilt input or the gradients.
+TEST(ReversibleNegativeControl, AnyMistakeIsCaught) {
   const Graph forward = example_reversible_block({}, DType::f32);
   Memory memory = random_memory(forward);
   const Graph backward = differentiate_reversible(forward);

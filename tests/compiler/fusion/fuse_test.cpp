@@ -1,4 +1,4 @@
-// Which ops fuse() joins, which it must leave alone, and that the bits stay.
+// Which ops fuse() joins, which it must leave alone, and that results keep their bits.
 #include "compiler/fusion/fuse.h"
 
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 #include <random>
 #include <set>
 
-#include "core/workers.h"
 #include "compiler/autodiff/differentiate.h"
 #include "compiler/fusion/unfuse.h"
+#include "core/workers.h"
 #include "device/host/host_executable.h"
 #include "tests/compiler/example_graphs.h"
 
@@ -244,7 +244,7 @@ TEST(Fuse, KeepsEveryBitOfABlock) {
   }
 }
 
-// The comparison above notices a fused op that is not what it replaced.
+// Negative control: the comparison above notices a fused op that computes something else.
 TEST(Fuse, AWrongKeyOfDropoutIsNoticed) {
   const Graph forward = example_block({.hidden = 24});
   Graph wrong = fuse(forward);

@@ -38,7 +38,7 @@ TEST(GraphBuilder, InfersShapesAndDtypes) {
         p.graph.embedding(p.rows(Region::tokens), p.weight("table", {9, 4}), p.weight("places", {3, 4}), 3);
     const ValueId n = p.graph.layer_norm(x, p.weight("gain", {4}), p.weight("bias", {4}), 1e-5f);
     const ValueId l = p.graph.linear(n, p.weight("w", {4, 12}), p.weight("b", {12}));
-    const ValueId a = p.graph.attention(l, 2, 3, 0.1f);
+    const ValueId a = p.graph.attention(l, {.probability = 0.1f, .heads = 2, .sequence = 3});
     const ValueId g = p.graph.gelu(a);
     const ValueId d = p.graph.dropout(g, 0.1f);
     const ValueId s = p.graph.add(d, e);
@@ -63,7 +63,7 @@ TEST(GraphBuilder, InfersShapesAndDtypes) {
 TEST(GraphBuilder, AttributesReachTheirOps) {
   Parts p;
   const ValueId x = p.input({6, 12});
-  const ValueId y = p.graph.attention(x, 2, 3, 0.5f);
+  const ValueId y = p.graph.attention(x, {.probability = 0.5f, .heads = 2, .sequence = 3});
   p.graph.linear_transposed(p.graph.dropout(y, 0.25f), p.weight("w", {5, 4}));
   const Graph graph = p.graph.finish();
   EXPECT_EQ(graph.ops[0].attributes.heads, 2);
@@ -211,17 +211,17 @@ std::vector<Refusal> refusals() {
        {"gelu: x = t i32 [2, 2] must be f32, bf16 or f16"}},
       {"attention_columns",
        [](Parts& p) {
-         p.graph.attention(p.input({6, 13}), 1, 3, 0);
+         p.graph.attention(p.input({6, 13}), {.probability = 0, .heads = 1, .sequence = 3});
        },
        {"attention: Q = 13 columns of qkv do not hold 1 + 2 x 1 heads", "x f32 [6, 13]"}},
       {"attention_heads",
        [](Parts& p) {
-         p.graph.attention(p.input({6, 12}), 3, 3, 0);
+         p.graph.attention(p.input({6, 12}), {.probability = 0, .heads = 3, .sequence = 3});
        },
        {"attention: Q = 12 columns of qkv do not hold 3 + 2 x 3 heads"}},
       {"attention_no_heads",
        [](Parts& p) {
-         p.graph.attention(p.input({6, 12}), 0, 3, 0);
+         p.graph.attention(p.input({6, 12}), {.probability = 0, .heads = 0, .sequence = 3});
        },
        {"0 heads do not share 0 key and value heads evenly"}},
       {"attention_shared_heads",
@@ -241,12 +241,12 @@ std::vector<Refusal> refusals() {
        {"swiglu: G = 9 columns are not gate and up"}},
       {"attention_rows",
        [](Parts& p) {
-         p.graph.attention(p.input({6, 12}), 2, 4, 0);
+         p.graph.attention(p.input({6, 12}), {.probability = 0, .heads = 2, .sequence = 4});
        },
        {"R = 6 rows are no whole number of sequences of 4"}},
       {"attention_dropout",
        [](Parts& p) {
-         p.graph.attention(p.input({6, 12}), 2, 3, 1);
+         p.graph.attention(p.input({6, 12}), {.probability = 1, .heads = 2, .sequence = 3});
        },
        {"attention: dropout probability 1.0", "must be in [0, 1)"}},
       {"dropout_probability",

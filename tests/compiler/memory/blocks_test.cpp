@@ -4,13 +4,13 @@
 
 #include <set>
 
-#include "compiler/memory/meetings.h"
+#include "compiler/memory/interference.h"
 #include "tests/compiler/memory/random_problems.h"
 
 namespace l2l::compiler::memory {
 namespace {
 
-// The tensors that meet, from the definition.
+// The edges of the interference graph, from the definition.
 std::set<std::pair<Index, Index>> pairs(const Problem& problem) {
   std::set<std::pair<Index, Index>> all;
   for (Index a = 0; a < problem.tensors.size(); ++a) {
@@ -33,11 +33,11 @@ TEST(Blocks, MeetAsTheDefinitionSays) {
     for (Index a = 0; a < blocks.count(); ++a) {
       ASSERT_EQ(blocks.parts(a).size(), 1u);
       ASSERT_EQ(blocks.size(a), align_up(problem.tensors[blocks.parts(a)[0].tensor].size, 4));
-      ASSERT_TRUE(std::is_sorted(blocks.meetings(a).begin(), blocks.meetings(a).end()));
-      for (const Index b : blocks.meetings(a)) found.emplace(blocks.parts(a)[0].tensor, blocks.parts(b)[0].tensor);
+      ASSERT_TRUE(std::is_sorted(blocks.neighbours(a).begin(), blocks.neighbours(a).end()));
+      for (const Index b : blocks.neighbours(a)) found.emplace(blocks.parts(a)[0].tensor, blocks.parts(b)[0].tensor);
     }
     ASSERT_EQ(found, pairs(problem));
-    ASSERT_EQ(2 * count_meetings(problem, living(problem)), found.size());
+    ASSERT_EQ(2 * count_interferences(problem, live_tensors(problem)), found.size());
   }
 }
 
@@ -46,7 +46,7 @@ TEST(Blocks, ManyTensorsOnStreamsMeetAsTheDefinitionSays) {
   const Problem problem = random_streams(random, 700, 3, 400, 6, 1);
   const Blocks blocks(problem);
   std::size_t found = 0;
-  for (Index a = 0; a < blocks.count(); ++a) found += blocks.meetings(a).size();
+  for (Index a = 0; a < blocks.count(); ++a) found += blocks.neighbours(a).size();
   EXPECT_EQ(found, pairs(problem).size());
 }
 
@@ -67,9 +67,9 @@ TEST(Blocks, RangesOfGroupsForbidExactlyWhatOverlaps) {
     for (Index a = 0; a < blocks.count(); ++a) {
       for (Index b = 0; b < blocks.count(); ++b) {
         if (a == b) continue;
-        const auto list = blocks.meetings(a);
+        const auto list = blocks.neighbours(a);
         const auto at = std::lower_bound(list.begin(), list.end(), b);
-        const bool meets = at != list.end() && *at == b;
+        const bool adjacent = at != list.end() && *at == b;
         for (std::int64_t distance = -40 * alignment; distance <= 40 * alignment; distance += alignment) {
           bool overlap = false;
           for (const Part& p : blocks.parts(a)) {
@@ -81,7 +81,7 @@ TEST(Blocks, RangesOfGroupsForbidExactlyWhatOverlaps) {
             }
           }
           const auto k = static_cast<std::size_t>(at - list.begin());
-          ASSERT_EQ(overlap, meets && inside(blocks.ranges(a, k), distance)) << a << " " << b << " " << distance;
+          ASSERT_EQ(overlap, adjacent && inside(blocks.ranges(a, k), distance)) << a << " " << b << " " << distance;
         }
       }
     }

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/memory/antichain.h"
-#include "compiler/memory/meetings.h"
+#include "compiler/memory/interference.h"
 #include "compiler/memory/planner.h"
 #include "tests/compiler/memory/random_problems.h"
 
@@ -37,13 +37,13 @@ TEST(Bounds, TheAntichainIsTheHeaviestOfAllSubsets) {
     std::vector<Bytes> weights;
     Bytes sum = 0, all = 0;
     for (const Tensor& tensor : problem.tensors) weights.push_back(tensor.size);
-    const std::vector<Index> antichain = heaviest_antichain(problem, living(problem), weights);
+    const std::vector<Index> antichain = heaviest_antichain(problem, live_tensors(problem), weights);
     for (const Index a : antichain) {
       ASSERT_TRUE(lives(problem, a));
       for (const Index b : antichain) ASSERT_TRUE(a == b || !may_share(problem, a, b));
       sum += problem.tensors[a].size;
     }
-    for (const Index t : living(problem)) all += weights[t];
+    for (const Index t : live_tensors(problem)) all += weights[t];
     ASSERT_EQ(sum, heaviest(problem)) << i;
     ASSERT_LE(live_load(problem), sum);
     ASSERT_TRUE(problem.streams > 1 || live_load(problem) == sum);

@@ -35,9 +35,9 @@ TEST(Greedy, AllOfThemArePlans) {
       const Placement placement = place(blocks, greedy);
       const Plan found = blocks.plan(placement.offsets);
       ASSERT_EQ(validate(problem, found), "") << name_of(greedy);
-      const Placement settled = settle(blocks, placement);
-      ASSERT_EQ(validate(problem, blocks.plan(settled.offsets)), "") << name_of(greedy);
-      ASSERT_TRUE(blocks.grouped() || settled.footprint <= placement.footprint) << name_of(greedy);
+      const Placement compacted = compact(blocks, placement);
+      ASSERT_EQ(validate(problem, blocks.plan(compacted.offsets)), "") << name_of(greedy);
+      ASSERT_TRUE(blocks.grouped() || compacted.footprint <= placement.footprint) << name_of(greedy);
     }
     ASSERT_EQ(validate(problem, plan_by_sweep(problem)), "");
   }
@@ -55,24 +55,16 @@ TEST(Greedy, BestFitPrefersTheTightestGap) {
 }
 
 TEST(Greedy, ManyObjectsShareWhatSingleObjectsStack) {
-  // 'left' and 'right' meet; both are younger than 'large' and fit side by side into its place.
+  // 'left' and 'right' interfere; both are younger than 'large' and fit side by side into its place.
   const Problem problem = intervals(1, {{"large", 0, 1, 100}, {"left", 1, 2, 60}, {"right", 1, 2, 40}});
   const Blocks blocks(problem);
   EXPECT_EQ(place(blocks, {Method::many_objects, Order::size, Fit::best}).footprint, 100u);
   EXPECT_EQ(place(blocks, {Method::single_object, Order::size, Fit::best}).footprint, 140u);
 }
 
-TEST(Greedy, StopsAboveALimit) {
-  const Problem problem = intervals(1, {{"a", 0, 1, 100}, {"b", 0, 1, 60}});
-  const Blocks blocks(problem);
-  const std::vector<Index> order = order_of(blocks, Order::size);
-  EXPECT_TRUE(place_in_gaps(blocks, order, Fit::best, 159).offsets.empty());
-  EXPECT_EQ(place_in_gaps(blocks, order, Fit::best, 160).footprint, 160u);
-}
-
 TEST(Greedy, ContiguousTensorsInterlock) {
-  // The tensors of both groups meet crosswise, never at the same place of the group: the extents are free to lie over
-  // each other.
+  // The tensors of both groups interfere crosswise, never at the same place of the group: the extents are free to lie
+  // over each other.
   Problem problem = intervals(1, {{"a0", 0, 1, 10}, {"a1", 1, 2, 10}, {"b0", 1, 2, 10}, {"b1", 0, 1, 10}});
   problem.groups = {{0, 1}, {2, 3}};
   EXPECT_EQ(plan(problem).footprint, 20u);

@@ -1,5 +1,5 @@
 // The brute-force judge: it walks through every state of ops not started, running and finished that streams and events
-// allow, and looks whether two tensors alive in one state overlap in a plan. It knows nothing of clocks or ancestors.
+// allow, and checks whether two tensors alive in one state overlap in a plan. It knows nothing of clocks or ancestors.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -156,8 +156,8 @@ StreamProgram with_equal_sizes_in_place(StreamProgram program) {
   return program;
 }
 
-// The twin: without an event that it needs, a plan is no longer safe. The judge finds a state that shows it exactly
-// when the validator objects to the plan of the program without the event, or lower() to that program.
+// Negative control: without an event that it needs, a plan is not safe. The judge finds an unsafe state exactly when
+// the validator rejects the plan for the program without the event, or lower() rejects that program.
 TEST(Judge, AMissingEventIsFlagged) {
   Random random(2);
   int needed = 0, refused = 0, needless = 0;

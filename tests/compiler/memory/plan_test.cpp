@@ -56,7 +56,7 @@ TEST(Planner, StaysBetweenTheOptimumAndNeighbourhoodOfIt) {
 }
 
 TEST(Planner, ReusesMemoryOfTheDead) {
-  // a and c never meet; b meets both.
+  // a and c never interfere; b interferes with both.
   const Problem problem = intervals(1, {{"a", 0, 2, 100}, {"b", 1, 3, 50}, {"c", 2, 4, 100}});
   EXPECT_EQ(plan(problem).footprint, 150u);
 }

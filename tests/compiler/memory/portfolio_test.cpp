@@ -36,7 +36,7 @@ TEST(Portfolio, ThePlanDoesNotDependOnThreads) {
   EXPECT_GT(met, 20);
 }
 
-// With a deadline, as l2l-plan has: what is complete was not cut by it, and depends on the seed alone.
+// With a deadline, as in l2l-plan: a complete result was not cut short, and depends on the seed alone.
 TEST(Portfolio, ACompletePlanDoesNotDependOnThreadsOrTime) {
   Random random(7);
   int by_search = 0;
@@ -91,7 +91,7 @@ TEST(Portfolio, WithoutADeadlineItIsQuick) {
   for (const Problem& problem : problems) {
     double least = 1e9;
     for (int tries = 0; tries < 3 && least > 1; ++tries) {  // others may use the machine
-      const std::clock_t start = std::clock();  // of the processor
+      const std::clock_t start = std::clock();              // of the processor
       const Plan found = plan(problem);
       least = std::min(least, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
       EXPECT_EQ(validate(problem, found), "");
@@ -120,7 +120,7 @@ TEST(Portfolio, ADeadlineInThePastStillGivesAPlan) {
   EXPECT_EQ(validate(problem, solution.plan), "");
 }
 
-// Every two of 30,000 meet: more pairs than are listed.
+// All pairs of 30,000 tensors interfere: more pairs than are listed.
 TEST(Portfolio, TooManyMeetingsAreSwept) {
   Random random(4);
   Problem problem;

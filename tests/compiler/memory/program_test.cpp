@@ -1,4 +1,4 @@
-// Planned programs, run by a simulation that writes each value's name into its bytes and looks at every read whether
+// Planned programs, run by a simulation that writes each value's name into its bytes and checks at every read whether
 // they still hold it. It knows nothing of lifetimes.
 #include "compiler/memory/program.h"
 
@@ -13,7 +13,6 @@
 
 namespace l2l::compiler {
 namespace {
-
 
 class ByteMap {
  public:
@@ -101,7 +100,8 @@ Graph random_graph(Random& random) {
                                                {.probability = 0.5f, .heads = 2, .sequence = 3}));
         break;
       default:
-        known.push_back(builder.attention(builder.linear_transposed(a, triple), 2, 3, 0));
+        known.push_back(
+            builder.attention(builder.linear_transposed(a, triple), {.probability = 0, .heads = 2, .sequence = 3}));
         break;
     }
   }
@@ -140,7 +140,7 @@ TEST(Program, NoReadFindsOverwrittenBytes) {
   EXPECT_LT(planned, without_reuse * 3 / 4);  // bytes are used again
 }
 
-// The twin: two scratch values of one program exchanged or put on top of one another.
+// Negative control: two scratch values of one program exchanged or put on top of one another.
 TEST(Program, SimulationCatchesAMovedValue) {
   Random random(6);
   int moved = 0;

@@ -1,4 +1,4 @@
-// Random problems, and what is right about a plan said anew, byte by byte and moment by moment.
+// Random problems, and a second definition of a correct plan, byte by byte and moment by moment.
 #pragma once
 
 #include <algorithm>
@@ -90,7 +90,7 @@ inline bool may_share(const Problem& problem, Index a, Index b) {
   return a_first || b_first || !a_lives || !b_lives;
 }
 
-// Whether a plan is right, pair by pair and byte by byte.
+// Whether a plan is correct, pair by pair and byte by byte.
 inline bool right(const Problem& problem, const Plan& plan) {
   Bytes highest = 0;
   std::vector<bool> follows(problem.tensors.size(), false);

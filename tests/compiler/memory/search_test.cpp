@@ -11,7 +11,7 @@ namespace l2l::compiler::memory {
 namespace {
 
 using MakeSearch = std::unique_ptr<Search> (*)(const Blocks&, const SearchLimits&);
-constexpr std::uint64_t kEndless = ~std::uint64_t{0};
+constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 using Clock = std::chrono::steady_clock;
 
 SearchResult one_above_the_other(const Blocks& blocks) {
@@ -27,7 +27,8 @@ SearchLimits limits_of(const Problem& problem, double seconds, int threads = 1) 
   return limits;
 }
 
-SearchResult run(MakeSearch make, const Problem& problem, const SearchLimits& limits, std::uint64_t steps = kEndless) {
+SearchResult run(MakeSearch make, const Problem& problem, const SearchLimits& limits,
+                 std::uint64_t steps = kUnlimited) {
   const Blocks blocks(problem);
   const SearchResult first = one_above_the_other(blocks);
   SearchResult result = first;
@@ -173,7 +174,7 @@ TEST(Searches, AreTheSameWithOneThreadAndTwo) {
   }
 }
 
-// What cannot be solved in this time, as the first lines of the test say.
+// Problems that cannot be solved in this time (see the first lines of the test).
 TEST(Searches, StopAtTheDeadline) {
   Random random(16);
   for (const Problem& problem :
@@ -186,7 +187,7 @@ TEST(Searches, StopAtTheDeadline) {
       for (int tries = 0; tries < 3 && late > 0.1; ++tries) {  // others may use the machine
         limits.deadline = Clock::now() + std::chrono::milliseconds(300);
         SearchResult result = one_above_the_other(blocks);
-        make(blocks, limits)->run(result, kEndless);
+        make(blocks, limits)->run(result, kUnlimited);
         late = std::chrono::duration<double>(Clock::now() - limits.deadline).count();
       }
       EXPECT_LT(late, 0.1) << blocks.count() << " blocks";
@@ -194,7 +195,7 @@ TEST(Searches, StopAtTheDeadline) {
   }
 }
 
-// Turn after turn nothing is lost.
+// Repeated calls of run() never lose a plan.
 TEST(Searches, GoOnWhereTheyStopped) {
   Random random(18);
   const Problem problem = known_optimum(random, 1, 200, 60);
@@ -213,13 +214,13 @@ TEST(Searches, GoOnWhereTheyStopped) {
   }
 }
 
-// The check of every test here, run(), notices a block that moved.
+// Negative control: run(), the check of every test here, notices a block that moved.
 TEST(Searches, AreValidated) {
   Random random(17);
   const Problem problem = known_optimum(random, 1, 60, 0);
   const Blocks blocks(problem);
   SearchResult result = one_above_the_other(blocks);
-  exact_search(blocks, limits_of(problem, 20))->run(result, kEndless);
+  exact_search(blocks, limits_of(problem, 20))->run(result, kUnlimited);
   ASSERT_EQ(result.footprint, kKnownOptimum);
   for (Index block = 0; block < blocks.count(); ++block) {
     if (blocks.size(block) == kKnownOptimum) continue;  // alone

@@ -4,10 +4,10 @@
 
 #include <cstdlib>
 
-#include "compiler/memory/ancestors.h"
 #include "compiler/memory/planner.h"
 #include "l2l/errors.h"
 #include "tests/compiler/memory/random_programs.h"
+#include "tools/bench/safe_pairs.h"
 
 namespace l2l::compiler::memory {
 namespace {

@@ -21,7 +21,6 @@
 namespace l2l::compiler::remat {
 namespace {
 
-
 struct Sizes {
   Bytes s, b, h, a;
   Bytes sbh() const { return s * b * h; }

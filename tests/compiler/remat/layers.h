@@ -1,4 +1,4 @@
-// Layer types on which recomputation is tested, small enough to run often.
+// Small layer types for the tests of recomputation.
 #pragma once
 
 #include <string>
@@ -27,7 +27,9 @@ inline models::TransformerShape small_shape(DType compute, float dropout) {
           .compute = compute};
 }
 
-inline compiler::Graph block_of(const models::Model& model, int number) { return model.type(model.block(number)).forward; }
+inline compiler::Graph block_of(const models::Model& model, int number) {
+  return model.type(model.block(number)).forward;
+}
 
 inline std::vector<NamedLayer> layer_types(DType compute) {
   models::TransformerShape shape = small_shape(compute, 0.1f), grouped = small_shape(compute, 0);

@@ -14,7 +14,7 @@ namespace {
 
 using Subset = std::uint32_t;  // bit v: value v
 
-// What can be had of `keep`, forward, op by op.
+// The values that can be computed from `keep`, op by op.
 Subset available(const CutProblem& problem, Subset keep) {
   Subset there = keep;
   for (ValueIndex v = 0; v < problem.values.size(); ++v) there |= Subset{problem.values[v].given} << v;
@@ -108,7 +108,7 @@ Subset as_bits(const List& list) {
   return bits;
 }
 
-// Takes what is kept away, one by one: without a value that has bytes nothing less would do.
+// Removes kept values one by one: no kept value with bytes can be missed.
 void expect_none_too_many(const CutProblem& problem, const Cut& cut) {
   for (const ValueIndex v : cut.keep) {
     const Subset fewer = as_bits(cut.keep) & ~(Subset{1} << v);

@@ -1,5 +1,5 @@
-// The chain programme once more, the long way: for each size of the arena, layer after layer, all sums of which none is
-// as good as another in device bytes, host bytes and time.
+// A second solver of the chain problem: for each size of the arena, a dynamic programme over layers that keeps the
+// Pareto front of device bytes, host bytes and time.
 #pragma once
 
 #include <map>
@@ -18,10 +18,10 @@ struct ParetoSum {
   auto operator<=>(const ParetoSum&) const = default;
 };
 
-// Ascending in device bytes; what is left after those as good has gone: a staircase of host bytes and time.
+// The Pareto front, ascending in device bytes.
 inline std::vector<ParetoSum> best_of(std::vector<ParetoSum> sums) {
   std::sort(sums.begin(), sums.end());
-  std::map<Bytes, Nanoseconds> stairs;  // host bytes up, time down
+  std::map<Bytes, Nanoseconds> stairs;  // ascending host bytes, descending time
   std::vector<ParetoSum> kept;
   for (const ParetoSum& sum : sums) {
     auto above = stairs.upper_bound(sum.host);
@@ -33,7 +33,7 @@ inline std::vector<ParetoSum> best_of(std::vector<ParetoSum> sums) {
   return kept;
 }
 
-// None when nothing fits, or there are more than `limit` sums.
+// Nothing if nothing fits, or if there are more than `limit` sums.
 inline std::optional<Nanoseconds> best_time_by_pareto(const Types& types, const ChainBudget& budget,
                                                       std::size_t limit) {
   std::set<Bytes> arenas;

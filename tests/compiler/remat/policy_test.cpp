@@ -1,4 +1,4 @@
-// What policies keep, and that both programs of every policy compute what the layer's plain ones do.
+// What policies keep, and that the programs of every policy compute what the layer's plain programs do.
 #include "compiler/remat/policy.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,6 @@
 
 namespace l2l::compiler::remat {
 namespace {
-
 
 constexpr Policy kPolicies[] = {Policy::full, Policy::selective, Policy::min_cut, Policy::none};
 
@@ -74,7 +73,7 @@ TEST(Policy, KeepsNoMoreThanItNeeds) {
   }
 }
 
-// Twins: programs that are wrong in one way each, which the verifier must see.
+// Negative controls: programs that are wrong in one way each, which the verifier must see.
 class Verifier : public ::testing::Test {
  protected:
   const Graph layer_ = layer_types(DType::f32)[0].forward;

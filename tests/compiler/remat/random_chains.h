@@ -1,4 +1,4 @@
-// Random chains, and what is right about a choice said anew.
+// Random chains, and a second definition of a correct choice.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace l2l::compiler::remat {
 using Types = std::vector<LayerType>;
 enum class Shape { small_numbers, any, trade, proportional };
 
-// trade: the more bytes an option keeps, the less time it takes, as in life. proportional: at one price per byte, so
+// trade: the more bytes an option keeps, the less time it takes. proportional: the same at a fixed price per byte, so
 // that all options lie on one line.
 inline LayerOption random_option(Random& random, Shape shape) {
   const std::uint64_t largest = shape == Shape::small_numbers ? 6 : std::uint64_t{1} << 30;
@@ -43,8 +43,8 @@ inline Types random_types(Random& random, Shape shape, std::size_t types, std::s
   for (LayerType& type : all) {
     type.layers = below(random, most_layers + 1);
     const std::uint64_t largest = shape == Shape::small_numbers ? 6 : std::uint64_t{1} << 29;
-    type.weights_up_h2d = below(random, largest);
-    type.weights_down_h2d = below(random, largest);
+    type.weights_forward_h2d = below(random, largest);
+    type.weights_backward_h2d = below(random, largest);
     type.gradients_d2h = below(random, largest);
     for (std::size_t o = 1 + below(random, most_options); o > 0; --o) {
       type.options.push_back(random_option(random, shape));
@@ -73,11 +73,11 @@ struct Sums {
   Bytes device = 0, host = 0, arena = 0;
 
   void add(const LayerType& type, const LayerOption& option, std::size_t layers) {
-    const Nanoseconds up = std::max(option.forward, std::max(type.weights_up_h2d, option.kept_d2h));
-    Nanoseconds down_link = option.kept_h2d;
-    if (!option.weights_stay) down_link += type.weights_down_h2d;
-    down_link = std::max(down_link, type.gradients_d2h);
-    time += layers * (up + std::max(option.backward, down_link));
+    const Nanoseconds forward = std::max(option.forward, std::max(type.weights_forward_h2d, option.kept_d2h));
+    Nanoseconds backward_link = option.kept_h2d;
+    if (!option.weights_stay) backward_link += type.weights_backward_h2d;
+    backward_link = std::max(backward_link, type.gradients_d2h);
+    time += layers * (forward + std::max(option.backward, backward_link));
     device += layers * option.device;
     host += layers * option.host;
     if (layers > 0) arena = std::max(arena, option.arena);

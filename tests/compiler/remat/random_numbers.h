@@ -1,4 +1,4 @@
-// What the random problems of the solvers are drawn with.
+// Random numbers for random problems.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,6 @@
 namespace l2l::compiler::remat {
 namespace {
 
-
 constexpr std::size_t kBudgets = 50;
 
 // Products by their multiplications, other ops by their results: about what a processor takes.

@@ -1,4 +1,4 @@
-// Runs the two visits of a layer on a host device, with drawn weights and inputs, and looks at what they leave.
+// Runs the forward and backward programs of a layer on a host device, with random weights and inputs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <cstring>
 #include <vector>
 
-#include "core/half_rows.h"
 #include "compiler/autodiff/differentiate.h"
+#include "core/half_rows.h"
 #include "device/host/host_device.h"
 
 namespace l2l::compiler::remat {
@@ -37,7 +37,7 @@ class VisitRun {
   Bytes forward_scratch() const { return forward_->program().scratch_bytes; }
   Bytes backward_scratch() const { return backward_->program().scratch_bytes; }
 
-  // Scratch has just what the programs ask for, poisoned, and a guard behind it, which must stay as it is.
+  // Scratch is poisoned, and exactly as large as the programs ask for, with a guard behind it that must not change.
   VisitResults run() {
     launch(*forward_);
     launch(*backward_);

@@ -19,6 +19,9 @@
 
 namespace l2l::device {
 
+using testing::FaultDevice;
+using testing::FaultPlan;
+
 using Seconds = std::chrono::duration<double>;
 
 inline std::unique_ptr<FaultDevice> open_fault(FaultPlan plan, int threads = 2, Bytes bandwidth = 0) {

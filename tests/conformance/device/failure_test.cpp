@@ -148,7 +148,7 @@ class BorrowedBuffer : public Buffer {
 
 TEST(FaultPlans, PoisonFillsFreedMemory) {
   std::vector<std::byte> memory(100);
-  std::unique_ptr<Buffer> buffer = poisoned(std::make_unique<BorrowedBuffer>(memory));
+  std::unique_ptr<Buffer> buffer = testing::poisoned(std::make_unique<BorrowedBuffer>(memory));
   std::fill(memory.begin(), memory.end(), std::byte{1});
   buffer.reset();
   EXPECT_TRUE(all({memory.data(), memory.size()}, 0xFF));

@@ -13,7 +13,7 @@
 #include "tools/bench/update_arrays.h"
 #include "tools/bench/update_jobs.h"
 
-namespace l2l::runtime {
+namespace l2l::bench {
 namespace {
 
 constexpr std::int64_t kElements = 5 * 512 + 100;
@@ -42,14 +42,34 @@ class Bench : public ::testing::Test {
   const optimizers::Kernels& kernels_ = optimizers::kernels();
 };
 
-TEST_F(Bench, AGhostThatRanTwiceLeavesTheStateAsItWas) {
+TEST_F(Bench, ABaselineThatRanTwiceLeavesTheStateAsItWas) {
   for (const UpdateJob& job : all_update_jobs({1, 2, 3})) {
     const std::vector<float> before = state(job);
-    const UpdateRun ghost = ghost_of(kernels_, job);
-    ghost(streams(job));
+    const UpdateRun baseline = baseline_of(kernels_, job);
+    baseline(streams(job));
     EXPECT_NE(std::memcmp(before.data(), state(job).data(), before.size() * sizeof(float)), 0) << job.name();
-    ghost(streams(job));
+    baseline(streams(job));
     EXPECT_EQ(std::memcmp(before.data(), state(job).data(), before.size() * sizeof(float)), 0) << job.name();
+  }
+}
+
+// At every length of a row's tail, and with several blocks.
+TEST_F(Bench, BaselinesOfEveryInstructionSetGiveTheSameBits) {
+  for (const UpdateJob& job : all_update_jobs({1, 2, 3})) {
+    optimizers::Streams run = streams(job);
+    for (std::size_t count = 1; count <= 71; ++count) {
+      run.count = count == 71 ? static_cast<std::size_t>(kElements) : count;
+      std::vector<float> expected;
+      for (const optimizers::Kernels* const set : optimizers::supported_kernels()) {
+        const UpdateRun baseline = baseline_of(*set, job);
+        baseline(run);
+        const std::vector<float> after = state(job);
+        baseline(run);
+        if (expected.empty()) expected = after;
+        ASSERT_EQ(std::memcmp(expected.data(), after.data(), after.size() * sizeof(float)), 0)
+            << job.name() << " " << set->name << ", " << run.count << " elements";
+      }
+    }
   }
 }
 
@@ -128,4 +148,4 @@ TEST(MeasureUpdates, RefusesWhatItCannotMeasure) {
 }
 
 }  // namespace
-}  // namespace l2l::runtime
+}  // namespace l2l::bench

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <sstream>
 
-#include "core/fault_point.h"
 #include "compiler/remat/dtr/simulate.h"
+#include "core/fault_point.h"
 #include "tests/compiler/remat/dtr/naive.h"
 #include "tests/compiler/remat/dtr/recorder.h"
 
@@ -142,12 +142,12 @@ TEST(Decisions, AreThoseOfAPlainTranscription) {
 }
 
 #ifdef L2L_FAULT_POINTS
-class DecisionsTwin : public ::testing::TestWithParam<const char*> {
+class DecisionsNegativeControl : public ::testing::TestWithParam<const char*> {
  protected:
   void TearDown() override { arm_fault_point(""); }
 };
 
-TEST_P(DecisionsTwin, ADecisionThatDiffersIsNoticed) {
+TEST_P(DecisionsNegativeControl, ADecisionThatDiffersIsNoticed) {
   arm_fault_point(GetParam());
   int noticed = 0;
   for (std::uint64_t i = 0; i < 600; ++i) {
@@ -157,7 +157,7 @@ TEST_P(DecisionsTwin, ADecisionThatDiffersIsNoticed) {
   EXPECT_GT(noticed, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Mutations, DecisionsTwin,
+INSTANTIATE_TEST_SUITE_P(Mutations, DecisionsNegativeControl,
                          ::testing::Values("dtr.first_minimum", "dtr.class_keeps_cost", "dtr.repeated_is_access"));
 #endif
 

@@ -1,5 +1,5 @@
-// The semantics of dynamic tensor rematerialization, written down as plainly as can be from their description (names,
-// sets and recursion; everything is found anew each time) and apart from the library: no header of it is included.
+// A plain second implementation of dynamic tensor rematerialization, from its description alone (names, sets and
+// recursion; nothing is cached). It includes no header of the library.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What options change: the fate of what is unreferenced, and the search's shortcuts.
+// Options: what happens to unreferenced storages, and the search's shortcuts.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -104,7 +104,7 @@ TEST(Rematerializer, RefusesWhatCannotBe) {
   EXPECT_THROW(run.core.retain(a), BadInput);
 }
 
-// The way back is as long as the program; the stack of calls is not.
+// A chain of recomputations as long as the program does not overflow the call stack.
 TEST(Rematerializer, RecomputesALongChain) {
   const Trace trace = ChainBuilder().build(100'000);
   Options options = with(Unreferenced::evict, 3);
@@ -202,7 +202,8 @@ TEST(Shortcuts, ABatchIsTheCheapestThatSuffice) {
   }
 }
 
-// Every shortcut keeps the budget and finishes a program that the full search finishes; a seed gives one course.
+// Every shortcut keeps to the budget and finishes a program that the full search finishes; a seed determines the
+// decisions.
 TEST(Shortcuts, KeepTheBudget) {
   const Trace trace = ChainBuilder().build(300);
   for (int bits = 0; bits < 8; ++bits) {

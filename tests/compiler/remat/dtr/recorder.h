@@ -1,4 +1,4 @@
-// Writes down what the core calls back, and keeps its own account of what is in memory.
+// Records the rematerializer's callbacks, and keeps its own account of what is in memory.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,0 +1,30 @@
+// The interference graph: which tensors are alive at the same time.
+#pragma once
+
+#include <vector>
+
+#include "compiler/memory/problem.h"
+
+namespace l2l::compiler::memory {
+
+// Over positions in a list of tensors: the neighbours of position i are others[starts[i]] to others[starts[i + 1] - 1],
+// ascending.
+struct InterferenceGraph {
+  std::vector<std::size_t> starts = {0};
+  std::vector<Index> others = {};
+};
+
+// All tensors that are alive, sorted by begin.
+std::vector<Index> live_tensors(const Problem& problem);
+
+// Sorts by begin, then by index.
+void sort_by_begin(const Problem& problem, std::vector<Index>& tensors);
+
+// Takes tensors that are alive; with one stream they must be sorted by begin, and the graph takes time in proportion to
+// a sort and its edges. With several streams every pair is compared.
+InterferenceGraph interference_graph(const Problem& problem, const std::vector<Index>& tensors);
+
+// The number of edges, without the graph; with one stream in the time of a sort.
+std::uint64_t count_interferences(const Problem& problem, const std::vector<Index>& tensors);
+
+}  // namespace l2l::compiler::memory

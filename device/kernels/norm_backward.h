@@ -1,0 +1,96 @@
+// Gradients of layer norm (kRms = false) and RMS norm (kRms = true) on the host.
+#pragma once
+
+#include <algorithm>
+
+#include "device/kernels/common/operands.h"
+#include "device/kernels/convert.h"
+#include "device/kernels/reduce.h"
+#include "device/kernels/row_sums.h"
+
+namespace l2l::device::kernels {
+
+// Inputs dy, x, gain, mean (RMS norm: none) and 1 / deviation, outputs dx, dgain (+=) and dbias (+=; RMS norm: none).
+// With n = (x - mean) / deviation and g = dy * gain: dx = (g - mean(g) - n mean(g n)) / deviation, dgain is the sum of
+// dy n over rows, dbias that of dy. RMS norm has no mean(g), and its mean is 0.
+template <typename T, bool kRms>
+class NormBackward final : public Kernel {
+ public:
+  NormBackward(const compiler::Graph& graph, const compiler::Op& op)
+      : hidden_(input(graph, op, 1).shape[1]), blocks_(sum_blocks(input(graph, op, 1).shape[0])) {
+    require_dtype(graph, op, input(graph, op, 1).dtype, {0, 2, kDx});
+    require_dtype(graph, op, DType::f32, {kInverse, kDx + 1});
+    if (!kRms) require_dtype(graph, op, DType::f32, {3, kDx + 2});
+  }
+
+  Bytes workspace(int) const override { return Partials(*this, nullptr).bytes; }
+
+  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters&,
+           Workers& workers) const override {
+    const Partials partials(*this, workspace);
+    workers.parallel_for(blocks_.count(), [&](std::int64_t block, int) {
+      float* dgain = partials.dgain + block * hidden_;
+      float* dbias = kRms ? nullptr : partials.dbias + block * hidden_;
+      std::fill(dgain, dgain + hidden_, 0.0f);
+      if (!kRms) std::fill(dbias, dbias + hidden_, 0.0f);
+      for (std::int64_t row = blocks_.begin(block); row < blocks_.end(block); ++row) {
+        differentiate(operands, row, dgain, dbias);
+      }
+    });
+    add_partial_sums(partials.dgain, blocks_.count(), hidden_, hidden_, as<float>(operands[kDx + 1]), workers);
+    if (!kRms) {
+      add_partial_sums(partials.dbias, blocks_.count(), hidden_, hidden_, as<float>(operands[kDx + 2]), workers);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kInverse = kRms ? 3 : 4, kDx = kInverse + 1;
+
+  // Sums of each block: [blocks, hidden].
+  struct Partials {
+    float* dgain;
+    float* dbias = nullptr;
+    Bytes bytes;
+    Partials(const NormBackward& kernel, std::byte* base) {
+      WorkspaceCutter cutter(base);
+      dgain = cutter.take<float>(kernel.blocks_.count() * kernel.hidden_);
+      if (!kRms) dbias = cutter.take<float>(kernel.blocks_.count() * kernel.hidden_);
+      bytes = cutter.used();
+    }
+  };
+
+  void differentiate(std::span<std::byte* const> operands, std::int64_t row, float* dgain, float* dbias) const {
+    const T* dy = as<T>(operands[0]) + row * hidden_;
+    const T* x = as<T>(operands[1]) + row * hidden_;
+    const T* gain = as<T>(operands[2]);
+    T* dx = as<T>(operands[kDx]) + row * hidden_;
+    const float mean = kRms ? 0.0f : as<float>(operands[3])[row], inverse = as<float>(operands[kInverse])[row];
+    const auto normalized = [=](std::int64_t i) {
+      if constexpr (kRms) return widen(x[i]) * inverse;
+      return (widen(x[i]) - mean) * inverse;
+    };
+    const auto g = [=](std::int64_t i) { return widen(dy[i]) * widen(gain[i]); };
+#pragma omp simd
+    for (std::int64_t i = 0; i < hidden_; ++i) {
+      const float gradient = widen(dy[i]);
+      dgain[i] += gradient * normalized(i);
+      if constexpr (!kRms) dbias[i] += gradient;
+    }
+    const float size = static_cast<float>(hidden_);
+    const float mean_g = kRms ? 0.0f : sum_of(hidden_, g) / size;
+    const float projection = sum_of(hidden_, [=](std::int64_t i) { return g(i) * normalized(i); }) / size;
+#pragma omp simd
+    for (std::int64_t i = 0; i < hidden_; ++i) {
+      if constexpr (kRms) {
+        dx[i] = narrow<T>((g(i) - normalized(i) * projection) * inverse);
+      } else {
+        dx[i] = narrow<T>((g(i) - mean_g - normalized(i) * projection) * inverse);
+      }
+    }
+  }
+
+  std::int64_t hidden_;
+  Partition blocks_;
+};
+
+}  // namespace l2l::device::kernels

@@ -1,0 +1,60 @@
+// Layer norm (kRms = false) and RMS norm (kRms = true) on the host.
+#pragma once
+
+#include <cmath>
+
+#include "device/kernels/elementwise.h"
+#include "device/kernels/reduce.h"
+
+namespace l2l::device::kernels {
+
+// Inputs x, gain and bias (RMS norm: no bias), outputs y, mean and 1 / deviation (RMS norm: only 1 / rms).
+template <typename T, bool kRms>
+class NormForward final : public Kernel {
+ public:
+  NormForward(const compiler::Graph& graph, const compiler::Op& op)
+      : rows_(output(graph, op, 0).shape[0]), hidden_(output(graph, op, 0).shape[1]), epsilon_(op.attributes.epsilon) {
+    require_dtype(graph, op, output(graph, op, 0).dtype, {0, 1});
+    if (!kRms) require_dtype(graph, op, output(graph, op, 0).dtype, {2});
+    if (!kRms) require_dtype(graph, op, DType::f32, {4});
+    require_dtype(graph, op, DType::f32, {kInverse});
+  }
+
+  void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
+    for_rows(rows_, hidden_, workers, [&](std::int64_t row) { normalize(operands, row); });
+  }
+
+ private:
+  static constexpr std::size_t kY = kRms ? 2 : 3, kInverse = kRms ? 3 : 5;
+
+  void normalize(std::span<std::byte* const> operands, std::int64_t row) const {
+    const T* x = as<T>(operands[0]) + row * hidden_;
+    const T* gain = as<T>(operands[1]);
+    T* y = as<T>(operands[kY]) + row * hidden_;
+    const float size = static_cast<float>(hidden_);
+    float inverse = 0;
+    if constexpr (kRms) {
+      const float squares = sum_of(hidden_, [x](std::int64_t i) { return widen(x[i]) * widen(x[i]); });
+      inverse = 1.0f / std::sqrt(squares / size + epsilon_);
+#pragma omp simd
+      for (std::int64_t i = 0; i < hidden_; ++i) y[i] = narrow<T>(widen(x[i]) * inverse * widen(gain[i]));
+    } else {
+      const T* bias = as<T>(operands[2]);
+      const float mean = sum_of(hidden_, [x](std::int64_t i) { return widen(x[i]); }) / size;
+      const float squares =
+          sum_of(hidden_, [x, mean](std::int64_t i) { return (widen(x[i]) - mean) * (widen(x[i]) - mean); });
+      inverse = 1.0f / std::sqrt(squares / size + epsilon_);
+#pragma omp simd
+      for (std::int64_t i = 0; i < hidden_; ++i) {
+        y[i] = narrow<T>((widen(x[i]) - mean) * inverse * widen(gain[i]) + widen(bias[i]));
+      }
+      as<float>(operands[4])[row] = mean;
+    }
+    as<float>(operands[kInverse])[row] = inverse;
+  }
+
+  std::int64_t rows_, hidden_;
+  float epsilon_;
+};
+
+}  // namespace l2l::device::kernels

@@ -1,0 +1,46 @@
+// Runs a minibatch through all layers of a model on one device. There are two executors, which give the same bits
+// (law 2): the relay takes all microbatches through one layer before it turns to the next, resident execution takes one
+// microbatch through all layers.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/layer_runner.h"
+#include "transfer/gradient_drain.h"
+#include "transfer/stash.h"
+#include "transfer/weight_stream.h"
+
+namespace l2l::runtime {
+
+// What an executor works with. The references must outlive it.
+struct ExecutorResources {
+  LayerRunner& runner;
+  transfer::WeightStream& weights;
+  transfer::Stash& stash;  // layer inputs
+  transfer::Stash& saved;  // what else a block's forward pass saves for its backward pass
+  transfer::GradientDrain& gradients;
+  std::vector<device::BufferView> accumulators;     // fp32 gradients; relay: one buffer, resident: one per layer
+  std::vector<device::BufferView> input_gradients;  // live microbatches + 1
+  int microbatches = 1;
+};
+
+// Thread-bound: the relay thread. Calls enqueue work on streams and wait only for data; what they have enqueued is done
+// when the compute stream is.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  // Forward and backward pass of all microbatches with weights of `version`. Losses go to LayerRunner::losses(),
+  // gradients to the parameter server.
+  virtual void train(eps::Version version) = 0;
+  // Forward pass alone: losses.
+  virtual void evaluate(eps::Version version) = 0;
+  // Logits that follow token `row` of the first microbatch. `take` is called once for each piece of the vocabulary,
+  // when its logits are enqueued, and enqueues what it does with them on the compute stream.
+  virtual void predict(eps::Version version, std::int64_t row, const LayerRunner::TakeLogits& take) = 0;
+};
+
+std::unique_ptr<Executor> make_relay_executor(const ExecutorResources& resources);
+std::unique_ptr<Executor> make_resident_executor(const ExecutorResources& resources);
+
+}  // namespace l2l::runtime

@@ -1,0 +1,152 @@
+#include "runtime/layer_visits.h"
+
+namespace l2l::runtime {
+
+using device::BufferView;
+using transfer::StashItem;
+
+LayerVisits::LayerVisits(const ExecutorResources& resources)
+    : runner_(resources.runner),
+      stash_(resources.stash),
+      saved_(resources.saved),
+      gradients_(resources.gradients),
+      model_(resources.runner.model()),
+      compute_(resources.runner.compute()),
+      first_block_(model_.block(1)),
+      head_(model_.head()),
+      head_in_chunks_(model_.chunks.count > 0),
+      live_(static_cast<int>(resources.input_gradients.size()) - 1),
+      input_gradients_(resources.input_gradients) {
+  for (int block = head_ - 1; block >= first_block_; --block) {
+    for (int u = 0; u < live_; ++u) backward_order_.push_back({block, u});
+  }
+}
+
+void LayerVisits::begin_forward(bool keep) {
+  stash_.begin_forward(keep);
+  saved_.begin_forward(keep);
+}
+
+void LayerVisits::begin_backward() {
+  stash_.begin_backward(backward_order_, compute_);
+  saved_.begin_backward(backward_order_, compute_);
+}
+
+void LayerVisits::forward(int layer, int microbatch, BufferView wire) {
+  if (layer < first_block_) return embedding_forward(layer, microbatch, wire);
+  if (layer < head_) return block_forward(layer, microbatch, wire);
+  if (layer == head_) return head_forward(microbatch, wire);
+  runner_.forward(layer, microbatch,
+                  {.wire = wire, .normed = normed(microbatch), .carry = runner_.carry(live(microbatch))});
+}
+
+// Each layer of the embedding adds its rows to what those before it have made: in the input of block 1 itself, or in
+// memory of its own where that has another shape.
+void LayerVisits::embedding_forward(int layer, int microbatch, BufferView wire) {
+  const StashItem item = input_of(first_block_, microbatch);
+  const BufferView output = layer == 0 ? stash_.make(item, compute_) : stash_.read(item);
+  const BufferView rows = model_.embedding_carries() ? input_gradients_.incoming(live(microbatch)) : output;
+  runner_.forward(layer, microbatch, {.wire = wire, .output = output, .carry = rows});
+  if (layer + 1 == first_block_) stash_.made(item, compute_);
+}
+
+void LayerVisits::block_forward(int block, int microbatch, BufferView wire) {
+  const StashItem input = input_of(block, microbatch), output = input_of(block + 1, microbatch);
+  const BufferView room = stash_.make(output, compute_), saved = saved_.make(input, compute_);
+  runner_.forward(block, microbatch, {.wire = wire, .input = stash_.read(input), .output = room, .saved = saved});
+  stash_.made(output, compute_);
+  stash_.read_done(input, compute_);
+  saved_.made(input, compute_);
+  saved_.read_done(input, compute_);
+}
+
+// All of a head that is one layer; of one in chunks the norm, before the chunks gather the softmax of every row.
+void LayerVisits::head_forward(int microbatch, BufferView wire) {
+  const BufferView input = stash_.read(input_of(head_, microbatch));
+  if (!head_in_chunks_) return runner_.forward(head_, microbatch, {.wire = wire, .input = input});
+  runner_.device().fill_zero(compute_, runner_.carry(live(microbatch)));
+  runner_.forward(head_, microbatch, {.wire = wire, .input = input, .output = normed(microbatch)});
+}
+
+void LayerVisits::end_forward(int microbatch) { stash_.read_done(input_of(head_, microbatch), compute_); }
+
+void LayerVisits::backward(int layer, int microbatch, BufferView wire, BufferView gradients) {
+  if (layer < first_block_) return embedding_backward(layer, microbatch, gradients);
+  if (layer > head_) {
+    return runner_.backward(
+        layer, microbatch,
+        {.wire = wire, .gradients = gradients, .normed = normed(microbatch), .carry = runner_.carry(live(microbatch))});
+  }
+  if (layer == head_) {
+    head_backward(microbatch, wire, gradients);
+  } else if (model_.rebuilds) {
+    reversible_backward(layer, microbatch, wire, gradients);
+  } else {
+    block_backward(layer, microbatch, wire, gradients);
+  }
+  if (live(microbatch) + 1 == live_) input_gradients_.advance();
+}
+
+// Of a head in chunks the norm, after the chunks.
+void LayerVisits::head_backward(int microbatch, BufferView wire, BufferView gradients) {
+  const StashItem input = input_of(head_, microbatch);
+  runner_.backward(head_, microbatch,
+                   {.wire = wire,
+                    .input = stash_.read(input),
+                    .input_gradient = input_gradients_.outgoing(live(microbatch)),
+                    .gradients = gradients,
+                    .carry = runner_.carry(live(microbatch))});
+  if (!model_.rebuilds) stash_.read_done(input, compute_);  // else the last block rebuilds its own input from it
+}
+
+// Recomputes from the block's input and what was saved beside it.
+void LayerVisits::block_backward(int block, int microbatch, BufferView wire, BufferView gradients) {
+  const StashItem input = input_of(block, microbatch);
+  runner_.backward(block, microbatch,
+                   {.wire = wire,
+                    .input = stash_.fetch(input, compute_),
+                    .saved = saved_.fetch(input, compute_),
+                    .output_gradient = input_gradients_.incoming(live(microbatch)),
+                    .input_gradient = input_gradients_.outgoing(live(microbatch)),
+                    .gradients = gradients});
+  stash_.fetch_done(input, compute_);
+  saved_.fetch_done(input, compute_);
+}
+
+// Rebuilds the block's input from its output; nothing was stashed.
+void LayerVisits::reversible_backward(int block, int microbatch, BufferView wire, BufferView gradients) {
+  const StashItem input = input_of(block, microbatch), output = input_of(block + 1, microbatch);
+  const BufferView rebuilt = stash_.make(input, compute_);
+  runner_.backward(block, microbatch,
+                   {.wire = wire,
+                    .input = stash_.read(output),
+                    .output = rebuilt,
+                    .output_gradient = input_gradients_.incoming(live(microbatch)),
+                    .input_gradient = input_gradients_.outgoing(live(microbatch)),
+                    .gradients = gradients});
+  stash_.made(input, compute_);
+  stash_.read_done(output, compute_);
+}
+
+// Reads a rebuilt output only to measure how far it has drifted.
+void LayerVisits::embedding_backward(int layer, int microbatch, BufferView gradients) {
+  const StashItem output = input_of(first_block_, microbatch);
+  runner_.backward(layer, microbatch,
+                   {.input = model_.drifts() ? stash_.read(output) : BufferView{},
+                    .output_gradient = input_gradients_.incoming(live(microbatch)),
+                    .gradients = gradients});
+  if (layer == 0 && model_.rebuilds) stash_.read_done(output, compute_);
+}
+
+void LayerVisits::predict(int layer, std::int64_t row, BufferView wire, const LayerRunner::TakeLogits& take) {
+  runner_.predict(layer, wire, runner_.row_of(stash_.read(input_of(head_, 0)), row), normed(0), take);
+}
+
+void LayerVisits::zero(BufferView gradients) { runner_.device().fill_zero(compute_, gradients); }
+
+void LayerVisits::send_gradients(int layer, BufferView gradients) {
+  runner_.round_gradients(layer, gradients, gradients_.acquire(layer, compute_));
+  gradients_.drain(compute_);
+}
+
+}  // namespace l2l::runtime

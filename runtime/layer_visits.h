@@ -1,0 +1,68 @@
+// What one layer does for one microbatch in the forward and in the backward pass: where its operands lie, and when they
+// may be overwritten. The executors decide in which order layers and microbatches come, and where weights come from.
+//
+// The layers are those of models::Model: the embedding (one layer, or chunks of its table and the positions), blocks 1
+// to N, and the head (one layer, or a norm and chunks of the table). A head that is one layer computes its loss in the
+// backward pass, so that logits are never kept. One in chunks needs a forward pass for the softmax of every row.
+#pragma once
+
+#include <vector>
+
+#include "runtime/executor.h"
+#include "runtime/gradient_rotation.h"
+
+namespace l2l::runtime {
+
+// Thread-bound: the relay thread. All calls enqueue.
+class LayerVisits {
+ public:
+  explicit LayerVisits(const ExecutorResources& resources);
+
+  // Opens a pass. `keep`: a backward pass follows.
+  void begin_forward(bool keep);
+  // Layers in ascending order, and each layer's microbatches. `wire`: the layer's weights.
+  void forward(int layer, int microbatch, device::BufferView wire);
+  // Call when the last block's forward pass is enqueued; lets stashed values come back.
+  void begin_backward();
+  // Layers in descending order. Adds to `gradients`. The embedding needs no weights.
+  void backward(int layer, int microbatch, device::BufferView wire, device::BufferView gradients);
+  // Ends a pass that has no backward pass: the head's input may be overwritten.
+  void end_forward(int microbatch);
+
+  // Logits of one token by a head's layer, from row `row` of microbatch 0. Call for each layer of the head.
+  void predict(int layer, std::int64_t row, device::BufferView wire, const LayerRunner::TakeLogits& take);
+
+  void zero(device::BufferView gradients);
+  // Sends the gradients of all microbatches to the parameter server.
+  void send_gradients(int layer, device::BufferView gradients);
+
+ private:
+  void embedding_forward(int layer, int microbatch, device::BufferView wire);
+  void block_forward(int block, int microbatch, device::BufferView wire);
+  void head_forward(int microbatch, device::BufferView wire);
+  void embedding_backward(int layer, int microbatch, device::BufferView gradients);
+  void block_backward(int block, int microbatch, device::BufferView wire, device::BufferView gradients);
+  void reversible_backward(int block, int microbatch, device::BufferView wire, device::BufferView gradients);
+  void head_backward(int microbatch, device::BufferView wire, device::BufferView gradients);
+
+  // The place of a microbatch among those that are alive at once.
+  int live(int microbatch) const { return microbatch % live_; }
+  // The input of `layer`, which is the output of the layer before it.
+  transfer::StashItem input_of(int layer, int microbatch) const { return {layer, live(microbatch)}; }
+  // The head in chunks: the norm's output. Lies where the backward pass does not write yet.
+  device::BufferView normed(int microbatch) const { return input_gradients_.incoming(live(microbatch)); }
+
+  LayerRunner& runner_;
+  transfer::Stash& stash_;
+  transfer::Stash& saved_;
+  transfer::GradientDrain& gradients_;
+  const models::Model& model_;
+  device::Stream& compute_;
+  const int first_block_, head_;  // layers
+  const bool head_in_chunks_;
+  const int live_;  // microbatches alive at once
+  GradientRotation input_gradients_;
+  std::vector<transfer::StashItem> backward_order_;  // of what the stash holds
+};
+
+}  // namespace l2l::runtime

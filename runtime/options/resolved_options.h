@@ -1,0 +1,25 @@
+// The first stage between options and a plan: every number that follows from others is set, every file is found.
+#pragma once
+
+#include <optional>
+
+#include "l2l/options.h"
+#include "runtime/data/dataset.h"
+
+namespace l2l::runtime {
+
+// Valid options in which `batch` has all three numbers and recompute.policy "budget" is the "full" that it stands for.
+// What measured times decide stays open: recompute (leaves_choice()), and the microbatch where `chooses_micro_batch`,
+// of which `batch` has the one to take without times.
+struct ResolvedOptions : Options {
+  std::optional<DataFiles> train, validation;  // found, not read
+  bool chooses_micro_batch = false;
+};
+
+// Throws BadInput.
+ResolvedOptions resolve(const Options& given);
+
+// Options of a run that neither reads nor writes files: to plan it or to measure its steps.
+Options without_files(Options options);
+
+}  // namespace l2l::runtime

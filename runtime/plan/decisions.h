@@ -1,0 +1,44 @@
+// What is decided block by block before a run is planned: what blocks keep and what they recompute
+// (compiler/remat), and where they keep it. Embedding and head have no choice: one recomputes next to nothing, the
+// other goes forward straight into backward.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/autodiff/differentiate.h"
+#include "compiler/remat/policy.h"
+#include "models/model.h"
+#include "runtime/plan/block_placement.h"
+
+namespace l2l::runtime {
+
+// The two programs of blocks that do the same.
+struct BlockPolicy {
+  std::string name;  // "min_cut", "6 of 11 values"
+  compiler::Visits visits;
+};
+
+struct Decisions {
+  std::vector<BlockPolicy> policies = {};        // none where blocks rebuild their inputs
+  std::vector<int> policy_of = {};               // of blocks 1, 2, ...: index into policies
+  std::vector<BlockPlacement> placements = {};   // of blocks 1, 2, ...
+  std::optional<std::int64_t> micro_batch = {};  // sequences, where that was left open
+  std::vector<std::string> explanation = {};     // lines for people; none where the options decide
+  Bytes peak = 0;                                // of the process, where choosing has raised it
+};
+
+// The same policy for all blocks, without placements. Throws BadInput when a block's graph has no derivative.
+Decisions uniform_policy(const models::Model& model, compiler::remat::Policy policy);
+
+// For a model with fewer blocks: each does what the one at about its place does.
+Decisions resampled(const Decisions& decisions, int blocks);
+
+// `model` with each block's programs those of its policy; blocks of one type and policy share theirs.
+models::Model with_policies(models::Model model, const Decisions& decisions);
+// Throws Error where plans of the policies' graphs (compiler/remat/verifier.h) do not compute what the plain ones of
+// the block do.
+void verify(const Decisions& decisions, const models::Model& model);
+
+}  // namespace l2l::runtime

@@ -1,0 +1,150 @@
+#include "runtime/plan/memory_contract.h"
+
+#include <algorithm>
+
+#include "core/host_memory.h"
+#include "eps/checkpoint/checkpoint.h"
+#include "l2l/errors.h"
+
+namespace l2l::runtime {
+namespace {
+
+// What a parameter costs beside its elements: names, events, entries of a manifest being written, and the rounding of
+// its group's arrays to pages. Measured (docs/benchmarks.md, Host memory).
+constexpr Bytes kBytesPerTensor = 2600;
+// What a stream of a host device costs: its queue and the stack of its thread. Measured as growth per further device;
+// those of the first one are within what is measured of the process.
+constexpr Bytes kBytesPerStream = 296 * kKiB;
+
+Bytes tensors(const ModelLayout& layout) {
+  Bytes count = 0;
+  for (const GroupSpec& group : layout.groups) count += group.parameters.size();
+  return count;
+}
+
+Bytes sum(const std::vector<ContractLine>& lines) {
+  Bytes bytes = 0;
+  for (const ContractLine& line : lines) bytes += line.bytes;
+  return bytes;
+}
+
+// What a group's update waits for, and what that costs.
+std::string describe_update(const eps::StoreOptions& store, Bytes held) {
+  if (!store.held()) return "eager: a layer is updated as soon as its gradients are there";
+  std::string reasons;
+  const auto add = [&](bool condition, const char* reason) {
+    if (condition) reasons += (reasons.empty() ? "" : ", ") + std::string(reason);
+  };
+  add(store.clip == eps::ClipMode::global, "global clipping");
+  add(store.loss_scaling, "loss scaling");
+  add(store.update == eps::UpdateMode::after_backward, "optimizer.update = \"after_backward\"");
+  return "held until the step's verdict: " + reasons + "; costs " + format_bytes(held) +
+         " of held gradients; updates hide behind the next forward";
+}
+
+void describe_devices(const RunPlan& plan, MemoryContract& contract) {
+  std::string& text = contract.device_description;
+  for (const auto& each : plan.devices) {
+    const std::string description = each->description();
+    if (!text.ends_with(description)) text += (text.empty() ? "" : ", ") + description;
+    contract.device_other_bytes = std::max(contract.device_other_bytes, each->other_bytes());
+  }
+  if (plan.execution.devices > 1) text = std::to_string(plan.execution.devices) + " devices: " + text;
+}
+
+void check_limit(const std::string& what, const std::string& limit, Bytes need, Bytes have, const std::string& remedy) {
+  if (need <= have) return;
+  throw OutOfMemory(what + ": needs " + format_bytes(need) + " (" + std::to_string(need) + " bytes), " + limit +
+                    " is " + format_bytes(have) + ", short by " + format_bytes(need - have) + "; " + remedy);
+}
+
+}  // namespace
+
+std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& staging, Bytes arena) {
+  const eps::StoreBytes store = eps::ParameterStore::bytes_needed(parts.model.layout, parts.store);
+  const auto count = static_cast<Bytes>(parts.execution.devices);
+  std::vector<ContractLine> lines;
+  const auto add = [&](const char* what, Bytes bytes) {
+    if (bytes > 0) lines.push_back({what, bytes});
+  };
+  add("weights and optimizer state", store.state);
+  add("held gradients", store.held);
+  add("gradient staging", store.staging);
+  add("stash (layer inputs)", count * staging.stash);
+  add("stash (saved values)", count * staging.saved);
+  add("batch staging", count * (staging.batch + staging.squares));
+  if (parts.device->uses_host_memory()) {
+    add(count == 1 ? "device memory (the host device's arena)" : "device memory (the host devices' arenas)",
+        count * arena);
+    const Bytes of_stash = (staging.stash > 0 ? 2 : 0) + (staging.saved > 0 ? 2 : 0);
+    add("streams of further devices", (count - 1) * (3 + of_stash) * kBytesPerStream);
+    add("streams of saved values", (staging.saved > 0 ? 2 : 0) * kBytesPerStream);
+  }
+  add("training data", parts.options.train ? parts.options.train->bytes() : 0);
+  add("validation data", parts.options.validation ? parts.options.validation->bytes() : 0);
+  add("buffers for saving and loading",
+      parts.options.checkpoint.directory.empty() ? 0 : eps::checkpoint_buffer_bytes());
+  add("names and bookkeeping of tensors", kBytesPerTensor * tensors(parts.model.layout));
+  add("process (code, libraries, threads)", HostMemory().resident());
+  return lines;
+}
+
+MemoryContract memory_contract(const RunPlan& plan) {
+  const eps::StoreBytes store = eps::ParameterStore::bytes_needed(plan.model.layout, plan.store);
+  const HostStaging staging = host_staging(plan.model, plan.execution);
+  MemoryContract contract;
+  contract.devices = plan.execution.devices;
+  contract.device_choice = plan.device_choice;
+  describe_devices(plan, contract);
+  contract.device = plan.arena->lines();
+  contract.device_bytes = plan.arena->bytes();
+  contract.device_bytes_apart = plan.arena->bytes_apart();
+  contract.eps_placement = describe(plan.placement);
+  contract.parameters = plan.model.layout.parameters();
+  contract.blocks_stashed_on_device = plan.execution.stashed(StashPlace::device);
+  contract.resident_layers = plan.execution.staying_weights();
+  const StashPlace first = plan.execution.placement(1).stash;
+  contract.stash = plan.execution.stashed(first) < plan.model.blocks() ? "split" : name_of(first);
+  contract.update_mode = describe_update(plan.store, store.held);
+  contract.recomputation = plan.decisions.explanation;
+  contract.pinned_bytes =
+      store.state + store.held + store.staging +
+      static_cast<Bytes>(plan.execution.devices) * (staging.stash + staging.saved + staging.batch + staging.squares);
+  contract.host = host_lines(plan, staging, plan.arena->bytes());
+  contract.host_bytes = sum(contract.host);
+  const Bytes peak = plan.decisions.peak;
+  if (peak > contract.host_bytes) {
+    contract.host.push_back({"more, while recomputation was measured", peak - contract.host_bytes});
+    contract.host_bytes = peak;
+  }
+  return contract;
+}
+
+void check_limits(const RunPlan& plan, const MemoryContract& contract) {
+  const Options& options = plan.options;
+  if (const std::optional<DeviceLimit> limit = device_limit(plan)) {
+    check_limit("device memory", limit->name, contract.device_bytes, limit->bytes,
+                std::string("lower batch.micro_batch, batch.micro_batches (or batch.minibatch) or transfer.prefetch") +
+                    (plan.model.rebuilds ? "" : ", or set transfer.stash = \"host\" or recompute.policy = \"full\""));
+  }
+  const eps::StoreBytes store = eps::ParameterStore::bytes_needed(plan.model.layout, plan.store);
+  if (options.eps.memory > 0) {
+    check_limit(
+        "parameter server", "eps.memory", store.state + store.held + store.staging, options.eps.memory,
+        options.precision.compute == "fp16"
+            ? "lower model.layers or model.hidden, or set precision.compute = \"bf16\", which need not hold gradients"
+            : "lower model.layers or model.hidden, or set optimizer.update = \"eager\" and optimizer.clip = \"none\"");
+  }
+  if (options.eps.stash_memory > 0) {
+    const HostStaging staging = host_staging(plan.model, plan.execution);
+    check_limit("host stash", "eps.stash_memory",
+                static_cast<Bytes>(plan.execution.devices) * (staging.stash + staging.saved), options.eps.stash_memory,
+                "lower batch.micro_batches, set recompute.policy = \"full\" or transfer.stash = \"device\"");
+  }
+  const HostMemory memory;
+  const HostAvailable available = memory.available();
+  check_limit("host memory", available.source, contract.host_bytes, memory.resident() + available.bytes,
+              "lower model.layers, model.hidden or batch.micro_batches, or set recompute.policy = \"full\"");
+}
+
+}  // namespace l2l::runtime

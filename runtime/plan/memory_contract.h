@@ -1,0 +1,19 @@
+// What a planned run will need of every kind of memory (law 3), before any of it is allocated.
+#pragma once
+
+#include "l2l/trainer.h"
+#include "runtime/plan/run_plan.h"
+
+namespace l2l::runtime {
+
+// Lines of host memory of a run with these parts, of which each device stages `staging` for copies and takes an arena
+// of `arena` bytes. Includes what the process holds now.
+std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& staging, Bytes arena);
+
+MemoryContract memory_contract(const RunPlan& plan);
+
+// Throws OutOfMemory when the contract exceeds a limit of the options or of the machine, naming need, limit, shortfall
+// and remedy.
+void check_limits(const RunPlan& plan, const MemoryContract& contract);
+
+}  // namespace l2l::runtime

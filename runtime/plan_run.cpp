@@ -1,0 +1,121 @@
+#include "runtime/plan_run.h"
+
+#include "core/host_memory.h"
+#include "l2l/errors.h"
+#include "runtime/options/batch_shape.h"
+#include "runtime/plan/fixed_decisions.h"
+#include "runtime/tuning/explanation.h"
+#include "runtime/tuning/scratch_budget.h"
+#include "runtime/tuning/step_ratios.h"
+
+namespace l2l::runtime {
+namespace {
+
+constexpr bool kMayMeasure = true;
+
+// What was measured is kept although a later stage fails.
+struct KeptCalibration : Calibration {
+  ~KeptCalibration() { save(); }
+};
+
+// What may be decided for a run, and what of it fits.
+struct Study {
+  RunParts parts;
+  Candidates candidates;
+  std::vector<Proposal> proposals;
+
+  // Of the layers of a step.
+  double seconds() const { return 1e-9 * static_cast<double>(proposals.front().time) + candidates.seconds_elsewhere; }
+};
+
+Study study(const RunParts& parts, Calibration& calibration) {
+  StepCosts costs(parts, calibration, kMayMeasure);
+  Candidates candidates = block_candidates(parts, costs);
+  std::vector<Proposal> proposals = propose(parts, candidates, memory_limits(parts));
+  return {parts, std::move(candidates), std::move(proposals)};
+}
+
+// Nothing: microbatches of this size are too large for something.
+std::optional<Study> study_where_it_fits(const RunParts& whole, std::int64_t micro_batch, Calibration& calibration) {
+  try {
+    const RunParts parts = with_micro_batch(whole, micro_batch);
+    if (arena_bytes(parts, least_decisions(parts)) > memory_limits(parts).device) return std::nullopt;
+    Study found = study(parts, calibration);
+    return found.proposals.empty() ? std::nullopt : std::optional(std::move(found));
+  } catch (const BadInput&) {  // or OutOfMemory
+    return std::nullopt;
+  }
+}
+
+// With the microbatch that makes the step shortest; of equal ones the least. Where nothing fits, the smallest, so that
+// the refusal says by how much. Sets `why`, for people.
+Study study_of_best_micro_batch(const RunParts& parts, Calibration& calibration, std::string& why) {
+  const std::int64_t minibatch = parts.options.batch.minibatch;
+  const std::vector<std::int64_t> sizes = micro_batch_candidates(minibatch, parts.options.device.count);
+  if (sizes.size() == 1) return study(parts, calibration);
+  std::optional<Study> best;
+  std::string all;
+  for (const std::int64_t size : sizes) {
+    std::optional<Study> found = study_where_it_fits(parts, size, calibration);
+    all += (all.empty() ? "" : ", ") + std::to_string(size) + ": " +
+           (found ? milliseconds(found->seconds()) : "does not fit");
+    if (found && (!best || found->seconds() < best->seconds())) best = std::move(found);
+  }
+  if (!best) best = study(with_micro_batch(parts, sizes.front()), calibration);
+  why = "microbatch: " + std::to_string(best->parts.options.batch.micro_batch) + " of the minibatch's " +
+        std::to_string(minibatch) + " sequences (layers of a step, by sequences: " + all +
+        "); set batch.micro_batch to keep it";
+  return std::move(*best);
+}
+
+// Where the device computes on the host's cores, what copies and compute cost each other decides between proposals that
+// are close, and only running them shows it. Where nothing fits, the run with the least memory shows by how much.
+Decisions decisions_of(const Study& study, Calibration& calibration) {
+  const auto& [parts, candidates, proposals] = study;
+  if (proposals.empty()) return least_decisions(parts);
+  std::vector<StepRatio> ratios;
+  if (proposals.size() > 1 && computes_here(candidates.types.back().programs.front().forward)) {
+    ratios = measure_steps(parts, proposals, calibration);
+  }
+  const Proposal& best = decide(proposals, ratios);
+  Decisions decisions = best.decisions;
+  StepCosts costs(parts, calibration, kMayMeasure);
+  decisions.explanation = explain(parts, candidates, best, costs);
+  return decisions;
+}
+
+// Of what the options leave open. Sets the microbatch of `parts` where that is.
+Decisions choose(RunParts& parts, Calibration& calibration) {
+  if (parts.options.recompute.policy != "auto") {
+    StepCosts costs(parts, calibration, kMayMeasure);
+    return decisions_within_budget(parts, costs);
+  }
+  if (!parts.options.chooses_micro_batch) return decisions_of(study(parts, calibration), calibration);
+  std::string why;
+  const Study best = study_of_best_micro_batch(parts, calibration, why);
+  Decisions decisions = decisions_of(best, calibration);
+  if (!why.empty()) decisions.explanation.insert(decisions.explanation.begin(), why);
+  decisions.micro_batch = best.parts.options.batch.micro_batch;
+  parts = best.parts;
+  return decisions;
+}
+
+// The most memory that the process has held is part of what the run needs, where choosing has raised it.
+Decisions chosen_decisions(RunParts& parts) {
+  const Bytes before = HostMemory().peak_resident();
+  KeptCalibration calibration;
+  Decisions decisions = choose(parts, calibration);
+  const Bytes after = HostMemory().peak_resident();
+  if (after > before) decisions.peak = after;
+  return decisions;
+}
+
+}  // namespace
+
+RunPlan plan_run(const Options& options, Devices devices) {
+  RunParts parts = make_parts(resolve(options), std::move(devices));
+  Decisions decisions = parts.options.recompute.leaves_choice() ? chosen_decisions(parts) : fixed_decisions(parts);
+  return RunPlan(std::move(parts), std::move(decisions));
+}
+
+}  // namespace l2l::runtime

@@ -1,0 +1,46 @@
+#include "runtime/resume.h"
+
+#include "core/log.h"
+#include "runtime/options/batch_shape.h"
+
+namespace l2l::runtime {
+namespace {
+
+void check_micro_batch(const Options& options, const eps::RunState& state) {
+  const std::int64_t ours = options.batch.micro_batch;
+  const std::optional<std::int64_t> its =
+      micro_batch_to_keep(options, parse_options(state.config, "the checkpoint's config"));
+  if (!its || *its == ours) return;
+  throw BadInput("batch.micro_batch was chosen to be " + std::to_string(ours) + ", but the checkpoint was made with " +
+                 std::to_string(*its) + "; another one gives other bits: set it to that, as options_to_resume() does");
+}
+
+}  // namespace
+
+void check_resumable(const RunPlan& plan, const eps::RunState& state, std::uint64_t data_hash) {
+  if (state.seed != plan.options.run.seed) {
+    throw BadInput(
+        "run.seed is " + std::to_string(plan.options.run.seed) + ", but the checkpoint was made with seed " +
+        std::to_string(state.seed) +
+        "; its random numbers and order of data follow from that: set run.seed = " + std::to_string(state.seed));
+  }
+  if (plan.options.train && state.data_hash != data_hash) {
+    const std::string what = "data.train: its files do not hold what they held when the checkpoint was made";
+    if (!plan.options.data.allow_change) {
+      throw BadInput(what + "; the position in them has no meaning now: restore them, or set data.allow_change = true");
+    }
+    log(LogLevel::warning, what + "; training goes on at the same position in the new ones");
+  }
+  if (plan.decisions.micro_batch) check_micro_batch(plan.options, state);
+}
+
+void warn_of_lost_steps(const std::filesystem::path& directory, const std::filesystem::path& used, std::uint64_t step) {
+  const std::uint64_t newest = eps::newest_step(directory);
+  if (newest <= step) return;
+  const std::string first = std::to_string(step + 1), last = std::to_string(newest);
+  log(LogLevel::warning, "resuming from " + used.string() + ": " +
+                             (newest == step + 1 ? "step " + last + " is" : "steps " + first + " to " + last + " are") +
+                             " lost and will be repeated");
+}
+
+}  // namespace l2l::runtime

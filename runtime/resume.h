@@ -1,0 +1,17 @@
+// Whether a run may go on from a checkpoint.
+#pragma once
+
+#include "eps/checkpoint/checkpoint.h"
+#include "runtime/plan/run_plan.h"
+
+namespace l2l::runtime {
+
+// Throws BadInput, naming the key and the way out, when the plan's run from `state` would not continue, bit for bit,
+// the run that wrote it: another seed, other training data (unless data.allow_change, which warns), another microbatch
+// where the checkpoint's could have been kept. `data_hash`: of the training data; not looked at where there are none.
+void check_resumable(const RunPlan& plan, const eps::RunState& state, std::uint64_t data_hash);
+
+// Warns when checkpoints newer than `used`, that of `step`, were passed over in `directory`.
+void warn_of_lost_steps(const std::filesystem::path& directory, const std::filesystem::path& used, std::uint64_t step);
+
+}  // namespace l2l::runtime

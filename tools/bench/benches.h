@@ -1,0 +1,68 @@
+// The benchmarks of l2l-bench. Each prints a table, or one JSON object when `json`, and returns the exit status.
+#pragma once
+
+#include <string>
+
+#include "device/open.h"
+#include "l2l/options.h"
+#include "tools/bench/update_speed.h"
+#include "tools/command.h"
+
+namespace l2l::tools {
+
+// What exact clipping by the norm of all gradients costs in time: steps with optimizer.clip = "global" over steps with
+// "none", in turn, from where the host's work is a small part of the device's to where it is many times that.
+int bench_clip(bool json);
+
+struct EpsArguments {
+  bench::UpdateSpeedSettings settings;
+  bool quick = false;  // 4 Mi parameters, five rounds: for tests
+
+  void add_to(Command& command);
+};
+
+// How fast the parameter server's arithmetic runs, against what memory allows.
+int bench_eps(EpsArguments arguments, bool json);
+
+// Throughput over microbatches, against the cost model of the paper: microbatches 1, 2, 4, 8 of constant size, a
+// layer's wire taking as long as its forward of one microbatch; on the paced device, and on the host device with a
+// throttled link.
+int bench_inner_loop(bool json);
+
+struct LinkArguments {
+  device::DeviceSettings device;
+  std::string size = "256MiB";  // of a copy
+};
+
+// The bandwidth of page-locked copies, each way alone and both at once, in bytes per second; figures of copies of at
+// least 64 MiB are kept for predictions (runtime/tuning/calibration.h).
+int bench_link(const LinkArguments& arguments, bool json);
+
+// Does the link hide behind compute, where all bytes take 0.6 of it? On the paced device, and on the host device with a
+// throttled link.
+int bench_overlap(bool json);
+
+// Arenas of layer programs on three streams, of contiguous groups, and what safe pairs cost.
+int bench_planner(bool json);
+
+// Relay against resident execution on the same model.
+int bench_relay(bool json);
+
+// What a checkpoint every ten steps costs.
+int bench_save(bool json);
+
+struct ScheduleArguments {
+  std::string pace;  // file of a paced device's table; empty: the device that the options name
+  bool serial = false;
+  int steps = 5;
+  std::string trace;  // file for the timeline; empty: none
+};
+
+// Where the time of a step goes, visit by visit. Throws BadInput naming file and field.
+int bench_schedule(const Options& options, const ScheduleArguments& arguments, bool json);
+
+// What a config reaches per step: one untimed step, then `steps` that count. Trains on synthetic bytes when the config
+// names no data; checkpoints are neither written nor read.
+int bench_step(Options options, int steps, bool json);
+
+}  // namespace l2l::tools

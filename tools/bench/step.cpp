@@ -1,0 +1,73 @@
+#include "tools/bench/benches.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <vector>
+
+#include "core/json.h"
+#include "l2l/l2l.h"
+#include "runtime/tuning/median.h"
+#include "tools/bench/synthetic_text.h"
+
+namespace l2l::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double median_of(const std::vector<StepReport>& reports, double StepReport::*field) {
+  std::vector<double> values;
+  for (const StepReport& report : reports) values.push_back(report.*field);
+  return runtime::median(values);
+}
+
+// Forward, recomputation and backward of a parameter's products are 8 floating-point operations per token; attention is
+// not counted.
+double flops_per_token(const MemoryContract& contract) { return 8.0 * static_cast<double>(contract.parameters); }
+
+Json to_json(const Trainer& trainer, const std::vector<StepReport>& reports) {
+  const MemoryContract& contract = trainer.contract();
+  const double rate = median_of(reports, &StepReport::tokens_per_second);
+  return {{"device", contract.device_description},
+          {"parameters", contract.parameters},
+          {"tokens_per_step", reports.back().tokens},
+          {"tokens_per_second", rate},
+          {"step_ms", median_of(reports, &StepReport::step_ms)},
+          {"teraflops", 1e-12 * flops_per_token(contract) * rate},
+          {"device_peak_bytes", trainer.device_peak_bytes()},
+          {"predicted_device_bytes", contract.device_bytes},
+          {"pinned_bytes", contract.pinned_bytes},
+          {"host_bytes", trainer.host_peak_bytes()},
+          {"h2d_bytes", reports.back().h2d_bytes},
+          {"d2h_bytes", reports.back().d2h_bytes},
+          {"weight_stall_ms", median_of(reports, &StepReport::weight_stall_ms)},
+          {"stash_stall_ms", median_of(reports, &StepReport::stash_stall_ms)},
+          {"update_stall_ms", median_of(reports, &StepReport::update_stall_ms)},
+          {"loss", reports.back().loss}};
+}
+
+}  // namespace
+
+int bench_step(Options options, int steps, bool json) {
+  const SyntheticText text;
+  if (options.data.train.empty()) options.data.train = {text.path().string()};
+  options.data.validation.clear();
+  options.checkpoint = {};
+  options.run.steps = steps + 1;
+  Trainer trainer(std::move(options));
+  std::vector<StepReport> reports;
+  trainer.step();
+  for (int i = 0; i < steps; ++i) reports.push_back(trainer.step());
+  const Json result = to_json(trainer, reports);
+  if (json) {
+    std::cout << json_text(result) << std::endl;
+    return kSuccess;
+  }
+  for (const auto& [key, value] : result.items()) {
+    std::printf("%-24s %s\n", key.c_str(),
+                value.is_string() ? value.get<std::string>().c_str() : json_text(value).c_str());
+  }
+  return kSuccess;
+}
+
+}  // namespace l2l::tools

@@ -1,0 +1,25 @@
+#include "tools/bench/stream_baseline.h"
+
+#include <string_view>
+
+#include "l2l/errors.h"
+
+namespace l2l::bench {
+
+const StreamBaselines& portable_baselines();
+#ifdef L2L_X86_KERNELS
+const StreamBaselines& avx2_baselines();
+const StreamBaselines& avx512_baselines();
+#endif
+
+const StreamBaselines& stream_baselines(const optimizers::Kernels& kernels) {
+  const std::string_view name = kernels.name;
+  if (name == "portable") return portable_baselines();
+#ifdef L2L_X86_KERNELS
+  if (name == "avx2") return avx2_baselines();
+  if (name == "avx512") return avx512_baselines();
+#endif
+  throw Error("no stream baseline is compiled for the instruction set " + std::string(name));
+}
+
+}  // namespace l2l::bench

@@ -1,0 +1,12 @@
+#include "optimizers/vector/pack_portable.h"
+#include "tools/bench/stream_baseline_kernels.h"
+
+namespace l2l::bench {
+
+const StreamBaselines& portable_baselines();
+const StreamBaselines& portable_baselines() {
+  static const StreamBaselines table = BaselineMaker<optimizers::portable::Pack>::make("portable");
+  return table;
+}
+
+}  // namespace l2l::bench
