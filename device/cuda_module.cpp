@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/log.h"
-#include "device/cuda/module.h"
+#include "device/cuda_module.h"
 #include "device/open.h"
 #include "l2l/errors.h"
 

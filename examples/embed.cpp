@@ -61,6 +61,7 @@ int main(int count, char** arguments) {
     return 2;
   }
   try {
+    std::printf("L2L %s\n", l2l::version());
     l2l::Trainer trainer(tiny_run(arguments[1], arguments[2]));
     print_contract(trainer.contract());
     train(trainer);

@@ -11,7 +11,7 @@
 namespace l2l::optimizers {
 
 // bf16: rounded stochastically. int8: one byte per element, with a bf16 scale per lane of a block of 512 elements
-// (formats/int8.h).
+// (optimizers/formats/int8.h).
 enum class MomentFormat : std::uint8_t { f32, bf16, int8 };
 inline constexpr std::size_t kMomentFormats = 3;
 
@@ -54,7 +54,7 @@ constexpr Bytes scale_bytes(MomentFormat format, Bytes elements) {
   return (elements + kScaleBlock - 1) / kScaleBlock * kScalesPerBlock * sizeof(std::uint16_t);
 }
 // Largest error of one rounding, relative to the value (bf16), or to the largest magnitude of its lane in the block
-// (int8, first moment only; formats/int8.h has the bound of the second).
+// (int8, first moment only; optimizers/formats/int8.h has the bound of the second).
 constexpr double error_bound(MomentFormat format) {
   return format == MomentFormat::f32 ? 0 : format == MomentFormat::bf16 ? 0x1p-7 : 2.0 / 127 + 0x1p-7;
 }

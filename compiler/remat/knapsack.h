@@ -26,7 +26,7 @@ inline constexpr std::size_t kMostChoices = 1 << 16;
 
 // Immutable. The choices of items that are worth more than every choice of as few bytes. Bytes are summed exactly.
 // Exact with up to `limit` points; beyond, the front is thinned (see short_by()). 64 items stay below the default limit
-// unless value is proportional to bytes. Deterministic.
+// unless value follows bytes closely. Deterministic.
 class ParetoFront {
  public:
   struct Point {

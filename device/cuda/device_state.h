@@ -11,8 +11,8 @@
 #include "core/trace.h"
 #include "device/cuda/event.h"
 #include "device/cuda/host_ranges.h"
-#include "device/cuda/module.h"
 #include "device/cuda/parameter_slots.h"
+#include "device/cuda_module.h"
 #include "device/kernels/common/cuda_kernel.h"
 
 namespace l2l::device::cuda {

@@ -4,8 +4,8 @@
 
 #include "core/memory_policy.h"
 #include "device/cuda/memory.h"
-#include "device/host/memory.h"
 #include "device/kernels/common/check.h"
+#include "device/mapped_memory.h"
 #include "l2l/errors.h"
 
 namespace l2l::device::cuda {

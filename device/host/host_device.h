@@ -6,7 +6,7 @@
 
 #include "device/device.h"
 #include "device/host/host_stream.h"
-#include "device/host/memory.h"
+#include "device/mapped_memory.h"
 
 namespace l2l::device {
 

@@ -6,9 +6,9 @@ namespace l2l::device::kernels {
 namespace {
 
 template <typename Stream, typename T>
-class Couple final : public Kernel {
+class ReversibleAdd final : public Kernel {
  public:
-  Couple(const compiler::Graph& graph, const compiler::Op& op)
+  ReversibleAdd(const compiler::Graph& graph, const compiler::Op& op)
       : elements_(output(graph, op, 0).shape.elements()), inverse_(op.attributes.inverse) {}
 
   void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
@@ -31,7 +31,7 @@ class Couple final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_reversible_add(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_stream<Couple>(graph, op, input(graph, op, 0).dtype, input(graph, op, 1).dtype);
+  return make_for_stream<ReversibleAdd>(graph, op, input(graph, op, 0).dtype, input(graph, op, 1).dtype);
 }
 
 }  // namespace l2l::device::kernels

@@ -6,14 +6,14 @@ namespace {
 
 // Moves two elements of Stream and one of T per element.
 template <typename Stream, typename T>
-struct CoupleBody : ElementwiseBody {
+struct ReversibleAddBody : ElementwiseBody {
   using Element = T;
   const Stream* x = nullptr;
   const T* b = nullptr;
   Stream* y = nullptr;
   bool inverse;
 
-  CoupleBody(const compiler::Graph& graph, const compiler::Op& op)
+  ReversibleAddBody(const compiler::Graph& graph, const compiler::Op& op)
       : ElementwiseBody(graph, op), inverse(op.attributes.inverse) {}
 
   void bind(std::span<std::byte* const> operands, const LaunchParameters*) {
@@ -36,8 +36,8 @@ struct CoupleBody : ElementwiseBody {
 
 std::unique_ptr<Kernel> make_reversible_add(const Context& context, const compiler::Graph& graph,
                                             const compiler::Op& op) {
-  return make_for_stream<CoupleBody>(context, graph, op, kernels::input(graph, op, 0).dtype,
-                                     kernels::input(graph, op, 1).dtype);
+  return make_for_stream<ReversibleAddBody>(context, graph, op, kernels::input(graph, op, 0).dtype,
+                                            kernels::input(graph, op, 1).dtype);
 }
 
 }  // namespace l2l::device::cuda

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "device/device.h"
-#include "device/host/memory.h"
+#include "device/mapped_memory.h"
 #include "device/paced/pace_table.h"
 #include "device/paced/timeline.h"
 #include "device/stream_track.h"

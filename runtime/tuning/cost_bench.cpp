@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/half_rows.h"
+#include "core/trace.h"
 #include "core/workers.h"
 #include "runtime/engine.h"
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "core/trace.h"
 #include "runtime/engine.h"
 #include "runtime/plan/fixed_decisions.h"
 #include "runtime/plan/memory_contract.h"

@@ -75,7 +75,8 @@ inline Graph example_reversible_block(const BlockShape& shape, DType stream) {
   const ValueId x1 = graph.bound(Region::input, "x1", stream, {rows, h});
   const ValueId x2 = graph.bound(Region::input, "x2", stream, {rows, h}, second);
   const ValueId qkv = linear(norm(graph.read_stream(x2, shape.dtype), "ln_1"), "qkv", h, 3 * h);
-  const ValueId mixed = graph.attention(qkv, shape.heads, shape.sequence, shape.dropout);
+  const ValueId mixed =
+      graph.attention(qkv, {.probability = shape.dropout, .heads = shape.heads, .sequence = shape.sequence});
   const ValueId y1 = graph.reversible_add(x1, graph.dropout(linear(mixed, "proj", h, h), shape.dropout));
   const ValueId wide = graph.gelu(linear(norm(graph.read_stream(y1, shape.dtype), "ln_2"), "fc", h, 4 * h));
   const ValueId y2 = graph.reversible_add(x2, graph.dropout(linear(wide, "out", 4 * h, h), shape.dropout));

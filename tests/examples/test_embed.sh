@@ -11,7 +11,10 @@ fail() { echo "FAILED: $*" >&2; exit 1; }
 meson install -C "$build_root" --no-rebuild --destdir "$folder" >"$folder/install.log" || { cat "$folder/install.log"; exit 1; }
 installed=$folder$prefix
 headers=$(cd "$installed/include" && find . -type f | sort | tr '\n' ' ')
-[[ $headers == './l2l/errors.h ./l2l/l2l.h ./l2l/log.h ./l2l/options.h ./l2l/trainer.h ' ]] || fail "headers: $headers"
+[[ $headers == "$(printf './l2l/%s.h ' errors export l2l log options trainer version)" ]] || fail "headers: $headers"
+for tool in train plan sample bench; do
+  "$installed/bin/l2l-$tool" --help >"$folder/help" || fail "l2l-$tool does not run from $prefix"
+done
 
 PKG_CONFIG_PATH=$(dirname "$(find "$installed" -name l2l.pc)")
 export PKG_CONFIG_PATH
@@ -20,9 +23,14 @@ read -ra flags < <(pkg-config --define-variable=prefix="$installed" --cflags --l
 "$@" -std=c++20 -Wall -Wextra "$source_root/examples/embed.cpp" -o "$folder/embed" "${flags[@]}"
 
 for _ in {1..200}; do printf 'to be or not to be, that is the question: '; done >"$folder/text"
-LD_LIBRARY_PATH=$(dirname "$(find "$installed" -name libl2l.so)") \
-  "$folder/embed" "$folder/text" "$folder/checkpoints" >"$folder/output"
+LD_LIBRARY_PATH=$(dirname "$(find "$installed" -name libl2l.so)")
+export LD_LIBRARY_PATH
+"$folder/embed" "$folder/text" "$folder/checkpoints" >"$folder/output"
 cat "$folder/output"
+[[ $(head -1 "$folder/output") == "L2L $(pkg-config --modversion l2l)" ]] || fail "another version"
+status=0
+"$folder/embed" "$folder/missing" "$folder/checkpoints" 2>"$folder/error" || status=$?
+[[ $status == 2 ]] && grep -q missing "$folder/error" || fail "an l2l::BadInput was not caught as one"
 
 grep -q '^[0-9]* parameters, [0-9]* device bytes$' "$folder/output" || fail "no contract"
 [[ $(grep -c '^step [0-9]*, loss ' "$folder/output") == 30 ]] || fail "not 30 steps"

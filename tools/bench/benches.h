@@ -15,7 +15,7 @@ namespace l2l::tools {
 int bench_clip(bool json);
 
 struct EpsArguments {
-  bench::UpdateSpeedSettings settings;
+  UpdateSpeedSettings settings;
   bool quick = false;  // 4 Mi parameters, five rounds: for tests
 
   void add_to(Command& command);

@@ -9,8 +9,8 @@
 namespace l2l::tools {
 namespace {
 
-using bench::UpdateSpeed;
-using bench::UpdateSpeeds;
+using UpdateSpeed;
+using UpdateSpeeds;
 
 double gigabytes(const UpdateSpeed& row, double params_per_second) {
   return 1e-9 * row.bytes_per_parameter * params_per_second;
@@ -39,7 +39,7 @@ constexpr std::int64_t kRecorded = std::int64_t{1} << 26;
 nlohmann::ordered_json record(const UpdateSpeeds& speeds, std::int64_t parameters) {
   nlohmann::ordered_json limits = nlohmann::ordered_json::object();
   runtime::Calibration calibration;
-  for (const auto& [threads, rate] : bench::memory_limits(speeds)) {
+  for (const auto& [threads, rate] : memory_limits(speeds)) {
     limits[std::to_string(threads)] = rate;
     if (parameters >= kRecorded) calibration.set_memory_bandwidth(threads, 1e9 * rate);
   }
@@ -76,12 +76,12 @@ void EpsArguments::add_to(Command& command) {
 }
 
 int bench_eps(EpsArguments arguments, bool json) {
-  bench::UpdateSpeedSettings& settings = arguments.settings;
+  UpdateSpeedSettings& settings = arguments.settings;
   if (arguments.quick) {
     settings.parameters = std::int64_t{1} << 22;
     settings.rounds = 5;
   }
-  const UpdateSpeeds speeds = bench::measure_updates(settings);
+  const UpdateSpeeds speeds = measure_updates(settings);
   const nlohmann::ordered_json limits = record(speeds, settings.parameters);
   if (!json) {
     std::printf(

@@ -6,7 +6,7 @@
 
 #include "core/trace.h"
 
-namespace l2l::bench {
+namespace l2l::tools {
 namespace {
 
 constexpr std::int64_t kWidth = 1024;
@@ -82,4 +82,4 @@ double StoreBench::step() {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-}  // namespace l2l::bench
+}  // namespace l2l::tools

@@ -7,7 +7,7 @@
 #include "core/failure.h"
 #include "eps/parameter_store.h"
 
-namespace l2l::bench {
+namespace l2l::tools {
 
 // Thread-bound.
 class StoreBench {
@@ -35,4 +35,4 @@ class StoreBench {
   std::uint64_t steps_ = 0;
 };
 
-}  // namespace l2l::bench
+}  // namespace l2l::tools

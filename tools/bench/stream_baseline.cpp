@@ -4,7 +4,7 @@
 
 #include "l2l/errors.h"
 
-namespace l2l::bench {
+namespace l2l::tools {
 
 const StreamBaselines& portable_baselines();
 #ifdef L2L_X86_KERNELS
@@ -22,4 +22,4 @@ const StreamBaselines& stream_baselines(const optimizers::Kernels& kernels) {
   throw Error("no stream baseline is compiled for the instruction set " + std::string(name));
 }
 
-}  // namespace l2l::bench
+}  // namespace l2l::tools

@@ -7,7 +7,7 @@
 #include "optimizers/kernels.h"
 #include "optimizers/streams.h"
 
-namespace l2l::bench {
+namespace l2l::tools {
 
 // Destroys its operands; a second run over the same streams restores them.
 using StreamBaseline = void (*)(const optimizers::Streams&);
@@ -22,4 +22,4 @@ struct StreamBaselines {
 // Compiled for the instruction set of `kernels`; the gradients are of the wire's type.
 const StreamBaselines& stream_baselines(const optimizers::Kernels& kernels);
 
-}  // namespace l2l::bench
+}  // namespace l2l::tools

@@ -1,7 +1,7 @@
 #include "optimizers/vector/pack_avx2.h"
 #include "tools/bench/stream_baseline_kernels.h"
 
-namespace l2l::bench {
+namespace l2l::tools {
 
 const StreamBaselines& avx2_baselines();
 const StreamBaselines& avx2_baselines() {
@@ -9,4 +9,4 @@ const StreamBaselines& avx2_baselines() {
   return table;
 }
 
-}  // namespace l2l::bench
+}  // namespace l2l::tools

@@ -1,7 +1,7 @@
 #include "optimizers/vector/pack_avx512.h"
 #include "tools/bench/stream_baseline_kernels.h"
 
-namespace l2l::bench {
+namespace l2l::tools {
 
 const StreamBaselines& avx512_baselines();
 const StreamBaselines& avx512_baselines() {
@@ -9,4 +9,4 @@ const StreamBaselines& avx512_baselines() {
   return table;
 }
 
-}  // namespace l2l::bench
+}  // namespace l2l::tools

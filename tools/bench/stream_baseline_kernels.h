@@ -10,7 +10,7 @@
 #include "optimizers/update_loop.h"
 #include "tools/bench/stream_baseline.h"
 
-namespace l2l::bench {
+namespace l2l::tools {
 
 using optimizers::List;
 using optimizers::load_row;
@@ -159,4 +159,4 @@ struct BaselineMaker {
   }
 };
 
-}  // namespace l2l::bench
+}  // namespace l2l::tools

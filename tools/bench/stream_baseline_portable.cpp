@@ -1,7 +1,7 @@
 #include "optimizers/vector/pack_portable.h"
 #include "tools/bench/stream_baseline_kernels.h"
 
-namespace l2l::bench {
+namespace l2l::tools {
 
 const StreamBaselines& portable_baselines();
 const StreamBaselines& portable_baselines() {
@@ -9,4 +9,4 @@ const StreamBaselines& portable_baselines() {
   return table;
 }
 
-}  // namespace l2l::bench
+}  // namespace l2l::tools

@@ -7,7 +7,7 @@
 
 #include "l2l/errors.h"
 
-namespace l2l::bench {
+namespace l2l::tools {
 namespace {
 
 constexpr Bytes kHugePage = Bytes{2} << 20;
@@ -156,4 +156,4 @@ optimizers::Streams UpdateArrays::run(std::int64_t begin, std::size_t count, DTy
   return streams;
 }
 
-}  // namespace l2l::bench
+}  // namespace l2l::tools

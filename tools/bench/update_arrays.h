@@ -13,7 +13,7 @@
 #include "optimizers/format.h"
 #include "optimizers/streams.h"
 
-namespace l2l::bench {
+namespace l2l::tools {
 
 // Anonymous memory, given back at once when it dies. Where each allocation begins within its 2 MiB differs from the
 // others, so that streams that advance together do not meet in the same sets of a cache. Thread-bound.
@@ -77,4 +77,4 @@ class UpdateArrays {
   Moment moments_[2];
 };
 
-}  // namespace l2l::bench
+}  // namespace l2l::tools

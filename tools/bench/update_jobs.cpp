@@ -4,7 +4,7 @@
 
 #include "tools/bench/stream_baseline.h"
 
-namespace l2l::bench {
+namespace l2l::tools {
 namespace {
 
 using optimizers::Kernels;
@@ -76,4 +76,4 @@ UpdateRun baseline_of(const Kernels& k, const UpdateJob& job) {
                           : all.two_moments[wire][optimizers::index_of(job.moments)];
 }
 
-}  // namespace l2l::bench
+}  // namespace l2l::tools

@@ -7,7 +7,7 @@
 
 #include "optimizers/kernels.h"
 
-namespace l2l::bench {
+namespace l2l::tools {
 
 // What a row updates; rows with the same streams share a stream baseline.
 struct UpdateJob {
@@ -40,4 +40,4 @@ UpdateRun update_of(const optimizers::Kernels& kernels, const UpdateJob& job);
 // The stream baseline of the same streams, for the same instruction set (stream_baseline.h).
 UpdateRun baseline_of(const optimizers::Kernels& kernels, const UpdateJob& job);
 
-}  // namespace l2l::bench
+}  // namespace l2l::tools

@@ -15,7 +15,7 @@
 #include "tools/bench/update_arrays.h"
 #include "tools/bench/update_jobs.h"
 
-namespace l2l::bench {
+namespace l2l::tools {
 namespace {
 
 constexpr std::int64_t kLayer = 768 * eps::kBlock;  // 12.6 million elements: a block of width 1,024
@@ -191,4 +191,4 @@ std::vector<std::pair<int, double>> memory_limits(const UpdateSpeeds& speeds) {
   return {limits.begin(), limits.end()};
 }
 
-}  // namespace l2l::bench
+}  // namespace l2l::tools

@@ -9,7 +9,7 @@
 
 #include "core/bytes.h"
 
-namespace l2l::bench {
+namespace l2l::tools {
 
 struct UpdateSpeedSettings {
   std::int64_t parameters = std::int64_t{1} << 27;
@@ -48,4 +48,4 @@ UpdateSpeeds measure_updates(UpdateSpeedSettings settings);
 // Gigabytes per second that baselines reach by number of threads: the best row, recorded as the machine's limit.
 std::vector<std::pair<int, double>> memory_limits(const UpdateSpeeds& speeds);
 
-}  // namespace l2l::bench
+}  // namespace l2l::tools

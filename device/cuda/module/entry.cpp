@@ -1,5 +1,5 @@
 // The entry of the module that the application opens (device/cuda_module.cpp).
-#include "device/cuda/module.h"
+#include "device/cuda_module.h"
 
 #include "device/cuda/cuda_device.h"
 

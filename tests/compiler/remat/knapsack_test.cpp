@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 
 #include "l2l/errors.h"
@@ -124,30 +123,25 @@ TEST(Knapsack, OfLargeNumbers) {
 }
 
 // Both classes are known to be hard: value = weight, and value = weight + constant (Pisinger 2005).
-TEST(Knapsack, OfSixtyFourItemsNeverExceedsAndSaysWhatItMisses) {
+TEST(ParetoFront, OfSixtyFourItemsIsExactUnlessValueFollowsBytes) {
   Random random(3);
   Nanoseconds most_missing = 0;
-  int exact = 0, cases = 0;
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 30; ++i) {
     const Bytes range = Bytes{1} << (i % 2 ? 32 : 12);
     Items items;
     for (int k = 0; k < 64; ++k) {
       const Bytes bytes = 1 + below(random, range);
       items.push_back({bytes, i % 3 == 0 ? 1 + below(random, range) : i % 3 == 1 ? bytes + range / 10 : bytes});
     }
+    const ParetoFront front(items);
     const Bytes capacity = random_capacity(random, items);
-    const Knapsack answer = knapsack(items, capacity, 1 << 12);
-    ASSERT_TRUE(holds(items, capacity, answer)) << i;
-    exact += answer.short_by == 0;
-    ++cases;
-    most_missing = std::max<Nanoseconds>(most_missing, 1000000.0 * answer.short_by / (answer.value + 1.0));
+    ASSERT_TRUE(holds(items, capacity, front.best(capacity))) << i;
+    if (i % 3 == 0) ASSERT_EQ(front.short_by(), 0u) << i;
+    const double all = static_cast<double>(front.points().back().value);
+    most_missing = std::max(most_missing, static_cast<Nanoseconds>(1e6 * static_cast<double>(front.short_by()) / all));
   }
-  const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - begin;
   EXPECT_LT(most_missing, 1000u);
-  EXPECT_GT(exact, cases / 3);
-  std::cout << cases << " of 64 items, " << exact << " proved best; the others within " << most_missing
-            << " millionths; " << spent.count() / cases << " ms each\n";
+  std::cout << "30 of 64 items, within " << most_missing << " millionths of all value\n";
 }
 
 TEST(ParetoFront, AscendsAndMissesNoMoreThanItSays) {

@@ -13,7 +13,7 @@
 #include "tools/bench/update_arrays.h"
 #include "tools/bench/update_jobs.h"
 
-namespace l2l::bench {
+namespace l2l::tools {
 namespace {
 
 constexpr std::int64_t kElements = 5 * 512 + 100;
@@ -148,4 +148,4 @@ TEST(MeasureUpdates, RefusesWhatItCannotMeasure) {
 }
 
 }  // namespace
-}  // namespace l2l::bench
+}  // namespace l2l::tools

@@ -1,5 +1,5 @@
 #include "device/abi_hash.h"  // written by device/cuda/abi_hash.py
-#include "device/cuda/module.h"
+#include "device/cuda_module.h"
 
 namespace l2l::device::cuda {
 

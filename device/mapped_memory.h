@@ -1,4 +1,4 @@
-// Memory of the host device.
+// Host memory by anonymous mappings: what host devices use as device memory, and the staging memory of others.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-#include "device/host/memory.h"
+#include "device/mapped_memory.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
