@@ -90,7 +90,7 @@ MUTANTS = {
 
 
 # A function of the formatted source: its head, its body, the closing brace at the start of a line.
-FUNCTION = re.compile(r"^(\S[^\n]*(?:\n {4}[^\n]*)*\{\n)(.*?)^\}\n", re.MULTILINE | re.DOTALL)
+FUNCTION = re.compile(r"^(?!namespace)(\S[^\n]*(?:\n {4}[^\n]*)*\{\n)(.*?)^\}\n", re.MULTILINE | re.DOTALL)
 
 
 def changed(source, name):
@@ -103,7 +103,7 @@ def changed(source, name):
 
 def with_mutants(source):
     """The source; each function that a mutant changes runs the body of the seeded bug, or else its own."""
-    functions = [match for match in FUNCTION.finditer(source) if not match[1].startswith("namespace")]
+    functions = list(FUNCTION.finditer(source))
     bodies = {match.start(): [] for match in functions}
     for name in MUTANTS:
         mutant = changed(source, name)
