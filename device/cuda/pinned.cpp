@@ -60,7 +60,7 @@ std::string lock_limit() {
          (limit.rlim_cur == RLIM_INFINITY ? std::string("unlimited") : format_bytes(limit.rlim_cur));
 }
 
-[[noreturn]] void refuse(const DeviceState& state, Bytes size, std::string_view purpose, cudaError_t status) {
+[[noreturn]] void refuse_pinned(const DeviceState& state, Bytes size, std::string_view purpose, cudaError_t status) {
   static_cast<void>(cudaGetLastError());
   const Bytes locked = state.host_memory->locked_bytes();
   throw OutOfMemory(std::string(purpose) + ": the driver does not page-lock " + format_bytes(size) + " (" +
@@ -92,7 +92,7 @@ std::unique_ptr<Buffer> allocate_pinned_memory(const std::shared_ptr<DeviceState
     return buffer;
   }
   const cudaError_t status = buffer->lock_pages();
-  if (status != cudaSuccess) refuse(*state, size, purpose, status);
+  if (status != cudaSuccess) refuse_pinned(*state, size, purpose, status);
   return buffer;
 }
 

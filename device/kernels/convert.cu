@@ -17,15 +17,15 @@ struct ConvertBody : Unprepared {
   }
 };
 
-constexpr int kThreads = 256;
+constexpr int kSumThreads = 256;
 // By the shape alone, and few enough for one block to add their sums.
 constexpr unsigned int kMostBlocks = 2048;
 
 // The sum over the block's threads, in thread 0: halves are added.
 __device__ double block_sum(double value) {
-  __shared__ double sums[kThreads];
+  __shared__ double sums[kSumThreads];
   sums[threadIdx.x] = value;
-  for (int half = kThreads / 2; half > 0; half /= 2) {
+  for (int half = kSumThreads / 2; half > 0; half /= 2) {
     __syncthreads();
     if (static_cast<int>(threadIdx.x) < half) sums[threadIdx.x] += sums[threadIdx.x + half];
   }
@@ -47,11 +47,11 @@ __device__ double convert_squared(const float* x, T* y) {
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kSumThreads)
     convert_squares(const float* x, T* y, std::int64_t elements, double* block_sums) {
   const std::int64_t groups = elements / kPack<T>, tail = elements - groups * kPack<T>;
-  const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const std::int64_t threads = static_cast<std::int64_t>(gridDim.x) * kThreads;
+  const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * kSumThreads + threadIdx.x;
+  const std::int64_t threads = static_cast<std::int64_t>(gridDim.x) * kSumThreads;
   double sum = 0;
   for (std::int64_t group = thread; group < groups; group += threads) {
     sum += convert_squared<kPack<T>>(x + group * kPack<T>, y + group * kPack<T>);
@@ -61,9 +61,10 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) block_sums[blockIdx.x] = sum;
 }
 
-__global__ void __launch_bounds__(kThreads) add_sums(const double* block_sums, unsigned int blocks, double* squares) {
+__global__ void __launch_bounds__(kSumThreads)
+    add_sums(const double* block_sums, unsigned int blocks, double* squares) {
   double sum = 0;
-  for (unsigned int block = threadIdx.x; block < blocks; block += kThreads) sum += block_sums[block];
+  for (unsigned int block = threadIdx.x; block < blocks; block += kSumThreads) sum += block_sums[block];
   sum = block_sum(sum);
   if (threadIdx.x == 0) *squares = sum;
 }
@@ -75,7 +76,7 @@ class Convert final : public Kernel {
       : context_(context),
         elements_(kernels::output(graph, op, 0).shape.elements()),
         squares_(op.outputs.size() > 1),
-        blocks_(std::min(kMostBlocks, ceil_div(std::max<std::int64_t>(elements_, 1), kThreads * kPack<T>))) {}
+        blocks_(std::min(kMostBlocks, ceil_div(std::max<std::int64_t>(elements_, 1), kSumThreads * kPack<T>))) {}
 
   Bytes workspace() const override { return squares_ ? blocks_ * sizeof(double) : 0; }
 
@@ -86,9 +87,9 @@ class Convert final : public Kernel {
     body.y = kernels::as<T>(operands[1]);
     if (!squares_) return launch_elementwise<kPack<T>>("convert", context_, elements_, body, stream);
     double* const sums = kernels::as<double>(workspace);
-    launch("convert_squares", convert_squares<T>, {dim3(blocks_), dim3(kThreads)}, stream, body.x, body.y, elements_,
+    launch("convert_squares", convert_squares<T>, {dim3(blocks_), dim3(kSumThreads)}, stream, body.x, body.y, elements_,
            sums);
-    launch("add_sums", add_sums, {dim3(1), dim3(kThreads)}, stream, sums, blocks_, kernels::as<double>(operands[2]));
+    launch("add_sums", add_sums, {dim3(1), dim3(kSumThreads)}, stream, sums, blocks_, kernels::as<double>(operands[2]));
   }
 
  private:

@@ -11,7 +11,7 @@
 namespace l2l::eps::testing {
 namespace {
 
-constexpr std::uint64_t kSteps = 3;
+constexpr std::uint64_t kNormSteps = 3;
 
 // As a device takes it, whose padding is 0.
 double squares_of(const std::vector<float>& gradient) {
@@ -22,19 +22,19 @@ double squares_of(const std::vector<float>& gradient) {
   return sum;
 }
 
-struct Outcome {
+struct NormOutcome {
   std::vector<float> state;
   std::vector<double> norms;
 };
 
 enum class Squares { none, true_ones, four_times };
 
-Outcome outcome(StoreOptions options, Squares squares) {
+NormOutcome outcome(StoreOptions options, Squares squares) {
   TestMemory memory;
   Failure failure;
   ParameterStore store(toy_layout(), options, memory, failure, nullptr);
-  Outcome result;
-  for (std::uint64_t step = 0; step < kSteps; ++step) {
+  NormOutcome result;
+  for (std::uint64_t step = 0; step < kNormSteps; ++step) {
     store.begin_step(step, toy_learning_rate(step));
     for (LayerIndex layer = kHead; layer >= kEmbedding; --layer) {
       for (int device = 0; device < options.devices; ++device) {
@@ -62,9 +62,9 @@ StoreOptions options_of(UpdateMode update, int devices) {
 TEST(DeviceNorm, GivesTheSameUpdatesAndNorm) {
   for (const UpdateMode update : {UpdateMode::eager, UpdateMode::after_backward}) {
     const StoreOptions options = options_of(update, 1);
-    const Outcome checked = outcome(options, Squares::none), known = outcome(options, Squares::true_ones);
+    const NormOutcome checked = outcome(options, Squares::none), known = outcome(options, Squares::true_ones);
     EXPECT_EQ(checked.state, known.state);
-    for (std::size_t step = 0; step < kSteps; ++step) {
+    for (std::size_t step = 0; step < kNormSteps; ++step) {
       EXPECT_NEAR(known.norms[step], checked.norms[step], 1e-12 * checked.norms[step]);
     }
   }
@@ -73,14 +73,14 @@ TEST(DeviceNorm, GivesTheSameUpdatesAndNorm) {
 // The blocks' gradients are not read for the norm: what the device says is what counts.
 TEST(DeviceNorm, IsBelievedForABlock) {
   const StoreOptions options = options_of(UpdateMode::eager, 1);
-  const Outcome known = outcome(options, Squares::true_ones), wrong = outcome(options, Squares::four_times);
-  for (std::size_t step = 0; step < kSteps; ++step) EXPECT_GT(wrong.norms[step], 1.1 * known.norms[step]);
+  const NormOutcome known = outcome(options, Squares::true_ones), wrong = outcome(options, Squares::four_times);
+  for (std::size_t step = 0; step < kNormSteps; ++step) EXPECT_GT(wrong.norms[step], 1.1 * known.norms[step]);
 }
 
 // The norm of a sum does not follow from the norms of its parts.
 TEST(DeviceNorm, MeansNothingWhereSeveralDevicesContribute) {
   const StoreOptions options = options_of(UpdateMode::eager, 2);
-  const Outcome checked = outcome(options, Squares::none), wrong = outcome(options, Squares::four_times);
+  const NormOutcome checked = outcome(options, Squares::none), wrong = outcome(options, Squares::four_times);
   EXPECT_EQ(checked.norms, wrong.norms);
 }
 

@@ -11,8 +11,8 @@
 namespace l2l::eps::testing {
 namespace {
 
-struct Toy {
-  explicit Toy(const StoreOptions& store_options = toy_options())
+struct LeasedToy {
+  explicit LeasedToy(const StoreOptions& store_options = toy_options())
       : options(store_options), store(toy_layout(), options, memory, failure, nullptr) {}
   std::vector<float> gradient(LayerIndex layer, std::uint64_t step) {
     return toy_gradient(store.layout(), layer, 0, step, options.gradients);
@@ -34,7 +34,7 @@ StoreOptions held_options() {
 
 TEST(Pull, BlocksUntilTheVersionIsPublished) {
   for (const StoreOptions& options : {toy_options(), held_options()}) {
-    Toy toy(options);
+    LeasedToy toy(options);
     EXPECT_FALSE(toy.store.try_pull(kFirstBlock, 1).has_value());
     std::atomic<bool> pulled{false};
     std::chrono::nanoseconds waited{0};
@@ -54,14 +54,14 @@ TEST(Pull, BlocksUntilTheVersionIsPublished) {
 }
 
 TEST(Pull, WithoutAWaitReportsNone) {
-  Toy toy;
+  LeasedToy toy;
   std::chrono::nanoseconds waited{5};
   const WeightLease lease = toy.store.pull(kHead, 0, &waited);
   EXPECT_EQ(waited.count(), 0);
 }
 
 TEST(Pull, OfAVersionThatIsGoneIsAnError) {
-  Toy toy;
+  LeasedToy toy;
   run_step(toy.store, toy.options, 0);
   EXPECT_THROW(toy.store.pull(kHead, 0), Error);
   EXPECT_THROW(toy.store.try_pull(kHead, 0), Error);
@@ -69,7 +69,7 @@ TEST(Pull, OfAVersionThatIsGoneIsAnError) {
 }
 
 TEST(Pull, PartsLieWhereTheLayoutPutsThem) {
-  Toy toy;
+  LeasedToy toy;
   const WeightLease lease = toy.store.pull(kHead, 0);
   ASSERT_EQ(lease.parts().size(), 2u);
   EXPECT_EQ(lease.parts()[0].offset, 0u);
@@ -82,7 +82,7 @@ TEST(Pull, PartsLieWhereTheLayoutPutsThem) {
 
 // While a lease of h.0 lives and all updates of the step have had their turn: are its bytes still version 0? The
 // block's gradients come first and the embedding's last, so an update that did not wait would be over by then.
-bool lease_is_stable(Toy& toy) {
+bool lease_is_stable(LeasedToy& toy) {
   const WeightLease lease = toy.store.pull(kFirstBlock, 0);
   const std::vector<std::byte> before = leased_bytes(lease);
   toy.store.begin_step(0, 0.01);
@@ -93,14 +93,14 @@ bool lease_is_stable(Toy& toy) {
 }
 
 TEST(Lease, NoUpdateWhileItLives) {
-  Toy eager;
+  LeasedToy eager;
   EXPECT_TRUE(lease_is_stable(eager));
   EXPECT_NE(leased_bytes(eager.store.pull(kFirstBlock, 1)).size(), 0u);  // updated after its release
 }
 
 // In held mode the updates come in the order of the next forward: all others are done, one lease is in the way.
 TEST(Lease, NoHeldUpdateWhileItLives) {
-  Toy toy(held_options());
+  LeasedToy toy(held_options());
   EXPECT_TRUE(lease_is_stable(toy));
   toy.store.complete_updates();
 }
@@ -108,12 +108,12 @@ TEST(Lease, NoHeldUpdateWhileItLives) {
 TEST(Lease, UpdateUnderALeaseIsSeen) {
   L2L_NEEDS_FAULT_POINTS();
   const l2l::testing::ArmedFaultPoint armed("eps.update_under_lease");
-  Toy toy;
+  LeasedToy toy;
   EXPECT_FALSE(lease_is_stable(toy));
 }
 
 TEST(Lease, UpdateWaitsForTheLastOfSeveral) {
-  Toy toy;
+  LeasedToy toy;
   WeightLease first = toy.store.pull(kHead, 0);
   WeightLease second = toy.store.pull(kEmbedding, 0);  // shares the tied table
   toy.store.begin_step(0, 0.01);
@@ -132,7 +132,7 @@ TEST(Lease, UpdateWaitsForTheLastOfSeveral) {
 // What a reader of version 1 gets while version 0 is still leased: nothing, by law.
 TEST(Version, StaleOneIsSeen) {
   L2L_NEEDS_FAULT_POINTS();
-  Toy toy;
+  LeasedToy toy;
   const WeightLease old = toy.store.pull(kFirstBlock, 0);
   const std::vector<std::byte> version0 = leased_bytes(old);
   EXPECT_FALSE(toy.store.try_pull(kFirstBlock, 1).has_value());
@@ -143,7 +143,7 @@ TEST(Version, StaleOneIsSeen) {
 }
 
 TEST(Version, EveryStepChangesEveryLayer) {
-  Toy toy;
+  LeasedToy toy;
   for (std::uint64_t step = 0; step < 2; ++step) {
     std::vector<std::vector<std::byte>> before;
     for (LayerIndex layer = 0; layer <= kHead; ++layer) before.push_back(leased_bytes(toy.store.pull(layer, step)));
@@ -156,13 +156,13 @@ TEST(Version, EveryStepChangesEveryLayer) {
 
 // The rate of step t belongs to step t, also when its updates run after begin_step(t + 1).
 TEST(Held, UpdateUsesTheRateOfItsOwnStep) {
-  Toy plain(held_options());
+  LeasedToy plain(held_options());
   plain.store.begin_step(0, 0.01);
   push_all(plain.store, plain.options, 0);
   plain.store.finish_step();
   plain.store.complete_updates();
 
-  Toy late(held_options());
+  LeasedToy late(held_options());
   std::vector<WeightLease> leases;
   for (LayerIndex layer = 0; layer <= kHead; ++layer) leases.push_back(late.store.pull(layer, 0));
   late.store.begin_step(0, 0.01);
@@ -175,7 +175,7 @@ TEST(Held, UpdateUsesTheRateOfItsOwnStep) {
 }
 
 TEST(Steps, OutOfOrderCallsAreErrors) {
-  Toy toy;
+  LeasedToy toy;
   EXPECT_THROW(toy.store.finish_step(), Error);
   EXPECT_THROW(toy.store.begin_step(1, 0.01), Error);
   EXPECT_THROW(toy.push(kHead, 0), Error);  // before begin_step

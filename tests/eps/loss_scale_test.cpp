@@ -11,8 +11,8 @@
 namespace l2l::eps::testing {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kOverflow = std::numeric_limits<float>::infinity();
+constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
 StoreOptions scaled_options() {
   StoreOptions options = toy_options();
@@ -21,8 +21,8 @@ StoreOptions scaled_options() {
   return options;
 }
 
-struct Toy {
-  explicit Toy(const StoreOptions& store_options) : options(store_options) {}
+struct ScaledToy {
+  explicit ScaledToy(const StoreOptions& store_options) : options(store_options) {}
   StoreOptions options;
   TestMemory memory;
   Failure failure;
@@ -36,7 +36,7 @@ struct Poison {
 };
 
 // Pushes the gradients of step `step` times `factor`.
-StepVerdict scaled_step(Toy& toy, std::uint64_t step, const GradientScale& scale, const Poison& poison = {}) {
+StepVerdict scaled_step(ScaledToy& toy, std::uint64_t step, const GradientScale& scale, const Poison& poison = {}) {
   const double factor = scale.factor;
   toy.store.begin_step(step, 0.01, scale);
   for (LayerIndex layer = kHead; layer >= kEmbedding; --layer) {
@@ -58,7 +58,7 @@ struct Everything {
   bool operator==(const Everything&) const = default;
 };
 
-Everything everything(Toy& toy, Version version) {
+Everything everything(ScaledToy& toy, Version version) {
   Everything all{whole_state(toy.store), {}, {}};
   for (LayerIndex layer = kEmbedding; layer <= kHead; ++layer) {
     const std::vector<std::byte> bytes = leased_bytes(toy.store.pull(layer, version));
@@ -74,7 +74,7 @@ TEST(LossScale, LeavesNoTraceInTheBits) {
     StoreOptions options = scaled_options();
     options.clip = clip;
     options.max_norm = 0.7;
-    Toy plain(options), scaled(options);
+    ScaledToy plain(options), scaled(options);
     for (std::uint64_t step = 0; step < 3; ++step) {
       const StepVerdict expected = scaled_step(plain, step, {1, true});
       const StepVerdict verdict = scaled_step(scaled, step, {65536, true});
@@ -88,7 +88,7 @@ TEST(LossScale, LeavesNoTraceInTheBits) {
 class Overflow : public ::testing::TestWithParam<Poison> {};
 
 TEST_P(Overflow, LeavesEveryWeightMomentAndCountUnchanged) {
-  Toy toy(scaled_options());
+  ScaledToy toy(scaled_options());
   scaled_step(toy, 0, {1024, true});
   const Everything before = everything(toy, 1);
   const StepVerdict verdict = scaled_step(toy, 1, {1024, true}, GetParam());
@@ -98,15 +98,15 @@ TEST_P(Overflow, LeavesEveryWeightMomentAndCountUnchanged) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Places, Overflow,
-                         ::testing::Values(Poison{kEmbedding, 0, kInfinity},
-                                           Poison{kFirstBlock, 64 + 17000, -kInfinity},
-                                           Poison{kSecondBlock, 19584, kNaN}, Poison{kHead, 16, 70000.0f},
-                                           Poison{kHead, 128, kInfinity}));
+                         ::testing::Values(Poison{kEmbedding, 0, kOverflow},
+                                           Poison{kFirstBlock, 64 + 17000, -kOverflow},
+                                           Poison{kSecondBlock, 19584, kNotANumber}, Poison{kHead, 16, 70000.0f},
+                                           Poison{kHead, 128, kOverflow}));
 
 // After a skipped step training goes on as if its gradients had never been: only the step's number has moved.
 TEST(LossScale, TrainingGoesOnAfterASkippedStep) {
-  Toy toy(scaled_options()), plain(scaled_options());
-  scaled_step(toy, 0, {1024, true}, {kFirstBlock, 100, kInfinity});
+  ScaledToy toy(scaled_options()), plain(scaled_options());
+  scaled_step(toy, 0, {1024, true}, {kFirstBlock, 100, kOverflow});
   toy.store.begin_step(1, 0.01, {512, true});
   for (LayerIndex layer = kHead; layer >= kEmbedding; --layer) {
     std::vector<float> gradient = toy_gradient(toy.store.layout(), layer, 0, 0, DType::f16);
@@ -121,10 +121,10 @@ TEST(LossScale, TrainingGoesOnAfterASkippedStep) {
 }
 
 TEST(LossScale, AnOverflowThatMayNotBeSkippedNamesStepLayerAndScale) {
-  Toy toy(scaled_options());
+  ScaledToy toy(scaled_options());
   const Everything before = everything(toy, 0);
   try {
-    scaled_step(toy, 0, {1024, false}, {kFirstBlock, 100, kInfinity});
+    scaled_step(toy, 0, {1024, false}, {kFirstBlock, 100, kOverflow});
     FAIL() << "the overflow went unnoticed";
   } catch (const NumericError& error) {
     EXPECT_NE(std::string(error.what()).find("step 1: layer h.0: gradient is not finite"), std::string::npos)
@@ -139,24 +139,24 @@ TEST(LossScale, AnEagerStoreSkipsNothing) {
   StoreOptions options = scaled_options();
   options.loss_scaling = false;
   options.staging_slots = 4;
-  Toy toy(options);
-  EXPECT_THROW(scaled_step(toy, 0, {1, true}, {kFirstBlock, 100, kInfinity}), NumericError);
+  ScaledToy toy(options);
+  EXPECT_THROW(scaled_step(toy, 0, {1, true}, {kFirstBlock, 100, kOverflow}), NumericError);
 }
 
 // Negative control: an overflowed step that is applied all the same.
 TEST(LossScale, AnUpdateOnOverflowIsCaught) {
   L2L_NEEDS_FAULT_POINTS();
-  Toy toy(scaled_options());
+  ScaledToy toy(scaled_options());
   const Everything before = everything(toy, 0);
   const l2l::testing::ArmedFaultPoint armed("eps.update_on_overflow");
-  scaled_step(toy, 0, {1024, true}, {kFirstBlock, 100, kInfinity});
+  scaled_step(toy, 0, {1024, true}, {kFirstBlock, 100, kOverflow});
   EXPECT_NE(everything(toy, 1).updates, before.updates);
   EXPECT_NE(everything(toy, 1).wires, before.wires);
 }
 
 // A master beyond the largest half is infinite on the wire, and exact beside it.
 TEST(HalfWire, IsTheRoundedMaster) {
-  Toy toy(scaled_options());
+  ScaledToy toy(scaled_options());
   std::vector<float> master(16), moment1(16), moment2(16);
   toy.store.read(kNorm, 0, {master, moment1, moment2});
   master[0] = 70000;

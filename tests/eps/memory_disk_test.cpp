@@ -12,7 +12,6 @@
 namespace l2l::testing {
 namespace {
 
-using FileSystem;
 using Path = std::filesystem::path;
 
 // Does the same on any file system and writes down every answer. Below `root`, which exists.

@@ -14,8 +14,8 @@
 namespace l2l::eps::testing {
 namespace {
 
-struct Toy {
-  explicit Toy(const StoreOptions& store_options)
+struct SavedToy {
+  explicit SavedToy(const StoreOptions& store_options)
       : options(store_options), store(toy_layout(), options, memory, failure, nullptr) {}
 
   // Held updates of the step may still be pending afterwards.
@@ -84,7 +84,7 @@ class BesideTraining : public ::testing::TestWithParam<std::pair<bool, DType>> {
 
 // The worst schedule: the whole next step is there, every group waits for its update, and nothing was saved yet.
 TEST_P(BesideTraining, AWholeStepOvertakesTheSave) {
-  Toy honest(options()), saver(options());
+  SavedToy honest(options()), saver(options());
   honest.step(0);
   const std::vector<float> expected = honest.state();
   honest.step(1);
@@ -99,7 +99,7 @@ TEST_P(BesideTraining, AWholeStepOvertakesTheSave) {
 
 TEST_P(BesideTraining, AnUpdateThatOvertakesTheSaveIsSeen) {
   L2L_NEEDS_FAULT_POINTS();
-  Toy honest(options()), saver(options());
+  SavedToy honest(options()), saver(options());
   honest.step(0);
   saver.step(0);
   const l2l::testing::ArmedFaultPoint armed("eps.update_overtakes_save");
@@ -111,7 +111,7 @@ TEST_P(BesideTraining, AnUpdateThatOvertakesTheSaveIsSeen) {
 // On a thread, with leases going in and out, many times.
 TEST_P(BesideTraining, EveryStepIsSavedWhileTheNextRuns) {
   constexpr std::uint64_t kSteps = 12;
-  Toy honest(options()), saver(options());
+  SavedToy honest(options()), saver(options());
   for (std::uint64_t step = 0; step < kSteps; ++step) {
     Saved saved;
     std::thread thread(
@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(All, BesideTraining,
                                            std::pair(false, DType::bf16), std::pair(true, DType::bf16)));
 
 TEST(StateSave, OnlyTheUpdateOfAGroupThatIsNotSavedWaits) {
-  Toy toy(options_of(false, DType::f32));
+  SavedToy toy(options_of(false, DType::f32));
   StateSave save = toy.store.begin_save();
   EXPECT_EQ(save.next(), kNorm);  // the backward pass completes it first
   EXPECT_EQ(save.next(), kBlock1);
@@ -144,7 +144,7 @@ TEST(StateSave, OnlyTheUpdateOfAGroupThatIsNotSavedWaits) {
 
 TEST(StateSave, ComesToItsEndWhenItIsGivenUp) {
   for (const bool held : {false, true}) {
-    Toy toy(options_of(held, DType::f32));
+    SavedToy toy(options_of(held, DType::f32));
     {
       StateSave save = toy.store.begin_save();
       save.next();
@@ -157,7 +157,7 @@ TEST(StateSave, ComesToItsEndWhenItIsGivenUp) {
 }
 
 TEST(StateSave, OneAtATimeAndBetweenSteps) {
-  Toy toy(options_of(false, DType::f32));
+  SavedToy toy(options_of(false, DType::f32));
   {
     const StateSave save = toy.store.begin_save();
     EXPECT_THROW(toy.store.begin_save(), Error);
@@ -169,7 +169,7 @@ TEST(StateSave, OneAtATimeAndBetweenSteps) {
 
 // What is there can be saved after a failure; what would never come is not waited for.
 TEST(StateSave, AFailureOfTheRunIsNotWaitedThrough) {
-  Toy toy(options_of(false, DType::f32));
+  SavedToy toy(options_of(false, DType::f32));
   StateSave save = toy.store.begin_save();
   toy.failure.fail(std::make_exception_ptr(Error("the device is gone")));
   EXPECT_EQ(read_all(std::move(save), toy.store).groups[kTable].size(), 3u * 41 * 15);
@@ -177,7 +177,7 @@ TEST(StateSave, AFailureOfTheRunIsNotWaitedThrough) {
 }
 
 TEST(StateSave, AWaitingSaverLearnsOfAFailure) {
-  Toy toy(options_of(true, DType::f32));
+  SavedToy toy(options_of(true, DType::f32));
   const WeightLease lease = toy.store.pull(kFirstBlock, 0);  // its held update never comes
   toy.step(0);
   std::thread saver([&, save = toy.store.begin_save()]() mutable {
@@ -195,7 +195,7 @@ TEST(StateSave, AWaitingSaverLearnsOfAFailure) {
 }
 
 TEST(StateSave, ARejectedStepCannotBeSaved) {
-  Toy toy(options_of(true, DType::f32));
+  SavedToy toy(options_of(true, DType::f32));
   toy.store.begin_step(0, 0.1);
   for (LayerIndex layer = kHead; layer >= kEmbedding; --layer) {
     std::vector<float> gradient = toy_gradient(toy.store.layout(), layer, 0, 0, DType::f32);

@@ -9,7 +9,7 @@
 namespace l2l::models {
 namespace {
 
-TransformerShape shape(DType compute = DType::f32) {
+TransformerShape gpt2_shape(DType compute = DType::f32) {
   return {.layers = 3,
           .hidden = 24,
           .heads = 3,
@@ -28,14 +28,14 @@ TEST(Gpt2, ParametersOfThePublishedModels) {
 }
 
 TEST(Gpt2, IdenticalBlocksShareOneType) {
-  const Model model = make_gpt2(shape());
+  const Model model = make_gpt2(gpt2_shape());
   EXPECT_EQ(model.types.size(), 3u);
   EXPECT_EQ(model.type_of, (std::vector<int>{0, 1, 1, 1, 2}));
   EXPECT_EQ(model.blocks(), 3);
 }
 
 TEST(Gpt2, NamesAndDecayAreThoseOfTheHuggingFaceFiles) {
-  const std::set<std::string> names = test::names_with_decay_of_matrices(make_gpt2(shape()));
+  const std::set<std::string> names = test::names_with_decay_of_matrices(make_gpt2(gpt2_shape()));
   EXPECT_EQ(names.size(), 2u + 3u * 12u + 2u);
   for (const char* name : {"wte.weight", "wpe.weight", "h.2.ln_1.weight", "h.0.attn.c_attn.weight",
                            "h.0.attn.c_proj.bias", "h.1.mlp.c_fc.weight", "h.1.mlp.c_proj.weight", "ln_f.bias"}) {
@@ -44,14 +44,14 @@ TEST(Gpt2, NamesAndDecayAreThoseOfTheHuggingFaceFiles) {
 }
 
 TEST(Gpt2, TheTableIsOneGroupWithTwoUses) {
-  const Model model = make_gpt2(shape());
+  const Model model = make_gpt2(gpt2_shape());
   EXPECT_EQ(model.layout.uses(0), 2);
   for (GroupIndex group = 1; group < static_cast<GroupIndex>(model.layout.groups.size()); ++group) {
     EXPECT_EQ(model.layout.uses(group), 1);
   }
 }
 
-TEST(Gpt2, WiresFillTheirLayersWithoutOverlap) { test::expect_wires_are_filled(make_gpt2(shape(DType::bf16))); }
+TEST(Gpt2, WiresFillTheirLayersWithoutOverlap) { test::expect_wires_are_filled(make_gpt2(gpt2_shape(DType::bf16))); }
 
 // GPT-2 small: the table of 50,257 x 768 is larger than five blocks.
 TEST(Gpt2, ATableLargerThanABlockTravelsInChunks) {
@@ -74,9 +74,9 @@ TEST(Gpt2, ATableLargerThanABlockTravelsInChunks) {
 }
 
 TEST(Gpt2, StableIdsDoNotDependOnDepth) {
-  TransformerShape deeper = shape();
+  TransformerShape deeper = gpt2_shape();
   deeper.layers = 7;
-  const Model a = make_gpt2(shape()), b = make_gpt2(deeper);
+  const Model a = make_gpt2(gpt2_shape()), b = make_gpt2(deeper);
   for (int layer = 0; layer <= a.blocks(); ++layer) {
     EXPECT_EQ(a.layout.layers[static_cast<std::size_t>(layer)].id, b.layout.layers[static_cast<std::size_t>(layer)].id);
   }

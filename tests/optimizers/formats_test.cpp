@@ -21,14 +21,14 @@ AdamWSettings adamw_settings(float decay = 0) {
   return settings;
 }
 
-// State of an AdamW over fp32 masters with moments in some format.
-struct State {
+// FormatState of an AdamW over fp32 masters with moments in some format.
+struct FormatState {
   MomentFormats formats;
   std::vector<float> w;
   std::vector<std::byte> codes[2];
   std::vector<std::uint16_t> scales[2];
 
-  State(MomentFormats moments, std::size_t count) : formats(moments), w(count) {
+  FormatState(MomentFormats moments, std::size_t count) : formats(moments), w(count) {
     for (int i = 0; i < 2; ++i) {
       codes[i].resize(count * code_bytes(format(i)));
       scales[i].resize(scale_bytes(format(i), count) / 2);
@@ -74,7 +74,7 @@ struct Rounded {
 };
 
 Rounded decay_once(MomentFormats formats, const std::vector<float>& values) {
-  State state(formats, values.size());
+  FormatState state(formats, values.size());
   Rounded rounded;
   const AdamWSettings settings = adamw_settings();
   const float beta[2] = {settings.beta1, settings.beta2};
@@ -121,7 +121,7 @@ TEST(Formats, StochasticRoundingIsUnbiased) {
 TEST(Formats, RoundingToNearestIsSeenAsBiased) {
   for (const char* name : {"bf16", "int8"}) {
     Rounded rounded = decay_once(parse_moment_formats(name), constant_values(0.7137f));
-    State state(parse_moment_formats(name), kMany);
+    FormatState state(parse_moment_formats(name), kMany);
     for (int i = 0; i < 2; ++i) {
       state.set_moment(i, {rounded.before[i].begin(), rounded.before[i].end()});
       EXPECT_GT(bias(rounded.before[i], state.moment(i)), 100) << name << i;
@@ -166,7 +166,7 @@ TEST(Formats, ErrorsStayWithinTheirBounds) {
 }
 
 TEST(Formats, Bf16GivesBackWhatItHolds) {
-  State state(parse_moment_formats("bf16"), 1000);
+  FormatState state(parse_moment_formats("bf16"), 1000);
   for (int i = 0; i < 2; ++i) {
     state.set_moment(i, spread_values(1000, 6, 4));
     const std::vector<std::byte> codes = state.codes[i];
@@ -180,7 +180,7 @@ TEST(Formats, TheLargestBf16StaysFinite) {
   for (int i = 0; i < 2; ++i) {
     for (const float value : rounded.after[i]) ASSERT_TRUE(std::isfinite(value)) << i;
   }
-  State state(parse_moment_formats("bf16"), 16);
+  FormatState state(parse_moment_formats("bf16"), 16);
   state.set_moment(0, std::vector<float>(16, -0x1.fep127f));
   EXPECT_EQ(state.moment(0)[3], -0x1.fep127f);
 }
@@ -192,7 +192,7 @@ double error_after_a_thousand_updates(MomentFormats formats, double decades, boo
   const FlushDenormals flush;
   constexpr std::size_t kCount = 4096;
   const std::vector<float> magnitude = spread_values(kCount, decades, 5);
-  State state(nearest ? MomentFormats() : formats, kCount), rounded(formats, kCount);
+  FormatState state(nearest ? MomentFormats() : formats, kCount), rounded(formats, kCount);
   std::vector<double> w(kCount), m(kCount), v(kCount);
   const AdamWSettings settings = adamw_settings();
   const double beta1 = settings.beta1, beta2 = settings.beta2;
@@ -242,7 +242,8 @@ TEST(Formats, FollowFloat64OverAThousandUpdates) {
   }
 }
 
-// Negative control: a second moment that is rounded to nearest stands still, since one update changes it by less than a unit.
+// Negative control: a second moment that is rounded to nearest stands still, since one update changes it by less than a
+// unit.
 TEST(Formats, RoundingToNearestIsSeenAsWorse) {
   const MomentFormats bf16 = parse_moment_formats("bf16");
   const double stochastic = error_after_a_thousand_updates(bf16, 0);

@@ -11,7 +11,7 @@
 namespace l2l::optimizers {
 namespace {
 
-std::vector<float> random_values(std::size_t size, unsigned seed, float deviation) {
+std::vector<float> normal_values(std::size_t size, unsigned seed, float deviation) {
   std::mt19937 generator(seed);
   std::normal_distribution<float> normal(0, deviation);
   std::vector<float> values(size);
@@ -71,10 +71,10 @@ TEST(Lamb, FollowsThePaperInDoubleOverAHundredSteps) {
   };
   for (const Case& c : {Case{1, 1, 0.1f}, Case{77, 0, 0}, Case{513, 0.02f, 0.1f}, Case{5000, 1, 0.01f}}) {
     const LambSettings settings = settings_of(c.decay);
-    Tensor tensor(random_values(c.size, 1, c.deviation));
+    Tensor tensor(normal_values(c.size, 1, c.deviation));
     testing::ReferenceTensor expected(tensor.w);
     for (unsigned t = 1; t <= 100; ++t) {
-      const std::vector<float> gradient = random_values(c.size, 100 + t, 0.3f);
+      const std::vector<float> gradient = normal_values(c.size, 100 + t, 0.3f);
       step(tensor, gradient, with_bias_correction(settings, t), {c.size / 3, c.size / 2});
       reference_step(expected, {gradient.begin(), gradient.end()}, settings, settings.learning_rate, t);
     }
@@ -87,10 +87,10 @@ TEST(Lamb, FollowsThePaperInDoubleOverAHundredSteps) {
 // Negative control: LAMB without its ratio, which is Adam, is far from the reference.
 TEST(Lamb, WithoutTheTrustRatioIsFarOff) {
   const LambSettings settings = settings_of(0.1f);
-  Tensor tensor(random_values(513, 1, 0.02f));
+  Tensor tensor(normal_values(513, 1, 0.02f));
   testing::ReferenceTensor expected(tensor.w);
   for (unsigned t = 1; t <= 100; ++t) {
-    const std::vector<float> gradient = random_values(513, 100 + t, 0.3f);
+    const std::vector<float> gradient = normal_values(513, 100 + t, 0.3f);
     lamb_moments(tensor.w, tensor.m, tensor.v, gradient, with_bias_correction(settings, t));
     lamb_apply(tensor.w, tensor.m, tensor.v, 1, with_bias_correction(settings, t));
     reference_step(expected, {gradient.begin(), gradient.end()}, settings, settings.learning_rate, t);
@@ -103,8 +103,8 @@ TEST(Lamb, WithoutTheTrustRatioIsFarOff) {
 TEST(Lamb, AnyPartitionOfTheSecondPassGivesTheSameBits) {
   constexpr std::size_t kSize = 70;
   const LambSettings settings = with_bias_correction(settings_of(0.1f), 3);
-  Tensor whole(random_values(kSize, 1, 1));
-  lamb_moments(whole.w, whole.m, whole.v, random_values(kSize, 2, 0.3f), settings);
+  Tensor whole(normal_values(kSize, 1, 1));
+  lamb_moments(whole.w, whole.m, whole.v, normal_values(kSize, 2, 0.3f), settings);
   const Tensor start = whole;
   lamb_apply(whole.w, whole.m, whole.v, 0.7, settings);
   for (std::size_t cut = 0; cut <= kSize; ++cut) {

@@ -7,21 +7,21 @@
 namespace l2l {
 namespace {
 
-std::string invalid(const std::vector<std::string>& assignments) {
+std::string refusal(const std::vector<std::string>& assignments) {
   Options options;
   for (const std::string& assignment : assignments) set_option(options, assignment);
   return runtime::test::bad_input([&] { validate_options(options); });
 }
 
 TEST(FamilyOptions, AreCheckedTogether) {
-  EXPECT_SAYS(invalid({"model.kv_heads=2"}), "gpt2 has as many heads of keys and values");
-  EXPECT_SAYS(invalid({"model.architecture=bert", "model.kv_heads=2"}), "bert has as many heads of keys and values");
-  EXPECT_SAYS(invalid({"model.architecture=bert", "model.vocabulary=300", "model.tie_embeddings=false"}),
+  EXPECT_SAYS(refusal({"model.kv_heads=2"}), "gpt2 has as many heads of keys and values");
+  EXPECT_SAYS(refusal({"model.architecture=bert", "model.kv_heads=2"}), "bert has as many heads of keys and values");
+  EXPECT_SAYS(refusal({"model.architecture=bert", "model.vocabulary=300", "model.tie_embeddings=false"}),
               "bert ties its embeddings");
-  EXPECT_SAYS(invalid({"model.architecture=llama"}), "model.dropout = 0.100000: llama has no dropout, set it to 0");
+  EXPECT_SAYS(refusal({"model.architecture=llama"}), "model.dropout = 0.100000: llama has no dropout, set it to 0");
   const auto llama = [](std::vector<std::string> more) {
     more.insert(more.begin(), {"model.architecture=llama", "model.dropout=0"});
-    return invalid(more);
+    return refusal(more);
   };
   EXPECT_EQ(llama({}), "(no BadInput)");
   EXPECT_EQ(llama({"model.kv_heads=2", "model.tie_embeddings=false"}), "(no BadInput)");
@@ -31,23 +31,23 @@ TEST(FamilyOptions, AreCheckedTogether) {
 
 TEST(FamilyOptions, ReversibleBlocksHaveNoNormBehindTheirSums) {
   for (const char* const mode : {"model.reversible=float", "model.reversible=fixed"}) {
-    EXPECT_EQ(invalid({mode}), "(no BadInput)");
-    EXPECT_EQ(invalid({mode, "transfer.stash=host"}), "(no BadInput)");
-    EXPECT_EQ(invalid({mode, "model.architecture=llama", "model.dropout=0"}), "(no BadInput)");
-    EXPECT_SAYS(invalid({mode, "model.architecture=bert", "model.vocabulary=264"}),
+    EXPECT_EQ(refusal({mode}), "(no BadInput)");
+    EXPECT_EQ(refusal({mode, "transfer.stash=host"}), "(no BadInput)");
+    EXPECT_EQ(refusal({mode, "model.architecture=llama", "model.dropout=0"}), "(no BadInput)");
+    EXPECT_SAYS(refusal({mode, "model.architecture=bert", "model.vocabulary=264"}),
                 "the norms behind bert's sums cannot be undone");
   }
-  EXPECT_EQ(invalid({"model.reversible=none", "model.architecture=bert", "model.vocabulary=264"}), "(no BadInput)");
+  EXPECT_EQ(refusal({"model.reversible=none", "model.architecture=bert", "model.vocabulary=264"}), "(no BadInput)");
 }
 
 TEST(FamilyOptions, GiveTheMaskATokenOfItsOwn) {
-  EXPECT_SAYS(invalid({"model.architecture=bert"}), "set it to at least 257");
-  EXPECT_EQ(invalid({"model.architecture=bert", "model.vocabulary=257"}), "(no BadInput)");
-  EXPECT_SAYS(invalid({"model.architecture=bert", "model.vocabulary=264", "data.mask_token=264"}),
+  EXPECT_SAYS(refusal({"model.architecture=bert"}), "set it to at least 257");
+  EXPECT_EQ(refusal({"model.architecture=bert", "model.vocabulary=257"}), "(no BadInput)");
+  EXPECT_SAYS(refusal({"model.architecture=bert", "model.vocabulary=264", "data.mask_token=264"}),
               "data.mask_token = 264 is not below model.vocabulary = 264");
-  EXPECT_SAYS(invalid({"model.architecture=bert", "model.vocabulary=264", "data.mask_token=255"}),
+  EXPECT_SAYS(refusal({"model.architecture=bert", "model.vocabulary=264", "data.mask_token=255"}),
               "is a byte of data.format");
-  EXPECT_EQ(invalid({"model.architecture=bert", "data.format=tokens", "data.mask_token=103"}), "(no BadInput)");
+  EXPECT_EQ(refusal({"model.architecture=bert", "data.format=tokens", "data.mask_token=103"}), "(no BadInput)");
 }
 
 }  // namespace

@@ -9,13 +9,13 @@
 namespace l2l::runtime {
 namespace {
 
-constexpr int kBlocks = 4;
+constexpr int kPipelineBlocks = 4;
 constexpr int kMicrobatches = 2;
-constexpr Bytes kPlenty = Bytes{1} << 40;
+constexpr Bytes kEnough = Bytes{1} << 40;
 
-Options small_options() {
+Options pipeline_options() {
   Options options;
-  options.model = {.layers = kBlocks, .hidden = 64, .heads = 4, .sequence = 16, .dropout = 0};
+  options.model = {.layers = kPipelineBlocks, .hidden = 64, .heads = 4, .sequence = 16, .dropout = 0};
   options.batch = {.micro_batch = 2, .micro_batches = kMicrobatches};
   options.device.kind = "host";
   options.device.threads = 1;
@@ -24,7 +24,7 @@ Options small_options() {
 }
 
 RunParts parts() {
-  ResolvedOptions options{small_options()};
+  ResolvedOptions options{pipeline_options()};
   options.batch.minibatch = 2 * kMicrobatches;
   return make_parts(std::move(options));
 }
@@ -57,7 +57,7 @@ int blocks_with(const Decisions& decisions, const std::string& policy) {
 TEST(ResolvedOptions, HaveNumbersAndFiles) {
   test::Data data;
   data.write("text", std::string(1000, 'a'));
-  Options options = small_options();
+  Options options = pipeline_options();
   options.batch = {.minibatch = 12};
   options.data.train = {data.path("text")};
   options.recompute = {.policy = "budget", .budget = 1 << 20};
@@ -78,7 +78,7 @@ TEST(ResolvedOptions, HaveNumbersAndFiles) {
 
 TEST(RunParts, FollowFromOptionsAndTheMicrobatch) {
   const RunParts two = parts();
-  EXPECT_EQ(two.model.blocks(), kBlocks);
+  EXPECT_EQ(two.model.blocks(), kPipelineBlocks);
   EXPECT_EQ(two.execution.microbatches, kMicrobatches);
   EXPECT_TRUE(two.execution.placements.empty());
   const RunParts four = with_micro_batch(two, 4);
@@ -91,30 +91,30 @@ TEST(RunParts, FollowFromOptionsAndTheMicrobatch) {
 TEST(Proposals, KeepWhatSavesTimeWhereItFits) {
   const RunParts run = parts();
   const Candidates candidates = two_programs(run);
-  const std::optional<Proposal> all = shortest(run, candidates, {}, {kPlenty, kPlenty, kPlenty});
+  const std::optional<Proposal> all = shortest(run, candidates, {}, {kEnough, kEnough, kEnough});
   ASSERT_TRUE(all);
-  EXPECT_EQ(all->time, kBlocks * kMicrobatches * 3'000'000);
-  EXPECT_EQ(blocks_with(all->decisions, "none"), kBlocks);
+  EXPECT_EQ(all->time, kPipelineBlocks * kMicrobatches * 3'000'000);
+  EXPECT_EQ(blocks_with(all->decisions, "none"), kPipelineBlocks);
   // Between the arenas of both: some blocks keep, on the device; none may keep anything on the host.
   Decisions least = uniform_policy(run.model, compiler::remat::Policy::full), most = all->decisions;
-  least.placements = most.placements = split_stashes(kBlocks, kBlocks);
+  least.placements = most.placements = split_stashes(kPipelineBlocks, kPipelineBlocks);
   const Bytes middle = (arena_bytes(run, least) + arena_bytes(run, most)) / 2;
-  const std::optional<Proposal> some = shortest(run, candidates, {StashPlace::device}, {middle, 0, kPlenty});
+  const std::optional<Proposal> some = shortest(run, candidates, {StashPlace::device}, {middle, 0, kEnough});
   ASSERT_TRUE(some);
   EXPECT_GT(blocks_with(some->decisions, "none"), 0);
-  EXPECT_LT(blocks_with(some->decisions, "none"), kBlocks);
-  EXPECT_EQ(some->time, (kBlocks * 4 - blocks_with(some->decisions, "none")) * kMicrobatches * 1'000'000);
-  EXPECT_FALSE(shortest(run, candidates, {}, {1, kPlenty, kPlenty}));
+  EXPECT_LT(blocks_with(some->decisions, "none"), kPipelineBlocks);
+  EXPECT_EQ(some->time, (kPipelineBlocks * 4 - blocks_with(some->decisions, "none")) * kMicrobatches * 1'000'000);
+  EXPECT_FALSE(shortest(run, candidates, {}, {1, kEnough, kEnough}));
 }
 
 TEST(Proposals, BeginWithTheShortestAndLeaveOutWhatIsMuchLonger) {
   const RunParts run = parts();
-  const std::vector<Proposal> proposals = propose(run, two_programs(run), {kPlenty, kPlenty, kPlenty});
+  const std::vector<Proposal> proposals = propose(run, two_programs(run), {kEnough, kEnough, kEnough});
   ASSERT_FALSE(proposals.empty());
-  EXPECT_EQ(blocks_with(proposals.front().decisions, "none"), kBlocks);
+  EXPECT_EQ(blocks_with(proposals.front().decisions, "none"), kPipelineBlocks);
   for (const Proposal& proposal : proposals) {
     EXPECT_EQ(blocks_with(proposal.decisions, "full"), 0) << "4 ms are more than 5/4 of 3 ms";
-    EXPECT_EQ(proposal.decisions.placements.size(), std::size_t{kBlocks});
+    EXPECT_EQ(proposal.decisions.placements.size(), std::size_t{kPipelineBlocks});
   }
 }
 
@@ -152,9 +152,9 @@ TEST(MemoryContract, FollowsFromDecisions) {
   EXPECT_EQ(contract.blocks_stashed_on_device, 1);
   EXPECT_EQ(contract.resident_layers, 1);
   EXPECT_EQ(contract.recomputation, decisions.explanation);
-  decisions.peak = kPlenty;
+  decisions.peak = kEnough;
   const MemoryContract raised = memory_contract(RunPlan(run, decisions));
-  EXPECT_EQ(raised.host_bytes, kPlenty);
+  EXPECT_EQ(raised.host_bytes, kEnough);
   EXPECT_EQ(raised.host.back().what, "more, while recomputation was measured");
 }
 

@@ -18,8 +18,8 @@
 namespace l2l::compiler {
 namespace {
 
-constexpr double kTolerance = 1e-6, kExact = 1e-12;
-constexpr double kStep = 1e-5;
+constexpr double kReversibleTolerance = 1e-6, kExact = 1e-12;
+constexpr double kDifference = 1e-5;
 
 Memory random_memory(const Graph& graph) {
   std::mt19937_64 generator(11);
@@ -33,7 +33,7 @@ Memory random_memory(const Graph& graph) {
   return memory;
 }
 
-double objective(const Graph& forward, Memory memory) {
+double weighted_output(const Graph& forward, Memory memory) {
   interpret(forward, memory);
   double sum = 0;
   for (std::size_t i = 0; i < memory[Region::output].size(); ++i) {
@@ -53,13 +53,13 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::isfinite(difference) ? std::sqrt(difference / norm) : 1e9;
 }
 
-std::vector<double> central_differences(const Graph& forward, const Memory& memory, Region region) {
+std::vector<double> numerical_gradient(const Graph& forward, const Memory& memory, Region region) {
   std::vector<double> gradient(region_elements(forward, region));
   for (std::size_t i = 0; i < gradient.size(); ++i) {
     Memory above = memory, below = memory;
-    above[region][i] += kStep;
-    below[region][i] -= kStep;
-    gradient[i] = (objective(forward, above) - objective(forward, below)) / (2 * kStep);
+    above[region][i] += kDifference;
+    below[region][i] -= kDifference;
+    gradient[i] = (weighted_output(forward, above) - weighted_output(forward, below)) / (2 * kDifference);
   }
   return gradient;
 }
@@ -82,8 +82,10 @@ TEST(Reversible, InputAndGradientsComeFromTheOutputAlone) {
     Memory back = run_back(forward, differentiate_reversible(forward), memory);
     Memory before = memory;
     EXPECT_LE(distance(back[Region::output], before[Region::input]), kExact);
-    EXPECT_LE(distance(back[Region::input_gradient], central_differences(forward, memory, Region::input)), kTolerance);
-    EXPECT_LE(distance(back[Region::gradients], central_differences(forward, memory, Region::weights)), kTolerance);
+    EXPECT_LE(distance(back[Region::input_gradient], numerical_gradient(forward, memory, Region::input)),
+              kReversibleTolerance);
+    EXPECT_LE(distance(back[Region::gradients], numerical_gradient(forward, memory, Region::weights)),
+              kReversibleTolerance);
   }
 }
 
@@ -106,8 +108,10 @@ TEST(Reversible, AnyChainOfCouplings) {
   const Memory memory = random_memory(forward);
   Memory back = run_back(forward, differentiate_reversible(forward), memory), before = memory;
   EXPECT_LE(distance(back[Region::output], before[Region::input]), kExact);
-  EXPECT_LE(distance(back[Region::input_gradient], central_differences(forward, memory, Region::input)), kTolerance);
-  EXPECT_LE(distance(back[Region::gradients], central_differences(forward, memory, Region::weights)), kTolerance);
+  EXPECT_LE(distance(back[Region::input_gradient], numerical_gradient(forward, memory, Region::input)),
+            kReversibleTolerance);
+  EXPECT_LE(distance(back[Region::gradients], numerical_gradient(forward, memory, Region::weights)),
+            kReversibleTolerance);
 }
 
 TEST(Reversible, SplitAndMergedStreamsHaveTheirGradients) {
@@ -121,11 +125,13 @@ TEST(Reversible, SplitAndMergedStreamsHaveTheirGradients) {
   const Graph forward = graph.finish();
   Memory memory = random_memory(forward), after = memory;
   interpret(differentiate(forward), after);
-  EXPECT_LE(distance(after[Region::input_gradient], central_differences(forward, memory, Region::input)), kTolerance);
-  EXPECT_LE(distance(after[Region::gradients], central_differences(forward, memory, Region::weights)), kTolerance);
+  EXPECT_LE(distance(after[Region::input_gradient], numerical_gradient(forward, memory, Region::input)),
+            kReversibleTolerance);
+  EXPECT_LE(distance(after[Region::gradients], numerical_gradient(forward, memory, Region::weights)),
+            kReversibleTolerance);
 }
 
-std::vector<OpKind> kinds(const Graph& graph) {
+std::vector<OpKind> op_kinds(const Graph& graph) {
   std::vector<OpKind> kinds;
   for (const Op& op : graph.ops) kinds.push_back(op.kind);
   return kinds;
@@ -174,7 +180,7 @@ TEST(Reversible, InverseAndGradientsShareOneRecomputation) {
                                         layer_norm_backward,
                                         add};
   const Graph forward = example_reversible_block({.dtype = DType::bf16}, DType::i32);
-  EXPECT_EQ(kinds(differentiate_reversible(forward)), expected);
+  EXPECT_EQ(op_kinds(differentiate_reversible(forward)), expected);
 }
 
 // A rebuilt input with the same bits must give gradients with the same bits.
@@ -210,7 +216,7 @@ TEST(Reversible, RegionsOfABlock) {
 // The ops of a branch after fusion must be the same in the forward and the backward graph, for the same bits.
 TEST(Reversible, BranchesAreFusedAlikeOnBothWays) {
   const Graph forward = example_reversible_block({.dtype = DType::bf16}, DType::i32);
-  std::vector<OpKind> in_forward = kinds(fuse(forward)), in_backward;
+  std::vector<OpKind> in_forward = op_kinds(fuse(forward)), in_backward;
   for (const Op& op : fuse(differentiate_reversible(forward)).ops) {
     if (op.attributes.accumulate || op.attributes.transpose_b || kinds_of_gradients.contains(op.kind)) continue;
     in_backward.push_back(op.kind);
@@ -254,7 +260,7 @@ TEST(ReversibleNegativeControl, AnyMistakeIsCaught) {
     const double worst = std::max({distance(after[Region::output], honest[Region::output]),
                                    distance(after[Region::input_gradient], honest[Region::input_gradient]),
                                    distance(after[Region::gradients], honest[Region::gradients])});
-    EXPECT_GT(worst, 100 * kTolerance) << "op " << i;
+    EXPECT_GT(worst, 100 * kReversibleTolerance) << "op " << i;
   }
   EXPECT_EQ(broken_graphs, 9);
 }
@@ -284,7 +290,7 @@ TEST(Streams, AreOfTheirOwnTypesAlone) {
 }
 
 template <typename Build>
-std::string error_of(const Build& build) {
+std::string error_text(const Build& build) {
   GraphBuilder graph("layer");
   const ValueId x1 = graph.bound(Region::input, "x1", DType::f32, {2, 3});
   const ValueId x2 = graph.bound(Region::input, "x2", DType::f32, {2, 3}, 24);
@@ -298,7 +304,7 @@ std::string error_of(const Build& build) {
 }
 
 TEST(ReversibleErrors, ABranchOfItsOwnStream) {
-  const std::string error = error_of([](GraphBuilder& graph, ValueId x1, ValueId x2) {
+  const std::string error = error_text([](GraphBuilder& graph, ValueId x1, ValueId x2) {
     graph.place(graph.reversible_add(x1, graph.gelu(x2)), Region::output);
     graph.place(graph.reversible_add(x2, graph.gelu(x2)), Region::output, 24);
   });
@@ -307,7 +313,7 @@ TEST(ReversibleErrors, ABranchOfItsOwnStream) {
 }
 
 TEST(ReversibleErrors, AStreamThatDoesNotLeave) {
-  const std::string error = error_of([](GraphBuilder& graph, ValueId x1, ValueId x2) {
+  const std::string error = error_text([](GraphBuilder& graph, ValueId x1, ValueId x2) {
     graph.reversible_add(x1, graph.gelu(x2));
     graph.place(graph.reversible_add(x2, graph.gelu(x1)), Region::output, 24);
   });
@@ -315,7 +321,7 @@ TEST(ReversibleErrors, AStreamThatDoesNotLeave) {
 }
 
 TEST(ReversibleErrors, AnEndThatIsNoSum) {
-  const std::string error = error_of([](GraphBuilder& graph, ValueId x1, ValueId x2) {
+  const std::string error = error_text([](GraphBuilder& graph, ValueId x1, ValueId x2) {
     graph.place(graph.gelu(graph.reversible_add(x1, graph.gelu(x2))), Region::output);
   });
   EXPECT_NE(error.find("layer: the last op of a reversible layer couples"), std::string::npos) << error;

@@ -12,12 +12,12 @@
 namespace l2l::compiler::memory {
 namespace {
 
-int programs() { return std::getenv("L2L_LONG_TESTS") ? 1'000'000 : 100'000; }
+int program_count() { return std::getenv("L2L_LONG_TESTS") ? 1'000'000 : 100'000; }
 
 TEST(Streams, ClocksAndRowsOfAncestorsGiveTheSameSafePairs) {
   Random random(1);
   std::uint64_t safe = 0, pairs = 0;
-  for (int i = 0; i < programs(); ++i) {
+  for (int i = 0; i < program_count(); ++i) {
     const StreamProgram program = RandomProgram(random, {20, 5, 20, 8, 64}).take();
     const Lowered lowered = lower(program);
     const Problem& problem = lowered.problem;

@@ -85,17 +85,17 @@ CutProblem random_problem(Random& random) {
   return problem;
 }
 
-struct Best {
+struct BestCut {
   Bytes bytes = 0;
   Subset always_recomputed = ~Subset{0};  // in every choice of as few bytes
 };
 
-std::optional<Best> brute_force(const CutProblem& problem) {
-  std::optional<Best> best;
+std::optional<BestCut> brute_force(const CutProblem& problem) {
+  std::optional<BestCut> best;
   for (Subset keep = 0; keep < Subset{1} << problem.values.size(); ++keep) {
     if (!allowed(problem, keep) || !enough(problem, keep)) continue;
     const Bytes bytes = bytes_of(problem, keep);
-    if (!best || bytes < best->bytes) best = Best{bytes};
+    if (!best || bytes < best->bytes) best = BestCut{bytes};
     if (bytes == best->bytes) best->always_recomputed &= recomputed(problem, keep);
   }
   return best;
@@ -122,7 +122,7 @@ TEST(MinCut, IsTheLeastOfAllSubsetsAndRecomputesLeast) {
   constexpr int kCases = 20000;
   for (int i = 0; i < kCases; ++i) {
     const CutProblem problem = random_problem(random);
-    const std::optional<Best> best = brute_force(problem);
+    const std::optional<BestCut> best = brute_force(problem);
     if (!best) {
       ASSERT_THROW(min_cut(problem), BadInput) << i;
       continue;

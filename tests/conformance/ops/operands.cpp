@@ -170,7 +170,7 @@ Tensors make_operands(const OpCase& test_case) {
   }
   for (const auto id : op.outputs) {
     Tensor& output = add(id);
-    if (accumulates(op, operands.size() - 1 - op.inputs.size())) {
+    if (test::accumulates(op, operands.size() - 1 - op.inputs.size())) {
       fill_normal(output, 1, random);
     } else {
       std::fill(output.begin(), output.end(), std::numeric_limits<double>::quiet_NaN());

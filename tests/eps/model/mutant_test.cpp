@@ -1,11 +1,22 @@
-// Linked with a hand-over that has a bug (mutants.py): succeeds when the exploration finds it, with as few preemptions
-// as it takes.
+// The hand-over with the seeded bug that the argument names (mutants.py): succeeds when the exploration finds it, with
+// as few preemptions as it takes.
 #include <cstdio>
 
 #include "tests/eps/model/explorer.h"
+#include "tests/eps/model/seeded_bug.h"
 
-int main() {
+namespace {
+
+std::string_view chosen;
+
+}  // namespace
+
+std::string_view l2l::eps::seeded_bug() { return chosen; }
+
+int main(int argc, char** argv) {
   using namespace l2l::eps::model;
+  if (argc != 2) return 2;
+  chosen = argv[1];
   const std::vector<Scenario> scenarios = all_scenarios();
   for (int preemptions = 0; preemptions <= kPreemptions; ++preemptions) {
     for (const Scenario& scenario : scenarios) {

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """Seeded bugs in the hand-over: each is one textual change of eps/hand_over.cpp that the exploration must catch.
 
-  mutants.py --list                      names, one per line
-  mutants.py NAME hand_over.cpp OUTPUT   writes the changed source; fails unless the text to change stands there once
+  mutants.py --list                 names, one per line
+  mutants.py hand_over.cpp OUTPUT   writes the source with all of them, of which seeded_bug() chooses one at run time
+
+All mutants in one program, each behind a condition: "mutant schemata" (Untch, Offutt, Harrold 1993). A function with
+mutants holds its body once for each of them. Fails unless the text to change stands in the source exactly once.
 
 To add one: a row below. Meson compiles it and expects tests/eps/model to find a schedule that breaks a law.
 """
 import pathlib
+import re
 import sys
 
 # name: (text, what takes its place)
@@ -85,7 +89,11 @@ MUTANTS = {
 }
 
 
-def mutate(source, name):
+# A function of the formatted source: its head, its body, the closing brace at the start of a line.
+FUNCTION = re.compile(r"^(?!namespace)(\S[^\n]*(?:\n {4}[^\n]*)*\{\n)(.*?)^\}\n", re.MULTILINE | re.DOTALL)
+
+
+def changed(source, name):
     text, replacement = MUTANTS[name]
     found = source.count(text)
     if found != 1:
@@ -93,12 +101,33 @@ def mutate(source, name):
     return source.replace(text, replacement)
 
 
+def with_mutants(source):
+    """The source; each function that a mutant changes runs the body of the seeded bug, or else its own."""
+    functions = list(FUNCTION.finditer(source))
+    bodies = {match.start(): [] for match in functions}
+    for name in MUTANTS:
+        mutant = changed(source, name)
+        for match in functions:
+            before, after = source[:match.start(2)], source[match.end(2):]
+            if mutant.startswith(before) and mutant.endswith(after) and len(mutant) >= len(before) + len(after):
+                body = mutant[len(before):len(mutant) - len(after)]
+                bodies[match.start()].append(f'  if (seeded_bug() == "{name}") {{\n{body}  }} else')
+                break
+        else:
+            sys.exit(f"mutants.py: {name}: changes more than the body of one function")
+    parts, end = [], 0
+    for match in functions:
+        parts += [source[end:match.start(2)], *bodies[match.start()], " {\n", match[2], "  }\n"]
+        end = match.end(2)
+    return '#include "tests/eps/model/seeded_bug.h"\n' + "".join(parts) + source[end:]
+
+
 def main(arguments):
     if arguments == ["--list"]:
         print("\n".join(MUTANTS))
     else:
-        name, source, output = arguments
-        pathlib.Path(output).write_text(mutate(pathlib.Path(source).read_text(), name))
+        source, output = map(pathlib.Path, arguments)
+        output.write_text(with_mutants(source.read_text()))
 
 
 if __name__ == "__main__":
