@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/log.h"
+#include "core/trace.h"
 
 namespace l2l {
 namespace {

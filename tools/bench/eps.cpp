@@ -9,9 +9,6 @@
 namespace l2l::tools {
 namespace {
 
-using UpdateSpeed;
-using UpdateSpeeds;
-
 double gigabytes(const UpdateSpeed& row, double params_per_second) {
   return 1e-9 * row.bytes_per_parameter * params_per_second;
 }
