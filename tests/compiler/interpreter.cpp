@@ -1,3 +1,4 @@
+// One function per op kind, and nothing that they could share: long because the list of ops is.
 #include "tests/compiler/interpreter.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // Law 2 for recomputation: which values are kept for the backward pass, where, and which are recomputed there changes
-// no bit. The bytes of the stash must also equal what each policy keeps, written out by hand.
+// no bit. The bytes of the stash must also equal what each policy keeps, written out by hand. One law, one file: long
+// because it has every policy, and a negative control for each way to break it.
 #include <gtest/gtest.h>
 
 #include "core/fault_point.h"

@@ -1,3 +1,4 @@
+// Every refusal of a config in one table: long because the list of options is.
 #include "l2l/options.h"
 
 #include <gtest/gtest.h>

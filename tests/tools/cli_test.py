@@ -1,4 +1,5 @@
-"""The command-line contract: exit statuses, messages that name what is wrong, outputs, interruption and resumption.
+"""The command-line contract: exit statuses, messages that name what is wrong, outputs, interruption and resumption. One
+contract, one file: long because each tool has its own.
 
     cli_test.py FOLDER_OF_THE_TOOLS
 """
