@@ -12,7 +12,7 @@ MARKED = re.compile(r"L2L_API\b([^;{]*)")
 CLASS = re.compile(r"\s*(\w+)\s*(?::|$)")
 FUNCTION = re.compile(r"(\w+)\s*\(")
 # A function, a member of a class (one level: what lies deeper is not public), or what describes a class.
-PUBLIC = re.compile(r"(?:vtable|typeinfo|typeinfo name) for l2l::(\w+)|l2l::(\w+)(?:::~?\w+)?(?:\[abi:\w+\])?\(.*")
+PUBLIC = re.compile(r"(?:vtable|typeinfo|typeinfo name) for l2l::(\w+)|l2l::(\w+)(?:::(?:~?\w+|operator=))?(?:\[abi:\w+\])?\(.*")
 
 
 def marked_names(headers):
