@@ -156,7 +156,7 @@ report() {
 
 stage install install_packages "${build_packages[@]}"
 # On the CPU: the CUDA device has not run on a GPU yet (docs/benchmarks.md).
-stage configure configure "$build" -Dbuildtype=release -Db_pch=true -Dtests=false -Dcuda=disabled
+stage configure configure "$build" -Dbuildtype=release -Dtests=false -Dcuda=disabled
 stage build quietly ninja -C "$build" tools/l2l-train tools/l2l-sample
 select_text "${files[@]}"
 stage calibrate calibrate

@@ -7,6 +7,7 @@
 #include "core/trace.h"
 #include "core/workers.h"
 #include "runtime/engine.h"
+#include "runtime/tuning/measuring_time.h"
 
 namespace l2l::runtime {
 namespace {
@@ -17,7 +18,7 @@ using device::Bindings;
 using device::BufferView;
 
 constexpr double kRoundSeconds = 0.03, kQuickSeconds = 0.008;
-constexpr int kRounds = 9, kQuickRounds = 5;
+constexpr int kThoroughRounds = 9, kQuickRounds = 5;
 constexpr int kMostRuns = 4000;  // in a round
 constexpr double kLearningRate = 1e-6;
 
@@ -119,9 +120,11 @@ Cost StepCosts::Bench::repeat(Lane lane, const Enqueue& enqueue, Effort effort) 
   const bool quick = effort == Effort::quick;
   time(lane, enqueue, 1);
   const double once = std::max(1e-9, time(lane, enqueue, 2).seconds);
-  const int count = std::clamp(static_cast<int>((quick ? kQuickSeconds : kRoundSeconds) / once), 1, kMostRuns);
+  const int count =
+      std::clamp(static_cast<int>(measuring_time(quick ? kQuickSeconds : kRoundSeconds) / once), 1, kMostRuns);
   std::vector<Cost> rounds;
-  for (int round = 0; round < (quick ? kQuickRounds : kRounds); ++round) rounds.push_back(time(lane, enqueue, count));
+  for (int round = 0; round < (quick ? kQuickRounds : kThoroughRounds); ++round)
+    rounds.push_back(time(lane, enqueue, count));
   return mean_of(std::move(rounds));
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/engine.h"
 #include "runtime/plan/fixed_decisions.h"
 #include "runtime/plan/memory_contract.h"
+#include "runtime/tuning/measuring_time.h"
 #include "runtime/tuning/median.h"
 
 namespace l2l::runtime {
@@ -103,7 +104,7 @@ std::vector<Rounds> measure_rounds(const std::vector<const RunPlan*>& plans, Eff
   const Clock::time_point begin = Clock::now();
   for (int round = 0; round < most; ++round) {
     if (round > 0 && std::chrono::duration<double>(Clock::now() - begin).count() > enough) break;
-    for (Run* const run : order) run->train(kSeconds);
+    for (Run* const run : order) run->train(measuring_time(kSeconds));
     std::reverse(order.begin(), order.end());
   }
   std::vector<Rounds> rounds;

@@ -56,5 +56,8 @@ T of_lane(const std::byte* slots, int lane) {
 
 }  // namespace l2l::emulation
 
-// Of the thread of a grid that is running.
-extern __thread uint3 threadIdx, blockIdx, blockDim, gridDim;
+// Of the thread of a grid that is running. The model of thread-local storage that takes no call, since kernels read
+// them everywhere.
+extern __thread uint3 threadIdx __attribute__((tls_model("initial-exec"))),
+    blockIdx __attribute__((tls_model("initial-exec"))), blockDim __attribute__((tls_model("initial-exec"))),
+    gridDim __attribute__((tls_model("initial-exec")));

@@ -10,7 +10,7 @@
 namespace l2l::tools {
 namespace {
 
-constexpr int kMicrobatches[] = {1, 2, 4, 8};
+constexpr int kMicrobatchCounts[] = {1, 2, 4, 8};
 constexpr int kCalibrated = 4;  // microbatches of the run on a free link, whose F sets the bandwidth
 
 using Case = std::function<MeasuredSettings(int microbatches)>;
@@ -29,18 +29,18 @@ struct Row {
   double predicted, serial, overlapped, compute;
 };
 
-struct Result {
+struct InnerLoop {
   const char* device;
   CostModel model;
   std::vector<Row> rows;
 };
 
 // F and B of a row are those of its run without overlap, under which they do not share cores with copies.
-Result measure(const char* device, const Case& settings_of) {
+InnerLoop measure(const char* device, const Case& settings_of) {
   const Measurement free_link = measure_in_turn({settings_of(kCalibrated)})[0];
   const double forward = cost_model(free_link, 1).forward;
-  Result result{device, {}, {}};
-  for (const int u : kMicrobatches) {
+  InnerLoop result{device, {}, {}};
+  for (const int u : kMicrobatchCounts) {
     const MeasuredSettings settings = with_wire_time(settings_of(u), free_link.sizes, forward);
     MeasuredSettings serial = settings;
     serial.overlap = false;
@@ -53,7 +53,7 @@ Result measure(const char* device, const Case& settings_of) {
   return result;
 }
 
-nlohmann::ordered_json to_json(const Result& result) {
+nlohmann::ordered_json to_json(const InnerLoop& result) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Row& row : result.rows) {
     rows.push_back({{"microbatches", row.microbatches},
@@ -69,7 +69,7 @@ nlohmann::ordered_json to_json(const Result& result) {
           {"sequences_per_second", rows}};
 }
 
-void print(const Result& result) {
+void print(const InnerLoop& result) {
   std::printf("\n%s: F %.3f ms, B %.3f, X %.3f, G %.3f, S %.3f\n", result.device, result.model.forward,
               result.model.backward, result.model.wire, result.model.gradients, result.model.layer_input);
   std::printf("%12s %12s %16s %10s %14s %10s %14s\n", "microbatches", "predicted", "without overlap", "ratio",
@@ -89,7 +89,7 @@ int bench_inner_loop(bool json) {
   if (!json) std::printf("Sequences per second; predicted: T(u) = (2N - 1)X + NG + E + u(N(F + B + 2S) + e)\n");
   for (const auto& [device, settings] :
        {std::pair<const char*, Case>{"paced", paced_inner_loop_case}, {"host", host_case}}) {
-    const Result result = measure(device, settings);
+    const InnerLoop result = measure(device, settings);
     results.push_back(to_json(result));
     if (!json) print(result);
   }

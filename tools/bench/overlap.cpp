@@ -19,7 +19,7 @@ MeasuredSettings host_case() {
   return {options, {}, true};
 }
 
-struct Result {
+struct Overlap {
   const char* device;
   double free_ms, compute_ms, bound_ms, step_ms, serial_ms;
 };
@@ -29,7 +29,7 @@ MeasuredSettings serial(MeasuredSettings settings) {
   return settings;
 }
 
-Result measure(const char* device, const MeasuredSettings& settings) {
+Overlap measure(const char* device, const MeasuredSettings& settings) {
   const Measurement free_link = measure_in_turn({settings})[0];
   const MeasuredSettings limited = with_link_share(settings, free_link, kShare);
   const std::vector<Measurement> sides = measure_in_turn({limited, serial(limited)});
@@ -41,7 +41,7 @@ Result measure(const char* device, const MeasuredSettings& settings) {
           sides[1].schedule.step_ms};
 }
 
-nlohmann::ordered_json to_json(const Result& result) {
+nlohmann::ordered_json to_json(const Overlap& result) {
   return {{"device", result.device},
           {"step_ms_free_link", result.free_ms},
           {"compute_ms", result.compute_ms},
@@ -52,7 +52,7 @@ nlohmann::ordered_json to_json(const Result& result) {
           {"without_overlap_to_step", result.serial_ms / result.step_ms}};
 }
 
-void print(const Result& result) {
+void print(const Overlap& result) {
   std::printf("%-7s %12.1f %12.1f %12.1f %12.1f %12.3f %16.1f %8.3f\n", result.device, result.free_ms,
               result.compute_ms, result.bound_ms, result.step_ms, result.step_ms / result.bound_ms, result.serial_ms,
               result.serial_ms / result.step_ms);
@@ -69,7 +69,7 @@ int bench_overlap(bool json) {
                 "step/bound", "without overlap", "ratio");
   }
   for (const auto& [device, settings] : {std::pair{"paced", paced_overlap_case()}, std::pair{"host", host_case()}}) {
-    const Result result = measure(device, settings);
+    const Overlap result = measure(device, settings);
     rows.push_back(to_json(result));
     if (!json) print(result);
   }

@@ -37,14 +37,14 @@ Options options_of(const Shape& shape, const std::string& precision, const std::
   return options;
 }
 
-struct Result {
+struct RelaySpeed {
   double relay = 0, resident = 0;                       // tokens per second, medians
   double ratio = 0;                                     // relay / resident, median of the rounds
   std::uint64_t relay_device = 0, resident_device = 0;  // peak bytes
   double gigaflops = 0;  // of the relay: 8 per parameter and token (forward, recomputation, backward)
 };
 
-Result measure(const Shape& shape, const std::string& precision, const std::filesystem::path& text) {
+RelaySpeed measure(const Shape& shape, const std::string& precision, const std::filesystem::path& text) {
   Trainer relay(options_of(shape, precision, "relay", text)), resident(options_of(shape, precision, "resident", text));
   std::vector<double> relay_rates, resident_rates, ratios;
   for (int round = 0; round < kRounds; ++round) {
@@ -54,13 +54,13 @@ Result measure(const Shape& shape, const std::string& precision, const std::file
     resident_rates.push_back(b);
     ratios.push_back(a / b);
   }
-  Result result{runtime::median(relay_rates), runtime::median(resident_rates), runtime::median(ratios),
-                relay.device_peak_bytes(),    resident.device_peak_bytes(),    0};
+  RelaySpeed result{runtime::median(relay_rates), runtime::median(resident_rates), runtime::median(ratios),
+                    relay.device_peak_bytes(),    resident.device_peak_bytes(),    0};
   result.gigaflops = 8e-9 * static_cast<double>(relay.contract().parameters) * result.relay;
   return result;
 }
 
-nlohmann::ordered_json to_json(const Shape& shape, const std::string& precision, const Result& result) {
+nlohmann::ordered_json to_json(const Shape& shape, const std::string& precision, const RelaySpeed& result) {
   return {{"shape", shape.name},
           {"precision", precision},
           {"relay_tokens_per_second", result.relay},
@@ -81,7 +81,7 @@ int bench_relay(bool json) {
                 "relay device", "resident dev.", "GFLOP/s");
   for (const Shape& shape : kShapes) {
     for (const char* const precision : {"fp32", "bf16"}) {
-      const Result result = measure(shape, precision, text.path());
+      const RelaySpeed result = measure(shape, precision, text.path());
       rows.push_back(to_json(shape, precision, result));
       if (json) continue;
       std::printf("%-28s %-5s %14.0f %14.0f %7.3f %10.1f MiB %10.1f MiB %9.1f\n", shape.name, precision, result.relay,

@@ -18,8 +18,8 @@
 namespace l2l::tools {
 namespace {
 
-constexpr int kRounds = 3;  // of each kind of save, in turn
-constexpr int kEvery = 10;  // steps between checkpoints
+constexpr int kSaveRounds = 3;  // of each kind of save, in turn
+constexpr int kEvery = 10;      // steps between checkpoints
 
 // Beside training: the checkpoint is written while the ten steps run. Between steps: they wait for it.
 enum class Save { none, beside, between };
@@ -64,7 +64,7 @@ Cost run_block(Trainer& trainer, Save save) {
   return {elapsed.count() / kEvery, (cpu_seconds() - cpu) / kEvery, saved.count(), save_cpu};
 }
 
-struct Result {
+struct SaveCost {
   std::int64_t parameters = 0;
   std::uintmax_t bytes = 0;           // of a checkpoint
   double step_ms = 0;                 // without saving, median
@@ -82,16 +82,16 @@ std::uintmax_t folder_bytes(const std::filesystem::path& folder) {
   return bytes;
 }
 
-Result measure(const std::string& precision, const std::filesystem::path& text) {
+SaveCost measure(const std::string& precision, const std::filesystem::path& text) {
   const std::filesystem::path directory = text.string() + ".checkpoints";
-  Result result;
+  SaveCost result;
   std::vector<double> step_ms, beside, beside_cpu, between, save_ms, save_cpu;
   {
     Trainer trainer(options_of(precision, text, directory));
     trainer.step();
     result.parameters = trainer.contract().parameters;
     const std::uint64_t before = trainer.host_peak_bytes();
-    for (int round = 0; round < kRounds; ++round) {
+    for (int round = 0; round < kSaveRounds; ++round) {
       const Cost none = run_block(trainer, Save::none);
       const Cost with = run_block(trainer, Save::beside);
       if (round == 0) result.memory = trainer.host_peak_bytes() - before;
@@ -115,7 +115,7 @@ Result measure(const std::string& precision, const std::filesystem::path& text) 
   return result;
 }
 
-nlohmann::ordered_json to_json(const std::string& precision, const Result& result) {
+nlohmann::ordered_json to_json(const std::string& precision, const SaveCost& result) {
   return {{"precision", precision},          {"parameters", result.parameters}, {"checkpoint_bytes", result.bytes},
           {"step_ms", result.step_ms},       {"ratio_beside", result.beside},   {"ratio_beside_cpu", result.beside_cpu},
           {"ratio_between", result.between}, {"save_ms", result.save_ms},       {"save_cpu", result.save_cpu},
@@ -134,7 +134,7 @@ int bench_save(bool json) {
     std::fflush(stdout);
   }
   for (const char* const precision : {"fp32", "bf16"}) {
-    const Result result = measure(precision, text.path());
+    const SaveCost result = measure(precision, text.path());
     rows.push_back(to_json(precision, result));
     if (json) continue;
     std::printf("%-5s %12lld %10.1f MiB %7.0f ms %8.3f %10.3f %14.3f %7.0f ms %11.2f%% %8.1f MiB\n", precision,

@@ -10,7 +10,7 @@ namespace l2l::tools {
 namespace {
 
 constexpr std::int64_t kWidth = 1024;
-constexpr double kLearningRate = 1e-6;
+constexpr double kStoreLearningRate = 1e-6;
 constexpr double kSquares = 1;  // as if computed by a device, so that no check reads the gradients
 
 // Layers of one matrix and one bias each.
@@ -72,7 +72,7 @@ std::uint64_t StoreBench::updates() const {
 
 double StoreBench::step() {
   const Clock::time_point begin = Clock::now();
-  store_->begin_step(steps_, kLearningRate);
+  store_->begin_step(steps_, kStoreLearningRate);
   for (auto layer = static_cast<LayerIndex>(store_->layout().layers.size()); layer-- > 0;) {
     store_->push(layer, 0, store_->gradient_buffer(layer, 0), kSquares);
   }

@@ -11,13 +11,13 @@ using optimizers::Kernels;
 using optimizers::MomentFormat;
 using optimizers::Streams;
 
-constexpr float kLearningRate = 1e-6f;  // weights hardly move, however many updates run
+constexpr float kUpdateLearningRate = 1e-6f;  // weights hardly move, however many updates run
 
 UpdateRun lamb_of(const Kernels& k, const UpdateJob& job) {
   const auto moments = k.lamb_moments_of(job.wire, job.master(), job.moments);
   const auto apply = k.lamb_apply_of(job.master(), job.moments);
   const optimizers::LambConstants constants(
-      optimizers::with_bias_correction(optimizers::LambSettings{.learning_rate = kLearningRate}, 100));
+      optimizers::with_bias_correction(optimizers::LambSettings{.learning_rate = kUpdateLearningRate}, 100));
   return [=](const Streams& streams) {
     optimizers::LambLanes lanes;
     moments(streams, constants, lanes);
@@ -61,11 +61,11 @@ UpdateRun update_of(const Kernels& k, const UpdateJob& job) {
   if (job.optimizer == "lamb") return lamb_of(k, job);
   if (job.optimizer == "sgd") {
     const auto kernel = k.sgd_of(job.wire, job.master(), job.moments.first);
-    return [=](const Streams& streams) { kernel(streams, {.learning_rate = kLearningRate}); };
+    return [=](const Streams& streams) { kernel(streams, {.learning_rate = kUpdateLearningRate}); };
   }
   const auto kernel = k.adamw_of(job.wire, job.master(), job.moments);
   const optimizers::AdamWConstants constants(optimizers::with_bias_correction(
-      optimizers::AdamWSettings{.learning_rate = kLearningRate, .weight_decay = 0.01f}, 100));
+      optimizers::AdamWSettings{.learning_rate = kUpdateLearningRate, .weight_decay = 0.01f}, 100));
   return [=](const Streams& streams) { kernel(streams, constants); };
 }
 

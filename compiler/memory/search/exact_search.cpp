@@ -19,9 +19,9 @@ constexpr BranchingRule kRules[] = {BranchingRule::kLowest,   BranchingRule::kTi
 constexpr std::size_t kCombinations = kSearchOrders * std::size(kRules);
 constexpr std::size_t kWave = 5;  // restarts that run together
 constexpr std::size_t kWavesPerProbe = 4;
-constexpr std::uint64_t kStepsPerBlock = 50;       // overhead of a restart
-constexpr std::uint64_t kMostMembers = 4'000'000;  // of sections; with more, propagation takes too long
-constexpr std::size_t kMostOnStreams = 4096;       // blocks on several streams
+constexpr std::uint64_t kStepsPerBlock = 50;        // overhead of a restart
+constexpr std::uint64_t kMostMembers = 4'000'000;   // of sections; with more, propagation takes too long
+constexpr std::size_t kMostBlocksOnStreams = 4096;  // blocks on several streams
 
 // 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ..., from number 1 on.
 std::uint64_t luby(std::uint64_t number) {
@@ -132,7 +132,7 @@ class ExactSearch : public Search {
 };
 
 bool small_enough(const Blocks& blocks) {
-  if (blocks.problem().streams > 1) return blocks.count() <= kMostOnStreams;
+  if (blocks.problem().streams > 1) return blocks.count() <= kMostBlocksOnStreams;
   return make_timeline(blocks).members() <= kMostMembers;
 }
 

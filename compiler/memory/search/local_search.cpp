@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::size_t kChains = 4;
 constexpr std::uint64_t kStepsPerRound = 40'000'000;  // per chain
-constexpr std::uint64_t kStepsPerChange = 200, kStepsPerBlock = 8;
+constexpr std::uint64_t kStepsPerChange = 200, kStepsPerMove = 8;
 
 class LocalSearch : public Search {
  public:
   LocalSearch(const Blocks& blocks, const SearchLimits& limits)
       : blocks_(blocks), limits_(limits), bound_(align_up(limits.bound, blocks.alignment())) {
-    steps_per_change_ = kStepsPerChange + kStepsPerBlock * blocks.count() + blocks.steps();
+    steps_per_change_ = kStepsPerChange + kStepsPerMove * blocks.count() + blocks.steps();
     for (std::size_t chain = 0; chain < kChains; ++chain) {
       chains_.emplace_back(blocks, decoder(), limits.seed * kChains + chain);
     }

@@ -11,20 +11,20 @@ namespace {
 
 constexpr double kReaches[] = {0.05, 0.15, 0.4};  // displacement of a block, relative to their number
 
-struct Features {
+struct OrderFeatures {
   Bytes width, size, load;
   double begin, end;
   double area() const { return static_cast<double>(width) * static_cast<double>(size); }
 };
 
-std::vector<Features> features_of(const SearchGraph& graph) {
+std::vector<OrderFeatures> features_of(const SearchGraph& graph) {
   std::vector<Bytes> loads;
   for (Index section = 0; section < graph.sections.count(); ++section) loads.push_back(graph.load(section));
-  std::vector<Features> features;
+  std::vector<OrderFeatures> features;
   for (Index block = 0; block < graph.count(); ++block) {
     const std::span<const Index> sections = graph.sections_of[block];
-    Features its{graph.in_line ? sections.size() : graph.neighbours[block].size(), graph.size[block], 0,
-                 graph.begin[block], graph.end[block]};
+    OrderFeatures its{graph.in_line ? sections.size() : graph.neighbours[block].size(), graph.size[block], 0,
+                      graph.begin[block], graph.end[block]};
     for (const Index section : sections) its.load = std::max(its.load, loads[section]);
     features.push_back(its);
   }
@@ -33,7 +33,7 @@ std::vector<Features> features_of(const SearchGraph& graph) {
 
 using Key = std::array<double, 3>;
 
-Key key_of(const Features& block, std::size_t order) {
+Key key_of(const OrderFeatures& block, std::size_t order) {
   const double width = static_cast<double>(block.width), size = static_cast<double>(block.size);
   const double load = static_cast<double>(block.load);
   switch (order) {
@@ -57,9 +57,9 @@ Key key_of(const Features& block, std::size_t order) {
 }  // namespace
 
 Ranks search_order(const SearchGraph& graph, std::size_t order, std::uint64_t seed) {
-  const std::vector<Features> features = features_of(graph);
+  const std::vector<OrderFeatures> features = features_of(graph);
   std::vector<Key> keys;
-  for (const Features& block : features) keys.push_back(key_of(block, order % kSearchOrders));
+  for (const OrderFeatures& block : features) keys.push_back(key_of(block, order % kSearchOrders));
   std::vector<Index> blocks(graph.count());
   std::iota(blocks.begin(), blocks.end(), Index{0});
   std::stable_sort(blocks.begin(), blocks.end(), [&](Index a, Index b) { return keys[a] > keys[b]; });
