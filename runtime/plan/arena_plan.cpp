@@ -44,13 +44,13 @@ std::vector<Bytes> per_layer(const models::Model& model, Bytes size) {
 std::string scratch_name(Phase phase) {
   switch (phase) {
     case Phase::forward:
-      return "scratch of the way up";
+      return "scratch of the forward pass";
     case Phase::head:
       return "scratch of the head";
     case Phase::backward:
-      return "scratch of the blocks' way down";
+      return "scratch of the blocks' backward pass";
     default:
-      return "scratch of the embedding's way down";
+      return "scratch of the embedding's backward pass";
   }
 }
 
@@ -172,7 +172,7 @@ void ArenaPlan::add_stash(const models::Model& model, const ExecutionPlan& plan)
   if (!leaves) return;
   add(ArenaPart::activations, "layer inputs on their way to the stash", copies(live + 1, activation),
       {Phase::forward, Phase::store, Phase::head});
-  add(ArenaPart::fetch, "layer inputs on their way back",
+  add(ArenaPart::fetch, "layer inputs, back from the stash",
       copies(static_cast<std::size_t>(plan.prefetch) + 1, activation), {Phase::fetch, Phase::backward});
 }
 
@@ -188,7 +188,7 @@ void ArenaPlan::add_saved(const models::Model& model, const ExecutionPlan& plan)
   if (leaves == 0) return;
   add(ArenaPart::saved_out, "saved values on their way to the stash", copies(kSavedSlots, leaves),
       {Phase::forward, Phase::store_saved});
-  add(ArenaPart::saved_fetch, "saved values on their way back",
+  add(ArenaPart::saved_fetch, "saved values, back from the stash",
       copies(static_cast<std::size_t>(plan.prefetch) + 1, leaves), {Phase::fetch_saved, Phase::backward});
 }
 

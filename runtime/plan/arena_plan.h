@@ -41,10 +41,10 @@ enum class ArenaPart : std::uint8_t {
   drain,            // gradients on their way out
   stash,            // layer inputs that stay on the device: [block 1, ...][microbatch], empty where they leave
   activations,      // those on their way to the host, or all there is of them at a time
-  fetch,            // their way back
+  fetch,            // of layer inputs, back from the stash
   saved,            // what blocks save for their backward visits, where it stays on the device; ordered as the stash
   saved_out,        // where it does not: on its way to the host
-  saved_fetch,      // on its way back
+  saved_fetch,      // back from the stash
   input_gradients,  // dL/d layer input
   batch,            // tokens and targets
   losses,

@@ -46,16 +46,16 @@ std::string saved_values(const BlockCandidates& type, const BlockProgram& progra
     const compiler::Value& value = program.policy.visits.forward.value(savable.value);
     std::string& list = value.region == Region::saved ? kept : again;
     list += (list.empty() ? "" : ", ") + value.name + " (" + format_bytes(value.bytes()) + ", link " +
-            copy_time(costs, value.bytes()) + ", again " + milliseconds(savable.recomputed) + ")";
+            copy_time(costs, value.bytes()) + ", recomputed in " + milliseconds(savable.recomputed) + ")";
   }
   std::string where = host == 0 ? "on the device" : "on the host";
   if (device > 0 && host > 0) where = "of " + std::to_string(device) + " on the device, of the others on the host";
   std::string text = "saved values: " + std::to_string(device + host) + " of " + std::to_string(type.blocks.size()) +
                      " blocks (\"" + program.policy.visits.forward.name + "\"), " + program.policy.name +
-                     ": a microbatch takes " + milliseconds(program.forward.seconds) + " up and " +
-                     milliseconds(program.backward.seconds) + " down";
+                     ": a microbatch takes " + milliseconds(program.forward.seconds) + " forward and " +
+                     milliseconds(program.backward.seconds) + " backward";
   if (!kept.empty()) text += "; kept, " + where + ": " + kept;
-  if (!again.empty()) text += "; made again: " + again;
+  if (!again.empty()) text += "; recomputed: " + again;
   return text;
 }
 

@@ -87,7 +87,7 @@ TEST(Bert, TheBiasOfTheVocabularyTravelsWithItsRows) {
     EXPECT_EQ(layer.parts[1].begin, chunk * 16);
     EXPECT_EQ(layer.parts[1].offset, model.layout.elements_of(layer.parts[0]));
   }
-  EXPECT_EQ(model.layout.uses(0), 8);  // the table, up and down
+  EXPECT_EQ(model.layout.uses(0), 8);  // the table, in the forward and in the backward pass
   EXPECT_EQ(model.layout.groups[1].name, "cls.predictions.bias");
   EXPECT_EQ(model.layout.uses(1), 4);
 }

@@ -4,7 +4,7 @@
   python3 tools/compare/reversible.py build-release/tools [FILE...] [--reversible none,fixed,fixed-stored,float,float-stored]
       [--seeds 1,2,3] [--steps N] [--compute fp32|bf16] [--threads N] [--folder FOLDER] [--json]
 
-"fixed" and "float" rebuild the inputs of blocks on the way back, "-stored" keeps them on the host (transfer.stash): the same
+"fixed" and "float" rebuild the inputs of blocks in the backward pass, "-stored" keeps them on the host (transfer.stash): the same
 model either way, so each pair is also compared with itself, and it is said whether the weights are the same to the bit.
 Beside the losses it prints tokens per second, device memory, and the largest drift of a step of the streams in floating point.
 FILE: text; the last tenth of each is held out. Default: the licences, as in tools/quickstart.sh.

@@ -30,7 +30,7 @@ TEST(Enqueuing, DoesNotAllocate) {
   EXPECT_EQ(testing::allocations - before, 0);
 }
 
-// The twin: the counter sees what does allocate.
+// Negative control: the counter sees what does allocate.
 TEST(Enqueuing, TheCounterCounts) {
   HostDevice device(1, 0);
   const std::int64_t before = testing::allocations;

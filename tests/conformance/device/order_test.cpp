@@ -63,8 +63,8 @@ TEST(OrderUnderDelay, EventsHoldForManySchedules) {
 #define L2L_SKIP_UNDER_THREAD_SANITIZER() static_cast<void>(0)
 #endif
 
-// The twin: without the waits of either direction the same rounds are damaged.
-TEST(OrderTwin, SkippedWaitsAreNoticed) {
+// Negative control: without the waits of either direction the same rounds are damaged.
+TEST(OrderNegativeControl, SkippedWaitsAreNoticed) {
   L2L_SKIP_UNDER_THREAD_SANITIZER();
   for (const WaitReason reason : {WaitReason::weights, WaitReason::order}) {
     FaultPlan plan = slow_copies(1);
@@ -76,7 +76,7 @@ TEST(OrderTwin, SkippedWaitsAreNoticed) {
   }
 }
 
-TEST(OrderTwin, OneSkippedWaitIsNoticed) {
+TEST(OrderNegativeControl, OneSkippedWaitIsNoticed) {
   L2L_SKIP_UNDER_THREAD_SANITIZER();
   FaultPlan plan;
   plan.copy_h2d_delay = std::chrono::milliseconds(40);

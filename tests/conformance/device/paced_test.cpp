@@ -153,7 +153,7 @@ TEST_F(Paced, MemoryIsZeroUntilItIsWritten) {
   EXPECT_TRUE(all(host_->view(), 0));
 }
 
-// Twin: without the wait the launch would begin at once.
+// Negative control: without the wait the launch would begin at once.
 TEST_F(Paced, ASkippedWaitShows) {
   copy_in(*in_);
   device_.record(*there_, *in_);

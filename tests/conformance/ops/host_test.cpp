@@ -65,7 +65,7 @@ TEST(Kernels, CouplingInFixedPointIsUndoneToTheBit) {
     b[i] = std::copysign(std::exp2(exponent(random)), place(random));
   }
   EXPECT_EQ(reversible_sum(workers, true, DType::i32, reversible_sum(workers, false, DType::i32, x, b), b), x);
-  // Twin: in fp32 the same is not so.
+  // Negative control: in fp32 the same is not so.
   EXPECT_NE(reversible_sum(workers, true, DType::f32, reversible_sum(workers, false, DType::f32, x, b), b), x);
 }
 
