@@ -19,7 +19,6 @@ BASE = {
     "optimizer": {"name": "adamw", "learning_rate": 0.003},
     "device": {"kind": "host", "threads": 2},
     "transfer": {"stash": "host"},
-    "checkpoint": {"directory": ""},
     "run": {"steps": 6, "seed": 7},
 }
 BERT = {"model.architecture": "bert", "model.vocabulary": 300}
@@ -66,7 +65,8 @@ def toml(changes, text):
 
 
 def train(tools, config):
-    run = subprocess.run([tools / "l2l-train", config, "--quiet"], capture_output=True, text=True)
+    run = subprocess.run([tools.resolve() / "l2l-train", config, "--quiet"], cwd=config.parent, capture_output=True,
+                         text=True)
     if run.returncode != 0:
         return "failed: " + run.stderr.strip().splitlines()[-1]
     result = json.loads(run.stdout.strip().splitlines()[-1])
