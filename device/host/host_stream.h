@@ -72,7 +72,7 @@ class HostStream : public Stream {
   SpanLabel label_;               // of what is enqueued next; guarded by progress_->mutex
   std::uint64_t enqueued_ = 0;    // guarded by progress_->mutex
   bool stopped_ = false;          // guarded by progress_->mutex
-  StreamTrack track_;                   // guarded by progress_->mutex
+  StreamTrack track_;             // guarded by progress_->mutex
   Clock::time_point idle_since_;  // of the thread
   std::array<std::atomic<std::int64_t>, static_cast<std::size_t>(WaitReason::count)> stalled_ns_{};
   std::thread thread_;

@@ -10,8 +10,8 @@
 
 namespace l2l::device::kernels {
 
-// Immutable. One thread at a time calls run(), which never allocates. Work is cut into blocks by shape alone, so results
-// do not depend on the number of workers, to the bit.
+// Immutable. One thread at a time calls run(), which never allocates. Work is cut into blocks by shape alone, so
+// results do not depend on the number of workers, to the bit.
 class Kernel {
  public:
   virtual ~Kernel() = default;

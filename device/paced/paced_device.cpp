@@ -14,7 +14,8 @@ namespace {
 // Planned for the host with one thread, so that arenas are those of a real device; never run.
 class PacedExecutable final : public Executable {
  public:
-  PacedExecutable(compiler::Program program, Clock::duration duration) : Executable(std::move(program)), duration_(duration) {}
+  PacedExecutable(compiler::Program program, Clock::duration duration)
+      : Executable(std::move(program)), duration_(duration) {}
   Clock::duration duration() const { return duration_; }
 
  private:

@@ -9,8 +9,8 @@
 
 #include "eps/checkpoint/checkpoint.h"
 #include "eps/checkpoint/manifest.h"
-#include "tests/support/memory_files.h"
 #include "tests/eps/small_checkpoint.h"
+#include "tests/support/memory_files.h"
 #include "tests/support/temporary_folder.h"
 
 namespace l2l::eps {

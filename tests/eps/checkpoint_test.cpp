@@ -7,8 +7,8 @@
 #include "eps/checkpoint/checkpoint_writer.h"
 #include "formats/safetensors.h"
 #include "tests/eps/fault_points.h"
-#include "tests/support/memory_files.h"
 #include "tests/eps/small_checkpoint.h"
+#include "tests/support/memory_files.h"
 #include "tests/support/temporary_folder.h"
 
 namespace l2l::eps {

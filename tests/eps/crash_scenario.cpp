@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "core/files.h"
 #include "core/hash.h"
 #include "eps/checkpoint/checkpoint_folders.h"
-#include "core/files.h"
 
 namespace l2l::eps::testing {
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <iostream>
 
-#include "eps/checkpoint/checkpoint_folders.h"
 #include "core/files.h"
+#include "eps/checkpoint/checkpoint_folders.h"
 #include "l2l/log.h"
 #include "tests/eps/crash_scenario.h"
 

@@ -11,8 +11,8 @@ namespace {
 
 using tools::MeasuredSettings;
 using tools::Measurement;
-using tools::VisitReport;
 using tools::VisitKind;
+using tools::VisitReport;
 
 constexpr double kShare = 0.6;  // of compute: all bytes, both ways added up
 constexpr int kWarmUp = 1, kSteps = 3, kAttempts = 3;

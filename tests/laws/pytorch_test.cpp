@@ -44,7 +44,9 @@ Options fixture_options(const testing::SmallRun& run, const std::string& family)
 class FixtureRun {
  public:
   explicit FixtureRun(const Options& options)
-      : fixture_(options.model.architecture + "_small.safetensors"), plan_(runtime::plan_run(options)), engine_(plan_, nullptr) {
+      : fixture_(options.model.architecture + "_small.safetensors"),
+        plan_(runtime::plan_run(options)),
+        engine_(plan_, nullptr) {
     for_each_parameter([&](GroupIndex group, std::size_t index, const std::string& name) {
       std::vector<float> master = fixture_.floats("initial." + name), zeros(master.size()), more_zeros(master.size());
       engine_.store().write(group, index, {master, zeros, more_zeros});

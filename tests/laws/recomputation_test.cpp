@@ -182,10 +182,10 @@ TEST_F(BlocksMayDiffer, InWhereTheyKeepIt) {
   for (const StashPlace last : {StashPlace::host, StashPlace::device}) {
     for (const bool stay : {false, true}) {
       mixed_.placements = {{StashPlace::host, stay},
-                       {StashPlace::device, !stay},
-                       {StashPlace::host, stay},
-                       {StashPlace::device, false},
-                       {last, stay}};
+                           {StashPlace::device, !stay},
+                           {StashPlace::host, stay},
+                           {StashPlace::device, false},
+                           {last, stay}};
       for (const char* const execution : {"relay", "resident"}) {
         options_.device.execution = execution;
         EXPECT_EQ(record(), full_) << name_of(last) << " " << stay << " " << execution;

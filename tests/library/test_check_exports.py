@@ -17,7 +17,7 @@ L2L_API void set_aside_checkpoints(const std::filesystem::path& directory,
                                    std::int64_t steps = -1);
 """]
 PUBLIC = ["typeinfo for l2l::Error", "typeinfo name for l2l::Error", "vtable for l2l::Error", "l2l::Error::~Error()",
-          "l2l::Trainer::Trainer(l2l::Options)", "l2l::Trainer::options() const",
+          "l2l::Trainer::Trainer(l2l::Options)", "l2l::Trainer::options() const", "l2l::Trainer::operator=(l2l::Trainer&&)",
           "l2l::load_options[abi:cxx11](std::filesystem::__cxx11::path const&)", "l2l::version()",
           "l2l::set_aside_checkpoints(std::filesystem::__cxx11::path const&, long)"]
 PLANTED = ["l2l::runtime::Engine::train(unsigned long, double)", "l2l::Trainer::Implementation::step()",

@@ -12,9 +12,9 @@ namespace l2l::transfer {
 namespace {
 
 using device::BufferView;
+using device::WaitReason;
 using testing::FaultDevice;
 using testing::FaultPlan;
-using device::WaitReason;
 using namespace std::chrono_literals;
 
 constexpr Bytes kSlotBytes = 4096;

@@ -33,9 +33,9 @@ class Kernel {
   virtual ~Kernel() = default;
   // Bytes of device memory, 256-byte aligned when handed to enqueue().
   virtual Bytes workspace() const { return 0; }
-  // `operands`: inputs, then outputs, in device memory, at least 16-byte aligned. `parameters` is in device memory, too:
-  // kernels read it when they run, so that a captured graph can be replayed with other values. Throws DeviceError when
-  // the runtime refuses a launch.
+  // `operands`: inputs, then outputs, in device memory, at least 16-byte aligned. `parameters` is in device memory,
+  // too: kernels read it when they run, so that a captured graph can be replayed with other values. Throws DeviceError
+  // when the runtime refuses a launch.
   virtual void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters* parameters,
                        cudaStream_t stream) const = 0;
 };

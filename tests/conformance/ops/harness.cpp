@@ -5,8 +5,8 @@
 #include <span>
 #include <sstream>
 
-#include "core/dtype.h"
 #include "compiler/fusion/unfuse.h"
+#include "core/dtype.h"
 #include "l2l/errors.h"
 #include "tests/conformance/ops/guard.h"
 
@@ -142,8 +142,7 @@ Tolerance tolerance_of(const OpCase& test_case, DType dtype) {
   if (dtype == DType::bf16) return {2.5e-3, 8.1e-3};
   if (dtype == DType::f16) return {4.9e-4, 1.1e-3};
   const compiler::OpKind kind = test_case.op().kind;
-  const bool through_rounded = compiler::is_fused(kind) ||
-                               kind == compiler::OpKind::linear_cross_entropy_backward ||
+  const bool through_rounded = compiler::is_fused(kind) || kind == compiler::OpKind::linear_cross_entropy_backward ||
                                kind == compiler::OpKind::chunk_cross_entropy_backward;
   if (through_rounded && dtype == DType::f32) {
     if (test_case.graph.values[0].dtype == DType::bf16) return {5e-4, 5e-3};

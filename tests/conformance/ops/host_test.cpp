@@ -72,8 +72,9 @@ TEST(Kernels, CouplingInFixedPointIsUndoneToTheBit) {
 TEST(Kernels, WhatLeavesFixedPointIsNoNumberAndStaysSo) {
   Workers workers("ops", 1);
   const double infinite = std::numeric_limits<double>::infinity(), nan = std::nan(""), lost = -0x1p31;
-  const Tensor sums = reversible_sum(workers, false, DType::i32, {2147483000, -2147483000, 0, 0, 0, 5, lost, 2147483000},
-                              {1, -1, 32768, infinite, nan, -40000, 1, -1});
+  const Tensor sums =
+      reversible_sum(workers, false, DType::i32, {2147483000, -2147483000, 0, 0, 0, 5, lost, 2147483000},
+                     {1, -1, 32768, infinite, nan, -40000, 1, -1});
   EXPECT_EQ(sums, (Tensor{lost, lost, lost, lost, lost, lost, lost, 2147483000 - 65536}));
   EXPECT_EQ(reversible_sum(workers, true, DType::i32, sums, Tensor(8, 1))[0], lost);
   EXPECT_EQ(reversible_sum(workers, true, DType::i32, {7, -2147483000}, {nan, 1}), (Tensor{lost, lost}));

@@ -104,7 +104,8 @@ void add_streams(std::vector<OpCase>& cases, DType dtype) {
   const std::array<std::int64_t, 2> shapes[] = {{1, 1}, {7, 8}, {33, 24}, {100, 331}, {1100, 331}};
   for (const auto& [rows, columns] : shapes) {
     for (const DType stream : {DType::f32, DType::i32}) {
-      for (const OpKind kind : {OpKind::split_streams, OpKind::merge_streams, OpKind::read_stream, OpKind::reversible_add}) {
+      for (const OpKind kind :
+           {OpKind::split_streams, OpKind::merge_streams, OpKind::read_stream, OpKind::reversible_add}) {
         cases.push_back(stream_case(kind, dtype, stream, rows, columns));
       }
       cases.push_back(stream_case(OpKind::reversible_add, dtype, stream, rows, columns, /*inverse=*/true));

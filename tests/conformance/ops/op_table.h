@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "device/device.h"
 #include "compiler/ir/graph.h"
+#include "device/device.h"
 
 namespace l2l::test {
 
@@ -45,8 +45,7 @@ OpCase matmul_case(DType input, DType output, const MatmulCase& shape);
 OpCase bias_gradient_case(DType dtype, std::int64_t rows, std::int64_t columns);
 // gelu, gelu_backward (of the tanh form, or `exact`), add, convert: as many inputs of `dtype` as the op has (convert
 // reads f32).
-OpCase pointwise_case(compiler::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns,
-                      bool exact = false);
+OpCase pointwise_case(compiler::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns, bool exact = false);
 // With the sum of squares.
 OpCase convert_squares_case(DType dtype, std::int64_t rows, std::int64_t columns);
 // Of reversible layers; `stream`: f32 or i32, of split_streams also `dtype`.
@@ -84,8 +83,8 @@ OpCase attention_mix_case(DType dtype, const AttentionCase& shape);
 OpCase attention_mix_backward_case(DType dtype, const AttentionCase& shape);
 // What fuse() makes, with inputs of [rows, columns] (matmul_gelu: [rows, 24] x [24, columns]); `last`: with the
 // optional output (pre, sum).
-OpCase fused_case(compiler::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns,
-                  float probability = 0, bool last = true);
+OpCase fused_case(compiler::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns, float probability = 0,
+                  bool last = true);
 
 // Small and odd shapes of every op in f32 and bf16.
 std::vector<OpCase> conformance_cases();

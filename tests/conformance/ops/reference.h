@@ -4,8 +4,8 @@
 #include <functional>
 #include <vector>
 
-#include "device/device.h"
 #include "compiler/ir/graph.h"
+#include "device/device.h"
 
 namespace l2l::test {
 
