@@ -1,8 +1,7 @@
 // One relay thread per device, so that a pass runs on all devices at once.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
+#include <barrier>
 #include <thread>
 #include <vector>
 
@@ -23,25 +22,23 @@ class RelayThreads {
   // waits of the others throw, too, and the first failure is rethrown. Allocates nothing.
   template <typename Call>
   void run(const Call& call) {
-    run({&call, [](const void* context, int device) { (*static_cast<const Call*>(context))(device); }});
+    context_ = &call;
+    function_ = [](const void* context, int device) { (*static_cast<const Call*>(context))(device); };
+    begin_.arrive_and_wait();
+    perform(0);
+    end_.arrive_and_wait();
+    failure_.rethrow();
   }
 
  private:
-  struct Task {
-    const void* context = nullptr;
-    void (*function)(const void* context, int device) = nullptr;
-  };
-  void run(Task task);
   void serve(int device);
-  void perform(const Task& task, int device);
+  void perform(int device);
 
   Failure& failure_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Task task_;                         // guarded by mutex_
-  std::uint64_t calls_ = 0;           // guarded by mutex_
-  int running_ = 0;                   // threads in the call; guarded by mutex_
-  bool stopping_ = false;             // guarded by mutex_
+  // The call; without a function the threads end. Written by run()'s thread while the others wait for `begin_`.
+  const void* context_ = nullptr;
+  void (*function_)(const void* context, int device) = nullptr;
+  std::barrier<> begin_, end_;        // of a call: all threads pass both
   std::vector<std::thread> threads_;  // of devices 1, 2, ...; last: they use all of the above
 };
 
