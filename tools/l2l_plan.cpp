@@ -7,10 +7,9 @@
 #include "l2l/errors.h"
 #include "l2l/l2l.h"
 #include "tools/command.h"
-#include "tools/contract_table.h"
 #include "tools/plan_problem.h"
 #include "tools/plan_trace.h"
-#include "tools/time_table.h"
+#include "tools/tables.h"
 
 namespace l2l::tools {
 namespace {

@@ -2,20 +2,17 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
-#include <iomanip>
 #include <iostream>
 #include <optional>
-#include <sstream>
 
 #include <unistd.h>
 
 #include "core/json.h"
 #include "l2l/l2l.h"
 #include "tools/command.h"
-#include "tools/contract_table.h"
 #include "tools/metrics_file.h"
 #include "tools/progress.h"
-#include "tools/time_table.h"
+#include "tools/tables.h"
 
 namespace l2l::tools {
 namespace {
@@ -141,9 +138,7 @@ void Run::train(MetricsFile& metrics) {
   });
   progress_->finish();
   if (const std::optional<double> ratio = progress_->measured_over_predicted()) {
-    std::ostringstream text;
-    text << std::fixed << std::setprecision(2) << *ratio;
-    say("a step took " + text.str() + " times what was predicted (median)");
+    say(print("a step took %.2f times what was predicted (median)", *ratio));
   }
   if (interrupted != 0) say("interrupted: step " + std::to_string(trainer_.completed_steps()) + " is finished; saving");
 }

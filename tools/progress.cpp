@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/tables.h"
+
 namespace l2l::tools {
 namespace {
 
@@ -14,13 +16,6 @@ using std::chrono::duration;
 using std::chrono::steady_clock;
 
 constexpr double kTerminalInterval = 0.2, kLogInterval = 10;  // seconds
-
-template <typename... Arguments>
-std::string print(const char* format, Arguments... arguments) {
-  char buffer[256];
-  std::snprintf(buffer, sizeof(buffer), format, arguments...);
-  return buffer;
-}
 
 std::string clock_time(double seconds) {
   const long whole = static_cast<long>(seconds + 0.5);

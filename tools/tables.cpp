@@ -1,12 +1,21 @@
-#include "tools/contract_table.h"
+#include "tools/tables.h"
 
+#include <algorithm>
 #include <iomanip>
-#include <sstream>
 
 namespace l2l::tools {
 namespace {
 
 constexpr int kWidth = 52;
+
+// "1.50 GiB"
+std::string human_bytes(std::uint64_t bytes) {
+  static const char* const kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  int unit = 0;
+  for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
+  return print("%.*f %s", unit == 0 || value >= 100 ? 0 : value >= 10 ? 1 : 2, value, kUnits[unit]);
+}
 
 void line(std::ostream& out, const std::string& what, std::uint64_t bytes) {
   out << "    " << std::left << std::setw(kWidth) << what << std::right << std::setw(12) << human_bytes(bytes) << "\n";
@@ -18,33 +27,33 @@ void section(std::ostream& out, const std::string& title, std::uint64_t total, c
   for (const ContractLine& entry : lines) line(out, entry.what, entry.bytes);
 }
 
-}  // namespace
-
-std::string human_bytes(std::uint64_t bytes) {
-  static const char* const kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  int unit = 0;
-  while (value >= 1024 && unit < 4) {
-    value /= 1024;
-    ++unit;
-  }
-  std::ostringstream text;
-  text << std::fixed
-       << std::setprecision(unit == 0     ? 0
-                            : value < 10  ? 2
-                            : value < 100 ? 1
-                                          : 0)
-       << value << " " << kUnits[unit];
-  return text.str();
-}
-
-namespace {
-
 std::string describe_stash(const MemoryContract& contract, const Options& options) {
   if (contract.stash == "none") return "no stash";
   if (contract.stash != "split") return "stash on the " + contract.stash;
   return "stash of " + std::to_string(contract.blocks_stashed_on_device) + " of " +
          std::to_string(options.model.layers) + " layers on the device, else on the host";
+}
+
+// Bytes and their rate, where the resource moves any.
+std::string traffic(const PredictionLine& line) {
+  if (line.bytes == 0 || line.ms <= 0) return {};
+  return print("%10s %7.1f GB/s", human_bytes(line.bytes).c_str(), 1e-6 * static_cast<double>(line.bytes) / line.ms);
+}
+
+std::string line_of(const PredictionLine& line, const StepPrediction& prediction) {
+  const double hidden = std::max(0.0, line.ms - line.exposed_ms);
+  std::string text =
+      print("    %-24s %10.2f ms, %8.2f of them hidden %s", line.what.c_str(), line.ms, hidden, traffic(line).c_str());
+  if (line.what == "parameter server" && prediction.memory_gb_per_second) {
+    text += print(" (memory carries %.1f)", *prediction.memory_gb_per_second);
+  }
+  return text + "\n";
+}
+
+std::string list(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
 }
 
 }  // namespace
@@ -77,6 +86,24 @@ void print_contract(std::ostream& out, const MemoryContract& contract, const Opt
   }
   section(out, "pinned (exact; part of host)", contract.pinned_bytes, {});
   section(out, "host (peak of the process)", contract.host_bytes, contract.host);
+}
+
+void print_prediction(std::ostream& out, const StepPrediction& prediction) {
+  if (!prediction.step_ms) {
+    out << "time of a step: not known; l2l-plan measures what this machine was not yet measured to take: "
+        << list(prediction.missing) << "\n";
+    return;
+  }
+  out << "time of a step\n"
+      << print("  predicted %.4g ms, %.0f tokens/s; the bound is: %s\n", *prediction.step_ms,
+               prediction.tokens_per_second, prediction.bound.c_str());
+  if (prediction.measured_ms) {
+    out << print("  measured %.4g ms: predicted / measured %.3f\n", *prediction.measured_ms,
+                 *prediction.step_ms / *prediction.measured_ms);
+  }
+  for (const PredictionLine& line : prediction.lines) out << line_of(line, prediction);
+  out << "  " << prediction.measured << " figures measured now, " << prediction.cached << " from cache ("
+      << (prediction.file.empty() ? "none: set L2L_CALIBRATION" : prediction.file) << ")\n";
 }
 
 }  // namespace l2l::tools

@@ -1,0 +1,24 @@
+// What l2l-plan and l2l-train say of a run before it begins, for people.
+#pragma once
+
+#include <cstdio>
+#include <ostream>
+#include <string>
+
+#include "l2l/trainer.h"
+
+namespace l2l::tools {
+
+void print_contract(std::ostream& out, const MemoryContract& contract, const Options& options);
+// The predicted time of a step.
+void print_prediction(std::ostream& out, const StepPrediction& prediction);
+
+// A line of text by a format of printf, at most 255 characters of it.
+template <typename... Arguments>
+std::string print(const char* format, Arguments... arguments) {
+  char buffer[256];
+  std::snprintf(buffer, sizeof(buffer), format, arguments...);
+  return buffer;
+}
+
+}  // namespace l2l::tools
