@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "compiler/memory/planner.h"
 #include "transfer/gradient_drain.h"
@@ -42,16 +43,9 @@ std::vector<Bytes> per_layer(const models::Model& model, Bytes size) {
 }
 
 std::string scratch_name(Phase phase) {
-  switch (phase) {
-    case Phase::forward:
-      return "scratch of the forward pass";
-    case Phase::head:
-      return "scratch of the head";
-    case Phase::backward:
-      return "scratch of the blocks' backward pass";
-    default:
-      return "scratch of the embedding's backward pass";
-  }
+  if (phase == Phase::forward) return "scratch of the forward pass";
+  if (phase == Phase::head) return "scratch of the head";
+  return phase == Phase::backward ? "scratch of the blocks' backward pass" : "scratch of the embedding's backward pass";
 }
 
 // A reversible model's embedding in chunks makes its rows in the memory of these gradients.
@@ -60,28 +54,6 @@ std::vector<Phase> gradient_phases(const models::Model& model) {
   if (model.embedding_carries()) phases.insert(phases.begin(), Phase::forward);
   return phases;
 }
-
-// Parts of [0, size) that are given away, each once.
-class Coverage {
- public:
-  // Bytes of [begin, begin + size) that nobody had before.
-  Bytes take(Bytes begin, Bytes size) {
-    Bytes fresh = 0, at = begin;
-    const Bytes end = begin + size;
-    for (auto next = taken_.begin(); at < end; ++next) {
-      while (next != taken_.end() && next->second <= at) ++next;
-      const Bytes until = next == taken_.end() ? end : std::min(end, std::max(at, next->first));
-      fresh += until - at;
-      if (next == taken_.end()) break;
-      at = std::max(until, next->second);
-    }
-    taken_[begin] = std::max(taken_[begin], end);
-    return fresh;
-  }
-
- private:
-  std::map<Bytes, Bytes> taken_;  // begin -> end; may overlap
-};
 
 }  // namespace
 
@@ -234,12 +206,16 @@ std::vector<ContractLine> ArenaPlan::lines() const {
     const bool always_a = program_.tensors[a].lifelong, always_b = program_.tensors[b].lifelong;
     return always_a != always_b ? always_a : buffers_[a].total > buffers_[b].total;
   });
+  std::set<Bytes> edges, taken;  // where tensors begin or end, which cuts the arena into pieces; pieces, by begin
+  for (const Buffers& buffers : buffers_) edges.insert({buffers.begin, buffers.begin + buffers.total});
   std::vector<ContractLine> lines(buffers_.size());
-  Coverage coverage;
   Bytes covered = 0;
   for (const std::size_t i : order) {
     const Buffers& buffers = buffers_[i];
-    const Bytes fresh = coverage.take(buffers.begin, buffers.total);
+    Bytes fresh = 0;  // of it, in pieces that no tensor before it has
+    for (auto edge = edges.find(buffers.begin); *edge < buffers.begin + buffers.total; ++edge) {
+      if (taken.insert(*edge).second) fresh += *std::next(edge) - *edge;
+    }
     covered += fresh;
     if (buffers.total == 0) continue;
     lines[i] = {buffers.what, fresh};

@@ -7,23 +7,14 @@
 namespace l2l::runtime {
 namespace {
 
-// Gives the bytes of arenas that differ in their blocks' placements alone.
-class ArenaBytes {
- public:
-  ArenaBytes(const RunParts& parts, const Decisions& decisions)
-      : parts_(parts),
-        model_(with_policies(parts.model, decisions)),
-        scratch_(scratch_of(model_, compile(parts.devices, model_, parts.execution.gradients))) {}
-
-  Bytes operator()(std::vector<BlockPlacement> placements) const {
-    return ArenaPlan(model_, scratch_, execution_with(parts_, std::move(placements))).bytes();
-  }
-
- private:
-  const RunParts& parts_;
-  const models::Model model_;
-  const ArenaPlan::Scratch scratch_;
-};
+// A function of blocks' placements: the bytes of an arena with these, else as in `decisions`.
+auto arena_bytes_by_placements(const RunParts& parts, const Decisions& decisions) {
+  models::Model model = with_policies(parts.model, decisions);
+  ArenaPlan::Scratch scratch = scratch_of(model, compile(parts.devices, model, parts.execution.gradients));
+  return [&parts, model = std::move(model), scratch = std::move(scratch)](std::vector<BlockPlacement> placements) {
+    return ArenaPlan(model, scratch, execution_with(parts, std::move(placements))).bytes();
+  };
+}
 
 std::vector<BlockPlacement> placements_with(const RunParts& parts, int on_device) {
   std::vector<BlockPlacement> placements = split_stashes(parts.model.blocks(), on_device);
@@ -56,7 +47,7 @@ std::vector<BlockPlacement> fixed_placements(const RunParts& parts, const Decisi
   std::vector<BlockPlacement> all = placements_with(parts, stash == "host" ? 0 : blocks);
   const std::optional<DeviceLimit> limit = device_limit(parts);
   if (parts.model.rebuilds || stash != "auto" || !limit) return all;
-  const ArenaBytes arena(parts, decisions);
+  const auto arena = arena_bytes_by_placements(parts, decisions);
   if (arena(all) <= limit->bytes) return all;
   int most = 0;
   for (int least_too_many = blocks; least_too_many - most > 1;) {
@@ -79,7 +70,7 @@ ExecutionPlan execution_with(const RunParts& parts, std::vector<BlockPlacement> 
 }
 
 Bytes arena_bytes(const RunParts& parts, const Decisions& decisions) {
-  return ArenaBytes(parts, decisions)(decisions.placements);
+  return arena_bytes_by_placements(parts, decisions)(decisions.placements);
 }
 
 }  // namespace l2l::runtime
