@@ -92,28 +92,13 @@ class BlockChain {
     return choices;
   }
 
-  // A choice that needs as much of everything as another one is left out.
   void add(const BlockCandidates& type) {
     LayerType layers;
     layers.layers = type.blocks.size();
     layers.weights_forward_h2d = layers.weights_backward_h2d = to_nanoseconds(type.wire_seconds);
     layers.gradients_d2h = to_nanoseconds(type.gradient_seconds);
-    const Shares all = choices(type);
-    std::vector<LayerOption> loads;
-    for (const BlockShare& choice : all) loads.push_back(load_of(type, choice));
-    const auto no_worse = [&](const LayerOption& a, const LayerOption& b) {
-      return time_of(layers, a) <= time_of(layers, b) && a.device <= b.device && a.host <= b.host && a.arena <= b.arena;
-    };
-    Shares& kept = choices_.emplace_back();
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      bool beaten = false;
-      for (std::size_t j = 0; j < all.size() && !beaten; ++j) {
-        beaten = i != j && no_worse(loads[j], loads[i]) && (j < i || !no_worse(loads[i], loads[j]));
-      }
-      if (beaten) continue;
-      kept.push_back(all[i]);
-      layers.options.push_back(loads[i]);
-    }
+    choices_.push_back(choices(type));
+    for (const BlockShare& choice : choices_.back()) layers.options.push_back(load_of(type, choice));
     chain_.push_back(std::move(layers));
   }
 
