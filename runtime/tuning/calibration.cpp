@@ -101,15 +101,15 @@ void replace(const std::filesystem::path& path, const std::string& text) {
   throw Error("cannot be written");
 }
 
-std::string memory_name(int threads) {
+}  // namespace
+
+std::string memory_bandwidth(int threads) {
   return "memory, " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
 }
 
-std::string link_name(std::string_view device, bool to_device) {
-  return (to_device ? "link h2d, " : "link d2h, ") + std::string(device);
+std::string link_bandwidth(const std::string& device, bool to_device) {
+  return (to_device ? "link h2d, " : "link d2h, ") + device;
 }
-
-}  // namespace
 
 std::string hash_of(const std::string& text) {
   Hash64 hash;
@@ -164,20 +164,6 @@ void Calibration::save() {
     log(LogLevel::warning, "calibration " + file_.string() + ": " + error.what() +
                                "; what was measured is not kept: set L2L_CALIBRATION to a file that can be written");
   }
-}
-
-std::optional<double> Calibration::memory_bandwidth(int threads) const { return find(memory_name(threads)); }
-
-void Calibration::set_memory_bandwidth(int threads, double bytes_per_second) {
-  set(memory_name(threads), bytes_per_second);
-}
-
-std::optional<double> Calibration::link_bandwidth(std::string_view device, bool to_device) const {
-  return find(link_name(device, to_device));
-}
-
-void Calibration::set_link_bandwidth(std::string_view device, bool to_device, double bytes_per_second) {
-  set(link_name(device, to_device), bytes_per_second);
 }
 
 }  // namespace l2l::runtime

@@ -21,6 +21,12 @@ std::string machine_key();
 // Sixteen hexadecimal digits that stand for a long text in a name.
 std::string hash_of(const std::string& text);
 
+// Names of figures that benchmarks find, too. Bytes per second that `threads` threads read and write together in an
+// update's streams: state that is changed in place (`l2l-bench eps`: the stream baseline).
+std::string memory_bandwidth(int threads);
+// Bytes per second of large page-locked copies of the device with this description (`l2l-bench link`).
+std::string link_bandwidth(const std::string& device, bool to_device);
+
 // Named figures of one machine. A file that is missing, unreadable or damaged counts as empty: damage is logged as a
 // warning, and the next save() writes a sound file. Thread-bound.
 class Calibration {
@@ -38,15 +44,6 @@ class Calibration {
   // Merges what was set into the file, whole or not at all (another process may have written meanwhile); a warning is
   // logged when it cannot be written. Does nothing when nothing was set.
   void save();
-
-  // Bytes per second that `threads` threads read and write together in an update's streams: state that is changed in
-  // place (`l2l-bench eps`: the stream baseline).
-  std::optional<double> memory_bandwidth(int threads) const;
-  void set_memory_bandwidth(int threads, double bytes_per_second);
-
-  // Bytes per second of large page-locked copies of the device with this description (`l2l-bench link`).
-  std::optional<double> link_bandwidth(std::string_view device, bool to_device) const;
-  void set_link_bandwidth(std::string_view device, bool to_device, double bytes_per_second);
 
  private:
   std::filesystem::path file_;

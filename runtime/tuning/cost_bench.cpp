@@ -1,13 +1,12 @@
 #include "runtime/tuning/cost_bench.h"
 
 #include <algorithm>
-#include <array>
+#include <random>
 
 #include "core/half_rows.h"
 #include "core/trace.h"
 #include "core/workers.h"
 #include "runtime/engine.h"
-#include "runtime/tuning/measuring_time.h"
 
 namespace l2l::runtime {
 namespace {
@@ -28,32 +27,16 @@ double processor_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-class Draw {
- public:
-  std::uint32_t below(std::uint32_t limit) { return next() % limit; }
-  float weight() { return 0.02f * (static_cast<float>(next()) * 0x1p-23f - 1.0f); }  // about as a new model's
-
- private:
-  std::uint32_t next() { return (state_ = state_ * 1664525u + 1013904223u) >> 8; }
-  std::uint32_t state_ = 1;
-};
-
-template <typename T, typename F>
-void fill(BufferView memory, const F& value) {
-  T* const elements = reinterpret_cast<T*>(memory.data);
-  for (Bytes i = 0; i < memory.size / sizeof(T); ++i) elements[i] = value();
-}
-
-void fill(BufferView memory, DType dtype, std::int64_t vocabulary, Draw& draw) {
-  if (dtype == DType::i32) {
-    fill<std::int32_t>(memory, [&] { return draw.below(static_cast<std::uint32_t>(vocabulary)); });
-  } else if (dtype == DType::f32) {
-    fill<float>(memory, [&] { return draw.weight(); });
-  } else if (dtype == DType::bf16) {
-    fill<bf16>(memory, [&] { return to_bf16(draw.weight()); });
-  } else if (dtype == DType::f16) {
-    fill<f16>(memory, [&] { return to_f16(draw.weight()); });
-  }
+// Tokens below `vocabulary`; numbers about as a new model's weights.
+void fill(BufferView memory, DType dtype, std::int64_t vocabulary, std::minstd_rand& random) {
+  const auto elements = [&](auto kind, const auto& value) {
+    std::generate_n(reinterpret_cast<decltype(kind)*>(memory.data), memory.size / sizeof kind, value);
+  };
+  const auto weight = [&] { return 0.02f * (static_cast<float>(random()) * 0x1p-30f - 1.0f); };
+  if (dtype == DType::i32) elements(std::int32_t{}, [&] { return static_cast<std::int32_t>(random() % vocabulary); });
+  if (dtype == DType::f32) elements(float{}, weight);
+  if (dtype == DType::bf16) elements(bf16{}, [&] { return to_bf16(weight()); });
+  if (dtype == DType::f16) elements(f16{}, [&] { return to_f16(weight()); });
 }
 
 // The mean without the slowest and the fastest: a step is a sum of many such pieces, slow ones included.
@@ -64,30 +47,17 @@ Cost mean_of(std::vector<Cost> rounds) {
   return (1.0 / static_cast<double>(rounds.size() - 2)) * sum;
 }
 
-// Three arrays far larger than a cache.
-constexpr std::int64_t kElements = 16 << 20;  // of an array: 64 MiB
-constexpr std::int64_t kBlock = 64 << 10;
-constexpr int kPasses = 6;  // the first one touches the pages
-using Arrays = std::array<std::vector<float>, 3>;
-
-void change(float* a, float* b, float* c) {
+// Changes three arrays in place.
+void change(float* a, float* b, float* c, std::int64_t elements) {
 #pragma omp simd
-  for (std::int64_t i = 0; i < kBlock; ++i) {
+  for (std::int64_t i = 0; i < elements; ++i) {
     b[i] += 0.5f * a[i];
     c[i] += 0.5f * b[i];
     a[i] += 0.5f * c[i];
   }
 }
 
-double seconds_of_pass(Arrays& arrays, Workers& workers) {
-  const Clock::time_point begin = Clock::now();
-  workers.parallel_for(kElements / kBlock, [&](std::int64_t block, int) {
-    const std::int64_t first = block * kBlock;
-    change(&arrays[0][static_cast<std::size_t>(first)], &arrays[1][static_cast<std::size_t>(first)],
-           &arrays[2][static_cast<std::size_t>(first)]);
-  });
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 }  // namespace
 
@@ -111,7 +81,7 @@ Cost StepCosts::Bench::time(Lane lane, const Enqueue& enqueue, int count) {
   const Clock::time_point begin = Clock::now();
   for (int i = 0; i < count; ++i) enqueue();
   lane.device.synchronize(lane.stream);
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  const double seconds = seconds_since(begin);
   return (1.0 / count) * Cost{seconds, processor_seconds() - processor};
 }
 
@@ -155,12 +125,12 @@ Cost StepCosts::Bench::launch(Lane lane, const device::Executable& program, Laye
     bindings[region] = memory(bytes, i);
     lane.device.fill_zero(lane.stream, bindings[region]);
   }
-  Draw draw;
+  std::minstd_rand random;
   std::vector<std::unique_ptr<device::Buffer>> staged;
   for (const Value& value : graph.values) {
     if (value.region == Region::scratch || value.region == Region::gradients || value.region == Region::carry) continue;
     staged.push_back(device_.allocate_pinned(value.bytes(), "calibration"));
-    fill(staged.back()->view(), value.dtype, parts_.model.vocabulary, draw);
+    fill(staged.back()->view(), value.dtype, parts_.model.vocabulary, random);
     lane.device.copy(lane.stream, bindings[value.region].slice(value.offset, value.bytes()), staged.back()->view());
   }
   lane.device.synchronize(lane.stream);
@@ -197,7 +167,7 @@ Cost StepCosts::Bench::parameter_update(const ModelLayout& layout) {
   PinnedMemory memory(device_);
   eps::ParameterStore store(layout, parts_.store, memory, failure, nullptr);
   const double parameters = static_cast<double>(layout.layers.size()) * static_cast<double>(layout.largest_layer());
-  Draw draw;
+  std::minstd_rand random;
   std::vector<Cost> rounds;
   for (int step = 0; step < kWarmUp + kSteps; ++step) {
     const double processor = processor_seconds();
@@ -206,7 +176,7 @@ Cost StepCosts::Bench::parameter_update(const ModelLayout& layout) {
     for (LayerIndex layer = 0; layer < static_cast<LayerIndex>(layout.layers.size()); ++layer) {
       for (int device = 0; device < parts_.store.devices; ++device) {
         eps::GradientBuffer gradients = store.gradient_buffer(layer, device);
-        if (step < kWarmUp) fill({gradients.data(), gradients.bytes()}, parts_.store.gradients, 1, draw);
+        if (step < kWarmUp) fill({gradients.data(), gradients.bytes()}, parts_.store.gradients, 1, random);
         store.push(layer, device, std::move(gradients), kSquares);
       }
     }
@@ -220,13 +190,18 @@ Cost StepCosts::Bench::parameter_update(const ModelLayout& layout) {
 }
 
 double measure_memory(int threads) {
+  constexpr std::int64_t kElements = 16 << 20, kBlock = 64 << 10;  // an array is 64 MiB: far larger than a cache
+  constexpr int kPasses = 6;                                       // the first one touches the pages
   Workers workers("memory", threads);
-  Arrays arrays;
-  for (std::vector<float>& array : arrays) array.resize(kElements);
+  std::vector<float> a(kElements), b(kElements), c(kElements);
   double best = 0;
   for (int pass = 0; pass < kPasses; ++pass) {
-    const double bytes = 2.0 * 3 * sizeof(float) * kElements;
-    best = std::max(best, bytes / seconds_of_pass(arrays, workers));
+    const Clock::time_point begin = Clock::now();
+    workers.parallel_for(kElements / kBlock, [&](std::int64_t block, int) {
+      const std::int64_t first = block * kBlock;
+      change(a.data() + first, b.data() + first, c.data() + first, kBlock);
+    });
+    best = std::max(best, 2.0 * 3 * sizeof(float) * kElements / seconds_since(begin));
   }
   return best;
 }

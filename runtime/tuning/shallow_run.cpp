@@ -8,7 +8,6 @@
 #include "runtime/engine.h"
 #include "runtime/plan/fixed_decisions.h"
 #include "runtime/plan/memory_contract.h"
-#include "runtime/tuning/measuring_time.h"
 #include "runtime/tuning/median.h"
 
 namespace l2l::runtime {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <sstream>
 
 #include "runtime/tuning/cost_bench.h"
@@ -60,6 +61,15 @@ ModelLayout blocks_of(const RunParts& parts) {
 
 }  // namespace
 
+double measuring_time(double usual) {
+  static const double share = [] {
+    const char* const text = std::getenv("L2L_MEASURING_TIME");
+    const double value = text == nullptr ? 1 : std::strtod(text, nullptr);
+    return value > 0 && value <= 1 ? value : 1;
+  }();
+  return share * usual;
+}
+
 StepCosts::StepCosts(const RunParts& parts, Calibration& calibration, bool may_measure)
     : parts_(parts), calibration_(calibration), may_measure_(may_measure) {}
 
@@ -108,7 +118,7 @@ Cost StepCosts::copy(Direction direction, Bytes bytes) {
   if (bytes == 0) return Cost{};
   const Bytes throttled = parts_.options.transfer.link_bandwidth;
   const std::optional<double> rate =
-      calibration_.link_bandwidth(parts_.device->description(), direction == Direction::to_device);
+      calibration_.find(link_bandwidth(parts_.device->description(), direction == Direction::to_device));
   if (rate && throttled == 0 && bytes >= kLargeCopy) {
     const double seconds = static_cast<double>(bytes) / *rate;
     return Cost{seconds, parts_.device->uses_host_memory() ? seconds : 0};
@@ -161,13 +171,14 @@ double StepCosts::sharing(const RunPlan& plan, const std::function<double()>& me
 // A step is predicted without it, too.
 std::optional<double> StepCosts::memory_bandwidth() {
   const int threads = parts_.store.placement.workers();
-  if (const std::optional<double> known = calibration_.memory_bandwidth(threads)) {
+  const std::string name = runtime::memory_bandwidth(threads);
+  if (const std::optional<double> known = calibration_.find(name)) {
     ++cached_;
     return known;
   }
   if (!may_measure_) return std::nullopt;
   const double bandwidth = measure_memory(threads);
-  calibration_.set_memory_bandwidth(threads, bandwidth);
+  calibration_.set(name, bandwidth);
   ++measured_;
   return bandwidth;
 }

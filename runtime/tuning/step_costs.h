@@ -30,6 +30,9 @@ inline bool computes_here(const Cost& launches) { return launches.processor > 0.
 enum class Direction : std::uint8_t { to_device, to_host };
 // How long something is measured that is not known. A piece: about 0.3 s, or 0.05 s where there is much of it.
 enum class Effort : std::uint8_t { thorough, quick };
+// `usual` seconds of it, times the environment's L2L_MEASURING_TIME where that is set (in (0, 1]; anything else counts
+// as 1). Figures become noisier: for tests of what is done with them, and for trying things out.
+double measuring_time(double usual);
 
 // Thread-bound.
 class StepCosts {

@@ -44,14 +44,14 @@ TEST_F(CalibrationTest, FiguresComeBackToTheBit) {
   Calibration first(file_, "here");
   EXPECT_FALSE(first.find("program"));
   first.set("program", 1.0 / 3);
-  first.set_memory_bandwidth(2, 44.2e9);
+  first.set(memory_bandwidth(2), 44.2e9);
   EXPECT_EQ(files(), 0u);  // until save()
   first.save();
   EXPECT_EQ(files(), 1u);
   const Calibration second(file_, "here");
   EXPECT_EQ(second.find("program"), 1.0 / 3);
-  EXPECT_EQ(second.memory_bandwidth(2), 44.2e9);
-  EXPECT_FALSE(second.memory_bandwidth(1));
+  EXPECT_EQ(second.find(memory_bandwidth(2)), 44.2e9);
+  EXPECT_FALSE(second.find(memory_bandwidth(1)));
   EXPECT_EQ(said_, "");
 }
 

@@ -38,7 +38,7 @@ nlohmann::ordered_json record(const UpdateSpeeds& speeds, std::int64_t parameter
   runtime::Calibration calibration;
   for (const auto& [threads, rate] : memory_limits(speeds)) {
     limits[std::to_string(threads)] = rate;
-    if (parameters >= kRecorded) calibration.set_memory_bandwidth(threads, 1e9 * rate);
+    if (parameters >= kRecorded) calibration.set(runtime::memory_bandwidth(threads), 1e9 * rate);
   }
   calibration.save();
   return limits;

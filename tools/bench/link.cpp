@@ -16,8 +16,8 @@ constexpr Bytes kCalibrationBytes = 64 << 20;  // smaller copies may come out of
 // For predictions (l2l-plan).
 void keep(const LinkSpeed& speed) {
   runtime::Calibration calibration;
-  calibration.set_link_bandwidth(speed.device, true, speed.h2d);
-  calibration.set_link_bandwidth(speed.device, false, speed.d2h);
+  calibration.set(runtime::link_bandwidth(speed.device, true), speed.h2d);
+  calibration.set(runtime::link_bandwidth(speed.device, false), speed.d2h);
   calibration.save();
 }
 
