@@ -11,12 +11,6 @@ namespace {
 using device::BufferView;
 using device::WaitReason;
 
-std::vector<Bytes> bytes_per_layer(const models::Model& model, DType dtype) {
-  std::vector<Bytes> bytes;
-  for (int layer = 0; layer < model.layers(); ++layer) bytes.push_back(model.layer_bytes(layer, dtype));
-  return bytes;
-}
-
 std::vector<bool> stays_on_device(const ExecutionPlan& plan) {
   std::vector<bool> stays;
   for (const BlockPlacement& placement : plan.placements) stays.push_back(placement.stash == StashPlace::device);
@@ -112,12 +106,11 @@ DeviceSide::DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& stor
   const ArenaPlan& parts = *plan.arena;
   weights_ = std::make_unique<transfer::WeightStream>(link_, store, parts.views(ArenaPart::weights, arena),
                                                       own_weights(plan, arena),
-                                                      bytes_per_layer(plan.model, plan.model.compute), failure);
+                                                      layer_sizes(plan.model, plan.model.compute), failure);
   const HostStaging host = host_staging(plan.model, plan.execution);
   const BufferView squares{pinned_.allocate(host.squares, "norms of gradients"), host.squares};
-  gradients_ =
-      std::make_unique<transfer::GradientDrain>(link_, store, parts.views(ArenaPart::drain, arena), squares,
-                                                bytes_per_layer(plan.model, plan.execution.gradients), failure);
+  gradients_ = std::make_unique<transfer::GradientDrain>(link_, store, parts.views(ArenaPart::drain, arena), squares,
+                                                         layer_sizes(plan.model, plan.execution.gradients), failure);
   const BufferView staging{pinned_.allocate(host.batch, "batch staging"), host.batch};
   minibatch_ = std::make_unique<MinibatchPart>(link_, *runner_, plan.execution.microbatches, staging);
   const ExecutorResources resources{*runner_,

@@ -2,6 +2,8 @@
 
 namespace l2l::runtime {
 
+using transfer::Traffic;
+
 Engine::Engine(const RunPlan& plan, Trace* trace)
     : scaler_(plan.scaler),
       trace_(trace),
@@ -65,15 +67,17 @@ void Engine::predict(std::uint64_t step, std::int64_t row, std::span<float> logi
   });
 }
 
-Bytes Engine::h2d(transfer::Traffic traffic) const {
-  Bytes sum = 0;
-  for (const auto& side : sides_) sum += side->link().h2d(traffic);
-  return sum;
-}
-
-Bytes Engine::d2h(transfer::Traffic traffic) const {
-  Bytes sum = 0;
-  for (const auto& side : sides_) sum += side->link().d2h(traffic);
+LinkCounters Engine::link_counters() const {
+  LinkCounters sum;
+  for (const auto& side : sides_) {
+    const transfer::Link& link = side->link();
+    sum.weights_h2d += link.h2d(Traffic::weights);
+    sum.gradients_d2h += link.d2h(Traffic::gradients);
+    sum.stash_h2d += link.h2d(Traffic::stash);
+    sum.stash_d2h += link.d2h(Traffic::stash);
+    sum.batch_h2d += link.h2d(Traffic::batch);
+    sum.results_d2h += link.d2h(Traffic::results);
+  }
   return sum;
 }
 

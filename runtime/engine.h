@@ -23,9 +23,8 @@ class Engine {
   eps::ParameterStore& store() { return *store_; }
   Minibatch& minibatch() { return *minibatch_; }
   const transfer::Link& link(int device = 0) const { return sides_[static_cast<std::size_t>(device)]->link(); }
-  // Bytes copied over the links of all devices so far, to the device and to the host.
-  Bytes h2d(transfer::Traffic traffic) const;
-  Bytes d2h(transfer::Traffic traffic) const;
+  // Bytes over the links of all devices so far.
+  LinkCounters link_counters() const;
   // The state of dynamic loss scaling. Whoever loads a checkpoint restores it before the next step.
   optimizers::LossScaler& loss_scaler() { return scaler_; }
 

@@ -2,17 +2,6 @@
 
 namespace l2l::runtime {
 
-using transfer::Traffic;
-
-LinkCounters link_counters(const Engine& engine) {
-  return {.weights_h2d = engine.h2d(Traffic::weights),
-          .gradients_d2h = engine.d2h(Traffic::gradients),
-          .stash_h2d = engine.h2d(Traffic::stash),
-          .stash_d2h = engine.d2h(Traffic::stash),
-          .batch_h2d = engine.h2d(Traffic::batch),
-          .results_d2h = engine.d2h(Traffic::results)};
-}
-
 StepMeter::StepMeter(Engine& engine) : engine_(engine), begin_(Clock::now()), before_(totals()) {}
 
 StepReport StepMeter::report(std::int64_t tokens) const {

@@ -6,9 +6,6 @@
 
 namespace l2l::runtime {
 
-// Bytes over the links of all devices so far.
-LinkCounters link_counters(const Engine& engine);
-
 // Measures from its construction to report(). Thread-bound: the thread that calls the engine, which must outlive it.
 class StepMeter {
  public:
@@ -24,7 +21,7 @@ class StepMeter {
     LinkCounters link;
     eps::EpsWork eps;
   };
-  Totals totals() const { return {engine_.stalls(), link_counters(engine_), engine_.store().work()}; }
+  Totals totals() const { return {engine_.stalls(), engine_.link_counters(), engine_.store().work()}; }
 
   Engine& engine_;
   const Clock::time_point begin_;

@@ -252,7 +252,7 @@ std::vector<std::int32_t> Trainer::generate(std::span<const std::int32_t> prompt
 }
 
 LinkCounters Trainer::link_counters() const {
-  return implementation_->engine ? runtime::link_counters(*implementation_->engine) : LinkCounters{};
+  return implementation_->engine ? implementation_->engine->link_counters() : LinkCounters{};
 }
 
 std::uint64_t Trainer::device_peak_bytes() const { return implementation_->plan.device_peak_bytes(); }

@@ -12,15 +12,6 @@
 namespace l2l::tools {
 namespace {
 
-template <typename Value>
-struct Element {
-  using Type = Value;
-};
-template <typename Value>
-struct Element<std::vector<Value>> {
-  using Type = Value;
-};
-
 template <typename Number>
 void check_range(CLI::Option& option, const Rules& rules) {
   if (!rules.least) return;
@@ -38,9 +29,8 @@ CLI::Option& add_value(CLI::App& app, const std::string& name, Value& value, con
     return *app.add_flag(name, value, help);
   } else {
     CLI::Option& option = *app.add_option(name, value, help);
-    if constexpr (std::is_arithmetic_v<typename Element<Value>::Type>)
-      check_range<typename Element<Value>::Type>(option, rules);
-    if constexpr (std::is_same_v<Value, std::vector<int>>) option.delimiter(',');
+    if constexpr (std::is_arithmetic_v<Value>) check_range<Value>(option, rules);
+    if constexpr (std::is_same_v<Value, std::vector<int>>) check_range<int>(*option.delimiter(','), rules);
     // Free text may be anything, the next argument too: one value for each time that the option is named.
     if constexpr (std::is_same_v<Value, std::vector<std::string>>) option.allow_extra_args(!rules.one_of.empty());
     return option;

@@ -177,6 +177,17 @@ bool take_value(const Field& field, const toml::node& value) {
                     field);
 }
 
+// "the string "fast"", "the integer 3", "an array of 2".
+std::string describe(const toml::node& value) {
+  if (const auto* text = value.as_string()) return "the string " + quote(text->get().substr(0, 80));
+  if (const auto* integer = value.as_integer()) return "the integer " + std::to_string(integer->get());
+  if (const auto* real = value.as_floating_point()) return "the number " + real_to_toml(real->get());
+  if (const auto* boolean = value.as_boolean()) return boolean->get() ? "true" : "false";
+  if (const auto* array = value.as_array()) return "an array of " + std::to_string(array->size());
+  if (value.is_table()) return "a table";
+  return "a date or time";
+}
+
 // `found` in words; `where` may be empty.
 [[noreturn]] void reject(const Key& key, std::string_view where, const std::string& found) {
   std::string message = std::string(key.section) + "." + std::string(key.name);
@@ -190,16 +201,6 @@ bool take_value(const Field& field, const toml::node& value) {
 }
 
 }  // namespace
-
-std::string describe(const toml::node& value) {
-  if (const auto* text = value.as_string()) return "the string " + quote(text->get().substr(0, 80));
-  if (const auto* integer = value.as_integer()) return "the integer " + std::to_string(integer->get());
-  if (const auto* real = value.as_floating_point()) return "the number " + real_to_toml(real->get());
-  if (const auto* boolean = value.as_boolean()) return boolean->get() ? "true" : "false";
-  if (const auto* array = value.as_array()) return "an array of " + std::to_string(array->size());
-  if (value.is_table()) return "a table";
-  return "a date or time";
-}
 
 void assign_value(const Key& key, const toml::node& value, std::string_view where) {
   bool taken = false;

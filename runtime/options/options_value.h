@@ -20,7 +20,4 @@ void check_value(const Key& key);
 // The field's present value in TOML; numbers round-trip.
 std::string value_to_toml(const Field& field);
 
-// "the string "fast"", "the integer 3", "an array".
-std::string describe(const toml::node& value);
-
 }  // namespace l2l::runtime

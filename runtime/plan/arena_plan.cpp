@@ -35,13 +35,6 @@ StreamProgram phases() {
 
 std::vector<Bytes> copies(std::size_t count, Bytes size) { return std::vector<Bytes>(count, size); }
 
-// Of parameters of `size` bytes.
-std::vector<Bytes> per_layer(const models::Model& model, Bytes size) {
-  std::vector<Bytes> sizes;
-  for (const LayerSpec& layer : model.layout.layers) sizes.push_back(static_cast<Bytes>(layer.elements) * size);
-  return sizes;
-}
-
 std::string scratch_name(Phase phase) {
   if (phase == Phase::forward) return "scratch of the forward pass";
   if (phase == Phase::head) return "scratch of the head";
@@ -112,8 +105,8 @@ void ArenaPlan::add(ArenaPart part, std::string what, const std::vector<Bytes>& 
 
 void ArenaPlan::add_weights(const models::Model& model, const ExecutionPlan& plan) {
   if (plan.execution == Execution::resident) {
-    add(ArenaPart::weights, "weights of all layers", per_layer(model, size_of(model.compute)));
-    return add(ArenaPart::accumulators, "gradients of all layers (fp32)", per_layer(model, size_of(DType::f32)));
+    add(ArenaPart::weights, "weights of all layers", layer_sizes(model, model.compute));
+    return add(ArenaPart::accumulators, "gradients of all layers (fp32)", layer_sizes(model, DType::f32));
   }
   const Bytes largest = static_cast<Bytes>(model.layout.largest_layer());
   add(ArenaPart::weights, "weight slots",
@@ -279,6 +272,12 @@ std::vector<Bytes> item_sizes(const models::Model& model, const ExecutionPlan& p
 }
 
 }  // namespace
+
+std::vector<Bytes> layer_sizes(const models::Model& model, DType dtype) {
+  std::vector<Bytes> sizes;
+  for (int layer = 0; layer < model.layers(); ++layer) sizes.push_back(model.layer_bytes(layer, dtype));
+  return sizes;
+}
 
 std::vector<Bytes> input_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place) {
   return item_sizes(model, plan, place, [&](int) { return model.activation_bytes(); });

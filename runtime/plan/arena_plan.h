@@ -126,6 +126,8 @@ struct HostStaging {
 };
 HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan);
 
+// Bytes of each layer's parameters in `dtype`.
+std::vector<Bytes> layer_sizes(const models::Model& model, DType dtype);
 // Bytes of the items of a stash that are kept at `place`, [block 1, ...][live microbatch]; 0 for those kept elsewhere.
 std::vector<Bytes> input_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place);
 std::vector<Bytes> saved_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place);

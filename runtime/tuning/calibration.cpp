@@ -81,12 +81,6 @@ Machines read(const std::filesystem::path& path) {
   }
 }
 
-std::string text_of(const Machines& machines) {
-  Json json = {{"format", kFormat}, {"version", kVersion}, {"machines", Json::object()}};
-  for (const auto& [machine, values] : machines) json["machines"][machine] = values;
-  return json_text(json, 1) + "\n";
-}
-
 // Beside `path` first, then renamed: a reader sees the old file or the new one.
 void replace(const std::filesystem::path& path, const std::string& text) {
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
@@ -158,7 +152,8 @@ void Calibration::save() {
   try {
     Machines machines = read(file_);
     for (const auto& [name, value] : changed_) machines[machine_][name] = value;
-    replace(file_, text_of(machines));
+    const Json json = {{"format", kFormat}, {"version", kVersion}, {"machines", machines}};
+    replace(file_, json_text(json, 1) + "\n");
     changed_.clear();
   } catch (const std::exception& error) {
     log(LogLevel::warning, "calibration " + file_.string() + ": " + error.what() +

@@ -39,19 +39,6 @@ ModelSizes sizes_of(const RunPlan& plan) {
           model.activation_bytes()};
 }
 
-// Bytes so far in each direction.
-struct Carried {
-  Bytes h2d = 0, d2h = 0;
-};
-Carried carried(const Engine& engine) {
-  Carried total;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(transfer::Traffic::count); ++i) {
-    total.h2d += engine.h2d(static_cast<transfer::Traffic>(i));
-    total.d2h += engine.d2h(static_cast<transfer::Traffic>(i));
-  }
-  return total;
-}
-
 }  // namespace
 
 Measurement measure(const MeasuredSettings& settings, int warm_up, int steps, const std::filesystem::path& trace_file) {
@@ -64,15 +51,15 @@ Measurement measure(const MeasuredSettings& settings, int warm_up, int steps, co
   {
     Engine engine(plan, &trace);
     engine.minibatch().draw(plan.model.vocabulary);
-    Carried before;
+    LinkCounters before;
     for (int step = 0; step < warm_up + steps; ++step) {
-      if (step == warm_up) before = carried(engine);
+      if (step == warm_up) before = engine.link_counters();
       engine.train(static_cast<std::uint64_t>(step), kLearningRate);
     }
-    const Carried after = carried(engine);
+    const LinkCounters after = engine.link_counters();
     engine.store().complete_updates();
-    result.h2d_bytes = (after.h2d - before.h2d) / static_cast<Bytes>(steps);
-    result.d2h_bytes = (after.d2h - before.d2h) / static_cast<Bytes>(steps);
+    result.h2d_bytes = (after.h2d() - before.h2d()) / static_cast<Bytes>(steps);
+    result.d2h_bytes = (after.d2h() - before.d2h()) / static_cast<Bytes>(steps);
     result.device_bytes = plan.device_peak_bytes();
   }
   plan.set_trace(nullptr);
