@@ -69,6 +69,22 @@ LayerType block_type(const TransformerShape& shape, const Family& family, Parame
   return {std::move(forward), std::move(backward), {}};
 }
 
+// The type of blocks that do not slide and of those that do, either without graphs where there are none. All have the
+// same parameters.
+std::vector<LayerType> block_types(const TransformerShape& shape, const Family& family, ParameterList& list) {
+  std::vector<LayerType> types(2);
+  for (const bool slides : {false, true}) {
+    TransformerShape own = shape;
+    own.sliding = {slides};
+    bool used = false;
+    for (std::int64_t i = 0; i < shape.layers && !used; ++i) used = shape.slides(i) == slides;
+    if (!used) continue;
+    list = {};
+    types[slides] = block_type(own, family, list);
+  }
+  return types;
+}
+
 // A group of one parameter: a table that several layers use, or that travels in chunks.
 GroupSpec single(const std::string& group, std::uint32_t id, const std::string& name, Shape shape, Initial initial) {
   ParameterList list;
@@ -116,7 +132,7 @@ class Assembly {
   const TransformerShape& shape_;
   const Family& family_;
   ParameterList block_;
-  LayerType block_type_;
+  std::vector<LayerType> block_types_;  // blocks that do not slide, and those that do
   const VocabularyChunks chunks_;
   GroupIndex table_ = 0, head_table_ = 0, head_bias_ = -1;
   Model model_;
@@ -125,14 +141,19 @@ class Assembly {
 Assembly::Assembly(const TransformerShape& shape, const Family& family)
     : shape_(shape),
       family_(family),
-      block_type_(block_type(shape, family, block_)),
-      chunks_{shape, chunk_rows(shape, block_.elements()), family.embedding_dropout, !family.head_bias.empty(),
+      block_types_(block_types(shape, family, block_)),
+      chunks_{shape,
+              chunk_rows(shape, block_.elements()),
+              family.embedding_dropout,
+              family.embedding_factor,
+              !family.head_bias.empty(),
               family.causal} {
   model_.rows = shape.rows();
   model_.hidden = shape.hidden;
   model_.vocabulary = shape.vocabulary;
   model_.compute = shape.compute;
   model_.causal = family.causal;
+  model_.logit_softcap = shape.logit_softcap;
   model_.reversible = shape.reversible;
   model_.rebuilds = rebuilds(shape);
   if (chunked()) model_.chunks = {chunks_.count(), chunks_.rows};
@@ -171,7 +192,7 @@ Graph Assembly::embedding_graph(ParameterList& positions) const {
   const ValueId table = weights.borrowed(family_.table, {shape_.vocabulary, shape_.hidden}, 0);
   ValueId sum = -1;
   for (const PositionTable& p : family_.positions) {
-    const ValueId places = weights.matrix(p.name, p.rows, shape_.hidden, p.deviation);
+    const ValueId places = weights.rows_from(p.name, p.rows, p.first, shape_.hidden, p.deviation);
     sum = sum < 0 ? graph.embedding(tokens, table, places, p.sequence) : graph.add_positions(sum, places, p.sequence);
   }
   write_output(graph, shape_, graph.dropout(sum, family_.embedding_dropout));
@@ -206,10 +227,12 @@ void Assembly::add_embedding_norm() {
 }
 
 void Assembly::add_blocks() {
-  const int type = add(std::move(block_type_));
+  int types[] = {-1, -1};  // of block_types_ in the model
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(shape_.layers); ++i) {
+    const bool slides = shape_.slides(i);
+    if (types[slides] < 0) types[slides] = add(std::move(block_types_[slides]));
     const std::string name = family_.blocks + "." + std::to_string(i);
-    add_layer(type, name, kFirstBlockId + i, {{add(block_.group(name, kFirstBlockId + i, name + "."))}});
+    add_layer(types[slides], name, kFirstBlockId + i, {{add(block_.group(name, kFirstBlockId + i, name + "."))}});
   }
 }
 
@@ -226,11 +249,11 @@ Graph Assembly::head_graph(ParameterList& list) const {
   const ValueId normed = family_.head(graph, weights, x, shape_), table = head_table(weights, list);
   const ValueId targets = graph.bound(Region::targets, "targets", DType::i32, {shape_.rows()});
   if (family_.head_bias.empty()) {
-    graph.place(graph.linear_cross_entropy(normed, table, targets), Region::loss);
+    graph.place(graph.linear_cross_entropy(normed, table, targets, {}, shape_.logit_softcap), Region::loss);
   } else {
     const ValueId bias = weights.borrowed(family_.head_bias, {shape_.vocabulary},
                                           list.elements() + aligned(shape_.vocabulary * shape_.hidden));
-    graph.place(graph.linear_cross_entropy(normed, table, targets, bias), Region::loss);
+    graph.place(graph.linear_cross_entropy(normed, table, targets, bias, shape_.logit_softcap), Region::loss);
   }
   return graph.finish();
 }
@@ -305,6 +328,18 @@ Model assemble(const TransformerShape& shape, const Family& family) { return Ass
 
 ValueId attend(GraphBuilder& graph, const TransformerShape& shape, ValueId qkv, const compiler::Attributes& attention) {
   return shape.core_attention ? graph.core_attention(qkv, attention) : graph.attention(qkv, attention);
+}
+
+compiler::Attributes attention_attributes(const TransformerShape& shape) {
+  const bool slides = shape.slides(0), local = slides && shape.local_theta > 0;
+  return {.heads = static_cast<int>(shape.heads),
+          .kv_heads = static_cast<int>(shape.kv_heads),
+          .window = slides ? static_cast<int>(shape.window) : 0,
+          .scale = shape.query_scale > 0 ? 1 / std::sqrt(shape.query_scale) : 0,
+          .softcap = shape.attention_softcap,
+          .sequence = static_cast<int>(shape.sequence),
+          .rotary_base = local ? shape.local_theta : shape.rope_theta,
+          .rotary_scaling = local ? compiler::RotaryScaling{} : shape.rope_scaling};
 }
 
 float residual_deviation(const TransformerShape& shape) {

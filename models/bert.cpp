@@ -10,7 +10,6 @@ using compiler::GraphBuilder;
 using compiler::ValueId;
 
 constexpr float kEpsilon = 1e-12f;  // of all norms
-constexpr std::int64_t kTokenTypes = 2;
 
 ValueId norm(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape,
              const std::string& name) {
@@ -24,6 +23,10 @@ ValueId linear(GraphBuilder& graph, LayerWeights& weights, ValueId x, const std:
                std::int64_t out) {
   const ValueId w = weights.matrix(name + ".weight", out, in, kInitialDeviation);
   return graph.linear_transposed(x, w, weights.vector(name + ".bias", out, Initial::zeros));
+}
+
+ValueId gelu(GraphBuilder& graph, ValueId x, const TransformerShape& shape) {
+  return graph.gelu(x, shape.activation_or(Activation::gelu) == Activation::gelu);
 }
 
 // Queries, keys and values in one product: their matrices, and their biases, are neighbours in the wire.
@@ -48,39 +51,54 @@ ValueId block(GraphBuilder& graph, LayerWeights& weights, ValueId x, const Trans
   const ValueId projected = linear(graph, weights, mixed, "attention.output.dense", hidden, hidden);
   const ValueId y =
       norm(graph, weights, graph.add(x, graph.dropout(projected, shape.dropout)), shape, "attention.output.LayerNorm");
-  const ValueId widened = graph.gelu(linear(graph, weights, y, "intermediate.dense", hidden, wide), /*exact=*/true);
+  const ValueId widened = gelu(graph, linear(graph, weights, y, "intermediate.dense", hidden, wide), shape);
   const ValueId narrowed = linear(graph, weights, widened, "output.dense", wide, hidden);
   return norm(graph, weights, graph.add(y, graph.dropout(narrowed, shape.dropout)), shape, "output.LayerNorm");
 }
 
-ValueId embedding_norm(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {
-  return graph.dropout(norm(graph, weights, x, shape, "bert.embeddings.LayerNorm"), shape.dropout);
-}
+// What the names of BERT's and RoBERTa's parameters begin with, outside of blocks.
+struct Names {
+  std::string embeddings, blocks;
+  std::string dense, norm, bias, table;  // of the head
+};
 
-ValueId transform(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {
-  const std::string name = "cls.predictions.transform.";
-  const ValueId dense = linear(graph, weights, x, name + "dense", shape.hidden, shape.hidden);
-  return norm(graph, weights, graph.gelu(dense, /*exact=*/true), shape, name + "LayerNorm");
+const Names kBert = {"bert.embeddings.",
+                     "bert.encoder.layer",
+                     "cls.predictions.transform.dense",
+                     "cls.predictions.transform.LayerNorm",
+                     "cls.predictions.bias",
+                     "cls.predictions.decoder.weight"};
+const Names kRoberta = {"roberta.embeddings.", "roberta.encoder.layer", "lm_head.dense",
+                        "lm_head.layer_norm",  "lm_head.bias",          "lm_head.decoder.weight"};
+
+Model make_encoder(const TransformerShape& shape, const Names& names) {
+  Family family;
+  family.table = names.embeddings + "word_embeddings.weight";
+  if (!shape.tie_embeddings) family.head_table = names.table;
+  family.head_bias = names.bias;
+  family.positions = {{names.embeddings + "position_embeddings.weight", shape.position_rows(),
+                       static_cast<int>(shape.sequence), kInitialDeviation, shape.first_position},
+                      {names.embeddings + "token_type_embeddings.weight", shape.token_types, 1, kInitialDeviation}};
+  family.embedding_norm = [&names](GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& own) {
+    return graph.dropout(norm(graph, weights, x, own, names.embeddings + "LayerNorm"), own.dropout);
+  };
+  family.block = block;
+  family.head = [&names](GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& own) {
+    const ValueId dense = linear(graph, weights, x, names.dense, own.hidden, own.hidden);
+    return norm(graph, weights, gelu(graph, dense, own), own, names.norm);
+  };
+  family.causal = false;
+  family.table_group = names.embeddings + "word_embeddings";
+  family.positions_group = names.embeddings + "positions";
+  family.head_group = names.dense.substr(0, names.dense.rfind('.'));
+  family.blocks = names.blocks;
+  return assemble(shape, family);
 }
 
 }  // namespace
 
-Model make_bert(const TransformerShape& shape) {
-  Family family;
-  family.table = "bert.embeddings.word_embeddings.weight";
-  family.head_bias = "cls.predictions.bias";
-  family.positions = {{"bert.embeddings.position_embeddings.weight", shape.sequence, static_cast<int>(shape.sequence),
-                       kInitialDeviation},
-                      {"bert.embeddings.token_type_embeddings.weight", kTokenTypes, 1, kInitialDeviation}};
-  family.embedding_norm = embedding_norm;
-  family.block = block;
-  family.head = transform;
-  family.causal = false;
-  family.table_group = "bert.embeddings.word_embeddings";
-  family.positions_group = "bert.embeddings.positions";
-  family.head_group = "cls.predictions.transform";
-  family.blocks = "bert.encoder.layer";
-  return assemble(shape, family);
-}
+Model make_bert(const TransformerShape& shape) { return make_encoder(shape, kBert); }
+
+Model make_roberta(const TransformerShape& shape) { return make_encoder(shape, kRoberta); }
 
 }  // namespace l2l::models

@@ -22,10 +22,12 @@ struct Family {
   std::string head_table;                // name of the head's own table; empty: it uses the embedding's
   std::string head_bias;                 // name of the head's bias [vocabulary]; empty: none
   std::vector<PositionTable> positions;  // added to the rows of the table
+  float embedding_factor = 1;            // of the table's rows, where there are no positions
   float embedding_dropout = 0;           // of the embedding's sum
   Part embedding_norm;                   // between embedding and blocks, as a block of its own type; empty: none
   // A block is either one part, or a chain of residual branches, x = x + branch(x), which in a reversible model add to
-  // the two streams alternately.
+  // the two streams alternately. Where some blocks slide, they are a type of their own: their parts get a shape in
+  // which all do (TransformerShape::sliding is {true}), the others one in which none does.
   Part block;
   std::vector<Part> branches;
   Part head;           // what the head does before the table
@@ -45,5 +47,8 @@ compiler::ValueId attend(compiler::GraphBuilder& graph, const TransformerShape& 
 inline constexpr float kInitialDeviation = 0.02f;
 // The same for projections onto the residual stream of pre-norm blocks (Radford et al., 2019); a block has two of them.
 float residual_deviation(const TransformerShape& shape);
+
+// Of attention and rotary ops: what the shape says of heads, window, scale, caps and positions.
+compiler::Attributes attention_attributes(const TransformerShape& shape);
 
 }  // namespace l2l::models

@@ -39,7 +39,8 @@ ValueId attention(GraphBuilder& graph, LayerWeights& weights, ValueId x, const T
 ValueId mlp(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {
   const std::int64_t hidden = shape.hidden, wide = shape.intermediate;
   const ValueId widened = graph.gelu(
-      linear(graph, weights, norm(graph, weights, x, shape, "ln_2"), "mlp.c_fc", hidden, wide, kInitialDeviation));
+      linear(graph, weights, norm(graph, weights, x, shape, "ln_2"), "mlp.c_fc", hidden, wide, kInitialDeviation),
+      /*exact=*/shape.activation == Activation::gelu);
   const ValueId narrowed = linear(graph, weights, widened, "mlp.c_proj", wide, hidden, residual_deviation(shape));
   return graph.dropout(narrowed, shape.dropout);
 }
@@ -53,7 +54,8 @@ ValueId final_norm(GraphBuilder& graph, LayerWeights& weights, ValueId x, const 
 Model make_gpt2(const TransformerShape& shape) {
   Family family;
   family.table = "wte.weight";
-  family.positions = {{"wpe.weight", shape.sequence, static_cast<int>(shape.sequence), kInitialDeviation / 2}};
+  if (!shape.tie_embeddings) family.head_table = "lm_head.weight";
+  family.positions = {{"wpe.weight", shape.position_rows(), static_cast<int>(shape.sequence), kInitialDeviation / 2}};
   family.embedding_dropout = shape.dropout;
   family.branches = {attention, mlp};
   family.head = final_norm;

@@ -1,49 +1,25 @@
 #include "models/llama.h"
 
-#include "models/family.h"
+#include "models/gated.h"
 
 namespace l2l::models {
 namespace {
 
-using compiler::Attributes;
 using compiler::GraphBuilder;
 using compiler::ValueId;
 
-constexpr float kEpsilon = 1e-5f;  // of all norms
-
 ValueId norm(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape,
              const std::string& name) {
-  return graph.rms_norm(x, weights.vector(name + ".weight", shape.hidden, Initial::ones), shape.epsilon_or(kEpsilon));
+  return rms_norm(graph, weights, x, shape, name, /*unit_offset=*/false);
 }
 
-// Matrices are [out, in]; those of queries, keys and values, and of gate and up, are neighbours in the wire and make
-// one product.
 ValueId attention(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {
-  const std::int64_t hidden = shape.hidden;
-  const Attributes attributes{.heads = static_cast<int>(shape.heads),
-                              .kv_heads = static_cast<int>(shape.kv_heads),
-                              .sequence = static_cast<int>(shape.sequence),
-                              .rotary_base = shape.rope_theta};
-  const std::int64_t shared = kv_heads(attributes) * shape.head_dim();
-
   const ValueId normed = norm(graph, weights, x, shape, "input_layernorm");
-  const ValueId wqkv = weights.joined_matrix(
-      {{"self_attn.q_proj.weight", hidden}, {"self_attn.k_proj.weight", shared}, {"self_attn.v_proj.weight", shared}},
-      hidden, kInitialDeviation);
-  const ValueId mixed =
-      attend(graph, shape, graph.rotary(graph.linear_transposed(normed, wqkv), attributes), attributes);
-  return graph.linear_transposed(mixed,
-                                 weights.matrix("self_attn.o_proj.weight", hidden, hidden, residual_deviation(shape)));
+  return rotary_attention(graph, weights, normed, shape, /*unit_offset=*/false);
 }
 
 ValueId mlp(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {
-  const std::int64_t hidden = shape.hidden, wide = shape.intermediate;
-  const ValueId normed = norm(graph, weights, x, shape, "post_attention_layernorm");
-  const ValueId wide_up =
-      weights.joined_matrix({{"mlp.gate_proj.weight", wide}, {"mlp.up_proj.weight", wide}}, hidden, kInitialDeviation);
-  const ValueId gated = graph.swiglu(graph.linear_transposed(normed, wide_up));
-  return graph.linear_transposed(gated,
-                                 weights.matrix("mlp.down_proj.weight", hidden, wide, residual_deviation(shape)));
+  return gated_mlp(graph, weights, norm(graph, weights, x, shape, "post_attention_layernorm"), shape, Activation::silu);
 }
 
 ValueId final_norm(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {

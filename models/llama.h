@@ -1,6 +1,7 @@
-// Llama (Touvron et al., 2023): rotary positions, pre-norm blocks with RMS norms, SwiGLU, grouped-query causal
-// attention, no biases, and a table of the head's own unless it is tied. Names and layouts of parameters are those of
-// the Hugging Face files (LlamaForCausalLM).
+// Llama (Touvron et al., 2023) and the families that vary it: rotary positions, pre-norm blocks with RMS norms, SwiGLU,
+// grouped-query causal attention, and a table of the head's own unless it is tied. Mistral has layers that slide, Qwen2
+// biases of queries, keys and values, Qwen3 norms of queries and keys. Names and layouts of parameters are those of the
+// Hugging Face files (LlamaForCausalLM).
 #pragma once
 
 #include "models/model.h"

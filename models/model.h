@@ -43,6 +43,8 @@ struct Model {
   std::int64_t vocabulary = 0;
   DType compute = DType::f32;
   bool causal = true;  // each token is predicted from those before it, so the model can continue a text
+  float logit_softcap =
+      0;  // c: logits l, those of LayerType::logits as well, stand for c tanh(l / c); 0: for themselves
   int embedding_layers = 1, head_layers = 1;
   Reversible reversible = Reversible::no;
   bool rebuilds = false;  // blocks rebuild their inputs in the backward pass, so that none is kept

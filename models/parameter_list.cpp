@@ -31,6 +31,12 @@ ValueId LayerWeights::vector(const std::string& name, std::int64_t size, Initial
   return joined_vector({{name, size}}, initial);
 }
 
+ValueId LayerWeights::rows_from(const std::string& name, std::int64_t rows, std::int64_t first, std::int64_t columns,
+                                float deviation) {
+  const std::int64_t offset = wire_offset_ + list_.add({{name, {rows, columns}}}, Initial::normal, deviation);
+  return borrowed(name, {rows - first, columns}, offset + first * columns);
+}
+
 ValueId LayerWeights::joined_matrix(const std::vector<Piece>& pieces, std::int64_t columns, float deviation) {
   return joined(
       pieces,

@@ -38,6 +38,9 @@ class LayerWeights {
 
   compiler::ValueId matrix(const std::string& name, std::int64_t rows, std::int64_t columns, float deviation);
   compiler::ValueId vector(const std::string& name, std::int64_t size, Initial initial);
+  // A matrix of which the graph uses rows [first, rows).
+  compiler::ValueId rows_from(const std::string& name, std::int64_t rows, std::int64_t first, std::int64_t columns,
+                              float deviation);
   // Several parameters that are one operand, since they lie one behind the other in the wire.
   struct Piece {
     std::string name;

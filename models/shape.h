@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
+#include "compiler/ir/rotary.h"
 #include "core/bytes.h"
 #include "core/dtype.h"
 
@@ -15,6 +17,9 @@ enum class Reversible : std::uint8_t { no, floating, fixed };
 // The type of what lies between layers.
 DType stream_dtype(Reversible reversible, DType compute);
 
+// Of an MLP: the family's own, GELU by the error function or in its tanh form, or SiLU, which only gates have.
+enum class Activation : std::uint8_t { own, gelu, gelu_tanh, silu };
+
 struct TransformerShape {
   std::int64_t layers, hidden, heads, intermediate, vocabulary, sequence;
   std::int64_t micro_batch;  // sequences per microbatch
@@ -22,6 +27,7 @@ struct TransformerShape {
   DType compute = DType::f32;
   std::int64_t vocabulary_chunk = 0;  // rows of the table that travel at once; 0: as many as fit in a block's slot
   std::int64_t kv_heads = 0;          // heads of keys and values, a divisor of heads; 0: as many as heads
+  std::int64_t head_size = 0;         // elements of a head; 0: hidden / heads
   float rope_theta = 10000;
   float norm_epsilon = 0;  // 0: the family's own
   bool tie_embeddings = true;
@@ -29,8 +35,28 @@ struct TransformerShape {
   Reversible reversible = Reversible::no;
   bool keeps_inputs = false;  // reversible blocks: stash inputs as other blocks do, instead of rebuilding them
 
+  std::int64_t positions = 0;       // rows of a table of learned positions; 0: as many as are used
+  std::int64_t first_position = 0;  // the row of that table which the first token of a sequence uses
+  std::int64_t token_types = 2;     // rows of a token type table, of which the first is used
+  Activation activation = Activation::own;
+  bool qkv_bias = false, output_bias = false, mlp_bias = false;  // where families differ in them
+  bool head_norms = false;                                       // RMS norms of each head of queries and keys
+  std::vector<bool> sliding = {};                                // whether block i % size slides; empty: none does
+  std::int64_t window = 0;  // of sliding blocks: rows that a row sees, itself included
+  float local_theta = 0;    // of sliding blocks: base of positions without scaling; 0: as other blocks
+  compiler::RotaryScaling rope_scaling = {};
+  float query_scale = 0;  // scores are scaled by its inverse square root; 0: that of head_dim()
+  float attention_softcap = 0, logit_softcap = 0;  // 0: none
+
   std::int64_t rows() const { return micro_batch * sequence; }  // of an activation: tokens of a microbatch
-  std::int64_t head_dim() const { return hidden / heads; }
+  std::int64_t head_dim() const { return head_size > 0 ? head_size : hidden / heads; }
+  std::int64_t queries() const { return heads * head_dim(); }  // columns of all queries
+  std::int64_t keys() const { return (kv_heads > 0 ? kv_heads : heads) * head_dim(); }
+  std::int64_t position_rows() const { return positions > 0 ? positions : first_position + sequence; }
+  bool slides(std::int64_t block) const {
+    return !sliding.empty() && sliding[static_cast<std::size_t>(block) % sliding.size()];
+  }
+  Activation activation_or(Activation own) const { return activation == Activation::own ? own : activation; }
   float epsilon_or(float own) const { return norm_epsilon > 0 ? norm_epsilon : own; }
 
   // Between layers lie one activation [rows, hidden], or the two streams of a reversible model, one behind the other.

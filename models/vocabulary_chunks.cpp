@@ -75,12 +75,14 @@ LayerType embedding_chunk(const VocabularyChunks& chunks, std::int64_t tokens, b
   const ValueId ids = forward.bound(Region::tokens, "tokens", DType::i32, {shape.rows()});
   const ValueId table = forward.bound(Region::weights, "table", shape.compute, {tokens, shape.hidden});
   const ValueId rows = rows_so_far(forward, shape);
-  forward.append_onto(OpKind::embedding_rows, {ids, table}, {rows}, {.vocabulary = shape.vocabulary});
+  forward.append_onto(OpKind::embedding_rows, {ids, table}, {rows},
+                      {.factor = chunks.factor, .vocabulary = shape.vocabulary});
   if (last && shape.streams()) write_output(forward, shape, rows);
 
   const ValueId same_ids = backward.bound(Region::tokens, "tokens", DType::i32, {shape.rows()});
   const ValueId gradient = backward.bound(Region::gradients, "d table", DType::f32, {tokens, shape.hidden});
-  backward.append_onto(OpKind::embedding_rows_backward, {same_ids, sum_gradient(backward, chunks)}, {gradient}, {});
+  backward.append_onto(OpKind::embedding_rows_backward, {same_ids, sum_gradient(backward, chunks)}, {gradient},
+                       {.factor = chunks.factor});
   return {forward.finish(), backward.finish(), {}};
 }
 
@@ -92,10 +94,11 @@ LayerType positions_layer(const VocabularyChunks& chunks, const std::vector<Posi
   ValueId sum = rows_so_far(forward, shape);
   const ValueId dsum = sum_gradient(backward, chunks);
   for (const PositionTable& p : positions) {
-    const Bytes offset = static_cast<Bytes>(list.elements()) * size_of(DType::f32);
-    sum = forward.add_positions(sum, weights.matrix(p.name, p.rows, shape.hidden, p.deviation), p.sequence);
+    const Bytes offset = static_cast<Bytes>(list.elements() + p.first * shape.hidden) * size_of(DType::f32);
+    const ValueId places = weights.rows_from(p.name, p.rows, p.first, shape.hidden, p.deviation);
+    sum = forward.add_positions(sum, places, p.sequence);
     const ValueId gradient =
-        backward.bound(Region::gradients, "d " + p.name, DType::f32, {p.rows, shape.hidden}, offset);
+        backward.bound(Region::gradients, "d " + p.name, DType::f32, {p.rows - p.first, shape.hidden}, offset);
     backward.append_onto(OpKind::positions_backward, {dsum}, {gradient}, {.sequence = p.sequence});
   }
   write_output(forward, shape, forward.dropout(sum, chunks.dropout));
@@ -123,7 +126,7 @@ LayerType head_chunk(const VocabularyChunks& chunks, std::int64_t tokens, bool l
   const ValueId statistics = forward.statistics(), targets = forward.targets();
   forward.graph.append_onto(OpKind::softmax_statistics,
                             forward.with_bias({forward.normed(rows), forward.table(), targets}), {statistics},
-                            {.vocabulary = chunks.shape.vocabulary});
+                            {.softcap = chunks.shape.logit_softcap, .vocabulary = chunks.shape.vocabulary});
   if (last) forward.graph.place(forward.graph.cross_entropy(statistics, targets), Region::loss);
 
   std::vector<ValueId> outputs = backward.gradients();
@@ -131,7 +134,7 @@ LayerType head_chunk(const VocabularyChunks& chunks, std::int64_t tokens, bool l
   backward.graph.append_onto(
       OpKind::chunk_cross_entropy_backward,
       backward.with_bias({backward.normed(rows), backward.table(), backward.targets(), backward.statistics()}),
-      std::move(outputs), {});
+      std::move(outputs), {.softcap = chunks.shape.logit_softcap});
   LayerType type{forward.graph.finish(), backward.graph.finish(), {}};
   if (!chunks.logits) return type;
 

@@ -16,19 +16,21 @@
 
 namespace l2l::models {
 
-// A table whose row i % sequence is added to row i of the embedding: learned positions, or, with sequence 1, one vector
-// for all tokens.
+// A table whose row first + i % sequence is added to row i of the embedding: learned positions, or, with sequence 1,
+// one vector for all tokens.
 struct PositionTable {
   std::string name;
   std::int64_t rows;
   int sequence;
-  float deviation;  // of its initial values
+  float deviation;         // of its initial values
+  std::int64_t first = 0;  // the table's row that is added to row 0
 };
 
 struct VocabularyChunks {
   const TransformerShape& shape;  // must outlive this
   std::int64_t rows;              // of the table, in every chunk but the last
   float dropout;                  // of the embedding
+  float factor;                   // of the table's rows in the embedding
   bool bias;                      // the head has one per token: its chunks are [table, bias]
   bool logits;                    // of single rows are needed, for generation
 

@@ -86,7 +86,7 @@ void linear_cross_entropy_vjp(Backward& backward, const Op& op) {
   const ValueId x = op.inputs[0], dx = backward.like(x);
   std::vector<ValueId> outputs{op.outputs[0], dx, backward.accumulator(op.inputs[1])};
   if (op.inputs.size() > 3) outputs.push_back(backward.accumulator(op.inputs[3]));
-  backward.append(OpKind::linear_cross_entropy_backward, op.inputs, std::move(outputs), {});
+  backward.append(OpKind::linear_cross_entropy_backward, op.inputs, std::move(outputs), op.attributes);
   backward.contribute(x, dx);
 }
 
@@ -97,6 +97,14 @@ void rms_norm_vjp(Backward& backward, const Op& op) {
   backward.contribute(x, dx);
 }
 
+void head_norm_vjp(Backward& backward, const Op& op) {
+  const ValueId qkv = op.inputs[0], query_gain = op.inputs[1], key_gain = op.inputs[2], dqkv = backward.like(qkv);
+  backward.append(OpKind::head_norm_backward,
+                  {backward.gradient(op.outputs[0]), qkv, query_gain, key_gain, op.outputs[1]},
+                  {dqkv, backward.accumulator(query_gain), backward.accumulator(key_gain)}, op.attributes);
+  backward.contribute(qkv, dqkv);
+}
+
 // A rotation's transpose is the rotation back.
 void rotary_vjp(Backward& backward, const Op& op) {
   Attributes attributes = op.attributes;
@@ -105,7 +113,8 @@ void rotary_vjp(Backward& backward, const Op& op) {
 }
 
 void swiglu_vjp(Backward& backward, const Op& op) {
-  append_input_gradient(backward, op, OpKind::swiglu_backward, {backward.gradient(op.outputs[0]), op.inputs[0]}, {});
+  append_input_gradient(backward, op, OpKind::swiglu_backward, {backward.gradient(op.outputs[0]), op.inputs[0]},
+                        op.attributes);
 }
 
 void add_positions_vjp(Backward& backward, const Op& op) {
@@ -172,6 +181,7 @@ VectorJacobianProduct* vjp_of(OpKind kind) {
       {OpKind::add, add_vjp},
       {OpKind::linear_cross_entropy, linear_cross_entropy_vjp},
       {OpKind::rms_norm, rms_norm_vjp},
+      {OpKind::head_norm, head_norm_vjp},
       {OpKind::rotary, rotary_vjp},
       {OpKind::swiglu, swiglu_vjp},
       {OpKind::add_positions, add_positions_vjp},

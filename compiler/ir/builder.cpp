@@ -60,13 +60,17 @@ ValueId GraphBuilder::linear_transposed(ValueId x, ValueId w, std::optional<Valu
   return append(OpKind::matmul, with_optional({x, w}, b), {.transpose_b = true});
 }
 
-ValueId GraphBuilder::rms_norm(ValueId x, ValueId gain, float epsilon) {
-  return append(OpKind::rms_norm, {x, gain}, {.epsilon = epsilon});
+ValueId GraphBuilder::rms_norm(ValueId x, ValueId gain, float epsilon, bool unit_offset) {
+  return append(OpKind::rms_norm, {x, gain}, {.epsilon = epsilon, .unit_offset = unit_offset});
+}
+
+ValueId GraphBuilder::head_norm(ValueId qkv, ValueId query_gain, ValueId key_gain, Attributes shape) {
+  return append(OpKind::head_norm, {qkv, query_gain, key_gain}, shape);
 }
 
 ValueId GraphBuilder::gelu(ValueId x, bool exact) { return append(OpKind::gelu, {x}, {.exact = exact}); }
 
-ValueId GraphBuilder::swiglu(ValueId x) { return append(OpKind::swiglu, {x}, {}); }
+ValueId GraphBuilder::swiglu(ValueId x, Attributes gate) { return append(OpKind::swiglu, {x}, gate); }
 
 ValueId GraphBuilder::attention(ValueId qkv, Attributes shape) {
   shape.rng_op = next_rng_op_++;
@@ -89,8 +93,9 @@ ValueId GraphBuilder::dropout(ValueId x, float probability) {
 
 ValueId GraphBuilder::add(ValueId a, ValueId b) { return append(OpKind::add, {a, b}, {}); }
 
-ValueId GraphBuilder::linear_cross_entropy(ValueId x, ValueId table, ValueId targets, std::optional<ValueId> bias) {
-  return append(OpKind::linear_cross_entropy, with_optional({x, table, targets}, bias), {});
+ValueId GraphBuilder::linear_cross_entropy(ValueId x, ValueId table, ValueId targets, std::optional<ValueId> bias,
+                                           float softcap) {
+  return append(OpKind::linear_cross_entropy, with_optional({x, table, targets}, bias), {.softcap = softcap});
 }
 
 ValueId GraphBuilder::add_positions(ValueId x, ValueId positions, int sequence) {

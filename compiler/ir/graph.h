@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/ir/rotary.h"
 #include "core/dtype.h"
 #include "core/shape.h"
 
@@ -61,17 +62,24 @@ struct Value {
 struct Attributes {
   bool transpose_a = false;  // matmul
   bool transpose_b = false;
-  bool accumulate = false;      // y += instead of y =
-  float epsilon = 0;            // layer_norm, rms_norm
-  float probability = 0;        // dropout, attention
-  std::uint32_t rng_op = 0;     // key of the op's random numbers; a backward op has that of its forward op
-  int heads = 0;                // attention (fused and core), rotary: number of query heads
-  int kv_heads = 0;             // of keys and values, each shared by heads / kv_heads query heads; 0: the same as heads
-  bool causal = true;           // attention: row i of a sequence sees rows 0..i; false: all of them
-  int sequence = 0;             // rows per sequence: attention, rotary, embedding, positions
-  float rotary_base = 10000;    // rotary: pair j of d/2 turns by position * base^(-2j/d)
+  bool accumulate = false;    // y += instead of y =
+  float epsilon = 0;          // layer_norm, rms_norm, head_norm
+  bool unit_offset = false;   // rms_norm, head_norm: the gain is 1 + weight
+  float probability = 0;      // dropout, attention
+  std::uint32_t rng_op = 0;   // key of the op's random numbers; a backward op has that of its forward op
+  int heads = 0;              // attention (fused and core), rotary, head_norm: number of query heads
+  int kv_heads = 0;           // of keys and values, each shared by heads / kv_heads query heads; 0: the same as heads
+  bool causal = true;         // attention: row i of a sequence sees rows 0..i; false: all of them
+  int window = 0;             // attention: row i sees no row before i - window + 1; 0: no limit
+  float scale = 0;            // attention: factor of scores; 0: 1/sqrt(d), d elements of a head
+  float softcap = 0;          // attention: scores s become c tanh(s / c); the same of logits in the ops of a head
+  int sequence = 0;           // rows per sequence: attention, rotary, embedding, positions
+  float rotary_base = 10000;  // rotary: pair j of d/2 turns by position * base^(-2j/d)
+  RotaryScaling rotary_scaling = {};
   bool inverse = false;         // rotary: by the negative angle, which is its backward op; reversible_add: x - b
-  bool exact = false;           // gelu: x Phi(x) by the error function, not its tanh form
+  bool exact = false;           // gelu, swiglu: x Phi(x) by the error function, not its tanh form
+  bool gelu = false;            // swiglu: the gate's activation is GELU instead of SiLU
+  float factor = 1;             // embedding_rows: of the table's rows
   std::int64_t vocabulary = 0;  // tokens in all chunks: embedding_rows, softmax_statistics
 
   bool operator==(const Attributes&) const = default;
@@ -117,19 +125,23 @@ class GraphBuilder {
   ValueId layer_norm(ValueId x, ValueId gain, ValueId bias, float epsilon);
   // y = x w + b with w [in, out] (the layout of GPT-2 files).
   ValueId linear(ValueId x, ValueId w, ValueId b);
-  ValueId rms_norm(ValueId x, ValueId gain, float epsilon);
+  ValueId rms_norm(ValueId x, ValueId gain, float epsilon, bool unit_offset = false);
+  // RMS norms of each head of queries and of keys; `shape`: heads, kv_heads, epsilon, unit_offset.
+  ValueId head_norm(ValueId qkv, ValueId query_gain, ValueId key_gain, Attributes shape);
   // y = x w^T (+ b) with w [out, in] (the layout of BERT's files; logits from a table).
   ValueId linear_transposed(ValueId x, ValueId w, std::optional<ValueId> b = {});
   ValueId gelu(ValueId x, bool exact = false);
-  ValueId swiglu(ValueId x);
-  // `shape`: heads, kv_heads, sequence, causal, probability; and rotary_base.
+  // `gate`: gelu, exact.
+  ValueId swiglu(ValueId x, Attributes gate = {});
+  // `shape`: heads, kv_heads, sequence, causal, probability, window, scale, softcap; and rotary_base, rotary_scaling.
   ValueId attention(ValueId qkv, Attributes shape);
   // The same function, with the same dropout choices, as attention_probabilities, dropout (if any) and attention_mix.
   ValueId core_attention(ValueId qkv, Attributes shape);
   ValueId rotary(ValueId qkv, Attributes shape);
   ValueId dropout(ValueId x, float probability);
   ValueId add(ValueId a, ValueId b);
-  ValueId linear_cross_entropy(ValueId x, ValueId table, ValueId targets, std::optional<ValueId> bias = {});
+  ValueId linear_cross_entropy(ValueId x, ValueId table, ValueId targets, std::optional<ValueId> bias = {},
+                               float softcap = 0);
   ValueId add_positions(ValueId x, ValueId positions, int sequence);
   ValueId cross_entropy(ValueId statistics, ValueId targets);
   // Two streams, each equal to x; `stream`: f32 or i32.

@@ -88,6 +88,12 @@ void derive_core_attention(const Attributes& attributes, Sizes& sizes) {
   sizes.set('P', sizes['R'] * attributes.heads);
 }
 
+void derive_head_norm(const Attributes& attributes, Sizes& sizes) {
+  derive_layer_norm(attributes, sizes);
+  sizes.set('D', derive_heads(attributes, sizes));
+  sizes.set('K', attributes.heads + kv_heads(attributes));
+}
+
 void derive_rotary(const Attributes& attributes, Sizes& sizes) {
   const std::int64_t head = derive_heads(attributes, sizes);
   require(head % 2 == 0, "heads of " + std::to_string(head) + " elements are not made of pairs");
@@ -113,7 +119,7 @@ Table make_table() {
   const Slot mean{"mean", "R", f32}, inverse_deviation{"inverse_deviation", "R", f32},
       logsumexp{"logsumexp", "RD", f32};
   const Slot tokens{"tokens", "R", i32}, targets{"targets", "R", i32};
-  const Slot inverse_rms{"inverse_rms", "R", f32};
+  const Slot inverse_rms{"inverse_rms", "R", f32}, head_inverse_rms{"inverse_rms", "RK", f32};
   const Slot sum{"sum", "RH", compute, false, true};
   const Slot bias{"bias", "V", compute, false, true}, dbias{"dbias", "V", f32, true, true};
   return {{
@@ -162,6 +168,14 @@ Table make_table() {
       {OpKind::rms_norm_backward,
        {{"dy", "RH"}, {"x", "RH"}, {"gain", "H"}, inverse_rms},
        {{"dx", "RH"}, accumulator("dgain", "H")}},
+      {OpKind::head_norm,
+       {{"qkv", "RQ"}, {"query_gain", "D"}, {"key_gain", "D"}},
+       {{"y", "RQ"}, head_inverse_rms},
+       derive_head_norm},
+      {OpKind::head_norm_backward,
+       {{"dy", "RQ"}, {"qkv", "RQ"}, {"query_gain", "D"}, {"key_gain", "D"}, head_inverse_rms},
+       {{"dqkv", "RQ"}, accumulator("dquery_gain", "D"), accumulator("dkey_gain", "D")},
+       derive_head_norm},
       {OpKind::rotary, {{"qkv", "RQ"}}, {{"y", "RQ"}}, derive_rotary},
       {OpKind::swiglu, {{"x", "RG"}}, {{"y", "RI"}}, derive_swiglu},
       {OpKind::swiglu_backward, {{"dy", "RI"}, {"x", "RG"}}, {{"dx", "RG"}}, derive_swiglu},

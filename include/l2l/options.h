@@ -12,26 +12,69 @@
 
 namespace l2l {
 
-// Sizes and variants of the model. GPT-2: Radford et al., 2019; BERT: Devlin et al., 2019; Llama: Touvron et al., 2023.
+// Sizes and variants of the model. A key that the architecture has no use for is refused when it is set. Sources:
+// GPT-2: Radford et al., 2019; BERT: Devlin et al., 2019; RoBERTa: Liu et al., 2019; Llama: Touvron et al., 2023;
+// Mistral: Jiang et al., 2023; Qwen2 and Qwen3: Qwen team, 2024 and 2025; Gemma 2 and 3: Gemma team, 2024 and 2025.
 struct ModelOptions {
-  std::string architecture = "gpt2";  // "gpt2" | "bert" | "llama"
-  std::int64_t layers = 8;            // transformer blocks
-  std::int64_t hidden = 256;          // elements of an activation per token; divisible by heads
-  std::int64_t heads = 4;             // of attention
-  std::int64_t kv_heads = 0;          // llama: heads of keys and values, a divisor of heads; 0: as many as heads
+  // Directory of a Hugging Face model: architecture, sizes and weights come from its config.json and safetensors files.
+  // Of the keys below, only sequence (up to positions), dropout, attention and reversible may then differ from it; any
+  // other that contradicts it is refused. Empty: random weights of the architecture and sizes below.
+  std::filesystem::path pretrained;
+  bool new_head = false;  // pretrained: draw the head afresh where the directory has none
+
+  // "gpt2" | "bert" | "roberta" | "llama" | "mistral" | "qwen2" | "qwen3" | "gemma2" | "gemma3"
+  std::string architecture = "gpt2";
+  std::int64_t layers = 8;    // transformer blocks
+  std::int64_t hidden = 256;  // elements of an activation per token
+  std::int64_t heads = 4;     // of attention
+  std::int64_t kv_heads =
+      0;  // not gpt2, bert, roberta: heads of keys and values, a divisor of heads; 0: as many as heads
+  std::int64_t head_dim = 0;  // likewise: elements of a head; 0: hidden / heads
   std::int64_t intermediate =
-      0;  // width of the MLP; 0: 4 x hidden, llama: 8/3 x hidden, rounded up to a multiple of 256
+      0;  // width of the MLP; 0: 4 x hidden, with a gate 8/3 x hidden, rounded up to a multiple of 256
   std::int64_t vocabulary = 256;  // different tokens; ids lie in [0, vocabulary)
   std::int64_t sequence = 256;    // tokens per sequence
-  double dropout = 0.1;           // probability, for embedding, attention and residual branches; in [0, 1); llama: 0
-  double norm_epsilon = 0;        // of layer and RMS norms; 0: the architecture's own (1e-5, bert: 1e-12)
-  double rope_theta = 10000;      // llama: base of the rotary position embedding (Su et al., 2021)
-  bool tie_embeddings = true;     // llama: false gives the head a table of its own
+  // Longest sequence that the model is meant for: rows of the table of learned positions (roberta: and of its padding),
+  // and the length that rope_scaling "dynamic" begins at. 0: sequence.
+  std::int64_t positions = 0;
+  std::int64_t token_types = 2;     // bert: rows of the token type table, of which the first is used; roberta: 1
+  std::int64_t padding_token = -1;  // roberta: positions count from the row behind this one; -1: 1
+  double dropout = 0.1;     // probability, for embedding, attention and residual branches; in [0, 1); others than gpt2,
+                            // bert and roberta: 0
+  double norm_epsilon = 0;  // of layer and RMS norms; 0: the architecture's own (1e-5, bert: 1e-12, qwen, gemma: 1e-6)
+  // Of the MLP: "auto" (the architecture's own) | "gelu" | "gelu_tanh" | "silu"
+  std::string activation = "auto";
+  // llama, qwen3, gemma3: biases of the projections to queries, keys, values and output. qwen2 has those of the first
+  // three, and gpt2, bert and roberta all, always.
+  bool attention_bias = false;
+  bool mlp_bias = false;       // llama: biases of the MLP's projections
+  bool tie_embeddings = true;  // false gives the head a table of its own
+
+  // Which rows a row of attention sees: "full_attention" or "sliding_attention" (itself and the sliding_window - 1 rows
+  // before it), for each block; a shorter list is repeated. Empty: the architecture's own: mistral: all slide where
+  // sliding_window is set; gemma2: every second is full; gemma3: every sixth; others: all are full.
+  std::vector<std::string> layer_types;
+  std::int64_t sliding_window = 0;  // rows; mistral, qwen2, qwen3, gemma2, gemma3; 0: all layers are full
+  double attention_softcap = 0;     // gemma2: scores s become c tanh(s / c); 0: none
+  double logit_softcap = 0;         // gemma2, gemma3: the same for logits
+  double query_scale = 0;           // gemma2, gemma3: scores are scaled by its inverse square root; 0: head_dim
+
+  // Rotary position embedding (Su et al., 2021) of all but gpt2, bert and roberta.
+  double rope_theta = 10000;        // base
+  double rope_local_theta = 10000;  // gemma3: that of sliding layers, to which rope_scaling does not apply
+  // "none" | "linear" (Chen et al., 2023) | "dynamic" | "llama3" (Llama 3.1) | "yarn" (Peng et al., 2023)
+  std::string rope_scaling = "none";
+  double rope_factor = 1;                                  // by how much the context is extended
+  std::int64_t rope_original_positions = 0;                // llama3, yarn: positions before the extension; 0: positions
+  double rope_low_frequency = 1, rope_high_frequency = 4;  // llama3: wavelengths per original context
+  double rope_beta_fast = 32, rope_beta_slow = 1;          // yarn: turns per original context
+  double rope_attention_factor = 0;  // yarn: factor of queries and keys; 0: 0.1 ln(rope_factor) + 1
+  bool rope_truncate = true;         // yarn: whether the bounds of its ramp are rounded to whole dimensions
 
   // "fused": attention is one op. "core": it is separate ops, so that its probabilities [heads, sequence, sequence] can
   // be kept or recomputed on their own (Korthikanti et al., 2022).
   std::string attention = "fused";
-  // "none" | "float" | "fixed"; gpt2 and llama only. Not "none": reversible blocks with two residual streams (Gomez et
+  // "none" | "float" | "fixed"; not bert and roberta. Not "none": reversible blocks with two residual streams (Gomez et
   // al., 2017), which rebuild their inputs in the backward pass, so that none is kept. That is another model with the
   // same parameters. "float": streams in fp32, which drift by rounding (StepReport::stream_drift). "fixed": streams in
   // fixed point, rebuilt bit for bit.
@@ -43,9 +86,11 @@ struct DataOptions {
   std::vector<std::string> validation;  // files or globs; may be empty
   std::string format = "text";          // "text" (one token per byte) | "tokens" (raw little-endian uint16)
   std::string tokenizer = "bytes";      // "bytes" is the only one
-  double masked = 0.15;                 // bert: share of each sequence's tokens that are predicted, in (0, 1]
-  std::int64_t mask_token = -1;         // bert: id that replaces most of them; -1: the vocabulary's last
-  bool allow_change = false;            // resume although the training data differ from the checkpoint's
+  double masked = 0.15;                 // bert, roberta: share of each sequence's tokens that are predicted, in (0, 1]
+  // bert, roberta: id that replaces most of them; -1: [MASK] of model.pretrained's tokenizer, or else the vocabulary's
+  // last.
+  std::int64_t mask_token = -1;
+  bool allow_change = false;  // resume although the training data differ from the checkpoint's
 };
 
 // minibatch = micro_batch x micro_batches. 0 is "not set": the value then follows from those that are set.
@@ -167,6 +212,9 @@ struct Options {
   EpsOptions eps;
   CheckpointOptions checkpoint;
   RunOptions run;
+
+  // Keys ("model.layers") that load_options(), parse_options() and set_option() have set, each once.
+  std::vector<std::string> given;
 
   // Whether blocks rebuild their inputs from their outputs in the backward pass, instead of keeping them.
   bool rebuilds_inputs() const { return model.reversible != "none" && transfer.stash == "auto"; }

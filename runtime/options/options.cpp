@@ -72,19 +72,11 @@ bool has_section(const std::vector<Key>& keys, std::string_view section) {
   return std::any_of(keys.begin(), keys.end(), [&](const Key& key) { return key.section == section; });
 }
 
-bool is_unsupported(std::string_view section, std::string_view name) {
-  const auto& keys = runtime::unsupported_keys();
-  return std::any_of(keys.begin(), keys.end(),
-                     [&](const runtime::UnsupportedKey& key) { return key.section == section && key.name == name; });
-}
-
+// Stores `value` in the field that the table has for this key, and notes in `given` that it was set.
 void assign(const std::vector<Key>& keys, std::string_view section, std::string_view name, const toml::node& value,
-            const std::string& where) {
+            const std::string& where, std::vector<std::string>& given) {
   if (!has_section(keys, section)) {
     throw BadInput("unknown section [" + std::string(section) + "] in " + where + suggest_section(keys, section));
-  }
-  if (is_unsupported(section, name)) {
-    throw BadInput(full_name(section, name) + " in " + where + ": not supported by this version; remove it");
   }
   const auto key =
       std::find_if(keys.begin(), keys.end(), [&](const Key& k) { return k.section == section && k.name == name; });
@@ -92,6 +84,8 @@ void assign(const std::vector<Key>& keys, std::string_view section, std::string_
     throw BadInput("unknown key " + full_name(section, name) + " in " + where + suggest_key(keys, section, name));
   }
   runtime::assign_value(*key, value, where);
+  const std::string full = full_name(section, name);
+  if (std::find(given.begin(), given.end(), full) == given.end()) given.push_back(full);
 }
 
 std::string read_config(const std::filesystem::path& file) {
@@ -166,9 +160,10 @@ Options parse_options(const std::string& text, const std::string& name) {
                      suggest_key(keys, "", section.str()));
     }
     if (entries == nullptr) throw BadInput(std::string(section.str()) + " in " + where + ": expected a section");
-    if (!has_section(keys, section.str())) assign(keys, section.str(), "", node, where);
+    if (!has_section(keys, section.str())) assign(keys, section.str(), "", node, where, options.given);
     for (const auto& [key, value] : *entries) {
-      assign(keys, section.str(), key.str(), value, name + ":" + std::to_string(value.source().begin.line));
+      assign(keys, section.str(), key.str(), value, name + ":" + std::to_string(value.source().begin.line),
+             options.given);
     }
   }
   return options;
@@ -184,7 +179,8 @@ void set_option(Options& options, std::string_view assignment) {
   }
   const toml::table value = parse_value(trim(assignment.substr(equals + 1)), where);
   Options changed = options;
-  assign(runtime::option_keys(changed), name.substr(0, dot), name.substr(dot + 1), *value.get("value"), where);
+  assign(runtime::option_keys(changed), name.substr(0, dot), name.substr(dot + 1), *value.get("value"), where,
+         changed.given);
   options = std::move(changed);
 }
 

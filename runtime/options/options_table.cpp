@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "eps/parameter_store.h"
+#include "models/architecture.h"
 #include "runtime/options/batch_shape.h"
 
 namespace l2l::runtime {
@@ -25,19 +26,50 @@ std::string short_text(double value) {
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
+void add_rope(std::vector<Key>& keys, ModelOptions& model) {
+  keys.push_back({"model", "rope_theta", RealField{&model.rope_theta, kRotaryBase}});
+  keys.push_back({"model", "rope_local_theta", RealField{&model.rope_local_theta, kRotaryBase}});
+  keys.push_back(
+      {"model", "rope_scaling", TextField{&model.rope_scaling, {"none", "linear", "dynamic", "llama3", "yarn"}}});
+  keys.push_back({"model", "rope_factor", RealField{&model.rope_factor, kPositive}});
+  keys.push_back({"model", "rope_original_positions", IntegerField{&model.rope_original_positions, 0, 1 << 24}});
+  keys.push_back({"model", "rope_low_frequency", RealField{&model.rope_low_frequency, kPositive}});
+  keys.push_back({"model", "rope_high_frequency", RealField{&model.rope_high_frequency, kPositive}});
+  keys.push_back({"model", "rope_beta_fast", RealField{&model.rope_beta_fast, kPositive}});
+  keys.push_back({"model", "rope_beta_slow", RealField{&model.rope_beta_slow, kPositive}});
+  keys.push_back({"model", "rope_attention_factor", RealField{&model.rope_attention_factor, kNotNegative}});
+  keys.push_back({"model", "rope_truncate", BooleanField{&model.rope_truncate}});
+}
+
 void add_model(std::vector<Key>& keys, ModelOptions& model) {
-  keys.push_back({"model", "architecture", TextField{&model.architecture, {"gpt2", "bert", "llama"}}});
+  std::vector<std::string_view> names;
+  for (const models::Architecture& each : models::architectures()) names.push_back(each.name);
+  keys.push_back({"model", "pretrained", PathField{&model.pretrained}});
+  keys.push_back({"model", "new_head", BooleanField{&model.new_head}});
+  keys.push_back({"model", "architecture", TextField{&model.architecture, names}});
   keys.push_back({"model", "layers", IntegerField{&model.layers, 1, 1'000'000}});
   keys.push_back({"model", "hidden", IntegerField{&model.hidden, 1, 1 << 20}});
   keys.push_back({"model", "heads", IntegerField{&model.heads, 1, 1 << 16}});
   keys.push_back({"model", "kv_heads", IntegerField{&model.kv_heads, 0, 1 << 16}});
+  keys.push_back({"model", "head_dim", IntegerField{&model.head_dim, 0, 1 << 16}});
   keys.push_back({"model", "intermediate", IntegerField{&model.intermediate, 0, 1 << 22}});
   keys.push_back({"model", "vocabulary", IntegerField{&model.vocabulary, 1, 1 << 24}});
   keys.push_back({"model", "sequence", IntegerField{&model.sequence, 1, 1 << 20}});
+  keys.push_back({"model", "positions", IntegerField{&model.positions, 0, 1 << 24}});
+  keys.push_back({"model", "token_types", IntegerField{&model.token_types, 1, 1 << 24}});
+  keys.push_back({"model", "padding_token", IntegerField{&model.padding_token, -1, 1 << 24}});
   keys.push_back({"model", "dropout", RealField{&model.dropout, kBelowOne}});
   keys.push_back({"model", "norm_epsilon", RealField{&model.norm_epsilon, kBelowOne}});
-  keys.push_back({"model", "rope_theta", RealField{&model.rope_theta, kRotaryBase}});
+  keys.push_back({"model", "activation", TextField{&model.activation, {"auto", "gelu", "gelu_tanh", "silu"}}});
+  keys.push_back({"model", "attention_bias", BooleanField{&model.attention_bias}});
+  keys.push_back({"model", "mlp_bias", BooleanField{&model.mlp_bias}});
   keys.push_back({"model", "tie_embeddings", BooleanField{&model.tie_embeddings}});
+  keys.push_back({"model", "layer_types", TextsField{&model.layer_types}});
+  keys.push_back({"model", "sliding_window", IntegerField{&model.sliding_window, 0, 1 << 24}});
+  keys.push_back({"model", "attention_softcap", RealField{&model.attention_softcap, kNotNegative}});
+  keys.push_back({"model", "logit_softcap", RealField{&model.logit_softcap, kNotNegative}});
+  keys.push_back({"model", "query_scale", RealField{&model.query_scale, kNotNegative}});
+  add_rope(keys, model);
   keys.push_back({"model", "attention", TextField{&model.attention, {"fused", "core"}}});
   keys.push_back({"model", "reversible", TextField{&model.reversible, {"none", "float", "fixed"}}});
 }
@@ -132,11 +164,6 @@ std::vector<Key> option_keys(Options& options) {
   add_schedule_and_precision(keys, options.schedule, options.precision);
   add_machine(keys, options);
   add_run(keys, options.checkpoint, options.run);
-  return keys;
-}
-
-const std::vector<UnsupportedKey>& unsupported_keys() {
-  static const std::vector<UnsupportedKey> keys = {{"model", "pretrained"}};
   return keys;
 }
 

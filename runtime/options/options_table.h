@@ -66,10 +66,4 @@ struct Key {
 // The table, in the order in which to_toml() writes it; a section's keys stand together.
 std::vector<Key> option_keys(Options& options);
 
-// Keys of the long-term contract that this version does not have.
-struct UnsupportedKey {
-  std::string_view section, name;
-};
-const std::vector<UnsupportedKey>& unsupported_keys();
-
 }  // namespace l2l::runtime

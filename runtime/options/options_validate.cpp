@@ -6,9 +6,11 @@
 #include "core/checked.h"
 #include "l2l/errors.h"
 #include "l2l/options.h"
+#include "models/architecture.h"
 #include "runtime/options/batch_shape.h"
 #include "runtime/options/options_table.h"
 #include "runtime/options/options_value.h"
+#include "runtime/options/pretrained.h"
 
 namespace l2l {
 
@@ -36,9 +38,10 @@ void check_tensor(std::initializer_list<std::int64_t> factors, const std::string
 }
 
 void check_sizes(const ModelOptions& model, const BatchOptions& batch) {
-  // Of llama gate and up, side by side.
+  // Gate and up lie side by side, as do queries, keys and values.
   const std::int64_t mlp = model.intermediate == 0 ? 4 * model.hidden : model.intermediate;
-  const std::int64_t wide = std::max(model.architecture == "llama" ? 2 * mlp : mlp, 3 * model.hidden);
+  const bool gated = !models::architecture_of(model.architecture).learned_positions;
+  const std::int64_t wide = std::max({gated ? 2 * mlp : mlp, 3 * model.hidden, 3 * model.heads * model.head_dim});
   check_tensor({model.vocabulary, model.hidden}, "model.vocabulary x model.hidden");
   check_tensor({model.sequence, model.hidden}, "model.sequence x model.hidden");
   check_tensor({wide, model.hidden}, "model.hidden x model.intermediate");
@@ -60,49 +63,19 @@ void check_totals(const Options& options, const BatchOptions& batch) {
           "tokens of the run (batch.micro_batches x batch.micro_batch x model.sequence x run.steps)");
 }
 
-void check_llama(const ModelOptions& model) {
-  if (model.dropout > 0) {
-    throw BadInput("model.dropout = " + std::to_string(model.dropout) + ": llama has no dropout, set it to 0");
-  }
-  if (model.kv_heads > 0 && model.heads % model.kv_heads != 0) {
-    throw BadInput(show("model.heads", model.heads) + " is not divisible by " + show("model.kv_heads", model.kv_heads));
-  }
-  if (model.hidden / model.heads % 2 != 0) {
-    throw BadInput(show("model.hidden", model.hidden) + " gives " + show("model.heads", model.heads) +
-                   " heads an odd size; rotary positions turn pairs of elements, so make it even");
-  }
-}
-
-void check_model(const ModelOptions& model) {
-  if (model.hidden % model.heads != 0) {
-    throw BadInput(show("model.hidden", model.hidden) + " is not divisible by " + show("model.heads", model.heads));
-  }
-  if (model.reversible != "none" && model.architecture == "bert") {
-    throw BadInput("model.reversible = \"" + model.reversible +
-                   "\": the norms behind bert's sums cannot be undone; set it to \"none\", or take gpt2 or llama");
-  }
-  if (model.architecture == "llama") return check_llama(model);
-  if (model.kv_heads > 0) {
-    throw BadInput(show("model.kv_heads", model.kv_heads) + ": " + model.architecture +
-                   " has as many heads of keys and values as of queries; remove it, or set model.architecture = "
-                   "\"llama\"");
-  }
-  if (!model.tie_embeddings) {
-    throw BadInput("model.tie_embeddings = false: " + model.architecture + " ties its embeddings, set it to true");
-  }
-}
-
 // Masked tokens need a token that stands for them, and others to put in their place.
 void check_masking(const Options& options) {
   const std::int64_t vocabulary = options.model.vocabulary, mask = options.data.mask_token;
   if (mask >= vocabulary) {
     throw BadInput(show("data.mask_token", mask) + " is not below " + show("model.vocabulary", vocabulary));
   }
-  if (vocabulary < 2) throw BadInput(show("model.vocabulary", vocabulary) + ": bert needs a token beside its mask");
+  if (vocabulary < 2)
+    throw BadInput(show("model.vocabulary", vocabulary) + ": " + options.model.architecture +
+                   " needs a token beside its mask");
   if (options.data.format != "text") return;
   if (vocabulary < 257) {
-    throw BadInput(show("model.vocabulary", vocabulary) +
-                   ": bert on data.format = \"text\" has 256 byte tokens and the mask; set it to at least 257");
+    throw BadInput(show("model.vocabulary", vocabulary) + ": " + options.model.architecture +
+                   " on data.format = \"text\" has 256 byte tokens and the mask; set it to at least 257");
   }
   if (mask >= 0 && mask < 256) {
     throw BadInput(show("data.mask_token", mask) +
@@ -111,7 +84,7 @@ void check_masking(const Options& options) {
 }
 
 void check_data(const Options& options) {
-  if (options.model.architecture == "bert") check_masking(options);
+  if (models::architecture_of(options.model.architecture).encoder) check_masking(options);
   if (options.data.format == "text" && options.model.vocabulary < 256) {
     throw BadInput(show("model.vocabulary", options.model.vocabulary) +
                    ": data.format = \"text\" has 256 byte tokens; set it to at least 256");
@@ -179,11 +152,12 @@ void check_checkpoint(const CheckpointOptions& checkpoint) {
 
 }  // namespace
 
-void validate_options(const Options& options) {
-  Options copy = options;
+void validate_options(const Options& given) {
+  Options copy = given;
   for (const runtime::Key& key : runtime::option_keys(copy)) runtime::check_value(key);
+  const Options options = runtime::with_pretrained_model(given);
   const BatchOptions batch = runtime::resolved(options.batch, options.device.count);
-  check_model(options.model);
+  models::check_model(options.model);
   check_sizes(options.model, batch);
   check_totals(options, batch);
   check_data(options);

@@ -1,6 +1,7 @@
 #include "runtime/options/resolved_options.h"
 
 #include "runtime/options/batch_shape.h"
+#include "runtime/options/pretrained.h"
 
 namespace l2l::runtime {
 namespace {
@@ -12,10 +13,15 @@ std::optional<DataFiles> find(const std::vector<std::string>& patterns, const Op
 
 }  // namespace
 
-ResolvedOptions resolve(const Options& given) {
-  validate_options(given);
-  ResolvedOptions options{given, find(given.data.train, given, "data.train"),
-                          find(given.data.validation, given, "data.validation"), leaves_micro_batch(given)};
+ResolvedOptions resolve(const Options& asked) {
+  validate_options(asked);
+  const Options given = with_pretrained_model(asked);
+  ResolvedOptions options{given,
+                          asked.model.pretrained,
+                          asked.model.new_head,
+                          find(given.data.train, given, "data.train"),
+                          find(given.data.validation, given, "data.validation"),
+                          leaves_micro_batch(given)};
   options.batch = resolved(given.batch, given.device.count);
   if (options.recompute.policy == "budget") options.recompute.policy = "full";
   return options;

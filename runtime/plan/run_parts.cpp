@@ -4,9 +4,7 @@
 
 #include "core/workers.h"
 #include "l2l/errors.h"
-#include "models/bert.h"
-#include "models/gpt2.h"
-#include "models/llama.h"
+#include "models/make_model.h"
 
 namespace l2l::runtime {
 namespace {
@@ -47,17 +45,6 @@ eps::ClipMode clip_mode(const std::string& name) {
   return name == "per_layer" ? eps::ClipMode::per_layer : eps::ClipMode::none;
 }
 
-std::int64_t intermediate_of(const ModelOptions& model) {
-  if (model.intermediate > 0) return model.intermediate;
-  if (model.architecture != "llama") return 4 * model.hidden;
-  return (8 * model.hidden / 3 + 255) / 256 * 256;  // as the published models
-}
-
-models::Reversible reversible_of(const std::string& name) {
-  if (name == "float") return models::Reversible::floating;
-  return name == "fixed" ? models::Reversible::fixed : models::Reversible::no;
-}
-
 optimizers::LossScaler loss_scaler(const PrecisionOptions& precision) {
   if (precision.compute != "fp16") return {};
   if (precision.loss_scale > 0) return optimizers::LossScaler::fixed(precision.loss_scale);
@@ -65,26 +52,10 @@ optimizers::LossScaler loss_scaler(const PrecisionOptions& precision) {
 }
 
 models::Model make_model(const Options& options) {
-  const ModelOptions& model = options.model;
-  const models::TransformerShape shape{.layers = model.layers,
-                                       .hidden = model.hidden,
-                                       .heads = model.heads,
-                                       .intermediate = intermediate_of(model),
-                                       .vocabulary = model.vocabulary,
-                                       .sequence = model.sequence,
-                                       .micro_batch = options.batch.micro_batch,
-                                       .dropout = static_cast<float>(model.dropout),
-                                       .compute = compute_dtype(options),
-                                       .vocabulary_chunk = options.transfer.vocabulary_chunk,
-                                       .kv_heads = model.kv_heads,
-                                       .rope_theta = static_cast<float>(model.rope_theta),
-                                       .norm_epsilon = static_cast<float>(model.norm_epsilon),
-                                       .tie_embeddings = model.tie_embeddings,
-                                       .core_attention = model.attention == "core",
-                                       .reversible = reversible_of(model.reversible),
-                                       .keeps_inputs = options.transfer.stash != "auto"};
-  if (model.architecture == "bert") return models::make_bert(shape);
-  return model.architecture == "llama" ? models::make_llama(shape) : models::make_gpt2(shape);
+  return models::make_model(options.model, {.micro_batch = options.batch.micro_batch,
+                                            .compute = compute_dtype(options),
+                                            .vocabulary_chunk = options.transfer.vocabulary_chunk,
+                                            .keeps_inputs = options.transfer.stash != "auto"});
 }
 
 eps::StoreOptions store_options(const Options& options, const Placement& placement) {

@@ -1,0 +1,235 @@
+#include "models/architecture.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "l2l/errors.h"
+
+namespace l2l::models {
+namespace {
+
+constexpr std::string_view kFull = "full_attention", kSliding = "sliding_attention";
+
+constexpr std::array<Architecture, 9> kArchitectures = {{
+    {.name = "gpt2", .model_type = "gpt2", .learned_positions = true, .activation = "gelu_tanh"},
+    {.name = "bert",
+     .model_type = "bert",
+     .encoder = true,
+     .learned_positions = true,
+     .norm_epsilon = 1e-12,
+     .activation = "gelu"},
+    {.name = "roberta",
+     .model_type = "roberta",
+     .encoder = true,
+     .learned_positions = true,
+     .norm_epsilon = 1e-12,
+     .activation = "gelu"},
+    {.name = "llama",
+     .model_type = "llama",
+     .chooses_bias = true,
+     .chooses_mlp_bias = true,
+     .tied = false,
+     .activation = "silu"},
+    {.name = "mistral", .model_type = "mistral", .slides = true, .tied = false, .activation = "silu"},
+    {.name = "qwen2",
+     .model_type = "qwen2",
+     .slides = true,
+     .query_bias = true,
+     .tied = false,
+     .norm_epsilon = 1e-6,
+     .activation = "silu"},
+    {.name = "qwen3",
+     .model_type = "qwen3",
+     .slides = true,
+     .head_norms = true,
+     .chooses_bias = true,
+     .tied = false,
+     .norm_epsilon = 1e-6,
+     .activation = "silu"},
+    {.name = "gemma2",
+     .model_type = "gemma2",
+     .slides = true,
+     .soft_caps = true,
+     .chooses_bias = true,
+     .norm_epsilon = 1e-6,
+     .activation = "gelu_tanh"},
+    {.name = "gemma3",
+     .model_type = "gemma3_text",
+     .slides = true,
+     .soft_caps = true,
+     .head_norms = true,
+     .local_theta = true,
+     .chooses_bias = true,
+     .norm_epsilon = 1e-6,
+     .activation = "gelu_tanh"},
+}};
+
+std::string show(std::string_view key, std::int64_t value) {
+  return "model." + std::string(key) + " = " + std::to_string(value);
+}
+
+std::string show(std::string_view key, const std::string& value) {
+  return "model." + std::string(key) + " = \"" + value + "\"";
+}
+
+std::vector<std::string> layer_types(const ModelOptions& model) {
+  if (model.sliding_window == 0) return {std::string(kFull)};
+  if (!model.layer_types.empty()) return model.layer_types;
+  if (model.architecture == "mistral") return {std::string(kSliding)};
+  const std::size_t period = model.architecture == "gemma2" ? 2 : model.architecture == "gemma3" ? 6 : 1;
+  std::vector<std::string> types(period, std::string(kSliding));
+  types.back() = kFull;
+  return types;
+}
+
+// Every key that only some architectures use, whether it is set, and whether this one uses it.
+void check_uses(const ModelOptions& model, const Architecture& architecture) {
+  const ModelOptions unset;
+  const bool rotary = !architecture.learned_positions, positions = architecture.learned_positions;
+  const bool roberta = architecture.name == "roberta", gemma3 = architecture.local_theta;
+  const struct {
+    std::string_view key;
+    bool set, used;
+  } keys[] = {
+      {"kv_heads", model.kv_heads > 0, rotary},
+      {"head_dim", model.head_dim > 0, rotary},
+      {"token_types", model.token_types != unset.token_types, architecture.encoder},
+      {"padding_token", model.padding_token >= 0, roberta},
+      {"dropout", model.dropout > 0, positions},
+      {"attention_bias", model.attention_bias, architecture.chooses_bias},
+      {"mlp_bias", model.mlp_bias, architecture.chooses_mlp_bias},
+      {"sliding_window", model.sliding_window > 0, architecture.slides},
+      {"layer_types", !model.layer_types.empty(), architecture.slides},
+      {"attention_softcap", model.attention_softcap > 0, architecture.soft_caps},
+      {"logit_softcap", model.logit_softcap > 0, architecture.soft_caps},
+      {"query_scale", model.query_scale > 0, architecture.soft_caps},
+      {"rope_theta", model.rope_theta != unset.rope_theta, rotary},
+      {"rope_local_theta", model.rope_local_theta != unset.rope_local_theta, gemma3},
+      {"rope_scaling", model.rope_scaling != "none", rotary},
+  };
+  for (const auto& key : keys) {
+    if (!key.set || key.used) continue;
+    throw BadInput("model." + std::string(key.key) + " is set, but " + std::string(architecture.name) +
+                   (key.key == "dropout" ? " has no dropout: set it to 0"
+                                         : " has no use for it: remove it, or set another model.architecture"));
+  }
+}
+
+void check_heads(const ModelOptions& model, const Architecture& architecture) {
+  if (model.head_dim == 0 && model.hidden % model.heads != 0) {
+    throw BadInput(show("hidden", model.hidden) + " is not divisible by " + show("heads", model.heads));
+  }
+  if (architecture.learned_positions) return;
+  if (model.kv_heads > 0 && model.heads % model.kv_heads != 0) {
+    throw BadInput(show("heads", model.heads) + " is not divisible by " + show("kv_heads", model.kv_heads));
+  }
+  const std::int64_t size = model.head_dim > 0 ? model.head_dim : model.hidden / model.heads;
+  if (size % 2 == 0) return;
+  throw BadInput((model.head_dim > 0
+                      ? show("head_dim", size) + " is odd"
+                      : show("hidden", model.hidden) + " gives " + show("heads", model.heads) + " heads an odd size") +
+                 "; rotary positions turn pairs of elements, so make it even");
+}
+
+// Elements of an MLP with a gate are made by a product of both halves; the others know no SiLU.
+void check_activation(const ModelOptions& model, const Architecture& architecture) {
+  if (model.activation != "silu" || !architecture.learned_positions) return;
+  throw BadInput(show("activation", model.activation) + ": the MLP of " + std::string(architecture.name) +
+                 " has no gate; set it to \"gelu\" or \"gelu_tanh\"");
+}
+
+void check_layer_types(const ModelOptions& model) {
+  for (const std::string& type : model.layer_types) {
+    if (type == kFull || type == kSliding) continue;
+    throw BadInput(show("layer_types", type) +
+                   " is not supported; accepted: \"full_attention\", \"sliding_attention\"");
+  }
+  if (static_cast<std::int64_t>(model.layer_types.size()) > model.layers) {
+    throw BadInput("model.layer_types has " + std::to_string(model.layer_types.size()) + " entries, but " +
+                   show("layers", model.layers));
+  }
+  const bool slides = std::count(model.layer_types.begin(), model.layer_types.end(), kSliding) > 0;
+  if (slides && model.sliding_window == 0) {
+    throw BadInput("model.layer_types has sliding layers, but model.sliding_window is not set");
+  }
+}
+
+void check_positions(const ModelOptions& model, const Architecture& architecture) {
+  if (architecture.name == "roberta") {
+    const std::int64_t first = (model.padding_token < 0 ? 1 : model.padding_token) + 1;
+    if (model.positions > 0 && model.sequence > model.positions - first) {
+      throw BadInput(show("sequence", model.sequence) + ": " + show("positions", model.positions) +
+                     " leaves room for " + std::to_string(model.positions - first) +
+                     ", since those of roberta begin behind its padding token");
+    }
+    return;
+  }
+  // "dynamic" is meant for sequences beyond the original context.
+  if (model.positions == 0 || model.sequence <= model.positions || model.rope_scaling == "dynamic") return;
+  throw BadInput(show("sequence", model.sequence) + " exceeds " + show("positions", model.positions) +
+                 ", the longest sequence that the model is made for");
+}
+
+void check_rope(const ModelOptions& model) {
+  if (model.rope_scaling == "llama3" && model.rope_low_frequency >= model.rope_high_frequency) {
+    throw BadInput("model.rope_low_frequency must be below model.rope_high_frequency");
+  }
+  const std::int64_t head = model.head_dim > 0 ? model.head_dim : model.hidden / model.heads;
+  if (model.rope_scaling == "dynamic" && head <= 2) {
+    throw BadInput("model.rope_scaling = \"dynamic\" needs heads of more than 2 elements");
+  }
+}
+
+void check_reversible(const ModelOptions& model, const Architecture& architecture) {
+  if (model.reversible == "none" || !architecture.encoder) return;
+  throw BadInput(show("reversible", model.reversible) + ": the norms behind the sums of " + model.architecture +
+                 " cannot be undone; set it to \"none\", or take another architecture");
+}
+
+}  // namespace
+
+std::span<const Architecture> architectures() { return kArchitectures; }
+
+const Architecture& architecture_of(const std::string& name) {
+  for (const Architecture& architecture : kArchitectures) {
+    if (architecture.name == name) return architecture;
+  }
+  throw BadInput(show("architecture", name) + ": is not known");
+}
+
+ModelOptions with_defaults(ModelOptions model) {
+  const Architecture& architecture = architecture_of(model.architecture);
+  if (model.kv_heads == 0) model.kv_heads = model.heads;
+  if (model.head_dim == 0) model.head_dim = model.hidden / model.heads;
+  if (model.intermediate == 0) {
+    // With a gate, as the models published by Touvron et al. (2023).
+    model.intermediate = architecture.learned_positions ? 4 * model.hidden : (8 * model.hidden / 3 + 255) / 256 * 256;
+  }
+  const bool roberta = architecture.name == "roberta";
+  if (model.padding_token < 0) model.padding_token = roberta ? 1 : 0;
+  if (model.positions == 0) model.positions = model.sequence + (roberta ? model.padding_token + 1 : 0);
+  if (model.norm_epsilon == 0) model.norm_epsilon = architecture.norm_epsilon;
+  if (model.activation == "auto") model.activation = architecture.activation;
+  model.layer_types = layer_types(model);
+  if (model.query_scale == 0) model.query_scale = static_cast<double>(model.head_dim);
+  if (model.rope_original_positions == 0) model.rope_original_positions = model.positions;
+  if (model.rope_attention_factor == 0) {
+    model.rope_attention_factor =
+        model.rope_scaling == "yarn" ? 0.1 * std::log(std::max(1.0, model.rope_factor)) + 1 : 1;
+  }
+  return model;
+}
+
+void check_model(const ModelOptions& model) {
+  const Architecture& architecture = architecture_of(model.architecture);
+  check_uses(model, architecture);
+  check_heads(model, architecture);
+  check_activation(model, architecture);
+  check_layer_types(model);
+  check_positions(model, architecture);
+  check_rope(model);
+  check_reversible(model, architecture);
+}
+
+}  // namespace l2l::models

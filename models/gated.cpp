@@ -1,0 +1,72 @@
+#include "models/gated.h"
+
+#include <optional>
+
+namespace l2l::models {
+
+using compiler::Attributes;
+using compiler::GraphBuilder;
+using compiler::ValueId;
+
+namespace {
+
+constexpr float kEpsilon = 1e-5f;  // of all norms
+
+// x w^T, with a bias if `bias`.
+ValueId project(GraphBuilder& graph, LayerWeights& weights, ValueId x, const std::vector<LayerWeights::Piece>& pieces,
+                std::int64_t columns, float deviation, bool bias) {
+  std::vector<LayerWeights::Piece> matrices = pieces, biases = pieces;
+  for (LayerWeights::Piece& piece : matrices) piece.name += ".weight";
+  for (LayerWeights::Piece& piece : biases) piece.name += ".bias";
+  const ValueId w = weights.joined_matrix(matrices, columns, deviation);
+  std::optional<ValueId> b;
+  if (bias) b = weights.joined_vector(biases, Initial::zeros);
+  return graph.linear_transposed(x, w, b);
+}
+
+Initial initial_gain(bool unit_offset) { return unit_offset ? Initial::zeros : Initial::ones; }
+
+ValueId norm_heads(GraphBuilder& graph, LayerWeights& weights, ValueId qkv, const TransformerShape& shape,
+                   Attributes attributes, bool unit_offset) {
+  attributes.epsilon = shape.epsilon_or(kEpsilon);
+  attributes.unit_offset = unit_offset;
+  const Initial initial = initial_gain(unit_offset);
+  const ValueId query_gain = weights.vector("self_attn.q_norm.weight", shape.head_dim(), initial);
+  const ValueId key_gain = weights.vector("self_attn.k_norm.weight", shape.head_dim(), initial);
+  return graph.head_norm(qkv, query_gain, key_gain, attributes);
+}
+
+}  // namespace
+
+ValueId rms_norm(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape,
+                 const std::string& name, bool unit_offset) {
+  const ValueId gain = weights.vector(name + ".weight", shape.hidden, initial_gain(unit_offset));
+  return graph.rms_norm(x, gain, shape.epsilon_or(kEpsilon), unit_offset);
+}
+
+ValueId rotary_attention(GraphBuilder& graph, LayerWeights& weights, ValueId normed, const TransformerShape& shape,
+                         bool unit_offset) {
+  const Attributes attributes = attention_attributes(shape);
+  ValueId qkv = project(
+      graph, weights, normed,
+      {{"self_attn.q_proj", shape.queries()}, {"self_attn.k_proj", shape.keys()}, {"self_attn.v_proj", shape.keys()}},
+      shape.hidden, kInitialDeviation, shape.qkv_bias);
+  if (shape.head_norms) qkv = norm_heads(graph, weights, qkv, shape, attributes, unit_offset);
+  const ValueId mixed = attend(graph, shape, graph.rotary(qkv, attributes), attributes);
+  return project(graph, weights, mixed, {{"self_attn.o_proj", shape.hidden}}, shape.queries(),
+                 residual_deviation(shape), shape.output_bias);
+}
+
+ValueId gated_mlp(GraphBuilder& graph, LayerWeights& weights, ValueId normed, const TransformerShape& shape,
+                  Activation gate) {
+  const std::int64_t wide = shape.intermediate;
+  const Activation activation = shape.activation_or(gate);
+  const ValueId gate_and_up = project(graph, weights, normed, {{"mlp.gate_proj", wide}, {"mlp.up_proj", wide}},
+                                      shape.hidden, kInitialDeviation, shape.mlp_bias);
+  const ValueId gated =
+      graph.swiglu(gate_and_up, {.exact = activation == Activation::gelu, .gelu = activation != Activation::silu});
+  return project(graph, weights, gated, {{"mlp.down_proj", shape.hidden}}, wide, residual_deviation(shape),
+                 shape.mlp_bias);
+}
+
+}  // namespace l2l::models

@@ -1,0 +1,183 @@
+// hub_config(): the config.json of a model.
+#include <cmath>
+
+#include "core/json.h"
+#include "models/architecture.h"
+#include "models/hub/config.h"
+
+namespace l2l::models {
+namespace {
+
+using Json = nlohmann::json;
+
+// Keys that read_hub_config() reads, or that describe a file of weights: those of the original config do not stay.
+constexpr const char* kOwnKeys[] = {"architectures",
+                                    "model_type",
+                                    "torch_dtype",
+                                    "dtype",
+                                    "vocab_size",
+                                    "tie_word_embeddings",
+                                    "n_layer",
+                                    "num_hidden_layers",
+                                    "n_embd",
+                                    "hidden_size",
+                                    "n_head",
+                                    "num_attention_heads",
+                                    "n_positions",
+                                    "n_ctx",
+                                    "max_position_embeddings",
+                                    "n_inner",
+                                    "intermediate_size",
+                                    "layer_norm_epsilon",
+                                    "layer_norm_eps",
+                                    "rms_norm_eps",
+                                    "activation_function",
+                                    "hidden_act",
+                                    "hidden_activation",
+                                    "resid_pdrop",
+                                    "embd_pdrop",
+                                    "attn_pdrop",
+                                    "hidden_dropout_prob",
+                                    "attention_probs_dropout_prob",
+                                    "type_vocab_size",
+                                    "num_key_value_heads",
+                                    "head_dim",
+                                    "attention_bias",
+                                    "mlp_bias",
+                                    "use_sliding_window",
+                                    "sliding_window",
+                                    "layer_types",
+                                    "max_window_layers",
+                                    "sliding_window_pattern",
+                                    "rope_theta",
+                                    "rope_local_base_freq",
+                                    "rope_scaling",
+                                    "rope_parameters",
+                                    "original_max_position_embeddings",
+                                    "partial_rotary_factor",
+                                    "attn_logit_softcapping",
+                                    "final_logit_softcapping",
+                                    "query_pre_attn_scalar"};
+
+const char* class_of(const std::string& architecture) {
+  if (architecture == "gpt2") return "GPT2LMHeadModel";
+  if (architecture == "bert") return "BertForMaskedLM";
+  if (architecture == "roberta") return "RobertaForMaskedLM";
+  if (architecture == "llama") return "LlamaForCausalLM";
+  if (architecture == "mistral") return "MistralForCausalLM";
+  if (architecture == "qwen2") return "Qwen2ForCausalLM";
+  if (architecture == "qwen3") return "Qwen3ForCausalLM";
+  return architecture == "gemma2" ? "Gemma2ForCausalLM" : "Gemma3ForCausalLM";
+}
+
+const char* activation_of(const ModelOptions& model) {
+  if (model.activation != "gelu_tanh") return model.activation == "silu" ? "silu" : "gelu";
+  return model.architecture == "gpt2" ? "gelu_new" : "gelu_pytorch_tanh";
+}
+
+Json number_or_null(double value) { return value > 0 ? Json(value) : Json(); }
+
+void add_gpt2(Json& json, const ModelOptions& model) {
+  json["n_layer"] = model.layers;
+  json["n_embd"] = model.hidden;
+  json["n_head"] = model.heads;
+  json["n_positions"] = model.positions;
+  json["n_inner"] = model.intermediate == 4 * model.hidden ? Json() : Json(model.intermediate);
+  json["layer_norm_epsilon"] = model.norm_epsilon;
+  json["activation_function"] = activation_of(model);
+  for (const char* const key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) json[key] = model.dropout;
+}
+
+void add_sizes(Json& json, const ModelOptions& model) {
+  json["num_hidden_layers"] = model.layers;
+  json["hidden_size"] = model.hidden;
+  json["num_attention_heads"] = model.heads;
+  json["intermediate_size"] = model.intermediate;
+  json["max_position_embeddings"] = model.positions;
+}
+
+void add_encoder(Json& json, const ModelOptions& model) {
+  add_sizes(json, model);
+  json["layer_norm_eps"] = model.norm_epsilon;
+  json["hidden_act"] = activation_of(model);
+  json["type_vocab_size"] = model.token_types;
+  for (const char* const key : {"hidden_dropout_prob", "attention_probs_dropout_prob"}) json[key] = model.dropout;
+  if (model.architecture == "roberta") json["pad_token_id"] = model.padding_token;
+}
+
+Json rope_scaling(const ModelOptions& model) {
+  if (model.rope_scaling == "none") return {};
+  Json rope = {{"rope_type", model.rope_scaling}, {"factor", model.rope_factor}};
+  if (model.rope_scaling == "llama3" || model.rope_scaling == "yarn") {
+    rope["original_max_position_embeddings"] = model.rope_original_positions;
+  }
+  if (model.rope_scaling == "llama3") {
+    rope["low_freq_factor"] = model.rope_low_frequency;
+    rope["high_freq_factor"] = model.rope_high_frequency;
+  }
+  if (model.rope_scaling == "yarn") {
+    rope["beta_fast"] = model.rope_beta_fast;
+    rope["beta_slow"] = model.rope_beta_slow;
+    rope["attention_factor"] = model.rope_attention_factor;
+    rope["truncate"] = model.rope_truncate;
+  }
+  return rope;
+}
+
+void add_layer_types(Json& json, const ModelOptions& model) {
+  json["sliding_window"] = model.sliding_window > 0 ? Json(model.sliding_window) : Json();
+  if (model.architecture == "mistral") return;
+  if (model.architecture.starts_with("qwen")) json["use_sliding_window"] = model.sliding_window > 0;
+  Json types = Json::array();
+  for (std::int64_t i = 0; i < model.layers; ++i) {
+    types.push_back(model.layer_types[static_cast<std::size_t>(i) % model.layer_types.size()]);
+  }
+  json["layer_types"] = std::move(types);
+}
+
+void add_decoder(Json& json, const ModelOptions& model, const Architecture& architecture) {
+  add_sizes(json, model);
+  json["num_key_value_heads"] = model.kv_heads;
+  json["head_dim"] = model.head_dim;
+  json["rms_norm_eps"] = model.norm_epsilon;
+  json[architecture.soft_caps ? "hidden_activation" : "hidden_act"] = activation_of(model);
+  if (architecture.chooses_bias) json["attention_bias"] = model.attention_bias;
+  if (architecture.chooses_mlp_bias) json["mlp_bias"] = model.mlp_bias;
+  if (architecture.slides) add_layer_types(json, model);
+  // The spelling of transformers 4, which 5 reads as well.
+  json["rope_theta"] = model.rope_theta;
+  json["rope_scaling"] = rope_scaling(model);
+  if (architecture.local_theta) json["rope_local_base_freq"] = model.rope_local_theta;
+  if (!architecture.soft_caps) return;
+  json["attn_logit_softcapping"] = number_or_null(model.attention_softcap);
+  json["final_logit_softcapping"] = number_or_null(model.logit_softcap);
+  json["query_pre_attn_scalar"] = model.query_scale;
+}
+
+}  // namespace
+
+std::string hub_config(const ModelOptions& options, std::string_view original) {
+  const ModelOptions model = with_defaults(options);
+  const Architecture& architecture = architecture_of(model.architecture);
+  Json json = parse_json(original);
+  if (!json.is_object()) {
+    // The classes' own special tokens would be those of another tokenizer.
+    json = {{"bos_token_id", nullptr}, {"eos_token_id", nullptr}, {"pad_token_id", nullptr}};
+  }
+  for (const char* const key : kOwnKeys) json.erase(key);
+  json["architectures"] = {class_of(model.architecture)};
+  json["model_type"] = architecture.model_type;
+  json["torch_dtype"] = "float32";
+  json["vocab_size"] = model.vocabulary;
+  json["tie_word_embeddings"] = model.tie_embeddings;
+  if (model.architecture == "gpt2") {
+    add_gpt2(json, model);
+  } else if (architecture.encoder) {
+    add_encoder(json, model);
+  } else {
+    add_decoder(json, model, architecture);
+  }
+  return json_text(json, 2) + "\n";
+}
+
+}  // namespace l2l::models

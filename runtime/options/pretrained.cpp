@@ -1,0 +1,90 @@
+#include "runtime/options/pretrained.h"
+
+#include <algorithm>
+
+#include "l2l/errors.h"
+#include "models/architecture.h"
+#include "models/hub/config.h"
+#include "runtime/options/options_table.h"
+#include "runtime/options/options_value.h"
+
+namespace l2l::runtime {
+namespace {
+
+// Keys of [model] that are free to differ from the file.
+bool is_free(std::string_view name) {
+  constexpr std::string_view kFree[] = {"pretrained", "new_head", "sequence", "dropout", "attention", "reversible"};
+  return std::find(std::begin(kFree), std::end(kFree), name) != std::end(kFree);
+}
+
+// Of one key of [model], in TOML.
+std::string value_of(ModelOptions model, std::string_view name) {
+  Options options;
+  options.model = std::move(model);
+  for (const Key& key : option_keys(options)) {
+    if (key.section == "model" && key.name == name) return value_to_toml(key.field);
+  }
+  throw Error("model." + std::string(name) + " is not in the table of options");
+}
+
+bool is_set(const Options& options, const Key& key) {
+  const std::string name = "model." + std::string(key.name);
+  if (std::find(options.given.begin(), options.given.end(), name) != options.given.end()) return true;
+  return value_to_toml(key.field) != value_of(ModelOptions(), key.name);
+}
+
+// Stores the value of the field in the field of the same key of `model`.
+void copy_value(const Field& from, std::string_view name, ModelOptions& model) {
+  Options options;
+  options.model = model;
+  for (const Key& key : option_keys(options)) {
+    if (key.section != "model" || key.name != name) continue;
+    std::visit(
+        [&](const auto& source) {
+          using Type = std::decay_t<decltype(source)>;
+          if constexpr (requires { *source.value; }) *std::get<Type>(key.field).value = *source.value;
+        },
+        from);
+  }
+  model = options.model;
+}
+
+void refuse_contradiction(const Options& options, const Key& key, const ModelOptions& file,
+                          const std::filesystem::path& path) {
+  ModelOptions changed = file;
+  copy_value(key.field, key.name, changed);
+  const std::string ours = value_of(models::with_defaults(changed), key.name);
+  const std::string its = value_of(models::with_defaults(file), key.name);
+  if (ours == its) return;
+  throw BadInput("model." + std::string(key.name) + " = " + ours + ", but " + path.string() + " gives " + its +
+                 "; remove it, or train a model of your own sizes without model.pretrained = \"" +
+                 options.model.pretrained.string() + "\"");
+}
+
+}  // namespace
+
+Options with_pretrained_model(const Options& options) {
+  if (options.model.pretrained.empty()) {
+    if (!options.model.new_head) return options;
+    throw BadInput("model.new_head = true without model.pretrained: every part of a random model is new; remove it");
+  }
+  const std::filesystem::path path = options.model.pretrained / "config.json";
+  ModelOptions model = models::read_hub_config(path);
+  Options merged = options;
+  bool sequence_is_set = false;
+  for (const Key& key : option_keys(merged)) {
+    if (key.section != "model" || !is_set(options, key)) continue;
+    sequence_is_set |= key.name == "sequence";
+    is_free(key.name) ? copy_value(key.field, key.name, model) : refuse_contradiction(options, key, model, path);
+  }
+  if (!sequence_is_set) {
+    const std::int64_t first = model.architecture == "roberta" ? model.padding_token + 1 : 0;
+    model.sequence = std::min(model.positions - first, kPretrainedSequence);
+  }
+  model.pretrained.clear();
+  model.new_head = false;
+  merged.model = std::move(model);
+  return merged;
+}
+
+}  // namespace l2l::runtime

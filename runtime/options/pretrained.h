@@ -1,0 +1,16 @@
+// model.pretrained: the model that its directory describes, and what options say of it.
+#pragma once
+
+#include "l2l/options.h"
+
+namespace l2l::runtime {
+
+// Most tokens of a sequence where model.sequence is not set and the directory allows more.
+inline constexpr std::int64_t kPretrainedSequence = 1024;
+
+// `options` with `model` replaced by what the directory's config.json says, and model.pretrained empty; the same
+// options where it is empty already. A key of [model] counts as set when it is in Options::given or differs from its
+// default. Throws BadInput naming file and key when a key that was set contradicts the file.
+Options with_pretrained_model(const Options& options);
+
+}  // namespace l2l::runtime
