@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <numbers>
 #include <span>
+#include <vector>
 
 #include "core/philox.h"
 
@@ -49,16 +50,20 @@ void draw(const ParameterSpec& parameter, const RngKey& key, std::int64_t first,
 
 }  // namespace
 
-void draw_initial_weights(GroupMemory& memory, const GroupSpec& group, std::uint64_t seed, Workers& workers) {
+void set_initial_weights(GroupMemory& memory, const GroupSpec& group, std::uint64_t seed, const WeightSource* source,
+                         Workers& workers) {
+  // A source reads a file, in larger pieces.
+  const std::int64_t piece = source == nullptr ? kChunk : kBlock;
+  std::vector<float> buffers(static_cast<std::size_t>(workers.threads() * piece));
   for (std::size_t index = 0; index < group.parameters.size(); ++index) {
     const ParameterSpec& parameter = group.parameters[index];
     const RngKey key{.seed = seed, .layer = group.id, .op = static_cast<std::uint32_t>(index)};
     const std::int64_t elements = parameter.shape.elements();
-    workers.parallel_for((elements + kChunk - 1) / kChunk, [&](std::int64_t chunk, int) {
-      std::array<float, kChunk> buffer;
-      const std::int64_t first = chunk * kChunk;
-      const std::span<float> values(buffer.data(), static_cast<std::size_t>(std::min(kChunk, elements - first)));
-      draw(parameter, key, first, values);
+    workers.parallel_for((elements + piece - 1) / piece, [&](std::int64_t block, int slot) {
+      const std::int64_t first = block * piece;
+      const std::span<float> values(buffers.data() + slot * piece,
+                                    static_cast<std::size_t>(std::min(piece, elements - first)));
+      if (source == nullptr || !source->read(parameter, first, values)) draw(parameter, key, first, values);
       memory.write_master(parameter.offset + first, values);
     });
   }

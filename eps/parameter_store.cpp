@@ -86,8 +86,8 @@ Bytes ParameterStore::bytes_moved(const ModelLayout& layout, const StoreOptions&
 }
 
 ParameterStore::ParameterStore(ModelLayout layout, StoreOptions options, MemorySource& memory, Failure& failure,
-                               Trace* trace)
-    : implementation_(std::make_unique<Implementation>(std::move(layout), options, memory, failure, trace)) {}
+                               Trace* trace, const WeightSource* weights)
+    : implementation_(std::make_unique<Implementation>(std::move(layout), options, memory, failure, trace, weights)) {}
 
 ParameterStore::~ParameterStore() = default;
 

@@ -21,6 +21,7 @@
 #include "core/model_layout.h"
 #include "core/placement.h"
 #include "core/trace.h"
+#include "core/weight_source.h"
 #include "core/workers.h"
 #include "eps/version.h"
 #include "optimizers/format.h"
@@ -146,9 +147,11 @@ class ParameterStore {
   // Bytes that one step adds to work().bytes where devices push sums of squares.
   static Bytes bytes_moved(const ModelLayout& layout, const StoreOptions& options);
 
-  // Allocates everything and draws the initial weights (Philox, key: seed, step 0, group id, op = index of the
-  // parameter): version 0.
-  ParameterStore(ModelLayout layout, StoreOptions options, MemorySource& memory, Failure& failure, Trace* trace);
+  // Allocates everything and sets the initial weights, version 0: those of `weights`, read by the workers, or where it
+  // has none, or is null, random ones (Philox, key: seed, step 0, group id, op = index of the parameter). Throws
+  // OutOfMemory, and what `weights` throws.
+  ParameterStore(ModelLayout layout, StoreOptions options, MemorySource& memory, Failure& failure, Trace* trace,
+                 const WeightSource* weights = nullptr);
   ~ParameterStore();
 
   const ModelLayout& layout() const;

@@ -59,7 +59,8 @@ StoreOptions valid(const StoreOptions& options) {
 }  // namespace
 
 ParameterStore::Implementation::Implementation(ModelLayout model, const StoreOptions& store_options,
-                                               MemorySource& source, Failure& run_failure, Trace* run_trace)
+                                               MemorySource& source, Failure& run_failure, Trace* run_trace,
+                                               const WeightSource* weights)
     : layout(valid(std::move(model))),
       options(valid(store_options)),
       failure(run_failure),
@@ -70,7 +71,7 @@ ParameterStore::Implementation::Implementation(ModelLayout model, const StoreOpt
   add_lanes();
   for (std::size_t i = 0; i < layout.groups.size(); ++i) {
     const int lane = hand_over.lane(static_cast<GroupIndex>(i));
-    add_group(layout.groups[i], lanes[static_cast<std::size_t>(lane)], source);
+    add_group(layout.groups[i], lanes[static_cast<std::size_t>(lane)], source, weights);
   }
   for (const LayerSpec& layer : layout.layers) wires.push_back(wire_parts(layer));
   registration = failure.on_failure([this] {
@@ -96,14 +97,15 @@ void ParameterStore::Implementation::trace_lane(Lane& lane, const std::string& o
 }
 
 // allocate() touches the memory first, under the policy, which places it on the node.
-void ParameterStore::Implementation::add_group(const GroupSpec& spec, Lane& lane, MemorySource& source) {
+void ParameterStore::Implementation::add_group(const GroupSpec& spec, Lane& lane, MemorySource& source,
+                                               const WeightSource* weights) {
   const PreferredNode near(lane.node);
   const std::size_t contributions = hand_over.contributions(static_cast<GroupIndex>(groups.size()));
   groups.push_back({.memory = GroupMemory(spec, options, source),
                     .gradients = std::vector<Contribution>(contributions),
                     .slots = std::vector<int>(contributions)});
   const GroupMemory& memory = groups.back().memory;
-  draw_initial_weights(groups.back().memory, spec, options.seed, lane.workers);
+  set_initial_weights(groups.back().memory, spec, options.seed, weights, lane.workers);
   lane.block_sums.resize(std::max(lane.block_sums.size(), static_cast<std::size_t>(memory.blocks())));
   lane.workspace.reserve(memory, options.optimizer);
 }

@@ -24,7 +24,7 @@ namespace l2l::eps {
 // the mutex held: it takes the mutex to wake those who wait here.
 struct ParameterStore::Implementation {
   Implementation(ModelLayout model, const StoreOptions& store_options, MemorySource& source, Failure& run_failure,
-                 Trace* run_trace);
+                 Trace* run_trace, const WeightSource* weights);
   ~Implementation();
 
   // Read by jobs; written under the mutex while the hand-over says that the group rests or is checked.
@@ -76,7 +76,7 @@ struct ParameterStore::Implementation {
 
   void add_lanes();
   void trace_lane(Lane& lane, const std::string& of_node);
-  void add_group(const GroupSpec& spec, Lane& lane, MemorySource& source);
+  void add_group(const GroupSpec& spec, Lane& lane, MemorySource& source, const WeightSource* weights);
   void start_updaters();
   void stop_updaters();
 

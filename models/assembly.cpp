@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "compiler/autodiff/differentiate.h"
 #include "compiler/autodiff/differentiate_reversible.h"
@@ -121,6 +122,7 @@ class Assembly {
   Graph head_graph(ParameterList& list) const;
   Graph logits_graph() const;
   ValueId head_table(LayerWeights& weights, const ParameterList& list) const;
+  ValueId head_bias(LayerWeights& weights, const ParameterList& list) const;
 
   bool chunked() const { return chunks_.count() > 1; }
   GroupIndex add(GroupSpec group);
@@ -142,12 +144,8 @@ Assembly::Assembly(const TransformerShape& shape, const Family& family)
     : shape_(shape),
       family_(family),
       block_types_(block_types(shape, family, block_)),
-      chunks_{shape,
-              chunk_rows(shape, block_.elements()),
-              family.embedding_dropout,
-              family.embedding_factor,
-              !family.head_bias.empty(),
-              family.causal} {
+      chunks_{shape, chunk_rows(shape, block_.elements()), family.embedding_dropout, family.embedding_factor,
+              !family.head_bias.empty()} {
   model_.rows = shape.rows();
   model_.hidden = shape.hidden;
   model_.vocabulary = shape.vocabulary;
@@ -242,6 +240,11 @@ ValueId Assembly::head_table(LayerWeights& weights, const ParameterList& list) c
   return weights.borrowed(name, {shape_.vocabulary, shape_.hidden}, list.elements());
 }
 
+ValueId Assembly::head_bias(LayerWeights& weights, const ParameterList& list) const {
+  return weights.borrowed(family_.head_bias, {shape_.vocabulary},
+                          list.elements() + aligned(shape_.vocabulary * shape_.hidden));
+}
+
 Graph Assembly::head_graph(ParameterList& list) const {
   GraphBuilder graph("head");
   LayerWeights weights(graph, list, shape_.compute);
@@ -251,8 +254,7 @@ Graph Assembly::head_graph(ParameterList& list) const {
   if (family_.head_bias.empty()) {
     graph.place(graph.linear_cross_entropy(normed, table, targets, {}, shape_.logit_softcap), Region::loss);
   } else {
-    const ValueId bias = weights.borrowed(family_.head_bias, {shape_.vocabulary},
-                                          list.elements() + aligned(shape_.vocabulary * shape_.hidden));
+    const ValueId bias = head_bias(weights, list);
     graph.place(graph.linear_cross_entropy(normed, table, targets, bias, shape_.logit_softcap), Region::loss);
   }
   return graph.finish();
@@ -265,14 +267,17 @@ Graph Assembly::logits_graph() const {
   LayerWeights weights(graph, list, shape_.compute);
   const ValueId x = read_input(graph, shape_, 1);
   const ValueId normed = family_.head(graph, weights, x, shape_);
-  graph.place(graph.linear_transposed(normed, head_table(weights, list)), Region::output);
+  const ValueId table = head_table(weights, list);
+  std::optional<ValueId> bias;
+  if (!family_.head_bias.empty()) bias = head_bias(weights, list);
+  graph.place(graph.linear_transposed(normed, table, bias), Region::output);
   return graph.finish();
 }
 
 void Assembly::add_head() {
   ParameterList list;
   LayerType type = layer_type(head_graph(list));
-  if (family_.causal) type.logits = logits_graph();
+  type.logits = logits_graph();
   std::vector<LayerPart> parts = {{add(list.group(family_.head_group, kHeadId))}, {head_table_}};
   if (head_bias_ >= 0) parts.push_back({head_bias_});
   add_layer(add(std::move(type)), "head", kHeadId, std::move(parts));
@@ -281,7 +286,7 @@ void Assembly::add_head() {
 void Assembly::add_head_chunks() {
   ParameterList list, unused;
   Graph rows = layer_graph("final norm", shape_, family_.head, shape_.rows(), list);
-  Graph row = family_.causal ? layer_graph("final norm", shape_, family_.head, 1, unused) : Graph{};
+  Graph row = layer_graph("final norm", shape_, family_.head, 1, unused);
   const int norm = add(head_norm(shape_, std::move(rows), std::move(row)));
   add_layer(norm, "head.norm", kHeadId, {{add(list.group(family_.head_group, kHeadId))}});
   add_chunks(head_chunk(chunks_, chunks_.rows, /*last=*/false),

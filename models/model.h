@@ -17,7 +17,7 @@ struct LayerType {
   // Derived from `forward`. That of a head in one layer computes forward, too. That of a block that rebuilds its input
   // reads its output from Region::input and writes its input to Region::output.
   compiler::Graph backward;
-  compiler::Graph logits;  // a causal model's head: logits of a single row, for generation
+  compiler::Graph logits;  // of a head: logits of a single row
 };
 
 // A table that is larger than a block is cut into chunks of rows, each a layer of its own, so that the largest block

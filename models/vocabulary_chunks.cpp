@@ -1,5 +1,7 @@
 #include "models/vocabulary_chunks.h"
 
+#include <optional>
+
 #include "compiler/autodiff/differentiate.h"
 
 namespace l2l::models {
@@ -136,10 +138,11 @@ LayerType head_chunk(const VocabularyChunks& chunks, std::int64_t tokens, bool l
       backward.with_bias({backward.normed(rows), backward.table(), backward.targets(), backward.statistics()}),
       std::move(outputs), {.softcap = chunks.shape.logit_softcap});
   LayerType type{forward.graph.finish(), backward.graph.finish(), {}};
-  if (!chunks.logits) return type;
 
   HeadChunk row("head chunk logits", chunks, tokens);
-  row.graph.place(row.graph.linear_transposed(row.normed(1), row.table()), Region::output);
+  const std::vector<ValueId> operands = row.with_bias({row.normed(1), row.table()});
+  const std::optional<ValueId> bias = operands.size() > 2 ? std::optional(operands[2]) : std::nullopt;
+  row.graph.place(row.graph.linear_transposed(operands[0], operands[1], bias), Region::output);
   type.logits = row.graph.finish();
   return type;
 }

@@ -32,7 +32,6 @@ struct VocabularyChunks {
   float dropout;                  // of the embedding
   float factor;                   // of the table's rows in the embedding
   bool bias;                      // the head has one per token: its chunks are [table, bias]
-  bool logits;                    // of single rows are needed, for generation
 
   int count() const { return static_cast<int>((shape.vocabulary + rows - 1) / rows); }
   // Rows of the table in chunk `index`.
@@ -50,7 +49,7 @@ LayerType positions_layer(const VocabularyChunks& chunks, const std::vector<Posi
                           ParameterList& list);
 
 // The head's norm, from its forward graph `norm`; its backward graph reads the output's gradient from Region::carry.
-// `row`: the forward graph for a single row, or empty.
+// `row`: the forward graph for a single row.
 LayerType head_norm(const TransformerShape& shape, compiler::Graph norm, compiler::Graph row);
 // `last`: this chunk computes the loss.
 LayerType head_chunk(const VocabularyChunks& chunks, std::int64_t tokens, bool last);

@@ -6,6 +6,7 @@
 #include "eps/checkpoint/manifest.h"
 #include "l2l/trainer.h"
 #include "runtime/options/batch_shape.h"
+#include "runtime/options/pretrained.h"
 
 namespace l2l {
 
@@ -15,9 +16,13 @@ Options checkpoint_options(const std::filesystem::path& directory) {
 }
 
 Options options_to_resume(Options options, const std::filesystem::path& directory) {
+  const bool pretrained = !options.model.pretrained.empty();
+  if (!pretrained && !runtime::leaves_micro_batch(options)) return options;
+  const Options saved = checkpoint_options(directory);
+  options = runtime::with_saved_model(std::move(options), saved);
   if (!runtime::leaves_micro_batch(options)) return options;
   validate_options(options);
-  const std::optional<std::int64_t> kept = runtime::micro_batch_to_keep(options, checkpoint_options(directory));
+  const std::optional<std::int64_t> kept = runtime::micro_batch_to_keep(options, saved);
   options.batch.micro_batch = kept.value_or(options.batch.micro_batch);
   return options;
 }

@@ -144,11 +144,14 @@ void DeviceSide::evaluate(const Pass& pass) {
   minibatch_->fetch_losses();
 }
 
-void DeviceSide::predict(const Pass& pass, std::int64_t row, std::span<float> logits) {
+void DeviceSide::predict(const Pass& pass, std::int64_t first, std::int64_t count, const TakeLogits& take) {
   begin(pass);
-  executor_->predict(pass.step, row,
-                     [&](std::int64_t first_token, BufferView part) { minibatch_->take_logits(first_token, part); });
-  minibatch_->logits(logits);
+  std::vector<float> values;
+  executor_->predict(pass.step, first, count, [&](std::int64_t row, std::int64_t first_token, BufferView logits) {
+    values.resize(logits.size / size_of(runner_->model().compute));
+    minibatch_->fetch_logits(logits, values);
+    take(row, first_token, values);
+  });
 }
 
 Stalls DeviceSide::stalls() const {

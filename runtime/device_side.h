@@ -2,7 +2,9 @@
 // between it and the parameter server, and the executor that uses them.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/failure.h"
@@ -30,6 +32,9 @@ struct Stalls {
   double weights_ms = 0, stash_ms = 0, update_ms = 0;
 };
 
+// Logits of a row for the tokens from `first_token` on, in fp32.
+using TakeLogits = std::function<void(std::int64_t row, std::int64_t first_token, std::span<const float> logits)>;
+
 // Thread-bound: the device's relay thread.
 class DeviceSide {
  public:
@@ -43,7 +48,9 @@ class DeviceSide {
   // Forward pass alone. Waits for the losses.
   void evaluate(const Pass& pass);
   // Logits that follow token `row` of the first sequence, [vocabulary]. Waits for them.
-  void predict(const Pass& pass, std::int64_t row, std::span<float> logits);
+  // Calls take(row, first_token, logits) for rows [first, first + count) of the first microbatch, each perhaps in
+  // several pieces of the vocabulary.
+  void predict(const Pass& pass, std::int64_t first, std::int64_t count, const TakeLogits& take);
 
   MinibatchPart& minibatch() { return *minibatch_; }
   const transfer::Link& link() const { return link_; }

@@ -4,13 +4,13 @@ namespace l2l::runtime {
 
 using transfer::Traffic;
 
-Engine::Engine(const RunPlan& plan, Trace* trace)
+Engine::Engine(const RunPlan& plan, Trace* trace, const WeightSource* weights)
     : scaler_(plan.scaler),
       trace_(trace),
       drifts_(plan.model.drifts()),
       step_track_(trace != nullptr ? trace->add_track("steps") : 0),
       pinned_(*plan.device),
-      store_(std::make_unique<eps::ParameterStore>(plan.model.layout, plan.store, pinned_, failure_, trace)),
+      store_(std::make_unique<eps::ParameterStore>(plan.model.layout, plan.store, pinned_, failure_, trace, weights)),
       relays_(plan.execution.devices, failure_) {
   std::vector<MinibatchPart*> parts;
   for (int device = 0; device < plan.execution.devices; ++device) {
@@ -60,10 +60,10 @@ double Engine::evaluate(std::uint64_t step) {
   });
 }
 
-void Engine::predict(std::uint64_t step, std::int64_t row, std::span<float> logits) {
+void Engine::predict(std::uint64_t step, std::int64_t first, std::int64_t count, const TakeLogits& take) {
   guarded([&] {
     store_->complete_updates();
-    sides_[0]->predict({step, 1.0f, /*training=*/false}, row, logits);
+    sides_[0]->predict({step, 1.0f, /*training=*/false}, first, count, take);
   });
 }
 

@@ -16,8 +16,8 @@ namespace l2l::runtime {
 // has thrown, only destruction is allowed; it joins all threads.
 class Engine {
  public:
-  // `plan` and `trace` (may be null) must outlive the engine.
-  Engine(const RunPlan& plan, Trace* trace);
+  // `plan` and `trace` (may be null) must outlive the engine. `weights`: initial ones; null: all are random.
+  Engine(const RunPlan& plan, Trace* trace, const WeightSource* weights = nullptr);
   ~Engine();
 
   eps::ParameterStore& store() { return *store_; }
@@ -40,8 +40,9 @@ class Engine {
   Result train(std::uint64_t step, double learning_rate);
   // Sum of the minibatch's losses, dropout off. Waits for pending updates first.
   double evaluate(std::uint64_t step);
-  // Logits that follow token `row` of the first sequence, [vocabulary], dropout off. Runs on device 0.
-  void predict(std::uint64_t step, std::int64_t row, std::span<float> logits);
+  // Logits of rows [first, first + count) of the first microbatch, dropout off, in pieces (DeviceSide::predict). Runs
+  // on device 0.
+  void predict(std::uint64_t step, std::int64_t first, std::int64_t count, const TakeLogits& take);
   // So far; the mean over the devices.
   Stalls stalls() const;
 

@@ -35,9 +35,11 @@ class Executor {
   virtual void train(eps::Version version) = 0;
   // Forward pass alone: losses.
   virtual void evaluate(eps::Version version) = 0;
-  // Logits that follow token `row` of the first microbatch. `take` is called once for each piece of the vocabulary,
-  // when its logits are enqueued, and enqueues what it does with them on the compute stream.
-  virtual void predict(eps::Version version, std::int64_t row, const LayerRunner::TakeLogits& take) = 0;
+  // Logits of rows [first, first + count) of the first microbatch. `take` is called once for each row and piece of the
+  // vocabulary, in any order, when its logits are enqueued; what it enqueues on the compute stream must have read them
+  // before the next ones are made.
+  virtual void predict(eps::Version version, std::int64_t first, std::int64_t count,
+                       const LayerRunner::TakeLogits& take) = 0;
 };
 
 std::unique_ptr<Executor> make_relay_executor(const ExecutorResources& resources);

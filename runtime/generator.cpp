@@ -10,11 +10,11 @@ namespace {
 
 constexpr std::uint32_t kSamplingOp = 255;  // no op of a graph has this number
 
-void check_prompt(std::span<const std::int32_t> prompt, std::int64_t vocabulary) {
-  if (prompt.empty()) throw BadInput("prompt: empty; give at least one token");
-  for (const std::int32_t token : prompt) {
+void check_tokens(const char* what, std::span<const std::int32_t> tokens, std::int64_t vocabulary) {
+  if (tokens.empty()) throw BadInput(std::string(what) + ": empty; give at least one token");
+  for (const std::int32_t token : tokens) {
     if (token < 0 || token >= vocabulary) {
-      throw BadInput("prompt: token " + std::to_string(token) + " is not below the vocabulary of " +
+      throw BadInput(std::string(what) + ": token " + std::to_string(token) + " is not below the vocabulary of " +
                      std::to_string(vocabulary));
     }
   }
@@ -41,9 +41,9 @@ std::vector<std::int32_t> generate(Engine& engine, const RunPlan& plan, std::uin
                                    std::span<const std::int32_t> prompt, const GenerateOptions& options) {
   if (!plan.model.causal) {
     throw BadInput("model.architecture = \"" + plan.options.model.architecture +
-                   "\" sees both sides of a token and cannot continue a text; gpt2 and llama can");
+                   "\" sees both sides of a token and cannot continue a text");
   }
-  check_prompt(prompt, plan.model.vocabulary);
+  check_tokens("prompt", prompt, plan.model.vocabulary);
   Minibatch& minibatch = engine.minibatch();
   const auto sequence = static_cast<std::size_t>(plan.options.model.sequence);
   std::vector<std::int32_t> tokens(prompt.begin(), prompt.end());
@@ -53,11 +53,29 @@ std::vector<std::int32_t> generate(Engine& engine, const RunPlan& plan, std::uin
     const std::span<std::int32_t> input = minibatch.tokens(0);
     std::fill(input.begin(), input.end(), 0);
     std::copy(tokens.end() - static_cast<std::ptrdiff_t>(context), tokens.end(), input.begin());
-    engine.predict(step, static_cast<std::int64_t>(context) - 1, logits);
+    engine.predict(step, static_cast<std::int64_t>(context) - 1, 1,
+                   [&](std::int64_t, std::int64_t first_token, std::span<const float> values) {
+                     std::copy(values.begin(), values.end(), logits.begin() + first_token);
+                   });
     const PhiloxBlock words = philox({options.seed, 0, 0, 0, kSamplingOp}, static_cast<std::uint32_t>(i));
     tokens.push_back(draw(logits, options.temperature, to_uniform(words[0])));
   }
   return {tokens.begin() + static_cast<std::ptrdiff_t>(prompt.size()), tokens.end()};
+}
+
+void sequence_logits(Engine& engine, const RunPlan& plan, std::uint64_t step, std::span<const std::int32_t> tokens,
+                     const TakeLogits& take) {
+  check_tokens("tokens", tokens, plan.model.vocabulary);
+  const std::int64_t sequence = plan.options.model.sequence, count = static_cast<std::int64_t>(tokens.size());
+  if (count > sequence || (!plan.model.causal && count != sequence)) {
+    throw BadInput("tokens: " + std::to_string(count) + " for model.sequence = " + std::to_string(sequence) +
+                   (count > sequence ? "" : ", all of which the model sees at once") + "; set it to " +
+                   std::to_string(count));
+  }
+  const std::span<std::int32_t> input = engine.minibatch().tokens(0);
+  std::fill(input.begin(), input.end(), 0);
+  std::copy(tokens.begin(), tokens.end(), input.begin());
+  engine.predict(step, 0, count, take);
 }
 
 }  // namespace l2l::runtime

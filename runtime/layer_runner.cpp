@@ -31,12 +31,13 @@ void LayerRunner::backward(int layer, int microbatch, const Operands& operands) 
   launch(*programs_.of(layer).backward, phase_of(model_, layer, true), layer, microbatch, operands);
 }
 
-void LayerRunner::predict(int layer, BufferView wire, BufferView input, BufferView normed, const TakeLogits& take) {
+void LayerRunner::predict(int layer, std::int64_t row, BufferView wire, BufferView input, BufferView normed,
+                          const TakeLogits& take) {
   const bool only_norm = model_.chunks.count > 0 && layer == model_.head();
   const BufferView output = only_norm ? normed : logits_of(layer);
   launch(*programs_.of(layer).logits, Phase::head, layer, 0,
          {.wire = wire, .input = input, .output = output, .normed = normed});
-  if (!only_norm) take(model_.first_token(layer), output);
+  if (!only_norm) take(row, model_.first_token(layer), output);
 }
 
 void LayerRunner::round_gradients(int layer, BufferView gradients, BufferView drained) {

@@ -55,11 +55,11 @@ class LayerRunner {
   // Adds to `gradients`. A head that is one layer also computes forward here, and writes the loss. A block that
   // rebuilds its input reads what its forward pass wrote as `input`, and writes what that read to `output`.
   void backward(int layer, int microbatch, const Operands& operands);
-  // Logits of one token, by one layer of a head: from its row `input` to `take`. A head in chunks begins with a norm,
-  // which writes `normed` alone; the chunks read that.
-  using TakeLogits = std::function<void(std::int64_t first_token, device::BufferView logits)>;
-  void predict(int layer, device::BufferView wire, device::BufferView input, device::BufferView normed,
-               const TakeLogits& take);
+  // Logits of one row, by one layer of a head: from its `input` to `take`. A head in chunks begins with a norm, which
+  // writes `normed` alone, for one row; the chunks read that.
+  using TakeLogits = std::function<void(std::int64_t row, std::int64_t first_token, device::BufferView logits)>;
+  void predict(int layer, std::int64_t row, device::BufferView wire, device::BufferView input,
+               device::BufferView normed, const TakeLogits& take);
   // Rounds fp32 gradients to the dtype that crosses the link.
   void round_gradients(int layer, device::BufferView gradients, device::BufferView drained);
 

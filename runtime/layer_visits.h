@@ -30,7 +30,8 @@ class LayerVisits {
   void end_forward(int microbatch);
 
   // Logits of one token by a head's layer, from row `row` of microbatch 0. Call for each layer of the head.
-  void predict(int layer, std::int64_t row, device::BufferView wire, const LayerRunner::TakeLogits& take);
+  void predict(int layer, std::int64_t first, std::int64_t count, device::BufferView wire,
+               const LayerRunner::TakeLogits& take);
 
   void zero(device::BufferView gradients);
   // Sends the gradients of all microbatches to the parameter server.

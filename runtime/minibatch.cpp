@@ -93,22 +93,20 @@ double Minibatch::drift() const {
   return std::sqrt(apart / all);
 }
 
-void MinibatchPart::take_logits(std::int64_t first_token, BufferView logits) {
-  const Bytes begin = static_cast<Bytes>(first_token) * size_of(runner_.model().compute);
-  link_.to_host(Traffic::results, runner_.compute(), results(begin, logits.size), logits);
-}
-
-void MinibatchPart::logits(std::span<float> values) {
+void MinibatchPart::fetch_logits(BufferView logits, std::span<float> values) {
+  const models::Model& model = runner_.model();
+  const BufferView row = results(0, logits.size);
+  link_.to_host(Traffic::results, runner_.compute(), row, logits);
   wait();
-  const BufferView row = results(0, values.size() * size_of(runner_.model().compute));
-  if (runner_.model().compute == DType::f32) {
-    std::memcpy(values.data(), row.data, values.size_bytes());
-    return;
-  }
   for (std::size_t i = 0; i < values.size(); ++i) {
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, row.data + i * sizeof(bits), sizeof(bits));
-    values[i] = runner_.model().compute == DType::bf16 ? to_float(bf16{bits}) : to_float(f16{bits});
+    if (model.compute == DType::f32) {
+      std::memcpy(&values[i], row.data + i * sizeof(float), sizeof(float));
+    } else {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, row.data + i * sizeof(bits), sizeof(bits));
+      values[i] = model.compute == DType::bf16 ? to_float(bf16{bits}) : to_float(f16{bits});
+    }
+    if (model.logit_softcap > 0) values[i] = model.logit_softcap * std::tanh(values[i] / model.logit_softcap);
   }
 }
 

@@ -29,10 +29,8 @@ class MinibatchPart {
   double loss(int microbatch) const { return result(microbatch, 0); }
   // One of the numbers that Model::results_bytes() lists.
   double result(int microbatch, int index) const;
-  // Enqueues the copy of logits, those of vocabulary entries from first_token on, to the host.
-  void take_logits(std::int64_t first_token, device::BufferView logits);
-  // Waits for all logits and converts them to fp32, [vocabulary].
-  void logits(std::span<float> values);
+  // Copies logits of one row to the host, and converts them to fp32. Waits until that is done.
+  void fetch_logits(device::BufferView logits, std::span<float> values);
 
  private:
   std::span<std::int32_t> ids(int index);

@@ -5,9 +5,11 @@
 #include "core/host_memory.h"
 #include "core/log.h"
 #include "eps/checkpoint/checkpoint_writer.h"
+#include "models/hub/weights.h"
 #include "optimizers/schedule.h"
 #include "runtime/engine.h"
 #include "runtime/generator.h"
+#include "runtime/hub_companions.h"
 #include "runtime/plan/memory_contract.h"
 #include "runtime/plan_run.h"
 #include "runtime/resume.h"
@@ -20,6 +22,8 @@ using runtime::Dataset;
 using runtime::Minibatch;
 
 namespace {
+
+using LoadProgress = std::function<void(std::uint64_t, std::uint64_t)>;
 
 constexpr std::size_t kTraceSpans = 200'000;  // 9 MB here, 25 MB as a file; further ones are dropped and counted
 
@@ -41,7 +45,8 @@ struct Trainer::Implementation {
   explicit Implementation(const Options& options)
       : plan(runtime::plan_run(options)),
         contract(runtime::memory_contract(plan)),
-        schedule(make_schedule(plan.options)) {
+        schedule(make_schedule(plan.options)),
+        companions_from(plan.options.weights) {
     runtime::check_limits(plan, contract);
     if (plan.options.train) {
       train.emplace(*plan.options.train, plan.dataset_settings());
@@ -52,9 +57,9 @@ struct Trainer::Implementation {
   }
 
   // The engine; allocates everything on first use.
-  runtime::Engine& running() {
+  runtime::Engine& running(const LoadProgress& loading = {}) {
     if (!engine) {
-      engine = std::make_unique<runtime::Engine>(plan, trace.get());
+      engine = make_engine(loading);
       checkpoints.emplace(engine->store());
       runtime::Calibration calibration;
       prediction = runtime::predict_step(plan, calibration, /*may_measure=*/false);
@@ -65,6 +70,7 @@ struct Trainer::Implementation {
   std::uint64_t samples_per_step() const {
     return static_cast<std::uint64_t>(plan.options.batch.micro_batch * plan.options.batch.micro_batches);
   }
+  std::unique_ptr<runtime::Engine> make_engine(const LoadProgress& loading) const;
   void fill_training();
   std::uint64_t fill_validation(std::uint64_t first);
   template <typename Fill>
@@ -75,6 +81,7 @@ struct Trainer::Implementation {
   const runtime::RunPlan plan;
   MemoryContract contract;
   optimizers::Schedule schedule;
+  std::filesystem::path companions_from;  // the Hugging Face directory that this model was last in; or empty
   std::optional<Dataset> train, validation;
   std::unique_ptr<Trace> trace;
   std::unique_ptr<runtime::Engine> engine;
@@ -85,6 +92,13 @@ struct Trainer::Implementation {
   std::uint64_t data_position = 0;  // samples consumed
   std::uint64_t data_hash = 0;      // of `train`; constant after construction
 };
+
+std::unique_ptr<runtime::Engine> Trainer::Implementation::make_engine(const LoadProgress& loading) const {
+  if (plan.options.weights.empty()) return std::make_unique<runtime::Engine>(plan, trace.get());
+  models::HubWeights weights(plan.options.weights, plan.options.model, plan.model.layout, plan.options.new_head);
+  if (loading) weights.on_progress([&](Bytes done) { loading(done, weights.bytes()); });
+  return std::make_unique<runtime::Engine>(plan, trace.get(), &weights);
+}
 
 // Calls fill_sequence(index, tokens, targets) for every sequence of the minibatch; both spans are [sequence].
 template <typename Fill>
@@ -171,7 +185,9 @@ StepPrediction Trainer::predict(bool measure) {
   return runtime::predict_step(self.plan, calibration, measure);
 }
 
-void Trainer::prepare() { implementation_->running(); }
+void Trainer::prepare(const std::function<void(std::uint64_t, std::uint64_t)>& loading) {
+  implementation_->running(loading);
+}
 
 std::filesystem::path Trainer::resume(const std::filesystem::path& directory) {
   Implementation& self = *implementation_;
@@ -181,6 +197,7 @@ std::filesystem::path Trainer::resume(const std::filesystem::path& directory) {
   for (const std::filesystem::path& folder : folders) {
     try {
       self.restore(eps::load_checkpoint(folder, self.running().store()));
+      self.companions_from = folder;
       runtime::warn_of_lost_steps(directory, folder, self.step);
       return folder;
     } catch (const CorruptFile& error) {
@@ -208,17 +225,23 @@ void Trainer::train(std::int64_t steps, const std::function<bool(const StepRepor
 }
 
 std::optional<double> Trainer::validation_loss(const std::function<bool()>& stop) {
+  const std::optional<Evaluation> evaluation = evaluate(stop);
+  return evaluation ? std::optional(evaluation->loss) : std::nullopt;
+}
+
+std::optional<Trainer::Evaluation> Trainer::evaluate(const std::function<bool()>& stop) {
   Implementation& self = *implementation_;
   if (!self.validation) throw BadInput("data.validation: no validation data; name at least one file");
+  Evaluation evaluation;
   double sum = 0;
-  std::int64_t predicted = 0;
   for (std::uint64_t window = 0; window < self.validation->windows();) {
     if (stop && stop()) return std::nullopt;
     window = self.fill_validation(window);
-    predicted += self.running().minibatch().predicted();
+    evaluation.tokens += self.running().minibatch().predicted();
     sum += self.running().evaluate(self.step);
   }
-  return sum / static_cast<double>(predicted);
+  evaluation.loss = sum / static_cast<double>(evaluation.tokens);
+  return evaluation;
 }
 
 void Trainer::start_save() {
@@ -226,6 +249,7 @@ void Trainer::start_save() {
   const CheckpointOptions& checkpoint = self.plan.options.checkpoint;
   if (checkpoint.directory.empty()) throw BadInput("checkpoint.directory: not set; nowhere to save to");
   self.running();
+  finish_save();
   eps::RunState state{self.step, self.plan.options.run.seed, self.data_position, to_toml(self.plan.options),
                       self.data_hash};
   const optimizers::LossScaler& scaler = self.running().loss_scaler();
@@ -233,13 +257,17 @@ void Trainer::start_save() {
     state.loss_scale = static_cast<std::uint64_t>(scaler.scale());
     state.good_steps = scaler.good_steps();
   }
-  self.checkpoints->start(checkpoint.directory, state, static_cast<int>(checkpoint.keep));
+  self.checkpoints->start(checkpoint.directory, state, static_cast<int>(checkpoint.keep),
+                          runtime::hub_companions(self.plan.options.model, self.companions_from));
 }
 
 bool Trainer::saving() const { return implementation_->checkpoints && implementation_->checkpoints->running(); }
 
 std::filesystem::path Trainer::finish_save() {
-  return implementation_->checkpoints ? implementation_->checkpoints->finish() : std::filesystem::path();
+  if (!implementation_->checkpoints) return {};
+  std::filesystem::path folder = implementation_->checkpoints->finish();
+  if (!folder.empty()) implementation_->companions_from = folder;
+  return folder;
 }
 
 std::filesystem::path Trainer::save() {
@@ -249,6 +277,10 @@ std::filesystem::path Trainer::save() {
 
 std::vector<std::int32_t> Trainer::generate(std::span<const std::int32_t> prompt, const GenerateOptions& options) {
   return runtime::generate(implementation_->running(), implementation_->plan, implementation_->step, prompt, options);
+}
+
+void Trainer::logits(std::span<const std::int32_t> tokens, const TakeLogits& take) {
+  runtime::sequence_logits(implementation_->running(), implementation_->plan, implementation_->step, tokens, take);
 }
 
 LinkCounters Trainer::link_counters() const {

@@ -20,7 +20,7 @@ namespace {
 struct Arguments {
   ConfigArguments config;
   std::int64_t steps = -1;
-  std::string resume, metrics, trace;
+  std::string pretrained, resume, metrics, trace;
   bool dry_run = false, quiet = false;
 };
 
@@ -33,7 +33,8 @@ void on_signal(int signal) {
 }
 
 Options options_of(const Arguments& arguments) {
-  const Options options = arguments.config.load();
+  Options options = arguments.config.load();
+  if (!arguments.pretrained.empty()) options.model.pretrained = arguments.pretrained;
   if (options.data.train.empty()) {
     throw BadInput(arguments.config.config + ": data.train: missing; name at least one file");
   }
@@ -91,7 +92,10 @@ class Run {
 int Run::run() {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like any other
   check_writable(options_.checkpoint.directory);
-  trainer_.prepare();
+  {
+    ByteProgress loading("loading", arguments_.quiet);
+    trainer_.prepare([&](std::uint64_t done, std::uint64_t all) { loading.show(done, all); });
+  }
   const std::int64_t kept = resume();
   MetricsFile metrics(arguments_.metrics, trainer_.completed_steps());
   if (!arguments_.trace.empty() && !std::ofstream(arguments_.trace)) {
@@ -214,6 +218,7 @@ int main(int argc, char** argv) {
       "--steps", &arguments.steps,
       "stop after this many steps in total, also after a resume (default and length of the schedule: run.steps)",
       {.least = 0});
+  command.add("--pretrained", &arguments.pretrained, "model.pretrained: a Hugging Face model directory to begin from");
   command.add("--resume", &arguments.resume, "continue from the newest good checkpoint below this directory");
   command.add("--dry-run", &arguments.dry_run, "check config and data, print the memory contract, and stop");
   command.add("--metrics", &arguments.metrics, "write one JSON object per step to this file");

@@ -96,4 +96,26 @@ double Progress::tokens_per_second() const {
   return first_seconds_ > 0 ? first_tokens_ / first_seconds_ : 0;
 }
 
+ByteProgress::ByteProgress(std::string what, bool quiet)
+    : what_(std::move(what)), quiet_(quiet || isatty(STDERR_FILENO) == 0) {}
+
+ByteProgress::~ByteProgress() {
+  if (open_line_) std::fputc('\n', stderr);
+}
+
+void ByteProgress::show(std::uint64_t done, std::uint64_t all) {
+  const steady_clock::time_point now = steady_clock::now();
+  if (quiet_ || (done < all && duration<double>(now - last_shown_).count() < kTerminalInterval)) return;
+  last_shown_ = now;
+  const double share = all > 0 ? static_cast<double>(done) / static_cast<double>(all) : 1;
+  const double elapsed = duration<double>(now - start_).count();
+  const std::string line =
+      print("%s: %.0f%% of %.2f GB  %.2f GB/s  ETA %s", what_.c_str(), 100 * share, 1e-9 * static_cast<double>(all),
+            1e-9 * static_cast<double>(done) / std::max(1e-9, elapsed),
+            clock_time(elapsed * (1 - share) / std::max(1e-9, share)).c_str());
+  std::fprintf(stderr, "\r%s\033[K", line.c_str());
+  std::fflush(stderr);
+  open_line_ = true;
+}
+
 }  // namespace l2l::tools

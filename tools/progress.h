@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "l2l/trainer.h"
 
@@ -44,6 +45,24 @@ class Progress {
   double weights_ms_ = 0, stash_ms_ = 0, update_ms_ = 0;
   std::array<double, kRatios> ratios_{};  // a ring
   std::size_t ratio_count_ = 0;
+  bool open_line_ = false;
+};
+
+// The progress of reading or writing a model's weights: on a terminal one line that is rewritten, in a log nothing.
+// Thread-bound: show() is called one at a time.
+class ByteProgress {
+ public:
+  // `what`: "loading".
+  ByteProgress(std::string what, bool quiet);
+  ~ByteProgress();
+
+  void show(std::uint64_t done, std::uint64_t all);
+
+ private:
+  const std::string what_;
+  const bool quiet_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point last_shown_{};
   bool open_line_ = false;
 };
 

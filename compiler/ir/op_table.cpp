@@ -74,14 +74,22 @@ std::int64_t derive_heads(const Attributes& attributes, const Sizes& sizes) {
   return sizes['Q'] / all;
 }
 
+void require_scores(const Attributes& attributes) {
+  require(attributes.window >= 0 && (attributes.window == 0 || attributes.causal),
+          "a window of " + std::to_string(attributes.window) + " rows needs causal attention");
+  require(attributes.scale >= 0 && attributes.softcap >= 0, "scale and softcap must not be negative");
+}
+
 void derive_attention(const Attributes& attributes, Sizes& sizes) {
   derive_dropout(attributes, sizes);
+  require_scores(attributes);
   sizes.set('H', derive_heads(attributes, sizes) * attributes.heads);
   sizes.set('D', attributes.heads);
   require_sequences(attributes, sizes);
 }
 
 void derive_core_attention(const Attributes& attributes, Sizes& sizes) {
+  require_scores(attributes);
   sizes.set('H', derive_heads(attributes, sizes) * attributes.heads);
   require_sequences(attributes, sizes);
   sizes.set('S', attributes.sequence);

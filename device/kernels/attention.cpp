@@ -30,7 +30,7 @@ struct Buffers {
   }
 };
 
-// Score of the padding behind a row's last key; its weight is set to zero afterwards.
+// Score of what a row does not see, and of the padding behind its last key; the weight is set to zero afterwards.
 constexpr float kMasked = -1e30f;
 
 // Turns scores[0, count) into e^(score - highest) and puts their sum into `sum`; returns the logsumexp.
@@ -86,21 +86,27 @@ class Attention final : public Kernel {
 
   void attend_block(std::int64_t task, std::int64_t i, std::int64_t rows, const DropoutMask& mask,
                     const Buffers& buffers, float* logsumexp) const {
-    const std::int64_t seen = shape_.seen_by(i + rows - 1), stride = shape_.padded_sequence;
-    block_product(rows, whole_vectors(seen), shape_.head_dim, {buffers.queries, shape_.padded_dim, 1}, buffers.keys,
-                  stride, buffers.scores, stride, false);
+    const std::int64_t begin = shape_.first_vector(i), seen = shape_.seen_by(i + rows - 1);
+    const std::int64_t stride = shape_.padded_sequence;
+    block_product(rows, whole_vectors(seen) - begin, shape_.head_dim, {buffers.queries, shape_.padded_dim, 1},
+                  buffers.keys + begin, stride, buffers.scores + begin, stride, false);
     for (std::int64_t row = 0; row < rows; ++row) {
-      float* scores = buffers.scores + row * stride;
-      const std::int64_t own = shape_.seen_by(i + row), whole = whole_vectors(own);
-      fill_tail(scores, own, kMasked);
+      float* const line = buffers.scores + row * stride;
+      float* const scores = line + begin;
+      const std::int64_t own = shape_.seen_by(i + row), first = shape_.first_seen(i + row) - begin;
+      const std::int64_t whole = whole_vectors(own), count = whole - begin;
+      if (shape_.softcap > 0) cap_scores(scores, count, shape_.softcap);
+      fill_tail(line, own, kMasked);
+      std::fill(scores, scores + first, kMasked);
       float sum = 0;
-      logsumexp[(i + row) * shape_.heads] = exponentials(scores, whole, sum);
-      weigh(scores, whole, mask, shape_.probability_index(task, i + row, 0), 1.0f / sum, buffers.words);
-      fill_tail(scores, own, 0);
-      std::fill(scores + whole, scores + std::max(seen, whole), 0.0f);
+      logsumexp[(i + row) * shape_.heads] = exponentials(scores, count, sum);
+      weigh(scores, count, mask, shape_.probability_index(task, i + row, begin), 1.0f / sum, buffers.words);
+      fill_tail(line, own, 0);
+      std::fill(scores, scores + first, 0.0f);
+      std::fill(line + whole, line + std::max(seen, whole), 0.0f);
     }
-    block_product(rows, shape_.padded_dim, seen, {buffers.scores, stride, 1}, buffers.rows, shape_.padded_dim,
-                  buffers.sums, shape_.padded_dim, false);
+    block_product(rows, shape_.padded_dim, seen - begin, {buffers.scores + begin, stride, 1},
+                  buffers.rows + begin * shape_.padded_dim, shape_.padded_dim, buffers.sums, shape_.padded_dim, false);
   }
 
   // Exponentials to probabilities after dropout.

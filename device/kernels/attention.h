@@ -1,8 +1,10 @@
 // What forward and backward attention share. A row of qkv is [q | k | v], each with its heads side by side (GPT-2).
 // Each head of keys and values serves heads / kv_heads heads of queries (Ainslie et al., "GQA", 2023). Scores are
-// scaled by 1/sqrt(head_dim). If causal, row i of a sequence sees its rows 0..i, otherwise all.
+// scaled by 1/sqrt(head_dim) or another factor, and may be capped: c tanh(s / c). If causal, row i of a sequence sees
+// its rows 0..i, or the last `window` of these, otherwise all.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "device/kernels/common/operands.h"
@@ -10,6 +12,7 @@
 #include "device/kernels/convert.h"
 #include "device/kernels/lanes.h"
 #include "device/kernels/random_words.h"
+#include "device/kernels/vector_math.h"
 
 namespace l2l::device::kernels {
 
@@ -21,7 +24,8 @@ struct AttentionShape {
   std::int64_t hidden;                       // columns of all queries, and of y
   std::int64_t padded_sequence, padded_dim;  // whole vectors
   bool causal;
-  float scale, probability;
+  std::int64_t window;  // at most `sequence`
+  float scale, softcap, probability;
   std::uint32_t rng_op;
 
   // `qkv` is [rows, width], width = (heads + 2 kv_heads) head_dim.
@@ -31,6 +35,8 @@ struct AttentionShape {
         kv_heads(compiler::kv_heads(attributes)),
         width(qkv.shape[1]),
         causal(attributes.causal),
+        window(attributes.window > 0 ? std::min<std::int64_t>(attributes.window, sequence) : sequence),
+        softcap(attributes.softcap),
         probability(attributes.probability),
         rng_op(attributes.rng_op) {
     if (sequence < 1 || heads < 1 || kv_heads < 1 || heads % kv_heads != 0 || qkv.shape[0] % sequence != 0 ||
@@ -44,7 +50,7 @@ struct AttentionShape {
     hidden = heads * head_dim;
     padded_sequence = whole_vectors(sequence);
     padded_dim = whole_vectors(head_dim);
-    scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
+    scale = attributes.scale > 0 ? attributes.scale : 1.0f / std::sqrt(static_cast<float>(head_dim));
     if (probability > 0) require_random_elements(Shape{tasks(), sequence, sequence}.elements(), "attention");
   }
 
@@ -62,8 +68,11 @@ struct AttentionShape {
   std::int64_t value_column(std::int64_t task) const { return key_column(task) + kv_heads * head_dim; }
   // Heads of queries per head of keys; their tasks are consecutive.
   std::int64_t sharers() const { return heads / kv_heads; }
-  // How many rows of its sequence row i sees, from the first one on.
+  // Row i of a sequence sees its rows [first_seen(i), seen_by(i)).
   std::int64_t seen_by(std::int64_t i) const { return causal ? i + 1 : sequence; }
+  std::int64_t first_seen(std::int64_t i) const { return causal ? std::max<std::int64_t>(i + 1 - window, 0) : 0; }
+  // The same for all rows from i on, cut down to whole vectors.
+  std::int64_t first_vector(std::int64_t i) const { return first_seen(i) / kLanes * kLanes; }
 };
 
 // Splits the queries of a task into parts of whole blocks, so that few heads still give about 16 parts in all.
@@ -109,6 +118,24 @@ inline void fill_tail(float* row, std::int64_t own, float value) {
   const std::int64_t kept = own % kLanes;
 #pragma omp simd
   for (std::int64_t lane = 0; lane < kLanes; ++lane) last[lane] = lane < kept ? last[lane] : value;
+}
+
+// Scores s become c tanh(s / c).
+inline void cap_scores(float* scores, std::int64_t count, float cap) {
+  const float inverse = 1.0f / cap;
+#pragma omp simd
+  for (std::int64_t j = 0; j < count; ++j) scores[j] = cap * fast_tanh(scores[j] * inverse);
+}
+
+// The same, with the derivative of each in `slopes`.
+inline void cap_scores(float* scores, float* slopes, std::int64_t count, float cap) {
+  const float inverse = 1.0f / cap;
+#pragma omp simd
+  for (std::int64_t j = 0; j < count; ++j) {
+    const float share = fast_tanh(scores[j] * inverse);
+    scores[j] = cap * share;
+    slopes[j] = 1.0f - share * share;
+  }
 }
 
 // Writes rows of [rows][padded_dim] times `scale` back.

@@ -24,6 +24,7 @@ struct Buffers {
   float* probabilities;      // [kQueryBlock][kKeyBlock]
   float* dscores;            // [kQueryBlock][kKeyBlock]
   float* products;           // [kQueryBlock]: dy . y per row
+  float* slopes;             // [kKeyBlock]: of capped scores
   std::uint32_t* words;
   Bytes bytes;
 
@@ -41,6 +42,7 @@ struct Buffers {
     probabilities = cutter.take<float>(kQueryBlock * kKeyBlock);
     dscores = cutter.take<float>(kQueryBlock * kKeyBlock);
     products = cutter.take<float>(kQueryBlock);
+    slopes = cutter.take<float>(kKeyBlock);
     words = cutter.take<std::uint32_t>(random_words_room(kKeyBlock));
     bytes = cutter.used();
   }
@@ -120,10 +122,11 @@ class AttentionBackward final : public Kernel {
     }
     const float* logsumexp = as<float>(operands[3]) + (shape_.first_row(task) + i) * shape_.heads + task % shape_.heads;
     const std::int64_t all = shape_.seen_by(i + rows - 1);
-    for (std::int64_t j = 0; j < all; j += kKeyBlock) {
+    const std::int64_t first = shape_.first_seen(i) / kKeyBlock * kKeyBlock;
+    for (std::int64_t j = first; j < all; j += kKeyBlock) {
       const Block block{i, rows, j, std::min(kKeyBlock, all - j)};
       score_gradients(block, task, logsumexp, mask, buffers);
-      add_gradients(block, buffers);
+      add_gradients(block, /*begins=*/j == first, buffers);
     }
     store_head(shape_, buffers.dq, rows, shape_.scale,
                gradient_of(operands, task) + i * shape_.width + shape_.first_column(task), shape_.width);
@@ -148,6 +151,7 @@ class AttentionBackward final : public Kernel {
       float* probabilities = buffers.probabilities + row * kKeyBlock;
       float* dscores = buffers.dscores + row * kKeyBlock;
       const float row_logsumexp = logsumexp[row * shape_.heads], product = buffers.products[row];
+      if (shape_.softcap > 0) cap_scores(probabilities, buffers.slopes, whole, shape_.softcap);
       if (mask.keeps_all()) {
         differentiate(probabilities, dscores, whole, row_logsumexp, product);
       } else {
@@ -155,11 +159,20 @@ class AttentionBackward final : public Kernel {
             random_words(mask.key, shape_.probability_index(task, i, block.j), whole, buffers.words);
         differentiate_dropped(probabilities, dscores, whole, row_logsumexp, product, mask, word);
       }
+      if (shape_.softcap > 0) multiply(dscores, buffers.slopes, whole);
       fill_tail(probabilities, seen, 0);
       fill_tail(dscores, seen, 0);
+      const std::int64_t unseen = std::clamp<std::int64_t>(shape_.first_seen(i) - block.j, 0, columns);
+      std::fill(probabilities, probabilities + unseen, 0.0f);
+      std::fill(dscores, dscores + unseen, 0.0f);
       std::fill(probabilities + whole, probabilities + columns, 0.0f);
       std::fill(dscores + whole, dscores + columns, 0.0f);
     }
+  }
+
+  static void multiply(float* values, const float* factors, std::int64_t count) {
+#pragma omp simd
+    for (std::int64_t j = 0; j < count; ++j) values[j] *= factors[j];
   }
 
   static void differentiate(float* scores, float* dscores, std::int64_t count, float logsumexp, float product) {
@@ -183,14 +196,15 @@ class AttentionBackward final : public Kernel {
     }
   }
 
-  void add_gradients(const Block& block, const Buffers& buffers) const {
+  // `begins`: it is the first block of these queries.
+  void add_gradients(const Block& block, bool begins, const Buffers& buffers) const {
     const std::int64_t dim = shape_.padded_dim;
     block_product(block.columns, dim, block.rows, {buffers.probabilities, 1, kKeyBlock}, buffers.dy + block.i * dim,
                   dim, buffers.dv + block.j * dim, dim, true);
     block_product(block.columns, dim, block.rows, {buffers.dscores, 1, kKeyBlock}, buffers.queries + block.i * dim, dim,
                   buffers.dk + block.j * dim, dim, true);
     block_product(block.rows, dim, block.columns, {buffers.dscores, kKeyBlock, 1}, buffers.keys + block.j * dim, dim,
-                  buffers.dq, dim, block.j != 0);
+                  buffers.dq, dim, !begins);
   }
 
   AttentionShape shape_;

@@ -25,7 +25,7 @@ struct Buffers {
   }
 };
 
-// Score of the padding behind a row's last key.
+// Score of what a row does not see, and of the padding behind its last key.
 constexpr float kMasked = -1e30f;
 
 // Turns `count` scores, whole vectors, into probabilities.
@@ -76,9 +76,12 @@ class AttentionProbabilities final : public Kernel {
     block_product(block.rows, whole_vectors(seen_by(shape_, block)), shape_.head_dim,
                   {buffers.queries, shape_.padded_dim, 1}, buffers.keys, stride, buffers.scores, stride, false);
     for (std::int64_t row = 0; row < block.rows; ++row) {
-      const std::int64_t own = shape_.seen_by(block.begin + row);
-      fill_tail(buffers.scores + row * stride, own, kMasked);
-      softmax(buffers.scores + row * stride, whole_vectors(own));
+      const std::int64_t i = block.begin + row, own = shape_.seen_by(i);
+      float* const scores = buffers.scores + row * stride;
+      if (shape_.softcap > 0) cap_scores(scores, whole_vectors(own), shape_.softcap);
+      fill_tail(scores, own, kMasked);
+      std::fill(scores, scores + shape_.first_seen(i), kMasked);
+      softmax(scores, whole_vectors(own));
     }
   }
 

@@ -14,6 +14,8 @@ struct Buffers {
   float* dscores;        // [kQueryBlock][padded_sequence]: first dprobabilities
   float* dq;             // [kQueryBlock][padded_dim]
   float* dk;             // [sequence][padded_dim]
+  float* transposed;     // [padded_dim][padded_sequence]: keys, where scores are capped
+  float* scores;         // [kQueryBlock][padded_sequence], likewise
   Bytes bytes;
 
   Buffers(const AttentionShape& shape, std::byte* base) {
@@ -24,6 +26,11 @@ struct Buffers {
     dscores = cutter.take<float>(kQueryBlock * shape.padded_sequence);
     dq = cutter.take<float>(kQueryBlock * shape.padded_dim);
     dk = cutter.take<float>(shape.sequence * shape.padded_dim);
+    transposed = scores = nullptr;
+    if (shape.softcap > 0) {
+      transposed = cutter.take<float>(shape.padded_dim * shape.padded_sequence);
+      scores = cutter.take<float>(kQueryBlock * shape.padded_sequence);
+    }
     bytes = cutter.used();
   }
 };
@@ -59,6 +66,7 @@ class AttentionProbabilitiesBackward final : public Kernel {
       T* dqkv = as<T>(operands.back()) + begin;
       load_head(shape_, as<T>(operands[2]) + begin + shape_.key_column(first), shape_.width, shape_.sequence, 1.0f,
                 buffers.keys);
+      if (shape_.softcap > 0) transpose_head(shape_, buffers.keys, shape_.sequence, buffers.transposed);
       std::fill(buffers.dk, buffers.dk + shape_.sequence * shape_.padded_dim, 0.0f);
       for (std::int64_t task = first; task < first + sharers; ++task) take(operands, task, other, dqkv, buffers);
       store(buffers.dk, shape_.sequence, 1.0f, shape_.key_column(first), other, dqkv);
@@ -81,10 +89,28 @@ class AttentionProbabilitiesBackward final : public Kernel {
         differentiate_softmax(buffers.probabilities + row * stride, buffers.dscores + row * stride,
                               whole_vectors(shape_.seen_by(block.begin + row)));
       }
+      if (shape_.softcap > 0) differentiate_caps(block, buffers);
       block_product(block.rows, dim, seen, {buffers.dscores, stride, 1}, buffers.keys, dim, buffers.dq, dim, false);
       block_product(seen, dim, block.rows, {buffers.dscores, 1, stride}, buffers.queries, dim, buffers.dk, dim, true);
       store(buffers.dq, block.rows, shape_.scale, place, other, dqkv);
     });
+  }
+
+  // Multiplies the gradients of capped scores by the slopes, for which the scores are made again.
+  void differentiate_caps(QueryBlock block, const Buffers& buffers) const {
+    const std::int64_t stride = shape_.padded_sequence, columns = whole_vectors(seen_by(shape_, block));
+    block_product(block.rows, columns, shape_.head_dim, {buffers.queries, shape_.padded_dim, 1}, buffers.transposed,
+                  stride, buffers.scores, stride, false);
+    for (std::int64_t row = 0; row < block.rows; ++row) {
+      float* const scores = buffers.scores + row * stride;
+      float* const dscores = buffers.dscores + row * stride;
+      const float inverse = 1.0f / shape_.softcap;
+#pragma omp simd
+      for (std::int64_t j = 0; j < columns; ++j) {
+        const float share = fast_tanh(scores[j] * inverse);
+        dscores[j] *= 1.0f - share * share;
+      }
+    }
   }
 
   // Writes a head's gradient, `place` elements from the start of the sequence.

@@ -19,7 +19,7 @@ class ChunkCrossEntropyBackward final : public Kernel {
         dx_sums_(op.inputs.size()),
         pass_("chunk_cross_entropy_backward",
               LogitPanels::narrow(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0]), hidden_,
-              input(graph, op, 0).dtype, bias_),
+              input(graph, op, 0).dtype, bias_, op.attributes.softcap),
         dx_(pass_.panels(),
             [&](std::int64_t m, std::int64_t tokens) {
               return dx_sum_shape(m, tokens, hidden_, input(graph, op, 0).dtype);
@@ -87,8 +87,8 @@ class ChunkCrossEntropyBackward final : public Kernel {
     const std::int64_t row = panels.rows.begin(chunk), token = panels.tokens.begin(part);
     differentiate_panel<T>(
         {panels.rows.end(chunk) - row, panels.tokens.end(part) - token, as<std::int32_t>(operands[2]) + row,
-         parameters.first_token + token, workspace.softmax.states, parameters.loss_scale, workspace.softmax.logits,
-         workspace.dlogits, bias_ ? as<float>(operands[dx_sums_ + 2]) + token : nullptr},
+         parameters.first_token + token, workspace.softmax.states, parameters.loss_scale, pass_.softcap(),
+         workspace.softmax.logits, workspace.dlogits, bias_ ? as<float>(operands[dx_sums_ + 2]) + token : nullptr},
         workers);
   }
 

@@ -45,6 +45,7 @@ void store_probabilities(const AttentionShape& shape, const float* source, std::
     const std::int64_t i = block.begin + row, own = shape.seen_by(i);
     T* to = matrices + shape.probability_index(task, i, 0);
     narrow_row(source + row * shape.padded_sequence, to, own);
+    std::fill(to, to + shape.first_seen(i), T{});
     std::fill(to + own, to + shape.sequence, T{});
   }
 }

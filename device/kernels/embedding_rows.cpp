@@ -1,4 +1,4 @@
-#include <cstring>
+#include <algorithm>
 
 #include "device/kernels/elementwise.h"
 #include "device/kernels/factories.h"
@@ -7,6 +7,7 @@
 namespace l2l::device::kernels {
 namespace {
 
+template <typename T>
 class EmbeddingRows final : public Kernel {
  public:
   EmbeddingRows(const compiler::Graph& graph, const compiler::Op& op)
@@ -14,7 +15,7 @@ class EmbeddingRows final : public Kernel {
         hidden_(output(graph, op, 0).shape[1]),
         chunk_(input(graph, op, 1).shape[0]),
         vocabulary_(op.attributes.vocabulary),
-        row_bytes_(static_cast<Bytes>(hidden_) * size_of(output(graph, op, 0).dtype)) {
+        factor_(widen(narrow<T>(op.attributes.factor))) {
     require_dtype(graph, op, DType::i32, {0});
     require_dtype(graph, op, output(graph, op, 0).dtype, {1});
   }
@@ -26,21 +27,26 @@ class EmbeddingRows final : public Kernel {
       const std::int64_t token =
           checked_token("embedding_rows", tokens[row], row, vocabulary_) - parameters.first_token;
       if (token < 0 || token >= chunk_) return;
-      std::memcpy(operands[2] + static_cast<Bytes>(row) * row_bytes_,
-                  operands[1] + static_cast<Bytes>(token) * row_bytes_, row_bytes_);
+      const T* from = as<T>(operands[1]) + token * hidden_;
+      T* to = as<T>(operands[2]) + row * hidden_;
+      if (factor_ == 1) {
+        std::copy(from, from + hidden_, to);
+        return;
+      }
+#pragma omp simd
+      for (std::int64_t i = 0; i < hidden_; ++i) to[i] = narrow<T>(widen(from[i]) * factor_);
     });
   }
 
  private:
   std::int64_t rows_, hidden_, chunk_, vocabulary_;
-  Bytes row_bytes_;
+  float factor_;  // rounded to T, as one that multiplies an embedding in T is
 };
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_embedding_rows(const compiler::Graph& graph, const compiler::Op& op) {
-  require_compute_type(op, output(graph, op, 0).dtype);
-  return std::make_unique<EmbeddingRows>(graph, op);
+  return make_for_dtype<EmbeddingRows>(graph, op, output(graph, op, 0).dtype);
 }
 
 }  // namespace l2l::device::kernels

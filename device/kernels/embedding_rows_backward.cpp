@@ -15,7 +15,8 @@ class EmbeddingRowsBackward final : public Kernel {
   EmbeddingRowsBackward(const compiler::Graph& graph, const compiler::Op& op)
       : rows_(input(graph, op, 1).shape[0]),
         hidden_(input(graph, op, 1).shape[1]),
-        chunk_(output(graph, op, 0).shape[0]) {
+        chunk_(output(graph, op, 0).shape[0]),
+        factor_(widen(narrow<T>(op.attributes.factor))) {
     require_dtype(graph, op, DType::i32, {0});
     require_dtype(graph, op, DType::f32, {2});
   }
@@ -32,13 +33,14 @@ class EmbeddingRowsBackward final : public Kernel {
         const T* dy = as<T>(operands[1]) + row * hidden_ + begin;
         float* table = as<float>(operands[2]) + token * hidden_ + begin;
 #pragma omp simd
-        for (std::int64_t i = 0; i < count; ++i) table[i] += widen(dy[i]);
+        for (std::int64_t i = 0; i < count; ++i) table[i] += widen(dy[i]) * factor_;
       }
     });
   }
 
  private:
   std::int64_t rows_, hidden_, chunk_;
+  float factor_;
 };
 
 }  // namespace

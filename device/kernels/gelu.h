@@ -9,6 +9,7 @@ namespace l2l::device::kernels {
 
 inline constexpr float kTwiceSqrtTwoOverPi = 1.59576912f;
 inline constexpr float kGeluCubic = 0.044715f;
+inline constexpr float kNormalDensity = 0.398942280f;  // of the normal distribution at 0
 
 // e^-2u.
 inline __attribute__((always_inline)) float gelu_exponential(float x) {

@@ -18,9 +18,8 @@ struct TanhGeluGradient {
 // dy/dx = Phi(x) + x phi(x).
 struct ExactGeluGradient {
   __attribute__((always_inline)) float operator()(float dy, float x) const {
-    constexpr float kDensity = 0.398942280f;  // phi(0)
     const float exponential = normal_exponential(x);
-    return dy * (normal_distribution(x, exponential) + x * kDensity * exponential);
+    return dy * (normal_distribution(x, exponential) + x * kNormalDensity * exponential);
   }
 };
 

@@ -9,7 +9,7 @@ class LinearCrossEntropy final : public Kernel {
  public:
   LinearCrossEntropy(const compiler::Graph& graph, const compiler::Op& op)
       : pass_("linear_cross_entropy", LogitPanels(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0]),
-              input(graph, op, 0).shape[1], input(graph, op, 0).dtype, op.inputs.size() > 3),
+              input(graph, op, 0).shape[1], input(graph, op, 0).dtype, op.inputs.size() > 3, op.attributes.softcap),
         bias_(op.inputs.size() > 3) {
     require_dtype(graph, op, input(graph, op, 0).dtype, {1});
     require_dtype(graph, op, DType::i32, {2});

@@ -23,7 +23,8 @@ class LinearCrossEntropyBackward final : public Kernel {
  public:
   LinearCrossEntropyBackward(const compiler::Graph& graph, const compiler::Op& op)
       : LinearCrossEntropyBackward(input(graph, op, 0).shape[0], input(graph, op, 0).shape[1],
-                                   input(graph, op, 1).shape[0], input(graph, op, 0).dtype, op.inputs.size() > 3) {
+                                   input(graph, op, 1).shape[0], input(graph, op, 0).dtype, op.inputs.size() > 3,
+                                   op.attributes.softcap) {
     require_dtype(graph, op, input(graph, op, 0).dtype, {1, loss_ + 1});
     require_dtype(graph, op, DType::i32, {2});
     require_dtype(graph, op, DType::f64, {loss_});
@@ -87,11 +88,12 @@ class LinearCrossEntropyBackward final : public Kernel {
     Workers& workers;
   };
 
-  LinearCrossEntropyBackward(std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary, DType dtype, bool bias)
+  LinearCrossEntropyBackward(std::int64_t rows, std::int64_t hidden, std::int64_t vocabulary, DType dtype, bool bias,
+                             float softcap)
       : hidden_(hidden),
         bias_(bias),
         loss_(bias ? 4 : 3),
-        pass_("linear_cross_entropy_backward", LogitPanels(rows, vocabulary), hidden, dtype, bias),
+        pass_("linear_cross_entropy_backward", LogitPanels(rows, vocabulary), hidden, dtype, bias, softcap),
         several_(pass_.panels().tokens.count() > 1),
         dx_(pass_.panels(),
             [&](std::int64_t m, std::int64_t tokens) { return dx_shape(m, tokens, hidden, dtype, several_); }),
@@ -129,7 +131,7 @@ class LinearCrossEntropyBackward final : public Kernel {
     const LogitPanels& panels = pass_.panels();
     const std::int64_t row = panels.rows.begin(chunk), token = panels.tokens.begin(part);
     differentiate_panel<T>({panels.rows.end(chunk) - row, panels.tokens.end(part) - token, run.targets + row, token,
-                            run.workspace.softmax.states, run.loss_scale, run.workspace.softmax.logits,
+                            run.workspace.softmax.states, run.loss_scale, pass_.softcap(), run.workspace.softmax.logits,
                             run.workspace.dlogits, bias_ ? run.dbias + token : nullptr},
                            run.workers);
   }

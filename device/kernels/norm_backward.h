@@ -17,7 +17,9 @@ template <typename T, bool kRms>
 class NormBackward final : public Kernel {
  public:
   NormBackward(const compiler::Graph& graph, const compiler::Op& op)
-      : hidden_(input(graph, op, 1).shape[1]), blocks_(sum_blocks(input(graph, op, 1).shape[0])) {
+      : hidden_(input(graph, op, 1).shape[1]),
+        blocks_(sum_blocks(input(graph, op, 1).shape[0])),
+        offset_(op.attributes.unit_offset ? 1.0f : 0.0f) {
     require_dtype(graph, op, input(graph, op, 1).dtype, {0, 2, kDx});
     require_dtype(graph, op, DType::f32, {kInverse, kDx + 1});
     if (!kRms) require_dtype(graph, op, DType::f32, {3, kDx + 2});
@@ -69,7 +71,11 @@ class NormBackward final : public Kernel {
       if constexpr (kRms) return widen(x[i]) * inverse;
       return (widen(x[i]) - mean) * inverse;
     };
-    const auto g = [=](std::int64_t i) { return widen(dy[i]) * widen(gain[i]); };
+    const float offset = offset_;
+    const auto g = [=](std::int64_t i) {
+      if constexpr (kRms) return widen(dy[i]) * (offset + widen(gain[i]));
+      return widen(dy[i]) * widen(gain[i]);
+    };
 #pragma omp simd
     for (std::int64_t i = 0; i < hidden_; ++i) {
       const float gradient = widen(dy[i]);
@@ -91,6 +97,7 @@ class NormBackward final : public Kernel {
 
   std::int64_t hidden_;
   Partition blocks_;
+  float offset_;  // RMS norm: the gain is offset + weight
 };
 
 }  // namespace l2l::device::kernels

@@ -13,7 +13,10 @@ template <typename T, bool kRms>
 class NormForward final : public Kernel {
  public:
   NormForward(const compiler::Graph& graph, const compiler::Op& op)
-      : rows_(output(graph, op, 0).shape[0]), hidden_(output(graph, op, 0).shape[1]), epsilon_(op.attributes.epsilon) {
+      : rows_(output(graph, op, 0).shape[0]),
+        hidden_(output(graph, op, 0).shape[1]),
+        epsilon_(op.attributes.epsilon),
+        offset_(op.attributes.unit_offset ? 1.0f : 0.0f) {
     require_dtype(graph, op, output(graph, op, 0).dtype, {0, 1});
     if (!kRms) require_dtype(graph, op, output(graph, op, 0).dtype, {2});
     if (!kRms) require_dtype(graph, op, DType::f32, {4});
@@ -37,7 +40,7 @@ class NormForward final : public Kernel {
       const float squares = sum_of(hidden_, [x](std::int64_t i) { return widen(x[i]) * widen(x[i]); });
       inverse = 1.0f / std::sqrt(squares / size + epsilon_);
 #pragma omp simd
-      for (std::int64_t i = 0; i < hidden_; ++i) y[i] = narrow<T>(widen(x[i]) * inverse * widen(gain[i]));
+      for (std::int64_t i = 0; i < hidden_; ++i) y[i] = narrow<T>(widen(x[i]) * inverse * (offset_ + widen(gain[i])));
     } else {
       const T* bias = as<T>(operands[2]);
       const float mean = sum_of(hidden_, [x](std::int64_t i) { return widen(x[i]); }) / size;
@@ -55,6 +58,7 @@ class NormForward final : public Kernel {
 
   std::int64_t rows_, hidden_;
   float epsilon_;
+  float offset_;  // RMS norm: the gain is offset + weight
 };
 
 }  // namespace l2l::device::kernels

@@ -41,15 +41,30 @@ void take_logits(RowState& state, const float* logits, std::int64_t count, std::
   if (target >= first && target < first + count) state.target_logit = logits[target - first];
 }
 
+// The derivative of the cap c tanh(l / c) where it gives `capped`, `inverse` being 1 / c (0 without a cap).
+inline __attribute__((always_inline)) float cap_slope(float capped, float inverse) {
+  const float share = capped * inverse;
+  return 1.0f - share * share;
+}
+
 // `target` counts from the first of `tokens` logits and may lie outside of them.
 template <typename T>
-void differentiate_row(const RowState& state, std::int64_t target, float loss_scale, const float* logits, T* dlogits,
-                       std::int64_t tokens) {
+void differentiate_row(const RowState& state, std::int64_t target, float loss_scale, float softcap, const float* logits,
+                       T* dlogits, std::int64_t tokens) {
   const float highest = state.highest, factor = static_cast<float>(static_cast<double>(loss_scale) / state.sum);
+  const float inverse = softcap > 0 ? 1.0f / softcap : 0.0f;
+  if (softcap > 0) {
 #pragma omp simd
-  for (std::int64_t i = 0; i < tokens; ++i) dlogits[i] = narrow<T>(fast_exp(logits[i] - highest) * factor);
+    for (std::int64_t i = 0; i < tokens; ++i) {
+      dlogits[i] = narrow<T>(fast_exp(logits[i] - highest) * factor * cap_slope(logits[i], inverse));
+    }
+  } else {
+#pragma omp simd
+    for (std::int64_t i = 0; i < tokens; ++i) dlogits[i] = narrow<T>(fast_exp(logits[i] - highest) * factor);
+  }
   if (target < 0 || target >= tokens) return;
-  dlogits[target] = narrow<T>(fast_exp(state.target_logit - highest) * factor - loss_scale);
+  const float gradient = fast_exp(state.target_logit - highest) * factor - loss_scale;
+  dlogits[target] = narrow<T>(softcap > 0 ? gradient * cap_slope(state.target_logit, inverse) : gradient);
 }
 
 // sums[j] += the column j of dlogits [rows, tokens].
@@ -152,7 +167,7 @@ void differentiate_panel(const PanelGradient<T>& panel, Workers& workers) {
     if (panel.targets[row] < 0) {
       std::fill_n(dlogits, panel.tokens, T{});
     } else {
-      differentiate_row(panel.states[row], panel.targets[row] - panel.first_token, panel.loss_scale,
+      differentiate_row(panel.states[row], panel.targets[row] - panel.first_token, panel.loss_scale, panel.softcap,
                         panel.logits + row * panel.tokens, dlogits, panel.tokens);
     }
   });
@@ -167,10 +182,12 @@ double RowState::loss() const {
   return static_cast<double>(highest) + std::log(sum) - static_cast<double>(target_logit);
 }
 
-SoftmaxPass::SoftmaxPass(std::string_view op, LogitPanels panels, std::int64_t hidden, DType dtype, bool bias)
+SoftmaxPass::SoftmaxPass(std::string_view op, LogitPanels panels, std::int64_t hidden, DType dtype, bool bias,
+                         float softcap)
     : op_(op),
       row_bytes_(static_cast<Bytes>(hidden) * size_of(dtype)),
       element_bytes_(size_of(dtype)),
+      softcap_(softcap),
       panels_(panels),
       product_(panels_, [=](std::int64_t m, std::int64_t n) { return logits_shape(m, n, hidden, dtype, bias); }) {}
 
@@ -190,6 +207,14 @@ void SoftmaxPass::make_logits(std::int64_t chunk, std::int64_t part, const Logit
   const std::byte* bias = operands.bias ? operands.bias + token * element_bytes_ : nullptr;
   product_.run(chunk, part, {rows, weights, bias, reinterpret_cast<std::byte*>(buffers.logits)}, product_workspace,
                workers);
+  if (softcap_ == 0) return;
+  const std::int64_t tokens = panels_.tokens.end(part) - panels_.tokens.begin(part);
+  for_rows(panels_.rows.end(chunk) - panels_.rows.begin(chunk), tokens, workers, [&](std::int64_t row) {
+    float* const logits = buffers.logits + row * tokens;
+    const float inverse = 1.0f / softcap_;
+#pragma omp simd
+    for (std::int64_t i = 0; i < tokens; ++i) logits[i] = softcap_ * fast_tanh(logits[i] * inverse);
+  });
 }
 
 void SoftmaxPass::run(std::int64_t chunk, const LogitOperands& operands, const std::int32_t* targets,

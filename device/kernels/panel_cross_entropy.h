@@ -65,7 +65,8 @@ struct PanelGradient {
   std::int64_t first_token;     // of the panel; targets may lie outside of it
   const RowState* states;       // of the rows
   float loss_scale;
-  const float* logits;  // [rows, tokens]
+  float softcap;        // 0: none
+  const float* logits;  // [rows, tokens], capped
   T* dlogits;           // [rows, tokens]; float may be `logits` itself
   float* dbias;         // [tokens]; null without
 };
@@ -85,7 +86,8 @@ struct LogitOperands {
 // The pass over all parts that finds each row's state. Rows with a negative target are not predicted.
 class SoftmaxPass {
  public:
-  SoftmaxPass(std::string_view op, LogitPanels panels, std::int64_t hidden, DType dtype, bool bias);
+  // `softcap`: logits l become c tanh(l / c); 0: they stay.
+  SoftmaxPass(std::string_view op, LogitPanels panels, std::int64_t hidden, DType dtype, bool bias, float softcap);
 
   struct Buffers {
     float* logits;     // one panel
@@ -95,6 +97,7 @@ class SoftmaxPass {
   Buffers take(WorkspaceCutter& cutter) const;
   Bytes product_workspace(int threads) const { return product_.workspace(threads); }
   const LogitPanels& panels() const { return panels_; }
+  float softcap() const { return softcap_; }
 
   // Finds states and losses of a chunk; the logits of its last part stay. Throws BadInput for a token outside the
   // vocabulary.
@@ -105,7 +108,7 @@ class SoftmaxPass {
   void take_table(std::int64_t chunk, const LogitOperands& operands, const std::int32_t* targets,
                   std::int64_t first_token, const Buffers& buffers, std::byte* product_workspace,
                   Workers& workers) const;
-  // Makes the logits of one panel.
+  // Makes the logits of one panel, capped.
   void make_logits(std::int64_t chunk, std::int64_t part, const LogitOperands& operands, const Buffers& buffers,
                    std::byte* product_workspace, Workers& workers) const;
   // Sum of all losses, in ascending order of row.
@@ -118,6 +121,7 @@ class SoftmaxPass {
   std::string_view op_;  // a literal
   Bytes row_bytes_;      // of x and of the table
   Bytes element_bytes_;
+  float softcap_;
   LogitPanels panels_;
   PanelProduct product_;
 };

@@ -21,13 +21,11 @@ class Rotary final : public Kernel {
         width_(output(graph, op, 0).shape[1]),
         sequence_(op.attributes.sequence),
         turned_(op.attributes.heads + compiler::kv_heads(op.attributes)),
-        half_(width_ / (turned_ + compiler::kv_heads(op.attributes)) / 2) {
+        half_(width_ / (turned_ + compiler::kv_heads(op.attributes)) / 2),
+        magnitude_(op.attributes.rotary_scaling.magnitude),
+        frequencies_(compiler::rotary_frequencies(op.attributes, half_)) {
     require_dtype(graph, op, output(graph, op, 0).dtype, {0});
-    const double base = static_cast<double>(op.attributes.rotary_base);
-    const double sign = op.attributes.inverse ? -1 : 1;
-    for (std::int64_t j = 0; j < half_; ++j) {
-      frequencies_.push_back(sign * std::pow(base, -static_cast<double>(j) / static_cast<double>(half_)));
-    }
+    for (double& frequency : frequencies_) frequency = op.attributes.inverse ? -frequency : frequency;
   }
 
   Bytes workspace(int threads) const override { return slot_bytes() * static_cast<Bytes>(threads); }
@@ -55,8 +53,8 @@ class Rotary final : public Kernel {
     for (std::int64_t j = 0; j < half_; ++j) {
       const double angle =
           std::remainder(static_cast<double>(place) * frequencies_[static_cast<std::size_t>(j)], 2 * std::numbers::pi);
-      cosines[j] = static_cast<float>(std::cos(angle));
-      sines[j] = static_cast<float>(std::sin(angle));
+      cosines[j] = static_cast<float>(magnitude_ * std::cos(angle));
+      sines[j] = static_cast<float>(magnitude_ * std::sin(angle));
     }
   }
 
@@ -75,6 +73,7 @@ class Rotary final : public Kernel {
   std::int64_t rows_, width_, sequence_;
   std::int64_t turned_;  // heads of queries and keys
   std::int64_t half_;    // of a head
+  double magnitude_;     // of the rotated elements
   std::vector<double> frequencies_;
 };
 

@@ -24,6 +24,7 @@ struct RotaryProblem {
   std::int64_t rows, columns, sequence;
   int turned, heads, half;  // heads that are turned, of all; pairs of a head
   int block_rows;
+  float magnitude;  // of the rotated elements
 };
 
 // A block takes block_rows rows: first their sines and cosines, which serve all heads, then groups of Count pairs.
@@ -37,8 +38,8 @@ __global__ void __launch_bounds__(kRotaryThreads) rotary(RotaryProblem<T> proble
     const double place = static_cast<double>((begin + i / problem.half) % problem.sequence);
     const double turns = place * frequencies.turns[i % problem.half];
     const auto angle = static_cast<float>((turns - rint(turns)) * (2 * std::numbers::pi));
-    cosines[i] = cosf(angle);
-    sines[i] = sinf(angle);
+    cosines[i] = problem.magnitude * cosf(angle);
+    sines[i] = problem.magnitude * sinf(angle);
   }
   __syncthreads();
   const int row_groups = problem.heads * (problem.half / Count);
@@ -78,10 +79,10 @@ class Rotary final : public Kernel {
                      std::to_string(2 * kMostPairs));
     }
     problem_.block_rows = kMostPairs / problem_.half < 4 ? kMostPairs / problem_.half : 4;
-    const double base = static_cast<double>(op.attributes.rotary_base), sign = op.attributes.inverse ? -1 : 1;
-    for (int pair = 0; pair < problem_.half; ++pair) {
-      const double exponent = -static_cast<double>(pair) / problem_.half;
-      frequencies_.turns[pair] = sign * std::pow(base, exponent) / (2 * std::numbers::pi);
+    problem_.magnitude = op.attributes.rotary_scaling.magnitude;
+    const std::vector<double> frequencies = compiler::rotary_frequencies(op.attributes, problem_.half);
+    for (std::size_t pair = 0; pair < frequencies.size(); ++pair) {
+      frequencies_.turns[pair] = (op.attributes.inverse ? -1 : 1) * frequencies[pair] / (2 * std::numbers::pi);
     }
   }
 

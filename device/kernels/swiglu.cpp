@@ -1,12 +1,12 @@
 #include "device/kernels/elementwise.h"
 #include "device/kernels/factories.h"
-#include "device/kernels/vector_math.h"
+#include "device/kernels/gate.h"
 
 namespace l2l::device::kernels {
 namespace {
 
-// y = gate sigmoid(gate) up (Shazeer, "GLU variants improve transformer", 2020); a row of x is [gate | up].
-template <typename T>
+// y = activation(gate) up (Shazeer, "GLU variants improve transformer", 2020); a row of x is [gate | up].
+template <typename T, typename Gate>
 class Swiglu final : public Kernel {
  public:
   Swiglu(const compiler::Graph& graph, const compiler::Op& op)
@@ -21,8 +21,7 @@ class Swiglu final : public Kernel {
       T* y = as<T>(operands[1]) + row * width_;
 #pragma omp simd
       for (std::int64_t i = 0; i < width_; ++i) {
-        const float g = widen(gate[i]);
-        y[i] = narrow<T>(g / (1.0f + fast_exp(-g)) * widen(up[i]));
+        y[i] = narrow<T>(Gate::value(widen(gate[i])) * widen(up[i]));
       }
     });
   }
@@ -31,10 +30,18 @@ class Swiglu final : public Kernel {
   std::int64_t rows_, width_;
 };
 
+template <typename Gate>
+struct SwigluOf {
+  template <typename T>
+  using OfType = Swiglu<T, Gate>;
+};
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_swiglu(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<Swiglu>(graph, op, output(graph, op, 0).dtype);
+  return with_gate(op.attributes, [&]<typename Gate>() {
+    return make_for_dtype<SwigluOf<Gate>::template OfType>(graph, op, output(graph, op, 0).dtype);
+  });
 }
 
 }  // namespace l2l::device::kernels

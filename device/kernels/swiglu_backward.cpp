@@ -1,12 +1,12 @@
 #include "device/kernels/elementwise.h"
 #include "device/kernels/factories.h"
-#include "device/kernels/vector_math.h"
+#include "device/kernels/gate.h"
 
 namespace l2l::device::kernels {
 namespace {
 
-// With s = sigmoid(gate): dgate = dy up (s + gate s (1 - s)), dup = dy gate s; 1 - s = e^-gate s.
-template <typename T>
+// dgate = dy up times the activation's derivative, dup = dy times the activation (gate.h).
+template <typename T, typename Gate>
 class SwigluBackward final : public Kernel {
  public:
   SwigluBackward(const compiler::Graph& graph, const compiler::Op& op)
@@ -28,19 +28,27 @@ class SwigluBackward final : public Kernel {
 #pragma omp simd
     for (std::int64_t i = 0; i < width_; ++i) {
       const float g = widen(gate[i]), gradient = widen(dy[i]), factor = widen(up[i]);
-      const float exponential = fast_exp(-g), s = 1.0f / (1.0f + exponential);
-      dgate[i] = narrow<T>(gradient * factor * (s + g * s * (exponential * s)));
-      dup[i] = narrow<T>(gradient * g * s);
+      const GateDerivative derivative = Gate::derivative(g);
+      dgate[i] = narrow<T>(gradient * factor * derivative.slope);
+      dup[i] = narrow<T>(gradient * g * derivative.share);
     }
   }
 
   std::int64_t rows_, width_;
 };
 
+template <typename Gate>
+struct SwigluBackwardOf {
+  template <typename T>
+  using OfType = SwigluBackward<T, Gate>;
+};
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_swiglu_backward(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<SwigluBackward>(graph, op, output(graph, op, 0).dtype);
+  return with_gate(op.attributes, [&]<typename Gate>() {
+    return make_for_dtype<SwigluBackwardOf<Gate>::template OfType>(graph, op, output(graph, op, 0).dtype);
+  });
 }
 
 }  // namespace l2l::device::kernels

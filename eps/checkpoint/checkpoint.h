@@ -4,12 +4,14 @@
 //   DIRECTORY/step-00000042/model.safetensors      F32 parameters under their layout names; a tied one once
 //                           optimizer.safetensors  NAME.moment1 and, but for SGD, NAME.moment2
 //                           manifest.json          the rest (eps/checkpoint/manifest.h)
+//                           config.json, ...       for other programs (Companions); never read back
 //   DIRECTORY/step-00000042.old                    for a moment, while the same step is saved again
 //   DIRECTORY/.step-00000042.tmp-PID               being written or removed; the next save clears what a crash left
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,15 @@ struct RunState {
   std::uint64_t loss_scale = 0, good_steps = 0;
 };
 
+// Files beside a checkpoint's own, which make its folder one that other programs load.
+struct Companions {
+  std::map<std::string, std::string> texts = {};   // by name
+  std::vector<std::filesystem::path> copies = {};  // copied byte by byte; one that cannot be read is warned of
+};
+
+// Writes them into `folder`, fsync included. Throws Error.
+void write_companions(const std::filesystem::path& folder, const Companions& companions);
+
 // Temporary memory of saving and loading, the same for every model: a piece of a tensor and small buffers.
 Bytes checkpoint_buffer_bytes();
 
@@ -36,7 +47,8 @@ Bytes checkpoint_buffer_bytes();
 // all but the newest `keep` checkpoints, never this one. `save` was just begun on `store`; training may go on
 // meanwhile. Returns the folder. Throws Error naming the file; older checkpoints are then unchanged.
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const ParameterStore& store,
-                                      StateSave save, const RunState& state, int keep);
+                                      StateSave save, const RunState& state, int keep,
+                                      const Companions& companions = {});
 // Saves what `store` holds now.
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, ParameterStore& store,
                                       const RunState& state, int keep);

@@ -1,14 +1,18 @@
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "core/files.h"
 #include "core/hash.h"
+#include "core/log.h"
 #include "eps/checkpoint/checkpoint.h"
 #include "eps/checkpoint/checkpoint_folders.h"
 #include "eps/checkpoint/checkpoint_parts.h"
 #include "eps/checkpoint/manifest.h"
 #include "eps/checkpoint/moment_tensors.h"
 #include "formats/safetensors_writer.h"
+#include "l2l/errors.h"
 
 namespace l2l::eps {
 
@@ -115,8 +119,33 @@ void write_groups(PartsFile& model, PartsFile& optimizer, const ParameterStore& 
   }
 }
 
+void write_text(const std::filesystem::path& path, std::string_view text) {
+  OutputFile output(path);
+  output.write(text);
+  output.finish();
+}
+
+void copy_bytes(const std::filesystem::path& from, const std::filesystem::path& to) {
+  std::optional<InputFile> source;
+  try {
+    source.emplace(from);
+  } catch (const Error& error) {
+    log(LogLevel::warning, std::string(error.what()) + "; the checkpoint is written without it");
+    return;
+  }
+  OutputFile output(to);
+  std::vector<std::byte> buffer(kPiece);
+  for (Bytes offset = 0; offset < source->bytes(); offset += buffer.size()) {
+    const std::span<std::byte> piece =
+        std::span(buffer).first(std::min<Bytes>(buffer.size(), source->bytes() - offset));
+    source->read(offset, piece);
+    output.write(piece);
+  }
+  output.finish();
+}
+
 void write_files(const std::filesystem::path& folder, const ParameterStore& store, StateSave save,
-                 const RunState& state) {
+                 const RunState& state, const Companions& companions) {
   Manifest manifest;
   manifest.state = state;
   PartsFile model(folder / kModelName, store, kModelParts);
@@ -124,22 +153,26 @@ void write_files(const std::filesystem::path& folder, const ParameterStore& stor
   write_groups(model, optimizer, store, std::move(save), manifest);
   model.finish(manifest);
   optimizer.finish(manifest);
-  OutputFile output(folder / kManifestName);
-  output.write(to_text(manifest));
-  output.finish();
+  write_companions(folder, companions);
+  write_text(folder / kManifestName, to_text(manifest));
   sync_folder(folder);
 }
 
 }  // namespace
 
+void write_companions(const std::filesystem::path& folder, const Companions& companions) {
+  for (const auto& [name, text] : companions.texts) write_text(folder / name, text);
+  for (const std::filesystem::path& file : companions.copies) copy_bytes(file, folder / file.filename());
+}
+
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const ParameterStore& store,
-                                      StateSave save, const RunState& state, int keep) {
+                                      StateSave save, const RunState& state, int keep, const Companions& companions) {
   make_folders(directory);
   remove_stale(directory);
   const std::filesystem::path temporary = temporary_folder(directory, state.step);
   make_folder(temporary);
   try {
-    write_files(temporary, store, std::move(save), state);
+    write_files(temporary, store, std::move(save), state, companions);
     const std::filesystem::path folder = publish(directory, temporary, state.step);
     prune(directory, folder, keep);
     return folder;

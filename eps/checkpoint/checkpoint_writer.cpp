@@ -16,10 +16,12 @@ CheckpointWriter::~CheckpointWriter() {
   }
 }
 
-void CheckpointWriter::start(const std::filesystem::path& directory, const RunState& state, int keep) {
+void CheckpointWriter::start(const std::filesystem::path& directory, const RunState& state, int keep,
+                             Companions companions) {
   finish();
-  pending_ = std::async(std::launch::async, [this, directory, save = store_.begin_save(), state, keep]() mutable {
-    return save_checkpoint(directory, store_, std::move(save), state, keep);
+  pending_ = std::async(std::launch::async, [this, directory, save = store_.begin_save(), state, keep,
+                                             companions = std::move(companions)]() mutable {
+    return save_checkpoint(directory, store_, std::move(save), state, keep, companions);
   });
 }
 

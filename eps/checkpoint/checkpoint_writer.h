@@ -18,7 +18,7 @@ class CheckpointWriter {
 
   // Call between two steps: begins to save what the store holds now and returns while save_checkpoint() runs. First
   // waits for the save before, if it still runs, and throws its failure.
-  void start(const std::filesystem::path& directory, const RunState& state, int keep);
+  void start(const std::filesystem::path& directory, const RunState& state, int keep, Companions companions = {});
   // Whether a save was started and still runs.
   bool running() const;
   // Waits for the save that was started last and returns its folder; an empty path if there is none, or finish()

@@ -141,8 +141,11 @@ class L2L_API Trainer {
   // does, and trains on random tokens. Throws Error when called after prepare() or a step.
   StepPrediction check_prediction();
 
-  // Allocates all memory of the contract. Without this call, the first one that needs it does so.
-  void prepare();
+  // Allocates all memory of the contract and, with model.pretrained, loads the weights. `loading`, if given, is called
+  // from several threads, one at a time, with the bytes loaded so far and all of them. Without this call, the first one
+  // that needs it does so. Throws BadInput with the list of all tensors that are missing, unexpected or of a wrong
+  // shape, CorruptFile and OutOfMemory; nothing is half loaded.
+  void prepare(const std::function<void(std::uint64_t, std::uint64_t)>& loading = {});
 
   // Restores weights, moments, step and data position from the newest good checkpoint below `directory` (or from
   // `directory` itself if it is one) and returns its folder. If a damaged one is passed over for an older one, a
@@ -161,12 +164,18 @@ class L2L_API Trainer {
   // bert, masked tokens, the same ones in every call. Returns nothing when `stop`, called between minibatches, returns
   // true. Throws BadInput when there is no validation data.
   std::optional<double> validation_loss(const std::function<bool()>& stop = {});
+  // The same with the number of tokens that were predicted.
+  struct Evaluation {
+    double loss = 0;
+    std::int64_t tokens = 0;
+  };
+  std::optional<Evaluation> evaluate(const std::function<bool()>& stop = {});
 
   // Starts to write a checkpoint of the completed steps below options().checkpoint.directory, and returns. It is
   // written while later steps run, without a copy of the state (each layer is written before its next update), and
-  // appears atomically. Waits for an earlier checkpoint that is still being written, and throws its failure. A
-  // checkpoint that was started is finished even when a later step fails; the destructor waits for it. Throws BadInput
-  // when no directory is set.
+  // appears atomically. Its folder is also a Hugging Face model directory. Waits for an earlier checkpoint that is
+  // still being written, and throws its failure. A checkpoint that was started is finished even when a later step
+  // fails; the destructor waits for it. Throws BadInput when no directory is set.
   void start_save();
   // Whether a checkpoint is being written.
   bool saving() const;
@@ -180,6 +189,12 @@ class L2L_API Trainer {
   // Continues `prompt`, at least one token id, with sampled tokens, and returns those alone. Throws BadInput for an id
   // outside the vocabulary and for bert, which cannot continue a text.
   std::vector<std::int32_t> generate(std::span<const std::int32_t> prompt, const GenerateOptions& options);
+
+  // Logits of every token of one sequence, at most model.sequence ids, dropout off: calls take(row, first_token,
+  // logits) with those of token `row` for the vocabulary's entries from `first_token` on, in fp32, and in any order.
+  // Throws BadInput for an id outside the vocabulary.
+  using TakeLogits = std::function<void(std::int64_t row, std::int64_t first_token, std::span<const float> logits)>;
+  void logits(std::span<const std::int32_t> tokens, const TakeLogits& take);
 
   LinkCounters link_counters() const;
   // The largest of all devices, so far.
@@ -203,7 +218,8 @@ class L2L_API Trainer {
 // The options with which the newest checkpoint below `directory` (or `directory` itself) was written. Throws BadInput.
 L2L_API Options checkpoint_options(const std::filesystem::path& directory);
 
-// The options for a Trainer that will resume() from `directory`. Where `options` leave the microbatch open
+// The options for a Trainer that will resume() from `directory`. With model.pretrained, the model becomes the
+// checkpoint's, so that its own directory is not needed any more. Where `options` leave the microbatch open
 // (recompute.policy = "auto", and only minibatch set in `batch`), it becomes that of the newest checkpoint there, since
 // another one would give other bits. It stays open when the checkpoint's minibatch differs, or when its microbatch does
 // not divide a device's share. All else stays. Throws BadInput when there is no checkpoint.

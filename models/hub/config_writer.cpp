@@ -70,21 +70,26 @@ const char* class_of(const std::string& architecture) {
   return architecture == "gemma2" ? "Gemma2ForCausalLM" : "Gemma3ForCausalLM";
 }
 
-const char* activation_of(const ModelOptions& model) {
+// Of several names of one activation the original's: transformers compute them in different ways.
+std::string activation_of(const ModelOptions& model, const Json& original) {
   if (model.activation != "gelu_tanh") return model.activation == "silu" ? "silu" : "gelu";
+  for (const char* const key : {"activation_function", "hidden_act", "hidden_activation"}) {
+    const auto name = original.is_object() ? original.find(key) : original.end();
+    if (name != original.end() && (*name == "gelu_new" || *name == "gelu_pytorch_tanh")) return *name;
+  }
   return model.architecture == "gpt2" ? "gelu_new" : "gelu_pytorch_tanh";
 }
 
 Json number_or_null(double value) { return value > 0 ? Json(value) : Json(); }
 
-void add_gpt2(Json& json, const ModelOptions& model) {
+void add_gpt2(Json& json, const ModelOptions& model, const std::string& activation) {
   json["n_layer"] = model.layers;
   json["n_embd"] = model.hidden;
   json["n_head"] = model.heads;
   json["n_positions"] = model.positions;
   json["n_inner"] = model.intermediate == 4 * model.hidden ? Json() : Json(model.intermediate);
   json["layer_norm_epsilon"] = model.norm_epsilon;
-  json["activation_function"] = activation_of(model);
+  json["activation_function"] = activation;
   for (const char* const key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) json[key] = model.dropout;
 }
 
@@ -96,10 +101,10 @@ void add_sizes(Json& json, const ModelOptions& model) {
   json["max_position_embeddings"] = model.positions;
 }
 
-void add_encoder(Json& json, const ModelOptions& model) {
+void add_encoder(Json& json, const ModelOptions& model, const std::string& activation) {
   add_sizes(json, model);
   json["layer_norm_eps"] = model.norm_epsilon;
-  json["hidden_act"] = activation_of(model);
+  json["hidden_act"] = activation;
   json["type_vocab_size"] = model.token_types;
   for (const char* const key : {"hidden_dropout_prob", "attention_probs_dropout_prob"}) json[key] = model.dropout;
   if (model.architecture == "roberta") json["pad_token_id"] = model.padding_token;
@@ -135,12 +140,13 @@ void add_layer_types(Json& json, const ModelOptions& model) {
   json["layer_types"] = std::move(types);
 }
 
-void add_decoder(Json& json, const ModelOptions& model, const Architecture& architecture) {
+void add_decoder(Json& json, const ModelOptions& model, const Architecture& architecture,
+                 const std::string& activation) {
   add_sizes(json, model);
   json["num_key_value_heads"] = model.kv_heads;
   json["head_dim"] = model.head_dim;
   json["rms_norm_eps"] = model.norm_epsilon;
-  json[architecture.soft_caps ? "hidden_activation" : "hidden_act"] = activation_of(model);
+  json[architecture.soft_caps ? "hidden_activation" : "hidden_act"] = activation;
   if (architecture.chooses_bias) json["attention_bias"] = model.attention_bias;
   if (architecture.chooses_mlp_bias) json["mlp_bias"] = model.mlp_bias;
   if (architecture.slides) add_layer_types(json, model);
@@ -151,7 +157,10 @@ void add_decoder(Json& json, const ModelOptions& model, const Architecture& arch
   if (!architecture.soft_caps) return;
   json["attn_logit_softcapping"] = number_or_null(model.attention_softcap);
   json["final_logit_softcapping"] = number_or_null(model.logit_softcap);
-  json["query_pre_attn_scalar"] = model.query_scale;
+  // An integer where it is one: transformers 5 refuses others.
+  const auto scale = static_cast<std::int64_t>(model.query_scale);
+  json["query_pre_attn_scalar"] =
+      static_cast<double>(scale) == model.query_scale ? Json(scale) : Json(model.query_scale);
 }
 
 }  // namespace
@@ -164,6 +173,7 @@ std::string hub_config(const ModelOptions& options, std::string_view original) {
     // The classes' own special tokens would be those of another tokenizer.
     json = {{"bos_token_id", nullptr}, {"eos_token_id", nullptr}, {"pad_token_id", nullptr}};
   }
+  const std::string activation = activation_of(model, json);
   for (const char* const key : kOwnKeys) json.erase(key);
   json["architectures"] = {class_of(model.architecture)};
   json["model_type"] = architecture.model_type;
@@ -171,11 +181,11 @@ std::string hub_config(const ModelOptions& options, std::string_view original) {
   json["vocab_size"] = model.vocabulary;
   json["tie_word_embeddings"] = model.tie_embeddings;
   if (model.architecture == "gpt2") {
-    add_gpt2(json, model);
+    add_gpt2(json, model, activation);
   } else if (architecture.encoder) {
-    add_encoder(json, model);
+    add_encoder(json, model, activation);
   } else {
-    add_decoder(json, model, architecture);
+    add_decoder(json, model, architecture, activation);
   }
   return json_text(json, 2) + "\n";
 }

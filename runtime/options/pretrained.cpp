@@ -87,4 +87,17 @@ Options with_pretrained_model(const Options& options) {
   return merged;
 }
 
+Options with_saved_model(Options options, const Options& saved) {
+  if (options.model.pretrained.empty()) return options;
+  ModelOptions model = saved.model;
+  Options given = options;
+  for (const Key& key : option_keys(given)) {
+    if (key.section == "model" && is_free(key.name) && is_set(options, key)) copy_value(key.field, key.name, model);
+  }
+  model.pretrained.clear();
+  model.new_head = false;
+  options.model = std::move(model);
+  return options;
+}
+
 }  // namespace l2l::runtime

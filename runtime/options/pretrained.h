@@ -13,4 +13,8 @@ inline constexpr std::int64_t kPretrainedSequence = 1024;
 // default. Throws BadInput naming file and key when a key that was set contradicts the file.
 Options with_pretrained_model(const Options& options);
 
+// The same for a run that goes on from a checkpoint, which was written with the options `saved` and has the model: its
+// directory is not needed.
+Options with_saved_model(Options options, const Options& saved);
+
 }  // namespace l2l::runtime

@@ -33,6 +33,7 @@ std::string text_of(const Graph& graph) {
     const auto& a = op.attributes;
     text << ":" << a.transpose_a << a.transpose_b << a.accumulate << a.causal << a.inverse << a.exact << " "
          << a.probability << " " << a.heads << " " << a.kv_heads << " " << a.sequence << " " << a.vocabulary;
+    if (a.window > 0 || a.softcap > 0 || a.gelu) text << " " << a.window << (a.softcap > 0) << a.gelu;
   }
   return text.str();
 }

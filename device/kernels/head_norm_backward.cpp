@@ -1,0 +1,79 @@
+#include <algorithm>
+
+#include "device/kernels/convert.h"
+#include "device/kernels/factories.h"
+#include "device/kernels/head_norm.h"
+#include "device/kernels/reduce.h"
+#include "device/kernels/row_sums.h"
+
+namespace l2l::device::kernels {
+namespace {
+
+// Of each head, with n = x * inverse and g = dy * gain: dx = (g - n mean(g n)) * inverse, dgain is the sum of dy n over
+// the rows and the heads that share the gain, in ascending order.
+template <typename T>
+class HeadNormBackward final : public Kernel {
+ public:
+  HeadNormBackward(const compiler::Graph& graph, const compiler::Op& op)
+      : shape_(input(graph, op, 1), op.attributes), blocks_(sum_blocks(shape_.rows)) {
+    require_dtype(graph, op, input(graph, op, 1).dtype, {0, 2, 3, 5});
+    require_dtype(graph, op, DType::f32, {4, 6, 7});
+  }
+
+  // Sums of each block: [blocks][queries, keys][size].
+  Bytes workspace(int) const override { return static_cast<Bytes>(blocks_.count() * 2 * shape_.size) * sizeof(float); }
+
+  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters&,
+           Workers& workers) const override {
+    float* const partials = as<float>(workspace);
+    const std::int64_t stride = 2 * shape_.size;
+    workers.parallel_for(blocks_.count(), [&](std::int64_t block, int) {
+      float* const sums = partials + block * stride;
+      std::fill(sums, sums + stride, 0.0f);
+      for (std::int64_t row = blocks_.begin(block); row < blocks_.end(block); ++row) {
+        differentiate_row(operands, row, sums);
+      }
+    });
+    add_partial_sums(partials, blocks_.count(), stride, shape_.size, as<float>(operands[6]), workers);
+    add_partial_sums(partials + shape_.size, blocks_.count(), stride, shape_.size, as<float>(operands[7]), workers);
+  }
+
+ private:
+  void differentiate_row(std::span<std::byte* const> operands, std::int64_t row, float* sums) const {
+    const std::int64_t first = row * shape_.width;
+    const T *dy = as<T>(operands[0]) + first, *x = as<T>(operands[1]) + first;
+    T* dx = as<T>(operands[5]) + first;
+    const float* inverses = as<float>(operands[4]) + row * shape_.normed;
+    for (std::int64_t head = 0; head < shape_.normed; ++head) {
+      const bool query = head < shape_.heads;
+      const std::int64_t begin = head * shape_.size;
+      differentiate(dy + begin, x + begin, as<T>(operands[query ? 2 : 3]), inverses[head], dx + begin,
+                    query ? sums : sums + shape_.size);
+    }
+    const std::int64_t copied = shape_.normed * shape_.size;
+    std::copy(dy + copied, dy + shape_.width, dx + copied);
+  }
+
+  void differentiate(const T* dy, const T* x, const T* gain, float inverse, T* dx, float* dgain) const {
+    const float offset = shape_.offset;
+    const auto normalized = [=](std::int64_t i) { return widen(x[i]) * inverse; };
+    const auto g = [=](std::int64_t i) { return widen(dy[i]) * (offset + widen(gain[i])); };
+#pragma omp simd
+    for (std::int64_t i = 0; i < shape_.size; ++i) dgain[i] += widen(dy[i]) * normalized(i);
+    const float projection =
+        sum_of(shape_.size, [=](std::int64_t i) { return g(i) * normalized(i); }) / static_cast<float>(shape_.size);
+#pragma omp simd
+    for (std::int64_t i = 0; i < shape_.size; ++i) dx[i] = narrow<T>((g(i) - normalized(i) * projection) * inverse);
+  }
+
+  HeadNormShape shape_;
+  Partition blocks_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_head_norm_backward(const compiler::Graph& graph, const compiler::Op& op) {
+  return make_for_dtype<HeadNormBackward>(graph, op, input(graph, op, 1).dtype);
+}
+
+}  // namespace l2l::device::kernels

@@ -1,0 +1,118 @@
+#include "formats/safetensors_shards.h"
+
+#include <map>
+#include <set>
+
+#include "core/json.h"
+#include "formats/safetensors_header.h"
+#include "l2l/errors.h"
+
+namespace l2l::formats {
+namespace {
+
+constexpr const char* kSingle = "model.safetensors";
+constexpr const char* kIndex = "model.safetensors.index.json";
+constexpr const char* kPickles[] = {"pytorch_model.bin", "pytorch_model.bin.index.json"};
+constexpr Bytes kMostIndexBytes = 100'000'000;  // as of a header
+
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& reason) {
+  throw CorruptFile(path.string() + ": " + reason);
+}
+
+[[noreturn]] void refuse_without_weights(const std::filesystem::path& directory) {
+  if (!is_there(directory)) throw BadInput(directory.string() + ": does not exist");
+  if (!is_folder(directory)) throw BadInput(directory.string() + ": is not a directory");
+  for (const char* const name : kPickles) {
+    if (!is_there(directory / name)) continue;
+    throw BadInput((directory / name).string() +
+                   ": PyTorch's pickles run code when they are read, so they are not; convert them with: python3 -c "
+                   "\"import sys, transformers as t; t.AutoModelForPreTraining.from_pretrained(sys.argv[1])"
+                   ".save_pretrained(sys.argv[2])\" '" +
+                   directory.string() + "' NEW_DIRECTORY");
+  }
+  throw BadInput(directory.string() + ": has no weights: neither " + kSingle + " nor " + kIndex + " is there");
+}
+
+// Tensors by file.
+using WeightMap = std::map<std::string, std::set<std::string>>;
+
+WeightMap read_index(const std::filesystem::path& path) {
+  const InputFile file(path);
+  if (file.bytes() > kMostIndexBytes) refuse(path, "is longer than 100 MB");
+  std::string text(file.bytes(), '\0');
+  file.read(0, std::as_writable_bytes(std::span(text)));
+  const nlohmann::json json = parse_json(text);
+  if (!json.is_object()) refuse(path, "is not a JSON object in UTF-8");
+  const auto map = json.find("weight_map");
+  if (map == json.end() || !map->is_object()) refuse(path, "weight_map: is not an object");
+  WeightMap files;
+  for (const auto& [tensor, name] : map->items()) {
+    if (!name.is_string()) refuse(path, "weight_map." + show_name(tensor) + ": is not the name of a file");
+    files[name.get<std::string>()].insert(tensor);
+  }
+  if (files.empty()) refuse(path, "weight_map: is empty");
+  return files;
+}
+
+void check_name(const std::filesystem::path& index, const std::string& name) {
+  const bool plain = !name.empty() && name != "." && name != ".." &&
+                     name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
+  if (!plain) refuse(index, "weight_map names the file " + show_name(name) + ", which is outside of the directory");
+}
+
+// The file has these tensors and no others.
+void check_tensors(const SafetensorsFile& file, const std::set<std::string>& expected,
+                   const std::filesystem::path& index) {
+  for (const std::string& tensor : expected) {
+    if (file.find(tensor) != nullptr) continue;
+    refuse(file.path(), "tensor " + show_name(tensor) + ": is missing; " + index.string() + " says that it is here");
+  }
+  for (const TensorEntry& tensor : file.tensors()) {
+    if (expected.count(tensor.name) > 0) continue;
+    refuse(file.path(), "tensor " + show_name(tensor.name) + ": " + index.string() + " does not say that it is here");
+  }
+}
+
+}  // namespace
+
+SafetensorsShards::SafetensorsShards(const std::filesystem::path& directory) : directory_(directory) {
+  if (is_there(directory / kSingle)) {
+    files_.emplace_back(directory / kSingle);
+  } else if (is_there(directory / kIndex)) {
+    open_index(directory / kIndex);
+  } else {
+    refuse_without_weights(directory);
+  }
+  add_tensors();
+}
+
+void SafetensorsShards::open_index(const std::filesystem::path& index) {
+  const WeightMap map = read_index(index);
+  for (const auto& [name, tensors] : map) {
+    check_name(index, name);
+    if (!is_there(directory_ / name))
+      refuse(index, "weight_map names the file " + show_name(name) + ", which is missing");
+  }
+  for (const auto& [name, tensors] : map) {
+    files_.emplace_back(directory_ / name);
+    check_tensors(files_.back(), tensors, index);
+  }
+}
+
+void SafetensorsShards::add_tensors() {
+  for (const SafetensorsFile& file : files_) {
+    for (const TensorEntry& tensor : file.tensors()) {
+      const auto [place, added] = tensors_.emplace(tensor.name, ShardedTensor{&file, &tensor});
+      if (added) continue;
+      refuse(file.path(),
+             "tensor " + show_name(tensor.name) + ": stands in " + place->second.file->path().string() + ", too");
+    }
+  }
+}
+
+ShardedTensor SafetensorsShards::find(std::string_view name) const {
+  const auto place = tensors_.find(name);
+  return place == tensors_.end() ? ShardedTensor{} : place->second;
+}
+
+}  // namespace l2l::formats

@@ -1,0 +1,39 @@
+// The weights of a Hugging Face model directory: model.safetensors, or the files that model.safetensors.index.json
+// names, {"metadata": {...}, "weight_map": {TENSOR: FILE}}. Treated as hostile, as every file of tensors is.
+#pragma once
+
+#include <deque>
+#include <filesystem>
+#include <string_view>
+#include <unordered_map>
+
+#include "formats/safetensors.h"
+
+namespace l2l::formats {
+
+struct ShardedTensor {
+  const SafetensorsFile* file = nullptr;  // null: there is no such tensor
+  const TensorEntry* entry = nullptr;
+};
+
+// Immutable; open files with their headers. Throws CorruptFile naming file, tensor and reason: what SafetensorsFile
+// refuses, an index that names files outside of the directory or that are not there, a tensor in two files, or one
+// whose file the index gets wrong; and BadInput where there are no weights, or PyTorch's pickles alone.
+class SafetensorsShards {
+ public:
+  explicit SafetensorsShards(const std::filesystem::path& directory);
+
+  const std::filesystem::path& directory() const { return directory_; }
+  ShardedTensor find(std::string_view name) const;
+  const std::deque<SafetensorsFile>& files() const { return files_; }
+
+ private:
+  void open_index(const std::filesystem::path& index);
+  void add_tensors();
+
+  std::filesystem::path directory_;
+  std::deque<SafetensorsFile> files_;
+  std::unordered_map<std::string_view, ShardedTensor> tensors_;  // views of names in files_
+};
+
+}  // namespace l2l::formats

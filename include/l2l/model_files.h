@@ -1,0 +1,27 @@
+// Model directories for other programs.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "l2l/export.h"
+
+namespace l2l {
+
+struct ExportSettings {
+  std::string dtype = "fp32";          // of the tensors: "fp32" | "bf16" | "fp16"
+  std::string max_shard_size = "5GB";  // of a file; a larger model is written as several and an index
+};
+
+// Writes a Hugging Face model directory, `target`, which must not exist: config.json, weights under the names that
+// transformers gives them, files of tokenizer and generation. `source`: a checkpoint, a directory of checkpoints (the
+// newest is taken) or a Hugging Face model directory. Tensors are read and written in pieces; `target` appears when all
+// of it is on the disk. `progress`, if given, gets the bytes written so far and all of them. Throws BadInput, also when
+// the disk has no room or, with "fp16", where a weight is beyond its range, CorruptFile and Error.
+L2L_API void export_model(const std::filesystem::path& source, const std::filesystem::path& target,
+                          const ExportSettings& settings = {},
+                          const std::function<void(std::uint64_t, std::uint64_t)>& progress = {});
+
+}  // namespace l2l

@@ -1,0 +1,150 @@
+#include "models/hub/weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "core/log.h"
+#include "formats/safetensors_header.h"
+#include "l2l/errors.h"
+#include "models/hub/names.h"
+
+namespace l2l::models {
+namespace {
+
+using formats::ShardedTensor;
+
+// What is wrong with the tensors of a directory, by kind.
+class Mismatches {
+ public:
+  void missing(const std::string& name) { add(missing_, missing_count_, name); }
+  void unexpected(const std::string& name) { add(unexpected_, unexpected_count_, name); }
+  void wrong(const std::string& text) { add(wrong_, wrong_count_, text); }
+
+  void refuse(const std::filesystem::path& directory, bool head_is_missing) const {
+    if (missing_count_ + unexpected_count_ + wrong_count_ == 0) return;
+    throw BadInput(directory.string() + ": the weights are not those of its config.json" +
+                   show(" missing tensors", missing_, missing_count_) +
+                   show(" unexpected tensors", unexpected_, unexpected_count_) +
+                   show(" tensors of a wrong shape or type", wrong_, wrong_count_) +
+                   (head_is_missing ? "\nwith model.new_head = true, a head that is missing is drawn afresh" : ""));
+  }
+
+ private:
+  static constexpr std::size_t kMostShown = 1000;
+
+  static void add(std::string& list, std::size_t& count, const std::string& line) {
+    if (count++ < kMostShown) list += "\n    " + line;
+  }
+  static std::string show(const char* what, const std::string& list, std::size_t count) {
+    if (count == 0) return {};
+    return "\n  " + std::to_string(count) + what + ":" + list + (count > kMostShown ? "\n    ..." : "");
+  }
+
+  std::string missing_, unexpected_, wrong_;
+  std::size_t missing_count_ = 0, unexpected_count_ = 0, wrong_count_ = 0;
+};
+
+bool is_float(const std::string& dtype) { return dtype == "F32" || dtype == "BF16" || dtype == "F16"; }
+
+std::string describe(const ShardedTensor& tensor) {
+  return formats::show_name(tensor.entry->name) + " is " + tensor.entry->dtype + " " + tensor.entry->shape.to_string();
+}
+
+// Widens `destination.size()` 16-bit elements that lie in the second half of its bytes: none is overwritten before it
+// is read.
+template <typename T>
+void widen_in_place(std::span<float> destination) {
+  const std::byte* const source =
+      reinterpret_cast<const std::byte*>(destination.data()) + destination.size() * sizeof(T);
+  for (std::size_t i = 0; i < destination.size(); ++i) {
+    T element;
+    std::memcpy(&element, source + i * sizeof(T), sizeof(T));
+    destination[i] = to_float(element);
+  }
+}
+
+}  // namespace
+
+HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOptions& model, const ModelLayout& layout,
+                       bool new_head)
+    : shards_(directory) {
+  const Architecture& architecture = architecture_of(model.architecture);
+  Mismatches mismatches;
+  std::set<std::string_view> used;
+  bool head_is_missing = false;
+  for (const GroupSpec& group : layout.groups) {
+    for (const ParameterSpec& parameter : group.parameters) {
+      std::vector<ShardedTensor> copies;
+      for (const std::string& name : names_in_files(architecture, parameter.name, model.tie_embeddings)) {
+        const ShardedTensor tensor = shards_.find(name);
+        if (tensor.entry == nullptr || !used.insert(tensor.entry->name).second) continue;
+        copies.push_back(tensor);
+        if (tensor.entry->shape == parameter.shape && is_float(tensor.entry->dtype)) continue;
+        mismatches.wrong(describe(tensor) + "; expected is F32, BF16 or F16 " + parameter.shape.to_string());
+      }
+      if (copies.empty()) {
+        const bool of_head = belongs_to_head(parameter.name);
+        head_is_missing |= of_head;
+        if (!of_head || !new_head) mismatches.missing(hub_name(architecture, parameter.name));
+        continue;
+      }
+      check_copies(copies);
+      bytes_ += copies[0].entry->end - copies[0].entry->begin;
+      tensors_.emplace(parameter.name, copies[0]);
+    }
+  }
+  std::size_t unused = 0;
+  for (const formats::SafetensorsFile& file : shards_.files()) {
+    for (const formats::TensorEntry& tensor : file.tensors()) {
+      if (used.count(tensor.name) > 0) continue;
+      is_unused(tensor.name) ? static_cast<void>(++unused) : mismatches.unexpected(describe({&file, &tensor}));
+    }
+  }
+  mismatches.refuse(directory, head_is_missing && !new_head);
+  if (unused > 0) {
+    log(LogLevel::info, directory.string() + ": " + std::to_string(unused) +
+                            " tensors are not used (buffers, pooler, next-sentence head)");
+  }
+}
+
+// A table that is tied may stand there twice.
+void HubWeights::check_copies(const std::vector<ShardedTensor>& copies) const {
+  for (std::size_t i = 1; i < copies.size(); ++i) {
+    const ShardedTensor &first = copies[0], &other = copies[i];
+    const bool same = first.entry->dtype == other.entry->dtype && first.entry->shape == other.entry->shape &&
+                      first.file->hash(*first.entry) == other.file->hash(*other.entry);
+    if (same) continue;
+    throw CorruptFile(other.file->path().string() + ": tensor " + formats::show_name(other.entry->name) +
+                      ": is not the same as " + formats::show_name(first.entry->name) +
+                      ", though both stand for one parameter");
+  }
+}
+
+bool HubWeights::read(const ParameterSpec& parameter, std::int64_t first, std::span<float> destination) const {
+  const auto place = tensors_.find(parameter.name);
+  if (place == tensors_.end()) return false;
+  const auto& [file, entry] = place->second;
+  const std::span<std::byte> bytes = std::as_writable_bytes(destination);
+  if (entry->dtype == "F32") {
+    file->read_raw(*entry, first, bytes);
+  } else {
+    file->read_raw(*entry, first, bytes.last(bytes.size() / 2));
+    entry->dtype == "BF16" ? widen_in_place<bf16>(destination) : widen_in_place<f16>(destination);
+  }
+  const auto bad = std::find_if(destination.begin(), destination.end(), [](float x) { return !std::isfinite(x); });
+  if (bad != destination.end()) {
+    throw CorruptFile(file->path().string() + ": tensor " + formats::show_name(entry->name) + ": element " +
+                      std::to_string(first + (bad - destination.begin())) + " is not finite");
+  }
+  const Bytes read = entry->dtype == "F32" ? bytes.size() : bytes.size() / 2;
+  const Bytes done = done_.fetch_add(read) + read;
+  if (progress_ && !reporting_.test_and_set()) {
+    progress_(done);
+    reporting_.clear();
+  }
+  return true;
+}
+
+}  // namespace l2l::models

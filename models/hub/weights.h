@@ -1,0 +1,43 @@
+// The weights of a Hugging Face model directory as the initial weights of a model.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <unordered_map>
+
+#include "core/weight_source.h"
+#include "formats/safetensors_shards.h"
+#include "l2l/options.h"
+
+namespace l2l::models {
+
+// Thread-safe after construction. Tensors are F32, BF16 or F16, and are read in pieces, as they are asked for; nothing
+// is mapped.
+class HubWeights final : public WeightSource {
+ public:
+  // Finds a tensor for every parameter of `layout`, that of make_model(model). With `new_head`, parameters of the head
+  // may have none, all of them or some. Throws BadInput with the list of all tensors that are missing, unexpected, or
+  // of a wrong shape or type; CorruptFile.
+  HubWeights(const std::filesystem::path& directory, const ModelOptions& model, const ModelLayout& layout,
+             bool new_head);
+
+  // Throws CorruptFile, also where an element is not finite.
+  bool read(const ParameterSpec& parameter, std::int64_t first, std::span<float> destination) const override;
+
+  Bytes bytes() const { return bytes_; }  // of all tensors that parameters have
+  // Called from any thread, one at a time, with the bytes read so far. Set before the first read().
+  void on_progress(std::function<void(Bytes done)> progress) { progress_ = std::move(progress); }
+
+ private:
+  void check_copies(const std::vector<formats::ShardedTensor>& copies) const;
+
+  formats::SafetensorsShards shards_;
+  std::unordered_map<std::string, formats::ShardedTensor> tensors_;  // by parameter
+  Bytes bytes_ = 0;
+  std::function<void(Bytes)> progress_;
+  mutable std::atomic<Bytes> done_{0};
+  mutable std::atomic_flag reporting_;
+};
+
+}  // namespace l2l::models

@@ -1,0 +1,207 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <iomanip>
+#include <sstream>
+
+#include "core/bytes.h"
+#include "core/json.h"
+#include "eps/checkpoint/checkpoint.h"
+#include "eps/checkpoint/manifest.h"
+#include "formats/safetensors_writer.h"
+#include "l2l/errors.h"
+#include "l2l/model_files.h"
+#include "l2l/trainer.h"
+#include "models/hub/config.h"
+#include "models/hub/names.h"
+#include "models/hub/weights.h"
+#include "models/make_model.h"
+#include "runtime/hub_companions.h"
+
+namespace l2l {
+namespace {
+
+using formats::SafetensorsWriter;
+using formats::TensorToWrite;
+
+constexpr std::int64_t kPiece = 1 << 18;  // elements read and written at a time
+
+DType dtype_of(const std::string& name) {
+  if (name == "fp32") return DType::f32;
+  if (name == "bf16") return DType::bf16;
+  if (name == "fp16") return DType::f16;
+  throw BadInput("dtype \"" + name + "\" is not supported; accepted: \"fp32\", \"bf16\", \"fp16\"");
+}
+
+const char* name_in_file(DType dtype) { return dtype == DType::f32 ? "F32" : dtype == DType::bf16 ? "BF16" : "F16"; }
+
+// The checkpoint that is meant, or else the directory itself.
+std::filesystem::path folder_of(const std::filesystem::path& source) {
+  if (!is_there(source)) throw BadInput(source.string() + ": does not exist");
+  if (is_there(source / "config.json") || is_there(source / eps::kManifestName)) return source;
+  return eps::find_checkpoint(source);
+}
+
+ModelOptions model_of(const std::filesystem::path& folder) {
+  if (is_there(folder / eps::kManifestName)) return checkpoint_options(folder).model;
+  ModelOptions model = models::read_hub_config(folder / "config.json");
+  model.sequence = 1;
+  return model;
+}
+
+// One file of the export, and which parameters it has.
+struct Shard {
+  std::vector<const ParameterSpec*> parameters;
+  Bytes bytes = 0;
+};
+
+std::vector<Shard> cut(const ModelLayout& layout, DType dtype, Bytes most) {
+  std::vector<Shard> shards(1);
+  for (const GroupSpec& group : layout.groups) {
+    for (const ParameterSpec& parameter : group.parameters) {
+      const Bytes bytes = static_cast<Bytes>(parameter.shape.elements()) * size_of(dtype);
+      if (shards.back().bytes > 0 && shards.back().bytes + bytes > most) shards.emplace_back();
+      shards.back().parameters.push_back(&parameter);
+      shards.back().bytes += bytes;
+    }
+  }
+  return shards;
+}
+
+// "model-00001-of-00005.safetensors"
+std::string shard_name(std::size_t index, std::size_t count) {
+  if (count == 1) return "model.safetensors";
+  std::ostringstream name;
+  name << "model-" << std::setfill('0') << std::setw(5) << index + 1 << "-of-" << std::setw(5) << count
+       << ".safetensors";
+  return name.str();
+}
+
+class Export {
+ public:
+  Export(const std::filesystem::path& folder, DType dtype)
+      : dtype_(dtype),
+        options_(model_of(folder)),
+        model_(models::make_model(options_, {})),
+        weights_(folder, options_, model_.layout, /*new_head=*/false),
+        architecture_(models::architecture_of(options_.architecture)),
+        companions_(runtime::hub_companions(options_, folder)) {}
+
+  void write(const std::filesystem::path& target, Bytes most, const std::function<void(Bytes, Bytes)>& progress) {
+    const std::vector<Shard> shards = cut(model_.layout, dtype_, most);
+    for (const Shard& shard : shards) all_ += shard.bytes;
+    require_room(target.parent_path());
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      write_shard(target / shard_name(i, shards.size()), shards[i], progress);
+    }
+    if (shards.size() > 1) write_index(target, shards);
+    write_companions(target);
+    sync_folder(target);
+  }
+
+ private:
+  void require_room(const std::filesystem::path& folder) const {
+    std::error_code error;
+    const std::filesystem::space_info space = std::filesystem::space(folder, error);
+    if (error || space.available >= all_) return;
+    throw BadInput(folder.string() + ": " + format_bytes(all_) + " are needed, " + format_bytes(space.available) +
+                   " are free: " + format_bytes(all_ - space.available) + " too few; choose another place or dtype");
+  }
+
+  void write_shard(const std::filesystem::path& path, const Shard& shard,
+                   const std::function<void(Bytes, Bytes)>& progress) {
+    std::vector<TensorToWrite> tensors;
+    for (const ParameterSpec* parameter : shard.parameters) {
+      tensors.push_back({models::hub_name(architecture_, parameter->name), parameter->shape, name_in_file(dtype_)});
+    }
+    SafetensorsWriter writer(path, tensors, {{"format", "pt"}});
+    std::vector<float> values(kPiece);
+    std::vector<std::byte> bytes(kPiece * size_of(dtype_));
+    for (std::size_t i = 0; i < shard.parameters.size(); ++i) {
+      const ParameterSpec& parameter = *shard.parameters[i];
+      const std::int64_t elements = parameter.shape.elements();
+      for (std::int64_t first = 0; first < elements; first += kPiece) {
+        const std::span<float> piece =
+            std::span(values).first(static_cast<std::size_t>(std::min(kPiece, elements - first)));
+        weights_.read(parameter, first, piece);
+        const std::span<const std::byte> narrowed = narrow(parameter, piece, bytes);
+        writer.write(i, first, narrowed);
+        done_ += narrowed.size();
+        if (progress) progress(done_, all_);
+      }
+    }
+    writer.finish();
+  }
+
+  std::span<const std::byte> narrow(const ParameterSpec& parameter, std::span<const float> values,
+                                    std::span<std::byte> bytes) const {
+    if (dtype_ == DType::f32) return std::as_bytes(values);
+    auto* const halves = reinterpret_cast<std::uint16_t*>(bytes.data());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      halves[i] = dtype_ == DType::bf16 ? to_bf16(values[i]).bits : to_f16(values[i]).bits;
+      if (dtype_ == DType::bf16 || std::isfinite(to_float(f16{halves[i]}))) continue;
+      throw BadInput(parameter.name + " has the weight " + std::to_string(values[i]) +
+                     ", beyond the range of fp16; export bf16 or fp32");
+    }
+    return bytes.first(values.size() * sizeof(std::uint16_t));
+  }
+
+  void write_index(const std::filesystem::path& target, const std::vector<Shard>& shards) const {
+    nlohmann::json map;
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      for (const ParameterSpec* parameter : shards[i].parameters) {
+        map[models::hub_name(architecture_, parameter->name)] = shard_name(i, shards.size());
+      }
+    }
+    const nlohmann::json index = {{"metadata", {{"total_size", all_}}}, {"weight_map", map}};
+    write_text(target / "model.safetensors.index.json", json_text(index, 2) + "\n");
+  }
+
+  void write_companions(const std::filesystem::path& target) {
+    nlohmann::json config = parse_json(companions_.texts.at("config.json"));
+    config["torch_dtype"] = dtype_ == DType::f32 ? "float32" : dtype_ == DType::bf16 ? "bfloat16" : "float16";
+    companions_.texts["config.json"] = json_text(config, 2) + "\n";
+    eps::write_companions(target, companions_);
+  }
+
+  static void write_text(const std::filesystem::path& path, const std::string& text) {
+    OutputFile file(path);
+    file.write(text);
+    file.finish();
+  }
+
+  const DType dtype_;
+  const ModelOptions options_;
+  const models::Model model_;
+  const models::HubWeights weights_;
+  const models::Architecture& architecture_;
+  eps::Companions companions_;
+  Bytes done_ = 0, all_ = 0;
+};
+
+}  // namespace
+
+void export_model(const std::filesystem::path& source, const std::filesystem::path& target,
+                  const ExportSettings& settings, const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+  const DType dtype = dtype_of(settings.dtype);
+  const Bytes most = parse_bytes(settings.max_shard_size);
+  const std::filesystem::path place = std::filesystem::absolute(target).lexically_normal();
+  if (is_there(place)) throw BadInput(target.string() + ": exists already; name a new directory");
+  Export model(folder_of(source), dtype);
+  make_folders(place.parent_path());
+  const std::filesystem::path temporary =
+      place.parent_path() / ("." + place.filename().string() + ".tmp-" + std::to_string(getpid()));
+  make_folder(temporary);
+  try {
+    model.write(temporary, most, progress);
+    move_folder(temporary, place);
+    sync_folder(place.parent_path());
+  } catch (...) {
+    remove_folder(temporary);
+    throw;
+  }
+}
+
+}  // namespace l2l

@@ -1,0 +1,13 @@
+// What makes a checkpoint a Hugging Face model directory, besides its weights.
+#pragma once
+
+#include "eps/checkpoint/checkpoint.h"
+#include "l2l/options.h"
+
+namespace l2l::runtime {
+
+// config.json of the model, and the files of tokenizer and generation that `from` has, the directory that the model was
+// last in; empty: none.
+eps::Companions hub_companions(const ModelOptions& model, const std::filesystem::path& from);
+
+}  // namespace l2l::runtime

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Compares L2L with transformers on small models of every family: logits, exported files, trained steps.
+
+    hub_check.py BUILD/tools [NAME...]
+
+Needs PyTorch, transformers, safetensors. Prints a line for each model; exit status 1 when one is too far off.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy
+import torch
+import transformers
+from safetensors import safe_open
+
+transformers.utils.logging.disable_progress_bar()
+transformers.utils.logging.set_verbosity_error()
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import hub_models  # noqa: E402
+
+TOKENS = 24
+
+
+def run(*command):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def tensors_of(folder):
+    found = {}
+    for path in sorted(pathlib.Path(folder).glob("model*.safetensors")):
+        with safe_open(path, "pt") as file:
+            for name in file.keys():
+                found[name] = file.get_tensor(name)
+    return found
+
+
+def relative(ours, theirs):
+    return float(numpy.linalg.norm(ours - theirs) / numpy.linalg.norm(theirs))
+
+
+def logits_of(tools, folder, ids, out, *more):
+    tokens = out.with_suffix(".txt")
+    tokens.write_text(" ".join(map(str, ids)))
+    run(tools / "l2l-eval", folder, "--tokens", tokens, "--logits", out, *more)
+    return numpy.load(out)
+
+
+def check_logits(tools, model, folder, work):
+    ids = torch.randint(2, model.config.vocab_size, (TOKENS,), generator=torch.Generator().manual_seed(3))
+    with torch.no_grad():
+        theirs = model(input_ids=ids[None]).logits[0].float().numpy()
+    worst = 0
+    for more in ([], ["--set", "model.attention=core"], ["--set", "transfer.vocabulary_chunk=40"]):
+        ours = logits_of(tools, folder, ids.tolist(), work / "logits.npy", *more)
+        worst = max(worst, relative(ours, theirs))
+    return worst
+
+
+def check_export(tools, model, folder, work):
+    """Names, types and bytes are those that save_pretrained() wrote; the export loads in transformers."""
+    out = work / "exported"
+    run(tools / "l2l-export", folder, out, "--max-shard-size", "60KB")
+    ours, theirs = tensors_of(out), tensors_of(folder)
+    if set(ours) != set(theirs):
+        return f"names differ: {sorted(set(ours) ^ set(theirs))}"
+    for name, tensor in theirs.items():
+        if ours[name].dtype != tensor.dtype or not torch.equal(ours[name], tensor):
+            return f"{name} differs"
+    again = type(model).from_pretrained(out, attn_implementation="eager").eval()
+    for name, parameter in model.state_dict().items():
+        if not torch.equal(parameter, again.state_dict()[name]):
+            return f"{name} differs after from_pretrained()"
+    ids = torch.arange(2, 2 + TOKENS)[None]
+    with torch.no_grad():
+        if not torch.equal(model(input_ids=ids).logits, again(input_ids=ids).logits):
+            return "logits differ after from_pretrained(): the exported config.json is another"
+    return None
+
+
+CONFIG = """
+[model]
+pretrained = "{folder}"
+sequence = 16
+dropout = 0.0
+[data]
+train = ["{data}"]
+format = "tokens"
+[batch]
+micro_batch = 2
+micro_batches = 2
+[optimizer]
+learning_rate = 2e-3
+weight_decay = 0.0
+[run]
+steps = {steps}
+[checkpoint]
+directory = "{out}"
+"""
+
+
+def check_training(tools, model, folder, work, steps=10):
+    """Ten AdamW steps on one repeated window: losses follow PyTorch's. Returns the largest relative difference."""
+    if model.config.model_type in ("bert", "roberta"):
+        return None
+    data = work / "tokens.bin"
+    ids = torch.randint(2, model.config.vocab_size, (17,), generator=torch.Generator().manual_seed(5))
+    ids.numpy().astype("<u2").tofile(data)
+    config = work / "config.toml"
+    config.write_text(CONFIG.format(folder=folder, data=data, steps=steps, out=work / "run"))
+    run(tools / "l2l-train", config, "--metrics", work / "metrics.jsonl", "--quiet")
+    ours = [json.loads(line)["loss"] for line in (work / "metrics.jsonl").read_text().splitlines()]
+    model = model.train()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)
+    theirs = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        logits = model(input_ids=ids[None, :16]).logits
+        loss = torch.nn.functional.cross_entropy(logits[0].float(), ids[1:17])
+        loss.backward()
+        optimizer.step()
+        theirs.append(loss.item())
+    checkpoint = sorted((work / "run").glob("step-*"))[-1]
+    again = type(model).from_pretrained(checkpoint, attn_implementation="eager").eval()
+    trained = {name: parameter.detach() for name, parameter in model.state_dict().items()}
+    apart = sum(float((again.state_dict()[name] - parameter).square().sum()) for name, parameter in trained.items())
+    whole = sum(float(parameter.square().sum()) for parameter in trained.values())
+    return max(abs(a - b) / b for a, b in zip(ours, theirs)), (apart / whole) ** 0.5
+
+
+def check(tools, name):
+    with tempfile.TemporaryDirectory() as place:
+        work = pathlib.Path(place)
+        model = hub_models.make(name)
+        folder = work / "model"
+        model.save_pretrained(folder)
+        error = check_logits(tools, model, folder, work)
+        export = check_export(tools, model, folder, work)
+        # A new one: positions that are scaled "dynamic" depend on what the model has seen before.
+        training = check_training(tools, hub_models.make(name), folder, work)
+    good = error < 1e-5 and export is None and (training is None or (training[0] < 1e-4 and training[1] < 1e-3))
+    shown = "" if training is None else f"  losses {training[0]:.1e}  weights {training[1]:.1e}"
+    print(f"{'ok ' if good else 'BAD'} {name:20} logits {error:.1e}  export {export or 'same'}{shown}", flush=True)
+    return good
+
+
+def main():
+    tools = pathlib.Path(sys.argv[1]).resolve()
+    torch.set_num_threads(1)
+    bad = 0
+    for name in sys.argv[2:] or hub_models.MODELS:
+        try:
+            bad += not check(tools, name)
+        except Exception as error:  # the others are still of interest
+            print(f"BAD {name:20} {type(error).__name__}: {str(error)[:600]}", flush=True)
+            bad += 1
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()

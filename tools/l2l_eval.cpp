@@ -1,0 +1,85 @@
+// l2l-eval: loss and perplexity of a model on files, or the logits of given tokens, through the same layer streaming as
+// training. One JSON object on stdout.
+#include <cmath>
+#include <fstream>
+#include <iostream>
+
+#include "core/json.h"
+#include "formats/npy.h"
+#include "l2l/errors.h"
+#include "tools/command.h"
+#include "tools/model_argument.h"
+
+namespace l2l::tools {
+namespace {
+
+struct Arguments {
+  std::string model, tokens, logits;
+  std::vector<std::string> data, assignments;
+  std::int64_t sequence = 0;
+};
+
+std::vector<std::int32_t> read_tokens(const std::string& name) {
+  std::ifstream file(name);
+  if (!file) throw BadInput("--tokens " + name + ": cannot be opened");
+  std::vector<std::int32_t> tokens;
+  for (std::int32_t token = 0; file >> token;) tokens.push_back(token);
+  if (!file.eof()) throw BadInput("--tokens " + name + ": expected ids of tokens with white space between them");
+  return tokens;
+}
+
+void write_logits(Trainer& trainer, const std::vector<std::int32_t>& tokens, const std::string& name) {
+  formats::NpyWriter file(name, static_cast<std::int64_t>(tokens.size()), trainer.options().model.vocabulary);
+  trainer.logits(tokens, [&](std::int64_t row, std::int64_t first_token, std::span<const float> logits) {
+    file.write(row, first_token, logits);
+  });
+  file.finish();
+}
+
+int evaluate(const Arguments& arguments) {
+  if (arguments.data.empty() && arguments.tokens.empty()) throw BadInput("nothing to do: give --data or --tokens");
+  if (arguments.tokens.empty() != arguments.logits.empty()) throw BadInput("--tokens and --logits go together");
+  ModelArgument model;
+  Options options = options_of_model(arguments.model, model);
+  for (const std::string& assignment : arguments.assignments) set_option(options, assignment);
+  options.data.validation = arguments.data;
+  const std::vector<std::int32_t> tokens =
+      arguments.tokens.empty() ? std::vector<std::int32_t>() : read_tokens(arguments.tokens);
+  if (arguments.sequence > 0) options.model.sequence = arguments.sequence;
+  if (arguments.sequence == 0 && !tokens.empty()) options.model.sequence = static_cast<std::int64_t>(tokens.size());
+  Trainer trainer(options);
+  load_weights(trainer, model);
+  nlohmann::ordered_json result;
+  if (!arguments.data.empty()) {
+    const Trainer::Evaluation evaluation = trainer.evaluate().value();
+    result["loss"] = evaluation.loss;
+    result["perplexity"] = std::exp(evaluation.loss);
+    result["tokens"] = evaluation.tokens;
+  }
+  if (!tokens.empty()) {
+    write_logits(trainer, tokens, arguments.logits);
+    result["logits"] = arguments.logits;
+  }
+  std::cout << json_text(result) << std::endl;
+  return kSuccess;
+}
+
+}  // namespace
+}  // namespace l2l::tools
+
+int main(int argc, char** argv) {
+  using namespace l2l::tools;
+  Arguments arguments;
+  Command command("l2l-eval", "Loss and perplexity of a model, or its logits, layer by layer.",
+                  [&] { return evaluate(arguments); });
+  command.add("MODEL", &arguments.model,
+              "a checkpoint, a directory of them (the newest is taken), or a Hugging Face model directory",
+              {.required = true});
+  command.add("--data", &arguments.data, "files or globs, in the format of data.format");
+  command.add("--sequence", &arguments.sequence,
+              "tokens per sequence (default: the model's, or as many as --tokens has)", {.least = 1});
+  command.add("--tokens", &arguments.tokens, "a file of token ids, white space between them: one sequence");
+  command.add("--logits", &arguments.logits, "write their logits to this .npy file, float32 [tokens, vocabulary]");
+  command.add("--set", &arguments.assignments, "section.key=value");
+  return command.run(argc, argv);
+}

@@ -1,0 +1,38 @@
+#include "tools/model_argument.h"
+
+#include "tools/progress.h"
+
+namespace l2l::tools {
+
+Options options_of_model(const std::filesystem::path& path, ModelArgument& model) {
+  // A checkpoint has a config.json, too, but also its own options.
+  std::error_code ignored;
+  const bool plain = std::filesystem::exists(path / "config.json", ignored) &&
+                     !std::filesystem::exists(path / "manifest.json", ignored);
+  model = {path, !plain};
+  Options options;
+  if (plain) {
+    options.model.pretrained = path;
+    options.data.format = "tokens";
+  } else {
+    options = checkpoint_options(path);
+  }
+  options.data.train.clear();
+  options.data.validation.clear();
+  options.batch = {.micro_batch = 1, .micro_batches = 1};
+  options.checkpoint.directory.clear();
+  options.recompute = {};  // nothing is trained
+  options.checkpoint.every = options.run.validate_every = 0;
+  return options;
+}
+
+void load_weights(Trainer& trainer, const ModelArgument& model) {
+  if (model.is_checkpoint) {
+    trainer.resume(model.path);
+    return;
+  }
+  ByteProgress progress("loading", /*quiet=*/false);
+  trainer.prepare([&](std::uint64_t done, std::uint64_t all) { progress.show(done, all); });
+}
+
+}  // namespace l2l::tools
