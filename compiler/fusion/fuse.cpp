@@ -137,6 +137,7 @@ bool fuse_add_norm(Graph& graph, std::size_t index) {
     fused.inputs.push_back(norm.inputs[i]);
   }
   fused.attributes.epsilon = norm.attributes.epsilon;
+  fused.attributes.unit_offset = norm.attributes.unit_offset;
   if (adding.kind == OpKind::add) fused.attributes.probability = 0;
   if (!read_once(graph, sum)) fused.outputs.push_back(sum);
   replace(graph, *add, index, std::move(fused));

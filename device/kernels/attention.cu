@@ -44,11 +44,11 @@ template <typename T>
 Forward<T> choose_forward(const AttentionProblem& problem) {
   const int dim = problem.head_dim;
   if constexpr (!std::is_same_v<T, float>) {
-    const bool dropout = problem.threshold != 0;
-    if (problem.vector && dim <= 32) return tensor_forward<T, 32, 2, 64>(dropout);
-    if (problem.vector && dim <= 64) return tensor_forward<T, 64, 2, 64>(dropout);
-    if (problem.vector && dim <= 96) return tensor_forward<T, 96, 2, 32>(dropout);
-    if (problem.vector && dim <= 128) return tensor_forward<T, 128, 2, 32>(dropout);
+    const bool dropout = problem.threshold != 0, tensor = problem.vector && problem.cap == 0;
+    if (tensor && dim <= 32) return tensor_forward<T, 32, 2, 64>(dropout);
+    if (tensor && dim <= 64) return tensor_forward<T, 64, 2, 64>(dropout);
+    if (tensor && dim <= 96) return tensor_forward<T, 96, 2, 32>(dropout);
+    if (tensor && dim <= 128) return tensor_forward<T, 128, 2, 32>(dropout);
   }
   if (dim <= 32) return plain_forward<T, 32, 64>();
   if (dim <= 64) return plain_forward<T, 64, 64>();

@@ -57,17 +57,17 @@ template <typename T>
 Backward<T> choose_backward(const AttentionProblem& problem) {
   const int dim = problem.head_dim;
   if constexpr (!std::is_same_v<T, float>) {
-    const bool dropout = problem.threshold != 0;
-    if (problem.vector && dim <= 32) {
+    const bool dropout = problem.threshold != 0, tensor = problem.vector && problem.cap == 0;
+    if (tensor && dim <= 32) {
       return dropout ? tensor_backward<T, 32, 2, 32, 2, 32, true>() : tensor_backward<T, 32, 2, 32, 2, 32, false>();
     }
-    if (problem.vector && dim <= 64) {  // two blocks of keys and dropout do not fit the registers
+    if (tensor && dim <= 64) {  // two blocks of keys and dropout do not fit the registers
       return dropout ? tensor_backward<T, 64, 1, 64, 2, 32, true>() : tensor_backward<T, 64, 2, 32, 2, 32, false>();
     }
-    if (problem.vector && dim <= 96) {
+    if (tensor && dim <= 96) {
       return dropout ? tensor_backward<T, 96, 1, 32, 2, 32, true>() : tensor_backward<T, 96, 1, 32, 2, 32, false>();
     }
-    if (problem.vector && dim <= 128) {
+    if (tensor && dim <= 128) {
       return dropout ? tensor_backward<T, 128, 1, 32, 1, 32, true>() : tensor_backward<T, 128, 1, 32, 1, 32, false>();
     }
   }

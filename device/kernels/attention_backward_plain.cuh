@@ -71,12 +71,13 @@ struct BackwardTiles {
 #pragma unroll
       for (int c = 0; c < kPer; ++c) {
         const int column = tx + kSide * c, j = first_key + column;
-        const bool masked = i >= problem.sequence || j >= problem.sequence || (problem.causal && j > i);
-        const float probability = masked ? 0.0f : exp2f(fmaf(scores[r][c], to_log2, -own.logsumexp_log2));
+        const bool masked = i >= problem.sequence || j >= problem.sequence || !problem.sees(i, j);
+        const float score = cap_score(problem, scores[r][c]);
+        const float probability = masked ? 0.0f : exp2f(fmaf(score, to_log2, -own.logsumexp_log2));
         const float mask = kept >> c & 1u ? 1.0f : 0.0f;
         weights[row * Tiles::kScoreStride + column] = probability * mask;
         dscores[row * Tiles::kScoreStride + column] =
-            probability * fmaf(products[r][c] * mask, dropout.scale(), -own.product);
+            probability * fmaf(products[r][c] * mask, dropout.scale(), -own.product) * cap_slope(problem, score);
       }
     }
   }
@@ -99,9 +100,10 @@ __global__ __launch_bounds__(kThreads) void attention_backward_keys(const Attent
   Tiles::clear(dk);
   Tiles::clear(dv);
   shared.load_keys(problem, qkv, sequence_index, kv_head, first_key);
+  const int end = problem.seers_end(min(first_key + kTile, problem.sequence) - 1);
   for (int member = 0; member < problem.group(); ++member) {
     const int head = kv_head * problem.group() + member;
-    for (int i = problem.causal ? first_key : 0; i < problem.sequence; i += kTile) {
+    for (int i = problem.causal ? first_key : 0; i < end; i += kTile) {
       __syncthreads();
       shared.load_queries(problem, qkv, dy, statistics, sequence_index, head, i);
       __syncthreads();
@@ -138,13 +140,13 @@ __global__ __launch_bounds__(kThreads) void attention_backward_queries(const Att
   const std::int64_t sequence_index = task / problem.heads;
   const int head = static_cast<int>(task % problem.heads);
   const int rows = min(kTile, problem.sequence - first);
-  const int seen = problem.causal ? first + rows : problem.sequence;
+  const int seen = problem.seen_by(first + rows - 1);
   const AttentionDropout<true> dropout(problem, parameters);
 
   float dq[Tiles::kPer][Tiles::kWide];
   Tiles::clear(dq);
   shared.load_queries(problem, qkv, dy, statistics, sequence_index, head, first);
-  for (int j = 0; j < seen; j += kTile) {
+  for (int j = problem.first_seen(first) / kTile * kTile; j < seen; j += kTile) {
     __syncthreads();
     shared.load_keys(problem, qkv, sequence_index, head / problem.group(), j);
     __syncthreads();

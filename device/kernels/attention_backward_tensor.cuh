@@ -44,7 +44,7 @@ __device__ inline void differentiate_by_key(Sums<kBlocks, kQueries>& scores, Sum
       for (int e = 0; e < 4; ++e) {
         const int query = i + column + e % 2, key = j + 16 * m + g + e / 2 * 8;
         float probability = exp2_fast(fmaf(scores.tiles[m][n][e], to_log2, -shifts[e % 2]));
-        if (masked && (query >= problem.sequence || key >= problem.sequence || (problem.causal && key > query))) {
+        if (masked && (query >= problem.sequence || key >= problem.sequence || !problem.sees(query, key))) {
           probability = 0;
         }
         const float factor = kept >> e & 1u ? dropout.scale() : 0.0f;
@@ -78,6 +78,7 @@ __global__ __launch_bounds__(kThreads) void attention_backward_keys(const Attent
 
   // The heads of queries that share these keys, one after the other; of each the tiles of queries from `begin`.
   const int begin = problem.causal ? first / kQueries * kQueries : 0;
+  const int end = problem.seers_end(first + rows - 1);
   const int last_head = kv_head * problem.group() + problem.group() - 1;
   const auto load_queries = [&](int head, int i, int stage) {
     const int valid = problem.sequence - i;
@@ -107,7 +108,7 @@ __global__ __launch_bounds__(kThreads) void attention_backward_keys(const Attent
   dk.clear();
   dv.clear();
   for (int stage = 0; head <= last_head; stage ^= 1) {
-    const bool wraps = i + kQueries >= problem.sequence;
+    const bool wraps = i + kQueries >= end;
     const int next_head = head + (wraps ? 1 : 0), next_i = wraps ? begin : i + kQueries;
     if (next_head <= last_head) {
       load_queries(next_head, next_i, stage ^ 1);
@@ -116,10 +117,11 @@ __global__ __launch_bounds__(kThreads) void attention_backward_keys(const Attent
       wait_for_copies<0>();
     }
     __syncthreads();
-    if (!problem.causal || i + kQueries > own_first) {
+    const int own_last = own_first + 16 * kBlocks - 1;  // keys
+    if (!problem.causal || (i + kQueries > own_first && i < problem.seers_end(own_last))) {
       const std::int64_t task = sequence_index * problem.heads + head;
-      const bool masked = i + kQueries > problem.sequence || own_first + 16 * kBlocks > problem.sequence ||
-                          (problem.causal && own_first + 16 * kBlocks > i + 1);
+      const bool masked = i + kQueries > problem.sequence || own_last >= problem.sequence ||
+                          !problem.sees(i, own_last) || !problem.sees(i + kQueries - 1, own_first);
       const T* const q = queries + stage * kTile;
       const T* const gradient = gradients + stage * kTile;
       Sums<kBlocks, kQueries> scores, products;
@@ -174,7 +176,7 @@ __device__ inline void differentiate_by_query(const Sums<kBlocks, kKeys>& scores
         const int query = i + 16 * m + g + e / 2 * 8, key = j + 8 * n + 2 * t + e % 2;
         const RowStatistics& own = statistics[m][e / 2];
         float probability = exp2_fast(fmaf(scores.tiles[m][n][e], to_log2, -own.logsumexp_log2));
-        if (masked && (key >= problem.sequence || (problem.causal && key > query))) probability = 0;
+        if (masked && (key >= problem.sequence || !problem.sees(query, key))) probability = 0;
         const float factor = kept >> e & 1u ? dropout.scale() : 0.0f;
         products.tiles[m][n][e] = probability * fmaf(products.tiles[m][n][e], factor, -own.product);
       }
@@ -201,7 +203,7 @@ __global__ __launch_bounds__(kThreads) void attention_backward_queries(const Att
   const std::int64_t sequence_index = task / problem.heads, stride = problem.qkv_stride();
   const int head = static_cast<int>(task % problem.heads), kv_head = head / problem.group();
   const int rows = min(Shape::kQueries, problem.sequence - first);
-  const int seen = problem.causal ? first + rows : problem.sequence;
+  const int seen = problem.seen_by(first + rows - 1);
   const T* const key = qkv + problem.key_offset(sequence_index, kv_head);
   const T* const value = qkv + problem.value_offset(sequence_index, kv_head);
   const AttentionDropout<kDropout> dropout(problem, parameters);
@@ -218,7 +220,8 @@ __global__ __launch_bounds__(kThreads) void attention_backward_queries(const Att
   HeadRows::template load<Shape::kQueries>(gradients,
                                            dy + problem.y_offset(sequence_index, head) + first * problem.y_stride(),
                                            problem.y_stride(), rows, problem.head_dim);
-  load_keys(0, 0);
+  const int begin = problem.first_seen(first) / kKeys * kKeys;
+  load_keys(begin, 0);
 
   const int own = 16 * kBlocks * warp_index(), own_first = first + own;  // this warp's queries
   RowStatistics own_statistics[kBlocks][2];
@@ -232,7 +235,7 @@ __global__ __launch_bounds__(kThreads) void attention_backward_queries(const Att
   }
   Sums<kBlocks, kDim> dq;
   dq.clear();
-  for (int j = 0, stage = 0; j < seen; j += kKeys, stage ^= 1) {
+  for (int j = begin, stage = 0; j < seen; j += kKeys, stage ^= 1) {
     if (j + kKeys < seen) {
       load_keys(j + kKeys, stage ^ 1);
       wait_for_copies<1>();
@@ -240,8 +243,10 @@ __global__ __launch_bounds__(kThreads) void attention_backward_queries(const Att
       wait_for_copies<0>();
     }
     __syncthreads();
-    if (!problem.causal || j < own_first + 16 * kBlocks) {
-      const bool masked = j + kKeys > problem.sequence || (problem.causal && j + kKeys > own_first + 1);
+    const int own_last = own_first + 16 * kBlocks - 1;
+    if (j < problem.seen_by(own_last) && j + kKeys > problem.first_seen(own_first)) {
+      const bool masked =
+          j + kKeys > problem.sequence || !problem.sees(own_first, j + kKeys - 1) || !problem.sees(own_last, j);
       Sums<kBlocks, kKeys> scores, products;
       HeadRows::template dot_products<kBlocks, kKeys>(
           scores, keys + stage * kTile,

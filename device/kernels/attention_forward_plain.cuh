@@ -24,7 +24,7 @@ __global__ __launch_bounds__(kThreads) void attention_forward(const AttentionPro
   const std::int64_t sequence_index = task / problem.heads;
   const int head = static_cast<int>(task % problem.heads), kv_head = head / problem.group();
   const int rows = min(kTile, problem.sequence - first);
-  const int seen = problem.causal ? first + rows : problem.sequence;
+  const int seen = problem.seen_by(first + rows - 1);
   const std::int64_t stride = problem.qkv_stride();
   const T* const key = qkv + problem.key_offset(sequence_index, kv_head);
   const T* const value = qkv + problem.value_offset(sequence_index, kv_head);
@@ -41,7 +41,7 @@ __global__ __launch_bounds__(kThreads) void attention_forward(const AttentionPro
   }
   Tiles::load(queries, qkv + problem.query_offset(sequence_index, head) + first * stride, stride, rows,
               problem.head_dim);
-  for (int j = 0; j < seen; j += kTile) {
+  for (int j = problem.first_seen(first) / kTile * kTile; j < seen; j += kTile) {
     const int columns = min(kTile, seen - j);
     __syncthreads();
     Tiles::load(keys, key + j * stride, stride, columns, problem.head_dim);
@@ -57,11 +57,13 @@ __global__ __launch_bounds__(kThreads) void attention_forward(const AttentionPro
 #pragma unroll
       for (int c = 0; c < kPer; ++c) {
         const int column = tx + kSide * c;
-        if (column >= columns || (problem.causal && j + column > i)) scores[r][c] = -INFINITY;
+        const bool visible = column < columns && problem.sees(i, j + column);
+        scores[r][c] = visible ? cap_score(problem, scores[r][c]) : -INFINITY;
         largest = fmaxf(largest, scores[r][c]);
       }
-      largest = row_max(largest);  // finite: every query sees key 0 of the first tile
-      const float factor = exp2f((highest[r] - largest) * to_log2);
+      largest = row_max(largest);
+      const float base = largest == -INFINITY ? 0.0f : largest;  // a window may leave nothing of the first tile
+      const float factor = exp2f((highest[r] - base) * to_log2);
       highest[r] = largest;
       total[r] *= factor;
 #pragma unroll
@@ -70,7 +72,7 @@ __global__ __launch_bounds__(kThreads) void attention_forward(const AttentionPro
           dropout.active() ? Tiles::keeps(dropout, problem.probability_row(task, i), j) : 0xffffffffu;
 #pragma unroll
       for (int c = 0; c < kPer; ++c) {
-        const float weight = exp2f((scores[r][c] - largest) * to_log2);
+        const float weight = exp2f((scores[r][c] - base) * to_log2);
         total[r] += weight;
         weights[(ty * kPer + r) * Tiles::kScoreStride + tx + kSide * c] = kept >> c & 1u ? weight : 0.0f;
       }

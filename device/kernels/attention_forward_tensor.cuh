@@ -43,10 +43,11 @@ struct OnlineSoftmax {
         for (int n = 0; n < kKeys / 8; ++n) {
           largest = fmaxf(largest, fmaxf(scores.tiles[m][n][2 * half], scores.tiles[m][n][2 * half + 1]));
         }
-        largest = row_max(largest);  // finite: every query sees key 0 of the first tile
-        const float factor = exp2_fast((highest[m][half] - largest) * to_log2);
+        largest = row_max(largest);
+        const float base = largest == -INFINITY ? 0.0f : largest;  // a window may leave nothing of the first tile
+        const float factor = exp2_fast((highest[m][half] - base) * to_log2);
         highest[m][half] = largest;
-        const float shift = largest * to_log2;
+        const float shift = base * to_log2;
         float sum = total[m][half] * factor;
 #pragma unroll
         for (int n = 0; n < kKeys / 8; ++n) {
@@ -69,7 +70,8 @@ struct OnlineSoftmax {
 
 // Scores of queries from `i` and keys from `j` that must not count become `value`.
 template <int kBlocks, int kKeys>
-__device__ inline void mask_scores(Sums<kBlocks, kKeys>& scores, int i, int j, int sequence, bool causal, float value) {
+__device__ inline void mask_scores(Sums<kBlocks, kKeys>& scores, const AttentionProblem& problem, int i, int j,
+                                   float value) {
 #pragma unroll
   for (int m = 0; m < kBlocks; ++m) {
 #pragma unroll
@@ -77,7 +79,7 @@ __device__ inline void mask_scores(Sums<kBlocks, kKeys>& scores, int i, int j, i
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int query = i + 16 * m + lane_group() + e / 2 * 8, key = j + 8 * n + 2 * lane_in_group() + e % 2;
-        if (key >= sequence || (causal && key > query)) scores.tiles[m][n][e] = value;
+        if (key >= problem.sequence || !problem.sees(query, key)) scores.tiles[m][n][e] = value;
       }
     }
   }
@@ -119,7 +121,7 @@ __global__ __launch_bounds__(kThreads) void attention_forward(const AttentionPro
   const std::int64_t sequence_index = task / problem.heads;
   const int head = static_cast<int>(task % problem.heads), kv_head = head / problem.group();
   const int rows = min(kQueries, problem.sequence - first);
-  const int seen = problem.causal ? first + rows : problem.sequence;
+  const int seen = problem.seen_by(first + rows - 1);
   const std::int64_t stride = problem.qkv_stride();
   const T* const key = qkv + problem.key_offset(sequence_index, kv_head);
   const T* const value = qkv + problem.value_offset(sequence_index, kv_head);
@@ -135,13 +137,14 @@ __global__ __launch_bounds__(kThreads) void attention_forward(const AttentionPro
   };
   HeadRows::template load<kQueries>(queries, qkv + problem.query_offset(sequence_index, head) + first * stride, stride,
                                     rows, problem.head_dim);
-  load_keys(0, 0);
+  const int begin = problem.first_seen(first) / kKeys * kKeys;
+  load_keys(begin, 0);
 
   const int own = 16 * kBlocks * warp_index(), own_first = first + own;  // this warp's queries
   Sums<kBlocks, kDim> sums;
   OnlineSoftmax<kBlocks> softmax;
   sums.clear();
-  for (int j = 0, stage = 0; j < seen; j += kKeys, stage ^= 1) {
+  for (int j = begin, stage = 0; j < seen; j += kKeys, stage ^= 1) {
     if (j + kKeys < seen) {
       load_keys(j + kKeys, stage ^ 1);
       wait_for_copies<1>();
@@ -149,13 +152,14 @@ __global__ __launch_bounds__(kThreads) void attention_forward(const AttentionPro
       wait_for_copies<0>();
     }
     __syncthreads();
-    if (!problem.causal || j < own_first + 16 * kBlocks) {
+    const int own_last = own_first + 16 * kBlocks - 1;
+    if (j < problem.seen_by(own_last) && j + kKeys > problem.first_seen(own_first)) {
       Sums<kBlocks, kKeys> scores;
       HeadRows::template dot_products<kBlocks, kKeys>(
           scores, keys + stage * kTile,
           [&](std::uint32_t(&a)[4], int m, int k) { HeadRows::left(a, queries, own + 16 * m, k); });
-      if (j + kKeys > problem.sequence || (problem.causal && j + kKeys > own_first + 1)) {
-        mask_scores(scores, own_first, j, problem.sequence, problem.causal, -INFINITY);
+      if (j + kKeys > problem.sequence || !problem.sees(own_first, j + kKeys - 1) || !problem.sees(own_last, j)) {
+        mask_scores(scores, problem, own_first, j, -INFINITY);
       }
       softmax.add(scores, sums, to_log2);
       if (dropout.active()) drop_weights(scores, dropout, problem, task, own_first, j);

@@ -1,6 +1,6 @@
 // What the plain attention kernels share: 256 threads as 16 x 16, fp32 copies of tiles in shared memory, products by
-// fused multiply-adds. They serve fp32, and of 16-bit types heads
-// wider than 128 or not a multiple of 16 bytes.
+// fused multiply-adds. They serve fp32, capped scores, and of 16-bit types heads wider than 128 or not a multiple of 16
+// bytes.
 #pragma once
 
 #include "device/kernels/attention_dropout.cuh"
@@ -121,6 +121,16 @@ struct Tile {
     return bits;
   }
 };
+
+// A score before it is scaled, capped; and the derivative of the cap where it gives `capped`.
+__device__ inline float cap_score(const AttentionProblem& problem, float score) {
+  return problem.cap > 0 ? problem.cap * tanhf(score / problem.cap) : score;
+}
+__device__ inline float cap_slope(const AttentionProblem& problem, float capped) {
+  if (problem.cap == 0) return 1.0f;
+  const float share = capped / problem.cap;
+  return 1.0f - share * share;
+}
 
 // Over the 16 lanes that share a row.
 __device__ inline float row_max(float value) {

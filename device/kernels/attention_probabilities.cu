@@ -71,7 +71,7 @@ __global__ __launch_bounds__(core::kThreads) void attention_probabilities(const 
 #pragma unroll
       for (int c = 0; c < Tiles::kPer; ++c) {
         const bool visible = core::sees(problem, i, j + tx + core::kSide * c);
-        scores[r][c] = visible ? scores[r][c] * to_log2 : kMasked;
+        scores[r][c] = visible ? plain::cap_score(problem, scores[r][c]) * to_log2 : kMasked;
       }
     }
   };

@@ -20,7 +20,7 @@ __global__ __launch_bounds__(kRowThreads) void softmax_products(const AttentionP
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kRowsPerBlock + threadIdx.x / 32;
   if (row >= problem.tasks() * problem.sequence) return;  // all lanes of the warp
   const int lane = threadIdx.x % 32, i = static_cast<int>(row % problem.sequence);
-  const int seen = problem.causal ? i + 1 : problem.sequence;
+  const int seen = problem.seen_by(i);
   float sum = 0;
   for (int j = lane; j < seen; j += 32) {
     const std::int64_t element = row * problem.sequence + j;
@@ -41,6 +41,27 @@ struct Softmax {
   }
 };
 
+// The same where scores are capped: each score is made again, for the cap's slope.
+template <typename T>
+struct CappedSoftmax {
+  const AttentionProblem& problem;
+  const Softmax<T>& softmax;
+  const T* qkv;
+
+  __device__ float operator()(std::int64_t row, std::int64_t element) const {
+    const float gradient = softmax(row, element);
+    if (problem.cap == 0) return gradient;
+    const std::int64_t task = row / problem.sequence, i = row % problem.sequence;
+    const std::int64_t j = element - row * problem.sequence, sequence = task / problem.heads;
+    const int head = static_cast<int>(task % problem.heads);
+    const T* const query = qkv + problem.query_offset(sequence, head) + i * problem.qkv_stride();
+    const T* const key = qkv + problem.key_offset(sequence, head / problem.group()) + j * problem.qkv_stride();
+    float score = 0;
+    for (int d = 0; d < problem.head_dim; ++d) score = fmaf(widen(query[d]), widen(key[d]), score);
+    return gradient * plain::cap_slope(problem, plain::cap_score(problem, score));
+  }
+};
+
 template <typename T, int kDim, int kTile>
 __global__ __launch_bounds__(core::kThreads) void attention_probabilities_backward_queries(
     const AttentionProblem problem, const Softmax<T> softmax, const T* qkv, const T* other, T* dqkv) {
@@ -57,7 +78,7 @@ __global__ __launch_bounds__(core::kThreads) void attention_probabilities_backwa
   for (int j = 0; j < seen; j += kTile) {
     __syncthreads();
     Tiles::load(keys, key + j * stride, stride, min(kTile, seen - j), problem.head_dim);
-    Tiles::fill(dscores, problem, place.task, place.first, j, softmax);
+    Tiles::fill(dscores, problem, place.task, place.first, j, CappedSoftmax<T>{problem, softmax, qkv});
     __syncthreads();
     Tiles::template accumulate<false>(dq, dscores, keys);
   }
@@ -85,7 +106,7 @@ __global__ __launch_bounds__(core::kThreads) void attention_probabilities_backwa
     for (int i = problem.causal ? place.first : 0; i < problem.sequence; i += kTile) {
       __syncthreads();
       Tiles::load(queries, query + i * stride, stride, min(kTile, problem.sequence - i), problem.head_dim);
-      Tiles::fill(dscores, problem, place.task + member, i, place.first, softmax);
+      Tiles::fill(dscores, problem, place.task + member, i, place.first, CappedSoftmax<T>{problem, softmax, qkv});
       __syncthreads();
       Tiles::template accumulate<true>(dk, dscores, queries);
     }

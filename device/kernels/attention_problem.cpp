@@ -25,7 +25,9 @@ AttentionProblem::AttentionProblem(const compiler::Value& qkv, const compiler::A
   sequences = qkv.shape[0] / sequence;
   head_dim = static_cast<int>(qkv.shape[1] / all_heads);
   vector = head_dim * size_of(qkv.dtype) % 16 == 0;
-  scale = static_cast<float>(1 / std::sqrt(static_cast<double>(head_dim)));
+  window = attributes.window > 0 && attributes.window < sequence ? attributes.window : sequence;
+  scale = attributes.scale > 0 ? attributes.scale : static_cast<float>(1 / std::sqrt(static_cast<double>(head_dim)));
+  cap = attributes.softcap / scale;
   if (attributes.probability > 0) {
     kernels::require_random_elements(Shape{tasks(), sequence, sequence}.elements(), "attention");
     threshold = dropout_threshold(attributes.probability);

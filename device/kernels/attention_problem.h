@@ -14,13 +14,22 @@ struct AttentionProblem {
   int sequence = 0, heads = 0, kv_heads = 0, head_dim = 0;
   bool causal = true;
   bool vector = false;          // every head begins on 16 bytes
-  float scale = 0;              // of scores: 1 / sqrt(head_dim)
+  int window = 0;               // causal: rows that a row sees, itself included; at most `sequence`
+  float scale = 0;              // of scores
+  float cap = 0;                // of scores before they are scaled: s becomes cap tanh(s / cap); 0: none
   float kept_scale = 1;         // of probabilities that dropout keeps: 1 / (1 - p)
   std::uint32_t threshold = 0;  // core/philox.h, dropout_threshold(); 0: no dropout
   std::uint32_t rng_op = 0;
 
   // `qkv`: [sequences * sequence, (heads + 2 kv_heads) * head_dim]. Throws BadInput when it is not.
   AttentionProblem(const compiler::Value& qkv, const compiler::Attributes& attributes);
+
+  // Row i of a sequence sees its rows [first_seen(i), seen_by(i)).
+  constexpr int seen_by(int i) const { return causal ? i + 1 : sequence; }
+  constexpr int first_seen(int i) const { return causal && i >= window ? i + 1 - window : 0; }
+  constexpr bool sees(int i, int j) const { return !causal || (j <= i && i - j < window); }
+  // The row behind the last one that sees row j.
+  constexpr int seers_end(int j) const { return causal && window < sequence - j ? j + window : sequence; }
 
   constexpr std::int64_t rows() const { return sequences * sequence; }
   // Pairs of a sequence and a head of queries; task = sequence index * heads + head.

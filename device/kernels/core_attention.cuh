@@ -50,11 +50,11 @@ __device__ inline Place place_of_keys(const AttentionProblem& problem) {
 
 // Rows of its sequence that a tile of queries sees: the first ones.
 __device__ inline int seen_by(const AttentionProblem& problem, const Place& place) {
-  return problem.causal ? place.first + place.rows : problem.sequence;
+  return problem.seen_by(place.first + place.rows - 1);
 }
 
 __device__ inline bool sees(const AttentionProblem& problem, int i, int j) {
-  return i < problem.sequence && j < problem.sequence && (!problem.causal || j <= i);
+  return i < problem.sequence && j < problem.sequence && problem.sees(i, j);
 }
 
 template <typename T, int kDim, int kTile>

@@ -33,6 +33,7 @@ void load_probabilities(const AttentionShape& shape, const T* matrices, std::int
     const std::int64_t i = block.begin + row, own = shape.seen_by(i);
     float* to = destination + row * shape.padded_sequence;
     widen_row(matrices + shape.probability_index(task, i, 0), to, own);
+    std::fill(to, to + shape.first_seen(i), 0.0f);
     std::fill(to + own, to + width, 0.0f);
   }
 }

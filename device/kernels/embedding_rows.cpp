@@ -15,7 +15,7 @@ class EmbeddingRows final : public Kernel {
         hidden_(output(graph, op, 0).shape[1]),
         chunk_(input(graph, op, 1).shape[0]),
         vocabulary_(op.attributes.vocabulary),
-        factor_(widen(narrow<T>(op.attributes.factor))) {
+        factor_(rounded_to(output(graph, op, 0).dtype, op.attributes.factor)) {
     require_dtype(graph, op, DType::i32, {0});
     require_dtype(graph, op, output(graph, op, 0).dtype, {1});
   }

@@ -16,9 +16,13 @@ struct EmbeddingRowsBody : ElementwiseBody {
   std::int64_t chunk, vocabulary;
   const LaunchParameters* parameters = nullptr;
   std::int64_t first_token = 0;
+  float factor;  // rounded to T, as one that multiplies an embedding in T is
 
   EmbeddingRowsBody(const compiler::Graph& graph, const compiler::Op& op)
-      : ElementwiseBody(graph, op), chunk(kernels::input(graph, op, 1).shape[0]), vocabulary(op.attributes.vocabulary) {
+      : ElementwiseBody(graph, op),
+        chunk(kernels::input(graph, op, 1).shape[0]),
+        vocabulary(op.attributes.vocabulary),
+        factor(kernels::rounded_to(kernels::output(graph, op, 0).dtype, op.attributes.factor)) {
     columns = kernels::output(graph, op, 0).shape[1];
   }
   void bind(std::span<std::byte* const> operands, const LaunchParameters* launch) {
@@ -40,7 +44,10 @@ struct EmbeddingRowsBody : ElementwiseBody {
       for (int i = 0; i < Count; ++i) nan[i] = __int_as_float(0x7FC00000);
       store_floats(y + first, nan);
     } else if (row >= 0 && row < chunk) {
-      store_floats(y + first, load_floats<Count>(table + row * columns + place.column));
+      Floats<Count> values = load_floats<Count>(table + row * columns + place.column);
+#pragma unroll
+      for (int i = 0; i < Count; ++i) values[i] *= factor;
+      store_floats(y + first, values);
     }
   }
 };

@@ -16,7 +16,7 @@ class EmbeddingRowsBackward final : public Kernel {
       : rows_(input(graph, op, 1).shape[0]),
         hidden_(input(graph, op, 1).shape[1]),
         chunk_(output(graph, op, 0).shape[0]),
-        factor_(widen(narrow<T>(op.attributes.factor))) {
+        factor_(rounded_to(input(graph, op, 1).dtype, op.attributes.factor)) {
     require_dtype(graph, op, DType::i32, {0});
     require_dtype(graph, op, DType::f32, {2});
   }

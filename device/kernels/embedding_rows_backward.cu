@@ -9,7 +9,8 @@ class EmbeddingRowsBackward final : public Kernel {
  public:
   EmbeddingRowsBackward(const Context&, const compiler::Graph& graph, const compiler::Op& op)
       : table_(kernels::input(graph, op, 1).shape[0], kernels::input(graph, op, 1).shape[1],
-               kernels::output(graph, op, 0).shape[0]) {}
+               kernels::output(graph, op, 0).shape[0],
+               kernels::rounded_to(kernels::input(graph, op, 1).dtype, op.attributes.factor)) {}
 
   Bytes workspace() const override { return table_.workspace(); }
 

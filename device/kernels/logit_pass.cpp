@@ -30,6 +30,7 @@ LogitPass::LogitPass(const Context& context, const compiler::Graph& graph, const
       hidden_(input(graph, op, 0).shape[1]),
       vocabulary_(chunk ? op.attributes.vocabulary : input(graph, op, 1).shape[0]),
       chunk_(chunk),
+      softcap_(op.attributes.softcap),
       panels_(panels),
       logits_(context, panels, [&](std::int64_t rows, std::int64_t tokens) {
         return logits_shape(panels, rows, tokens, hidden_, dtype_);
@@ -65,6 +66,7 @@ LogitPanel LogitPass::panel(std::int64_t chunk, std::int64_t part, const LogitOp
   panel.first = token;
   panel.vocabulary = vocabulary_;
   panel.chunk = chunk_;
+  panel.softcap = softcap_;
   return panel;
 }
 

@@ -56,6 +56,7 @@ class LogitPass {
   DType dtype_;
   std::int64_t hidden_, vocabulary_;
   bool chunk_;
+  float softcap_;
   LogitPanels panels_;
   PanelProduct logits_;
   std::optional<PanelProduct> dx_, dtable_;

@@ -18,6 +18,12 @@ struct NormBackward {
   T* dx;
   float *dgain, *dbias;  // partial sums: [blocks, hidden]
   std::int64_t rows, hidden;
+  float offset;  // RMS norm: the gain is offset + weight
+
+  template <bool kRms>
+  __device__ float gain_of(float weight) const {
+    return kRms ? offset + weight : weight;
+  }
 
   template <bool kRms>
   __device__ float center(std::int64_t row) const {
@@ -92,7 +98,7 @@ __global__ void __launch_bounds__(kNormBackwardThreads<Shape>) norm_backward(Nor
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) {
         const float gradient = widen(dy[p].elements[i]), n = (widen(x[p].elements[i]) - center) * inverse;
-        const float g = gradient * widen(gain[p].elements[i]);
+        const float g = gradient * norm.template gain_of<kRms>(widen(gain[p].elements[i]));
         dgain[p][i] += gradient * n;
         dbias[p][i] += gradient;
         total[0] += g;
@@ -108,7 +114,7 @@ __global__ void __launch_bounds__(kNormBackwardThreads<Shape>) norm_backward(Nor
       Floats<kWidth> gradient;
 #pragma unroll
       for (int i = 0; i < kWidth; ++i) {
-        const float g = widen(dy[p].elements[i]) * widen(gain[p].elements[i]);
+        const float g = widen(dy[p].elements[i]) * norm.template gain_of<kRms>(widen(gain[p].elements[i]));
         const float n = (widen(x[p].elements[i]) - center) * inverse;
         gradient[i] = __fmul_rn(g - mean_g - n * projection, inverse);
       }
@@ -151,7 +157,7 @@ __global__ void __launch_bounds__(kNormBlock) norm_backward_any(NormBackward<T> 
     const Floats<Count> gain = load_floats<Count>(norm.gain + column);
 #pragma unroll
     for (int i = 0; i < Count; ++i) {
-      g[i] *= gain[i];
+      g[i] *= norm.template gain_of<kRms>(gain[i]);
       n[i] = (n[i] - center) * inverse;
     }
   };
@@ -207,6 +213,7 @@ class NormBackwardKernel final : public Kernel {
         inputs_(op.inputs.size()),
         rows_(kernels::input(graph, op, 1).shape[0]),
         hidden_(kernels::input(graph, op, 1).shape[1]),
+        offset_(op.attributes.unit_offset ? 1.0f : 0.0f),
         in_registers_(rows_are_packed<T>(hidden_) && with_shape([](auto) {})),
         sums_(rows_, hidden_) {
     if (in_registers_) with_shape([&](auto shape) { blocks_ = blocks_of(shape); });
@@ -261,6 +268,7 @@ class NormBackwardKernel final : public Kernel {
     norm.dx = kernels::as<T>(operands[inputs_]);
     norm.rows = rows_;
     norm.hidden = hidden_;
+    norm.offset = offset_;
     return norm;
   }
 
@@ -279,6 +287,7 @@ class NormBackwardKernel final : public Kernel {
   std::string name_;    // of the op, in errors
   std::size_t inputs_;  // with or without `other`
   std::int64_t rows_, hidden_;
+  float offset_;
   bool in_registers_;
   ColumnSums<T> sums_;
   std::int64_t blocks_ = 1;

@@ -17,6 +17,7 @@ struct NormForward {
   float *mean, *inverse;
   std::int64_t rows, hidden;
   float epsilon;
+  float offset;  // RMS norm: the gain is offset + weight
   const LaunchParameters* parameters;
   std::uint32_t rng_op;
   float probability;  // of dropout, 0: none
@@ -46,7 +47,7 @@ struct NormForward {
     const Floats<Count> gains = load_floats<Count>(gain + column);
     if constexpr (kRms) {
 #pragma unroll
-      for (int i = 0; i < Count; ++i) result[i] = values[i] * scale * gains[i];
+      for (int i = 0; i < Count; ++i) result[i] = values[i] * scale * (offset + gains[i]);
     } else {
       const Floats<Count> biases = load_floats<Count>(bias + column);
 #pragma unroll
@@ -194,6 +195,7 @@ class NormForwardKernel final : public Kernel {
     norm.rows = rows_;
     norm.hidden = hidden_;
     norm.epsilon = attributes_.epsilon;
+    norm.offset = attributes_.unit_offset ? 1.0f : 0.0f;
     norm.parameters = parameters;
     norm.rng_op = attributes_.rng_op;
     norm.probability = kAdd ? attributes_.probability : 0;

@@ -32,8 +32,15 @@ struct LogitRow {
   const float* logits;
   const T* bias;
   std::int64_t tokens;
+  float softcap = 0;
 
-  __device__ float at(std::int64_t i) const { return bias ? logits[i] + widen(bias[i]) : logits[i]; }
+  __device__ float capped(float logit) const { return softcap > 0 ? softcap * tanhf(logit / softcap) : logit; }
+  // The derivative of the cap where it gives `value`.
+  __device__ float slope(float value) const {
+    const float share = softcap > 0 ? value / softcap : 0.0f;
+    return 1.0f - share * share;
+  }
+  __device__ float at(std::int64_t i) const { return capped(bias ? logits[i] + widen(bias[i]) : logits[i]); }
 
   // Logits i to i + 3, i a multiple of 4; -infinity for those behind the end.
   __device__ void load(std::int64_t i, float (&values)[4]) const {
@@ -43,9 +50,12 @@ struct LogitRow {
     }
     const float4 four = *reinterpret_cast<const float4*>(logits + i);
     values[0] = four.x, values[1] = four.y, values[2] = four.z, values[3] = four.w;
-    if (!bias) return;
-    const Four<T> biases = *reinterpret_cast<const Four<T>*>(bias + i);
-    for (int k = 0; k < 4; ++k) values[k] += widen(biases.elements[k]);
+    if (bias) {
+      const Four<T> biases = *reinterpret_cast<const Four<T>*>(bias + i);
+      for (int k = 0; k < 4; ++k) values[k] += widen(biases.elements[k]);
+    }
+    if (softcap == 0) return;
+    for (int k = 0; k < 4; ++k) values[k] = capped(values[k]);
   }
 };
 
@@ -123,8 +133,8 @@ __device__ void differentiate_row(const LogitRow<T>& row, T* dlogits, const RowS
       const std::int64_t i = place(turn, access);
       Four<T> four;
       for (int k = 0; k < 4; ++k) {
-        const float gradient = exponential(values[access][k], state.highest) * factor;
-        four.elements[k] = narrow<T>(i + k == target ? at_target : gradient);
+        const float gradient = i + k == target ? at_target : exponential(values[access][k], state.highest) * factor;
+        four.elements[k] = narrow<T>(row.softcap > 0 ? gradient * row.slope(values[access][k]) : gradient);
       }
       store_four(dlogits, i, row.tokens, four);
     }
@@ -155,7 +165,7 @@ __global__ void __launch_bounds__(kMostThreads)
   constexpr bool kDifferentiate = kStep == SoftmaxStep::differentiate || kStep == SoftmaxStep::both;
   const std::int64_t index = blockIdx.x;
   float* const logits = panel.logits + index * panel.stride;
-  const LogitRow<T> row{logits, reinterpret_cast<const T*>(panel.bias), panel.tokens};
+  const LogitRow<T> row{logits, reinterpret_cast<const T*>(panel.bias), panel.tokens, panel.softcap};
   T* const dlogits = reinterpret_cast<T*>(logits);
   double* const statistics = panel.statistics + index * 3;
   if (panel.targets[index] < 0) {

@@ -22,6 +22,7 @@ struct LogitPanel {
   std::int64_t first;       // token of the first logit; in a chunk of the vocabulary counted from the chunk's first
   std::int64_t vocabulary;  // all tokens there are
   bool chunk;               // LaunchParameters::first_token counts
+  float softcap;            // c: logits l, bias included, become c tanh(l / c); 0: none
 };
 
 enum class SoftmaxStep {

@@ -1,5 +1,6 @@
 #include "device/kernels/common/elementwise.cuh"
 #include "device/kernels/cuda_factories.h"
+#include "device/kernels/gate.cuh"
 
 namespace l2l::device::cuda {
 namespace {
@@ -11,8 +12,10 @@ struct SwigluBody : ElementwiseBody {
   static constexpr bool kRows = true;
   const T* x = nullptr;  // rows are [gate | up]
   T* y = nullptr;
+  Gate activation;
 
-  SwigluBody(const compiler::Graph& graph, const compiler::Op& op) : ElementwiseBody(graph, op) {
+  SwigluBody(const compiler::Graph& graph, const compiler::Op& op)
+      : ElementwiseBody(graph, op), activation(gate_of(op.attributes)) {
     columns = kernels::output(graph, op, 0).shape[1];
   }
   void bind(std::span<std::byte* const> operands, const LaunchParameters*) {
@@ -28,7 +31,7 @@ struct SwigluBody : ElementwiseBody {
     const Floats<Count> up = load_floats<Count>(gate + columns);
 #pragma unroll
     for (int i = 0; i < Count; ++i) {
-      values[i] = __fdividef(values[i], 1.0f + expf(fminf(-values[i], 80.0f))) * up[i];
+      values[i] = gate_value(activation, values[i]) * up[i];
     }
     store_floats(y + first, values);
   }

@@ -1,19 +1,22 @@
 #include "device/kernels/common/elementwise.cuh"
 #include "device/kernels/cuda_factories.h"
+#include "device/kernels/gate.cuh"
 
 namespace l2l::device::cuda {
 namespace {
 
-// With s = sigmoid(gate): dgate = dy up (s + gate s (1 - s)), dup = dy gate s; 1 - s = e^-gate s. Moves 5 elements of T
-// per element of dy: dy, gate and up in, two out.
+// dgate = dy up times the activation's derivative, dup = dy times the activation (gate.h). Moves 5 elements of T per
+// element of dy: dy, gate and up in, two out.
 template <typename T>
 struct SwigluBackwardBody : ElementwiseBody {
   using Element = T;
   static constexpr bool kRows = true;
   const T *dy = nullptr, *x = nullptr;  // rows of x and dx are [gate | up]
   T* dx = nullptr;
+  Gate activation;
 
-  SwigluBackwardBody(const compiler::Graph& graph, const compiler::Op& op) : ElementwiseBody(graph, op) {
+  SwigluBackwardBody(const compiler::Graph& graph, const compiler::Op& op)
+      : ElementwiseBody(graph, op), activation(gate_of(op.attributes)) {
     elements = kernels::input(graph, op, 0).shape.elements();
     columns = kernels::input(graph, op, 0).shape[1];
   }
@@ -31,9 +34,10 @@ struct SwigluBackwardBody : ElementwiseBody {
     const Floats<Count> gradient = load_floats<Count>(dy + first);
 #pragma unroll
     for (int i = 0; i < Count; ++i) {
-      const float g = gates[i], exponential = expf(fminf(-g, 80.0f)), s = __fdividef(1.0f, 1.0f + exponential);
-      gates[i] = gradient[i] * ups[i] * (s + g * s * (exponential * s));
-      ups[i] = gradient[i] * g * s;
+      const float g = gates[i];
+      const GateDerivative derivative = gate_derivative(activation, g);
+      gates[i] = gradient[i] * ups[i] * derivative.slope;
+      ups[i] = gradient[i] * g * derivative.share;
     }
     store_floats(dx + gate, gates);
     store_floats(dx + gate + columns, ups);

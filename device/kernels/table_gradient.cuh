@@ -22,6 +22,7 @@ struct TableGradient {
   const T* dy;
   float *table, *heads, *tails;  // heads, tails: [tiles, hidden]
   std::int64_t rows, hidden;
+  float factor;  // of dy
 
   __device__ std::uint32_t token(std::int64_t i) const { return i >= 0 && i < rows ? token_of(keys[i]) : kNoToken; }
 };
@@ -76,7 +77,7 @@ __global__ void __launch_bounds__(kTableThreads) sum_tiles(TableGradient<T> grad
         sum = {};
       }
 #pragma unroll
-      for (int i = 0; i < Count; ++i) sum[i] += values[k][i];
+      for (int i = 0; i < Count; ++i) sum[i] = fmaf(values[k][i], gradient.factor, sum[i]);
     }
   }
   leave(token, sum);
@@ -109,9 +110,9 @@ __global__ void __launch_bounds__(kTableThreads) join_tiles(TableGradient<T> gra
 template <typename T, bool kChunk>
 class TableGradientSum {
  public:
-  // dy [rows, hidden], a table of `tokens` rows. Throws BadInput when rows do not fit 32 bits.
-  TableGradientSum(std::int64_t rows, std::int64_t hidden, std::int64_t tokens)
-      : rows_(rows), hidden_(hidden), tokens_(tokens) {
+  // dy [rows, hidden], times `factor`; a table of `tokens` rows. Throws BadInput when rows do not fit 32 bits.
+  TableGradientSum(std::int64_t rows, std::int64_t hidden, std::int64_t tokens, float factor = 1)
+      : rows_(rows), hidden_(hidden), tokens_(tokens), factor_(factor) {
     if (rows >= kNoToken || tokens >= kNoToken) throw BadInput("more than 2^32 - 2 rows or tokens");
   }
 
@@ -120,7 +121,7 @@ class TableGradientSum {
   void enqueue(const std::int32_t* tokens, const T* dy, float* table, const LaunchParameters* parameters,
                std::byte* workspace, cudaStream_t stream) const {
     const Parts parts(*this, workspace);
-    TableGradient<T> gradient{nullptr, dy, table, parts.heads, parts.tails, rows_, hidden_};
+    TableGradient<T> gradient{nullptr, dy, table, parts.heads, parts.tails, rows_, hidden_, factor_};
     gradient.keys = enqueue_token_sort<kChunk>(tokens, rows_, tokens_, parameters, parts.keys, stream);
     if (rows_are_packed<T>(hidden_)) {
       enqueue_sums<kPack<T>>(gradient, stream);
@@ -154,6 +155,7 @@ class TableGradientSum {
   }
 
   std::int64_t rows_, hidden_, tokens_;
+  float factor_;  // of dy
 };
 
 }  // namespace l2l::device::cuda

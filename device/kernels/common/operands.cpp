@@ -14,4 +14,9 @@ void require_dtype(const compiler::Graph& graph, const compiler::Op& op, DType d
   }
 }
 
+float rounded_to(DType dtype, float value) {
+  if (dtype == DType::f32) return value;
+  return dtype == DType::bf16 ? to_float(to_bf16(value)) : to_float(to_f16(value));
+}
+
 }  // namespace l2l::device::kernels

@@ -28,6 +28,9 @@ T* as(std::byte* operand) {
 void require_dtype(const compiler::Graph& graph, const compiler::Op& op, DType dtype,
                    std::initializer_list<std::size_t> positions);
 
+// `value` rounded to a compute type, and back in fp32.
+float rounded_to(DType dtype, float value);
+
 // Cuts a workspace into 64-byte aligned arrays. With a null base it only counts bytes, so one function sizes and cuts.
 class WorkspaceCutter {
  public:

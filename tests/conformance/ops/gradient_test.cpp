@@ -74,11 +74,52 @@ TEST(Gradient, Gelu) {
 }
 
 TEST(Gradient, Swiglu) {
-  const OpCase forward = swiglu_case(DType::f32, 7, 8), backward = swiglu_backward_case(DType::f32, 7, 8);
-  const Tensors x = make_operands(forward);
-  Tensors gradient = {weights_for(forward), x[0], zeros_like(x[0])};
-  run_exactly(backward, gradient);
-  EXPECT_LE(gradient_error(forward, x, gradient[0], 0, gradient[2]), kTolerance);
+  using Vary = std::function<void(compiler::Attributes&)>;
+  const Vary gates[] = {[](auto&) {}, [](auto& a) { a.gelu = true; }, [](auto& a) { a.gelu = a.exact = true; }};
+  for (std::size_t gate = 0; gate < 3; ++gate) {
+    const OpCase forward = varied(swiglu_case(DType::f32, 7, 8), "", gates[gate]);
+    const OpCase backward = varied(swiglu_backward_case(DType::f32, 7, 8), "", gates[gate]);
+    const OpCase other = varied(swiglu_backward_case(DType::f32, 7, 8), "", gates[(gate + 1) % 3]);
+    const Tensors x = make_operands(forward);
+    Tensors gradient = {weights_for(forward), x[0], zeros_like(x[0])};
+    run_exactly(backward, gradient);
+    EXPECT_LE(gradient_error(forward, x, gradient[0], 0, gradient[2]), kTolerance) << gate;
+    run_exactly(other, gradient);  // another gate's derivative is noticed
+    EXPECT_GT(gradient_error(forward, x, gradient[0], 0, gradient[2]), kTolerance) << gate;
+  }
+}
+
+TEST(Gradient, HeadNorm) {
+  for (const bool unit : {false, true}) {
+    const auto vary = [&](compiler::Attributes& a) { a.unit_offset = unit; };
+    const AttentionCase shape{2, 5, 4, 6, 0, 2};
+    const OpCase forward = varied(head_norm_case(DType::f32, shape), "", vary);
+    const OpCase backward = varied(head_norm_backward_case(DType::f32, shape), "", vary);
+    Tensors values = make_operands(forward);
+    run_exactly(forward, values);
+    Tensors gradient = {
+        weights_for(forward), values[0], values[1], values[2], values[4], zeros_like(values[0]), zeros_like(values[1]),
+        zeros_like(values[2])};
+    run_exactly(backward, gradient);
+    for (std::size_t input = 0; input < 3; ++input) {
+      EXPECT_LE(gradient_error(forward, values, gradient[0], input, gradient[5 + input]), kTolerance) << input;
+    }
+  }
+}
+
+TEST(Gradient, RmsNormOfOnePlusWeight) {
+  const auto unit = [](compiler::Attributes& a) { a.unit_offset = true; };
+  const OpCase forward = varied(rms_norm_case(DType::f32, 5, 24), "", unit);
+  Tensors values = make_operands(forward);
+  run_exactly(forward, values);
+  for (const bool forgotten : {false, true}) {
+    OpCase backward = rms_norm_backward_case(DType::f32, 5, 24);
+    if (!forgotten) backward = varied(backward, "", unit);
+    Tensors gradient = {weights_for(forward), values[0], values[1], values[3], zeros_like(values[0]),
+                        zeros_like(values[1])};
+    run_exactly(backward, gradient);
+    EXPECT_EQ(gradient_error(forward, values, gradient[0], 0, gradient[4]) <= kTolerance, !forgotten);
+  }
 }
 
 TEST(Gradient, RmsNorm) {
@@ -185,6 +226,53 @@ TEST(Gradient, CoreAttention) {
     run_exactly(attention_mix_backward_case(DType::f32, shape), gradient);
     EXPECT_LE(gradient_error(mix, values, gradient[0], 0, gradient[3]), kTolerance) << mix.name;
     EXPECT_LE(gradient_error(mix, values, gradient[0], 1, gradient[4]), kTolerance) << mix.name;
+  }
+}
+
+// Windows, caps and factors of scores, in both forms of attention; a window that is off by one is noticed.
+TEST(Gradient, Scores) {
+  const AttentionCase shape{2, 9, 4, 8, 0, 2};
+  for (const int window : {0, 1, 4}) {
+    for (const float cap : {0.0f, 0.8f}) {
+      const auto vary = [&](compiler::Attributes& a) { a.window = window, a.softcap = cap, a.scale = 0.4f; };
+      const auto off_by_one = [&](compiler::Attributes& a) { vary(a), a.window = window + 1; };
+      const OpCase forward = varied(attention_case(DType::f32, shape), "", vary);
+      Tensors values = make_operands(forward);
+      run_exactly(forward, values);
+      Tensors gradient = {weights_for(forward), values[0], values[1], values[2], zeros_like(values[0])};
+      run_exactly(varied(attention_backward_case(DType::f32, shape), "", vary), gradient);
+      EXPECT_LE(gradient_error(forward, values, gradient[0], 0, gradient[4]), kTolerance) << window << " " << cap;
+      run_exactly(varied(attention_backward_case(DType::f32, shape), "", off_by_one), gradient);
+      EXPECT_GT(gradient_error(forward, values, gradient[0], 0, gradient[4]), kTolerance) << window << " " << cap;
+
+      const OpCase probabilities = varied(attention_probabilities_case(DType::f32, shape), "", vary);
+      values = make_operands(probabilities);
+      run_exactly(probabilities, values);
+      const OpCase backward =
+          varied(attention_probabilities_backward_case(DType::f32, shape, /*other=*/false), "", vary);
+      gradient = {weights_for(probabilities), values[1], values[0], zeros_like(values[0])};
+      run_exactly(backward, gradient);
+      EXPECT_LE(gradient_error(probabilities, values, gradient[0], 0, gradient[3]), kTolerance) << window << " " << cap;
+    }
+  }
+}
+
+TEST(Gradient, CappedLogits) {
+  const auto capped = [](compiler::Attributes& a) { a.softcap = 0.7f; };
+  const OpCase forward = varied(linear_cross_entropy_case(DType::f32, 7, 24, 33, true), "", capped);
+  for (const bool forgotten : {false, true}) {
+    OpCase backward = linear_cross_entropy_backward_case(DType::f32, 7, 24, 33, true);
+    if (!forgotten) backward = varied(backward, "", capped);
+    const Tensors values = make_operands(forward);
+    Tensors gradient(values.begin(), values.end() - 1);
+    for (const Tensor& output : {Tensor{0}, zeros_like(values[0]), zeros_like(values[1]), zeros_like(values[3])}) {
+      gradient.push_back(output);
+    }
+    run_exactly(backward, gradient);
+    const Tensor weight = {static_cast<double>(forward.parameters.loss_scale)};
+    for (const auto& [input, output] : {std::pair<std::size_t, std::size_t>{0, 5}, {1, 6}, {3, 7}}) {
+      EXPECT_EQ(gradient_error(forward, values, weight, input, gradient[output]) <= kTolerance, !forgotten) << input;
+    }
   }
 }
 

@@ -1,10 +1,13 @@
 #include <array>
+#include <functional>
+#include <utility>
 
 #include "tests/conformance/ops/op_table.h"
 
 namespace l2l::test {
 namespace {
 
+using compiler::Attributes;
 using compiler::OpKind;
 
 constexpr AttentionCase kAttentionCases[] = {{1, 1, 1, 8},
@@ -147,6 +150,87 @@ void add_attention(std::vector<OpCase>& cases, DType dtype) {
   }
 }
 
+// Attributes of scores, on every path of the kernels: fp32 and 16-bit types, narrow and wide heads.
+const std::pair<const char*, std::function<void(Attributes&)>> kScores[] = {
+    {"window1", [](Attributes& a) { a.window = 1; }},
+    {"window7", [](Attributes& a) { a.window = 7; }},
+    {"window70", [](Attributes& a) { a.window = 70; }},
+    {"cap", [](Attributes& a) { a.softcap = 0.75f; }},
+    {"scale_window_cap", [](Attributes& a) { a.scale = 0.3f, a.window = 33, a.softcap = 2; }}};
+
+void add_scores(std::vector<OpCase>& cases, DType dtype) {
+  for (const auto& [name, vary] : kScores) {
+    for (const AttentionCase& shape : {AttentionCase{2, 33, 4, 16, 0, 2},
+                                       {1, 200, 2, 64, 0, 1},
+                                       {1, 150, 1, 136},
+                                       {2, 100, 1, 20, 0.3f},
+                                       {1, 260, 1, 128}}) {
+      cases.push_back(varied(attention_case(dtype, shape), name, vary));
+      cases.push_back(varied(attention_backward_case(dtype, shape), name, vary));
+    }
+    for (const AttentionCase& shape : {AttentionCase{2, 33, 4, 16, 0, 2}, {1, 100, 2, 24, 0, 1}}) {
+      cases.push_back(varied(attention_probabilities_case(dtype, shape), name, vary));
+      cases.push_back(varied(attention_probabilities_backward_case(dtype, shape), name, vary));
+      cases.push_back(varied(attention_mix_case(dtype, shape), name, vary));
+      cases.push_back(varied(attention_mix_backward_case(dtype, shape), name, vary));
+    }
+  }
+}
+
+void add_head_norms(std::vector<OpCase>& cases, DType dtype) {
+  for (const AttentionCase& shape :
+       {AttentionCase{1, 1, 1, 2}, {2, 9, 4, 6, 0, 2}, {1, 50, 3, 20}, {2, 40, 4, 64, 0, 1}, {1, 33, 2, 256, 0, 1}}) {
+    for (const OpCase& each : {head_norm_case(dtype, shape), head_norm_backward_case(dtype, shape)}) {
+      cases.push_back(each);
+      cases.push_back(varied(each, "unit", [](Attributes& a) { a.unit_offset = true; }));
+    }
+  }
+}
+
+void add_rotary_scalings(std::vector<OpCase>& cases, DType dtype) {
+  using Kind = compiler::RotaryScaling::Kind;
+  const std::pair<const char*, compiler::RotaryScaling> scalings[] = {
+      {"linear", {.kind = Kind::linear, .factor = 4}},
+      {"dynamic", {.kind = Kind::dynamic, .factor = 4, .positions = 32}},
+      {"llama3", {.kind = Kind::llama3, .factor = 8, .positions = 64}},
+      {"yarn", {.kind = Kind::yarn, .factor = 4, .positions = 64, .magnitude = 1.25f}}};
+  for (const auto& [name, scaling] : scalings) {
+    for (const bool inverse : {false, true}) {
+      cases.push_back(varied(rotary_case(dtype, {2, 100, 4, 64, 0, 2}, 10000, inverse), name,
+                             [&](Attributes& a) { a.rotary_scaling = scaling; }));
+    }
+  }
+}
+
+// Gates, norms, losses and embeddings as Gemma has them.
+void add_gemma(std::vector<OpCase>& cases, DType dtype) {
+  const auto unit = [](Attributes& a) { a.unit_offset = true; };
+  const auto capped = [](Attributes& a) { a.softcap = 1.5f; };
+  const auto scaled = [](Attributes& a) { a.factor = 12.34f; };
+  for (const std::int64_t hidden : {3, 24, 160, 520, 8200}) {
+    cases.push_back(varied(rms_norm_case(dtype, 7, hidden), "unit", unit));
+    cases.push_back(varied(rms_norm_backward_case(dtype, 7, hidden), "unit", unit));
+  }
+  for (const bool exact : {false, true}) {
+    const auto gelu = [exact](Attributes& a) { a.gelu = true, a.exact = exact; };
+    const std::string name = exact ? "gelu_exact" : "gelu";
+    for (const auto& [rows, columns] : {std::array<std::int64_t, 2>{7, 8}, {33, 24}, {100, 331}}) {
+      cases.push_back(varied(swiglu_case(dtype, rows, columns), name, gelu));
+      cases.push_back(varied(swiglu_backward_case(dtype, rows, columns), name, gelu));
+    }
+  }
+  for (const bool bias : {false, true}) {
+    for (const auto& [rows, hidden, vocabulary] : {std::array<std::int64_t, 3>{7, 24, 33}, {700, 8, 9000}}) {
+      cases.push_back(varied(linear_cross_entropy_case(dtype, rows, hidden, vocabulary, bias), "cap", capped));
+      cases.push_back(varied(linear_cross_entropy_backward_case(dtype, rows, hidden, vocabulary, bias), "cap", capped));
+    }
+    cases.push_back(varied(softmax_statistics_case(dtype, 33, 160, 100, bias), "cap", capped));
+    cases.push_back(varied(chunk_cross_entropy_backward_case(dtype, 33, 160, 100, bias), "cap", capped));
+  }
+  cases.push_back(varied(embedding_rows_case(dtype, 33, 160, 100), "factor", scaled));
+  cases.push_back(varied(embedding_rows_backward_case(dtype, 300, 24, 7), "factor", scaled));
+}
+
 void add_core_attention(std::vector<OpCase>& cases, DType dtype) {
   for (const AttentionCase& shape : kCoreAttentionCases) {
     cases.push_back(attention_probabilities_case(dtype, shape));
@@ -207,6 +291,10 @@ std::vector<OpCase> conformance_cases() {
     add_streams(cases, dtype);
     add_attention(cases, dtype);
     add_core_attention(cases, dtype);
+    add_scores(cases, dtype);
+    add_head_norms(cases, dtype);
+    add_rotary_scalings(cases, dtype);
+    add_gemma(cases, dtype);
     add_losses(cases, dtype);
     add_chunks(cases, dtype);
     add_evaluation(cases, dtype);

@@ -225,6 +225,31 @@ OpCase rotary_case(DType dtype, const AttentionCase& shape, float base, bool inv
   return builder.input({shape.rows(), shape.qkv()}).output({shape.rows(), shape.qkv()}).finish();
 }
 
+OpCase head_norm_case(DType dtype, const AttentionCase& shape) {
+  CaseBuilder builder = attention_builder(OpKind::head_norm, dtype, shape);
+  builder.attributes().epsilon = 1e-5f;
+  const std::int64_t normed = shape.heads + (shape.kv_heads == 0 ? shape.heads : shape.kv_heads);
+  builder.input({shape.rows(), shape.qkv()}).input({shape.head_dim}).input({shape.head_dim});
+  return builder.output({shape.rows(), shape.qkv()}).output(DType::f32, {shape.rows(), normed}).finish();
+}
+
+OpCase head_norm_backward_case(DType dtype, const AttentionCase& shape) {
+  CaseBuilder builder = attention_builder(OpKind::head_norm_backward, dtype, shape);
+  builder.attributes().epsilon = 1e-5f;
+  const std::int64_t normed = shape.heads + (shape.kv_heads == 0 ? shape.heads : shape.kv_heads);
+  builder.input({shape.rows(), shape.qkv()}).input({shape.rows(), shape.qkv()});
+  builder.input({shape.head_dim}).input({shape.head_dim}).input(DType::f32, {shape.rows(), normed});
+  builder.output({shape.rows(), shape.qkv()}).output(DType::f32, {shape.head_dim});
+  return builder.output(DType::f32, {shape.head_dim}).finish();
+}
+
+OpCase varied(OpCase original, const std::string& name, const std::function<void(Attributes&)>& vary) {
+  vary(original.graph.ops.front().attributes);
+  original.name += "_" + name;
+  original.graph.name = original.name;
+  return original;
+}
+
 OpCase rms_norm_case(DType dtype, std::int64_t rows, std::int64_t hidden) {
   CaseBuilder builder(OpKind::rms_norm, dtype);
   builder.attributes().epsilon = 1e-5f;

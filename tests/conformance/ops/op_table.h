@@ -1,6 +1,7 @@
 // The table of ops that drives every mode: compare, gradient, threads and speed.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,11 @@ OpCase attention_mix_backward_case(DType dtype, const AttentionCase& shape);
 // optional output (pre, sum).
 OpCase fused_case(compiler::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns, float probability = 0,
                   bool last = true);
+
+OpCase head_norm_case(DType dtype, const AttentionCase& shape);
+OpCase head_norm_backward_case(DType dtype, const AttentionCase& shape);
+// The same case with other attributes, `name` behind its own.
+OpCase varied(OpCase original, const std::string& name, const std::function<void(compiler::Attributes&)>& vary);
 
 // Small and odd shapes of every op in f32 and bf16.
 std::vector<OpCase> conformance_cases();

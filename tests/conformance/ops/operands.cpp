@@ -24,6 +24,24 @@ void fill_integers(Tensor& tensor, double lowest, double end, std::mt19937_64& r
   for (double& value : tensor) value = std::floor(uniform(random));
 }
 
+// A forward op with the attributes of `backward`.
+OpCase alike(OpCase forward, const OpCase& backward) {
+  return varied(std::move(forward), "",
+                [&](compiler::Attributes& attributes) { attributes = backward.op().attributes; });
+}
+
+// inverse_rms of the heads of qkv.
+void prepare_head_norm_backward(const OpCase& test_case, Tensors& operands) {
+  const auto& attributes = test_case.op().attributes;
+  const Shape qkv = test_case.graph.values[1].shape, gain = test_case.graph.values[2].shape;
+  const AttentionCase shape{qkv[0] / attributes.sequence, attributes.sequence, attributes.heads, gain[0], 0,
+                            attributes.kv_heads};
+  const OpCase forward = alike(head_norm_case(test_case.graph.values[0].dtype, shape), test_case);
+  Tensors values = {operands[1], operands[2], operands[3], operands[1], operands[4]};
+  run_reference({forward.graph, forward.op(), forward.parameters, values});
+  operands[4] = values[4];
+}
+
 // mean and inverse_deviation of x.
 void prepare_layer_norm_backward(const OpCase& test_case, Tensors& operands) {
   const auto dtype = test_case.graph.values[0].dtype;
@@ -38,7 +56,7 @@ void prepare_layer_norm_backward(const OpCase& test_case, Tensors& operands) {
 // inverse_rms of x.
 void prepare_rms_norm_backward(const OpCase& test_case, Tensors& operands) {
   const Shape x = test_case.graph.values[1].shape;
-  const OpCase forward = rms_norm_case(test_case.graph.values[0].dtype, x[0], x[1]);
+  const OpCase forward = alike(rms_norm_case(test_case.graph.values[0].dtype, x[0], x[1]), test_case);
   Tensors values = {operands[1], operands[2], operands[1], operands[3]};
   run_reference({forward.graph, forward.op(), forward.parameters, values});
   operands[3] = values[3];
@@ -50,7 +68,7 @@ void prepare_attention_backward(const OpCase& test_case, Tensors& operands) {
   const Shape y = test_case.graph.values[0].shape;
   const AttentionCase shape{y[0] / attributes.sequence, attributes.sequence, attributes.heads, y[1] / attributes.heads,
                             attributes.probability,     attributes.kv_heads, attributes.causal};
-  const OpCase forward = attention_case(test_case.graph.values[0].dtype, shape);
+  const OpCase forward = alike(attention_case(test_case.graph.values[0].dtype, shape), test_case);
   Tensors values = {operands[1], operands[2], operands[3]};
   run_reference({forward.graph, forward.op(), test_case.parameters, values});
   operands[2] = values[1];
@@ -64,7 +82,7 @@ void prepare_attention_probabilities_backward(const OpCase& test_case, Tensors& 
   const std::int64_t heads = attributes.heads, shared = compiler::kv_heads(attributes);
   const AttentionCase shape{qkv[0] / attributes.sequence, attributes.sequence, heads, qkv[1] / (heads + 2 * shared), 0,
                             attributes.kv_heads,          attributes.causal};
-  const OpCase forward = attention_probabilities_case(test_case.graph.values[0].dtype, shape);
+  const OpCase forward = alike(attention_probabilities_case(test_case.graph.values[0].dtype, shape), test_case);
   Tensors values = {operands[2], operands[1]};
   run_reference({forward.graph, forward.op(), forward.parameters, values});
   operands[1] = values[1];
@@ -85,7 +103,9 @@ void prepare_statistics(Tensor& statistics, Tensor& targets) {
 void prepare_chunk_backward(const OpCase& test_case, Tensors& operands) {
   const Shape x = test_case.graph.values[0].shape, table = test_case.graph.values[1].shape;
   const bool bias = test_case.op().inputs.size() > 4;
-  const OpCase forward = softmax_statistics_case(test_case.graph.values[0].dtype, x[0], x[1], table[0], bias);
+  const OpCase plain = softmax_statistics_case(test_case.graph.values[0].dtype, x[0], x[1], table[0], bias);
+  const OpCase forward = varied(
+      plain, "", [&](compiler::Attributes& attributes) { attributes.softcap = test_case.op().attributes.softcap; });
   Tensors values = {operands[0], operands[1], operands[2], operands[3]};
   if (bias) values.insert(values.begin() + 3, operands[4]);
   run_reference({forward.graph, forward.op(), forward.parameters, values});
@@ -134,6 +154,8 @@ void prepare(const OpCase& test_case, Tensors& operands, std::mt19937_64& random
     case OpKind::rms_norm_backward:
     case OpKind::rms_norm_backward_add:
       return prepare_rms_norm_backward(test_case, operands);
+    case OpKind::head_norm_backward:
+      return prepare_head_norm_backward(test_case, operands);
     case OpKind::attention_backward:
       return prepare_attention_backward(test_case, operands);
     case OpKind::attention_probabilities_backward:

@@ -62,6 +62,10 @@ void run_reference(const ReferenceCall& call) {
       return reference_rms_norm(call);
     case OpKind::rms_norm_backward:
       return reference_rms_norm_backward(call);
+    case OpKind::head_norm:
+      return reference_head_norm(call);
+    case OpKind::head_norm_backward:
+      return reference_head_norm_backward(call);
     case OpKind::rotary:
       return reference_rotary(call);
     case OpKind::swiglu:
@@ -115,6 +119,7 @@ bool accumulates(const compiler::Op& op, std::size_t position) {
     case OpKind::rms_norm_backward_add:
     case OpKind::gelu_backward_bias:
     case OpKind::dropout_bias:
+    case OpKind::head_norm_backward:
       return position > 0;
     case OpKind::linear_cross_entropy_backward:
       return position > 1;

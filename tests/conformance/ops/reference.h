@@ -71,6 +71,13 @@ void reference_positions_backward(const ReferenceCall& call);
 void reference_softmax_statistics(const ReferenceCall& call);
 void reference_cross_entropy(const ReferenceCall& call);
 void reference_chunk_cross_entropy_backward(const ReferenceCall& call);
+// A logit after the op's cap, and the derivative of the cap where it gives `capped`.
+double capped_logit(const ReferenceCall& call, double logit);
+double logit_slope(const ReferenceCall& call, double capped);
+// What is added to a norm's weights to make its gain.
+double gain_offset(const ReferenceCall& call);
+void reference_head_norm(const ReferenceCall& call);
+void reference_head_norm_backward(const ReferenceCall& call);
 void reference_rms_norm(const ReferenceCall& call);
 void reference_rms_norm_backward(const ReferenceCall& call);
 void reference_rotary(const ReferenceCall& call);

@@ -20,7 +20,7 @@ struct Chunk {
   double logit(const ReferenceCall& call, std::size_t row, std::size_t token) const {
     double sum = bias != nullptr ? (*bias)[token] : 0;
     for (std::size_t d = 0; d < hidden; ++d) sum += call[0][row * hidden + d] * call[1][token * hidden + d];
-    return sum;
+    return capped_logit(call, sum);
   }
 };
 
@@ -37,7 +37,10 @@ void reference_embedding_rows(const ReferenceCall& call) {
   for (std::size_t r = 0; r < chunk.rows; ++r) {
     const std::size_t row = row_of(call, call[0][r]);
     if (row >= chunk.tokens) continue;
-    for (std::size_t d = 0; d < chunk.hidden; ++d) call[2][r * chunk.hidden + d] = call[1][row * chunk.hidden + d];
+    const double factor = round_to(call.dtype(1), static_cast<double>(call.op.attributes.factor));
+    for (std::size_t d = 0; d < chunk.hidden; ++d) {
+      call[2][r * chunk.hidden + d] = factor * call[1][row * chunk.hidden + d];
+    }
   }
 }
 
@@ -46,7 +49,10 @@ void reference_embedding_rows_backward(const ReferenceCall& call) {
   for (std::size_t r = 0; r < chunk.rows; ++r) {
     const std::size_t row = row_of(call, call[0][r]);
     if (row >= chunk.tokens) continue;
-    for (std::size_t d = 0; d < chunk.hidden; ++d) call[2][row * chunk.hidden + d] += call[1][r * chunk.hidden + d];
+    const double factor = round_to(call.dtype(1), static_cast<double>(call.op.attributes.factor));
+    for (std::size_t d = 0; d < chunk.hidden; ++d) {
+      call[2][row * chunk.hidden + d] += factor * call[1][r * chunk.hidden + d];
+    }
   }
 }
 
@@ -104,8 +110,10 @@ void reference_chunk_cross_entropy_backward(const ReferenceCall& call) {
     const double* statistics = &call[3][r * kNumbers];
     const std::size_t target = row_of(call, call[2][r]);
     for (std::size_t token = 0; token < chunk.tokens; ++token) {
-      const double probability = std::exp(chunk.logit(call, r, token) - statistics[kHighest]) / statistics[kSum];
-      const double exact = (probability - (token == target)) * static_cast<double>(call.parameters.loss_scale);
+      const double logit = chunk.logit(call, r, token);
+      const double probability = std::exp(logit - statistics[kHighest]) / statistics[kSum];
+      const double exact = (probability - (token == target)) * static_cast<double>(call.parameters.loss_scale) *
+                           logit_slope(call, logit);
       const double gradient = call.round ? round_to(call.dtype(0), exact) : exact;
       if (chunk.bias != nullptr) call[outputs + 2][token] += gradient;
       for (std::size_t d = 0; d < chunk.hidden; ++d) {

@@ -82,7 +82,9 @@ void reference_rms_norm(const ReferenceCall& call) {
     for (std::size_t c = 0; c < x.columns; ++c) squares += row[c] * row[c];
     const double inverse =
         1 / std::sqrt(squares / static_cast<double>(x.columns) + static_cast<double>(call.op.attributes.epsilon));
-    for (std::size_t c = 0; c < x.columns; ++c) call[2][r * x.columns + c] = row[c] * inverse * call[1][c];
+    for (std::size_t c = 0; c < x.columns; ++c) {
+      call[2][r * x.columns + c] = row[c] * inverse * (gain_offset(call) + call[1][c]);
+    }
     call[3][r] = inverse;
   }
 }
@@ -95,13 +97,13 @@ void reference_rms_norm_backward(const ReferenceCall& call) {
     double product = 0;
     for (std::size_t c = 0; c < x.columns; ++c) {
       const std::size_t i = r * x.columns + c;
-      product += call[0][i] * call[2][c] * call[1][i];
+      product += call[0][i] * (gain_offset(call) + call[2][c]) * call[1][i];
       call[5][c] += call[0][i] * call[1][i] * inverse;
     }
     for (std::size_t c = 0; c < x.columns; ++c) {
       const std::size_t i = r * x.columns + c;
       const double through_rms = call[1][i] * inverse * inverse * inverse / static_cast<double>(x.columns) * product;
-      call[4][i] = call[0][i] * call[2][c] * inverse - through_rms;
+      call[4][i] = call[0][i] * (gain_offset(call) + call[2][c]) * inverse - through_rms;
     }
   }
 }

@@ -15,12 +15,18 @@ struct Loss {
         vocabulary(static_cast<std::size_t>(call.shape(1)[0])),
         bias(call.op.inputs.size() > 3) {}
 
-  // Logits of one row become probabilities; returns the loss of `target`.
-  double softmax(const ReferenceCall& call, std::size_t row, std::size_t target, Tensor& values) const {
+  // Logits of one row become probabilities; returns the loss of `target`. `slopes`: those of the cap, if asked for.
+  double softmax(const ReferenceCall& call, std::size_t row, std::size_t target, Tensor& values,
+                 Tensor* slopes = nullptr) const {
     values.assign(vocabulary, 0);
     for (std::size_t v = 0; v < vocabulary; ++v) {
       if (bias) values[v] = call[3][v];
       for (std::size_t d = 0; d < hidden; ++d) values[v] += call[0][row * hidden + d] * call[1][v * hidden + d];
+      values[v] = capped_logit(call, values[v]);
+    }
+    if (slopes != nullptr) {
+      slopes->clear();
+      for (const double value : values) slopes->push_back(logit_slope(call, value));
     }
     const double highest = *std::max_element(values.begin(), values.end()), chosen = values[target];
     double sum = 0;
@@ -31,6 +37,16 @@ struct Loss {
 };
 
 }  // namespace
+
+double capped_logit(const ReferenceCall& call, double logit) {
+  const double cap = static_cast<double>(call.op.attributes.softcap);
+  return cap > 0 ? cap * std::tanh(logit / cap) : logit;
+}
+
+double logit_slope(const ReferenceCall& call, double capped) {
+  const double cap = static_cast<double>(call.op.attributes.softcap), share = cap > 0 ? capped / cap : 0;
+  return 1 - share * share;
+}
 
 void reference_linear_cross_entropy(const ReferenceCall& call) {
   const Loss loss(call);
@@ -46,15 +62,15 @@ void reference_linear_cross_entropy(const ReferenceCall& call) {
 void reference_linear_cross_entropy_backward(const ReferenceCall& call) {
   const Loss loss(call);
   const std::size_t outputs = call.op.inputs.size();
-  Tensor values, &dx = call[outputs + 1], &dtable = call[outputs + 2];
+  Tensor values, slopes, &dx = call[outputs + 1], &dtable = call[outputs + 2];
   call[outputs][0] = 0;
   std::fill(dx.begin(), dx.end(), 0.0);
   for (std::size_t row = 0; row < loss.rows; ++row) {
     if (call[2][row] < 0) continue;
     const auto target = static_cast<std::size_t>(call[2][row]);
-    call[outputs][0] += loss.softmax(call, row, target, values);
+    call[outputs][0] += loss.softmax(call, row, target, values, &slopes);
     for (std::size_t v = 0; v < loss.vocabulary; ++v) {
-      const double exact = (values[v] - (v == target)) * static_cast<double>(call.parameters.loss_scale);
+      const double exact = (values[v] - (v == target)) * static_cast<double>(call.parameters.loss_scale) * slopes[v];
       const double gradient = call.round ? round_to(call.dtype(0), exact) : exact;
       if (loss.bias) call[outputs + 3][v] += gradient;
       for (std::size_t d = 0; d < loss.hidden; ++d) {

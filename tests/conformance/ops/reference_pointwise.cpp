@@ -31,12 +31,35 @@ void reference_gelu_backward(const ReferenceCall& call) {
   }
 }
 
+namespace {
+
+// An activation and its derivative.
+struct Gate {
+  double value, slope;
+};
+
+Gate gate(const ReferenceCall& call, double x) {
+  if (!call.op.attributes.gelu) {
+    const double s = sigmoid(x);
+    return {x * s, s * (1 + x * (1 - s))};
+  }
+  if (call.op.attributes.exact) {
+    const double phi = 0.5 * std::erfc(-x / std::sqrt(2.0));
+    return {x * phi, phi + x * std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi)};
+  }
+  const double tanh = std::tanh(gelu_argument(x));
+  const double slope = std::sqrt(2 / std::numbers::pi) * (1 + 3 * 0.044715 * x * x);
+  return {0.5 * x * (1 + tanh), 0.5 * (1 + tanh) + 0.5 * x * (1 - tanh * tanh) * slope};
+}
+
+}  // namespace
+
 // x is [rows, gate and up], y [rows, width].
 void reference_swiglu(const ReferenceCall& call) {
   const auto width = static_cast<std::size_t>(call.shape(1)[1]);
   for (std::size_t i = 0; i < call[1].size(); ++i) {
     const std::size_t at = i / width * 2 * width + i % width;
-    call[1][i] = call[0][at] * sigmoid(call[0][at]) * call[0][at + width];
+    call[1][i] = gate(call, call[0][at]).value * call[0][at + width];
   }
 }
 
@@ -45,9 +68,9 @@ void reference_swiglu_backward(const ReferenceCall& call) {
   const auto width = static_cast<std::size_t>(call.shape(0)[1]);
   for (std::size_t i = 0; i < call[0].size(); ++i) {
     const std::size_t at = i / width * 2 * width + i % width;
-    const double gate = call[1][at], s = sigmoid(gate);
-    call[2][at] = call[0][i] * call[1][at + width] * s * (1 + gate * (1 - s));
-    call[2][at + width] = call[0][i] * gate * s;
+    const Gate own = gate(call, call[1][at]);
+    call[2][at] = call[0][i] * call[1][at + width] * own.slope;
+    call[2][at + width] = call[0][i] * own.value;
   }
 }
 
