@@ -217,9 +217,12 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, Bytes data_byt
   parse_json(json, reader);
   SafetensorsHeader header = reader.take();
   for (const TensorEntry& tensor : header.tensors) check_tensor(tensor, data_bytes, file);
-  std::stable_sort(header.tensors.begin(), header.tensors.end(), [](const TensorEntry& a, const TensorEntry& b) {
+  const auto lies_before = [](const TensorEntry& a, const TensorEntry& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-  });
+  };
+  if (!std::is_sorted(header.tensors.begin(), header.tensors.end(), lies_before)) {
+    std::stable_sort(header.tensors.begin(), header.tensors.end(), lies_before);
+  }
   check_cover(header.tensors, data_bytes, file);
   return header;
 }

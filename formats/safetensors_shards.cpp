@@ -19,11 +19,20 @@ constexpr Bytes kMostIndexBytes = 100'000'000;  // as of a header
   throw CorruptFile(path.string() + ": " + reason);
 }
 
+// A link that leads nowhere is nothing; one that leads in a circle is refused.
+bool is_here(const std::filesystem::path& path) {
+  try {
+    return is_there(path);
+  } catch (const Error& error) {
+    throw CorruptFile(error.what());
+  }
+}
+
 [[noreturn]] void refuse_without_weights(const std::filesystem::path& directory) {
-  if (!is_there(directory)) throw BadInput(directory.string() + ": does not exist");
+  if (!is_here(directory)) throw BadInput(directory.string() + ": does not exist");
   if (!is_folder(directory)) throw BadInput(directory.string() + ": is not a directory");
   for (const char* const name : kPickles) {
-    if (!is_there(directory / name)) continue;
+    if (!is_here(directory / name)) continue;
     throw BadInput((directory / name).string() +
                    ": PyTorch's pickles run code when they are read, so they are not; convert them with: python3 -c "
                    "\"import sys, transformers as t; t.AutoModelForPreTraining.from_pretrained(sys.argv[1])"
@@ -76,9 +85,9 @@ void check_tensors(const SafetensorsFile& file, const std::set<std::string>& exp
 }  // namespace
 
 SafetensorsShards::SafetensorsShards(const std::filesystem::path& directory) : directory_(directory) {
-  if (is_there(directory / kSingle)) {
+  if (is_here(directory / kSingle)) {
     files_.emplace_back(directory / kSingle);
-  } else if (is_there(directory / kIndex)) {
+  } else if (is_here(directory / kIndex)) {
     open_index(directory / kIndex);
   } else {
     refuse_without_weights(directory);
@@ -90,7 +99,7 @@ void SafetensorsShards::open_index(const std::filesystem::path& index) {
   const WeightMap map = read_index(index);
   for (const auto& [name, tensors] : map) {
     check_name(index, name);
-    if (!is_there(directory_ / name))
+    if (!is_here(directory_ / name))
       refuse(index, "weight_map names the file " + show_name(name) + ", which is missing");
   }
   for (const auto& [name, tensors] : map) {
@@ -99,7 +108,9 @@ void SafetensorsShards::open_index(const std::filesystem::path& index) {
   }
 }
 
+// One file finds its tensors itself.
 void SafetensorsShards::add_tensors() {
+  if (files_.size() == 1) return;
   for (const SafetensorsFile& file : files_) {
     for (const TensorEntry& tensor : file.tensors()) {
       const auto [place, added] = tensors_.emplace(tensor.name, ShardedTensor{&file, &tensor});
@@ -111,6 +122,10 @@ void SafetensorsShards::add_tensors() {
 }
 
 ShardedTensor SafetensorsShards::find(std::string_view name) const {
+  if (files_.size() == 1) {
+    const TensorEntry* const entry = files_.front().find(name);
+    return entry == nullptr ? ShardedTensor{} : ShardedTensor{&files_.front(), entry};
+  }
   const auto place = tensors_.find(name);
   return place == tensors_.end() ? ShardedTensor{} : place->second;
 }

@@ -33,7 +33,7 @@ class SafetensorsShards {
 
   std::filesystem::path directory_;
   std::deque<SafetensorsFile> files_;
-  std::unordered_map<std::string_view, ShardedTensor> tensors_;  // views of names in files_
+  std::unordered_map<std::string_view, ShardedTensor> tensors_;  // of several files; views of names in files_
 };
 
 }  // namespace l2l::formats

@@ -40,7 +40,10 @@ const char* name_in_file(DType dtype) { return dtype == DType::f32 ? "F32" : dty
 // The checkpoint that is meant, or else the directory itself.
 std::filesystem::path folder_of(const std::filesystem::path& source) {
   if (!is_there(source)) throw BadInput(source.string() + ": does not exist");
-  if (is_there(source / "config.json") || is_there(source / eps::kManifestName)) return source;
+  for (const char* const name :
+       {"config.json", eps::kManifestName, "model.safetensors", "model.safetensors.index.json"}) {
+    if (is_folder(source) && std::filesystem::exists(std::filesystem::symlink_status(source / name))) return source;
+  }
   return eps::find_checkpoint(source);
 }
 

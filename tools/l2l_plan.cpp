@@ -1,12 +1,15 @@
 // l2l-plan: the memory contract of a config and the predicted time of a step; no model is kept. Or, with --problem,
-// the plan of a bare allocation problem; or, with --trace, the cost of a recorded program under a memory budget. Tables
-// on stderr, one JSON object on stdout.
+// the plan of a bare allocation problem; or, with --trace, the cost of a recorded program under a memory budget. Given
+// the directory of a Hugging Face model, what training it takes here. Tables on stderr, one JSON object on stdout.
 #include <iostream>
 
 #include "core/json.h"
 #include "l2l/errors.h"
 #include "l2l/l2l.h"
+#include "runtime/plan/memory_contract.h"
+#include "runtime/plan_run.h"
 #include "tools/command.h"
+#include "tools/plan_model.h"
 #include "tools/plan_problem.h"
 #include "tools/plan_trace.h"
 #include "tools/tables.h"
@@ -44,12 +47,7 @@ StepPrediction predict(Trainer& trainer, Time time) {
   return time == Time::checked ? trainer.check_prediction() : trainer.predict(time == Time::measured);
 }
 
-int plan(const ConfigArguments& arguments, Time time) {
-  Trainer trainer(arguments.load());
-  const MemoryContract& contract = trainer.contract();
-  print_contract(std::cerr, contract, trainer.options());
-  const StepPrediction prediction = predict(trainer, time);
-  print_prediction(std::cerr, prediction);
+nlohmann::ordered_json json_of(const MemoryContract& contract) {
   nlohmann::ordered_json json;
   json["parameters"] = contract.parameters;
   json["device_bytes"] = contract.device_bytes;
@@ -64,7 +62,48 @@ int plan(const ConfigArguments& arguments, Time time) {
   json["recomputation"] = contract.recomputation;
   json["device"] = lines(contract.device);
   json["host"] = lines(contract.host);
+  return json;
+}
+
+int plan(const ConfigArguments& arguments, Time time) {
+  Trainer trainer(arguments.load());
+  print_contract(std::cerr, trainer.contract(), trainer.options());
+  const StepPrediction prediction = predict(trainer, time);
+  print_prediction(std::cerr, prediction);
+  nlohmann::ordered_json json = json_of(trainer.contract());
   json["time"] = time_of(prediction);
+  std::cout << json_text(json) << std::endl;
+  return kSuccess;
+}
+
+// Of a checkpoint: master weights and moments.
+std::uint64_t disk_bytes(const Options& options, std::int64_t parameters) {
+  const std::string& moments = options.optimizer.moments;
+  const double bytes = moments == "fp32" ? 12 : moments == "bf16_first" ? 10 : moments == "bf16" ? 8 : 6.04;
+  return static_cast<std::uint64_t>(bytes * static_cast<double>(parameters));
+}
+
+int plan_directory(const ConfigArguments& arguments) {
+  const ModelPlan plan = plan_model(arguments.config, arguments.assignments);
+  const runtime::RunPlan run = runtime::plan_run(plan.options);
+  const MemoryContract contract = runtime::memory_contract(run);
+  nlohmann::ordered_json json = {
+      {"fits", plan.fits},
+      {"settings", plan.settings},
+      {"largest_sequence", plan.fits ? nlohmann::ordered_json(run.options.model.sequence) : nlohmann::ordered_json()},
+      {"disk_bytes", disk_bytes(run.options, contract.parameters)}};
+  json.update(json_of(contract));
+  print_contract(std::cerr, contract, run.options);
+  std::cerr << (plan.fits ? "the longest sequence that fits has " + std::to_string(run.options.model.sequence) +
+                                " tokens, with microbatches of one"
+                          : "it does not fit: " + plan.shortfall)
+            << "\n";
+  json["step_ms"] = nullptr;
+  if (plan.fits) {
+    Trainer trainer(plan.options);
+    json["time"] = time_of(trainer.predict(/*measure=*/false));
+    json["step_ms"] = json["time"]["step_ms"];
+  }
   std::cout << json_text(json) << std::endl;
   return kSuccess;
 }
@@ -82,8 +121,9 @@ int main(int argc, char** argv) {
     if (!problem.problem.empty()) return plan_problem(problem);
     if (!trace.trace.empty()) return plan_trace(trace);
     if (arguments.config.empty()) {
-      throw l2l::BadInput("CONFIG.toml, --problem FILE.csv or --trace FILE.json is required");
+      throw l2l::BadInput("CONFIG.toml, the directory of a model, --problem FILE.csv or --trace FILE.json is required");
     }
+    if (std::filesystem::is_directory(arguments.config)) return plan_directory(arguments);
     if (no_measure && arguments.load().recompute.leaves_choice()) {
       throw l2l::BadInput(
           "--no-measure: recompute.policy = \"auto\" and recompute.budget choose by measured times; name a "

@@ -19,7 +19,7 @@ struct ModelOptions {
   // Directory of a Hugging Face model: architecture, sizes and weights come from its config.json and safetensors files.
   // Of the keys below, only sequence (up to positions), dropout, attention and reversible may then differ from it; any
   // other that contradicts it is refused. Empty: random weights of the architecture and sizes below.
-  std::filesystem::path pretrained;
+  std::filesystem::path pretrained = {};
   bool new_head = false;  // pretrained: draw the head afresh where the directory has none
 
   // "gpt2" | "bert" | "roberta" | "llama" | "mistral" | "qwen2" | "qwen3" | "gemma2" | "gemma3"
@@ -53,7 +53,7 @@ struct ModelOptions {
   // Which rows a row of attention sees: "full_attention" or "sliding_attention" (itself and the sliding_window - 1 rows
   // before it), for each block; a shorter list is repeated. Empty: the architecture's own: mistral: all slide where
   // sliding_window is set; gemma2: every second is full; gemma3: every sixth; others: all are full.
-  std::vector<std::string> layer_types;
+  std::vector<std::string> layer_types = {};
   std::int64_t sliding_window = 0;  // rows; mistral, qwen2, qwen3, gemma2, gemma3; 0: all layers are full
   double attention_softcap = 0;     // gemma2: scores s become c tanh(s / c); 0: none
   double logit_softcap = 0;         // gemma2, gemma3: the same for logits
@@ -84,9 +84,9 @@ struct ModelOptions {
 struct DataOptions {
   std::vector<std::string> train;       // files or globs; needed to train
   std::vector<std::string> validation;  // files or globs; may be empty
-  std::string format = "text";          // "text" (one token per byte) | "tokens" (raw little-endian uint16)
-  std::string tokenizer = "bytes";      // "bytes" is the only one
-  double masked = 0.15;                 // bert, roberta: share of each sequence's tokens that are predicted, in (0, 1]
+  std::string format = "text";  // "text" (one token per byte) | "tokens", "tokens32" (raw little-endian uint16, uint32)
+  std::string tokenizer = "bytes";  // "bytes" is the only one
+  double masked = 0.15;             // bert, roberta: share of each sequence's tokens that are predicted, in (0, 1]
   // bert, roberta: id that replaces most of them; -1: [MASK] of model.pretrained's tokenizer, or else the vocabulary's
   // last.
   std::int64_t mask_token = -1;
@@ -214,7 +214,7 @@ struct Options {
   RunOptions run;
 
   // Keys ("model.layers") that load_options(), parse_options() and set_option() have set, each once.
-  std::vector<std::string> given;
+  std::vector<std::string> given = {};
 
   // Whether blocks rebuild their inputs from their outputs in the backward pass, instead of keeping them.
   bool rebuilds_inputs() const { return model.reversible != "none" && transfer.stash == "auto"; }

@@ -15,11 +15,17 @@ namespace {
 
 using formats::ShardedTensor;
 
+std::string describe(const ShardedTensor& tensor) {
+  return formats::show_name(tensor.entry->name) + " is " + tensor.entry->dtype + " " + tensor.entry->shape.to_string();
+}
+
 // What is wrong with the tensors of a directory, by kind.
 class Mismatches {
  public:
   void missing(const std::string& name) { add(missing_, missing_count_, name); }
-  void unexpected(const std::string& name) { add(unexpected_, unexpected_count_, name); }
+  void unexpected(const ShardedTensor& tensor) {
+    add(unexpected_, unexpected_count_, unexpected_count_ < kMostShown ? describe(tensor) : std::string());
+  }
   void wrong(const std::string& text) { add(wrong_, wrong_count_, text); }
 
   void refuse(const std::filesystem::path& directory, bool head_is_missing) const {
@@ -47,10 +53,6 @@ class Mismatches {
 };
 
 bool is_float(const std::string& dtype) { return dtype == "F32" || dtype == "BF16" || dtype == "F16"; }
-
-std::string describe(const ShardedTensor& tensor) {
-  return formats::show_name(tensor.entry->name) + " is " + tensor.entry->dtype + " " + tensor.entry->shape.to_string();
-}
 
 // Widens `destination.size()` 16-bit elements that lie in the second half of its bytes: none is overwritten before it
 // is read.
@@ -99,7 +101,7 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
   for (const formats::SafetensorsFile& file : shards_.files()) {
     for (const formats::TensorEntry& tensor : file.tensors()) {
       if (used.count(tensor.name) > 0) continue;
-      is_unused(tensor.name) ? static_cast<void>(++unused) : mismatches.unexpected(describe({&file, &tensor}));
+      is_unused(tensor.name) ? static_cast<void>(++unused) : mismatches.unexpected({&file, &tensor});
     }
   }
   mismatches.refuse(directory, head_is_missing && !new_head);

@@ -53,8 +53,9 @@ Bytes measure(const std::string& name, TokenFormat format, const std::string& ke
   if (!S_ISREG(status.st_mode)) throw BadInput(what + ": is not a regular file");
   if (access(name.c_str(), R_OK) != 0) throw BadInput(what + ": cannot be read: " + std::strerror(errno));
   const auto bytes = static_cast<Bytes>(status.st_size);
-  if (format == TokenFormat::tokens && bytes % 2 != 0) {
-    throw BadInput(what + ": " + std::to_string(bytes) + " bytes; data.format = \"tokens\" has two bytes per token");
+  if (bytes % token_bytes(format) != 0) {
+    throw BadInput(what + ": " + std::to_string(bytes) + " bytes; data.format = \"" +
+                   (format == TokenFormat::tokens ? "tokens\" has two" : "tokens32\" has four") + " bytes per token");
   }
   return bytes;
 }

@@ -19,8 +19,6 @@ namespace {
 
 constexpr char kSeparator = 0;
 
-std::uint64_t token_bytes(TokenFormat format) { return format == TokenFormat::text ? 1 : 2; }
-
 void read_file(const DataFile& file, std::span<std::byte> destination) {
   std::ifstream stream(file.path, std::ios::binary);
   if (!stream) throw BadInput(file.path.string() + ": cannot be opened: " + std::strerror(errno));
@@ -41,13 +39,20 @@ std::string describe(const DataFiles& data) {
 TokenFormat parse_token_format(std::string_view name) {
   if (name == "text") return TokenFormat::text;
   if (name == "tokens") return TokenFormat::tokens;
-  throw BadInput("data.format: \"" + std::string(name) + "\" is not supported; accepted: \"text\", \"tokens\"");
+  if (name == "tokens32") return TokenFormat::tokens32;
+  throw BadInput("data.format: \"" + std::string(name) +
+                 "\" is not supported; accepted: \"text\", \"tokens\", \"tokens32\"");
+}
+
+std::uint64_t token_bytes(TokenFormat format) {
+  return format == TokenFormat::text ? 1 : format == TokenFormat::tokens ? 2 : 4;
 }
 
 std::uint64_t DataFiles::tokens() const {
   std::uint64_t tokens = 0;
   for (const DataFile& file : files) {
-    const std::uint64_t own = format == TokenFormat::text ? checked_add(file.bytes, 1, key) : file.bytes / 2;
+    const std::uint64_t own =
+        format == TokenFormat::text ? checked_add(file.bytes, 1, key) : file.bytes / token_bytes(format);
     tokens = checked_add(tokens, own, key);
   }
   return tokens;
@@ -89,10 +94,10 @@ void Dataset::read(const DataFiles& files) {
 }
 
 void Dataset::check_tokens(const DataFile& file, std::uint64_t begin, std::uint64_t end) const {
-  const std::uint64_t possible = format_ == TokenFormat::text ? 256 : 65536;
+  const std::uint64_t possible = std::uint64_t{1} << (8 * token_bytes(format_));
   if (settings_.vocabulary >= possible) return;
   for (std::uint64_t i = begin; i < end; ++i) {
-    const auto value = static_cast<std::uint64_t>(token(i));
+    const auto value = static_cast<std::uint64_t>(static_cast<std::uint32_t>(token(i)));
     if (value < settings_.vocabulary) continue;
     throw BadInput(file.path.string() + ": token " + std::to_string(value) + " at byte " +
                    std::to_string((i - begin) * token_bytes(format_)) +
@@ -102,9 +107,10 @@ void Dataset::check_tokens(const DataFile& file, std::uint64_t begin, std::uint6
 
 std::int32_t Dataset::token(std::uint64_t index) const {
   if (format_ == TokenFormat::text) return std::to_integer<std::int32_t>(storage_[index]);
-  std::uint16_t value;
-  std::memcpy(&value, storage_.get() + 2 * index, sizeof value);
-  return value;
+  std::uint32_t value = 0;
+  const std::uint64_t bytes = token_bytes(format_);
+  std::memcpy(&value, storage_.get() + bytes * index, bytes);
+  return static_cast<std::int32_t>(value);
 }
 
 void Dataset::require_training_data() const {

@@ -1,8 +1,8 @@
 // Training and validation data: one stream of tokens, held in host memory as it is stored in the files.
 //
 // In text files each byte is a token, and a separator (token 0) precedes every file. Token files are raw little-endian
-// uint16 without a header, and nothing separates them. Files come in the order of the patterns, those of one pattern
-// sorted by name, and no file twice.
+// uint16 or uint32 without a header, and nothing separates them. Files come in the order of the patterns, those of one
+// pattern sorted by name, and no file twice.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,11 @@
 
 namespace l2l::runtime {
 
-enum class TokenFormat : std::uint8_t { text, tokens };
+enum class TokenFormat : std::uint8_t { text, tokens, tokens32 };
 
-// "text" or "tokens". Throws BadInput.
+std::uint64_t token_bytes(TokenFormat format);
+
+// "text", "tokens" or "tokens32". Throws BadInput.
 TokenFormat parse_token_format(std::string_view name);
 
 struct DataFile {
@@ -38,7 +40,7 @@ struct DataFiles {
 };
 
 // Expands globs. Throws BadInput, naming key and file, when a pattern matches nothing, a file is not regular or not
-// readable, a token file has an odd number of bytes, or there is no file at all.
+// readable, a token file has no whole number of tokens, or there is no file at all.
 DataFiles find_data(const std::vector<std::string>& patterns, TokenFormat format, const std::string& key);
 
 struct DatasetSettings {

@@ -77,7 +77,7 @@ void add_model(std::vector<Key>& keys, ModelOptions& model) {
 void add_data_and_batch(std::vector<Key>& keys, DataOptions& data, BatchOptions& batch) {
   keys.push_back({"data", "train", TextsField{&data.train}});
   keys.push_back({"data", "validation", TextsField{&data.validation}});
-  keys.push_back({"data", "format", TextField{&data.format, {"text", "tokens"}}});
+  keys.push_back({"data", "format", TextField{&data.format, {"text", "tokens", "tokens32"}}});
   keys.push_back({"data", "tokenizer", TextField{&data.tokenizer, {"bytes"}}});
   keys.push_back({"data", "masked", RealField{&data.masked, kShare}});
   keys.push_back({"data", "mask_token", IntegerField{&data.mask_token, -1, (1 << 24) - 1}});

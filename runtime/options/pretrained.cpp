@@ -5,6 +5,7 @@
 #include "l2l/errors.h"
 #include "models/architecture.h"
 #include "models/hub/config.h"
+#include "models/hub/special_tokens.h"
 #include "runtime/options/options_table.h"
 #include "runtime/options/options_value.h"
 
@@ -81,6 +82,10 @@ Options with_pretrained_model(const Options& options) {
     const std::int64_t first = model.architecture == "roberta" ? model.padding_token + 1 : 0;
     model.sequence = std::min(model.positions - first, kPretrainedSequence);
   }
+  const bool encoder = models::architecture_of(model.architecture).encoder;
+  if (encoder && merged.data.mask_token < 0) {
+    merged.data.mask_token = models::mask_token(options.model.pretrained).value_or(-1);
+  }
   model.pretrained.clear();
   model.new_head = false;
   merged.model = std::move(model);
@@ -97,6 +102,7 @@ Options with_saved_model(Options options, const Options& saved) {
   model.pretrained.clear();
   model.new_head = false;
   options.model = std::move(model);
+  if (options.data.mask_token < 0) options.data.mask_token = saved.data.mask_token;
   return options;
 }
 

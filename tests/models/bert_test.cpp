@@ -53,7 +53,8 @@ TEST(Bert, TheNormOfTheEmbeddingIsABlockOfItsOwnType) {
     EXPECT_EQ(model.type(model.block(1)).forward.name, "embedding norm");
     EXPECT_EQ(model.type(model.block(2)).forward.name, "block");
     EXPECT_FALSE(model.causal);
-    for (const LayerType& type : model.types) EXPECT_TRUE(type.logits.ops.empty());
+    for (int layer = 0; layer < model.head(); ++layer) EXPECT_TRUE(model.type(layer).logits.ops.empty());
+    for (int layer = model.head(); layer < model.layers(); ++layer) EXPECT_FALSE(model.type(layer).logits.ops.empty());
   }
 }
 

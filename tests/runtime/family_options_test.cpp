@@ -14,11 +14,9 @@ std::string refusal(const std::vector<std::string>& assignments) {
 }
 
 TEST(FamilyOptions, AreCheckedTogether) {
-  EXPECT_SAYS(refusal({"model.kv_heads=2"}), "gpt2 has as many heads of keys and values");
-  EXPECT_SAYS(refusal({"model.architecture=bert", "model.kv_heads=2"}), "bert has as many heads of keys and values");
-  EXPECT_SAYS(refusal({"model.architecture=bert", "model.vocabulary=300", "model.tie_embeddings=false"}),
-              "bert ties its embeddings");
-  EXPECT_SAYS(refusal({"model.architecture=llama"}), "model.dropout = 0.100000: llama has no dropout, set it to 0");
+  EXPECT_SAYS(refusal({"model.kv_heads=2"}), "model.kv_heads is set, but gpt2 has no use for it");
+  EXPECT_SAYS(refusal({"model.architecture=bert", "model.kv_heads=2"}), "but bert has no use for it");
+  EXPECT_SAYS(refusal({"model.architecture=llama"}), "model.dropout is set, but llama has no dropout: set it to 0");
   const auto llama = [](std::vector<std::string> more) {
     more.insert(more.begin(), {"model.architecture=llama", "model.dropout=0"});
     return refusal(more);
@@ -29,13 +27,54 @@ TEST(FamilyOptions, AreCheckedTogether) {
   EXPECT_SAYS(llama({"model.hidden=100"}), "rotary positions turn pairs of elements");
 }
 
+// Every key that one architecture needs is refused by another.
+TEST(FamilyOptions, AreOfTheirArchitecture) {
+  const std::pair<const char*, std::pair<const char*, const char*>> keys[] = {
+      {"model.head_dim=32", {"qwen3", "gpt2"}},
+      {"model.token_types=3", {"bert", "llama"}},
+      {"model.padding_token=2", {"roberta", "bert"}},
+      {"model.attention_bias=true", {"llama", "qwen2"}},
+      {"model.mlp_bias=true", {"llama", "qwen3"}},
+      {"model.sliding_window=7", {"mistral", "llama"}},
+      {"model.attention_softcap=50", {"gemma2", "qwen3"}},
+      {"model.logit_softcap=30", {"gemma3", "mistral"}},
+      {"model.query_scale=24", {"gemma2", "llama"}},
+      {"model.rope_theta=500000", {"llama", "bert"}},
+      {"model.rope_local_theta=20000", {"gemma3", "gemma2"}},
+      {"model.rope_scaling=yarn", {"llama", "gpt2"}}};
+  for (const auto& [key, architectures] : keys) {
+    const auto with = [&](const char* architecture) {
+      return refusal(
+          {std::string("model.architecture=") + architecture, "model.dropout=0", "model.vocabulary=300", key});
+    };
+    EXPECT_EQ(with(architectures.first), "(no BadInput)") << key;
+    EXPECT_SAYS(with(architectures.second), "has no use for it") << key;
+  }
+}
+
+TEST(FamilyOptions, OfLayersAndPositionsFitTogether) {
+  const auto gemma = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"model.architecture=gemma2", "model.dropout=0", "model.layers=4"});
+    return refusal(more);
+  };
+  EXPECT_EQ(gemma({"model.sliding_window=7"}), "(no BadInput)");
+  EXPECT_SAYS(gemma({"model.layer_types=[\"sliding_attention\"]"}), "model.sliding_window is not set");
+  EXPECT_SAYS(gemma({"model.layer_types=[\"chunked_attention\"]"}), "accepted: \"full_attention\"");
+  EXPECT_SAYS(gemma({"model.head_dim=7"}), "model.head_dim = 7 is odd");
+  EXPECT_SAYS(refusal({"model.positions=100"}), "model.sequence = 256 exceeds model.positions = 100");
+  EXPECT_SAYS(refusal({"model.architecture=roberta", "model.vocabulary=300", "model.positions=257"}),
+              "leaves room for 255");
+  EXPECT_SAYS(refusal({"model.activation=silu"}), "has no gate");
+  EXPECT_SAYS(refusal({"model.new_head=true"}), "without model.pretrained");
+}
+
 TEST(FamilyOptions, ReversibleBlocksHaveNoNormBehindTheirSums) {
   for (const char* const mode : {"model.reversible=float", "model.reversible=fixed"}) {
     EXPECT_EQ(refusal({mode}), "(no BadInput)");
     EXPECT_EQ(refusal({mode, "transfer.stash=host"}), "(no BadInput)");
     EXPECT_EQ(refusal({mode, "model.architecture=llama", "model.dropout=0"}), "(no BadInput)");
     EXPECT_SAYS(refusal({mode, "model.architecture=bert", "model.vocabulary=264"}),
-                "the norms behind bert's sums cannot be undone");
+                "the norms behind the sums of bert cannot be undone");
   }
   EXPECT_EQ(refusal({"model.reversible=none", "model.architecture=bert", "model.vocabulary=264"}), "(no BadInput)");
 }

@@ -1,0 +1,170 @@
+#include "models/hub/config.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "core/json.h"
+#include "l2l/errors.h"
+#include "models/architecture.h"
+#include "tests/support/temporary_folder.h"
+
+namespace l2l::models {
+namespace {
+
+using ::l2l::testing::TemporaryFolder;
+
+ModelOptions read(const std::string& text) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "config.json") << text;
+  return read_hub_config(folder / "config.json");
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    read(text);
+  } catch (const BadInput& error) {
+    return error.what();
+  }
+  return "(accepted)";
+}
+
+#define EXPECT_REFUSES(text, part) EXPECT_NE(refusal(text).find(part), std::string::npos) << refusal(text)
+
+// Numbers of the configuration classes of transformers 5.23.
+TEST(HubConfig, MissingKeysHaveTheirDefaults) {
+  const ModelOptions llama = read(R"({"model_type": "llama"})");
+  EXPECT_EQ(llama.vocabulary, 32000);
+  EXPECT_EQ(llama.intermediate, 11008);
+  EXPECT_EQ(llama.positions, 2048);
+  EXPECT_EQ(llama.norm_epsilon, 1e-6);
+  EXPECT_FALSE(llama.tie_embeddings);
+  EXPECT_EQ(llama.dropout, 0);
+  const ModelOptions mistral = read(R"({"model_type": "mistral"})");
+  EXPECT_EQ(mistral.kv_heads, 8);
+  EXPECT_EQ(mistral.sliding_window, 4096);
+  EXPECT_EQ(mistral.layer_types, std::vector<std::string>{"sliding_attention"});
+  EXPECT_EQ(read(R"({"model_type": "mistral", "sliding_window": null})").sliding_window, 0);
+  EXPECT_EQ(read(R"({"model_type": "mistral", "num_key_value_heads": null})").kv_heads, 0);
+  EXPECT_EQ(read(R"({"model_type": "qwen2"})").sliding_window, 0);
+  EXPECT_EQ(read(R"({"model_type": "qwen3"})").head_dim, 128);
+  const ModelOptions gemma2 = read(R"({"model_type": "gemma2"})");
+  EXPECT_EQ(gemma2.attention_softcap, 50);
+  EXPECT_EQ(gemma2.logit_softcap, 30);
+  EXPECT_EQ(gemma2.query_scale, 256);
+  EXPECT_EQ(gemma2.layer_types, (std::vector<std::string>{"sliding_attention", "full_attention"}));
+  EXPECT_TRUE(gemma2.tie_embeddings);
+  const ModelOptions gemma3 = read(R"({"model_type": "gemma3_text"})");
+  EXPECT_EQ(gemma3.rope_theta, 1e6);
+  EXPECT_EQ(gemma3.rope_local_theta, 1e4);
+  EXPECT_EQ(gemma3.attention_softcap, 0);
+  EXPECT_EQ(gemma3.layer_types.size(), 6u);
+  EXPECT_EQ(read(R"({"model_type": "gpt2"})").positions, 1024);
+  EXPECT_EQ(read(R"({"model_type": "bert"})").vocabulary, 30522);
+  EXPECT_EQ(read(R"({"model_type": "roberta"})").padding_token, 1);
+}
+
+// transformers 4 and 5 write the same positions differently.
+TEST(HubConfig, EverySpellingOfPositionsIsRead) {
+  const char* const spellings[] = {
+      R"({"model_type": "llama", "rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 4.0}})",
+      R"({"model_type": "llama", "rope_theta": 500000.0, "rope_scaling": {"rope_type": "linear", "factor": 4}})",
+      R"({"model_type": "llama", "rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 500000.0}})"};
+  for (const char* const text : spellings) {
+    const ModelOptions model = read(text);
+    EXPECT_EQ(model.rope_scaling, "linear") << text;
+    EXPECT_EQ(model.rope_factor, 4) << text;
+    EXPECT_EQ(model.rope_theta, 500000) << text;
+  }
+  const ModelOptions outer = read(R"({"model_type": "llama", "original_max_position_embeddings": 512, "rope_scaling":
+      {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024, "mscale": 1.0,
+       "mscale_all_dim": 1.0}})");
+  EXPECT_EQ(outer.rope_original_positions, 512);
+  EXPECT_EQ(outer.rope_attention_factor, 1);
+  const ModelOptions old = read(R"({"model_type": "gemma3_text", "rope_theta": 2e6, "rope_local_base_freq": 3e4,
+      "rope_scaling": {"rope_type": "linear", "factor": 8.0}, "sliding_window_pattern": 3})");
+  const ModelOptions nested = read(R"({"model_type": "gemma3_text", "rope_parameters": {
+      "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 2e6},
+      "sliding_attention": {"rope_type": "default", "rope_theta": 3e4}}, "sliding_window_pattern": 3})");
+  for (const ModelOptions& model : {old, nested}) {
+    EXPECT_EQ(model.rope_theta, 2e6);
+    EXPECT_EQ(model.rope_local_theta, 3e4);
+    EXPECT_EQ(model.rope_factor, 8);
+    EXPECT_EQ(model.layer_types.size(), 3u);
+  }
+}
+
+TEST(HubConfig, LayersOfTwoKindsAreAPeriod) {
+  const ModelOptions window = read(R"({"model_type": "qwen2", "num_hidden_layers": 4, "use_sliding_window": true,
+      "max_window_layers": 3})");
+  EXPECT_EQ(window.layer_types,
+            (std::vector<std::string>{"full_attention", "full_attention", "full_attention", "sliding_attention"}));
+  const ModelOptions given = read(R"({"model_type": "gemma2", "num_hidden_layers": 4, "layer_types":
+      ["full_attention", "sliding_attention", "full_attention", "sliding_attention"]})");
+  EXPECT_EQ(given.layer_types, (std::vector<std::string>{"full_attention", "sliding_attention"}));
+}
+
+TEST(HubConfig, WhatIsNotBuiltIsRefused) {
+  const auto llama = [](const std::string& more) { return R"({"model_type": "llama", )" + more + "}"; };
+  EXPECT_REFUSES(R"({"model_type": "mixtral"})", "model_type: \"mixtral\" is not built; built are gpt2");
+  EXPECT_REFUSES(R"({"model_type": "gemma3"})", "image encoder");
+  EXPECT_REFUSES("{}", "model_type: is missing");
+  EXPECT_REFUSES(llama(R"("quantization_config": {"bits": 4})"), "quantization_config");
+  EXPECT_REFUSES(llama(R"("auto_map": {})"), "auto_map");
+  EXPECT_REFUSES(llama(R"("num_local_experts": 8)"), "num_local_experts: a mixture of experts is not built");
+  EXPECT_REFUSES(llama(R"("hidden_act": "relu2")"), "hidden_act: the activation \"relu2\" is not built");
+  EXPECT_REFUSES(llama(R"("attention_dropout": 0.1)"), "attention_dropout");
+  EXPECT_REFUSES(llama(R"("partial_rotary_factor": 0.5)"), "partial_rotary_factor");
+  EXPECT_REFUSES(llama(R"("rope_scaling": {"rope_type": "longrope", "factor": 4})"), "\"longrope\" is not built");
+  EXPECT_REFUSES(llama(R"("rope_scaling": {"rope_type": "linear"})"), "rope_scaling.factor: is missing");
+  EXPECT_REFUSES(llama(R"("rope_scaling": {"rope_type": "llama3", "factor": 8})"), "low_freq_factor: is missing");
+  EXPECT_REFUSES(llama(R"("rope_scaling": 3)"), "rope_scaling: expected an object, found 3");
+  EXPECT_REFUSES(llama(R"("hidden_size": "big")"), "hidden_size: expected an integer from 1");
+  EXPECT_REFUSES(llama(R"("hidden_size": -4)"), "hidden_size: expected an integer from 1");
+  EXPECT_REFUSES(llama(R"("hidden_size": 1e30)"), "hidden_size: expected an integer from 1");
+  EXPECT_REFUSES(llama(R"("hidden_size": 18446744073709551615)"), "hidden_size: expected an integer");
+  EXPECT_REFUSES(llama(R"("rms_norm_eps": NaN)"), "is not a JSON object");
+  EXPECT_REFUSES(llama(R"("hidden_size": 100, "num_attention_heads": 3)"), "is not divisible by model.heads = 3");
+  EXPECT_REFUSES(llama(R"("num_key_value_heads": 5)"), "is not divisible by model.kv_heads = 5");
+  EXPECT_REFUSES(llama(R"("tie_word_embeddings": "yes")"), "tie_word_embeddings: expected true or false");
+  EXPECT_REFUSES(R"({"model_type": "gpt2", "resid_pdrop": 0.2})", "embd_pdrop: is another than resid_pdrop");
+  EXPECT_REFUSES(R"({"model_type": "gpt2", "scale_attn_by_inverse_layer_idx": true})", "scale_attn_by_inverse");
+  EXPECT_REFUSES(R"({"model_type": "gpt2", "scale_attn_weights": false})", "scale_attn_weights");
+  EXPECT_REFUSES(R"({"model_type": "bert", "is_decoder": true})", "is_decoder");
+  EXPECT_REFUSES(R"({"model_type": "bert", "position_embedding_type": "relative_key"})", "position_embedding_type");
+  EXPECT_REFUSES(R"({"model_type": "gemma3_text", "use_bidirectional_attention": true})",
+                 "use_bidirectional_attention");
+  EXPECT_REFUSES(R"({"model_type": "gemma2", "num_hidden_layers": 2, "layer_types": ["full_attention"]})",
+                 "layer_types: has 1 entries for 2 layers");
+  EXPECT_REFUSES("[]", "is not a JSON object");
+  EXPECT_EQ(refusal(llama(R"("hidden_size": 4096.0)")), "(accepted)");
+}
+
+// What is written is read back to the same model, and keys that are not the model's stay.
+TEST(HubConfig, RoundTrips) {
+  for (const Architecture& architecture : architectures()) {
+    ModelOptions model;
+    model.architecture = architecture.name;
+    model.layers = 6;
+    model.sequence = 32;
+    model.positions = 64;
+    if (!architecture.learned_positions) model.dropout = 0, model.kv_heads = 2, model.head_dim = 32;
+    if (architecture.slides) model.sliding_window = 9;
+    if (architecture.soft_caps) model.attention_softcap = 5, model.query_scale = 24;
+    if (!architecture.learned_positions) model.rope_scaling = "yarn", model.rope_factor = 4;
+    const std::string text = hub_config(model, R"({"bos_token_id": 7, "hidden_size": 3, "custom": "kept"})");
+    const ModelOptions again = read(text);
+    const nlohmann::json json = parse_json(text);
+    EXPECT_EQ(json["custom"], "kept");
+    EXPECT_EQ(json["bos_token_id"], 7);
+    EXPECT_EQ(json["torch_dtype"], "float32");
+    const ModelOptions a = with_defaults(model), b = with_defaults(again);
+    EXPECT_EQ(hub_config(a, ""), hub_config(b, "")) << architecture.name;
+    EXPECT_EQ(a.layer_types, b.layer_types);
+    EXPECT_EQ(a.rope_attention_factor, b.rope_attention_factor);
+    EXPECT_EQ(a.dropout, b.dropout);
+  }
+}
+
+}  // namespace
+}  // namespace l2l::models

@@ -1,0 +1,208 @@
+"""Models of every family from Hugging Face directories: logits and ten AdamW steps are those of transformers and PyTorch
+(tests/fixtures/make_hub_fixtures.py); what is exported is what was read; relay, resident execution and recomputation
+give the same bits.
+
+    hub_models_test.py FOLDER_OF_THE_TOOLS FOLDER_OF_THE_FIXTURES
+"""
+import json
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOLS, FIXTURES = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
+sys.path.insert(0, str(FIXTURES))
+import hub_files  # noqa: E402
+
+MODELS = json.loads((FIXTURES / "hub_models.json").read_text())
+
+CONFIG = """
+[model]
+pretrained = "{model}"
+sequence = {sequence}
+dropout = 0.0
+[data]
+train = ["{data}"]
+format = "tokens32"
+[batch]
+micro_batch = 1
+micro_batches = 1
+[optimizer]
+learning_rate = 2e-3
+weight_decay = 0.0
+[checkpoint]
+directory = "{out}"
+[run]
+steps = {steps}
+"""
+
+# Each feature, changed so that a model which has it must differ: a model, a key of its config, another value.
+CONTROLS = [
+    ("mistral", "sliding_window", 8),
+    ("qwen2-window", "layer_types", ["sliding_attention"] * 2),
+    ("qwen3", "rms_norm_eps", 1e-2),
+    ("gemma2", "attn_logit_softcapping", 40.0),
+    ("gemma2", "final_logit_softcapping", 29.0),
+    ("gemma2", "query_pre_attn_scalar", 25),
+    ("gemma2", "layer_types", ["full_attention", "sliding_attention"] * 2),
+    ("gemma2", "hidden_activation", "gelu"),
+    ("gemma3", "rope_parameters", {"full_attention": {"rope_theta": 10000.0}, "sliding_attention": {"rope_theta": 1e6}}),
+    ("gemma3-linear", "layer_types", ["full_attention"] * 3),
+    ("llama-linear", "rope_parameters", {"rope_type": "linear", "factor": 3.9, "rope_theta": 10000.0}),
+    ("llama-dynamic", "max_position_embeddings", 17),
+    ("llama-llama3", "rope_parameters", {"rope_type": "llama3", "factor": 7.0, "low_freq_factor": 1.0, "rope_theta": 10000.0,
+                                         "high_freq_factor": 4.0, "original_max_position_embeddings": 32}),
+    ("llama-yarn", "rope_parameters", {"rope_type": "yarn", "factor": 4.0, "rope_theta": 10000.0,
+                                       "original_max_position_embeddings": 4096}),
+    ("llama-yarn", "rope_parameters", {"rope_type": "yarn", "factor": 4.0, "rope_theta": 10000.0, "attention_factor": 1.0,
+                                       "original_max_position_embeddings": 32}),
+    ("gpt2-untied", "activation_function", "gelu_new"),
+    ("roberta", "pad_token_id", 2),
+]
+
+
+def run(*command, status=0):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    assert done.returncode == status, f"{command}: status {done.returncode}: {done.stderr}"
+    return done
+
+
+def relative(ours, theirs):
+    apart = sum((a - b) ** 2 for a, b in zip(ours, theirs))
+    return (apart / sum(b * b for b in theirs)) ** 0.5
+
+
+class HubModels(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.work = pathlib.Path(self.folder.name)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def model(self, name, **changed):
+        fixture = MODELS[name]
+        folder = self.work / f"model{len(list(self.work.iterdir()))}"
+        hub_files.write_model(folder, dict(fixture["config"], **changed), fixture["shapes"])
+        return folder
+
+    def logits(self, folder, name, *more):
+        ids = self.work / "ids.txt"
+        ids.write_text(" ".join(map(str, MODELS[name]["ids"])))
+        run(TOOLS / "l2l-eval", folder, "--tokens", ids, "--logits", self.work / "logits.npy", *more)
+        numbers, shape = hub_files.read_npy(self.work / "logits.npy")
+        self.assertEqual(shape, (len(MODELS[name]["ids"]), MODELS[name]["config"]["vocab_size"]))
+        return numbers
+
+    def test_logits(self):
+        for name, fixture in MODELS.items():
+            folder = self.model(name)
+            for more in ([], ["--set", "model.attention=core"], ["--set", "transfer.vocabulary_chunk=8"]):
+                with self.subTest(name, more=more):
+                    self.assertLess(relative(self.logits(folder, name, *more), fixture["logits"]), 1e-5)
+
+    def test_logits_in_bf16(self):
+        for name, fixture in MODELS.items():
+            with self.subTest(name):
+                error = relative(self.logits(self.model(name), name, "--set", "precision.compute=bf16"), fixture["logits"])
+                self.assertLess(error, 0.05)
+
+    def test_a_feature_that_is_off_is_seen(self):
+        for name, key, value in CONTROLS:
+            with self.subTest(name, key=key):
+                folder = self.model(name, **{key: value})
+                self.assertGreater(relative(self.logits(folder, name), MODELS[name]["logits"]), 1e-5)
+
+    def config(self, name, out, steps):
+        fixture = MODELS[name]
+        data = self.work / "tokens.bin"
+        data.write_bytes(struct.pack(f"<{len(fixture['trained'])}I", *fixture["trained"]))
+        config = self.work / "config.toml"
+        config.write_text(CONFIG.format(model=self.model(name), data=data, out=self.work / out, steps=steps,
+                                        sequence=len(fixture["trained"]) - 1))
+        return config
+
+    def test_ten_steps(self):
+        for name, fixture in MODELS.items():
+            if "losses" not in fixture:
+                continue
+            with self.subTest(name):
+                metrics = self.work / f"{name}.jsonl"
+                run(TOOLS / "l2l-train", self.config(name, name, 10), "--metrics", metrics, "--quiet")
+                ours = [json.loads(line)["loss"] for line in metrics.read_text().splitlines()]
+                for step, (a, b) in enumerate(zip(ours, fixture["losses"], strict=True)):
+                    self.assertLess(abs(a - b) / b, 1e-5 if step == 0 else 1e-4, f"step {step + 1}")
+
+    def test_every_way_to_run_gives_the_same_bits(self):
+        ways = ([], ["device.execution=resident"], ["recompute.policy=none"], ["recompute.policy=min_cut"],
+                ["transfer.stash=host", "transfer.prefetch=2"], ["eps.threads=1", "optimizer.update=after_backward"])
+        for name in ("gpt2", "llama-biases", "mistral", "qwen2-window", "qwen3", "gemma2", "gemma3"):
+            config = self.config(name, name, 3)
+            hashes = set()
+            for way in ways:
+                settings = [part for setting in way for part in ("--set", setting)]
+                done = run(TOOLS / "l2l-train", config, "--quiet", *settings)
+                hashes.add(json.loads(done.stdout.splitlines()[-1])["weights_hash"])
+            with self.subTest(name):
+                self.assertEqual(len(hashes), 1)
+
+    def test_device_memory_does_not_depend_on_depth(self):
+        for name in ("mistral", "qwen3", "gemma2", "gemma3"):
+            architecture = MODELS[name]["config"]["model_type"].removesuffix("_text")
+            peaks = set()
+            for layers in (12, 60):
+                config = self.work / "config.toml"
+                data = self.work / "data.txt"
+                data.write_text("To be, or not to be, that is the question. " * 9)
+                config.write_text(
+                    f'[model]\narchitecture = "{architecture}"\nlayers = {layers}\nhidden = 32\nheads = 4\nkv_heads = 2\n'
+                    f'head_dim = 16\nvocabulary = 256\nsequence = 16\ndropout = 0\nsliding_window = 5\n'
+                    f'[data]\ntrain = ["{data}"]\n[transfer]\nstash = "host"\n[batch]\nmicro_batch = 1\n')
+                done = run(TOOLS / "l2l-train", config, "--steps", 2, "--quiet", "--set",
+                           f"checkpoint.directory={self.work / 'depth'}")
+                peaks.add(json.loads(done.stdout.splitlines()[-1])["device_peak_bytes"])
+            with self.subTest(name):
+                self.assertEqual(len(peaks), 1)
+
+    def test_export_gives_back_what_was_read(self):
+        for name, fixture in MODELS.items():
+            folder = self.model(name)
+            for number, source in enumerate((folder, self.work / f"{name}-0")):
+                out = self.work / f"{name}-{number}"
+                run(TOOLS / "l2l-export", source, out, "--max-shard-size", "10KB", "--quiet")
+                with self.subTest(name, number=number):
+                    index = json.loads((out / "model.safetensors.index.json").read_text())
+                    self.assertEqual(set(index["weight_map"]), set(fixture["shapes"]))
+                    self.assertEqual(self.logits(out, name), self.logits(folder, name))
+            for dtype in ("bf16", "fp16"):
+                out = self.work / f"{name}-{dtype}"
+                run(TOOLS / "l2l-export", folder, out, "--dtype", dtype, "--quiet")
+                self.assertLess(relative(self.logits(out, name), fixture["logits"]), 0.05)
+
+    def test_a_checkpoint_is_a_model_directory(self):
+        config = self.config("gemma3", "run", 2)
+        (self.work / "carried").mkdir()
+        model = pathlib.Path(config.read_text().split('pretrained = "')[1].split('"')[0])
+        (model / "tokenizer.json").write_bytes(b'{"carried": "along"}\n')
+        whole = run(TOOLS / "l2l-train", config, "--quiet")
+        checkpoint = self.work / "run/step-00000002"
+        self.assertEqual((checkpoint / "tokenizer.json").read_bytes(), b'{"carried": "along"}\n')
+        ours = self.logits(checkpoint, "gemma3", "--sequence", len(MODELS["gemma3"]["ids"]))
+        run(TOOLS / "l2l-export", self.work / "run", self.work / "plain", "--quiet")
+        self.assertEqual(self.logits(self.work / "plain", "gemma3"), ours)
+        self.assertEqual((self.work / "plain/tokenizer.json").read_bytes(), b'{"carried": "along"}\n')
+        # Resuming does not need the model's own directory.
+        run(TOOLS / "l2l-train", config, "--quiet", "--set", f"checkpoint.directory={self.work / 'again'}", "--steps", 1)
+        for file in model.iterdir():
+            file.unlink()
+        model.rmdir()
+        again = run(TOOLS / "l2l-train", config, "--quiet", "--resume", self.work / "again", "--set",
+                    f"checkpoint.directory={self.work / 'again'}")
+        hashes = [json.loads(done.stdout.splitlines()[-1])["weights_hash"] for done in (whole, again)]
+        self.assertEqual(hashes[0], hashes[1])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
