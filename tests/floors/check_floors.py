@@ -46,6 +46,8 @@ ROOMS = {
     "optimizers": ["optimizers/formats", "optimizers/vector"],
     "optimizers/formats": ["optimizers", "optimizers/vector"],
     "optimizers/vector": [],
+    "models": [],
+    "models/hub": ["models"],
     "runtime": ["runtime/data", "runtime/options", "runtime/plan"],
     "runtime/data": [],
     "runtime/options": ["runtime/data"],

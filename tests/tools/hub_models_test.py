@@ -38,6 +38,24 @@ directory = "{out}"
 steps = {steps}
 """
 
+LLAMA_8B = {"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+            "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 131072,
+            "rope_theta": 500000.0, "rope_scaling": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                                                     "original_max_position_embeddings": 8192, "rope_type": "llama3"}}
+# Published shapes, and the published numbers of parameters.
+PUBLISHED = {
+    "Llama-3.1-8B": (LLAMA_8B, 8030261248),
+    "Llama-3.1-70B": (dict(LLAMA_8B, hidden_size=8192, intermediate_size=28672, num_hidden_layers=80,
+                           num_attention_heads=64), 70553706496),
+    "Qwen3-32B": ({"model_type": "qwen3", "hidden_size": 5120, "intermediate_size": 25600, "num_hidden_layers": 64,
+                   "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151936,
+                   "max_position_embeddings": 40960, "rope_theta": 1000000}, 32762123264),
+    "Gemma-3-27B": ({"model_type": "gemma3_text", "hidden_size": 5376, "intermediate_size": 21504, "num_hidden_layers": 62,
+                     "num_attention_heads": 32, "num_key_value_heads": 16, "head_dim": 128, "vocab_size": 262208,
+                     "query_pre_attn_scalar": 168, "sliding_window": 1024,
+                     "rope_scaling": {"factor": 8.0, "rope_type": "linear"}}, 27009346304),
+}
+
 # Each feature, changed so that a model which has it must differ: a model, a key of its config, another value.
 CONTROLS = [
     ("mistral", "sliding_window", 8),
@@ -180,6 +198,68 @@ class HubModels(unittest.TestCase):
                 out = self.work / f"{name}-{dtype}"
                 run(TOOLS / "l2l-export", folder, out, "--dtype", dtype, "--quiet")
                 self.assertLess(relative(self.logits(out, name), fixture["logits"]), 0.05)
+
+    def plan(self, folder, *more):
+        return json.loads(run(TOOLS / "l2l-plan", folder, *more).stdout)
+
+    def test_plans_of_published_shapes(self):
+        for name, (config, parameters) in PUBLISHED.items():
+            with self.subTest(name):
+                folder = self.work / name
+                folder.mkdir()
+                (folder / "config.json").write_text(json.dumps(config))
+                for moments, most in (("fp32", 12.01), ("bf16", 8.01), ("int8", 6.14)):
+                    plan = self.plan(folder, "--set", f"optimizer.moments={moments}")
+                    self.assertEqual(plan["parameters"], parameters)
+                    state = sum(line["bytes"] for line in plan["host"] if line["what"] == "weights and optimizer state")
+                    self.assertLess(most - 0.2, state / parameters)
+                    self.assertLess(state / parameters, most)
+                    self.assertIsNone(plan["step_ms"])
+                    self.assertEqual(plan["largest_sequence"] is None, not plan["fits"])
+
+    def test_plan_of_a_model_that_fits(self):
+        folder = self.model("llama")
+        plan = self.plan(folder)
+        self.assertTrue(plan["fits"])
+        self.assertEqual(plan["largest_sequence"], 64)
+        self.assertEqual(plan["settings"], ["precision.compute=bf16"])
+        tight = self.plan(folder, "--set", "device.memory=20KiB")
+        self.assertFalse(tight["fits"])
+        self.assertIsNone(tight["largest_sequence"])
+
+    def test_vocabularies_of_more_than_16_bits(self):
+        ids = [262143, 65536, 65535, 200000, 7, 131072] * 12
+        (self.work / "tokens.bin").write_bytes(struct.pack(f"<{len(ids)}I", *ids))
+        config = self.work / "wide.toml"
+        config.write_text(f'[model]\narchitecture = "llama"\nlayers = 2\nhidden = 16\nheads = 2\nvocabulary = 262144\nsequence = 8\n'
+                          f'dropout = 0\n[data]\ntrain = ["{self.work / "tokens.bin"}"]\nformat = "tokens32"\n[optimizer]\n'
+                          f'learning_rate = 0.05\n[batch]\nmicro_batch = 2\n[checkpoint]\ndirectory = "{self.work / "wide"}"\n')
+        hashes, losses = set(), []
+        for chunk in (0, 100000):
+            metrics = self.work / f"{chunk}.jsonl"
+            done = run(TOOLS / "l2l-train", config, "--steps", 6, "--metrics", metrics, "--quiet", "--set",
+                       f"transfer.vocabulary_chunk={chunk}")
+            losses.append([json.loads(line)["loss"] for line in metrics.read_text().splitlines()])
+            hashes.add(json.loads(done.stdout.splitlines()[-1])["weights_hash"])
+        self.assertAlmostEqual(losses[0][0], 12.4766, delta=0.02)  # ln 262144
+        self.assertLess(losses[0][-1], losses[0][0] - 1)
+        self.assertLess(abs(losses[0][-1] - losses[1][-1]), 1e-3)
+        self.assertIn("262143", run(TOOLS / "l2l-sample", self.work / "wide", "--ids", "131072", "--tokens", 1, "--temperature",
+                                    0).stdout)
+        (self.work / "tokens.bin").write_bytes(struct.pack("<3I", 1, 262144, 2) * 20)
+        refused = run(TOOLS / "l2l-train", config, "--quiet", status=2)
+        self.assertIn("token 262144 at byte 4 is not below model.vocabulary", refused.stderr)
+        (self.work / "tokens.bin").write_bytes(bytes(402))
+        self.assertIn("four bytes per token", run(TOOLS / "l2l-train", config, "--quiet", status=2).stderr)
+
+    def test_keys_that_contradict_the_file_are_refused(self):
+        config = self.config("llama", "run", 1)
+        refused = run(TOOLS / "l2l-train", config, "--set", "model.layers=3", "--quiet", status=2)
+        self.assertIn("model.layers = 3, but ", refused.stderr)
+        self.assertIn("config.json gives 2", refused.stderr)
+        run(TOOLS / "l2l-train", config, "--set", "model.layers=2", "--set", "model.attention=core", "--quiet")
+        self.assertIn("exceeds model.positions = 64",
+                      run(TOOLS / "l2l-train", config, "--set", "model.sequence=65", "--quiet", status=2).stderr)
 
     def test_a_checkpoint_is_a_model_directory(self):
         config = self.config("gemma3", "run", 2)

@@ -1,6 +1,7 @@
 #include "tools/bench/benches.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <iostream>
 #include <vector>
@@ -25,7 +26,7 @@ double median_of(const std::vector<StepReport>& reports, double StepReport::*fie
 // not counted.
 double flops_per_token(const MemoryContract& contract) { return 8.0 * static_cast<double>(contract.parameters); }
 
-Json to_json(const Trainer& trainer, const std::vector<StepReport>& reports) {
+Json to_json(const Trainer& trainer, const std::vector<StepReport>& reports, double prepare_seconds) {
   const MemoryContract& contract = trainer.contract();
   const double rate = median_of(reports, &StepReport::tokens_per_second);
   return {{"device", contract.device_description},
@@ -38,6 +39,8 @@ Json to_json(const Trainer& trainer, const std::vector<StepReport>& reports) {
           {"predicted_device_bytes", contract.device_bytes},
           {"pinned_bytes", contract.pinned_bytes},
           {"host_bytes", trainer.host_peak_bytes()},
+          {"predicted_host_bytes", contract.host_bytes},
+          {"prepare_seconds", prepare_seconds},
           {"h2d_bytes", reports.back().h2d_bytes},
           {"d2h_bytes", reports.back().d2h_bytes},
           {"weight_stall_ms", median_of(reports, &StepReport::weight_stall_ms)},
@@ -55,10 +58,14 @@ int bench_step(Options options, int steps, bool json) {
   options.checkpoint = {};
   options.run.steps = steps + 1;
   Trainer trainer(std::move(options));
+  // Memory is allocated, and weights are drawn or loaded.
+  const auto begin = std::chrono::steady_clock::now();
+  trainer.prepare();
+  const std::chrono::duration<double> prepared = std::chrono::steady_clock::now() - begin;
   std::vector<StepReport> reports;
   trainer.step();
   for (int i = 0; i < steps; ++i) reports.push_back(trainer.step());
-  const Json result = to_json(trainer, reports);
+  const Json result = to_json(trainer, reports, prepared.count());
   if (json) {
     std::cout << json_text(result) << std::endl;
     return kSuccess;

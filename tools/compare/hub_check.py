@@ -83,6 +83,24 @@ def check_export(tools, model, folder, work):
     return None
 
 
+def check_greedy(tools, model, folder):
+    """The same tokens until two logits come closer than 1e-4."""
+    if model.config.model_type in ("bert", "roberta"):
+        return True
+    ids, count = [5, 9, 2], 12
+    ours = run(tools / "l2l-sample", folder, "--ids", ",".join(map(str, ids)), "--tokens", count, "--temperature", 0)
+    for token in map(int, ours.split()):
+        with torch.no_grad():
+            logits = model(input_ids=torch.tensor([ids])).logits[0, -1].float()
+        best, second = logits.topk(2).values.tolist()
+        if best - second < 1e-4:
+            return True
+        if token != int(logits.argmax()):
+            return False
+        ids.append(token)
+    return True
+
+
 CONFIG = """
 [model]
 pretrained = "{folder}"
@@ -144,11 +162,12 @@ def check(tools, name):
         model.save_pretrained(folder)
         error = check_logits(tools, model, folder, work)
         export = check_export(tools, model, folder, work)
+        greedy = check_greedy(tools, hub_models.make(name), folder)
         # A new one: positions that are scaled "dynamic" depend on what the model has seen before.
         training = check_training(tools, hub_models.make(name), folder, work)
-    good = error < 1e-5 and export is None and (training is None or (training[0] < 1e-4 and training[1] < 1e-3))
+    good = error < 1e-5 and export is None and greedy and (training is None or (training[0] < 1e-4 and training[1] < 1e-3))
     shown = "" if training is None else f"  losses {training[0]:.1e}  weights {training[1]:.1e}"
-    print(f"{'ok ' if good else 'BAD'} {name:20} logits {error:.1e}  export {export or 'same'}{shown}", flush=True)
+    print(f"{'ok ' if good else 'BAD'} {name:20} logits {error:.1e}  export {export or 'same'}  greedy {'same' if greedy else 'OTHER'}{shown}", flush=True)
     return good
 
 
