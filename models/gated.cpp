@@ -24,13 +24,13 @@ ValueId project(GraphBuilder& graph, LayerWeights& weights, ValueId x, const std
   return graph.linear_transposed(x, w, b);
 }
 
-Initial initial_gain(bool unit_offset) { return unit_offset ? Initial::zeros : Initial::ones; }
+Initial initial_weights(Gain gain) { return gain == Gain::weight ? Initial::ones : Initial::zeros; }
 
 ValueId norm_heads(GraphBuilder& graph, LayerWeights& weights, ValueId qkv, const TransformerShape& shape,
-                   Attributes attributes, bool unit_offset) {
+                   Attributes attributes, Gain gain) {
   attributes.epsilon = shape.epsilon_or(kEpsilon);
-  attributes.unit_offset = unit_offset;
-  const Initial initial = initial_gain(unit_offset);
+  attributes.unit_offset = gain == Gain::one_plus_weight;
+  const Initial initial = initial_weights(gain);
   const ValueId query_gain = weights.vector("self_attn.q_norm.weight", shape.head_dim(), initial);
   const ValueId key_gain = weights.vector("self_attn.k_norm.weight", shape.head_dim(), initial);
   return graph.head_norm(qkv, query_gain, key_gain, attributes);
@@ -39,19 +39,19 @@ ValueId norm_heads(GraphBuilder& graph, LayerWeights& weights, ValueId qkv, cons
 }  // namespace
 
 ValueId rms_norm(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape,
-                 const std::string& name, bool unit_offset) {
-  const ValueId gain = weights.vector(name + ".weight", shape.hidden, initial_gain(unit_offset));
-  return graph.rms_norm(x, gain, shape.epsilon_or(kEpsilon), unit_offset);
+                 const std::string& name, Gain gain) {
+  const ValueId weight = weights.vector(name + ".weight", shape.hidden, initial_weights(gain));
+  return graph.rms_norm(x, weight, shape.epsilon_or(kEpsilon), gain == Gain::one_plus_weight);
 }
 
 ValueId rotary_attention(GraphBuilder& graph, LayerWeights& weights, ValueId normed, const TransformerShape& shape,
-                         bool unit_offset) {
+                         Gain gain) {
   const Attributes attributes = attention_attributes(shape);
   ValueId qkv = project(
       graph, weights, normed,
       {{"self_attn.q_proj", shape.queries()}, {"self_attn.k_proj", shape.keys()}, {"self_attn.v_proj", shape.keys()}},
       shape.hidden, kInitialDeviation, shape.qkv_bias);
-  if (shape.head_norms) qkv = norm_heads(graph, weights, qkv, shape, attributes, unit_offset);
+  if (shape.head_norms) qkv = norm_heads(graph, weights, qkv, shape, attributes, gain);
   const ValueId mixed = attend(graph, shape, graph.rotary(qkv, attributes), attributes);
   return project(graph, weights, mixed, {{"self_attn.o_proj", shape.hidden}}, shape.queries(),
                  residual_deviation(shape), shape.output_bias);
@@ -67,6 +67,19 @@ ValueId gated_mlp(GraphBuilder& graph, LayerWeights& weights, ValueId normed, co
       graph.swiglu(gate_and_up, {.exact = activation == Activation::gelu, .gelu = activation != Activation::silu});
   return project(graph, weights, gated, {{"mlp.down_proj", shape.hidden}}, wide, residual_deviation(shape),
                  shape.mlp_bias);
+}
+
+Family gated_family(const TransformerShape& shape, Gain gain) {
+  Family family;
+  family.table = "model.embed_tokens.weight";
+  if (!shape.tie_embeddings) family.head_table = "lm_head.weight";
+  family.head = [gain](GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& own) {
+    return rms_norm(graph, weights, x, own, "model.norm", gain);
+  };
+  family.table_group = "model.embed_tokens";
+  family.head_group = "model.norm";
+  family.blocks = "model.layers";
+  return family;
 }
 
 }  // namespace l2l::models

@@ -1,8 +1,7 @@
-#include "device/kernels/head_norm.h"
-
 #include <algorithm>
 #include <cmath>
 
+#include "device/kernels/common/head_norm.h"
 #include "device/kernels/elementwise.h"
 #include "device/kernels/factories.h"
 #include "device/kernels/reduce.h"
@@ -23,7 +22,7 @@ class HeadNorm final : public Kernel {
       const T* x = as<T>(operands[0]) + row * shape_.width;
       T* y = as<T>(operands[3]) + row * shape_.width;
       float* inverses = as<float>(operands[4]) + row * shape_.normed;
-      for (std::int64_t head = 0; head < shape_.normed; ++head, x += shape_.size, y += shape_.size) {
+      for (int head = 0; head < shape_.normed; ++head, x += shape_.size, y += shape_.size) {
         inverses[head] = normalize(x, as<T>(operands[head < shape_.heads ? 1 : 2]), y);
       }
       std::copy(x, x + (shape_.width - shape_.normed * shape_.size), y);

@@ -9,10 +9,8 @@ namespace {
 template <typename T>
 __global__ void __launch_bounds__(kHeadThreads)
     head_norm(const HeadNormShape shape, const T* qkv, const T* query_gain, const T* key_gain, T* y, float* inverses) {
-  const std::int64_t item = shape.item(), row = item / shape.all;
-  if (row >= shape.rows) return;  // all lanes of the warp
-  const int head = static_cast<int>(item % shape.all), lane = threadIdx.x % 32;
-  const std::int64_t first = item * shape.size;
+  const auto [row, first, head, lane] = place_of_warp(shape);
+  if (row >= shape.rows) return;
   if (head >= shape.normed) {
     for (int d = lane; d < shape.size; d += 32) y[first + d] = qkv[first + d];
     return;
@@ -38,7 +36,7 @@ class HeadNorm final : public Kernel {
 
   void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
                cudaStream_t stream) const override {
-    launch("head_norm", head_norm<T>, shape_.launch(), stream, shape_, kernels::as<const T>(operands[0]),
+    launch("head_norm", head_norm<T>, warps_of_heads(shape_), stream, shape_, kernels::as<const T>(operands[0]),
            kernels::as<const T>(operands[1]), kernels::as<const T>(operands[2]), kernels::as<T>(operands[3]),
            kernels::as<float>(operands[4]));
   }

@@ -1,8 +1,9 @@
 #include <algorithm>
 
+#include "device/kernels/common/head_norm.h"
+#include "device/kernels/common/operands.h"
 #include "device/kernels/convert.h"
 #include "device/kernels/factories.h"
-#include "device/kernels/head_norm.h"
 #include "device/kernels/reduce.h"
 #include "device/kernels/row_sums.h"
 
@@ -44,7 +45,7 @@ class HeadNormBackward final : public Kernel {
     const T *dy = as<T>(operands[0]) + first, *x = as<T>(operands[1]) + first;
     T* dx = as<T>(operands[5]) + first;
     const float* inverses = as<float>(operands[4]) + row * shape_.normed;
-    for (std::int64_t head = 0; head < shape_.normed; ++head) {
+    for (int head = 0; head < shape_.normed; ++head) {
       const bool query = head < shape_.heads;
       const std::int64_t begin = head * shape_.size;
       differentiate(dy + begin, x + begin, as<T>(operands[query ? 2 : 3]), inverses[head], dx + begin,

@@ -11,10 +11,8 @@ template <typename T>
 __global__ void __launch_bounds__(kHeadThreads)
     head_norm_backward(const HeadNormShape shape, const T* dy, const T* qkv, const T* query_gain, const T* key_gain,
                        const float* inverses, T* dqkv) {
-  const std::int64_t item = shape.item(), row = item / shape.all;
-  if (row >= shape.rows) return;  // all lanes of the warp
-  const int head = static_cast<int>(item % shape.all), lane = threadIdx.x % 32;
-  const std::int64_t first = item * shape.size;
+  const auto [row, first, head, lane] = place_of_warp(shape);
+  if (row >= shape.rows) return;
   if (head >= shape.normed) {
     for (int d = lane; d < shape.size; d += 32) dqkv[first + d] = dy[first + d];
     return;
@@ -70,7 +68,7 @@ class HeadNormBackward final : public Kernel {
                cudaStream_t stream) const override {
     const T *const dy = kernels::as<const T>(operands[0]), *const qkv = kernels::as<const T>(operands[1]);
     const float* const inverses = kernels::as<const float>(operands[4]);
-    launch("head_norm_backward", head_norm_backward<T>, shape_.launch(), stream, shape_, dy, qkv,
+    launch("head_norm_backward", head_norm_backward<T>, warps_of_heads(shape_), stream, shape_, dy, qkv,
            kernels::as<const T>(operands[2]), kernels::as<const T>(operands[3]), inverses, kernels::as<T>(operands[5]));
     const GainGradient<T> queries{shape_, dy, qkv, inverses, 0, shape_.heads};
     const GainGradient<T> keys{shape_, dy, qkv, inverses, shape_.heads, shape_.normed - shape_.heads};

@@ -18,6 +18,8 @@ import hub_files  # noqa: E402
 
 MODELS = json.loads((FIXTURES / "hub_models.json").read_text())
 
+ARCHITECTURES = ("gpt2", "bert", "roberta", "llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3")
+
 CONFIG = """
 [model]
 pretrained = "{model}"
@@ -155,34 +157,48 @@ class HubModels(unittest.TestCase):
 
     def test_every_way_to_run_gives_the_same_bits(self):
         ways = ([], ["device.execution=resident"], ["recompute.policy=none"], ["recompute.policy=min_cut"],
-                ["transfer.stash=host", "transfer.prefetch=2"], ["eps.threads=1", "optimizer.update=after_backward"])
-        for name in ("gpt2", "llama-biases", "mistral", "qwen2-window", "qwen3", "gemma2", "gemma3"):
-            config = self.config(name, name, 3)
-            hashes = set()
+                ["transfer.stash=host", "transfer.prefetch=2"], ["eps.threads=1", "optimizer.update=after_backward"],
+                ["recompute.policy=full", "transfer.stash=device", "transfer.resident_layers=2"])
+        for name in ARCHITECTURES:
+            config, hashes = self.random_model(name, 4), set()
             for way in ways:
                 settings = [part for setting in way for part in ("--set", setting)]
-                done = run(TOOLS / "l2l-train", config, "--quiet", *settings)
+                done = run(TOOLS / "l2l-train", config, "--steps", 3, "--quiet", *settings)
                 hashes.add(json.loads(done.stdout.splitlines()[-1])["weights_hash"])
             with self.subTest(name):
                 self.assertEqual(len(hashes), 1)
 
     def test_device_memory_does_not_depend_on_depth(self):
-        for name in ("mistral", "qwen3", "gemma2", "gemma3"):
-            architecture = MODELS[name]["config"]["model_type"].removesuffix("_text")
-            peaks = set()
-            for layers in (12, 60):
-                config = self.work / "config.toml"
-                data = self.work / "data.txt"
-                data.write_text("To be, or not to be, that is the question. " * 9)
-                config.write_text(
-                    f'[model]\narchitecture = "{architecture}"\nlayers = {layers}\nhidden = 32\nheads = 4\nkv_heads = 2\n'
-                    f'head_dim = 16\nvocabulary = 256\nsequence = 16\ndropout = 0\nsliding_window = 5\n'
-                    f'[data]\ntrain = ["{data}"]\n[transfer]\nstash = "host"\n[batch]\nmicro_batch = 1\n')
-                done = run(TOOLS / "l2l-train", config, "--steps", 2, "--quiet", "--set",
-                           f"checkpoint.directory={self.work / 'depth'}")
-                peaks.add(json.loads(done.stdout.splitlines()[-1])["device_peak_bytes"])
+        for name in ARCHITECTURES:
+            peaks = []
+            for layers, stash in ((12, "host"), (60, "host"), (60, "device")):
+                done = run(TOOLS / "l2l-train", self.random_model(name, layers), "--steps", 2, "--quiet", "--set",
+                           f"transfer.stash={stash}")
+                peaks.append(json.loads(done.stdout.splitlines()[-1])["device_peak_bytes"])
             with self.subTest(name):
-                self.assertEqual(len(peaks), 1)
+                self.assertEqual(peaks[0], peaks[1])
+                self.assertGreater(peaks[2], peaks[1])  # a stash on the device does depend on it
+
+    def random_model(self, architecture, layers):
+        """A config of random weights, with every feature of the architecture."""
+        rotary = architecture not in ("gpt2", "bert", "roberta")
+        model = {"architecture": architecture, "layers": layers, "hidden": 32, "heads": 4, "vocabulary": 300, "sequence": 16,
+                 "dropout": 0.0 if rotary else 0.1}
+        if rotary:
+            model.update(kv_heads=2, head_dim=16, rope_scaling="yarn", rope_factor=4.0, rope_original_positions=8)
+        if rotary and architecture != "llama":
+            model.update(sliding_window=5, layer_types=["sliding_attention", "full_attention"])
+        if architecture in ("llama", "qwen3"):
+            model.update(attention_bias=True)
+        if architecture.startswith("gemma"):
+            model.update(attention_softcap=5.0, logit_softcap=3.0, query_scale=24.0)
+        data = self.work / "data.txt"
+        data.write_text("To be, or not to be, that is the question. " * 9)
+        config = self.work / "random.toml"
+        config.write_text("[model]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in model.items()) +
+                          f'[data]\ntrain = ["{data}"]\n[batch]\nmicro_batch = 1\nmicro_batches = 2\n'
+                          f'[checkpoint]\ndirectory = "{self.work / "random"}"\n')
+        return config
 
     def test_export_gives_back_what_was_read(self):
         for name, fixture in MODELS.items():

@@ -62,6 +62,16 @@ def check_logits(tools, model, folder, work):
     return worst
 
 
+def check_bf16(tools, name, model, folder, work):
+    """How far bf16 is from fp32, over how far PyTorch's bf16 is."""
+    ids = torch.randint(2, model.config.vocab_size, (TOKENS,), generator=torch.Generator().manual_seed(3))
+    with torch.no_grad():
+        exact = model(input_ids=ids[None]).logits[0].numpy()
+        theirs = hub_models.make(name, torch.bfloat16)(input_ids=ids[None]).logits[0].float().numpy()
+    ours = logits_of(tools, folder, ids.tolist(), work / "logits.npy", "--set", "precision.compute=bf16")
+    return relative(ours, exact) / relative(theirs, exact)
+
+
 def check_export(tools, model, folder, work):
     """Names, types and bytes are those that save_pretrained() wrote; the export loads in transformers."""
     out = work / "exported"
@@ -154,6 +164,29 @@ def check_training(tools, model, folder, work, steps=10):
     return max(abs(a - b) / b for a, b in zip(ours, theirs)), (apart / whole) ** 0.5
 
 
+def check_gradients(tools, model, folder, work):
+    """One step of plain gradient descent at rate 1: what the weights have moved by is the gradient."""
+    if model.config.model_type in ("bert", "roberta"):
+        return None
+    ids = torch.randint(2, model.config.vocab_size, (17,), generator=torch.Generator().manual_seed(5))
+    data = work / "tokens.bin"
+    ids.numpy().astype("<u2").tofile(data)
+    config = work / "gradients.toml"
+    config.write_text(CONFIG.format(folder=folder, data=data, steps=1, out=work / "moved")
+                      .replace("learning_rate = 2e-3", 'name = "sgd"\nmomentum = 0.0\nlearning_rate = 1.0'))
+    run(tools / "l2l-train", config, "--quiet")
+    logits = model(input_ids=ids[None, :16]).logits
+    torch.nn.functional.cross_entropy(logits[0].double(), ids[1:17]).backward()
+    moved = type(model).from_pretrained(sorted((work / "moved").glob("step-*"))[-1], attn_implementation="eager")
+    moved = dict(moved.named_parameters())
+    apart = whole = 0.0
+    for name, parameter in model.named_parameters():
+        gradient = parameter.detach().double() - moved[name].detach().double()
+        apart += float((gradient - parameter.grad.double()).square().sum())
+        whole += float(parameter.grad.double().square().sum())
+    return (apart / whole) ** 0.5
+
+
 def check(tools, name):
     with tempfile.TemporaryDirectory() as place:
         work = pathlib.Path(place)
@@ -161,13 +194,16 @@ def check(tools, name):
         folder = work / "model"
         model.save_pretrained(folder)
         error = check_logits(tools, model, folder, work)
+        rounding = check_bf16(tools, name, model, folder, work)
         export = check_export(tools, model, folder, work)
         greedy = check_greedy(tools, hub_models.make(name), folder)
         # A new one: positions that are scaled "dynamic" depend on what the model has seen before.
+        gradients = check_gradients(tools, hub_models.make(name), folder, work)
         training = check_training(tools, hub_models.make(name), folder, work)
-    good = error < 1e-5 and export is None and greedy and (training is None or (training[0] < 1e-4 and training[1] < 1e-3))
-    shown = "" if training is None else f"  losses {training[0]:.1e}  weights {training[1]:.1e}"
-    print(f"{'ok ' if good else 'BAD'} {name:20} logits {error:.1e}  export {export or 'same'}  greedy {'same' if greedy else 'OTHER'}{shown}", flush=True)
+    good = error < 1e-5 and rounding < 1.5 and export is None and greedy and (training is None or (training[0] < 1e-4 and training[1] < 1e-3))
+    good = good and (gradients is None or gradients < 1e-5)
+    shown = "" if training is None else f"  gradients {gradients:.1e}  losses {training[0]:.1e}  weights {training[1]:.1e}"
+    print(f"{'ok ' if good else 'BAD'} {name:20} logits {error:.1e}  bf16 {rounding:.2f}  export {export or 'same'}  greedy {'same' if greedy else 'OTHER'}{shown}", flush=True)
     return good
 
 
