@@ -27,20 +27,21 @@ struct ModelOptions {
   std::int64_t layers = 8;    // transformer blocks
   std::int64_t hidden = 256;  // elements of an activation per token
   std::int64_t heads = 4;     // of attention
-  std::int64_t kv_heads =
-      0;  // not gpt2, bert, roberta: heads of keys and values, a divisor of heads; 0: as many as heads
+  // Not gpt2, bert, roberta: heads of keys and values, a divisor of heads; 0: as many as heads.
+  std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;  // likewise: elements of a head; 0: hidden / heads
-  std::int64_t intermediate =
-      0;  // width of the MLP; 0: 4 x hidden, with a gate 8/3 x hidden, rounded up to a multiple of 256
+  // Width of the MLP; 0: 4 x hidden; with a gate (all but gpt2, bert, roberta) 8/3 x hidden, rounded up to a multiple
+  // of 256.
+  std::int64_t intermediate = 0;
   std::int64_t vocabulary = 256;  // different tokens; ids lie in [0, vocabulary)
   std::int64_t sequence = 256;    // tokens per sequence
-  // Longest sequence that the model is meant for: rows of the table of learned positions (roberta: and of its padding),
-  // and the length that rope_scaling "dynamic" begins at. 0: sequence.
+  // The longest sequence that the model is made for; 0: sequence. gpt2, bert: rows of the position table. roberta: rows
+  // of that table, whose first padding_token + 1 are not used.
   std::int64_t positions = 0;
-  std::int64_t token_types = 2;     // bert: rows of the token type table, of which the first is used; roberta: 1
-  std::int64_t padding_token = -1;  // roberta: positions count from the row behind this one; -1: 1
-  double dropout = 0.1;     // probability, for embedding, attention and residual branches; in [0, 1); others than gpt2,
-                            // bert and roberta: 0
+  std::int64_t token_types = 2;     // bert, roberta: rows of the token type table, of which the first is used
+  std::int64_t padding_token = -1;  // roberta: its id; -1: 1
+  // Probability, for embedding, attention and residual branches; in [0, 1); 0 but for gpt2, bert and roberta.
+  double dropout = 0.1;
   double norm_epsilon = 0;  // of layer and RMS norms; 0: the architecture's own (1e-5, bert: 1e-12, qwen, gemma: 1e-6)
   // Of the MLP: "auto" (the architecture's own) | "gelu" | "gelu_tanh" | "silu"
   std::string activation = "auto";

@@ -215,6 +215,40 @@ class HubModels(unittest.TestCase):
                 run(TOOLS / "l2l-export", folder, out, "--dtype", dtype, "--quiet")
                 self.assertLess(relative(self.logits(out, name), fixture["logits"]), 0.05)
 
+    def test_other_names_of_the_same_tensors(self):
+        """What older versions, base classes and other programs write."""
+        def rename(tensors, change):
+            return {change(name): tensor for name, tensor in tensors.items()}
+
+        def gpt2(tensors):
+            tensors = rename(tensors, lambda name: name.removeprefix("transformer."))
+            return dict(tensors, **{"h.0.attn.bias": ([1, 1, 4, 4], [1.0] * 16), "h.1.attn.masked_bias": ([1], [-1e4])})
+
+        def bert(tensors):
+            def older(name):
+                return name.removeprefix("bert.").replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+                    "LayerNorm.bias", "LayerNorm.beta").replace("predictions.bias", "predictions.decoder.bias")
+            return dict(rename(tensors, older), **{
+                "embeddings.position_ids": ([1, 2], [0.0, 0.0]), "pooler.dense.weight": ([1, 1], [0.0]),
+                "pooler.dense.bias": ([1], [0.0]), "cls.seq_relationship.weight": ([2, 1], [0.0, 0.0])})
+
+        def llama(tensors):
+            tensors = rename(tensors, lambda name: name.removeprefix("model."))
+            return dict(tensors, **{"layers.0.self_attn.rotary_emb.inv_freq": ([2], [1.0, 0.5])})
+
+        def tied(tensors):
+            return dict(tensors, **{"lm_head.weight": tensors["model.embed_tokens.weight"]})
+
+        for name, change in (("gpt2", gpt2), ("bert", bert), ("roberta", lambda t: rename(
+                t, lambda n: n.removeprefix("roberta."))), ("llama", llama), ("llama-tied", tied)):
+            with self.subTest(name):
+                folder, fixture = self.model(name), MODELS[name]
+                expected = self.logits(folder, name)
+                tensors = {n: (s, hub_files.weights(fixture["config"]["model_type"], n, s))
+                           for n, s in fixture["shapes"].items()}
+                hub_files.write_safetensors(folder / "model.safetensors", change(tensors))
+                self.assertEqual(self.logits(folder, name), expected)
+
     def plan(self, folder, *more):
         return json.loads(run(TOOLS / "l2l-plan", folder, *more).stdout)
 

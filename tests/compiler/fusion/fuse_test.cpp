@@ -79,6 +79,16 @@ TEST(Fuse, ABlockWithRmsNorm) {
   EXPECT_EQ(std::count_if(backward.ops.begin(), backward.ops.end(), is_add), 0);
 }
 
+TEST(Fuse, ANormThatAddsOneToItsWeightStillDoes) {
+  for (const bool unit_offset : {false, true}) {
+    GraphBuilder builder("norm");
+    const ValueId x = builder.bound(Region::input, "x", DType::f32, {6, 8});
+    const ValueId gain = builder.bound(Region::weights, "gain", DType::f32, {8});
+    builder.place(builder.rms_norm(builder.add(x, x), gain, 1e-5f, unit_offset), Region::output);
+    EXPECT_EQ(op_of(fuse(builder.finish()), OpKind::add_rms_norm).attributes.unit_offset, unit_offset);
+  }
+}
+
 TEST(Fuse, WithoutDropoutTheSumIsPlain) {
   const Graph fused = fuse(example_block({.dropout = 0}));
   EXPECT_EQ(kinds_of(fused),

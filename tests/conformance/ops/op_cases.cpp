@@ -211,6 +211,10 @@ void add_gemma(std::vector<OpCase>& cases, DType dtype) {
     cases.push_back(varied(rms_norm_case(dtype, 7, hidden), "unit", unit));
     cases.push_back(varied(rms_norm_backward_case(dtype, 7, hidden), "unit", unit));
   }
+  for (const OpKind kind : {OpKind::add_rms_norm, OpKind::rms_norm_backward_add}) {
+    cases.push_back(varied(fused_case(kind, dtype, 7, 160), "unit", unit));
+    cases.push_back(varied(fused_case(kind, dtype, 3, 1031), "unit", unit));
+  }
   for (const bool exact : {false, true}) {
     const auto gelu = [exact](Attributes& a) { a.gelu = true, a.exact = exact; };
     const std::string name = exact ? "gelu_exact" : "gelu";
