@@ -72,9 +72,21 @@ Fields fields_of(const GroupSpec& group, const StoreOptions& options) {
   return fields;
 }
 
+std::size_t count_blocks(const GroupSpec& group) {
+  std::size_t count = 0;
+  for (const ParameterSpec& parameter : group.parameters) {
+    count += static_cast<std::size_t>((parameter.shape.elements() + kBlock - 1) / kBlock);
+  }
+  return count;
+}
+
 }  // namespace
 
 Bytes GroupMemory::bytes(const GroupSpec& group, const StoreOptions& options) { return fields_of(group, options).end; }
+
+Bytes GroupMemory::list_bytes(const GroupSpec& group) {
+  return count_blocks(group) * (sizeof(Block) + sizeof(BlockRange));
+}
 
 GroupMemory::GroupMemory(const GroupSpec& group, const StoreOptions& options, MemorySource& memory)
     : elements_(group.elements),
@@ -94,7 +106,9 @@ GroupMemory::GroupMemory(const GroupSpec& group, const StoreOptions& options, Me
 }
 
 void GroupMemory::cut_into_blocks(const GroupSpec& group) {
-  std::int64_t scales = 0, job = 0;  // elements of the last job
+  blocks_.reserve(count_blocks(group));
+  jobs_.reserve(count_blocks(group));  // at most one each
+  std::int64_t scales = 0, job = 0;    // elements of the last job
   for (std::size_t i = 0; i < group.parameters.size(); ++i) {
     const ParameterSpec& parameter = group.parameters[i];
     const std::int64_t elements = parameter.shape.elements();

@@ -44,6 +44,8 @@ struct RawMoment {
 class GroupMemory {
  public:
   static Bytes bytes(const GroupSpec& group, const StoreOptions& options);
+  // Of the lists of blocks and jobs, which lie outside of that memory.
+  static Bytes list_bytes(const GroupSpec& group);
   GroupMemory(const GroupSpec& group, const StoreOptions& options, MemorySource& memory);
 
   std::int64_t elements() const { return elements_; }

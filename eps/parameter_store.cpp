@@ -67,7 +67,10 @@ GradientBuffer::~GradientBuffer() {
 
 StoreBytes ParameterStore::bytes_needed(const ModelLayout& layout, const StoreOptions& options) {
   StoreBytes bytes;
-  for (const GroupSpec& group : layout.groups) bytes.state += GroupMemory::bytes(group, options);
+  for (const GroupSpec& group : layout.groups) {
+    bytes.state += GroupMemory::bytes(group, options);
+    bytes.blocks += GroupMemory::list_bytes(group);
+  }
   (options.held() ? bytes.held : bytes.staging) = GradientSlots::bytes(layout, options);
   return bytes;
 }

@@ -132,6 +132,7 @@ struct StoreBytes {
   Bytes state = 0;    // wire, low halves or master, moments
   Bytes held = 0;     // held gradients
   Bytes staging = 0;  // gradient buffers of eager mode, and of tied groups
+  Bytes blocks = 0;   // the lists of the blocks that updates are cut into; not from the MemorySource
 };
 
 // Work of a store's jobs so far.

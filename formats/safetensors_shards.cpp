@@ -1,8 +1,12 @@
 #include "formats/safetensors_shards.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <map>
 #include <set>
 
+#include "core/dtype.h"
 #include "core/json.h"
 #include "formats/safetensors_header.h"
 #include "l2l/errors.h"
@@ -82,7 +86,39 @@ void check_tensors(const SafetensorsFile& file, const std::set<std::string>& exp
   }
 }
 
+// Widens `destination.size()` 16-bit elements that lie in the second half of its bytes: none is overwritten before it
+// is read.
+template <typename T>
+void widen_in_place(std::span<float> destination) {
+  const std::byte* const source =
+      reinterpret_cast<const std::byte*>(destination.data()) + destination.size() * sizeof(T);
+  for (std::size_t i = 0; i < destination.size(); ++i) {
+    T element;
+    std::memcpy(&element, source + i * sizeof(T), sizeof(T));
+    destination[i] = to_float(element);
+  }
+}
+
 }  // namespace
+
+bool is_float(const TensorEntry& tensor) {
+  return tensor.dtype == "F32" || tensor.dtype == "BF16" || tensor.dtype == "F16";
+}
+
+void read_floats(const ShardedTensor& tensor, std::int64_t first, std::span<float> destination) {
+  const auto& [file, entry] = tensor;
+  const std::span<std::byte> bytes = std::as_writable_bytes(destination);
+  if (entry->dtype == "F32") {
+    file->read_raw(*entry, first, bytes);
+  } else {
+    file->read_raw(*entry, first, bytes.last(bytes.size() / 2));
+    entry->dtype == "BF16" ? widen_in_place<bf16>(destination) : widen_in_place<f16>(destination);
+  }
+  const auto bad = std::find_if(destination.begin(), destination.end(), [](float x) { return !std::isfinite(x); });
+  if (bad == destination.end()) return;
+  throw CorruptFile(file->path().string() + ": tensor " + show_name(entry->name) + ": element " +
+                    std::to_string(first + (bad - destination.begin())) + " is not finite");
+}
 
 SafetensorsShards::SafetensorsShards(const std::filesystem::path& directory) : directory_(directory) {
   if (is_here(directory / kSingle)) {

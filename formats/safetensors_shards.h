@@ -16,6 +16,12 @@ struct ShardedTensor {
   const TensorEntry* entry = nullptr;
 };
 
+// Whether read_floats() reads it: F32, BF16 or F16.
+bool is_float(const TensorEntry& tensor);
+// Elements [first, first + size of `destination`) of a tensor of floats, which has them, in fp32. Throws CorruptFile,
+// also where one is not finite.
+void read_floats(const ShardedTensor& tensor, std::int64_t first, std::span<float> destination);
+
 // Immutable; open files with their headers. Throws CorruptFile naming file, tensor and reason: what SafetensorsFile
 // refuses, an index that names files outside of the directory or that are not there, a tensor in two files, or one
 // whose file the index gets wrong; and BadInput where there are no weights, or PyTorch's pickles alone.

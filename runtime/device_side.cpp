@@ -1,6 +1,7 @@
 #include "runtime/device_side.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "core/fault_point.h"
@@ -144,13 +145,21 @@ void DeviceSide::evaluate(const Pass& pass) {
   minibatch_->fetch_losses();
 }
 
-void DeviceSide::predict(const Pass& pass, std::int64_t first, std::int64_t count, const TakeLogits& take) {
+void DeviceSide::predict(const Pass& pass, const Rows& rows, const TakeValues& take) {
   begin(pass);
+  const models::Model& model = runner_->model();
+  const Bytes most = static_cast<Bytes>(model.vocabulary) * size_of(model.compute);  // room for results
   std::vector<float> values;
-  executor_->predict(pass.step, first, count, [&](std::int64_t row, std::int64_t first_token, BufferView logits) {
-    values.resize(logits.size / size_of(runner_->model().compute));
-    minibatch_->fetch_logits(logits, values);
-    take(row, first_token, values);
+  executor_->predict(pass.step, rows, [&](std::int64_t row, std::int64_t column, BufferView whole) {
+    for (Bytes begin = 0; begin < whole.size; begin += most) {
+      const BufferView piece = whole.slice(begin, std::min(most, whole.size - begin));
+      values.resize(piece.size / size_of(model.compute));
+      minibatch_->fetch_values(piece, values);
+      if (!rows.hidden && model.logit_softcap > 0) {
+        for (float& logit : values) logit = model.logit_softcap * std::tanh(logit / model.logit_softcap);
+      }
+      take(row, column + static_cast<std::int64_t>(begin / size_of(model.compute)), values);
+    }
   });
 }
 

@@ -32,8 +32,8 @@ struct Stalls {
   double weights_ms = 0, stash_ms = 0, update_ms = 0;
 };
 
-// Logits of a row for the tokens from `first_token` on, in fp32.
-using TakeLogits = std::function<void(std::int64_t row, std::int64_t first_token, std::span<const float> logits)>;
+// Values of a row from `column` on, in fp32: logits, by token, or a hidden state.
+using TakeValues = std::function<void(std::int64_t row, std::int64_t column, std::span<const float> values)>;
 
 // Thread-bound: the device's relay thread.
 class DeviceSide {
@@ -47,10 +47,8 @@ class DeviceSide {
   void train(const Pass& pass);
   // Forward pass alone. Waits for the losses.
   void evaluate(const Pass& pass);
-  // Logits that follow token `row` of the first sequence, [vocabulary]. Waits for them.
-  // Calls take(row, first_token, logits) for rows [first, first + count) of the first microbatch, each perhaps in
-  // several pieces of the vocabulary.
-  void predict(const Pass& pass, std::int64_t first, std::int64_t count, const TakeLogits& take);
+  // Forward pass alone. Waits for the rows and calls `take` for each of them, perhaps in several pieces.
+  void predict(const Pass& pass, const Rows& rows, const TakeValues& take);
 
   MinibatchPart& minibatch() { return *minibatch_; }
   const transfer::Link& link() const { return link_; }

@@ -60,10 +60,10 @@ double Engine::evaluate(std::uint64_t step) {
   });
 }
 
-void Engine::predict(std::uint64_t step, std::int64_t first, std::int64_t count, const TakeLogits& take) {
+void Engine::predict(std::uint64_t step, const Rows& rows, const TakeValues& take) {
   guarded([&] {
     store_->complete_updates();
-    sides_[0]->predict({step, 1.0f, /*training=*/false}, first, count, take);
+    sides_[0]->predict({step, 1.0f, /*training=*/false}, rows, take);
   });
 }
 

@@ -40,9 +40,8 @@ class Engine {
   Result train(std::uint64_t step, double learning_rate);
   // Sum of the minibatch's losses, dropout off. Waits for pending updates first.
   double evaluate(std::uint64_t step);
-  // Logits of rows [first, first + count) of the first microbatch, dropout off, in pieces (DeviceSide::predict). Runs
-  // on device 0.
-  void predict(std::uint64_t step, std::int64_t first, std::int64_t count, const TakeLogits& take);
+  // DeviceSide::predict() on device 0, dropout off.
+  void predict(std::uint64_t step, const Rows& rows, const TakeValues& take);
   // So far; the mean over the devices.
   Stalls stalls() const;
 

@@ -35,11 +35,9 @@ class Executor {
   virtual void train(eps::Version version) = 0;
   // Forward pass alone: losses.
   virtual void evaluate(eps::Version version) = 0;
-  // Logits of rows [first, first + count) of the first microbatch. `take` is called once for each row and piece of the
-  // vocabulary, in any order, when its logits are enqueued; what it enqueues on the compute stream must have read them
-  // before the next ones are made.
-  virtual void predict(eps::Version version, std::int64_t first, std::int64_t count,
-                       const LayerRunner::TakeLogits& take) = 0;
+  // `take` is called once for each row and, of logits, piece of the vocabulary, in any order, when these are enqueued;
+  // what it enqueues on the compute stream must have read them before the next ones are made.
+  virtual void predict(eps::Version version, const Rows& rows, const LayerRunner::TakeRow& take) = 0;
 };
 
 std::unique_ptr<Executor> make_relay_executor(const ExecutorResources& resources);

@@ -53,7 +53,7 @@ std::vector<std::int32_t> generate(Engine& engine, const RunPlan& plan, std::uin
     const std::span<std::int32_t> input = minibatch.tokens(0);
     std::fill(input.begin(), input.end(), 0);
     std::copy(tokens.end() - static_cast<std::ptrdiff_t>(context), tokens.end(), input.begin());
-    engine.predict(step, static_cast<std::int64_t>(context) - 1, 1,
+    engine.predict(step, {static_cast<std::int64_t>(context) - 1, 1},
                    [&](std::int64_t, std::int64_t first_token, std::span<const float> values) {
                      std::copy(values.begin(), values.end(), logits.begin() + first_token);
                    });
@@ -63,8 +63,9 @@ std::vector<std::int32_t> generate(Engine& engine, const RunPlan& plan, std::uin
   return {tokens.begin() + static_cast<std::ptrdiff_t>(prompt.size()), tokens.end()};
 }
 
-void sequence_logits(Engine& engine, const RunPlan& plan, std::uint64_t step, std::span<const std::int32_t> tokens,
-                     const TakeLogits& take) {
+void predict_sequence(Engine& engine, const RunPlan& plan, std::uint64_t step, std::span<const std::int32_t> tokens,
+                      bool hidden, const TakeValues& take) {
+  if (hidden && plan.model.streams()) throw BadInput("model.reversible: a hidden state is two streams here");
   check_tokens("tokens", tokens, plan.model.vocabulary);
   const std::int64_t sequence = plan.options.model.sequence, count = static_cast<std::int64_t>(tokens.size());
   if (count > sequence || (!plan.model.causal && count != sequence)) {
@@ -75,7 +76,7 @@ void sequence_logits(Engine& engine, const RunPlan& plan, std::uint64_t step, st
   const std::span<std::int32_t> input = engine.minibatch().tokens(0);
   std::fill(input.begin(), input.end(), 0);
   std::copy(tokens.begin(), tokens.end(), input.begin());
-  engine.predict(step, 0, count, take);
+  engine.predict(step, {0, count, hidden}, take);
 }
 
 }  // namespace l2l::runtime

@@ -15,8 +15,9 @@ namespace l2l::runtime {
 std::vector<std::int32_t> generate(Engine& engine, const RunPlan& plan, std::uint64_t step,
                                    std::span<const std::int32_t> prompt, const GenerateOptions& options);
 
-// Logits of every token of one sequence (Trainer::logits). Throws BadInput.
-void sequence_logits(Engine& engine, const RunPlan& plan, std::uint64_t step, std::span<const std::int32_t> tokens,
-                     const TakeLogits& take);
+// Logits or, with `hidden`, hidden states of every token of one sequence (Trainer::logits, Trainer::hidden_states).
+// Throws BadInput.
+void predict_sequence(Engine& engine, const RunPlan& plan, std::uint64_t step, std::span<const std::int32_t> tokens,
+                      bool hidden, const TakeValues& take);
 
 }  // namespace l2l::runtime

@@ -32,7 +32,7 @@ void LayerRunner::backward(int layer, int microbatch, const Operands& operands) 
 }
 
 void LayerRunner::predict(int layer, std::int64_t row, BufferView wire, BufferView input, BufferView normed,
-                          const TakeLogits& take) {
+                          const TakeRow& take) {
   const bool only_norm = model_.chunks.count > 0 && layer == model_.head();
   const BufferView output = only_norm ? normed : logits_of(layer);
   launch(*programs_.of(layer).logits, Phase::head, layer, 0,

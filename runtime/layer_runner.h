@@ -18,6 +18,13 @@ struct Pass {
   bool training = true;
 };
 
+// What a forward pass hands out: of tokens [first, first + count) of the first microbatch, the logits of each, or its
+// hidden state, which the head reads (of models without two streams).
+struct Rows {
+  std::int64_t first = 0, count = 0;
+  bool hidden = false;
+};
+
 // Thread-bound: the relay thread.
 class LayerRunner {
  public:
@@ -57,9 +64,9 @@ class LayerRunner {
   void backward(int layer, int microbatch, const Operands& operands);
   // Logits of one row, by one layer of a head: from its `input` to `take`. A head in chunks begins with a norm, which
   // writes `normed` alone, for one row; the chunks read that.
-  using TakeLogits = std::function<void(std::int64_t row, std::int64_t first_token, device::BufferView logits)>;
+  using TakeRow = std::function<void(std::int64_t row, std::int64_t first_token, device::BufferView logits)>;
   void predict(int layer, std::int64_t row, device::BufferView wire, device::BufferView input,
-               device::BufferView normed, const TakeLogits& take);
+               device::BufferView normed, const TakeRow& take);
   // Rounds fp32 gradients to the dtype that crosses the link.
   void round_gradients(int layer, device::BufferView gradients, device::BufferView drained);
 

@@ -138,11 +138,14 @@ void LayerVisits::embedding_backward(int layer, int microbatch, BufferView gradi
   if (layer == 0 && model_.rebuilds) stash_.read_done(output, compute_);
 }
 
-void LayerVisits::predict(int layer, std::int64_t first, std::int64_t count, BufferView wire,
-                          const LayerRunner::TakeLogits& take) {
+void LayerVisits::predict(int layer, const Rows& rows, BufferView wire, const LayerRunner::TakeRow& take) {
   const BufferView input = stash_.read(input_of(head_, 0));
   const Bytes row_bytes = static_cast<Bytes>(model_.hidden) * size_of(model_.compute);
-  for (std::int64_t row = first; row < first + count; ++row) {
+  for (std::int64_t row = rows.first; row < rows.first + rows.count; ++row) {
+    if (rows.hidden) {
+      if (layer == head_) take(row, 0, runner_.row_of(input, row));
+      continue;
+    }
     const BufferView own =
         head_in_chunks_ ? normed(0).slice(static_cast<Bytes>(row) * row_bytes, row_bytes) : BufferView{};
     runner_.predict(layer, row, wire, runner_.row_of(input, row), own, take);

@@ -29,9 +29,8 @@ class LayerVisits {
   // Ends a pass that has no backward pass: the head's input may be overwritten.
   void end_forward(int microbatch);
 
-  // Logits of one token by a head's layer, from row `row` of microbatch 0. Call for each layer of the head.
-  void predict(int layer, std::int64_t first, std::int64_t count, device::BufferView wire,
-               const LayerRunner::TakeLogits& take);
+  // What a head's layer adds to these rows. Call for each layer of the head.
+  void predict(int layer, const Rows& rows, device::BufferView wire, const LayerRunner::TakeRow& take);
 
   void zero(device::BufferView gradients);
   // Sends the gradients of all microbatches to the parameter server.

@@ -93,10 +93,10 @@ double Minibatch::drift() const {
   return std::sqrt(apart / all);
 }
 
-void MinibatchPart::fetch_logits(BufferView logits, std::span<float> values) {
+void MinibatchPart::fetch_values(BufferView source, std::span<float> values) {
   const models::Model& model = runner_.model();
-  const BufferView row = results(0, logits.size);
-  link_.to_host(Traffic::results, runner_.compute(), row, logits);
+  const BufferView row = results(0, source.size);
+  link_.to_host(Traffic::results, runner_.compute(), row, source);
   wait();
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (model.compute == DType::f32) {
@@ -106,7 +106,6 @@ void MinibatchPart::fetch_logits(BufferView logits, std::span<float> values) {
       std::memcpy(&bits, row.data + i * sizeof(bits), sizeof(bits));
       values[i] = model.compute == DType::bf16 ? to_float(bf16{bits}) : to_float(f16{bits});
     }
-    if (model.logit_softcap > 0) values[i] = model.logit_softcap * std::tanh(values[i] / model.logit_softcap);
   }
 }
 

@@ -29,8 +29,9 @@ class MinibatchPart {
   double loss(int microbatch) const { return result(microbatch, 0); }
   // One of the numbers that Model::results_bytes() lists.
   double result(int microbatch, int index) const;
-  // Copies logits of one row to the host, and converts them to fp32. Waits until that is done.
-  void fetch_logits(device::BufferView logits, std::span<float> values);
+  // Copies at most [vocabulary] elements of the compute dtype to the host, and converts them to fp32. Waits until that
+  // is done.
+  void fetch_values(device::BufferView source, std::span<float> values);
 
  private:
   std::span<std::int32_t> ids(int index);

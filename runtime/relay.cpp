@@ -27,8 +27,7 @@ class Relay final : public Executor {
   explicit Relay(const ExecutorResources& resources);
   void train(eps::Version version) override;
   void evaluate(eps::Version version) override;
-  void predict(eps::Version version, std::int64_t first, std::int64_t count,
-               const LayerRunner::TakeLogits& take) override;
+  void predict(eps::Version version, const Rows& rows, const LayerRunner::TakeRow& take) override;
 
  private:
   Visit forward_pass(int first, int last, int microbatches);
@@ -96,13 +95,13 @@ void Relay::evaluate(eps::Version version) {
   for (int u = 0; u < microbatches_; ++u) layers_.end_forward(u);
 }
 
-void Relay::predict(eps::Version version, std::int64_t first, std::int64_t count, const LayerRunner::TakeLogits& take) {
+void Relay::predict(eps::Version version, const Rows& rows, const LayerRunner::TakeRow& take) {
   weights_.begin_pass(forward_order_, version);
   layers_.begin_forward(/*keep=*/false);
   weights_.release(forward_pass(0, last_block_, /*microbatches=*/1), compute_);
   for (int layer = head_; layer <= last_; ++layer) {
     const Visit visit = weights_.next(compute_);
-    layers_.predict(layer, first, count, visit.wire, take);
+    layers_.predict(layer, rows, visit.wire, take);
     weights_.release(visit, compute_);
   }
   layers_.end_forward(0);

@@ -16,8 +16,7 @@ class Resident final : public Executor {
   explicit Resident(const ExecutorResources& resources);
   void train(eps::Version version) override;
   void evaluate(eps::Version version) override;
-  void predict(eps::Version version, std::int64_t first, std::int64_t count,
-               const LayerRunner::TakeLogits& take) override;
+  void predict(eps::Version version, const Rows& rows, const LayerRunner::TakeRow& take) override;
 
  private:
   void begin_pass(eps::Version version, bool keep);
@@ -69,11 +68,10 @@ void Resident::evaluate(eps::Version version) {
   end_pass();
 }
 
-void Resident::predict(eps::Version version, std::int64_t first, std::int64_t count,
-                       const LayerRunner::TakeLogits& take) {
+void Resident::predict(eps::Version version, const Rows& rows, const LayerRunner::TakeRow& take) {
   begin_pass(version, /*keep=*/false);
   forward_pass(0, last_block_, 0);
-  for (int layer = head_; layer <= last_; ++layer) layers_.predict(layer, first, count, wire(layer), take);
+  for (int layer = head_; layer <= last_; ++layer) layers_.predict(layer, rows, wire(layer), take);
   layers_.end_forward(0);
   end_pass();
 }

@@ -280,7 +280,13 @@ std::vector<std::int32_t> Trainer::generate(std::span<const std::int32_t> prompt
 }
 
 void Trainer::logits(std::span<const std::int32_t> tokens, const TakeLogits& take) {
-  runtime::sequence_logits(implementation_->running(), implementation_->plan, implementation_->step, tokens, take);
+  runtime::predict_sequence(implementation_->running(), implementation_->plan, implementation_->step, tokens,
+                            /*hidden=*/false, take);
+}
+
+void Trainer::hidden_states(std::span<const std::int32_t> tokens, const TakeHidden& take) {
+  runtime::predict_sequence(implementation_->running(), implementation_->plan, implementation_->step, tokens,
+                            /*hidden=*/true, take);
 }
 
 LinkCounters Trainer::link_counters() const {

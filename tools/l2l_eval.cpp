@@ -1,12 +1,14 @@
-// l2l-eval: loss and perplexity of a model on files, or the logits of given tokens, through the same layer streaming as
-// training. One JSON object on stdout.
+// l2l-eval: loss and perplexity of a model on files, or the logits and hidden states of given tokens, through the same
+// layer streaming as training. One JSON object on stdout.
 #include <cmath>
 #include <fstream>
 #include <iostream>
+#include <optional>
 
 #include "core/json.h"
 #include "formats/npy.h"
 #include "l2l/errors.h"
+#include "l2l/model_files.h"
 #include "tools/command.h"
 #include "tools/model_argument.h"
 
@@ -14,7 +16,7 @@ namespace l2l::tools {
 namespace {
 
 struct Arguments {
-  std::string model, tokens, logits;
+  std::string model, tokens, logits, hidden, pooled;
   std::vector<std::string> data, assignments;
   std::int64_t sequence = 0;
 };
@@ -36,9 +38,31 @@ void write_logits(Trainer& trainer, const std::vector<std::int32_t>& tokens, con
   file.finish();
 }
 
-int evaluate(const Arguments& arguments) {
+void write_hidden(Trainer& trainer, const std::vector<std::int32_t>& tokens, const Arguments& arguments) {
+  const std::int64_t hidden = trainer.options().model.hidden;
+  std::optional<formats::NpyWriter> file, pooled;
+  if (!arguments.hidden.empty()) file.emplace(arguments.hidden, static_cast<std::int64_t>(tokens.size()), hidden);
+  if (!arguments.pooled.empty()) pooled.emplace(arguments.pooled, 1, hidden);
+  std::vector<float> first(static_cast<std::size_t>(hidden));
+  trainer.hidden_states(tokens, [&](std::int64_t row, std::int64_t element, std::span<const float> values) {
+    if (file) file->write(row, element, values);
+    if (row == 0) std::copy(values.begin(), values.end(), first.begin() + element);
+  });
+  if (file) file->finish();
+  if (!pooled) return;
+  pooled->write(0, 0, pooler_output(arguments.model, first));
+  pooled->finish();
+}
+
+void check(const Arguments& arguments) {
+  const bool writes = !arguments.logits.empty() || !arguments.hidden.empty() || !arguments.pooled.empty();
   if (arguments.data.empty() && arguments.tokens.empty()) throw BadInput("nothing to do: give --data or --tokens");
-  if (arguments.tokens.empty() != arguments.logits.empty()) throw BadInput("--tokens and --logits go together");
+  if (arguments.tokens.empty() && writes) throw BadInput("--logits, --hidden and --pooled need --tokens");
+  if (!arguments.tokens.empty() && !writes) throw BadInput("--tokens needs --logits, --hidden or --pooled");
+}
+
+int evaluate(const Arguments& arguments) {
+  check(arguments);
   ModelArgument model;
   Options options = options_of_model(arguments.model, model);
   for (const std::string& assignment : arguments.assignments) set_option(options, assignment);
@@ -56,10 +80,13 @@ int evaluate(const Arguments& arguments) {
     result["perplexity"] = std::exp(evaluation.loss);
     result["tokens"] = evaluation.tokens;
   }
-  if (!tokens.empty()) {
+  if (!arguments.logits.empty()) {
     write_logits(trainer, tokens, arguments.logits);
     result["logits"] = arguments.logits;
   }
+  if (!arguments.hidden.empty() || !arguments.pooled.empty()) write_hidden(trainer, tokens, arguments);
+  if (!arguments.hidden.empty()) result["hidden"] = arguments.hidden;
+  if (!arguments.pooled.empty()) result["pooled"] = arguments.pooled;
   std::cout << json_text(result) << std::endl;
   return kSuccess;
 }
@@ -80,6 +107,10 @@ int main(int argc, char** argv) {
               "tokens per sequence (default: the model's, or as many as --tokens has)", {.least = 1});
   command.add("--tokens", &arguments.tokens, "a file of token ids, white space between them: one sequence");
   command.add("--logits", &arguments.logits, "write their logits to this .npy file, float32 [tokens, vocabulary]");
+  command.add("--hidden", &arguments.hidden,
+              "write their hidden states, which the head reads, to this .npy file, float32 [tokens, hidden]");
+  command.add("--pooled", &arguments.pooled,
+              "write what the pooler of an encoder's directory makes of the first one, float32 [1, hidden]");
   command.add("--set", &arguments.assignments, "section.key=value");
   return command.run(argc, argv);
 }

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "l2l/export.h"
 
@@ -23,5 +25,10 @@ struct ExportSettings {
 L2L_API void export_model(const std::filesystem::path& source, const std::filesystem::path& target,
                           const ExportSettings& settings = {},
                           const std::function<void(std::uint64_t, std::uint64_t)>& progress = {});
+
+// What the pooler of an encoder's Hugging Face directory makes of the hidden state of a sequence's first token,
+// [hidden]: tanh(W first + b), [hidden], which is transformers' pooler_output. Models here have no pooler of their own,
+// so a checkpoint has none either. Throws BadInput and CorruptFile.
+L2L_API std::vector<float> pooler_output(const std::filesystem::path& directory, std::span<const float> first);
 
 }  // namespace l2l

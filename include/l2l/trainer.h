@@ -195,6 +195,11 @@ class L2L_API Trainer {
   // Throws BadInput for an id outside the vocabulary.
   using TakeLogits = std::function<void(std::int64_t row, std::int64_t first_token, std::span<const float> logits)>;
   void logits(std::span<const std::int32_t> tokens, const TakeLogits& take);
+  // What the head reads of every token, [hidden], in the same way: calls take(row, first_element, values). For bert and
+  // roberta that is transformers' last_hidden_state; the other families norm it before anything else. Throws BadInput
+  // also where model.reversible is set.
+  using TakeHidden = std::function<void(std::int64_t row, std::int64_t first_element, std::span<const float> values)>;
+  void hidden_states(std::span<const std::int32_t> tokens, const TakeHidden& take);
 
   LinkCounters link_counters() const;
   // The largest of all devices, so far.

@@ -1,8 +1,5 @@
 #include "models/hub/weights.h"
 
-#include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <set>
 
 #include "core/log.h"
@@ -52,21 +49,6 @@ class Mismatches {
   std::size_t missing_count_ = 0, unexpected_count_ = 0, wrong_count_ = 0;
 };
 
-bool is_float(const std::string& dtype) { return dtype == "F32" || dtype == "BF16" || dtype == "F16"; }
-
-// Widens `destination.size()` 16-bit elements that lie in the second half of its bytes: none is overwritten before it
-// is read.
-template <typename T>
-void widen_in_place(std::span<float> destination) {
-  const std::byte* const source =
-      reinterpret_cast<const std::byte*>(destination.data()) + destination.size() * sizeof(T);
-  for (std::size_t i = 0; i < destination.size(); ++i) {
-    T element;
-    std::memcpy(&element, source + i * sizeof(T), sizeof(T));
-    destination[i] = to_float(element);
-  }
-}
-
 }  // namespace
 
 HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOptions& model, const ModelLayout& layout,
@@ -83,7 +65,7 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
         const ShardedTensor tensor = shards_.find(name);
         if (tensor.entry == nullptr || !used.insert(tensor.entry->name).second) continue;
         copies.push_back(tensor);
-        if (tensor.entry->shape == parameter.shape && is_float(tensor.entry->dtype)) continue;
+        if (tensor.entry->shape == parameter.shape && formats::is_float(*tensor.entry)) continue;
         mismatches.wrong(describe(tensor) + "; expected is F32, BF16 or F16 " + parameter.shape.to_string());
       }
       if (copies.empty()) {
@@ -127,20 +109,8 @@ void HubWeights::check_copies(const std::vector<ShardedTensor>& copies) const {
 bool HubWeights::read(const ParameterSpec& parameter, std::int64_t first, std::span<float> destination) const {
   const auto place = tensors_.find(parameter.name);
   if (place == tensors_.end()) return false;
-  const auto& [file, entry] = place->second;
-  const std::span<std::byte> bytes = std::as_writable_bytes(destination);
-  if (entry->dtype == "F32") {
-    file->read_raw(*entry, first, bytes);
-  } else {
-    file->read_raw(*entry, first, bytes.last(bytes.size() / 2));
-    entry->dtype == "BF16" ? widen_in_place<bf16>(destination) : widen_in_place<f16>(destination);
-  }
-  const auto bad = std::find_if(destination.begin(), destination.end(), [](float x) { return !std::isfinite(x); });
-  if (bad != destination.end()) {
-    throw CorruptFile(file->path().string() + ": tensor " + formats::show_name(entry->name) + ": element " +
-                      std::to_string(first + (bad - destination.begin())) + " is not finite");
-  }
-  const Bytes read = entry->dtype == "F32" ? bytes.size() : bytes.size() / 2;
+  formats::read_floats(place->second, first, destination);
+  const Bytes read = destination.size_bytes() / (place->second.entry->dtype == "F32" ? 1 : 2);
   const Bytes done = done_.fetch_add(read) + read;
   if (progress_ && !reporting_.test_and_set()) {
     progress_(done);

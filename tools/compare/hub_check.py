@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Compares L2L with transformers on small models of every family: logits, exported files, trained steps.
 
-    hub_check.py BUILD/tools [NAME...]
+    hub_check.py BUILD/tools [NAME or DIRECTORY...]
 
-Needs PyTorch, transformers, safetensors. Prints a line for each model; exit status 1 when one is too far off.
+A directory is that of an encoder, of which hidden states and pooler are compared. Needs PyTorch, transformers,
+safetensors. Prints a line for each model; exit status 1 when one is too far off.
 """
 import json
 import pathlib
@@ -132,10 +133,47 @@ directory = "{out}"
 """
 
 
+def philox(key, counter):
+    """Philox4x32-10 (Salmon et al., 2011): four 32-bit words of a counter of four, by a key of two."""
+    c, k = list(counter), list(key)
+    for _ in range(10):
+        high0, low0 = divmod(0xD2511F53 * c[0], 1 << 32)
+        high1, low1 = divmod(0xCD9E8D57 * c[2], 1 << 32)
+        c = [high1 ^ c[1] ^ k[0], low1, high0 ^ c[3] ^ k[1], low0]
+        k = [(k[0] + 0x9E3779B9) % (1 << 32), (k[1] + 0xBB67AE85) % (1 << 32)]
+    return c
+
+
+def masked(ids, vocabulary, position, share=0.15, seed=1, layer=0xFFFFFFFF, draw=7):
+    """Tokens and targets (-100: none) of sample `position` as an encoder is trained on them (runtime/data/masking.h)."""
+    mask, left = vocabulary - 1, len(ids)
+    wanted = max(1, int(share * left + 0.5))
+    tokens, targets = list(ids), [-100] * left
+    for i, token in enumerate(ids):
+        words = philox((seed, 0), (i, draw, layer, position))
+        if words[0] * (len(ids) - i) < wanted << 32:
+            wanted -= 1
+            targets[i] = token
+            other = words[2] * mask >> 32
+            tokens[i] = mask if words[1] < 3435973837 else token if words[1] >= 3865470566 else other
+    return tokens, targets
+
+
+def batch_of(model, ids, step):
+    """Inputs and targets of a step of CONFIG: four samples of the same 16 tokens."""
+    if model.config.model_type not in ("bert", "roberta"):
+        return ids[None, :16], ids[None, 1:17]
+    samples = [masked(ids[:16].tolist(), model.config.vocab_size, 4 * step + i) for i in range(4)]
+    return tuple(torch.tensor([sample[part] for sample in samples]) for part in (0, 1))
+
+
+def loss_of(model, batch):
+    logits = model(input_ids=batch[0]).logits
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1).double(), batch[1].flatten())
+
+
 def check_training(tools, model, folder, work, steps=10):
     """Ten AdamW steps on one repeated window: losses follow PyTorch's. Returns the largest relative difference."""
-    if model.config.model_type in ("bert", "roberta"):
-        return None
     data = work / "tokens.bin"
     ids = torch.randint(2, model.config.vocab_size, (17,), generator=torch.Generator().manual_seed(5))
     ids.numpy().astype("<u2").tofile(data)
@@ -149,10 +187,9 @@ def check_training(tools, model, folder, work, steps=10):
             module.p = 0.0
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)
     theirs = []
-    for _ in range(steps):
+    for step in range(steps):
         optimizer.zero_grad()
-        logits = model(input_ids=ids[None, :16]).logits
-        loss = torch.nn.functional.cross_entropy(logits[0].float(), ids[1:17])
+        loss = loss_of(model, batch_of(model, ids, step))
         loss.backward()
         optimizer.step()
         theirs.append(loss.item())
@@ -166,8 +203,6 @@ def check_training(tools, model, folder, work, steps=10):
 
 def check_gradients(tools, model, folder, work):
     """One step of plain gradient descent at rate 1: what the weights have moved by is the gradient."""
-    if model.config.model_type in ("bert", "roberta"):
-        return None
     ids = torch.randint(2, model.config.vocab_size, (17,), generator=torch.Generator().manual_seed(5))
     data = work / "tokens.bin"
     ids.numpy().astype("<u2").tofile(data)
@@ -175,8 +210,7 @@ def check_gradients(tools, model, folder, work):
     config.write_text(CONFIG.format(folder=folder, data=data, steps=1, out=work / "moved")
                       .replace("learning_rate = 2e-3", 'name = "sgd"\nmomentum = 0.0\nlearning_rate = 1.0'))
     run(tools / "l2l-train", config, "--quiet")
-    logits = model(input_ids=ids[None, :16]).logits
-    torch.nn.functional.cross_entropy(logits[0].double(), ids[1:17]).backward()
+    loss_of(model, batch_of(model, ids, 0)).backward()
     moved = type(model).from_pretrained(sorted((work / "moved").glob("step-*"))[-1], attn_implementation="eager")
     moved = dict(moved.named_parameters())
     apart = whole = 0.0
@@ -200,10 +234,28 @@ def check(tools, name):
         # A new one: positions that are scaled "dynamic" depend on what the model has seen before.
         gradients = check_gradients(tools, hub_models.make(name), folder, work)
         training = check_training(tools, hub_models.make(name), folder, work)
-    good = error < 1e-5 and rounding < 1.5 and export is None and greedy and (training is None or (training[0] < 1e-4 and training[1] < 1e-3))
-    good = good and (gradients is None or gradients < 1e-5)
-    shown = "" if training is None else f"  gradients {gradients:.1e}  losses {training[0]:.1e}  weights {training[1]:.1e}"
+    good = error < 1e-5 and rounding < 1.5 and export is None and greedy
+    good = good and gradients < 1e-5 and training[0] < 1e-4 and training[1] < 1e-3
+    shown = f"  gradients {gradients:.1e}  losses {training[0]:.1e}  weights {training[1]:.1e}"
     print(f"{'ok ' if good else 'BAD'} {name:20} logits {error:.1e}  bf16 {rounding:.2f}  export {export or 'same'}  greedy {'same' if greedy else 'OTHER'}{shown}", flush=True)
+    return good
+
+
+def check_encoder(tools, folder):
+    """Hidden states and the pooler's output of an encoder without a head (MiniLM of the sentence transformers)."""
+    model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    ids = torch.randint(1000, model.config.vocab_size, (64,), generator=torch.Generator().manual_seed(3))
+    with torch.no_grad():
+        theirs = model(input_ids=ids[None])
+    with tempfile.TemporaryDirectory() as place:
+        work = pathlib.Path(place)
+        (work / "ids").write_text(" ".join(map(str, ids.tolist())))
+        run(tools / "l2l-eval", folder, "--tokens", work / "ids", "--hidden", work / "hidden.npy",
+            "--pooled", work / "pooled.npy", "--set", "model.new_head=true")
+        hidden = relative(numpy.load(work / "hidden.npy"), theirs.last_hidden_state[0].numpy())
+        pooled = relative(numpy.load(work / "pooled.npy")[0], theirs.pooler_output[0].numpy())
+    good = hidden < 1e-5 and pooled < 1e-5
+    print(f"{'ok ' if good else 'BAD'} {pathlib.Path(folder).name:20} hidden states {hidden:.1e}  pooler {pooled:.1e}", flush=True)
     return good
 
 
@@ -213,7 +265,7 @@ def main():
     bad = 0
     for name in sys.argv[2:] or hub_models.MODELS:
         try:
-            bad += not check(tools, name)
+            bad += not (check(tools, name) if name in hub_models.MODELS else check_encoder(tools, name))
         except Exception as error:  # the others are still of interest
             print(f"BAD {name:20} {type(error).__name__}: {str(error)[:600]}", flush=True)
             bad += 1

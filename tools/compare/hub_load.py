@@ -19,6 +19,9 @@ CONFIG = """
 {model}
 sequence = 64
 dropout = 0
+[data]
+train = ["{data}"]
+format = "tokens"
 [batch]
 micro_batch = 1
 [precision]
@@ -86,20 +89,26 @@ def main():
     folder.mkdir(exist_ok=True)
     if not model.exists():  # in a process of its own: a child's peak begins with its parent's
         subprocess.run([sys.executable, __file__, "--make", model], check=True)
+    (folder / "data.bin").write_bytes(bytes(2000))
     for name, text in (("load", f'pretrained = "{model}"'), ("random", RANDOM)):
-        (folder / f"{name}.toml").write_text(CONFIG.format(model=text))
+        (folder / f"{name}.toml").write_text(CONFIG.format(model=text, data=folder / "data.bin"))
     cold, prepared = [], {"load": [], "random": []}
     for _ in range(arguments.runs):
         cold.append(read_cold(model))
         for name, times in prepared.items():
             drop_caches(model)
-            _, text, peak = run(tools / "l2l-bench", "step", folder / f"{name}.toml", "--steps", 1, "--json")
+            _, text, _ = run(tools / "l2l-bench", "step", folder / f"{name}.toml", "--steps", 1, "--json")
             result = json.loads(text)
             times.append(result["prepare_seconds"])
-            print(f"{name}: {result['parameters'] / 1e9:.2f}B parameters, {result['prepare_seconds']:.1f} s, peak "
-                  f"{peak / 2**30:.3f} GiB, contract {result['predicted_host_bytes'] / 2**30:.3f} GiB", flush=True)
+            print(f"{name}: {result['parameters'] / 1e9:.2f}B parameters, {result['prepare_seconds']:.1f} s", flush=True)
     cold, load, drawn = (statistics.median(times) for times in (cold, prepared["load"], prepared["random"]))
     print(f"medians: cold read {cold:.1f} s, random {drawn:.1f} s, load {load:.1f} s, {load / max(cold, drawn):.2f} of the longer")
+    for name in prepared:
+        shutil.rmtree(out, ignore_errors=True)
+        _, text, peak = run(tools / "l2l-train", folder / f"{name}.toml", "--steps", 1, "--quiet", "--set",
+                            f"checkpoint.directory={out}")
+        contract = json.loads(text.splitlines()[-1])["predicted_host_bytes"]
+        print(f"{name}, a step and a checkpoint: peak {peak / 2**20:.1f} MiB, contract {contract / 2**20:.1f} MiB", flush=True)
     shutil.rmtree(out, ignore_errors=True)
     seconds, _, peak = run(tools / "l2l-export", model, out, "--dtype", "bf16", "--max-shard-size", "440MB", "--quiet")
     print(f"export: {seconds:.1f} s, peak {peak / 2**20:.0f} MiB, {len(list(out.glob('*.safetensors')))} files")
