@@ -135,6 +135,26 @@ class HubModels(unittest.TestCase):
                 folder = self.model(name, **{key: value})
                 self.assertGreater(relative(self.logits(folder, name), MODELS[name]["logits"]), 1e-5)
 
+    def test_hidden_states_and_pooler(self):
+        encoders = [name for name, fixture in MODELS.items() if "base" in fixture]
+        self.assertEqual(len(encoders), 3)
+        for name in encoders:
+            base = MODELS[name]["base"]
+            with self.subTest(name):
+                folder, ids = self.work / name, self.work / "ids.txt"
+                config = dict(MODELS[name]["config"], vocab_size=base["vocabulary"])
+                hub_files.write_model(folder, config, base["shapes"])
+                ids.write_text(" ".join(map(str, base["ids"])))
+                wanted = ["--tokens", ids, "--hidden", self.work / "hidden.npy", "--pooled", self.work / "pooled.npy"]
+                self.assertIn("model.new_head", run(TOOLS / "l2l-eval", folder, *wanted, status=2).stderr)
+                run(TOOLS / "l2l-eval", folder, *wanted, "--set", "model.new_head=true")
+                for array, length in (("hidden", len(base["ids"])), ("pooled", 1)):
+                    numbers, shape = hub_files.read_npy(self.work / f"{array}.npy")
+                    self.assertEqual(shape, (length, config["hidden_size"]))
+                    self.assertLess(relative(numbers, base[array]), 1e-5)
+        refused = run(TOOLS / "l2l-eval", self.model("gpt2"), "--tokens", ids, "--pooled", self.work / "no.npy", status=2)
+        self.assertIn("has no pooler: there is no tensor pooler.dense.weight", refused.stderr)
+
     def config(self, name, out, steps):
         fixture = MODELS[name]
         data = self.work / "tokens.bin"
