@@ -1,18 +1,27 @@
 // What the public API offers for checkpoints of earlier runs.
 #include "eps/checkpoint/checkpoint.h"
 
+#include "core/files.h"
 #include "core/log.h"
 #include "eps/checkpoint/checkpoint_folders.h"
 #include "eps/checkpoint/manifest.h"
 #include "l2l/trainer.h"
 #include "runtime/options/batch_shape.h"
 #include "runtime/options/pretrained.h"
+#include "text/tokenizer.h"
 
 namespace l2l {
 
 Options checkpoint_options(const std::filesystem::path& directory) {
   const std::filesystem::path folder = eps::find_checkpoint(directory);
-  return parse_options(eps::read_manifest(folder).state.config, (folder / eps::kManifestName).string() + " (config)");
+  Options options =
+      parse_options(eps::read_manifest(folder).state.config, (folder / eps::kManifestName).string() + " (config)");
+  // A tokenizer that has gone since is carried along in the checkpoint.
+  if (options.data.tokenizer != DataOptions().tokenizer && !is_there(options.data.tokenizer) &&
+      text::has_tokenizer(folder)) {
+    options.data.tokenizer = folder.string();
+  }
+  return options;
 }
 
 Options options_to_resume(Options options, const std::filesystem::path& directory) {

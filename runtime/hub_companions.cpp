@@ -4,6 +4,7 @@
 #include "core/log.h"
 #include "l2l/errors.h"
 #include "models/hub/config.h"
+#include "text/tokenizer_files.h"
 
 namespace l2l::runtime {
 namespace {
@@ -37,7 +38,8 @@ std::string read_text(const std::filesystem::path& path) {
 
 }  // namespace
 
-eps::Companions hub_companions(const ModelOptions& model, const std::filesystem::path& from) {
+eps::Companions hub_companions(const ModelOptions& model, const std::filesystem::path& from,
+                               const std::string& tokenizer) {
   eps::Companions companions;
   std::string original;
   if (!from.empty()) {
@@ -45,6 +47,9 @@ eps::Companions hub_companions(const ModelOptions& model, const std::filesystem:
     for (const char* const name : kCarried) {
       if (is_there(from / name)) companions.copies.push_back(from / name);
     }
+  }
+  if (tokenizer != DataOptions().tokenizer && (from.empty() || !text::has_tokenizer(from))) {
+    for (const std::filesystem::path& file : text::tokenizer_files(tokenizer)) companions.copies.push_back(file);
   }
   companions.texts["config.json"] = models::hub_config(model, original);
   return companions;

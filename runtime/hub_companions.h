@@ -7,7 +7,8 @@
 namespace l2l::runtime {
 
 // config.json of the model, and the files of tokenizer and generation that `from` has, the directory that the model was
-// last in; empty: none.
-eps::Companions hub_companions(const ModelOptions& model, const std::filesystem::path& from);
+// last in; empty: none. Where that has no tokenizer, the files of `tokenizer`, as data.tokenizer names it.
+eps::Companions hub_companions(const ModelOptions& model, const std::filesystem::path& from,
+                               const std::string& tokenizer = "bytes");
 
 }  // namespace l2l::runtime

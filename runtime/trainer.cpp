@@ -258,7 +258,7 @@ void Trainer::start_save() {
     state.good_steps = scaler.good_steps();
   }
   self.checkpoints->start(checkpoint.directory, state, static_cast<int>(checkpoint.keep),
-                          runtime::hub_companions(self.plan.options.model, self.companions_from));
+                          runtime::hub_companions(self.plan.options.model, self.companions_from, self.plan.options.data.tokenizer));
 }
 
 bool Trainer::saving() const { return implementation_->checkpoints && implementation_->checkpoints->running(); }

@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "l2l/l2l.h"
+#include "text/tokenizer.h"
 #include "tools/command.h"
 #include "tools/model_argument.h"
 
@@ -14,23 +15,50 @@ struct Arguments {
   GenerateOptions generate;
 };
 
-int sample(const Arguments& arguments) {
-  ModelArgument model;
-  const Options options = options_of_model(arguments.model, model);
-  if (arguments.ids.empty() && (!model.is_checkpoint || options.data.format != "text")) {
-    throw BadInput(arguments.model + ": its model reads tokens of its own; give their numbers with --ids");
-  }
+std::vector<std::int32_t> continuation(const std::vector<std::int32_t>& prompt, const Arguments& arguments,
+                                       const Options& options, const ModelArgument& model) {
   Trainer trainer(options);
   load_weights(trainer, model);
-  std::vector<std::int32_t> prompt(arguments.ids.begin(), arguments.ids.end());
-  for (const char byte : arguments.prompt) prompt.push_back(static_cast<unsigned char>(byte));
-  const std::vector<std::int32_t> continuation = trainer.generate(prompt, arguments.generate);
-  std::cout << arguments.prompt;
-  for (const std::int32_t token : continuation) {
-    arguments.ids.empty() ? std::cout << static_cast<char>(token) : std::cout << token << ' ';
+  return trainer.generate(prompt, arguments.generate);
+}
+
+int continue_ids(const Arguments& arguments, const Options& options, const ModelArgument& model) {
+  const std::vector<std::int32_t> prompt(arguments.ids.begin(), arguments.ids.end());
+  for (const std::int32_t token : continuation(prompt, arguments, options, model)) std::cout << token << ' ';
+  std::cout << std::endl;
+  return kSuccess;
+}
+
+int continue_text(const Arguments& arguments, const Options& options, const ModelArgument& model) {
+  const std::string& name = options.data.tokenizer;
+  std::unique_ptr<text::Tokenizer> tokenizer;
+  std::vector<std::int32_t> ids;
+  if (name != "bytes") {
+    tokenizer = text::open_tokenizer(name);
+    tokenizer->make_encoder()->encode(arguments.prompt, /*special=*/false, ids);
+  } else {
+    for (const char byte : arguments.prompt) ids.push_back(static_cast<unsigned char>(byte));
+  }
+  const std::size_t prompt = ids.size();
+  for (const std::int32_t token : continuation(ids, arguments, options, model)) ids.push_back(token);
+  if (tokenizer) {
+    std::cout << tokenizer->decode(ids, /*special=*/false);
+  } else {
+    std::cout << arguments.prompt;
+    for (std::size_t i = prompt; i < ids.size(); ++i) std::cout << static_cast<char>(ids[i]);
   }
   std::cout << std::endl;
   return kSuccess;
+}
+
+int sample(const Arguments& arguments) {
+  ModelArgument model;
+  const Options options = options_of_model(arguments.model, model);
+  if (!arguments.ids.empty()) return continue_ids(arguments, options, model);
+  if (options.data.format != "text" && options.data.tokenizer == "bytes") {
+    throw BadInput(arguments.model + ": its model reads tokens of its own; give their numbers with --ids");
+  }
+  return continue_text(arguments, options, model);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "tools/model_argument.h"
 
+#include "text/tokenizer.h"
 #include "tools/progress.h"
 
 namespace l2l::tools {
@@ -13,7 +14,7 @@ Options options_of_model(const std::filesystem::path& path, ModelArgument& model
   Options options;
   if (plain) {
     options.model.pretrained = path;
-    options.data.format = "tokens";
+    if (!text::has_tokenizer(path)) options.data.format = "tokens";
   } else {
     options = checkpoint_options(path);
   }

@@ -86,7 +86,9 @@ struct DataOptions {
   std::vector<std::string> train;       // files or globs; needed to train
   std::vector<std::string> validation;  // files or globs; may be empty
   std::string format = "text";  // "text" (one token per byte) | "tokens", "tokens32" (raw little-endian uint16, uint32)
-  std::string tokenizer = "bytes";  // "bytes" is the only one
+  // Of text: "bytes", or a tokenizer.json, a SentencePiece .model, a vocab.txt, tiktoken's ranks, or a directory with one
+  // of these. Not set: that of model.pretrained, if it has one.
+  std::string tokenizer = "bytes";
   double masked = 0.15;             // bert, roberta: share of each sequence's tokens that are predicted, in (0, 1]
   // bert, roberta: id that replaces most of them; -1: [MASK] of model.pretrained's tokenizer, or else the vocabulary's
   // last.

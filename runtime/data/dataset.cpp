@@ -29,7 +29,7 @@ void read_file(const DataFile& file, std::span<std::byte> destination) {
 }
 
 std::string describe(const DataFiles& data) {
-  std::string names = data.files.front().path.string();
+  std::string names = data.files.front().name().string();
   if (data.files.size() > 1) names += " and " + std::to_string(data.files.size() - 1) + " more";
   return data.key + " (" + names + ")";
 }
@@ -99,7 +99,7 @@ void Dataset::check_tokens(const DataFile& file, std::uint64_t begin, std::uint6
   for (std::uint64_t i = begin; i < end; ++i) {
     const auto value = static_cast<std::uint64_t>(static_cast<std::uint32_t>(token(i)));
     if (value < settings_.vocabulary) continue;
-    throw BadInput(file.path.string() + ": token " + std::to_string(value) + " at byte " +
+    throw BadInput(file.name().string() + ": token " + std::to_string(value) + " at byte " +
                    std::to_string((i - begin) * token_bytes(format_)) +
                    " is not below model.vocabulary = " + std::to_string(settings_.vocabulary));
   }

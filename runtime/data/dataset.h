@@ -27,6 +27,9 @@ TokenFormat parse_token_format(std::string_view name);
 struct DataFile {
   std::filesystem::path path;
   Bytes bytes = 0;
+  std::filesystem::path text = {};  // the file that these tokens were made from; empty: they are the user's own
+
+  const std::filesystem::path& name() const { return text.empty() ? path : text; }  // for messages
 };
 
 // The files of a stream, with their sizes; nothing is read yet.

@@ -78,7 +78,7 @@ void add_data_and_batch(std::vector<Key>& keys, DataOptions& data, BatchOptions&
   keys.push_back({"data", "train", TextsField{&data.train}});
   keys.push_back({"data", "validation", TextsField{&data.validation}});
   keys.push_back({"data", "format", TextField{&data.format, {"text", "tokens", "tokens32"}}});
-  keys.push_back({"data", "tokenizer", TextField{&data.tokenizer, {"bytes"}}});
+  keys.push_back({"data", "tokenizer", TextField{&data.tokenizer, {}}});
   keys.push_back({"data", "masked", RealField{&data.masked, kShare}});
   keys.push_back({"data", "mask_token", IntegerField{&data.mask_token, -1, (1 << 24) - 1}});
   keys.push_back({"data", "allow_change", BooleanField{&data.allow_change}});

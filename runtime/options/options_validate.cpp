@@ -63,6 +63,10 @@ void check_totals(const Options& options, const BatchOptions& batch) {
           "tokens of the run (batch.micro_batches x batch.micro_batch x model.sequence x run.steps)");
 }
 
+bool reads_bytes(const Options& options) {
+  return options.data.format == "text" && options.data.tokenizer == "bytes";
+}
+
 // Masked tokens need a token that stands for them, and others to put in their place.
 void check_masking(const Options& options) {
   const std::int64_t vocabulary = options.model.vocabulary, mask = options.data.mask_token;
@@ -72,7 +76,7 @@ void check_masking(const Options& options) {
   if (vocabulary < 2)
     throw BadInput(show("model.vocabulary", vocabulary) + ": " + options.model.architecture +
                    " needs a token beside its mask");
-  if (options.data.format != "text") return;
+  if (!reads_bytes(options)) return;
   if (vocabulary < 257) {
     throw BadInput(show("model.vocabulary", vocabulary) + ": " + options.model.architecture +
                    " on data.format = \"text\" has 256 byte tokens and the mask; set it to at least 257");
@@ -85,7 +89,7 @@ void check_masking(const Options& options) {
 
 void check_data(const Options& options) {
   if (models::architecture_of(options.model.architecture).encoder) check_masking(options);
-  if (options.data.format == "text" && options.model.vocabulary < 256) {
+  if (reads_bytes(options) && options.model.vocabulary < 256) {
     throw BadInput(show("model.vocabulary", options.model.vocabulary) +
                    ": data.format = \"text\" has 256 byte tokens; set it to at least 256");
   }

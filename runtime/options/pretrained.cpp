@@ -8,6 +8,7 @@
 #include "models/hub/special_tokens.h"
 #include "runtime/options/options_table.h"
 #include "runtime/options/options_value.h"
+#include "text/tokenizer.h"
 
 namespace l2l::runtime {
 namespace {
@@ -86,6 +87,12 @@ Options with_pretrained_model(const Options& options) {
   if (encoder && merged.data.mask_token < 0) {
     merged.data.mask_token = models::mask_token(options.model.pretrained).value_or(-1);
   }
+  const bool tokenizer_is_set =
+      merged.data.tokenizer != DataOptions().tokenizer ||
+      std::find(options.given.begin(), options.given.end(), "data.tokenizer") != options.given.end();
+  if (!tokenizer_is_set && text::has_tokenizer(options.model.pretrained)) {
+    merged.data.tokenizer = options.model.pretrained.string();
+  }
   model.pretrained.clear();
   model.new_head = false;
   merged.model = std::move(model);
@@ -103,6 +110,7 @@ Options with_saved_model(Options options, const Options& saved) {
   model.new_head = false;
   options.model = std::move(model);
   if (options.data.mask_token < 0) options.data.mask_token = saved.data.mask_token;
+  if (options.data.tokenizer == DataOptions().tokenizer) options.data.tokenizer = saved.data.tokenizer;
   return options;
 }
 

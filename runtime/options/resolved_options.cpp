@@ -1,5 +1,6 @@
 #include "runtime/options/resolved_options.h"
 
+#include "runtime/data/tokenized_files.h"
 #include "runtime/options/batch_shape.h"
 #include "runtime/options/pretrained.h"
 
@@ -8,7 +9,9 @@ namespace {
 
 std::optional<DataFiles> find(const std::vector<std::string>& patterns, const Options& options, const char* key) {
   if (patterns.empty()) return std::nullopt;
-  return find_data(patterns, parse_token_format(options.data.format), key);
+  const DataFiles files = find_data(patterns, parse_token_format(options.data.format), key);
+  const bool bytes = files.format != TokenFormat::text || options.data.tokenizer == "bytes";
+  return bytes ? files : tokenized(files, options.data.tokenizer);
 }
 
 }  // namespace

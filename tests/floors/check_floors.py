@@ -12,15 +12,16 @@ FLOORS = {
     "include": [],
     "core": ["core/"],
     "formats": ["formats/", "core/"],
+    "text": ["text/", "core/"],
     "compiler": ["compiler/", "core/"],
     "optimizers": ["optimizers/", "core/"],
     "device": ["device/", "compiler/", "core/"],
     "eps": ["eps/", "optimizers/", "formats/", "core/"],
     "transfer": ["transfer/", "device/", "eps/", "core/"],
     "models": ["models/", "compiler/ir/", "compiler/autodiff/", "formats/", "core/"],
-    "runtime": ["runtime/", "models/", "transfer/", "eps/", "device/", "optimizers/", "compiler/", "formats/", "core/"],
+    "runtime": ["runtime/", "models/", "transfer/", "eps/", "device/", "optimizers/", "compiler/", "formats/", "text/", "core/"],
     # l2l-plan --problem and --trace plan what no model is behind
-    "tools": ["tools/", "runtime/", "core/json.h", "formats/", "compiler/memory/", "compiler/remat/"],
+    "tools": ["tools/", "runtime/", "core/files.h", "core/hash.h", "core/json.h", "formats/", "text/", "compiler/memory/", "compiler/remat/"],
     "examples": [],
 }
 # The rooms of each floor that has several, and the rooms or files of their own floor that they may include beside

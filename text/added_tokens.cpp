@@ -1,0 +1,70 @@
+#include "text/added_tokens.h"
+
+#include <algorithm>
+
+#include "text/characters.h"
+#include "text/utf8.h"
+
+namespace l2l::text {
+namespace {
+
+unsigned char first_byte(const AddedToken& token) { return static_cast<unsigned char>(token.content[0]); }
+
+bool stands_alone(std::string_view before, std::string_view behind) {
+  return (before.empty() || !is_word(last_code_point(before).value)) &&
+         (behind.empty() || !is_word(first_code_point(behind).value));
+}
+
+std::size_t space_at_end(std::string_view text) {
+  const std::size_t size = text.size();
+  while (!text.empty() && is_whitespace(last_code_point(text).value)) text.remove_suffix(last_code_point(text).bytes);
+  return size - text.size();
+}
+
+std::size_t space_at_begin(std::string_view text) {
+  const std::size_t size = text.size();
+  while (!text.empty() && is_whitespace(first_code_point(text).value)) text.remove_prefix(first_code_point(text).bytes);
+  return size - text.size();
+}
+
+}  // namespace
+
+TokenFinder::TokenFinder(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
+  std::erase_if(tokens_, [](const AddedToken& token) { return token.content.empty(); });
+  std::stable_sort(tokens_.begin(), tokens_.end(), [](const AddedToken& a, const AddedToken& b) {
+    return first_byte(a) != first_byte(b) ? first_byte(a) < first_byte(b) : a.content.size() > b.content.size();
+  });
+  for (const AddedToken& token : tokens_) ++begin_[first_byte(token) + 1];
+  for (int byte = 0; byte < 256; ++byte) begin_[byte + 1] += begin_[byte];
+}
+
+const AddedToken* TokenFinder::match(std::string_view text) const {
+  const auto byte = static_cast<unsigned char>(text[0]);
+  for (std::uint32_t i = begin_[byte]; i < begin_[byte + 1]; ++i) {
+    if (text.starts_with(tokens_[i].content)) return &tokens_[i];
+  }
+  return nullptr;
+}
+
+void TokenFinder::find(std::string_view text, std::vector<TokenOrText>& parts) const {
+  parts.clear();
+  std::size_t done = 0;
+  for (std::size_t place = 0; place < text.size() && !tokens_.empty();) {
+    const AddedToken* const token = match(text.substr(place));
+    if (token == nullptr) {
+      ++place;
+      continue;
+    }
+    std::size_t begin = place, end = place + token->content.size();
+    place = end;
+    if (token->single_word && !stands_alone(text.substr(0, begin), text.substr(end))) continue;
+    if (token->lstrip) begin = std::max(done, begin - space_at_end(text.substr(0, begin)));
+    if (token->rstrip) end += space_at_begin(text.substr(end));
+    if (done < begin) parts.push_back({done, begin});
+    parts.push_back({begin, end, token->id});
+    done = end;
+  }
+  if (done < text.size()) parts.push_back({done, text.size()});
+}
+
+}  // namespace l2l::text

@@ -1,0 +1,45 @@
+// Tokens that are found in a text before it is cut: special ones, and those that were added to a vocabulary.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/vocabulary.h"
+
+namespace l2l::text {
+
+struct AddedToken {
+  std::string content;
+  TokenId id = 0;
+  bool special = false;      // left out of decoded text
+  bool normalized = false;   // looked for in the normalized text, else in the text as it is
+  bool single_word = false;  // only where no word character is beside it
+  bool lstrip = false, rstrip = false;  // takes the white space before it, behind it
+};
+
+// A part of a text: a token, or text between tokens.
+struct TokenOrText {
+  std::size_t begin = 0, end = 0;
+  TokenId id = -1;  // -1: text
+};
+
+// Finds some tokens in texts, the longest where several begin. Immutable.
+class TokenFinder {
+ public:
+  TokenFinder() = default;
+  explicit TokenFinder(std::vector<AddedToken> tokens);
+
+  bool empty() const { return tokens_.empty(); }
+  // Replaces `parts`: all of `text`, in order.
+  void find(std::string_view text, std::vector<TokenOrText>& parts) const;
+
+ private:
+  // The longest token at the beginning of `text`, or null.
+  const AddedToken* match(std::string_view text) const;
+
+  std::vector<AddedToken> tokens_;  // by first byte, then the longest first
+  std::uint32_t begin_[257] = {};   // by first byte: index of its first token
+};
+
+}  // namespace l2l::text

@@ -1,0 +1,179 @@
+// l2l-tokenize: text to token ids, and back. One line on stdout for each text; or a shard of ids for training.
+#include <charconv>
+#include <iostream>
+#include <iterator>
+#include <thread>
+
+#include "core/files.h"
+#include "core/hash.h"
+#include "core/json.h"
+#include "l2l/errors.h"
+#include "text/tokenizer.h"
+#include "tools/command.h"
+
+namespace l2l::tools {
+namespace {
+
+using text::Tokenizer;
+
+struct Arguments {
+  std::string tokenizer, output;
+  std::vector<std::string> files;
+  bool decode = false, special = false, null = false;
+  int threads = 0;
+};
+
+std::string read(const std::string& name) {
+  if (name == "-") return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+  try {
+    const InputFile file(name);
+    std::string text(file.bytes(), '\0');
+    file.read(0, std::as_writable_bytes(std::span(text)));
+    return text;
+  } catch (const Error& error) {
+    throw BadInput(error.what());
+  }
+}
+
+// The parts of `text` between `separator`s; one at its end belongs to the last part.
+std::vector<std::string_view> parts_of(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    parts.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
+void append_line(std::string& output, const std::vector<std::int32_t>& ids) {
+  char digits[16];
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (i > 0) output += ' ';
+    output.append(digits, std::to_chars(digits, digits + sizeof digits, ids[i]).ptr);
+  }
+  output += '\n';
+}
+
+std::vector<std::int32_t> read_ids(std::string_view line, const std::string& file, std::size_t number) {
+  std::vector<std::int32_t> ids;
+  const char* at = line.data();
+  const char* const end = at + line.size();
+  while (at < end) {
+    if (*at == ' ' || *at == '\r') {
+      ++at;
+      continue;
+    }
+    std::int32_t id = 0;
+    const auto [past, error] = std::from_chars(at, end, id);
+    if (error != std::errc()) {
+      throw BadInput(file + ": line " + std::to_string(number) + ": expected ids with spaces between them");
+    }
+    ids.push_back(id);
+    at = past;
+  }
+  return ids;
+}
+
+void decode(const Tokenizer& tokenizer, const Arguments& arguments) {
+  for (const std::string& name : arguments.files) {
+    const std::string lines = read(name);
+    std::string output;
+    std::size_t number = 0;
+    for (const std::string_view line : parts_of(lines, '\n')) {
+      output += tokenizer.decode(read_ids(line, name, ++number), arguments.special);
+      output += arguments.null ? '\0' : '\n';
+    }
+    std::cout << output;
+  }
+}
+
+// A file of raw ids and, beside it, what they are (docs/formats.md).
+class Shard {
+ public:
+  Shard(const std::string& name, std::int64_t vocabulary, std::uint64_t tokenizer_hash)
+      : name_(name), file_(name), wide_(vocabulary > 65536) {
+    about_["dtype"] = wide_ ? "uint32" : "uint16";
+    about_["tokenizer_hash"] = to_hex(tokenizer_hash);
+  }
+
+  void add(std::string_view text, const std::vector<std::int32_t>& ids) {
+    text_hash_.update(std::as_bytes(std::span(text)));
+    std::vector<std::byte> bytes(ids.size() * (wide_ ? 4 : 2));
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const auto id = static_cast<std::uint32_t>(ids[i]);
+      for (std::size_t byte = 0; byte < (wide_ ? 4u : 2u); ++byte) {
+        bytes[i * (wide_ ? 4 : 2) + byte] = static_cast<std::byte>(id >> 8 * byte & 0xff);
+      }
+    }
+    file_.write(bytes);
+    tokens_ += ids.size();
+    documents_.push_back(tokens_);
+  }
+
+  void finish() {
+    file_.finish();
+    about_["tokens"] = tokens_;
+    about_["text_hash"] = to_hex(text_hash_.value());
+    about_["document_ends"] = documents_;
+    OutputFile about(name_ + ".json");
+    about.write(json_text(about_) + "\n");
+    about.finish();
+  }
+
+ private:
+  const std::string name_;
+  OutputFile file_;
+  const bool wide_;
+  std::uint64_t tokens_ = 0;
+  std::vector<std::uint64_t> documents_;
+  Hash64 text_hash_;
+  nlohmann::ordered_json about_;
+};
+
+void encode(const Tokenizer& tokenizer, const Arguments& arguments) {
+  std::optional<Shard> shard;
+  if (!arguments.output.empty()) {
+    shard.emplace(arguments.output, tokenizer.vocabulary(), text::hash_of(arguments.tokenizer));
+  }
+  const int threads = arguments.threads > 0 ? arguments.threads : static_cast<int>(std::thread::hardware_concurrency());
+  for (const std::string& name : arguments.files) {
+    const std::string text = read(name);
+    const std::vector<std::string_view> texts =
+        arguments.null ? parts_of(text, '\0') : std::vector<std::string_view>{text};
+    const std::vector<std::vector<std::int32_t>> ids = text::encode_all(tokenizer, texts, arguments.special, threads);
+    std::string output;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      shard ? shard->add(texts[i], ids[i]) : append_line(output, ids[i]);
+    }
+    std::cout << output;
+  }
+  if (shard) shard->finish();
+}
+
+int tokenize(const Arguments& arguments) {
+  if (arguments.decode && !arguments.output.empty()) throw BadInput("--decode writes no shard: leave --output away");
+  const std::unique_ptr<Tokenizer> tokenizer = text::open_tokenizer(arguments.tokenizer);
+  arguments.decode ? decode(*tokenizer, arguments) : encode(*tokenizer, arguments);
+  std::cout.flush();
+  return kSuccess;
+}
+
+}  // namespace
+}  // namespace l2l::tools
+
+int main(int argc, char** argv) {
+  using namespace l2l::tools;
+  Arguments arguments;
+  Command command("l2l-tokenize", "Text to token ids, and back.", [&] { return tokenize(arguments); });
+  command.add("TOKENIZER", &arguments.tokenizer,
+              "a tokenizer.json, a SentencePiece .model, a vocab.txt, tiktoken's ranks, or a model directory",
+              {.required = true});
+  command.add("FILE", &arguments.files, "texts; - is standard input", {.required = true});
+  command.add("--output", &arguments.output, "write the ids to this shard, and what they are to SHARD.json");
+  command.add("--decode", &arguments.decode, "the files hold lines of ids: print their text");
+  command.add("--special", &arguments.special, "with the tokens that belong around a text, such as [CLS]");
+  command.add("--null", &arguments.null, "texts in files, and decoded ones, end with a zero byte");
+  command.add("--threads", &arguments.threads, "default: as many as there are processors", {.least = 1});
+  return command.run(argc, argv);
+}
