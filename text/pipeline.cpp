@@ -17,8 +17,9 @@ class Pipeline final : public Tokenizer {
     std::vector<AddedToken> raw, normalized;
     for (AddedToken token : parts_.added) {
       size_ = std::max<std::int64_t>(size_, token.id + 1);
+      if (token.special) special_.insert(token.content);
       if (token.normalized && parts_.normalizer) token.content = parts_.normalizer->apply(token.content);
-      added_[token.id] = token;
+      added_[token.id] = token.content;
       (token.normalized ? normalized : raw).push_back(token);
     }
     raw_ = TokenFinder(std::move(raw));
@@ -37,7 +38,8 @@ class Pipeline final : public Tokenizer {
   PipelineParts parts_;
   std::int64_t size_ = 0;
   TokenFinder raw_, normalized_;  // what is looked for before, and after, normalization
-  std::unordered_map<TokenId, AddedToken> added_;
+  std::unordered_map<TokenId, std::string> added_;
+  std::set<std::string, std::less<>> special_;  // decoding leaves out tokens of these names, whatever their ids
 };
 
 class PipelineEncoder final : public Encoder {
@@ -97,13 +99,10 @@ std::string Pipeline::decode(std::span<const TokenId> ids, bool special) const {
   std::vector<std::string> tokens;
   for (const TokenId id : ids) {
     const auto added = added_.find(id);
-    if (added != added_.end()) {
-      if (special || !added->second.special) tokens.push_back(added->second.content);
-      continue;
-    }
-    const std::string* const token = parts_.model->vocabulary().token(id);
+    const std::string* const token =
+        added != added_.end() ? &added->second : parts_.model->vocabulary().token(id);
     if (token == nullptr) throw BadInput("token id " + std::to_string(id) + " stands for nothing in this tokenizer");
-    tokens.push_back(*token);
+    if (special || special_.count(*token) == 0) tokens.push_back(*token);
   }
   if (parts_.decoder) tokens = parts_.decoder->decode(std::move(tokens));
   std::string text;

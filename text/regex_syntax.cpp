@@ -44,7 +44,8 @@ std::string property(const std::string& name) {
   return "sc:" + name;
 }
 
-constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+// With the numbers of Latin-1 that are no digits: superscripts and fractions.
+constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\xb2\\xb3\\xb9\\xbc-\\xbe";
 
 class Translation {
  public:
