@@ -99,6 +99,12 @@ void InputFile::read(Bytes offset, std::span<std::byte> destination) const {
   }
 }
 
+std::string InputFile::text() const {
+  std::string text(bytes_, '\0');
+  read(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
 std::uint64_t InputFile::hash(Bytes offset, Bytes length) const {
   Hash64 hash;
   std::vector<std::byte> buffer(std::min<Bytes>(length, kHashBuffer));

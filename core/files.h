@@ -46,6 +46,8 @@ class InputFile {
   Bytes bytes() const { return bytes_; }
   // [offset, offset + destination.size()) must lie within the file.
   void read(Bytes offset, std::span<std::byte> destination) const;
+  // All of it.
+  std::string text() const;
   // XXH64 of [offset, offset + length), which must lie within the file; reads it in pieces.
   std::uint64_t hash(Bytes offset, Bytes length) const;
 

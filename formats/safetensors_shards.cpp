@@ -52,9 +52,7 @@ using WeightMap = std::map<std::string, std::set<std::string>>;
 WeightMap read_index(const std::filesystem::path& path) {
   const InputFile file(path);
   if (file.bytes() > kMostIndexBytes) refuse(path, "is longer than 100 MB");
-  std::string text(file.bytes(), '\0');
-  file.read(0, std::as_writable_bytes(std::span(text)));
-  const nlohmann::json json = parse_json(text);
+  const nlohmann::json json = parse_json(file.text());
   if (!json.is_object()) refuse(path, "is not a JSON object in UTF-8");
   const auto map = json.find("weight_map");
   if (map == json.end() || !map->is_object()) refuse(path, "weight_map: is not an object");

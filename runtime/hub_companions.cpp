@@ -27,9 +27,7 @@ constexpr const char* kCarried[] = {
 std::string read_text(const std::filesystem::path& path) {
   try {
     const InputFile file(path);
-    std::string text(file.bytes(), '\0');
-    file.read(0, std::as_writable_bytes(std::span(text)));
-    return text;
+    return file.text();
   } catch (const Error& error) {
     log(LogLevel::warning, std::string(error.what()) + "; its own keys are not carried along");
     return {};

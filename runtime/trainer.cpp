@@ -257,8 +257,9 @@ void Trainer::start_save() {
     state.loss_scale = static_cast<std::uint64_t>(scaler.scale());
     state.good_steps = scaler.good_steps();
   }
-  self.checkpoints->start(checkpoint.directory, state, static_cast<int>(checkpoint.keep),
-                          runtime::hub_companions(self.plan.options.model, self.companions_from, self.plan.options.data.tokenizer));
+  self.checkpoints->start(
+      checkpoint.directory, state, static_cast<int>(checkpoint.keep),
+      runtime::hub_companions(self.plan.options.model, self.companions_from, self.plan.options.data.tokenizer));
 }
 
 bool Trainer::saving() const { return implementation_->checkpoints && implementation_->checkpoints->running(); }

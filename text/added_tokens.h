@@ -12,9 +12,9 @@ namespace l2l::text {
 struct AddedToken {
   std::string content;
   TokenId id = 0;
-  bool special = false;      // left out of decoded text
-  bool normalized = false;   // looked for in the normalized text, else in the text as it is
-  bool single_word = false;  // only where no word character is beside it
+  bool special = false;                 // left out of decoded text
+  bool normalized = false;              // looked for in the normalized text, else in the text as it is
+  bool single_word = false;             // only where no word character is beside it
   bool lstrip = false, rstrip = false;  // takes the white space before it, behind it
 };
 

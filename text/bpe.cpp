@@ -121,7 +121,8 @@ class Bpe final : public TokenModel {
     const auto count = static_cast<std::int32_t>(symbols.size());
     neighbours.resize(symbols.size());
     heap.clear();
-    for (std::int32_t i = 0; i < count; ++i) neighbours[static_cast<std::size_t>(i)] = {i - 1, i + 1 < count ? i + 1 : -1};
+    for (std::int32_t i = 0; i < count; ++i)
+      neighbours[static_cast<std::size_t>(i)] = {i - 1, i + 1 < count ? i + 1 : -1};
     const auto candidate = [&](std::int32_t left, std::int32_t right) {
       if (left < 0 || right < 0) return false;
       const Merged* const found =

@@ -40,9 +40,7 @@ bool is_nonspacing_mark(char32_t c) {
   return in_category(c, U_GC_MN_MASK) && !was_another && was_there(c, 8);
 }
 
-bool is_other(char32_t c) {
-  return in_category(c, U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK) && was_there(c, 8);
-}
+bool is_other(char32_t c) { return in_category(c, U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK) && was_there(c, 8); }
 
 bool is_bert_punctuation(char32_t c) {
   if (c < 128) return (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) || (c >= 123 && c <= 126);

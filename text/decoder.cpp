@@ -12,18 +12,18 @@ namespace {
 
 using Parts = std::vector<std::string>;
 
-class Function final : public Decoder {
+class DecoderFunction final : public Decoder {
  public:
-  explicit Function(std::function<Parts(Parts)> function) : function_(std::move(function)) {}
+  explicit DecoderFunction(std::function<Parts(Parts)> function) : function_(std::move(function)) {}
   Parts decode(Parts parts) const override { return function_(std::move(parts)); }
 
  private:
   const std::function<Parts(Parts)> function_;
 };
 
-class Sequence final : public Decoder {
+class DecoderSequence final : public Decoder {
  public:
-  explicit Sequence(const JsonReader& json) {
+  explicit DecoderSequence(const JsonReader& json) {
     for (const JsonReader& part : json.objects("decoders")) decoders_.push_back(make_decoder(part));
   }
   Parts decode(Parts parts) const override {
@@ -52,7 +52,10 @@ std::optional<char> byte_of(const std::string& part) {
   if (part.size() != 6 || !part.starts_with("<0x") || part[5] != '>') return std::nullopt;
   int value = 0;
   for (const char c : {part[3], part[4]}) {
-    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    const int digit = c >= '0' && c <= '9'   ? c - '0'
+                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                             : -1;
     if (digit < 0) return std::nullopt;
     value = 16 * value + digit;
   }
@@ -94,7 +97,7 @@ void replace_all(std::string& text, std::string_view what, std::string_view by) 
 // Takes back the spaces that stand before English punctuation and contractions.
 void clean_up(std::string& text) {
   constexpr std::pair<std::string_view, std::string_view> kReplacements[] = {
-      {" .", "."},   {" ?", "?"},   {" !", "!"},             {" ,", ","},   {" ' ", "'"},  {" n't", "n't"},
+      {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
       {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   for (const auto& [what, by] : kReplacements) replace_all(text, what, by);
 }
@@ -131,7 +134,7 @@ Parts each(Parts parts, const Change& change) {
   return parts;
 }
 
-std::function<Parts(Parts)> function_of(const JsonReader& json) {
+std::function<Parts(Parts)> decoder_function(const JsonReader& json) {
   constexpr std::int64_t kMost = 1'000'000;
   const std::string type = json.type();
   if (type == "ByteLevel") return decode_bytes;
@@ -170,14 +173,14 @@ std::function<Parts(Parts)> function_of(const JsonReader& json) {
 }  // namespace
 
 std::unique_ptr<Decoder> make_decoder(const JsonReader& json) {
-  if (json.type() == "Sequence") return std::make_unique<Sequence>(json);
-  return std::make_unique<Function>(function_of(json));
+  if (json.type() == "Sequence") return std::make_unique<DecoderSequence>(json);
+  return std::make_unique<DecoderFunction>(decoder_function(json));
 }
 
-std::unique_ptr<Decoder> make_byte_level_decoder() { return std::make_unique<Function>(decode_bytes); }
+std::unique_ptr<Decoder> make_byte_level_decoder() { return std::make_unique<DecoderFunction>(decode_bytes); }
 
 std::unique_ptr<Decoder> make_word_piece_decoder(const std::string& prefix, bool cleanup) {
-  return std::make_unique<Function>(
+  return std::make_unique<DecoderFunction>(
       [=](Parts parts) { return decode_word_piece(std::move(parts), prefix, cleanup); });
 }
 

@@ -4,7 +4,10 @@
 #include <unicode/bytestream.h>
 #include <unicode/normalizer2.h>
 #include <unicode/uchar.h>
+#include <unicode/uniset.h>
 #include <unicode/utext.h>
+
+#include <memory>
 
 #include "l2l/errors.h"
 #include "text/utf8.h"
@@ -16,17 +19,45 @@ void check(UErrorCode status) {
   if (U_FAILURE(status)) throw Error(std::string("ICU: ") + u_errorName(status));
 }
 
-const icu::Normalizer2& normalizer(NormalForm form) {
+const icu::Normalizer2& today(NormalForm form) {
   UErrorCode status = U_ZERO_ERROR;
   const icu::Normalizer2* found = nullptr;
   switch (form) {
-    case NormalForm::nfc: found = icu::Normalizer2::getNFCInstance(status); break;
-    case NormalForm::nfd: found = icu::Normalizer2::getNFDInstance(status); break;
-    case NormalForm::nfkc: found = icu::Normalizer2::getNFKCInstance(status); break;
-    case NormalForm::nfkd: found = icu::Normalizer2::getNFKDInstance(status); break;
+    case NormalForm::nfc:
+      found = icu::Normalizer2::getNFCInstance(status);
+      break;
+    case NormalForm::nfd:
+      found = icu::Normalizer2::getNFDInstance(status);
+      break;
+    case NormalForm::nfkc:
+      found = icu::Normalizer2::getNFKCInstance(status);
+      break;
+    case NormalForm::nfkd:
+      found = icu::Normalizer2::getNFKDInstance(status);
+      break;
   }
   check(status);
   return *found;
+}
+
+// The characters of Unicode 9; the tables of Hugging Face's library know no others.
+const icu::UnicodeSet& known() {
+  static const std::unique_ptr<const icu::UnicodeSet> characters = [] {
+    UErrorCode status = U_ZERO_ERROR;
+    auto set = std::make_unique<icu::UnicodeSet>(icu::UnicodeString("[:Age=9.0:]"), status);
+    check(status);
+    set->freeze();
+    return set;
+  }();
+  return *characters;
+}
+
+const icu::Normalizer2& normalizer(NormalForm form) {
+  static const icu::FilteredNormalizer2 kForms[] = {{today(NormalForm::nfc), known()},
+                                                    {today(NormalForm::nfd), known()},
+                                                    {today(NormalForm::nfkc), known()},
+                                                    {today(NormalForm::nfkd), known()}};
+  return kForms[static_cast<int>(form)];
 }
 
 }  // namespace

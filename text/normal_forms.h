@@ -1,4 +1,4 @@
-// Unicode's normal forms and simple case mapping, by ICU.
+// Unicode's normal forms (of Unicode 9) and simple case mapping, by ICU.
 #pragma once
 
 #include <string>

@@ -13,18 +13,18 @@ namespace l2l::text {
 namespace {
 
 // From a function of the whole text.
-class Function final : public Normalizer {
+class NormalizerFunction final : public Normalizer {
  public:
-  explicit Function(std::function<std::string(std::string)> function) : function_(std::move(function)) {}
+  explicit NormalizerFunction(std::function<std::string(std::string)> function) : function_(std::move(function)) {}
   std::string apply(std::string text) const override { return function_(std::move(text)); }
 
  private:
   const std::function<std::string(std::string)> function_;
 };
 
-class Sequence final : public Normalizer {
+class NormalizerSequence final : public Normalizer {
  public:
-  explicit Sequence(const JsonReader& json) {
+  explicit NormalizerSequence(const JsonReader& json) {
     for (const JsonReader& part : json.objects("normalizers")) parts_.push_back(make_normalizer(part));
   }
   std::string apply(std::string text) const override {
@@ -105,7 +105,7 @@ std::string normalize_bert(std::string text, const BertNormalization& settings) 
   return settings.lowercase ? lowercase(text) : text;
 }
 
-std::function<std::string(std::string)> function_of(const JsonReader& json) {
+std::function<std::string(std::string)> normalizer_function(const JsonReader& json) {
   const std::string type = json.type();
   const auto form = [](NormalForm form) { return [form](std::string text) { return normal_form(text, form); }; };
   if (type == "NFC") return form(NormalForm::nfc);
@@ -145,13 +145,13 @@ std::function<std::string(std::string)> function_of(const JsonReader& json) {
 }  // namespace
 
 std::unique_ptr<Normalizer> make_normalizer(const JsonReader& json) {
-  if (json.type() == "Sequence") return std::make_unique<Sequence>(json);
+  if (json.type() == "Sequence") return std::make_unique<NormalizerSequence>(json);
   if (json.type() == "Precompiled") return make_precompiled_normalizer(json);
-  return std::make_unique<Function>(function_of(json));
+  return std::make_unique<NormalizerFunction>(normalizer_function(json));
 }
 
 std::unique_ptr<Normalizer> make_bert_normalizer(const BertNormalization& settings) {
-  return std::make_unique<Function>(
+  return std::make_unique<NormalizerFunction>(
       [settings](std::string text) { return normalize_bert(std::move(text), settings); });
 }
 

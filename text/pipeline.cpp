@@ -99,8 +99,7 @@ std::string Pipeline::decode(std::span<const TokenId> ids, bool special) const {
   std::vector<std::string> tokens;
   for (const TokenId id : ids) {
     const auto added = added_.find(id);
-    const std::string* const token =
-        added != added_.end() ? &added->second : parts_.model->vocabulary().token(id);
+    const std::string* const token = added != added_.end() ? &added->second : parts_.model->vocabulary().token(id);
     if (token == nullptr) throw BadInput("token id " + std::to_string(id) + " stands for nothing in this tokenizer");
     if (special || special_.count(*token) == 0) tokens.push_back(*token);
   }

@@ -10,8 +10,7 @@
 
 namespace l2l::text {
 
-const char* const kGpt2Regex =
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+const char* const kGpt2Regex = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 std::string_view Pieces::text_of(const Piece& piece) {
   return piece.bytes ? keep(to_byte_characters(piece.text)) : piece.text;
@@ -52,7 +51,7 @@ void arrange(Behavior behavior, std::vector<Part>& parts) {
       const Part part = parts[i];
       const bool joins = contiguous ? part.match == previous : part.match && !previous;
       previous = part.match;
-      joins && count > 0 ? static_cast<void>(parts[count - 1].end = part.end) : keep(part);
+      joins&& count > 0 ? static_cast<void>(parts[count - 1].end = part.end) : keep(part);
     }
     parts.resize(count);
   } else if (behavior == Behavior::merged_with_next) {
@@ -125,9 +124,9 @@ class Split final : public PreTokenizer {
   const bool invert_;
 };
 
-class Sequence final : public PreTokenizer {
+class PreTokenizerSequence final : public PreTokenizer {
  public:
-  explicit Sequence(std::vector<std::unique_ptr<PreTokenizer>> parts) : parts_(std::move(parts)) {}
+  explicit PreTokenizerSequence(std::vector<std::unique_ptr<PreTokenizer>> parts) : parts_(std::move(parts)) {}
   void split(Pieces& pieces) const override {
     for (const auto& part : parts_) part->split(pieces);
   }
@@ -192,13 +191,13 @@ template <typename... Parts>
 std::unique_ptr<PreTokenizer> in_sequence(Parts... parts) {
   std::vector<std::unique_ptr<PreTokenizer>> list;
   (list.push_back(std::move(parts)), ...);
-  return std::make_unique<Sequence>(std::move(list));
+  return std::make_unique<PreTokenizerSequence>(std::move(list));
 }
 
 std::unique_ptr<PreTokenizer> make_sequence(const JsonReader& json) {
   std::vector<std::unique_ptr<PreTokenizer>> parts;
   for (const JsonReader& part : json.objects("pretokenizers")) parts.push_back(make_pre_tokenizer(part));
-  return std::make_unique<Sequence>(std::move(parts));
+  return std::make_unique<PreTokenizerSequence>(std::move(parts));
 }
 
 // Runs of word characters, and of what is neither that nor white space.

@@ -93,8 +93,7 @@ std::vector<Merge> merges_of(const Ranks& ranks) {
       if (right) merges.push_back({*left, *right, merged});
     }
   }
-  std::stable_sort(merges.begin(), merges.end(),
-                   [](const Merge& a, const Merge& b) { return a.merged < b.merged; });
+  std::stable_sort(merges.begin(), merges.end(), [](const Merge& a, const Merge& b) { return a.merged < b.merged; });
   return merges;
 }
 

@@ -55,9 +55,9 @@ Regex::Regex(const std::string& pattern) : compiled_(std::make_unique<Compiled>(
   const std::string own = translate_regex(pattern);
   int error = 0;
   std::size_t place = 0;
-  compiled_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(own.data()), own.size(),
-                                  PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &place,
-                                  nullptr);
+  compiled_->code =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(own.data()), own.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &place, nullptr);
   if (compiled_->code == nullptr) {
     throw BadInput("the regular expression " + pattern + " is not one: " + message_of(error) + " (at byte " +
                    std::to_string(place) + " of " + own + ")");

@@ -14,19 +14,30 @@ struct Name {
   std::string_view name, category;
 };
 // Names that the two libraries do not share, and binary properties.
-constexpr Name kNames[] = {
-    {"letter", "L"},        {"mark", "M"},
-    {"number", "N"},        {"punctuation", "P"},
-    {"punct", "P"},         {"symbol", "S"},
-    {"separator", "Z"},     {"other", "C"},
-    {"lowercase_letter", "Ll"}, {"uppercase_letter", "Lu"},
-    {"decimal_number", "Nd"},   {"digit", "Nd"},
-    {"alphabetic", "Alphabetic"}, {"alpha", "Alphabetic"},
-    {"white_space", "White_Space"}, {"space", "White_Space"},
-    {"lowercase", "Lowercase"}, {"lower", "Lowercase"},
-    {"uppercase", "Uppercase"}, {"upper", "Uppercase"},
-    {"ideographic", "Ideographic"}, {"emoji", "Emoji"},
-    {"extended_pictographic", "Extended_Pictographic"}, {"any", "Any"}};
+constexpr Name kNames[] = {{"letter", "L"},
+                           {"mark", "M"},
+                           {"number", "N"},
+                           {"punctuation", "P"},
+                           {"punct", "P"},
+                           {"symbol", "S"},
+                           {"separator", "Z"},
+                           {"other", "C"},
+                           {"lowercase_letter", "Ll"},
+                           {"uppercase_letter", "Lu"},
+                           {"decimal_number", "Nd"},
+                           {"digit", "Nd"},
+                           {"alphabetic", "Alphabetic"},
+                           {"alpha", "Alphabetic"},
+                           {"white_space", "White_Space"},
+                           {"space", "White_Space"},
+                           {"lowercase", "Lowercase"},
+                           {"lower", "Lowercase"},
+                           {"uppercase", "Uppercase"},
+                           {"upper", "Uppercase"},
+                           {"ideographic", "Ideographic"},
+                           {"emoji", "Emoji"},
+                           {"extended_pictographic", "Extended_Pictographic"},
+                           {"any", "Any"}};
 
 std::string lowered(std::string_view name) {
   std::string result;
@@ -84,20 +95,30 @@ class Translation {
     if (rest_.size() < 2) refuse("a '\\' at its end");
     const char kind = rest_[1];
     switch (kind) {
-      case 's': return replace(2, "\\p{White_Space}");
-      case 'S': return replace(2, "\\P{White_Space}");
-      case 'w': return replace(2, in_class ? std::string(kWord) : "[" + std::string(kWord) + "]");
+      case 's':
+        return replace(2, "\\p{White_Space}");
+      case 'S':
+        return replace(2, "\\P{White_Space}");
+      case 'w':
+        return replace(2, in_class ? std::string(kWord) : "[" + std::string(kWord) + "]");
       case 'W':
         if (in_class) refuse("\\W in a class");
         return replace(2, "[^" + std::string(kWord) + "]");
-      case 'd': return replace(2, "\\p{Nd}");
-      case 'D': return replace(2, "\\P{Nd}");
-      case 'h': return replace(2, in_class ? "0-9a-fA-F" : "[0-9a-fA-F]");
+      case 'd':
+        return replace(2, "\\p{Nd}");
+      case 'D':
+        return replace(2, "\\P{Nd}");
+      case 'h':
+        return replace(2, in_class ? "0-9a-fA-F" : "[0-9a-fA-F]");
       case 'p':
-      case 'P': return unicode_property();
-      case 'u': return hexadecimal();
-      case 'x': return copy(2);
-      default: break;
+      case 'P':
+        return unicode_property();
+      case 'u':
+        return hexadecimal();
+      case 'x':
+        return copy(2);
+      default:
+        break;
     }
     const bool letter = (kind >= 'a' && kind <= 'z') || (kind >= 'A' && kind <= 'Z');
     if (letter && std::string_view("nrtfveabBAzZ").find(kind) == std::string_view::npos) {

@@ -33,7 +33,8 @@ class SentencePiece final : public Tokenizer {
  public:
   explicit SentencePiece(const std::filesystem::path& file) {
     const std::string model = read_tokenizer_file(file);
-    check(processor_.LoadFromSerializedProto({model.data(), model.size()}), file.string() + ": not a SentencePiece model");
+    check(processor_.LoadFromSerializedProto({model.data(), model.size()}),
+          file.string() + ": not a SentencePiece model");
   }
   std::int64_t vocabulary() const override { return processor_.GetPieceSize(); }
   std::unique_ptr<Encoder> make_encoder() const override { return std::make_unique<SentencePieceEncoder>(processor_); }

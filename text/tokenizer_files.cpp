@@ -42,9 +42,7 @@ std::string read_tokenizer_file(const std::filesystem::path& file) {
   try {
     const InputFile input(file);
     if (input.bytes() > kMostBytes) throw BadInput(file.string() + ": is too long for a tokenizer");
-    std::string text(input.bytes(), '\0');
-    input.read(0, std::as_writable_bytes(std::span(text)));
-    return text;
+    return input.text();
   } catch (const CorruptFile& error) {
     throw BadInput(error.what());
   }

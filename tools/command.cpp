@@ -31,8 +31,11 @@ CLI::Option& add_value(CLI::App& app, const std::string& name, Value& value, con
     CLI::Option& option = *app.add_option(name, value, help);
     if constexpr (std::is_arithmetic_v<Value>) check_range<Value>(option, rules);
     if constexpr (std::is_same_v<Value, std::vector<int>>) check_range<int>(*option.delimiter(','), rules);
-    // Free text may be anything, the next argument too: one value for each time that the option is named.
-    if constexpr (std::is_same_v<Value, std::vector<std::string>>) option.allow_extra_args(!rules.one_of.empty());
+    // Free text may be anything, the next argument too: one value for each time that the option is named. An argument
+    // by its place takes all that are left.
+    if constexpr (std::is_same_v<Value, std::vector<std::string>>) {
+      option.allow_extra_args(!rules.one_of.empty() || option.get_positional());
+    }
     return option;
   }
 }

@@ -27,9 +27,7 @@ std::string read(const std::string& name) {
   if (name == "-") return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
   try {
     const InputFile file(name);
-    std::string text(file.bytes(), '\0');
-    file.read(0, std::as_writable_bytes(std::span(text)));
-    return text;
+    return file.text();
   } catch (const Error& error) {
     throw BadInput(error.what());
   }

@@ -149,8 +149,7 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   const InputFile file(folder / kManifestName);
   const FieldReader reader(file.path());
   if (file.bytes() > kMostBytes) reader.refuse("size", "over 256 MiB");
-  std::string text(file.bytes(), '\0');
-  file.read(0, std::as_writable_bytes(std::span(text)));
+  const std::string text = file.text();
   const Json json = parse_json(text);
   if (json.is_discarded()) reader.refuse("text", "is not JSON in UTF-8");
   const Manifest manifest = read_fields(json, reader);

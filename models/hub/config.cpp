@@ -303,9 +303,7 @@ void read_decoder(const ConfigReader& config, const Architecture& architecture, 
 nlohmann::json read_object(const std::filesystem::path& path) {
   const InputFile file(path);
   if (file.bytes() > kMostBytes) throw BadInput(path.string() + ": longer than 16 MiB; not a model's config");
-  std::string text(file.bytes(), '\0');
-  file.read(0, std::as_writable_bytes(std::span(text)));
-  nlohmann::json json = parse_json(text);
+  nlohmann::json json = parse_json(file.text());
   if (!json.is_object()) {
     throw BadInput(path.string() + ": is not a JSON object in UTF-8 (NaN and Infinity are not JSON)");
   }

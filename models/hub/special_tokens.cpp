@@ -15,9 +15,7 @@ constexpr Bytes kMostBytes = 256 << 20;  // of a tokenizer
 std::string read_text(const std::filesystem::path& path) {
   const InputFile file(path);
   if (file.bytes() > kMostBytes) throw BadInput(path.string() + ": longer than 256 MiB; not a tokenizer");
-  std::string text(file.bytes(), '\0');
-  file.read(0, std::as_writable_bytes(std::span(text)));
-  return text;
+  return file.text();
 }
 
 nlohmann::json read_object(const std::filesystem::path& path) {

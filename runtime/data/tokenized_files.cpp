@@ -33,9 +33,7 @@ fs::path cache_folder() {
 std::string read_whole(const DataFile& file) {
   const InputFile input(file.path);
   if (input.bytes() != file.bytes) throw BadInput(file.path.string() + ": changed while it was read");
-  std::string text(file.bytes, '\0');
-  input.read(0, std::as_writable_bytes(std::span(text)));
-  return text;
+  return input.text();
 }
 
 template <typename Id>
@@ -130,10 +128,18 @@ class Cache {
   std::set<fs::path> used_;
 };
 
+std::unique_ptr<text::Tokenizer> open(const fs::path& tokenizer) {
+  try {
+    return text::open_tokenizer(tokenizer);
+  } catch (const BadInput& error) {
+    throw BadInput(std::string("data.tokenizer: ") + error.what());
+  }
+}
+
 }  // namespace
 
 DataFiles tokenized(const DataFiles& texts, const fs::path& tokenizer) {
-  const std::unique_ptr<text::Tokenizer> opened = text::open_tokenizer(tokenizer);
+  const std::unique_ptr<text::Tokenizer> opened = open(tokenizer);
   Cache cache(tokenizer, *opened);
   DataFiles files{texts.key, opened->vocabulary() > 65536 ? TokenFormat::tokens32 : TokenFormat::tokens, {}};
   for (const DataFile& file : texts.files) files.files.push_back(cache.find_or_make(file));

@@ -63,9 +63,7 @@ void check_totals(const Options& options, const BatchOptions& batch) {
           "tokens of the run (batch.micro_batches x batch.micro_batch x model.sequence x run.steps)");
 }
 
-bool reads_bytes(const Options& options) {
-  return options.data.format == "text" && options.data.tokenizer == "bytes";
-}
+bool reads_bytes(const Options& options) { return options.data.format == "text" && options.data.tokenizer == "bytes"; }
 
 // Masked tokens need a token that stands for them, and others to put in their place.
 void check_masking(const Options& options) {

@@ -296,7 +296,9 @@ void change(const runtime::Field& field, int number) {
   }
   if (const auto* f = std::get_if<PairField>(&field)) *f->first = 1.0 / 7, *f->second = std::nextafter(1.0, 0.0);
   if (const auto* f = std::get_if<BooleanField>(&field)) *f->value = !*f->value;
-  if (const auto* f = std::get_if<TextField>(&field)) *f->value = std::string(f->choices.back());
+  if (const auto* f = std::get_if<TextField>(&field)) {
+    *f->value = f->choices.empty() ? "some text" : std::string(f->choices.back());
+  }
   if (const auto* f = std::get_if<TextsField>(&field))
     *f->value = {"a \"b\" \\ [c]", "d" + std::to_string(number), "é"};
   if (const auto* f = std::get_if<PathField>(&field)) *f->value = "runs/\"x\" \\ é " + std::to_string(number);

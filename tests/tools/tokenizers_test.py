@@ -3,10 +3,13 @@
     tokenizers_test.py TOOLS FIXTURES
 """
 import json
+import os
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 TOOLS, FIXTURES = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
@@ -14,8 +17,93 @@ ALL = json.loads((FIXTURES / "tokenizers.json").read_text())
 TEXTS, TOKENIZERS = ALL["texts"], ALL["tokenizers"]
 
 
-def run(*command, status=0, text=None):
-    done = subprocess.run([str(part) for part in command], capture_output=True, input=text)
+CONFIG = """
+[model]
+architecture = "gpt2"
+layers = 1
+hidden = 16
+heads = 2
+vocabulary = {vocabulary}
+sequence = 8
+[data]
+train = ["{data}"]
+tokenizer = "{tokenizer}"
+[batch]
+micro_batch = 2
+[checkpoint]
+directory = "{out}"
+[run]
+steps = 2
+"""
+
+
+def changed(name, **parts):
+    """A tokenizer with some of its parts replaced."""
+    return dict(TOKENIZERS[name]["tokenizer"], **parts)
+
+
+def model(name, **fields):
+    return changed(name, model=dict(TOKENIZERS[name]["tokenizer"]["model"], **fields))
+
+
+def split(pattern):
+    return changed("byte level", pre_tokenizer={"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False})
+
+
+def nested(levels):
+    part = '{"type":"Sequence","normalizers":['
+    return '{"model":{},"normalizer":' + part * levels + "]}" * levels + "}"
+
+
+# What is wrong, the file, and what the message says.
+BAD = {
+    "empty": ("", "is not JSON"),
+    "not JSON": ("{", "is not JSON"),
+    "not UTF-8": (b'{"model": "\xff"}', "is not JSON in UTF-8"),
+    "a list": ("[]", "expected an object"),
+    "no model": ({}, 'has no field "model"'),
+    "model of another type": ({"model": 3}, "tokenizer.model: expected an object"),
+    "unknown model": (model("byte level", type="Transducer"), 'the model "Transducer" is not supported'),
+    "nested": (nested(100000), "is nested too deep"),
+    "negative id": (model("byte level", vocab={"a": -1}), "expected an id from 0 to"),
+    "huge id": (model("byte level", vocab={"a": 2**40}), "expected an id from 0 to"),
+    "id that is no number": (model("byte level", vocab={"a": "0"}), "expected an id from 0 to"),
+    "one id twice": (model("byte level", vocab={"a": 0, "b": 0}), "is that of two tokens"),
+    "vocab is a list": (model("byte level", vocab=[]), "expected an object of tokens"),
+    "merge of three": (model("byte level", merges=["a b c"]), "merges[0]: expected two tokens"),
+    "merge of a number": (model("byte level", merges=[1]), "merges[0]: expected two tokens"),
+    "merge of unknown tokens": (model("byte level", merges=[["zzzz", "y"]]), 'merges[0]: the token "zzzz" is not in the vocabulary'),
+    "merge to an unknown token": (model("byte level", merges=[["Z", "Z"]]), 'the token "ZZ" is not in the vocabulary'),
+    "dropout": (model("byte level", dropout=0.1), "dropout of merges is not supported"),
+    "unknown token missing": (model("llama 2", unk_token="?!"), "unk_token: is not in the vocabulary"),
+    "score that is no number": (model("unigram", vocab=[["a", "b"]]), "vocab[0]: expected [TOKEN, SCORE]"),
+    "no pieces": (model("unigram", vocab=[]), "expected a list of tokens and their scores"),
+    "unknown piece out of range": (model("unigram", unk_id=10**6), "unk_id: expected an integer from 0 to"),
+    "longest word is no number": (model("word piece", max_input_chars_per_word="9"), "max_input_chars_per_word: expected an integer"),
+    "normalizer": (changed("byte level", normalizer={"type": "Rot13"}), 'the normalizer "Rot13" is not supported'),
+    "normalizer without type": (changed("byte level", normalizer={}), 'normalizer: has no field "type"'),
+    "map not in base64": (changed("byte level", normalizer={"type": "Precompiled", "precompiled_charsmap": "?"}), "is not base64"),
+    "map of nothing": (changed("byte level", normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAA"}), "is not a trie"),
+    "map that lies": (changed("byte level", normalizer={"type": "Precompiled", "precompiled_charsmap": "/////w=="}), "is not a trie"),
+    "pre-tokenizer": (changed("byte level", pre_tokenizer={"type": "UnicodeScripts"}), 'the pre-tokenizer "UnicodeScripts" is not supported'),
+    "behavior": (changed("byte level", pre_tokenizer={"type": "Punctuation", "behavior": "Exploded"}), 'the behavior "Exploded"'),
+    "regex": (split({"Regex": "(a"}), "pre_tokenizer.pattern: the regular expression (a is not one"),
+    "regex with an intersection": (split({"Regex": "[a-z&&[^b]]"}), "an intersection of classes"),
+    "regex with a call": (split({"Regex": "\\g<1>"}), "\\g, which is not supported"),
+    "pattern of nothing": (split({}), 'has no field "Regex"'),
+    "prepend scheme": (changed("byte level", pre_tokenizer={"type": "Metaspace", "replacement": "_", "prepend_scheme": "last"}), 'the prepend_scheme "last"'),
+    "post-processor": (changed("byte level", post_processor={"type": "Chat"}), 'the post-processor "Chat" is not supported'),
+    "special token missing": (changed("byte level", post_processor={"type": "TemplateProcessing", "single": [
+        {"SpecialToken": {"id": "x"}}, {"Sequence": {"id": "A"}}], "special_tokens": {}}), 'has no field "x"'),
+    "decoder": (changed("byte level", decoder={"type": "CTC"}), 'the decoder "CTC" is not supported'),
+    "added token without id": (changed("byte level", added_tokens=[{"content": "x"}]), 'added_tokens[0]: has no field "id"'),
+    "flag that is no flag": (changed("byte level", added_tokens=[{"content": "x", "id": 1, "lstrip": 1}]), "lstrip: expected true or false"),
+}
+
+
+def run(*command, status=0, text=None, **more):
+    environment = dict(os.environ, **more)
+    done = subprocess.run([str(part) for part in command], capture_output=True, input=text, env=environment)
     assert done.returncode == status, f"{command}: status {done.returncode}: {done.stderr.decode()}"
     return done
 
@@ -51,6 +139,113 @@ class Tokenizers(unittest.TestCase):
                 for ours, theirs, ids in zip(self.decode(fixture["ids"], *more), fixture[key], fixture["ids"], strict=True):
                     with self.subTest(name, ids=ids, key=key):
                         self.assertEqual(ours, theirs)
+
+    def test_vocabulary_files(self):
+        fixture = TOKENIZERS["byte level"]
+        parts = self.work / "parts"
+        parts.mkdir()
+        (parts / "vocab.json").write_text(json.dumps(fixture["tokenizer"]["model"]["vocab"]))
+        (parts / "merges.txt").write_text("#version: 0.2\n" + "".join(
+            " ".join(merge) + "\n" for merge in fixture["tokenizer"]["model"]["merges"]))
+        self.tokenizer = parts
+        self.assertEqual(self.encode(TEXTS), fixture["ids"])
+        fixture = TOKENIZERS["word piece"]
+        names = {"<unk>": "[UNK]", "<s>": "[CLS]", "</s>": "[SEP]", "<pad>": "[PAD]"}  # of BERT
+        vocabulary = sorted(fixture["tokenizer"]["model"]["vocab"].items(), key=lambda entry: entry[1])
+        self.tokenizer = self.work / "vocab.txt"
+        self.tokenizer.write_text("".join(names.get(token, token) + "\n" for token, _ in vocabulary))
+        texts = [(text, ids) for text, ids in zip(TEXTS, fixture["ids"]) if "<" not in text and "[" not in text and "aaaa" not in text]
+        self.assertEqual(self.encode([text for text, _ in texts]), [ids for _, ids in texts])
+
+    def test_a_real_vocabulary(self):
+        if not os.environ.get("L2L_TEST_DATA"):
+            self.skipTest("L2L_TEST_DATA is not set")
+        found = []
+        for name in ("minilm/tokenizer.json", "minilm/vocab.txt", "minilm"):
+            self.tokenizer = pathlib.Path(os.environ["L2L_TEST_DATA"]) / name
+            found.append(self.encode(TEXTS, "--special"))
+        self.assertEqual(found[0][3], [101, 7592, 1010, 2088, 999, 102])
+        self.assertEqual(found[1:], found[:1] * 2)
+
+    def test_what_is_not_utf8(self):
+        self.tokenizer.write_text(json.dumps(TOKENIZERS["byte level"]["tokenizer"]))
+        file, lines = self.work / "bytes", []
+        for raw in (b"a\xe2\x82z\xff", "a\ufffdz\ufffd".encode()):
+            file.write_bytes(raw)
+            lines.append(run(TOOLS / "l2l-tokenize", self.tokenizer, file).stdout)
+        self.assertEqual(lines[0], lines[1])
+
+    def test_shards(self):
+        self.tokenizer.write_text(json.dumps(TOKENIZERS["gpt-4"]["tokenizer"]))
+        files, shard = [], self.work / "shard.bin"
+        for i, text in enumerate(TEXTS):
+            files.append(self.work / str(i))
+            files[-1].write_text(text, newline="")
+        run(TOOLS / "l2l-tokenize", self.tokenizer, *files, "--output", shard)
+        data, about = shard.read_bytes(), json.loads((self.work / "shard.bin.json").read_text())
+        ids = TOKENIZERS["gpt-4"]["ids"]
+        self.assertEqual(list(struct.unpack(f"<{len(data) // 2}H", data)), sum(ids, []))
+        self.assertEqual((about["dtype"], about["tokens"]), ("uint16", len(data) // 2))
+        self.assertEqual(about["document_ends"], [len(sum(ids[:i + 1], [])) for i in range(len(ids))])
+
+    def train(self, *more, status=0, vocabulary=500):
+        config = self.work / "config.toml"
+        config.write_text(CONFIG.format(data=self.work / "text", tokenizer=self.tokenizer, out=self.work / "run", vocabulary=vocabulary))
+        done = run(TOOLS / "l2l-train", config, *more, status=status, XDG_CACHE_HOME=str(self.work / "cache"))
+        return done.stdout.decode(), done.stderr.decode()
+
+    def test_training_on_text(self):
+        self.tokenizer.write_text(json.dumps(TOKENIZERS["gpt-4"]["tokenizer"]))
+        (self.work / "text").write_text(" ".join(TEXTS), newline="")
+        first, messages = self.train()
+        self.assertIn(f"tokenizing {self.work / 'text'}", messages)
+        kept = list((self.work / "cache/l2l/tokens").iterdir())
+        self.assertEqual(len(kept), 1)
+        data = kept[0].read_bytes()
+        self.assertEqual([list(struct.unpack(f"<{len(data) // 2}H", data))], self.encode([" ".join(TEXTS)], "--special"))
+        # Again: from the cache, also where the tokenizer has gone and the checkpoint carries it along.
+        second, messages = self.train("--set", "checkpoint.directory=" + str(self.work / "again"))
+        self.assertNotIn("tokenizing", messages)
+        hashes = [json.loads(out.splitlines()[-1])["weights_hash"] for out in (first, second)]
+        self.assertEqual(hashes[0], hashes[1])
+        self.tokenizer.unlink()
+        text = run(TOOLS / "l2l-sample", self.work / "again", "--prompt", "The quick", "--tokens", 3).stdout.decode()
+        self.assertTrue(text.startswith("The quick"), text)
+
+    def test_training_says_what_does_not_fit(self):
+        self.tokenizer.write_text(json.dumps(TOKENIZERS["gpt-4"]["tokenizer"]))
+        (self.work / "text").write_text(" ".join(TEXTS), newline="")
+        _, messages = self.train(status=2, vocabulary=300)
+        self.assertRegex(messages, r"text: token \d+ at byte \d+ is not below model.vocabulary = 300")
+        self.tokenizer.unlink()
+        _, messages = self.train(status=2)
+        self.assertIn("data.tokenizer: " + str(self.tokenizer) + ": there is no such file", messages)
+
+    def test_bad_files(self):
+        for what, (content, message) in BAD.items():
+            with self.subTest(what):
+                raw = content if isinstance(content, bytes) else (content if isinstance(content, str) else json.dumps(content)).encode()
+                self.tokenizer.write_bytes(raw)
+                begin = time.monotonic()
+                done = run(TOOLS / "l2l-tokenize", self.tokenizer, "-", "--output", self.work / "shard", status=2, text=b"some text")
+                self.assertLess(time.monotonic() - begin, 2)
+                self.assertIn(message, done.stderr.decode())
+                self.assertIn(str(self.tokenizer), done.stderr.decode())
+                self.assertFalse((self.work / "shard").exists())
+
+    def test_a_regular_expression_that_explodes(self):
+        self.tokenizer.write_text(json.dumps(split({"Regex": "(a+)+$"})))
+        begin = time.monotonic()
+        done = run(TOOLS / "l2l-tokenize", self.tokenizer, "-", status=2, text=b"a" * 5000 + b"b")
+        self.assertLess(time.monotonic() - begin, 10)
+        self.assertIn("the regular expression (a+)+$ takes too long on this text", done.stderr.decode())
+
+    def test_a_long_word_is_not_quadratic(self):
+        self.tokenizer.write_text(json.dumps(TOKENIZERS["byte level, no regex"]["tokenizer"]))
+        begin = time.monotonic()
+        done = run(TOOLS / "l2l-tokenize", self.tokenizer, "-", text=b"the cat sat on the mat " * 100000)
+        self.assertLess(time.monotonic() - begin, 20)
+        self.assertGreater(len(done.stdout.split()), 100000)
 
 
 if __name__ == "__main__":
