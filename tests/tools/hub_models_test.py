@@ -155,6 +155,18 @@ class HubModels(unittest.TestCase):
         refused = run(TOOLS / "l2l-eval", self.model("gpt2"), "--tokens", ids, "--pooled", self.work / "no.npy", status=2)
         self.assertIn("has no pooler: there is no tensor pooler.dense.weight", refused.stderr)
 
+    def test_one_plus_weight_is_not_the_weight(self):
+        """Gemma's norms multiply by 1 + weight: with weights that are 1 larger, logits must differ."""
+        for name in ("gemma2", "gemma3"):
+            with self.subTest(name):
+                folder, fixture = self.model(name), MODELS[name]
+                tensors = {}
+                for tensor, shape in fixture["shapes"].items():
+                    numbers = hub_files.weights(fixture["config"]["model_type"], tensor, shape)
+                    tensors[tensor] = (shape, [1 + number for number in numbers] if len(shape) == 1 else numbers)
+                hub_files.write_safetensors(folder / "model.safetensors", tensors)
+                self.assertGreater(relative(self.logits(folder, name), fixture["logits"]), 1e-2)
+
     def config(self, name, out, steps):
         fixture = MODELS[name]
         data = self.work / "tokens.bin"
