@@ -151,6 +151,7 @@ Assembly::Assembly(const TransformerShape& shape, const Family& family)
   model_.vocabulary = shape.vocabulary;
   model_.compute = shape.compute;
   model_.causal = family.causal;
+  model_.packed = shape.packed;
   model_.logit_softcap = shape.logit_softcap;
   model_.reversible = shape.reversible;
   model_.rebuilds = rebuilds(shape);
@@ -191,7 +192,9 @@ Graph Assembly::embedding_graph(ParameterList& positions) const {
   ValueId sum = -1;
   for (const PositionTable& p : family_.positions) {
     const ValueId places = weights.rows_from(p.name, p.rows, p.first, shape_.hidden, p.deviation);
-    sum = sum < 0 ? graph.embedding(tokens, table, places, p.sequence) : graph.add_positions(sum, places, p.sequence);
+    const std::optional<ValueId> of_rows = read_rows(graph, shape_, p.field);
+    sum = sum < 0 ? graph.embedding(tokens, table, places, p.sequence, of_rows)
+                  : graph.add_positions(sum, places, p.sequence, of_rows);
   }
   write_output(graph, shape_, graph.dropout(sum, family_.embedding_dropout));
   return graph.finish();
@@ -332,7 +335,9 @@ void Assembly::add_chunks(LayerType each, LayerType last, const std::string& nam
 Model assemble(const TransformerShape& shape, const Family& family) { return Assembly(shape, family).finish(); }
 
 ValueId attend(GraphBuilder& graph, const TransformerShape& shape, ValueId qkv, const compiler::Attributes& attention) {
-  return shape.core_attention ? graph.core_attention(qkv, attention) : graph.attention(qkv, attention);
+  const std::optional<ValueId> documents = read_documents(graph, shape);
+  return shape.core_attention ? graph.core_attention(qkv, attention, documents)
+                              : graph.attention(qkv, attention, documents);
 }
 
 compiler::Attributes attention_attributes(const TransformerShape& shape) {

@@ -78,7 +78,8 @@ Model make_encoder(const TransformerShape& shape, const Names& names) {
   family.head_bias = names.bias;
   family.positions = {{names.embeddings + "position_embeddings.weight", shape.position_rows(),
                        static_cast<int>(shape.sequence), kInitialDeviation, shape.first_position},
-                      {names.embeddings + "token_type_embeddings.weight", shape.token_types, 1, kInitialDeviation}};
+                      {names.embeddings + "token_type_embeddings.weight", shape.token_types, 1, kInitialDeviation, 0,
+                       compiler::RowField::token_type}};
   family.embedding_norm = [&names](GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& own) {
     return graph.dropout(norm(graph, weights, x, own, names.embeddings + "LayerNorm"), own.dropout);
   };

@@ -52,7 +52,8 @@ ValueId rotary_attention(GraphBuilder& graph, LayerWeights& weights, ValueId nor
       {{"self_attn.q_proj", shape.queries()}, {"self_attn.k_proj", shape.keys()}, {"self_attn.v_proj", shape.keys()}},
       shape.hidden, kInitialDeviation, shape.qkv_bias);
   if (shape.head_norms) qkv = norm_heads(graph, weights, qkv, shape, attributes, gain);
-  const ValueId mixed = attend(graph, shape, graph.rotary(qkv, attributes), attributes);
+  const ValueId turned = graph.rotary(qkv, attributes, read_rows(graph, shape, compiler::RowField::position));
+  const ValueId mixed = attend(graph, shape, turned, attributes);
   return project(graph, weights, mixed, {{"self_attn.o_proj", shape.hidden}}, shape.queries(),
                  residual_deviation(shape), shape.output_bias);
 }

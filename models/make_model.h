@@ -12,6 +12,7 @@ struct ModelSettings {
   DType compute = DType::f32;
   std::int64_t vocabulary_chunk = 0;  // as in TransformerShape
   bool keeps_inputs = false;          // likewise
+  bool packed = false;                // likewise
 };
 
 // `model` is valid (check_model()), without `pretrained`. Throws BadInput when the shapes of a graph do not fit.

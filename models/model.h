@@ -42,6 +42,7 @@ struct Model {
   std::int64_t hidden = 0;
   std::int64_t vocabulary = 0;
   DType compute = DType::f32;
+  bool packed = false;  // rows have positions, documents and token types of their own: Region::rows
   bool causal = true;  // each token is predicted from those before it, so the model can continue a text
   float logit_softcap =
       0;  // c: logits l, those of LayerType::logits as well, stand for c tanh(l / c); 0: for themselves
@@ -62,6 +63,10 @@ struct Model {
   }
   const LayerType& type(int layer) const {
     return types[static_cast<std::size_t>(type_of[static_cast<std::size_t>(layer)])];
+  }
+  // Region::rows of one microbatch; 0 where it is not used.
+  Bytes row_fields_bytes() const {
+    return packed ? static_cast<Bytes>(compiler::RowField::count) * static_cast<Bytes>(rows) * size_of(DType::i32) : 0;
   }
   // What one microbatch needs in Region::carry; 0 where the table is not cut.
   Bytes carry_bytes() const;

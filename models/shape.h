@@ -33,6 +33,7 @@ struct TransformerShape {
   bool tie_embeddings = true;
   bool core_attention = false;  // attention in separate ops (GraphBuilder::core_attention) instead of one
   Reversible reversible = Reversible::no;
+  bool packed = false;        // documents share sequences: what Region::rows says of each row counts, not its place
   bool keeps_inputs = false;  // reversible blocks: stash inputs as other blocks do, instead of rebuilding them
 
   std::int64_t positions = 0;       // rows of a table of learned positions; 0: as many as are used

@@ -6,6 +6,7 @@ using compiler::Graph;
 using compiler::GraphBuilder;
 using compiler::OpKind;
 using compiler::Region;
+using compiler::RowField;
 using compiler::Value;
 using compiler::ValueId;
 
@@ -37,6 +38,30 @@ ValueId read_output_gradient(GraphBuilder& graph, const TransformerShape& shape)
   if (!shape.streams()) return first;
   const Bytes offset = static_cast<Bytes>(rows.elements()) * size_of(shape.compute);
   return graph.add(first, graph.bound(Region::output_gradient, "dy2", shape.compute, rows, offset));
+}
+
+std::optional<ValueId> read_rows(GraphBuilder& graph, const TransformerShape& shape, RowField field) {
+  if (!shape.packed) return std::nullopt;
+  const Bytes line = static_cast<Bytes>(shape.rows()) * size_of(DType::i32);
+  return graph.bound(Region::rows, "rows", DType::i32, {shape.rows()}, line * static_cast<Bytes>(field));
+}
+
+std::optional<ValueId> read_documents(GraphBuilder& graph, const TransformerShape& shape) {
+  if (!shape.packed) return std::nullopt;
+  const Bytes line = static_cast<Bytes>(shape.rows()) * size_of(DType::i32);
+  return graph.bound(Region::rows, "documents", DType::i32, {2, shape.rows()},
+                     line * static_cast<Bytes>(RowField::begin));
+}
+
+void write_single_documents(std::span<std::int32_t> fields, std::int64_t sequence) {
+  const std::size_t rows = fields.size() / static_cast<std::size_t>(RowField::count);
+  const auto line = [&](RowField field) { return fields.subspan(static_cast<std::size_t>(field) * rows, rows); };
+  for (std::size_t row = 0; row < rows; ++row) {
+    line(RowField::position)[row] = static_cast<std::int32_t>(row % static_cast<std::size_t>(sequence));
+    line(RowField::begin)[row] = 0;
+    line(RowField::end)[row] = static_cast<std::int32_t>(sequence);
+    line(RowField::token_type)[row] = 0;
+  }
 }
 
 void measure_drift(Graph& embedding_backward, const TransformerShape& shape) {

@@ -1,8 +1,11 @@
-// The ends of a layer's graph: what it reads from the layer before and writes for the next one. That is one activation
-// [rows, hidden], or two streams of that shape in a reversible model (models/model.h).
+// The ends of a layer's graph: what it reads from the layer before and writes for the next one, and what it is told of
+// each row. Between layers lies one activation [rows, hidden], or two streams of that shape in a reversible model
+// (models/model.h).
 #pragma once
 
 #include <array>
+#include <optional>
+#include <span>
 
 #include "compiler/ir/graph.h"
 #include "models/shape.h"
@@ -18,6 +21,15 @@ compiler::ValueId read_input(compiler::GraphBuilder& graph, const TransformerSha
 void write_output(compiler::GraphBuilder& graph, const TransformerShape& shape, compiler::ValueId x);
 // For a backward graph that is written by hand: the gradient of what write_output() placed.
 compiler::ValueId read_output_gradient(compiler::GraphBuilder& graph, const TransformerShape& shape);
+
+// A line of Region::rows, or two neighbours, [2, rows]: begin and end of each row's document. Nothing where rows are
+// not told apart (TransformerShape::packed).
+std::optional<compiler::ValueId> read_rows(compiler::GraphBuilder& graph, const TransformerShape& shape,
+                                           compiler::RowField field);
+std::optional<compiler::ValueId> read_documents(compiler::GraphBuilder& graph, const TransformerShape& shape);
+
+// Writes Region::rows, [4, rows], for sequences that are one document each.
+void write_single_documents(std::span<std::int32_t> fields, std::int64_t sequence);
 
 // Region::input and Region::output of a reversible block.
 StreamIds read_streams(compiler::GraphBuilder& graph, const TransformerShape& shape, std::int64_t rows);

@@ -98,10 +98,12 @@ LayerType positions_layer(const VocabularyChunks& chunks, const std::vector<Posi
   for (const PositionTable& p : positions) {
     const Bytes offset = static_cast<Bytes>(list.elements() + p.first * shape.hidden) * size_of(DType::f32);
     const ValueId places = weights.rows_from(p.name, p.rows, p.first, shape.hidden, p.deviation);
-    sum = forward.add_positions(sum, places, p.sequence);
+    sum = forward.add_positions(sum, places, p.sequence, read_rows(forward, shape, p.field));
     const ValueId gradient =
         backward.bound(Region::gradients, "d " + p.name, DType::f32, {p.rows - p.first, shape.hidden}, offset);
-    backward.append_onto(OpKind::positions_backward, {dsum}, {gradient}, {.sequence = p.sequence});
+    std::vector<ValueId> inputs{dsum};
+    if (const auto of_rows = read_rows(backward, shape, p.field)) inputs.push_back(*of_rows);
+    backward.append_onto(OpKind::positions_backward, std::move(inputs), {gradient}, {.sequence = p.sequence});
   }
   write_output(forward, shape, forward.dropout(sum, chunks.dropout));
   return {forward.finish(), backward.finish(), {}};

@@ -17,13 +17,14 @@
 namespace l2l::models {
 
 // A table whose row first + i % sequence is added to row i of the embedding: learned positions, or, with sequence 1,
-// one vector for all tokens.
+// one vector for all tokens. Where documents share sequences, Region::rows has that number in place of i % sequence.
 struct PositionTable {
   std::string name;
   std::int64_t rows;
   int sequence;
   float deviation;         // of its initial values
   std::int64_t first = 0;  // the table's row that is added to row 0
+  compiler::RowField field = compiler::RowField::position;
 };
 
 struct VocabularyChunks {

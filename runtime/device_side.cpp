@@ -113,7 +113,8 @@ DeviceSide::DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& stor
   gradients_ = std::make_unique<transfer::GradientDrain>(link_, store, parts.views(ArenaPart::drain, arena), squares,
                                                          layer_sizes(plan.model, plan.execution.gradients), failure);
   const BufferView staging{pinned_.allocate(host.batch, "batch staging"), host.batch};
-  minibatch_ = std::make_unique<MinibatchPart>(link_, *runner_, plan.execution.microbatches, staging);
+  minibatch_ = std::make_unique<MinibatchPart>(link_, *runner_, plan.execution.microbatches, plan.options.model.sequence,
+                                               staging);
   const ExecutorResources resources{*runner_,
                                     *weights_,
                                     *stash_,

@@ -18,6 +18,7 @@ LayerRunner::LayerRunner(transfer::Link& link, const models::Model& model, const
       plan_(plan),
       arena_(arena),
       batch_(plan.views(ArenaPart::batch, arena)),
+      row_fields_(plan.views(ArenaPart::row_fields, arena)),
       losses_(plan.views(ArenaPart::losses, arena)),
       logits_(plan.views(ArenaPart::logits, arena)),
       carry_(plan.views(ArenaPart::carry, arena)),
@@ -71,6 +72,7 @@ void LayerRunner::launch(const device::Executable& program, Phase phase, int lay
   Bindings bindings;
   bindings[Region::tokens] = batch_[2 * u];
   bindings[Region::targets] = batch_[2 * u + 1];
+  if (model_.packed) bindings[Region::rows] = row_fields_[u];
   bindings[Region::loss] = losses_[u];
   bindings[Region::weights] = operands.wire;
   bindings[Region::input] = operands.input;

@@ -38,6 +38,8 @@ class LayerRunner {
   const models::Model& model() const { return model_; }
   // Of microbatch u, tokens at 2u and targets at 2u + 1.
   const std::vector<device::BufferView>& batch() const { return batch_; }
+  // Of each microbatch; none where rows are not told apart (Model::packed).
+  const std::vector<device::BufferView>& row_fields() const { return row_fields_; }
   const std::vector<device::BufferView>& losses() const { return losses_; }
   // What the chunks of a head hand on (models/vocabulary_chunks.h); empty where the head is one layer.
   device::BufferView carry(int microbatch) const {
@@ -83,6 +85,7 @@ class LayerRunner {
   const ArenaPlan& plan_;
   const device::BufferView arena_;
   const std::vector<device::BufferView> batch_;
+  const std::vector<device::BufferView> row_fields_;
   const std::vector<device::BufferView> losses_;
   const std::vector<device::BufferView> logits_;  // one, or none where carry_ has room for them
   const std::vector<device::BufferView> carry_;

@@ -4,23 +4,40 @@
 #include <cstring>
 
 #include "core/dtype.h"
+#include "models/streams.h"
 
 namespace l2l::runtime {
 
 using device::BufferView;
 using transfer::Traffic;
 
-MinibatchPart::MinibatchPart(transfer::Link& link, LayerRunner& runner, int microbatches, BufferView staging)
+MinibatchPart::MinibatchPart(transfer::Link& link, LayerRunner& runner, int microbatches, std::int64_t sequence,
+                             BufferView staging)
     : link_(link),
       runner_(runner),
       microbatches_(microbatches),
       id_bytes_(runner.batch()[0].size),
       staging_(staging),
-      done_(link.device().create_event()) {}
+      done_(link.device().create_event()) {
+  if (!runner.model().packed) return;
+  for (int u = 0; u < microbatches; ++u) models::write_single_documents(row_fields(u), sequence);
+}
 
 std::span<std::int32_t> MinibatchPart::ids(int index) {
   const BufferView view = staging_.slice(static_cast<Bytes>(index) * id_bytes_, id_bytes_);
   return {reinterpret_cast<std::int32_t*>(view.data), view.size / sizeof(std::int32_t)};
+}
+
+std::span<std::int32_t> MinibatchPart::row_fields(int microbatch) {
+  const BufferView view = staged_fields(microbatch);
+  return {reinterpret_cast<std::int32_t*>(view.data), view.size / sizeof(std::int32_t)};
+}
+
+// Behind the ids.
+BufferView MinibatchPart::staged_fields(int microbatch) const {
+  const Bytes bytes = runner_.model().row_fields_bytes();
+  return staging_.slice(static_cast<Bytes>(2 * microbatches_) * id_bytes_ + static_cast<Bytes>(microbatch) * bytes,
+                        bytes);
 }
 
 void MinibatchPart::upload() {
@@ -29,11 +46,15 @@ void MinibatchPart::upload() {
     link_.to_device(Traffic::batch, runner_.compute(), runner_.batch()[static_cast<std::size_t>(i)],
                     staging_.slice(static_cast<Bytes>(i) * id_bytes_, id_bytes_));
   }
+  for (std::size_t u = 0; u < runner_.row_fields().size(); ++u) {
+    link_.to_device(Traffic::batch, runner_.compute(), runner_.row_fields()[u], staged_fields(static_cast<int>(u)));
+  }
 }
 
-// Results lie behind the ids.
+// Results lie behind the input.
 BufferView MinibatchPart::results(Bytes begin, Bytes bytes) const {
-  return staging_.slice(static_cast<Bytes>(2 * microbatches_) * id_bytes_ + begin, bytes);
+  const Bytes input = 2 * id_bytes_ + runner_.model().row_fields_bytes();
+  return staging_.slice(static_cast<Bytes>(microbatches_) * input + begin, bytes);
 }
 
 void MinibatchPart::wait() {

@@ -1,4 +1,4 @@
-// A minibatch's input (tokens, targets) and output (losses, logits): page-locked staging memory on the host for the
+// A minibatch's input (tokens, targets, what is known of rows) and output (losses, logits): page-locked staging memory on the host for the
 // buffers on the devices. Each device has an equal part of consecutive microbatches.
 #pragma once
 
@@ -14,12 +14,15 @@ namespace l2l::runtime {
 class MinibatchPart {
  public:
   // `staging`: page-locked, host_staging(...).batch bytes. All arguments must outlive this object.
-  MinibatchPart(transfer::Link& link, LayerRunner& runner, int microbatches, device::BufferView staging);
+  MinibatchPart(transfer::Link& link, LayerRunner& runner, int microbatches, std::int64_t sequence,
+                device::BufferView staging);
 
   int microbatches() const { return microbatches_; }
   // Token ids of one microbatch, and what it should predict (-1: nothing), [rows]. Write them between passes only.
   std::span<std::int32_t> tokens(int microbatch) { return ids(2 * microbatch); }
   std::span<std::int32_t> targets(int microbatch) { return ids(2 * microbatch + 1); }
+  // Region::rows, [4, rows]; at first each sequence is one document. Empty where rows are not told apart.
+  std::span<std::int32_t> row_fields(int microbatch);
 
   // Enqueues the copy to the device.
   void upload();
@@ -35,6 +38,7 @@ class MinibatchPart {
 
  private:
   std::span<std::int32_t> ids(int index);
+  device::BufferView staged_fields(int microbatch) const;
   device::BufferView results(Bytes begin, Bytes bytes) const;
   void wait();
 
@@ -56,6 +60,7 @@ class Minibatch {
   // Of one microbatch, as in MinibatchPart.
   std::span<std::int32_t> tokens(int microbatch) { return part(microbatch).tokens(place(microbatch)); }
   std::span<std::int32_t> targets(int microbatch) { return part(microbatch).targets(place(microbatch)); }
+  std::span<std::int32_t> row_fields(int microbatch) { return part(microbatch).row_fields(place(microbatch)); }
   // Fills tokens and targets with pseudo-random numbers below `vocabulary`, the same in every call. For measurements.
   void draw(std::int64_t vocabulary);
   // The number of predicted tokens: targets at or above 0.

@@ -7,6 +7,12 @@
 namespace l2l::compiler {
 namespace {
 
+// `inputs`, and behind them input `position` of `op`, which it may lack.
+std::vector<ValueId> with_optional(const Op& op, std::size_t position, std::vector<ValueId> inputs) {
+  if (op.inputs.size() > position) inputs.push_back(op.inputs[position]);
+  return inputs;
+}
+
 // Appends a `kind` op that computes the gradient of the first input of `op`.
 void append_input_gradient(Backward& backward, const Op& op, OpKind kind, std::vector<ValueId> inputs,
                            Attributes attributes) {
@@ -28,7 +34,7 @@ void append_factor(Backward& backward, ValueId factor, std::vector<ValueId> prod
 }
 
 void embedding_vjp(Backward& backward, const Op& op) {
-  backward.append(OpKind::embedding_backward, {op.inputs[0], backward.gradient(op.outputs[0])},
+  backward.append(OpKind::embedding_backward, with_optional(op, 3, {op.inputs[0], backward.gradient(op.outputs[0])}),
                   {backward.accumulator(op.inputs[1]), backward.accumulator(op.inputs[2])}, op.attributes);
 }
 
@@ -68,8 +74,10 @@ void gelu_vjp(Backward& backward, const Op& op) {
 }
 
 void attention_vjp(Backward& backward, const Op& op) {
-  append_input_gradient(backward, op, OpKind::attention_backward,
-                        {backward.gradient(op.outputs[0]), op.inputs[0], op.outputs[0], op.outputs[1]}, op.attributes);
+  append_input_gradient(
+      backward, op, OpKind::attention_backward,
+      with_optional(op, 1, {backward.gradient(op.outputs[0]), op.inputs[0], op.outputs[0], op.outputs[1]}),
+      op.attributes);
 }
 
 void dropout_vjp(Backward& backward, const Op& op) {
@@ -109,7 +117,8 @@ void head_norm_vjp(Backward& backward, const Op& op) {
 void rotary_vjp(Backward& backward, const Op& op) {
   Attributes attributes = op.attributes;
   attributes.inverse = !attributes.inverse;
-  append_input_gradient(backward, op, OpKind::rotary, {backward.gradient(op.outputs[0])}, attributes);
+  append_input_gradient(backward, op, OpKind::rotary, with_optional(op, 1, {backward.gradient(op.outputs[0])}),
+                        attributes);
 }
 
 void swiglu_vjp(Backward& backward, const Op& op) {
@@ -119,7 +128,8 @@ void swiglu_vjp(Backward& backward, const Op& op) {
 
 void add_positions_vjp(Backward& backward, const Op& op) {
   const ValueId dy = backward.gradient(op.outputs[0]);
-  backward.append(OpKind::positions_backward, {dy}, {backward.accumulator(op.inputs[1])}, op.attributes);
+  backward.append(OpKind::positions_backward, with_optional(op, 2, {dy}), {backward.accumulator(op.inputs[1])},
+                  op.attributes);
   backward.contribute(op.inputs[0], dy);
 }
 

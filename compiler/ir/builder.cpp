@@ -46,8 +46,9 @@ ValueId GraphBuilder::append(OpKind kind, std::vector<ValueId> inputs, Attribute
   return graph_.ops.back().outputs.front();
 }
 
-ValueId GraphBuilder::embedding(ValueId tokens, ValueId table, ValueId positions, int sequence) {
-  return append(OpKind::embedding, {tokens, table, positions}, {.sequence = sequence});
+ValueId GraphBuilder::embedding(ValueId tokens, ValueId table, ValueId positions, int sequence,
+                                std::optional<ValueId> places) {
+  return append(OpKind::embedding, with_optional({tokens, table, positions}, places), {.sequence = sequence});
 }
 
 ValueId GraphBuilder::layer_norm(ValueId x, ValueId gain, ValueId bias, float epsilon) {
@@ -72,18 +73,20 @@ ValueId GraphBuilder::gelu(ValueId x, bool exact) { return append(OpKind::gelu, 
 
 ValueId GraphBuilder::swiglu(ValueId x, Attributes gate) { return append(OpKind::swiglu, {x}, gate); }
 
-ValueId GraphBuilder::attention(ValueId qkv, Attributes shape) {
+ValueId GraphBuilder::attention(ValueId qkv, Attributes shape, std::optional<ValueId> documents) {
   shape.rng_op = next_rng_op_++;
-  return append(OpKind::attention, {qkv}, shape);
+  return append(OpKind::attention, with_optional({qkv}, documents), shape);
 }
 
-ValueId GraphBuilder::core_attention(ValueId qkv, Attributes shape) {
+ValueId GraphBuilder::core_attention(ValueId qkv, Attributes shape, std::optional<ValueId> documents) {
   const float probability = std::exchange(shape.probability, 0.0f);  // that of the op between the two
-  const ValueId probabilities = append(OpKind::attention_probabilities, {qkv}, shape);
+  const ValueId probabilities = append(OpKind::attention_probabilities, with_optional({qkv}, documents), shape);
   return append(OpKind::attention_mix, {dropout(probabilities, probability), qkv}, shape);
 }
 
-ValueId GraphBuilder::rotary(ValueId qkv, Attributes shape) { return append(OpKind::rotary, {qkv}, shape); }
+ValueId GraphBuilder::rotary(ValueId qkv, Attributes shape, std::optional<ValueId> positions) {
+  return append(OpKind::rotary, with_optional({qkv}, positions), shape);
+}
 
 ValueId GraphBuilder::dropout(ValueId x, float probability) {
   const std::uint32_t rng_op = next_rng_op_++;  // drawn in any case: a probability does not shift the keys after it
@@ -98,8 +101,8 @@ ValueId GraphBuilder::linear_cross_entropy(ValueId x, ValueId table, ValueId tar
   return append(OpKind::linear_cross_entropy, with_optional({x, table, targets}, bias), {.softcap = softcap});
 }
 
-ValueId GraphBuilder::add_positions(ValueId x, ValueId positions, int sequence) {
-  return append(OpKind::add_positions, {x, positions}, {.sequence = sequence});
+ValueId GraphBuilder::add_positions(ValueId x, ValueId positions, int sequence, std::optional<ValueId> places) {
+  return append(OpKind::add_positions, with_optional({x, positions}, places), {.sequence = sequence});
 }
 
 ValueId GraphBuilder::cross_entropy(ValueId statistics, ValueId targets) {

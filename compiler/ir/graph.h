@@ -25,6 +25,7 @@ enum class Region : std::uint8_t {
   input_gradient,   // dL/d input
   tokens,           // i32 [rows]
   targets,          // i32 [rows], negative: not predicted
+  rows,             // i32 [4, rows]: what documents that share a sequence say of each row (RowField)
   loss,             // f64 [1], sum over the microbatch, not yet divided
   drained,          // gradients in precision.gradients, ready to leave the device
   normed,           // a head in vocabulary chunks: its normed input, kept between the chunks of one microbatch
@@ -34,6 +35,9 @@ enum class Region : std::uint8_t {
   count
 };
 std::string_view name_of(Region region);
+
+// The lines of Region::rows. Rows count from the first one of their sequence. A row's document is [begin, end) of them.
+enum class RowField : std::uint8_t { position, begin, end, token_type, count };
 
 // The kinds of ops; ops.def describes each.
 enum class OpKind : std::uint8_t {
@@ -121,7 +125,8 @@ class GraphBuilder {
   // A value bound from outside, at `offset` bytes within its region.
   ValueId bound(Region region, std::string name, DType dtype, Shape shape, Bytes offset = 0);
 
-  ValueId embedding(ValueId tokens, ValueId table, ValueId positions, int sequence);
+  // `places`: the row of `positions` that is added to each row, instead of its place in its sequence.
+  ValueId embedding(ValueId tokens, ValueId table, ValueId positions, int sequence, std::optional<ValueId> places = {});
   ValueId layer_norm(ValueId x, ValueId gain, ValueId bias, float epsilon);
   // y = x w + b with w [in, out] (the layout of GPT-2 files).
   ValueId linear(ValueId x, ValueId w, ValueId b);
@@ -134,15 +139,17 @@ class GraphBuilder {
   // `gate`: gelu, exact.
   ValueId swiglu(ValueId x, Attributes gate = {});
   // `shape`: heads, kv_heads, sequence, causal, probability, window, scale, softcap; and rotary_base, rotary_scaling.
-  ValueId attention(ValueId qkv, Attributes shape);
+  // `documents` [2, R]: begin and end of each row's document, beyond which it sees nothing.
+  ValueId attention(ValueId qkv, Attributes shape, std::optional<ValueId> documents = {});
   // The same function, with the same dropout choices, as attention_probabilities, dropout (if any) and attention_mix.
-  ValueId core_attention(ValueId qkv, Attributes shape);
-  ValueId rotary(ValueId qkv, Attributes shape);
+  ValueId core_attention(ValueId qkv, Attributes shape, std::optional<ValueId> documents = {});
+  // `positions` [R]: of each row, instead of its place in its sequence.
+  ValueId rotary(ValueId qkv, Attributes shape, std::optional<ValueId> positions = {});
   ValueId dropout(ValueId x, float probability);
   ValueId add(ValueId a, ValueId b);
   ValueId linear_cross_entropy(ValueId x, ValueId table, ValueId targets, std::optional<ValueId> bias = {},
                                float softcap = 0);
-  ValueId add_positions(ValueId x, ValueId positions, int sequence);
+  ValueId add_positions(ValueId x, ValueId positions, int sequence, std::optional<ValueId> places = {});
   ValueId cross_entropy(ValueId statistics, ValueId targets);
   // Two streams, each equal to x; `stream`: f32 or i32.
   std::pair<ValueId, ValueId> split_streams(ValueId x, DType stream);

@@ -74,7 +74,9 @@ std::int64_t derive_heads(const Attributes& attributes, const Sizes& sizes) {
   return sizes['Q'] / all;
 }
 
-void require_scores(const Attributes& attributes) {
+// Documents are L = 2 numbers per row.
+void derive_scores(const Attributes& attributes, Sizes& sizes) {
+  sizes.set('L', 2);
   require(attributes.window >= 0 && (attributes.window == 0 || attributes.causal),
           "a window of " + std::to_string(attributes.window) + " rows needs causal attention");
   require(attributes.scale >= 0 && attributes.softcap >= 0, "scale and softcap must not be negative");
@@ -82,14 +84,14 @@ void require_scores(const Attributes& attributes) {
 
 void derive_attention(const Attributes& attributes, Sizes& sizes) {
   derive_dropout(attributes, sizes);
-  require_scores(attributes);
+  derive_scores(attributes, sizes);
   sizes.set('H', derive_heads(attributes, sizes) * attributes.heads);
   sizes.set('D', attributes.heads);
   require_sequences(attributes, sizes);
 }
 
 void derive_core_attention(const Attributes& attributes, Sizes& sizes) {
-  require_scores(attributes);
+  derive_scores(attributes, sizes);
   sizes.set('H', derive_heads(attributes, sizes) * attributes.heads);
   require_sequences(attributes, sizes);
   sizes.set('S', attributes.sequence);
@@ -126,14 +128,15 @@ Table make_table() {
   const Slot statistics{"statistics", "RT", f64};
   const Slot mean{"mean", "R", f32}, inverse_deviation{"inverse_deviation", "R", f32},
       logsumexp{"logsumexp", "RD", f32};
+  const Slot places{"places", "R", i32, false, true}, documents{"documents", "LR", i32, false, true};
   const Slot tokens{"tokens", "R", i32}, targets{"targets", "R", i32};
   const Slot inverse_rms{"inverse_rms", "R", f32}, head_inverse_rms{"inverse_rms", "RK", f32};
   const Slot sum{"sum", "RH", compute, false, true};
   const Slot bias{"bias", "V", compute, false, true}, dbias{"dbias", "V", f32, true, true};
   return {{
-      {OpKind::embedding, {tokens, {"table", "VH"}, {"positions", "SH"}}, {{"y", "RH"}}, derive_embedding},
+      {OpKind::embedding, {tokens, {"table", "VH"}, {"positions", "SH"}, places}, {{"y", "RH"}}, derive_embedding},
       {OpKind::embedding_backward,
-       {tokens, {"dy", "RH"}},
+       {tokens, {"dy", "RH"}, places},
        {accumulator("dtable", "VH"), accumulator("dpositions", "SH")},
        derive_embedding},
       {OpKind::layer_norm,
@@ -147,9 +150,9 @@ Table make_table() {
       {OpKind::bias_gradient, {{"dy", "RN"}}, {accumulator("dbias", "N")}},
       {OpKind::gelu, {{"x", "RH"}}, {{"y", "RH"}}},
       {OpKind::gelu_backward, {{"dy", "RH"}, {"x", "RH"}}, {{"dx", "RH"}}},
-      {OpKind::attention, {{"qkv", "RQ"}}, {{"y", "RH"}, logsumexp}, derive_attention},
+      {OpKind::attention, {{"qkv", "RQ"}, documents}, {{"y", "RH"}, logsumexp}, derive_attention},
       {OpKind::attention_backward,
-       {{"dy", "RH"}, {"qkv", "RQ"}, {"y", "RH"}, logsumexp},
+       {{"dy", "RH"}, {"qkv", "RQ"}, {"y", "RH"}, logsumexp, documents},
        {{"dqkv", "RQ"}},
        derive_attention},
       {OpKind::dropout, {{"x", "RH"}}, {{"y", "RH"}}, derive_dropout},
@@ -161,8 +164,8 @@ Table make_table() {
       {OpKind::convert, {{"x", "RH", f32}}, {{"y", "RH"}, {"squares", "1", f64, false, true}}},
       {OpKind::embedding_rows, {tokens, {"table", "VH"}}, {{"y", "RH", compute, true}}, require_chunk},
       {OpKind::embedding_rows_backward, {tokens, {"dy", "RH"}}, {accumulator("dtable", "VH")}},
-      {OpKind::add_positions, {{"x", "RH"}, {"positions", "SH"}}, {{"y", "RH"}}, derive_embedding},
-      {OpKind::positions_backward, {{"dy", "RH"}}, {accumulator("dpositions", "SH")}, derive_embedding},
+      {OpKind::add_positions, {{"x", "RH"}, {"positions", "SH"}, places}, {{"y", "RH"}}, derive_embedding},
+      {OpKind::positions_backward, {{"dy", "RH"}, places}, {accumulator("dpositions", "SH")}, derive_embedding},
       {OpKind::softmax_statistics,
        {{"x", "RH"}, {"table", "VH"}, targets, bias},
        {{"statistics", "RT", f64, true}},
@@ -184,10 +187,10 @@ Table make_table() {
        {{"dy", "RQ"}, {"qkv", "RQ"}, {"query_gain", "D"}, {"key_gain", "D"}, head_inverse_rms},
        {{"dqkv", "RQ"}, accumulator("dquery_gain", "D"), accumulator("dkey_gain", "D")},
        derive_head_norm},
-      {OpKind::rotary, {{"qkv", "RQ"}}, {{"y", "RQ"}}, derive_rotary},
+      {OpKind::rotary, {{"qkv", "RQ"}, places}, {{"y", "RQ"}}, derive_rotary},
       {OpKind::swiglu, {{"x", "RG"}}, {{"y", "RI"}}, derive_swiglu},
       {OpKind::swiglu_backward, {{"dy", "RI"}, {"x", "RG"}}, {{"dx", "RG"}}, derive_swiglu},
-      {OpKind::attention_probabilities, {{"qkv", "RQ"}}, {{"probabilities", "PS"}}, derive_core_attention},
+      {OpKind::attention_probabilities, {{"qkv", "RQ"}, documents}, {{"probabilities", "PS"}}, derive_core_attention},
       {OpKind::attention_probabilities_backward,
        {{"dprobabilities", "PS"}, {"probabilities", "PS"}, {"qkv", "RQ"}, {"other", "RQ", compute, false, true}},
        {{"dqkv", "RQ"}},

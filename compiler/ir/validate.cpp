@@ -33,6 +33,7 @@ bool fits(Region region, DType dtype) {
   switch (region) {
     case Region::tokens:
     case Region::targets:
+    case Region::rows:
       return dtype == DType::i32;
     case Region::loss:
       return dtype == DType::f64;

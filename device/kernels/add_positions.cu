@@ -32,14 +32,52 @@ struct AddPositionsBody : ElementwiseBody {
   }
 };
 
+// The same with a row of positions for each row. A place outside the table is no address: its row becomes NaN.
+template <typename T>
+struct AddPlacesBody : ElementwiseBody {
+  using Element = T;
+  static constexpr bool kRows = true;
+  const T *x = nullptr, *positions = nullptr;
+  const std::int32_t* places = nullptr;
+  T* y = nullptr;
+  std::int64_t rows_of_positions;
+
+  AddPlacesBody(const compiler::Graph& graph, const compiler::Op& op)
+      : ElementwiseBody(graph, op), rows_of_positions(kernels::input(graph, op, 1).shape[0]) {
+    columns = kernels::input(graph, op, 0).shape[1];
+  }
+  void bind(std::span<std::byte* const> operands, const LaunchParameters*) {
+    x = kernels::as<T>(operands[0]);
+    positions = kernels::as<T>(operands[1]);
+    places = kernels::as<std::int32_t>(operands[2]);
+    y = kernels::as<T>(operands[3]);
+  }
+
+  template <int Count>
+  __device__ void at(std::int64_t first) const {
+    const Place place = place_of<Count>(first, columns);
+    const std::int64_t row = places[place.row];
+    const bool inside = row >= 0 && row < rows_of_positions;
+    Floats<Count> sum = load_floats<Count>(x + first);
+    const Floats<Count> position = load_floats<Count>(positions + (inside ? row : 0) * columns + place.column);
+#pragma unroll
+    for (int i = 0; i < Count; ++i) sum[i] = inside ? sum[i] + position[i] : __int_as_float(0x7FC00000);
+    store_floats(y + first, sum);
+  }
+};
+
 template <typename T>
 using AddPositions = ElementwiseKernel<AddPositionsBody<T>>;
+template <typename T>
+using AddPlaces = ElementwiseKernel<AddPlacesBody<T>>;
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_add_positions(const Context& context, const compiler::Graph& graph,
                                            const compiler::Op& op) {
-  return make_for<AddPositions, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
+  const DType dtype = kernels::output(graph, op, 0).dtype;
+  if (op.inputs.size() > 2) return make_for<AddPlaces, Kernel>(dtype, context, graph, op);
+  return make_for<AddPositions, Kernel>(dtype, context, graph, op);
 }
 
 }  // namespace l2l::device::cuda

@@ -46,9 +46,9 @@ template <typename T>
 class Attention final : public Kernel {
  public:
   Attention(const compiler::Graph& graph, const compiler::Op& op)
-      : shape_(input(graph, op, 0), op.attributes), splits_(query_parts(shape_)) {
-    require_dtype(graph, op, input(graph, op, 0).dtype, {1});
-    require_dtype(graph, op, DType::f32, {2});
+      : shape_(input(graph, op, 0), op.attributes), splits_(query_parts(shape_)), y_(op.inputs.size()) {
+    require_dtype(graph, op, input(graph, op, 0).dtype, {y_});
+    require_dtype(graph, op, DType::f32, {y_ + 1});
   }
 
   Bytes workspace(int threads) const override { return Buffers(shape_, nullptr).bytes * static_cast<Bytes>(threads); }
@@ -68,32 +68,33 @@ class Attention final : public Kernel {
   // Queries [begin, end) of one head.
   void attend(std::span<std::byte* const> operands, std::int64_t task, std::int64_t begin, std::int64_t end,
               const DropoutMask& mask, const Buffers& buffers) const {
-    const std::int64_t row = shape_.first_row(task), stride = shape_.width, seen = shape_.seen_by(end - 1);
+    const SeenRows seen_rows(shape_, y_ > 1 ? operands[1] : nullptr, task);
+    const std::int64_t row = shape_.first_row(task), stride = shape_.width, seen = seen_rows.end(end - 1);
     const T* qkv = as<T>(operands[0]) + row * stride;
     const T* head = qkv + shape_.first_column(task);
     load_head(shape_, qkv + shape_.key_column(task), stride, seen, 1.0f, buffers.rows);
     transpose_head(shape_, buffers.rows, seen, buffers.keys);
     load_head(shape_, qkv + shape_.value_column(task), stride, seen, 1.0f, buffers.rows);
-    T* y = as<T>(operands[1]) + row * shape_.hidden + shape_.first_column(task);
-    float* logsumexp = as<float>(operands[2]) + row * shape_.heads + task % shape_.heads;
+    T* y = as<T>(operands[y_]) + row * shape_.hidden + shape_.first_column(task);
+    float* logsumexp = as<float>(operands[y_ + 1]) + row * shape_.heads + task % shape_.heads;
     for (std::int64_t i = begin; i < end; i += kQueryBlock) {
       const std::int64_t rows = std::min(kQueryBlock, end - i);
       load_head(shape_, head + i * stride, stride, rows, shape_.scale, buffers.queries);
-      attend_block(task, i, rows, mask, buffers, logsumexp);
+      attend_block(seen_rows, task, i, rows, mask, buffers, logsumexp);
       store_head(shape_, buffers.sums, rows, 1.0f, y + i * shape_.hidden, shape_.hidden);
     }
   }
 
-  void attend_block(std::int64_t task, std::int64_t i, std::int64_t rows, const DropoutMask& mask,
-                    const Buffers& buffers, float* logsumexp) const {
-    const std::int64_t begin = shape_.first_vector(i), seen = shape_.seen_by(i + rows - 1);
+  void attend_block(const SeenRows& seen_rows, std::int64_t task, std::int64_t i, std::int64_t rows,
+                    const DropoutMask& mask, const Buffers& buffers, float* logsumexp) const {
+    const std::int64_t begin = seen_rows.first_vector(i), seen = seen_rows.end(i + rows - 1);
     const std::int64_t stride = shape_.padded_sequence;
     block_product(rows, whole_vectors(seen) - begin, shape_.head_dim, {buffers.queries, shape_.padded_dim, 1},
                   buffers.keys + begin, stride, buffers.scores + begin, stride, false);
     for (std::int64_t row = 0; row < rows; ++row) {
       float* const line = buffers.scores + row * stride;
       float* const scores = line + begin;
-      const std::int64_t own = shape_.seen_by(i + row), first = shape_.first_seen(i + row) - begin;
+      const std::int64_t own = seen_rows.end(i + row), first = seen_rows.first(i + row) - begin;
       const std::int64_t whole = whole_vectors(own), count = whole - begin;
       if (shape_.softcap > 0) cap_scores(scores, count, shape_.softcap);
       fill_tail(line, own, kMasked);
@@ -129,6 +130,7 @@ class Attention final : public Kernel {
 
   AttentionShape shape_;
   Partition splits_;
+  std::size_t y_;  // operand; documents may come before it
 };
 
 }  // namespace

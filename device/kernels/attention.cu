@@ -19,7 +19,8 @@ using kernels::input;
 // One kernel for one width of heads: its tile of queries, its threads and its shared memory.
 template <typename T>
 struct Forward {
-  void (*kernel)(AttentionProblem, const T*, T*, float*, const LaunchParameters*);
+  void (*kernel)(AttentionProblem, const T* qkv, const std::int32_t* documents, T* y, float* logsumexp,
+                 const LaunchParameters*);
   int queries;
   unsigned int threads;
   std::size_t shared_bytes;
@@ -32,23 +33,32 @@ Forward<T> plain_forward() {
 }
 
 // kBlocks: 64 queries each that a thread block owns; kKeys: that arrive at a time.
-template <typename T, int kDim, int kBlocks, int kKeys>
-Forward<T> tensor_forward(bool dropout) {
+template <typename T, int kDim, int kBlocks, int kKeys, bool kDropout, bool kPacked>
+Forward<T> tensor_forward() {
   using Shape = tensor::ForwardShape<T, kDim, kBlocks, kKeys>;
-  return {dropout ? tensor::attention_forward<T, kDim, kBlocks, kKeys, true>
-                  : tensor::attention_forward<T, kDim, kBlocks, kKeys, false>,
-          Shape::kQueries, tensor::kThreads, Shape::kSharedBytes};
+  return {tensor::attention_forward<T, kDim, kBlocks, kKeys, kDropout, kPacked>, Shape::kQueries, tensor::kThreads,
+          Shape::kSharedBytes};
+}
+
+template <typename T, bool kDropout, bool kPacked>
+Forward<T> tensor_forward(int dim) {
+  if (dim <= 32) return tensor_forward<T, 32, 2, 64, kDropout, kPacked>();
+  if (dim <= 64) return tensor_forward<T, 64, 2, 64, kDropout, kPacked>();
+  if (dim <= 96) return tensor_forward<T, 96, 2, 32, kDropout, kPacked>();
+  return tensor_forward<T, 128, 2, 32, kDropout, kPacked>();
 }
 
 template <typename T>
-Forward<T> choose_forward(const AttentionProblem& problem) {
+Forward<T> choose_forward(const AttentionProblem& problem, bool packed) {
   const int dim = problem.head_dim;
   if constexpr (!std::is_same_v<T, float>) {
-    const bool dropout = problem.threshold != 0, tensor = problem.vector && problem.cap == 0;
-    if (tensor && dim <= 32) return tensor_forward<T, 32, 2, 64>(dropout);
-    if (tensor && dim <= 64) return tensor_forward<T, 64, 2, 64>(dropout);
-    if (tensor && dim <= 96) return tensor_forward<T, 96, 2, 32>(dropout);
-    if (tensor && dim <= 128) return tensor_forward<T, 128, 2, 32>(dropout);
+    const bool dropout = problem.threshold != 0;
+    if (problem.vector && problem.cap == 0 && dim <= 128) {
+      // One kernel serves packed rows with and without dropout: it takes half as long to compile.
+      return packed    ? tensor_forward<T, true, true>(dim)
+             : dropout ? tensor_forward<T, true, false>(dim)
+                       : tensor_forward<T, false, false>(dim);
+    }
   }
   if (dim <= 32) return plain_forward<T, 32, 64>();
   if (dim <= 64) return plain_forward<T, 64, 64>();
@@ -61,9 +71,11 @@ template <typename T>
 class Attention final : public Kernel {
  public:
   Attention(const compiler::Graph& graph, const compiler::Op& op)
-      : problem_(input(graph, op, 0), op.attributes), forward_(choose_forward<T>(problem_)) {
-    kernels::require_dtype(graph, op, input(graph, op, 0).dtype, {1});
-    kernels::require_dtype(graph, op, DType::f32, {2});
+      : problem_(input(graph, op, 0), op.attributes),
+        y_(op.inputs.size()),
+        forward_(choose_forward<T>(problem_, y_ > 1)) {
+    kernels::require_dtype(graph, op, input(graph, op, 0).dtype, {y_});
+    kernels::require_dtype(graph, op, DType::f32, {y_ + 1});
     allow_shared_memory(forward_.kernel, forward_.shared_bytes);
   }
 
@@ -72,11 +84,13 @@ class Attention final : public Kernel {
     const std::int64_t tiles = ceil_div(problem_.sequence, forward_.queries);
     launch("attention", forward_.kernel,
            {static_cast<unsigned int>(tiles * problem_.tasks()), forward_.threads, forward_.shared_bytes}, stream,
-           problem_, as<const T>(operands[0]), as<T>(operands[1]), as<float>(operands[2]), parameters);
+           problem_, as<const T>(operands[0]), y_ > 1 ? as<const std::int32_t>(operands[1]) : nullptr,
+           as<T>(operands[y_]), as<float>(operands[y_ + 1]), parameters);
   }
 
  private:
   AttentionProblem problem_;
+  std::size_t y_;  // operand; documents may come before it
   Forward<T> forward_;
 };
 
@@ -85,6 +99,7 @@ class Attention final : public Kernel {
 std::unique_ptr<Kernel> make_attention(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
   const DType dtype = input(graph, op, 0).dtype;
   auto own = make_for<Attention, Kernel>(dtype, graph, op);
+  if (op.inputs.size() > 1) return own;  // documents: ours skip what they do not see
   auto cudnn = make_cudnn_attention(context, AttentionProblem(input(graph, op, 0), op.attributes), dtype);
   return cudnn ? std::move(cudnn) : std::move(own);
 }

@@ -1,7 +1,7 @@
 // What forward and backward attention share. A row of qkv is [q | k | v], each with its heads side by side (GPT-2).
 // Each head of keys and values serves heads / kv_heads heads of queries (Ainslie et al., "GQA", 2023). Scores are
 // scaled by 1/sqrt(head_dim) or another factor, and may be capped: c tanh(s / c). If causal, row i of a sequence sees
-// its rows 0..i, or the last `window` of these, otherwise all.
+// its rows 0..i, or the last `window` of these, otherwise all; where documents share a sequence, only those of its own.
 #pragma once
 
 #include <algorithm>
@@ -68,11 +68,29 @@ struct AttentionShape {
   std::int64_t value_column(std::int64_t task) const { return key_column(task) + kv_heads * head_dim; }
   // Heads of queries per head of keys; their tasks are consecutive.
   std::int64_t sharers() const { return heads / kv_heads; }
-  // Row i of a sequence sees its rows [first_seen(i), seen_by(i)).
-  std::int64_t seen_by(std::int64_t i) const { return causal ? i + 1 : sequence; }
-  std::int64_t first_seen(std::int64_t i) const { return causal ? std::max<std::int64_t>(i + 1 - window, 0) : 0; }
+};
+
+// What the rows of one sequence see of it.
+struct SeenRows {
+  const AttentionShape& shape;
+  const std::int32_t* begins = nullptr;  // [sequence]: first row of each row's document; null: they are one
+  const std::int32_t* ends = nullptr;    // and the row behind its last; neither ever falls
+
+  // `documents`: begins, then ends of all rows; may be null.
+  SeenRows(const AttentionShape& shape, const std::byte* documents, std::int64_t task) : shape(shape) {
+    if (documents == nullptr) return;
+    begins = reinterpret_cast<const std::int32_t*>(documents) + shape.first_row(task);
+    ends = begins + shape.sequences * shape.sequence;
+  }
+
+  // Row i sees rows [first(i), end(i)); neither falls as i rises.
+  std::int64_t end(std::int64_t i) const { return shape.causal ? i + 1 : ends != nullptr ? ends[i] : shape.sequence; }
+  std::int64_t first(std::int64_t i) const {
+    const std::int64_t in_window = shape.causal ? std::max<std::int64_t>(i + 1 - shape.window, 0) : 0;
+    return begins != nullptr ? std::max<std::int64_t>(begins[i], in_window) : in_window;
+  }
   // The same for all rows from i on, cut down to whole vectors.
-  std::int64_t first_vector(std::int64_t i) const { return first_seen(i) / kLanes * kLanes; }
+  std::int64_t first_vector(std::int64_t i) const { return first(i) / kLanes * kLanes; }
 };
 
 // Splits the queries of a task into parts of whole blocks, so that few heads still give about 16 parts in all.

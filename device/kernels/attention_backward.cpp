@@ -61,7 +61,7 @@ template <typename T>
 class AttentionBackward final : public Kernel {
  public:
   AttentionBackward(const compiler::Graph& graph, const compiler::Op& op) : shape_(input(graph, op, 1), op.attributes) {
-    require_dtype(graph, op, input(graph, op, 1).dtype, {0, 2, 4});
+    require_dtype(graph, op, input(graph, op, 1).dtype, {0, 2, op.inputs.size()});
     require_dtype(graph, op, DType::f32, {3});
   }
 
@@ -90,7 +90,7 @@ class AttentionBackward final : public Kernel {
  private:
   // dqkv from the task's sequence on.
   T* gradient_of(std::span<std::byte* const> operands, std::int64_t task) const {
-    return as<T>(operands[4]) + shape_.first_row(task) * shape_.width;
+    return as<T>(operands.back()) + shape_.first_row(task) * shape_.width;
   }
 
   // One head of keys; clears the sums of its gradients.
@@ -121,11 +121,11 @@ class AttentionBackward final : public Kernel {
       buffers.products[row] = dot(buffers.dy + (i + row) * dim, y + row * shape_.hidden);
     }
     const float* logsumexp = as<float>(operands[3]) + (shape_.first_row(task) + i) * shape_.heads + task % shape_.heads;
-    const std::int64_t all = shape_.seen_by(i + rows - 1);
-    const std::int64_t first = shape_.first_seen(i) / kKeyBlock * kKeyBlock;
+    const SeenRows seen(shape_, operands.size() > 5 ? operands[4] : nullptr, task);
+    const std::int64_t all = seen.end(i + rows - 1), first = seen.first(i) / kKeyBlock * kKeyBlock;
     for (std::int64_t j = first; j < all; j += kKeyBlock) {
       const Block block{i, rows, j, std::min(kKeyBlock, all - j)};
-      score_gradients(block, task, logsumexp, mask, buffers);
+      score_gradients(block, seen, task, logsumexp, mask, buffers);
       add_gradients(block, /*begins=*/j == first, buffers);
     }
     store_head(shape_, buffers.dq, rows, shape_.scale,
@@ -137,8 +137,8 @@ class AttentionBackward final : public Kernel {
   }
 
   // Fills probabilities (dropped and scaled) and dscores.
-  void score_gradients(const Block& block, std::int64_t task, const float* logsumexp, const DropoutMask& mask,
-                       const Buffers& buffers) const {
+  void score_gradients(const Block& block, const SeenRows& seen_rows, std::int64_t task, const float* logsumexp,
+                       const DropoutMask& mask, const Buffers& buffers) const {
     const std::int64_t dim = shape_.padded_dim, columns = whole_vectors(block.columns);
     block_product(block.rows, columns, shape_.head_dim, {buffers.queries + block.i * dim, dim, 1},
                   buffers.keys_transposed + block.j, shape_.padded_sequence, buffers.probabilities, kKeyBlock, false);
@@ -146,7 +146,7 @@ class AttentionBackward final : public Kernel {
                   buffers.values_transposed + block.j, shape_.padded_sequence, buffers.dscores, kKeyBlock, false);
     for (std::int64_t row = 0; row < block.rows; ++row) {
       const std::int64_t i = block.i + row;
-      const std::int64_t seen = std::clamp<std::int64_t>(shape_.seen_by(i) - block.j, 0, block.columns);
+      const std::int64_t seen = std::clamp<std::int64_t>(seen_rows.end(i) - block.j, 0, block.columns);
       const std::int64_t whole = whole_vectors(seen);
       float* probabilities = buffers.probabilities + row * kKeyBlock;
       float* dscores = buffers.dscores + row * kKeyBlock;
@@ -162,7 +162,7 @@ class AttentionBackward final : public Kernel {
       if (shape_.softcap > 0) multiply(dscores, buffers.slopes, whole);
       fill_tail(probabilities, seen, 0);
       fill_tail(dscores, seen, 0);
-      const std::int64_t unseen = std::clamp<std::int64_t>(shape_.first_seen(i) - block.j, 0, columns);
+      const std::int64_t unseen = std::clamp<std::int64_t>(seen_rows.first(i) - block.j, 0, columns);
       std::fill(probabilities, probabilities + unseen, 0.0f);
       std::fill(dscores, dscores + unseen, 0.0f);
       std::fill(probabilities + whole, probabilities + columns, 0.0f);

@@ -23,8 +23,8 @@ using kernels::input;
 // The two kernels for one width of heads.
 template <typename T>
 struct Backward {
-  using Function = void(AttentionProblem, const T* dy, const T* qkv, const RowStatistics*, T* dqkv,
-                        const LaunchParameters*);
+  using Function = void(AttentionProblem, const T* dy, const T* qkv, const RowStatistics*,
+                        const std::int32_t* documents, T* dqkv, const LaunchParameters*);
   struct Part {
     Function* kernel;
     int rows;  // that a block owns: keys, or queries
@@ -43,32 +43,33 @@ Backward<T> plain_backward() {
 
 // kKeyBlocks: 64 keys each that a thread block of the first kernel owns; kQueries: that arrive at a time; and the
 // converse.
-template <typename T, int kDim, int kKeyBlocks, int kQueries, int kQueryBlocks, int kKeys, bool kDropout>
+template <typename T, int kDim, int kKeyBlocks, int kQueries, int kQueryBlocks, int kKeys, bool kDropout, bool kPacked>
 Backward<T> tensor_backward() {
   using KeysShape = tensor::BackwardKeysShape<T, kDim, kKeyBlocks, kQueries>;
   using QueriesShape = tensor::BackwardQueriesShape<T, kDim, kQueryBlocks, kKeys>;
-  return {{tensor::attention_backward_keys<T, kDim, kKeyBlocks, kQueries, kDropout>, KeysShape::kKeys, tensor::kThreads,
-           KeysShape::kSharedBytes},
-          {tensor::attention_backward_queries<T, kDim, kQueryBlocks, kKeys, kDropout>, QueriesShape::kQueries,
+  return {{tensor::attention_backward_keys<T, kDim, kKeyBlocks, kQueries, kDropout, kPacked>, KeysShape::kKeys,
+           tensor::kThreads, KeysShape::kSharedBytes},
+          {tensor::attention_backward_queries<T, kDim, kQueryBlocks, kKeys, kDropout, kPacked>, QueriesShape::kQueries,
            tensor::kThreads, QueriesShape::kSharedBytes}};
 }
 
+// Two blocks of keys and dropout do not fit the registers where heads are wider than 32.
+template <typename T, bool kDropout, bool kPacked>
+Backward<T> tensor_backward(int dim) {
+  if (dim <= 32) return tensor_backward<T, 32, 2, 32, 2, 32, kDropout, kPacked>();
+  if (dim <= 64) return tensor_backward < T, 64, kDropout ? 1 : 2, kDropout ? 64 : 32, 2, 32, kDropout, kPacked > ();
+  if (dim <= 96) return tensor_backward<T, 96, 1, 32, 2, 32, kDropout, kPacked>();
+  return tensor_backward<T, 128, 1, 32, 1, 32, kDropout, kPacked>();
+}
+
 template <typename T>
-Backward<T> choose_backward(const AttentionProblem& problem) {
+Backward<T> choose_backward(const AttentionProblem& problem, bool packed) {
   const int dim = problem.head_dim;
   if constexpr (!std::is_same_v<T, float>) {
-    const bool dropout = problem.threshold != 0, tensor = problem.vector && problem.cap == 0;
-    if (tensor && dim <= 32) {
-      return dropout ? tensor_backward<T, 32, 2, 32, 2, 32, true>() : tensor_backward<T, 32, 2, 32, 2, 32, false>();
-    }
-    if (tensor && dim <= 64) {  // two blocks of keys and dropout do not fit the registers
-      return dropout ? tensor_backward<T, 64, 1, 64, 2, 32, true>() : tensor_backward<T, 64, 2, 32, 2, 32, false>();
-    }
-    if (tensor && dim <= 96) {
-      return dropout ? tensor_backward<T, 96, 1, 32, 2, 32, true>() : tensor_backward<T, 96, 1, 32, 2, 32, false>();
-    }
-    if (tensor && dim <= 128) {
-      return dropout ? tensor_backward<T, 128, 1, 32, 1, 32, true>() : tensor_backward<T, 128, 1, 32, 1, 32, false>();
+    const bool dropout = problem.threshold != 0;
+    if (problem.vector && problem.cap == 0 && dim <= 128) {
+      if (packed) return tensor_backward<T, true, true>(dim);  // with and without dropout
+      return dropout ? tensor_backward<T, true, false>(dim) : tensor_backward<T, false, false>(dim);
     }
   }
   if (dim <= 32) return plain_backward<T, 32, 64>();
@@ -82,8 +83,8 @@ template <typename T>
 class AttentionBackward final : public Kernel {
  public:
   AttentionBackward(const compiler::Graph& graph, const compiler::Op& op)
-      : problem_(input(graph, op, 1), op.attributes), backward_(choose_backward<T>(problem_)) {
-    kernels::require_dtype(graph, op, input(graph, op, 1).dtype, {0, 2, 4});
+      : problem_(input(graph, op, 1), op.attributes), backward_(choose_backward<T>(problem_, op.inputs.size() > 4)) {
+    kernels::require_dtype(graph, op, input(graph, op, 1).dtype, {0, 2, op.inputs.size()});
     kernels::require_dtype(graph, op, DType::f32, {3});
     allow_shared_memory(backward_.keys.kernel, backward_.keys.shared_bytes);
     allow_shared_memory(backward_.queries.kernel, backward_.queries.shared_bytes);
@@ -111,7 +112,8 @@ class AttentionBackward final : public Kernel {
            cudaStream_t stream) const {
     const std::int64_t tiles = ceil_div(problem_.sequence, part.rows);
     launch(name, part.kernel, {static_cast<unsigned int>(tiles * heads), part.threads, part.shared_bytes}, stream,
-           problem_, as<const T>(operands[0]), as<const T>(operands[1]), statistics, as<T>(operands[4]), parameters);
+           problem_, as<const T>(operands[0]), as<const T>(operands[1]), statistics,
+           operands.size() > 5 ? as<const std::int32_t>(operands[4]) : nullptr, as<T>(operands.back()), parameters);
   }
 
   AttentionProblem problem_;
@@ -124,6 +126,7 @@ std::unique_ptr<Kernel> make_attention_backward(const Context& context, const co
                                                 const compiler::Op& op) {
   const DType dtype = input(graph, op, 1).dtype;
   auto own = make_for<AttentionBackward, Kernel>(dtype, graph, op);
+  if (op.inputs.size() > 4) return own;
   auto cudnn = make_cudnn_attention_backward(context, AttentionProblem(input(graph, op, 1), op.attributes), dtype);
   return cudnn ? std::move(cudnn) : std::move(own);
 }

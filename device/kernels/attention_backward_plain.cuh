@@ -54,8 +54,9 @@ struct BackwardTiles {
   }
 
   // Fills weights and dscores of queries from `first_query` and keys from `first_key`.
-  __device__ void differentiate(const AttentionProblem& problem, const AttentionDropout<true>& dropout,
-                                std::int64_t task, int first_query, int first_key) {
+  __device__ void differentiate(const AttentionProblem& problem, const SeenRows<true>& seen_rows,
+                                const AttentionDropout<true>& dropout, std::int64_t task, int first_query,
+                                int first_key) {
     constexpr int kPer = Tiles::kPer;
     float scores[kPer][kPer], products[kPer][kPer];
     Tiles::products(scores, queries, keys);
@@ -71,7 +72,7 @@ struct BackwardTiles {
 #pragma unroll
       for (int c = 0; c < kPer; ++c) {
         const int column = tx + kSide * c, j = first_key + column;
-        const bool masked = i >= problem.sequence || j >= problem.sequence || !problem.sees(i, j);
+        const bool masked = i >= problem.sequence || j >= problem.sequence || !seen_rows.sees(i, j);
         const float score = cap_score(problem, scores[r][c]);
         const float probability = masked ? 0.0f : exp2f(fmaf(score, to_log2, -own.logsumexp_log2));
         const float mask = kept >> c & 1u ? 1.0f : 0.0f;
@@ -87,7 +88,8 @@ struct BackwardTiles {
 template <typename T, int kDim, int kTile>
 __global__ __launch_bounds__(kThreads) void attention_backward_keys(const AttentionProblem problem, const T* dy,
                                                                     const T* qkv, const RowStatistics* statistics,
-                                                                    T* dqkv, const LaunchParameters* parameters) {
+                                                                    const std::int32_t* documents, T* dqkv,
+                                                                    const LaunchParameters* parameters) {
   using Tiles = Tile<T, kDim, kTile>;
   BackwardTiles<T, kDim, kTile> shared;
   const std::int64_t pairs = problem.sequences * problem.kv_heads, pair = blockIdx.x % pairs;
@@ -100,14 +102,16 @@ __global__ __launch_bounds__(kThreads) void attention_backward_keys(const Attent
   Tiles::clear(dk);
   Tiles::clear(dv);
   shared.load_keys(problem, qkv, sequence_index, kv_head, first_key);
-  const int end = problem.seers_end(min(first_key + kTile, problem.sequence) - 1);
+  const SeenRows<true> seen_rows(problem, documents, sequence_index);
+  const int begin = seen_rows.seers_begin(first_key);
+  const int end = seen_rows.seers_end(min(first_key + kTile, problem.sequence) - 1);
   for (int member = 0; member < problem.group(); ++member) {
     const int head = kv_head * problem.group() + member;
-    for (int i = problem.causal ? first_key : 0; i < end; i += kTile) {
+    for (int i = begin; i < end; i += kTile) {
       __syncthreads();
       shared.load_queries(problem, qkv, dy, statistics, sequence_index, head, i);
       __syncthreads();
-      shared.differentiate(problem, dropout, sequence_index * problem.heads + head, i, first_key);
+      shared.differentiate(problem, seen_rows, dropout, sequence_index * problem.heads + head, i, first_key);
       __syncthreads();
       Tiles::template accumulate<true>(dv, shared.weights, shared.dy);
       Tiles::template accumulate<true>(dk, shared.dscores, shared.queries);
@@ -131,7 +135,8 @@ __global__ __launch_bounds__(kThreads) void attention_backward_keys(const Attent
 template <typename T, int kDim, int kTile>
 __global__ __launch_bounds__(kThreads) void attention_backward_queries(const AttentionProblem problem, const T* dy,
                                                                        const T* qkv, const RowStatistics* statistics,
-                                                                       T* dqkv, const LaunchParameters* parameters) {
+                                                                       const std::int32_t* documents, T* dqkv,
+                                                                       const LaunchParameters* parameters) {
   using Tiles = Tile<T, kDim, kTile>;
   BackwardTiles<T, kDim, kTile> shared;
   const std::int64_t task = blockIdx.x % problem.tasks();
@@ -140,17 +145,18 @@ __global__ __launch_bounds__(kThreads) void attention_backward_queries(const Att
   const std::int64_t sequence_index = task / problem.heads;
   const int head = static_cast<int>(task % problem.heads);
   const int rows = min(kTile, problem.sequence - first);
-  const int seen = problem.seen_by(first + rows - 1);
+  const SeenRows<true> seen_rows(problem, documents, sequence_index);
+  const int seen = seen_rows.end(first + rows - 1);
   const AttentionDropout<true> dropout(problem, parameters);
 
   float dq[Tiles::kPer][Tiles::kWide];
   Tiles::clear(dq);
   shared.load_queries(problem, qkv, dy, statistics, sequence_index, head, first);
-  for (int j = problem.first_seen(first) / kTile * kTile; j < seen; j += kTile) {
+  for (int j = seen_rows.first(first) / kTile * kTile; j < seen; j += kTile) {
     __syncthreads();
     shared.load_keys(problem, qkv, sequence_index, head / problem.group(), j);
     __syncthreads();
-    shared.differentiate(problem, dropout, task, first, j);
+    shared.differentiate(problem, seen_rows, dropout, task, first, j);
     __syncthreads();
     Tiles::template accumulate<false>(dq, shared.dscores, shared.keys);
   }

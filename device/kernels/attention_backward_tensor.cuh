@@ -22,11 +22,12 @@ struct BackwardKeysShape {
 
 // Turns scores into probabilities (dropped ones 0) and products dy v into gradients of scores. Rows are keys from `j`,
 // columns queries from `i`, whose statistics are given.
-template <int kBlocks, int kQueries, bool kDropout>
+template <int kBlocks, int kQueries, bool kDropout, typename Seen>
 __device__ inline void differentiate_by_key(Sums<kBlocks, kQueries>& scores, Sums<kBlocks, kQueries>& products,
-                                            const AttentionProblem& problem, const AttentionDropout<kDropout>& dropout,
+                                            const Seen& seen_rows, const AttentionDropout<kDropout>& dropout,
                                             std::int64_t task, int i, int j, const RowStatistics* statistics,
                                             bool masked) {
+  const AttentionProblem& problem = seen_rows.problem;
   const float to_log2 = problem.scale * kLog2E;
   const int g = lane_group(), t = lane_in_group();
 #pragma unroll
@@ -44,7 +45,7 @@ __device__ inline void differentiate_by_key(Sums<kBlocks, kQueries>& scores, Sum
       for (int e = 0; e < 4; ++e) {
         const int query = i + column + e % 2, key = j + 16 * m + g + e / 2 * 8;
         float probability = exp2_fast(fmaf(scores.tiles[m][n][e], to_log2, -shifts[e % 2]));
-        if (masked && (query >= problem.sequence || key >= problem.sequence || !problem.sees(query, key))) {
+        if (masked && (query >= problem.sequence || key >= problem.sequence || !seen_rows.sees(query, key))) {
           probability = 0;
         }
         const float factor = kept >> e & 1u ? dropout.scale() : 0.0f;
@@ -56,10 +57,11 @@ __device__ inline void differentiate_by_key(Sums<kBlocks, kQueries>& scores, Sum
 }
 
 // dk and dv. Grid: tiles of keys x (sequences x heads of keys), the first keys (which the most queries see) first.
-template <typename T, int kDim, int kBlocks, int kQueries, bool kDropout>
+template <typename T, int kDim, int kBlocks, int kQueries, bool kDropout, bool kPacked>
 __global__ __launch_bounds__(kThreads) void attention_backward_keys(const AttentionProblem problem, const T* dy,
                                                                     const T* qkv, const RowStatistics* statistics,
-                                                                    T* dqkv, const LaunchParameters* parameters) {
+                                                                    const std::int32_t* documents, T* dqkv,
+                                                                    const LaunchParameters* parameters) {
   using HeadRows = Rows<T, kDim>;
   using Shape = BackwardKeysShape<T, kDim, kBlocks, kQueries>;
   constexpr int kTile = Shape::kTile;
@@ -77,8 +79,9 @@ __global__ __launch_bounds__(kThreads) void attention_backward_keys(const Attent
   const AttentionDropout<kDropout> dropout(problem, parameters);
 
   // The heads of queries that share these keys, one after the other; of each the tiles of queries from `begin`.
-  const int begin = problem.causal ? first / kQueries * kQueries : 0;
-  const int end = problem.seers_end(first + rows - 1);
+  const SeenRows<kPacked> seen_rows(problem, documents, sequence_index);
+  const int begin = seen_rows.seers_begin(first) / kQueries * kQueries;
+  const int end = seen_rows.seers_end(first + rows - 1);
   const int last_head = kv_head * problem.group() + problem.group() - 1;
   const auto load_queries = [&](int head, int i, int stage) {
     const int valid = problem.sequence - i;
@@ -118,10 +121,10 @@ __global__ __launch_bounds__(kThreads) void attention_backward_keys(const Attent
     }
     __syncthreads();
     const int own_last = own_first + 16 * kBlocks - 1;  // keys
-    if (!problem.causal || (i + kQueries > own_first && i < problem.seers_end(own_last))) {
+    if (i + kQueries > seen_rows.seers_begin(own_first) && i < seen_rows.seers_end(own_last)) {
       const std::int64_t task = sequence_index * problem.heads + head;
       const bool masked = i + kQueries > problem.sequence || own_last >= problem.sequence ||
-                          !problem.sees(i, own_last) || !problem.sees(i + kQueries - 1, own_first);
+                          !seen_rows.sees(i, own_last) || !seen_rows.sees(i + kQueries - 1, own_first);
       const T* const q = queries + stage * kTile;
       const T* const gradient = gradients + stage * kTile;
       Sums<kBlocks, kQueries> scores, products;
@@ -129,7 +132,7 @@ __global__ __launch_bounds__(kThreads) void attention_backward_keys(const Attent
           scores, q, [&](std::uint32_t(&a)[4], int m, int k) { HeadRows::left(a, keys, own + 16 * m, k); });
       HeadRows::template dot_products<kBlocks, kQueries>(
           products, gradient, [&](std::uint32_t(&a)[4], int m, int k) { HeadRows::left(a, values, own + 16 * m, k); });
-      differentiate_by_key(scores, products, problem, dropout, task, i, own_first, own_statistics + stage * kQueries,
+      differentiate_by_key(scores, products, seen_rows, dropout, task, i, own_first, own_statistics + stage * kQueries,
                            masked);
       HeadRows::template accumulate<kBlocks, kQueries>(dv, scores, gradient);
       HeadRows::template accumulate<kBlocks, kQueries>(dk, products, q);
@@ -155,11 +158,12 @@ struct BackwardQueriesShape {
 };
 
 // Turns products dy v into gradients of scores. Rows are queries from `i`, columns keys from `j`.
-template <int kBlocks, int kKeys, bool kDropout>
+template <int kBlocks, int kKeys, bool kDropout, typename Seen>
 __device__ inline void differentiate_by_query(const Sums<kBlocks, kKeys>& scores, Sums<kBlocks, kKeys>& products,
-                                              const AttentionProblem& problem,
-                                              const AttentionDropout<kDropout>& dropout, std::int64_t task, int i,
-                                              int j, const RowStatistics (&statistics)[kBlocks][2], bool masked) {
+                                              const Seen& seen_rows, const AttentionDropout<kDropout>& dropout,
+                                              std::int64_t task, int i, int j,
+                                              const RowStatistics (&statistics)[kBlocks][2], bool masked) {
+  const AttentionProblem& problem = seen_rows.problem;
   const float to_log2 = problem.scale * kLog2E;
   const int g = lane_group(), t = lane_in_group();
 #pragma unroll
@@ -176,7 +180,7 @@ __device__ inline void differentiate_by_query(const Sums<kBlocks, kKeys>& scores
         const int query = i + 16 * m + g + e / 2 * 8, key = j + 8 * n + 2 * t + e % 2;
         const RowStatistics& own = statistics[m][e / 2];
         float probability = exp2_fast(fmaf(scores.tiles[m][n][e], to_log2, -own.logsumexp_log2));
-        if (masked && (key >= problem.sequence || !problem.sees(query, key))) probability = 0;
+        if (masked && (key >= problem.sequence || !seen_rows.sees(query, key))) probability = 0;
         const float factor = kept >> e & 1u ? dropout.scale() : 0.0f;
         products.tiles[m][n][e] = probability * fmaf(products.tiles[m][n][e], factor, -own.product);
       }
@@ -185,10 +189,11 @@ __device__ inline void differentiate_by_query(const Sums<kBlocks, kKeys>& scores
 }
 
 // dq. Grid: tiles of queries x tasks, the longest rows first.
-template <typename T, int kDim, int kBlocks, int kKeys, bool kDropout>
+template <typename T, int kDim, int kBlocks, int kKeys, bool kDropout, bool kPacked>
 __global__ __launch_bounds__(kThreads) void attention_backward_queries(const AttentionProblem problem, const T* dy,
                                                                        const T* qkv, const RowStatistics* statistics,
-                                                                       T* dqkv, const LaunchParameters* parameters) {
+                                                                       const std::int32_t* documents, T* dqkv,
+                                                                       const LaunchParameters* parameters) {
   using HeadRows = Rows<T, kDim>;
   using Shape = BackwardQueriesShape<T, kDim, kBlocks, kKeys>;
   constexpr int kTile = Shape::kTile;
@@ -203,7 +208,8 @@ __global__ __launch_bounds__(kThreads) void attention_backward_queries(const Att
   const std::int64_t sequence_index = task / problem.heads, stride = problem.qkv_stride();
   const int head = static_cast<int>(task % problem.heads), kv_head = head / problem.group();
   const int rows = min(Shape::kQueries, problem.sequence - first);
-  const int seen = problem.seen_by(first + rows - 1);
+  const SeenRows<kPacked> seen_rows(problem, documents, sequence_index);
+  const int seen = seen_rows.end(first + rows - 1);
   const T* const key = qkv + problem.key_offset(sequence_index, kv_head);
   const T* const value = qkv + problem.value_offset(sequence_index, kv_head);
   const AttentionDropout<kDropout> dropout(problem, parameters);
@@ -220,7 +226,7 @@ __global__ __launch_bounds__(kThreads) void attention_backward_queries(const Att
   HeadRows::template load<Shape::kQueries>(gradients,
                                            dy + problem.y_offset(sequence_index, head) + first * problem.y_stride(),
                                            problem.y_stride(), rows, problem.head_dim);
-  const int begin = problem.first_seen(first) / kKeys * kKeys;
+  const int begin = seen_rows.first(first) / kKeys * kKeys;
   load_keys(begin, 0);
 
   const int own = 16 * kBlocks * warp_index(), own_first = first + own;  // this warp's queries
@@ -244,9 +250,9 @@ __global__ __launch_bounds__(kThreads) void attention_backward_queries(const Att
     }
     __syncthreads();
     const int own_last = own_first + 16 * kBlocks - 1;
-    if (j < problem.seen_by(own_last) && j + kKeys > problem.first_seen(own_first)) {
+    if (j < seen_rows.end(own_last) && j + kKeys > seen_rows.first(own_first)) {
       const bool masked =
-          j + kKeys > problem.sequence || !problem.sees(own_first, j + kKeys - 1) || !problem.sees(own_last, j);
+          j + kKeys > problem.sequence || !seen_rows.sees(own_first, j + kKeys - 1) || !seen_rows.sees(own_last, j);
       Sums<kBlocks, kKeys> scores, products;
       HeadRows::template dot_products<kBlocks, kKeys>(
           scores, keys + stage * kTile,
@@ -254,7 +260,7 @@ __global__ __launch_bounds__(kThreads) void attention_backward_queries(const Att
       HeadRows::template dot_products<kBlocks, kKeys>(
           products, values + stage * kTile,
           [&](std::uint32_t(&a)[4], int m, int k) { HeadRows::left(a, gradients, own + 16 * m, k); });
-      differentiate_by_query(scores, products, problem, dropout, task, own_first, j, own_statistics, masked);
+      differentiate_by_query(scores, products, seen_rows, dropout, task, own_first, j, own_statistics, masked);
       HeadRows::template accumulate<kBlocks, kKeys>(dq, products, keys + stage * kTile);
     }
     __syncthreads();

@@ -10,8 +10,9 @@ namespace l2l::device::cuda::plain {
 
 // Grid: tiles of queries x tasks, the longest rows first.
 template <typename T, int kDim, int kTile>
-__global__ __launch_bounds__(kThreads) void attention_forward(const AttentionProblem problem, const T* qkv, T* y,
-                                                              float* logsumexp, const LaunchParameters* parameters) {
+__global__ __launch_bounds__(kThreads) void attention_forward(const AttentionProblem problem, const T* qkv,
+                                                              const std::int32_t* documents, T* y, float* logsumexp,
+                                                              const LaunchParameters* parameters) {
   using Tiles = Tile<T, kDim, kTile>;
   constexpr int kPer = Tiles::kPer;
   float* const queries = dynamic_shared<float>();
@@ -24,7 +25,8 @@ __global__ __launch_bounds__(kThreads) void attention_forward(const AttentionPro
   const std::int64_t sequence_index = task / problem.heads;
   const int head = static_cast<int>(task % problem.heads), kv_head = head / problem.group();
   const int rows = min(kTile, problem.sequence - first);
-  const int seen = problem.seen_by(first + rows - 1);
+  const SeenRows<true> seen_rows(problem, documents, sequence_index);
+  const int seen = seen_rows.end(first + rows - 1);
   const std::int64_t stride = problem.qkv_stride();
   const T* const key = qkv + problem.key_offset(sequence_index, kv_head);
   const T* const value = qkv + problem.value_offset(sequence_index, kv_head);
@@ -41,7 +43,7 @@ __global__ __launch_bounds__(kThreads) void attention_forward(const AttentionPro
   }
   Tiles::load(queries, qkv + problem.query_offset(sequence_index, head) + first * stride, stride, rows,
               problem.head_dim);
-  for (int j = problem.first_seen(first) / kTile * kTile; j < seen; j += kTile) {
+  for (int j = seen_rows.first(first) / kTile * kTile; j < seen; j += kTile) {
     const int columns = min(kTile, seen - j);
     __syncthreads();
     Tiles::load(keys, key + j * stride, stride, columns, problem.head_dim);
@@ -57,7 +59,7 @@ __global__ __launch_bounds__(kThreads) void attention_forward(const AttentionPro
 #pragma unroll
       for (int c = 0; c < kPer; ++c) {
         const int column = tx + kSide * c;
-        const bool visible = column < columns && problem.sees(i, j + column);
+        const bool visible = column < columns && seen_rows.sees(i, j + column);
         scores[r][c] = visible ? cap_score(problem, scores[r][c]) : -INFINITY;
         largest = fmaxf(largest, scores[r][c]);
       }

@@ -69,9 +69,8 @@ struct OnlineSoftmax {
 };
 
 // Scores of queries from `i` and keys from `j` that must not count become `value`.
-template <int kBlocks, int kKeys>
-__device__ inline void mask_scores(Sums<kBlocks, kKeys>& scores, const AttentionProblem& problem, int i, int j,
-                                   float value) {
+template <int kBlocks, int kKeys, typename Seen>
+__device__ inline void mask_scores(Sums<kBlocks, kKeys>& scores, const Seen& seen_rows, int i, int j, float value) {
 #pragma unroll
   for (int m = 0; m < kBlocks; ++m) {
 #pragma unroll
@@ -79,7 +78,7 @@ __device__ inline void mask_scores(Sums<kBlocks, kKeys>& scores, const Attention
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int query = i + 16 * m + lane_group() + e / 2 * 8, key = j + 8 * n + 2 * lane_in_group() + e % 2;
-        if (key >= problem.sequence || !problem.sees(query, key)) scores.tiles[m][n][e] = value;
+        if (key >= seen_rows.problem.sequence || !seen_rows.sees(query, key)) scores.tiles[m][n][e] = value;
       }
     }
   }
@@ -105,9 +104,10 @@ __device__ inline void drop_weights(Sums<kBlocks, kKeys>& weights, const Attenti
 }
 
 // Grid: tiles of queries x tasks, the longest rows first.
-template <typename T, int kDim, int kBlocks, int kKeys, bool kDropout>
-__global__ __launch_bounds__(kThreads) void attention_forward(const AttentionProblem problem, const T* qkv, T* y,
-                                                              float* logsumexp, const LaunchParameters* parameters) {
+template <typename T, int kDim, int kBlocks, int kKeys, bool kDropout, bool kPacked>
+__global__ __launch_bounds__(kThreads) void attention_forward(const AttentionProblem problem, const T* qkv,
+                                                              const std::int32_t* documents, T* y, float* logsumexp,
+                                                              const LaunchParameters* parameters) {
   using HeadRows = Rows<T, kDim>;
   constexpr int kQueries = ForwardShape<T, kDim, kBlocks, kKeys>::kQueries;
   constexpr int kTile = kKeys * HeadRows::kStride;
@@ -121,7 +121,8 @@ __global__ __launch_bounds__(kThreads) void attention_forward(const AttentionPro
   const std::int64_t sequence_index = task / problem.heads;
   const int head = static_cast<int>(task % problem.heads), kv_head = head / problem.group();
   const int rows = min(kQueries, problem.sequence - first);
-  const int seen = problem.seen_by(first + rows - 1);
+  const SeenRows<kPacked> seen_rows(problem, documents, sequence_index);
+  const int seen = seen_rows.end(first + rows - 1);
   const std::int64_t stride = problem.qkv_stride();
   const T* const key = qkv + problem.key_offset(sequence_index, kv_head);
   const T* const value = qkv + problem.value_offset(sequence_index, kv_head);
@@ -137,7 +138,7 @@ __global__ __launch_bounds__(kThreads) void attention_forward(const AttentionPro
   };
   HeadRows::template load<kQueries>(queries, qkv + problem.query_offset(sequence_index, head) + first * stride, stride,
                                     rows, problem.head_dim);
-  const int begin = problem.first_seen(first) / kKeys * kKeys;
+  const int begin = seen_rows.first(first) / kKeys * kKeys;
   load_keys(begin, 0);
 
   const int own = 16 * kBlocks * warp_index(), own_first = first + own;  // this warp's queries
@@ -153,13 +154,13 @@ __global__ __launch_bounds__(kThreads) void attention_forward(const AttentionPro
     }
     __syncthreads();
     const int own_last = own_first + 16 * kBlocks - 1;
-    if (j < problem.seen_by(own_last) && j + kKeys > problem.first_seen(own_first)) {
+    if (j < seen_rows.end(own_last) && j + kKeys > seen_rows.first(own_first)) {
       Sums<kBlocks, kKeys> scores;
       HeadRows::template dot_products<kBlocks, kKeys>(
           scores, keys + stage * kTile,
           [&](std::uint32_t(&a)[4], int m, int k) { HeadRows::left(a, queries, own + 16 * m, k); });
-      if (j + kKeys > problem.sequence || !problem.sees(own_first, j + kKeys - 1) || !problem.sees(own_last, j)) {
-        mask_scores(scores, problem, own_first, j, -INFINITY);
+      if (j + kKeys > problem.sequence || !seen_rows.sees(own_first, j + kKeys - 1) || !seen_rows.sees(own_last, j)) {
+        mask_scores(scores, seen_rows, own_first, j, -INFINITY);
       }
       softmax.add(scores, sums, to_log2);
       if (dropout.active()) drop_weights(scores, dropout, problem, task, own_first, j);

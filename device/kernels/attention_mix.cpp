@@ -37,12 +37,13 @@ class AttentionMix final : public Kernel {
     workers.parallel_for(shape_.tasks() * parts_.count(), [&](std::int64_t index, int slot) {
       const Buffers buffers(shape_, workspace + slot_bytes * static_cast<Bytes>(slot));
       const std::int64_t task = index / parts_.count(), part = index % parts_.count(), row = shape_.first_row(task);
+      const SeenRows seen(shape_, nullptr, task);  // what lies in other documents is 0
       load_head(shape_, as<T>(operands[1]) + row * shape_.width + shape_.value_column(task), shape_.width,
-                shape_.seen_by(parts_.end(part) - 1), 1.0f, buffers.values);
+                seen.end(parts_.end(part) - 1), 1.0f, buffers.values);
       T* y = as<T>(operands[2]) + row * shape_.hidden + shape_.first_column(task);
       for_query_blocks(parts_.begin(part), parts_.end(part), [&](QueryBlock block) {
-        load_probabilities(shape_, as<T>(operands[0]), task, block, buffers.probabilities);
-        block_product(block.rows, shape_.padded_dim, seen_by(shape_, block),
+        load_probabilities(seen, as<T>(operands[0]), task, block, buffers.probabilities);
+        block_product(block.rows, shape_.padded_dim, seen_by(seen, block),
                       {buffers.probabilities, shape_.padded_sequence, 1}, buffers.values, shape_.padded_dim,
                       buffers.sums, shape_.padded_dim, false);
         store_head(shape_, buffers.sums, block.rows, 1.0f, y + block.begin * shape_.hidden, shape_.hidden);

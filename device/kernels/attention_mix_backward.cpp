@@ -63,14 +63,15 @@ class AttentionMixBackward final : public Kernel {
 
   void take(std::span<std::byte* const> operands, std::int64_t task, const Buffers& buffers) const {
     const std::int64_t dim = shape_.padded_dim, stride = shape_.padded_sequence;
+    const SeenRows seen_rows(shape_, nullptr, task);
     const T* dy = as<T>(operands[0]) + shape_.first_row(task) * shape_.hidden + shape_.first_column(task);
     for_query_blocks(0, shape_.sequence, [&](QueryBlock block) {
-      const std::int64_t seen = seen_by(shape_, block);
+      const std::int64_t seen = seen_by(seen_rows, block);
       load_head(shape_, dy + block.begin * shape_.hidden, shape_.hidden, block.rows, 1.0f, buffers.dy);
-      load_probabilities(shape_, as<T>(operands[1]), task, block, buffers.probabilities);
+      load_probabilities(seen_rows, as<T>(operands[1]), task, block, buffers.probabilities);
       block_product(block.rows, whole_vectors(seen), shape_.head_dim, {buffers.dy, dim, 1}, buffers.transposed, stride,
                     buffers.dprobabilities, stride, false);
-      store_probabilities(shape_, buffers.dprobabilities, task, block, as<T>(operands[3]));
+      store_probabilities(seen_rows, buffers.dprobabilities, task, block, as<T>(operands[3]));
       block_product(seen, dim, block.rows, {buffers.probabilities, 1, stride}, buffers.dy, dim, buffers.dv, dim, true);
     });
   }

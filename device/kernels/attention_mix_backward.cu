@@ -31,7 +31,7 @@ __global__ __launch_bounds__(core::kThreads) void attention_mix_backward_probabi
     __syncthreads();
     float products[Tiles::kPer][Tiles::kPer];
     Tiles::products(products, rows, values);
-    Tiles::store_matrix(dprobabilities, problem, place.task, place.first, done, products);
+    Tiles::store_matrix(dprobabilities, problem, problem, place.task, place.first, done, products);
   }
   if (done < problem.sequence) Tiles::clear_rest(dprobabilities, problem, place, done);
 }

@@ -42,8 +42,8 @@ template <typename T>
 class AttentionProbabilities final : public Kernel {
  public:
   AttentionProbabilities(const compiler::Graph& graph, const compiler::Op& op)
-      : shape_(input(graph, op, 0), op.attributes), parts_(query_parts(shape_)) {
-    require_dtype(graph, op, input(graph, op, 0).dtype, {1});
+      : shape_(input(graph, op, 0), op.attributes), parts_(query_parts(shape_)), documents_(op.inputs.size() > 1) {
+    require_dtype(graph, op, input(graph, op, 0).dtype, {op.inputs.size()});
   }
 
   Bytes workspace(int threads) const override { return Buffers(shape_, nullptr).bytes * static_cast<Bytes>(threads); }
@@ -54,13 +54,14 @@ class AttentionProbabilities final : public Kernel {
     workers.parallel_for(shape_.tasks() * parts_.count(), [&](std::int64_t index, int slot) {
       const Buffers buffers(shape_, workspace + slot_bytes * static_cast<Bytes>(slot));
       const std::int64_t task = index / parts_.count(), part = index % parts_.count();
+      const SeenRows seen(shape_, documents_ ? operands[1] : nullptr, task);
       const T* qkv = as<T>(operands[0]) + shape_.first_row(task) * shape_.width;
-      load_keys(qkv + shape_.key_column(task), shape_.seen_by(parts_.end(part) - 1), buffers);
+      load_keys(qkv + shape_.key_column(task), seen.end(parts_.end(part) - 1), buffers);
       for_query_blocks(parts_.begin(part), parts_.end(part), [&](QueryBlock block) {
         load_head(shape_, qkv + block.begin * shape_.width + shape_.first_column(task), shape_.width, block.rows,
                   shape_.scale, buffers.queries);
-        take(block, buffers);
-        store_probabilities(shape_, buffers.scores, task, block, as<T>(operands[1]));
+        take(seen, block, buffers);
+        store_probabilities(seen, buffers.scores, task, block, as<T>(operands.back()));
       });
     });
   }
@@ -71,22 +72,23 @@ class AttentionProbabilities final : public Kernel {
     transpose_head(shape_, buffers.rows, rows, buffers.keys);
   }
 
-  void take(QueryBlock block, const Buffers& buffers) const {
+  void take(const SeenRows& seen, QueryBlock block, const Buffers& buffers) const {
     const std::int64_t stride = shape_.padded_sequence;
-    block_product(block.rows, whole_vectors(seen_by(shape_, block)), shape_.head_dim,
+    block_product(block.rows, whole_vectors(seen_by(seen, block)), shape_.head_dim,
                   {buffers.queries, shape_.padded_dim, 1}, buffers.keys, stride, buffers.scores, stride, false);
     for (std::int64_t row = 0; row < block.rows; ++row) {
-      const std::int64_t i = block.begin + row, own = shape_.seen_by(i);
+      const std::int64_t i = block.begin + row, own = seen.end(i);
       float* const scores = buffers.scores + row * stride;
       if (shape_.softcap > 0) cap_scores(scores, whole_vectors(own), shape_.softcap);
       fill_tail(scores, own, kMasked);
-      std::fill(scores, scores + shape_.first_seen(i), kMasked);
+      std::fill(scores, scores + seen.first(i), kMasked);
       softmax(scores, whole_vectors(own));
     }
   }
 
   AttentionShape shape_;
   Partition parts_;
+  bool documents_;
 };
 
 }  // namespace

@@ -47,12 +47,14 @@ struct RowSums {
 
 template <typename T, int kDim, int kTile>
 __global__ __launch_bounds__(core::kThreads) void attention_probabilities(const AttentionProblem problem, const T* qkv,
+                                                                          const std::int32_t* documents,
                                                                           T* probabilities) {
   using Tiles = core::Tile<T, kDim, kTile>;
   float* const queries = dynamic_shared<float>();
   float* const keys = queries + Tiles::kElements;
   const core::Place place = core::place_of_queries<kTile>(problem);
-  const int seen = core::seen_by(problem, place);
+  const SeenRows<true> seen_rows(problem, documents, place.sequence);
+  const int seen = seen_rows.end(place.first + place.rows - 1);
   const std::int64_t stride = problem.qkv_stride();
   const T* const key = qkv + problem.key_offset(place.sequence, place.kv_head);
   const float to_log2 = problem.scale * 1.4426950408889634f;
@@ -70,7 +72,7 @@ __global__ __launch_bounds__(core::kThreads) void attention_probabilities(const 
       const int i = place.first + ty * Tiles::kPer + r;
 #pragma unroll
       for (int c = 0; c < Tiles::kPer; ++c) {
-        const bool visible = core::sees(problem, i, j + tx + core::kSide * c);
+        const bool visible = core::sees(seen_rows, i, j + tx + core::kSide * c);
         scores[r][c] = visible ? plain::cap_score(problem, scores[r][c]) * to_log2 : kMasked;
       }
     }
@@ -92,7 +94,7 @@ __global__ __launch_bounds__(core::kThreads) void attention_probabilities(const 
 #pragma unroll
       for (int c = 0; c < Tiles::kPer; ++c) scores[r][c] = exp2f(scores[r][c] - sums.highest[r]) / sums.total[r];
     }
-    Tiles::store_matrix(probabilities, problem, place.task, place.first, done, scores);
+    Tiles::store_matrix(probabilities, problem, seen_rows, place.task, place.first, done, scores);
   }
   if (done < problem.sequence) Tiles::clear_rest(probabilities, problem, place, done);
 }
@@ -102,18 +104,18 @@ class AttentionProbabilities final : public Kernel {
  public:
   AttentionProbabilities(const compiler::Graph& graph, const compiler::Op& op)
       : problem_(input(graph, op, 0), op.attributes), part_(choose(problem_.head_dim)) {
-    kernels::require_dtype(graph, op, input(graph, op, 0).dtype, {1});
+    kernels::require_dtype(graph, op, input(graph, op, 0).dtype, {op.inputs.size()});
     part_.allow();
   }
 
   void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
                cudaStream_t stream) const override {
     part_.run("attention_probabilities", problem_, problem_.tasks(), stream, as<const T>(operands[0]),
-              as<T>(operands[1]));
+              operands.size() > 2 ? as<const std::int32_t>(operands[1]) : nullptr, as<T>(operands.back()));
   }
 
  private:
-  using Part = core::Part<void(AttentionProblem, const T*, T*)>;
+  using Part = core::Part<void(AttentionProblem, const T*, const std::int32_t*, T*)>;
 
   static Part choose(int dim) {
     return core::for_head(dim, [](auto size) -> Part {

@@ -78,18 +78,19 @@ class AttentionProbabilitiesBackward final : public Kernel {
   void take(std::span<std::byte* const> operands, std::int64_t task, const T* other, T* dqkv,
             const Buffers& buffers) const {
     const std::int64_t dim = shape_.padded_dim, stride = shape_.padded_sequence;
+    const SeenRows seen_rows(shape_, nullptr, task);  // probabilities of other documents are 0
     const T* qkv = as<T>(operands[2]) + shape_.first_row(task) * shape_.width;
     for_query_blocks(0, shape_.sequence, [&](QueryBlock block) {
-      const std::int64_t seen = seen_by(shape_, block);
+      const std::int64_t seen = seen_by(seen_rows, block);
       const std::int64_t place = block.begin * shape_.width + shape_.first_column(task);
       load_head(shape_, qkv + place, shape_.width, block.rows, shape_.scale, buffers.queries);
-      load_probabilities(shape_, as<T>(operands[0]), task, block, buffers.dscores);
-      load_probabilities(shape_, as<T>(operands[1]), task, block, buffers.probabilities);
+      load_probabilities(seen_rows, as<T>(operands[0]), task, block, buffers.dscores);
+      load_probabilities(seen_rows, as<T>(operands[1]), task, block, buffers.probabilities);
       for (std::int64_t row = 0; row < block.rows; ++row) {
         differentiate_softmax(buffers.probabilities + row * stride, buffers.dscores + row * stride,
-                              whole_vectors(shape_.seen_by(block.begin + row)));
+                              whole_vectors(seen_rows.end(block.begin + row)));
       }
-      if (shape_.softcap > 0) differentiate_caps(block, buffers);
+      if (shape_.softcap > 0) differentiate_caps(block, whole_vectors(seen), buffers);
       block_product(block.rows, dim, seen, {buffers.dscores, stride, 1}, buffers.keys, dim, buffers.dq, dim, false);
       block_product(seen, dim, block.rows, {buffers.dscores, 1, stride}, buffers.queries, dim, buffers.dk, dim, true);
       store(buffers.dq, block.rows, shape_.scale, place, other, dqkv);
@@ -97,8 +98,8 @@ class AttentionProbabilitiesBackward final : public Kernel {
   }
 
   // Multiplies the gradients of capped scores by the slopes, for which the scores are made again.
-  void differentiate_caps(QueryBlock block, const Buffers& buffers) const {
-    const std::int64_t stride = shape_.padded_sequence, columns = whole_vectors(seen_by(shape_, block));
+  void differentiate_caps(QueryBlock block, std::int64_t columns, const Buffers& buffers) const {
+    const std::int64_t stride = shape_.padded_sequence;
     block_product(block.rows, columns, shape_.head_dim, {buffers.queries, shape_.padded_dim, 1}, buffers.transposed,
                   stride, buffers.scores, stride, false);
     for (std::int64_t row = 0; row < block.rows; ++row) {

@@ -24,7 +24,7 @@ struct AttentionProblem {
   // `qkv`: [sequences * sequence, (heads + 2 kv_heads) * head_dim]. Throws BadInput when it is not.
   AttentionProblem(const compiler::Value& qkv, const compiler::Attributes& attributes);
 
-  // Row i of a sequence sees its rows [first_seen(i), seen_by(i)).
+  // Row i of a sequence that is one document sees its rows [first_seen(i), seen_by(i)).
   constexpr int seen_by(int i) const { return causal ? i + 1 : sequence; }
   constexpr int first_seen(int i) const { return causal && i >= window ? i + 1 - window : 0; }
   constexpr bool sees(int i, int j) const { return !causal || (j <= i && i - j < window); }
@@ -58,6 +58,54 @@ struct AttentionProblem {
   }
   // Element index, for dropout, of the probability of query i for key 0.
   constexpr std::int64_t probability_row(std::int64_t task, int i) const { return (task * sequence + i) * sequence; }
+};
+
+// What the rows of one sequence see of it, where documents may share it. Without kPacked the problem alone says so, and
+// no register is taken for documents.
+template <bool kPacked>
+struct SeenRows;
+
+template <>
+struct SeenRows<false> {
+  const AttentionProblem& problem;
+
+  constexpr SeenRows(const AttentionProblem& problem, const std::int32_t* /*documents*/, std::int64_t /*sequence*/)
+      : problem(problem) {}
+
+  constexpr int first(int i) const { return problem.first_seen(i); }
+  constexpr int end(int i) const { return problem.seen_by(i); }
+  constexpr bool sees(int i, int j) const { return problem.sees(i, j); }
+  // Rows [seers_begin(j), seers_end(j)) hold all that see row j.
+  constexpr int seers_begin(int j) const { return problem.causal ? j : 0; }
+  constexpr int seers_end(int j) const { return problem.seers_end(j); }
+};
+
+// Begins and ends never fall from one row to the next. Rows behind the sequence count as its last one.
+template <>
+struct SeenRows<true> {
+  const AttentionProblem& problem;
+  const std::int32_t *begins, *ends;  // of each row's document; null: it is the sequence
+
+  // `documents`: begins, then ends of all rows; may be null.
+  constexpr SeenRows(const AttentionProblem& problem, const std::int32_t* documents, std::int64_t sequence)
+      : problem(problem),
+        begins(documents == nullptr ? nullptr : documents + sequence * problem.sequence),
+        ends(documents == nullptr ? nullptr : begins + problem.rows()) {}
+
+  constexpr int begin_of(int i) const { return begins == nullptr ? 0 : begins[inside(i)]; }
+  constexpr int end_of(int i) const { return ends == nullptr ? problem.sequence : ends[inside(i)]; }
+  constexpr int first(int i) const { return larger(begin_of(i), problem.first_seen(i)); }
+  constexpr int end(int i) const { return problem.causal ? i + 1 : end_of(i); }
+  constexpr bool sees(int i, int j) const {
+    return problem.sees(i, j) && j >= begin_of(i) && (problem.causal || j < end_of(i));
+  }
+  constexpr int seers_begin(int j) const { return problem.causal ? j : begin_of(j); }
+  constexpr int seers_end(int j) const { return smaller(problem.seers_end(j), end_of(j)); }
+
+ private:
+  constexpr int inside(int i) const { return smaller(i, problem.sequence - 1); }
+  static constexpr int smaller(int a, int b) { return a < b ? a : b; }
+  static constexpr int larger(int a, int b) { return a > b ? a : b; }
 };
 
 }  // namespace l2l::device::cuda

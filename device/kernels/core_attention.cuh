@@ -56,6 +56,9 @@ __device__ inline int seen_by(const AttentionProblem& problem, const Place& plac
 __device__ inline bool sees(const AttentionProblem& problem, int i, int j) {
   return i < problem.sequence && j < problem.sequence && problem.sees(i, j);
 }
+__device__ inline bool sees(const SeenRows<true>& seen_rows, int i, int j) {
+  return sees(seen_rows.problem, i, j) && seen_rows.sees(i, j);
+}
 
 template <typename T, int kDim, int kTile>
 struct Tile : plain::Tile<T, kDim, kTile> {
@@ -75,8 +78,10 @@ struct Tile : plain::Tile<T, kDim, kTile> {
   }
 
   // Writes this thread's part of rows `i` and columns `j` of a task's matrix, 0 where a query does not see a key.
-  __device__ static void store_matrix(T* matrices, const AttentionProblem& problem, std::int64_t task, int i, int j,
-                                      const float (&values)[Plain::kPer][Plain::kPer]) {
+  // `Seen`: AttentionProblem or SeenRows.
+  template <typename Seen>
+  __device__ static void store_matrix(T* matrices, const AttentionProblem& problem, const Seen& seen, std::int64_t task,
+                                      int i, int j, const float (&values)[Plain::kPer][Plain::kPer]) {
     const int tx = threadIdx.x % kSide, ty = threadIdx.x / kSide;
 #pragma unroll
     for (int r = 0; r < Plain::kPer; ++r) {
@@ -85,7 +90,7 @@ struct Tile : plain::Tile<T, kDim, kTile> {
       for (int c = 0; c < Plain::kPer; ++c) {
         const int column = j + tx + kSide * c;
         if (row >= problem.sequence || column >= problem.sequence) continue;
-        const float value = sees(problem, row, column) ? values[r][c] : 0.0f;
+        const float value = sees(seen, row, column) ? values[r][c] : 0.0f;
         matrices[problem.probability_row(task, row) + column] = narrow<T>(value);
       }
     }

@@ -20,33 +20,32 @@ void for_query_blocks(std::int64_t begin, std::int64_t end, Take take) {
 }
 
 // How many rows of the task's sequence the block sees, from the first one on.
-inline std::int64_t seen_by(const AttentionShape& shape, QueryBlock block) {
-  return shape.seen_by(block.begin + block.rows - 1);
-}
+inline std::int64_t seen_by(const SeenRows& seen, QueryBlock block) { return seen.end(block.begin + block.rows - 1); }
 
 // Reads the block's rows of the matrix of `task`; each padded with zeros to whole vectors of what the block sees.
 template <typename T>
-void load_probabilities(const AttentionShape& shape, const T* matrices, std::int64_t task, QueryBlock block,
+void load_probabilities(const SeenRows& seen, const T* matrices, std::int64_t task, QueryBlock block,
                         float* destination) {
-  const std::int64_t width = whole_vectors(seen_by(shape, block));
+  const AttentionShape& shape = seen.shape;
+  const std::int64_t width = whole_vectors(seen_by(seen, block));
   for (std::int64_t row = 0; row < block.rows; ++row) {
-    const std::int64_t i = block.begin + row, own = shape.seen_by(i);
+    const std::int64_t i = block.begin + row, own = seen.end(i);
     float* to = destination + row * shape.padded_sequence;
     widen_row(matrices + shape.probability_index(task, i, 0), to, own);
-    std::fill(to, to + shape.first_seen(i), 0.0f);
+    std::fill(to, to + seen.first(i), 0.0f);
     std::fill(to + own, to + width, 0.0f);
   }
 }
 
 // Writes the rows back, with zeros where a row sees nothing.
 template <typename T>
-void store_probabilities(const AttentionShape& shape, const float* source, std::int64_t task, QueryBlock block,
-                         T* matrices) {
+void store_probabilities(const SeenRows& seen, const float* source, std::int64_t task, QueryBlock block, T* matrices) {
+  const AttentionShape& shape = seen.shape;
   for (std::int64_t row = 0; row < block.rows; ++row) {
-    const std::int64_t i = block.begin + row, own = shape.seen_by(i);
+    const std::int64_t i = block.begin + row, own = seen.end(i);
     T* to = matrices + shape.probability_index(task, i, 0);
     narrow_row(source + row * shape.padded_sequence, to, own);
-    std::fill(to, to + shape.first_seen(i), T{});
+    std::fill(to, to + seen.first(i), T{});
     std::fill(to + own, to + shape.sequence, T{});
   }
 }

@@ -17,21 +17,25 @@ class EmbeddingBackward final : public Kernel {
       : rows_(input(graph, op, 1).shape[0]),
         hidden_(input(graph, op, 1).shape[1]),
         vocabulary_(output(graph, op, 0).shape[0]),
-        sequence_(op.attributes.sequence) {
+        sequence_(op.attributes.sequence),
+        positions_(output(graph, op, 1).shape[0]),
+        table_(op.inputs.size()) {
     require_dtype(graph, op, DType::i32, {0});
-    require_dtype(graph, op, DType::f32, {2, 3});
+    require_dtype(graph, op, DType::f32, {table_, table_ + 1});
   }
 
   void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
     const std::int32_t* tokens = as<std::int32_t>(operands[0]);
+    const std::int32_t* places = table_ > 2 ? as<std::int32_t>(operands[2]) : nullptr;
     const Partition columns{hidden_, kColumns};
     workers.parallel_for(columns.count(), [&](std::int64_t block, int) {
       const std::int64_t begin = columns.begin(block), count = columns.end(block) - begin;
       for (std::int64_t row = 0; row < rows_; ++row) {
         const std::int64_t token = checked_token("embedding_backward", tokens[row], row, vocabulary_);
         const T* dy = as<T>(operands[1]) + row * hidden_ + begin;
-        float* table = as<float>(operands[2]) + token * hidden_ + begin;
-        float* position = as<float>(operands[3]) + row % sequence_ * hidden_ + begin;
+        float* table = as<float>(operands[table_]) + token * hidden_ + begin;
+        const std::int64_t place = place_of("embedding_backward", places, row, sequence_, positions_);
+        float* position = as<float>(operands[table_ + 1]) + place * hidden_ + begin;
 #pragma omp simd
         for (std::int64_t i = 0; i < count; ++i) {
           const float gradient = widen(dy[i]);
@@ -43,7 +47,8 @@ class EmbeddingBackward final : public Kernel {
   }
 
  private:
-  std::int64_t rows_, hidden_, vocabulary_, sequence_;
+  std::int64_t rows_, hidden_, vocabulary_, sequence_, positions_;
+  std::size_t table_;  // operand; places may come before it
 };
 
 }  // namespace

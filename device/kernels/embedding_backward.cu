@@ -14,22 +14,35 @@ class EmbeddingBackward final : public Kernel {
       : context_(context),
         elements_(kernels::input(graph, op, 1).shape.elements()),
         positions_(op.attributes.sequence * kernels::input(graph, op, 1).shape[1]),
+        outputs_(op.inputs.size()),
+        places_(kernels::input(graph, op, 1).shape[0], kernels::input(graph, op, 1).shape[1],
+                kernels::output(graph, op, 1).shape[0]),
         table_(kernels::input(graph, op, 1).shape[0], kernels::input(graph, op, 1).shape[1],
                kernels::output(graph, op, 0).shape[0]) {}
 
-  Bytes workspace() const override { return table_.workspace(); }
+  // The second sum begins when the first is done.
+  Bytes workspace() const override {
+    return outputs_ > 2 ? std::max(table_.workspace(), places_.workspace()) : table_.workspace();
+  }
 
   void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters* parameters,
                cudaStream_t stream) const override {
     const T* const dy = kernels::as<T>(operands[1]);
-    table_.enqueue(kernels::as<std::int32_t>(operands[0]), dy, kernels::as<float>(operands[2]), parameters, workspace,
-                   stream);
-    launch_positions_backward(context_, dy, elements_, positions_, kernels::as<float>(operands[3]), stream);
+    table_.enqueue(kernels::as<std::int32_t>(operands[0]), dy, kernels::as<float>(operands[outputs_]), parameters,
+                   workspace, stream);
+    float* const dpositions = kernels::as<float>(operands.back());
+    if (outputs_ > 2) {
+      places_.enqueue(kernels::as<std::int32_t>(operands[2]), dy, dpositions, parameters, workspace, stream);
+    } else {
+      launch_positions_backward(context_, dy, elements_, positions_, dpositions, stream);
+    }
   }
 
  private:
   Context context_;
   std::int64_t elements_, positions_;
+  std::size_t outputs_;                // operands from there on; places may come before them
+  TableGradientSum<T, false> places_;  // for a row of positions of each row's own
   TableGradientSum<T, false> table_;
 };
 

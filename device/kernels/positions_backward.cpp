@@ -2,6 +2,7 @@
 #include "device/kernels/common/partition.h"
 #include "device/kernels/convert.h"
 #include "device/kernels/factories.h"
+#include "device/kernels/tokens.h"
 
 namespace l2l::device::kernels {
 namespace {
@@ -14,11 +15,16 @@ template <typename T>
 class PositionsBackward final : public Kernel {
  public:
   PositionsBackward(const compiler::Graph& graph, const compiler::Op& op)
-      : rows_(input(graph, op, 0).shape[0]), hidden_(input(graph, op, 0).shape[1]), sequence_(op.attributes.sequence) {
-    require_dtype(graph, op, DType::f32, {1});
+      : rows_(input(graph, op, 0).shape[0]),
+        hidden_(input(graph, op, 0).shape[1]),
+        sequence_(op.attributes.sequence),
+        positions_(output(graph, op, 0).shape[0]),
+        places_(op.inputs.size() > 1) {
+    require_dtype(graph, op, DType::f32, {op.inputs.size()});
   }
 
   void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
+    if (places_) return scatter(operands, workers);
     const std::int64_t strips = (hidden_ + kColumns - 1) / kColumns;
     const Partition blocks = row_blocks(sequence_ * strips, rows_ / sequence_ * kColumns);
     workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
@@ -29,6 +35,22 @@ class PositionsBackward final : public Kernel {
   }
 
  private:
+  // Each task owns some columns of the table and adds the rows in ascending order.
+  void scatter(std::span<std::byte* const> operands, Workers& workers) const {
+    const Partition columns{hidden_, kColumns};
+    workers.parallel_for(columns.count(), [&](std::int64_t block, int) {
+      const std::int64_t begin = columns.begin(block), count = columns.end(block) - begin;
+      for (std::int64_t row = 0; row < rows_; ++row) {
+        const T* dy = as<T>(operands[0]) + row * hidden_ + begin;
+        const std::int64_t place =
+            place_of("positions_backward", as<std::int32_t>(operands[1]), row, sequence_, positions_);
+        float* position = as<float>(operands[2]) + place * hidden_ + begin;
+#pragma omp simd
+        for (std::int64_t i = 0; i < count; ++i) position[i] += widen(dy[i]);
+      }
+    });
+  }
+
   void add_strip(std::span<std::byte* const> operands, std::int64_t place, std::int64_t column) const {
     const std::int64_t count = std::min(kColumns, hidden_ - column);
     float total[kColumns] = {};
@@ -46,7 +68,8 @@ class PositionsBackward final : public Kernel {
     for (std::int64_t i = 0; i < count; ++i) position[i] += total[i];
   }
 
-  std::int64_t rows_, hidden_, sequence_;
+  std::int64_t rows_, hidden_, sequence_, positions_;
+  bool places_;
 };
 
 }  // namespace

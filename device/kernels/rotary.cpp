@@ -6,9 +6,12 @@
 #include "device/kernels/common/partition.h"
 #include "device/kernels/convert.h"
 #include "device/kernels/factories.h"
+#include "device/kernels/tokens.h"
 
 namespace l2l::device::kernels {
 namespace {
+
+constexpr std::int64_t kAngleCost = 64;  // of a pair, in elements that are read and written
 
 // Rotary positions (Su et al., "RoFormer", 2021) in the pairing of Llama's Hugging Face files: elements j and
 // j + head_dim / 2 of a head of queries or keys are turned by place * base^(-2j / head_dim). The angle is formed and
@@ -23,16 +26,21 @@ class Rotary final : public Kernel {
         turned_(op.attributes.heads + compiler::kv_heads(op.attributes)),
         half_(width_ / (turned_ + compiler::kv_heads(op.attributes)) / 2),
         magnitude_(op.attributes.rotary_scaling.magnitude),
-        frequencies_(compiler::rotary_frequencies(op.attributes, half_)) {
+        frequencies_(compiler::rotary_frequencies(op.attributes, half_)),
+        positions_(op.inputs.size() > 1) {
     require_dtype(graph, op, output(graph, op, 0).dtype, {0});
     for (double& frequency : frequencies_) frequency = op.attributes.inverse ? -frequency : frequency;
   }
 
-  Bytes workspace(int threads) const override { return slot_bytes() * static_cast<Bytes>(threads); }
+  // Angles of one place for each thread; where rows have positions of their own, of all places.
+  Bytes workspace(int threads) const override {
+    return slot_bytes() * (positions_ ? static_cast<Bytes>(sequence_) : static_cast<Bytes>(threads));
+  }
 
   // A place at a time, whose angles serve all its rows and heads.
   void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters&,
            Workers& workers) const override {
+    if (positions_) return run_rows(operands, workspace, workers);
     const Partition blocks = row_blocks(sequence_, rows_ / sequence_ * width_);
     workers.parallel_for(blocks.count(), [&](std::int64_t block, int slot) {
       float* const cosines = as<float>(workspace + slot_bytes() * static_cast<Bytes>(slot));
@@ -47,6 +55,27 @@ class Rotary final : public Kernel {
   }
 
  private:
+  // Each row has a position of its own, below `sequence`.
+  void run_rows(std::span<std::byte* const> operands, std::byte* workspace, Workers& workers) const {
+    const auto cosines_of = [&](std::int64_t place) {
+      return as<float>(workspace + slot_bytes() * static_cast<Bytes>(place));
+    };
+    const Partition places = row_blocks(sequence_, kAngleCost * half_);
+    workers.parallel_for(places.count(), [&](std::int64_t block, int) {
+      for (std::int64_t place = places.begin(block); place < places.end(block); ++place) {
+        angles_of(place, cosines_of(place), cosines_of(place) + half_);
+      }
+    });
+    const std::int32_t* const positions = as<const std::int32_t>(operands[1]);
+    const Partition rows = row_blocks(rows_, width_);
+    workers.parallel_for(rows.count(), [&](std::int64_t block, int) {
+      for (std::int64_t row = rows.begin(block); row < rows.end(block); ++row) {
+        const float* const cosines = cosines_of(place_of("rotary", positions, row, sequence_, sequence_));
+        turn(as<T>(operands[0]) + row * width_, cosines, cosines + half_, as<T>(operands[2]) + row * width_);
+      }
+    });
+  }
+
   Bytes slot_bytes() const { return align_up(static_cast<Bytes>(2 * half_) * sizeof(float), 64); }
 
   void angles_of(std::int64_t place, float* cosines, float* sines) const {
@@ -75,6 +104,7 @@ class Rotary final : public Kernel {
   std::int64_t half_;    // of a head
   double magnitude_;     // of the rotated elements
   std::vector<double> frequencies_;
+  bool positions_;  // an operand
 };
 
 }  // namespace

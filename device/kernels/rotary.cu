@@ -20,6 +20,7 @@ struct Frequencies {
 template <typename T>
 struct RotaryProblem {
   const T* x;
+  const std::int32_t* positions;  // of the rows; null: their places in their sequences
   T* y;
   std::int64_t rows, columns, sequence;
   int turned, heads, half;  // heads that are turned, of all; pairs of a head
@@ -35,8 +36,9 @@ __global__ void __launch_bounds__(kRotaryThreads) rotary(RotaryProblem<T> proble
   const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * problem.block_rows;
   const int rows = static_cast<int>(min(static_cast<std::int64_t>(problem.block_rows), problem.rows - begin));
   for (int i = static_cast<int>(threadIdx.x); i < rows * problem.half; i += kRotaryThreads) {
-    const double place = static_cast<double>((begin + i / problem.half) % problem.sequence);
-    const double turns = place * frequencies.turns[i % problem.half];
+    const std::int64_t row = begin + i / problem.half;
+    const std::int64_t place = problem.positions != nullptr ? problem.positions[row] : row % problem.sequence;
+    const double turns = static_cast<double>(place) * frequencies.turns[i % problem.half];
     const auto angle = static_cast<float>((turns - rint(turns)) * (2 * std::numbers::pi));
     cosines[i] = problem.magnitude * cosf(angle);
     sines[i] = problem.magnitude * sinf(angle);
@@ -90,7 +92,8 @@ class Rotary final : public Kernel {
                cudaStream_t stream) const override {
     RotaryProblem<T> problem = problem_;
     problem.x = kernels::as<T>(operands[0]);
-    problem.y = kernels::as<T>(operands[1]);
+    problem.positions = operands.size() > 2 ? kernels::as<std::int32_t>(operands[1]) : nullptr;
+    problem.y = kernels::as<T>(operands.back());
     const LaunchShape shape{ceil_div(problem.rows, problem.block_rows), kRotaryThreads};
     if (problem.half % kPack<T> == 0) {
       launch("rotary", rotary<T, kPack<T>>, shape, stream, problem, frequencies_);

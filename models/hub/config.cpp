@@ -13,7 +13,7 @@
 namespace l2l::models {
 namespace {
 
-constexpr Bytes kMostBytes = 1 << 24;  // of a config.json
+constexpr Bytes kMostConfig = 1 << 24;
 constexpr std::int64_t kMostSize = 1 << 24;
 constexpr std::int64_t kMostLayers = 1'000'000;
 constexpr std::string_view kFull = "full_attention", kSliding = "sliding_attention";
@@ -300,20 +300,10 @@ void read_decoder(const ConfigReader& config, const Architecture& architecture, 
   model.query_scale = config.real("query_pre_attn_scalar", 1e-6).value_or(256);
 }
 
-nlohmann::json read_object(const std::filesystem::path& path) {
-  const InputFile file(path);
-  if (file.bytes() > kMostBytes) throw BadInput(path.string() + ": longer than 16 MiB; not a model's config");
-  nlohmann::json json = parse_json(file.text());
-  if (!json.is_object()) {
-    throw BadInput(path.string() + ": is not a JSON object in UTF-8 (NaN and Infinity are not JSON)");
-  }
-  return json;
-}
-
 }  // namespace
 
 ModelOptions read_hub_config(const std::filesystem::path& file) {
-  const nlohmann::json json = read_object(file);
+  const nlohmann::json json = read_json_object(file, kMostConfig, "a model's config");
   const ConfigReader config(file, json);
   refuse_what_is_not_built(config);
   const Architecture& architecture = architecture_of_type(config);

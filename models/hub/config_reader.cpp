@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/files.h"
 #include "l2l/errors.h"
 
 namespace l2l::models {
@@ -16,6 +17,18 @@ std::string show(const nlohmann::json& value) {
 }
 
 }  // namespace
+
+nlohmann::json read_json_object(const std::filesystem::path& path, Bytes most, std::string_view what) {
+  const InputFile file(path);
+  if (file.bytes() > most) {
+    throw BadInput(path.string() + ": longer than " + format_bytes(most) + "; not " + std::string(what));
+  }
+  nlohmann::json json = parse_json(file.text());
+  if (!json.is_object()) {
+    throw BadInput(path.string() + ": is not a JSON object in UTF-8 (NaN and Infinity are not JSON)");
+  }
+  return json;
+}
 
 void ConfigReader::refuse(std::string_view key, const std::string& reason) const {
   throw BadInput(file_ + ": " + prefix_ + std::string(key) + ": " + reason);

@@ -7,9 +7,14 @@
 #include <string_view>
 #include <vector>
 
+#include "core/bytes.h"
 #include "core/json.h"
 
 namespace l2l::models {
+
+// The object that a file holds. Throws BadInput naming the file when it is longer than `most` or not one; `what`: what
+// such a file is, for messages.
+nlohmann::json read_json_object(const std::filesystem::path& file, Bytes most, std::string_view what);
 
 // One object of the file. Every function throws BadInput naming file and key when the value has another type or lies
 // outside its range. A null counts as missing unless is_null() tells them apart. Immutable; a view of the JSON value,

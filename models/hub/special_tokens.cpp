@@ -6,6 +6,7 @@
 #include "core/files.h"
 #include "core/json.h"
 #include "l2l/errors.h"
+#include "models/hub/config_reader.h"
 
 namespace l2l::models {
 namespace {
@@ -18,12 +19,6 @@ std::string read_text(const std::filesystem::path& path) {
   return file.text();
 }
 
-nlohmann::json read_object(const std::filesystem::path& path) {
-  nlohmann::json json = parse_json(read_text(path));
-  if (!json.is_object()) throw BadInput(path.string() + ": is not a JSON object in UTF-8");
-  return json;
-}
-
 // A token is written as its text, or as an object with its "content".
 std::string text_of(const nlohmann::json& token) {
   if (token.is_string()) return token.get<std::string>();
@@ -33,7 +28,7 @@ std::string text_of(const nlohmann::json& token) {
 std::vector<std::string> spellings(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / "tokenizer_config.json";
   if (is_there(path)) {
-    const nlohmann::json json = read_object(path);
+    const nlohmann::json json = read_json_object(path, kMostBytes, "a tokenizer");
     const auto token = json.find("mask_token");
     if (token != json.end() && !text_of(*token).empty()) return {text_of(*token)};
   }
@@ -41,7 +36,7 @@ std::vector<std::string> spellings(const std::filesystem::path& directory) {
 }
 
 std::optional<std::int64_t> find_in_json(const std::filesystem::path& path, const std::string& token) {
-  const nlohmann::json json = read_object(path);
+  const nlohmann::json json = read_json_object(path, kMostBytes, "a tokenizer");
   const auto added = json.find("added_tokens");
   if (added == json.end() || !added->is_array()) return std::nullopt;
   for (const nlohmann::json& entry : *added) {

@@ -71,6 +71,9 @@ ArenaPlan::ArenaPlan(const models::Model& model, const Scratch& scratch, const E
   for (const auto& [phase, bytes] : scratch) scratch_of_[phase] = add(scratch_name(phase), {bytes}, {phase});
   add(ArenaPart::batch, "token ids and targets",
       copies(2 * microbatches, static_cast<Bytes>(model.rows) * size_of(DType::i32)));
+  if (model.packed) {
+    add(ArenaPart::row_fields, "positions and documents of rows", copies(microbatches, model.row_fields_bytes()));
+  }
   add(ArenaPart::losses, "losses", copies(microbatches, model.results_bytes()));
   if (model.chunks.count == 0) {
     add(ArenaPart::logits, "logits of one token", {static_cast<Bytes>(model.vocabulary) * size_of(model.compute)});
@@ -252,7 +255,8 @@ HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan) 
   staging.stash = sum(input_sizes(model, plan, StashPlace::host), "stash");
   staging.saved = sum(saved_sizes(model, plan, StashPlace::host), "saved values");
   const auto microbatches = static_cast<Bytes>(plan.microbatches);
-  staging.batch = microbatches * (2 * static_cast<Bytes>(model.rows) * size_of(DType::i32) + model.results_bytes()) +
+  staging.batch = microbatches * (2 * static_cast<Bytes>(model.rows) * size_of(DType::i32) + model.row_fields_bytes() +
+                                  model.results_bytes()) +
                   static_cast<Bytes>(model.vocabulary) * size_of(model.compute);
   staging.squares = size_of(DType::f64);
   return staging;

@@ -47,6 +47,7 @@ enum class ArenaPart : std::uint8_t {
   saved_fetch,      // back from the stash
   input_gradients,  // dL/d layer input
   batch,            // tokens and targets
+  row_fields,       // Region::rows; none where rows are not told apart
   losses,
   logits,  // of one token; none for a head in chunks
   carry,   // of a head in chunks

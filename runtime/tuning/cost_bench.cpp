@@ -6,6 +6,7 @@
 #include "core/half_rows.h"
 #include "core/trace.h"
 #include "core/workers.h"
+#include "models/streams.h"
 #include "runtime/engine.h"
 
 namespace l2l::runtime {
@@ -129,9 +130,18 @@ Cost StepCosts::Bench::launch(Lane lane, const device::Executable& program, Laye
   std::vector<std::unique_ptr<device::Buffer>> staged;
   for (const Value& value : graph.values) {
     if (value.region == Region::scratch || value.region == Region::gradients || value.region == Region::carry) continue;
+    if (value.region == Region::rows) continue;
     staged.push_back(device_.allocate_pinned(value.bytes(), "calibration"));
     fill(staged.back()->view(), value.dtype, parts_.model.vocabulary, random);
     lane.device.copy(lane.stream, bindings[value.region].slice(value.offset, value.bytes()), staged.back()->view());
+  }
+  if (const Bytes bytes = graph.region_bytes(Region::rows); bytes > 0) {
+    const Bytes all = parts_.model.row_fields_bytes();
+    staged.push_back(device_.allocate_pinned(all, "calibration"));
+    const device::BufferView view = staged.back()->view();
+    models::write_single_documents({reinterpret_cast<std::int32_t*>(view.data), all / sizeof(std::int32_t)},
+                                   parts_.options.model.sequence);
+    lane.device.copy(lane.stream, bindings[Region::rows], view.slice(0, bytes));
   }
   lane.device.synchronize(lane.stream);
   device::LaunchParameters parameters;

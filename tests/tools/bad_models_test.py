@@ -132,7 +132,7 @@ CASES = {
     "config is cut": (lambda d: d.config_text(json.dumps(MODEL["config"]).encode()[:-9]), "config.json: is not a JSON object"),
     "config is not UTF-8": (lambda d: d.config_text(b'{"model_type": "\xff"}'), "config.json: is not a JSON object"),
     "config with NaN": (lambda d: d.config_text(b'{"model_type": "llama", "rms_norm_eps": NaN}'), "NaN and Infinity are not"),
-    "config of 17 MiB": (lambda d: d.config_text(b" " * (17 << 20)), "config.json: longer than 16 MiB"),
+    "config of 17 MiB": (lambda d: d.config_text(b" " * (17 << 20)), "config.json: longer than 16.0 MiB"),
     "config nested 100,000 deep": (lambda d: d.config_text(b'{"a":' * 100000 + b"1" + b"}" * 100000), "config.json"),
     "no model type": (lambda d: d.config(model_type="REMOVED"), "model_type: is missing"),
     "unknown model type": (lambda d: d.config(model_type="t5"), 'model_type: "t5" is not built'),

@@ -209,6 +209,34 @@ TEST(Gradient, Attention) {
   }
 }
 
+// Of documents that share sequences; a row that sees one row of another document is noticed.
+TEST(Gradient, PackedAttention) {
+  for (const AttentionCase& shape : {AttentionCase{2, 29, 3, 8}, AttentionCase{2, 29, 4, 8, 0.25f, 2},
+                                     AttentionCase{2, 29, 3, 8, 0.25f, 0, false}}) {
+    const OpCase forward = packed(attention_case(DType::f32, shape));
+    const OpCase backward = packed(attention_backward_case(DType::f32, shape));
+    Tensors values = make_operands(forward);
+    run_exactly(forward, values);
+    Tensors gradient = {weights_for(forward), values[0], values[2], values[3], values[1], zeros_like(values[0])};
+    run_exactly(backward, gradient);
+    EXPECT_LE(gradient_error(forward, values, gradient[0], 0, gradient[5]), kTolerance) << forward.name;
+    double* const begins = gradient[4].data();
+    *std::find_if(begins, begins + shape.rows(), [](double begin) { return begin > 0; }) -= 1;
+    run_exactly(backward, gradient);
+    EXPECT_GT(gradient_error(forward, values, gradient[0], 0, gradient[5]), kTolerance) << forward.name;
+  }
+}
+
+TEST(Gradient, PackedPositions) {
+  const OpCase forward = packed(embedding_case(DType::f32, 15, 5, 8, 4));
+  const OpCase backward = packed(embedding_backward_case(DType::f32, 15, 5, 8, 4));
+  const Tensors values = make_operands(forward);
+  Tensors gradient = {values[0], weights_for(forward), values[3], zeros_like(values[1]), zeros_like(values[2])};
+  run_exactly(backward, gradient);
+  EXPECT_LE(gradient_error(forward, values, gradient[1], 1, gradient[3]), kTolerance);
+  EXPECT_LE(gradient_error(forward, values, gradient[1], 2, gradient[4]), kTolerance);
+}
+
 TEST(Gradient, CoreAttention) {
   for (const AttentionCase& shape :
        {AttentionCase{2, 9, 3, 8}, AttentionCase{2, 9, 4, 8, 0, 2}, AttentionCase{2, 9, 3, 8, 0, 0, false}}) {

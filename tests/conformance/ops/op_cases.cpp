@@ -177,6 +177,44 @@ void add_scores(std::vector<OpCase>& cases, DType dtype) {
   }
 }
 
+// Documents that share sequences, on every path of the kernels.
+void add_packed(std::vector<OpCase>& cases, DType dtype) {
+  const auto window = [](Attributes& a) { a.window = 20; };
+  const auto cap = [](Attributes& a) { a.softcap = 0.75f; };
+  for (const AttentionCase& shape : {AttentionCase{3, 1, 2, 8},
+                                     {2, 33, 4, 16, 0, 2},
+                                     {1, 257, 2, 64, 0, 1},
+                                     {1, 200, 2, 64, 0.1f, 1},
+                                     {2, 100, 3, 32, 0, 0, false},
+                                     {1, 260, 1, 128, 0.25f, 0, false},
+                                     {1, 130, 2, 96},
+                                     {2, 70, 1, 20, 0.3f},
+                                     {1, 150, 1, 136, 0, 0, false}}) {
+    cases.push_back(packed(attention_case(dtype, shape)));
+    cases.push_back(packed(attention_backward_case(dtype, shape)));
+    if (!shape.causal) continue;
+    cases.push_back(packed(varied(attention_case(dtype, shape), "window", window)));
+    cases.push_back(packed(varied(attention_backward_case(dtype, shape), "window", window)));
+    cases.push_back(packed(varied(attention_backward_case(dtype, shape), "cap", cap)));
+  }
+  for (const AttentionCase& shape :
+       {AttentionCase{2, 33, 4, 16, 0, 2}, {1, 257, 2, 64, 0, 1}, {2, 100, 3, 32, 0, 0, false}}) {
+    cases.push_back(packed(attention_probabilities_case(dtype, shape)));
+    cases.push_back(packed(varied(attention_probabilities_case(dtype, shape), "cap", cap)));
+  }
+  for (const bool inverse : {false, true}) {
+    cases.push_back(packed(rotary_case(dtype, {3, 5, 3, 6}, 10000, inverse)));
+    cases.push_back(packed(rotary_case(dtype, {2, 100, 4, 64, 0, 2}, 10000, inverse)));
+  }
+  for (const std::int64_t sequence : {1, 7, 100}) {
+    cases.push_back(packed(embedding_case(dtype, 3 * sequence, sequence, 24, 11)));
+    cases.push_back(packed(embedding_backward_case(dtype, 3 * sequence, sequence, 24, 11)));
+    cases.push_back(packed(positions_case(dtype, 3 * sequence, sequence, 24)));
+    cases.push_back(packed(positions_backward_case(dtype, 3 * sequence, sequence, 24)));
+  }
+  cases.push_back(packed(positions_backward_case(dtype, 2000, 10, 100)));
+}
+
 void add_head_norms(std::vector<OpCase>& cases, DType dtype) {
   for (const AttentionCase& shape :
        {AttentionCase{1, 1, 1, 2}, {2, 9, 4, 6, 0, 2}, {1, 50, 3, 20}, {2, 40, 4, 64, 0, 1}, {1, 33, 2, 256, 0, 1}}) {
@@ -298,6 +336,7 @@ std::vector<OpCase> conformance_cases() {
     add_scores(cases, dtype);
     add_head_norms(cases, dtype);
     add_rotary_scalings(cases, dtype);
+    add_packed(cases, dtype);
     add_gemma(cases, dtype);
     add_losses(cases, dtype);
     add_chunks(cases, dtype);

@@ -243,6 +243,20 @@ OpCase head_norm_backward_case(DType dtype, const AttentionCase& shape) {
   return builder.output(DType::f32, {shape.head_dim}).finish();
 }
 
+OpCase packed(OpCase original) {
+  compiler::Op& op = original.graph.ops.front();
+  const std::int64_t rows = original.graph.value(op.inputs[0]).shape[0];
+  const bool attention = op.kind == OpKind::attention || op.kind == OpKind::attention_backward ||
+                         op.kind == OpKind::attention_probabilities;
+  Value value;
+  value.name = "packed";
+  value.dtype = DType::i32;
+  value.shape = attention ? Shape{2, rows} : Shape{rows};
+  op.inputs.push_back(static_cast<ValueId>(original.graph.values.size()));
+  original.graph.values.push_back(value);
+  return varied(std::move(original), "packed", [](Attributes&) {});
+}
+
 OpCase varied(OpCase original, const std::string& name, const std::function<void(Attributes&)>& vary) {
   vary(original.graph.ops.front().attributes);
   original.name += "_" + name;

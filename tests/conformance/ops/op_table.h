@@ -89,6 +89,9 @@ OpCase fused_case(compiler::OpKind kind, DType dtype, std::int64_t rows, std::in
 
 OpCase head_norm_case(DType dtype, const AttentionCase& shape);
 OpCase head_norm_backward_case(DType dtype, const AttentionCase& shape);
+// The same case with documents that share sequences: the optional i32 input of attention, attention_backward,
+// attention_probabilities, rotary, embedding and positions.
+OpCase packed(OpCase original);
 // The same case with other attributes, `name` behind its own.
 OpCase varied(OpCase original, const std::string& name, const std::function<void(compiler::Attributes&)>& vary);
 

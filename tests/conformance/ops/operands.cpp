@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -62,17 +63,43 @@ void prepare_rms_norm_backward(const OpCase& test_case, Tensors& operands) {
   operands[3] = values[3];
 }
 
+// Documents of 1 to 40 rows, cut off at the ends of sequences. `operand`: [2][rows], begins and ends, or [rows],
+// positions.
+void fill_documents(const OpCase& test_case, Tensor& operand, std::mt19937_64& random) {
+  const auto sequence = static_cast<std::size_t>(test_case.op().attributes.sequence);
+  const auto rows = static_cast<std::size_t>(size_of_rows(test_case, 0));
+  const bool positions = operand.size() == rows;
+  for (std::size_t begin = 0; begin < rows;) {
+    const std::size_t in_sequence = begin % sequence;
+    const std::size_t end = std::min(sequence, in_sequence + 1 + random() % 40);
+    for (std::size_t row = begin; row < begin + end - in_sequence; ++row) {
+      operand[row] = static_cast<double>(positions ? row - begin : in_sequence);
+      if (!positions) operand[rows + row] = static_cast<double>(end);
+    }
+    begin += end - in_sequence;
+  }
+}
+
+bool has_rows(const OpCase& test_case) {
+  const auto& op = test_case.op();
+  return op.inputs.size() > 1 && test_case.graph.value(op.inputs.back()).name == "packed";
+}
+
 // y and logsumexp of qkv.
 void prepare_attention_backward(const OpCase& test_case, Tensors& operands) {
   const auto& attributes = test_case.op().attributes;
   const Shape y = test_case.graph.values[0].shape;
   const AttentionCase shape{y[0] / attributes.sequence, attributes.sequence, attributes.heads, y[1] / attributes.heads,
                             attributes.probability,     attributes.kv_heads, attributes.causal};
-  const OpCase forward = alike(attention_case(test_case.graph.values[0].dtype, shape), test_case);
+  OpCase forward = alike(attention_case(test_case.graph.values[0].dtype, shape), test_case);
   Tensors values = {operands[1], operands[2], operands[3]};
+  if (has_rows(test_case)) {
+    forward = packed(forward);
+    values.insert(values.begin() + 1, operands[4]);
+  }
   run_reference({forward.graph, forward.op(), test_case.parameters, values});
-  operands[2] = values[1];
-  operands[3] = values[2];
+  operands[2] = *(values.end() - 2);
+  operands[3] = values.back();
 }
 
 // Probabilities of qkv. Those of the other ops are any numbers, masked ones included: they must not be read.
@@ -118,11 +145,13 @@ double end_of_vocabulary(const OpCase& test_case) {
 
 void prepare(const OpCase& test_case, Tensors& operands, std::mt19937_64& random) {
   const bool backward = test_case.op().kind == OpKind::chunk_cross_entropy_backward;
+  if (has_rows(test_case)) fill_documents(test_case, operands[test_case.op().inputs.size() - 1], random);
   switch (test_case.op().kind) {
     case OpKind::embedding:
       return fill_integers(operands[0], 0, size_of_rows(test_case, 1), random);
     case OpKind::embedding_backward:
-      return fill_integers(operands[0], 0, static_cast<double>(test_case.graph.values[2].shape[0]), random);
+      return fill_integers(operands[0], 0,
+                           static_cast<double>(test_case.graph.value(test_case.op().outputs[0]).shape[0]), random);
     case OpKind::linear_cross_entropy:
     case OpKind::linear_cross_entropy_backward:
       fill_integers(operands[2], 0, size_of_rows(test_case, 1), random);

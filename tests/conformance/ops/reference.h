@@ -28,6 +28,11 @@ struct ReferenceCall {
     return graph.value(position < inputs ? op.inputs[position] : op.outputs[position - inputs]).dtype;
   }
   Tensor& operator[](std::size_t position) const { return operands[position]; }
+  Tensor& output(std::size_t position) const { return operands[op.inputs.size() + position]; }
+  // The op's last input where that is i32 and at `position`: documents or places of rows; else nullptr.
+  const Tensor* of_rows(std::size_t position) const {
+    return op.inputs.size() == position + 1 && dtype(position) == DType::i32 ? &operands[position] : nullptr;
+  }
 };
 
 // Writes the outputs; accumulators hold their values before, and are added to.
@@ -44,6 +49,9 @@ double round_to(DType dtype, double value);
 
 // 0 where dropout kills the element, else 1 / (1 - p); 1 when not training.
 double dropout_factor(const ReferenceCall& call, std::int64_t element);
+
+// The row of a table of positions that belongs to `row`.
+std::size_t place_of(const ReferenceCall& call, const Tensor* places, std::size_t row);
 
 void reference_embedding(const ReferenceCall& call);
 void reference_embedding_backward(const ReferenceCall& call);

@@ -11,6 +11,7 @@ namespace {
 struct Head {
   const ReferenceCall& call;
   std::size_t sequence, head, length, heads, kv_heads, dim;
+  const Tensor* documents = nullptr;  // [2][rows]
 
   // Element d of its query (part 0), key (1) or value (2): heads, kv_heads and kv_heads of them are side by side.
   std::size_t qkv(std::size_t part, std::size_t row, std::size_t d) const {
@@ -20,10 +21,14 @@ struct Head {
   }
   std::size_t y(std::size_t row, std::size_t d) const { return ((sequence * length + row) * heads + head) * dim + d; }
   // Row i sees rows [first(i), seen(i)).
-  std::size_t seen(std::size_t i) const { return call.op.attributes.causal ? i + 1 : length; }
+  std::size_t seen(std::size_t i) const { return call.op.attributes.causal ? i + 1 : document(i, 1, length); }
   std::size_t first(std::size_t i) const {
     const auto window = static_cast<std::size_t>(call.op.attributes.window);
-    return window > 0 && i + 1 > window ? i + 1 - window : 0;
+    return std::max(window > 0 && i + 1 > window ? i + 1 - window : 0, document(i, 0, 0));
+  }
+  std::size_t document(std::size_t i, std::size_t end, std::size_t alone) const {
+    if (documents == nullptr) return alone;
+    return static_cast<std::size_t>((*documents)[end * (documents->size() / 2) + sequence * length + i]);
   }
   std::size_t logsumexp(std::size_t row) const { return (sequence * length + row) * heads + head; }
   std::size_t probability(std::size_t i, std::size_t j) const {
@@ -50,14 +55,14 @@ struct Head {
 };
 
 template <typename F>
-void for_each_head(const ReferenceCall& call, const Shape& qkv, F function) {
+void for_each_head(const ReferenceCall& call, const Shape& qkv, const Tensor* documents, F function) {
   const auto& attributes = call.op.attributes;
   const auto length = static_cast<std::size_t>(attributes.sequence), heads = static_cast<std::size_t>(attributes.heads);
   const auto kv_heads = attributes.kv_heads > 0 ? static_cast<std::size_t>(attributes.kv_heads) : heads;
   const auto rows = static_cast<std::size_t>(qkv[0]), columns = static_cast<std::size_t>(qkv[1]);
   for (std::size_t sequence = 0; sequence < rows / length; ++sequence) {
     for (std::size_t head = 0; head < heads; ++head) {
-      function(Head{call, sequence, head, length, heads, kv_heads, columns / (heads + 2 * kv_heads)});
+      function(Head{call, sequence, head, length, heads, kv_heads, columns / (heads + 2 * kv_heads), documents});
     }
   }
 }
@@ -82,16 +87,16 @@ void for_each_normed(const ReferenceCall& call, const Shape& qkv, F function) {
 double gain_offset(const ReferenceCall& call) { return call.op.attributes.unit_offset ? 1 : 0; }
 
 void reference_attention(const ReferenceCall& call) {
-  for_each_head(call, call.shape(0), [&](const Head& head) {
+  for_each_head(call, call.shape(0), call.of_rows(1), [&](const Head& head) {
     for (std::size_t i = 0; i < head.length; ++i) {
       double highest = -INFINITY, sum = 0;
       for (std::size_t j = head.first(i); j < head.seen(i); ++j) highest = std::max(highest, head.score(call[0], i, j));
       for (std::size_t j = head.first(i); j < head.seen(i); ++j) sum += std::exp(head.score(call[0], i, j) - highest);
-      call[2][head.logsumexp(i)] = highest + std::log(sum);
-      for (std::size_t d = 0; d < head.dim; ++d) call[1][head.y(i, d)] = 0;
+      call.output(1)[head.logsumexp(i)] = highest + std::log(sum);
+      for (std::size_t d = 0; d < head.dim; ++d) call.output(0)[head.y(i, d)] = 0;
       for (std::size_t j = head.first(i); j < head.seen(i); ++j) {
         const double weight = std::exp(head.score(call[0], i, j) - highest) / sum * head.mask(i, j);
-        for (std::size_t d = 0; d < head.dim; ++d) call[1][head.y(i, d)] += weight * call[0][head.qkv(2, j, d)];
+        for (std::size_t d = 0; d < head.dim; ++d) call.output(0)[head.y(i, d)] += weight * call[0][head.qkv(2, j, d)];
       }
     }
   });
@@ -100,9 +105,9 @@ void reference_attention(const ReferenceCall& call) {
 // Operands: dy, qkv, y, logsumexp, dqkv.
 void reference_attention_backward(const ReferenceCall& call) {
   const Tensor& qkv = call[1];
-  Tensor& dqkv = call[4];
+  Tensor& dqkv = call.output(0);
   std::fill(dqkv.begin(), dqkv.end(), 0.0);
-  for_each_head(call, call.shape(1), [&](const Head& head) {
+  for_each_head(call, call.shape(1), call.of_rows(4), [&](const Head& head) {
     for (std::size_t i = 0; i < head.length; ++i) {
       double product = 0;
       for (std::size_t d = 0; d < head.dim; ++d) product += call[0][head.y(i, d)] * call[2][head.y(i, d)];
@@ -123,14 +128,14 @@ void reference_attention_backward(const ReferenceCall& call) {
 
 // Operands: qkv, probabilities.
 void reference_attention_probabilities(const ReferenceCall& call) {
-  std::fill(call[1].begin(), call[1].end(), 0.0);
-  for_each_head(call, call.shape(0), [&](const Head& head) {
+  std::fill(call.output(0).begin(), call.output(0).end(), 0.0);
+  for_each_head(call, call.shape(0), call.of_rows(1), [&](const Head& head) {
     for (std::size_t i = 0; i < head.length; ++i) {
       double highest = -INFINITY, sum = 0;
       for (std::size_t j = head.first(i); j < head.seen(i); ++j) highest = std::max(highest, head.score(call[0], i, j));
       for (std::size_t j = head.first(i); j < head.seen(i); ++j) sum += std::exp(head.score(call[0], i, j) - highest);
       for (std::size_t j = head.first(i); j < head.seen(i); ++j) {
-        call[1][head.probability(i, j)] = std::exp(head.score(call[0], i, j) - highest) / sum;
+        call.output(0)[head.probability(i, j)] = std::exp(head.score(call[0], i, j) - highest) / sum;
       }
     }
   });
@@ -145,7 +150,7 @@ void reference_attention_probabilities_backward(const ReferenceCall& call) {
   } else {
     std::fill(dqkv.begin(), dqkv.end(), 0.0);
   }
-  for_each_head(call, call.shape(2), [&](const Head& head) {
+  for_each_head(call, call.shape(2), nullptr, [&](const Head& head) {
     for (std::size_t i = 0; i < head.length; ++i) {
       for (std::size_t j = head.first(i); j < head.seen(i); ++j) {
         double dscore = 0;
@@ -166,7 +171,7 @@ void reference_attention_probabilities_backward(const ReferenceCall& call) {
 // Operands: probabilities, qkv, y.
 void reference_attention_mix(const ReferenceCall& call) {
   std::fill(call[2].begin(), call[2].end(), 0.0);
-  for_each_head(call, call.shape(1), [&](const Head& head) {
+  for_each_head(call, call.shape(1), nullptr, [&](const Head& head) {
     for (std::size_t i = 0; i < head.length; ++i) {
       for (std::size_t j = head.first(i); j < head.seen(i); ++j) {
         const double weight = call[0][head.probability(i, j)];
@@ -179,7 +184,7 @@ void reference_attention_mix(const ReferenceCall& call) {
 // Operands: dy, probabilities, qkv, dprobabilities, dqkv.
 void reference_attention_mix_backward(const ReferenceCall& call) {
   for (const std::size_t output : {3, 4}) std::fill(call[output].begin(), call[output].end(), 0.0);
-  for_each_head(call, call.shape(2), [&](const Head& head) {
+  for_each_head(call, call.shape(2), nullptr, [&](const Head& head) {
     for (std::size_t i = 0; i < head.length; ++i) {
       for (std::size_t j = head.first(i); j < head.seen(i); ++j) {
         for (std::size_t d = 0; d < head.dim; ++d) {
@@ -264,17 +269,20 @@ double rotary_frequency(const compiler::Attributes& attributes, std::size_t j, s
 // The heads of queries and of keys as complex numbers (element j, element j + dim / 2), turned by their place.
 void reference_rotary(const ReferenceCall& call) {
   const double magnitude = static_cast<double>(call.op.attributes.rotary_scaling.magnitude);
-  call[1] = call[0];
-  for_each_head(call, call.shape(0), [&](const Head& head) {
+  const Tensor* const positions = call.of_rows(1);
+  call.output(0) = call[0];
+  for_each_head(call, call.shape(0), nullptr, [&](const Head& head) {
     for (std::size_t place = 0; place < head.length; ++place) {
+      const double position =
+          positions != nullptr ? (*positions)[head.sequence * head.length + place] : static_cast<double>(place);
       for (std::size_t j = 0; j < head.dim / 2; ++j) {
-        const double angle = static_cast<double>(place) * rotary_frequency(call.op.attributes, j, head.dim);
+        const double angle = position * rotary_frequency(call.op.attributes, j, head.dim);
         const std::complex<double> turn = std::polar(magnitude, call.op.attributes.inverse ? -angle : angle);
         for (const std::size_t part : {0, 1}) {
           const std::size_t at = head.qkv(part, place, j), other = head.qkv(part, place, j + head.dim / 2);
           const std::complex<double> turned = std::complex<double>(call[0][at], call[0][other]) * turn;
-          call[1][at] = turned.real();
-          call[1][other] = turned.imag();
+          call.output(0)[at] = turned.real();
+          call.output(0)[other] = turned.imag();
         }
       }
     }

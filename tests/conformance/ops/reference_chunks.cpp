@@ -58,14 +58,16 @@ void reference_embedding_rows_backward(const ReferenceCall& call) {
 
 void reference_add_positions(const ReferenceCall& call) {
   const auto hidden = static_cast<std::size_t>(call.shape(0)[1]);
-  const std::size_t period = static_cast<std::size_t>(call.op.attributes.sequence) * hidden;
-  for (std::size_t i = 0; i < call[0].size(); ++i) call[2][i] = call[0][i] + call[1][i % period];
+  for (std::size_t i = 0; i < call[0].size(); ++i) {
+    call.output(0)[i] = call[0][i] + call[1][place_of(call, call.of_rows(2), i / hidden) * hidden + i % hidden];
+  }
 }
 
 void reference_positions_backward(const ReferenceCall& call) {
   const auto hidden = static_cast<std::size_t>(call.shape(0)[1]);
-  const std::size_t period = static_cast<std::size_t>(call.op.attributes.sequence) * hidden;
-  for (std::size_t i = 0; i < call[0].size(); ++i) call[1][i % period] += call[0][i];
+  for (std::size_t i = 0; i < call[0].size(); ++i) {
+    call.output(0)[place_of(call, call.of_rows(1), i / hidden) * hidden + i % hidden] += call[0][i];
+  }
 }
 
 // Operands: x, table, targets, (bias), statistics.

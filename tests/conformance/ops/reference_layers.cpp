@@ -15,12 +15,18 @@ std::size_t index_of(double token) { return static_cast<std::size_t>(token); }
 
 }  // namespace
 
+std::size_t place_of(const ReferenceCall& call, const Tensor* places, std::size_t row) {
+  if (places != nullptr) return static_cast<std::size_t>((*places)[row]);
+  return row % static_cast<std::size_t>(call.op.attributes.sequence);
+}
+
 void reference_embedding(const ReferenceCall& call) {
-  const Size y(call.shape(3));
+  const Size y(call.shape(call.op.inputs.size()));
   for (std::size_t r = 0; r < y.rows; ++r) {
-    const std::size_t position = r % static_cast<std::size_t>(call.op.attributes.sequence);
+    const std::size_t position = place_of(call, call.of_rows(3), r);
     for (std::size_t c = 0; c < y.columns; ++c) {
-      call[3][r * y.columns + c] = call[1][index_of(call[0][r]) * y.columns + c] + call[2][position * y.columns + c];
+      call.output(0)[r * y.columns + c] =
+          call[1][index_of(call[0][r]) * y.columns + c] + call[2][position * y.columns + c];
     }
   }
 }
@@ -28,10 +34,10 @@ void reference_embedding(const ReferenceCall& call) {
 void reference_embedding_backward(const ReferenceCall& call) {
   const Size dy(call.shape(1));
   for (std::size_t r = 0; r < dy.rows; ++r) {
-    const std::size_t position = r % static_cast<std::size_t>(call.op.attributes.sequence);
+    const std::size_t position = place_of(call, call.of_rows(2), r);
     for (std::size_t c = 0; c < dy.columns; ++c) {
-      call[2][index_of(call[0][r]) * dy.columns + c] += call[1][r * dy.columns + c];
-      call[3][position * dy.columns + c] += call[1][r * dy.columns + c];
+      call.output(0)[index_of(call[0][r]) * dy.columns + c] += call[1][r * dy.columns + c];
+      call.output(1)[position * dy.columns + c] += call[1][r * dy.columns + c];
     }
   }
 }
