@@ -62,6 +62,7 @@ TransformerShape make_shape(const ModelOptions& model, const Architecture& archi
                          .tie_embeddings = model.tie_embeddings,
                          .core_attention = model.attention == "core",
                          .reversible = reversible_of(model.reversible),
+                         .packed = settings.packed,
                          .keeps_inputs = settings.keeps_inputs};
   shape.positions = model.positions;
   shape.first_position = architecture.name == "roberta" ? model.padding_token + 1 : 0;

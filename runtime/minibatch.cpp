@@ -17,6 +17,8 @@ MinibatchPart::MinibatchPart(transfer::Link& link, LayerRunner& runner, int micr
       runner_(runner),
       microbatches_(microbatches),
       id_bytes_(runner.batch()[0].size),
+      rows_(static_cast<std::size_t>(runner.model().rows)),
+      sequence_(static_cast<std::size_t>(sequence)),
       staging_(staging),
       done_(link.device().create_event()) {
   if (!runner.model().packed) return;
@@ -31,6 +33,22 @@ std::span<std::int32_t> MinibatchPart::ids(int index) {
 std::span<std::int32_t> MinibatchPart::row_fields(int microbatch) {
   const BufferView view = staged_fields(microbatch);
   return {reinterpret_cast<std::int32_t*>(view.data), view.size / sizeof(std::int32_t)};
+}
+
+SequenceView MinibatchPart::sequence(int index) {
+  const int in_microbatch = static_cast<int>(rows_ / sequence_), u = index / in_microbatch;
+  const std::size_t row = static_cast<std::size_t>(index % in_microbatch) * sequence_;
+  const std::span<std::int32_t> fields = row_fields(u);
+  const auto field = [&](compiler::RowField which) {
+    return fields.empty() ? fields : fields.subspan(static_cast<std::size_t>(which) * rows_ + row, sequence_);
+  };
+  using compiler::RowField;
+  return {tokens(u).subspan(row, sequence_),
+          targets(u).subspan(row, sequence_),
+          field(RowField::position),
+          field(RowField::begin),
+          field(RowField::end),
+          field(RowField::token_type)};
 }
 
 // Behind the ids.

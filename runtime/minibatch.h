@@ -1,10 +1,11 @@
-// A minibatch's input (tokens, targets, what is known of rows) and output (losses, logits): page-locked staging memory on the host for the
-// buffers on the devices. Each device has an equal part of consecutive microbatches.
+// A minibatch's input (tokens, targets, what is known of rows) and output (losses, logits): page-locked staging memory
+// on the host for the buffers on the devices. Each device has an equal part of consecutive microbatches.
 #pragma once
 
 #include <span>
 #include <vector>
 
+#include "runtime/data/samples.h"
 #include "runtime/layer_runner.h"
 #include "transfer/link.h"
 
@@ -23,6 +24,9 @@ class MinibatchPart {
   std::span<std::int32_t> targets(int microbatch) { return ids(2 * microbatch + 1); }
   // Region::rows, [4, rows]; at first each sequence is one document. Empty where rows are not told apart.
   std::span<std::int32_t> row_fields(int microbatch);
+  int sequences() const { return microbatches_ * static_cast<int>(rows_ / sequence_); }
+  // Where sequence `index` of all microbatches is written.
+  SequenceView sequence(int index);
 
   // Enqueues the copy to the device.
   void upload();
@@ -46,6 +50,7 @@ class MinibatchPart {
   LayerRunner& runner_;
   const int microbatches_;
   const Bytes id_bytes_;  // of the tokens, or of the targets, of one microbatch
+  const std::size_t rows_, sequence_;
   const device::BufferView staging_;
   const std::unique_ptr<device::Event> done_;
 };
@@ -60,7 +65,11 @@ class Minibatch {
   // Of one microbatch, as in MinibatchPart.
   std::span<std::int32_t> tokens(int microbatch) { return part(microbatch).tokens(place(microbatch)); }
   std::span<std::int32_t> targets(int microbatch) { return part(microbatch).targets(place(microbatch)); }
-  std::span<std::int32_t> row_fields(int microbatch) { return part(microbatch).row_fields(place(microbatch)); }
+  int sequences() const { return static_cast<int>(parts_.size()) * parts_[0]->sequences(); }
+  SequenceView sequence(int index) {
+    const int each = parts_[0]->sequences();
+    return parts_[static_cast<std::size_t>(index / each)]->sequence(index % each);
+  }
   // Fills tokens and targets with pseudo-random numbers below `vocabulary`, the same in every call. For measurements.
   void draw(std::int64_t vocabulary);
   // The number of predicted tokens: targets at or above 0.

@@ -7,6 +7,7 @@
 #include "eps/checkpoint/checkpoint_writer.h"
 #include "models/hub/weights.h"
 #include "optimizers/schedule.h"
+#include "runtime/data/dataset.h"
 #include "runtime/engine.h"
 #include "runtime/generator.h"
 #include "runtime/hub_companions.h"
@@ -18,7 +19,6 @@
 
 namespace l2l {
 
-using runtime::Dataset;
 using runtime::Minibatch;
 
 namespace {
@@ -49,11 +49,13 @@ struct Trainer::Implementation {
         companions_from(plan.options.weights) {
     runtime::check_limits(plan, contract);
     if (plan.options.train) {
-      train.emplace(*plan.options.train, plan.dataset_settings());
+      train = runtime::make_samples(*plan.options.train, plan.dataset_settings());
       train->require_training_data();
       data_hash = train->hash();
     }
-    if (plan.options.validation) validation.emplace(*plan.options.validation, plan.dataset_settings());
+    if (plan.options.validation) {
+      validation = runtime::make_samples(*plan.options.validation, plan.dataset_settings());
+    }
   }
 
   // The engine; allocates everything on first use.
@@ -73,8 +75,6 @@ struct Trainer::Implementation {
   std::unique_ptr<runtime::Engine> make_engine(const LoadProgress& loading) const;
   void fill_training();
   std::uint64_t fill_validation(std::uint64_t first);
-  template <typename Fill>
-  void fill(Fill fill_sequence);
   StepReport run_step();
   void restore(const eps::RunState& state);
 
@@ -82,7 +82,7 @@ struct Trainer::Implementation {
   MemoryContract contract;
   optimizers::Schedule schedule;
   std::filesystem::path companions_from;  // the Hugging Face directory that this model was last in; or empty
-  std::optional<Dataset> train, validation;
+  std::unique_ptr<runtime::Samples> train, validation;
   std::unique_ptr<Trace> trace;
   std::unique_ptr<runtime::Engine> engine;
   std::optional<eps::CheckpointWriter> checkpoints;  // made with the engine, as is the next
@@ -100,34 +100,22 @@ std::unique_ptr<runtime::Engine> Trainer::Implementation::make_engine(const Load
   return std::make_unique<runtime::Engine>(plan, trace.get(), &weights);
 }
 
-// Calls fill_sequence(index, tokens, targets) for every sequence of the minibatch; both spans are [sequence].
-template <typename Fill>
-void Trainer::Implementation::fill(Fill fill_sequence) {
-  Minibatch& minibatch = running().minibatch();
-  const auto sequence = static_cast<std::size_t>(plan.options.model.sequence);
-  std::uint64_t index = 0;
-  for (int u = 0; u < minibatch.microbatches(); ++u) {
-    const std::span<std::int32_t> tokens = minibatch.tokens(u), targets = minibatch.targets(u);
-    for (std::size_t row = 0; row < tokens.size(); row += sequence) {
-      fill_sequence(index++, tokens.subspan(row, sequence), targets.subspan(row, sequence));
-    }
-  }
-}
-
 void Trainer::Implementation::fill_training() {
   if (!train) throw BadInput("data.train: no training data; name at least one file");
-  fill([&](std::uint64_t index, std::span<std::int32_t> tokens, std::span<std::int32_t> targets) {
-    train->sample(data_position + index, tokens, targets);
-  });
+  Minibatch& minibatch = running().minibatch();
+  for (int i = 0; i < minibatch.sequences(); ++i) {
+    train->sample(data_position + static_cast<std::uint64_t>(i), minibatch.sequence(i));
+  }
   data_position += samples_per_step();
 }
 
 // Fills in as many windows from `first` on as a minibatch holds. Beyond the last one, targets are -1. Returns the
 // number of the next window.
 std::uint64_t Trainer::Implementation::fill_validation(std::uint64_t first) {
-  fill([&](std::uint64_t index, std::span<std::int32_t> tokens, std::span<std::int32_t> targets) {
-    validation->validation_window(first + index, tokens, targets);
-  });
+  Minibatch& minibatch = running().minibatch();
+  for (int i = 0; i < minibatch.sequences(); ++i) {
+    validation->validation_window(first + static_cast<std::uint64_t>(i), minibatch.sequence(i));
+  }
   return first + samples_per_step();
 }
 

@@ -1,4 +1,5 @@
 // l2l-sample: continues a prompt with a model, through the same layer streaming. The text goes to stdout.
+#include <algorithm>
 #include <iostream>
 
 #include "l2l/l2l.h"
@@ -55,7 +56,9 @@ int sample(const Arguments& arguments) {
   ModelArgument model;
   const Options options = options_of_model(arguments.model, model);
   if (!arguments.ids.empty()) return continue_ids(arguments, options, model);
-  if (options.data.format != "text" && options.data.tokenizer == "bytes") {
+  constexpr std::string_view kIds[] = {"tokens", "tokens32", "llm.c", "megatron", "npy"};
+  const bool ids = std::find(std::begin(kIds), std::end(kIds), options.data.format) != std::end(kIds);
+  if (ids && options.data.tokenizer == "bytes") {
     throw BadInput(arguments.model + ": its model reads tokens of its own; give their numbers with --ids");
   }
   return continue_text(arguments, options, model);

@@ -85,11 +85,27 @@ struct ModelOptions {
 struct DataOptions {
   std::vector<std::string> train;       // files or globs; needed to train
   std::vector<std::string> validation;  // files or globs; may be empty
-  std::string format = "text";  // "text" (one token per byte) | "tokens", "tokens32" (raw little-endian uint16, uint32)
-  // Of text: "bytes", or a tokenizer.json, a SentencePiece .model, a vocab.txt, tiktoken's ranks, or a directory with one
-  // of these. Not set: that of model.pretrained, if it has one.
+  // Text: "text" | "jsonl" (a JSON object on each line) | "csv", "tsv" (a table whose first line names its columns),
+  // any of them also compressed by gzip or zstd. Token ids: "tokens", "tokens32" (raw little-endian uint16, uint32) |
+  // "llm.c" | "megatron" (a .bin with its .idx) | "npy". "auto": by the names of the files, and by what they begin
+  // with.
+  std::string format = "auto";
+  std::string separator = {};             // text: what lies between documents; empty: a file is one document
+  std::vector<std::string> columns = {};  // jsonl, csv, tsv: that of the text, or those of prompt and completion
+  // What is predicted: "all" | "completion" (of a prompt) | "assistant" (what it says in "messages").
+  std::string learn = "all";
+  // Of "messages": "auto" (the tokenizer's own, if it is one of these) | "chatml" | "llama3" | "mistral" | "gemma" |
+  // "zephyr".
+  std::string chat_template = "auto";  // key: template
+  // How sequences are made: "stream" (windows of all tokens, one behind the other) | "packed" (documents, as many as
+  // fit; they do not see each other, and each counts its own positions) | "padded" (one document in each) | "auto":
+  // packed for jsonl, csv, tsv and separated text, else stream.
+  std::string samples = "auto";
+  std::string order = "random";  // "random" (another one in each epoch) | "sequential" (that of the data)
+  // Of text: "bytes", or a tokenizer.json, a SentencePiece .model, a vocab.txt, tiktoken's ranks, or a directory with
+  // one of these. Not set: that of model.pretrained, if it has one.
   std::string tokenizer = "bytes";
-  double masked = 0.15;             // bert, roberta: share of each sequence's tokens that are predicted, in (0, 1]
+  double masked = 0.15;  // bert, roberta: share of each sequence's tokens that are predicted, in (0, 1]
   // bert, roberta: id that replaces most of them; -1: [MASK] of model.pretrained's tokenizer, or else the vocabulary's
   // last.
   std::int64_t mask_token = -1;

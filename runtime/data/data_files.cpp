@@ -1,4 +1,5 @@
-// find_data(): expands globs and checks the files that they name.
+#include "runtime/data/data_files.h"
+
 #include <glob.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,8 +9,8 @@
 #include <cstring>
 #include <set>
 
+#include "core/checked.h"
 #include "l2l/errors.h"
-#include "runtime/data/dataset.h"
 
 namespace l2l::runtime {
 
@@ -44,7 +45,7 @@ std::vector<std::string> expand(const std::string& pattern, const std::string& k
   return matches.sorted();
 }
 
-Bytes measure(const std::string& name, TokenFormat format, const std::string& key) {
+Bytes measure(const std::string& name, const std::string& key) {
   struct stat status {};
   const std::string what = key + ": " + name;
   if (stat(name.c_str(), &status) != 0) throw BadInput(what + ": " + std::strerror(errno));
@@ -52,29 +53,54 @@ Bytes measure(const std::string& name, TokenFormat format, const std::string& ke
     throw BadInput(what + ": is a directory; name its files, such as \"" + name + "/*.txt\"");
   if (!S_ISREG(status.st_mode)) throw BadInput(what + ": is not a regular file");
   if (access(name.c_str(), R_OK) != 0) throw BadInput(what + ": cannot be read: " + std::strerror(errno));
-  const auto bytes = static_cast<Bytes>(status.st_size);
-  if (bytes % token_bytes(format) != 0) {
-    throw BadInput(what + ": " + std::to_string(bytes) + " bytes; data.format = \"" +
-                   (format == TokenFormat::tokens ? "tokens\" has two" : "tokens32\" has four") + " bytes per token");
-  }
-  return bytes;
+  return static_cast<Bytes>(status.st_size);
 }
 
 }  // namespace
 
-DataFiles find_data(const std::vector<std::string>& patterns, TokenFormat format, const std::string& key) {
-  DataFiles data{key, format, {}};
+std::uint64_t token_bytes(TokenFormat format) {
+  return format == TokenFormat::text ? 1 : format == TokenFormat::tokens ? 2 : 4;
+}
+
+std::uint64_t DataFiles::tokens() const {
+  std::uint64_t tokens = 0;
+  for (const DataFile& file : files) {
+    const std::uint64_t own =
+        format == TokenFormat::text ? checked_add(file.bytes, 1, key) : file.bytes / token_bytes(format);
+    tokens = checked_add(tokens, own, key);
+  }
+  return tokens;
+}
+
+std::string DataFiles::description() const {
+  std::string names = files.front().name().string();
+  if (files.size() > 1) names += " and " + std::to_string(files.size() - 1) + " more";
+  return key + " (" + names + ")";
+}
+
+std::vector<DataFile> find_files(const std::vector<std::string>& patterns, const std::string& key) {
+  std::vector<DataFile> files;
   std::set<std::filesystem::path> seen;
   for (const std::string& pattern : patterns) {
     for (const std::string& name : expand(pattern, key)) {
-      const Bytes bytes = measure(name, format, key);
+      const Bytes bytes = measure(name, key);
       std::error_code error;
       const std::filesystem::path canonical = std::filesystem::canonical(name, error);
       if (error) throw BadInput(key + ": " + name + ": " + error.message());
-      if (seen.insert(canonical).second) data.files.push_back({name, bytes});
+      if (seen.insert(canonical).second) files.push_back({name, bytes});
     }
   }
-  if (data.files.empty()) throw BadInput(key + ": names no file");
+  if (files.empty()) throw BadInput(key + ": names no file");
+  return files;
+}
+
+DataFiles find_data(const std::vector<std::string>& patterns, TokenFormat format, const std::string& key) {
+  DataFiles data{key, format, find_files(patterns, key)};
+  for (const DataFile& file : data.files) {
+    if (file.bytes % token_bytes(format) == 0) continue;
+    throw BadInput(key + ": " + file.path.string() + ": " + std::to_string(file.bytes) + " bytes; data.format = \"" +
+                   (format == TokenFormat::tokens ? "tokens\" has two" : "tokens32\" has four") + " bytes per token");
+  }
   return data;
 }
 

@@ -4,145 +4,194 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <set>
+#include <optional>
+#include <thread>
 
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/log.h"
 #include "l2l/errors.h"
-#include "text/tokenizer.h"
+#include "runtime/data/cache.h"
+#include "runtime/data/document_encoder.h"
 
 namespace l2l::runtime {
 namespace {
 
 namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
 
 constexpr Bytes kMostCached = Bytes{64} << 30;
+constexpr Bytes kBatch = 4 << 20;  // of text that is encoded at a time
+constexpr std::chrono::seconds kBetweenReports{5};
 
-fs::path cache_folder() {
-  const auto variable = [](const char* name) {
-    const char* const value = std::getenv(name);
-    return fs::path(value != nullptr ? value : "");
-  };
-  if (const fs::path cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache / "l2l/tokens";
-  if (const fs::path home = variable("HOME"); !home.empty()) return home / ".cache/l2l/tokens";
-  throw BadInput("data.tokenizer: there is no place to keep tokens in: set XDG_CACHE_HOME or HOME");
+std::string rate_of(Bytes bytes, Clock::time_point begin) {
+  const std::chrono::duration<double> seconds = Clock::now() - begin;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f MB/s", 1e-6 * static_cast<double>(bytes) / seconds.count());
+  return text;
 }
 
-std::string read_whole(const DataFile& file) {
-  const InputFile input(file.path);
-  if (input.bytes() != file.bytes) throw BadInput(file.path.string() + ": changed while it was read");
-  return input.text();
+// What the ids depend on besides text and tokenizer.
+std::string describe(const TextSettings& settings) {
+  std::string text = "2 " + std::to_string(static_cast<int>(settings.kind)) + " " +
+                     std::to_string(static_cast<int>(settings.learn)) + " " + settings.chat_template + " " +
+                     std::to_string(settings.separator.size()) + settings.separator;
+  for (const std::string& column : settings.columns) text += " " + std::to_string(column.size()) + column;
+  return text;
 }
 
-template <typename Id>
-void write_ids(OutputFile& file, std::span<const std::int32_t> ids) {
-  constexpr std::size_t kAtOnce = 1 << 16;
-  std::vector<Id> piece;
-  for (std::size_t begin = 0; begin < ids.size(); begin += kAtOnce) {
-    const auto part = ids.subspan(begin, std::min(kAtOnce, ids.size() - begin));
-    piece.assign(part.begin(), part.end());
-    file.write(std::as_bytes(std::span(piece)));
+std::uint64_t hash_of(std::string_view text) {
+  Hash64 hash;
+  hash.update(std::as_bytes(std::span(text)));
+  return hash.value();
+}
+
+// A file of ids and one of the ends of documents (uint64), which the first one's name implies.
+class Output {
+ public:
+  Output(const fs::path& ids, bool wide, bool flagged)
+      : path_(ids), ids_(unfinished(ids)), ends_(unfinished(ends_of(ids))), wide_(wide), flagged_(flagged) {}
+
+  static fs::path ends_of(const fs::path& ids) { return ids.string() + ".documents"; }
+
+  void add(const EncodedDocument& document) {
+    if (document.ids.empty()) return;
+    wide_ ? write<std::uint32_t>(document) : write<std::uint16_t>(document);
+    tokens_ += document.ids.size();
+    ends_.write(std::as_bytes(std::span(&tokens_, 1)));
   }
-}
 
-// Removes those that were not used for longest, but none of `used`, while all take more than kMostCached.
-void trim(const fs::path& folder, const std::set<fs::path>& used) {
-  struct Entry {
-    fs::file_time_type time;
-    Bytes bytes;
-    fs::path path;
-  };
-  std::vector<Entry> entries;
-  Bytes sum = 0;
-  std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
-    if (!entry.is_regular_file(ignored)) continue;
-    entries.push_back({entry.last_write_time(ignored), entry.file_size(ignored), entry.path()});
-    sum += entries.back().bytes;
+  std::uint64_t finish() {
+    ids_.finish();
+    ends_.finish();
+    fs::rename(unfinished(ends_of(path_)), ends_of(path_));
+    fs::rename(unfinished(path_), path_);
+    return tokens_;
   }
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.time < b.time; });
-  for (const Entry& entry : entries) {
-    if (sum <= kMostCached) return;
-    if (used.count(entry.path) > 0 || !fs::remove(entry.path, ignored)) continue;
-    sum -= entry.bytes;
+
+ private:
+  static fs::path unfinished(const fs::path& path) { return path.string() + ".tmp-" + std::to_string(getpid()); }
+
+  template <typename Id>
+  void write(const EncodedDocument& document) {
+    std::vector<Id> stored(document.ids.begin(), document.ids.end());
+    for (std::size_t i = 0; flagged_ && i < stored.size(); ++i) {
+      if (!document.learnt.empty() && !document.learnt[i]) stored[i] |= static_cast<Id>(kNotLearnt);
+    }
+    ids_.write(std::as_bytes(std::span(stored)));
   }
-}
+
+  const fs::path path_;
+  OutputFile ids_, ends_;
+  const bool wide_, flagged_;
+  std::uint64_t tokens_ = 0;
+};
 
 class Cache {
  public:
-  Cache(const fs::path& tokenizer, const text::Tokenizer& opened)
-      : tokenizer_(tokenizer),
-        opened_(opened),
-        hash_(to_hex(text::hash_of(tokenizer))),
-        encoder_(opened.make_encoder()),
-        wide_(opened.vocabulary() > 65536) {
+  explicit Cache(const TextSettings& settings)
+      : settings_(settings),
+        encoder_(settings, static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))),
+        flagged_(settings.learn != Learn::all),
+        wide_(flagged_ || encoder_.vocabulary() > 65536),
+        prefix_((settings.tokenizer == "bytes" ? "bytes" : to_hex(text::hash_of(settings.tokenizer))) + "-" +
+                to_hex(runtime::hash_of(describe(settings)))) {
+    if (cache_folder().empty()) {
+      throw BadInput("data.tokenizer: there is no place to keep tokens in: set XDG_CACHE_HOME or HOME");
+    }
     make_folders(folder_);
   }
 
-  DataFile find_or_make(const DataFile& file) {
-    const std::string text = read_whole(file);
-    Hash64 hash;
-    hash.update(std::as_bytes(std::span(text)));
-    const fs::path path = folder_ / (hash_ + "-" + to_hex(hash.value()) + (wide_ ? ".u32" : ".u16"));
-    if (is_there(path)) {
+  bool wide() const { return wide_; }
+  bool flagged() const { return flagged_; }
+
+  // The file's ids; appends the ends of its documents, the first of which begins at `begin`.
+  DataFile find_or_make(const DataFile& file, std::uint64_t begin, std::vector<std::uint64_t>& document_ends) {
+    const std::uint64_t hash = remembered_hash("text\n" + file_facts(file.path), [&] {
+      const InputFile input(file.path);
+      return input.hash(0, input.bytes());
+    });
+    const fs::path path = folder_ / (prefix_ + "-" + to_hex(hash) + (wide_ ? ".u32" : ".u16"));
+    if (is_there(path) && is_there(Output::ends_of(path))) {
       std::error_code ignored;
-      fs::last_write_time(path, fs::file_time_type::clock::now(), ignored);
+      for (const fs::path& used : {path, Output::ends_of(path)}) {
+        fs::last_write_time(used, fs::file_time_type::clock::now(), ignored);
+      }
     } else {
-      make(file, text, path);
+      make(file, path);
     }
-    used_.insert(path);
-    return {path, InputFile(path).bytes(), file.path};
+    used_.insert({path, Output::ends_of(path)});
+    const InputFile ids(path), ends(Output::ends_of(path));
+    std::vector<std::uint64_t> own(ends.bytes() / sizeof(std::uint64_t));
+    ends.read(0, std::as_writable_bytes(std::span(own)));
+    for (const std::uint64_t end : own) document_ends.push_back(begin + end);
+    return {path, ids.bytes(), file.path};
   }
 
-  void trim() const { runtime::trim(folder_, used_); }
+  void trim() const { trim_cache(folder_, used_, kMostCached); }
 
  private:
-  void make(const DataFile& file, const std::string& text, const fs::path& path) {
-    log(LogLevel::info, "tokenizing " + file.path.string() + " (" + format_bytes(file.bytes) + ")");
-    const auto begin = std::chrono::steady_clock::now();
-    std::vector<std::int32_t> ids;
-    try {
-      encoder_->encode(text, /*special=*/true, ids);
-    } catch (const BadInput& error) {
-      throw BadInput(file.path.string() + ": " + error.what());
+  void make(const DataFile& file, const fs::path& path) {
+    const std::string name = file.path.string(), size = format_bytes(file.bytes);
+    log(LogLevel::info, "tokenizing " + name + " (" + size + ")");
+    const Clock::time_point begin = Clock::now();
+    Clock::time_point reported = begin;
+    const std::unique_ptr<DocumentReader> reader = read_documents(file.path, settings_);
+    Output output(path, wide_, flagged_);
+    std::vector<TextDocument> documents;
+    std::vector<std::string> places;
+    Bytes bytes = 0, all = 0;
+    const auto encode = [&] {
+      std::size_t failed = 0;
+      try {
+        for (const EncodedDocument& document : encoder_.encode(documents, failed)) output.add(document);
+      } catch (const BadInput& error) {
+        throw BadInput((failed < places.size() ? places[failed] : name) + ": " + error.what());
+      }
+      documents.clear();
+      places.clear();
+      all += std::exchange(bytes, 0);
+      if (Clock::now() - reported < kBetweenReports) return;
+      reported = Clock::now();
+      const double share =
+          static_cast<double>(reader->consumed()) / static_cast<double>(std::max<Bytes>(1, file.bytes));
+      const std::chrono::duration<double> spent = reported - begin;
+      log(LogLevel::info, "tokenizing " + name + ": " + std::to_string(static_cast<int>(100 * share)) + "% of " + size +
+                              ", " + rate_of(all, begin) + ", " +
+                              std::to_string(static_cast<int>(spent.count() * (1 - share) / std::max(share, 1e-9))) +
+                              " s left");
+    };
+    for (TextDocument document; reader->next(document);) {
+      bytes += document.text.size();
+      places.push_back(reader->where());
+      documents.push_back(std::move(document));
+      if (bytes >= kBatch) encode();
     }
-    const fs::path unfinished = path.string() + ".tmp-" + std::to_string(getpid());
-    OutputFile output(unfinished);
-    wide_ ? write_ids<std::uint32_t>(output, ids) : write_ids<std::uint16_t>(output, ids);
-    output.finish();
-    fs::rename(unfinished, path);
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-    char speed[64];
-    std::snprintf(speed, sizeof speed, "%.1f MB/s", 1e-6 * static_cast<double>(file.bytes) / seconds.count());
-    log(LogLevel::info, std::to_string(ids.size()) + " tokens of " + tokenizer_.string() + ", " + speed + ", kept in " +
-                            folder_.string());
+    encode();
+    const std::uint64_t tokens = output.finish();
+    log(LogLevel::info, std::to_string(tokens) + " tokens of " + settings_.tokenizer.string() + ", " +
+                            rate_of(all, begin) + ", kept in " + folder_.string());
   }
 
-  const fs::path folder_ = cache_folder(), tokenizer_;
-  const text::Tokenizer& opened_;
-  const std::string hash_;
-  const std::unique_ptr<text::Encoder> encoder_;
-  const bool wide_;
+  const TextSettings& settings_;
+  DocumentEncoder encoder_;
+  const bool flagged_, wide_;
+  const fs::path folder_ = cache_folder() / "tokens";
+  const std::string prefix_;
   std::set<fs::path> used_;
 };
 
-std::unique_ptr<text::Tokenizer> open(const fs::path& tokenizer) {
-  try {
-    return text::open_tokenizer(tokenizer);
-  } catch (const BadInput& error) {
-    throw BadInput(std::string("data.tokenizer: ") + error.what());
-  }
-}
-
 }  // namespace
 
-DataFiles tokenized(const DataFiles& texts, const fs::path& tokenizer) {
-  const std::unique_ptr<text::Tokenizer> opened = open(tokenizer);
-  Cache cache(tokenizer, *opened);
-  DataFiles files{texts.key, opened->vocabulary() > 65536 ? TokenFormat::tokens32 : TokenFormat::tokens, {}};
-  for (const DataFile& file : texts.files) files.files.push_back(cache.find_or_make(file));
+DataFiles tokenized(const std::string& key, const std::vector<DataFile>& texts, const TextSettings& settings) {
+  Cache cache(settings);
+  DataFiles files{key, cache.wide() ? TokenFormat::tokens32 : TokenFormat::tokens, {}};
+  files.flagged = cache.flagged();
+  std::uint64_t tokens = 0;
+  for (const DataFile& file : texts) {
+    files.files.push_back(cache.find_or_make(file, tokens, files.document_ends));
+    tokens += files.files.back().bytes / token_bytes(files.format);
+  }
   cache.trim();
   return files;
 }

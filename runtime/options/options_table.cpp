@@ -77,7 +77,17 @@ void add_model(std::vector<Key>& keys, ModelOptions& model) {
 void add_data_and_batch(std::vector<Key>& keys, DataOptions& data, BatchOptions& batch) {
   keys.push_back({"data", "train", TextsField{&data.train}});
   keys.push_back({"data", "validation", TextsField{&data.validation}});
-  keys.push_back({"data", "format", TextField{&data.format, {"text", "tokens", "tokens32"}}});
+  keys.push_back(
+      {"data", "format",
+       TextField{&data.format,
+                 {"auto", "text", "jsonl", "csv", "tsv", "tokens", "tokens32", "llm.c", "megatron", "npy"}}});
+  keys.push_back({"data", "separator", TextField{&data.separator, {}}});
+  keys.push_back({"data", "columns", TextsField{&data.columns}});
+  keys.push_back({"data", "learn", TextField{&data.learn, {"all", "completion", "assistant"}}});
+  keys.push_back(
+      {"data", "template", TextField{&data.chat_template, {"auto", "chatml", "llama3", "mistral", "gemma", "zephyr"}}});
+  keys.push_back({"data", "samples", TextField{&data.samples, {"auto", "stream", "packed", "padded"}}});
+  keys.push_back({"data", "order", TextField{&data.order, {"random", "sequential"}}});
   keys.push_back({"data", "tokenizer", TextField{&data.tokenizer, {}}});
   keys.push_back({"data", "masked", RealField{&data.masked, kShare}});
   keys.push_back({"data", "mask_token", IntegerField{&data.mask_token, -1, (1 << 24) - 1}});

@@ -63,7 +63,17 @@ void check_totals(const Options& options, const BatchOptions& batch) {
           "tokens of the run (batch.micro_batches x batch.micro_batch x model.sequence x run.steps)");
 }
 
-bool reads_bytes(const Options& options) { return options.data.format == "text" && options.data.tokenizer == "bytes"; }
+// Whether each byte of a text is a token. Files of "auto" with a name that ids have may be text, but are not taken for
+// it.
+bool reads_bytes(const Options& options) {
+  const DataOptions& data = options.data;
+  if (data.tokenizer != "bytes") return false;
+  const bool text = data.format == "text" || data.format == "jsonl" || data.format == "csv" || data.format == "tsv";
+  if (data.format != "auto") return text;
+  const auto ids = [](const std::string& name) { return name.ends_with(".bin") || name.ends_with(".npy"); };
+  return std::none_of(data.train.begin(), data.train.end(), ids) &&
+         std::none_of(data.validation.begin(), data.validation.end(), ids);
+}
 
 // Masked tokens need a token that stands for them, and others to put in their place.
 void check_masking(const Options& options) {
@@ -77,19 +87,35 @@ void check_masking(const Options& options) {
   if (!reads_bytes(options)) return;
   if (vocabulary < 257) {
     throw BadInput(show("model.vocabulary", vocabulary) + ": " + options.model.architecture +
-                   " on data.format = \"text\" has 256 byte tokens and the mask; set it to at least 257");
+                   " on text with data.tokenizer = \"bytes\" has 256 tokens and the mask; set it to at least 257");
   }
   if (mask >= 0 && mask < 256) {
-    throw BadInput(show("data.mask_token", mask) +
-                   " is a byte of data.format = \"text\"; set it to at least 256, or to -1 for the last token");
+    throw BadInput(
+        show("data.mask_token", mask) +
+        " is a byte of text with data.tokenizer = \"bytes\"; set it to at least 256, or to -1 for the last token");
   }
 }
 
 void check_data(const Options& options) {
-  if (models::architecture_of(options.model.architecture).encoder) check_masking(options);
+  const DataOptions& data = options.data;
+  if (models::architecture_of(options.model.architecture).encoder) {
+    check_masking(options);
+    if (data.learn != "all") {
+      throw BadInput("data.learn = \"" + data.learn + "\": " + options.model.architecture +
+                     " predicts masked tokens; set \"all\"");
+    }
+  }
+  if (data.columns.size() > 2) {
+    throw BadInput("data.columns names " + std::to_string(data.columns.size()) +
+                   " columns: name one, of texts, or two, of prompts and completions");
+  }
+  if (data.learn != "all" && data.samples == "stream") {
+    throw BadInput("data.learn = \"" + data.learn +
+                   "\" with data.samples = \"stream\", in which all is predicted; set \"packed\" or \"padded\"");
+  }
   if (reads_bytes(options) && options.model.vocabulary < 256) {
     throw BadInput(show("model.vocabulary", options.model.vocabulary) +
-                   ": data.format = \"text\" has 256 byte tokens; set it to at least 256");
+                   ": text with data.tokenizer = \"bytes\" has 256 tokens; set it to at least 256");
   }
   if (options.run.validate_every > 0 && options.data.validation.empty()) {
     throw BadInput(show("run.validate_every", options.run.validate_every) + ", but data.validation names no file");

@@ -1,6 +1,6 @@
 #include "runtime/options/resolved_options.h"
 
-#include "runtime/data/tokenized_files.h"
+#include "runtime/data/find_sources.h"
 #include "runtime/options/batch_shape.h"
 #include "runtime/options/pretrained.h"
 
@@ -9,12 +9,16 @@ namespace {
 
 std::optional<DataFiles> find(const std::vector<std::string>& patterns, const Options& options, const char* key) {
   if (patterns.empty()) return std::nullopt;
-  const DataFiles files = find_data(patterns, parse_token_format(options.data.format), key);
-  const bool bytes = files.format != TokenFormat::text || options.data.tokenizer == "bytes";
-  return bytes ? files : tokenized(files, options.data.tokenizer);
+  return find_sources(patterns, options.data, key);
+}
+
+std::string name_of(SampleKind kind) {
+  return kind == SampleKind::stream ? "stream" : kind == SampleKind::packed ? "packed" : "padded";
 }
 
 }  // namespace
+
+SampleKind sample_kind(const Options& options) { return sample_kind(options.data, nullptr); }
 
 ResolvedOptions resolve(const Options& asked) {
   validate_options(asked);
@@ -25,6 +29,8 @@ ResolvedOptions resolve(const Options& asked) {
                           find(given.data.train, given, "data.train"),
                           find(given.data.validation, given, "data.validation"),
                           leaves_micro_batch(given)};
+  const std::optional<DataFiles>& files = options.train ? options.train : options.validation;
+  options.data.samples = name_of(sample_kind(options.data, files ? &*files : nullptr));
   options.batch = resolved(given.batch, given.device.count);
   if (options.recompute.policy == "budget") options.recompute.policy = "full";
   return options;

@@ -4,20 +4,23 @@
 #include <optional>
 
 #include "l2l/options.h"
-#include "runtime/data/dataset.h"
+#include "runtime/data/data_files.h"
+#include "runtime/data/samples.h"
 
 namespace l2l::runtime {
 
-// Valid options in which `model` is what model.pretrained stands for, `batch` has all three numbers, and
-// recompute.policy "budget" is the "full" that it stands for. What measured times decide stays open: recompute
-// (leaves_choice()), and the microbatch where `chooses_micro_batch`, of which `batch` has the one to take without
-// times.
+// Valid options in which `model` is what model.pretrained stands for, `batch` has all three numbers, data.samples is
+// not "auto", and recompute.policy "budget" is the "full" that it stands for. What measured times decide stays open:
+// recompute (leaves_choice()), and the microbatch where `chooses_micro_batch`, of which `batch` has the one to take
+// without times.
 struct ResolvedOptions : Options {
   std::filesystem::path weights = {};  // directory that initial weights come from; empty: they are random
   bool new_head = false;               // `weights` may lack the head, which is random then
-  std::optional<DataFiles> train = {}, validation = {};  // found, not read
+  std::optional<DataFiles> train = {}, validation = {};  // found and tokenized
   bool chooses_micro_batch = false;
 };
+
+SampleKind sample_kind(const Options& options);  // data.samples, which is not "auto"
 
 // Throws BadInput.
 ResolvedOptions resolve(const Options& given);

@@ -5,6 +5,7 @@
 #include "core/host_memory.h"
 #include "eps/checkpoint/checkpoint.h"
 #include "l2l/errors.h"
+#include "runtime/data/document_dataset.h"
 
 namespace l2l::runtime {
 namespace {
@@ -62,6 +63,14 @@ void check_limit(const std::string& what, const std::string& limit, Bytes need, 
 
 }  // namespace
 
+// Tokens stay in their files; what is known of documents does not.
+Bytes document_bytes(const RunParts& parts, const std::optional<DataFiles>& files) {
+  if (!files) return 0;
+  const Bytes ends = files->document_ends.size() * sizeof(files->document_ends[0]);
+  if (sample_kind(parts.options) == SampleKind::stream) return ends;
+  return ends + DocumentDataset::bytes(*files, parts.options.model.sequence);
+}
+
 std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& staging, Bytes arena) {
   const eps::StoreBytes store = eps::ParameterStore::bytes_needed(parts.model.layout, parts.store);
   const auto count = static_cast<Bytes>(parts.execution.devices);
@@ -82,8 +91,8 @@ std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& s
     add("streams of further devices", (count - 1) * (3 + of_stash) * kBytesPerStream);
     add("streams of saved values", (staging.saved > 0 ? 2 : 0) * kBytesPerStream);
   }
-  add("training data", parts.options.train ? parts.options.train->bytes() : 0);
-  add("validation data", parts.options.validation ? parts.options.validation->bytes() : 0);
+  add("documents of the training data", document_bytes(parts, parts.options.train));
+  add("documents of the validation data", document_bytes(parts, parts.options.validation));
   add("buffers for saving and loading",
       parts.options.checkpoint.directory.empty() ? 0 : eps::checkpoint_buffer_bytes());
   add("names and bookkeeping of tensors", kBytesPerTensor * tensors(parts.model.layout));

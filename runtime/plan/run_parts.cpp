@@ -4,6 +4,7 @@
 
 #include "core/workers.h"
 #include "l2l/errors.h"
+#include "models/architecture.h"
 #include "models/make_model.h"
 
 namespace l2l::runtime {
@@ -51,11 +52,19 @@ optimizers::LossScaler loss_scaler(const PrecisionOptions& precision) {
   return optimizers::LossScaler::dynamic(static_cast<std::uint64_t>(precision.loss_scale_growth));
 }
 
+// Where rows behind a document are not behind it in time, they must be told from its own.
+bool needs_rows(const Options& options) {
+  const SampleKind kind = sample_kind(options);
+  const bool encoder = models::architecture_of(options.model.architecture).encoder;
+  return kind == SampleKind::packed || (kind == SampleKind::padded && encoder);
+}
+
 models::Model make_model(const Options& options) {
   return models::make_model(options.model, {.micro_batch = options.batch.micro_batch,
                                             .compute = compute_dtype(options),
                                             .vocabulary_chunk = options.transfer.vocabulary_chunk,
-                                            .keeps_inputs = options.transfer.stash != "auto"});
+                                            .keeps_inputs = options.transfer.stash != "auto",
+                                            .packed = needs_rows(options)});
 }
 
 eps::StoreOptions store_options(const Options& options, const Placement& placement) {
@@ -164,6 +173,8 @@ std::optional<DeviceLimit> device_limit(const RunParts& parts) {
 
 DatasetSettings RunParts::dataset_settings() const {
   DatasetSettings settings{options.model.sequence, options.model.vocabulary, options.run.seed};
+  settings.in_order = options.data.order == "sequential";
+  settings.kind = sample_kind(options);
   if (model.causal) return settings;
   const std::int64_t mask = options.data.mask_token < 0 ? options.model.vocabulary - 1 : options.data.mask_token;
   settings.masking = {options.data.masked, static_cast<std::int32_t>(mask), options.model.vocabulary};

@@ -6,6 +6,7 @@
 
 #include "device/open.h"
 #include "tests/emulation/runtime.h"
+#include "tests/laws/packing.h"
 #include "tests/laws/small_run.h"
 
 namespace l2l {
@@ -50,6 +51,21 @@ TEST_F(CudaEmulated, RelayIsResidentBitForBit) {
   plain.device.pinned_memory = 1;  // all copies are staged
   emulation::set_machine({.delay = std::chrono::microseconds(200)});
   EXPECT_EQ(record(plain), first);
+}
+
+TEST_F(CudaEmulated, PackedDocumentsHaveTheGradientsOfTheDocumentsAlone) {
+  for (const char* const architecture :
+       {"gpt2", "bert", "roberta", "llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3"}) {
+    const auto on_cuda = [](Options& options) { options.device.kind = "cuda"; };
+    Options options = testing::packing_options(architecture, testing::kPackedSequence, /*packed=*/true);
+    on_cuda(options);
+    const testing::Gradients packed = testing::gradients_packed(options);
+    EXPECT_LE(testing::difference(packed, testing::gradients_alone(architecture, on_cuda)), 1e-5) << architecture;
+    const testing::Gradients leaking = testing::gradients_packed(options, 0, [](const runtime::SequenceView& sequence) {
+      for (std::size_t row = 7; row < 20; ++row) sequence.begins[row] = 6;
+    });
+    EXPECT_GT(testing::difference(leaking, packed), 1e-3) << architecture;
+  }
 }
 
 TEST_F(CudaEmulated, ReversibleBlocksGiveTheBitsOfStoredInputs) {

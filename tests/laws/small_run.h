@@ -137,17 +137,11 @@ inline Record record_on(
   const runtime::RunPlan plan =
       decisions == nullptr ? runtime::plan_run(options, std::move(devices)) : plan_with(*decisions);
   runtime::Engine engine(plan, nullptr);
-  const runtime::Dataset data(*plan.options.train, plan.dataset_settings());
-  const auto sequence = static_cast<std::size_t>(options.model.sequence);
+  const auto data = runtime::make_samples(*plan.options.train, plan.dataset_settings());
   Record record;
   std::uint64_t position = 0;
   for (int step = 0; step < steps; ++step) {
-    for (int u = 0; u < engine.minibatch().microbatches(); ++u) {
-      const std::span<std::int32_t> tokens = engine.minibatch().tokens(u), targets = engine.minibatch().targets(u);
-      for (std::size_t row = 0; row < tokens.size(); row += sequence) {
-        data.sample(position++, tokens.subspan(row, sequence), targets.subspan(row, sequence));
-      }
-    }
+    for (int i = 0; i < engine.minibatch().sequences(); ++i) data->sample(position++, engine.minibatch().sequence(i));
     before_step(engine, step);
     const runtime::Engine::Result result = engine.train(static_cast<std::uint64_t>(step), 3e-3);
     add(record, result.loss_sum, result.gradient_norm, result.loss_scale);

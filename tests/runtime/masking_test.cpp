@@ -89,17 +89,17 @@ TEST(Masking, ValidationCoversTheStreamAndStaysTheSame) {
     std::set<std::int32_t> seen;
     Window window{std::vector<std::int32_t>(kSequence), std::vector<std::int32_t>(kSequence)};
     for (std::uint64_t w = 0; w < dataset.windows(); ++w) {
-      dataset.validation_window(w, window.tokens, window.targets);
+      dataset.validation_window(w, {window.tokens, window.targets});
       const std::int64_t count = std::min<std::int64_t>(tokens, kSequence);
       EXPECT_EQ(std::count_if(window.targets.begin(), window.targets.end(), [](auto t) { return t >= 0; }),
                 tokens < kSequence ? 5 : 6);
       for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) seen.insert(original(window, i));
       Window again = window;
-      dataset.validation_window(w, again.tokens, again.targets);
+      dataset.validation_window(w, {again.tokens, again.targets});
       EXPECT_EQ(again.tokens, window.tokens);
     }
     EXPECT_GE(seen.size() + 1, tokens);
-    dataset.validation_window(dataset.windows(), window.tokens, window.targets);
+    dataset.validation_window(dataset.windows(), {window.tokens, window.targets});
     EXPECT_EQ(std::count(window.targets.begin(), window.targets.end(), -1), kSequence);
   }
 }

@@ -54,7 +54,7 @@ struct Window {
 
 inline Window sample(const Dataset& data, std::uint64_t position, std::size_t sequence) {
   Window window{std::vector<std::int32_t>(sequence, -7), std::vector<std::int32_t>(sequence, -7)};
-  data.sample(position, window.tokens, window.targets);
+  data.sample(position, {window.tokens, window.targets});
   return window;
 }
 

@@ -1,0 +1,91 @@
+#include "runtime/data/cache.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <vector>
+
+#include "core/files.h"
+#include "core/hash.h"
+#include "l2l/errors.h"
+
+namespace l2l::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Bytes kMostHashes = Bytes{4} << 20;
+
+std::optional<std::uint64_t> read_hash(const fs::path& file, const std::string& facts) {
+  std::ifstream stream(file);
+  std::string digits, text;
+  if (!std::getline(stream, digits) || digits.size() != 16) return std::nullopt;
+  text.assign(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
+  if (text != facts || digits.find_first_not_of("0123456789abcdef") != std::string::npos) return std::nullopt;
+  return std::stoull(digits, nullptr, 16);
+}
+
+}  // namespace
+
+fs::path cache_folder() {
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return fs::path(value != nullptr ? value : "");
+  };
+  if (const fs::path cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache / "l2l";
+  if (const fs::path home = variable("HOME"); !home.empty()) return home / ".cache/l2l";
+  return {};
+}
+
+std::string file_facts(const fs::path& file) {
+  struct stat status {};
+  if (stat(file.c_str(), &status) != 0) throw BadInput(file.string() + ": cannot be examined");
+  std::error_code ignored;
+  return fs::canonical(file, ignored).string() + " " + std::to_string(status.st_size) + " " +
+         std::to_string(status.st_mtim.tv_sec) + "." + std::to_string(status.st_mtim.tv_nsec) + " " +
+         std::to_string(status.st_ino);
+}
+
+std::uint64_t remembered_hash(const std::string& facts, const std::function<std::uint64_t()>& compute) {
+  if (cache_folder().empty()) return compute();
+  Hash64 name;
+  name.update(std::as_bytes(std::span(facts)));
+  const fs::path folder = cache_folder() / "hashes", file = folder / to_hex(name.value());
+  if (const std::optional<std::uint64_t> known = read_hash(file, facts)) return *known;
+  const std::uint64_t hash = compute();
+  std::error_code error;
+  fs::create_directories(folder, error);
+  const fs::path unfinished = file.string() + ".tmp-" + std::to_string(getpid());
+  std::ofstream(unfinished) << to_hex(hash) << '\n' << facts;
+  fs::rename(unfinished, file, error);
+  trim_cache(folder, {file}, kMostHashes);
+  return hash;
+}
+
+void trim_cache(const fs::path& folder, const std::set<fs::path>& used, Bytes most) {
+  struct Entry {
+    fs::file_time_type time;
+    Bytes bytes;
+    fs::path path;
+  };
+  std::vector<Entry> entries;
+  Bytes sum = 0;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    if (!entry.is_regular_file(ignored)) continue;
+    entries.push_back({entry.last_write_time(ignored), entry.file_size(ignored), entry.path()});
+    sum += entries.back().bytes;
+  }
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.time < b.time; });
+  for (const Entry& entry : entries) {
+    if (sum <= most) return;
+    if (used.count(entry.path) > 0 || !fs::remove(entry.path, ignored)) continue;
+    sum -= entry.bytes;
+  }
+}
+
+}  // namespace l2l::runtime

@@ -1,0 +1,28 @@
+// The user's cache: $XDG_CACHE_HOME/l2l, or else ~/.cache/l2l. It holds what can be made again.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <string>
+
+#include "core/bytes.h"
+
+namespace l2l::runtime {
+
+// Empty: neither variable is set.
+std::filesystem::path cache_folder();
+
+// Canonical name, size and time of a file, in one line.
+std::string file_facts(const std::filesystem::path& file);
+
+// What `compute` returned when it was called for the same `facts` before; else calls it and remembers. Where the cache
+// cannot be used it is called each time.
+std::uint64_t remembered_hash(const std::string& facts, const std::function<std::uint64_t()>& compute);
+
+// Removes from `folder` those files that were not used for longest, but none of `used`, while all take more than
+// `most`.
+void trim_cache(const std::filesystem::path& folder, const std::set<std::filesystem::path>& used, Bytes most);
+
+}  // namespace l2l::runtime

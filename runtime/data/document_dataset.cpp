@@ -1,0 +1,172 @@
+#include "runtime/data/document_dataset.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "core/hash.h"
+#include "l2l/errors.h"
+#include "runtime/data/permutation.h"
+
+namespace l2l::runtime {
+
+DocumentDataset::DocumentDataset(const DataFiles& files, const DatasetSettings& settings)
+    : settings_(settings),
+      predicts_next_(settings.masking.share == 0),
+      flagged_(files.flagged),
+      description_(files.description()),
+      store_(files) {
+  if (files.document_ends.empty()) {
+    throw BadInput(description_ +
+                   ": has no documents, so data.samples = \"packed\" and \"padded\" have nothing to pack: "
+                   "set data.separator, or data.samples = \"stream\"");
+  }
+  cut(files);
+  if (pieces_.empty()) throw BadInput(description_ + ": there is no document with a token to predict");
+  pack();
+  Hash64 hash;
+  const std::uint64_t tokens = store_.check(settings.vocabulary);
+  hash.update(std::as_bytes(std::span(&tokens, 1)));
+  hash.update(std::as_bytes(std::span(files.document_ends)));
+  const auto kind = static_cast<std::byte>(settings.kind);
+  hash.update(std::span(&kind, 1));
+  hash_ = hash.value();
+}
+
+void DocumentDataset::cut(const DataFiles& files) {
+  const auto most = static_cast<std::uint64_t>(settings_.sequence);
+  const std::uint64_t last = predicts_next_ ? 1 : 0;  // tokens that only are predicted
+  std::uint64_t begin = 0;
+  for (const std::uint64_t end : files.document_ends) {
+    const std::uint64_t rows = end - begin > last ? end - begin - last : 0;
+    if (settings_.kind == SampleKind::padded && rows > most) ++truncated_;
+    for (std::uint64_t row = 0; row < rows; row += most) {
+      const Piece piece{begin + row, static_cast<std::uint32_t>(std::min(most, rows - row))};
+      if (learns(piece)) pieces_.push_back(piece);
+      if (settings_.kind == SampleKind::padded) break;
+    }
+    begin = end;
+  }
+}
+
+// Of tokens with flags: whether the piece predicts any.
+bool DocumentDataset::learns(const Piece& piece) const {
+  if (!flagged_) return true;
+  std::vector<std::int32_t> tokens(piece.rows);
+  store_.read(piece.begin + (predicts_next_ ? 1 : 0), tokens);
+  return std::any_of(tokens.begin(), tokens.end(), [](std::int32_t token) { return token >= 0; });
+}
+
+// Best-fit decreasing: within 11/9 of the fewest sequences, and in practice next to none is wasted (Johnson, 1973).
+void DocumentDataset::pack() {
+  std::vector<std::uint64_t> sequence_of(pieces_.size());
+  std::iota(sequence_of.begin(), sequence_of.end(), std::uint64_t{0});
+  if (settings_.kind == SampleKind::packed) {
+    std::vector<std::uint64_t> order(pieces_.size());
+    std::iota(order.begin(), order.end(), std::uint64_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::uint64_t a, std::uint64_t b) { return pieces_[a].rows > pieces_[b].rows; });
+    const auto most = static_cast<std::uint32_t>(settings_.sequence);
+    std::vector<std::vector<std::uint64_t>> with_room(most + 1);  // sequences, by free rows
+    std::set<std::uint32_t> rooms;                                // which of these lists are not empty
+    std::uint64_t sequences = 0;
+    for (const std::uint64_t piece : order) {
+      const std::uint32_t rows = pieces_[piece].rows;
+      const auto found = rooms.lower_bound(rows);
+      const std::uint32_t room = found == rooms.end() ? most : *found;
+      std::uint64_t sequence = sequences;
+      if (found == rooms.end()) {
+        ++sequences;
+      } else {
+        sequence = with_room[room].back();
+        with_room[room].pop_back();
+        if (with_room[room].empty()) rooms.erase(found);
+      }
+      sequence_of[piece] = sequence;
+      if (room == rows) continue;
+      with_room[room - rows].push_back(sequence);
+      rooms.insert(room - rows);
+    }
+  }
+  // Sequences in the order of their first pieces, and pieces in the order of the data.
+  std::vector<std::uint64_t> rank(pieces_.size(), ~std::uint64_t{0});
+  std::uint64_t sequences = 0;
+  for (std::uint64_t& sequence : sequence_of) {
+    if (rank[sequence] == ~std::uint64_t{0}) rank[sequence] = sequences++;
+    sequence = rank[sequence];
+  }
+  first_piece_.assign(sequences + 1, 0);
+  for (const std::uint64_t sequence : sequence_of) ++first_piece_[sequence + 1];
+  std::partial_sum(first_piece_.begin(), first_piece_.end(), first_piece_.begin());
+  std::vector<std::uint64_t> next(first_piece_.begin(), first_piece_.end() - 1);
+  std::vector<Piece> sorted(pieces_.size());
+  for (std::size_t i = 0; i < pieces_.size(); ++i) sorted[next[sequence_of[i]]++] = pieces_[i];
+  pieces_ = std::move(sorted);
+}
+
+std::span<const Piece> DocumentDataset::pieces(std::uint64_t sample) const {
+  return std::span(pieces_).subspan(first_piece_[sample], first_piece_[sample + 1] - first_piece_[sample]);
+}
+
+std::size_t DocumentDataset::fill(std::uint64_t sample, const SequenceView& sequence) const {
+  const auto token_of = [this](std::int32_t stored) {
+    return flagged_ ? static_cast<std::int32_t>(static_cast<std::uint32_t>(stored) & kTokenOfFlagged) : stored;
+  };
+  const bool has_rows = !sequence.positions.empty();
+  const auto describe = [&](std::size_t row, std::size_t begin, std::size_t end) {
+    if (!has_rows) return;
+    sequence.positions[row] = static_cast<std::int32_t>(row - begin);
+    sequence.begins[row] = static_cast<std::int32_t>(begin);
+    sequence.ends[row] = static_cast<std::int32_t>(end);
+    sequence.token_types[row] = 0;
+  };
+  std::size_t begin = 0;
+  for (const Piece& piece : pieces(sample)) {
+    const auto tokens = sequence.tokens.subspan(begin, piece.rows),
+               targets = sequence.targets.subspan(begin, piece.rows);
+    store_.read(piece.begin, tokens);
+    if (predicts_next_) store_.read(piece.begin + 1, targets);
+    for (std::size_t i = 0; i < piece.rows; ++i) {
+      tokens[i] = token_of(tokens[i]);
+      targets[i] = predicts_next_ && targets[i] >= 0 ? token_of(targets[i]) : -1;
+      describe(begin + i, begin, begin + piece.rows);
+    }
+    begin += piece.rows;
+  }
+  for (std::size_t row = begin; row < sequence.tokens.size(); ++row) {
+    sequence.tokens[row] = 0;
+    sequence.targets[row] = -1;
+    describe(row, row, row + 1);
+  }
+  return begin;
+}
+
+void DocumentDataset::mask(const SequenceView& sequence, std::size_t rows, std::uint64_t number, bool training) const {
+  if (predicts_next_) return;
+  const RngKey key = data_key(settings_.seed, number, training ? DataDraw::mask : DataDraw::validation_mask);
+  mask_tokens(settings_.masking, key, sequence.tokens.first(rows), sequence.targets.first(rows));
+}
+
+void DocumentDataset::sample(std::uint64_t position, const SequenceView& sequence) const {
+  const std::uint64_t count = samples_per_epoch(), index = position % count;
+  const std::uint64_t chosen = settings_.in_order ? index : permute(index, count, settings_.seed, position / count);
+  mask(sequence, fill(chosen, sequence), position, /*training=*/true);
+}
+
+void DocumentDataset::validation_window(std::uint64_t window, const SequenceView& sequence) const {
+  if (window < windows()) return mask(sequence, fill(window, sequence), window, /*training=*/false);
+  std::fill(sequence.tokens.begin(), sequence.tokens.end(), 0);
+  std::fill(sequence.targets.begin(), sequence.targets.end(), -1);
+  for (std::size_t row = 0; row < sequence.positions.size(); ++row) {
+    sequence.positions[row] = sequence.token_types[row] = 0;
+    sequence.begins[row] = static_cast<std::int32_t>(row);
+    sequence.ends[row] = static_cast<std::int32_t>(row + 1);
+  }
+}
+
+Bytes DocumentDataset::bytes(const DataFiles& files, std::int64_t sequence) {
+  const Bytes pieces = files.document_ends.size() + files.tokens() / static_cast<std::uint64_t>(sequence);
+  return pieces * (2 * sizeof(Piece) + 5 * sizeof(std::uint64_t));  // with what packing takes beside them
+}
+
+}  // namespace l2l::runtime

@@ -1,0 +1,63 @@
+// Sequences made of documents that do not see each other, packed or one in each.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/data/samples.h"
+#include "runtime/data/token_store.h"
+
+namespace l2l::runtime {
+
+// A part of a document that lies within one sequence.
+struct Piece {
+  std::uint64_t begin = 0;  // of its tokens in the stream
+  std::uint32_t rows = 0;   // that it takes
+};
+
+// Immutable. A document of n tokens takes n rows of masked-language modelling, and n - 1 where each token predicts the
+// next one. One that is longer than a sequence is cut, so that all its tokens are predicted but the first; padded, what
+// is behind its first sequence is left out. A document with nothing to predict is left out.
+//
+// Packed: best fit, the longest first, fixed once for all epochs. Pieces of a sequence lie in it in the order of the
+// data. Behind them, and behind a padded document, are rows of token 0 that predict nothing and see only themselves.
+class DocumentDataset final : public Samples {
+ public:
+  // Checks all tokens. Throws BadInput naming file and offset when one is not below the vocabulary, and when there are
+  // no documents or none with anything to predict.
+  DocumentDataset(const DataFiles& files, const DatasetSettings& settings);
+
+  std::uint64_t tokens() const override { return store_.tokens(); }
+  std::uint64_t hash() const override { return hash_; }
+  void require_training_data() const override {}  // the constructor has seen to it
+  std::uint64_t samples_per_epoch() const override { return first_piece_.size() - 1; }
+  void sample(std::uint64_t position, const SequenceView& sequence) const override;
+  std::uint64_t windows() const override { return samples_per_epoch(); }
+  void validation_window(std::uint64_t window, const SequenceView& sequence) const override;
+
+  // The pieces of a sequence. For tests, and for the figures of a run.
+  std::span<const Piece> pieces(std::uint64_t sample) const;
+  std::uint64_t truncated() const { return truncated_; }  // documents
+
+  // The most memory that an object for these files takes, while it is made.
+  static Bytes bytes(const DataFiles& files, std::int64_t sequence);
+
+ private:
+  void cut(const DataFiles& files);
+  void pack();
+  bool learns(const Piece& piece) const;
+  // Returns how many rows are used.
+  std::size_t fill(std::uint64_t sample, const SequenceView& sequence) const;
+  void mask(const SequenceView& sequence, std::size_t rows, std::uint64_t number, bool training) const;
+
+  const DatasetSettings settings_;
+  const bool predicts_next_, flagged_;
+  const std::string description_;
+  const TokenStore store_;
+  std::vector<Piece> pieces_;               // in the order of the sequences that they are in
+  std::vector<std::uint64_t> first_piece_;  // of each sequence; and the number of all pieces
+  std::uint64_t hash_ = 0, truncated_ = 0;
+};
+
+}  // namespace l2l::runtime

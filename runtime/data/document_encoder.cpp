@@ -1,0 +1,149 @@
+#include "runtime/data/document_encoder.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "l2l/errors.h"
+
+namespace l2l::runtime {
+namespace {
+
+class ByteEncoder final : public text::Encoder {
+ public:
+  void encode(std::string_view text, bool, std::vector<std::int32_t>& ids) override {
+    for (const char byte : text) ids.push_back(static_cast<unsigned char>(byte));
+  }
+};
+
+// Each byte is a token.
+class Bytes256 final : public text::Tokenizer {
+ public:
+  std::int64_t vocabulary() const override { return 256; }
+  std::unique_ptr<text::Encoder> make_encoder() const override { return std::make_unique<ByteEncoder>(); }
+  std::string decode(std::span<const std::int32_t> ids, bool) const override {
+    return std::string(ids.begin(), ids.end());
+  }
+};
+
+std::unique_ptr<text::Tokenizer> open(const std::filesystem::path& tokenizer) {
+  if (tokenizer == "bytes") return std::make_unique<Bytes256>();
+  try {
+    return text::open_tokenizer(tokenizer);
+  } catch (const BadInput& error) {
+    throw BadInput(std::string("data.tokenizer: ") + error.what());
+  }
+}
+
+std::int32_t end_of_text(const std::filesystem::path& path, const text::Tokenizer& tokenizer) {
+  if (path == "bytes") return -1;
+  const std::string text = special_token(path, "eos_token");
+  std::vector<std::int32_t> ids;
+  if (!text.empty()) tokenizer.make_encoder()->encode(text, /*special=*/false, ids);
+  return ids.size() == 1 ? ids[0] : -1;
+}
+
+std::size_t without_spaces(std::string_view text) {
+  return text.size() - static_cast<std::size_t>(std::count(text.begin(), text.end(), ' '));
+}
+
+std::string spaces_removed(std::string text) {
+  std::erase(text, ' ');
+  return text;
+}
+
+}  // namespace
+
+DocumentEncoder::DocumentEncoder(const TextSettings& settings, int threads)
+    : settings_(settings),
+      tokenizer_(open(settings.tokenizer)),
+      end_of_text_(end_of_text(settings.tokenizer, *tokenizer_)),
+      workers_("tokenizer", threads) {
+  for (int thread = 0; thread < threads; ++thread) encoders_.push_back(tokenizer_->make_encoder());
+}
+
+std::vector<EncodedDocument> DocumentEncoder::encode(std::span<const TextDocument> documents, std::size_t& failed) {
+  constexpr std::size_t kAtOnce = 8;
+  std::vector<EncodedDocument> encoded(documents.size());
+  const std::size_t blocks = (documents.size() + kAtOnce - 1) / kAtOnce;
+  failed = documents.size();
+  std::string reason;
+  std::mutex mutex;  // of the two
+  workers_.parallel_for(static_cast<std::int64_t>(blocks), [&](std::int64_t block, int slot) {
+    const std::size_t begin = static_cast<std::size_t>(block) * kAtOnce;
+    for (std::size_t i = begin; i < std::min(begin + kAtOnce, documents.size()); ++i) {
+      try {
+        encoded[i] = encode(documents[i], *encoders_[static_cast<std::size_t>(slot)]);
+      } catch (const BadInput& error) {
+        const std::lock_guard lock(mutex);
+        if (i >= failed) continue;
+        failed = i;
+        reason = error.what();
+      }
+    }
+  });
+  if (failed < documents.size()) throw BadInput(reason);
+  return encoded;
+}
+
+EncodedDocument DocumentEncoder::encode(const TextDocument& document, text::Encoder& encoder) const {
+  EncodedDocument encoded;
+  encoder.encode(document.text, /*special=*/!document.is_chat, encoded.ids);
+  if (document.is_chat) {
+    if (settings_.learn != Learn::all) mark_chat(document, encoder, encoded);
+    return encoded;
+  }
+  if (end_of_text_ >= 0 && (encoded.ids.empty() || encoded.ids.back() != end_of_text_)) {
+    encoded.ids.push_back(end_of_text_);
+  }
+  if (settings_.learn == Learn::all) return encoded;
+  // As TRL counts it: what the prompt alone makes is the prompt.
+  std::vector<std::int32_t> prompt;
+  encoder.encode(std::string_view(document.text).substr(0, document.prompt), /*special=*/true, prompt);
+  encoded.learnt.assign(encoded.ids.size(), true);
+  std::fill_n(encoded.learnt.begin(), std::min(prompt.size(), encoded.learnt.size()), false);
+  return encoded;
+}
+
+// A token is learnt if it stands for a byte of what the assistant says. Which bytes a token stands for follows from the
+// text of the tokens before it, spaces apart, of which tokenizers add and remove some. Where tokens do not give the
+// text back, because it was normalized, the parts are encoded one by one.
+void DocumentEncoder::mark_chat(const TextDocument& document, text::Encoder& encoder, EncodedDocument& encoded) const {
+  const std::string_view text = document.text;
+  std::vector<std::int32_t>& ids = encoded.ids;
+  const auto bytes_of = [&](std::size_t count) {  // of the first tokens
+    return without_spaces(tokenizer_->decode(std::span(ids).first(count), /*special=*/true));
+  };
+  if (spaces_removed(tokenizer_->decode(ids, /*special=*/true)) != spaces_removed(document.text)) {
+    ids.clear();
+    std::size_t at = 0;
+    const auto append = [&](std::size_t end, bool learnt) {
+      encoder.encode(text.substr(at, end - at), /*special=*/false, ids);
+      encoded.learnt.resize(ids.size(), learnt);
+      at = end;
+    };
+    for (const TextRange& range : document.learnt) {
+      append(range.begin, false);
+      append(range.end, true);
+    }
+    return append(text.size(), false);
+  }
+  encoded.learnt.assign(ids.size(), false);
+  // The number of tokens that end at or before so many bytes.
+  const auto tokens_within = [&](std::size_t bytes) {
+    std::size_t least = 0, most = ids.size();
+    while (least < most) {
+      const std::size_t middle = (least + most + 1) / 2;
+      bytes_of(middle) <= bytes ? least = middle : most = middle - 1;
+    }
+    return least;
+  };
+  for (const TextRange& range : document.learnt) {
+    const std::size_t begin = tokens_within(without_spaces(text.substr(0, range.begin)));
+    const std::size_t bytes = without_spaces(text.substr(0, range.end));
+    std::size_t end = tokens_within(bytes);
+    if (end < ids.size() && bytes_of(end) < bytes) ++end;  // it lies across the end
+    for (std::size_t token = begin; token < end; ++token) encoded.learnt[token] = true;
+  }
+}
+
+}  // namespace l2l::runtime

@@ -1,0 +1,138 @@
+#include "runtime/data/find_sources.h"
+
+#include <algorithm>
+
+#include "core/files.h"
+#include "core/json.h"
+#include "formats/token_shards.h"
+#include "l2l/errors.h"
+#include "runtime/data/tokenized_files.h"
+
+namespace l2l::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+using formats::ShardKind;
+
+std::optional<ShardKind> shard_kind(const std::string& format, const fs::path& file) {
+  if (format == "llm.c") return ShardKind::llm_c;
+  if (format == "megatron") return ShardKind::megatron;
+  if (format == "npy") return ShardKind::npy;
+  return format == "auto" ? formats::shard_kind(file) : std::nullopt;
+}
+
+TextKind text_kind(const std::string& format, const fs::path& file) {
+  if (format == "jsonl") return TextKind::jsonl;
+  if (format == "csv") return TextKind::csv;
+  if (format == "tsv") return TextKind::tsv;
+  return format == "auto" ? text_kind_of(file) : TextKind::text;
+}
+
+Learn learn_of(const std::string& name) {
+  return name == "all" ? Learn::all : name == "completion" ? Learn::completion : Learn::assistant;
+}
+
+[[noreturn]] void refuse_mixture(const std::string& key, const fs::path& first, const fs::path& other) {
+  throw BadInput(key + ": " + other.string() + " is of another kind than " + first.string() +
+                 ": name files of one kind in one list");
+}
+
+// Ends of documents that l2l-tokenize wrote beside raw ids.
+void add_own_documents(DataFiles& data) {
+  std::uint64_t begin = 0;
+  std::vector<std::uint64_t> ends;
+  for (const DataFile& file : data.files) {
+    const fs::path about = file.path.string() + ".json";
+    if (!is_there(about)) return;
+    const nlohmann::json json = parse_json(InputFile(about).text());
+    const auto list = json.is_object() ? json.find("document_ends") : json.end();
+    if (!json.is_object() || list == json.end() || !list->is_array()) return;
+    const std::uint64_t tokens = file.bytes / token_bytes(data.format);
+    std::uint64_t before = 0;
+    for (const nlohmann::json& end : *list) {
+      if (!end.is_number_unsigned() || end.get<std::uint64_t>() < before || end.get<std::uint64_t>() > tokens) {
+        throw CorruptFile(about.string() + ": document_ends: are no ascending numbers up to the " +
+                          std::to_string(tokens) + " tokens of " + file.path.string());
+      }
+      before = end.get<std::uint64_t>();
+      ends.push_back(begin + before);
+    }
+    begin += tokens;
+  }
+  data.document_ends = std::move(ends);
+}
+
+DataFiles read_shards(const std::vector<DataFile>& files, ShardKind kind, const std::string& key) {
+  DataFiles data{key, TokenFormat::tokens, {}};
+  std::uint64_t begin = 0;
+  for (const DataFile& file : files) {
+    const formats::TokenShard shard = formats::read_shard(kind, file.path);
+    const TokenFormat format = shard.width == 2 ? TokenFormat::tokens : TokenFormat::tokens32;
+    if (!data.files.empty() && format != data.format) refuse_mixture(key, data.files[0].path, file.path);
+    data.format = format;
+    data.files.push_back({file.path, shard.tokens * static_cast<Bytes>(shard.width), {}, shard.begin});
+    for (const std::uint64_t end : shard.document_ends) data.document_ends.push_back(begin + end);
+    begin += shard.tokens;
+  }
+  return data;
+}
+
+bool is_text(const DataOptions& data, const fs::path& file) { return !shard_kind(data.format, file); }
+
+TextSettings settings_of(const DataOptions& data, TextKind kind) {
+  return {kind, data.separator, data.columns, learn_of(data.learn), data.chat_template, data.tokenizer};
+}
+
+// A file that was meant to be named by data.format.
+void refuse_raw_ids(const DataOptions& data, const fs::path& file, const std::string& key) {
+  if (data.format != "auto" || file.extension() != ".bin") return;
+  throw BadInput(
+      key + ": " + file.string() +
+      ": has no header of llm.c, and no index of Megatron is beside it: set data.format = \"tokens\" for raw "
+      "uint16, \"tokens32\" for raw uint32, or \"text\"");
+}
+
+}  // namespace
+
+DataFiles find_sources(const std::vector<std::string>& patterns, const DataOptions& data, const std::string& key) {
+  if (data.format == "tokens" || data.format == "tokens32") {
+    DataFiles found = find_data(patterns, data.format == "tokens" ? TokenFormat::tokens : TokenFormat::tokens32, key);
+    add_own_documents(found);
+    return found;
+  }
+  const std::vector<DataFile> files = find_files(patterns, key);
+  const fs::path& first = files[0].path;
+  if (const std::optional<ShardKind> kind = shard_kind(data.format, first)) {
+    for (const DataFile& file : files) {
+      if (shard_kind(data.format, file.path) != kind) refuse_mixture(key, first, file.path);
+    }
+    return read_shards(files, *kind, key);
+  }
+  const TextKind kind = text_kind(data.format, first);
+  for (const DataFile& file : files) {
+    refuse_raw_ids(data, file.path, key);
+    if (!is_text(data, file.path) || text_kind(data.format, file.path) != kind) refuse_mixture(key, first, file.path);
+  }
+  const bool compressed = std::any_of(files.begin(), files.end(), [](const DataFile& file) {
+    return formats::compression_of(file.path) != formats::Compression::none;
+  });
+  if (kind == TextKind::text && data.learn != "all") {
+    throw BadInput("data.learn = \"" + data.learn +
+                   "\": text files are learnt as a whole; it takes JSON Lines or tables");
+  }
+  const bool as_stored = kind == TextKind::text && data.tokenizer == "bytes" && data.separator.empty() && !compressed &&
+                         data.samples != "packed" && data.samples != "padded";
+  if (as_stored) return {key, TokenFormat::text, files};
+  return tokenized(key, files, settings_of(data, kind));
+}
+
+SampleKind sample_kind(const DataOptions& data, const DataFiles* files) {
+  if (data.samples == "packed") return SampleKind::packed;
+  if (data.samples == "padded") return SampleKind::padded;
+  if (data.samples == "stream" || files == nullptr || files->document_ends.empty()) return SampleKind::stream;
+  const fs::path& source = files->files[0].text;
+  const bool rows = !source.empty() && text_kind(data.format, source) != TextKind::text;
+  return rows || files->flagged || !data.separator.empty() ? SampleKind::packed : SampleKind::stream;
+}
+
+}  // namespace l2l::runtime

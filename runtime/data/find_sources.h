@@ -1,0 +1,18 @@
+// From the options of [data] to a stream of tokens: which kind of files they are, by name or by content.
+#pragma once
+
+#include "l2l/options.h"
+#include "runtime/data/data_files.h"
+#include "runtime/data/samples.h"
+
+namespace l2l::runtime {
+
+// The files of `patterns`, tokenized where they are text. `key`: "data.train". Throws BadInput naming key, file and
+// reason.
+DataFiles find_sources(const std::vector<std::string>& patterns, const DataOptions& data, const std::string& key);
+
+// data.samples as options give it; "auto": packed where `files` are rows or separated documents, else windows of a
+// stream.
+SampleKind sample_kind(const DataOptions& data, const DataFiles* files);
+
+}  // namespace l2l::runtime

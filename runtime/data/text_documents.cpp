@@ -1,0 +1,304 @@
+#include "runtime/data/text_documents.h"
+
+#include <algorithm>
+
+#include "core/json.h"
+#include "l2l/errors.h"
+
+namespace l2l::runtime {
+namespace {
+
+constexpr Bytes kMostText = Bytes{4} << 30;    // of a document that is a file, or a part of one
+constexpr Bytes kMostLine = Bytes{256} << 20;  // of JSON Lines and tables
+
+class TextFile final : public DocumentReader {
+ public:
+  TextFile(const std::filesystem::path& file, const TextSettings& settings) : stream_(file), settings_(settings) {}
+
+  bool next(TextDocument& document) override {
+    document = {};
+    while (document.text.empty()) {
+      if (at_end_) return false;
+      ++number_;
+      if (settings_.separator.empty()) {
+        document.text = stream_.rest(kMostText);
+        at_end_ = true;
+      } else {
+        document.text = part();
+      }
+    }
+    return true;
+  }
+  std::string where() const override {
+    const std::string file = stream_.file().string();
+    return settings_.separator.empty() ? file : file + ": document " + std::to_string(number_);
+  }
+  Bytes consumed() const override { return stream_.consumed(); }
+
+ private:
+  // Up to the next separator.
+  std::string part() {
+    while (true) {
+      const std::size_t from = searched_ > settings_.separator.size() ? searched_ - settings_.separator.size() : 0;
+      if (const std::size_t found = ahead_.find(settings_.separator, from); found != std::string::npos) {
+        std::string text = ahead_.substr(0, found);
+        ahead_.erase(0, found + settings_.separator.size());
+        searched_ = 0;
+        return text;
+      }
+      searched_ = ahead_.size();
+      if (ahead_.size() > kMostText) throw BadInput(where() + ": is longer than " + format_bytes(kMostText));
+      const std::size_t before = ahead_.size();
+      ahead_.resize(before + kWindow);
+      const std::size_t count = stream_.read(std::span(ahead_).subspan(before));
+      ahead_.resize(before + count);
+      if (count > 0) continue;
+      at_end_ = true;
+      return std::move(ahead_);
+    }
+  }
+
+  static constexpr std::size_t kWindow = 1 << 20;
+
+  formats::TextStream stream_;
+  const TextSettings& settings_;
+  std::string ahead_;         // read, but not yet handed out
+  std::size_t searched_ = 0;  // bytes of it that hold no separator
+  bool at_end_ = false;
+  std::uint64_t number_ = 0;
+};
+
+// Rows of one line each.
+class Lines : public DocumentReader {
+ public:
+  Lines(const std::filesystem::path& file, const TextSettings& settings) : stream_(file), settings_(settings) {}
+
+  std::string where() const override { return stream_.file().string() + ": line " + std::to_string(line_); }
+  Bytes consumed() const override { return stream_.consumed(); }
+
+ protected:
+  // The next line; false at the end.
+  bool read_line(std::string& line) {
+    if (!stream_.read_line(line, kMostLine)) return false;
+    line_ = ++lines_;
+    return true;
+  }
+  // One more line of the same row.
+  bool read_further_line(std::string& line) { return stream_.read_line(line, kMostLine) && ++lines_ > 0; }
+
+  [[noreturn]] void refuse(const std::string& reason) const { throw BadInput(where() + ": " + reason); }
+
+  void set_completion(const std::string& prompt, const std::string& completion, TextDocument& document) const {
+    if (settings_.learn == Learn::assistant) {
+      refuse("is prompt and completion, but data.learn = \"assistant\" learns from \"messages\"");
+    }
+    document.text = prompt + completion;
+    document.prompt = prompt.size();
+  }
+  void require_text_is_learnt() const {
+    if (settings_.learn == Learn::all) return;
+    refuse(std::string("is a text, of which data.learn = \"") +
+           (settings_.learn == Learn::completion ? "completion" : "assistant") + "\" would learn nothing");
+  }
+
+  formats::TextStream stream_;
+  const TextSettings& settings_;
+
+ private:
+  std::uint64_t lines_ = 0, line_ = 0;  // read; the one at which the row began
+};
+
+class JsonLines final : public Lines {
+ public:
+  using Lines::Lines;
+
+  bool next(TextDocument& document) override {
+    std::string line;
+    do {
+      do {
+        if (!read_line(line)) return false;
+      } while (line.find_first_not_of(" \t\r") == std::string::npos);
+      document = {};
+      take(line, document);
+    } while (document.text.empty());
+    return true;
+  }
+
+ private:
+  void take(const std::string& line, TextDocument& document) {
+    const nlohmann::json row = parse_json(line);
+    if (row.is_discarded()) refuse("is not JSON in UTF-8");
+    if (!row.is_object()) refuse("is not a JSON object");
+    const std::vector<std::string>& columns = settings_.columns;
+    if (columns.size() == 2) return take_completion(row, columns[0], columns[1], document);
+    if (columns.size() == 1) return take_text(row, columns[0], document);
+    if (row.contains("messages")) return take_chat(row, document);
+    if (row.contains("prompt")) return take_completion(row, "prompt", "completion", document);
+    if (row.contains("text")) return take_text(row, "text", document);
+    std::string names;
+    for (const auto& [name, value] : row.items()) {
+      if (names.size() < 200) names += (names.empty() ? "\"" : ", \"") + name + "\"";
+    }
+    refuse("has none of \"text\", \"prompt\" with \"completion\", \"messages\"; it has " +
+           (names.empty() ? "nothing" : names) + "; name the column of the text by data.columns");
+  }
+
+  std::string text_of(const nlohmann::json& row, const std::string& field) const {
+    const auto value = row.find(field);
+    if (value == row.end()) refuse("has no \"" + field + "\"");
+    if (!value->is_string()) refuse("\"" + field + "\" is not a string");
+    return value->get<std::string>();
+  }
+
+  void take_text(const nlohmann::json& row, const std::string& field, TextDocument& document) const {
+    require_text_is_learnt();
+    document.text = text_of(row, field);
+  }
+
+  void take_completion(const nlohmann::json& row, const std::string& prompt, const std::string& completion,
+                       TextDocument& document) const {
+    set_completion(text_of(row, prompt), text_of(row, completion), document);
+  }
+
+  void take_chat(const nlohmann::json& row, TextDocument& document) {
+    if (settings_.learn == Learn::completion) {
+      refuse("is a conversation, of which data.learn = \"completion\" would learn nothing: use \"assistant\"");
+    }
+    const nlohmann::json& list = row.at("messages");
+    if (!list.is_array() || list.empty()) refuse("\"messages\" is not a list of messages");
+    std::vector<Message> messages;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const std::string name = "message " + std::to_string(i + 1);
+      if (!list[i].is_object()) refuse(name + " is not an object");
+      for (const char* const field : {"role", "content"}) {
+        const auto value = list[i].find(field);
+        if (value == list[i].end() || !value->is_string()) refuse(name + " has no string \"" + field + "\"");
+      }
+      messages.push_back({list[i].at("role").get<std::string>(), list[i].at("content").get<std::string>()});
+    }
+    if (!template_) template_.emplace(settings_.chat_template, settings_.tokenizer);
+    RenderedChat chat;
+    try {
+      chat = template_->render(messages);
+    } catch (const BadInput& error) {
+      refuse(error.what());
+    }
+    document.text = std::move(chat.text);
+    document.learnt = std::move(chat.of_assistant);
+    document.is_chat = true;
+  }
+
+  std::optional<ChatTemplate> template_;
+};
+
+// CSV as in RFC 4180; TSV without quotes, as GLUE's files are. The first row names the columns.
+class Table final : public Lines {
+ public:
+  using Lines::Lines;
+
+  bool next(TextDocument& document) override {
+    if (fields_ == 0 && !read_header()) return false;
+    std::vector<std::string> row;
+    do {
+      do {
+        if (!read_row(row)) return false;
+      } while (row.size() == 1 && row[0].empty());
+      if (row.size() != fields_) {
+        refuse("has " + std::to_string(row.size()) + " columns; the header names " + std::to_string(fields_));
+      }
+      document = {};
+      if (places_.size() == 2) {
+        set_completion(row[places_[0]], row[places_[1]], document);
+      } else {
+        require_text_is_learnt();
+        document.text = row[places_[0]];
+      }
+    } while (document.text.empty());
+    return true;
+  }
+
+ private:
+  bool read_header() {
+    std::vector<std::string> names;
+    if (!read_row(names)) return false;
+    if (names[0].starts_with("\xef\xbb\xbf")) names[0].erase(0, 3);
+    fields_ = names.size();
+    std::vector<std::string> wanted = settings_.columns;
+    if (wanted.empty()) wanted = {fields_ == 1 ? names[0] : "text"};
+    for (const std::string& name : wanted) {
+      const auto found = std::find(names.begin(), names.end(), name);
+      if (found == names.end())
+        refuse("there is no column \"" + name + "\" among " + list(names) + "; set data.columns");
+      places_.push_back(static_cast<std::size_t>(found - names.begin()));
+    }
+    return true;
+  }
+
+  static std::string list(const std::vector<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) {
+      if (text.size() < 200) text += (text.empty() ? "\"" : ", \"") + name + "\"";
+    }
+    return text;
+  }
+
+  bool read_row(std::vector<std::string>& row) {
+    row.clear();
+    std::string line;
+    if (!read_line(line)) return false;
+    if (settings_.kind == TextKind::tsv) {
+      for (std::size_t begin = 0; begin <= line.size();) {
+        const std::size_t end = std::min(line.find('\t', begin), line.size());
+        row.push_back(line.substr(begin, end - begin));
+        begin = end + 1;
+      }
+      return true;
+    }
+    for (std::size_t at = 0; at <= line.size();) at = read_field(line, at, row.emplace_back());
+    return true;
+  }
+
+  // From `at` on; returns the place behind the comma that ends it, or behind the end of the line.
+  std::size_t read_field(std::string& line, std::size_t at, std::string& field) {
+    if (at == line.size() || line[at] != '"') {
+      const std::size_t end = std::min(line.find(',', at), line.size());
+      field = line.substr(at, end - at);
+      return end + 1;
+    }
+    while (true) {
+      const std::size_t quote = line.find('"', ++at);
+      if (quote == std::string::npos) {
+        field += line.substr(at) + '\n';
+        if (field.size() > kMostLine || !read_further_line(line)) refuse("a field in quotes does not end");
+        at = static_cast<std::size_t>(-1);  // incremented at the beginning of the loop
+        continue;
+      }
+      field += line.substr(at, quote - at);
+      at = quote + 1;
+      if (at == line.size() || line[at] == ',') return at + 1;
+      if (line[at] != '"') refuse("there is text behind the quotes of a field");
+      field += '"';
+    }
+  }
+
+  std::size_t fields_ = 0;
+  std::vector<std::size_t> places_;  // of the columns that are read
+};
+
+}  // namespace
+
+TextKind text_kind_of(std::filesystem::path file) {
+  if (file.extension() == ".gz" || file.extension() == ".zst") file.replace_extension();
+  const std::string ending = file.extension().string();
+  if (ending == ".jsonl" || ending == ".ndjson") return TextKind::jsonl;
+  if (ending == ".csv") return TextKind::csv;
+  return ending == ".tsv" ? TextKind::tsv : TextKind::text;
+}
+
+std::unique_ptr<DocumentReader> read_documents(const std::filesystem::path& file, const TextSettings& settings) {
+  if (settings.kind == TextKind::text) return std::make_unique<TextFile>(file, settings);
+  if (settings.kind == TextKind::jsonl) return std::make_unique<JsonLines>(file, settings);
+  return std::make_unique<Table>(file, settings);
+}
+
+}  // namespace l2l::runtime

@@ -1,0 +1,54 @@
+// Documents of text: files as a whole or in parts, JSON Lines, tables.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "formats/text_stream.h"
+#include "runtime/data/chat_templates.h"
+
+namespace l2l::runtime {
+
+enum class TextKind : std::uint8_t { text, jsonl, csv, tsv };
+
+// By the file's name, without an ending of compression: .jsonl or .ndjson, .csv, .tsv; any other is text.
+TextKind text_kind_of(std::filesystem::path file);
+
+// What is predicted of a document: all of it; the completion to a prompt; what the assistant says.
+enum class Learn : std::uint8_t { all, completion, assistant };
+
+struct TextSettings {
+  TextKind kind = TextKind::text;
+  std::string separator = {};  // between documents of a text; empty: a file is one document
+  std::vector<std::string> columns =
+      {};  // of JSON Lines and tables: that of the text, or those of prompt and completion
+  Learn learn = Learn::all;
+  std::string chat_template = "auto";  // as in ChatTemplate
+  std::filesystem::path tokenizer = {};
+};
+
+struct TextDocument {
+  std::string text;
+  std::size_t prompt = 0;         // bytes of the text that are the prompt of a completion
+  bool is_chat = false;           // the text has its special tokens
+  std::vector<TextRange> learnt;  // of a chat: what the assistant says
+};
+
+// Thread-bound. Errors are BadInput naming file, line (from 1) and field.
+class DocumentReader {
+ public:
+  virtual ~DocumentReader() = default;
+  // The next document that is not empty; false at the end.
+  virtual bool next(TextDocument& document) = 0;
+  // Where the last one began, for messages: "FILE: line 12".
+  virtual std::string where() const = 0;
+  virtual Bytes consumed() const = 0;  // of the file
+};
+
+// `settings` must outlive the reader.
+std::unique_ptr<DocumentReader> read_documents(const std::filesystem::path& file, const TextSettings& settings);
+
+}  // namespace l2l::runtime

@@ -1,0 +1,148 @@
+#include "runtime/data/text_documents.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/data/document_encoder.h"
+#include "tests/runtime/test_data.h"
+
+namespace l2l::runtime {
+namespace {
+
+using namespace test;
+
+std::vector<TextDocument> read(const Data& data, const std::string& name, const TextSettings& settings) {
+  const std::unique_ptr<DocumentReader> reader = read_documents(data.path(name), settings);
+  std::vector<TextDocument> documents;
+  for (TextDocument document; reader->next(document);) documents.push_back(document);
+  return documents;
+}
+
+std::vector<std::string> texts(const Data& data, const std::string& bytes, const TextSettings& settings) {
+  data.write("source", bytes);
+  std::vector<std::string> texts;
+  for (const TextDocument& document : read(data, "source", settings)) texts.push_back(document.text);
+  return texts;
+}
+
+using Texts = std::vector<std::string>;
+
+TEST(TextDocuments, AFileIsOneDocumentOrSeveral) {
+  const Data data;
+  EXPECT_EQ(texts(data, "a\n\nb", {}), (Texts{"a\n\nb"}));
+  EXPECT_EQ(texts(data, "", {}), Texts{});
+  EXPECT_EQ(texts(data, "a|--|b|--||--|c|--|", {.separator = "|--|"}), (Texts{"a", "b", "c"}));
+  // Across the windows in which a file is read.
+  const std::string piece(700'000, 'x');
+  EXPECT_EQ(texts(data, piece + "--" + piece + "-" + piece + "--" + piece, {.separator = "--"}),
+            (Texts{piece, piece + "-" + piece, piece}));
+}
+
+TEST(TextDocuments, JsonLines) {
+  const Data data;
+  const TextSettings settings{.kind = TextKind::jsonl};
+  EXPECT_EQ(texts(data, "{\"text\": \"a\\nb\"}\n\n{\"id\": 3, \"text\": \"\\u00e9\"}\r\n{\"text\": \"\"}", settings),
+            (Texts{"a\nb", "\xc3\xa9"}));
+  EXPECT_EQ(texts(data, "{\"prompt\": \"Q: \", \"completion\": \"A\"}", settings), (Texts{"Q: A"}));
+  EXPECT_EQ(read(data, "source", settings)[0].prompt, 3u);
+  EXPECT_EQ(texts(data, "{\"body\": \"x\"}", {.kind = TextKind::jsonl, .columns = {"body"}}), (Texts{"x"}));
+}
+
+TEST(TextDocuments, Tables) {
+  const Data data;
+  const TextSettings csv{.kind = TextKind::csv}, tsv{.kind = TextKind::tsv, .columns = {"sentence"}};
+  EXPECT_EQ(texts(data, "id,text\n1,\"a, \"\"b\"\"\nc\"\n2,d\n", csv), (Texts{"a, \"b\"\nc", "d"}));
+  EXPECT_EQ(texts(data, "text\nonly\n", csv), (Texts{"only"}));
+  EXPECT_EQ(texts(data, "\xef\xbb\xbfsentence\tlabel\nit's \"fine\"\t1\n", tsv), (Texts{"it's \"fine\""}));
+  const TextSettings pair{.kind = TextKind::csv, .columns = {"q", "a"}, .learn = Learn::completion};
+  EXPECT_EQ(texts(data, "a,q\nyes,is it? \n", pair), (Texts{"is it? yes"}));
+}
+
+// Named by file, line and field.
+TEST(TextDocuments, RefusesBadRows) {
+  const Data data;
+  const auto refusal = [&](const std::string& bytes, const TextSettings& settings) {
+    return bad_input([&] { texts(data, bytes, settings); });
+  };
+  const TextSettings jsonl{.kind = TextKind::jsonl, .chat_template = "gemma"}, csv{.kind = TextKind::csv};
+  EXPECT_SAYS(refusal("{\"text\": \"a\"}\n{\"text\": \"\xff\"}", jsonl), "source: line 2: is not JSON in UTF-8");
+  EXPECT_SAYS(refusal("{\"text\": 3}", jsonl), "line 1: \"text\" is not a string");
+  EXPECT_SAYS(refusal("[1]", jsonl), "line 1: is not a JSON object");
+  EXPECT_SAYS(refusal("{\"body\": \"a\"}", jsonl), "it has \"body\"; name the column");
+  EXPECT_SAYS(refusal("{\"prompt\": \"a\"}", jsonl), "has no \"completion\"");
+  EXPECT_SAYS(refusal("{\"messages\": []}", jsonl), "\"messages\" is not a list of messages");
+  EXPECT_SAYS(refusal("{\"messages\": [{\"role\": \"user\"}]}", jsonl), "message 1 has no string \"content\"");
+  EXPECT_SAYS(refusal("{\"messages\": [{\"role\": \"system\", \"content\": \"\"}]}", jsonl), "take turns");
+  EXPECT_SAYS(refusal("{\"text\": \"a\"}", {.kind = TextKind::jsonl, .learn = Learn::assistant}),
+              "would learn nothing");
+  EXPECT_SAYS(refusal("a,text\n1,2,3\n", csv), "source: line 2: has 3 columns; the header names 2");
+  EXPECT_SAYS(refusal("a,b\n", csv), "there is no column \"text\" among \"a\", \"b\"");
+  EXPECT_SAYS(refusal("text\n\"a\nb\n", csv), "a field in quotes does not end");
+  EXPECT_SAYS(refusal("text\n\"a\"b\n", csv), "there is text behind the quotes");
+}
+
+// By the templates that the model families publish.
+TEST(ChatTemplates, AreThoseOfTheFamilies) {
+  const Data data;
+  data.write("tokenizer_config.json", "{\"bos_token\": \"<s>\", \"eos_token\": {\"content\": \"</s>\"}}");
+  const std::vector<Message> chat = {{"user", " Hi "}, {"assistant", "Yes. "}, {"user", "So?"}, {"assistant", "No"}};
+  const auto rendered = [&](const char* name) {
+    const RenderedChat result = ChatTemplate(name, data.path("tokenizer.json")).render(chat);
+    std::string marked = result.text;  // what is learnt in brackets
+    for (auto range = result.of_assistant.rbegin(); range != result.of_assistant.rend(); ++range) {
+      marked.insert(range->end, "]").insert(range->begin, "[");
+    }
+    return marked;
+  };
+  EXPECT_EQ(
+      rendered("chatml"),
+      "<|im_start|>user\n Hi <|im_end|>\n<|im_start|>assistant\n[Yes. <|im_end|>\n]<|im_start|>user\nSo?<|im_end|>\n"
+      "<|im_start|>assistant\n[No<|im_end|>\n]");
+  EXPECT_EQ(
+      rendered("llama3"),
+      "<s><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
+      "[Yes.<|eot_id|>]<|start_header_id|>user<|end_header_id|>\n\nSo?<|eot_id|><|start_header_id|>assistant"
+      "<|end_header_id|>\n\n[No<|eot_id|>]");
+  EXPECT_EQ(rendered("gemma"),
+            "<s><start_of_turn>user\nHi<end_of_turn>\n<start_of_turn>model\n[Yes.<end_of_turn>\n]<start_of_turn>user\n"
+            "So?<end_of_turn>\n<start_of_turn>model\n[No<end_of_turn>\n]");
+  EXPECT_EQ(rendered("mistral"), "<s>[INST]  Hi  [/INST][Yes. </s>][INST] So? [/INST][No</s>]");
+  EXPECT_EQ(rendered("zephyr"),
+            "<|user|>\n Hi </s>\n<|assistant|>\n[Yes. </s>\n]<|user|>\nSo?</s>\n<|assistant|>\n[No</s>\n]");
+}
+
+TEST(ChatTemplates, AreFoundBesideTheTokenizer) {
+  const Data data;
+  // ChatML as Hugging Face's libraries print it, with other white space and a comment.
+  data.write("tokenizer_config.json",
+             "{\"chat_template\": \"{#- ours -#}\\n{%- for message in messages %}{{'<|im_start|>' + message['role'] + "
+             "'\\\\n' + message['content'] + '<|im_end|>' + '\\\\n'}}\\n{% endfor %}{% if add_generation_prompt %}{{ "
+             "'<|im_start|>assistant\\\\n' }}{% endif %}\"}");
+  EXPECT_EQ(ChatTemplate("auto", data.path("tokenizer.json")).name(), "chatml");
+  data.write("chat_template.jinja", "{{ messages }}");
+  EXPECT_SAYS(bad_input([&] { ChatTemplate("auto", data.path("tokenizer.json")); }),
+              "is not one of those that are built");
+  data.write("empty/x", "");
+  EXPECT_SAYS(bad_input([&] { ChatTemplate("auto", data.path("empty")); }), "has no chat template");
+}
+
+TEST(DocumentEncoder, MarksWhatIsLearnt) {
+  TextSettings settings{
+      .kind = TextKind::jsonl, .learn = Learn::assistant, .chat_template = "chatml", .tokenizer = "bytes"};
+  std::size_t failed = 0;
+  const RenderedChat chat = ChatTemplate("chatml", "bytes").render({{"user", "a"}, {"assistant", "bc"}});
+  const TextDocument document{chat.text, 0, true, chat.of_assistant};
+  const std::vector<EncodedDocument> encoded = DocumentEncoder(settings, 2).encode(std::span(&document, 1), failed);
+  ASSERT_EQ(encoded[0].ids.size(), chat.text.size());
+  for (std::size_t i = 0; i < chat.text.size(); ++i) {
+    EXPECT_EQ(encoded[0].learnt[i], i >= chat.of_assistant[0].begin && i < chat.of_assistant[0].end) << i;
+  }
+  settings.learn = Learn::completion;
+  const TextDocument completion{"ask: answer", 5};
+  const EncodedDocument marked = DocumentEncoder(settings, 1).encode(std::span(&completion, 1), failed)[0];
+  EXPECT_EQ(std::count(marked.learnt.begin(), marked.learnt.end(), true), 6);
+  EXPECT_FALSE(marked.learnt[4]);
+  EXPECT_TRUE(marked.learnt[5]);
+}
+
+}  // namespace
+}  // namespace l2l::runtime

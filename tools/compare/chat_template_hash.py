@@ -1,0 +1,22 @@
+#!/usr/bin/env python3
+"""The hash by which l2l knows a chat template (runtime/data/chat_templates.cpp): XXH64 of the text without comments,
+white space, line ends written as \\n, and trim markers, which do not change what it makes in the templates that are built.
+
+    chat_template_hash.py FILE.jinja...          (needs the package xxhash)
+"""
+import pathlib
+import re
+import sys
+
+import xxhash
+
+
+def fingerprint(text):
+    text = re.sub(r"\{#.*?#\}", "", text, flags=re.DOTALL).replace("\\n", "")
+    text = re.sub(r"(?<=[%{])-|-(?=[%}])", "", text)
+    return xxhash.xxh64(re.sub(r"[ \n\r\t]", "", text).encode()).intdigest()
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        print(f"0x{fingerprint(pathlib.Path(name).read_text()):016x}  {name}")
