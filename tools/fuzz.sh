@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Runs the fuzz targets of tests/fuzz under libFuzzer with AddressSanitizer and UndefinedBehaviorSanitizer, from their seeds.
+#   tools/fuzz.sh [SECONDS OF EACH]      (needs clang with its runtime: Debian's clang and libclang-rt-dev)
+# What is found lies in build-fuzz/found; put it into tests/fuzz/seeds when it is mended.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+seconds=${1:-600}
+folder=build-fuzz
+if [[ ! -f $folder/build.ninja ]]; then
+  CC=clang CXX=clang++ meson setup "$folder" -Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false \
+    -Dcpp_args=-fsanitize=fuzzer-no-link -Dcuda=disabled -Dtests=true -Dfault_points=enabled >/dev/null
+fi
+libraries=(formats/libl2l-formats.a text/libl2l-text.a runtime/libl2l-runtime.a)
+ninja -C "$folder" "${libraries[@]}" core/libl2l-core.a core/libl2l-json.a core/libl2l-workers.a >/dev/null
+mkdir -p "$folder/found"
+for source in tests/fuzz/*_fuzz.cpp; do
+  name=$(basename "$source" _fuzz.cpp)
+  mkdir -p "$folder/corpus-$name"
+  archives=$(cd "$folder" && find . -name '*.a' | sed "s,^\.,$folder," | sort)
+  # shellcheck disable=SC2086
+  clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -I. -Iinclude "$source" -Wl,--start-group $archives -Wl,--end-group \
+    $(pkg-config --libs libpcre2-8 icu-uc sentencepiece libzstd zlib tbb hwloc libxxhash tomlplusplus 2>/dev/null) -ldnnl -ldl -lpthread \
+    -o "$folder/fuzz-$name"
+  "$folder/fuzz-$name" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -max_len=16384 -artifact_prefix="$folder/found/$name-" \
+    -print_final_stats=1 "$folder/corpus-$name" "tests/fuzz/seeds/$name" 2>&1 | tail -12
+done
