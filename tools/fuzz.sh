@@ -10,15 +10,14 @@ if [[ ! -f $folder/build.ninja ]]; then
   CC=clang CXX=clang++ meson setup "$folder" -Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false \
     -Dcpp_args=-fsanitize=fuzzer-no-link -Dcuda=disabled -Dtests=true -Dfault_points=enabled >/dev/null
 fi
-libraries=(formats/libl2l-formats.a text/libl2l-text.a runtime/libl2l-runtime.a)
-ninja -C "$folder" "${libraries[@]}" core/libl2l-core.a core/libl2l-json.a core/libl2l-workers.a >/dev/null
+mapfile -t archives < <(ninja -C "$folder" -t targets all | sed -n 's,^\([a-z/]*libl2l-[a-z0-9-]*\.a\):.*,\1,p' | grep -v -E '^(tools|tests)/')
+ninja -C "$folder" "${archives[@]}" >/dev/null
 mkdir -p "$folder/found"
 for source in tests/fuzz/*_fuzz.cpp; do
   name=$(basename "$source" _fuzz.cpp)
   mkdir -p "$folder/corpus-$name"
-  archives=$(cd "$folder" && find . -name '*.a' | sed "s,^\.,$folder," | sort)
-  # shellcheck disable=SC2086
-  clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -I. -Iinclude "$source" -Wl,--start-group $archives -Wl,--end-group \
+  # shellcheck disable=SC2046
+  clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -I. -Iinclude "$source" -Wl,--start-group "${archives[@]/#/$folder/}" -Wl,--end-group \
     $(pkg-config --libs libpcre2-8 icu-uc sentencepiece libzstd zlib tbb hwloc libxxhash tomlplusplus 2>/dev/null) -ldnnl -ldl -lpthread \
     -o "$folder/fuzz-$name"
   "$folder/fuzz-$name" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -max_len=16384 -artifact_prefix="$folder/found/$name-" \

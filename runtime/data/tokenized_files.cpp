@@ -1,5 +1,6 @@
 #include "runtime/data/tokenized_files.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,11 +47,17 @@ std::uint64_t hash_of(std::string_view text) {
   return hash.value();
 }
 
-// A file of ids and one of the ends of documents (uint64), which the first one's name implies.
+// A file of ids and one of the ends of documents (uint64), whose name follows from the first one's. Neither is there
+// before finish().
 class Output {
  public:
   Output(const fs::path& ids, bool wide, bool flagged)
       : path_(ids), ids_(unfinished(ids)), ends_(unfinished(ends_of(ids))), wide_(wide), flagged_(flagged) {}
+
+  ~Output() {
+    std::error_code ignored;
+    for (const fs::path& path : {path_, ends_of(path_)}) fs::remove(unfinished(path), ignored);
+  }
 
   static fs::path ends_of(const fs::path& ids) { return ids.string() + ".documents"; }
 
@@ -193,6 +200,7 @@ DataFiles tokenized(const std::string& key, const std::vector<DataFile>& texts, 
     tokens += files.files.back().bytes / token_bytes(files.format);
   }
   cache.trim();
+  malloc_trim(0);  // what tokenizing took is no part of the run
   return files;
 }
 
