@@ -24,7 +24,7 @@ void check_resumable(const RunPlan& plan, const eps::RunState& state, std::uint6
         std::to_string(state.seed) +
         "; its random numbers and order of data follow from that: set run.seed = " + std::to_string(state.seed));
   }
-  if (plan.options.train && state.data_hash != data_hash) {
+  if (!plan.options.train.empty() && state.data_hash != data_hash) {
     const std::string what = "data.train: its files do not hold what they held when the checkpoint was made";
     if (!plan.options.data.allow_change) {
       throw BadInput(what + "; the position in them has no meaning now: restore them, or set data.allow_change = true");

@@ -48,8 +48,8 @@ struct Trainer::Implementation {
         schedule(make_schedule(plan.options)),
         companions_from(plan.options.weights) {
     runtime::check_limits(plan, contract);
-    if (plan.options.train) {
-      train = runtime::make_samples(*plan.options.train, plan.dataset_settings());
+    if (!plan.options.train.empty()) {
+      train = plan.training_samples();
       train->require_training_data();
       data_hash = train->hash();
     }

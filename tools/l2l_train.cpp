@@ -35,7 +35,7 @@ void on_signal(int signal) {
 Options options_of(const Arguments& arguments) {
   Options options = arguments.config.load();
   if (!arguments.pretrained.empty()) options.model.pretrained = arguments.pretrained;
-  if (options.data.train.empty()) {
+  if (options.data.train.empty() && options.data.source.empty()) {
     throw BadInput(arguments.config.config + ": data.train: missing; name at least one file");
   }
   if (arguments.resume.empty()) return options;

@@ -19,6 +19,7 @@ Options options_of_model(const std::filesystem::path& path, ModelArgument& model
     options = checkpoint_options(path);
   }
   options.data.train.clear();
+  options.data.source.clear();
   options.data.validation.clear();
   options.batch = {.micro_batch = 1, .micro_batches = 1};
   options.checkpoint.directory.clear();

@@ -82,8 +82,20 @@ struct ModelOptions {
   std::string reversible = "none";
 };
 
+// One of several sources of training data: [[data.source]]. What is empty is as in [data].
+struct DataSource {
+  std::vector<std::string> train;  // files or globs of one kind
+  double weight = 1;               // its share of the samples, over the sum of all weights
+  std::string format = {};
+  std::string separator = {};
+  std::vector<std::string> columns = {};
+  std::string learn = {};
+  std::string chat_template = {};  // key: template
+};
+
 struct DataOptions {
-  std::vector<std::string> train;       // files or globs; needed to train
+  std::vector<std::string> train;       // files or globs; needed to train, or `source`
+  std::vector<DataSource> source = {};  // instead of `train`: a mixture, each with epochs of its own
   std::vector<std::string> validation;  // files or globs; may be empty
   // Text: "text" | "jsonl" (a JSON object on each line) | "csv", "tsv" (a table whose first line names its columns),
   // any of them also compressed by gzip or zstd. Token ids: "tokens", "tokens32" (raw little-endian uint16, uint32) |

@@ -4,6 +4,7 @@
 
 #include "l2l/errors.h"
 #include "runtime/data/document_dataset.h"
+#include "runtime/data/mixture.h"
 #include "runtime/data/permutation.h"
 
 namespace l2l::runtime {
@@ -11,6 +12,14 @@ namespace l2l::runtime {
 std::unique_ptr<Samples> make_samples(const DataFiles& files, const DatasetSettings& settings) {
   if (settings.kind == SampleKind::stream) return std::make_unique<Dataset>(files, settings);
   return std::make_unique<DocumentDataset>(files, settings);
+}
+
+std::unique_ptr<Samples> make_samples(const std::vector<DataFiles>& sources, const std::vector<double>& weights,
+                                      const DatasetSettings& settings) {
+  if (weights.empty()) return make_samples(sources.at(0), settings);
+  std::vector<std::unique_ptr<Samples>> samples;
+  for (const DataFiles& files : sources) samples.push_back(make_samples(files, settings));
+  return std::make_unique<Mixture>(std::move(samples), weights, settings.seed);
 }
 
 Dataset::Dataset(const DataFiles& files, const DatasetSettings& settings)

@@ -13,6 +13,9 @@ namespace l2l::runtime {
 
 // The samples of `files` that the settings ask for. Throws BadInput as their constructors do.
 std::unique_ptr<Samples> make_samples(const DataFiles& files, const DatasetSettings& settings);
+// Of one set of files, or a mixture of several; `weights`: of each, or empty.
+std::unique_ptr<Samples> make_samples(const std::vector<DataFiles>& sources, const std::vector<double>& weights,
+                                      const DatasetSettings& settings);
 
 // Immutable. Reads the tokens of a sample when it is drawn.
 class Dataset final : public Samples {

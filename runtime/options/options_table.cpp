@@ -14,6 +14,11 @@ constexpr std::int64_t kMostSteps = 1'000'000'000'000;
 constexpr std::int64_t kMostThreads = 4096;
 
 // Numbers that fp32 holds with its full precision, zero apart.
+const std::vector<std::string_view> kDataFormats = {"auto",   "text",     "jsonl", "csv",      "tsv",
+                                                    "tokens", "tokens32", "llm.c", "megatron", "npy"};
+const std::vector<std::string_view> kLearn = {"all", "completion", "assistant"};
+const std::vector<std::string_view> kChatTemplates = {"auto", "chatml", "llama3", "mistral", "gemma", "zephyr"};
+
 constexpr Interval kPositive{1e-30, 1e30};
 constexpr Interval kNotNegative{0, 1e30};
 constexpr Interval kBelowOne{0, 1, false, true};
@@ -76,16 +81,13 @@ void add_model(std::vector<Key>& keys, ModelOptions& model) {
 
 void add_data_and_batch(std::vector<Key>& keys, DataOptions& data, BatchOptions& batch) {
   keys.push_back({"data", "train", TextsField{&data.train}});
+  keys.push_back({"data", "source", SourcesField{&data.source}});
   keys.push_back({"data", "validation", TextsField{&data.validation}});
-  keys.push_back(
-      {"data", "format",
-       TextField{&data.format,
-                 {"auto", "text", "jsonl", "csv", "tsv", "tokens", "tokens32", "llm.c", "megatron", "npy"}}});
-  keys.push_back({"data", "separator", TextField{&data.separator, {}}});
+  keys.push_back({"data", "format", TextField{&data.format, kDataFormats}});
+  keys.push_back({"data", "separator", TextField{&data.separator, {}, /*any_characters=*/true}});
   keys.push_back({"data", "columns", TextsField{&data.columns}});
-  keys.push_back({"data", "learn", TextField{&data.learn, {"all", "completion", "assistant"}}});
-  keys.push_back(
-      {"data", "template", TextField{&data.chat_template, {"auto", "chatml", "llama3", "mistral", "gemma", "zephyr"}}});
+  keys.push_back({"data", "learn", TextField{&data.learn, kLearn}});
+  keys.push_back({"data", "template", TextField{&data.chat_template, kChatTemplates}});
   keys.push_back({"data", "samples", TextField{&data.samples, {"auto", "stream", "packed", "padded"}}});
   keys.push_back({"data", "order", TextField{&data.order, {"random", "sequential"}}});
   keys.push_back({"data", "tokenizer", TextField{&data.tokenizer, {}}});
@@ -164,6 +166,20 @@ bool Interval::contains(double value) const {
 
 std::string Interval::to_string() const {
   return (excludes_least ? "(" : "[") + short_text(least) + ", " + short_text(most) + (excludes_most ? ")" : "]");
+}
+
+std::vector<Key> source_keys(DataSource& source) {
+  const auto inherits = [](std::vector<std::string_view> choices) {
+    choices.push_back("");
+    return choices;
+  };
+  return {{"data.source", "train", TextsField{&source.train}},
+          {"data.source", "weight", RealField{&source.weight, kPositive}},
+          {"data.source", "format", TextField{&source.format, inherits(kDataFormats)}},
+          {"data.source", "separator", TextField{&source.separator, {}, /*any_characters=*/true}},
+          {"data.source", "columns", TextsField{&source.columns}},
+          {"data.source", "learn", TextField{&source.learn, inherits(kLearn)}},
+          {"data.source", "template", TextField{&source.chat_template, inherits(kChatTemplates)}}};
 }
 
 std::vector<Key> option_keys(Options& options) {

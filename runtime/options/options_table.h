@@ -47,16 +47,20 @@ struct BooleanField {
 struct TextField {
   std::string* value;
   std::vector<std::string_view> choices;  // what this version accepts; empty: any text
+  bool any_characters = false;            // without choices: control characters, too
 };
 struct TextsField {
   std::vector<std::string>* value;
+};
+struct SourcesField {  // an array of tables
+  std::vector<DataSource>* value;
 };
 struct PathField {
   std::filesystem::path* value;
 };
 
-using Field =
-    std::variant<IntegerField, UnsignedField, RealField, PairField, BooleanField, TextField, TextsField, PathField>;
+using Field = std::variant<IntegerField, UnsignedField, RealField, PairField, BooleanField, TextField, TextsField,
+                           SourcesField, PathField>;
 
 struct Key {
   std::string_view section, name;
@@ -65,5 +69,7 @@ struct Key {
 
 // The table, in the order in which to_toml() writes it; a section's keys stand together.
 std::vector<Key> option_keys(Options& options);
+// Of one table of [[data.source]].
+std::vector<Key> source_keys(DataSource& source);
 
 }  // namespace l2l::runtime

@@ -105,6 +105,14 @@ void check_data(const Options& options) {
                      " predicts masked tokens; set \"all\"");
     }
   }
+  if (!data.source.empty() && !data.train.empty()) {
+    throw BadInput("data.train and [[data.source]] are both set: name all files by one of them");
+  }
+  for (std::size_t i = 0; i < data.source.size(); ++i) {
+    if (data.source[i].train.empty()) {
+      throw BadInput("data.source " + std::to_string(i + 1) + ": has no train, the files to read");
+    }
+  }
   if (data.columns.size() > 2) {
     throw BadInput("data.columns names " + std::to_string(data.columns.size()) +
                    " columns: name one, of texts, or two, of prompts and completions");

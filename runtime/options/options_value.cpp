@@ -81,6 +81,7 @@ std::string expectation(const Field& field) {
                  [](const BooleanField&) { return std::string("true or false"); },
                  [](const TextField& f) { return f.choices.empty() ? "a string" : "one of " + quote_all(f.choices); },
                  [](const TextsField&) { return std::string("an array of strings without control characters"); },
+                 [](const SourcesField&) { return std::string("tables, each [[data.source]]"); },
                  [](const PathField&) { return std::string("a path as a string without control characters"); }},
       field);
 }
@@ -97,10 +98,16 @@ bool in_range(const Field& field) {
                  [](const BooleanField&) { return true; },
                  [](const TextField& f) {
                    const auto& choices = f.choices;
-                   return choices.empty() ? printable(*f.value)
+                   return choices.empty() ? f.any_characters || printable(*f.value)
                                           : std::find(choices.begin(), choices.end(), *f.value) != choices.end();
                  },
                  [](const TextsField& f) { return std::all_of(f.value->begin(), f.value->end(), printable); },
+                 [](const SourcesField& f) {
+                   return std::all_of(f.value->begin(), f.value->end(), [](DataSource source) {
+                     const std::vector<Key> keys = source_keys(source);
+                     return std::all_of(keys.begin(), keys.end(), [](const Key& key) { return in_range(key.field); });
+                   });
+                 },
                  [](const PathField& f) { return printable(f.value->string()); }},
       field);
 }
@@ -165,7 +172,29 @@ bool take(const toml::node& value, Target& target) {
   return true;
 }
 
-bool take_value(const Field& field, const toml::node& value) {
+bool take_sources(const toml::node& value, std::string_view where, std::vector<DataSource>& sources) {
+  const auto* array = value.as_array();
+  if (array == nullptr) return false;
+  sources.clear();
+  for (const toml::node& element : *array) {
+    const toml::table* table = element.as_table();
+    if (table == nullptr) return false;
+    const std::vector<Key> keys = source_keys(sources.emplace_back());
+    for (const auto& [name, entry] : *table) {
+      const auto key = std::find_if(keys.begin(), keys.end(), [&](const Key& k) { return k.name == name.str(); });
+      if (key == keys.end()) {
+        std::string names;
+        for (const Key& known : keys) names += (names.empty() ? "" : ", ") + std::string(known.name);
+        throw BadInput("unknown key data.source." + std::string(name.str()) + " in " + std::string(where) +
+                       "; [[data.source]] has " + names);
+      }
+      assign_value(*key, entry, where);
+    }
+  }
+  return true;
+}
+
+bool take_value(const Field& field, const toml::node& value, std::string_view where) {
   return std::visit(Overloaded{[&](const IntegerField& f) { return take_integer(value, f); },
                                [&](const UnsignedField& f) { return take_unsigned(value, f); },
                                [&](const RealField& f) { return take_real(value, f); },
@@ -173,6 +202,7 @@ bool take_value(const Field& field, const toml::node& value) {
                                [&](const BooleanField& f) { return take<bool>(value, *f.value); },
                                [&](const TextField& f) { return take<std::string>(value, *f.value); },
                                [&](const TextsField& f) { return take_texts(value, *f.value); },
+                               [&](const SourcesField& f) { return take_sources(value, where, *f.value); },
                                [&](const PathField& f) { return take<std::string>(value, *f.value); }},
                     field);
 }
@@ -205,8 +235,10 @@ std::string describe(const toml::node& value) {
 void assign_value(const Key& key, const toml::node& value, std::string_view where) {
   bool taken = false;
   try {
-    taken = take_value(key.field, value);
-  } catch (const BadInput&) {  // parse_bytes: the message below says what was expected
+    taken = take_value(key.field, value, where);
+  } catch (const BadInput&) {
+    if (std::holds_alternative<SourcesField>(key.field)) throw;
+    // parse_bytes: the message below says what was expected
   }
   if (!taken || !in_range(key.field)) reject(key, where, describe(value));
 }
@@ -231,6 +263,17 @@ std::string value_to_toml(const Field& field) {
                  [](const TextField& f) { return quote(*f.value); },
                  [](const TextsField& f) {
                    return "[" + quote_all({f.value->begin(), f.value->end()}) + "]";
+                 },
+                 [](const SourcesField& f) {
+                   std::string text;
+                   for (DataSource source : *f.value) {
+                     std::string table;
+                     for (const Key& key : source_keys(source)) {
+                       table += (table.empty() ? "" : ", ") + std::string(key.name) + " = " + value_to_toml(key.field);
+                     }
+                     text += (text.empty() ? "{" : ", {") + table + "}";
+                   }
+                   return "[" + text + "]";
                  },
                  [](const PathField& f) { return quote(f.value->string()); }},
       field);

@@ -16,7 +16,9 @@ namespace l2l::runtime {
 struct ResolvedOptions : Options {
   std::filesystem::path weights = {};  // directory that initial weights come from; empty: they are random
   bool new_head = false;               // `weights` may lack the head, which is random then
-  std::optional<DataFiles> train = {}, validation = {};  // found and tokenized
+  // Found and tokenized: those of data.train, or of each source.
+  std::vector<DataFiles> train = {};
+  std::optional<DataFiles> validation = {};
   bool chooses_micro_batch = false;
 };
 

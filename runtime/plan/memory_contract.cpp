@@ -64,11 +64,10 @@ void check_limit(const std::string& what, const std::string& limit, Bytes need, 
 }  // namespace
 
 // Tokens stay in their files; what is known of documents does not.
-Bytes document_bytes(const RunParts& parts, const std::optional<DataFiles>& files) {
-  if (!files) return 0;
-  const Bytes ends = files->document_ends.size() * sizeof(files->document_ends[0]);
+Bytes document_bytes(const RunParts& parts, const DataFiles& files) {
+  const Bytes ends = files.document_ends.size() * sizeof(files.document_ends[0]);
   if (sample_kind(parts.options) == SampleKind::stream) return ends;
-  return ends + DocumentDataset::bytes(*files, parts.options.model.sequence);
+  return ends + DocumentDataset::bytes(files, parts.options.model.sequence);
 }
 
 std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& staging, Bytes arena) {
@@ -91,8 +90,11 @@ std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& s
     add("streams of further devices", (count - 1) * (3 + of_stash) * kBytesPerStream);
     add("streams of saved values", (staging.saved > 0 ? 2 : 0) * kBytesPerStream);
   }
-  add("documents of the training data", document_bytes(parts, parts.options.train));
-  add("documents of the validation data", document_bytes(parts, parts.options.validation));
+  Bytes documents = 0;
+  for (const DataFiles& files : parts.options.train) documents += document_bytes(parts, files);
+  add("documents of the training data", documents);
+  if (parts.options.validation)
+    add("documents of the validation data", document_bytes(parts, *parts.options.validation));
   add("buffers for saving and loading",
       parts.options.checkpoint.directory.empty() ? 0 : eps::checkpoint_buffer_bytes());
   add("names and bookkeeping of tensors", kBytesPerTensor * tensors(parts.model.layout));

@@ -6,6 +6,7 @@
 #include "l2l/errors.h"
 #include "models/architecture.h"
 #include "models/make_model.h"
+#include "runtime/data/dataset.h"
 
 namespace l2l::runtime {
 namespace {
@@ -179,6 +180,12 @@ DatasetSettings RunParts::dataset_settings() const {
   const std::int64_t mask = options.data.mask_token < 0 ? options.model.vocabulary - 1 : options.data.mask_token;
   settings.masking = {options.data.masked, static_cast<std::int32_t>(mask), options.model.vocabulary};
   return settings;
+}
+
+std::unique_ptr<Samples> RunParts::training_samples() const {
+  std::vector<double> weights;
+  for (const DataSource& source : options.data.source) weights.push_back(source.weight);
+  return make_samples(options.train, weights, dataset_settings());
 }
 
 Bytes RunParts::device_peak_bytes() const {

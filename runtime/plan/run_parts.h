@@ -24,6 +24,8 @@ device::DeviceSettings device_settings(const Options& options);
 
 struct RunParts {
   DatasetSettings dataset_settings() const;
+  // There must be some. Throws BadInput when the data do not fit the model.
+  std::unique_ptr<Samples> training_samples() const;
   // The highest that any device's memory has been.
   Bytes device_peak_bytes() const;
   void set_trace(Trace* trace) const;

@@ -137,7 +137,7 @@ inline Record record_on(
   const runtime::RunPlan plan =
       decisions == nullptr ? runtime::plan_run(options, std::move(devices)) : plan_with(*decisions);
   runtime::Engine engine(plan, nullptr);
-  const auto data = runtime::make_samples(*plan.options.train, plan.dataset_settings());
+  const auto data = plan.training_samples();
   Record record;
   std::uint64_t position = 0;
   for (int step = 0; step < steps; ++step) {

@@ -299,6 +299,15 @@ void change(const runtime::Field& field, int number) {
   if (const auto* f = std::get_if<TextField>(&field)) {
     *f->value = f->choices.empty() ? "some text" : std::string(f->choices.back());
   }
+  if (const auto* f = std::get_if<SourcesField>(&field)) {
+    *f->value = {{.train = {"a.txt"}, .weight = 1.0 / 3},
+                 {.train = {"b"},
+                  .format = "jsonl",
+                  .separator = "\n\"",
+                  .columns = {"x"},
+                  .learn = "all",
+                  .chat_template = "gemma"}};
+  }
   if (const auto* f = std::get_if<TextsField>(&field))
     *f->value = {"a \"b\" \\ [c]", "d" + std::to_string(number), "é"};
   if (const auto* f = std::get_if<PathField>(&field)) *f->value = "runs/\"x\" \\ é " + std::to_string(number);
@@ -373,6 +382,8 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "data.format",
                                                "data.separator",
                                                "data.columns",
+                                               "data.source",
+                                               
                                                "data.learn",
                                                "data.template",
                                                "data.samples",

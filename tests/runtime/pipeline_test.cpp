@@ -67,8 +67,8 @@ TEST(ResolvedOptions, HaveNumbersAndFiles) {
   EXPECT_EQ(resolved.recompute.policy, "full");
   EXPECT_TRUE(resolved.recompute.leaves_choice());
   EXPECT_FALSE(resolved.chooses_micro_batch);
-  ASSERT_TRUE(resolved.train);
-  EXPECT_EQ(resolved.train->files.size(), 1u);
+  ASSERT_EQ(resolved.train.size(), 1u);
+  EXPECT_EQ(resolved.train[0].files.size(), 1u);
   EXPECT_FALSE(resolved.validation);
   options.recompute = {.policy = "auto", .budget = 0};
   EXPECT_TRUE(resolve(options).chooses_micro_batch);

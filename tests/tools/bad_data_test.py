@@ -119,6 +119,7 @@ BAD = {
                              {"b.npy": npy("{'descr': '<u4', 'fortran_order': False, 'shape': (50,), }")}, "", "of another kind"),
     "documents of a shard beyond its end": ("a.ids", bytes(200), {"a.ids.json": b'{"document_ends": [50, 200]}'}, 'format = "tokens"', "document_ends"),
     "packing what has no documents": ("a.ids", bytes(200), {}, 'format = "tokens"\nsamples = "packed"', "has no documents"),
+    "a source without files": ("a.txt", b"text", {}, "[[data.source]]\nweight = 2.0", "data.train and [[data.source]] are both set"),
     "a kind that is not built": ("a.txt", b"text", {}, 'format = "parquet"', "data.format"),
     "a template that is not built": ("a.jsonl", rows(CHAT), {}, 'template = "phi3"', "data.template"),
     "masks that an encoder cannot learn": ("a.jsonl", rows(CHAT), {}, 'learn = "assistant"\ntemplate = "chatml"', "predicts masked tokens"),
@@ -196,6 +197,23 @@ class Data(unittest.TestCase):
         messages = run.communicate(timeout=60)[1]
         self.assertIn("a.ids: became shorter while it was read", messages)
         self.assertGreater(run.returncode, 0)
+
+    def test_a_mixture(self):
+        """Two sources of kinds of their own; bad ones are refused by number."""
+        (self.work / "a.jsonl").write_bytes(rows(*[{"text": "some words " * (1 + n % 3)} for n in range(30)]))
+        (self.work / "b.txt").write_bytes(b"other words, " * 40)
+        config = self.work / "run.toml"
+        good = CONFIG.replace('train = ["{data}"]', "samples = \"stream\"").format(more="", out=self.work / "out", architecture="llama", vocabulary=300)
+        sources = f'[[data.source]]\ntrain = ["{self.work / "a.jsonl"}"]\nweight = 3.0\n[[data.source]]\ntrain = ["{self.work / "b.txt"}"]\n'
+        for text, status, message in ((sources, 0, ""), (sources.replace("weight = 3.0", "weight = -1.0"), 2, "data.source.weight"),
+                                      (sources.replace("weight", "wieght"), 2, "unknown key data.source.wieght"),
+                                      (sources.replace("b.txt", "missing.txt"), 2, "data.source 2: no file matches")):
+            config.write_text(good.replace("[batch]", text + "[batch]"))
+            done = subprocess.run([str(TOOLS / "l2l-train"), str(config)], capture_output=True, text=True, env={**os.environ, "XDG_CACHE_HOME": str(self.work / "cache")})
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertIn(message, done.stderr)
+        resumed = subprocess.run([str(TOOLS / "l2l-train"), str(config.parent / "run.toml"), "--resume", str(self.work / "out")], capture_output=True, text=True)
+        self.assertEqual(resumed.returncode, 2)  # of the last, whose second source is missing
 
     def test_how_it_is_cut_changes_nothing(self):
         """The loss is the mean over the predicted tokens, whatever the microbatches; another order of rows is another run."""
