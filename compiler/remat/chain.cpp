@@ -11,7 +11,7 @@
 namespace l2l::compiler::remat {
 namespace {
 
-// A time or size below this, times the number of layers, sums to less than kInfinite with the others of its pass.
+// A time or size below this, times the number of layers, sums to less than kInfiniteLoad with the others of its pass.
 constexpr std::uint64_t kMostInAll = std::uint64_t{1} << 50;
 
 void check(const std::vector<LayerType>& types) {
@@ -108,10 +108,10 @@ std::optional<ChainChoice> choose(const std::vector<LayerType>& types, const Cha
     for (const LayerOption& option : type.options) arenas.insert(option.arena);
     layers.push_back(static_cast<double>(type.layers));
   }
-  const auto limited = [](Bytes bytes) { return std::min(static_cast<double>(bytes), kInfinite); };
+  const auto limited = [](Bytes bytes) { return std::min(static_cast<double>(bytes), kInfiniteLoad); };
   ChainResult best;
   Selection of_best;
-  double bound = kInfinite;
+  double bound = kInfiniteLoad;
   for (const Bytes arena : arenas) {
     std::optional<Selection> selection = select(types, arena);
     if (arena > budget.device || !selection) continue;
@@ -120,7 +120,7 @@ std::optional<ChainChoice> choose(const std::vector<LayerType>& types, const Cha
                      improve({selection->loads, layers, limited(budget.device - arena), limited(budget.host)}, best));
     if (best.time < before) of_best = std::move(*selection);
   }
-  if (best.time == kInfinite) return std::nullopt;
+  if (best.time == kInfiniteLoad) return std::nullopt;
   ChainChoice choice = explain(types, of_best, best);
   choice.bound = std::min(choice.time, static_cast<Nanoseconds>(std::max(0.0, std::ceil(bound))));
   return choice;

@@ -12,7 +12,7 @@ constexpr double kRounding = 1e-14;  // of sums of doubles, relative to their te
 // The number of multisets of k of `options`.
 double multisets(double options, double k) {
   double count = 1;
-  for (double i = 1; i <= k && count < kInfinite; ++i) count *= (options - 1 + i) / i;
+  for (double i = 1; i <= k && count < kInfiniteLoad; ++i) count *= (options - 1 + i) / i;
   return count;
 }
 
@@ -65,7 +65,7 @@ class Search {
   Search(const SearchProblem& problem, ChainResult& best) : problem_(problem), best_(best) {}
 
   double run() {
-    if (!may_fit(problem_)) return kInfinite;
+    if (!may_fit(problem_)) return kInfiniteLoad;
     const std::vector<Facet> facets = find_facets(problem_.types);
     for (const Facet& facet : facets) raise_bound(facet.multipliers);
     const std::size_t deviations = deviations_of(problem_);

@@ -14,15 +14,15 @@ struct SearchProblem {
 };
 
 // Above all times and bytes; whole numbers up to here are exact in doubles.
-inline constexpr double kInfinite = std::uint64_t{1} << 52;
+inline constexpr double kInfiniteLoad = std::uint64_t{1} << 52;
 
 struct ChainResult {
-  double time = kInfinite;
+  double time = kInfiniteLoad;
   std::vector<std::vector<std::size_t>> layers = {};  // [type][option]
 };
 
-// Replaces `best` by the fastest choice found, if that is faster. Returns a bound: no choice takes less time; kInfinite
-// if none can fit.
+// Replaces `best` by the fastest choice found, if that is faster. Returns a bound: no choice takes less time;
+// kInfiniteLoad if none can fit.
 double improve(const SearchProblem& problem, ChainResult& best);
 
 }  // namespace l2l::compiler::remat
