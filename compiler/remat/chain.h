@@ -1,12 +1,11 @@
 // Chooses a recomputation policy for each layer of a chain: the least step time for which what the layers keep fits on
 // the device, together with the largest arena, and in host memory.
 //
-// Layers of one type are interchangeable, so an answer is the number of layers per type and option, and the cost of
-// solving does not grow with depth. The problem is a knapsack with two capacities, solved by Lagrangian relaxation
-// (Everett 1963): without integrality, an optimum lies on a facet of the lower convex hull of all options, and uses at
-// most two options beyond one per type. The facets do not depend on the budgets. The answer is the best of all choices
-// of which all but k layers lie on one facet: the exact optimum of chains of at most k layers, and otherwise within
-// `time - bound` of it.
+// Layers of one type are interchangeable, so an answer is the number of layers per type and option. The problem is a
+// knapsack with two capacities, solved by Lagrangian relaxation (Everett 1963): without integrality, an optimum lies on
+// a facet of the lower convex hull of all options, and uses at most two options beyond one per type. The facets do not
+// depend on the budgets. The answer is the best of all choices of which all but k layers lie on one facet (k:
+// chain_search.cpp): the exact optimum of chains of at most k layers, and otherwise within `time - bound` of it.
 //
 // Sums of bytes are exact, so budgets are never exceeded. The set of choices considered does not depend on the budgets,
 // so a larger budget never gives a longer time.
@@ -51,21 +50,15 @@ struct ChainBudget {
 struct ChainChoice {
   std::vector<std::vector<std::size_t>> layers = {};  // [type][option]: how many take it
   Nanoseconds time = 0;                               // of all layers, both passes
-  Nanoseconds bound = 0;  // no choice within the budgets is faster; equals `time` if that is proved optimal
-  Bytes device = 0;       // as in ChainBudget
+  Nanoseconds bound = 0;                              // no choice within the budgets is faster
+  Bytes device = 0;                                   // as in ChainBudget
   Bytes host = 0;
   Bytes arena = 0;  // part of `device`
 };
 
-// How many layers may lie off a facet: any number while there are at most kEveryChoice choices in all, otherwise as
-// many as give at most kMostDeviations combinations of other options (3 layers with 12 options of one type, 2 with
-// three such types). More changes the result by a few millionths (96 layers), and takes longer.
-inline constexpr std::size_t kEveryChoice = 100000, kMostDeviations = 1000;
-
 // Nothing if no choice was found that fits; for chains of several hundred layers that may miss one at the very edge of
-// a budget. Deterministic. Throws BadInput when a type with layers has no option, or when times or bytes of all layers
-// can sum to 2^52 or more (4 PiB, 52 days).
-std::optional<ChainChoice> choose(const std::vector<LayerType>& types, const ChainBudget& budget,
-                                  std::size_t most_deviations = kMostDeviations);
+// a budget. Deterministic. Throws BadInput when a type with layers has no option, or when a time or size could sum to
+// 2^50 or more over all layers (1 PiB, 13 days).
+std::optional<ChainChoice> choose(const std::vector<LayerType>& types, const ChainBudget& budget);
 
 }  // namespace l2l::compiler::remat

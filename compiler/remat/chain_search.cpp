@@ -1,219 +1,191 @@
 #include "compiler/remat/chain_search.h"
 
 #include <algorithm>
-#include <limits>
-#include <numeric>
+#include <cmath>
 #include <utility>
-
-#include "compiler/remat/chain.h"
 
 namespace l2l::compiler::remat {
 namespace {
 
 constexpr double kRounding = 1e-14;  // of sums of doubles, relative to their terms
 
-// The number of multisets of up to k of `options`.
-double multisets(std::size_t options, std::size_t k) {
+// The number of multisets of k of `options`.
+double multisets(double options, double k) {
   double count = 1;
-  for (std::size_t i = 1; i <= k && count < 1e18; ++i)
-    count *= static_cast<double>(options + i) / static_cast<double>(i);
+  for (double i = 1; i <= k && count < kInfiniteLoad; ++i) count *= (options - 1 + i) / i;
   return count;
 }
 
-std::size_t deviations_of(std::size_t options, std::size_t layers, std::size_t most) {
-  if (multisets(options, layers) <= static_cast<double>(kEveryChoice)) return layers;
+// How many layers may lie off a facet: any number while there are at most kEveryChoice choices in all, otherwise as
+// many as give about kMostTries choices to try per facet: 4 of 24 layers with 10 options, none of thousands. More
+// changes the result by a few millionths.
+constexpr double kEveryChoice = 100000, kMostTries = 100000;
+
+std::size_t deviations_of(const SearchProblem& problem) {
+  double choices = 1, options = 0, layers = 0;
+  for (std::size_t t = 0; t < problem.types.size(); ++t) {
+    const auto of_type = static_cast<double>(problem.types[t].size());
+    choices *= multisets(of_type, problem.layers[t]);
+    options += of_type;
+    layers += problem.layers[t];
+  }
+  if (choices <= kEveryChoice) return static_cast<std::size_t>(layers);
   std::size_t k = 0;
-  while (k < layers && multisets(options, k + 1) <= static_cast<double>(most)) ++k;
+  while (layers * multisets(options + 1, static_cast<double>(k + 1)) <= kMostTries) ++k;  // + 1: on the facet
   return k;
 }
 
-std::size_t options_of(const Loads& types) {
-  std::size_t options = 0;
-  for (const auto& type : types) options += type.size();
-  return options;
-}
-
-Load& operator+=(Load& sum, const Load& load) {
-  sum.time += load.time;
-  sum.device += load.device;
-  sum.host += load.host;
-  return sum;
-}
-
-Load times(std::size_t n, const Load& load) {
-  const auto count = static_cast<std::int64_t>(n);
-  return {count * load.time, count * load.device, count * load.host};
-}
-
-}  // namespace
-
-ChainSearch::ChainSearch(SearchProblem problem, std::size_t most_deviations)
-    : problem_(std::move(problem)),
-      facets_(find_facets(problem_.types)),
-      all_layers_(std::accumulate(problem_.layers.begin(), problem_.layers.end(), std::size_t{0})),
-      most_deviations_(deviations_of(options_of(problem_.types), all_layers_, most_deviations)) {
-  for (const Facet& facet : facets_) {
-    for (const Multipliers& multipliers : facet.multipliers) find_bound(multipliers);
-  }
-  if (!fits_at_least()) bound_ = static_cast<double>(kInfiniteTime);
-}
-
-// The Lagrangian bound: the cost of the cheapest options, less the price of the budgets. Reduced by the rounding error
-// of doubles.
-void ChainSearch::find_bound(const Multipliers& multipliers) {
-  const double price =
-      multipliers.device * static_cast<double>(problem_.device) + multipliers.host * static_cast<double>(problem_.host);
-  double bound = 0;
-  std::vector<double> least;
-  for (std::size_t t = 0; t < problem_.types.size(); ++t) {
-    least.push_back(std::numeric_limits<double>::infinity());
-    for (const Load& load : problem_.types[t]) least[t] = std::min(least[t], multipliers.of(load));
-    bound += static_cast<double>(problem_.layers[t]) * least[t];
-  }
-  bound = bound - price - kRounding * (bound + price);
-  if (!least_.empty() && bound <= bound_) return;
-  bound_ = bound;
-  multipliers_ = multipliers;
-  least_ = std::move(least);
-}
-
 // A necessary condition: device and host bytes fit when each is minimized by itself.
-bool ChainSearch::fits_at_least() const {
+bool may_fit(const SearchProblem& problem) {
   Load least;
-  for (std::size_t t = 0; t < problem_.types.size(); ++t) {
-    Load of_type = problem_.types[t].front();
-    for (const Load& load : problem_.types[t]) {
+  for (std::size_t t = 0; t < problem.types.size(); ++t) {
+    Load of_type = problem.types[t].front();
+    for (const Load& load : problem.types[t]) {
       of_type.device = std::min(of_type.device, load.device);
       of_type.host = std::min(of_type.host, load.host);
     }
-    least += times(problem_.layers[t], of_type);
+    least = least + problem.layers[t] * of_type;
   }
-  return least.device <= problem_.device && least.host <= problem_.host;
+  return least.device <= problem.device && least.host <= problem.host;
 }
 
-// Whether no choice of that reduced cost can be faster than `best` by a whole nanosecond.
-bool ChainSearch::pruned(double cost, const ChainResult& best) const {
-  return bound_ + cost >= static_cast<double>(best.time) - 0.5;
-}
+// The numbers n from low to high with factor * n <= left.
+struct Range {
+  double low, high;
 
-// What a layer with this option adds to the bound.
-double ChainSearch::reduced_cost(const TypeOption& option) const {
-  const double cost = multipliers_.of(problem_.types[option.type][option.option]);
-  return std::max(0.0, cost - least_[option.type] - kRounding * cost);
-}
+  void clip(double factor, double left) {
+    if (factor > 0) high = std::min(high, std::floor(left / factor));
+    if (factor < 0) low = std::max(low, std::ceil(left / factor));
+    if (factor == 0 && left < 0) high = -1;
+  }
+};
 
-// What every choice on or near this facet adds to the bound.
-double ChainSearch::reduced_cost(const Facet& facet) const {
-  double cost = 0;
-  for (std::size_t t = 0; t < problem_.types.size(); ++t) {
-    if (problem_.layers[t] <= most_deviations_) continue;
-    double least = reduced_cost({t, facet.base[t]});
-    for (const TypeOption& option : facet.others) {
-      if (option.type == t) least = std::min(least, reduced_cost(option));
+class Search {
+ public:
+  Search(const SearchProblem& problem, ChainResult& best) : problem_(problem), best_(best) {}
+
+  double run() {
+    if (!may_fit(problem_)) return kInfiniteLoad;
+    const std::vector<Facet> facets = find_facets(problem_.types);
+    for (const Facet& facet : facets) raise_bound(facet.multipliers);
+    const std::size_t deviations = deviations_of(problem_);
+    for (const Facet& facet : facets) {
+      if (may_improve(0)) search(facet, deviations);
     }
-    cost += static_cast<double>(problem_.layers[t] - most_deviations_) * least;
+    return bound_;
   }
-  return cost;
-}
 
-bool ChainSearch::improve(ChainResult& best) {
-  if (pruned(0, best)) return true;
-  std::vector<std::pair<double, const Facet*>> order;
-  for (const Facet& facet : facets_) order.emplace_back(reduced_cost(facet), &facet);
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (const auto& [cost, facet] : order) {
-    if (pruned(cost, best)) return false;
-    if (search(*facet, best) && cost == 0) return true;
+ private:
+  // The Lagrangian bound: the cost of the cheapest options, less the price of the budgets. Reduced by the rounding
+  // error of doubles.
+  void raise_bound(const Multipliers& multipliers) {
+    const double price = multipliers.device * problem_.device + multipliers.host * problem_.host;
+    double bound = 0;
+    std::vector<std::vector<double>> reduced(problem_.types.size());
+    for (std::size_t t = 0; t < problem_.types.size(); ++t) {
+      for (const Load& load : problem_.types[t]) reduced[t].push_back(multipliers.of(load));
+      const double least = *std::min_element(reduced[t].begin(), reduced[t].end());
+      for (double& cost : reduced[t]) cost = std::max(0.0, cost - least - kRounding * cost);
+      bound += problem_.layers[t] * least;
+    }
+    bound = bound - price - kRounding * (bound + price);
+    if (!reduced_.empty() && bound <= bound_) return;
+    bound_ = bound;
+    reduced_ = std::move(reduced);
   }
-  return false;
-}
 
-// Returns whether it tried all numbers of layers off the facet that are not pruned.
-bool ChainSearch::search(const Facet& facet, ChainResult& best) {
-  facet_ = &facet;
-  on_facet_ = problem_.layers;
-  deviations_.clear();
-  for (std::size_t t = 0; t < problem_.types.size(); ++t) {
-    for (OptionIndex o = 0; o < problem_.types[t].size(); ++o) {
-      const TypeOption option{t, o};
-      const bool on_facet = facet.base[t] == o || std::count(facet.others.begin(), facet.others.end(), option) > 0;
-      if (!on_facet) deviations_.push_back(option);
+  double reduced_cost(const TypeOption& option) const { return reduced_[option.type][option.option]; }
+
+  // Whether a choice of that reduced cost may be faster than the best one, by a whole nanosecond.
+  bool may_improve(double cost) const { return bound_ + cost < best_.time - 0.5; }
+
+  void search(const Facet& facet, std::size_t most_deviations) {
+    facet_ = &facet;
+    on_facet_ = problem_.layers;
+    deviations_.clear();
+    for (std::size_t t = 0; t < problem_.types.size(); ++t) {
+      for (std::size_t o = 0; o < problem_.types[t].size(); ++o) {
+        if (!facet.has({t, o})) deviations_.push_back({t, o});
+      }
+    }
+    std::stable_sort(deviations_.begin(), deviations_.end(),
+                     [&](const TypeOption& a, const TypeOption& b) { return reduced_cost(a) < reduced_cost(b); });
+    search_around(0, most_deviations, 0);
+  }
+
+  // Gives up to `left` more layers an option from deviations_[first] on, the cheapest first.
+  void search_around(std::size_t first, std::size_t left, double cost) {
+    search_facet();
+    for (std::size_t i = first; left > 0 && i < deviations_.size(); ++i) {
+      const TypeOption& option = deviations_[i];
+      const double more = cost + reduced_cost(option);
+      if (!may_improve(more)) break;
+      if (on_facet_[option.type] == 0) continue;
+      off_facet_.push_back(option);
+      --on_facet_[option.type];
+      search_around(i, left - 1, more);
+      ++on_facet_[option.type];
+      off_facet_.pop_back();
     }
   }
-  std::stable_sort(deviations_.begin(), deviations_.end(),
-                   [&](const TypeOption& a, const TypeOption& b) { return reduced_cost(a) < reduced_cost(b); });
-  return search_around(0, most_deviations_, reduced_cost(facet), best);
-}
 
-// Gives up to `left` more layers an option from deviations_[first] on, the cheapest first. Returns whether `left` cut
-// off no choice.
-bool ChainSearch::search_around(std::size_t first, std::size_t left, double cost, ChainResult& best) {
-  search_facet(best);
-  bool all = true;
-  for (std::size_t i = first; i < deviations_.size(); ++i) {
-    const double more = cost + reduced_cost(deviations_[i]);
-    if (pruned(more, best)) break;
-    if (on_facet_[deviations_[i].type] == 0) continue;
-    if (left == 0) return false;
-    off_facet_.push_back(deviations_[i]);
-    --on_facet_[deviations_[i].type];
-    all = search_around(i, left - 1, more, best) && all;
-    ++on_facet_[deviations_[i].type];
-    off_facet_.pop_back();
+  // Tries how many of the other layers take each of the facet's options.
+  void search_facet() {
+    Load base;
+    for (std::size_t t = 0; t < problem_.types.size(); ++t) {
+      base = base + on_facet_[t] * problem_.types[t][facet_->base[t]];
+    }
+    for (const TypeOption& layer : off_facet_) base = base + problem_.types[layer.type][layer.option];
+    double most[2] = {0, 0};
+    Load step[2];
+    for (std::size_t m = 0; m < facet_->others.size(); ++m) {
+      const auto& [type, option] = facet_->others[m];
+      step[m] = problem_.types[type][option] + -1 * problem_.types[type][facet_->base[type]];
+      most[m] = on_facet_[type];
+    }
+    const bool same_type = facet_->others.size() == 2 && facet_->others[0].type == facet_->others[1].type;
+    for (double a = 0; a <= most[0]; ++a) {
+      const Load load = base + a * step[0];
+      Range b{0, same_type ? most[0] - a : most[1]};
+      b.clip(step[1].device, problem_.device - load.device);
+      b.clip(step[1].host, problem_.host - load.host);
+      if (b.low > b.high) continue;
+      const double fastest = step[1].time < 0 ? b.high : b.low;
+      const double time = load.time + fastest * step[1].time;
+      if (time < best_.time) best_ = {time, layers_with(a, fastest)};
+    }
   }
-  return all;
-}
 
-// The layers off the facet, and all others with the base option.
-Load ChainSearch::base_load() const {
-  Load sum;
-  for (std::size_t t = 0; t < problem_.types.size(); ++t) {
-    sum += times(on_facet_[t], problem_.types[t][facet_->base[t]]);
+  // When that many layers take facet_->others.
+  std::vector<std::vector<std::size_t>> layers_with(double a, double b) const {
+    std::vector<std::vector<std::size_t>> layers;
+    for (std::size_t t = 0; t < problem_.types.size(); ++t) {
+      layers.emplace_back(problem_.types[t].size(), 0)[facet_->base[t]] = static_cast<std::size_t>(on_facet_[t]);
+    }
+    const double moved[2] = {a, b};
+    for (std::size_t m = 0; m < facet_->others.size(); ++m) {
+      const auto& [type, option] = facet_->others[m];
+      layers[type][option] = static_cast<std::size_t>(moved[m]);
+      layers[type][facet_->base[type]] -= layers[type][option];
+    }
+    for (const TypeOption& layer : off_facet_) ++layers[layer.type][layer.option];
+    return layers;
   }
-  for (const TypeOption& layer : off_facet_) sum += problem_.types[layer.type][layer.option];
-  return sum;
-}
 
-void ChainSearch::search_facet(ChainResult& best) const {
-  const Load base = base_load();
-  IntegerProgram program;
-  program.device_left = problem_.device - base.device;
-  program.host_left = problem_.host - base.host;
-  std::int64_t most[2] = {0, 0};
-  Load step[2];
-  for (std::size_t m = 0; m < facet_->others.size(); ++m) {
-    const TypeOption& option = facet_->others[m];
-    const Load &to = problem_.types[option.type][option.option],
-               &from = problem_.types[option.type][facet_->base[option.type]];
-    step[m] = {to.time - from.time, to.device - from.device, to.host - from.host};
-    most[m] = static_cast<std::int64_t>(on_facet_[option.type]);
-  }
-  const bool same_type = facet_->others.size() == 2 && facet_->others[0].type == facet_->others[1].type;
-  program.time = {step[0].time, step[1].time};
-  program.device = {step[0].device, step[1].device};
-  program.host = {step[0].host, step[1].host};
-  program.most_a = most[0];
-  program.most_b = most[1];
-  program.most_both = same_type ? most[0] : most[0] + most[1];
-  if (const auto point = solve(program, best.time - base.time)) {
-    best.time = base.time + point->time;
-    count(*point, best);
-  }
-}
+  const SearchProblem& problem_;
+  ChainResult& best_;
+  double bound_ = 0;
+  std::vector<std::vector<double>> reduced_ = {};  // [type][option]: what a layer with it adds to the bound
 
-void ChainSearch::count(const IntegerPoint& point, ChainResult& best) const {
-  best.layers.clear();
-  for (std::size_t t = 0; t < problem_.types.size(); ++t) {
-    best.layers.emplace_back(problem_.types[t].size(), 0);
-    best.layers[t][facet_->base[t]] = on_facet_[t];
-  }
-  const std::int64_t moved[2] = {point.a, point.b};
-  for (std::size_t m = 0; m < facet_->others.size(); ++m) {
-    const TypeOption& option = facet_->others[m];
-    best.layers[option.type][facet_->base[option.type]] -= static_cast<std::size_t>(moved[m]);
-    best.layers[option.type][option.option] += static_cast<std::size_t>(moved[m]);
-  }
-  for (const TypeOption& layer : off_facet_) ++best.layers[layer.type][layer.option];
-}
+  // The facet being searched.
+  const Facet* facet_ = nullptr;
+  std::vector<TypeOption> deviations_ = {};  // options that are not on it
+  std::vector<TypeOption> off_facet_ = {};   // one entry per layer that takes one of those
+  std::vector<double> on_facet_ = {};        // per type: number of the other layers
+};
+
+}  // namespace
+
+double improve(const SearchProblem& problem, ChainResult& best) { return Search(problem, best).run(); }
 
 }  // namespace l2l::compiler::remat

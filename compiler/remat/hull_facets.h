@@ -2,17 +2,19 @@
 // options alone, not from numbers of layers: the hull of a Minkowski sum is the sum of the hulls.
 #pragma once
 
-#include <cstdint>
+#include <algorithm>
+#include <cstddef>
 #include <vector>
 
 namespace l2l::compiler::remat {
 
-using OptionIndex = std::uint32_t;
-
-// What a layer with some option adds.
+// What layers take: whole numbers below 2^52, so that sums and differences are exact.
 struct Load {
-  std::int64_t time = 0;  // ns
-  std::int64_t device = 0, host = 0;
+  double time = 0;  // ns
+  double device = 0, host = 0;
+
+  Load operator+(const Load& other) const { return {time + other.time, device + other.device, host + other.host}; }
+  friend Load operator*(double n, const Load& load) { return {n * load.time, n * load.device, n * load.host}; }
 };
 using Loads = std::vector<std::vector<Load>>;  // [type][option]
 
@@ -20,25 +22,25 @@ using Loads = std::vector<std::vector<Load>>;  // [type][option]
 struct Multipliers {
   double device = 0, host = 0;
 
-  double of(const Load& load) const {
-    return static_cast<double>(load.time) + device * static_cast<double>(load.device) +
-           host * static_cast<double>(load.host);
-  }
+  double of(const Load& load) const { return load.time + device * load.device + host * load.host; }
 };
 
 struct TypeOption {
-  std::size_t type = 0;
-  OptionIndex option = 0;
-  auto operator<=>(const TypeOption&) const = default;
+  std::size_t type = 0, option = 0;
+  bool operator==(const TypeOption&) const = default;
 };
 
 struct Facet {
-  std::vector<OptionIndex> base = {};         // per type: one option on the facet
-  std::vector<TypeOption> others = {};        // the other options on the facet, two at most
-  std::vector<Multipliers> multipliers = {};  // at which all of these options cost least; at least one
+  std::vector<std::size_t> base = {};   // per type: one option on the facet
+  std::vector<TypeOption> others = {};  // the other options on the facet, two at most
+  Multipliers multipliers = {};         // at which all of these cost least
+
+  bool has(const TypeOption& option) const {
+    return base[option.type] == option.option || std::find(others.begin(), others.end(), option) != others.end();
+  }
 };
 
-// Returns at least one facet. Every type must have an option, and no option may dominate another of its type.
+// Returns at least one facet. Every type must have an option.
 std::vector<Facet> find_facets(const Loads& types);
 
 }  // namespace l2l::compiler::remat

@@ -1,6 +1,5 @@
 #include "compiler/remat/min_cut.h"
 
-#include <algorithm>
 #include <string>
 
 #include "compiler/memory/flow.h"
@@ -17,23 +16,30 @@ void refuse(ValueIndex value, const std::string& what) {
   throw BadInput("recompute: value " + std::to_string(value) + " " + what);
 }
 
-// Also that all bytes together stay below an infinite edge.
+// Also that all bytes together stay below an infinite edge, and that keeping all that may be kept is enough.
 void check(const CutProblem& problem) {
   Bytes all = 0;
   for (const CutValue& value : problem.values) all = checked_add(all, value.bytes, "bytes of all values");
   if (all >= kInfinite) throw BadInput("recompute: values of " + std::to_string(all) + " bytes are too many");
-  std::vector<bool> written(problem.values.size(), false), read(problem.values.size(), false);
+  std::vector<bool> written(problem.values.size(), false), read(problem.values.size(), false), there;
+  for (const CutValue& value : problem.values) there.push_back(value.given || value.keepable);
   for (const CutOp& op : problem.ops) {
+    bool runs = !op.banned;
     for (const ValueIndex v : op.inputs) {
       if (v >= problem.values.size()) refuse(v, "does not exist, but an op reads it");
       read[v] = true;
+      runs = runs && there[v];
     }
     for (const ValueIndex v : op.outputs) {
       if (v >= problem.values.size()) refuse(v, "does not exist, but an op writes it");
       if (written[v]) refuse(v, "is written by two ops");
       if (read[v]) refuse(v, "is read before the op that writes it");
       written[v] = true;
+      there[v] = there[v] || runs;
     }
+  }
+  for (ValueIndex v = 0; v < problem.values.size(); ++v) {
+    if (problem.values[v].needed && !there[v]) refuse(v, "is needed, but can be neither kept nor recomputed");
   }
 }
 
@@ -47,7 +53,7 @@ class Network {
         source_(static_cast<Flow::Node>(2 * problem.values.size() + problem.ops.size())),
         flow_(source_ + std::size_t{2}) {
     std::vector<bool> lost(problem.values.size(), true);  // unless kept
-    for (OpIndex o = 0; o < problem.ops.size(); ++o) {
+    for (std::size_t o = 0; o < problem.ops.size(); ++o) {
       if (!problem.ops[o].banned) add_op(o, lost);
     }
     for (ValueIndex v = 0; v < problem.values.size(); ++v) {
@@ -72,7 +78,7 @@ class Network {
   static Flow::Node out(ValueIndex v) { return 2 * v + 1; }
   void add(Flow::Node from, Flow::Node to, Flow::Amount amount) { flow_.add_edge(to, from, amount); }
 
-  void add_op(OpIndex o, std::vector<bool>& lost) {
+  void add_op(std::size_t o, std::vector<bool>& lost) {
     const auto node = static_cast<Flow::Node>(2 * problem_.values.size() + o);
     for (const ValueIndex v : problem_.ops[o].inputs) {
       if (!problem_.values[v].given) add(out(v), node, kInfinite);
@@ -88,46 +94,11 @@ class Network {
   Flow flow_;
 };
 
-std::vector<ValueIndex> all_keepable(const CutProblem& problem) {
-  std::vector<ValueIndex> all;
-  for (ValueIndex v = 0; v < problem.values.size(); ++v) {
-    if (problem.values[v].keepable) all.push_back(v);
-  }
-  return all;
-}
-
 }  // namespace
 
-std::vector<OpIndex> ops_to_recompute(const CutProblem& problem, const std::vector<ValueIndex>& keep) {
+std::vector<ValueIndex> min_cut(const CutProblem& problem) {
   check(problem);
-  std::vector<bool> missing(problem.values.size());
-  for (ValueIndex v = 0; v < problem.values.size(); ++v) missing[v] = problem.values[v].needed;
-  std::vector<bool> there(problem.values.size());
-  for (ValueIndex v = 0; v < problem.values.size(); ++v) there[v] = problem.values[v].given;
-  for (const ValueIndex v : keep) there.at(v) = true;
-  std::vector<OpIndex> ops;
-  for (auto o = static_cast<OpIndex>(problem.ops.size()); o-- > 0;) {
-    const CutOp& op = problem.ops[o];
-    bool runs = false;
-    for (const ValueIndex v : op.outputs) runs = runs || (missing[v] && !there[v]);
-    if (!runs || op.banned) continue;
-    ops.push_back(o);
-    for (const ValueIndex v : op.inputs) missing[v] = true;
-    for (const ValueIndex v : op.outputs) there[v] = true;
-  }
-  for (ValueIndex v = 0; v < problem.values.size(); ++v) {
-    if (missing[v] && !there[v]) refuse(v, "is needed, but can be neither kept nor recomputed");
-  }
-  std::reverse(ops.begin(), ops.end());
-  return ops;
-}
-
-Cut min_cut(const CutProblem& problem) {
-  ops_to_recompute(problem, all_keepable(problem));  // throws if no choice is possible
-  Cut cut{Network(problem).cut()};
-  for (const ValueIndex v : cut.keep) cut.bytes += problem.values[v].bytes;
-  cut.recompute = ops_to_recompute(problem, cut.keep);
-  return cut;
+  return Network(problem).cut();
 }
 
 }  // namespace l2l::compiler::remat

@@ -11,7 +11,6 @@
 namespace l2l::compiler::remat {
 
 using ValueIndex = std::uint32_t;
-using OpIndex = std::uint32_t;
 
 struct CutValue {
   Bytes bytes = 0;
@@ -33,18 +32,9 @@ struct CutProblem {
   std::vector<CutOp> ops = {};
 };
 
-struct Cut {
-  std::vector<ValueIndex> keep = {};    // ascending; without given ones
-  Bytes bytes = 0;                      // of kept values
-  std::vector<OpIndex> recompute = {};  // ops to run again, in this order
-};
-
-// Minimum bytes; among equal cuts the one nearest to the backward pass, which recomputes the fewest ops. Values of zero
-// bytes are kept where that saves an op. Throws BadInput when a needed value can be neither kept nor recomputed, or
-// when ops are out of order.
-Cut min_cut(const CutProblem& problem);
-
-// The ops to run again when `keep` is kept, in order. Throws like min_cut().
-std::vector<OpIndex> ops_to_recompute(const CutProblem& problem, const std::vector<ValueIndex>& keep);
+// The values to keep, ascending, without given ones: minimum bytes; among equal cuts the one nearest to the backward
+// pass, which recomputes the fewest ops. Values of zero bytes are kept where that saves an op. Throws BadInput when a
+// needed value can be neither kept nor recomputed, or when ops are out of order.
+std::vector<ValueIndex> min_cut(const CutProblem& problem);
 
 }  // namespace l2l::compiler::remat

@@ -83,7 +83,7 @@ std::vector<ValueId> values_to_save(const Graph& forward, Policy policy) {
       return values;
     }
     case Policy::min_cut:
-      for (const ValueIndex value : min_cut(cut_problem(forward)).keep) values.push_back(static_cast<ValueId>(value));
+      for (const ValueIndex value : min_cut(cut_problem(forward))) values.push_back(static_cast<ValueId>(value));
       return values;
   }
   return values;

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
-#include "compiler/remat/knapsack.h"
 #include "runtime/plan/fixed_decisions.h"
 
 namespace l2l::runtime {
@@ -17,7 +17,7 @@ using compiler::Value;
 using compiler::ValueId;
 using compiler::remat::Policy;
 
-constexpr std::size_t kKnapsacks = 12;  // taken from the Pareto front of all
+constexpr std::size_t kSets = 12;
 
 // Regions that ops of a graph write: what one reads there another may have made.
 bool is_made(Region region) {
@@ -64,21 +64,6 @@ std::vector<BlockProgram> without_dominated(std::vector<BlockProgram> programs) 
   return kept;
 }
 
-std::vector<std::vector<ValueId>> knapsacks(const Graph& forward, const std::vector<SavableValue>& values) {
-  std::vector<compiler::remat::KnapsackItem> items;
-  for (const SavableValue& value : values) {
-    items.push_back({forward.value(value.value).bytes(), compiler::remat::to_nanoseconds(value.recomputed)});
-  }
-  const compiler::remat::ParetoFront front(items);
-  std::vector<std::vector<ValueId>> sets;
-  for (std::size_t i = 1; i <= kKnapsacks; ++i) {
-    const auto& point = front.points()[(front.points().size() - 1) * i / (kKnapsacks + 1)];
-    std::vector<ValueId>& set = sets.emplace_back();
-    for (const std::uint32_t item : front.best(point.bytes).items) set.push_back(values[item].value);
-  }
-  return sets;
-}
-
 // Of the blocks of one type, of which `layer` is one.
 class BlockType {
  public:
@@ -107,7 +92,7 @@ class BlockType {
     for (const Policy policy : {Policy::full, Policy::min_cut, Policy::none, Policy::selective}) {
       add(std::string(name_of(policy)), values_to_save(forward_, policy));
     }
-    for (const std::vector<ValueId>& set : knapsacks(forward_, values)) {
+    for (const std::vector<ValueId>& set : sets_to_keep(forward_, values)) {
       add(std::to_string(set.size()) + " of " + std::to_string(values.size()) + " values", set);
     }
     programs = without_dominated(std::move(programs));
@@ -179,6 +164,24 @@ std::vector<Cost> op_costs(StepCosts& costs, device::Device& device, const Graph
     all.push_back(costs.launch(*device.compile(alone(graph, i)), layer, Effort::quick));
   }
   return all;
+}
+
+std::vector<std::vector<ValueId>> sets_to_keep(const Graph& forward, const std::vector<SavableValue>& values) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const auto bytes = [&](std::size_t i) { return static_cast<double>(forward.value(values[i].value).bytes()); };
+    return values[a].recomputed * bytes(b) > values[b].recomputed * bytes(a);
+  });
+  std::vector<std::vector<ValueId>> sets;
+  for (std::size_t i = 1; i <= kSets; ++i) {
+    const std::size_t kept = values.size() * i / (kSets + 1);
+    std::vector<std::size_t> first(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept));
+    std::sort(first.begin(), first.end());
+    std::vector<ValueId>& set = sets.emplace_back();
+    for (const std::size_t value : first) set.push_back(values[value].value);
+  }
+  return sets;
 }
 
 Bytes scratch_bytes(device::Device& device, const Graph& graph) {

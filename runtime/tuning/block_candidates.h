@@ -45,8 +45,14 @@ struct Candidates {
   double seconds_elsewhere = 0;  // of a step's launches in embedding and head; where the microbatch is to be chosen
 };
 
-// The programs: what the fixed policies keep, and what knapsacks over the values keep. Measures what is not known, and
-// compiles programs for their scratch. Of a run whose blocks keep their inputs.
+// Sets of values to keep, from few to many: always those that save most seconds per byte (Dantzig 1957). With at most
+// 12 values, no set saves more than a mixture, of the same mean bytes, of blocks that keep one of these sets and blocks
+// that keep the next, as far as savings add up.
+std::vector<std::vector<compiler::ValueId>> sets_to_keep(const compiler::Graph& forward,
+                                                         const std::vector<SavableValue>& values);
+
+// The programs: what the fixed policies keep, and what sets_to_keep() has. Measures what is not known, and compiles
+// programs for their scratch. Of a run whose blocks keep their inputs.
 Candidates block_candidates(const RunParts& parts, StepCosts& costs);
 
 // What each op of a graph of `layer` takes, run alone, in their order; equal ops are measured once.

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+#include <random>
 #include <set>
 
 #include "runtime/plan/fixed_decisions.h"
@@ -122,6 +125,52 @@ TEST(BlockChainCandidate, OfTwoThatTakeAsLongTheOneThatCopiesLessIsFirst) {
   EXPECT_TRUE(proposal(5, 9) < proposal(6, 1));
   EXPECT_TRUE(proposal(5, 1) < proposal(5, 9));
   EXPECT_FALSE(proposal(5, 9) < proposal(5, 9));
+}
+
+// Against all subsets of up to 12 values.
+TEST(BlockChainCandidate, NoSetSavesMoreThanAMixtureOfNeighboursInTheSets) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 60; ++i) {
+    compiler::Graph forward;
+    std::vector<SavableValue> values;
+    for (std::size_t count = 1 + random() % 12; values.size() < count;) {
+      const auto elements = static_cast<std::int64_t>(1 + random() % 1000);
+      forward.values.push_back({.name = "", .shape = {elements}});
+      values.push_back({static_cast<compiler::ValueId>(values.size()), static_cast<double>(random() % 1000)});
+    }
+    struct Sum {
+      double bytes = 0, saved = 0;
+    };
+    const auto sum_of = [&](const std::vector<compiler::ValueId>& set) {
+      Sum sum;
+      for (const compiler::ValueId value : set) {
+        sum.bytes += static_cast<double>(forward.value(value).bytes());
+        sum.saved += values[static_cast<std::size_t>(value)].recomputed;
+      }
+      return sum;
+    };
+    std::vector<Sum> proposed{{}};
+    for (const std::vector<compiler::ValueId>& set : sets_to_keep(forward, values)) {
+      ASSERT_TRUE(std::is_sorted(set.begin(), set.end()));
+      if (sum_of(set).bytes > proposed.back().bytes) proposed.push_back(sum_of(set));
+    }
+    std::vector<compiler::ValueId> all(values.size());
+    std::iota(all.begin(), all.end(), 0);
+    proposed.push_back(sum_of(all));  // what the policy "none" keeps
+    ASSERT_EQ(proposed.size(), values.size() + 1);
+    for (unsigned subset = 1; subset < 1u << values.size(); ++subset) {
+      std::vector<compiler::ValueId> set;
+      for (const compiler::ValueId value : all) {
+        if (subset >> value & 1) set.push_back(value);
+      }
+      const Sum sum = sum_of(set);
+      std::size_t next = 1;
+      while (proposed[next].bytes < sum.bytes) ++next;
+      const Sum &low = proposed[next - 1], &high = proposed[next];
+      const double share = (sum.bytes - low.bytes) / (high.bytes - low.bytes);
+      ASSERT_LE(sum.saved, low.saved + share * (high.saved - low.saved) + 1e-6) << i;
+    }
+  }
 }
 
 }  // namespace

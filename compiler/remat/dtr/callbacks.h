@@ -12,7 +12,7 @@ enum class Eviction : std::uint8_t {
 };
 
 // Called in execution order. Indices are those of Rematerializer::graph(). An op is executed by allocate_buffer() for
-// each output that is not an alias, perform_op(), and drop_spare() for each spare output.
+// each output that is not an alias, and perform_op(). Spare outputs are dropped then.
 class Callbacks {
  public:
   virtual ~Callbacks() = default;
@@ -21,11 +21,8 @@ class Callbacks {
   virtual void allocate_buffer(Index /*tensor*/, bool /*spare*/) {}
   // All arguments are in memory. `again`: the op ran before, to recompute its outputs that are not spare.
   virtual void perform_op(Index /*op*/, bool /*again*/) {}
-  virtual void drop_spare(Index /*tensor*/) {}
   // The storage, with all its aliases, leaves memory.
   virtual void perform_eviction(Index /*storage*/, Eviction /*reason*/) {}
-  // `tensor` is needed but not in memory: its op will run again, after those that it needs (calls nest).
-  virtual void rematerialize(Index /*tensor*/) {}
   // From now on the storage is neither evicted nor recomputed.
   virtual void pin(Index /*storage*/) {}
 };

@@ -11,6 +11,7 @@
 // A score whose denominator is 0 is infinite.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +37,15 @@ class Heuristic {
   virtual void on_evicted(Index /*storage*/) {}
   virtual void on_returned(Index /*storage*/) {}  // was evicted, is material or banished
 };
+
+inline double ratio(Time cost, double denominator) {
+  return denominator > 0 ? static_cast<double>(cost) / denominator : std::numeric_limits<double>::infinity();
+}
+
+inline double size_times_staleness(const State& state, Index storage) {
+  return static_cast<double>(state.graph.storages()[storage].size) *
+         static_cast<double>(state.clock - state.storages[storage].last_access);
+}
 
 // `state` must outlive it.
 std::unique_ptr<Heuristic> make_heuristic(Score score, const State& state);

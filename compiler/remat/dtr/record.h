@@ -20,7 +20,6 @@ class Record {
   std::int64_t number(const char* field, std::int64_t least, std::int64_t most) const;
   std::vector<std::int64_t> numbers(const char* field, std::int64_t least, std::int64_t most) const;
 
-  const std::string& where() const { return where_; }
   [[noreturn]] void refuse(const std::string& what) const;
 
  private:

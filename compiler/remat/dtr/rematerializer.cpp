@@ -39,10 +39,7 @@ void Rematerializer::refuse_banished(Index tensor) const {
 
 bool Rematerializer::pin(Index tensor) {
   refuse_banished(tensor);
-  if (!state_.defined[tensor]) {
-    callbacks_.rematerialize(tensor);
-    if (!materialize(tensor, true)) return false;
-  }
+  if (!state_.defined[tensor] && !materialize(tensor, true)) return false;
   pin_storage(state_.graph.tensors()[tensor].storage);
   return true;
 }
@@ -56,7 +53,6 @@ bool Rematerializer::materialize(Index tensor, bool again) {
       if (!finish(frame)) return false;
       stack_.pop_back();
     } else if (const Index arg = frame.missing[frame.next]; !state_.defined[arg]) {
-      callbacks_.rematerialize(arg);
       begin(arg, true);
     } else {
       lock(state_.graph.tensors()[arg].storage);
@@ -118,7 +114,7 @@ void Rematerializer::execute(const Frame& frame) {
   born_.clear();
   for (Index t = op.first; t < op.end; ++t) {
     if (is_spare(t)) {
-      drop_spare(t);
+      state_.memory -= state_.graph.tensors()[t].bytes;
     } else if (t != frame.tensor) {
       define(t);
     }
@@ -136,12 +132,6 @@ bool Rematerializer::is_alias(Index tensor) const {
 
 bool Rematerializer::is_spare(Index tensor) const {
   return state_.defined[tensor] || state_.storages[state_.graph.tensors()[tensor].storage].life == Life::banished;
-}
-
-void Rematerializer::drop_spare(Index tensor) {
-  if (is_alias(tensor)) return;
-  state_.memory -= state_.graph.tensors()[tensor].bytes;
-  callbacks_.drop_spare(tensor);
 }
 
 void Rematerializer::define(Index tensor) {

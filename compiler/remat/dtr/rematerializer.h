@@ -53,7 +53,6 @@ class Rematerializer {
   const Graph& graph() const { return state_.graph; }
   Failure failure() const { return failure_; }
   Time clock() const { return state_.clock; }  // 1 + the time of all executions
-  Time repeated() const { return repeated_; }  // of repeated executions
   Bytes memory() const { return state_.memory; }
   Bytes peak() const { return peak_; }  // spare copies of outputs included
 
@@ -73,7 +72,6 @@ class Rematerializer {
   void execute(const Frame& frame);
   bool is_alias(Index tensor) const;
   bool is_spare(Index tensor) const;  // its op would make it for nothing
-  void drop_spare(Index tensor);
   void define(Index tensor);
   void lock(Index storage);
   void unlock(Index storage);

@@ -109,9 +109,9 @@ Subset as_bits(const List& list) {
 }
 
 // Removes kept values one by one: no kept value with bytes can be missed.
-void expect_none_too_many(const CutProblem& problem, const Cut& cut) {
-  for (const ValueIndex v : cut.keep) {
-    const Subset fewer = as_bits(cut.keep) & ~(Subset{1} << v);
+void expect_none_too_many(const CutProblem& problem, const std::vector<ValueIndex>& cut) {
+  for (const ValueIndex v : cut) {
+    const Subset fewer = as_bits(cut) & ~(Subset{1} << v);
     EXPECT_TRUE(problem.values[v].bytes == 0 || !enough(problem, fewer)) << v;
   }
 }
@@ -127,18 +127,16 @@ TEST(MinCut, IsTheLeastOfAllSubsetsAndRecomputesLeast) {
       ASSERT_THROW(min_cut(problem), BadInput) << i;
       continue;
     }
-    const Cut cut = min_cut(problem);
-    const Subset keep = as_bits(cut.keep);
-    ASSERT_TRUE(std::is_sorted(cut.keep.begin(), cut.keep.end()));
+    const std::vector<ValueIndex> cut = min_cut(problem);
+    const Subset keep = as_bits(cut);
+    ASSERT_TRUE(std::is_sorted(cut.begin(), cut.end()));
     ASSERT_TRUE(allowed(problem, keep) && enough(problem, keep)) << i;
-    ASSERT_EQ(cut.bytes, best->bytes) << i;
-    ASSERT_EQ(cut.bytes, bytes_of(problem, keep)) << i;
-    ASSERT_EQ(as_bits(cut.recompute), recomputed(problem, keep)) << i;
-    ASSERT_EQ(as_bits(cut.recompute), best->always_recomputed) << i;
+    ASSERT_EQ(bytes_of(problem, keep), best->bytes) << i;
+    ASSERT_EQ(recomputed(problem, keep), best->always_recomputed) << i;
     expect_none_too_many(problem, cut);
     ++possible;
-    keeping += cut.bytes > 0;
-    recomputing += !cut.recompute.empty();
+    keeping += best->bytes > 0;
+    recomputing += best->always_recomputed != 0;
   }
   EXPECT_GT(keeping, kCases / 10);
   EXPECT_GT(recomputing, kCases / 10);
@@ -160,14 +158,25 @@ CutProblem conv_relu(int pairs, bool conv_may_run_again) {
   return problem;
 }
 
+struct Cut {
+  std::vector<ValueIndex> keep;
+  Bytes bytes;
+  Subset recompute;
+};
+
+Cut cut_of(const CutProblem& problem) {
+  const std::vector<ValueIndex> keep = min_cut(problem);
+  return {keep, bytes_of(problem, as_bits(keep)), recomputed(problem, as_bits(keep))};
+}
+
 TEST(MinCut, OfConvolutionsKeepsOneValueForEach) {
-  const Cut cut = min_cut(conv_relu(3, false));
+  const Cut cut = cut_of(conv_relu(3, false));
   EXPECT_EQ(cut.bytes, 300u);
   EXPECT_EQ(cut.keep, (std::vector<ValueIndex>{2, 4, 6}));  // relu's, nearest to where they are read
-  EXPECT_TRUE(cut.recompute.empty());
-  const Cut free = min_cut(conv_relu(3, true));
+  EXPECT_EQ(cut.recompute, 0u);
+  const Cut free = cut_of(conv_relu(3, true));
   EXPECT_EQ(free.bytes, 0u);
-  EXPECT_EQ(free.recompute, (std::vector<OpIndex>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(free.recompute, 0b111111u);
 }
 
 // matmul (banned) -> wide -> norm -> narrow -> gelu -> dropout, all read.
@@ -175,29 +184,29 @@ TEST(MinCut, RunsAFusibleChainAgainFromItsNarrowEnd) {
   CutProblem problem;
   problem.values = {{64, true}, {400, false, false}, {8, false, true}, {400, false, true}, {400, false, true}};
   problem.ops = {{{0}, {1}, true}, {{1}, {2}}, {{2}, {3}}, {{3}, {4}}};
-  const Cut cut = min_cut(problem);
+  const Cut cut = cut_of(problem);
   EXPECT_EQ(cut.keep, (std::vector<ValueIndex>{2}));
-  EXPECT_EQ(cut.recompute, (std::vector<OpIndex>{2, 3}));
+  EXPECT_EQ(cut.recompute, 0b1100u);
   problem.values[2].keepable = false;
-  EXPECT_EQ(min_cut(problem).keep, (std::vector<ValueIndex>{1}));
+  EXPECT_EQ(min_cut(problem), (std::vector<ValueIndex>{1}));
 }
 
 TEST(MinCut, OneRunGivesAllOutputs) {
   CutProblem problem;  // norm: y, mean, deviation of a banned product
   problem.values = {{8, true}, {50}, {40, false, true}, {20, false, true}, {20, false, true}};
   problem.ops = {{{0}, {1}, true}, {{1}, {2, 3, 4}}};
-  const Cut cut = min_cut(problem);
+  const Cut cut = cut_of(problem);
   EXPECT_EQ(cut.keep, (std::vector<ValueIndex>{1}));
-  EXPECT_EQ(cut.recompute, (std::vector<OpIndex>{1}));
+  EXPECT_EQ(cut.recompute, 0b10u);
 }
 
 TEST(MinCut, ValuesOfNoBytesAreKept) {
   CutProblem problem;
   problem.values = {{8, true}, {0}, {0, false, true}};
   problem.ops = {{{0}, {1}, true}, {{1}, {2}}};
-  const Cut cut = min_cut(problem);
+  const Cut cut = cut_of(problem);
   EXPECT_EQ(cut.keep, (std::vector<ValueIndex>{2}));
-  EXPECT_TRUE(cut.recompute.empty());
+  EXPECT_EQ(cut.recompute, 0u);
 }
 
 TEST(MinCut, RefusesWhatCannotBe) {
@@ -216,7 +225,9 @@ TEST(MinCut, RefusesWhatCannotBe) {
   nowhere.values = {{8, true}};
   nowhere.ops = {{{0}, {1}}};
   EXPECT_THROW(min_cut(nowhere), BadInput);
-  EXPECT_THROW(ops_to_recompute(conv_relu(1, false), {}), BadInput);
+  CutProblem banned = conv_relu(1, false);  // nothing but the product's input is there
+  for (CutValue& value : banned.values) value.keepable = false;
+  EXPECT_THROW(min_cut(banned), BadInput);
 }
 
 }  // namespace

@@ -19,29 +19,26 @@ class Recorder final : public Callbacks {
   const std::vector<std::string>& events() const { return events_; }
   Bytes memory() const { return memory_; }
   Bytes peak() const { return peak_; }
-  std::size_t spares() const { return spares_; }
 
   void allocate_buffer(Index tensor, bool spare) override {
     memory_ += graph().tensors()[tensor].bytes;
     peak_ = std::max(peak_, memory_);
-    spares_ += spare ? 1 : 0;
     EXPECT_TRUE(allocated_.emplace(tensor, spare).second);
-  }
-  void drop_spare(Index tensor) override {
-    memory_ -= graph().tensors()[tensor].bytes;
-    EXPECT_TRUE(dropped_.insert(tensor).second);
   }
   void perform_op(Index op, bool again) override {
     const Graph::Node& node = graph().ops()[op];
     for (const Index arg : node.args) EXPECT_TRUE(defined_.count(arg)) << "op " << op << " reads tensor " << arg;
+    Index missing = 0;
     for (Index t = node.first; t < node.end; ++t) {
       const Index storage = graph().tensors()[t].storage;
+      missing += defined_.count(t) || gone_.count(storage) ? 0 : 1;
       if (!gone_.count(storage)) defined_.insert(t);
       const bool alias = graph().storages()[storage].tensors.front() != t;
       EXPECT_EQ(allocated_.count({t, true}) + allocated_.count({t, false}), alias ? 0u : 1u);
     }
+    EXPECT_GT(missing, 0u) << "op " << op << " runs for nothing";
+    for (const auto& [tensor, spare] : allocated_) memory_ -= spare ? graph().tensors()[tensor].bytes : 0;
     allocated_.clear();
-    dropped_.clear();
     EXPECT_EQ(again, !performed_.insert(op).second);
     say(again ? "again " : "run ", op);
   }
@@ -52,7 +49,6 @@ class Recorder final : public Callbacks {
     EXPECT_TRUE(reason == Eviction::banish || !pinned_.count(storage));
     say(reason == Eviction::budget ? "evict " : reason == Eviction::release ? "release " : "banish ", storage);
   }
-  void rematerialize(Index tensor) override { EXPECT_FALSE(defined_.count(tensor)); }
   void pin(Index storage) override {
     EXPECT_TRUE(pinned_.insert(storage).second);
     say("pin ", storage);
@@ -64,10 +60,9 @@ class Recorder final : public Callbacks {
 
   const Rematerializer* core_ = nullptr;
   std::vector<std::string> events_;
-  std::set<Index> defined_, performed_, pinned_, gone_, dropped_;
+  std::set<Index> defined_, performed_, pinned_, gone_;
   std::set<std::pair<Index, bool>> allocated_;
   Bytes memory_ = 0, peak_ = 0;
-  std::size_t spares_ = 0;
 };
 
 }  // namespace l2l::compiler::remat::dtr
