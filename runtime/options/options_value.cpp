@@ -180,12 +180,13 @@ bool take_sources(const toml::node& value, std::string_view where, std::vector<D
     const toml::table* table = element.as_table();
     if (table == nullptr) return false;
     const std::vector<Key> keys = source_keys(sources.emplace_back());
-    for (const auto& [name, entry] : *table) {
-      const auto key = std::find_if(keys.begin(), keys.end(), [&](const Key& k) { return k.name == name.str(); });
+    for (const auto& [found, entry] : *table) {
+      const std::string_view name = found.str();
+      const auto key = std::find_if(keys.begin(), keys.end(), [&](const Key& k) { return k.name == name; });
       if (key == keys.end()) {
         std::string names;
         for (const Key& known : keys) names += (names.empty() ? "" : ", ") + std::string(known.name);
-        throw BadInput("unknown key data.source." + std::string(name.str()) + " in " + std::string(where) +
+        throw BadInput("unknown key data.source." + std::string(name) + " in " + std::string(where) +
                        "; [[data.source]] has " + names);
       }
       assign_value(*key, entry, where);
