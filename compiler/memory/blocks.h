@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "compiler/memory/problem.h"
+#include "compiler/memory/interference.h"
 
 namespace l2l::compiler::memory {
 
@@ -49,7 +49,7 @@ class Blocks {
   // Whether some block has several parts.
   bool grouped() const { return grouped_; }
   // Whether there are neither groups nor pinned blocks.
-  bool unconstrained() const;
+  bool unconstrained() const { return unconstrained_; }
   const Problem& problem() const { return problem_; }
   // Edges (both directions) and ranges: the work of placing every block once.
   std::uint64_t steps() const { return neighbours_.size() + ranges_.size(); }
@@ -65,7 +65,7 @@ class Blocks {
   };
 
   void add_block(std::span<const Index> tensors);
-  void connect_parts();
+  void connect_parts(const std::vector<Index>& live, const InterferenceGraph& graph);
 
   const Problem& problem_;
   std::vector<Block> blocks_;
@@ -74,7 +74,7 @@ class Blocks {
   std::vector<Index> neighbours_;
   std::vector<std::size_t> range_starts_;
   std::vector<Range> ranges_;
-  bool grouped_ = false;
+  bool grouped_ = false, unconstrained_ = true;
 };
 
 }  // namespace l2l::compiler::memory
