@@ -1,66 +1,42 @@
-#include "compiler/memory/forbidden.h"
+#include <algorithm>
+
 #include "compiler/memory/greedy.h"
 
 namespace l2l::compiler::memory {
-namespace {
 
-// Thread-bound. Regions lie one above the other; each is as large as the block that opened it.
-class Regions {
- public:
-  Regions(const Blocks& blocks, Method method, Fit fit)
-      : blocks_(blocks), method_(method), fit_(fit), forbidden_(blocks), placed_(blocks), top_(placed_.footprint()) {}
-
-  void place(Index block) {
-    const std::span<const Placed::Extent> met = placed_.neighbours_of(block);
-    std::size_t at = 0;
-    for (const Region& region : regions_) {
-      while (at < met.size() && met[at].offset < region.offset) ++at;
-      const std::size_t first = at;
-      while (at < met.size() && met[at].offset < region.offset + region.length) ++at;
-      const Bytes offset = enter(block, region, met.subspan(first, at - first));
-      if (offset != Forbidden::kNone) return placed_.put(block, offset);
-    }
-    placed_.put(block, top_);
-    regions_.push_back({top_, blocks_.size(block)});
-    top_ += blocks_.size(block);
-  }
-
-  Placement take() {
-    const Bytes footprint = placed_.footprint();
-    return {placed_.take_offsets(), footprint};
-  }
-
- private:
-  struct Region {
-    Bytes offset, length;
-  };
-
-  // The block's offset in the region, given its neighbours there; kNone if it does not fit.
-  Bytes enter(Index block, const Region& region, std::span<const Placed::Extent> inside) {
-    if (region.length < blocks_.size(block)) return Forbidden::kNone;
-    if (inside.empty()) return region.offset;
-    if (method_ == Method::single_object) return Forbidden::kNone;
-    const Bytes last = region.offset + region.length - blocks_.size(block);
-    return forbidden_.choose(block, inside, fit_, region.offset, last);
-  }
-
-  const Blocks& blocks_;
-  const Method method_;
-  const Fit fit_;
-  Forbidden forbidden_;
-  Placed placed_;
-  Bytes top_;  // regions lie above all pinned blocks
-  std::vector<Region> regions_;
-};
-
-}  // namespace
-
+// Regions lie one above the other; each is as large as the block that opened it.
 Placement place_in_regions(const Blocks& blocks, std::span<const Index> order, Method method, Fit fit) {
-  Regions regions(blocks, method, fit);
-  for (const Index b : order) {
-    if (!blocks.pinned(b)) regions.place(b);
+  struct Region {
+    Bytes begin, end;
+  };
+  Gaps gaps(blocks);
+  Bytes top = gaps.placement().footprint;  // regions lie above all pinned blocks
+  std::vector<Region> regions;
+  const auto inside = [&](Index block, const Region& region) {
+    const Bytes offset = gaps.placement().offsets[block];
+    return gaps.placed(block) && region.begin <= offset && offset < region.end;
+  };
+  const auto choose = [&](Index block) {
+    const Bytes size = blocks.size(block);
+    const std::span<const Index> met = blocks.neighbours(block);
+    gaps.look_at(block);
+    for (const Region& region : regions) {
+      if (region.end - region.begin < size) continue;
+      if (method == Method::many_objects) {
+        const Bytes offset = gaps.choose(fit, region.begin, region.end - size);
+        if (offset != Gaps::kNone) return offset;
+      } else if (std::none_of(met.begin(), met.end(), [&](Index other) { return inside(other, region); })) {
+        return region.begin;
+      }
+    }
+    regions.push_back({top, top + size});
+    top += size;
+    return regions.back().begin;
+  };
+  for (const Index block : order) {
+    if (!blocks.pinned(block)) gaps.put(block, choose(block));
   }
-  return regions.take();
+  return gaps.take();
 }
 
 }  // namespace l2l::compiler::memory

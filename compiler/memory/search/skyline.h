@@ -65,7 +65,6 @@ class Skyline {
   bool update(Index section);
   void remove(Index item);
   void restore(Index item);
-  bool fits_below_all(Index item) const;
 
   const SearchGraph& graph_;
   const Bytes capacity_;
