@@ -47,7 +47,7 @@ Plan plan_outside_blocks(const Problem& problem) {
 
 }  // namespace
 
-Blocks::Blocks(const Problem& problem) : problem_(problem) {
+Blocks::Blocks(const Problem& problem, bool connected) : problem_(problem) {
   std::vector<bool> in_group(problem.tensors.size(), false);
   for (const std::vector<Index>& group : problem.groups) {
     if (group.size() < 2) continue;
@@ -58,6 +58,7 @@ Blocks::Blocks(const Problem& problem) : problem_(problem) {
   for (const Index t : live) {
     if (!in_group[t]) add_block({&t, 1});
   }
+  if (!connected) return;
   InterferenceGraph graph = interference_graph(problem, live);
   if (grouped_) {
     connect_parts(live, graph);

@@ -26,8 +26,9 @@ struct Range {
 // clocks of every pair of tensors; count_interferences() (interference.h) tells the number of edges beforehand.
 class Blocks {
  public:
-  // `problem` must be one that check() accepts, and outlive this object.
-  explicit Blocks(const Problem& problem);
+  // `problem` must be one that check() accepts, and outlive this object. Blocks that are not connected know nothing of
+  // their neighbours.
+  explicit Blocks(const Problem& problem, bool connected = true);
 
   std::size_t count() const { return blocks_.size(); }
   Bytes size(Index block) const { return blocks_[block].size; }  // aligned up
