@@ -27,9 +27,8 @@ struct Greedy {
 std::vector<Greedy> all_greedy();
 std::string name_of(const Greedy& greedy);  // "many objects, size, best fit"
 
-// Pinned blocks are placed first. `order` names every block once.
+// Pinned blocks are placed first.
 Placement place(const Blocks& blocks, const Greedy& greedy);
-Placement place_in_regions(const Blocks& blocks, std::span<const Index> order, Method method, Fit fit);
 
 // Places all blocks again, from the lowest to the highest, each as low as possible. No block ends higher than before.
 Placement compact(const Blocks& blocks, const Placement& placement);

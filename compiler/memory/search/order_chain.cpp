@@ -2,12 +2,50 @@
 
 #include <algorithm>
 
-#include "compiler/memory/search/level_fit.h"
-
 namespace l2l::compiler::memory {
 namespace {
 
 constexpr std::size_t kMostMoves = 3;
+constexpr std::size_t kStepsPerQuestion = 64;
+
+struct Waiting {
+  Bytes place;
+  std::uint32_t rank;
+  Index block;
+};
+
+bool later(const Waiting& a, const Waiting& b) { return a.place != b.place ? a.place > b.place : a.rank > b.rank; }
+
+// Builds a plan from the bottom up: of the blocks whose lowest possible offset is the lowest of all, the first of
+// `order` is placed there. Keeps for each unplaced block the lowest offset above its placed neighbours. Returns as
+// place_in_gaps() does.
+std::optional<Placement> level_fit(const Blocks& blocks, std::span<const Index> order, Bytes highest,
+                                   const std::function<bool()>& stop) {
+  Placement found{std::vector<Bytes>(blocks.count(), 0), 0};
+  std::vector<char> placed(blocks.count(), 0);
+  std::vector<Waiting> heap;
+  heap.reserve(order.size());
+  for (std::uint32_t rank = 0; rank < order.size(); ++rank) heap.push_back({0, rank, order[rank]});
+  for (std::size_t step = 0; !heap.empty(); ++step) {
+    std::pop_heap(heap.begin(), heap.end(), later);
+    Waiting& next = heap.back();
+    if (found.offsets[next.block] > next.place) {  // has risen since
+      next.place = found.offsets[next.block];
+      std::push_heap(heap.begin(), heap.end(), later);
+      continue;
+    }
+    const Index block = next.block;
+    heap.pop_back();
+    placed[block] = 1;
+    const Bytes end = found.offsets[block] + blocks.size(block);
+    found.footprint = std::max(found.footprint, end);
+    if (end > highest || (step % kStepsPerQuestion == 0 && stop())) return std::nullopt;
+    for (const Index other : blocks.neighbours(block)) {
+      if (!placed[other]) found.offsets[other] = std::max(found.offsets[other], end);
+    }
+  }
+  return found;
+}
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// One chain of the local search: an order of blocks that is perturbed again and again. An
-// order stands for the plan that level_fit() makes of it, or, with groups or pinned blocks, place_in_gaps().
+// One chain of the local search: an order of blocks that is perturbed again and again. An order stands for a plan that
+// is built from the bottom up, or, with groups or pinned blocks, for the one of place_in_gaps() by first fit.
 #pragma once
 
 #include <functional>
@@ -19,8 +19,8 @@ class OrderChain {
 
   // Restarts from `order`.
   void begin(std::vector<Index> order, const std::function<bool()>& stop);
-  // Perturbs the order `count` times and accepts what is not worse. Returns early when the
-  // footprint reaches `bound`, or stop() is true.
+  // Perturbs the order `count` times and accepts what is not worse. Returns early when the footprint reaches `bound`,
+  // or stop() is true.
   void change(std::size_t count, Bytes bound, const std::function<bool()>& stop);
 
   // The best so far. kNone before begin(), or when begin() was stopped.
@@ -29,7 +29,7 @@ class OrderChain {
   const std::vector<Index>& order() const { return best_order_; }
 
  private:
-  // Whether there is a plan for the order that is no higher than `highest`; it is kept, and as the best if it is that.
+  // Whether the plan of the order is no higher than `highest`. Then it is kept, also as the best if it is that.
   bool accept(Bytes highest, const std::function<bool()>& stop);
   void move_one();
   Index block_under_peak();
