@@ -5,6 +5,7 @@
 namespace l2l::compiler::memory {
 namespace {
 
+constexpr double kTolerance = 0.01;  // of the gap to the bound; falls to 0 with the last change
 constexpr std::size_t kMostMoves = 3;
 constexpr std::size_t kStepsPerQuestion = 64;
 
@@ -59,9 +60,12 @@ void OrderChain::begin(std::vector<Index> order, const std::function<bool()>& st
 void OrderChain::change(std::size_t count, Bytes bound, const std::function<bool()>& stop) {
   if (now_.footprint == kNone) return;
   for (std::size_t step = 0; step < count && best_.footprint > bound && !stop(); ++step) {
+    const double left = 1 - static_cast<double>(step) / static_cast<double>(count);
+    const double gap = static_cast<double>(best_.footprint - bound);
+    const auto tolerance = static_cast<Bytes>(kTolerance * left * left * gap);
     before_ = order_;
     for (std::size_t moves = 1 + random_.below(kMostMoves); moves > 0; --moves) move_one();
-    if (!accept(now_.footprint, stop)) std::swap(order_, before_);
+    if (!accept(std::max(now_.footprint, best_.footprint + tolerance), stop)) std::swap(order_, before_);
   }
 }
 

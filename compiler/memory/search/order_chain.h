@@ -1,5 +1,6 @@
-// One chain of the local search: an order of blocks that is perturbed again and again. An order stands for a plan that
-// is built from the bottom up, or, with groups or pinned blocks, for the one of place_in_gaps() by first fit.
+// One chain of the local search: an order of blocks that is perturbed again and again, as in simulated annealing. An
+// order stands for a plan that is built from the bottom up, or, with groups or pinned blocks, for the one of
+// place_in_gaps() by first fit.
 #pragma once
 
 #include <functional>
@@ -19,8 +20,8 @@ class OrderChain {
 
   // Restarts from `order`.
   void begin(std::vector<Index> order, const std::function<bool()>& stop);
-  // Perturbs the order `count` times and accepts what is not worse. Returns early when the footprint reaches `bound`,
-  // or stop() is true.
+  // Perturbs the order `count` times and accepts what is not much worse than the best so far. Returns early when the
+  // footprint reaches `bound`, or stop() is true.
   void change(std::size_t count, Bytes bound, const std::function<bool()>& stop);
 
   // The best so far. kNone before begin(), or when begin() was stopped.
