@@ -8,7 +8,8 @@
 #include "compiler/memory/search/search.h"
 
 // The schedule: a sweep, one greedy order, a short local search, all greedy orders of a small problem, then exact and
-// local search by turns of doubling length. Turns are counted in steps, so that the result does not depend on the machine.
+// local search by turns of doubling length. Turns are counted in steps, so that the result does not depend on the
+// machine.
 namespace l2l::compiler::memory {
 namespace {
 
