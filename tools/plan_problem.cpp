@@ -1,6 +1,7 @@
 #include "tools/plan_problem.h"
 
 #include <algorithm>
+#include <fstream>
 #include <iostream>
 #include <thread>
 
@@ -53,6 +54,14 @@ nlohmann::ordered_json json_of(const memory::Problem& problem, const memory::Sol
           {"peak", peak}};
 }
 
+template <typename Write>
+void write_file(const std::string& file, const Write& write) {
+  std::ofstream stream(file, std::ios::binary);
+  write(stream);
+  stream.flush();
+  if (!stream) throw Error(file + ": cannot be written");
+}
+
 }  // namespace
 
 void ProblemArguments::add_to(Command& command) {
@@ -84,8 +93,13 @@ int plan_problem(const ProblemArguments& arguments) {
   const std::string wrong = memory::validate(problem, solution.plan);
   if (!wrong.empty()) throw Error(arguments.problem + ": the plan is wrong: " + wrong);
   const std::chrono::duration<double> seconds = Clock::now() - start;
-  if (!arguments.output.empty()) memory::write_csv(arguments.output, problem, solution.plan);
-  if (!arguments.svg.empty()) memory::write_svg(arguments.svg, problem, solution.plan, solution.bound.tensors);
+  if (!arguments.output.empty()) {
+    write_file(arguments.output, [&](std::ostream& file) { memory::write_csv(file, problem, solution.plan); });
+  }
+  if (!arguments.svg.empty()) {
+    write_file(arguments.svg,
+               [&](std::ostream& file) { memory::write_svg(file, problem, solution.plan, solution.bound.tensors); });
+  }
   std::cout << json_text(json_of(problem, solution, seconds.count())) << std::endl;
   return kSuccess;
 }

@@ -3,7 +3,6 @@
 // done. The antichain is read off the minimum cut.
 #include <algorithm>
 #include <bit>
-#include <numeric>
 
 #include "compiler/memory/antichain.h"
 #include "compiler/memory/clock_table.h"
@@ -12,7 +11,8 @@
 namespace l2l::compiler::memory {
 namespace {
 
-// The relation "i is done before j begins" as rows of bits, over positions in a topologically sorted list.
+// The relation "i is done before j begins" as rows of bits, over positions in a list sorted by begin, which is a
+// topological order: of two such tensors, no entry of begin is larger for i, and one is smaller, as i is alive.
 class Successors {
  public:
   Successors(const Problem& problem, const std::vector<Index>& tensors)
@@ -53,28 +53,10 @@ class Successors {
   std::vector<std::uint64_t> rows_, left_;
 };
 
-// A topological order, by the sum of ranks of begin: if p is done before q begins, p has the smaller sum.
-std::vector<Index> in_order(const Problem& problem, std::vector<Index> tensors) {
-  std::vector<std::uint64_t> sums(problem.tensors.size(), 0);
-  std::vector<Time> times;
-  for (std::size_t s = 0; s < problem.streams; ++s) {
-    times.clear();
-    for (const Index t : tensors) times.push_back(problem.begin_of(t)[s]);
-    std::sort(times.begin(), times.end());
-    for (const Index t : tensors) {
-      sums[t] += static_cast<std::uint64_t>(std::lower_bound(times.begin(), times.end(), problem.begin_of(t)[s]) -
-                                            times.begin());
-    }
-  }
-  std::stable_sort(tensors.begin(), tensors.end(), [&](Index a, Index b) { return sums[a] < sums[b]; });
-  return tensors;
-}
-
 }  // namespace
 
-std::vector<Index> heaviest_antichain(const Problem& problem, const std::vector<Index>& living,
+std::vector<Index> heaviest_antichain(const Problem& problem, const std::vector<Index>& tensors,
                                       const std::vector<Bytes>& weights) {
-  const std::vector<Index> tensors = in_order(problem, living);
   const auto count = static_cast<Flow::Node>(tensors.size());
   const Flow::Node source = 2 * count, sink = source + 1;
   const auto gives = [](std::size_t i) { return static_cast<Flow::Node>(2 * i); };

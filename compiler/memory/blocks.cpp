@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "compiler/memory/interference.h"
-
 namespace l2l::compiler::memory {
 namespace {
 
@@ -49,26 +47,23 @@ Plan plan_outside_blocks(const Problem& problem) {
 
 }  // namespace
 
-Blocks::Blocks(const Problem& problem) : problem_(problem) {
+Blocks::Blocks(const Problem& problem, bool connected) : problem_(problem) {
   std::vector<bool> in_group(problem.tensors.size(), false);
   for (const std::vector<Index>& group : problem.groups) {
+    if (group.size() < 2) continue;
     for (const Index t : group) in_group[t] = true;
     if (std::any_of(group.begin(), group.end(), [&](Index t) { return problem.alive(t); })) add_block(group);
   }
-  for (const Index t : live_tensors(problem)) {
+  const std::vector<Index> live = live_tensors(problem);
+  for (const Index t : live) {
     if (!in_group[t]) add_block({&t, 1});
   }
+  if (!connected) return;
+  InterferenceGraph graph = interference_graph(problem, live);
   if (grouped_) {
-    connect_parts();
+    connect_parts(live, graph);
     return;
   }
-  std::vector<Index> tensors;
-  for (const Part& part : parts_) tensors.push_back(part.tensor);
-  sort_by_begin(problem, tensors);
-  blocks_.clear();
-  parts_.clear();
-  for (const Index t : tensors) add_block({&t, 1});
-  InterferenceGraph graph = interference_graph(problem, tensors);
   starts_ = std::move(graph.starts);
   neighbours_ = std::move(graph.others);
 }
@@ -84,9 +79,10 @@ void Blocks::add_block(std::span<const Index> tensors) {
   block.size = align_up(block.size, problem_.alignment);
   blocks_.push_back(block);
   grouped_ = grouped_ || tensors.size() > 1;
+  unconstrained_ = unconstrained_ && tensors.size() == 1 && !block.pinned;
 }
 
-void Blocks::connect_parts() {
+void Blocks::connect_parts(const std::vector<Index>& live, const InterferenceGraph& graph) {
   struct Place {
     Index block = 0, part = 0;
   };
@@ -96,14 +92,8 @@ void Blocks::connect_parts() {
       place_of[parts_[blocks_[b].parts + k].tensor] = {b, static_cast<Index>(blocks_[b].parts + k)};
     }
   }
-  std::vector<Index> tensors;
-  for (const Part& part : parts_) {
-    if (problem_.alive(part.tensor)) tensors.push_back(part.tensor);
-  }
-  sort_by_begin(problem_, tensors);
-  const InterferenceGraph graph = interference_graph(problem_, tensors);
   std::vector<std::size_t> row_of(problem_.tensors.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i) row_of[tensors[i]] = i;
+  for (std::size_t i = 0; i < live.size(); ++i) row_of[live[i]] = i;
 
   struct Pair {
     Index block, here, there;  // the other block, and the two parts
@@ -118,7 +108,7 @@ void Blocks::connect_parts() {
       if (!problem_.alive(parts_[here].tensor)) continue;
       const std::size_t row = row_of[parts_[here].tensor];
       for (std::size_t k = graph.starts[row]; k < graph.starts[row + 1]; ++k) {
-        const Place other = place_of[tensors[graph.others[k]]];
+        const Place other = place_of[live[graph.others[k]]];
         if (other.block != b) pairs.push_back({other.block, static_cast<Index>(here), other.part});
       }
     }
@@ -135,11 +125,6 @@ void Blocks::connect_parts() {
     }
     starts_.push_back(neighbours_.size());
   }
-}
-
-bool Blocks::unconstrained() const {
-  return !grouped_ &&
-         std::none_of(blocks_.begin(), blocks_.end(), [](const Block& block) { return block.pinned.has_value(); });
 }
 
 Plan Blocks::plan(std::span<const Bytes> offsets) const {

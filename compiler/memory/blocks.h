@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "compiler/memory/problem.h"
+#include "compiler/memory/interference.h"
 
 namespace l2l::compiler::memory {
 
@@ -26,8 +26,9 @@ struct Range {
 // clocks of every pair of tensors; count_interferences() (interference.h) tells the number of edges beforehand.
 class Blocks {
  public:
-  // `problem` must be one that check() accepts, and outlive this object.
-  explicit Blocks(const Problem& problem);
+  // `problem` must be one that check() accepts, and outlive this object. Blocks that are not connected know nothing of
+  // their neighbours.
+  explicit Blocks(const Problem& problem, bool connected = true);
 
   std::size_t count() const { return blocks_.size(); }
   Bytes size(Index block) const { return blocks_[block].size; }  // aligned up
@@ -49,7 +50,7 @@ class Blocks {
   // Whether some block has several parts.
   bool grouped() const { return grouped_; }
   // Whether there are neither groups nor pinned blocks.
-  bool unconstrained() const;
+  bool unconstrained() const { return unconstrained_; }
   const Problem& problem() const { return problem_; }
   // Edges (both directions) and ranges: the work of placing every block once.
   std::uint64_t steps() const { return neighbours_.size() + ranges_.size(); }
@@ -65,7 +66,7 @@ class Blocks {
   };
 
   void add_block(std::span<const Index> tensors);
-  void connect_parts();
+  void connect_parts(const std::vector<Index>& live, const InterferenceGraph& graph);
 
   const Problem& problem_;
   std::vector<Block> blocks_;
@@ -74,7 +75,7 @@ class Blocks {
   std::vector<Index> neighbours_;
   std::vector<std::size_t> range_starts_;
   std::vector<Range> ranges_;
-  bool grouped_ = false;
+  bool grouped_ = false, unconstrained_ = true;
 };
 
 }  // namespace l2l::compiler::memory

@@ -15,37 +15,25 @@ struct Peak {
   std::size_t stream = 0;
 };
 
-Peak peak_of(const Problem& problem, const std::vector<Bytes>& weights, std::size_t stream) {
-  std::vector<std::tuple<Time, bool, Bytes>> changes;  // (time, begins, bytes); ends sort before beginnings
-  for (Index t = 0; t < problem.tensors.size(); ++t) {
-    const Time begin = problem.begin_of(t)[stream], end = problem.end_of(t)[stream];
-    if (begin >= end || weights[t] == 0) continue;
-    changes.emplace_back(begin, true, weights[t]);
-    changes.emplace_back(end, false, weights[t]);
-  }
-  std::sort(changes.begin(), changes.end());
-  Peak peak{0, 0, stream};
-  Bytes load = 0;
-  for (const auto& [time, begins, bytes] : changes) {
-    load = begins ? load + bytes : load - bytes;
-    if (load > peak.load) peak = {load, time, stream};
+// The highest sum of weights alive at one moment of one stream.
+Peak highest_peak(const Problem& problem, const std::vector<Bytes>& weights) {
+  Peak peak;
+  for (std::size_t s = 0; s < problem.streams; ++s) {
+    std::vector<std::tuple<Time, bool, Bytes>> changes;  // (time, begins, bytes); ends sort before beginnings
+    for (Index t = 0; t < problem.tensors.size(); ++t) {
+      const Time begin = problem.begin_of(t)[s], end = problem.end_of(t)[s];
+      if (begin >= end || weights[t] == 0) continue;
+      changes.emplace_back(begin, true, weights[t]);
+      changes.emplace_back(end, false, weights[t]);
+    }
+    std::sort(changes.begin(), changes.end());
+    Bytes load = 0;
+    for (const auto& [time, begins, bytes] : changes) {
+      load = begins ? load + bytes : load - bytes;
+      if (load > peak.load) peak = {load, time, s};
+    }
   }
   return peak;
-}
-
-Peak highest_peak(const Problem& problem, const std::vector<Bytes>& weights) {
-  Peak highest;
-  for (std::size_t s = 0; s < problem.streams; ++s) {
-    const Peak peak = peak_of(problem, weights, s);
-    if (peak.load > highest.load) highest = peak;
-  }
-  return highest;
-}
-
-std::vector<Bytes> sizes_of(const Problem& problem, Bytes alignment) {
-  std::vector<Bytes> sizes;
-  for (const Tensor& tensor : problem.tensors) sizes.push_back(align_up(tensor.size, alignment));
-  return sizes;
 }
 
 // For tensors that are alive together. Without groups each begins at a multiple of the alignment, so that all but the
@@ -63,7 +51,10 @@ Bound sum_of(const Problem& problem, Certificate certificate, std::vector<Index>
 }
 
 Bound bound_of_overlaps(const Problem& problem) {
-  const std::vector<Bytes> weights = sizes_of(problem, problem.groups.empty() ? problem.alignment : 1);
+  std::vector<Bytes> weights;
+  for (const Tensor& tensor : problem.tensors) {
+    weights.push_back(problem.groups.empty() ? align_up(tensor.size, problem.alignment) : tensor.size);
+  }
   const std::vector<Index> alive = live_tensors(problem);
   if (problem.streams > 1 && alive.size() <= kMostForFlow) {
     return sum_of(problem, Certificate::antichain, heaviest_antichain(problem, alive, weights), weights);
@@ -100,7 +91,5 @@ Bound lower_bound(const Problem& problem) {
   for (const std::vector<Index>& group : problem.groups) raise_to_extent(problem, group, bound);
   return bound;
 }
-
-Bytes live_load(const Problem& problem) { return highest_peak(problem, sizes_of(problem, 1)).load; }
 
 }  // namespace l2l::compiler::memory

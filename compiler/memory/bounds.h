@@ -25,7 +25,4 @@ struct Bound {
 Bound lower_bound(const Problem& problem);
 inline constexpr std::size_t kMostForFlow = 20'000;
 
-// The largest sum of sizes (not aligned up) alive at one moment of one stream.
-Bytes live_load(const Problem& problem);
-
 }  // namespace l2l::compiler::memory

@@ -21,8 +21,8 @@ constexpr const char* kNames[kColumns] = {"id", "lower", "upper", "size", "group
 // Reads line by line. Line numbers count from 1, the header included.
 class Reader {
  public:
-  Reader(std::istream& stream, const std::string& name, Bytes alignment) : stream_(stream), name_(name) {
-    problem_.alignment = alignment;
+  Reader(std::istream& stream, const std::string& name) : stream_(stream), name_(name) {
+    problem_.alignment = 1;
     problem_.streams = 0;  // until the first tensor
   }
 
@@ -174,14 +174,12 @@ std::string clock_text(std::span<const Time> clock) {
 
 }  // namespace
 
-Problem read_csv(std::istream& stream, const std::string& name, Bytes alignment) {
-  return Reader(stream, name, alignment).read();
-}
+Problem read_csv(std::istream& stream, const std::string& name) { return Reader(stream, name).read(); }
 
-Problem read_csv(const std::string& file, Bytes alignment) {
+Problem read_csv(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw BadInput(file + ": cannot be read");
-  return read_csv(stream, file, alignment);
+  return read_csv(stream, file);
 }
 
 void write_csv(std::ostream& stream, const Problem& problem, const Plan& plan) {
@@ -205,13 +203,6 @@ void write_csv(std::ostream& stream, const Problem& problem, const Plan& plan) {
   for (const std::vector<Index>& group : problem.groups) {  // the order of lines is the order in a group
     for (const Index t : group) write(t);
   }
-}
-
-void write_csv(const std::string& file, const Problem& problem, const Plan& plan) {
-  std::ofstream stream(file, std::ios::binary);
-  write_csv(stream, problem, plan);
-  stream.flush();
-  if (!stream) throw Error(file + ": cannot be written");
 }
 
 }  // namespace l2l::compiler::memory

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "compiler/memory/forbidden.h"
-
 namespace l2l::compiler::memory {
 namespace {
 
@@ -42,8 +40,7 @@ double weight_of(const Blocks& blocks, Index block, Order order) {
   return 0;
 }
 
-}  // namespace
-
+// The blocks in this order; ties are broken by number.
 std::vector<Index> order_of(const Blocks& blocks, Order order) {
   std::vector<Index> list(blocks.count());
   std::iota(list.begin(), list.end(), Index{0});
@@ -57,28 +54,54 @@ std::vector<Index> order_of(const Blocks& blocks, Order order) {
   return list;
 }
 
-Placement place_in_gaps(const Blocks& blocks, std::span<const Index> order, Fit fit) {
-  Placed placed(blocks);
-  Forbidden forbidden(blocks);
-  for (const Index b : order) {
-    if (blocks.pinned(b)) continue;
-    placed.put(b, forbidden.choose(b, placed.neighbours_of(b), fit, 0, Forbidden::kAnywhere));
+// Regions lie one above the other; each is as large as the block that opened it.
+Placement place_in_regions(const Blocks& blocks, std::span<const Index> order, Method method, Fit fit) {
+  struct Region {
+    Bytes begin, end;
+  };
+  Gaps gaps(blocks);
+  Bytes top = gaps.placement().footprint;  // regions lie above all pinned blocks
+  std::vector<Region> regions;
+  const auto inside = [&](Index block, const Region& region) {
+    const Bytes offset = gaps.placement().offsets[block];
+    return gaps.placed(block) && region.begin <= offset && offset < region.end;
+  };
+  const auto choose = [&](Index block) {
+    const Bytes size = blocks.size(block);
+    const std::span<const Index> met = blocks.neighbours(block);
+    gaps.look_at(block);
+    for (const Region& region : regions) {
+      if (region.end - region.begin < size) continue;
+      if (method == Method::many_objects) {
+        const Bytes offset = gaps.choose(fit, region.begin, region.end - size);
+        if (offset != Gaps::kNone) return offset;
+      } else if (std::none_of(met.begin(), met.end(), [&](Index other) { return inside(other, region); })) {
+        return region.begin;
+      }
+    }
+    regions.push_back({top, top + size});
+    top += size;
+    return regions.back().begin;
+  };
+  for (const Index block : order) {
+    if (!blocks.pinned(block)) gaps.put(block, choose(block));
   }
-  const Bytes footprint = placed.footprint();
-  return {placed.take_offsets(), footprint};
+  return gaps.take();
 }
+
+}  // namespace
 
 Placement compact(const Blocks& blocks, const Placement& placement) {
   std::vector<Index> order(blocks.count());
   std::iota(order.begin(), order.end(), Index{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](Index a, Index b) { return placement.offsets[a] < placement.offsets[b]; });
-  return place_in_gaps(blocks, order, Fit::first);
+  return *place_in_gaps(blocks, order, Fit::first);
 }
 
 Placement place(const Blocks& blocks, const Greedy& greedy) {
   const std::vector<Index> order = order_of(blocks, greedy.order);
-  if (greedy.method == Method::gaps) return place_in_gaps(blocks, order, greedy.fit);
+  if (greedy.method == Method::gaps) return *place_in_gaps(blocks, order, greedy.fit);
   return place_in_regions(blocks, order, greedy.method, greedy.fit);
 }
 

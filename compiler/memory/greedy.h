@@ -4,20 +4,18 @@
 #include <span>
 #include <vector>
 
-#include "compiler/memory/blocks.h"
+#include "compiler/memory/gaps.h"
 
 namespace l2l::compiler::memory {
 
 // single_object and many_objects are those of SOMAS (MLSys 2023): a block that fits nowhere opens a region of its own
 // size on top of all others. A later block enters a region at its begin if it interferes with nothing inside
 // (single_object), or takes any free extent of it (many_objects). `gaps` knows no regions: a block goes to any gap
-// between the blocks it interferes with.
+// between the blocks it interferes with (gaps.h).
 enum class Method { gaps, many_objects, single_object };
 // Descending by size, length of lifetime, size x lifetime, number of neighbours (interference.h), size x neighbours;
 // or ascending by begin.
 enum class Order { size, lifetime, area, degree, size_degree, begin };
-// The gap that the block fills most tightly, of equals the lowest; or the lowest gap.
-enum class Fit { best, first };
 
 struct Greedy {
   Method method = Method::gaps;
@@ -25,22 +23,12 @@ struct Greedy {
   Fit fit = Fit::best;
 };
 
-struct Placement {
-  std::vector<Bytes> offsets = {};  // per block
-  Bytes footprint = 0;              // highest end of a block; sizes are aligned up
-};
-
 // All combinations, the most successful ones first.
 std::vector<Greedy> all_greedy();
 std::string name_of(const Greedy& greedy);  // "many objects, size, best fit"
 
-// The blocks in this order; ties are broken by number.
-std::vector<Index> order_of(const Blocks& blocks, Order order);
-
-// Pinned blocks are placed first. `order` names every block once.
+// Pinned blocks are placed first.
 Placement place(const Blocks& blocks, const Greedy& greedy);
-Placement place_in_gaps(const Blocks& blocks, std::span<const Index> order, Fit fit);
-Placement place_in_regions(const Blocks& blocks, std::span<const Index> order, Method method, Fit fit);
 
 // Places all blocks again, from the lowest to the highest, each as low as possible. No block ends higher than before.
 Placement compact(const Blocks& blocks, const Placement& placement);

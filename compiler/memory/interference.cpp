@@ -70,16 +70,6 @@ void each_interference(const ClockTable& table, Visit visit) {
 
 }  // namespace
 
-void sort_by_begin(const Problem& problem, std::vector<Index>& tensors) {
-  std::sort(tensors.begin(), tensors.end(), [&](Index a, Index b) {
-    const auto x = problem.begin_of(a), y = problem.begin_of(b);
-    for (std::size_t s = 0; s < x.size(); ++s) {
-      if (x[s] != y[s]) return x[s] < y[s];
-    }
-    return a < b;
-  });
-}
-
 InterferenceGraph interference_graph(const Problem& problem, const std::vector<Index>& tensors) {
   if (problem.streams == 1) return graph_of_intervals(problem, tensors);
   const ClockTable table(problem, tensors);
@@ -108,7 +98,10 @@ std::vector<Index> live_tensors(const Problem& problem) {
   for (Index t = 0; t < problem.tensors.size(); ++t) {
     if (problem.alive(t)) tensors.push_back(t);
   }
-  sort_by_begin(problem, tensors);
+  std::stable_sort(tensors.begin(), tensors.end(), [&](Index a, Index b) {
+    const auto x = problem.begin_of(a), y = problem.begin_of(b);
+    return std::lexicographical_compare(x.begin(), x.end(), y.begin(), y.end());
+  });
   return tensors;
 }
 

@@ -14,11 +14,8 @@ struct InterferenceGraph {
   std::vector<Index> others = {};
 };
 
-// All tensors that are alive, sorted by begin.
+// All tensors that are alive, sorted by begin, then by index.
 std::vector<Index> live_tensors(const Problem& problem);
-
-// Sorts by begin, then by index.
-void sort_by_begin(const Problem& problem, std::vector<Index>& tensors);
 
 // Takes tensors that are alive; with one stream they must be sorted by begin, and the graph takes time in proportion to
 // a sort and its edges. With several streams every pair is compared.

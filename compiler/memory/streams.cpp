@@ -51,6 +51,21 @@ std::vector<Index> sort_by_waits(const std::vector<std::vector<Index>>& waits) {
                  " waits for itself, through events in a circle");
 }
 
+void check_ops(const StreamProgram& program, const OpOrder& order, const StreamTensor& tensor) {
+  const auto refuse = [&](const char* is, Index op, const std::string& what) {
+    throw BadInput("planner: tensor '" + tensor.name + "' is " + is + " by op " + std::to_string(op) + ", which " +
+                   what);
+  };
+  const bool written = !tensor.lifelong;
+  if (written && tensor.producer >= program.ops.size()) refuse("produced", tensor.producer, "is not there");
+  for (const Index op : tensor.consumers) {
+    if (op >= program.ops.size()) refuse("consumed", op, "is not there");
+    if (written && op != tensor.producer && !order.before(tensor.producer, op)) {
+      refuse("consumed", op, "does not wait for its producer, op " + std::to_string(tensor.producer));
+    }
+  }
+}
+
 }  // namespace
 
 OpOrder::OpOrder(const StreamProgram& program)
@@ -69,35 +84,26 @@ OpOrder::OpOrder(const StreamProgram& program)
   }
 }
 
-Lowered lower(const StreamProgram& program) {
+Problem lower(const StreamProgram& program) {
   const OpOrder order(program);
-  Storages storages = storages_of(program, order);
-  Lowered lowered{{program.streams, program.alignment, {}, {}, {}, {}}, std::move(storages.of_tensor)};
-  Problem& problem = lowered.problem;
-  for (const Storage& storage : storages.all) {
-    const StreamTensor& root = program.tensors[storage.root];
-    problem.tensors.push_back({root.name, storage.size, storage.offset});
-    std::vector<Time> begin(program.streams, 0), end(program.streams, 0);
-    if (!storage.lifelong) begin.assign(order.done(root.producer).begin(), order.done(root.producer).end());
-    for (std::size_t s = 0; s < program.streams; ++s) end[s] = storage.lifelong ? order.count(s) + 1 : begin[s];
-    for (const Index op : storage.last) {
-      Time& time = end[program.ops[op]];
-      time = std::max(time, order.place(op) + 1);
+  Problem problem{program.streams, program.alignment, {}, {}, {}, program.groups};
+  for (const StreamTensor& tensor : program.tensors) {
+    check_ops(program, order, tensor);
+    const Index index = problem.add({tensor.name, tensor.size}, 0, 0);
+    Time *const begin = problem.begin.data() + index * program.streams, *const end = problem.end.data() +
+                                                                                     index * program.streams;
+    if (tensor.lifelong) {
+      for (std::size_t s = 0; s < program.streams; ++s) end[s] = order.count(s) + 1;
+      continue;
     }
-    problem.begin.insert(problem.begin.end(), begin.begin(), begin.end());
-    problem.end.insert(problem.end.end(), end.begin(), end.end());
+    const std::span<const Time> done = order.done(tensor.producer);
+    std::copy(done.begin(), done.end(), begin);
+    std::copy(done.begin(), done.end(), end);
+    const auto touch = [&](Index op) { end[program.ops[op]] = std::max(end[program.ops[op]], order.place(op) + 1); };
+    touch(tensor.producer);
+    std::for_each(tensor.consumers.begin(), tensor.consumers.end(), touch);
   }
-  for (const std::vector<Index>& group : program.groups) {
-    std::vector<Index>& members = problem.groups.emplace_back();
-    for (const Index t : group) {
-      if (t >= program.tensors.size()) throw BadInput("planner: a group names tensor " + std::to_string(t));
-      if (program.tensors[t].in_place_of) {
-        throw BadInput("planner: tensor '" + program.tensors[t].name + "' is in a group, and in place of another");
-      }
-      members.push_back(lowered.of_tensor[t]);
-    }
-  }
-  return lowered;
+  return problem;
 }
 
 }  // namespace l2l::compiler::memory

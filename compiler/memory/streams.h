@@ -21,10 +21,7 @@ struct StreamTensor {
   Bytes size = 0;
   Index producer = 0;
   std::vector<Index> consumers = {};
-  // A tensor that `producer` consumes and overwrites in place; chains are allowed.
-  std::optional<Index> in_place_of = {};
-  bool lifelong = false;             // alive throughout the program
-  std::optional<Bytes> offset = {};  // pinned there
+  bool lifelong = false;  // alive throughout the program; `producer` means nothing
 };
 
 // Plain data. The ops of one stream run in the order of the list.
@@ -34,7 +31,7 @@ struct StreamProgram {
   std::vector<std::size_t> ops = {};  // the stream of each
   std::vector<Event> events = {};
   std::vector<StreamTensor> tensors = {};
-  std::vector<std::vector<Index>> groups = {};  // as in Problem; without tensors that are in place of another
+  std::vector<std::vector<Index>> groups = {};  // as in Problem
 };
 
 // Immutable. The partial order that streams and events enforce (happens-before).
@@ -57,30 +54,8 @@ class OpOrder {
   std::vector<Index> sorted_;
 };
 
-// Tensors in place of each other share one storage.
-struct Storage {
-  Index root = 0;  // the tensor that is written first
-  Bytes size = 0;
-  std::vector<Index> last;  // per stream that accesses it: the last op that does
-  bool lifelong = false;
-  std::optional<Bytes> offset;
-};
-
-struct Storages {
-  std::vector<Storage> all;
-  std::vector<Index> of_tensor;
-};
-
-// Throws BadInput naming the tensor if it is consumed by an op that does not follow its producer, or is in place of a
-// tensor that its producer does not consume or that another op may still read.
-Storages storages_of(const StreamProgram& program, const OpOrder& order);
-
-struct Lowered {
-  Problem problem;               // one tensor per storage
-  std::vector<Index> of_tensor;  // per tensor of the program: its tensor in the problem
-};
-
-// A storage begins at the clock of its producer and ends at that of its last accesses. Throws BadInput as above.
-Lowered lower(const StreamProgram& program);
+// A tensor begins at the clock of its producer and ends at that of its last accesses. Throws BadInput as above, or
+// naming the tensor whose producer or consumer does not exist, or whose consumer does not follow its producer.
+Problem lower(const StreamProgram& program);
 
 }  // namespace l2l::compiler::memory

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <fstream>
 #include <map>
+#include <ostream>
 #include <set>
-
-#include "l2l/errors.h"
 
 namespace l2l::compiler::memory {
 namespace {
@@ -108,13 +106,6 @@ class Picture {
 
 void write_svg(std::ostream& stream, const Problem& problem, const Plan& plan, const std::vector<Index>& peak) {
   Picture(stream, problem, plan, peak).draw();
-}
-
-void write_svg(const std::string& file, const Problem& problem, const Plan& plan, const std::vector<Index>& peak) {
-  std::ofstream stream(file);
-  write_svg(stream, problem, plan, peak);
-  stream.flush();
-  if (!stream) throw Error(file + ": cannot be written");
 }
 
 }  // namespace l2l::compiler::memory

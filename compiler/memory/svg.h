@@ -2,7 +2,6 @@
 #pragma once
 
 #include <iosfwd>
-#include <string>
 #include <vector>
 
 #include "compiler/memory/problem.h"
@@ -11,8 +10,7 @@ namespace l2l::compiler::memory {
 
 // Colours show a tensor's purpose: its name up to the first '/', or else its size in powers of 16. Tensors in `peak`
 // get a black edge. With several streams, time is the sum of a clock's entries. Of more than 50,000 tensors the largest
-// are drawn. Throws Error when the file cannot be written.
-void write_svg(const std::string& file, const Problem& problem, const Plan& plan, const std::vector<Index>& peak);
+// are drawn.
 void write_svg(std::ostream& stream, const Problem& problem, const Plan& plan, const std::vector<Index>& peak);
 
 }  // namespace l2l::compiler::memory

@@ -1,9 +1,9 @@
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
 #include "compiler/memory/greedy.h"
-#include "compiler/memory/interference.h"
 
 namespace l2l::compiler::memory {
 namespace {
@@ -69,98 +69,54 @@ class FreeList {
   std::set<std::pair<Bytes, Bytes>> by_length_;
 };
 
-// A tensor, or a group, which is alive from its first begin to its last end.
+// A block, alive from its first begin to its last end.
 struct Piece {
   Time begin = 0, end = 0;
-  Bytes size = 0;
-  std::vector<Index> tensors;
+  Index block = 0;
 };
 
-class PlanBySweep {
- public:
-  explicit PlanBySweep(const Problem& problem) : problem_(problem) {
-    plan_.offsets.assign(problem.tensors.size(), 0);
-    std::vector<bool> taken(problem.tensors.size(), false);
-    for (const std::vector<Index>& group : problem.groups) {
-      for (const Index t : group) taken[t] = true;
-      add(group);
-    }
-    for (Index t = 0; t < problem.tensors.size(); ++t) {
-      if (!taken[t]) add({t});
-    }
+Piece piece_of(const Blocks& blocks, Index block) {
+  const Problem& problem = blocks.problem();
+  Piece piece{std::numeric_limits<Time>::max(), std::numeric_limits<Time>::min(), block};
+  for (const Part& part : blocks.parts(block)) {
+    if (!problem.alive(part.tensor)) continue;
+    piece.begin = std::min(piece.begin, problem.begin_of(part.tensor)[0]);
+    piece.end = std::max(piece.end, problem.end_of(part.tensor)[0]);
   }
-
-  Plan run() {
-    if (problem_.streams == 1) {
-      sweep();
-    } else {
-      Bytes top = highest_pinned_;
-      for (const Piece& piece : pieces_) {
-        put(piece, top);
-        top += piece.size;
-      }
-    }
-    for (std::size_t t = 0; t < plan_.offsets.size(); ++t) {
-      plan_.footprint = std::max(plan_.footprint, plan_.offsets[t] + problem_.tensors[t].size);
-    }
-    return std::move(plan_);
-  }
-
- private:
-  void add(std::vector<Index> tensors) {
-    Piece piece{0, 0, 0, std::move(tensors)};
-    std::optional<Bytes> pinned;
-    bool alive = false;
-    for (const Index t : piece.tensors) {
-      if (problem_.tensors[t].offset) pinned = *problem_.tensors[t].offset - piece.size;
-      piece.size += problem_.tensors[t].size;
-      if (!problem_.alive(t)) continue;
-      piece.begin = alive ? std::min(piece.begin, problem_.begin_of(t)[0]) : problem_.begin_of(t)[0];
-      piece.end = alive ? std::max(piece.end, problem_.end_of(t)[0]) : problem_.end_of(t)[0];
-      alive = true;
-    }
-    piece.size = align_up(piece.size, problem_.alignment);
-    if (pinned || !alive) {
-      put(piece, pinned.value_or(0));
-      if (pinned) highest_pinned_ = std::max(highest_pinned_, *pinned + piece.size);
-    } else {
-      pieces_.push_back(std::move(piece));
-    }
-  }
-
-  void put(const Piece& piece, Bytes offset) {
-    for (const Index t : piece.tensors) {
-      plan_.offsets[t] = offset;
-      offset += problem_.tensors[t].size;
-    }
-  }
-
-  void sweep() {
-    std::vector<std::size_t> by_begin(pieces_.size());
-    for (std::size_t i = 0; i < by_begin.size(); ++i) by_begin[i] = i;
-    std::vector<std::size_t> by_end = by_begin;
-    std::stable_sort(by_begin.begin(), by_begin.end(),
-                     [&](auto a, auto b) { return pieces_[a].begin < pieces_[b].begin; });
-    std::stable_sort(by_end.begin(), by_end.end(), [&](auto a, auto b) { return pieces_[a].end < pieces_[b].end; });
-    FreeList free(align_up(highest_pinned_, problem_.alignment));
-    std::size_t done = 0;
-    for (const std::size_t i : by_begin) {
-      for (; pieces_[by_end[done]].end <= pieces_[i].begin; ++done) {
-        const Piece& piece = pieces_[by_end[done]];
-        free.give(plan_.offsets[piece.tensors.front()], piece.size);
-      }
-      put(pieces_[i], free.take(pieces_[i].size));
-    }
-  }
-
-  const Problem& problem_;
-  std::vector<Piece> pieces_;
-  Bytes highest_pinned_ = 0;  // highest end of a pinned piece
-  Plan plan_;
-};
+  return piece;
+}
 
 }  // namespace
 
-Plan plan_by_sweep(const Problem& problem) { return PlanBySweep(problem).run(); }
+Plan plan_by_sweep(const Problem& problem) {
+  const Blocks blocks(problem, /*connected=*/false);
+  std::vector<Bytes> offsets(blocks.count(), 0);
+  std::vector<Piece> by_begin;
+  Bytes highest_pinned = 0;
+  for (Index block = 0; block < blocks.count(); ++block) {
+    if (!blocks.pinned(block)) {
+      by_begin.push_back(piece_of(blocks, block));
+      continue;
+    }
+    offsets[block] = *blocks.pinned(block);
+    highest_pinned = std::max(highest_pinned, offsets[block] + blocks.size(block));
+  }
+  FreeList free(align_up(highest_pinned, problem.alignment));
+  if (problem.streams > 1) {
+    for (const Piece& piece : by_begin) offsets[piece.block] = free.take(blocks.size(piece.block));
+    return blocks.plan(offsets);
+  }
+  std::vector<Piece> by_end = by_begin;
+  std::stable_sort(by_begin.begin(), by_begin.end(), [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
+  std::stable_sort(by_end.begin(), by_end.end(), [](const Piece& a, const Piece& b) { return a.end < b.end; });
+  std::size_t done = 0;
+  for (const Piece& piece : by_begin) {
+    for (; by_end[done].end <= piece.begin; ++done) {
+      free.give(offsets[by_end[done].block], blocks.size(by_end[done].block));
+    }
+    offsets[piece.block] = free.take(blocks.size(piece.block));
+  }
+  return blocks.plan(offsets);
+}
 
 }  // namespace l2l::compiler::memory

@@ -161,11 +161,11 @@ void ArenaPlan::add_saved(const models::Model& model, const ExecutionPlan& plan)
 }
 
 void ArenaPlan::place() {
-  const compiler::memory::Lowered lowered = compiler::memory::lower(program_);
-  const compiler::memory::Plan plan = compiler::memory::plan(lowered.problem);
-  const std::string wrong = compiler::memory::validate(lowered.problem, plan);
+  const compiler::memory::Problem problem = compiler::memory::lower(program_);
+  const compiler::memory::Plan plan = compiler::memory::plan(problem);
+  const std::string wrong = compiler::memory::validate(problem, plan);
   if (!wrong.empty()) throw Error("arena: the plan is wrong: " + wrong);
-  for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].begin = plan.offsets[lowered.of_tensor[i]];
+  for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].begin = plan.offsets[i];
   bytes_ = align_up(plan.footprint, kAlignment);
 }
 

@@ -203,13 +203,13 @@ TEST(Arena, NegativeControlSharingWithoutTheWaitForTheStoreIsRefused) {
   using namespace compiler::memory;
   const RunPlan plan = plan_run(options("host"));
   StreamProgram program = plan.arena->program();
-  const Lowered honest = lower(program);
-  const Plan shared = compiler::memory::plan(honest.problem);
-  ASSERT_EQ(validate(honest.problem, shared), "");
+  const Problem honest = lower(program);
+  const Plan shared = compiler::memory::plan(honest);
+  ASSERT_EQ(validate(honest, shared), "");
   std::erase_if(program.events, [](const Event& event) { return event.after == static_cast<Index>(Phase::store); });
-  const Lowered unsafe = lower(program);
-  EXPECT_NE(validate(unsafe.problem, shared), "");
-  EXPECT_GT(compiler::memory::plan(unsafe.problem).footprint, shared.footprint);
+  const Problem unsafe = lower(program);
+  EXPECT_NE(validate(unsafe, shared), "");
+  EXPECT_GT(compiler::memory::plan(unsafe).footprint, shared.footprint);
 }
 
 // The check above sees a clash.

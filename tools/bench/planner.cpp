@@ -166,12 +166,11 @@ memory::StreamProgram large_program(std::size_t tensors) {
 nlohmann::ordered_json safe_pairs() {
   const memory::StreamProgram program = large_program(20'000);
   std::uint64_t by_clocks = 0, by_rows = 0;
-  const double clocks = seconds_of([&] { by_clocks = memory::count_safe_pairs(memory::lower(program).problem); });
+  const double clocks = seconds_of([&] { by_clocks = memory::count_safe_pairs(memory::lower(program)); });
   const double rows = seconds_of([&] {
     const memory::AncestorRows ancestors(program);
-    const memory::Storages storages = memory::storages_of(program, memory::OpOrder(program));
-    for (const memory::Storage& p : storages.all) {
-      for (const memory::Storage& q : storages.all) by_rows += ancestors.done_before(program, p, q);
+    for (const memory::StreamTensor& p : program.tensors) {
+      for (const memory::StreamTensor& q : program.tensors) by_rows += ancestors.done_before(p, q);
     }
   });
   if (by_clocks != by_rows) throw Error("clocks and ancestors disagree about safe pairs");
@@ -204,7 +203,7 @@ void print(const nlohmann::ordered_json& all) {
 int bench_planner(bool json) {
   nlohmann::ordered_json all;
   for (const NamedStreams& its : known_layer_streams()) {
-    all["programs"].push_back(row_of(its.name, memory::lower(its.program).problem));
+    all["programs"].push_back(row_of(its.name, memory::lower(its.program)));
   }
   all["programs"].push_back(row_of("500 groups, relay", relay_problem()));
   all["programs"].push_back(row_of("500 groups, planted", planted_groups()));

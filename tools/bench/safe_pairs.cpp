@@ -27,10 +27,9 @@ AncestorRows::AncestorRows(const StreamProgram& program)
   }
 }
 
-bool AncestorRows::done_before(const StreamProgram& program, const Storage& p, const Storage& q) const {
-  if (p.lifelong || q.lifelong) return false;
-  const Index producer = program.tensors[q.root].producer;
-  return std::all_of(p.last.begin(), p.last.end(), [&](Index op) { return before(op, producer); });
+bool AncestorRows::done_before(const StreamTensor& p, const StreamTensor& q) const {
+  if (p.lifelong || q.lifelong || !before(p.producer, q.producer)) return false;
+  return std::all_of(p.consumers.begin(), p.consumers.end(), [&](Index op) { return before(op, q.producer); });
 }
 
 std::uint64_t count_safe_pairs(const Problem& problem) {

@@ -14,8 +14,8 @@ class AncestorRows {
   // Whether `a` is a strict ancestor of `b`.
   bool before(Index a, Index b) const { return rows_[b * words_ + a / 64] >> a % 64 & 1; }
 
-  // Whether every last op that accesses `p` is a strict ancestor of the op that writes `q` first.
-  bool done_before(const StreamProgram& program, const Storage& p, const Storage& q) const;
+  // Whether every op that accesses `p` is a strict ancestor of the op that writes `q` first.
+  bool done_before(const StreamTensor& p, const StreamTensor& q) const;
 
  private:
   std::size_t words_;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <span>
 
 #include "compiler/memory/search/search_graph.h"
 
@@ -10,6 +9,6 @@ namespace l2l::compiler::memory {
 
 // Grows cliques greedily from every block: neighbours by descending size, and, unless the graph is too large, by the
 // bytes of the neighbours they share. Rows are sorted and distinct. When stop() becomes true, blocks are left out.
-Rows heavy_cliques(const Rows& neighbours, std::span<const Bytes> sizes, const std::function<bool()>& stop);
+Rows heavy_cliques(const Blocks& blocks, const std::function<bool()>& stop);
 
 }  // namespace l2l::compiler::memory

@@ -1,24 +1,25 @@
 #include <algorithm>
 #include <functional>
 
+#include "compiler/memory/search/orders.h"
 #include "compiler/memory/search/race.h"
+#include "compiler/memory/search/random.h"
 #include "compiler/memory/search/search.h"
-#include "compiler/memory/search/search_orders.h"
 #include "compiler/memory/search/skyline_search.h"
 #include "compiler/memory/search/timeline.h"
 
 // Depth-first search with restarts (Luby, Sinclair, Zuckerman 1993). Each restart asks whether a plan fits below a
-// capacity: mostly the lowest one not ruled out yet, now and then one between that and the best plan known. Conflict
-// weights carry over from one restart to the next.
+// capacity: the lowest one not ruled out yet, or, as long as that gets answers, one halfway to the best plan known.
+// Conflict weights carry over from one restart to the next.
 namespace l2l::compiler::memory {
 namespace {
 
 // kLowest finds most and costs least, but each of the others finds plans that it does not.
 constexpr BranchingRule kRules[] = {BranchingRule::kLowest,   BranchingRule::kTightest, BranchingRule::kLowest,
                                     BranchingRule::kWeighted, BranchingRule::kLowest,   BranchingRule::kHeaviest};
-constexpr std::size_t kCombinations = kSearchOrders * std::size(kRules);
-constexpr std::size_t kWave = 5;  // restarts that run together
-constexpr std::size_t kWavesPerProbe = 4;
+constexpr double kReaches[] = {0.05, 0.15, 0.4};    // displacement of a block in its order, relative to their number
+constexpr std::size_t kFirstOrder = 3;              // of orders.h; then down
+constexpr std::size_t kWave = 5;                    // restarts that run together
 constexpr std::uint64_t kStepsPerBlock = 50;        // overhead of a restart
 constexpr std::uint64_t kMostMembers = 4'000'000;   // of sections; with more, propagation takes too long
 constexpr std::size_t kMostBlocksOnStreams = 4096;  // blocks on several streams
@@ -42,6 +43,7 @@ class ExactSearch : public Search {
   ExactSearch(const Blocks& blocks, const SearchLimits& limits)
       : limits_(limits),
         graph_(make_search_graph(blocks, [this] { return late(); })),
+        orders_(sorted_orders(blocks)),
         alignment_(blocks.alignment()),
         low_(align_up(limits.bound, alignment_)),
         weights_(graph_.sections.count(), 1.0) {
@@ -50,9 +52,10 @@ class ExactSearch : public Search {
 
   void run(SearchResult& best, std::uint64_t steps) override {
     steps_left_ = steps;
-    for (best_ = std::move(best); best_.footprint > low_ && !late() && steps_left_ > 0; ++wave_) {
-      try_capacity(low_);
-      if (wave_ % kWavesPerProbe == kWavesPerProbe - 1) probe_above();
+    best_ = std::move(best);
+    for (; best_.footprint > low_ && !late() && steps_left_ > 0; ++wave_) {
+      const Bytes half = decided_ ? (best_.footprint - low_) / 2 / alignment_ * alignment_ : 0;
+      decided_ = try_capacity(low_ + half);
     }
     best_.complete = best_.footprint <= low_;
     best = std::move(best_);
@@ -61,14 +64,7 @@ class ExactSearch : public Search {
  private:
   bool late() const { return std::chrono::steady_clock::now() >= limits_.deadline; }
 
-  // Tries a capacity between low_ and the best plan, after every failure nearer to the best.
-  void probe_above() {
-    const double distance = static_cast<double>(best_.footprint - low_) * fraction_;
-    const Bytes capacity = low_ + static_cast<Bytes>(distance) / alignment_ * alignment_;
-    if (capacity <= low_ || capacity >= best_.footprint) return;
-    fraction_ = try_capacity(capacity) ? 0.5 : (1 + fraction_) / 2;
-  }
-
+  // Returns whether it found a plan, or that there is none.
   bool try_capacity(Bytes capacity) {
     std::vector<Answer> answers(kWave);
     const std::size_t first = wave_ * kWave;
@@ -80,16 +76,24 @@ class ExactSearch : public Search {
     });
     for (std::size_t k = 0; k < std::min(decided + 1, kWave); ++k) learn(answers[k]);
     if (decided == kWave) return false;
-    if (answers[decided].outcome == Outcome::kNone) low_ = std::max(low_, capacity + alignment_);
+    if (answers[decided].outcome == Outcome::kNone) low_ = capacity + alignment_;
     if (answers[decided].outcome == Outcome::kFound) take(std::move(answers[decided].offsets));
     return true;
   }
 
+  // Orders and rules change with every restart. Once all of their combinations have been tried, orders are shuffled
+  // within a reach, and restarts are longer.
   Answer restart(Bytes capacity, std::size_t number, std::uint64_t most_steps,
                  const std::function<bool()>& stop) const {
-    const std::size_t cycle = number / kCombinations, order = number % kSearchOrders;
-    const BranchingRule rule = kRules[(order + number / kSearchOrders) % std::size(kRules)];
-    const Ranks ranks = search_order(graph_, order + kSearchOrders * cycle, limits_.seed);
+    const std::size_t cycle = number / (orders_.size() * std::size(kRules)), order = number % orders_.size();
+    const std::vector<Index>& sorted = orders_[(kFirstOrder + orders_.size() - order) % orders_.size()];
+    const BranchingRule rule = kRules[(order + number / orders_.size()) % std::size(kRules)];
+    const double reach = cycle == 0 ? 0 : static_cast<double>(graph_.count()) * kReaches[cycle % std::size(kReaches)];
+    SplitMix random(limits_.seed + number);
+    std::vector<double> ranks(graph_.count());
+    for (std::size_t at = 0; at < graph_.count(); ++at) {
+      ranks[sorted[at]] = static_cast<double>(at) + reach * random.unit();
+    }
     const std::uint64_t nodes = (graph_.count() + graph_.count() / 2 + 100) * luby(cycle + 1);
 
     Skyline skyline(graph_, capacity);
@@ -122,10 +126,11 @@ class ExactSearch : public Search {
 
   const SearchLimits limits_;
   const SearchGraph graph_;
+  const std::vector<std::vector<Index>> orders_;
   const Bytes alignment_;
   Bytes low_;  // capacities below it are ruled out
   SearchResult best_;
-  double fraction_ = 0.5;
+  bool decided_ = false;  // the last capacity
   std::size_t wave_ = 0;
   std::uint64_t steps_left_ = 0;
   std::vector<double> weights_;

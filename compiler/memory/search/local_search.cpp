@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "compiler/memory/search/local_orders.h"
 #include "compiler/memory/search/order_chain.h"
+#include "compiler/memory/search/orders.h"
 #include "compiler/memory/search/race.h"
 #include "compiler/memory/search/search.h"
 
@@ -20,7 +20,7 @@ class LocalSearch : public Search {
       : blocks_(blocks), limits_(limits), bound_(align_up(limits.bound, blocks.alignment())) {
     steps_per_change_ = kStepsPerChange + kStepsPerMove * blocks.count() + blocks.steps();
     for (std::size_t chain = 0; chain < kChains; ++chain) {
-      chains_.emplace_back(blocks, decoder(), limits.seed * kChains + chain);
+      chains_.emplace_back(blocks, limits.seed * kChains + chain);
     }
   }
 
@@ -39,15 +39,11 @@ class LocalSearch : public Search {
  private:
   bool late() const { return std::chrono::steady_clock::now() >= limits_.deadline; }
 
-  std::unique_ptr<Decoder> decoder() const {
-    return blocks_.unconstrained() ? level_decoder(blocks_) : first_fit_decoder(blocks_);
-  }
-
   void begin() {
     begun_ = true;
-    const std::vector<std::vector<Index>> orders = local_orders(blocks_);
+    const std::vector<std::vector<Index>> orders = sorted_orders(blocks_);
     std::vector<OrderChain> tries;
-    for (std::size_t k = 0; k < orders.size(); ++k) tries.emplace_back(blocks_, decoder(), 0);
+    for (std::size_t k = 0; k < orders.size(); ++k) tries.emplace_back(blocks_, 0);
     for (std::size_t first = 0; first < orders.size() && best_.footprint > bound_ && !late(); first += kChains) {
       const std::size_t count = std::min(kChains, orders.size() - first);
       race(count, limits_.threads, [&](std::size_t k, const std::function<bool()>& lost) {

@@ -1,10 +1,12 @@
-// One chain of the local search: an order of blocks that is perturbed again and again, as in simulated annealing.
+// One chain of the local search: an order of blocks that is perturbed again and again, as in simulated annealing. An
+// order stands for a plan that is built from the bottom up, or, with groups or pinned blocks, for the one of
+// place_in_gaps() by first fit.
 #pragma once
 
-#include <memory>
+#include <functional>
 #include <vector>
 
-#include "compiler/memory/search/decoder.h"
+#include "compiler/memory/gaps.h"
 #include "compiler/memory/search/random.h"
 
 namespace l2l::compiler::memory {
@@ -14,7 +16,7 @@ class OrderChain {
  public:
   static constexpr Bytes kNone = ~Bytes{0};
 
-  OrderChain(const Blocks& blocks, std::unique_ptr<Decoder> decoder, std::uint64_t seed);
+  OrderChain(const Blocks& blocks, std::uint64_t seed);
 
   // Restarts from `order`.
   void begin(std::vector<Index> order, const std::function<bool()>& stop);
@@ -23,22 +25,21 @@ class OrderChain {
   void change(std::size_t count, Bytes bound, const std::function<bool()>& stop);
 
   // The best so far. kNone before begin(), or when begin() was stopped.
-  Bytes footprint() const { return best_; }
-  const std::vector<Bytes>& offsets() const { return best_offsets_; }
+  Bytes footprint() const { return best_.footprint; }
+  const std::vector<Bytes>& offsets() const { return best_.offsets; }
   const std::vector<Index>& order() const { return best_order_; }
 
  private:
-  void keep_if_best();
+  // Whether the plan of the order is no higher than `highest`. Then it is kept, also as the best if it is that.
+  bool accept(Bytes highest, const std::function<bool()>& stop);
   void move_one();
   Index block_under_peak();
   Index support_of(Index block);
 
   const Blocks* blocks_;
-  std::unique_ptr<Decoder> decoder_;
   SplitMix random_;
-  std::vector<Index> order_, best_order_, tried_;
-  std::vector<Bytes> offsets_, best_offsets_, tried_offsets_;
-  Bytes footprint_ = kNone, best_ = kNone;
+  std::vector<Index> order_, best_order_, before_;
+  Placement now_{{}, kNone}, best_{{}, kNone};
 };
 
 }  // namespace l2l::compiler::memory

@@ -38,24 +38,15 @@ Bytes SearchGraph::load(Index section) const {
 }
 
 SearchGraph make_search_graph(const Blocks& blocks, const std::function<bool()>& stop) {
-  SearchGraph graph;
-  for (Index block = 0; block < blocks.count(); ++block) {
-    graph.size.push_back(blocks.size(block));
-    graph.pinned.push_back(blocks.pinned(block));
-    const Index tensor = blocks.parts(block)[0].tensor;
-    graph.begin.push_back(entry_sum(blocks.problem().begin_of(tensor)));
-    graph.end.push_back(entry_sum(blocks.problem().end_of(tensor)));
-    const std::span<const Index> others = blocks.neighbours(block);
-    graph.neighbours.values.insert(graph.neighbours.values.end(), others.begin(), others.end());
-    graph.neighbours.close_row();
-  }
+  SearchGraph graph{blocks};
+  for (Index block = 0; block < blocks.count(); ++block) graph.size.push_back(blocks.size(block));
   graph.in_line = blocks.problem().streams == 1;
   if (graph.in_line) {
     const Timeline line = make_timeline(blocks);
     graph.sections_of = rows_of(line);
     graph.sections = transposed(graph.sections_of, line.sections);
   } else {
-    graph.sections = heavy_cliques(graph.neighbours, graph.size, stop);
+    graph.sections = heavy_cliques(blocks, stop);
     graph.sections_of = transposed(graph.sections, graph.count());
   }
   return graph;

@@ -27,12 +27,10 @@ struct Rows {
 
 // Plain data.
 struct SearchGraph {
-  std::vector<Bytes> size;  // per block
-  std::vector<std::optional<Bytes>> pinned;
-  std::vector<double> begin, end;  // per block: entry_sum() of the clock
-  Rows neighbours;                 // block -> blocks
-  Rows sections;                   // section -> blocks, ascending
-  Rows sections_of;                // block -> sections, ascending
+  const Blocks& blocks;
+  std::vector<Bytes> size = {};  // per block
+  Rows sections = {};            // section -> blocks, ascending
+  Rows sections_of = {};         // block -> sections, ascending
   // One stream: sections follow each other in time, and the sections of a block are consecutive.
   bool in_line = false;
 
@@ -40,8 +38,8 @@ struct SearchGraph {
   Bytes load(Index section) const;  // sum of sizes
 };
 
-// `blocks` must not be grouped. With one stream the sections are all maximal cliques, with several those of cliques.h.
-// When stop() becomes true, the graph is incomplete and must not be used.
+// `blocks` must not be grouped, and outlive the graph. With one stream the sections are all maximal cliques, with
+// several those of cliques.h. When stop() becomes true, the graph is incomplete and must not be used.
 SearchGraph make_search_graph(const Blocks& blocks, const std::function<bool()>& stop);
 
 }  // namespace l2l::compiler::memory

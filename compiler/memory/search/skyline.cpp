@@ -21,9 +21,10 @@ Skyline::Skyline(const SearchGraph& graph, Bytes capacity)
       queued_(graph.sections.count(), 0),
       weights_(graph.sections.count(), 1.0) {
   for (Index item = 0; item < graph.count(); ++item) {
-    lowest_[item] = graph.pinned[item].value_or(0);
+    lowest_[item] = graph.blocks.pinned(item).value_or(0);
     // An item larger than the capacity makes its section fail at once, so no wrap matters here.
-    latest_.push_back(graph.pinned[item] ? *graph.pinned[item] : capacity - std::min(capacity, graph.size[item]));
+    latest_.push_back(graph.blocks.pinned(item) ? *graph.blocks.pinned(item)
+                                                : capacity - std::min(capacity, graph.size[item]));
   }
   std::vector<std::uint32_t> next(graph.sections_of.begin.begin(), graph.sections_of.begin.end() - 1);
   for (Index section = 0; section < graph.sections.count(); ++section) {
@@ -52,9 +53,9 @@ bool Skyline::start() {
 
 bool Skyline::place(Index item) {
   remove(item);
-  steps_ += graph_.neighbours[item].size();
+  steps_ += graph_.blocks.neighbours(item).size();
   const Bytes end = lowest_[item] + graph_.size[item];
-  for (const Index other : graph_.neighbours[item]) {
+  for (const Index other : graph_.blocks.neighbours(item)) {
     if (placed_[other]) continue;
     if (support_[other] < end) set(support_[other], end);
     raise(other, end);
@@ -65,29 +66,19 @@ bool Skyline::place(Index item) {
 bool Skyline::exclude(std::span<const Index> items) {
   for (const Index item : items) {
     Bytes end = kNever;
-    steps_ += graph_.neighbours[item].size();
-    for (const Index other : graph_.neighbours[item]) {
+    steps_ += graph_.blocks.neighbours(item).size();
+    for (const Index other : graph_.blocks.neighbours(item)) {
       if (!placed_[other]) end = std::min(end, lowest_[other] + graph_.size[other]);
     }
     if (end == kNever) return false;
     raise(item, end);
   }
-  // Dominance: a plan in which one of them could sink to the excluded offset is no better than with it there, and that
-  // plan is found in another branch.
-  return propagate() && std::none_of(items.begin(), items.end(), [&](Index item) { return fits_below_all(item); });
-}
-
-bool Skyline::fits_below_all(Index item) const {
-  const Bytes end = support_[item] + graph_.size[item];
-  for (const Index other : graph_.neighbours[item]) {
-    if (!placed_[other] && lowest_[other] < end) return false;
-  }
-  return true;
+  return propagate();
 }
 
 bool Skyline::is_lowest_of_neighbours(Index item) const {
   const Bytes lowest = lowest_[item];
-  for (const Index other : graph_.neighbours[item]) {
+  for (const Index other : graph_.blocks.neighbours(item)) {
     if (!placed_[other] && lowest_[other] < lowest) return false;
   }
   return true;
@@ -126,14 +117,8 @@ void Skyline::raise(Index item, Bytes value) {
     for (const Index section : sections) weights_[section] += 1.0 / static_cast<double>(sections.size());
     return;
   }
-  const Bytes before = lowest_[item];
   set(lowest_[item], value);
-  for (const Index section : sections) {
-    // The item was neither lowest nor second and could not be the lowest, so nothing changes there. A section with
-    // outdated values is in the queue already.
-    if (before > second_[section] && before > capacity_ - rest_[section]) continue;
-    enqueue(section);
-  }
+  for (const Index section : sections) enqueue(section);
 }
 
 bool Skyline::propagate() {

@@ -34,7 +34,6 @@ class Skyline {
   void undo(Mark mark);
 
   const SearchGraph& graph() const { return graph_; }
-  bool placed(Index item) const { return placed_[item] != 0; }
   Bytes lowest(Index item) const { return lowest_[item]; }  // its offset, when placed
   // The highest end of a placed neighbour: the offset at which the item would rest on it.
   Bytes support(Index item) const { return support_[item]; }
@@ -65,7 +64,6 @@ class Skyline {
   bool update(Index section);
   void remove(Index item);
   void restore(Index item);
-  bool fits_below_all(Index item) const;
 
   const SearchGraph& graph_;
   const Bytes capacity_;

@@ -11,8 +11,8 @@ constexpr std::uint64_t kStepsPerNode = 50;
 
 }  // namespace
 
-SkylineSearch::SkylineSearch(Skyline& skyline, std::span<const std::uint32_t> rank, BranchingRule rule,
-                             SkylineLimits limits, const std::function<bool()>& stop)
+SkylineSearch::SkylineSearch(Skyline& skyline, std::span<const double> rank, BranchingRule rule, SkylineLimits limits,
+                             const std::function<bool()>& stop)
     : skyline_(skyline), graph_(skyline.graph()), rank_(rank), rule_(rule), limits_(limits), stop_(stop) {}
 
 Outcome SkylineSearch::run() {
@@ -56,7 +56,7 @@ bool SkylineSearch::solve(Sections part) {
   const Skyline::Mark mark = skyline_.mark();
   bool pinned = false;
   for (const Index item : items) {
-    const bool is_pinned = graph_.pinned[item].has_value();
+    const bool is_pinned = graph_.blocks.pinned(item).has_value();
     pinned = pinned || is_pinned;
     if (!is_pinned && skyline_.support(item) < floor) continue;
     if (skyline_.place(item) && solve_parts(part)) return true;

@@ -28,7 +28,7 @@ struct SkylineLimits {
 class SkylineSearch {
  public:
   // `rank`: per item; the smallest is tried first. stop() is called at each node. All arguments must outlive it.
-  SkylineSearch(Skyline& skyline, std::span<const std::uint32_t> rank, BranchingRule rule, SkylineLimits limits,
+  SkylineSearch(Skyline& skyline, std::span<const double> rank, BranchingRule rule, SkylineLimits limits,
                 const std::function<bool()>& stop);
 
   // To be called once, with an empty skyline. kFound: skyline.lowest() are the offsets. kNone: no plan fits below the
@@ -50,7 +50,7 @@ class SkylineSearch {
 
   Skyline& skyline_;
   const SearchGraph& graph_;
-  std::span<const std::uint32_t> rank_;
+  std::span<const double> rank_;
   const BranchingRule rule_;
   const SkylineLimits limits_;
   const std::function<bool()>& stop_;

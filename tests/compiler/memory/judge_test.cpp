@@ -85,18 +85,14 @@ class Judge {
     return (living & forbidden) != 0;
   }
 
-  // Of each tensor, the others that share a byte with it in the plan, but for those declared in place of each other.
+  // Of each tensor, the others that share a byte with it in the plan.
   void find_overlaps(const std::vector<Bytes>& offsets) {
-    const auto root = [&](std::size_t t) {
-      while (program_.tensors[t].in_place_of) t = *program_.tensors[t].in_place_of;
-      return t;
-    };
     overlaps_.assign(users_.size(), 0);
     for (std::size_t a = 0; a < users_.size(); ++a) {
       for (std::size_t b = 0; b < users_.size(); ++b) {
         const bool apart =
             offsets[a] + program_.tensors[a].size <= offsets[b] || offsets[b] + program_.tensors[b].size <= offsets[a];
-        if (!apart && root(a) != root(b)) overlaps_[a] |= std::uint32_t{1} << b;
+        if (!apart && a != b) overlaps_[a] |= std::uint32_t{1} << b;
       }
     }
   }
@@ -113,19 +109,13 @@ int programs() { return std::getenv("L2L_LONG_TESTS") ? 1'000'000 : 20'000; }
 // A program and its plan by one of the greedy solvers, all of them in turn.
 struct Planned {
   StreamProgram program;
-  Lowered lowered;
+  Problem problem;
   Plan plan;
 
-  Planned(Random& random, int i) : Planned(RandomProgram(random, {12, 4, 14, 4, 64}).take(), i) {}
-  Planned(StreamProgram its, int i) : program(std::move(its)), lowered(lower(program)) {
+  Planned(Random& random, int i) : program(RandomProgram(random, {12, 4, 14, 4, 64}).take()), problem(lower(program)) {
     static const std::vector<Greedy> kSolvers = all_greedy();
-    const Blocks blocks(lowered.problem);
+    const Blocks blocks(problem);
     plan = blocks.plan(place(blocks, kSolvers[static_cast<std::size_t>(i) % kSolvers.size()]).offsets);
-  }
-  std::vector<Bytes> offsets() const {
-    std::vector<Bytes> list;
-    for (const Index t : lowered.of_tensor) list.push_back(plan.offsets[t]);
-    return list;
   }
 };
 
@@ -135,25 +125,15 @@ TEST(Judge, NoTwoTensorsAliveInOneStateOverlap) {
   for (int i = 0; i < programs(); ++i) {
     const Planned planned(random, i);
     Judge judge(planned.program);
-    ASSERT_TRUE(judge.accepts(planned.offsets())) << "program " << i;
-    ASSERT_EQ(validate(planned.lowered.problem, planned.plan), "") << "program " << i;
+    ASSERT_TRUE(judge.accepts(planned.plan.offsets)) << "program " << i;
+    ASSERT_EQ(validate(planned.problem, planned.plan), "") << "program " << i;
     states += judge.states();
     Bytes sum = 0;
-    for (const Tensor& tensor : planned.lowered.problem.tensors) sum += tensor.size;
+    for (const Tensor& tensor : planned.problem.tensors) sum += tensor.size;
     shared += planned.plan.footprint < sum;
   }
   EXPECT_GT(shared, static_cast<std::size_t>(programs()) / 4) << "plans that share no memory prove nothing";
   RecordProperty("states", std::to_string(states));
-}
-
-// In place of each other tensors are as large as the largest: the planner keeps that many bytes for all of them,
-// throughout.
-StreamProgram with_equal_sizes_in_place(StreamProgram program) {
-  const Storages storages = storages_of(program, OpOrder(program));
-  for (std::size_t t = 0; t < program.tensors.size(); ++t) {
-    program.tensors[t].size = storages.all[storages.of_tensor[t]].size;
-  }
-  return program;
 }
 
 // Negative control: without an event that it needs, a plan is not safe. The judge finds an unsafe state exactly when
@@ -162,19 +142,19 @@ TEST(Judge, AMissingEventIsFlagged) {
   Random random(2);
   int needed = 0, refused = 0, needless = 0;
   for (int i = 0; i < programs() / 4; ++i) {
-    const Planned planned(with_equal_sizes_in_place(RandomProgram(random, {12, 4, 14, 4, 64}).take()), i);
+    const Planned planned(random, i);
     for (std::size_t e = 0; e < planned.program.events.size(); ++e) {
       StreamProgram without = planned.program;
       without.events.erase(without.events.begin() + static_cast<std::ptrdiff_t>(e));
       Problem problem;
       try {
-        problem = lower(without).problem;
+        problem = lower(without);
       } catch (const BadInput&) {
         ++refused;
         continue;
       }
       const bool safe = validate(problem, planned.plan).empty();
-      ASSERT_EQ(Judge(without).accepts(planned.offsets()), safe) << "program " << i << ", event " << e;
+      ASSERT_EQ(Judge(without).accepts(planned.plan.offsets), safe) << "program " << i << ", event " << e;
       ++(safe ? needless : needed);
     }
   }
@@ -188,25 +168,14 @@ TEST(Judge, SafePairsAreExactlyThoseNeverAliveAtOnce) {
   Random random(3);
   for (int i = 0; i < programs() / 40; ++i) {
     const StreamProgram program = RandomProgram(random, {12, 4, 6, 4, 64}).take();
-    const Lowered lowered = lower(program);
+    const Problem problem = lower(program);
     Judge judge(program);
     for (Index a = 0; a < program.tensors.size(); ++a) {
       for (Index b = 0; b < a; ++b) {
-        const Index p = lowered.of_tensor[a], q = lowered.of_tensor[b];
-        if (p == q) continue;
         std::vector<Bytes> offsets;
         for (Index t = 0; t < program.tensors.size(); ++t) offsets.push_back(t == a || t == b ? 0 : (t + 1) * 1000);
-        bool safe = true;  // all tensors of the two storages must be
-        for (Index x = 0; x < program.tensors.size(); ++x) {
-          for (Index y = 0; y < program.tensors.size(); ++y) {
-            if (lowered.of_tensor[x] != p || lowered.of_tensor[y] != q) continue;
-            std::vector<Bytes> pair = offsets;
-            pair[x] = pair[y] = 0;
-            safe = safe && judge.accepts(pair);
-          }
-        }
-        const Problem& problem = lowered.problem;
-        ASSERT_EQ(safe, problem.done_before(p, q) || problem.done_before(q, p)) << "program " << i;
+        const bool safe = judge.accepts(offsets);
+        ASSERT_EQ(safe, problem.done_before(a, b) || problem.done_before(b, a)) << "program " << i;
       }
     }
   }

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "compiler/memory/bounds.h"
 #include "l2l/errors.h"
 #include "tests/compiler/memory/random_problems.h"
 

@@ -76,6 +76,22 @@ inline Plan quick_plan(const Problem& problem) {
   return blocks.plan(place(blocks, {}).offsets);
 }
 
+// The largest sum of sizes alive at one moment of one stream; it is reached where a tensor begins.
+inline Bytes live_load(const Problem& problem) {
+  Bytes largest = 0;
+  for (std::size_t s = 0; s < problem.streams; ++s) {
+    for (Index at = 0; at < problem.tensors.size(); ++at) {
+      const Time time = problem.begin_of(at)[s];
+      Bytes sum = 0;
+      for (Index t = 0; t < problem.tensors.size(); ++t) {
+        if (problem.begin_of(t)[s] <= time && time < problem.end_of(t)[s]) sum += problem.tensors[t].size;
+      }
+      largest = std::max(largest, sum);
+    }
+  }
+  return largest;
+}
+
 // Whether the definition lets two tensors share memory.
 inline bool may_share(const Problem& problem, Index a, Index b) {
   bool a_first = true, b_first = true, a_lives = false, b_lives = false;

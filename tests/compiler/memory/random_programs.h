@@ -25,9 +25,6 @@ class RandomProgram {
       if (a < b) add_event(a, b);
     }
     for (std::size_t left = random() % (shape.tensors + 1); left > 0; --left) add_tensor();
-    for (Index t = 0; t < program_.tensors.size(); ++t) {
-      if (random() % 4 == 0) try_in_place(t);
-    }
   }
 
   StreamProgram take() { return std::move(program_); }
@@ -68,22 +65,6 @@ class RandomProgram {
     }
     tensor.lifelong = random_() % 16 == 0;
     program_.tensors.push_back(std::move(tensor));
-  }
-
-  // In the memory of a tensor that its producer is the last to consume, and that nothing else lies in.
-  void try_in_place(Index t) {
-    for (Index other = 0; other < program_.tensors.size(); ++other) {
-      const std::vector<Index>& consumers = program_.tensors[other].consumers;
-      const Index producer = program_.tensors[t].producer;
-      const bool consumed = std::find(consumers.begin(), consumers.end(), producer) != consumers.end();
-      const bool last = std::all_of(consumers.begin(), consumers.end(),
-                                    [&](Index op) { return op == producer || before(op, producer); });
-      const bool taken = std::any_of(program_.tensors.begin(), program_.tensors.end(),
-                                     [&](const StreamTensor& x) { return x.in_place_of == other; });
-      if (other == t || !consumed || !last || taken) continue;
-      program_.tensors[t].in_place_of = other;
-      return;
-    }
   }
 
   Random& random_;

@@ -1,4 +1,4 @@
-#include "compiler/memory/search/local_orders.h"
+#include "compiler/memory/search/orders.h"
 
 #include <algorithm>
 #include <array>
@@ -14,27 +14,6 @@ struct Features {
   double area() const { return size * width; }
 };
 
-// Range maxima in constant time (a sparse table, built in O(n log n)).
-class RangeMaximum {
- public:
-  explicit RangeMaximum(std::vector<Bytes> values) : levels_{std::move(values)} {
-    for (std::size_t reach = 1; 2 * reach <= levels_[0].size(); reach *= 2) {
-      const std::vector<Bytes>& last = levels_.back();
-      std::vector<Bytes> next(last.size() - reach);
-      for (std::size_t at = 0; at < next.size(); ++at) next[at] = std::max(last[at], last[at + reach]);
-      levels_.push_back(std::move(next));
-    }
-  }
-  Bytes of(std::size_t begin, std::size_t end) const {
-    std::size_t level = 0;
-    while (std::size_t{2} << level <= end - begin) ++level;
-    return std::max(levels_[level][begin], levels_[level][end - (std::size_t{1} << level)]);
-  }
-
- private:
-  std::vector<std::vector<Bytes>> levels_;
-};
-
 void features_along_line(const Blocks& blocks, std::vector<Features>& features) {
   const Timeline line = make_timeline(blocks);
   std::vector<Bytes> loads(line.sections + 1, 0);
@@ -43,10 +22,9 @@ void features_along_line(const Blocks& blocks, std::vector<Features>& features) 
     loads[line.end[block]] -= blocks.size(block);
   }
   std::partial_sum(loads.begin(), loads.end(), loads.begin());
-  const RangeMaximum largest(std::move(loads));
   for (Index block = 0; block < blocks.count(); ++block) {
     features[block].width = line.end[block] - line.begin[block];
-    features[block].load = static_cast<double>(largest.of(line.begin[block], line.end[block]));
+    features[block].load = static_cast<double>(*std::max_element(&loads[line.begin[block]], &loads[line.end[block]]));
   }
 }
 
@@ -81,7 +59,7 @@ std::vector<Key> keys_of(const Features& its) {
 
 }  // namespace
 
-std::vector<std::vector<Index>> local_orders(const Blocks& blocks) {
+std::vector<std::vector<Index>> sorted_orders(const Blocks& blocks) {
   std::vector<std::vector<Key>> keys;
   for (const Features& its : features_of(blocks)) keys.push_back(keys_of(its));
   std::vector<std::vector<Index>> orders;
