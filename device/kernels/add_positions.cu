@@ -13,14 +13,8 @@ struct AddPositionsBody : ElementwiseBody {
   T* y = nullptr;
 
   // The rows that groups stay within are whole sequences, as long as the table of positions.
-  AddPositionsBody(const compiler::Graph& graph, const compiler::Op& op) : ElementwiseBody(graph, op) {
-    columns = op.attributes.sequence * kernels::input(graph, op, 0).shape[1];
-  }
-  void bind(std::span<std::byte* const> operands, const LaunchParameters*) {
-    x = kernels::as<T>(operands[0]);
-    positions = kernels::as<T>(operands[1]);
-    y = kernels::as<T>(operands[2]);
-  }
+  AddPositionsBody(const OpView& op) : ElementwiseBody(op) { columns = op.attributes.sequence * op.input(0).shape[1]; }
+  void bind(Operands operands, const LaunchParameters*) { point_to(operands, x, positions, y); }
 
   template <int Count>
   __device__ void at(std::int64_t first) const {
@@ -37,9 +31,6 @@ using AddPositions = ElementwiseKernel<AddPositionsBody<T>>;
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_add_positions(const Context& context, const compiler::Graph& graph,
-                                           const compiler::Op& op) {
-  return make_for<AddPositions, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
-}
+const Factory make_add_positions = make_for_output<AddPositions>;
 
 }  // namespace l2l::device::cuda

@@ -12,27 +12,24 @@ namespace {
 template <typename T>
 class ChunkCrossEntropyBackward final : public Kernel {
  public:
-  ChunkCrossEntropyBackward(const compiler::Graph& graph, const compiler::Op& op)
-      : hidden_(input(graph, op, 0).shape[1]),
-        numbers_(input(graph, op, 3).shape[1]),
+  ChunkCrossEntropyBackward(const OpView& op)
+      : hidden_(op.input(0).shape[1]),
+        numbers_(op.input(3).shape[1]),
         bias_(op.inputs.size() > 4),
         dx_sums_(op.inputs.size()),
-        pass_("chunk_cross_entropy_backward",
-              LogitPanels::narrow(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0]), hidden_,
-              input(graph, op, 0).dtype, bias_, op.attributes.softcap),
+        pass_("chunk_cross_entropy_backward", LogitPanels::narrow(op.input(0).shape[0], op.input(1).shape[0]), hidden_,
+              op.input(0).dtype, bias_, op.attributes.softcap),
         dx_(pass_.panels(),
-            [&](std::int64_t m, std::int64_t tokens) {
-              return dx_sum_shape(m, tokens, hidden_, input(graph, op, 0).dtype);
-            }),
+            [&](std::int64_t m, std::int64_t tokens) { return dx_sum_shape(m, tokens, hidden_, op.input(0).dtype); }),
         dtable_(pass_.panels(), [&](std::int64_t m, std::int64_t tokens) {
-          return dtable_shape(m, tokens, hidden_, input(graph, op, 0).dtype);
+          return dtable_shape(m, tokens, hidden_, op.input(0).dtype);
         }) {
-    require_dtype(graph, op, input(graph, op, 0).dtype, {1});
-    require_dtype(graph, op, DType::i32, {2});
-    require_dtype(graph, op, DType::f64, {3});
-    require_dtype(graph, op, DType::f32, {dx_sums_, dx_sums_ + 1});
-    if (bias_) require_dtype(graph, op, input(graph, op, 0).dtype, {4});
-    if (bias_) require_dtype(graph, op, DType::f32, {dx_sums_ + 2});
+    op.require_dtype(op.input(0).dtype, {1});
+    op.require_dtype(DType::i32, {2});
+    op.require_dtype(DType::f64, {3});
+    op.require_dtype(DType::f32, {dx_sums_, dx_sums_ + 1});
+    if (bias_) op.require_dtype(op.input(0).dtype, {4});
+    if (bias_) op.require_dtype(DType::f32, {dx_sums_ + 2});
   }
 
   Bytes workspace(int threads) const override {
@@ -40,8 +37,7 @@ class ChunkCrossEntropyBackward final : public Kernel {
            std::max({pass_.product_workspace(threads), dx_.workspace(threads), dtable_.workspace(threads)});
   }
 
-  void run(std::span<std::byte* const> operands, std::byte* base, const LaunchParameters& parameters,
-           Workers& workers) const override {
+  void run(Operands operands, std::byte* base, const LaunchParameters& parameters, Workers& workers) const override {
     const Workspace workspace(*this, base);
     std::byte* const products = base + workspace.used;
     const LogitPanels& panels = pass_.panels();
@@ -73,7 +69,7 @@ class ChunkCrossEntropyBackward final : public Kernel {
     }
   };
 
-  void load_states(std::int64_t chunk, std::span<std::byte* const> operands, RowState* states) const {
+  void load_states(std::int64_t chunk, Operands operands, RowState* states) const {
     const Partition& rows = pass_.panels().rows;
     const double* statistics = as<double>(operands[3]);
     for (std::int64_t row = rows.begin(chunk); row < rows.end(chunk); ++row) {
@@ -81,8 +77,8 @@ class ChunkCrossEntropyBackward final : public Kernel {
     }
   }
 
-  void make_gradients(std::int64_t chunk, std::int64_t part, std::span<std::byte* const> operands,
-                      const LaunchParameters& parameters, const Workspace& workspace, Workers& workers) const {
+  void make_gradients(std::int64_t chunk, std::int64_t part, Operands operands, const LaunchParameters& parameters,
+                      const Workspace& workspace, Workers& workers) const {
     const LogitPanels& panels = pass_.panels();
     const std::int64_t row = panels.rows.begin(chunk), token = panels.tokens.begin(part);
     differentiate_panel<T>(
@@ -92,8 +88,8 @@ class ChunkCrossEntropyBackward final : public Kernel {
         workers);
   }
 
-  void multiply_panel(std::int64_t chunk, std::int64_t part, std::span<std::byte* const> operands,
-                      const Workspace& workspace, std::byte* products, Workers& workers) const {
+  void multiply_panel(std::int64_t chunk, std::int64_t part, Operands operands, const Workspace& workspace,
+                      std::byte* products, Workers& workers) const {
     const std::byte* dlogits = reinterpret_cast<const std::byte*>(workspace.dlogits);
     const std::int64_t row = pass_.panels().rows.begin(chunk) * hidden_;
     const std::int64_t token = pass_.panels().tokens.begin(part) * hidden_;
@@ -114,8 +110,6 @@ class ChunkCrossEntropyBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_chunk_cross_entropy_backward(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<ChunkCrossEntropyBackward>(graph, op, input(graph, op, 0).dtype);
-}
+const Factory make_chunk_cross_entropy_backward = make_for_input<ChunkCrossEntropyBackward>;
 
 }  // namespace l2l::device::kernels

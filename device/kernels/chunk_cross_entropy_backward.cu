@@ -7,17 +7,13 @@
 namespace l2l::device::cuda {
 namespace {
 
-using kernels::as;
-using kernels::input;
-
 class ChunkCrossEntropyBackward final : public Kernel {
  public:
-  ChunkCrossEntropyBackward(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
-      : hidden_(input(graph, op, 0).shape[1]),
+  ChunkCrossEntropyBackward(const Context& context, const OpView& op)
+      : hidden_(op.input(0).shape[1]),
         bias_(op.inputs.size() > 4),
-        pass_(context, graph, op,
-              LogitPanels::parts(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0], context.logits),
-              DType::f32, true) {}
+        pass_(context, op, LogitPanels::parts(op.input(0).shape[0], op.input(1).shape[0], context.logits), DType::f32,
+              true) {}
 
   Bytes workspace() const override {
     kernels::WorkspaceCutter cutter;
@@ -25,7 +21,7 @@ class ChunkCrossEntropyBackward final : public Kernel {
     return cutter.used();
   }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters* parameters,
+  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters* parameters,
                cudaStream_t stream) const override {
     kernels::WorkspaceCutter cutter(workspace);
     const LogitPass::Buffers buffers = pass_.take(cutter);
@@ -52,9 +48,6 @@ class ChunkCrossEntropyBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_chunk_cross_entropy_backward(const Context& context, const compiler::Graph& graph,
-                                                          const compiler::Op& op) {
-  return std::make_unique<ChunkCrossEntropyBackward>(context, graph, op);
-}
+const Factory make_chunk_cross_entropy_backward = make_one<ChunkCrossEntropyBackward>;
 
 }  // namespace l2l::device::cuda

@@ -72,24 +72,23 @@ __global__ void __launch_bounds__(kSumThreads)
 template <typename T>
 class Convert final : public Kernel {
  public:
-  Convert(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
+  Convert(const Context& context, const OpView& op)
       : context_(context),
-        elements_(kernels::output(graph, op, 0).shape.elements()),
+        elements_(op.output(0).shape.elements()),
         squares_(op.outputs.size() > 1),
         blocks_(std::min(kMostBlocks, ceil_div(std::max<std::int64_t>(elements_, 1), kSumThreads * kPack<T>))) {}
 
   Bytes workspace() const override { return squares_ ? blocks_ * sizeof(double) : 0; }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters*,
-               cudaStream_t stream) const override {
+  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters*, cudaStream_t stream) const override {
     ConvertBody<T> body;
-    body.x = kernels::as<float>(operands[0]);
-    body.y = kernels::as<T>(operands[1]);
+    body.x = as<float>(operands[0]);
+    body.y = as<T>(operands[1]);
     if (!squares_) return launch_elementwise<kPack<T>>("convert", context_, elements_, body, stream);
-    double* const sums = kernels::as<double>(workspace);
+    double* const sums = as<double>(workspace);
     launch("convert_squares", convert_squares<T>, {dim3(blocks_), dim3(kSumThreads)}, stream, body.x, body.y, elements_,
            sums);
-    launch("add_sums", add_sums, {dim3(1), dim3(kSumThreads)}, stream, sums, blocks_, kernels::as<double>(operands[2]));
+    launch("add_sums", add_sums, {dim3(1), dim3(kSumThreads)}, stream, sums, blocks_, as<double>(operands[2]));
   }
 
  private:
@@ -101,8 +100,6 @@ class Convert final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_convert(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for<Convert, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
-}
+const Factory make_convert = make_for_output<Convert>;
 
 }  // namespace l2l::device::cuda

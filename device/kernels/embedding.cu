@@ -15,18 +15,11 @@ struct EmbeddingBody : ElementwiseBody {
   T* y = nullptr;
   std::int64_t vocabulary, sequence;
 
-  EmbeddingBody(const compiler::Graph& graph, const compiler::Op& op)
-      : ElementwiseBody(graph, op),
-        vocabulary(kernels::input(graph, op, 1).shape[0]),
-        sequence(op.attributes.sequence) {
-    columns = kernels::output(graph, op, 0).shape[1];
+  EmbeddingBody(const OpView& op)
+      : ElementwiseBody(op), vocabulary(op.input(1).shape[0]), sequence(op.attributes.sequence) {
+    columns = op.output(0).shape[1];
   }
-  void bind(std::span<std::byte* const> operands, const LaunchParameters*) {
-    tokens = kernels::as<std::int32_t>(operands[0]);
-    table = kernels::as<T>(operands[1]);
-    positions = kernels::as<T>(operands[2]);
-    y = kernels::as<T>(operands[3]);
-  }
+  void bind(Operands operands, const LaunchParameters*) { point_to(operands, tokens, table, positions, y); }
 
   template <int Count>
   __device__ void at(std::int64_t first) const {
@@ -52,8 +45,6 @@ using Embedding = ElementwiseKernel<EmbeddingBody<T>>;
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_embedding(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for<Embedding, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
-}
+const Factory make_embedding = make_for_output<Embedding>;
 
 }  // namespace l2l::device::cuda

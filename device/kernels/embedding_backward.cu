@@ -10,21 +10,19 @@ namespace {
 template <typename T>
 class EmbeddingBackward final : public Kernel {
  public:
-  EmbeddingBackward(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
+  EmbeddingBackward(const Context& context, const OpView& op)
       : context_(context),
-        elements_(kernels::input(graph, op, 1).shape.elements()),
-        positions_(op.attributes.sequence * kernels::input(graph, op, 1).shape[1]),
-        table_(kernels::input(graph, op, 1).shape[0], kernels::input(graph, op, 1).shape[1],
-               kernels::output(graph, op, 0).shape[0]) {}
+        elements_(op.input(1).shape.elements()),
+        positions_(op.attributes.sequence * op.input(1).shape[1]),
+        table_(op.input(1).shape[0], op.input(1).shape[1], op.output(0).shape[0]) {}
 
   Bytes workspace() const override { return table_.workspace(); }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters* parameters,
+  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters* parameters,
                cudaStream_t stream) const override {
-    const T* const dy = kernels::as<T>(operands[1]);
-    table_.enqueue(kernels::as<std::int32_t>(operands[0]), dy, kernels::as<float>(operands[2]), parameters, workspace,
-                   stream);
-    launch_positions_backward(context_, dy, elements_, positions_, kernels::as<float>(operands[3]), stream);
+    const T* const dy = as<T>(operands[1]);
+    table_.enqueue(as<std::int32_t>(operands[0]), dy, as<float>(operands[2]), parameters, workspace, stream);
+    launch_positions_backward(context_, dy, elements_, positions_, as<float>(operands[3]), stream);
   }
 
  private:
@@ -35,9 +33,6 @@ class EmbeddingBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_embedding_backward(const Context& context, const compiler::Graph& graph,
-                                                const compiler::Op& op) {
-  return make_for<EmbeddingBackward, Kernel>(kernels::input(graph, op, 1).dtype, context, graph, op);
-}
+const Factory make_embedding_backward = make_for_input<EmbeddingBackward, 1>;
 
 }  // namespace l2l::device::cuda

@@ -2,6 +2,7 @@
 // (SiLU), that of GELU's tanh form, or the normal distribution (GELU).
 #pragma once
 
+#include "device/kernels/convert.h"
 #include "device/kernels/gelu.h"
 
 namespace l2l::device::kernels {
@@ -40,11 +41,18 @@ struct GeluGate {
   }
 };
 
-// Calls make.template operator()<Gate>() with the gate that the op's attributes name.
-template <typename Make>
-auto with_gate(const compiler::Attributes& attributes, const Make& make) {
-  if (!attributes.gelu) return make.template operator()<SiluGate>();
-  return attributes.exact ? make.template operator()<GeluGate>() : make.template operator()<TanhGeluGate>();
+template <template <typename, typename> class KernelFor, typename Gate>
+struct WithGate {
+  template <typename T>
+  using OfType = KernelFor<T, Gate>;
+};
+
+// The kernel class for the type of the first output and the gate that the op's attributes name.
+template <template <typename, typename> class KernelFor>
+std::unique_ptr<Kernel> make_for_gate(const OpView& op) {
+  if (!op.attributes.gelu) return make_for_output<WithGate<KernelFor, SiluGate>::template OfType>(op);
+  return op.attributes.exact ? make_for_output<WithGate<KernelFor, GeluGate>::template OfType>(op)
+                             : make_for_output<WithGate<KernelFor, TanhGeluGate>::template OfType>(op);
 }
 
 }  // namespace l2l::device::kernels

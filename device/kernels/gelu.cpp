@@ -18,10 +18,9 @@ struct ExactGelu {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_gelu(const compiler::Graph& graph, const compiler::Op& op) {
-  const DType dtype = output(graph, op, 0).dtype;
-  return op.attributes.exact ? make_for_dtype<OneInput<ExactGelu>::OfType>(graph, op, dtype)
-                             : make_for_dtype<OneInput<TanhGelu>::OfType>(graph, op, dtype);
-}
+const Factory make_gelu = [](const OpView& op) {
+  return (op.attributes.exact ? make_for_output<OneInput<ExactGelu>::OfType>
+                              : make_for_output<OneInput<TanhGelu>::OfType>)(op);
+};
 
 }  // namespace l2l::device::kernels

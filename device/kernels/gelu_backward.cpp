@@ -25,10 +25,9 @@ struct ExactGeluGradient {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_gelu_backward(const compiler::Graph& graph, const compiler::Op& op) {
-  const DType dtype = output(graph, op, 0).dtype;
-  return op.attributes.exact ? make_for_dtype<TwoInputs<ExactGeluGradient>::OfType>(graph, op, dtype)
-                             : make_for_dtype<TwoInputs<TanhGeluGradient>::OfType>(graph, op, dtype);
-}
+const Factory make_gelu_backward = [](const OpView& op) {
+  return (op.attributes.exact ? make_for_output<TwoInputs<ExactGeluGradient>::OfType>
+                              : make_for_output<TwoInputs<TanhGeluGradient>::OfType>)(op);
+};
 
 }  // namespace l2l::device::kernels

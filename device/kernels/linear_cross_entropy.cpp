@@ -7,14 +7,14 @@ namespace {
 
 class LinearCrossEntropy final : public Kernel {
  public:
-  LinearCrossEntropy(const compiler::Graph& graph, const compiler::Op& op)
-      : pass_("linear_cross_entropy", LogitPanels(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0]),
-              input(graph, op, 0).shape[1], input(graph, op, 0).dtype, op.inputs.size() > 3, op.attributes.softcap),
+  LinearCrossEntropy(const OpView& op)
+      : pass_("linear_cross_entropy", LogitPanels(op.input(0).shape[0], op.input(1).shape[0]), op.input(0).shape[1],
+              op.input(0).dtype, op.inputs.size() > 3, op.attributes.softcap),
         bias_(op.inputs.size() > 3) {
-    require_dtype(graph, op, input(graph, op, 0).dtype, {1});
-    require_dtype(graph, op, DType::i32, {2});
-    if (bias_) require_dtype(graph, op, input(graph, op, 0).dtype, {3});
-    require_dtype(graph, op, DType::f64, {op.inputs.size()});
+    op.require_dtype(op.input(0).dtype, {1});
+    op.require_dtype(DType::i32, {2});
+    if (bias_) op.require_dtype(op.input(0).dtype, {3});
+    op.require_dtype(DType::f64, {op.inputs.size()});
   }
 
   Bytes workspace(int threads) const override {
@@ -23,8 +23,7 @@ class LinearCrossEntropy final : public Kernel {
     return cutter.used() + pass_.product_workspace(threads);
   }
 
-  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters&,
-           Workers& workers) const override {
+  void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
     WorkspaceCutter cutter(workspace);
     const SoftmaxPass::Buffers buffers = pass_.take(cutter);
     const LogitOperands logits{operands[0], operands[1], bias_ ? operands[3] : nullptr};
@@ -41,9 +40,9 @@ class LinearCrossEntropy final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_linear_cross_entropy(const compiler::Graph& graph, const compiler::Op& op) {
-  require_compute_type(op, input(graph, op, 0).dtype);
-  return std::make_unique<LinearCrossEntropy>(graph, op);
-}
+const Factory make_linear_cross_entropy = [](const OpView& op) -> std::unique_ptr<Kernel> {
+  require_compute_type(op, op.input(0).dtype);
+  return std::make_unique<LinearCrossEntropy>(op);
+};
 
 }  // namespace l2l::device::kernels

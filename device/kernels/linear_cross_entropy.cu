@@ -5,20 +5,16 @@
 namespace l2l::device::cuda {
 namespace {
 
-using kernels::as;
-using kernels::input;
-
 class LinearCrossEntropy final : public Kernel {
  public:
-  LinearCrossEntropy(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
-      : rows_(input(graph, op, 0).shape[0]),
+  LinearCrossEntropy(const Context& context, const OpView& op)
+      : rows_(op.input(0).shape[0]),
         bias_(op.inputs.size() > 3),
-        pass_(context, graph, op, LogitPanels::parts(rows_, input(graph, op, 1).shape[0], context.logits), std::nullopt,
-              false) {}
+        pass_(context, op, LogitPanels::parts(rows_, op.input(1).shape[0], context.logits), std::nullopt, false) {}
 
   Bytes workspace() const override { return cut(nullptr).used; }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte* base, const LaunchParameters* parameters,
+  void enqueue(Operands operands, std::byte* base, const LaunchParameters* parameters,
                cudaStream_t stream) const override {
     const Workspace workspace = cut(base);
     const auto* targets = as<std::int32_t>(operands[2]);
@@ -54,9 +50,6 @@ class LinearCrossEntropy final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_linear_cross_entropy(const Context& context, const compiler::Graph& graph,
-                                                  const compiler::Op& op) {
-  return std::make_unique<LinearCrossEntropy>(context, graph, op);
-}
+const Factory make_linear_cross_entropy = make_one<LinearCrossEntropy>;
 
 }  // namespace l2l::device::cuda

@@ -21,16 +21,15 @@ MatmulShape dx_shape(std::int64_t rows, std::int64_t tokens, std::int64_t hidden
 template <typename T>
 class LinearCrossEntropyBackward final : public Kernel {
  public:
-  LinearCrossEntropyBackward(const compiler::Graph& graph, const compiler::Op& op)
-      : LinearCrossEntropyBackward(input(graph, op, 0).shape[0], input(graph, op, 0).shape[1],
-                                   input(graph, op, 1).shape[0], input(graph, op, 0).dtype, op.inputs.size() > 3,
-                                   op.attributes.softcap) {
-    require_dtype(graph, op, input(graph, op, 0).dtype, {1, loss_ + 1});
-    require_dtype(graph, op, DType::i32, {2});
-    require_dtype(graph, op, DType::f64, {loss_});
-    require_dtype(graph, op, DType::f32, {loss_ + 2});
-    if (bias_) require_dtype(graph, op, input(graph, op, 0).dtype, {3});
-    if (bias_) require_dtype(graph, op, DType::f32, {loss_ + 3});
+  LinearCrossEntropyBackward(const OpView& op)
+      : LinearCrossEntropyBackward(op.input(0).shape[0], op.input(0).shape[1], op.input(1).shape[0], op.input(0).dtype,
+                                   op.inputs.size() > 3, op.attributes.softcap) {
+    op.require_dtype(op.input(0).dtype, {1, loss_ + 1});
+    op.require_dtype(DType::i32, {2});
+    op.require_dtype(DType::f64, {loss_});
+    op.require_dtype(DType::f32, {loss_ + 2});
+    if (bias_) op.require_dtype(op.input(0).dtype, {3});
+    if (bias_) op.require_dtype(DType::f32, {loss_ + 3});
   }
 
   Bytes workspace(int threads) const override {
@@ -38,8 +37,7 @@ class LinearCrossEntropyBackward final : public Kernel {
            std::max({pass_.product_workspace(threads), dx_.workspace(threads), dtable_.workspace(threads)});
   }
 
-  void run(std::span<std::byte* const> operands, std::byte* base, const LaunchParameters& parameters,
-           Workers& workers) const override {
+  void run(Operands operands, std::byte* base, const LaunchParameters& parameters, Workers& workers) const override {
     const Run run{{operands[0], operands[1], bias_ ? operands[3] : nullptr},
                   as<std::int32_t>(operands[2]),
                   as<T>(operands[loss_ + 1]),
@@ -146,8 +144,6 @@ class LinearCrossEntropyBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_linear_cross_entropy_backward(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<LinearCrossEntropyBackward>(graph, op, input(graph, op, 0).dtype);
-}
+const Factory make_linear_cross_entropy_backward = make_for_input<LinearCrossEntropyBackward>;
 
 }  // namespace l2l::device::kernels

@@ -8,19 +8,15 @@
 namespace l2l::device::cuda {
 namespace {
 
-using kernels::as;
-using kernels::input;
-
 class LinearCrossEntropyBackward final : public Kernel {
  public:
-  LinearCrossEntropyBackward(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
+  LinearCrossEntropyBackward(const Context& context, const OpView& op)
       : LinearCrossEntropyBackward(
-            context, graph, op,
-            LogitPanels::whole_rows(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0], context.logits)) {}
+            context, op, LogitPanels::whole_rows(op.input(0).shape[0], op.input(1).shape[0], context.logits)) {}
 
   Bytes workspace() const override { return cut(nullptr).used; }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte* base, const LaunchParameters* parameters,
+  void enqueue(Operands operands, std::byte* base, const LaunchParameters* parameters,
                cudaStream_t stream) const override {
     const Workspace workspace = cut(base);
     const std::size_t loss = bias_ ? 4 : 3;  // operand; the other outputs follow
@@ -54,14 +50,13 @@ class LinearCrossEntropyBackward final : public Kernel {
     cudaStream_t stream;
   };
 
-  LinearCrossEntropyBackward(const Context& context, const compiler::Graph& graph, const compiler::Op& op,
-                             const LogitPanels& panels)
-      : dtype_(input(graph, op, 0).dtype),
-        rows_(input(graph, op, 0).shape[0]),
-        hidden_(input(graph, op, 0).shape[1]),
+  LinearCrossEntropyBackward(const Context& context, const OpView& op, const LogitPanels& panels)
+      : dtype_(op.input(0).dtype),
+        rows_(op.input(0).shape[0]),
+        hidden_(op.input(0).shape[1]),
         bias_(op.inputs.size() > 3),
         several_parts_(panels.tokens.count() > 1),
-        pass_(context, graph, op, panels, several_parts_ ? DType::f32 : dtype_, false) {}
+        pass_(context, op, panels, several_parts_ ? DType::f32 : dtype_, false) {}
 
   Workspace cut(std::byte* base) const {
     kernels::WorkspaceCutter cutter(base);
@@ -109,9 +104,6 @@ class LinearCrossEntropyBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_linear_cross_entropy_backward(const Context& context, const compiler::Graph& graph,
-                                                           const compiler::Op& op) {
-  return std::make_unique<LinearCrossEntropyBackward>(context, graph, op);
-}
+const Factory make_linear_cross_entropy_backward = make_one<LinearCrossEntropyBackward>;
 
 }  // namespace l2l::device::cuda

@@ -36,8 +36,7 @@ class LogitPass {
 
   // `dx`: dtype of the product that gives dx; empty: no gradients. `chunk`: the table is a chunk of the vocabulary.
   // Throws BadInput for dtypes that it does not support.
-  LogitPass(const Context& context, const compiler::Graph& graph, const compiler::Op& op, const LogitPanels& panels,
-            std::optional<DType> dx, bool chunk);
+  LogitPass(const Context& context, const OpView& op, const LogitPanels& panels, std::optional<DType> dx, bool chunk);
 
   const LogitPanels& panels() const { return panels_; }
   // Call it before other cuts: products need a 256-byte aligned address.

@@ -13,12 +13,12 @@ constexpr std::int64_t kRows = 64;     // of a partial sum: many sequences are s
 template <typename T>
 class PositionsBackward final : public Kernel {
  public:
-  PositionsBackward(const compiler::Graph& graph, const compiler::Op& op)
-      : rows_(input(graph, op, 0).shape[0]), hidden_(input(graph, op, 0).shape[1]), sequence_(op.attributes.sequence) {
-    require_dtype(graph, op, DType::f32, {1});
+  PositionsBackward(const OpView& op)
+      : rows_(op.input(0).shape[0]), hidden_(op.input(0).shape[1]), sequence_(op.attributes.sequence) {
+    op.require_dtype(DType::f32, {1});
   }
 
-  void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
+  void run(Operands operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
     const std::int64_t strips = (hidden_ + kColumns - 1) / kColumns;
     const Partition blocks = row_blocks(sequence_ * strips, rows_ / sequence_ * kColumns);
     workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
@@ -29,7 +29,7 @@ class PositionsBackward final : public Kernel {
   }
 
  private:
-  void add_strip(std::span<std::byte* const> operands, std::int64_t place, std::int64_t column) const {
+  void add_strip(Operands operands, std::int64_t place, std::int64_t column) const {
     const std::int64_t count = std::min(kColumns, hidden_ - column);
     float total[kColumns] = {};
     for (std::int64_t row = place; row < rows_;) {
@@ -51,8 +51,6 @@ class PositionsBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_positions_backward(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<PositionsBackward>(graph, op, input(graph, op, 0).dtype);
-}
+const Factory make_positions_backward = make_for_input<PositionsBackward>;
 
 }  // namespace l2l::device::kernels

@@ -9,15 +9,13 @@ namespace {
 template <typename T>
 class PositionsBackward final : public Kernel {
  public:
-  PositionsBackward(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
+  PositionsBackward(const Context& context, const OpView& op)
       : context_(context),
-        elements_(kernels::input(graph, op, 0).shape.elements()),
-        table_(op.attributes.sequence * kernels::input(graph, op, 0).shape[1]) {}
+        elements_(op.input(0).shape.elements()),
+        table_(op.attributes.sequence * op.input(0).shape[1]) {}
 
-  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
-               cudaStream_t stream) const override {
-    launch_positions_backward(context_, kernels::as<T>(operands[0]), elements_, table_, kernels::as<float>(operands[1]),
-                              stream);
+  void enqueue(Operands operands, std::byte*, const LaunchParameters*, cudaStream_t stream) const override {
+    launch_positions_backward(context_, as<T>(operands[0]), elements_, table_, as<float>(operands[1]), stream);
   }
 
  private:
@@ -27,9 +25,6 @@ class PositionsBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_positions_backward(const Context& context, const compiler::Graph& graph,
-                                                const compiler::Op& op) {
-  return make_for<PositionsBackward, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
-}
+const Factory make_positions_backward = make_for_input<PositionsBackward>;
 
 }  // namespace l2l::device::cuda

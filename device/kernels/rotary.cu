@@ -65,8 +65,8 @@ __global__ void __launch_bounds__(kRotaryThreads) rotary(RotaryProblem<T> proble
 template <typename T>
 class Rotary final : public Kernel {
  public:
-  Rotary(const Context&, const compiler::Graph& graph, const compiler::Op& op) {
-    const compiler::Value& x = kernels::input(graph, op, 0);
+  Rotary(const Context&, const OpView& op) {
+    const compiler::Value& x = op.input(0);
     const int kv_heads = compiler::kv_heads(op.attributes);
     problem_.rows = x.shape[0];
     problem_.columns = x.shape[1];
@@ -86,11 +86,10 @@ class Rotary final : public Kernel {
     }
   }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
-               cudaStream_t stream) const override {
+  void enqueue(Operands operands, std::byte*, const LaunchParameters*, cudaStream_t stream) const override {
     RotaryProblem<T> problem = problem_;
-    problem.x = kernels::as<T>(operands[0]);
-    problem.y = kernels::as<T>(operands[1]);
+    problem.x = as<T>(operands[0]);
+    problem.y = as<T>(operands[1]);
     const LaunchShape shape{ceil_div(problem.rows, problem.block_rows), kRotaryThreads};
     if (problem.half % kPack<T> == 0) {
       launch("rotary", rotary<T, kPack<T>>, shape, stream, problem, frequencies_);
@@ -106,8 +105,6 @@ class Rotary final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_rotary(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for<Rotary, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
-}
+const Factory make_rotary = make_for_input<Rotary>;
 
 }  // namespace l2l::device::cuda

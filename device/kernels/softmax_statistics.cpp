@@ -10,15 +10,15 @@ constexpr std::int64_t kNumbers = 3;  // per row
 
 class SoftmaxStatistics final : public Kernel {
  public:
-  SoftmaxStatistics(const compiler::Graph& graph, const compiler::Op& op)
+  SoftmaxStatistics(const OpView& op)
       : vocabulary_(op.attributes.vocabulary),
-        pass_("softmax_statistics", LogitPanels::narrow(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0]),
-              input(graph, op, 0).shape[1], input(graph, op, 0).dtype, op.inputs.size() > 3, op.attributes.softcap),
+        pass_("softmax_statistics", LogitPanels::narrow(op.input(0).shape[0], op.input(1).shape[0]),
+              op.input(0).shape[1], op.input(0).dtype, op.inputs.size() > 3, op.attributes.softcap),
         bias_(op.inputs.size() > 3) {
-    require_dtype(graph, op, input(graph, op, 0).dtype, {1});
-    require_dtype(graph, op, DType::i32, {2});
-    if (bias_) require_dtype(graph, op, input(graph, op, 0).dtype, {3});
-    require_dtype(graph, op, DType::f64, {op.inputs.size()});
+    op.require_dtype(op.input(0).dtype, {1});
+    op.require_dtype(DType::i32, {2});
+    if (bias_) op.require_dtype(op.input(0).dtype, {3});
+    op.require_dtype(DType::f64, {op.inputs.size()});
   }
 
   Bytes workspace(int threads) const override {
@@ -27,7 +27,7 @@ class SoftmaxStatistics final : public Kernel {
     return cutter.used() + pass_.product_workspace(threads);
   }
 
-  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters& parameters,
+  void run(Operands operands, std::byte* workspace, const LaunchParameters& parameters,
            Workers& workers) const override {
     WorkspaceCutter cutter(workspace);
     const SoftmaxPass::Buffers buffers = pass_.take(cutter);
@@ -56,9 +56,9 @@ class SoftmaxStatistics final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_softmax_statistics(const compiler::Graph& graph, const compiler::Op& op) {
-  require_compute_type(op, input(graph, op, 0).dtype);
-  return std::make_unique<SoftmaxStatistics>(graph, op);
-}
+const Factory make_softmax_statistics = [](const OpView& op) -> std::unique_ptr<Kernel> {
+  require_compute_type(op, op.input(0).dtype);
+  return std::make_unique<SoftmaxStatistics>(op);
+};
 
 }  // namespace l2l::device::kernels

@@ -5,16 +5,12 @@
 namespace l2l::device::cuda {
 namespace {
 
-using kernels::as;
-using kernels::input;
-
 class SoftmaxStatistics final : public Kernel {
  public:
-  SoftmaxStatistics(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
+  SoftmaxStatistics(const Context& context, const OpView& op)
       : bias_(op.inputs.size() > 3),
-        pass_(context, graph, op,
-              LogitPanels::parts(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0], context.logits),
-              std::nullopt, true) {}
+        pass_(context, op, LogitPanels::parts(op.input(0).shape[0], op.input(1).shape[0], context.logits), std::nullopt,
+              true) {}
 
   Bytes workspace() const override {
     kernels::WorkspaceCutter cutter;
@@ -22,7 +18,7 @@ class SoftmaxStatistics final : public Kernel {
     return cutter.used();
   }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters* parameters,
+  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters* parameters,
                cudaStream_t stream) const override {
     kernels::WorkspaceCutter cutter(workspace);
     const LogitPass::Buffers buffers = pass_.take(cutter);
@@ -46,9 +42,6 @@ class SoftmaxStatistics final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_softmax_statistics(const Context& context, const compiler::Graph& graph,
-                                                const compiler::Op& op) {
-  return std::make_unique<SoftmaxStatistics>(context, graph, op);
-}
+const Factory make_softmax_statistics = make_one<SoftmaxStatistics>;
 
 }  // namespace l2l::device::cuda
