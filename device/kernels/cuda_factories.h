@@ -8,8 +8,8 @@ namespace l2l::device::cuda {
 // Throws BadInput when the op's dtypes or shapes have no kernel.
 using Factory = std::unique_ptr<Kernel> (*)(const Context& context, const OpView& op);
 
-#define L2L_OP(kind) extern constinit const Factory make_##kind;
-#define L2L_FUSED_OP(kind) extern constinit const Factory make_##kind;
+#define L2L_OP(kind) extern const Factory make_##kind;
+#define L2L_FUSED_OP(kind) extern const Factory make_##kind;
 #include "compiler/ir/ops.def"
 #undef L2L_OP
 #undef L2L_FUSED_OP

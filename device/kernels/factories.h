@@ -11,13 +11,13 @@ namespace l2l::device::kernels {
 // Throws BadInput when the op's dtypes or shapes have no kernel.
 using Factory = std::unique_ptr<Kernel> (*)(const OpView& op);
 
-#define L2L_OP(kind) extern constinit const Factory make_##kind;
+#define L2L_OP(kind) extern const Factory make_##kind;
 #define L2L_FUSED_OP(kind)
 #include "compiler/ir/ops.def"
 #undef L2L_OP
 #undef L2L_FUSED_OP
 // All fused ops: runs the ops that unfused() gives, one after the other.
-extern constinit const Factory make_fused;
+extern const Factory make_fused;
 
 // The factory of a kernel class that is made from its op alone.
 template <typename KernelClass>

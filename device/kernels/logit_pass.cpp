@@ -30,15 +30,15 @@ LogitPass::LogitPass(const Context& context, const OpView& op, const LogitPanels
       chunk_(chunk),
       softcap_(op.attributes.softcap),
       panels_(panels),
-      logits_(context, panels, [&](std::int64_t rows, std::int64_t tokens) {
-        return logits_shape(panels, rows, tokens, hidden_, dtype_);
+      logits_(panels.rows, panels.tokens, [&](std::int64_t rows, std::int64_t tokens) {
+        return MatmulPlan(context, logits_shape(panels, rows, tokens, hidden_, dtype_));
       }) {
   if (!dx) return;
-  dx_.emplace(context, panels, [&](std::int64_t rows, std::int64_t tokens) {
-    return dx_shape(panels, rows, tokens, hidden_, dtype_, *dx);
+  dx_.emplace(panels.rows, panels.tokens, [&](std::int64_t rows, std::int64_t tokens) {
+    return MatmulPlan(context, dx_shape(panels, rows, tokens, hidden_, dtype_, *dx));
   });
-  dtable_.emplace(context, panels, [&](std::int64_t rows, std::int64_t tokens) {
-    return dtable_shape(panels, rows, tokens, hidden_, dtype_);
+  dtable_.emplace(panels.rows, panels.tokens, [&](std::int64_t rows, std::int64_t tokens) {
+    return MatmulPlan(context, dtable_shape(panels, rows, tokens, hidden_, dtype_));
   });
 }
 

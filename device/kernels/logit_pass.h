@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "device/kernels/common/operands.h"
+#include "device/kernels/common/panel_product.h"
 #include "device/kernels/logit_panels.h"
 #include "device/kernels/panel_cross_entropy.cuh"
 
@@ -57,8 +57,8 @@ class LogitPass {
   bool chunk_;
   float softcap_;
   LogitPanels panels_;
-  PanelProduct logits_;
-  std::optional<PanelProduct> dx_, dtable_;
+  kernels::PanelProduct<MatmulPlan> logits_;
+  std::optional<kernels::PanelProduct<MatmulPlan>> dx_, dtable_;
 };
 
 }  // namespace l2l::device::cuda
