@@ -37,7 +37,7 @@ class AttentionMix final : public Kernel {
   AttentionMix(const Context&, const OpView& op)
       : problem_(op.input(1), op.attributes),
         part_(core::part_for<T>(problem_.head_dim, 1, 1,
-                                []<int kDim, int kTile>() { return attention_mix<T, kDim, kTile>; })) {
+                                [&]<int kDim, int kTile>() { return attention_mix<T, kDim, kTile>; })) {
     op.require_dtype(op.input(1).dtype, {0, 2});
   }
 

@@ -69,9 +69,10 @@ class AttentionMixBackward final : public Kernel {
       : problem_(op.input(2), op.attributes),
         probabilities_(core::part_for<T>(
             problem_.head_dim, 2, 0,
-            []<int kDim, int kTile>() { return attention_mix_backward_probabilities<T, kDim, kTile>; })),
-        values_(core::part_for<T>(problem_.head_dim, 1, 1,
-                                  []<int kDim, int kTile>() { return attention_mix_backward_values<T, kDim, kTile>; })),
+            [&]<int kDim, int kTile>() { return attention_mix_backward_probabilities<T, kDim, kTile>; })),
+        values_(
+            core::part_for<T>(problem_.head_dim, 1, 1,
+                              [&]<int kDim, int kTile>() { return attention_mix_backward_values<T, kDim, kTile>; })),
         dqkv_bytes_(op.input(2).bytes()) {
     op.require_dtype(op.input(2).dtype, {0, 1, 3, 4});
   }

@@ -100,7 +100,7 @@ class AttentionProbabilities final : public Kernel {
   AttentionProbabilities(const Context&, const OpView& op)
       : problem_(op.input(0), op.attributes),
         part_(core::part_for<T>(problem_.head_dim, 2, 0,
-                                []<int kDim, int kTile>() { return attention_probabilities<T, kDim, kTile>; })) {
+                                [&]<int kDim, int kTile>() { return attention_probabilities<T, kDim, kTile>; })) {
     op.require_dtype(op.input(0).dtype, {1});
   }
 

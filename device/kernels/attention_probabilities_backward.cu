@@ -125,10 +125,10 @@ class AttentionProbabilitiesBackward final : public Kernel {
       : problem_(op.input(2), op.attributes),
         queries_(core::part_for<T>(
             problem_.head_dim, 1, 1,
-            []<int kDim, int kTile>() { return attention_probabilities_backward_queries<T, kDim, kTile>; })),
+            [&]<int kDim, int kTile>() { return attention_probabilities_backward_queries<T, kDim, kTile>; })),
         keys_(core::part_for<T>(
             problem_.head_dim, 1, 1,
-            []<int kDim, int kTile>() { return attention_probabilities_backward_keys<T, kDim, kTile>; })),
+            [&]<int kDim, int kTile>() { return attention_probabilities_backward_keys<T, kDim, kTile>; })),
         other_(op.inputs.size() > 3) {
     op.require_dtype(op.input(2).dtype, {0, 1, 3});
     if (other_) op.require_dtype(op.input(2).dtype, {4});

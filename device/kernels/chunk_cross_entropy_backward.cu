@@ -11,9 +11,9 @@ class ChunkCrossEntropyBackward final : public Kernel {
  public:
   ChunkCrossEntropyBackward(const Context& context, const OpView& op)
       : hidden_(op.input(0).shape[1]),
-        bias_(op.inputs.size() > 4),
+        dx_(op.inputs.size()),
         pass_(context, op, LogitPanels::parts(op.input(0).shape[0], op.input(1).shape[0], context.logits), DType::f32,
-              true) {}
+              true, 4) {}
 
   Bytes workspace() const override {
     kernels::WorkspaceCutter cutter;
@@ -25,14 +25,11 @@ class ChunkCrossEntropyBackward final : public Kernel {
                cudaStream_t stream) const override {
     kernels::WorkspaceCutter cutter(workspace);
     const LogitPass::Buffers buffers = pass_.take(cutter);
-    const LogitOperands logits{
-        operands[0], operands[1], bias_ ? operands[4] : nullptr, as<std::int32_t>(operands[2]), as<double>(operands[3]),
-        parameters};
-    const std::size_t dx = bias_ ? 5 : 4;  // operand; the other outputs follow
+    const LogitOperands logits = pass_.logits_of(operands, as<double>(operands[3]), parameters);
     for (std::int64_t chunk = 0; chunk < pass_.panels().rows.count(); ++chunk) {
-      float* const sums = as<float>(operands[dx]) + pass_.panels().rows.begin(chunk) * hidden_;
-      const LogitGradients gradients{reinterpret_cast<std::byte*>(sums), true, as<float>(operands[dx + 1]),
-                                     bias_ ? as<float>(operands[dx + 2]) : nullptr};
+      float* const sums = as<float>(operands[dx_]) + pass_.panels().rows.begin(chunk) * hidden_;
+      const LogitGradients gradients{reinterpret_cast<std::byte*>(sums), true, as<float>(operands[dx_ + 1]),
+                                     pass_.has_bias() ? as<float>(operands[dx_ + 2]) : nullptr};
       for (std::int64_t part = 0; part < pass_.panels().tokens.count(); ++part) {
         pass_.run(chunk, part, SoftmaxStep::differentiate, logits, buffers, stream);
         pass_.multiply(chunk, part, logits, gradients, buffers, stream);
@@ -42,7 +39,7 @@ class ChunkCrossEntropyBackward final : public Kernel {
 
  private:
   std::int64_t hidden_;
-  bool bias_;
+  std::size_t dx_;  // operand; the other outputs follow
   LogitPass pass_;
 };
 

@@ -18,7 +18,7 @@ struct DropoutBody : ElementwiseBody {
 
   DropoutBody(const OpView& op)
       : ElementwiseBody(op), rng_op(op.attributes.rng_op), probability(op.attributes.probability) {
-    require_random_elements(elements);
+    kernels::require_random_elements(elements, compiler::name_of(op.kind));
   }
   void bind(Operands operands, const LaunchParameters* launch) {
     x = as<T>(operands[0]);
@@ -27,7 +27,7 @@ struct DropoutBody : ElementwiseBody {
     parameters = launch;
   }
 
-  __device__ void prepare() { mask = DropoutMask(parameters, rng_op, probability); }
+  __device__ void prepare() { mask = DropoutMask(*parameters, rng_op, probability); }
 
   template <int Count>
   __device__ Floats<Count> values(std::int64_t first) const {

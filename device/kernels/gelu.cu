@@ -1,5 +1,4 @@
-#include "device/kernels/gelu.cuh"
-
+#include "device/kernels/activations.cuh"
 #include "device/kernels/common/elementwise.cuh"
 #include "device/kernels/cuda_factories.h"
 

@@ -1,6 +1,6 @@
+#include "device/kernels/activations.cuh"
 #include "device/kernels/common/column_sums.cuh"
 #include "device/kernels/cuda_factories.h"
-#include "device/kernels/gelu.cuh"
 
 namespace l2l::device::cuda {
 namespace {

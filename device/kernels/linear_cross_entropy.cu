@@ -9,7 +9,6 @@ class LinearCrossEntropy final : public Kernel {
  public:
   LinearCrossEntropy(const Context& context, const OpView& op)
       : rows_(op.input(0).shape[0]),
-        bias_(op.inputs.size() > 3),
         pass_(context, op, LogitPanels::parts(rows_, op.input(1).shape[0], context.logits), std::nullopt, false) {}
 
   Bytes workspace() const override { return cut(nullptr).used; }
@@ -17,16 +16,14 @@ class LinearCrossEntropy final : public Kernel {
   void enqueue(Operands operands, std::byte* base, const LaunchParameters* parameters,
                cudaStream_t stream) const override {
     const Workspace workspace = cut(base);
-    const auto* targets = as<std::int32_t>(operands[2]);
-    const LogitOperands logits{operands[0], operands[1],          bias_ ? operands[3] : nullptr,
-                               targets,     workspace.statistics, parameters};
+    const LogitOperands logits = pass_.logits_of(operands, workspace.statistics, parameters);
     for (std::int64_t chunk = 0; chunk < pass_.panels().rows.count(); ++chunk) {
       for (std::int64_t part = 0; part < pass_.panels().tokens.count(); ++part) {
         const SoftmaxStep step = part == 0 ? SoftmaxStep::begin : SoftmaxStep::add;
         pass_.run(chunk, part, step, logits, workspace.panel, stream);
       }
     }
-    enqueue_loss(workspace.statistics, targets, rows_, as<double>(operands[bias_ ? 4 : 3]), stream);
+    enqueue_loss(workspace.statistics, logits.targets, rows_, as<double>(operands.back()), stream);
   }
 
  private:
@@ -44,7 +41,6 @@ class LinearCrossEntropy final : public Kernel {
   }
 
   std::int64_t rows_;
-  bool bias_;
   LogitPass pass_;
 };
 

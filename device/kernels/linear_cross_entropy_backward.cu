@@ -19,18 +19,16 @@ class LinearCrossEntropyBackward final : public Kernel {
   void enqueue(Operands operands, std::byte* base, const LaunchParameters* parameters,
                cudaStream_t stream) const override {
     const Workspace workspace = cut(base);
-    const std::size_t loss = bias_ ? 4 : 3;  // operand; the other outputs follow
-    const Run run{{operands[0], operands[1], bias_ ? operands[3] : nullptr, as<std::int32_t>(operands[2]),
-                   workspace.statistics, parameters},
+    const Run run{pass_.logits_of(operands, workspace.statistics, parameters),
                   workspace,
-                  operands[loss + 1],
-                  as<float>(operands[loss + 2]),
-                  bias_ ? as<float>(operands[loss + 3]) : nullptr,
+                  operands[loss_ + 1],
+                  as<float>(operands[loss_ + 2]),
+                  pass_.has_bias() ? as<float>(operands[loss_ + 3]) : nullptr,
                   stream};
     for (std::int64_t chunk = 0; chunk < pass_.panels().rows.count(); ++chunk) {
       several_parts_ ? take_parts(run, chunk) : take_whole(run, chunk);
     }
-    enqueue_loss(workspace.statistics, run.logits.targets, rows_, as<double>(operands[loss]), stream);
+    enqueue_loss(workspace.statistics, run.logits.targets, rows_, as<double>(operands[loss_]), stream);
   }
 
  private:
@@ -54,7 +52,7 @@ class LinearCrossEntropyBackward final : public Kernel {
       : dtype_(op.input(0).dtype),
         rows_(op.input(0).shape[0]),
         hidden_(op.input(0).shape[1]),
-        bias_(op.inputs.size() > 3),
+        loss_(op.inputs.size()),
         several_parts_(panels.tokens.count() > 1),
         pass_(context, op, panels, several_parts_ ? DType::f32 : dtype_, false) {}
 
@@ -98,7 +96,8 @@ class LinearCrossEntropyBackward final : public Kernel {
 
   DType dtype_;
   std::int64_t rows_, hidden_;
-  bool bias_, several_parts_;
+  std::size_t loss_;  // operand; the other outputs follow
+  bool several_parts_;
   LogitPass pass_;
 };
 

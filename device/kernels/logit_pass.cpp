@@ -23,11 +23,13 @@ void require_supported(const OpView& op) {
 }  // namespace
 
 LogitPass::LogitPass(const Context& context, const OpView& op, const LogitPanels& panels, std::optional<DType> dx,
-                     bool chunk)
+                     bool chunk, std::size_t bias)
     : dtype_((require_supported(op), op.input(0).dtype)),
       hidden_(op.input(0).shape[1]),
       vocabulary_(chunk ? op.attributes.vocabulary : op.input(1).shape[0]),
       chunk_(chunk),
+      bias_position_(bias),
+      bias_(op.inputs.size() > bias),
       softcap_(op.attributes.softcap),
       panels_(panels),
       logits_(panels.rows, panels.tokens, [&](std::int64_t rows, std::int64_t tokens) {
@@ -40,6 +42,11 @@ LogitPass::LogitPass(const Context& context, const OpView& op, const LogitPanels
   dtable_.emplace(panels.rows, panels.tokens, [&](std::int64_t rows, std::int64_t tokens) {
     return MatmulPlan(context, dtable_shape(panels, rows, tokens, hidden_, dtype_));
   });
+}
+
+LogitOperands LogitPass::logits_of(Operands operands, double* statistics, const LaunchParameters* parameters) const {
+  return {operands[0], operands[1], bias_ ? operands[bias_position_] : nullptr, as<std::int32_t>(operands[2]),
+          statistics,  parameters};
 }
 
 LogitPass::Buffers LogitPass::take(kernels::WorkspaceCutter& cutter) const {

@@ -21,7 +21,7 @@ void require_supported(const OpView& op) {
 
 class Matmul final : public Kernel {
  public:
-  Matmul(const compiler::Op& op, MatmulPlan plan)
+  Matmul(const OpView& op, MatmulPlan plan)
       : bias_(op.inputs.size() > 2), accumulate_(op.attributes.accumulate), plan_(std::move(plan)) {}
 
   Bytes workspace() const override { return plan_.workspace(); }

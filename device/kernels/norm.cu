@@ -35,7 +35,7 @@ struct NormForward {
 
   template <bool kAdd>
   __device__ DropoutMask dropout_mask() const {
-    return kAdd && probability > 0 ? DropoutMask(parameters, rng_op, probability) : DropoutMask();
+    return kAdd && probability > 0 ? DropoutMask(*parameters, rng_op, probability) : DropoutMask();
   }
 
   template <bool kRms, int Count>
@@ -153,7 +153,7 @@ class NormForwardKernel final : public Kernel {
       : attributes_(op.attributes),
         rows_(op.input(0).shape[0]),
         hidden_(op.input(0).shape[1]) {
-    if (kAdd && attributes_.probability > 0) require_random_elements(rows_ * hidden_);
+    if (kAdd && attributes_.probability > 0) kernels::require_random_elements(rows_ * hidden_, name());
   }
 
   void enqueue(Operands operands, std::byte*, const LaunchParameters* parameters,

@@ -7,6 +7,7 @@
 
 #include "device/kernels/elementwise.h"
 #include "device/kernels/reduce.h"
+#include "device/kernels/row_sums.h"
 #include "device/kernels/tokens.h"
 #include "device/kernels/vector_math.h"
 
@@ -72,28 +73,6 @@ void differentiate_row(const RowState& state, std::int64_t target, float loss_sc
   if (target < 0 || target >= tokens) return;
   const float gradient = fast_exp(state.target_logit - highest) * factor - loss_scale;
   dlogits[target] = narrow<T>(softcap > 0 ? gradient * cap_slope(state.target_logit, inverse) : gradient);
-}
-
-// sums[j] += the column j of dlogits [rows, tokens].
-template <typename T>
-void add_column_sums(const T* dlogits, std::int64_t rows, std::int64_t tokens, float* sums, Workers& workers) {
-  constexpr std::int64_t kColumns = 64, kRows = 64;  // partial sums of 64 rows
-  const Partition columns{tokens, kColumns};
-  workers.parallel_for(columns.count(), [&](std::int64_t block, int) {
-    const std::int64_t first = columns.begin(block), count = columns.end(block) - first;
-    float total[kColumns] = {};
-    for (std::int64_t row = 0; row < rows;) {
-      float partial[kColumns] = {};
-      for (const std::int64_t end = std::min(rows, row + kRows); row < end; ++row) {
-        const T* line = dlogits + row * tokens + first;
-#pragma omp simd
-        for (std::int64_t j = 0; j < count; ++j) partial[j] += widen(line[j]);
-      }
-#pragma omp simd
-      for (std::int64_t j = 0; j < count; ++j) total[j] += partial[j];
-    }
-    for (std::int64_t j = 0; j < count; ++j) sums[first + j] += total[j];
-  });
 }
 
 }  // namespace

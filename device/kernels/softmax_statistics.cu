@@ -8,8 +8,7 @@ namespace {
 class SoftmaxStatistics final : public Kernel {
  public:
   SoftmaxStatistics(const Context& context, const OpView& op)
-      : bias_(op.inputs.size() > 3),
-        pass_(context, op, LogitPanels::parts(op.input(0).shape[0], op.input(1).shape[0], context.logits), std::nullopt,
+      : pass_(context, op, LogitPanels::parts(op.input(0).shape[0], op.input(1).shape[0], context.logits), std::nullopt,
               true) {}
 
   Bytes workspace() const override {
@@ -22,12 +21,7 @@ class SoftmaxStatistics final : public Kernel {
                cudaStream_t stream) const override {
     kernels::WorkspaceCutter cutter(workspace);
     const LogitPass::Buffers buffers = pass_.take(cutter);
-    const LogitOperands logits{operands[0],
-                               operands[1],
-                               bias_ ? operands[3] : nullptr,
-                               as<std::int32_t>(operands[2]),
-                               as<double>(operands[bias_ ? 4 : 3]),
-                               parameters};
+    const LogitOperands logits = pass_.logits_of(operands, as<double>(operands.back()), parameters);
     for (std::int64_t chunk = 0; chunk < pass_.panels().rows.count(); ++chunk) {
       for (std::int64_t part = 0; part < pass_.panels().tokens.count(); ++part) {
         pass_.run(chunk, part, SoftmaxStep::add, logits, buffers, stream);
@@ -36,7 +30,6 @@ class SoftmaxStatistics final : public Kernel {
   }
 
  private:
-  bool bias_;
   LogitPass pass_;
 };
 

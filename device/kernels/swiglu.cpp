@@ -1,12 +1,12 @@
+#include "device/kernels/activations.h"
 #include "device/kernels/elementwise.h"
 #include "device/kernels/factories.h"
-#include "device/kernels/gate.h"
 
 namespace l2l::device::kernels {
 namespace {
 
 // y = activation(gate) up (Shazeer, "GLU variants improve transformer", 2020); a row of x is [gate | up].
-template <typename T, typename Gate>
+template <typename T, typename Activation>
 class Swiglu final : public Kernel {
  public:
   Swiglu(const OpView& op) : rows_(op.output(0).shape[0]), width_(op.output(0).shape[1]) {
@@ -20,7 +20,7 @@ class Swiglu final : public Kernel {
       T* y = as<T>(operands[1]) + row * width_;
 #pragma omp simd
       for (std::int64_t i = 0; i < width_; ++i) {
-        y[i] = narrow<T>(Gate::value(widen(gate[i])) * widen(up[i]));
+        y[i] = narrow<T>(Activation::value(widen(gate[i])) * widen(up[i]));
       }
     });
   }
@@ -31,6 +31,6 @@ class Swiglu final : public Kernel {
 
 }  // namespace
 
-const Factory make_swiglu = make_for_gate<Swiglu>;
+const Factory make_swiglu = make_for_activation<Swiglu>;
 
 }  // namespace l2l::device::kernels

@@ -1,6 +1,6 @@
+#include "device/kernels/activations.cuh"
 #include "device/kernels/common/elementwise.cuh"
 #include "device/kernels/cuda_factories.h"
-#include "device/kernels/gate.cuh"
 
 namespace l2l::device::cuda {
 namespace {

@@ -1,12 +1,12 @@
+#include "device/kernels/activations.h"
 #include "device/kernels/elementwise.h"
 #include "device/kernels/factories.h"
-#include "device/kernels/gate.h"
 
 namespace l2l::device::kernels {
 namespace {
 
-// dgate = dy up times the activation's derivative, dup = dy times the activation (gate.h).
-template <typename T, typename Gate>
+// dgate = dy up times the activation's derivative, dup = dy times the activation (activations.h).
+template <typename T, typename Activation>
 class SwigluBackward final : public Kernel {
  public:
   SwigluBackward(const OpView& op) : rows_(op.input(0).shape[0]), width_(op.input(0).shape[1]) {
@@ -27,7 +27,7 @@ class SwigluBackward final : public Kernel {
 #pragma omp simd
     for (std::int64_t i = 0; i < width_; ++i) {
       const float g = widen(gate[i]), gradient = widen(dy[i]), factor = widen(up[i]);
-      const GateDerivative derivative = Gate::derivative(g);
+      const ActivationDerivative derivative = Activation::derivative(g);
       dgate[i] = narrow<T>(gradient * factor * derivative.slope);
       dup[i] = narrow<T>(gradient * g * derivative.share);
     }
@@ -38,6 +38,6 @@ class SwigluBackward final : public Kernel {
 
 }  // namespace
 
-const Factory make_swiglu_backward = make_for_gate<SwigluBackward>;
+const Factory make_swiglu_backward = make_for_activation<SwigluBackward>;
 
 }  // namespace l2l::device::kernels

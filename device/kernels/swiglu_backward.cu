@@ -1,12 +1,12 @@
+#include "device/kernels/activations.cuh"
 #include "device/kernels/common/elementwise.cuh"
 #include "device/kernels/cuda_factories.h"
-#include "device/kernels/gate.cuh"
 
 namespace l2l::device::cuda {
 namespace {
 
-// dgate = dy up times the activation's derivative, dup = dy times the activation (gate.h). Moves 5 elements of T per
-// element of dy: dy, gate and up in, two out.
+// dgate = dy up times the activation's derivative, dup = dy times the activation (activations.h). Moves 5 elements of T
+// per element of dy: dy, gate and up in, two out.
 template <typename T>
 struct SwigluBackwardBody : ElementwiseBody {
   using Element = T;
