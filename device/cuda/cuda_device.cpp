@@ -2,7 +2,6 @@
 
 #include "device/cuda/cuda_stream.h"
 #include "device/cuda/memory.h"
-#include "device/cuda/parameters.h"
 #include "device/kernels/common/check.h"
 #include "l2l/errors.h"
 

@@ -7,7 +7,6 @@
 
 #include "core/log.h"
 #include "device/cuda/nvtx.h"
-#include "device/cuda/parameters.h"
 #include "device/kernels/common/check.h"
 #include "l2l/errors.h"
 

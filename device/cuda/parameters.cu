@@ -1,4 +1,4 @@
-#include "device/cuda/parameters.h"
+#include "device/cuda/parameter_slots.h"
 
 #include "device/kernels/common/launch.cuh"
 

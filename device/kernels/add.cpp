@@ -10,8 +10,6 @@ struct Sum {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_add(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<TwoInputs<Sum>::OfType>(graph, op, output(graph, op, 0).dtype);
-}
+const Factory make_add = make_for_output<TwoInputs<Sum>::OfType>;
 
 }  // namespace l2l::device::kernels

@@ -9,16 +9,16 @@ namespace {
 template <typename T>
 class AddPositions final : public Kernel {
  public:
-  AddPositions(const compiler::Graph& graph, const compiler::Op& op)
-      : rows_(input(graph, op, 0).shape[0]),
-        hidden_(input(graph, op, 0).shape[1]),
+  AddPositions(const OpView& op)
+      : rows_(op.input(0).shape[0]),
+        hidden_(op.input(0).shape[1]),
         sequence_(op.attributes.sequence),
-        positions_(input(graph, op, 1).shape[0]),
+        positions_(op.input(1).shape[0]),
         places_(op.inputs.size() > 2) {
-    require_dtype(graph, op, output(graph, op, 0).dtype, {0, 1});
+    op.require_dtype(op.output(0).dtype, {0, 1});
   }
 
-  void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
+  void run(Operands operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
     const std::int32_t* places = places_ ? as<std::int32_t>(operands[2]) : nullptr;
     for_rows(rows_, hidden_, workers, [&](std::int64_t row) {
       const T* x = as<T>(operands[0]) + row * hidden_;
@@ -36,8 +36,6 @@ class AddPositions final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_add_positions(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<AddPositions>(graph, op, output(graph, op, 0).dtype);
-}
+const Factory make_add_positions = make_for_output<AddPositions>;
 
 }  // namespace l2l::device::kernels

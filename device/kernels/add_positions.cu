@@ -13,14 +13,8 @@ struct AddPositionsBody : ElementwiseBody {
   T* y = nullptr;
 
   // The rows that groups stay within are whole sequences, as long as the table of positions.
-  AddPositionsBody(const compiler::Graph& graph, const compiler::Op& op) : ElementwiseBody(graph, op) {
-    columns = op.attributes.sequence * kernels::input(graph, op, 0).shape[1];
-  }
-  void bind(std::span<std::byte* const> operands, const LaunchParameters*) {
-    x = kernels::as<T>(operands[0]);
-    positions = kernels::as<T>(operands[1]);
-    y = kernels::as<T>(operands[2]);
-  }
+  AddPositionsBody(const OpView& op) : ElementwiseBody(op) { columns = op.attributes.sequence * op.input(0).shape[1]; }
+  void bind(Operands operands, const LaunchParameters*) { point_to(operands, x, positions, y); }
 
   template <int Count>
   __device__ void at(std::int64_t first) const {
@@ -42,16 +36,10 @@ struct AddPlacesBody : ElementwiseBody {
   T* y = nullptr;
   std::int64_t rows_of_positions;
 
-  AddPlacesBody(const compiler::Graph& graph, const compiler::Op& op)
-      : ElementwiseBody(graph, op), rows_of_positions(kernels::input(graph, op, 1).shape[0]) {
-    columns = kernels::input(graph, op, 0).shape[1];
+  AddPlacesBody(const OpView& op) : ElementwiseBody(op), rows_of_positions(op.input(1).shape[0]) {
+    columns = op.input(0).shape[1];
   }
-  void bind(std::span<std::byte* const> operands, const LaunchParameters*) {
-    x = kernels::as<T>(operands[0]);
-    positions = kernels::as<T>(operands[1]);
-    places = kernels::as<std::int32_t>(operands[2]);
-    y = kernels::as<T>(operands[3]);
-  }
+  void bind(Operands operands, const LaunchParameters*) { point_to(operands, x, positions, places, y); }
 
   template <int Count>
   __device__ void at(std::int64_t first) const {
@@ -73,11 +61,10 @@ using AddPlaces = ElementwiseKernel<AddPlacesBody<T>>;
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_add_positions(const Context& context, const compiler::Graph& graph,
-                                           const compiler::Op& op) {
-  const DType dtype = kernels::output(graph, op, 0).dtype;
-  if (op.inputs.size() > 2) return make_for<AddPlaces, Kernel>(dtype, context, graph, op);
-  return make_for<AddPositions, Kernel>(dtype, context, graph, op);
-}
+const Factory make_add_positions = [](const Context& context, const OpView& op) -> std::unique_ptr<Kernel> {
+  const DType dtype = op.output(0).dtype;
+  if (op.inputs.size() > 2) return make_for<AddPlaces>(dtype, context, op);
+  return make_for<AddPositions>(dtype, context, op);
+};
 
 }  // namespace l2l::device::cuda

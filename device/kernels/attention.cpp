@@ -45,15 +45,14 @@ float exponentials(float* scores, std::int64_t count, float& sum) {
 template <typename T>
 class Attention final : public Kernel {
  public:
-  Attention(const compiler::Graph& graph, const compiler::Op& op)
-      : shape_(input(graph, op, 0), op.attributes), splits_(query_parts(shape_)), y_(op.inputs.size()) {
-    require_dtype(graph, op, input(graph, op, 0).dtype, {y_});
-    require_dtype(graph, op, DType::f32, {y_ + 1});
+  Attention(const OpView& op) : shape_(op.input(0), op.attributes), splits_(query_parts(shape_)), y_(op.inputs.size()) {
+    op.require_dtype(op.input(0).dtype, {y_});
+    op.require_dtype(DType::f32, {y_ + 1});
   }
 
   Bytes workspace(int threads) const override { return Buffers(shape_, nullptr).bytes * static_cast<Bytes>(threads); }
 
-  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters& parameters,
+  void run(Operands operands, std::byte* workspace, const LaunchParameters& parameters,
            Workers& workers) const override {
     const DropoutMask mask(parameters, shape_.rng_op, shape_.probability);
     const Bytes slot_bytes = Buffers(shape_, nullptr).bytes;
@@ -66,8 +65,8 @@ class Attention final : public Kernel {
 
  private:
   // Queries [begin, end) of one head.
-  void attend(std::span<std::byte* const> operands, std::int64_t task, std::int64_t begin, std::int64_t end,
-              const DropoutMask& mask, const Buffers& buffers) const {
+  void attend(Operands operands, std::int64_t task, std::int64_t begin, std::int64_t end, const DropoutMask& mask,
+              const Buffers& buffers) const {
     const SeenRows seen_rows(shape_, y_ > 1 ? operands[1] : nullptr, task);
     const std::int64_t row = shape_.first_row(task), stride = shape_.width, seen = seen_rows.end(end - 1);
     const T* qkv = as<T>(operands[0]) + row * stride;
@@ -135,8 +134,6 @@ class Attention final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<Attention>(graph, op, input(graph, op, 0).dtype);
-}
+const Factory make_attention = make_for_input<Attention>;
 
 }  // namespace l2l::device::kernels

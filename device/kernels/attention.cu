@@ -13,9 +13,6 @@
 namespace l2l::device::cuda {
 namespace {
 
-using kernels::as;
-using kernels::input;
-
 // One kernel for one width of heads: its tile of queries, its threads and its shared memory.
 template <typename T>
 struct Forward {
@@ -70,17 +67,14 @@ Forward<T> choose_forward(const AttentionProblem& problem, bool packed) {
 template <typename T>
 class Attention final : public Kernel {
  public:
-  Attention(const compiler::Graph& graph, const compiler::Op& op)
-      : problem_(input(graph, op, 0), op.attributes),
-        y_(op.inputs.size()),
-        forward_(choose_forward<T>(problem_, y_ > 1)) {
-    kernels::require_dtype(graph, op, input(graph, op, 0).dtype, {y_});
-    kernels::require_dtype(graph, op, DType::f32, {y_ + 1});
+  Attention(const Context&, const OpView& op)
+      : problem_(op.input(0), op.attributes), y_(op.inputs.size()), forward_(choose_forward<T>(problem_, y_ > 1)) {
+    op.require_dtype(op.input(0).dtype, {y_});
+    op.require_dtype(DType::f32, {y_ + 1});
     allow_shared_memory(forward_.kernel, forward_.shared_bytes);
   }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters* parameters,
-               cudaStream_t stream) const override {
+  void enqueue(Operands operands, std::byte*, const LaunchParameters* parameters, cudaStream_t stream) const override {
     const std::int64_t tiles = ceil_div(problem_.sequence, forward_.queries);
     launch("attention", forward_.kernel,
            {static_cast<unsigned int>(tiles * problem_.tasks()), forward_.threads, forward_.shared_bytes}, stream,
@@ -96,12 +90,12 @@ class Attention final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
-  const DType dtype = input(graph, op, 0).dtype;
-  auto own = make_for<Attention, Kernel>(dtype, graph, op);
+const Factory make_attention = [](const Context& context, const OpView& op) -> std::unique_ptr<Kernel> {
+  const DType dtype = op.input(0).dtype;
+  auto own = make_for<Attention>(dtype, context, op);
   if (op.inputs.size() > 1) return own;  // documents: ours skip what they do not see
-  auto cudnn = make_cudnn_attention(context, AttentionProblem(input(graph, op, 0), op.attributes), dtype);
+  auto cudnn = make_cudnn_attention(context, AttentionProblem(op.input(0), op.attributes), dtype);
   return cudnn ? std::move(cudnn) : std::move(own);
-}
+};
 
 }  // namespace l2l::device::cuda

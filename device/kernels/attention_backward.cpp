@@ -60,14 +60,14 @@ struct Block {
 template <typename T>
 class AttentionBackward final : public Kernel {
  public:
-  AttentionBackward(const compiler::Graph& graph, const compiler::Op& op) : shape_(input(graph, op, 1), op.attributes) {
-    require_dtype(graph, op, input(graph, op, 1).dtype, {0, 2, op.inputs.size()});
-    require_dtype(graph, op, DType::f32, {3});
+  AttentionBackward(const OpView& op) : shape_(op.input(1), op.attributes) {
+    op.require_dtype(op.input(1).dtype, {0, 2, op.inputs.size()});
+    op.require_dtype(DType::f32, {3});
   }
 
   Bytes workspace(int threads) const override { return Buffers(shape_, nullptr).bytes * static_cast<Bytes>(threads); }
 
-  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters& parameters,
+  void run(Operands operands, std::byte* workspace, const LaunchParameters& parameters,
            Workers& workers) const override {
     const DropoutMask mask(parameters, shape_.rng_op, shape_.probability);
     const Bytes slot_bytes = Buffers(shape_, nullptr).bytes;
@@ -89,12 +89,12 @@ class AttentionBackward final : public Kernel {
 
  private:
   // dqkv from the task's sequence on.
-  T* gradient_of(std::span<std::byte* const> operands, std::int64_t task) const {
+  T* gradient_of(Operands operands, std::int64_t task) const {
     return as<T>(operands.back()) + shape_.first_row(task) * shape_.width;
   }
 
   // One head of keys; clears the sums of its gradients.
-  void load_keys(std::span<std::byte* const> operands, std::int64_t task, const Buffers& buffers) const {
+  void load_keys(Operands operands, std::int64_t task, const Buffers& buffers) const {
     const std::int64_t rows = shape_.sequence, stride = shape_.width;
     const T* qkv = as<T>(operands[1]) + shape_.first_row(task) * stride;
     load_head(shape_, qkv + shape_.value_column(task), stride, rows, 1.0f, buffers.keys);
@@ -105,7 +105,7 @@ class AttentionBackward final : public Kernel {
     std::fill(buffers.dv, buffers.dv + rows * shape_.padded_dim, 0.0f);
   }
 
-  void load_queries(std::span<std::byte* const> operands, std::int64_t task, const Buffers& buffers) const {
+  void load_queries(Operands operands, std::int64_t task, const Buffers& buffers) const {
     const std::int64_t row = shape_.first_row(task), column = shape_.first_column(task);
     load_head(shape_, as<T>(operands[1]) + row * shape_.width + column, shape_.width, shape_.sequence, shape_.scale,
               buffers.queries);
@@ -113,7 +113,7 @@ class AttentionBackward final : public Kernel {
               buffers.dy);
   }
 
-  void take_queries(std::span<std::byte* const> operands, std::int64_t task, std::int64_t i, const DropoutMask& mask,
+  void take_queries(Operands operands, std::int64_t task, std::int64_t i, const DropoutMask& mask,
                     const Buffers& buffers) const {
     const std::int64_t rows = std::min(kQueryBlock, shape_.sequence - i), dim = shape_.padded_dim;
     const T* y = as<T>(operands[2]) + (shape_.first_row(task) + i) * shape_.hidden + shape_.first_column(task);
@@ -212,8 +212,6 @@ class AttentionBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_backward(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<AttentionBackward>(graph, op, input(graph, op, 1).dtype);
-}
+const Factory make_attention_backward = make_for_input<AttentionBackward, 1>;
 
 }  // namespace l2l::device::kernels

@@ -17,9 +17,6 @@
 namespace l2l::device::cuda {
 namespace {
 
-using kernels::as;
-using kernels::input;
-
 // The two kernels for one width of heads.
 template <typename T>
 struct Backward {
@@ -82,10 +79,10 @@ Backward<T> choose_backward(const AttentionProblem& problem, bool packed) {
 template <typename T>
 class AttentionBackward final : public Kernel {
  public:
-  AttentionBackward(const compiler::Graph& graph, const compiler::Op& op)
-      : problem_(input(graph, op, 1), op.attributes), backward_(choose_backward<T>(problem_, op.inputs.size() > 4)) {
-    kernels::require_dtype(graph, op, input(graph, op, 1).dtype, {0, 2, op.inputs.size()});
-    kernels::require_dtype(graph, op, DType::f32, {3});
+  AttentionBackward(const Context&, const OpView& op)
+      : problem_(op.input(1), op.attributes), backward_(choose_backward<T>(problem_, op.inputs.size() > 4)) {
+    op.require_dtype(op.input(1).dtype, {0, 2, op.inputs.size()});
+    op.require_dtype(DType::f32, {3});
     allow_shared_memory(backward_.keys.kernel, backward_.keys.shared_bytes);
     allow_shared_memory(backward_.queries.kernel, backward_.queries.shared_bytes);
   }
@@ -94,7 +91,7 @@ class AttentionBackward final : public Kernel {
     return static_cast<Bytes>(problem_.rows() * problem_.heads) * sizeof(RowStatistics);
   }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters* parameters,
+  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters* parameters,
                cudaStream_t stream) const override {
     RowStatistics* const statistics = as<RowStatistics>(workspace);
     constexpr int kItems = kStatisticsThreads / kStatisticsLanes;
@@ -107,9 +104,8 @@ class AttentionBackward final : public Kernel {
   }
 
  private:
-  void run(const char* name, const typename Backward<T>::Part& part, std::int64_t heads,
-           std::span<std::byte* const> operands, const RowStatistics* statistics, const LaunchParameters* parameters,
-           cudaStream_t stream) const {
+  void run(const char* name, const typename Backward<T>::Part& part, std::int64_t heads, Operands operands,
+           const RowStatistics* statistics, const LaunchParameters* parameters, cudaStream_t stream) const {
     const std::int64_t tiles = ceil_div(problem_.sequence, part.rows);
     launch(name, part.kernel, {static_cast<unsigned int>(tiles * heads), part.threads, part.shared_bytes}, stream,
            problem_, as<const T>(operands[0]), as<const T>(operands[1]), statistics,
@@ -122,14 +118,13 @@ class AttentionBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_backward(const Context& context, const compiler::Graph& graph,
-                                                const compiler::Op& op) {
-  const DType dtype = input(graph, op, 1).dtype;
-  auto own = make_for<AttentionBackward, Kernel>(dtype, graph, op);
+const Factory make_attention_backward = [](const Context& context, const OpView& op) -> std::unique_ptr<Kernel> {
+  const DType dtype = op.input(1).dtype;
+  auto own = make_for<AttentionBackward>(dtype, context, op);
   if (op.inputs.size() > 4) return own;
-  auto cudnn = make_cudnn_attention_backward(context, AttentionProblem(input(graph, op, 1), op.attributes), dtype);
+  auto cudnn = make_cudnn_attention_backward(context, AttentionProblem(op.input(1), op.attributes), dtype);
   return cudnn ? std::move(cudnn) : std::move(own);
-}
+};
 
 void transpose_logsumexp(const AttentionProblem& problem, const float* logsumexp, float* transposed,
                          cudaStream_t stream) {

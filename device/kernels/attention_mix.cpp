@@ -24,15 +24,13 @@ struct Buffers {
 template <typename T>
 class AttentionMix final : public Kernel {
  public:
-  AttentionMix(const compiler::Graph& graph, const compiler::Op& op)
-      : shape_(input(graph, op, 1), op.attributes), parts_(query_parts(shape_)) {
-    require_dtype(graph, op, input(graph, op, 1).dtype, {0, 2});
+  AttentionMix(const OpView& op) : shape_(op.input(1), op.attributes), parts_(query_parts(shape_)) {
+    op.require_dtype(op.input(1).dtype, {0, 2});
   }
 
   Bytes workspace(int threads) const override { return Buffers(shape_, nullptr).bytes * static_cast<Bytes>(threads); }
 
-  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters&,
-           Workers& workers) const override {
+  void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
     const Bytes slot_bytes = Buffers(shape_, nullptr).bytes;
     workers.parallel_for(shape_.tasks() * parts_.count(), [&](std::int64_t index, int slot) {
       const Buffers buffers(shape_, workspace + slot_bytes * static_cast<Bytes>(slot));
@@ -58,8 +56,6 @@ class AttentionMix final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_mix(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<AttentionMix>(graph, op, input(graph, op, 1).dtype);
-}
+const Factory make_attention_mix = make_for_input<AttentionMix, 1>;
 
 }  // namespace l2l::device::kernels

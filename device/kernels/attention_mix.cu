@@ -5,9 +5,6 @@
 namespace l2l::device::cuda {
 namespace {
 
-using kernels::as;
-using kernels::input;
-
 template <typename T, int kDim, int kTile>
 __global__ __launch_bounds__(core::kThreads) void attention_mix(const AttentionProblem problem, const T* probabilities,
                                                                 const T* qkv, T* y) {
@@ -37,14 +34,14 @@ __global__ __launch_bounds__(core::kThreads) void attention_mix(const AttentionP
 template <typename T>
 class AttentionMix final : public Kernel {
  public:
-  AttentionMix(const compiler::Graph& graph, const compiler::Op& op)
-      : problem_(input(graph, op, 1), op.attributes), part_(choose(problem_.head_dim)) {
-    kernels::require_dtype(graph, op, input(graph, op, 1).dtype, {0, 2});
-    part_.allow();
+  AttentionMix(const Context&, const OpView& op)
+      : problem_(op.input(1), op.attributes),
+        part_(core::part_for<T>(problem_.head_dim, 1, 1,
+                                [&]<int kDim, int kTile>() { return attention_mix<T, kDim, kTile>; })) {
+    op.require_dtype(op.input(1).dtype, {0, 2});
   }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
-               cudaStream_t stream) const override {
+  void enqueue(Operands operands, std::byte*, const LaunchParameters*, cudaStream_t stream) const override {
     part_.run("attention_mix", problem_, problem_.tasks(), stream, as<const T>(operands[0]), as<const T>(operands[1]),
               as<T>(operands[2]));
   }
@@ -52,22 +49,12 @@ class AttentionMix final : public Kernel {
  private:
   using Part = core::Part<void(AttentionProblem, const T*, const T*, T*)>;
 
-  static Part choose(int dim) {
-    return core::for_head(dim, [](auto size) -> Part {
-      using Size = decltype(size);
-      using Tiles = core::Tile<T, Size::kDim, Size::kTile>;
-      return {attention_mix<T, Size::kDim, Size::kTile>, Size::kTile, core::shared_bytes<Tiles>(1, 1)};
-    });
-  }
-
   AttentionProblem problem_;
   Part part_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_mix(const Context&, const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for<AttentionMix, Kernel>(input(graph, op, 1).dtype, graph, op);
-}
+const Factory make_attention_mix = make_for_input<AttentionMix, 1>;
 
 }  // namespace l2l::device::cuda

@@ -32,15 +32,13 @@ struct Buffers {
 template <typename T>
 class AttentionMixBackward final : public Kernel {
  public:
-  AttentionMixBackward(const compiler::Graph& graph, const compiler::Op& op)
-      : shape_(input(graph, op, 2), op.attributes) {
-    require_dtype(graph, op, input(graph, op, 2).dtype, {0, 1, 3, 4});
+  AttentionMixBackward(const OpView& op) : shape_(op.input(2), op.attributes) {
+    op.require_dtype(op.input(2).dtype, {0, 1, 3, 4});
   }
 
   Bytes workspace(int threads) const override { return Buffers(shape_, nullptr).bytes * static_cast<Bytes>(threads); }
 
-  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters&,
-           Workers& workers) const override {
+  void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
     const Bytes slot_bytes = Buffers(shape_, nullptr).bytes;
     const std::int64_t sharers = shape_.sharers();
     workers.parallel_for(shape_.tasks() / sharers, [&](std::int64_t group, int slot) {
@@ -61,7 +59,7 @@ class AttentionMixBackward final : public Kernel {
     std::fill(buffers.dv, buffers.dv + shape_.sequence * shape_.padded_dim, 0.0f);
   }
 
-  void take(std::span<std::byte* const> operands, std::int64_t task, const Buffers& buffers) const {
+  void take(Operands operands, std::int64_t task, const Buffers& buffers) const {
     const std::int64_t dim = shape_.padded_dim, stride = shape_.padded_sequence;
     const SeenRows seen_rows(shape_, nullptr, task);
     const T* dy = as<T>(operands[0]) + shape_.first_row(task) * shape_.hidden + shape_.first_column(task);
@@ -92,8 +90,6 @@ class AttentionMixBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_mix_backward(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<AttentionMixBackward>(graph, op, input(graph, op, 2).dtype);
-}
+const Factory make_attention_mix_backward = make_for_input<AttentionMixBackward, 2>;
 
 }  // namespace l2l::device::kernels

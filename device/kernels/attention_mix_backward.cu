@@ -7,9 +7,6 @@
 namespace l2l::device::cuda {
 namespace {
 
-using kernels::as;
-using kernels::input;
-
 template <typename T, int kDim, int kTile>
 __global__ __launch_bounds__(core::kThreads) void attention_mix_backward_probabilities(const AttentionProblem problem,
                                                                                        const T* dy, const T* qkv,
@@ -68,18 +65,19 @@ __global__ __launch_bounds__(core::kThreads) void attention_mix_backward_values(
 template <typename T>
 class AttentionMixBackward final : public Kernel {
  public:
-  AttentionMixBackward(const compiler::Graph& graph, const compiler::Op& op)
-      : problem_(input(graph, op, 2), op.attributes),
-        probabilities_(choose_probabilities(problem_.head_dim)),
-        values_(choose_values(problem_.head_dim)),
-        dqkv_bytes_(input(graph, op, 2).bytes()) {
-    kernels::require_dtype(graph, op, input(graph, op, 2).dtype, {0, 1, 3, 4});
-    probabilities_.allow();
-    values_.allow();
+  AttentionMixBackward(const Context&, const OpView& op)
+      : problem_(op.input(2), op.attributes),
+        probabilities_(core::part_for<T>(
+            problem_.head_dim, 2, 0,
+            [&]<int kDim, int kTile>() { return attention_mix_backward_probabilities<T, kDim, kTile>; })),
+        values_(
+            core::part_for<T>(problem_.head_dim, 1, 1,
+                              [&]<int kDim, int kTile>() { return attention_mix_backward_values<T, kDim, kTile>; })),
+        dqkv_bytes_(op.input(2).bytes()) {
+    op.require_dtype(op.input(2).dtype, {0, 1, 3, 4});
   }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
-               cudaStream_t stream) const override {
+  void enqueue(Operands operands, std::byte*, const LaunchParameters*, cudaStream_t stream) const override {
     probabilities_.run("attention_mix_backward (probabilities)", problem_, problem_.tasks(), stream,
                        as<const T>(operands[0]), as<const T>(operands[2]), as<T>(operands[3]));
     check(cudaMemsetAsync(operands[4], 0, dqkv_bytes_, stream), "cudaMemsetAsync");  // of queries and keys
@@ -90,22 +88,6 @@ class AttentionMixBackward final : public Kernel {
  private:
   using Part = core::Part<void(AttentionProblem, const T*, const T*, T*)>;
 
-  static Part choose_probabilities(int dim) {
-    return core::for_head(dim, [](auto size) -> Part {
-      using Size = decltype(size);
-      using Tiles = core::Tile<T, Size::kDim, Size::kTile>;
-      return {attention_mix_backward_probabilities<T, Size::kDim, Size::kTile>, Size::kTile,
-              core::shared_bytes<Tiles>(2, 0)};
-    });
-  }
-  static Part choose_values(int dim) {
-    return core::for_head(dim, [](auto size) -> Part {
-      using Size = decltype(size);
-      using Tiles = core::Tile<T, Size::kDim, Size::kTile>;
-      return {attention_mix_backward_values<T, Size::kDim, Size::kTile>, Size::kTile, core::shared_bytes<Tiles>(1, 1)};
-    });
-  }
-
   AttentionProblem problem_;
   Part probabilities_, values_;
   Bytes dqkv_bytes_;
@@ -113,9 +95,6 @@ class AttentionMixBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_mix_backward(const Context&, const compiler::Graph& graph,
-                                                    const compiler::Op& op) {
-  return make_for<AttentionMixBackward, Kernel>(input(graph, op, 2).dtype, graph, op);
-}
+const Factory make_attention_mix_backward = make_for_input<AttentionMixBackward, 2>;
 
 }  // namespace l2l::device::cuda

@@ -41,15 +41,14 @@ void softmax(float* scores, std::int64_t count) {
 template <typename T>
 class AttentionProbabilities final : public Kernel {
  public:
-  AttentionProbabilities(const compiler::Graph& graph, const compiler::Op& op)
-      : shape_(input(graph, op, 0), op.attributes), parts_(query_parts(shape_)), documents_(op.inputs.size() > 1) {
-    require_dtype(graph, op, input(graph, op, 0).dtype, {op.inputs.size()});
+  AttentionProbabilities(const OpView& op)
+      : shape_(op.input(0), op.attributes), parts_(query_parts(shape_)), documents_(op.inputs.size() > 1) {
+    op.require_dtype(op.input(0).dtype, {op.inputs.size()});
   }
 
   Bytes workspace(int threads) const override { return Buffers(shape_, nullptr).bytes * static_cast<Bytes>(threads); }
 
-  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters&,
-           Workers& workers) const override {
+  void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
     const Bytes slot_bytes = Buffers(shape_, nullptr).bytes;
     workers.parallel_for(shape_.tasks() * parts_.count(), [&](std::int64_t index, int slot) {
       const Buffers buffers(shape_, workspace + slot_bytes * static_cast<Bytes>(slot));
@@ -93,8 +92,6 @@ class AttentionProbabilities final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_probabilities(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<AttentionProbabilities>(graph, op, input(graph, op, 0).dtype);
-}
+const Factory make_attention_probabilities = make_for_input<AttentionProbabilities>;
 
 }  // namespace l2l::device::kernels

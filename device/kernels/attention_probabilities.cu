@@ -6,9 +6,6 @@
 namespace l2l::device::cuda {
 namespace {
 
-using kernels::as;
-using kernels::input;
-
 constexpr float kMasked = -1e30f;  // score of what a query does not see
 
 // What a thread knows of its rows of queries: in the base 2, the highest score and the sum of 2^(score - highest).
@@ -102,14 +99,14 @@ __global__ __launch_bounds__(core::kThreads) void attention_probabilities(const 
 template <typename T>
 class AttentionProbabilities final : public Kernel {
  public:
-  AttentionProbabilities(const compiler::Graph& graph, const compiler::Op& op)
-      : problem_(input(graph, op, 0), op.attributes), part_(choose(problem_.head_dim)) {
-    kernels::require_dtype(graph, op, input(graph, op, 0).dtype, {op.inputs.size()});
-    part_.allow();
+  AttentionProbabilities(const Context&, const OpView& op)
+      : problem_(op.input(0), op.attributes),
+        part_(core::part_for<T>(problem_.head_dim, 2, 0,
+                                [&]<int kDim, int kTile>() { return attention_probabilities<T, kDim, kTile>; })) {
+    op.require_dtype(op.input(0).dtype, {op.inputs.size()});
   }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
-               cudaStream_t stream) const override {
+  void enqueue(Operands operands, std::byte*, const LaunchParameters*, cudaStream_t stream) const override {
     part_.run("attention_probabilities", problem_, problem_.tasks(), stream, as<const T>(operands[0]),
               operands.size() > 2 ? as<const std::int32_t>(operands[1]) : nullptr, as<T>(operands.back()));
   }
@@ -117,23 +114,12 @@ class AttentionProbabilities final : public Kernel {
  private:
   using Part = core::Part<void(AttentionProblem, const T*, const std::int32_t*, T*)>;
 
-  static Part choose(int dim) {
-    return core::for_head(dim, [](auto size) -> Part {
-      using Size = decltype(size);
-      using Tiles = core::Tile<T, Size::kDim, Size::kTile>;
-      return {attention_probabilities<T, Size::kDim, Size::kTile>, Size::kTile, core::shared_bytes<Tiles>(2, 0)};
-    });
-  }
-
   AttentionProblem problem_;
   Part part_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_probabilities(const Context&, const compiler::Graph& graph,
-                                                     const compiler::Op& op) {
-  return make_for<AttentionProbabilities, Kernel>(input(graph, op, 0).dtype, graph, op);
-}
+const Factory make_attention_probabilities = make_for_input<AttentionProbabilities>;
 
 }  // namespace l2l::device::cuda

@@ -47,16 +47,14 @@ void differentiate_softmax(const float* probabilities, float* gradients, std::in
 template <typename T>
 class AttentionProbabilitiesBackward final : public Kernel {
  public:
-  AttentionProbabilitiesBackward(const compiler::Graph& graph, const compiler::Op& op)
-      : shape_(input(graph, op, 2), op.attributes), other_(op.inputs.size() > 3) {
-    require_dtype(graph, op, input(graph, op, 2).dtype, {0, 1, 3});
-    if (other_) require_dtype(graph, op, input(graph, op, 2).dtype, {4});
+  AttentionProbabilitiesBackward(const OpView& op) : shape_(op.input(2), op.attributes), other_(op.inputs.size() > 3) {
+    op.require_dtype(op.input(2).dtype, {0, 1, 3});
+    if (other_) op.require_dtype(op.input(2).dtype, {4});
   }
 
   Bytes workspace(int threads) const override { return Buffers(shape_, nullptr).bytes * static_cast<Bytes>(threads); }
 
-  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters&,
-           Workers& workers) const override {
+  void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
     const Bytes slot_bytes = Buffers(shape_, nullptr).bytes;
     const std::int64_t sharers = shape_.sharers();
     workers.parallel_for(shape_.tasks() / sharers, [&](std::int64_t group, int slot) {
@@ -75,8 +73,7 @@ class AttentionProbabilitiesBackward final : public Kernel {
   }
 
  private:
-  void take(std::span<std::byte* const> operands, std::int64_t task, const T* other, T* dqkv,
-            const Buffers& buffers) const {
+  void take(Operands operands, std::int64_t task, const T* other, T* dqkv, const Buffers& buffers) const {
     const std::int64_t dim = shape_.padded_dim, stride = shape_.padded_sequence;
     const SeenRows seen_rows(shape_, nullptr, task);  // probabilities of other documents are 0
     const T* qkv = as<T>(operands[2]) + shape_.first_row(task) * shape_.width;
@@ -126,8 +123,6 @@ class AttentionProbabilitiesBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_probabilities_backward(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<AttentionProbabilitiesBackward>(graph, op, input(graph, op, 2).dtype);
-}
+const Factory make_attention_probabilities_backward = make_for_input<AttentionProbabilitiesBackward, 2>;
 
 }  // namespace l2l::device::kernels

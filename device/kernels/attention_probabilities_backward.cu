@@ -8,9 +8,6 @@
 namespace l2l::device::cuda {
 namespace {
 
-using kernels::as;
-using kernels::input;
-
 constexpr int kRowThreads = 256;
 constexpr int kRowsPerBlock = kRowThreads / 32;  // a warp each
 
@@ -124,21 +121,22 @@ __global__ __launch_bounds__(core::kThreads) void attention_probabilities_backwa
 template <typename T>
 class AttentionProbabilitiesBackward final : public Kernel {
  public:
-  AttentionProbabilitiesBackward(const compiler::Graph& graph, const compiler::Op& op)
-      : problem_(input(graph, op, 2), op.attributes),
-        queries_(choose_queries(problem_.head_dim)),
-        keys_(choose_keys(problem_.head_dim)),
+  AttentionProbabilitiesBackward(const Context&, const OpView& op)
+      : problem_(op.input(2), op.attributes),
+        queries_(core::part_for<T>(
+            problem_.head_dim, 1, 1,
+            [&]<int kDim, int kTile>() { return attention_probabilities_backward_queries<T, kDim, kTile>; })),
+        keys_(core::part_for<T>(
+            problem_.head_dim, 1, 1,
+            [&]<int kDim, int kTile>() { return attention_probabilities_backward_keys<T, kDim, kTile>; })),
         other_(op.inputs.size() > 3) {
-    kernels::require_dtype(graph, op, input(graph, op, 2).dtype, {0, 1, 3});
-    if (other_) kernels::require_dtype(graph, op, input(graph, op, 2).dtype, {4});
-    queries_.allow();
-    keys_.allow();
+    op.require_dtype(op.input(2).dtype, {0, 1, 3});
+    if (other_) op.require_dtype(op.input(2).dtype, {4});
   }
 
   Bytes workspace() const override { return static_cast<Bytes>(problem_.tasks() * problem_.sequence) * sizeof(float); }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters*,
-               cudaStream_t stream) const override {
+  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters*, cudaStream_t stream) const override {
     float* const products = as<float>(workspace);
     const Softmax<T> softmax{as<const T>(operands[0]), as<const T>(operands[1]), products};
     const T* const other = other_ ? as<const T>(operands[3]) : nullptr;
@@ -154,23 +152,6 @@ class AttentionProbabilitiesBackward final : public Kernel {
  private:
   using Part = core::Part<void(AttentionProblem, Softmax<T>, const T*, const T*, T*)>;
 
-  static Part choose_queries(int dim) {
-    return core::for_head(dim, [](auto size) -> Part {
-      using Size = decltype(size);
-      using Tiles = core::Tile<T, Size::kDim, Size::kTile>;
-      return {attention_probabilities_backward_queries<T, Size::kDim, Size::kTile>, Size::kTile,
-              core::shared_bytes<Tiles>(1, 1)};
-    });
-  }
-  static Part choose_keys(int dim) {
-    return core::for_head(dim, [](auto size) -> Part {
-      using Size = decltype(size);
-      using Tiles = core::Tile<T, Size::kDim, Size::kTile>;
-      return {attention_probabilities_backward_keys<T, Size::kDim, Size::kTile>, Size::kTile,
-              core::shared_bytes<Tiles>(1, 1)};
-    });
-  }
-
   AttentionProblem problem_;
   Part queries_, keys_;
   bool other_;
@@ -178,9 +159,6 @@ class AttentionProbabilitiesBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_attention_probabilities_backward(const Context&, const compiler::Graph& graph,
-                                                              const compiler::Op& op) {
-  return make_for<AttentionProbabilitiesBackward, Kernel>(input(graph, op, 2).dtype, graph, op);
-}
+const Factory make_attention_probabilities_backward = make_for_input<AttentionProbabilitiesBackward, 2>;
 
 }  // namespace l2l::device::cuda

@@ -3,8 +3,7 @@
 #include <cmath>
 #include <string>
 
-#include "core/philox.h"
-#include "device/kernels/random_words.h"
+#include "device/kernels/common/dropout.h"
 #include "l2l/errors.h"
 
 namespace l2l::device::cuda {

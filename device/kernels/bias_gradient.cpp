@@ -9,9 +9,8 @@ namespace {
 template <typename T>
 class BiasGradient final : public Kernel {
  public:
-  BiasGradient(const compiler::Graph& graph, const compiler::Op& op)
-      : columns_(input(graph, op, 0).shape[1]), blocks_(sum_blocks(input(graph, op, 0).shape[0])) {
-    require_dtype(graph, op, DType::f32, {1});
+  BiasGradient(const OpView& op) : columns_(op.input(0).shape[1]), blocks_(sum_blocks(op.input(0).shape[0])) {
+    op.require_dtype(DType::f32, {1});
   }
 
   Bytes workspace(int) const override {
@@ -20,8 +19,7 @@ class BiasGradient final : public Kernel {
     return cutter.used();
   }
 
-  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters&,
-           Workers& workers) const override {
+  void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
     float* partials = WorkspaceCutter(workspace).take<float>(blocks_.count() * columns_);
     workers.parallel_for(blocks_.count(), [&](std::int64_t block, int) {
       float* partial = partials + block * columns_;
@@ -42,8 +40,6 @@ class BiasGradient final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_bias_gradient(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<BiasGradient>(graph, op, input(graph, op, 0).dtype);
-}
+const Factory make_bias_gradient = make_for_input<BiasGradient>;
 
 }  // namespace l2l::device::kernels

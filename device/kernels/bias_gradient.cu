@@ -1,5 +1,4 @@
 #include "device/kernels/common/column_sums.cuh"
-#include "device/kernels/common/operands.h"
 #include "device/kernels/cuda_factories.h"
 
 namespace l2l::device::cuda {
@@ -7,11 +6,14 @@ namespace {
 
 // Moves one element of T per element.
 template <typename T>
-struct Gradient {
-  const T* dy;
+struct GradientSource : Unprepared {
+  using Element = T;
+  const T* dy = nullptr;
   std::int64_t columns;
 
-  __device__ void prepare() {}
+  explicit GradientSource(const OpView& op) : columns(op.input(0).shape[1]) {}
+  void bind(Operands operands, const LaunchParameters*) { dy = as<T>(operands[0]); }
+
   template <int Count>
   __device__ Floats<Count> at(std::int64_t row, std::int64_t column) const {
     return load_floats<Count>(dy + row * columns + column);
@@ -19,29 +21,10 @@ struct Gradient {
 };
 
 template <typename T>
-class BiasGradient final : public Kernel {
- public:
-  BiasGradient(const Context&, const compiler::Graph& graph, const compiler::Op& op)
-      : columns_(kernels::input(graph, op, 0).shape[1]), sums_(kernels::input(graph, op, 0).shape[0], columns_) {}
-
-  Bytes workspace() const override { return sums_.workspace(); }
-
-  void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters*,
-               cudaStream_t stream) const override {
-    const Gradient<T> source{kernels::as<T>(operands[0]), columns_};
-    sums_.enqueue("bias_gradient", source, workspace, kernels::as<float>(operands[1]), stream);
-  }
-
- private:
-  std::int64_t columns_;
-  ColumnSums<T> sums_;
-};
+using BiasGradient = ColumnSumsKernel<GradientSource<T>>;
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_bias_gradient(const Context& context, const compiler::Graph& graph,
-                                           const compiler::Op& op) {
-  return make_for<BiasGradient, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
-}
+const Factory make_bias_gradient = make_for_input<BiasGradient>;
 
 }  // namespace l2l::device::cuda

@@ -7,17 +7,13 @@
 namespace l2l::device::cuda {
 namespace {
 
-using kernels::as;
-using kernels::input;
-
 class ChunkCrossEntropyBackward final : public Kernel {
  public:
-  ChunkCrossEntropyBackward(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
-      : hidden_(input(graph, op, 0).shape[1]),
-        bias_(op.inputs.size() > 4),
-        pass_(context, graph, op,
-              LogitPanels::parts(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0], context.logits),
-              DType::f32, true) {}
+  ChunkCrossEntropyBackward(const Context& context, const OpView& op)
+      : hidden_(op.input(0).shape[1]),
+        dx_(op.inputs.size()),
+        pass_(context, op, LogitPanels::parts(op.input(0).shape[0], op.input(1).shape[0], context.logits), DType::f32,
+              true, 4) {}
 
   Bytes workspace() const override {
     kernels::WorkspaceCutter cutter;
@@ -25,18 +21,15 @@ class ChunkCrossEntropyBackward final : public Kernel {
     return cutter.used();
   }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters* parameters,
+  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters* parameters,
                cudaStream_t stream) const override {
     kernels::WorkspaceCutter cutter(workspace);
     const LogitPass::Buffers buffers = pass_.take(cutter);
-    const LogitOperands logits{
-        operands[0], operands[1], bias_ ? operands[4] : nullptr, as<std::int32_t>(operands[2]), as<double>(operands[3]),
-        parameters};
-    const std::size_t dx = bias_ ? 5 : 4;  // operand; the other outputs follow
+    const LogitOperands logits = pass_.logits_of(operands, as<double>(operands[3]), parameters);
     for (std::int64_t chunk = 0; chunk < pass_.panels().rows.count(); ++chunk) {
-      float* const sums = as<float>(operands[dx]) + pass_.panels().rows.begin(chunk) * hidden_;
-      const LogitGradients gradients{reinterpret_cast<std::byte*>(sums), true, as<float>(operands[dx + 1]),
-                                     bias_ ? as<float>(operands[dx + 2]) : nullptr};
+      float* const sums = as<float>(operands[dx_]) + pass_.panels().rows.begin(chunk) * hidden_;
+      const LogitGradients gradients{reinterpret_cast<std::byte*>(sums), true, as<float>(operands[dx_ + 1]),
+                                     pass_.has_bias() ? as<float>(operands[dx_ + 2]) : nullptr};
       for (std::int64_t part = 0; part < pass_.panels().tokens.count(); ++part) {
         pass_.run(chunk, part, SoftmaxStep::differentiate, logits, buffers, stream);
         pass_.multiply(chunk, part, logits, gradients, buffers, stream);
@@ -46,15 +39,12 @@ class ChunkCrossEntropyBackward final : public Kernel {
 
  private:
   std::int64_t hidden_;
-  bool bias_;
+  std::size_t dx_;  // operand; the other outputs follow
   LogitPass pass_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_chunk_cross_entropy_backward(const Context& context, const compiler::Graph& graph,
-                                                          const compiler::Op& op) {
-  return std::make_unique<ChunkCrossEntropyBackward>(context, graph, op);
-}
+const Factory make_chunk_cross_entropy_backward = make_one<ChunkCrossEntropyBackward>;
 
 }  // namespace l2l::device::cuda

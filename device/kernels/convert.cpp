@@ -29,15 +29,13 @@ double sum_of_squares(const T* values, std::int64_t count) {
 template <typename T>
 class Convert final : public Kernel {
  public:
-  Convert(const compiler::Graph& graph, const compiler::Op& op)
-      : blocks_(element_blocks(output(graph, op, 0).shape.elements())), squares_(op.outputs.size() > 1) {
-    require_dtype(graph, op, DType::f32, {0});
+  Convert(const OpView& op) : blocks_(element_blocks(op.output(0).shape.elements())), squares_(op.outputs.size() > 1) {
+    op.require_dtype(DType::f32, {0});
   }
 
   Bytes workspace(int) const override { return squares_ ? static_cast<Bytes>(blocks_.count()) * sizeof(double) : 0; }
 
-  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters&,
-           Workers& workers) const override {
+  void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
     double* const sums = as<double>(workspace);
     workers.parallel_for(blocks_.count(), [&](std::int64_t block, int) {
       const std::int64_t begin = blocks_.begin(block), count = blocks_.end(block) - begin;
@@ -58,8 +56,6 @@ class Convert final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_convert(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<Convert>(graph, op, output(graph, op, 0).dtype);
-}
+const Factory make_convert = make_for_output<Convert>;
 
 }  // namespace l2l::device::kernels

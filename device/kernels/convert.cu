@@ -1,21 +1,16 @@
 #include "device/kernels/common/elementwise.cuh"
-#include "device/kernels/common/operands.h"
 #include "device/kernels/cuda_factories.h"
 
 namespace l2l::device::cuda {
 namespace {
 
-// Moves 4 bytes in and one element of T out per element.
-template <typename T>
-struct ConvertBody : Unprepared {
-  const float* x;
-  T* y;
-
-  template <int Count>
-  __device__ void at(std::int64_t first) const {
-    store_floats(y + first, load_floats<Count>(x + first));
-  }
+// Moves 4 bytes in and one element of T out per element, also with the sum of squares.
+struct Same {
+  __device__ float operator()(float x) const { return x; }
 };
+
+template <typename T>
+using Convert = OneInput<Same>::OfStream<float, T>;
 
 constexpr int kSumThreads = 256;
 // By the shape alone, and few enough for one block to add their sums.
@@ -70,39 +65,30 @@ __global__ void __launch_bounds__(kSumThreads)
 }
 
 template <typename T>
-class Convert final : public Kernel {
+class ConvertWithSquares final : public Kernel {
  public:
-  Convert(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
-      : context_(context),
-        elements_(kernels::output(graph, op, 0).shape.elements()),
-        squares_(op.outputs.size() > 1),
+  ConvertWithSquares(const Context&, const OpView& op)
+      : elements_(op.output(0).shape.elements()),
         blocks_(std::min(kMostBlocks, ceil_div(std::max<std::int64_t>(elements_, 1), kSumThreads * kPack<T>))) {}
 
-  Bytes workspace() const override { return squares_ ? blocks_ * sizeof(double) : 0; }
+  Bytes workspace() const override { return blocks_ * sizeof(double); }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters*,
-               cudaStream_t stream) const override {
-    ConvertBody<T> body;
-    body.x = kernels::as<float>(operands[0]);
-    body.y = kernels::as<T>(operands[1]);
-    if (!squares_) return launch_elementwise<kPack<T>>("convert", context_, elements_, body, stream);
-    double* const sums = kernels::as<double>(workspace);
-    launch("convert_squares", convert_squares<T>, {dim3(blocks_), dim3(kSumThreads)}, stream, body.x, body.y, elements_,
-           sums);
-    launch("add_sums", add_sums, {dim3(1), dim3(kSumThreads)}, stream, sums, blocks_, kernels::as<double>(operands[2]));
+  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters*, cudaStream_t stream) const override {
+    double* const sums = as<double>(workspace);
+    launch("convert_squares", convert_squares<T>, {dim3(blocks_), dim3(kSumThreads)}, stream,
+           as<const float>(operands[0]), as<T>(operands[1]), elements_, sums);
+    launch("add_sums", add_sums, {dim3(1), dim3(kSumThreads)}, stream, sums, blocks_, as<double>(operands[2]));
   }
 
  private:
-  Context context_;
   std::int64_t elements_;
-  bool squares_;
   unsigned int blocks_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_convert(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for<Convert, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
-}
+const Factory make_convert = [](const Context& context, const OpView& op) {
+  return (op.outputs.size() > 1 ? make_for_output<ConvertWithSquares> : make_for_output<Convert>)(context, op);
+};
 
 }  // namespace l2l::device::cuda

@@ -52,7 +52,7 @@ inline void narrow_row(const float* source, f16* destination, std::int64_t count
 }
 
 // Throws BadInput unless `dtype` is a compute type.
-inline void require_compute_type(const compiler::Op& op, DType dtype) {
+inline void require_compute_type(const OpView& op, DType dtype) {
   if (is_compute_type(dtype)) return;
   throw BadInput("no host kernel of " + std::string(compiler::name_of(op.kind)) + " for " +
                  std::string(name_of(dtype)) + ": the compute type is f32, bf16 or f16");
@@ -60,11 +60,21 @@ inline void require_compute_type(const compiler::Op& op, DType dtype) {
 
 // The kernel class for a compute type.
 template <template <typename> class KernelFor>
-std::unique_ptr<Kernel> make_for_dtype(const compiler::Graph& graph, const compiler::Op& op, DType dtype) {
+std::unique_ptr<Kernel> make_for_dtype(const OpView& op, DType dtype) {
   require_compute_type(op, dtype);
-  if (dtype == DType::f32) return std::make_unique<KernelFor<float>>(graph, op);
-  if (dtype == DType::f16) return std::make_unique<KernelFor<f16>>(graph, op);
-  return std::make_unique<KernelFor<bf16>>(graph, op);
+  if (dtype == DType::f32) return std::make_unique<KernelFor<float>>(op);
+  if (dtype == DType::f16) return std::make_unique<KernelFor<f16>>(op);
+  return std::make_unique<KernelFor<bf16>>(op);
+}
+
+// Factories of kernels for the type of an input, and of the first output.
+template <template <typename> class KernelFor, std::size_t kPosition = 0>
+std::unique_ptr<Kernel> make_for_input(const OpView& op) {
+  return make_for_dtype<KernelFor>(op, op.input(kPosition).dtype);
+}
+template <template <typename> class KernelFor>
+std::unique_ptr<Kernel> make_for_output(const OpView& op) {
+  return make_for_dtype<KernelFor>(op, op.output(0).dtype);
 }
 
 }  // namespace l2l::device::kernels

@@ -131,7 +131,6 @@ struct Part {
   int rows;  // queries or keys that a block owns
   std::size_t shared_bytes;
 
-  void allow() const { allow_shared_memory(kernel, shared_bytes); }
   // `heads`: tasks, or heads of keys of all sequences.
   template <typename... Arguments>
   void run(const char* name, const AttentionProblem& problem, std::int64_t heads, cudaStream_t stream,
@@ -142,26 +141,25 @@ struct Part {
   }
 };
 
-// A tile's size as a type.
-template <int kDimension, int kRows>
-struct TileSize {
-  static constexpr int kDim = kDimension, kTile = kRows;
-};
-
-// make(TileSize) of the tile that serves heads of `dim` elements.
-template <typename Make>
-auto for_head(int dim, const Make& make) {
-  if (dim <= 32) return make(TileSize<32, 64>{});
-  if (dim <= 64) return make(TileSize<64, 64>{});
-  if (dim <= 128) return make(TileSize<128, 32>{});
-  if (dim <= 256) return make(TileSize<256, 32>{});
-  throw BadInput("heads of " + std::to_string(dim) + " elements, at most 256: use more heads");
+template <typename T, int kDim, int kTile>
+auto part_of(int tiles, int matrices, const auto& kernel_for) {
+  using Tiles = Tile<T, kDim, kTile>;
+  const std::size_t bytes =
+      static_cast<std::size_t>(tiles * Tiles::kElements + matrices * Tiles::kScores) * sizeof(float);
+  auto* const kernel = kernel_for.template operator()<kDim, kTile>();
+  allow_shared_memory(kernel, bytes);
+  return Part<std::remove_pointer_t<decltype(kernel)>>{kernel, kTile, bytes};
 }
 
-// Of `tiles` tiles of heads and `matrices` of probabilities.
-template <typename Tiles>
-constexpr std::size_t shared_bytes(int tiles, int matrices) {
-  return static_cast<std::size_t>(tiles * Tiles::kElements + matrices * Tiles::kScores) * sizeof(float);
+// The kernel of the tile that serves heads of `dim` elements, which kernel_for.operator()<kDim, kTile>() returns: with
+// shared memory for `tiles` tiles of heads and `matrices` of probabilities.
+template <typename T>
+auto part_for(int dim, int tiles, int matrices, const auto& kernel_for) {
+  if (dim <= 32) return part_of<T, 32, 64>(tiles, matrices, kernel_for);
+  if (dim <= 64) return part_of<T, 64, 64>(tiles, matrices, kernel_for);
+  if (dim <= 128) return part_of<T, 128, 32>(tiles, matrices, kernel_for);
+  if (dim <= 256) return part_of<T, 256, 32>(tiles, matrices, kernel_for);
+  throw BadInput("heads of " + std::to_string(dim) + " elements, at most 256: use more heads");
 }
 
 }  // namespace l2l::device::cuda::core

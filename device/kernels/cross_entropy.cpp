@@ -7,13 +7,12 @@ namespace {
 // In ascending order of row, as linear_cross_entropy sums.
 class CrossEntropy final : public Kernel {
  public:
-  CrossEntropy(const compiler::Graph& graph, const compiler::Op& op)
-      : rows_(input(graph, op, 0).shape[0]), numbers_(input(graph, op, 0).shape[1]) {
-    require_dtype(graph, op, DType::f64, {0, 2});
-    require_dtype(graph, op, DType::i32, {1});
+  CrossEntropy(const OpView& op) : rows_(op.input(0).shape[0]), numbers_(op.input(0).shape[1]) {
+    op.require_dtype(DType::f64, {0, 2});
+    op.require_dtype(DType::i32, {1});
   }
 
-  void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers&) const override {
+  void run(Operands operands, std::byte*, const LaunchParameters&, Workers&) const override {
     const double* statistics = as<double>(operands[0]);
     const std::int32_t* targets = as<std::int32_t>(operands[1]);
     double sum = 0;
@@ -29,8 +28,6 @@ class CrossEntropy final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_cross_entropy(const compiler::Graph& graph, const compiler::Op& op) {
-  return std::make_unique<CrossEntropy>(graph, op);
-}
+const Factory make_cross_entropy = make_one<CrossEntropy>;
 
 }  // namespace l2l::device::kernels

@@ -6,14 +6,11 @@
 namespace l2l::device::cuda {
 namespace {
 
-using kernels::as;
-
 class CrossEntropy final : public Kernel {
  public:
-  explicit CrossEntropy(std::int64_t rows) : rows_(rows) {}
+  CrossEntropy(const Context&, const OpView& op) : rows_(op.input(0).shape[0]) {}
 
-  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
-               cudaStream_t stream) const override {
+  void enqueue(Operands operands, std::byte*, const LaunchParameters*, cudaStream_t stream) const override {
     enqueue_loss(as<double>(operands[0]), as<std::int32_t>(operands[1]), rows_, as<double>(operands[2]), stream);
   }
 
@@ -23,8 +20,6 @@ class CrossEntropy final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_cross_entropy(const Context&, const compiler::Graph& graph, const compiler::Op& op) {
-  return std::make_unique<CrossEntropy>(kernels::input(graph, op, 0).shape[0]);
-}
+const Factory make_cross_entropy = make_one<CrossEntropy>;
 
 }  // namespace l2l::device::cuda

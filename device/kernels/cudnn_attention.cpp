@@ -139,8 +139,7 @@ class Forward final : public Kernel {
 
   Bytes workspace() const override { return plan_.workspace; }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters*,
-               cudaStream_t stream) const override {
+  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters*, cudaStream_t stream) const override {
     std::byte* const qkv = operands[0];
     plan_.enqueue("attention",
                   {{kQuery, qkv},
@@ -181,8 +180,7 @@ class Backward final : public Kernel {
 
   Bytes workspace() const override { return statistics_bytes_ + plan_.workspace; }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters*,
-               cudaStream_t stream) const override {
+  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters*, cudaStream_t stream) const override {
     float* const statistics = reinterpret_cast<float*>(workspace);
     transpose_logsumexp(problem_, reinterpret_cast<const float*>(operands[3]), statistics, stream);
     std::byte* const qkv = operands[1];

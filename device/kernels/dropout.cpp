@@ -12,16 +12,15 @@ namespace {
 template <typename T>
 class Dropout final : public Kernel {
  public:
-  Dropout(const compiler::Graph& graph, const compiler::Op& op)
-      : elements_(output(graph, op, 0).shape.elements()),
+  Dropout(const OpView& op)
+      : elements_(op.output(0).shape.elements()),
         probability_(op.attributes.probability),
         rng_op_(op.attributes.rng_op) {
-    require_dtype(graph, op, output(graph, op, 0).dtype, {0});
+    op.require_dtype(op.output(0).dtype, {0});
     require_random_elements(elements_, "dropout");
   }
 
-  void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters& parameters,
-           Workers& workers) const override {
+  void run(Operands operands, std::byte*, const LaunchParameters& parameters, Workers& workers) const override {
     const DropoutMask mask(parameters, rng_op_, probability_);
     const Partition blocks = element_blocks(elements_);
     workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
@@ -60,8 +59,6 @@ class Dropout final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_dropout(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<Dropout>(graph, op, output(graph, op, 0).dtype);
-}
+const Factory make_dropout = make_for_output<Dropout>;
 
 }  // namespace l2l::device::kernels

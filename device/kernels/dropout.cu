@@ -1,4 +1,4 @@
-#include "device/kernels/common/elementwise.cuh"
+#include "device/kernels/common/column_sums.cuh"
 #include "device/kernels/common/random.cuh"
 #include "device/kernels/cuda_factories.h"
 
@@ -16,44 +16,44 @@ struct DropoutBody : ElementwiseBody {
   float probability;
   DropoutMask mask;
 
-  DropoutBody(const compiler::Graph& graph, const compiler::Op& op)
-      : ElementwiseBody(graph, op), rng_op(op.attributes.rng_op), probability(op.attributes.probability) {
-    require_random_elements(elements);
+  DropoutBody(const OpView& op)
+      : ElementwiseBody(op), rng_op(op.attributes.rng_op), probability(op.attributes.probability) {
+    kernels::require_random_elements(elements, compiler::name_of(op.kind));
   }
-  void bind(std::span<std::byte* const> operands, const LaunchParameters* launch) {
-    x = kernels::as<T>(operands[0]);
-    if (kAdd) residual = kernels::as<T>(operands[1]);
-    y = kernels::as<T>(operands[kAdd ? 2 : 1]);
+  void bind(Operands operands, const LaunchParameters* launch) {
+    x = as<T>(operands[0]);
+    if (kAdd) residual = as<T>(operands[1]);
+    y = as<T>(operands[kAdd ? 2 : 1]);
     parameters = launch;
   }
 
-  __device__ void prepare() { mask = DropoutMask(parameters, rng_op, probability); }
+  __device__ void prepare() { mask = DropoutMask(*parameters, rng_op, probability); }
 
   template <int Count>
-  __device__ void at(std::int64_t first) const {
+  __device__ Floats<Count> values(std::int64_t first) const {
     Floats<Count> result = dropped(mask, first, load_floats<Count>(x + first));
     if constexpr (kAdd) {
       const Floats<Count> other = load_floats<Count>(residual + first);
 #pragma unroll
       for (int i = 0; i < Count; ++i) result[i] = rounded<T>(result[i]) + other[i];
     }
-    store_floats(y + first, result);
+    return result;
   }
 };
 
 template <typename T>
-using Dropout = ElementwiseKernel<DropoutBody<T, false>>;
+using Dropout = ElementwiseKernel<Stored<DropoutBody<T, false>>>;
 template <typename T>
-using DropoutAdd = ElementwiseKernel<DropoutBody<T, true>>;
+using DropoutAdd = ElementwiseKernel<Stored<DropoutBody<T, true>>>;
+template <typename T>
+using DropoutBias = ColumnSumsKernel<StoredSource<DropoutBody<T, false>>>;
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_dropout(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for<Dropout, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
-}
+const Factory make_dropout = make_for_output<Dropout>;
 
-std::unique_ptr<Kernel> make_dropout_add(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for<DropoutAdd, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
-}
+const Factory make_dropout_add = make_for_output<DropoutAdd>;
+
+const Factory make_dropout_bias = make_for_input<DropoutBias>;
 
 }  // namespace l2l::device::cuda

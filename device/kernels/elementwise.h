@@ -33,12 +33,12 @@ void for_rows(std::int64_t rows, std::int64_t columns, Workers& workers, const T
 template <typename Function, typename Y, typename... Inputs>
 class Elementwise final : public Kernel {
  public:
-  Elementwise(const compiler::Graph& graph, const compiler::Op& op) : elements_(output(graph, op, 0).shape.elements()) {
+  Elementwise(const OpView& op) : elements_(op.output(0).shape.elements()) {
     if (!kOneType) return;
-    for (std::size_t i = 0; i < op.inputs.size(); ++i) require_dtype(graph, op, output(graph, op, 0).dtype, {i});
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) op.require_dtype(op.output(0).dtype, {i});
   }
 
-  void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
+  void run(Operands operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
     const auto run_on = [&]<std::size_t... I>(std::index_sequence<I...>) {
       apply(workers, as<Y>(operands[sizeof...(Inputs)]), as<const Inputs>(operands[I])...);
     };

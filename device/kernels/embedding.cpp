@@ -8,18 +8,18 @@ namespace {
 template <typename T>
 class Embedding final : public Kernel {
  public:
-  Embedding(const compiler::Graph& graph, const compiler::Op& op)
-      : rows_(output(graph, op, 0).shape[0]),
-        hidden_(output(graph, op, 0).shape[1]),
-        vocabulary_(input(graph, op, 1).shape[0]),
+  Embedding(const OpView& op)
+      : rows_(op.output(0).shape[0]),
+        hidden_(op.output(0).shape[1]),
+        vocabulary_(op.input(1).shape[0]),
         sequence_(op.attributes.sequence),
-        positions_(input(graph, op, 2).shape[0]),
+        positions_(op.input(2).shape[0]),
         places_(op.inputs.size() > 3) {
-    require_dtype(graph, op, DType::i32, {0});
-    require_dtype(graph, op, output(graph, op, 0).dtype, {1, 2});
+    op.require_dtype(DType::i32, {0});
+    op.require_dtype(op.output(0).dtype, {1, 2});
   }
 
-  void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
+  void run(Operands operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
     const std::int32_t* tokens = as<std::int32_t>(operands[0]);
     const std::int32_t* places = places_ ? as<std::int32_t>(operands[3]) : nullptr;
     for_rows(rows_, hidden_, workers, [&](std::int64_t row) {
@@ -39,8 +39,6 @@ class Embedding final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_embedding(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<Embedding>(graph, op, output(graph, op, 0).dtype);
-}
+const Factory make_embedding = make_for_output<Embedding>;
 
 }  // namespace l2l::device::kernels

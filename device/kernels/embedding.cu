@@ -15,19 +15,19 @@ struct EmbeddingBody : ElementwiseBody {
   T* y = nullptr;
   std::int64_t vocabulary, sequence, rows_of_positions;
 
-  EmbeddingBody(const compiler::Graph& graph, const compiler::Op& op)
-      : ElementwiseBody(graph, op),
-        vocabulary(kernels::input(graph, op, 1).shape[0]),
+  EmbeddingBody(const OpView& op)
+      : ElementwiseBody(op),
+        vocabulary(op.input(1).shape[0]),
         sequence(op.attributes.sequence),
-        rows_of_positions(kernels::input(graph, op, 2).shape[0]) {
-    columns = kernels::output(graph, op, 0).shape[1];
+        rows_of_positions(op.input(2).shape[0]) {
+    columns = op.output(0).shape[1];
   }
-  void bind(std::span<std::byte* const> operands, const LaunchParameters*) {
-    tokens = kernels::as<std::int32_t>(operands[0]);
-    table = kernels::as<T>(operands[1]);
-    positions = kernels::as<T>(operands[2]);
-    places = operands.size() > 4 ? kernels::as<std::int32_t>(operands[3]) : nullptr;
-    y = kernels::as<T>(operands.back());
+  void bind(Operands operands, const LaunchParameters*) {
+    tokens = as<std::int32_t>(operands[0]);
+    table = as<T>(operands[1]);
+    positions = as<T>(operands[2]);
+    places = operands.size() > 4 ? as<std::int32_t>(operands[3]) : nullptr;
+    y = as<T>(operands.back());
   }
 
   template <int Count>
@@ -57,8 +57,6 @@ using Embedding = ElementwiseKernel<EmbeddingBody<T>>;
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_embedding(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for<Embedding, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
-}
+const Factory make_embedding = make_for_output<Embedding>;
 
 }  // namespace l2l::device::cuda

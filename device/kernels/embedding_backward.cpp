@@ -13,18 +13,18 @@ constexpr std::int64_t kColumns = 32;
 template <typename T>
 class EmbeddingBackward final : public Kernel {
  public:
-  EmbeddingBackward(const compiler::Graph& graph, const compiler::Op& op)
-      : rows_(input(graph, op, 1).shape[0]),
-        hidden_(input(graph, op, 1).shape[1]),
-        vocabulary_(output(graph, op, 0).shape[0]),
+  EmbeddingBackward(const OpView& op)
+      : rows_(op.input(1).shape[0]),
+        hidden_(op.input(1).shape[1]),
+        vocabulary_(op.output(0).shape[0]),
         sequence_(op.attributes.sequence),
-        positions_(output(graph, op, 1).shape[0]),
+        positions_(op.output(1).shape[0]),
         table_(op.inputs.size()) {
-    require_dtype(graph, op, DType::i32, {0});
-    require_dtype(graph, op, DType::f32, {table_, table_ + 1});
+    op.require_dtype(DType::i32, {0});
+    op.require_dtype(DType::f32, {table_, table_ + 1});
   }
 
-  void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
+  void run(Operands operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
     const std::int32_t* tokens = as<std::int32_t>(operands[0]);
     const std::int32_t* places = table_ > 2 ? as<std::int32_t>(operands[2]) : nullptr;
     const Partition columns{hidden_, kColumns};
@@ -53,8 +53,6 @@ class EmbeddingBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_embedding_backward(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<EmbeddingBackward>(graph, op, input(graph, op, 1).dtype);
-}
+const Factory make_embedding_backward = make_for_input<EmbeddingBackward, 1>;
 
 }  // namespace l2l::device::kernels

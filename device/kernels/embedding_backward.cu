@@ -10,29 +10,26 @@ namespace {
 template <typename T>
 class EmbeddingBackward final : public Kernel {
  public:
-  EmbeddingBackward(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
+  EmbeddingBackward(const Context& context, const OpView& op)
       : context_(context),
-        elements_(kernels::input(graph, op, 1).shape.elements()),
-        positions_(op.attributes.sequence * kernels::input(graph, op, 1).shape[1]),
+        elements_(op.input(1).shape.elements()),
+        positions_(op.attributes.sequence * op.input(1).shape[1]),
         outputs_(op.inputs.size()),
-        places_(kernels::input(graph, op, 1).shape[0], kernels::input(graph, op, 1).shape[1],
-                kernels::output(graph, op, 1).shape[0]),
-        table_(kernels::input(graph, op, 1).shape[0], kernels::input(graph, op, 1).shape[1],
-               kernels::output(graph, op, 0).shape[0]) {}
+        places_(op.input(1).shape[0], op.input(1).shape[1], op.output(1).shape[0]),
+        table_(op.input(1).shape[0], op.input(1).shape[1], op.output(0).shape[0]) {}
 
   // The second sum begins when the first is done.
   Bytes workspace() const override {
     return outputs_ > 2 ? std::max(table_.workspace(), places_.workspace()) : table_.workspace();
   }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters* parameters,
+  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters* parameters,
                cudaStream_t stream) const override {
-    const T* const dy = kernels::as<T>(operands[1]);
-    table_.enqueue(kernels::as<std::int32_t>(operands[0]), dy, kernels::as<float>(operands[outputs_]), parameters,
-                   workspace, stream);
-    float* const dpositions = kernels::as<float>(operands.back());
+    const T* const dy = as<T>(operands[1]);
+    table_.enqueue(as<std::int32_t>(operands[0]), dy, as<float>(operands[outputs_]), parameters, workspace, stream);
+    float* const dpositions = as<float>(operands.back());
     if (outputs_ > 2) {
-      places_.enqueue(kernels::as<std::int32_t>(operands[2]), dy, dpositions, parameters, workspace, stream);
+      places_.enqueue(as<std::int32_t>(operands[2]), dy, dpositions, parameters, workspace, stream);
     } else {
       launch_positions_backward(context_, dy, elements_, positions_, dpositions, stream);
     }
@@ -48,9 +45,6 @@ class EmbeddingBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_embedding_backward(const Context& context, const compiler::Graph& graph,
-                                                const compiler::Op& op) {
-  return make_for<EmbeddingBackward, Kernel>(kernels::input(graph, op, 1).dtype, context, graph, op);
-}
+const Factory make_embedding_backward = make_for_input<EmbeddingBackward, 1>;
 
 }  // namespace l2l::device::cuda

@@ -10,18 +10,17 @@ namespace {
 template <typename T>
 class EmbeddingRows final : public Kernel {
  public:
-  EmbeddingRows(const compiler::Graph& graph, const compiler::Op& op)
-      : rows_(output(graph, op, 0).shape[0]),
-        hidden_(output(graph, op, 0).shape[1]),
-        chunk_(input(graph, op, 1).shape[0]),
+  EmbeddingRows(const OpView& op)
+      : rows_(op.output(0).shape[0]),
+        hidden_(op.output(0).shape[1]),
+        chunk_(op.input(1).shape[0]),
         vocabulary_(op.attributes.vocabulary),
-        factor_(rounded_to(output(graph, op, 0).dtype, op.attributes.factor)) {
-    require_dtype(graph, op, DType::i32, {0});
-    require_dtype(graph, op, output(graph, op, 0).dtype, {1});
+        factor_(rounded_to(op.output(0).dtype, op.attributes.factor)) {
+    op.require_dtype(DType::i32, {0});
+    op.require_dtype(op.output(0).dtype, {1});
   }
 
-  void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters& parameters,
-           Workers& workers) const override {
+  void run(Operands operands, std::byte*, const LaunchParameters& parameters, Workers& workers) const override {
     const std::int32_t* tokens = as<std::int32_t>(operands[0]);
     for_rows(rows_, hidden_, workers, [&](std::int64_t row) {
       const std::int64_t token =
@@ -45,8 +44,6 @@ class EmbeddingRows final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_embedding_rows(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<EmbeddingRows>(graph, op, output(graph, op, 0).dtype);
-}
+const Factory make_embedding_rows = make_for_output<EmbeddingRows>;
 
 }  // namespace l2l::device::kernels

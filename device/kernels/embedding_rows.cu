@@ -18,17 +18,15 @@ struct EmbeddingRowsBody : ElementwiseBody {
   std::int64_t first_token = 0;
   float factor;  // rounded to T, as one that multiplies an embedding in T is
 
-  EmbeddingRowsBody(const compiler::Graph& graph, const compiler::Op& op)
-      : ElementwiseBody(graph, op),
-        chunk(kernels::input(graph, op, 1).shape[0]),
+  EmbeddingRowsBody(const OpView& op)
+      : ElementwiseBody(op),
+        chunk(op.input(1).shape[0]),
         vocabulary(op.attributes.vocabulary),
-        factor(kernels::rounded_to(kernels::output(graph, op, 0).dtype, op.attributes.factor)) {
-    columns = kernels::output(graph, op, 0).shape[1];
+        factor(kernels::rounded_to(op.output(0).dtype, op.attributes.factor)) {
+    columns = op.output(0).shape[1];
   }
-  void bind(std::span<std::byte* const> operands, const LaunchParameters* launch) {
-    tokens = kernels::as<std::int32_t>(operands[0]);
-    table = kernels::as<T>(operands[1]);
-    y = kernels::as<T>(operands[2]);
+  void bind(Operands operands, const LaunchParameters* launch) {
+    point_to(operands, tokens, table, y);
     parameters = launch;
   }
 
@@ -57,9 +55,6 @@ using EmbeddingRows = ElementwiseKernel<EmbeddingRowsBody<T>>;
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_embedding_rows(const Context& context, const compiler::Graph& graph,
-                                            const compiler::Op& op) {
-  return make_for<EmbeddingRows, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
-}
+const Factory make_embedding_rows = make_for_output<EmbeddingRows>;
 
 }  // namespace l2l::device::cuda

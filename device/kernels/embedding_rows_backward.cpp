@@ -12,17 +12,16 @@ constexpr std::int64_t kColumns = 32;
 template <typename T>
 class EmbeddingRowsBackward final : public Kernel {
  public:
-  EmbeddingRowsBackward(const compiler::Graph& graph, const compiler::Op& op)
-      : rows_(input(graph, op, 1).shape[0]),
-        hidden_(input(graph, op, 1).shape[1]),
-        chunk_(output(graph, op, 0).shape[0]),
-        factor_(rounded_to(input(graph, op, 1).dtype, op.attributes.factor)) {
-    require_dtype(graph, op, DType::i32, {0});
-    require_dtype(graph, op, DType::f32, {2});
+  EmbeddingRowsBackward(const OpView& op)
+      : rows_(op.input(1).shape[0]),
+        hidden_(op.input(1).shape[1]),
+        chunk_(op.output(0).shape[0]),
+        factor_(rounded_to(op.input(1).dtype, op.attributes.factor)) {
+    op.require_dtype(DType::i32, {0});
+    op.require_dtype(DType::f32, {2});
   }
 
-  void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters& parameters,
-           Workers& workers) const override {
+  void run(Operands operands, std::byte*, const LaunchParameters& parameters, Workers& workers) const override {
     const std::int32_t* tokens = as<std::int32_t>(operands[0]);
     const Partition columns{hidden_, kColumns};
     workers.parallel_for(columns.count(), [&](std::int64_t block, int) {
@@ -45,8 +44,6 @@ class EmbeddingRowsBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_embedding_rows_backward(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<EmbeddingRowsBackward>(graph, op, input(graph, op, 1).dtype);
-}
+const Factory make_embedding_rows_backward = make_for_input<EmbeddingRowsBackward, 1>;
 
 }  // namespace l2l::device::kernels

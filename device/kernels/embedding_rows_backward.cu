@@ -7,17 +7,16 @@ namespace {
 template <typename T>
 class EmbeddingRowsBackward final : public Kernel {
  public:
-  EmbeddingRowsBackward(const Context&, const compiler::Graph& graph, const compiler::Op& op)
-      : table_(kernels::input(graph, op, 1).shape[0], kernels::input(graph, op, 1).shape[1],
-               kernels::output(graph, op, 0).shape[0],
-               kernels::rounded_to(kernels::input(graph, op, 1).dtype, op.attributes.factor)) {}
+  EmbeddingRowsBackward(const Context&, const OpView& op)
+      : table_(op.input(1).shape[0], op.input(1).shape[1], op.output(0).shape[0],
+               kernels::rounded_to(op.input(1).dtype, op.attributes.factor)) {}
 
   Bytes workspace() const override { return table_.workspace(); }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters* parameters,
+  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters* parameters,
                cudaStream_t stream) const override {
-    table_.enqueue(kernels::as<std::int32_t>(operands[0]), kernels::as<T>(operands[1]), kernels::as<float>(operands[2]),
-                   parameters, workspace, stream);
+    table_.enqueue(as<std::int32_t>(operands[0]), as<T>(operands[1]), as<float>(operands[2]), parameters, workspace,
+                   stream);
   }
 
  private:
@@ -26,9 +25,6 @@ class EmbeddingRowsBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_embedding_rows_backward(const Context& context, const compiler::Graph& graph,
-                                                     const compiler::Op& op) {
-  return make_for<EmbeddingRowsBackward, Kernel>(kernels::input(graph, op, 1).dtype, context, graph, op);
-}
+const Factory make_embedding_rows_backward = make_for_input<EmbeddingRowsBackward, 1>;
 
 }  // namespace l2l::device::cuda

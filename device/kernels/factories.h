@@ -1,21 +1,29 @@
-// The host's kernels: one function per op of compiler/ir/ops.def, each defined in the file named after the op.
+// The host's kernels: one factory per op of compiler/ir/ops.def, each defined in the file named after the op, those
+// of the norms in norm.cpp and norm_backward.cpp.
 #pragma once
 
 #include <memory>
 
+#include "device/kernels/common/operands.h"
 #include "device/kernels/kernel.h"
 
 namespace l2l::device::kernels {
 
 // Throws BadInput when the op's dtypes or shapes have no kernel.
-using Factory = std::unique_ptr<Kernel>(const compiler::Graph& graph, const compiler::Op& op);
+using Factory = std::unique_ptr<Kernel> (*)(const OpView& op);
 
-#define L2L_OP(kind) Factory make_##kind;
+#define L2L_OP(kind) extern const Factory make_##kind;
 #define L2L_FUSED_OP(kind)
 #include "compiler/ir/ops.def"
 #undef L2L_OP
 #undef L2L_FUSED_OP
 // All fused ops: runs the ops that unfused() gives, one after the other.
-Factory make_fused;
+extern const Factory make_fused;
+
+// The factory of a kernel class that is made from its op alone.
+template <typename KernelClass>
+std::unique_ptr<Kernel> make_one(const OpView& op) {
+  return std::make_unique<KernelClass>(op);
+}
 
 }  // namespace l2l::device::kernels

@@ -14,8 +14,8 @@ constexpr std::size_t kMostOperands = 16;
 // A fused op is what its parts are, one after the other; values between them lie in the workspace.
 class Fused final : public Kernel {
  public:
-  Fused(const compiler::Graph& graph, const compiler::Op& op)
-      : parts_(compiler::unfused(graph, op)), operands_(op.inputs.size() + op.outputs.size()) {
+  Fused(const OpView& op)
+      : parts_(compiler::unfused(op.graph, op.op)), operands_(op.inputs.size() + op.outputs.size()) {
     for (std::size_t i = 0; i < parts_.ops.size(); ++i) kernels_.push_back(make_kernel(parts_, i));
     if (parts_.values.size() > kMostOperands) throw Error(parts_.name + " has more than 16 values");
   }
@@ -29,7 +29,7 @@ class Fused final : public Kernel {
     return cutter.used() + most;
   }
 
-  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters& parameters,
+  void run(Operands operands, std::byte* workspace, const LaunchParameters& parameters,
            Workers& workers) const override {
     WorkspaceCutter cutter(workspace);
     std::array<std::byte*, kMostOperands> values{};
@@ -61,8 +61,6 @@ class Fused final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_fused(const compiler::Graph& graph, const compiler::Op& op) {
-  return std::make_unique<Fused>(graph, op);
-}
+const Factory make_fused = make_one<Fused>;
 
 }  // namespace l2l::device::kernels

@@ -12,12 +12,12 @@ namespace {
 template <typename T>
 class HeadNorm final : public Kernel {
  public:
-  HeadNorm(const compiler::Graph& graph, const compiler::Op& op) : shape_(input(graph, op, 0), op.attributes) {
-    require_dtype(graph, op, output(graph, op, 0).dtype, {0, 1, 2});
-    require_dtype(graph, op, DType::f32, {4});
+  HeadNorm(const OpView& op) : shape_(op.input(0), op.attributes) {
+    op.require_dtype(op.output(0).dtype, {0, 1, 2});
+    op.require_dtype(DType::f32, {4});
   }
 
-  void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
+  void run(Operands operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
     for_rows(shape_.rows, shape_.width, workers, [&](std::int64_t row) {
       const T* x = as<T>(operands[0]) + row * shape_.width;
       T* y = as<T>(operands[3]) + row * shape_.width;
@@ -45,8 +45,6 @@ class HeadNorm final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_head_norm(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<HeadNorm>(graph, op, output(graph, op, 0).dtype);
-}
+const Factory make_head_norm = make_for_output<HeadNorm>;
 
 }  // namespace l2l::device::kernels

@@ -31,14 +31,11 @@ __global__ void __launch_bounds__(kHeadThreads)
 template <typename T>
 class HeadNorm final : public Kernel {
  public:
-  HeadNorm(const Context&, const compiler::Graph& graph, const compiler::Op& op)
-      : shape_(kernels::input(graph, op, 0), op.attributes) {}
+  HeadNorm(const Context&, const OpView& op) : shape_(op.input(0), op.attributes) {}
 
-  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
-               cudaStream_t stream) const override {
-    launch("head_norm", head_norm<T>, warps_of_heads(shape_), stream, shape_, kernels::as<const T>(operands[0]),
-           kernels::as<const T>(operands[1]), kernels::as<const T>(operands[2]), kernels::as<T>(operands[3]),
-           kernels::as<float>(operands[4]));
+  void enqueue(Operands operands, std::byte*, const LaunchParameters*, cudaStream_t stream) const override {
+    launch("head_norm", head_norm<T>, warps_of_heads(shape_), stream, shape_, as<const T>(operands[0]),
+           as<const T>(operands[1]), as<const T>(operands[2]), as<T>(operands[3]), as<float>(operands[4]));
   }
 
  private:
@@ -47,8 +44,6 @@ class HeadNorm final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_head_norm(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for<HeadNorm, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
-}
+const Factory make_head_norm = make_for_input<HeadNorm>;
 
 }  // namespace l2l::device::cuda

@@ -15,17 +15,15 @@ namespace {
 template <typename T>
 class HeadNormBackward final : public Kernel {
  public:
-  HeadNormBackward(const compiler::Graph& graph, const compiler::Op& op)
-      : shape_(input(graph, op, 1), op.attributes), blocks_(sum_blocks(shape_.rows)) {
-    require_dtype(graph, op, input(graph, op, 1).dtype, {0, 2, 3, 5});
-    require_dtype(graph, op, DType::f32, {4, 6, 7});
+  HeadNormBackward(const OpView& op) : shape_(op.input(1), op.attributes), blocks_(sum_blocks(shape_.rows)) {
+    op.require_dtype(op.input(1).dtype, {0, 2, 3, 5});
+    op.require_dtype(DType::f32, {4, 6, 7});
   }
 
   // Sums of each block: [blocks][queries, keys][size].
   Bytes workspace(int) const override { return static_cast<Bytes>(blocks_.count() * 2 * shape_.size) * sizeof(float); }
 
-  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters&,
-           Workers& workers) const override {
+  void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
     float* const partials = as<float>(workspace);
     const std::int64_t stride = 2 * shape_.size;
     workers.parallel_for(blocks_.count(), [&](std::int64_t block, int) {
@@ -40,7 +38,7 @@ class HeadNormBackward final : public Kernel {
   }
 
  private:
-  void differentiate_row(std::span<std::byte* const> operands, std::int64_t row, float* sums) const {
+  void differentiate_row(Operands operands, std::int64_t row, float* sums) const {
     const std::int64_t first = row * shape_.width;
     const T *dy = as<T>(operands[0]) + first, *x = as<T>(operands[1]) + first;
     T* dx = as<T>(operands[5]) + first;
@@ -73,8 +71,6 @@ class HeadNormBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_head_norm_backward(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<HeadNormBackward>(graph, op, input(graph, op, 1).dtype);
-}
+const Factory make_head_norm_backward = make_for_input<HeadNormBackward, 1>;
 
 }  // namespace l2l::device::kernels

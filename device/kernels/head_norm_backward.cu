@@ -57,23 +57,22 @@ struct GainGradient {
 template <typename T>
 class HeadNormBackward final : public Kernel {
  public:
-  HeadNormBackward(const Context&, const compiler::Graph& graph, const compiler::Op& op)
-      : shape_(kernels::input(graph, op, 1), op.attributes),
+  HeadNormBackward(const Context&, const OpView& op)
+      : shape_(op.input(1), op.attributes),
         query_sums_(shape_.rows * shape_.heads, shape_.size),
         key_sums_(shape_.rows * (shape_.normed - shape_.heads), shape_.size) {}
 
   Bytes workspace() const override { return std::max(query_sums_.workspace(), key_sums_.workspace()); }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters*,
-               cudaStream_t stream) const override {
-    const T *const dy = kernels::as<const T>(operands[0]), *const qkv = kernels::as<const T>(operands[1]);
-    const float* const inverses = kernels::as<const float>(operands[4]);
+  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters*, cudaStream_t stream) const override {
+    const T *const dy = as<const T>(operands[0]), *const qkv = as<const T>(operands[1]);
+    const float* const inverses = as<const float>(operands[4]);
     launch("head_norm_backward", head_norm_backward<T>, warps_of_heads(shape_), stream, shape_, dy, qkv,
-           kernels::as<const T>(operands[2]), kernels::as<const T>(operands[3]), inverses, kernels::as<T>(operands[5]));
+           as<const T>(operands[2]), as<const T>(operands[3]), inverses, as<T>(operands[5]));
     const GainGradient<T> queries{shape_, dy, qkv, inverses, 0, shape_.heads};
     const GainGradient<T> keys{shape_, dy, qkv, inverses, shape_.heads, shape_.normed - shape_.heads};
-    query_sums_.enqueue("head_norm_backward (gain)", queries, workspace, kernels::as<float>(operands[6]), stream);
-    key_sums_.enqueue("head_norm_backward (gain)", keys, workspace, kernels::as<float>(operands[7]), stream);
+    query_sums_.enqueue("head_norm_backward (gain)", queries, workspace, as<float>(operands[6]), stream);
+    key_sums_.enqueue("head_norm_backward (gain)", keys, workspace, as<float>(operands[7]), stream);
   }
 
  private:
@@ -83,9 +82,6 @@ class HeadNormBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_head_norm_backward(const Context& context, const compiler::Graph& graph,
-                                                const compiler::Op& op) {
-  return make_for<HeadNormBackward, Kernel>(kernels::input(graph, op, 1).dtype, context, graph, op);
-}
+const Factory make_head_norm_backward = make_for_input<HeadNormBackward, 1>;
 
 }  // namespace l2l::device::cuda

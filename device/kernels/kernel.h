@@ -3,10 +3,10 @@
 #pragma once
 
 #include <memory>
-#include <span>
 
 #include "core/workers.h"
 #include "device/device.h"
+#include "device/kernels/common/operands.h"
 
 namespace l2l::device::kernels {
 
@@ -20,9 +20,9 @@ class Kernel {
     (void)threads;
     return 0;
   }
-  // `operands`: inputs, then outputs, at least 16-byte aligned. `workspace`: 64-byte aligned. Throws BadInput for bad
+  // `operands` are at least 16-byte aligned. `workspace`: 64-byte aligned. Throws BadInput for bad
   // contents (a token outside the vocabulary).
-  virtual void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters& parameters,
+  virtual void run(Operands operands, std::byte* workspace, const LaunchParameters& parameters,
                    Workers& workers) const = 0;
 };
 

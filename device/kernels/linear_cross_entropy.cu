@@ -5,32 +5,25 @@
 namespace l2l::device::cuda {
 namespace {
 
-using kernels::as;
-using kernels::input;
-
 class LinearCrossEntropy final : public Kernel {
  public:
-  LinearCrossEntropy(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
-      : rows_(input(graph, op, 0).shape[0]),
-        bias_(op.inputs.size() > 3),
-        pass_(context, graph, op, LogitPanels::parts(rows_, input(graph, op, 1).shape[0], context.logits), std::nullopt,
-              false) {}
+  LinearCrossEntropy(const Context& context, const OpView& op)
+      : rows_(op.input(0).shape[0]),
+        pass_(context, op, LogitPanels::parts(rows_, op.input(1).shape[0], context.logits), std::nullopt, false) {}
 
   Bytes workspace() const override { return cut(nullptr).used; }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte* base, const LaunchParameters* parameters,
+  void enqueue(Operands operands, std::byte* base, const LaunchParameters* parameters,
                cudaStream_t stream) const override {
     const Workspace workspace = cut(base);
-    const auto* targets = as<std::int32_t>(operands[2]);
-    const LogitOperands logits{operands[0], operands[1],          bias_ ? operands[3] : nullptr,
-                               targets,     workspace.statistics, parameters};
+    const LogitOperands logits = pass_.logits_of(operands, workspace.statistics, parameters);
     for (std::int64_t chunk = 0; chunk < pass_.panels().rows.count(); ++chunk) {
       for (std::int64_t part = 0; part < pass_.panels().tokens.count(); ++part) {
         const SoftmaxStep step = part == 0 ? SoftmaxStep::begin : SoftmaxStep::add;
         pass_.run(chunk, part, step, logits, workspace.panel, stream);
       }
     }
-    enqueue_loss(workspace.statistics, targets, rows_, as<double>(operands[bias_ ? 4 : 3]), stream);
+    enqueue_loss(workspace.statistics, logits.targets, rows_, as<double>(operands.back()), stream);
   }
 
  private:
@@ -48,15 +41,11 @@ class LinearCrossEntropy final : public Kernel {
   }
 
   std::int64_t rows_;
-  bool bias_;
   LogitPass pass_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_linear_cross_entropy(const Context& context, const compiler::Graph& graph,
-                                                  const compiler::Op& op) {
-  return std::make_unique<LinearCrossEntropy>(context, graph, op);
-}
+const Factory make_linear_cross_entropy = make_one<LinearCrossEntropy>;
 
 }  // namespace l2l::device::cuda

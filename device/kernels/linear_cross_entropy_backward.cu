@@ -8,33 +8,27 @@
 namespace l2l::device::cuda {
 namespace {
 
-using kernels::as;
-using kernels::input;
-
 class LinearCrossEntropyBackward final : public Kernel {
  public:
-  LinearCrossEntropyBackward(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
+  LinearCrossEntropyBackward(const Context& context, const OpView& op)
       : LinearCrossEntropyBackward(
-            context, graph, op,
-            LogitPanels::whole_rows(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0], context.logits)) {}
+            context, op, LogitPanels::whole_rows(op.input(0).shape[0], op.input(1).shape[0], context.logits)) {}
 
   Bytes workspace() const override { return cut(nullptr).used; }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte* base, const LaunchParameters* parameters,
+  void enqueue(Operands operands, std::byte* base, const LaunchParameters* parameters,
                cudaStream_t stream) const override {
     const Workspace workspace = cut(base);
-    const std::size_t loss = bias_ ? 4 : 3;  // operand; the other outputs follow
-    const Run run{{operands[0], operands[1], bias_ ? operands[3] : nullptr, as<std::int32_t>(operands[2]),
-                   workspace.statistics, parameters},
+    const Run run{pass_.logits_of(operands, workspace.statistics, parameters),
                   workspace,
-                  operands[loss + 1],
-                  as<float>(operands[loss + 2]),
-                  bias_ ? as<float>(operands[loss + 3]) : nullptr,
+                  operands[loss_ + 1],
+                  as<float>(operands[loss_ + 2]),
+                  pass_.has_bias() ? as<float>(operands[loss_ + 3]) : nullptr,
                   stream};
     for (std::int64_t chunk = 0; chunk < pass_.panels().rows.count(); ++chunk) {
       several_parts_ ? take_parts(run, chunk) : take_whole(run, chunk);
     }
-    enqueue_loss(workspace.statistics, run.logits.targets, rows_, as<double>(operands[loss]), stream);
+    enqueue_loss(workspace.statistics, run.logits.targets, rows_, as<double>(operands[loss_]), stream);
   }
 
  private:
@@ -54,14 +48,13 @@ class LinearCrossEntropyBackward final : public Kernel {
     cudaStream_t stream;
   };
 
-  LinearCrossEntropyBackward(const Context& context, const compiler::Graph& graph, const compiler::Op& op,
-                             const LogitPanels& panels)
-      : dtype_(input(graph, op, 0).dtype),
-        rows_(input(graph, op, 0).shape[0]),
-        hidden_(input(graph, op, 0).shape[1]),
-        bias_(op.inputs.size() > 3),
+  LinearCrossEntropyBackward(const Context& context, const OpView& op, const LogitPanels& panels)
+      : dtype_(op.input(0).dtype),
+        rows_(op.input(0).shape[0]),
+        hidden_(op.input(0).shape[1]),
+        loss_(op.inputs.size()),
         several_parts_(panels.tokens.count() > 1),
-        pass_(context, graph, op, panels, several_parts_ ? DType::f32 : dtype_, false) {}
+        pass_(context, op, panels, several_parts_ ? DType::f32 : dtype_, false) {}
 
   Workspace cut(std::byte* base) const {
     kernels::WorkspaceCutter cutter(base);
@@ -103,15 +96,13 @@ class LinearCrossEntropyBackward final : public Kernel {
 
   DType dtype_;
   std::int64_t rows_, hidden_;
-  bool bias_, several_parts_;
+  std::size_t loss_;  // operand; the other outputs follow
+  bool several_parts_;
   LogitPass pass_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_linear_cross_entropy_backward(const Context& context, const compiler::Graph& graph,
-                                                           const compiler::Op& op) {
-  return std::make_unique<LinearCrossEntropyBackward>(context, graph, op);
-}
+const Factory make_linear_cross_entropy_backward = make_one<LinearCrossEntropyBackward>;
 
 }  // namespace l2l::device::cuda

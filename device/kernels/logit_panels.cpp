@@ -23,16 +23,6 @@ std::int64_t fitting(Bytes limit, std::int64_t elements) {
   return static_cast<std::int64_t>(limit / sizeof(float)) / elements;
 }
 
-bool is_rest(const kernels::Partition& partition, std::int64_t block) {
-  return partition.end(block) - partition.begin(block) < partition.size;
-}
-
-std::vector<std::int64_t> sizes(const kernels::Partition& partition) {
-  std::vector<std::int64_t> result = {partition.size};
-  if (partition.total % partition.size != 0) result.push_back(partition.total % partition.size);
-  return result;
-}
-
 }  // namespace
 
 LogitPanels LogitPanels::parts(std::int64_t rows, std::int64_t vocabulary, Bytes limit) {
@@ -81,24 +71,6 @@ MatmulShape dtable_shape(const LogitPanels& panels, std::int64_t rows, std::int6
   shape.k = rows;
   shape.transpose_a = true;
   return shape;
-}
-
-PanelProduct::PanelProduct(const Context& context, const LogitPanels& panels, const ShapeOf& shape_of)
-    : panels_(panels) {
-  for (const std::int64_t rows : sizes(panels.rows)) {
-    for (const std::int64_t tokens : sizes(panels.tokens)) plans_.emplace_back(context, shape_of(rows, tokens));
-  }
-}
-
-Bytes PanelProduct::workspace() const {
-  Bytes bytes = 0;
-  for (const MatmulPlan& plan : plans_) bytes = std::max(bytes, plan.workspace());
-  return bytes;
-}
-
-const MatmulPlan& PanelProduct::at(std::int64_t chunk, std::int64_t part) const {
-  const std::size_t widths = sizes(panels_.tokens).size();
-  return plans_[(is_rest(panels_.rows, chunk) ? widths : 0) + (is_rest(panels_.tokens, part) ? 1 : 0)];
 }
 
 }  // namespace l2l::device::cuda

@@ -2,9 +2,6 @@
 // vocabulary; panels follow in ascending order of both. Cuts depend on the shape and Context::logits alone.
 #pragma once
 
-#include <functional>
-#include <vector>
-
 #include "device/kernels/common/partition.h"
 #include "device/kernels/matmul_plan.h"
 
@@ -36,19 +33,5 @@ MatmulShape dx_shape(const LogitPanels& panels, std::int64_t rows, std::int64_t 
                      DType dtype, DType output);  // dx = dlogits table
 MatmulShape dtable_shape(const LogitPanels& panels, std::int64_t rows, std::int64_t tokens, std::int64_t hidden,
                          DType dtype);  // dtable f32 = dlogits^T x
-
-// One plan per size of panel: only the last chunk and the last part may be smaller than the others.
-class PanelProduct {
- public:
-  using ShapeOf = std::function<MatmulShape(std::int64_t rows, std::int64_t tokens)>;
-  PanelProduct(const Context& context, const LogitPanels& panels, const ShapeOf& shape_of);
-
-  Bytes workspace() const;
-  const MatmulPlan& at(std::int64_t chunk, std::int64_t part) const;
-
- private:
-  LogitPanels panels_;
-  std::vector<MatmulPlan> plans_;  // [whole, last chunk of rows][whole, last part of tokens]
-};
 
 }  // namespace l2l::device::cuda

@@ -8,40 +8,45 @@
 namespace l2l::device::cuda {
 namespace {
 
-using kernels::input;
-
 // Row `row` of a row-major matrix of `columns` elements of `dtype`.
 const std::byte* row_of(const std::byte* matrix, std::int64_t row, std::int64_t columns, DType dtype) {
   return matrix + static_cast<Bytes>(row * columns) * size_of(dtype);
 }
 
-void require_supported(const compiler::Graph& graph, const compiler::Op& op) {
-  const DType x = input(graph, op, 0).dtype, table = input(graph, op, 1).dtype;
-  if (is_compute_type(x) && x == table && input(graph, op, 2).dtype == DType::i32) return;
+void require_supported(const OpView& op) {
+  const DType x = op.input(0).dtype, table = op.input(1).dtype;
+  if (is_compute_type(x) && x == table && op.input(2).dtype == DType::i32) return;
   throw BadInput("no CUDA loss of " + std::string(name_of(x)) + " and a table of " + std::string(name_of(table)) +
                  ": both are f32, bf16 or f16, targets i32");
 }
 
 }  // namespace
 
-LogitPass::LogitPass(const Context& context, const compiler::Graph& graph, const compiler::Op& op,
-                     const LogitPanels& panels, std::optional<DType> dx, bool chunk)
-    : dtype_((require_supported(graph, op), input(graph, op, 0).dtype)),
-      hidden_(input(graph, op, 0).shape[1]),
-      vocabulary_(chunk ? op.attributes.vocabulary : input(graph, op, 1).shape[0]),
+LogitPass::LogitPass(const Context& context, const OpView& op, const LogitPanels& panels, std::optional<DType> dx,
+                     bool chunk, std::size_t bias)
+    : dtype_((require_supported(op), op.input(0).dtype)),
+      hidden_(op.input(0).shape[1]),
+      vocabulary_(chunk ? op.attributes.vocabulary : op.input(1).shape[0]),
       chunk_(chunk),
+      bias_position_(bias),
+      bias_(op.inputs.size() > bias),
       softcap_(op.attributes.softcap),
       panels_(panels),
-      logits_(context, panels, [&](std::int64_t rows, std::int64_t tokens) {
-        return logits_shape(panels, rows, tokens, hidden_, dtype_);
+      logits_(panels.rows, panels.tokens, [&](std::int64_t rows, std::int64_t tokens) {
+        return MatmulPlan(context, logits_shape(panels, rows, tokens, hidden_, dtype_));
       }) {
   if (!dx) return;
-  dx_.emplace(context, panels, [&](std::int64_t rows, std::int64_t tokens) {
-    return dx_shape(panels, rows, tokens, hidden_, dtype_, *dx);
+  dx_.emplace(panels.rows, panels.tokens, [&](std::int64_t rows, std::int64_t tokens) {
+    return MatmulPlan(context, dx_shape(panels, rows, tokens, hidden_, dtype_, *dx));
   });
-  dtable_.emplace(context, panels, [&](std::int64_t rows, std::int64_t tokens) {
-    return dtable_shape(panels, rows, tokens, hidden_, dtype_);
+  dtable_.emplace(panels.rows, panels.tokens, [&](std::int64_t rows, std::int64_t tokens) {
+    return MatmulPlan(context, dtable_shape(panels, rows, tokens, hidden_, dtype_));
   });
+}
+
+LogitOperands LogitPass::logits_of(Operands operands, double* statistics, const LaunchParameters* parameters) const {
+  return {operands[0], operands[1], bias_ ? operands[bias_position_] : nullptr, as<std::int32_t>(operands[2]),
+          statistics,  parameters};
 }
 
 LogitPass::Buffers LogitPass::take(kernels::WorkspaceCutter& cutter) const {

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "device/kernels/common/operands.h"
+#include "device/kernels/common/panel_product.h"
 #include "device/kernels/logit_panels.h"
 #include "device/kernels/panel_cross_entropy.cuh"
 
@@ -36,10 +36,14 @@ class LogitPass {
 
   // `dx`: dtype of the product that gives dx; empty: no gradients. `chunk`: the table is a chunk of the vocabulary.
   // Throws BadInput for dtypes that it does not support.
-  LogitPass(const Context& context, const compiler::Graph& graph, const compiler::Op& op, const LogitPanels& panels,
-            std::optional<DType> dx, bool chunk);
+  // `bias`: where the op's bias is, if it has that many inputs.
+  LogitPass(const Context& context, const OpView& op, const LogitPanels& panels, std::optional<DType> dx, bool chunk,
+            std::size_t bias = 3);
 
   const LogitPanels& panels() const { return panels_; }
+  bool has_bias() const { return bias_; }
+  // `operands` are those of the op.
+  LogitOperands logits_of(Operands operands, double* statistics, const LaunchParameters* parameters) const;
   // Call it before other cuts: products need a 256-byte aligned address.
   Buffers take(kernels::WorkspaceCutter& cutter) const;
 
@@ -56,10 +60,12 @@ class LogitPass {
   DType dtype_;
   std::int64_t hidden_, vocabulary_;
   bool chunk_;
+  std::size_t bias_position_;
+  bool bias_;
   float softcap_;
   LogitPanels panels_;
-  PanelProduct logits_;
-  std::optional<PanelProduct> dx_, dtable_;
+  kernels::PanelProduct<MatmulPlan> logits_;
+  std::optional<kernels::PanelProduct<MatmulPlan>> dx_, dtable_;
 };
 
 }  // namespace l2l::device::cuda

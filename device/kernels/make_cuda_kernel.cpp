@@ -6,7 +6,7 @@
 namespace l2l::device::cuda {
 namespace {
 
-Factory& factory_of(compiler::OpKind kind) {
+Factory factory_of(compiler::OpKind kind) {
   switch (kind) {
 #define L2L_OP(kind)           \
   case compiler::OpKind::kind: \
@@ -29,7 +29,7 @@ std::unique_ptr<Kernel> make_kernel(const Context& context, const compiler::Grap
   const compiler::Op& op = graph.ops.at(index);
   const std::string where = graph.name + ", op " + std::to_string(index) + " (" + std::string(name_of(op.kind)) + ")";
   try {
-    return factory_of(op.kind)(context, graph, op);
+    return factory_of(op.kind)(context, {graph, op});
   } catch (const BadInput& error) {
     throw BadInput(where + ": " + error.what());
   }

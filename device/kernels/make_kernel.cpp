@@ -4,7 +4,7 @@
 namespace l2l::device::kernels {
 namespace {
 
-Factory& factory_of(compiler::OpKind kind) {
+Factory factory_of(compiler::OpKind kind) {
   switch (kind) {
 #define L2L_OP(kind)           \
   case compiler::OpKind::kind: \
@@ -26,7 +26,7 @@ Factory& factory_of(compiler::OpKind kind) {
 std::unique_ptr<Kernel> make_kernel(const compiler::Graph& graph, std::size_t index) {
   const compiler::Op& op = graph.ops.at(index);
   try {
-    return factory_of(op.kind)(graph, op);
+    return factory_of(op.kind)({graph, op});
   } catch (const BadInput& error) {
     throw BadInput(graph.name + ", op " + std::to_string(index) + ": " + error.what());
   }

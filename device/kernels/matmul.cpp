@@ -6,9 +6,9 @@
 namespace l2l::device::kernels {
 namespace {
 
-MatmulShape shape_of(const compiler::Graph& graph, const compiler::Op& op) {
-  const compiler::Value& a = input(graph, op, 0);
-  const compiler::Value& y = output(graph, op, 0);
+MatmulShape shape_of(const OpView& op) {
+  const compiler::Value& a = op.input(0);
+  const compiler::Value& y = op.output(0);
   MatmulShape shape;
   shape.m = y.shape[0];
   shape.n = y.shape[1];
@@ -22,9 +22,9 @@ MatmulShape shape_of(const compiler::Graph& graph, const compiler::Op& op) {
   return shape;
 }
 
-void require_supported(const compiler::Graph& graph, const compiler::Op& op, const MatmulShape& shape) {
-  require_dtype(graph, op, shape.input, {1});
-  if (shape.bias) require_dtype(graph, op, shape.input, {2});
+void require_supported(const OpView& op, const MatmulShape& shape) {
+  op.require_dtype(shape.input, {1});
+  if (shape.bias) op.require_dtype(shape.input, {2});
   const bool input_known = is_compute_type(shape.input);
   const bool output_known = shape.output == DType::f32 || shape.output == shape.input;
   if (!input_known || !output_known || (shape.accumulate && shape.output != DType::f32)) {
@@ -40,8 +40,7 @@ class Matmul final : public Kernel {
 
   Bytes workspace(int threads) const override { return plan_.workspace(threads); }
 
-  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters&,
-           Workers& workers) const override {
+  void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
     plan_.run({operands[0], operands[1], bias_ ? operands[2] : nullptr, operands[bias_ ? 3 : 2]}, workspace, workers);
   }
 
@@ -52,10 +51,10 @@ class Matmul final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_matmul(const compiler::Graph& graph, const compiler::Op& op) {
-  const MatmulShape shape = shape_of(graph, op);
-  require_supported(graph, op, shape);
+const Factory make_matmul = [](const OpView& op) -> std::unique_ptr<Kernel> {
+  const MatmulShape shape = shape_of(op);
+  require_supported(op, shape);
   return std::make_unique<Matmul>(shape);
-}
+};
 
 }  // namespace l2l::device::kernels

@@ -24,8 +24,7 @@ class MatmulGelu final : public Kernel {
 
   Bytes workspace() const override { return plan_.workspace(); }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters*,
-               cudaStream_t stream) const override {
+  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters*, cudaStream_t stream) const override {
     std::byte* const pre = operands.size() > kPre ? operands[kPre] : nullptr;
     plan_.enqueue({operands[0], operands[1], operands[kY], operands[kBias], pre}, false, workspace, stream);
   }
@@ -38,14 +37,14 @@ class MatmulGelu final : public Kernel {
 // place).
 class MatmulThenGelu final : public Kernel {
  public:
-  MatmulThenGelu(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
-      : parts_(compiler::unfused(graph, op)),
+  MatmulThenGelu(const Context& context, const OpView& op)
+      : parts_(compiler::unfused(op.graph, op.op)),
         product_(make_kernel(context, parts_, 0)),
         gelu_(make_kernel(context, parts_, 1)) {}
 
   Bytes workspace() const override { return std::max(product_->workspace(), gelu_->workspace()); }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters* parameters,
+  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters* parameters,
                cudaStream_t stream) const override {
     std::byte* const pre = operands[operands.size() > kPre ? kPre : kY];
     product_->enqueue(std::array{operands[0], operands[1], operands[kBias], pre}, workspace, parameters, stream);
@@ -59,16 +58,16 @@ class MatmulThenGelu final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_matmul_gelu(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
-  const MatmulShape shape = matmul_shape(graph, op);
-  const bool one_type = kernels::input(graph, op, kBias).dtype == shape.output && shape.input == shape.output;
+const Factory make_matmul_gelu = [](const Context& context, const OpView& op) -> std::unique_ptr<Kernel> {
+  const MatmulShape shape = matmul_shape(op);
+  const bool one_type = op.input(kBias).dtype == shape.output && shape.input == shape.output;
   // Nobody says how exact the library's GELU is: it may do for 16 bits only.
   if (context.library_gelu && one_type && shape.output != DType::f32 && !op.attributes.exact) {
     const Epilogue epilogue = op.outputs.size() > 1 ? Epilogue::gelu_and_pre : Epilogue::gelu;
     std::optional<MatmulPlan> plan = MatmulPlan::with(context, shape, epilogue);
     if (plan) return std::make_unique<MatmulGelu>(std::move(*plan));
   }
-  return std::make_unique<MatmulThenGelu>(context, graph, op);
-}
+  return std::make_unique<MatmulThenGelu>(context, op);
+};
 
 }  // namespace l2l::device::cuda

@@ -39,7 +39,7 @@ struct MatmulOperands {
 };
 
 // The product of a matmul or matmul_gelu: inputs a and b, output y.
-MatmulShape matmul_shape(const compiler::Graph& graph, const compiler::Op& op);
+MatmulShape matmul_shape(const OpView& op);
 
 // A product prepared for one shape. Thread-safe.
 class MatmulPlan {

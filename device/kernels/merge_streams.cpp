@@ -10,9 +10,6 @@ struct SumOfStreams {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_merge_streams(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_stream<TwoInputs<SumOfStreams>::OfStream>(graph, op, input(graph, op, 0).dtype,
-                                                            output(graph, op, 0).dtype);
-}
+const Factory make_merge_streams = make_for_stream<TwoInputs<SumOfStreams>::OfStream, 0, 2>;
 
 }  // namespace l2l::device::kernels

@@ -3,9 +3,11 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <type_traits>
 
 #include "device/kernels/elementwise.h"
 #include "device/kernels/reduce.h"
+#include "device/kernels/row_sums.h"
 #include "device/kernels/tokens.h"
 #include "device/kernels/vector_math.h"
 
@@ -20,15 +22,21 @@ constexpr std::int64_t kPartTokens = 2048;  // wider parts leave the caches
 std::int64_t parts(std::int64_t total, std::int64_t most) { return (total + most - 1) / most; }
 
 // logits f32 [rows, tokens] = x [rows, hidden] table^T + bias.
-MatmulShape logits_shape(std::int64_t rows, std::int64_t tokens, std::int64_t hidden, DType dtype, bool bias) {
-  MatmulShape shape;
-  shape.m = rows;
-  shape.n = tokens;
-  shape.k = hidden;
-  shape.input = dtype;
-  shape.transpose_b = true;
-  shape.bias = bias;
-  return shape;
+MatmulShape logits_shape(std::int64_t rows, std::int64_t tokens, const compiler::Value& x, bool bias) {
+  return {.m = rows, .n = tokens, .k = x.shape[1], .input = x.dtype, .transpose_b = true, .bias = bias};
+}
+
+// Of dlogits [rows, tokens]: dx [rows, hidden] (+)= dlogits table, and dtable f32 [tokens, hidden] += dlogits^T x.
+MatmulShape dx_shape(std::int64_t rows, std::int64_t tokens, const compiler::Value& x, bool sum) {
+  return {.m = rows,
+          .n = x.shape[1],
+          .k = tokens,
+          .input = x.dtype,
+          .output = sum ? DType::f32 : x.dtype,
+          .accumulate = sum};
+}
+MatmulShape dtable_shape(std::int64_t rows, std::int64_t tokens, const compiler::Value& x) {
+  return {.m = tokens, .n = x.shape[1], .k = rows, .input = x.dtype, .transpose_a = true, .accumulate = true};
 }
 
 // Adds logits [0, count), the first of which is that of token `first`.
@@ -67,28 +75,6 @@ void differentiate_row(const RowState& state, std::int64_t target, float loss_sc
   dlogits[target] = narrow<T>(softcap > 0 ? gradient * cap_slope(state.target_logit, inverse) : gradient);
 }
 
-// sums[j] += the column j of dlogits [rows, tokens].
-template <typename T>
-void add_column_sums(const T* dlogits, std::int64_t rows, std::int64_t tokens, float* sums, Workers& workers) {
-  constexpr std::int64_t kColumns = 64, kRows = 64;  // partial sums of 64 rows
-  const Partition columns{tokens, kColumns};
-  workers.parallel_for(columns.count(), [&](std::int64_t block, int) {
-    const std::int64_t first = columns.begin(block), count = columns.end(block) - first;
-    float total[kColumns] = {};
-    for (std::int64_t row = 0; row < rows;) {
-      float partial[kColumns] = {};
-      for (const std::int64_t end = std::min(rows, row + kRows); row < end; ++row) {
-        const T* line = dlogits + row * tokens + first;
-#pragma omp simd
-        for (std::int64_t j = 0; j < count; ++j) partial[j] += widen(line[j]);
-      }
-#pragma omp simd
-      for (std::int64_t j = 0; j < count; ++j) total[j] += partial[j];
-    }
-    for (std::int64_t j = 0; j < count; ++j) sums[first + j] += total[j];
-  });
-}
-
 }  // namespace
 
 LogitPanels::LogitPanels(std::int64_t total_rows, std::int64_t vocabulary) : rows{}, tokens{} {
@@ -104,49 +90,6 @@ LogitPanels LogitPanels::narrow(std::int64_t total_rows, std::int64_t vocabulary
   return panels;
 }
 
-PanelProduct::PanelProduct(const LogitPanels& panels, const ShapeOf& shape_of) : panels_(panels) {
-  const auto sizes = [](const Partition& partition) {
-    std::vector<std::int64_t> result = {partition.size};
-    if (partition.total % partition.size != 0) result.push_back(partition.total % partition.size);
-    return result;
-  };
-  for (const std::int64_t rows : sizes(panels.rows)) {
-    for (const std::int64_t tokens : sizes(panels.tokens)) plans_.emplace_back(shape_of(rows, tokens));
-  }
-}
-
-Bytes PanelProduct::workspace(int threads) const {
-  Bytes bytes = 0;
-  for (const MatmulPlan& plan : plans_) bytes = std::max(bytes, plan.workspace(threads));
-  return bytes;
-}
-
-void PanelProduct::run(std::int64_t chunk, std::int64_t part, const MatmulOperands& operands, std::byte* workspace,
-                       Workers& workers) const {
-  const auto is_rest = [](const Partition& partition, std::int64_t block) {
-    return partition.end(block) - partition.begin(block) < partition.size;
-  };
-  const std::size_t widths = panels_.tokens.total % panels_.tokens.size == 0 ? 1 : 2;
-  const std::size_t index = is_rest(panels_.rows, chunk) * widths + is_rest(panels_.tokens, part);
-  plans_[index].run(operands, workspace, workers);
-}
-
-MatmulShape dx_sum_shape(std::int64_t rows, std::int64_t tokens, std::int64_t hidden, DType dtype) {
-  MatmulShape shape;
-  shape.m = rows;
-  shape.n = hidden;
-  shape.k = tokens;
-  shape.input = dtype;
-  shape.accumulate = true;
-  return shape;
-}
-
-MatmulShape dtable_shape(std::int64_t rows, std::int64_t tokens, std::int64_t hidden, DType dtype) {
-  MatmulShape shape = dx_sum_shape(tokens, rows, hidden, dtype);
-  shape.transpose_a = true;
-  return shape;
-}
-
 RowState RowState::empty() { return {-std::numeric_limits<float>::infinity(), 0, 0}; }
 
 RowState load_state(const double* statistics) {
@@ -160,36 +103,29 @@ void store_state(const RowState& state, double* statistics) {
   statistics[2] = static_cast<double>(state.target_logit);
 }
 
-template <typename T>
-void differentiate_panel(const PanelGradient<T>& panel, Workers& workers) {
-  for_rows(panel.rows, panel.tokens, workers, [&](std::int64_t row) {
-    T* dlogits = panel.dlogits + row * panel.tokens;
-    if (panel.targets[row] < 0) {
-      std::fill_n(dlogits, panel.tokens, T{});
-    } else {
-      differentiate_row(panel.states[row], panel.targets[row] - panel.first_token, panel.loss_scale, panel.softcap,
-                        panel.logits + row * panel.tokens, dlogits, panel.tokens);
-    }
-  });
-  if (panel.dbias) add_column_sums(panel.dlogits, panel.rows, panel.tokens, panel.dbias, workers);
-}
-
-template void differentiate_panel(const PanelGradient<float>&, Workers&);
-template void differentiate_panel(const PanelGradient<bf16>&, Workers&);
-template void differentiate_panel(const PanelGradient<f16>&, Workers&);
-
 double RowState::loss() const {
   return static_cast<double>(highest) + std::log(sum) - static_cast<double>(target_logit);
 }
 
-SoftmaxPass::SoftmaxPass(std::string_view op, LogitPanels panels, std::int64_t hidden, DType dtype, bool bias,
-                         float softcap)
-    : op_(op),
-      row_bytes_(static_cast<Bytes>(hidden) * size_of(dtype)),
-      element_bytes_(size_of(dtype)),
-      softcap_(softcap),
-      panels_(panels),
-      product_(panels_, [=](std::int64_t m, std::int64_t n) { return logits_shape(m, n, hidden, dtype, bias); }) {}
+SoftmaxPass::SoftmaxPass(const OpView& op, const LogitPanels& panels, std::size_t bias)
+    : op_(compiler::name_of(op.kind)),
+      bias_position_(bias),
+      bias_(op.inputs.size() > bias),
+      row_bytes_(static_cast<Bytes>(op.input(0).shape[1]) * size_of(op.input(0).dtype)),
+      element_bytes_(size_of(op.input(0).dtype)),
+      softcap_(op.attributes.softcap),
+      panels_((require_compute_type(op, op.input(0).dtype), panels)),
+      product_(panels.rows, panels.tokens,
+               [&](std::int64_t m, std::int64_t n) { return MatmulPlan(logits_shape(m, n, op.input(0), bias_)); }) {
+  op.require_dtype(op.input(0).dtype, {1});
+  op.require_dtype(DType::i32, {2});
+  if (bias_) op.require_dtype(op.input(0).dtype, {bias});
+}
+
+LogitOperands SoftmaxPass::logits_of(Operands operands, std::int64_t first_token) const {
+  return {operands[0], operands[1], bias_ ? operands[bias_position_] : nullptr, as<std::int32_t>(operands[2]),
+          first_token};
+}
 
 SoftmaxPass::Buffers SoftmaxPass::take(WorkspaceCutter& cutter) const {
   Buffers buffers{};
@@ -205,8 +141,8 @@ void SoftmaxPass::make_logits(std::int64_t chunk, std::int64_t part, const Logit
   const std::byte* rows = operands.x + static_cast<Bytes>(panels_.rows.begin(chunk)) * row_bytes_;
   const std::byte* weights = operands.table + token * row_bytes_;
   const std::byte* bias = operands.bias ? operands.bias + token * element_bytes_ : nullptr;
-  product_.run(chunk, part, {rows, weights, bias, reinterpret_cast<std::byte*>(buffers.logits)}, product_workspace,
-               workers);
+  product_.at(chunk, part)
+      .run({rows, weights, bias, reinterpret_cast<std::byte*>(buffers.logits)}, product_workspace, workers);
   if (softcap_ == 0) return;
   const std::int64_t tokens = panels_.tokens.end(part) - panels_.tokens.begin(part);
   for_rows(panels_.rows.end(chunk) - panels_.rows.begin(chunk), tokens, workers, [&](std::int64_t row) {
@@ -217,8 +153,9 @@ void SoftmaxPass::make_logits(std::int64_t chunk, std::int64_t part, const Logit
   });
 }
 
-void SoftmaxPass::run(std::int64_t chunk, const LogitOperands& operands, const std::int32_t* targets,
-                      const Buffers& buffers, std::byte* product_workspace, Workers& workers) const {
+void SoftmaxPass::run(std::int64_t chunk, const LogitOperands& operands, const Buffers& buffers,
+                      std::byte* product_workspace, Workers& workers) const {
+  const std::int32_t* targets = operands.targets;
   const std::int64_t first = panels_.rows.begin(chunk), count = panels_.rows.end(chunk) - first;
   for (std::int64_t i = 0; i < count; ++i) {
     if (targets[first + i] >= panels_.tokens.total) {
@@ -226,34 +163,82 @@ void SoftmaxPass::run(std::int64_t chunk, const LogitOperands& operands, const s
     }
     buffers.states[i] = RowState::empty();
   }
-  take_table(chunk, operands, targets, 0, buffers, product_workspace, workers);
+  take_table(chunk, operands, buffers, product_workspace, workers);
   for (std::int64_t i = 0; i < count; ++i) {
     buffers.losses[first + i] = targets[first + i] < 0 ? 0 : buffers.states[i].loss();
   }
 }
 
-void SoftmaxPass::take_table(std::int64_t chunk, const LogitOperands& operands, const std::int32_t* targets,
-                             std::int64_t first_token, const Buffers& buffers, std::byte* product_workspace,
-                             Workers& workers) const {
+void SoftmaxPass::take_table(std::int64_t chunk, const LogitOperands& operands, const Buffers& buffers,
+                             std::byte* product_workspace, Workers& workers) const {
+  const std::int64_t first = panels_.rows.begin(chunk), rows = panels_.rows.end(chunk) - first;
   for (std::int64_t part = 0; part < panels_.tokens.count(); ++part) {
     make_logits(chunk, part, operands, buffers, product_workspace, workers);
-    take_part(chunk, part, targets, first_token, buffers, workers);
+    const std::int64_t token = panels_.tokens.begin(part), tokens = panels_.tokens.end(part) - token;
+    for_rows(rows, tokens, workers, [&](std::int64_t i) {
+      const std::int32_t target = operands.targets[first + i];
+      if (target < 0) return;
+      take_logits(buffers.states[i], buffers.logits + i * tokens, tokens, operands.first_token + token, target);
+    });
   }
-}
-
-void SoftmaxPass::take_part(std::int64_t chunk, std::int64_t part, const std::int32_t* targets,
-                            std::int64_t first_token, const Buffers& buffers, Workers& workers) const {
-  const std::int64_t first = panels_.rows.begin(chunk), token = panels_.tokens.begin(part);
-  const std::int64_t tokens = panels_.tokens.end(part) - token;
-  for_rows(panels_.rows.end(chunk) - first, tokens, workers, [&](std::int64_t i) {
-    const std::int32_t target = targets[first + i];
-    if (target < 0) return;
-    take_logits(buffers.states[i], buffers.logits + i * tokens, tokens, first_token + token, target);
-  });
 }
 
 double SoftmaxPass::total(const Buffers& buffers) const {
   return std::accumulate(buffers.losses, buffers.losses + panels_.rows.total, 0.0);
 }
+
+template <typename T>
+GradientPass<T>::GradientPass(const OpView& op, const LogitPanels& panels, std::size_t bias, bool sum_dx)
+    : hidden_(op.input(0).shape[1]),
+      softmax_(op, panels, bias),
+      dx_(panels.rows, panels.tokens,
+          [&](std::int64_t m, std::int64_t n) { return MatmulPlan(dx_shape(m, n, op.input(0), sum_dx)); }),
+      dtable_(panels.rows, panels.tokens,
+              [&](std::int64_t m, std::int64_t n) { return MatmulPlan(dtable_shape(m, n, op.input(0))); }) {}
+
+template <typename T>
+GradientPass<T>::Buffers GradientPass<T>::take(WorkspaceCutter& cutter) const {
+  Buffers buffers{softmax_.take(cutter), nullptr};
+  if constexpr (std::is_same_v<T, float>) {
+    buffers.dlogits = buffers.softmax.logits;
+  } else {
+    buffers.dlogits = cutter.take<T>(softmax_.panels().elements());
+  }
+  return buffers;
+}
+
+template <typename T>
+Bytes GradientPass<T>::product_workspace(int threads) const {
+  return std::max({softmax_.product_workspace(threads), dx_.workspace(threads), dtable_.workspace(threads)});
+}
+
+template <typename T>
+void GradientPass<T>::run(std::int64_t chunk, std::int64_t part, const LogitOperands& operands, const Buffers& buffers,
+                          const Gradients& gradients, std::byte* product_workspace, Workers& workers) const {
+  const LogitPanels& panels = softmax_.panels();
+  const std::int64_t first_row = panels.rows.begin(chunk), rows = panels.rows.end(chunk) - first_row;
+  const std::int64_t first_token = panels.tokens.begin(part), tokens = panels.tokens.end(part) - first_token;
+  for_rows(rows, tokens, workers, [&](std::int64_t row) {
+    T* line = buffers.dlogits + row * tokens;
+    const std::int32_t target = operands.targets[first_row + row];
+    if (target < 0) {
+      std::fill_n(line, tokens, T{});
+    } else {
+      differentiate_row(buffers.softmax.states[row], target - operands.first_token - first_token, gradients.loss_scale,
+                        softmax_.softcap(), buffers.softmax.logits + row * tokens, line, tokens);
+    }
+  });
+  if (gradients.dbias) add_column_sums(buffers.dlogits, rows, tokens, gradients.dbias + first_token, workers);
+  const auto* dlogits = reinterpret_cast<const std::byte*>(buffers.dlogits);
+  const std::byte* x = operands.x + static_cast<Bytes>(first_row * hidden_) * sizeof(T);
+  const std::byte* table = operands.table + static_cast<Bytes>(first_token * hidden_) * sizeof(T);
+  auto* dtable = reinterpret_cast<std::byte*>(gradients.dtable + first_token * hidden_);
+  dx_.at(chunk, part).run({dlogits, table, nullptr, gradients.dx}, product_workspace, workers);
+  dtable_.at(chunk, part).run({dlogits, x, nullptr, dtable}, product_workspace, workers);
+}
+
+template class GradientPass<float>;
+template class GradientPass<bf16>;
+template class GradientPass<f16>;
 
 }  // namespace l2l::device::kernels

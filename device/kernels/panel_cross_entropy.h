@@ -1,13 +1,11 @@
-// What forward and backward of linear_cross_entropy share. The logits never exist all at once: they are made a panel at
+// What the losses share. The logits never exist all at once: they are made a panel at
 // a time (a chunk of rows by a part of the vocabulary), in ascending order of both.
 #pragma once
 
-#include <functional>
 #include <string_view>
-#include <vector>
 
 #include "device/kernels/common/operands.h"
-#include "device/kernels/common/partition.h"
+#include "device/kernels/common/panel_product.h"
 #include "device/kernels/matmul.h"
 
 namespace l2l::device::kernels {
@@ -23,26 +21,6 @@ struct LogitPanels {
   std::int64_t elements() const { return rows.size * tokens.size; }
 };
 
-// One matrix product per size of panel; only the last chunk and the last part may be smaller than the others.
-class PanelProduct {
- public:
-  using ShapeOf = std::function<MatmulShape(std::int64_t rows, std::int64_t tokens)>;
-  PanelProduct(const LogitPanels& panels, const ShapeOf& shape_of);
-
-  Bytes workspace(int threads) const;
-  void run(std::int64_t chunk, std::int64_t part, const MatmulOperands& operands, std::byte* workspace,
-           Workers& workers) const;
-
- private:
-  LogitPanels panels_;
-  std::vector<MatmulPlan> plans_;  // [whole, last chunk of rows][whole, last part of tokens]
-};
-
-// The two products of dlogits [rows, tokens], added to f32 sums: dx [rows, hidden] += dlogits table, and
-// dtable [tokens, hidden] += dlogits^T x.
-MatmulShape dx_sum_shape(std::int64_t rows, std::int64_t tokens, std::int64_t hidden, DType dtype);
-MatmulShape dtable_shape(std::int64_t rows, std::int64_t tokens, std::int64_t hidden, DType dtype);
-
 // Softmax of one row, part by part.
 struct RowState {
   float highest;  // logit so far
@@ -57,37 +35,22 @@ struct RowState {
 // logit was seen yet.
 RowState load_state(const double* statistics);
 void store_state(const RowState& state, double* statistics);
-// Logits of one panel that become gradients.
-template <typename T>
-struct PanelGradient {
-  std::int64_t rows, tokens;
-  const std::int32_t* targets;  // of the rows; below 0: not predicted
-  std::int64_t first_token;     // of the panel; targets may lie outside of it
-  const RowState* states;       // of the rows
-  float loss_scale;
-  float softcap;        // 0: none
-  const float* logits;  // [rows, tokens], capped
-  T* dlogits;           // [rows, tokens]; float may be `logits` itself
-  float* dbias;         // [tokens]; null without
-};
-
-// dlogits = (softmax - 1 at the target) * loss_scale, zeros where a row is not predicted; dbias += their sum over rows.
-// T: float, bf16 or f16.
-template <typename T>
-void differentiate_panel(const PanelGradient<T>& panel, Workers& workers);
 
 // What logits are made of: x [rows, hidden] table^T + bias, all of one dtype.
 struct LogitOperands {
   const std::byte* x;
   const std::byte* table;
-  const std::byte* bias;  // [vocabulary]; null without
+  const std::byte* bias;        // [vocabulary]; null without
+  const std::int32_t* targets;  // of the rows; below 0: not predicted
+  std::int64_t first_token;     // of the table; targets may lie outside of it
 };
 
 // The pass over all parts that finds each row's state. Rows with a negative target are not predicted.
 class SoftmaxPass {
  public:
-  // `softcap`: logits l become c tanh(l / c); 0: they stay.
-  SoftmaxPass(std::string_view op, LogitPanels panels, std::int64_t hidden, DType dtype, bool bias, float softcap);
+  // The first inputs of `op` are x, table and targets. `bias`: where its bias is, if it has that many inputs. Throws
+  // BadInput for other dtypes than those of ops.def.
+  SoftmaxPass(const OpView& op, const LogitPanels& panels, std::size_t bias = 3);
 
   struct Buffers {
     float* logits;     // one panel
@@ -98,16 +61,17 @@ class SoftmaxPass {
   Bytes product_workspace(int threads) const { return product_.workspace(threads); }
   const LogitPanels& panels() const { return panels_; }
   float softcap() const { return softcap_; }
+  bool has_bias() const { return bias_; }
+  // `operands` are those of the op.
+  LogitOperands logits_of(Operands operands, std::int64_t first_token) const;
 
   // Finds states and losses of a chunk; the logits of its last part stay. Throws BadInput for a token outside the
   // vocabulary.
-  void run(std::int64_t chunk, const LogitOperands& operands, const std::int32_t* targets, const Buffers& buffers,
-           std::byte* product_workspace, Workers& workers) const;
-  // The inner part of run(): adds the logits of all parts to the states of a chunk. The table's first row is that of
-  // `first_token`; targets may lie outside of it.
-  void take_table(std::int64_t chunk, const LogitOperands& operands, const std::int32_t* targets,
-                  std::int64_t first_token, const Buffers& buffers, std::byte* product_workspace,
-                  Workers& workers) const;
+  void run(std::int64_t chunk, const LogitOperands& operands, const Buffers& buffers, std::byte* product_workspace,
+           Workers& workers) const;
+  // The inner part of run(): adds the logits of all parts to the states of a chunk.
+  void take_table(std::int64_t chunk, const LogitOperands& operands, const Buffers& buffers,
+                  std::byte* product_workspace, Workers& workers) const;
   // Makes the logits of one panel, capped.
   void make_logits(std::int64_t chunk, std::int64_t part, const LogitOperands& operands, const Buffers& buffers,
                    std::byte* product_workspace, Workers& workers) const;
@@ -115,15 +79,46 @@ class SoftmaxPass {
   double total(const Buffers& buffers) const;
 
  private:
-  void take_part(std::int64_t chunk, std::int64_t part, const std::int32_t* targets, std::int64_t first_token,
-                 const Buffers& buffers, Workers& workers) const;
-
-  std::string_view op_;  // a literal
-  Bytes row_bytes_;      // of x and of the table
+  std::string_view op_;  // its name
+  std::size_t bias_position_;
+  bool bias_;
+  Bytes row_bytes_;  // of x and of the table
   Bytes element_bytes_;
   float softcap_;
   LogitPanels panels_;
-  PanelProduct product_;
+  PanelProduct<MatmulPlan> product_;
+};
+
+// The pass that turns logits into dlogits = (softmax - 1 at the target) loss_scale, zeros where a row is not predicted,
+// and adds their products and sums to gradients. T: float, bf16 or f16.
+template <typename T>
+class GradientPass {
+ public:
+  // As SoftmaxPass. `sum_dx`: products are added to dx in f32; else they are dx, in T.
+  GradientPass(const OpView& op, const LogitPanels& panels, std::size_t bias, bool sum_dx);
+
+  struct Buffers {
+    SoftmaxPass::Buffers softmax;
+    T* dlogits;  // one panel; in fp32 they replace the logits
+  };
+  Buffers take(WorkspaceCutter& cutter) const;
+  Bytes product_workspace(int threads) const;
+  const SoftmaxPass& softmax() const { return softmax_; }
+
+  struct Gradients {
+    std::byte* dx;  // of the chunk
+    float* dtable;  // (+=)
+    float* dbias;   // (+=); null without
+    float loss_scale;
+  };
+  // Of one panel, whose logits are in the buffers with the states of its chunk.
+  void run(std::int64_t chunk, std::int64_t part, const LogitOperands& operands, const Buffers& buffers,
+           const Gradients& gradients, std::byte* product_workspace, Workers& workers) const;
+
+ private:
+  std::int64_t hidden_;
+  SoftmaxPass softmax_;
+  PanelProduct<MatmulPlan> dx_, dtable_;
 };
 
 }  // namespace l2l::device::kernels

@@ -30,11 +30,7 @@ struct PositionsBody : Unprepared {
 template <typename T>
 void launch_positions_backward(const Context& context, const T* dy, std::int64_t elements, std::int64_t table,
                                float* positions, cudaStream_t stream) {
-  PositionsBody<T> body;
-  body.dy = dy;
-  body.elements = elements;
-  body.table = table;
-  body.positions = positions;
+  const PositionsBody<T> body{{}, dy, elements, table, positions};
   launch_elementwise_rows<T>("positions_backward", context, table, table, body, stream);
 }
 

@@ -1,49 +1,46 @@
-#include "device/kernels/common/operands.h"
-#include "device/kernels/common/partition.h"
-#include "device/kernels/convert.h"
 #include "device/kernels/factories.h"
+#include "device/kernels/row_sums.h"
 #include "device/kernels/tokens.h"
 
 namespace l2l::device::kernels {
 namespace {
 
-constexpr std::int64_t kColumns = 64;  // of a task
-constexpr std::int64_t kRows = 64;     // of a partial sum: many sequences are summed in two steps
-
-// Each task owns some columns of some positions and adds the sequences in ascending order.
+// A row of sums is a whole sequence, as long as the table of positions.
 template <typename T>
 class PositionsBackward final : public Kernel {
  public:
-  PositionsBackward(const compiler::Graph& graph, const compiler::Op& op)
-      : rows_(input(graph, op, 0).shape[0]),
-        hidden_(input(graph, op, 0).shape[1]),
-        sequence_(op.attributes.sequence),
-        positions_(output(graph, op, 0).shape[0]),
-        places_(op.inputs.size() > 1) {
-    require_dtype(graph, op, DType::f32, {op.inputs.size()});
+  PositionsBackward(const OpView& op)
+      : sequences_(op.input(0).shape[0] / op.attributes.sequence),
+        table_(op.attributes.sequence * op.input(0).shape[1]) {
+    op.require_dtype(DType::f32, {1});
   }
 
-  void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
-    if (places_) return scatter(operands, workers);
-    const std::int64_t strips = (hidden_ + kColumns - 1) / kColumns;
-    const Partition blocks = row_blocks(sequence_ * strips, rows_ / sequence_ * kColumns);
-    workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
-      for (std::int64_t i = blocks.begin(block); i < blocks.end(block); ++i) {
-        add_strip(operands, i / strips, i % strips * kColumns);
-      }
-    });
+  void run(Operands operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
+    add_column_sums(as<T>(operands[0]), sequences_, table_, as<float>(operands[1]), workers);
   }
 
  private:
-  // Each task owns some columns of the table and adds the rows in ascending order.
-  void scatter(std::span<std::byte* const> operands, Workers& workers) const {
-    const Partition columns{hidden_, kColumns};
+  std::int64_t sequences_, table_;
+};
+
+// Each row has a row of positions. Each task owns some columns of the table and adds the rows in ascending order.
+template <typename T>
+class PlacesBackward final : public Kernel {
+ public:
+  PlacesBackward(const OpView& op)
+      : rows_(op.input(0).shape[0]), hidden_(op.input(0).shape[1]), positions_(op.output(0).shape[0]) {
+    op.require_dtype(DType::i32, {1});
+    op.require_dtype(DType::f32, {2});
+  }
+
+  void run(Operands operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
+    const std::int32_t* const places = as<std::int32_t>(operands[1]);
+    const Partition columns{hidden_, 64};
     workers.parallel_for(columns.count(), [&](std::int64_t block, int) {
       const std::int64_t begin = columns.begin(block), count = columns.end(block) - begin;
       for (std::int64_t row = 0; row < rows_; ++row) {
         const T* dy = as<T>(operands[0]) + row * hidden_ + begin;
-        const std::int64_t place =
-            place_of("positions_backward", as<std::int32_t>(operands[1]), row, sequence_, positions_);
+        const std::int64_t place = place_of("positions_backward", places, row, rows_, positions_);
         float* position = as<float>(operands[2]) + place * hidden_ + begin;
 #pragma omp simd
         for (std::int64_t i = 0; i < count; ++i) position[i] += widen(dy[i]);
@@ -51,31 +48,14 @@ class PositionsBackward final : public Kernel {
     });
   }
 
-  void add_strip(std::span<std::byte* const> operands, std::int64_t place, std::int64_t column) const {
-    const std::int64_t count = std::min(kColumns, hidden_ - column);
-    float total[kColumns] = {};
-    for (std::int64_t row = place; row < rows_;) {
-      float partial[kColumns] = {};
-      for (const std::int64_t end = std::min(rows_, row + kRows * sequence_); row < end; row += sequence_) {
-        const T* dy = as<T>(operands[0]) + row * hidden_ + column;
-#pragma omp simd
-        for (std::int64_t i = 0; i < count; ++i) partial[i] += widen(dy[i]);
-      }
-#pragma omp simd
-      for (std::int64_t i = 0; i < count; ++i) total[i] += partial[i];
-    }
-    float* position = as<float>(operands[1]) + place * hidden_ + column;
-    for (std::int64_t i = 0; i < count; ++i) position[i] += total[i];
-  }
-
-  std::int64_t rows_, hidden_, sequence_, positions_;
-  bool places_;
+ private:
+  std::int64_t rows_, hidden_, positions_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_positions_backward(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<PositionsBackward>(graph, op, input(graph, op, 0).dtype);
-}
+const Factory make_positions_backward = [](const OpView& op) -> std::unique_ptr<Kernel> {
+  return op.inputs.size() > 1 ? make_for_input<PlacesBackward>(op) : make_for_input<PositionsBackward>(op);
+};
 
 }  // namespace l2l::device::kernels

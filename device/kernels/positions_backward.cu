@@ -10,24 +10,22 @@ namespace {
 template <typename T>
 class PositionsBackward final : public Kernel {
  public:
-  PositionsBackward(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
+  PositionsBackward(const Context& context, const OpView& op)
       : context_(context),
-        elements_(kernels::input(graph, op, 0).shape.elements()),
-        table_(op.attributes.sequence * kernels::input(graph, op, 0).shape[1]),
+        elements_(op.input(0).shape.elements()),
+        table_(op.attributes.sequence * op.input(0).shape[1]),
         has_places_(op.inputs.size() > 1),
-        places_(kernels::input(graph, op, 0).shape[0], kernels::input(graph, op, 0).shape[1],
-                kernels::output(graph, op, 0).shape[0]) {}
+        places_(op.input(0).shape[0], op.input(0).shape[1], op.output(0).shape[0]) {}
 
   Bytes workspace() const override { return has_places_ ? places_.workspace() : 0; }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters* parameters,
+  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters* parameters,
                cudaStream_t stream) const override {
     if (has_places_) {
-      return places_.enqueue(kernels::as<std::int32_t>(operands[1]), kernels::as<T>(operands[0]),
-                             kernels::as<float>(operands[2]), parameters, workspace, stream);
+      return places_.enqueue(as<std::int32_t>(operands[1]), as<T>(operands[0]), as<float>(operands[2]), parameters,
+                             workspace, stream);
     }
-    launch_positions_backward(context_, kernels::as<T>(operands[0]), elements_, table_, kernels::as<float>(operands[1]),
-                              stream);
+    launch_positions_backward(context_, as<T>(operands[0]), elements_, table_, as<float>(operands[1]), stream);
   }
 
  private:
@@ -39,9 +37,6 @@ class PositionsBackward final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_positions_backward(const Context& context, const compiler::Graph& graph,
-                                                const compiler::Op& op) {
-  return make_for<PositionsBackward, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
-}
+const Factory make_positions_backward = make_for_input<PositionsBackward>;
 
 }  // namespace l2l::device::cuda

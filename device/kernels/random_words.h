@@ -1,15 +1,12 @@
-// Philox words in bulk, for dropout: element i of a tensor uses word i % 4 of block i / 4 (core/philox.h).
+// Philox words in bulk, for dropout (common/dropout.h).
 #pragma once
 
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <string>
 
-#include "core/philox.h"
-#include "device/device.h"
+#include "device/kernels/common/dropout.h"
 #include "device/kernels/lanes.h"
-#include "l2l/errors.h"
 
 namespace l2l::device::kernels {
 
@@ -77,26 +74,6 @@ inline const std::uint32_t* random_words(const RngKey& key, std::int64_t first, 
     random_group<8>(key, begin + static_cast<std::uint32_t>(block), words + 4 * block);
   }
   return words + first % 4;
-}
-
-// Which elements a dropout op keeps in one launch (word >= threshold), and the factor of those that it keeps.
-struct DropoutMask {
-  RngKey key;
-  std::uint32_t threshold;
-  float scale;
-
-  DropoutMask(const LaunchParameters& parameters, std::uint32_t rng_op, float probability)
-      : key{parameters.seed, parameters.step, parameters.layer, parameters.microbatch, rng_op},
-        threshold(parameters.training ? dropout_threshold(probability) : 0),
-        scale(parameters.training ? 1.0f / (1.0f - probability) : 1.0f) {}
-  bool keeps_all() const { return threshold == 0; }
-};
-
-// Throws BadInput that names `op` when the index of an element's Philox block does not fit 32 bits.
-inline void require_random_elements(std::int64_t elements, const char* op) {
-  if (elements <= std::int64_t{1} << 34) return;
-  throw BadInput(std::string(op) + ": " + std::to_string(elements) +
-                 " random numbers per microbatch, at most 2^34: use a smaller batch.micro_batch");
 }
 
 }  // namespace l2l::device::kernels

@@ -10,8 +10,6 @@ struct Read {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_read_stream(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_stream<OneInput<Read>::OfStream>(graph, op, input(graph, op, 0).dtype, output(graph, op, 0).dtype);
-}
+const Factory make_read_stream = make_for_stream<OneInput<Read>::OfStream, 0, 1>;
 
 }  // namespace l2l::device::kernels

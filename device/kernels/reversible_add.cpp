@@ -8,10 +8,9 @@ namespace {
 template <typename Stream, typename T>
 class ReversibleAdd final : public Kernel {
  public:
-  ReversibleAdd(const compiler::Graph& graph, const compiler::Op& op)
-      : elements_(output(graph, op, 0).shape.elements()), inverse_(op.attributes.inverse) {}
+  ReversibleAdd(const OpView& op) : elements_(op.output(0).shape.elements()), inverse_(op.attributes.inverse) {}
 
-  void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
+  void run(Operands operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
     const Stream* x = as<Stream>(operands[0]);
     const T* b = as<T>(operands[1]);
     Stream* y = as<Stream>(operands[2]);
@@ -30,8 +29,6 @@ class ReversibleAdd final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_reversible_add(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_stream<ReversibleAdd>(graph, op, input(graph, op, 0).dtype, input(graph, op, 1).dtype);
-}
+const Factory make_reversible_add = make_for_stream<ReversibleAdd, 0, 1>;
 
 }  // namespace l2l::device::kernels

@@ -13,14 +13,9 @@ struct ReversibleAddBody : ElementwiseBody {
   Stream* y = nullptr;
   bool inverse;
 
-  ReversibleAddBody(const compiler::Graph& graph, const compiler::Op& op)
-      : ElementwiseBody(graph, op), inverse(op.attributes.inverse) {}
+  ReversibleAddBody(const OpView& op) : ElementwiseBody(op), inverse(op.attributes.inverse) {}
 
-  void bind(std::span<std::byte* const> operands, const LaunchParameters*) {
-    x = kernels::as<Stream>(operands[0]);
-    b = kernels::as<T>(operands[1]);
-    y = kernels::as<Stream>(operands[2]);
-  }
+  void bind(Operands operands, const LaunchParameters*) { point_to(operands, x, b, y); }
 
   template <int Count>
   __device__ void at(std::int64_t first) const {
@@ -32,12 +27,11 @@ struct ReversibleAddBody : ElementwiseBody {
   }
 };
 
+template <typename Stream, typename T>
+using ReversibleAdd = ElementwiseKernel<ReversibleAddBody<Stream, T>>;
+
 }  // namespace
 
-std::unique_ptr<Kernel> make_reversible_add(const Context& context, const compiler::Graph& graph,
-                                            const compiler::Op& op) {
-  return make_for_stream<ReversibleAddBody>(context, graph, op, kernels::input(graph, op, 0).dtype,
-                                            kernels::input(graph, op, 1).dtype);
-}
+const Factory make_reversible_add = make_for_stream<ReversibleAdd, 0, 1>;
 
 }  // namespace l2l::device::cuda

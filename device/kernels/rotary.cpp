@@ -19,16 +19,16 @@ constexpr std::int64_t kAngleCost = 64;  // of a pair, in elements that are read
 template <typename T>
 class Rotary final : public Kernel {
  public:
-  Rotary(const compiler::Graph& graph, const compiler::Op& op)
-      : rows_(output(graph, op, 0).shape[0]),
-        width_(output(graph, op, 0).shape[1]),
+  Rotary(const OpView& op)
+      : rows_(op.output(0).shape[0]),
+        width_(op.output(0).shape[1]),
         sequence_(op.attributes.sequence),
         turned_(op.attributes.heads + compiler::kv_heads(op.attributes)),
         half_(width_ / (turned_ + compiler::kv_heads(op.attributes)) / 2),
         magnitude_(op.attributes.rotary_scaling.magnitude),
         frequencies_(compiler::rotary_frequencies(op.attributes, half_)),
         positions_(op.inputs.size() > 1) {
-    require_dtype(graph, op, output(graph, op, 0).dtype, {0});
+    op.require_dtype(op.output(0).dtype, {0});
     for (double& frequency : frequencies_) frequency = op.attributes.inverse ? -frequency : frequency;
   }
 
@@ -38,8 +38,7 @@ class Rotary final : public Kernel {
   }
 
   // A place at a time, whose angles serve all its rows and heads.
-  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters&,
-           Workers& workers) const override {
+  void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
     if (positions_) return run_rows(operands, workspace, workers);
     const Partition blocks = row_blocks(sequence_, rows_ / sequence_ * width_);
     workers.parallel_for(blocks.count(), [&](std::int64_t block, int slot) {
@@ -56,7 +55,7 @@ class Rotary final : public Kernel {
 
  private:
   // Each row has a position of its own, below `sequence`.
-  void run_rows(std::span<std::byte* const> operands, std::byte* workspace, Workers& workers) const {
+  void run_rows(Operands operands, std::byte* workspace, Workers& workers) const {
     const auto cosines_of = [&](std::int64_t place) {
       return as<float>(workspace + slot_bytes() * static_cast<Bytes>(place));
     };
@@ -109,8 +108,6 @@ class Rotary final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_rotary(const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for_dtype<Rotary>(graph, op, output(graph, op, 0).dtype);
-}
+const Factory make_rotary = make_for_output<Rotary>;
 
 }  // namespace l2l::device::kernels

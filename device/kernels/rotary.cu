@@ -67,8 +67,8 @@ __global__ void __launch_bounds__(kRotaryThreads) rotary(RotaryProblem<T> proble
 template <typename T>
 class Rotary final : public Kernel {
  public:
-  Rotary(const Context&, const compiler::Graph& graph, const compiler::Op& op) {
-    const compiler::Value& x = kernels::input(graph, op, 0);
+  Rotary(const Context&, const OpView& op) {
+    const compiler::Value& x = op.input(0);
     const int kv_heads = compiler::kv_heads(op.attributes);
     problem_.rows = x.shape[0];
     problem_.columns = x.shape[1];
@@ -88,12 +88,11 @@ class Rotary final : public Kernel {
     }
   }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters*,
-               cudaStream_t stream) const override {
+  void enqueue(Operands operands, std::byte*, const LaunchParameters*, cudaStream_t stream) const override {
     RotaryProblem<T> problem = problem_;
-    problem.x = kernels::as<T>(operands[0]);
-    problem.positions = operands.size() > 2 ? kernels::as<std::int32_t>(operands[1]) : nullptr;
-    problem.y = kernels::as<T>(operands.back());
+    problem.x = as<T>(operands[0]);
+    problem.positions = operands.size() > 2 ? as<std::int32_t>(operands[1]) : nullptr;
+    problem.y = as<T>(operands.back());
     const LaunchShape shape{ceil_div(problem.rows, problem.block_rows), kRotaryThreads};
     if (problem.half % kPack<T> == 0) {
       launch("rotary", rotary<T, kPack<T>>, shape, stream, problem, frequencies_);
@@ -109,8 +108,6 @@ class Rotary final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_rotary(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for<Rotary, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
-}
+const Factory make_rotary = make_for_input<Rotary>;
 
 }  // namespace l2l::device::cuda

@@ -4,6 +4,7 @@
 #include "core/fault_point.h"
 #include "core/workers.h"
 #include "device/kernels/common/partition.h"
+#include "device/kernels/convert.h"
 
 namespace l2l::device::kernels {
 
@@ -25,6 +26,34 @@ inline void add_partial_sums(const float* partials, std::int64_t blocks, std::in
         for (std::int64_t lane = 0; lane < lanes; ++lane) total[lane] += partial[lane];
       }
       for (std::int64_t lane = 0; lane < lanes; ++lane) sums[i + lane] += total[lane];
+    }
+  });
+}
+
+// sums[i] += column i of `matrix` [rows, columns], of which each task takes some columns: partial sums of 64 rows, then
+// these in ascending order.
+template <typename T>
+void add_column_sums(const T* matrix, std::int64_t rows, std::int64_t columns, float* sums, Workers& workers) {
+  constexpr std::int64_t kColumns = 64, kRows = 64;
+  const Partition strips{columns, kColumns};
+  const Partition blocks = row_blocks(strips.count(), rows * kColumns);
+  const auto add_strip = [=](std::int64_t first, std::int64_t count) {
+    float total[kColumns] = {};
+    for (std::int64_t row = 0; row < rows;) {
+      float partial[kColumns] = {};
+      for (const std::int64_t end = std::min(rows, row + kRows); row < end; ++row) {
+        const T* line = matrix + row * columns + first;
+#pragma omp simd
+        for (std::int64_t i = 0; i < count; ++i) partial[i] += widen(line[i]);
+      }
+#pragma omp simd
+      for (std::int64_t i = 0; i < count; ++i) total[i] += partial[i];
+    }
+    for (std::int64_t i = 0; i < count; ++i) sums[first + i] += total[i];
+  };
+  workers.parallel_for(blocks.count(), [&](std::int64_t block, int) {
+    for (std::int64_t i = blocks.begin(block); i < blocks.end(block); ++i) {
+      add_strip(strips.begin(i), strips.end(i) - strips.begin(i));
     }
   });
 }

@@ -1,4 +1,3 @@
-#include "device/kernels/convert.h"
 #include "device/kernels/factories.h"
 #include "device/kernels/panel_cross_entropy.h"
 #include "device/kernels/tokens.h"
@@ -10,15 +9,10 @@ constexpr std::int64_t kNumbers = 3;  // per row
 
 class SoftmaxStatistics final : public Kernel {
  public:
-  SoftmaxStatistics(const compiler::Graph& graph, const compiler::Op& op)
+  SoftmaxStatistics(const OpView& op)
       : vocabulary_(op.attributes.vocabulary),
-        pass_("softmax_statistics", LogitPanels::narrow(input(graph, op, 0).shape[0], input(graph, op, 1).shape[0]),
-              input(graph, op, 0).shape[1], input(graph, op, 0).dtype, op.inputs.size() > 3, op.attributes.softcap),
-        bias_(op.inputs.size() > 3) {
-    require_dtype(graph, op, input(graph, op, 0).dtype, {1});
-    require_dtype(graph, op, DType::i32, {2});
-    if (bias_) require_dtype(graph, op, input(graph, op, 0).dtype, {3});
-    require_dtype(graph, op, DType::f64, {op.inputs.size()});
+        pass_(op, LogitPanels::narrow(op.input(0).shape[0], op.input(1).shape[0])) {
+    op.require_dtype(DType::f64, {op.inputs.size()});
   }
 
   Bytes workspace(int threads) const override {
@@ -27,13 +21,13 @@ class SoftmaxStatistics final : public Kernel {
     return cutter.used() + pass_.product_workspace(threads);
   }
 
-  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters& parameters,
+  void run(Operands operands, std::byte* workspace, const LaunchParameters& parameters,
            Workers& workers) const override {
     WorkspaceCutter cutter(workspace);
     const SoftmaxPass::Buffers buffers = pass_.take(cutter);
-    const std::int32_t* targets = as<std::int32_t>(operands[2]);
     double* statistics = as<double>(operands.back());
-    const LogitOperands logits{operands[0], operands[1], bias_ ? operands[3] : nullptr};
+    const LogitOperands logits = pass_.logits_of(operands, parameters.first_token);
+    const std::int32_t* targets = logits.targets;
     const Partition& rows = pass_.panels().rows;
     for (std::int64_t chunk = 0; chunk < rows.count(); ++chunk) {
       const std::int64_t first = rows.begin(chunk);
@@ -41,7 +35,7 @@ class SoftmaxStatistics final : public Kernel {
         if (targets[row] >= vocabulary_) throw_bad_token("softmax_statistics", targets[row], row, vocabulary_);
         buffers.states[row - first] = load_state(statistics + row * kNumbers);
       }
-      pass_.take_table(chunk, logits, targets, parameters.first_token, buffers, workspace + cutter.used(), workers);
+      pass_.take_table(chunk, logits, buffers, workspace + cutter.used(), workers);
       for (std::int64_t row = first; row < rows.end(chunk); ++row) {
         if (targets[row] >= 0) store_state(buffers.states[row - first], statistics + row * kNumbers);
       }
@@ -51,14 +45,10 @@ class SoftmaxStatistics final : public Kernel {
  private:
   std::int64_t vocabulary_;
   SoftmaxPass pass_;
-  bool bias_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_softmax_statistics(const compiler::Graph& graph, const compiler::Op& op) {
-  require_compute_type(op, input(graph, op, 0).dtype);
-  return std::make_unique<SoftmaxStatistics>(graph, op);
-}
+const Factory make_softmax_statistics = make_one<SoftmaxStatistics>;
 
 }  // namespace l2l::device::kernels

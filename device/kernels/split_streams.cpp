@@ -7,10 +7,9 @@ namespace {
 template <typename Stream, typename T>
 class SplitStreams : public Kernel {
  public:
-  SplitStreams(const compiler::Graph& graph, const compiler::Op& op)
-      : elements_(output(graph, op, 0).shape.elements()) {}
+  SplitStreams(const OpView& op) : elements_(op.output(0).shape.elements()) {}
 
-  void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
+  void run(Operands operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
     const T* x = as<T>(operands[0]);
     Stream* a = as<Stream>(operands[1]);
     Stream* b = as<Stream>(operands[2]);
@@ -32,10 +31,9 @@ class SplitGradient final : public SplitStreams<T, T> {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_split_streams(const compiler::Graph& graph, const compiler::Op& op) {
-  const DType stream = output(graph, op, 0).dtype, compute = input(graph, op, 0).dtype;
-  if (stream == compute) return make_for_dtype<SplitGradient>(graph, op, compute);
-  return make_for_stream<SplitStreams>(graph, op, stream, compute);
-}
+const Factory make_split_streams = [](const OpView& op) {
+  const bool gradient = op.output(0).dtype == op.input(0).dtype;
+  return (gradient ? make_for_input<SplitGradient> : make_for_stream<SplitStreams, 1, 0>)(op);
+};
 
 }  // namespace l2l::device::kernels

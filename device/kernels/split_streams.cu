@@ -12,34 +12,27 @@ struct SplitStreamsBody : ElementwiseBody {
   const T* x = nullptr;
   Stream *a = nullptr, *b = nullptr;
 
-  void bind(std::span<std::byte* const> operands, const LaunchParameters*) {
-    x = kernels::as<T>(operands[0]);
-    a = kernels::as<Stream>(operands[1]);
-    b = kernels::as<Stream>(operands[2]);
-  }
+  void bind(Operands operands, const LaunchParameters*) { point_to(operands, x, a, b); }
 
   template <int Count>
   __device__ void at(std::int64_t first) const {
     const Floats<Count> values = load_floats<Count>(x + first);
-    Elements<Count, Stream> both;
-#pragma unroll
-    for (int i = 0; i < Count; ++i) both[i] = narrow_stream<Stream>(values[i]);
-    store_elements(a + first, both);
-    store_elements(b + first, both);
+    store_floats(a + first, values);
+    store_floats(b + first, values);
   }
 };
 
+template <typename Stream, typename T>
+using SplitStreams = ElementwiseKernel<SplitStreamsBody<Stream, T>>;
 // A gradient, of the compute type.
 template <typename T>
 using SplitGradient = ElementwiseKernel<SplitStreamsBody<T, T>>;
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_split_streams(const Context& context, const compiler::Graph& graph,
-                                           const compiler::Op& op) {
-  const DType stream = kernels::output(graph, op, 0).dtype, compute = kernels::input(graph, op, 0).dtype;
-  if (stream == compute) return make_for<SplitGradient, Kernel>(compute, context, graph, op);
-  return make_for_stream<SplitStreamsBody>(context, graph, op, stream, compute);
-}
+const Factory make_split_streams = [](const Context& context, const OpView& op) {
+  const bool gradient = op.output(0).dtype == op.input(0).dtype;
+  return (gradient ? make_for_input<SplitGradient> : make_for_stream<SplitStreams, 1, 0>)(context, op);
+};
 
 }  // namespace l2l::device::cuda

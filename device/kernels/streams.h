@@ -37,15 +37,15 @@ void narrow_each(T* y, std::int64_t begin, std::int64_t end, const Value& value)
   }
 }
 
-// KernelFor<Stream, T>: the kernel class for a stream and a compute type.
-template <template <typename, typename> class KernelFor>
-std::unique_ptr<Kernel> make_for_stream(const compiler::Graph& graph, const compiler::Op& op, DType stream,
-                                        DType compute) {
+// The kernel class for the types of a stream and of a value of the compute type, which are operands of the op.
+template <template <typename, typename> class KernelFor, std::size_t kStream, std::size_t kCompute>
+std::unique_ptr<Kernel> make_for_stream(const OpView& op) {
+  const DType stream = op.operand(kStream).dtype, compute = op.operand(kCompute).dtype;
   require_compute_type(op, compute);
   const auto make = [&]<typename Stream>() -> std::unique_ptr<Kernel> {
-    if (compute == DType::f32) return std::make_unique<KernelFor<Stream, float>>(graph, op);
-    if (compute == DType::f16) return std::make_unique<KernelFor<Stream, f16>>(graph, op);
-    return std::make_unique<KernelFor<Stream, bf16>>(graph, op);
+    if (compute == DType::f32) return std::make_unique<KernelFor<Stream, float>>(op);
+    if (compute == DType::f16) return std::make_unique<KernelFor<Stream, f16>>(op);
+    return std::make_unique<KernelFor<Stream, bf16>>(op);
   };
   if (stream == DType::i32) return make.template operator()<Fixed>();
   if (stream == DType::f32) return make.template operator()<float>();

@@ -1,6 +1,6 @@
+#include "device/kernels/activations.cuh"
 #include "device/kernels/common/elementwise.cuh"
 #include "device/kernels/cuda_factories.h"
-#include "device/kernels/gate.cuh"
 
 namespace l2l::device::cuda {
 namespace {
@@ -14,14 +14,10 @@ struct SwigluBody : ElementwiseBody {
   T* y = nullptr;
   Gate activation;
 
-  SwigluBody(const compiler::Graph& graph, const compiler::Op& op)
-      : ElementwiseBody(graph, op), activation(gate_of(op.attributes)) {
-    columns = kernels::output(graph, op, 0).shape[1];
+  SwigluBody(const OpView& op) : ElementwiseBody(op), activation(gate_of(op.attributes)) {
+    columns = op.output(0).shape[1];
   }
-  void bind(std::span<std::byte* const> operands, const LaunchParameters*) {
-    x = kernels::as<T>(operands[0]);
-    y = kernels::as<T>(operands[1]);
-  }
+  void bind(Operands operands, const LaunchParameters*) { point_to(operands, x, y); }
 
   template <int Count>
   __device__ void at(std::int64_t first) const {
@@ -42,8 +38,6 @@ using Swiglu = ElementwiseKernel<SwigluBody<T>>;
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_swiglu(const Context& context, const compiler::Graph& graph, const compiler::Op& op) {
-  return make_for<Swiglu, Kernel>(kernels::output(graph, op, 0).dtype, context, graph, op);
-}
+const Factory make_swiglu = make_for_output<Swiglu>;
 
 }  // namespace l2l::device::cuda

@@ -1,25 +1,24 @@
+#include "device/kernels/activations.h"
 #include "device/kernels/elementwise.h"
 #include "device/kernels/factories.h"
-#include "device/kernels/gate.h"
 
 namespace l2l::device::kernels {
 namespace {
 
-// dgate = dy up times the activation's derivative, dup = dy times the activation (gate.h).
-template <typename T, typename Gate>
+// dgate = dy up times the activation's derivative, dup = dy times the activation (activations.h).
+template <typename T, typename Activation>
 class SwigluBackward final : public Kernel {
  public:
-  SwigluBackward(const compiler::Graph& graph, const compiler::Op& op)
-      : rows_(input(graph, op, 0).shape[0]), width_(input(graph, op, 0).shape[1]) {
-    require_dtype(graph, op, output(graph, op, 0).dtype, {0, 1});
+  SwigluBackward(const OpView& op) : rows_(op.input(0).shape[0]), width_(op.input(0).shape[1]) {
+    op.require_dtype(op.output(0).dtype, {0, 1});
   }
 
-  void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
+  void run(Operands operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
     for_rows(rows_, width_, workers, [&](std::int64_t row) { differentiate(operands, row); });
   }
 
  private:
-  void differentiate(std::span<std::byte* const> operands, std::int64_t row) const {
+  void differentiate(Operands operands, std::int64_t row) const {
     const T* dy = as<T>(operands[0]) + row * width_;
     const T* gate = as<T>(operands[1]) + row * 2 * width_;
     const T* up = gate + width_;
@@ -28,7 +27,7 @@ class SwigluBackward final : public Kernel {
 #pragma omp simd
     for (std::int64_t i = 0; i < width_; ++i) {
       const float g = widen(gate[i]), gradient = widen(dy[i]), factor = widen(up[i]);
-      const GateDerivative derivative = Gate::derivative(g);
+      const ActivationDerivative derivative = Activation::derivative(g);
       dgate[i] = narrow<T>(gradient * factor * derivative.slope);
       dup[i] = narrow<T>(gradient * g * derivative.share);
     }
@@ -37,18 +36,8 @@ class SwigluBackward final : public Kernel {
   std::int64_t rows_, width_;
 };
 
-template <typename Gate>
-struct SwigluBackwardOf {
-  template <typename T>
-  using OfType = SwigluBackward<T, Gate>;
-};
-
 }  // namespace
 
-std::unique_ptr<Kernel> make_swiglu_backward(const compiler::Graph& graph, const compiler::Op& op) {
-  return with_gate(op.attributes, [&]<typename Gate>() {
-    return make_for_dtype<SwigluBackwardOf<Gate>::template OfType>(graph, op, output(graph, op, 0).dtype);
-  });
-}
+const Factory make_swiglu_backward = make_for_activation<SwigluBackward>;
 
 }  // namespace l2l::device::kernels

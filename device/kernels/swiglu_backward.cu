@@ -1,12 +1,12 @@
+#include "device/kernels/activations.cuh"
 #include "device/kernels/common/elementwise.cuh"
 #include "device/kernels/cuda_factories.h"
-#include "device/kernels/gate.cuh"
 
 namespace l2l::device::cuda {
 namespace {
 
-// dgate = dy up times the activation's derivative, dup = dy times the activation (gate.h). Moves 5 elements of T per
-// element of dy: dy, gate and up in, two out.
+// dgate = dy up times the activation's derivative, dup = dy times the activation (activations.h). Moves 5 elements of T
+// per element of dy: dy, gate and up in, two out.
 template <typename T>
 struct SwigluBackwardBody : ElementwiseBody {
   using Element = T;
@@ -15,16 +15,11 @@ struct SwigluBackwardBody : ElementwiseBody {
   T* dx = nullptr;
   Gate activation;
 
-  SwigluBackwardBody(const compiler::Graph& graph, const compiler::Op& op)
-      : ElementwiseBody(graph, op), activation(gate_of(op.attributes)) {
-    elements = kernels::input(graph, op, 0).shape.elements();
-    columns = kernels::input(graph, op, 0).shape[1];
+  SwigluBackwardBody(const OpView& op) : ElementwiseBody(op), activation(gate_of(op.attributes)) {
+    elements = op.input(0).shape.elements();
+    columns = op.input(0).shape[1];
   }
-  void bind(std::span<std::byte* const> operands, const LaunchParameters*) {
-    dy = kernels::as<T>(operands[0]);
-    x = kernels::as<T>(operands[1]);
-    dx = kernels::as<T>(operands[2]);
-  }
+  void bind(Operands operands, const LaunchParameters*) { point_to(operands, dy, x, dx); }
 
   template <int Count>
   __device__ void at(std::int64_t first) const {
@@ -49,9 +44,6 @@ using SwigluBackward = ElementwiseKernel<SwigluBackwardBody<T>>;
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_swiglu_backward(const Context& context, const compiler::Graph& graph,
-                                             const compiler::Op& op) {
-  return make_for<SwigluBackward, Kernel>(kernels::input(graph, op, 0).dtype, context, graph, op);
-}
+const Factory make_swiglu_backward = make_for_input<SwigluBackward>;
 
 }  // namespace l2l::device::cuda

@@ -4,10 +4,7 @@
 
 #include <algorithm>
 
-#include "device/kernels/common/cuda_kernel.h"
-#include "device/kernels/common/floats.cuh"
-#include "device/kernels/common/launch.cuh"
-#include "device/kernels/common/rows.cuh"
+#include "device/kernels/common/elementwise.cuh"
 
 namespace l2l::device::cuda {
 
@@ -101,6 +98,46 @@ class ColumnSums {
   std::int64_t slabs() const { return ceil_div(rows_, slab_rows_); }
 
   std::int64_t rows_, columns_, slab_rows_ = 1;
+};
+
+// A source of the values of an elementwise Body, which it rounds and stores in y.
+template <typename Body>
+struct StoredSource : Body {
+  using T = typename Body::Element;
+  explicit StoredSource(const OpView& op) : Body(op) { this->columns = op.input(0).shape[1]; }
+
+  template <int Count>
+  __device__ Floats<Count> at(std::int64_t row, std::int64_t column) const {
+    const std::int64_t first = row * this->columns + column;
+    Floats<Count> values = this->template values<Count>(first);
+#pragma unroll
+    for (int i = 0; i < Count; ++i) values[i] = rounded<T>(values[i]);
+    store_floats(this->y + first, values);
+    return values;
+  }
+};
+
+// The kernel of an op that adds sums over rows to its last output. Source, made from the op when the kernel is, also
+// has Element and bind() as the bodies of elementwise.cuh.
+template <typename Source>
+class ColumnSumsKernel final : public Kernel {
+ public:
+  ColumnSumsKernel(const Context&, const OpView& op)
+      : name_(compiler::name_of(op.kind)), source_(op), sums_(op.input(0).shape[0], op.input(0).shape[1]) {}
+
+  Bytes workspace() const override { return sums_.workspace(); }
+
+  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters* parameters,
+               cudaStream_t stream) const override {
+    Source source = source_;
+    source.bind(operands, parameters);
+    sums_.enqueue(name_.c_str(), source, workspace, as<float>(operands.back()), stream);
+  }
+
+ private:
+  std::string name_;
+  Source source_;  // without addresses
+  ColumnSums<typename Source::Element> sums_;
 };
 
 }  // namespace l2l::device::cuda

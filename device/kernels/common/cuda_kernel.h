@@ -6,11 +6,16 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
-#include <span>
 
 #include "device/device.h"
+#include "device/kernels/common/operands.h"
 
 namespace l2l::device::cuda {
+
+using kernels::as;
+using kernels::Operands;
+using kernels::OpView;
+using kernels::point_to;
 
 // What kernels may know of their device. Immutable.
 struct Context {
@@ -33,10 +38,10 @@ class Kernel {
   virtual ~Kernel() = default;
   // Bytes of device memory, 256-byte aligned when handed to enqueue().
   virtual Bytes workspace() const { return 0; }
-  // `operands`: inputs, then outputs, in device memory, at least 16-byte aligned. `parameters` is in device memory,
+  // `operands` are in device memory, at least 16-byte aligned. `parameters` is in device memory,
   // too: kernels read it when they run, so that a captured graph can be replayed with other values. Throws DeviceError
   // when the runtime refuses a launch.
-  virtual void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters* parameters,
+  virtual void enqueue(Operands operands, std::byte* workspace, const LaunchParameters* parameters,
                        cudaStream_t stream) const = 0;
 };
 

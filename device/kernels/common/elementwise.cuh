@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
-#include "device/kernels/common/cuda_kernel.h"
 #include "device/kernels/common/floats.cuh"
 #include "device/kernels/common/launch.cuh"
-#include "device/kernels/common/operands.h"
 #include "device/kernels/common/rows.cuh"
 
 namespace l2l::device::cuda {
@@ -57,21 +56,62 @@ struct ElementwiseBody : Unprepared {
   static constexpr bool kRows = false;  // true: groups stay within rows of `columns` elements
   std::int64_t elements, columns = 0;
 
-  ElementwiseBody(const compiler::Graph& graph, const compiler::Op& op)
-      : elements(kernels::output(graph, op, 0).shape.elements()) {}
+  explicit ElementwiseBody(const OpView& op) : elements(op.output(0).shape.elements()) {}
+};
+
+// Stores what Body, a body with one output y, gives in fp32: values<Count>(first).
+template <typename Body>
+struct Stored : Body {
+  using Body::Body;
+
+  template <int Count>
+  __device__ void at(std::int64_t first) const {
+    store_floats(this->y + first, this->template values<Count>(first));
+  }
+};
+
+// values[i] = Function()(inputs[i]...).
+template <typename Function, typename T, typename... Inputs>
+struct MapBody : ElementwiseBody {
+  using Element = T;
+  using ElementwiseBody::ElementwiseBody;
+  const void* inputs[sizeof...(Inputs)] = {};
+  T* y = nullptr;
+
+  void bind(Operands operands, const LaunchParameters*) {
+    std::copy_n(operands.begin(), sizeof...(Inputs), inputs);
+    y = as<T>(operands[sizeof...(Inputs)]);
+  }
+
+  template <int Count>
+  __device__ Floats<Count> values(std::int64_t first) const {
+    return load_and_map<Count>(first, std::index_sequence_for<Inputs...>());
+  }
+
+ private:
+  template <int Count, std::size_t... kInput>
+  __device__ Floats<Count> load_and_map(std::int64_t first, std::index_sequence<kInput...>) const {
+    return map(load_floats<Count>(static_cast<const Inputs*>(inputs[kInput]) + first)...);
+  }
+
+  template <int Count, typename... Others>
+  __device__ static Floats<Count> map(Floats<Count> x, const Others&... others) {
+#pragma unroll
+    for (int i = 0; i < Count; ++i) x[i] = Function{}(x[i], others[i]...);
+    return x;
+  }
 };
 
 // The kernel of an op that computes each element on its own. Body is made from the op when the kernel is.
 template <typename Body>
 class ElementwiseKernel final : public Kernel {
  public:
-  ElementwiseKernel(const Context& context, const compiler::Graph& graph, const compiler::Op& op)
-      : context_(context), name_(compiler::name_of(op.kind)), body_(graph, op) {
+  ElementwiseKernel(const Context& context, const OpView& op)
+      : context_(context), name_(compiler::name_of(op.kind)), body_(op) {
     if (Body::kRows) require_groups<T>(body_.elements, body_.columns);
   }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters* parameters,
-               cudaStream_t stream) const override {
+  void enqueue(Operands operands, std::byte*, const LaunchParameters* parameters, cudaStream_t stream) const override {
     Body body = body_;
     body.bind(operands, parameters);
     if constexpr (Body::kRows) {
@@ -87,6 +127,22 @@ class ElementwiseKernel final : public Kernel {
   Context context_;
   std::string name_;
   Body body_;  // without addresses
+};
+
+// For make_for() and make_for_stream(): the kernel of a function of one or of two inputs.
+template <typename Function>
+struct OneInput {
+  template <typename T>
+  using OfType = ElementwiseKernel<Stored<MapBody<Function, T, T>>>;
+  template <typename Stream, typename T>
+  using OfStream = ElementwiseKernel<Stored<MapBody<Function, T, Stream>>>;
+};
+template <typename Function>
+struct TwoInputs {
+  template <typename T>
+  using OfType = ElementwiseKernel<Stored<MapBody<Function, T, T, T>>>;
+  template <typename Stream, typename T>
+  using OfStream = ElementwiseKernel<Stored<MapBody<Function, T, Stream, Stream>>>;
 };
 
 }  // namespace l2l::device::cuda

@@ -2,14 +2,11 @@
 
 namespace l2l::device::kernels {
 
-void require_dtype(const compiler::Graph& graph, const compiler::Op& op, DType dtype,
-                   std::initializer_list<std::size_t> positions) {
+void OpView::require_dtype(DType dtype, std::initializer_list<std::size_t> positions) const {
   for (const std::size_t position : positions) {
-    const bool is_input = position < op.inputs.size();
-    const compiler::Value& value =
-        is_input ? input(graph, op, position) : output(graph, op, position - op.inputs.size());
+    const compiler::Value& value = operand(position);
     if (value.dtype == dtype) continue;
-    throw BadInput(std::string(compiler::name_of(op.kind)) + ": value '" + value.name + "' is " +
+    throw BadInput(std::string(compiler::name_of(kind)) + ": value '" + value.name + "' is " +
                    std::string(name_of(value.dtype)) + ", the host kernel needs " + std::string(name_of(dtype)));
   }
 }

@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "compiler/ir/graph.h"
 #include "core/bytes.h"
@@ -11,22 +12,38 @@
 
 namespace l2l::device::kernels {
 
-inline const compiler::Value& input(const compiler::Graph& graph, const compiler::Op& op, std::size_t position) {
-  return graph.value(op.inputs.at(position));
-}
+// An op and the values that its graph has for its operands.
+struct OpView {
+  const compiler::Graph& graph;
+  const compiler::Op& op;
+  compiler::OpKind kind = op.kind;
+  const compiler::Attributes& attributes = op.attributes;
+  const std::vector<compiler::ValueId>&inputs = op.inputs, &outputs = op.outputs;
 
-inline const compiler::Value& output(const compiler::Graph& graph, const compiler::Op& op, std::size_t position) {
-  return graph.value(op.outputs.at(position));
-}
+  const compiler::Value& input(std::size_t position) const { return graph.value(inputs.at(position)); }
+  const compiler::Value& output(std::size_t position) const { return graph.value(outputs.at(position)); }
+  // Of the inputs, then the outputs.
+  const compiler::Value& operand(std::size_t position) const {
+    return position < inputs.size() ? input(position) : output(position - inputs.size());
+  }
+  // Throws BadInput unless every operand at `positions` has `dtype`.
+  void require_dtype(DType dtype, std::initializer_list<std::size_t> positions) const;
+};
+
+// Addresses: inputs, then outputs.
+using Operands = std::span<std::byte* const>;
 
 template <typename T>
 T* as(std::byte* operand) {
   return reinterpret_cast<T*>(operand);
 }
 
-// Throws BadInput unless every value at `positions` (inputs, then outputs) has `dtype`.
-void require_dtype(const compiler::Graph& graph, const compiler::Op& op, DType dtype,
-                   std::initializer_list<std::size_t> positions);
+// Points the first pointer to the first operand, and so on.
+template <typename... Pointers>
+void point_to(Operands operands, Pointers&... pointers) {
+  std::size_t next = 0;
+  ((pointers = reinterpret_cast<Pointers>(operands[next++])), ...);
+}
 
 // `value` rounded to a compute type, and back in fp32.
 float rounded_to(DType dtype, float value);

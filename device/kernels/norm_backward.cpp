@@ -1,14 +1,14 @@
 // Gradients of layer norm (kRms = false) and RMS norm (kRms = true) on the host.
-#pragma once
-
 #include <algorithm>
 
 #include "device/kernels/common/operands.h"
 #include "device/kernels/convert.h"
+#include "device/kernels/factories.h"
 #include "device/kernels/reduce.h"
 #include "device/kernels/row_sums.h"
 
 namespace l2l::device::kernels {
+namespace {
 
 // Inputs dy, x, gain, mean (RMS norm: none) and 1 / deviation, outputs dx, dgain (+=) and dbias (+=; RMS norm: none).
 // With n = (x - mean) / deviation and g = dy * gain: dx = (g - mean(g) - n mean(g n)) / deviation, dgain is the sum of
@@ -16,19 +16,18 @@ namespace l2l::device::kernels {
 template <typename T, bool kRms>
 class NormBackward final : public Kernel {
  public:
-  NormBackward(const compiler::Graph& graph, const compiler::Op& op)
-      : hidden_(input(graph, op, 1).shape[1]),
-        blocks_(sum_blocks(input(graph, op, 1).shape[0])),
+  NormBackward(const OpView& op)
+      : hidden_(op.input(1).shape[1]),
+        blocks_(sum_blocks(op.input(1).shape[0])),
         offset_(op.attributes.unit_offset ? 1.0f : 0.0f) {
-    require_dtype(graph, op, input(graph, op, 1).dtype, {0, 2, kDx});
-    require_dtype(graph, op, DType::f32, {kInverse, kDx + 1});
-    if (!kRms) require_dtype(graph, op, DType::f32, {3, kDx + 2});
+    op.require_dtype(op.input(1).dtype, {0, 2, kDx});
+    op.require_dtype(DType::f32, {kInverse, kDx + 1});
+    if (!kRms) op.require_dtype(DType::f32, {3, kDx + 2});
   }
 
   Bytes workspace(int) const override { return Partials(*this, nullptr).bytes; }
 
-  void run(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters&,
-           Workers& workers) const override {
+  void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
     const Partials partials(*this, workspace);
     workers.parallel_for(blocks_.count(), [&](std::int64_t block, int) {
       float* dgain = partials.dgain + block * hidden_;
@@ -61,7 +60,7 @@ class NormBackward final : public Kernel {
     }
   };
 
-  void differentiate(std::span<std::byte* const> operands, std::int64_t row, float* dgain, float* dbias) const {
+  void differentiate(Operands operands, std::int64_t row, float* dgain, float* dbias) const {
     const T* dy = as<T>(operands[0]) + row * hidden_;
     const T* x = as<T>(operands[1]) + row * hidden_;
     const T* gain = as<T>(operands[2]);
@@ -99,5 +98,15 @@ class NormBackward final : public Kernel {
   Partition blocks_;
   float offset_;  // RMS norm: the gain is offset + weight
 };
+
+template <typename T>
+using LayerNormBackward = NormBackward<T, false>;
+template <typename T>
+using RmsNormBackward = NormBackward<T, true>;
+
+}  // namespace
+
+const Factory make_layer_norm_backward = make_for_input<LayerNormBackward, 1>;
+const Factory make_rms_norm_backward = make_for_input<RmsNormBackward, 1>;
 
 }  // namespace l2l::device::kernels

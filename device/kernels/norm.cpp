@@ -1,36 +1,36 @@
 // Layer norm (kRms = false) and RMS norm (kRms = true) on the host.
-#pragma once
-
 #include <cmath>
 
 #include "device/kernels/elementwise.h"
+#include "device/kernels/factories.h"
 #include "device/kernels/reduce.h"
 
 namespace l2l::device::kernels {
+namespace {
 
 // Inputs x, gain and bias (RMS norm: no bias), outputs y, mean and 1 / deviation (RMS norm: only 1 / rms).
 template <typename T, bool kRms>
 class NormForward final : public Kernel {
  public:
-  NormForward(const compiler::Graph& graph, const compiler::Op& op)
-      : rows_(output(graph, op, 0).shape[0]),
-        hidden_(output(graph, op, 0).shape[1]),
+  NormForward(const OpView& op)
+      : rows_(op.output(0).shape[0]),
+        hidden_(op.output(0).shape[1]),
         epsilon_(op.attributes.epsilon),
         offset_(op.attributes.unit_offset ? 1.0f : 0.0f) {
-    require_dtype(graph, op, output(graph, op, 0).dtype, {0, 1});
-    if (!kRms) require_dtype(graph, op, output(graph, op, 0).dtype, {2});
-    if (!kRms) require_dtype(graph, op, DType::f32, {4});
-    require_dtype(graph, op, DType::f32, {kInverse});
+    op.require_dtype(op.output(0).dtype, {0, 1});
+    if (!kRms) op.require_dtype(op.output(0).dtype, {2});
+    if (!kRms) op.require_dtype(DType::f32, {4});
+    op.require_dtype(DType::f32, {kInverse});
   }
 
-  void run(std::span<std::byte* const> operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
+  void run(Operands operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
     for_rows(rows_, hidden_, workers, [&](std::int64_t row) { normalize(operands, row); });
   }
 
  private:
   static constexpr std::size_t kY = kRms ? 2 : 3, kInverse = kRms ? 3 : 5;
 
-  void normalize(std::span<std::byte* const> operands, std::int64_t row) const {
+  void normalize(Operands operands, std::int64_t row) const {
     const T* x = as<T>(operands[0]) + row * hidden_;
     const T* gain = as<T>(operands[1]);
     T* y = as<T>(operands[kY]) + row * hidden_;
@@ -60,5 +60,15 @@ class NormForward final : public Kernel {
   float epsilon_;
   float offset_;  // RMS norm: the gain is offset + weight
 };
+
+template <typename T>
+using LayerNorm = NormForward<T, false>;
+template <typename T>
+using RmsNorm = NormForward<T, true>;
+
+}  // namespace
+
+const Factory make_layer_norm = make_for_output<LayerNorm>;
+const Factory make_rms_norm = make_for_output<RmsNorm>;
 
 }  // namespace l2l::device::kernels

@@ -1,14 +1,12 @@
 // Layer norm and RMS norm of rows, or of the sum of rows and a residual (x after dropout, each value rounded to T).
-#pragma once
-
 #include <cmath>
 
-#include "device/kernels/common/cuda_kernel.h"
-#include "device/kernels/common/operands.h"
 #include "device/kernels/common/random.cuh"
+#include "device/kernels/cuda_factories.h"
 #include "device/kernels/norm.cuh"
 
 namespace l2l::device::cuda {
+namespace {
 
 template <typename T>
 struct NormForward {
@@ -37,7 +35,7 @@ struct NormForward {
 
   template <bool kAdd>
   __device__ DropoutMask dropout_mask() const {
-    return kAdd && probability > 0 ? DropoutMask(parameters, rng_op, probability) : DropoutMask();
+    return kAdd && probability > 0 ? DropoutMask(*parameters, rng_op, probability) : DropoutMask();
   }
 
   template <bool kRms, int Count>
@@ -111,7 +109,7 @@ __global__ void __launch_bounds__(Shape::kThreads > 128 ? Shape::kThreads : 128)
   if (thread == 0) norm.template store_statistics<kRms>(row, center, scale);
 }
 
-inline constexpr int kAnyNormThreads = 256;
+constexpr int kAnyNormThreads = 256;
 
 // Rows of any width and alignment: a block per row, which it reads three times.
 template <typename T, bool kRms, bool kAdd>
@@ -151,15 +149,12 @@ __global__ void __launch_bounds__(kAnyNormThreads) norm_forward_any(NormForward<
 template <typename T, bool kRms, bool kAdd>
 class NormForwardKernel final : public Kernel {
  public:
-  NormForwardKernel(const Context&, const compiler::Graph& graph, const compiler::Op& op)
-      : attributes_(op.attributes),
-        rows_(kernels::input(graph, op, 0).shape[0]),
-        hidden_(kernels::input(graph, op, 0).shape[1]) {
-    if (kAdd && attributes_.probability > 0) require_random_elements(rows_ * hidden_);
+  NormForwardKernel(const Context&, const OpView& op)
+      : attributes_(op.attributes), rows_(op.input(0).shape[0]), hidden_(op.input(0).shape[1]) {
+    if (kAdd && attributes_.probability > 0) kernels::require_random_elements(rows_ * hidden_, name());
   }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte*, const LaunchParameters* parameters,
-               cudaStream_t stream) const override {
+  void enqueue(Operands operands, std::byte*, const LaunchParameters* parameters, cudaStream_t stream) const override {
     const NormForward<T> norm = problem(operands, parameters);
     const auto run = [&](auto shape) {
       using Shape = decltype(shape);
@@ -181,17 +176,17 @@ class NormForwardKernel final : public Kernel {
     return kRms ? "rms_norm" : "layer_norm";
   }
 
-  NormForward<T> problem(std::span<std::byte* const> operands, const LaunchParameters* parameters) const {
+  NormForward<T> problem(Operands operands, const LaunchParameters* parameters) const {
     NormForward<T> norm{};
     std::size_t next = 0;
-    norm.x = kernels::as<T>(operands[next++]);
-    if (kAdd) norm.residual = kernels::as<T>(operands[next++]);
-    norm.gain = kernels::as<T>(operands[next++]);
-    if (!kRms) norm.bias = kernels::as<T>(operands[next++]);
-    norm.y = kernels::as<T>(operands[next++]);
-    if (!kRms) norm.mean = kernels::as<float>(operands[next++]);
-    norm.inverse = kernels::as<float>(operands[next++]);
-    if (next < operands.size()) norm.sum = kernels::as<T>(operands[next]);
+    norm.x = as<T>(operands[next++]);
+    if (kAdd) norm.residual = as<T>(operands[next++]);
+    norm.gain = as<T>(operands[next++]);
+    if (!kRms) norm.bias = as<T>(operands[next++]);
+    norm.y = as<T>(operands[next++]);
+    if (!kRms) norm.mean = as<float>(operands[next++]);
+    norm.inverse = as<float>(operands[next++]);
+    if (next < operands.size()) norm.sum = as<T>(operands[next]);
     norm.rows = rows_;
     norm.hidden = hidden_;
     norm.epsilon = attributes_.epsilon;
@@ -205,5 +200,21 @@ class NormForwardKernel final : public Kernel {
   compiler::Attributes attributes_;
   std::int64_t rows_, hidden_;
 };
+
+template <typename T>
+using LayerNorm = NormForwardKernel<T, false, false>;
+template <typename T>
+using AddLayerNorm = NormForwardKernel<T, false, true>;
+template <typename T>
+using RmsNorm = NormForwardKernel<T, true, false>;
+template <typename T>
+using AddRmsNorm = NormForwardKernel<T, true, true>;
+
+}  // namespace
+
+const Factory make_layer_norm = make_for_input<LayerNorm>;
+const Factory make_add_layer_norm = make_for_input<AddLayerNorm>;
+const Factory make_rms_norm = make_for_input<RmsNorm>;
+const Factory make_add_rms_norm = make_for_input<AddRmsNorm>;
 
 }  // namespace l2l::device::cuda

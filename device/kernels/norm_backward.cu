@@ -1,12 +1,10 @@
 // The gradients of layer norm and RMS norm; the fused ops add to dx the gradient that x gets from elsewhere.
-#pragma once
-
 #include "device/kernels/common/column_sums.cuh"
-#include "device/kernels/common/cuda_kernel.h"
-#include "device/kernels/common/operands.h"
+#include "device/kernels/cuda_factories.h"
 #include "device/kernels/norm.cuh"
 
 namespace l2l::device::cuda {
+namespace {
 
 // With n = (x - mean) * inverse (RMS norm: mean = 0) and g = dy * gain: dx = (g - mean(g) - n mean(g n)) * inverse,
 // where RMS norm has no mean(g); dgain += sum of dy n, dbias += sum of dy over rows.
@@ -43,7 +41,7 @@ struct NormBackward {
 
 // One group's part of a block of kGroups groups: its sums in ascending order of group, by all threads of the block.
 template <int kBlock, int kGroups, int kColumns>
-__device__ inline void store_block_sums(const float (&shared)[kGroups][kColumns], std::int64_t columns, float* sums) {
+__device__ void store_block_sums(const float (&shared)[kGroups][kColumns], std::int64_t columns, float* sums) {
   for (int column = static_cast<int>(threadIdx.x); column < columns; column += kBlock) {
     float total = 0;
 #pragma unroll
@@ -52,10 +50,10 @@ __device__ inline void store_block_sums(const float (&shared)[kGroups][kColumns]
   }
 }
 
-inline constexpr int kNormBlock = 256;  // threads, at least
+constexpr int kNormBlock = 256;  // threads, at least
 
 template <typename Shape>
-inline constexpr int kNormBackwardThreads = Shape::kThreads > kNormBlock ? Shape::kThreads : kNormBlock;
+constexpr int kNormBackwardThreads = Shape::kThreads > kNormBlock ? Shape::kThreads : kNormBlock;
 
 // Moves 3 elements of T per element (4 with `other`): x and dy in, dx out. Gain and the sums over rows stay in
 // registers; each block writes one row of partial sums.
@@ -208,11 +206,11 @@ struct NormParameterGradient {
 template <typename T, bool kRms>
 class NormBackwardKernel final : public Kernel {
  public:
-  NormBackwardKernel(const Context&, const compiler::Graph& graph, const compiler::Op& op)
+  NormBackwardKernel(const Context&, const OpView& op)
       : name_(compiler::name_of(op.kind)),
         inputs_(op.inputs.size()),
-        rows_(kernels::input(graph, op, 1).shape[0]),
-        hidden_(kernels::input(graph, op, 1).shape[1]),
+        rows_(op.input(1).shape[0]),
+        hidden_(op.input(1).shape[1]),
         offset_(op.attributes.unit_offset ? 1.0f : 0.0f),
         in_registers_(rows_are_packed<T>(hidden_) && with_shape([](auto) {})),
         sums_(rows_, hidden_) {
@@ -224,13 +222,12 @@ class NormBackwardKernel final : public Kernel {
     return static_cast<Bytes>(blocks_ * hidden_) * sizeof(float) * (kRms ? 1 : 2);
   }
 
-  void enqueue(std::span<std::byte* const> operands, std::byte* workspace, const LaunchParameters*,
-               cudaStream_t stream) const override {
+  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters*, cudaStream_t stream) const override {
     NormBackward<T> norm = problem(operands);
-    float* const dgain = kernels::as<float>(operands[inputs_ + 1]);
-    float* const dbias = kRms ? nullptr : kernels::as<float>(operands[inputs_ + 2]);
+    float* const dgain = as<float>(operands[inputs_ + 1]);
+    float* const dbias = kRms ? nullptr : as<float>(operands[inputs_ + 2]);
     if (!in_registers_) return enqueue_any(norm, workspace, dgain, dbias, stream);
-    norm.dgain = kernels::as<float>(workspace);
+    norm.dgain = as<float>(workspace);
     norm.dbias = norm.dgain + blocks_ * hidden_;
     with_shape([&](auto shape) {
       using Shape = decltype(shape);
@@ -257,15 +254,15 @@ class NormBackwardKernel final : public Kernel {
     return std::min<std::int64_t>(kMost, ceil_div(rows_, kNormBackwardThreads<Shape> / Shape::kThreads));
   }
 
-  NormBackward<T> problem(std::span<std::byte* const> operands) const {
+  NormBackward<T> problem(Operands operands) const {
     NormBackward<T> norm{};
-    norm.dy = kernels::as<T>(operands[0]);
-    norm.x = kernels::as<T>(operands[1]);
-    norm.gain = kernels::as<T>(operands[2]);
-    if (!kRms) norm.mean = kernels::as<float>(operands[3]);
-    norm.inverse = kernels::as<float>(operands[kRms ? 3 : 4]);
-    if (inputs_ > kOwnInputs) norm.other = kernels::as<T>(operands[kOwnInputs]);
-    norm.dx = kernels::as<T>(operands[inputs_]);
+    norm.dy = as<T>(operands[0]);
+    norm.x = as<T>(operands[1]);
+    norm.gain = as<T>(operands[2]);
+    if (!kRms) norm.mean = as<float>(operands[3]);
+    norm.inverse = as<float>(operands[kRms ? 3 : 4]);
+    if (inputs_ > kOwnInputs) norm.other = as<T>(operands[kOwnInputs]);
+    norm.dx = as<T>(operands[inputs_]);
     norm.rows = rows_;
     norm.hidden = hidden_;
     norm.offset = offset_;
@@ -292,5 +289,17 @@ class NormBackwardKernel final : public Kernel {
   ColumnSums<T> sums_;
   std::int64_t blocks_ = 1;
 };
+
+template <typename T>
+using LayerNormBackward = NormBackwardKernel<T, false>;
+template <typename T>
+using RmsNormBackward = NormBackwardKernel<T, true>;
+
+}  // namespace
+
+const Factory make_layer_norm_backward = make_for_input<LayerNormBackward>;
+const Factory make_layer_norm_backward_add = make_for_input<LayerNormBackward>;
+const Factory make_rms_norm_backward = make_for_input<RmsNormBackward>;
+const Factory make_rms_norm_backward_add = make_for_input<RmsNormBackward>;
 
 }  // namespace l2l::device::cuda
