@@ -197,7 +197,7 @@ GradientPass<T>::GradientPass(const OpView& op, const LogitPanels& panels, std::
               [&](std::int64_t m, std::int64_t n) { return MatmulPlan(dtable_shape(m, n, op.input(0))); }) {}
 
 template <typename T>
-GradientPass<T>::Buffers GradientPass<T>::take(WorkspaceCutter& cutter) const {
+typename GradientPass<T>::Buffers GradientPass<T>::take(WorkspaceCutter& cutter) const {
   Buffers buffers{softmax_.take(cutter), nullptr};
   if constexpr (std::is_same_v<T, float>) {
     buffers.dlogits = buffers.softmax.logits;
