@@ -16,7 +16,7 @@ static_assert(std::endian::native == std::endian::little, "token files are used 
 
 namespace {
 
-constexpr std::size_t kMostOpen = 512;  // files
+constexpr std::size_t kMostOpen = 100;  // files of a source; a process may have some thousand
 constexpr std::size_t kWindow = 1 << 20;
 constexpr char kSeparator = 0;
 

@@ -192,7 +192,7 @@ void add_packed(std::vector<OpCase>& cases, DType dtype) {
                                      {1, 150, 1, 136, 0, 0, false}}) {
     cases.push_back(packed(attention_case(dtype, shape)));
     cases.push_back(packed(attention_backward_case(dtype, shape)));
-    if (!shape.causal) continue;
+    if (!shape.causal || shape.sequence > 150) continue;  // the longest take seconds on an emulated GPU
     cases.push_back(packed(varied(attention_case(dtype, shape), "window", window)));
     cases.push_back(packed(varied(attention_backward_case(dtype, shape), "window", window)));
     cases.push_back(packed(varied(attention_backward_case(dtype, shape), "cap", cap)));
