@@ -79,6 +79,10 @@ TransformerShape make_shape(const ModelOptions& model, const Architecture& archi
   if (architecture.soft_caps) shape.query_scale = static_cast<float>(model.query_scale);
   shape.attention_softcap = static_cast<float>(model.attention_softcap);
   shape.logit_softcap = static_cast<float>(model.logit_softcap);
+  if (settings.sequence > 0) {
+    shape.positions = shape.position_rows();
+    shape.sequence = settings.sequence;
+  }
   return shape;
 }
 

@@ -9,6 +9,7 @@ namespace l2l::models {
 // What a model depends on besides its own options.
 struct ModelSettings {
   std::int64_t micro_batch = 1;  // sequences per microbatch
+  std::int64_t sequence = 0;  // rows of each, at most model.sequence, which 0 stands for; parameters stay as they are
   DType compute = DType::f32;
   std::int64_t vocabulary_chunk = 0;  // as in TransformerShape
   bool keeps_inputs = false;          // likewise

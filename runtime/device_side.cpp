@@ -73,6 +73,17 @@ std::vector<BufferView> own_weights(const RunPlan& plan, BufferView arena) {
   return own;
 }
 
+// For each length of sequences.
+std::vector<ModelPrograms> models_of(const RunPlan& plan, int index) {
+  const auto device = static_cast<std::size_t>(index);
+  std::vector<ModelPrograms> models;
+  for (std::size_t i = 0; i < plan.shorter.size(); ++i) {
+    models.push_back({&plan.shorter[i], plan.shorter_programs[i][device].get()});
+  }
+  models.push_back({&plan.model, plan.programs[device].get()});
+  return models;
+}
+
 device::Device& device_of(const RunPlan& plan, int index) { return *plan.devices[static_cast<std::size_t>(index)]; }
 
 }  // namespace
@@ -98,9 +109,8 @@ DeviceSide::DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& stor
     : pinned_(device_of(plan, index)),
       arena_(device_of(plan, index).allocate(plan.arena->bytes(), "arena")),
       link_(device_of(plan, index), index),
-      runner_(std::make_unique<LayerRunner>(link_, plan.model, *plan.programs[static_cast<std::size_t>(index)],
-                                            *plan.arena, arena_->view(), plan.options.run.seed,
-                                            index * plan.execution.microbatches)),
+      runner_(std::make_unique<LayerRunner>(link_, models_of(plan, index), *plan.arena, arena_->view(),
+                                            plan.options.run.seed, index * plan.execution.microbatches)),
       stash_(make_input_stash(plan, arena_->view(), link_, pinned_, failure)),
       saved_(make_saved_stash(plan, arena_->view(), link_, pinned_, failure)) {
   const BufferView arena = arena_->view();
@@ -113,8 +123,8 @@ DeviceSide::DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& stor
   gradients_ = std::make_unique<transfer::GradientDrain>(link_, store, parts.views(ArenaPart::drain, arena), squares,
                                                          layer_sizes(plan.model, plan.execution.gradients), failure);
   const BufferView staging{pinned_.allocate(host.batch, "batch staging"), host.batch};
-  minibatch_ = std::make_unique<MinibatchPart>(link_, *runner_, plan.execution.microbatches, plan.options.model.sequence,
-                                               staging);
+  minibatch_ = std::make_unique<MinibatchPart>(link_, *runner_, plan.execution.microbatches,
+                                               plan.options.model.sequence, staging);
   const ExecutorResources resources{*runner_,
                                     *weights_,
                                     *stash_,

@@ -45,6 +45,7 @@ std::vector<std::int32_t> generate(Engine& engine, const RunPlan& plan, std::uin
   }
   check_tokens("prompt", prompt, plan.model.vocabulary);
   Minibatch& minibatch = engine.minibatch();
+  minibatch.set_longest(0);
   const auto sequence = static_cast<std::size_t>(plan.options.model.sequence);
   std::vector<std::int32_t> tokens(prompt.begin(), prompt.end());
   std::vector<float> logits(static_cast<std::size_t>(plan.model.vocabulary));
@@ -73,6 +74,7 @@ void predict_sequence(Engine& engine, const RunPlan& plan, std::uint64_t step, s
                    (count > sequence ? "" : ", all of which the model sees at once") + "; set it to " +
                    std::to_string(count));
   }
+  engine.minibatch().set_longest(0);
   const std::span<std::int32_t> input = engine.minibatch().tokens(0);
   std::fill(input.begin(), input.end(), 0);
   std::copy(tokens.begin(), tokens.end(), input.begin());

@@ -8,11 +8,12 @@ using compiler::Region;
 using device::Bindings;
 using device::BufferView;
 
-LayerRunner::LayerRunner(transfer::Link& link, const models::Model& model, const Programs& programs,
-                         const ArenaPlan& plan, BufferView arena, std::uint64_t seed, int first_microbatch)
+LayerRunner::LayerRunner(transfer::Link& link, std::vector<ModelPrograms> lengths, const ArenaPlan& plan,
+                         BufferView arena, std::uint64_t seed, int first_microbatch)
     : device_(link.device()),
-      model_(model),
-      programs_(programs),
+      lengths_(std::move(lengths)),
+      model_(*lengths_.back().model),
+      programs_(*lengths_.back().programs),
       seed_(seed),
       first_microbatch_(first_microbatch),
       plan_(plan),
@@ -22,14 +23,16 @@ LayerRunner::LayerRunner(transfer::Link& link, const models::Model& model, const
       losses_(plan.views(ArenaPart::losses, arena)),
       logits_(plan.views(ArenaPart::logits, arena)),
       carry_(plan.views(ArenaPart::carry, arena)),
-      compute_(link.create_stream("compute")) {}
+      compute_(link.create_stream("compute")) {
+  length_of_.assign(losses_.size(), longest());
+}
 
 void LayerRunner::forward(int layer, int microbatch, const Operands& operands) {
-  launch(*programs_.of(layer).forward, phase_of(model_, layer, false), layer, microbatch, operands);
+  launch(*of(microbatch).programs->of(layer).forward, phase_of(model_, layer, false), layer, microbatch, operands);
 }
 
 void LayerRunner::backward(int layer, int microbatch, const Operands& operands) {
-  launch(*programs_.of(layer).backward, phase_of(model_, layer, true), layer, microbatch, operands);
+  launch(*of(microbatch).programs->of(layer).backward, phase_of(model_, layer, true), layer, microbatch, operands);
 }
 
 void LayerRunner::predict(int layer, std::int64_t row, BufferView wire, BufferView input, BufferView normed,

@@ -25,17 +25,29 @@ struct Rows {
   bool hidden = false;
 };
 
+// A model for sequences of one length, and its programs.
+struct ModelPrograms {
+  const models::Model* model;
+  const Programs* programs;
+};
+
 // Thread-bound: the relay thread.
 class LayerRunner {
  public:
   // `first_microbatch`: which microbatch of the minibatch is this device's microbatch 0; random numbers and the
-  // timeline use its number in the minibatch, everything else counts from 0. All references must outlive this object.
-  LayerRunner(transfer::Link& link, const models::Model& model, const Programs& programs, const ArenaPlan& plan,
-              device::BufferView arena, std::uint64_t seed, int first_microbatch);
+  // timeline use its number in the minibatch, everything else counts from 0. `lengths`: for sequences of each length,
+  // the longest last. All references must outlive this object.
+  LayerRunner(transfer::Link& link, std::vector<ModelPrograms> lengths, const ArenaPlan& plan, device::BufferView arena,
+              std::uint64_t seed, int first_microbatch);
 
   device::Stream& compute() { return *compute_; }
   device::Device& device() { return device_; }
+  // That of the longest sequences, for which all memory is planned.
   const models::Model& model() const { return model_; }
+  // That of a microbatch's sequences; at first they are the longest ones. `length`: index into the constructor's.
+  const models::Model& model_of(int microbatch) const { return *of(microbatch).model; }
+  void set_length(int microbatch, int length) { length_of_[static_cast<std::size_t>(microbatch)] = length; }
+  int longest() const { return static_cast<int>(lengths_.size()) - 1; }
   // Of microbatch u, tokens at 2u and targets at 2u + 1.
   const std::vector<device::BufferView>& batch() const { return batch_; }
   // Of each microbatch; none where rows are not told apart (Model::packed).
@@ -73,13 +85,18 @@ class LayerRunner {
   void round_gradients(int layer, device::BufferView gradients, device::BufferView drained);
 
  private:
+  const ModelPrograms& of(int microbatch) const {
+    return lengths_[static_cast<std::size_t>(length_of_[static_cast<std::size_t>(microbatch)])];
+  }
   device::BufferView logits_of(int layer) const;
   void launch(const device::Executable& program, Phase phase, int layer, int microbatch, const Operands& operands);
   device::LaunchParameters parameters(int layer, int microbatch) const;
 
   device::Device& device_;
-  const models::Model& model_;
-  const Programs& programs_;
+  const std::vector<ModelPrograms> lengths_;
+  const models::Model& model_;  // of the longest
+  const Programs& programs_;    // likewise
+  std::vector<int> length_of_;  // each microbatch
   const std::uint64_t seed_;
   const int first_microbatch_;
   const ArenaPlan& plan_;

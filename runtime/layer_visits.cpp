@@ -27,6 +27,10 @@ void LayerVisits::begin_forward(bool keep) {
   saved_.begin_forward(keep);
 }
 
+void LayerVisits::made(StashItem item, int microbatch) {
+  stash_.made(item, compute_, runner_.model_of(microbatch).activation_bytes());
+}
+
 void LayerVisits::begin_backward() {
   stash_.begin_backward(backward_order_, compute_);
   saved_.begin_backward(backward_order_, compute_);
@@ -47,16 +51,16 @@ void LayerVisits::embedding_forward(int layer, int microbatch, BufferView wire) 
   const BufferView output = layer == 0 ? stash_.make(item, compute_) : stash_.read(item);
   const BufferView rows = model_.embedding_carries() ? input_gradients_.incoming(live(microbatch)) : output;
   runner_.forward(layer, microbatch, {.wire = wire, .output = output, .carry = rows});
-  if (layer + 1 == first_block_) stash_.made(item, compute_);
+  if (layer + 1 == first_block_) made(item, microbatch);
 }
 
 void LayerVisits::block_forward(int block, int microbatch, BufferView wire) {
   const StashItem input = input_of(block, microbatch), output = input_of(block + 1, microbatch);
   const BufferView room = stash_.make(output, compute_), saved = saved_.make(input, compute_);
   runner_.forward(block, microbatch, {.wire = wire, .input = stash_.read(input), .output = room, .saved = saved});
-  stash_.made(output, compute_);
+  made(output, microbatch);
   stash_.read_done(input, compute_);
-  saved_.made(input, compute_);
+  saved_.made(input, compute_, runner_.model_of(microbatch).saved_bytes(block));
   saved_.read_done(input, compute_);
 }
 
@@ -124,7 +128,7 @@ void LayerVisits::reversible_backward(int block, int microbatch, BufferView wire
                     .output_gradient = input_gradients_.incoming(live(microbatch)),
                     .input_gradient = input_gradients_.outgoing(live(microbatch)),
                     .gradients = gradients});
-  stash_.made(input, compute_);
+  made(input, microbatch);
   stash_.read_done(output, compute_);
 }
 

@@ -45,6 +45,8 @@ class LayerVisits {
   void reversible_backward(int block, int microbatch, device::BufferView wire, device::BufferView gradients);
   void head_backward(int microbatch, device::BufferView wire, device::BufferView gradients);
 
+  void made(transfer::StashItem item, int microbatch);
+
   // The place of a microbatch among those that are alive at once.
   int live(int microbatch) const { return microbatch % live_; }
   // The input of `layer`, which is the output of the layer before it.

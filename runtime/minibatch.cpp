@@ -5,6 +5,7 @@
 
 #include "core/dtype.h"
 #include "models/streams.h"
+#include "runtime/data/buckets.h"
 
 namespace l2l::runtime {
 
@@ -17,16 +18,24 @@ MinibatchPart::MinibatchPart(transfer::Link& link, LayerRunner& runner, int micr
       runner_(runner),
       microbatches_(microbatches),
       id_bytes_(runner.batch()[0].size),
-      rows_(static_cast<std::size_t>(runner.model().rows)),
-      sequence_(static_cast<std::size_t>(sequence)),
+      sequences_(static_cast<int>(runner.model().rows / sequence)),
       staging_(staging),
       done_(link.device().create_event()) {
-  if (!runner.model().packed) return;
-  for (int u = 0; u < microbatches; ++u) models::write_single_documents(row_fields(u), sequence);
+  for (int u = 0; u < microbatches; ++u) set_longest(u);
+}
+
+void MinibatchPart::set_length(int microbatch, int length) {
+  runner_.set_length(microbatch, length);
+  if (!runner_.model().packed) return;
+  models::write_single_documents(row_fields(microbatch), runner_.model_of(microbatch).rows / sequences_);
+}
+
+BufferView MinibatchPart::staged_ids(int index) const {
+  return staging_.slice(static_cast<Bytes>(index) * id_bytes_, rows(index / 2) * sizeof(std::int32_t));
 }
 
 std::span<std::int32_t> MinibatchPart::ids(int index) {
-  const BufferView view = staging_.slice(static_cast<Bytes>(index) * id_bytes_, id_bytes_);
+  const BufferView view = staged_ids(index);
   return {reinterpret_cast<std::int32_t*>(view.data), view.size / sizeof(std::int32_t)};
 }
 
@@ -36,36 +45,36 @@ std::span<std::int32_t> MinibatchPart::row_fields(int microbatch) {
 }
 
 SequenceView MinibatchPart::sequence(int index) {
-  const int in_microbatch = static_cast<int>(rows_ / sequence_), u = index / in_microbatch;
-  const std::size_t row = static_cast<std::size_t>(index % in_microbatch) * sequence_;
+  const int u = index / sequences_;
+  const std::size_t length = rows(u) / static_cast<std::size_t>(sequences_);
+  const std::size_t row = static_cast<std::size_t>(index % sequences_) * length;
   const std::span<std::int32_t> fields = row_fields(u);
   const auto field = [&](compiler::RowField which) {
-    return fields.empty() ? fields : fields.subspan(static_cast<std::size_t>(which) * rows_ + row, sequence_);
+    return fields.empty() ? fields : fields.subspan(static_cast<std::size_t>(which) * rows(u) + row, length);
   };
   using compiler::RowField;
-  return {tokens(u).subspan(row, sequence_),
-          targets(u).subspan(row, sequence_),
-          field(RowField::position),
-          field(RowField::begin),
-          field(RowField::end),
-          field(RowField::token_type)};
+  return {tokens(u).subspan(row, length), targets(u).subspan(row, length),
+          field(RowField::position),      field(RowField::begin),
+          field(RowField::end),           field(RowField::token_type)};
 }
 
 // Behind the ids.
 BufferView MinibatchPart::staged_fields(int microbatch) const {
-  const Bytes bytes = runner_.model().row_fields_bytes();
-  return staging_.slice(static_cast<Bytes>(2 * microbatches_) * id_bytes_ + static_cast<Bytes>(microbatch) * bytes,
-                        bytes);
+  const Bytes most = runner_.model().row_fields_bytes();
+  return staging_.slice(static_cast<Bytes>(2 * microbatches_) * id_bytes_ + static_cast<Bytes>(microbatch) * most,
+                        runner_.model_of(microbatch).row_fields_bytes());
 }
 
 void MinibatchPart::upload() {
   link_.device().annotate(runner_.compute(), -1, -1);
   for (int i = 0; i < 2 * microbatches_; ++i) {
-    link_.to_device(Traffic::batch, runner_.compute(), runner_.batch()[static_cast<std::size_t>(i)],
-                    staging_.slice(static_cast<Bytes>(i) * id_bytes_, id_bytes_));
+    const BufferView ids = staged_ids(i);
+    link_.to_device(Traffic::batch, runner_.compute(), runner_.batch()[static_cast<std::size_t>(i)].slice(0, ids.size),
+                    ids);
   }
   for (std::size_t u = 0; u < runner_.row_fields().size(); ++u) {
-    link_.to_device(Traffic::batch, runner_.compute(), runner_.row_fields()[u], staged_fields(static_cast<int>(u)));
+    const BufferView fields = staged_fields(static_cast<int>(u));
+    link_.to_device(Traffic::batch, runner_.compute(), runner_.row_fields()[u].slice(0, fields.size), fields);
   }
 }
 
@@ -95,6 +104,24 @@ double MinibatchPart::result(int microbatch, int index) const {
   const Bytes begin = static_cast<Bytes>(microbatch) * runner_.model().results_bytes();
   std::memcpy(&value, results(begin + static_cast<Bytes>(index) * sizeof value, sizeof value).data, sizeof value);
   return value;
+}
+
+void Minibatch::fill(std::span<const std::int64_t> lengths, const RowsOf& rows, const Write& write) {
+  if (lengths.size() == 1) {
+    for (int i = 0; i < sequences(); ++i) write(i, sequence(i));
+    return;
+  }
+  std::vector<std::int64_t> of_sample;
+  for (int i = 0; i < sequences(); ++i) of_sample.push_back(rows(i));
+  const Deal deal = deal_samples(of_sample, lengths, sequences() / microbatches(), static_cast<int>(parts_.size()));
+  for (int u = 0; u < microbatches(); ++u) part(u).set_length(place(u), deal.length_of[static_cast<std::size_t>(u)]);
+  for (int i = 0; i < sequences(); ++i) write(deal.sample_of[static_cast<std::size_t>(i)], sequence(i));
+}
+
+std::int64_t Minibatch::rows() {
+  std::int64_t rows = 0;
+  for (int u = 0; u < microbatches(); ++u) rows += static_cast<std::int64_t>(tokens(u).size());
+  return rows;
 }
 
 void Minibatch::draw(std::int64_t vocabulary) {

@@ -1,7 +1,9 @@
 // A minibatch's input (tokens, targets, what is known of rows) and output (losses, logits): page-locked staging memory
-// on the host for the buffers on the devices. Each device has an equal part of consecutive microbatches.
+// on the host for the buffers on the devices. Each device has an equal part of consecutive microbatches. The sequences
+// of a microbatch have one length, which may differ from microbatch to microbatch; at first it is the longest.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -19,12 +21,16 @@ class MinibatchPart {
                 device::BufferView staging);
 
   int microbatches() const { return microbatches_; }
+  // Of the sequences of a microbatch: index into the lengths of the runner. What the microbatch held is lost; each
+  // sequence is one document until its row fields are written.
+  void set_length(int microbatch, int length);
+  void set_longest(int microbatch) { set_length(microbatch, runner_.longest()); }
   // Token ids of one microbatch, and what it should predict (-1: nothing), [rows]. Write them between passes only.
   std::span<std::int32_t> tokens(int microbatch) { return ids(2 * microbatch); }
   std::span<std::int32_t> targets(int microbatch) { return ids(2 * microbatch + 1); }
-  // Region::rows, [4, rows]; at first each sequence is one document. Empty where rows are not told apart.
+  // Region::rows, [4, rows]. Empty where rows are not told apart.
   std::span<std::int32_t> row_fields(int microbatch);
-  int sequences() const { return microbatches_ * static_cast<int>(rows_ / sequence_); }
+  int sequences() const { return microbatches_ * sequences_; }
   // Where sequence `index` of all microbatches is written.
   SequenceView sequence(int index);
 
@@ -41,16 +47,19 @@ class MinibatchPart {
   void fetch_values(device::BufferView source, std::span<float> values);
 
  private:
-  std::span<std::int32_t> ids(int index);
+  std::size_t rows(int microbatch) const { return static_cast<std::size_t>(runner_.model_of(microbatch).rows); }
+  // Of a microbatch's length; the places are as large as the longest needs.
+  device::BufferView staged_ids(int index) const;
   device::BufferView staged_fields(int microbatch) const;
+  std::span<std::int32_t> ids(int index);
   device::BufferView results(Bytes begin, Bytes bytes) const;
   void wait();
 
   transfer::Link& link_;
   LayerRunner& runner_;
   const int microbatches_;
-  const Bytes id_bytes_;  // of the tokens, or of the targets, of one microbatch
-  const std::size_t rows_, sequence_;
+  const Bytes id_bytes_;  // of the tokens, or of the targets, of one microbatch of the longest sequences
+  const int sequences_;   // of one microbatch
   const device::BufferView staging_;
   const std::unique_ptr<device::Event> done_;
 };
@@ -70,6 +79,14 @@ class Minibatch {
     const int each = parts_[0]->sequences();
     return parts_[static_cast<std::size_t>(index / each)]->sequence(index % each);
   }
+  void set_longest(int microbatch) { part(microbatch).set_longest(place(microbatch)); }
+  // Has `write` write as many samples as there are sequences, each once. Where there are several `lengths` (those of
+  // the runners), samples of like length share a microbatch (data/buckets.h), by what `rows` says of each sample.
+  using RowsOf = std::function<std::int64_t(int sample)>;
+  using Write = std::function<void(int sample, const SequenceView& sequence)>;
+  void fill(std::span<const std::int64_t> lengths, const RowsOf& rows, const Write& write);
+  // Of all sequences, padding included.
+  std::int64_t rows();
   // Fills tokens and targets with pseudo-random numbers below `vocabulary`, the same in every call. For measurements.
   void draw(std::int64_t vocabulary);
   // The number of predicted tokens: targets at or above 0.

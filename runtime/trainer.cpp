@@ -19,8 +19,6 @@
 
 namespace l2l {
 
-using runtime::Minibatch;
-
 namespace {
 
 using LoadProgress = std::function<void(std::uint64_t, std::uint64_t)>;
@@ -102,20 +100,20 @@ std::unique_ptr<runtime::Engine> Trainer::Implementation::make_engine(const Load
 
 void Trainer::Implementation::fill_training() {
   if (!train) throw BadInput("data.train: no training data; name at least one file");
-  Minibatch& minibatch = running().minibatch();
-  for (int i = 0; i < minibatch.sequences(); ++i) {
-    train->sample(data_position + static_cast<std::uint64_t>(i), minibatch.sequence(i));
-  }
+  const auto position = [this](int i) { return data_position + static_cast<std::uint64_t>(i); };
+  running().minibatch().fill(
+      plan.options.lengths, [&](int i) { return train->rows(position(i)); },
+      [&](int i, const runtime::SequenceView& sequence) { train->sample(position(i), sequence); });
   data_position += samples_per_step();
 }
 
 // Fills in as many windows from `first` on as a minibatch holds. Beyond the last one, targets are -1. Returns the
 // number of the next window.
 std::uint64_t Trainer::Implementation::fill_validation(std::uint64_t first) {
-  Minibatch& minibatch = running().minibatch();
-  for (int i = 0; i < minibatch.sequences(); ++i) {
-    validation->validation_window(first + static_cast<std::uint64_t>(i), minibatch.sequence(i));
-  }
+  const auto window = [first](int i) { return first + static_cast<std::uint64_t>(i); };
+  running().minibatch().fill(
+      plan.options.lengths, [&](int i) { return validation->validation_rows(window(i)); },
+      [&](int i, const runtime::SequenceView& sequence) { validation->validation_window(window(i), sequence); });
   return first + samples_per_step();
 }
 
@@ -125,7 +123,7 @@ StepReport Trainer::Implementation::run_step() {
   const double rate = schedule.at(step);
   const runtime::Engine::Result result = engine->train(step, rate);
   ++step;
-  StepReport report = meter.report(plan.model.rows * plan.options.batch.micro_batches);
+  StepReport report = meter.report(engine->minibatch().rows());
   report.step = static_cast<std::int64_t>(step);
   report.loss = result.loss_sum / static_cast<double>(engine->minibatch().predicted());
   report.learning_rate = rate;

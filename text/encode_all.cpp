@@ -1,9 +1,14 @@
 #include <algorithm>
 
 #include "core/workers.h"
+#include "l2l/errors.h"
 #include "text/tokenizer.h"
 
 namespace l2l::text {
+
+void Encoder::encode_pair(std::string_view, std::string_view, std::vector<std::int32_t>&, std::vector<std::int32_t>&) {
+  throw BadInput("this tokenizer does not say how two texts become one; it takes a tokenizer.json");
+}
 
 std::vector<std::vector<std::int32_t>> encode_all(const Tokenizer& tokenizer, std::span<const std::string_view> texts,
                                                   bool special, int threads) {

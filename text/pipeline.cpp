@@ -59,6 +59,20 @@ class PipelineEncoder final : public Encoder {
     if (special) ids.insert(ids.end(), surrounding.behind.begin(), surrounding.behind.end());
   }
 
+  void encode_pair(std::string_view first, std::string_view second, std::vector<TokenId>& ids,
+                   std::vector<std::int32_t>& types) override {
+    const std::vector<SurroundingTokens::Part>& pair = pipeline_.parts().surrounding.pair;
+    if (pair.empty()) throw BadInput("post_processor: this tokenizer has no template for a pair of texts");
+    for (const SurroundingTokens::Part& part : pair) {
+      if (part.text < 0) {
+        ids.push_back(part.token);
+      } else {
+        encode(part.text == 0 ? first : second, /*special=*/false, ids);
+      }
+      types.resize(ids.size(), part.type);
+    }
+  }
+
  private:
   // `first`: it begins where the whole text does.
   void normalize(std::string_view text, bool first, std::vector<TokenId>& ids) {

@@ -18,6 +18,10 @@ class Encoder {
   // Appends the ids of `text`. Parts that are not UTF-8 count as U+FFFD. `special`: with the tokens that belong around
   // a text, such as [CLS] and [SEP]. Throws BadInput where the tokenizer has no token for a part of it.
   virtual void encode(std::string_view text, bool special, std::vector<std::int32_t>& ids) = 0;
+  // Two texts that belong together, such as question and answer, with the tokens that belong around them; `types`: of
+  // each id, its token type. Throws BadInput where the tokenizer does not say how.
+  virtual void encode_pair(std::string_view first, std::string_view second, std::vector<std::int32_t>& ids,
+                           std::vector<std::int32_t>& types);
 };
 
 // Immutable and thread-safe.

@@ -10,7 +10,7 @@ class DeviceStash final : public Stash {
 
   void begin_forward(bool) override {}
   device::BufferView make(StashItem item, device::Stream&) override { return place(item); }
-  void made(StashItem, device::Stream&) override {}
+  void made(StashItem, device::Stream&, Bytes) override {}
   device::BufferView read(StashItem item) override { return place(item); }
   void read_done(StashItem, device::Stream&) override {}
   void begin_backward(std::span<const StashItem>, device::Stream&) override {}

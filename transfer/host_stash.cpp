@@ -26,6 +26,7 @@ class HostStash final : public Stash {
         forward_done_(link.device().create_event()),
         stored_(link.device().create_event()),
         held_(static_cast<std::size_t>(2 * microbatches)),
+        bytes_(host_.size()),
         out_(link.device(), std::move(out), kConsumers, WaitReason::stash, failure),
         back_(link.device(), std::move(back), /*consumers=*/1, WaitReason::stash, failure) {}
 
@@ -41,12 +42,15 @@ class HostStash final : public Stash {
     return out_.view(held(item));
   }
 
-  void made(StashItem item, Stream& compute) override {
+  void made(StashItem item, Stream& compute, Bytes bytes) override {
     out_.filled(held(item), compute);
     const SlotRing::Slot slot = out_.take(*out_stream_);
     assert(slot == held(item));
     link_.device().annotate(*out_stream_, item.layer, item.microbatch);
-    if (keep_ && is_sent(item)) link_.to_host(Traffic::stash, *out_stream_, place(item), part(out_.view(slot), item));
+    if (keep_ && is_sent(item)) {
+      bytes_[index(item)] = bytes;
+      link_.to_host(Traffic::stash, *out_stream_, place(item), part(out_.view(slot), item));
+    }
     out_.release(slot, *out_stream_, kCopy);
   }
 
@@ -98,13 +102,15 @@ class HostStash final : public Stash {
     return static_cast<std::size_t>((item.layer - first_layer_ + 1) * microbatches_) <= host_.size();
   }
 
+  std::size_t index(StashItem item) const {
+    return static_cast<std::size_t>((item.layer - first_layer_) * microbatches_ + item.microbatch);
+  }
   device::BufferView place(StashItem item) const {
-    const int index = (item.layer - first_layer_) * microbatches_ + item.microbatch;
-    return host_[static_cast<std::size_t>(fault_point("stash.reuse_slot") ? index / 2 : index)];
+    return part(host_[fault_point("stash.reuse_slot") ? index(item) / 2 : index(item)], item);
   }
 
-  // Of a slot, which is as large as the largest item.
-  device::BufferView part(device::BufferView slot, StashItem item) const { return slot.slice(0, place(item).size); }
+  // What the item takes of its room, or of a slot, which is as large as the largest room.
+  device::BufferView part(device::BufferView room, StashItem item) const { return room.slice(0, bytes_[index(item)]); }
 
   // Enqueues the next fetch into the slot that has just become free.
   void fetch_ahead() {
@@ -124,6 +130,7 @@ class HostStash final : public Stash {
   const std::unique_ptr<Stream> back_stream_;
   const std::unique_ptr<device::Event> forward_done_, stored_;
   std::vector<SlotRing::Slot> held_;
+  std::vector<Bytes> bytes_;  // of each item since it was made
   SlotRing out_;
   SlotRing back_;
 

@@ -18,7 +18,7 @@ class RotatingStash final : public Stash {
     free_.pop_back();
     return held(item);
   }
-  void made(StashItem, device::Stream&) override {}
+  void made(StashItem, device::Stream&, Bytes) override {}
   device::BufferView read(StashItem item) override { return held(item); }
   void read_done(StashItem item, device::Stream&) override { free_.push_back(held(item)); }
 

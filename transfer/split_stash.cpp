@@ -18,7 +18,7 @@ class SplitStash final : public Stash {
     host_->begin_forward(keep);
   }
   device::BufferView make(StashItem item, Stream& compute) override { return of(item).make(item, compute); }
-  void made(StashItem item, Stream& compute) override { of(item).made(item, compute); }
+  void made(StashItem item, Stream& compute, Bytes bytes) override { of(item).made(item, compute, bytes); }
   device::BufferView read(StashItem item) override { return of(item).read(item); }
   void read_done(StashItem item, Stream& compute) override { of(item).read_done(item, compute); }
 

@@ -35,7 +35,8 @@ class Stash {
   virtual void begin_forward(bool keep) = 0;
   // Room on the device for `item`, to be written on `compute`.
   virtual device::BufferView make(StashItem item, device::Stream& compute) = 0;
-  virtual void made(StashItem item, device::Stream& compute) = 0;
+  // `bytes` of the room are what the item takes this time, at most what it has room for at all.
+  virtual void made(StashItem item, device::Stream& compute, Bytes bytes) = 0;
   // Where `item` lies, to be read on `compute` until read_done().
   virtual device::BufferView read(StashItem item) = 0;
   virtual void read_done(StashItem item, device::Stream& compute) = 0;

@@ -1,5 +1,7 @@
 #include "compiler/autodiff/differentiate.h"
 
+#include <algorithm>
+
 #include "compiler/autodiff/backward.h"
 
 namespace l2l::compiler {
@@ -19,6 +21,16 @@ Visits differentiate(const Graph& forward, const std::vector<ValueId>& saved) {
   place_saved(visits.forward, saved);
   visits.forward.validate();
   return visits;
+}
+
+std::vector<ValueId> saved_values(const Graph& forward) {
+  std::vector<ValueId> saved;
+  for (std::size_t i = 0; i < forward.values.size(); ++i) {
+    if (forward.values[i].region == Region::saved) saved.push_back(static_cast<ValueId>(i));
+  }
+  std::sort(saved.begin(), saved.end(),
+            [&](ValueId a, ValueId b) { return forward.value(a).offset < forward.value(b).offset; });
+  return saved;
 }
 
 Graph differentiate(const Graph& forward) { return differentiate(forward, {}).backward; }

@@ -33,6 +33,9 @@ std::vector<ValueId> read_by_backward(const Graph& forward);
 // weight, has no derivative, or when a value cannot be saved.
 Visits differentiate(const Graph& forward, const std::vector<ValueId>& saved);
 
+// The values that the forward graph of Visits saves, in their order: `saved` of what made it.
+std::vector<ValueId> saved_values(const Graph& forward);
+
 // The backward graph when only the layer input is saved (policy "full").
 Graph differentiate(const Graph& forward);
 

@@ -113,6 +113,9 @@ struct DataOptions {
   // fit; they do not see each other, and each counts its own positions) | "padded" (one document in each) | "auto":
   // packed for jsonl, csv, tsv and separated text, else stream.
   std::string samples = "auto";
+  // Padded samples: at most so many lengths, model.sequence and shorter ones that fit the data, each microbatch taking
+  // the shortest that holds its longest sample.
+  std::int64_t buckets = 8;
   std::string order = "random";  // "random" (another one in each epoch) | "sequential" (that of the data)
   // Of text: "bytes", or a tokenizer.json, a SentencePiece .model, a vocab.txt, tiktoken's ranks, or a directory with
   // one of these. Not set: that of model.pretrained, if it has one.

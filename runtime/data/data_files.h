@@ -17,8 +17,9 @@ enum class TokenFormat : std::uint8_t { text, tokens, tokens32 };
 
 std::uint64_t token_bytes(TokenFormat format);
 
-// Of tokens32 with flags: the token, and whether it is not to be predicted.
-inline constexpr std::uint32_t kTokenOfFlagged = 0x3fffffff, kNotLearnt = 0x80000000;
+// Of tokens32 with flags: the token, its token type, and whether it is not to be predicted.
+inline constexpr std::uint32_t kTokenOfFlagged = 0x3fffffff, kSecondType = 0x40000000, kNotLearnt = 0x80000000;
+inline constexpr std::int32_t kMostTokenType = 1;
 
 struct DataFile {
   std::filesystem::path path;

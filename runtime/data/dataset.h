@@ -37,6 +37,7 @@ class Dataset final : public Samples {
   std::uint64_t samples_per_epoch() const override { return per_epoch_; }
   // With masking, each epoch draws new masks.
   void sample(std::uint64_t position, const SequenceView& sequence) const override;
+  std::int64_t rows(std::uint64_t) const override { return settings_.sequence; }
 
   // Windows of the validation data, which together predict every token but the first exactly once.
   std::uint64_t windows() const override { return (predicted() + sequence_ - 1) / sequence_; }
@@ -44,6 +45,7 @@ class Dataset final : public Samples {
   // Beyond the end of the stream tokens are 0 and targets -1. With masking, a window predicts its masked tokens, the
   // same ones in every call, and the last window begins early enough to be full.
   void validation_window(std::uint64_t window, const SequenceView& sequence) const override;
+  std::int64_t validation_rows(std::uint64_t) const override { return settings_.sequence; }
 
  private:
   void masked_window(std::uint64_t window, std::span<std::int32_t> tokens, std::span<std::int32_t> targets) const;

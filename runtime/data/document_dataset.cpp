@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/hash.h"
+#include "core/log.h"
 #include "l2l/errors.h"
 #include "runtime/data/permutation.h"
 
@@ -23,6 +24,12 @@ DocumentDataset::DocumentDataset(const DataFiles& files, const DatasetSettings& 
   }
   cut(files);
   if (pieces_.empty()) throw BadInput(description_ + ": there is no document with a token to predict");
+  if (truncated_ > 0) {
+    log(LogLevel::warning, description_ + ": " + std::to_string(truncated_) + " of " +
+                               std::to_string(files.document_ends.size()) +
+                               " documents are longer than model.sequence = " + std::to_string(settings.sequence) +
+                               "; what is behind it is left out");
+  }
   pack();
   Hash64 hash;
   const std::uint64_t tokens = store_.check(settings.vocabulary);
@@ -35,10 +42,9 @@ DocumentDataset::DocumentDataset(const DataFiles& files, const DatasetSettings& 
 
 void DocumentDataset::cut(const DataFiles& files) {
   const auto most = static_cast<std::uint64_t>(settings_.sequence);
-  const std::uint64_t last = predicts_next_ ? 1 : 0;  // tokens that only are predicted
   std::uint64_t begin = 0;
   for (const std::uint64_t end : files.document_ends) {
-    const std::uint64_t rows = end - begin > last ? end - begin - last : 0;
+    const std::uint64_t rows = rows_of_document(end - begin, predicts_next_);
     if (settings_.kind == SampleKind::padded && rows > most) ++truncated_;
     for (std::uint64_t row = 0; row < rows; row += most) {
       const Piece piece{begin + row, static_cast<std::uint32_t>(std::min(most, rows - row))};
@@ -113,12 +119,12 @@ std::size_t DocumentDataset::fill(std::uint64_t sample, const SequenceView& sequ
     return flagged_ ? static_cast<std::int32_t>(static_cast<std::uint32_t>(stored) & kTokenOfFlagged) : stored;
   };
   const bool has_rows = !sequence.positions.empty();
-  const auto describe = [&](std::size_t row, std::size_t begin, std::size_t end) {
+  const auto describe = [&](std::size_t row, std::size_t begin, std::size_t end, std::int32_t type) {
     if (!has_rows) return;
     sequence.positions[row] = static_cast<std::int32_t>(row - begin);
     sequence.begins[row] = static_cast<std::int32_t>(begin);
     sequence.ends[row] = static_cast<std::int32_t>(end);
-    sequence.token_types[row] = 0;
+    sequence.token_types[row] = type;
   };
   std::size_t begin = 0;
   for (const Piece& piece : pieces(sample)) {
@@ -127,16 +133,17 @@ std::size_t DocumentDataset::fill(std::uint64_t sample, const SequenceView& sequ
     store_.read(piece.begin, tokens);
     if (predicts_next_) store_.read(piece.begin + 1, targets);
     for (std::size_t i = 0; i < piece.rows; ++i) {
+      const bool second = flagged_ && (static_cast<std::uint32_t>(tokens[i]) & kSecondType) != 0;
       tokens[i] = token_of(tokens[i]);
       targets[i] = predicts_next_ && targets[i] >= 0 ? token_of(targets[i]) : -1;
-      describe(begin + i, begin, begin + piece.rows);
+      describe(begin + i, begin, begin + piece.rows, second ? 1 : 0);
     }
     begin += piece.rows;
   }
   for (std::size_t row = begin; row < sequence.tokens.size(); ++row) {
     sequence.tokens[row] = 0;
     sequence.targets[row] = -1;
-    describe(row, row, row + 1);
+    describe(row, row, row + 1, 0);
   }
   return begin;
 }
@@ -147,10 +154,25 @@ void DocumentDataset::mask(const SequenceView& sequence, std::size_t rows, std::
   mask_tokens(settings_.masking, key, sequence.tokens.first(rows), sequence.targets.first(rows));
 }
 
-void DocumentDataset::sample(std::uint64_t position, const SequenceView& sequence) const {
+std::uint64_t DocumentDataset::chosen(std::uint64_t position) const {
   const std::uint64_t count = samples_per_epoch(), index = position % count;
-  const std::uint64_t chosen = settings_.in_order ? index : permute(index, count, settings_.seed, position / count);
-  mask(sequence, fill(chosen, sequence), position, /*training=*/true);
+  return settings_.in_order ? index : permute(index, count, settings_.seed, position / count);
+}
+
+void DocumentDataset::sample(std::uint64_t position, const SequenceView& sequence) const {
+  mask(sequence, fill(chosen(position), sequence), position, /*training=*/true);
+}
+
+std::int64_t DocumentDataset::rows_of(std::uint64_t sample) const {
+  std::int64_t rows = 0;
+  for (const Piece& piece : pieces(sample)) rows += piece.rows;
+  return rows;
+}
+
+std::int64_t DocumentDataset::rows(std::uint64_t position) const { return rows_of(chosen(position)); }
+
+std::int64_t DocumentDataset::validation_rows(std::uint64_t window) const {
+  return window < windows() ? rows_of(window) : 0;
 }
 
 void DocumentDataset::validation_window(std::uint64_t window, const SequenceView& sequence) const {

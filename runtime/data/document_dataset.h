@@ -16,9 +16,14 @@ struct Piece {
   std::uint32_t rows = 0;   // that it takes
 };
 
-// Immutable. A document of n tokens takes n rows of masked-language modelling, and n - 1 where each token predicts the
-// next one. One that is longer than a sequence is cut, so that all its tokens are predicted but the first; padded, what
-// is behind its first sequence is left out. A document with nothing to predict is left out.
+// The rows that a document takes: a row for each token of masked-language modelling, and one less where each token
+// predicts the next one.
+inline std::uint64_t rows_of_document(std::uint64_t tokens, bool predicts_next) {
+  return predicts_next && tokens > 0 ? tokens - 1 : tokens;
+}
+
+// Immutable. A document that is longer than a sequence is cut, so that all its tokens are predicted but the first;
+// padded, what is behind its first sequence is left out. A document with nothing to predict is left out.
 //
 // Packed: best fit, the longest first, fixed once for all epochs. Pieces of a sequence lie in it in the order of the
 // data. Behind them, and behind a padded document, are rows of token 0 that predict nothing and see only themselves.
@@ -33,8 +38,10 @@ class DocumentDataset final : public Samples {
   void require_training_data() const override {}  // the constructor has seen to it
   std::uint64_t samples_per_epoch() const override { return first_piece_.size() - 1; }
   void sample(std::uint64_t position, const SequenceView& sequence) const override;
+  std::int64_t rows(std::uint64_t position) const override;
   std::uint64_t windows() const override { return samples_per_epoch(); }
   void validation_window(std::uint64_t window, const SequenceView& sequence) const override;
+  std::int64_t validation_rows(std::uint64_t window) const override;
 
   // The pieces of a sequence. For tests, and for the figures of a run.
   std::span<const Piece> pieces(std::uint64_t sample) const;
@@ -47,6 +54,8 @@ class DocumentDataset final : public Samples {
   void cut(const DataFiles& files);
   void pack();
   bool learns(const Piece& piece) const;
+  std::uint64_t chosen(std::uint64_t position) const;
+  std::int64_t rows_of(std::uint64_t sample) const;
   // Returns how many rows are used.
   std::size_t fill(std::uint64_t sample, const SequenceView& sequence) const;
   void mask(const SequenceView& sequence, std::size_t rows, std::uint64_t number, bool training) const;

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "l2l/errors.h"
+#include "runtime/data/data_files.h"
 
 namespace l2l::runtime {
 namespace {
@@ -87,6 +88,10 @@ std::vector<EncodedDocument> DocumentEncoder::encode(std::span<const TextDocumen
 
 EncodedDocument DocumentEncoder::encode(const TextDocument& document, text::Encoder& encoder) const {
   EncodedDocument encoded;
+  if (document.is_pair) {
+    encode_pair(document, encoder, encoded);
+    return encoded;
+  }
   encoder.encode(document.text, /*special=*/!document.is_chat, encoded.ids);
   if (document.is_chat) {
     if (settings_.learn != Learn::all) mark_chat(document, encoder, encoded);
@@ -98,10 +103,21 @@ EncodedDocument DocumentEncoder::encode(const TextDocument& document, text::Enco
   if (settings_.learn == Learn::all) return encoded;
   // As TRL counts it: what the prompt alone makes is the prompt.
   std::vector<std::int32_t> prompt;
-  encoder.encode(std::string_view(document.text).substr(0, document.prompt), /*special=*/true, prompt);
+  encoder.encode(std::string_view(document.text).substr(0, document.first), /*special=*/true, prompt);
   encoded.learnt.assign(encoded.ids.size(), true);
   std::fill_n(encoded.learnt.begin(), std::min(prompt.size(), encoded.learnt.size()), false);
   return encoded;
+}
+
+void DocumentEncoder::encode_pair(const TextDocument& document, text::Encoder& encoder,
+                                  EncodedDocument& encoded) const {
+  const std::string_view text = document.text;
+  encoder.encode_pair(text.substr(0, document.first), text.substr(document.first), encoded.ids, encoded.types);
+  for (const std::int32_t type : encoded.types) {
+    if (type < settings_.token_types && type <= kMostTokenType) continue;
+    throw BadInput("the tokenizer gives a text of the pair token type " + std::to_string(type) +
+                   "; model.token_types = " + std::to_string(settings_.token_types));
+  }
 }
 
 // A token is learnt if it stands for a byte of what the assistant says. Which bytes a token stands for follows from the

@@ -13,7 +13,8 @@ namespace l2l::runtime {
 
 struct EncodedDocument {
   std::vector<std::int32_t> ids;
-  std::vector<bool> learnt;  // of each id; empty: all
+  std::vector<bool> learnt;         // of each id; empty: all
+  std::vector<std::int32_t> types;  // of each id, its token type; empty: 0
 };
 
 // Thread-bound.
@@ -29,6 +30,7 @@ class DocumentEncoder {
 
  private:
   EncodedDocument encode(const TextDocument& document, text::Encoder& encoder) const;
+  void encode_pair(const TextDocument& document, text::Encoder& encoder, EncodedDocument& encoded) const;
   void mark_chat(const TextDocument& document, text::Encoder& encoder, EncodedDocument& encoded) const;
 
   const TextSettings& settings_;

@@ -79,8 +79,11 @@ DataFiles read_shards(const std::vector<DataFile>& files, ShardKind kind, const 
 
 bool is_text(const DataOptions& data, const fs::path& file) { return !shard_kind(data.format, file); }
 
-TextSettings settings_of(const DataOptions& data, TextKind kind) {
-  return {kind, data.separator, data.columns, learn_of(data.learn), data.chat_template, data.tokenizer};
+TextSettings settings_of(const DataOptions& data, TextKind kind, std::int64_t token_types) {
+  // Of raw tokens and of texts in one column none has a type.
+  const bool pairs = kind != TextKind::text && data.columns.size() == 2;
+  return {kind,           data.separator,         data.columns, learn_of(data.learn), data.chat_template,
+          data.tokenizer, pairs ? token_types : 0};
 }
 
 // A file that was meant to be named by data.format.
@@ -94,7 +97,8 @@ void refuse_raw_ids(const DataOptions& data, const fs::path& file, const std::st
 
 }  // namespace
 
-DataFiles find_sources(const std::vector<std::string>& patterns, const DataOptions& data, const std::string& key) {
+DataFiles find_sources(const std::vector<std::string>& patterns, const DataOptions& data, const std::string& key,
+                       std::int64_t token_types) {
   if (data.format == "tokens" || data.format == "tokens32") {
     DataFiles found = find_data(patterns, data.format == "tokens" ? TokenFormat::tokens : TokenFormat::tokens32, key);
     add_own_documents(found);
@@ -123,7 +127,13 @@ DataFiles find_sources(const std::vector<std::string>& patterns, const DataOptio
   const bool as_stored = kind == TextKind::text && data.tokenizer == "bytes" && data.separator.empty() && !compressed &&
                          data.samples != "packed" && data.samples != "padded";
   if (as_stored) return {key, TokenFormat::text, files};
-  return tokenized(key, files, settings_of(data, kind));
+  const TextSettings settings = settings_of(data, kind, token_types);
+  if (settings.token_types > 0 && data.samples == "stream") {
+    throw BadInput(
+        "data.columns names two columns, whose texts are pairs, with data.samples = \"stream\", which has no "
+        "documents; set \"packed\" or \"padded\"");
+  }
+  return tokenized(key, files, settings);
 }
 
 SampleKind sample_kind(const DataOptions& data, const DataFiles* files) {

@@ -78,6 +78,11 @@ void Mixture::sample(std::uint64_t position, const SequenceView& sequence) const
   sources_[place.source]->sample(place.position, sequence);
 }
 
+std::int64_t Mixture::rows(std::uint64_t position) const {
+  const Place place = this->place(position);
+  return sources_[place.source]->rows(place.position);
+}
+
 void Mixture::validation_window(std::uint64_t, const SequenceView&) const {
   throw Error("a mixture of sources is no validation data");
 }

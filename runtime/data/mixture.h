@@ -24,8 +24,10 @@ class Mixture final : public Samples {
   // After so many each source has had an epoch.
   std::uint64_t samples_per_epoch() const override;
   void sample(std::uint64_t position, const SequenceView& sequence) const override;
+  std::int64_t rows(std::uint64_t position) const override;
   std::uint64_t windows() const override { return 0; }
   void validation_window(std::uint64_t window, const SequenceView& sequence) const override;
+  std::int64_t validation_rows(std::uint64_t) const override { return 0; }
 
   // Which source a sample comes from, and its number there.
   struct Place {

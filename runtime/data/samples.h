@@ -21,7 +21,8 @@ struct DatasetSettings {
   SampleKind kind = SampleKind::stream;
 };
 
-// Where a sequence is written: spans of [sequence] each. Targets of -1 are not predicted.
+// Where a sample is written: spans of [rows] each, at least those that the sample takes. Targets of -1 are not
+// predicted.
 struct SequenceView {
   std::span<std::int32_t> tokens, targets;
   // Of each row: its position, the first row of its document and the one behind its last, its token type
@@ -43,10 +44,13 @@ class Samples {
   virtual std::uint64_t samples_per_epoch() const = 0;
   // Sample number `position` of the endless training data, each of which comes once an epoch.
   virtual void sample(std::uint64_t position, const SequenceView& sequence) const = 0;
+  // The rows that it takes; what is behind them is padding.
+  virtual std::int64_t rows(std::uint64_t position) const = 0;
 
   // Validation: the samples in the order of the data. Behind the last one there is nothing to predict.
   virtual std::uint64_t windows() const = 0;
   virtual void validation_window(std::uint64_t window, const SequenceView& sequence) const = 0;
+  virtual std::int64_t validation_rows(std::uint64_t window) const = 0;
 };
 
 }  // namespace l2l::runtime

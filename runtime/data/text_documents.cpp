@@ -93,7 +93,8 @@ class Lines : public DocumentReader {
       refuse("is prompt and completion, but data.learn = \"assistant\" learns from \"messages\"");
     }
     document.text = prompt + completion;
-    document.prompt = prompt.size();
+    document.first = prompt.size();
+    document.is_pair = settings_.token_types > 0;
   }
   void require_text_is_learnt() const {
     if (settings_.learn == Learn::all) return;

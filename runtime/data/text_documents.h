@@ -28,13 +28,17 @@ struct TextSettings {
   Learn learn = Learn::all;
   std::string chat_template = "auto";  // as in ChatTemplate
   std::filesystem::path tokenizer = {};
+  // Of models that tell the two texts of a pair by token types: how many there are. 0: two texts are prompt and
+  // completion.
+  std::int64_t token_types = 0;
 };
 
 struct TextDocument {
   std::string text;
-  std::size_t prompt = 0;         // bytes of the text that are the prompt of a completion
+  std::size_t first = 0;  // bytes of the text that are the first of a pair, or the prompt of a completion
+  bool is_pair = false;
   bool is_chat = false;           // the text has its special tokens
-  std::vector<TextRange> learnt;  // of a chat: what the assistant says
+  std::vector<TextRange> learnt = {};  // of a chat: what the assistant says
 };
 
 // Thread-bound. Errors are BadInput naming file, line (from 1) and field.

@@ -34,9 +34,10 @@ std::string rate_of(Bytes bytes, Clock::time_point begin) {
 
 // What the ids depend on besides text and tokenizer.
 std::string describe(const TextSettings& settings) {
-  std::string text = "2 " + std::to_string(static_cast<int>(settings.kind)) + " " +
+  std::string text = "3 " + std::to_string(static_cast<int>(settings.kind)) + " " +
                      std::to_string(static_cast<int>(settings.learn)) + " " + settings.chat_template + " " +
-                     std::to_string(settings.separator.size()) + settings.separator;
+                     std::to_string(settings.token_types) + " " + std::to_string(settings.separator.size()) +
+                     settings.separator;
   for (const std::string& column : settings.columns) text += " " + std::to_string(column.size()) + column;
   return text;
 }
@@ -84,6 +85,7 @@ class Output {
     std::vector<Id> stored(document.ids.begin(), document.ids.end());
     for (std::size_t i = 0; flagged_ && i < stored.size(); ++i) {
       if (!document.learnt.empty() && !document.learnt[i]) stored[i] |= static_cast<Id>(kNotLearnt);
+      if (!document.types.empty() && document.types[i] > 0) stored[i] |= static_cast<Id>(kSecondType);
     }
     ids_.write(std::as_bytes(std::span(stored)));
   }
@@ -99,7 +101,7 @@ class Cache {
   explicit Cache(const TextSettings& settings)
       : settings_(settings),
         encoder_(settings, static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))),
-        flagged_(settings.learn != Learn::all),
+        flagged_(settings.learn != Learn::all || settings.token_types > 0),
         wide_(flagged_ || encoder_.vocabulary() > 65536),
         prefix_((settings.tokenizer == "bytes" ? "bytes" : to_hex(text::hash_of(settings.tokenizer))) + "-" +
                 to_hex(runtime::hash_of(describe(settings)))) {

@@ -4,6 +4,7 @@
 
 #include "eps/parameter_store.h"
 #include "models/architecture.h"
+#include "runtime/data/buckets.h"
 #include "runtime/options/batch_shape.h"
 
 namespace l2l::runtime {
@@ -89,6 +90,7 @@ void add_data_and_batch(std::vector<Key>& keys, DataOptions& data, BatchOptions&
   keys.push_back({"data", "learn", TextField{&data.learn, kLearn}});
   keys.push_back({"data", "template", TextField{&data.chat_template, kChatTemplates}});
   keys.push_back({"data", "samples", TextField{&data.samples, {"auto", "stream", "packed", "padded"}}});
+  keys.push_back({"data", "buckets", IntegerField{&data.buckets, 1, kMostBuckets}});
   keys.push_back({"data", "order", TextField{&data.order, {"random", "sequential"}}});
   keys.push_back({"data", "tokenizer", TextField{&data.tokenizer, {}}});
   keys.push_back({"data", "masked", RealField{&data.masked, kShare}});

@@ -1,5 +1,9 @@
 #include "runtime/options/resolved_options.h"
 
+#include "core/log.h"
+#include "models/architecture.h"
+#include "runtime/data/buckets.h"
+#include "runtime/data/document_dataset.h"
 #include "runtime/data/find_sources.h"
 #include "runtime/options/batch_shape.h"
 #include "runtime/options/pretrained.h"
@@ -20,19 +24,19 @@ DataOptions options_of(const DataSource& source, DataOptions data) {
   return data;
 }
 
-std::vector<DataFiles> find_training(const DataOptions& data) {
+std::vector<DataFiles> find_training(const DataOptions& data, std::int64_t token_types) {
   std::vector<DataFiles> files;
-  if (!data.train.empty()) files.push_back(find_sources(data.train, data, "data.train"));
+  if (!data.train.empty()) files.push_back(find_sources(data.train, data, "data.train", token_types));
   for (std::size_t i = 0; i < data.source.size(); ++i) {
     const std::string key = "data.source " + std::to_string(i + 1);
-    files.push_back(find_sources(data.source[i].train, options_of(data.source[i], data), key));
+    files.push_back(find_sources(data.source[i].train, options_of(data.source[i], data), key, token_types));
   }
   return files;
 }
 
-std::optional<DataFiles> find_validation(const DataOptions& data) {
+std::optional<DataFiles> find_validation(const DataOptions& data, std::int64_t token_types) {
   if (data.validation.empty()) return std::nullopt;
-  return find_sources(data.validation, data, "data.validation");
+  return find_sources(data.validation, data, "data.validation", token_types);
 }
 
 // data.samples as options give it; "auto": packed where all sources have documents that rows or separators tell apart.
@@ -53,6 +57,32 @@ std::string name_of(SampleKind kind) {
   return kind == SampleKind::stream ? "stream" : kind == SampleKind::packed ? "packed" : "padded";
 }
 
+// Of padded samples lengths that suit the data, else the one that all have.
+std::vector<std::int64_t> lengths_of(const ResolvedOptions& options) {
+  if (sample_kind(options.data, nullptr) != SampleKind::padded) return {options.model.sequence};
+  const bool predicts_next = !models::architecture_of(options.model.architecture).encoder;
+  std::vector<std::uint64_t> documents(static_cast<std::size_t>(options.model.sequence) + 1);
+  const auto count = [&](const DataFiles& files) {
+    std::uint64_t begin = 0;
+    for (const std::uint64_t end : files.document_ends) {
+      const std::uint64_t rows = rows_of_document(end - begin, predicts_next);
+      ++documents[std::min<std::uint64_t>(rows, documents.size() - 1)];
+      begin = end;
+    }
+  };
+  for (const DataFiles& files : options.train) count(files);
+  if (options.train.empty() && options.validation) count(*options.validation);
+  return choose_lengths(documents, static_cast<int>(options.data.buckets));
+}
+
+std::string list(const std::vector<std::int64_t>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == numbers.size() ? " or " : ", ") + std::to_string(numbers[i]);
+  }
+  return text;
+}
+
 }  // namespace
 
 SampleKind sample_kind(const Options& options) { return sample_kind(options.data, nullptr); }
@@ -60,13 +90,14 @@ SampleKind sample_kind(const Options& options) { return sample_kind(options.data
 ResolvedOptions resolve(const Options& asked) {
   validate_options(asked);
   const Options given = with_pretrained_model(asked);
-  ResolvedOptions options{given,
-                          asked.model.pretrained,
-                          asked.model.new_head,
-                          find_training(given.data),
-                          find_validation(given.data),
-                          leaves_micro_batch(given)};
+  const bool encoder = models::architecture_of(given.model.architecture).encoder;
+  const std::int64_t token_types = encoder ? given.model.token_types : 0;
+  ResolvedOptions options{given, asked.model.pretrained, asked.model.new_head, find_training(given.data, token_types),
+                          find_validation(given.data, token_types)};
+  options.chooses_micro_batch = leaves_micro_batch(given);
   options.data.samples = name_of(kind_of(options));
+  options.lengths = lengths_of(options);
+  if (options.lengths.size() > 1) log(LogLevel::info, "padded to " + list(options.lengths) + " tokens (data.buckets)");
   options.batch = resolved(given.batch, given.device.count);
   if (options.recompute.policy == "budget") options.recompute.policy = "full";
   return options;

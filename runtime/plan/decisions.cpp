@@ -86,6 +86,18 @@ models::Model with_policies(models::Model model, const Decisions& decisions) {
   return model;
 }
 
+models::Model with_policies(models::Model shorter, const models::Model& whole, Decisions decisions) {
+  std::vector<bool> adapted(decisions.policies.size());
+  for (int block = 1; block <= whole.blocks() && !decisions.policies.empty(); ++block) {
+    const auto policy = static_cast<std::size_t>(decisions.policy_of.at(static_cast<std::size_t>(block - 1)));
+    if (adapted[policy]) continue;
+    adapted[policy] = true;
+    compiler::Visits& visits = decisions.policies[policy].visits;
+    visits = differentiate(shorter.type(shorter.block(block)).forward, saved_values(visits.forward));
+  }
+  return with_policies(std::move(shorter), decisions);
+}
+
 void verify(const Decisions& decisions, const models::Model& model) {
   if (decisions.policies.empty()) return;
   std::set<std::pair<int, int>> seen;  // type and policy

@@ -37,6 +37,9 @@ Decisions resampled(const Decisions& decisions, int blocks);
 
 // `model` with each block's programs those of its policy; blocks of one type and policy share theirs.
 models::Model with_policies(models::Model model, const Decisions& decisions);
+// The same for a model of shorter sequences: its blocks keep and recompute the same values. `whole`: the model, without
+// policies, that the decisions are for.
+models::Model with_policies(models::Model shorter, const models::Model& whole, Decisions decisions);
 // Throws Error where plans of the policies' graphs (compiler/remat/verifier.h) do not compute what the plain ones of
 // the block do.
 void verify(const Decisions& decisions, const models::Model& model);

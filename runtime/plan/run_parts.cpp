@@ -60,12 +60,21 @@ bool needs_rows(const Options& options) {
   return kind == SampleKind::packed || (kind == SampleKind::padded && encoder);
 }
 
-models::Model make_model(const Options& options) {
+models::Model make_model(const Options& options, std::int64_t sequence) {
   return models::make_model(options.model, {.micro_batch = options.batch.micro_batch,
+                                            .sequence = sequence,
                                             .compute = compute_dtype(options),
                                             .vocabulary_chunk = options.transfer.vocabulary_chunk,
                                             .keeps_inputs = options.transfer.stash != "auto",
                                             .packed = needs_rows(options)});
+}
+
+void make_models(RunParts& parts) {
+  parts.model = make_model(parts.options, parts.options.model.sequence);
+  parts.shorter.clear();
+  for (const std::int64_t length : parts.options.lengths) {
+    if (length < parts.options.model.sequence) parts.shorter.push_back(make_model(parts.options, length));
+  }
 }
 
 eps::StoreOptions store_options(const Options& options, const Placement& placement) {
@@ -145,7 +154,7 @@ RunParts make_parts(ResolvedOptions options, Devices devices) {
                 std::to_string(count) + " devices");
   }
   find_available(parts);
-  parts.model = make_model(parts.options);
+  make_models(parts);
   parts.placement = place_workers(read_topology(), {.threads = static_cast<int>(parts.options.eps.threads),
                                                     .feeds_device = !parts.device->uses_host_memory(),
                                                     .device_node = parts.device->numa_node()});
@@ -159,7 +168,7 @@ RunParts with_micro_batch(RunParts parts, std::int64_t micro_batch) {
   parts.options.batch.micro_batch = micro_batch;
   parts.options.batch.micro_batches = parts.options.batch.minibatch / micro_batch;
   validate_options(parts.options);
-  parts.model = make_model(parts.options);
+  make_models(parts);
   parts.execution = execution_plan(parts.options);
   return parts;
 }

@@ -1,5 +1,7 @@
 #include "runtime/plan/run_plan.h"
 
+#include <algorithm>
+
 #include "l2l/errors.h"
 
 namespace l2l::runtime {
@@ -10,11 +12,21 @@ RunPlan::RunPlan(RunParts parts, Decisions made) : RunParts(std::move(parts)), d
                 std::to_string(decisions.placements.size()));
   }
   verify(decisions, model);
+  for (models::Model& shorter_model : shorter) {
+    shorter_model = with_policies(std::move(shorter_model), model, decisions);
+  }
   model = with_policies(std::move(model), decisions);
   execution.placements = decisions.placements;
   programs = compile(devices, model, execution.gradients);
-  // One for all: devices may differ in what their programs need beside it.
-  arena = std::make_unique<ArenaPlan>(model, scratch_of(model, programs), execution);
+  // One for all: devices and lengths may differ in what their programs need beside it.
+  ArenaPlan::Scratch scratch = scratch_of(model, programs);
+  for (const models::Model& shorter_model : shorter) {
+    shorter_programs.push_back(compile(devices, shorter_model, execution.gradients));
+    for (const auto& [phase, bytes] : scratch_of(shorter_model, shorter_programs.back())) {
+      scratch[phase] = std::max(scratch[phase], bytes);
+    }
+  }
+  arena = std::make_unique<ArenaPlan>(model, scratch, execution);
 }
 
 }  // namespace l2l::runtime

@@ -12,14 +12,15 @@ namespace l2l::runtime {
 // The parts of a run with its decisions carried out: blocks of `model` have the programs of their policies, `execution`
 // has their placements. Immutable.
 struct RunPlan : RunParts {
-  // Checks and compiles the programs and plans the arena. `decisions` has a placement for each block; its micro_batch,
-  // if any, is that of `parts`. Throws Error where they do not fit together.
+  // Checks and compiles the programs and plans the arena, which serves all lengths. `decisions` has a placement for
+  // each block; its micro_batch, if any, is that of `parts`. Throws Error where they do not fit together.
   RunPlan(RunParts parts, Decisions decisions);
   RunPlan(RunPlan&&) = delete;  // programs refer to the model
 
   Decisions decisions;
-  std::vector<std::unique_ptr<Programs>> programs;  // by device
-  std::unique_ptr<ArenaPlan> arena;                 // of each device
+  std::vector<std::unique_ptr<Programs>> programs;                       // by device
+  std::vector<std::vector<std::unique_ptr<Programs>>> shorter_programs;  // of each of `shorter`, by device
+  std::unique_ptr<ArenaPlan> arena;                                      // of each device
 };
 
 }  // namespace l2l::runtime

@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
     const auto reader = runtime::read_documents(fuzz::write_file("source", data + 1, size - 1), settings);
     for (runtime::TextDocument document; reader->next(document);) {
-      if (document.text.empty() || document.prompt > document.text.size()) __builtin_trap();
+      if (document.text.empty() || document.first > document.text.size()) __builtin_trap();
       for (const runtime::TextRange& range : document.learnt) {
         if (range.begin > range.end || range.end > document.text.size()) __builtin_trap();
       }

@@ -5,7 +5,7 @@
 #include "tests/laws/outcome.h"
 #include "tests/laws/small_run.h"
 
-namespace l2l {
+namespace l2l::chunks_law {
 namespace {
 
 using testing::Outcome;
@@ -62,4 +62,4 @@ TEST(Chunks, AnyNumberOfRowsTrains) {
 }
 
 }  // namespace
-}  // namespace l2l
+}  // namespace l2l::chunks_law

@@ -7,7 +7,7 @@
 #include "tests/laws/counting_device.h"
 #include "tests/laws/small_run.h"
 
-namespace l2l {
+namespace l2l::contract_law {
 namespace {
 
 using testing::CountingDevice;
@@ -207,4 +207,4 @@ TEST(Contract, WhatOfTheStashDoesNotFitGoesToTheHost) {
 }
 
 }  // namespace
-}  // namespace l2l
+}  // namespace l2l::contract_law

@@ -8,7 +8,7 @@
 #include "tests/laws/gradients.h"
 #include "tests/laws/small_run.h"
 
-namespace l2l {
+namespace l2l::core_attention_law {
 namespace {
 
 using testing::difference;
@@ -71,4 +71,4 @@ INSTANTIATE_TEST_SUITE_P(Families, CoreAttention, ::testing::Values("gpt2", "ber
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
-}  // namespace l2l
+}  // namespace l2l::core_attention_law

@@ -6,6 +6,7 @@
 
 #include "device/open.h"
 #include "tests/emulation/runtime.h"
+#include "tests/laws/buckets.h"
 #include "tests/laws/packing.h"
 #include "tests/laws/small_run.h"
 
@@ -65,6 +66,16 @@ TEST_F(CudaEmulated, PackedDocumentsHaveTheGradientsOfTheDocumentsAlone) {
       for (std::size_t row = 7; row < 20; ++row) sequence.begins[row] = 6;
     });
     EXPECT_GT(testing::difference(leaking, packed), 1e-3) << architecture;
+  }
+}
+
+TEST_F(CudaEmulated, PaddedSamplesOfSeveralLengthsHaveTheGradientsOfOne) {
+  const testing::PaddedTexts texts;
+  for (const char* const architecture : {"gpt2", "bert", "gemma3"}) {
+    Options one = texts.options(architecture, 1), several = texts.options(architecture, 8);
+    one.device.kind = several.device.kind = "cuda";
+    EXPECT_LE(testing::difference(testing::gradients_padded(several), testing::gradients_padded(one)), 1e-6)
+        << architecture;
   }
 }
 

@@ -12,7 +12,7 @@
 #include "tests/laws/outcome.h"
 #include "tests/laws/small_run.h"
 
-namespace l2l {
+namespace l2l::devices_law {
 namespace {
 
 using testing::FaultPlan;
@@ -62,10 +62,10 @@ double excess(const Record& record, const Record& one, const Bounds& bounds) {
   return largest;
 }
 
-class Families : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(All, Families, ::testing::Values("gpt2", "bert", "llama_tied"));
+class DeviceFamilies : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(All, DeviceFamilies, ::testing::Values("gpt2", "bert", "llama_tied"));
 
-TEST_P(Families, SeveralDevicesTrainLikeOne) {
+TEST_P(DeviceFamilies, SeveralDevicesTrainLikeOne) {
   const SmallRun run;
   const Record one = record(options_of(run, 1, GetParam()));
   for (const std::int64_t count : {2, 3, 8}) {
@@ -345,4 +345,4 @@ TEST(DevicesNegativeControl, AMicrobatchThatADeviceLeavesOutIsCaught) {
 }
 
 }  // namespace
-}  // namespace l2l
+}  // namespace l2l::devices_law

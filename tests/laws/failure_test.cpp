@@ -6,7 +6,7 @@
 
 #include "tests/laws/small_run.h"
 
-namespace l2l {
+namespace l2l::failure_law {
 namespace {
 
 using testing::FaultPlan;
@@ -113,4 +113,4 @@ INSTANTIATE_TEST_SUITE_P(Modes, NotFinite,
                          [](const auto& info) { return std::get<0>(info.param) + "_" + std::get<1>(info.param); });
 
 }  // namespace
-}  // namespace l2l
+}  // namespace l2l::failure_law

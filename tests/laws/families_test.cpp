@@ -6,7 +6,7 @@
 #include "tests/laws/outcome.h"
 #include "tests/laws/small_run.h"
 
-namespace l2l {
+namespace l2l::families_law {
 namespace {
 
 using testing::CountingDevice;
@@ -110,4 +110,4 @@ TEST(Bert, TheMaskIsATokenOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace l2l
+}  // namespace l2l::families_law

@@ -7,7 +7,7 @@
 #include "core/fault_point.h"
 #include "tests/laws/small_run.h"
 
-namespace l2l {
+namespace l2l::loss_scale_law {
 namespace {
 
 using testing::SmallRun;
@@ -176,4 +176,4 @@ TEST(LossScaleNegativeControl, HonestRunsChangeNothing) {
 #endif
 
 }  // namespace
-}  // namespace l2l
+}  // namespace l2l::loss_scale_law

@@ -3,7 +3,7 @@
 
 #include "tests/laws/packing.h"
 
-namespace l2l {
+namespace l2l::packing_law {
 namespace {
 
 using testing::difference;
@@ -65,10 +65,29 @@ TEST_P(Packing, ALongerSequenceHasTheSameGradients) {
   EXPECT_LE(difference(large, small), 1e-6);
 }
 
+// Where the token type follows from the position, the gradient of a type is that of its positions, summed.
+TEST(TokenTypes, HaveTheGradientsOfTheirRows) {
+  constexpr std::size_t kFirstOfSecond = 5, kHidden = 24;
+  const Options options = packing_options("bert", kPackedSequence, /*packed=*/true);
+  testing::Gradients gradients = gradients_packed(options, 0, [](const runtime::SequenceView& sequence) {
+    for (std::size_t row = 0; row < sequence.positions.size(); ++row) {
+      sequence.token_types[row] = sequence.positions[row] >= static_cast<std::int32_t>(kFirstOfSecond) ? 1 : 0;
+    }
+  });
+  const std::vector<float>& positions = gradients.at("bert.embeddings.position_embeddings.weight");
+  const std::vector<float>& types = gradients.at("bert.embeddings.token_type_embeddings.weight");
+  std::vector<float> sums(2 * kHidden);
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    sums[(i / kHidden >= kFirstOfSecond ? kHidden : 0) + i % kHidden] += positions[i];
+  }
+  EXPECT_LE(difference({{"types", types}}, {{"types", sums}}), kTolerance);
+  EXPECT_GT(testing::norm_of({types.begin() + kHidden, types.end()}), 0.1 * testing::norm_of(types));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Packing,
                          ::testing::Values("gpt2", "bert", "roberta", "llama", "mistral", "qwen2", "qwen3", "gemma2",
                                            "gemma3"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
-}  // namespace l2l
+}  // namespace l2l::packing_law

@@ -6,7 +6,7 @@
 #include "core/fault_point.h"
 #include "tests/laws/small_run.h"
 
-namespace l2l {
+namespace l2l::recomputation_law {
 namespace {
 
 using testing::FaultPlan;
@@ -408,4 +408,4 @@ INSTANTIATE_TEST_SUITE_P(Policies, RecomputationDelays, ::testing::Values("min_c
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace l2l
+}  // namespace l2l::recomputation_law

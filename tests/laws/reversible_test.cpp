@@ -12,7 +12,7 @@
 #include "tests/laws/small_run.h"
 #include "tests/laws/watching_device.h"
 
-namespace l2l {
+namespace l2l::reversible_law {
 namespace {
 
 using testing::Outcome;
@@ -393,4 +393,4 @@ TEST(Reversible, AStreamThatLeavesItsRangeStopsTheRun) {
 }
 
 }  // namespace
-}  // namespace l2l
+}  // namespace l2l::reversible_law

@@ -378,12 +378,13 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "data.validation",
                                                "data.allow_change",
                                                "data.masked",
+                                               "data.buckets",
                                                "data.mask_token",
                                                "data.format",
                                                "data.separator",
                                                "data.columns",
                                                "data.source",
-                                               
+
                                                "data.learn",
                                                "data.template",
                                                "data.samples",

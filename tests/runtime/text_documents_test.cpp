@@ -43,7 +43,7 @@ TEST(TextDocuments, JsonLines) {
   EXPECT_EQ(texts(data, "{\"text\": \"a\\nb\"}\n\n{\"id\": 3, \"text\": \"\\u00e9\"}\r\n{\"text\": \"\"}", settings),
             (Texts{"a\nb", "\xc3\xa9"}));
   EXPECT_EQ(texts(data, "{\"prompt\": \"Q: \", \"completion\": \"A\"}", settings), (Texts{"Q: A"}));
-  EXPECT_EQ(read(data, "source", settings)[0].prompt, 3u);
+  EXPECT_EQ(read(data, "source", settings)[0].first, 3u);
   EXPECT_EQ(texts(data, "{\"body\": \"x\"}", {.kind = TextKind::jsonl, .columns = {"body"}}), (Texts{"x"}));
 }
 
@@ -130,18 +130,53 @@ TEST(DocumentEncoder, MarksWhatIsLearnt) {
       .kind = TextKind::jsonl, .learn = Learn::assistant, .chat_template = "chatml", .tokenizer = "bytes"};
   std::size_t failed = 0;
   const RenderedChat chat = ChatTemplate("chatml", "bytes").render({{"user", "a"}, {"assistant", "bc"}});
-  const TextDocument document{chat.text, 0, true, chat.of_assistant};
+  const TextDocument document{.text = chat.text, .is_chat = true, .learnt = chat.of_assistant};
   const std::vector<EncodedDocument> encoded = DocumentEncoder(settings, 2).encode(std::span(&document, 1), failed);
   ASSERT_EQ(encoded[0].ids.size(), chat.text.size());
   for (std::size_t i = 0; i < chat.text.size(); ++i) {
     EXPECT_EQ(encoded[0].learnt[i], i >= chat.of_assistant[0].begin && i < chat.of_assistant[0].end) << i;
   }
   settings.learn = Learn::completion;
-  const TextDocument completion{"ask: answer", 5};
+  const TextDocument completion{.text = "ask: answer", .first = 5};
   const EncodedDocument marked = DocumentEncoder(settings, 1).encode(std::span(&completion, 1), failed)[0];
   EXPECT_EQ(std::count(marked.learnt.begin(), marked.learnt.end(), true), 6);
   EXPECT_FALSE(marked.learnt[4]);
   EXPECT_TRUE(marked.learnt[5]);
+}
+
+// Ids and token types of the pair (a b, c), as Hugging Face's tokenizers gives them.
+TEST(DocumentEncoder, PutsPairsTogetherAsTheTokenizerSays) {
+  const Data data;
+  const std::string model =
+      R"({"pre_tokenizer": {"type": "WhitespaceSplit"}, "model": {"type": "WordPiece", "unk_token": "?", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
+          "vocab": {"?": 0, "[C]": 1, "[S]": 2, "a": 3, "b": 4, "c": 5}})";
+  const auto pair = [&](const std::string& post_processor, std::int64_t token_types) {
+    data.write("tokenizer.json", model + post_processor + "}");
+    const TextSettings settings{
+        .kind = TextKind::tsv, .tokenizer = data.path("tokenizer.json"), .token_types = token_types};
+    const TextDocument document{.text = "a bc", .first = 3, .is_pair = true};
+    std::size_t failed = 0;
+    const EncodedDocument encoded = DocumentEncoder(settings, 1).encode(std::span(&document, 1), failed)[0];
+    return std::pair(encoded.ids, encoded.types);
+  };
+  using Ids = std::vector<std::int32_t>;
+  EXPECT_EQ(pair("", 2), std::pair(Ids({3, 4, 5}), Ids({0, 0, 1})));
+  EXPECT_EQ(pair(R"(, "post_processor": {"type": "BertProcessing", "cls": ["[C]", 1], "sep": ["[S]", 2]})", 2),
+            std::pair(Ids({1, 3, 4, 2, 5, 2}), Ids({0, 0, 0, 0, 1, 1})));
+  EXPECT_EQ(pair(R"(, "post_processor": {"type": "RobertaProcessing", "cls": ["[C]", 1], "sep": ["[S]", 2]})", 1),
+            std::pair(Ids({1, 3, 4, 2, 2, 5, 2}), Ids({0, 0, 0, 0, 0, 0, 0})));
+  const auto template_of = [](const std::string& parts) {
+    return R"(, "post_processor": {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "A", "type_id": 0}}],
+        "special_tokens": {"[S]": {"id": "[S]", "ids": [2], "tokens": ["[S]"]}}, "pair": [)" +
+           parts + "]}";
+  };
+  const std::string second_first = template_of(R"({"Sequence": {"id": "B", "type_id": 1}},
+      {"SpecialToken": {"id": "[S]", "type_id": 1}}, {"Sequence": {"id": "A", "type_id": 0}})");
+  EXPECT_EQ(pair(second_first, 2), std::pair(Ids({5, 2, 3, 4}), Ids({1, 1, 0, 0})));
+  EXPECT_SAYS(bad_input([&] { pair(second_first, 1); }), "token type 1; model.token_types = 1");
+  EXPECT_SAYS(bad_input([&] { pair(template_of(""), 2); }), "no template for a pair");
+  const std::string third = template_of(R"({"Sequence": {"id": "C", "type_id": 0}})");
+  EXPECT_SAYS(bad_input([&] { pair(third, 2); }), "expected \"A\" or \"B\"");
 }
 
 }  // namespace

@@ -160,9 +160,11 @@ class Cli(ToolTest):
         self.refused("link", "--device", "abacus", tool="l2l-bench", names=["abacus", "cuda"])
 
     def test_the_parameter_server_benchmark(self):
-        for _ in range(5):  # a pass takes milliseconds, and whatever else runs on the machine shows
+        ratios = []  # a pass takes milliseconds, and whatever else runs on the machine shows: each row has five chances
+        for _ in range(5):
             result = json.loads(self.run_tool("l2l-bench", "eps", "--quick", "--json", "--threads", "1,2")[0])
-            if max(row["ratio"] for row in result["rows"]) < 2:
+            ratios.append([row["ratio"] for row in result["rows"]])
+            if max(map(min, zip(*ratios))) < 2:
                 break
         self.assertEqual(result["parameters"], 2**22)
         self.assertIn(result["instruction_set"], ("portable", "avx2", "avx512"))
@@ -176,8 +178,8 @@ class Cli(ToolTest):
         self.assertEqual([tuple(row[key] for key in keys) for row in result["rows"]], rows)
         for row in result["rows"]:
             self.assertTrue(0 < row["least_ratio"] <= row["ratio"] <= row["most_ratio"], row)
-            self.assertLess(row["ratio"], 2, row)
             self.assertAlmostEqual(row["gb_per_second"], 1e-9 * row["bytes_per_parameter"] * row["params_per_second"])
+        self.assertLess(max(map(min, zip(*ratios))), 2, ratios)
         self.assertEqual(list(result["memory_gb_per_second"]), ["1", "2"])
         self.assertGreater(min(result["memory_gb_per_second"].values()), 0)
         table, _ = self.run_tool("l2l-bench", "eps", "--quick", "--only", "adamw bf16 bf16", "--contributions", "1", "--threads", "2")

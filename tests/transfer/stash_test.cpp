@@ -85,7 +85,7 @@ class StashTest : public ::testing::TestWithParam<std::string> {
       for (int u = 0; u < kMicrobatches; ++u) {
         if (layer > 0) expect(stash_->read({layer, u}), step, {layer, u});
         write(stash_->make({layer + 1, u}, *compute_), step, {layer + 1, u});
-        stash_->made({layer + 1, u}, *compute_);
+        stash_->made({layer + 1, u}, *compute_, kBytes);
         if (layer > 0) stash_->read_done({layer, u}, *compute_);
       }
     }

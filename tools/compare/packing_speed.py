@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Tokens per second of packed documents of mixed lengths, over those of documents that fill a sequence and of a stream.
+"""Tokens per second of packed documents of mixed lengths, over those of documents that fill a sequence and of a stream; of
+padded ones in microbatches of several lengths, over those of one.
 
     packing_speed.py FOLDER_OF_THE_TOOLS [--rounds N]
 
-A small Llama on this machine's processors. The three take turns; of each run the fastest step counts, and printed are the
-medians over the rounds of the ratios.
+A small Llama on this machine's processors. All take turns; of each run the fastest step counts, of padded ones, whose steps
+differ, all steps. Printed are the medians over the rounds of the ratios.
 """
 import argparse
 import json
@@ -61,21 +62,24 @@ def main():
         write(work / "mixed", mixed)
         write(work / "equal", [513] * (400_000 // 513))
 
-        def fastest_step(data, samples):
+        def step_times(data, samples, buckets=8):
             metrics = work / "metrics.jsonl"
             metrics.unlink(missing_ok=True)
             subprocess.run([str(arguments.tools.resolve() / "l2l-train"), str(work / "run.toml"), "--quiet", "--set", f"data.train=['{work / data}']",
-                            "--set", f"data.samples={samples}", "--metrics", str(metrics)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=work,
+                            "--set", f"data.samples={samples}", "--set", f"data.buckets={buckets}", "--metrics", str(metrics)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=work,
                            env={**os.environ, "XDG_CACHE_HOME": str(work / "cache")})
-            return min(json.loads(line)["step_ms"] for line in metrics.read_text().splitlines()[1:])
+            return [json.loads(line)["step_ms"] for line in metrics.read_text().splitlines()[1:]]
 
-        ratios = {"documents that fill a sequence": [], "a stream": []}
+        ratios = {"packed, mixed lengths, over documents that fill a sequence": [], "packed, mixed lengths, over a stream": [],
+                  "padded, several lengths, over one": []}
+        of_equal, of_stream, of_padded = ratios.values()
         for _ in range(arguments.rounds):
-            packed = fastest_step("mixed", "packed")
-            ratios["documents that fill a sequence"].append(fastest_step("equal", "packed") / packed)
-            ratios["a stream"].append(fastest_step("equal", "stream") / packed)
+            packed = min(step_times("mixed", "packed"))
+            of_equal.append(min(step_times("equal", "packed")) / packed)
+            of_stream.append(min(step_times("equal", "stream")) / packed)
+            of_padded.append(sum(step_times("mixed", "padded", 1)) / sum(step_times("mixed", "padded")))
         for name, values in ratios.items():
-            print(f"packed, mixed lengths, over {name}: {statistics.median(values):.3f} ({min(values):.2f} to {max(values):.2f})")
+            print(f"{name}: {statistics.median(values):.3f} ({min(values):.2f} to {max(values):.2f})")
 
 
 if __name__ == "__main__":
