@@ -160,6 +160,7 @@ TEST(DocumentEncoder, PutsPairsTogetherAsTheTokenizerSays) {
     return std::pair(encoded.ids, encoded.types);
   };
   using Ids = std::vector<std::int32_t>;
+  if (bad_input([&] { pair("", 2); }).find("this build has no tokenizers") < 1000) GTEST_SKIP() << "no tokenizers";
   EXPECT_EQ(pair("", 2), std::pair(Ids({3, 4, 5}), Ids({0, 0, 1})));
   EXPECT_EQ(pair(R"(, "post_processor": {"type": "BertProcessing", "cls": ["[C]", 1], "sep": ["[S]", 2]})", 2),
             std::pair(Ids({1, 3, 4, 2, 5, 2}), Ids({0, 0, 0, 0, 1, 1})));
