@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -12,6 +13,32 @@ namespace {
 
 constexpr double kUnknownPenalty = 10;  // by which an unknown character is less probable than any token
 constexpr std::int64_t kMostPieces = 1 << 22;
+
+// What Hugging Face's tokenizers makes of the number: its JSON reader (serde_json) takes the digits as an integer and
+// divides by a power of ten, which may be off in the last bit. That bit decides between ways of equal probability.
+double as_the_library_reads(double value) {
+  char text[40];
+  const char* const end = std::to_chars(text, text + sizeof text, std::abs(value), std::chars_format::scientific).ptr;
+  std::uint64_t digits = 0;
+  int exponent = 0;
+  bool fraction = false;
+  const char* at = text;
+  for (; at != end && *at != 'e'; ++at) {
+    if (*at == '.') {
+      fraction = true;
+      continue;
+    }
+    digits = 10 * digits + static_cast<std::uint64_t>(*at - '0');
+    exponent -= fraction ? 1 : 0;
+  }
+  int power = 0;
+  if (at != end) std::from_chars(at + (at[1] == '+' ? 2 : 1), end, power);
+  exponent += power;
+  constexpr int kExactPowers = 22;  // of ten, in a double; scores are never so small
+  if (std::abs(exponent) > kExactPowers) return value;
+  const double scale = std::pow(10.0, std::abs(exponent)), whole = static_cast<double>(digits);
+  return std::copysign(exponent < 0 ? whole / scale : whole * scale, value);
+}
 
 struct ScoredVocabulary {
   Vocabulary vocabulary;
@@ -31,7 +58,7 @@ ScoredVocabulary read(const JsonReader& json) {
     if (!good) json.refuse("vocab[" + std::to_string(read.scores.size()) + "]: expected [TOKEN, SCORE]");
     read.tokens.push_back(entry[0].get<std::string>());
     read.vocabulary.add(read.tokens.back(), static_cast<TokenId>(read.scores.size()));
-    read.scores.push_back(entry[1].get<double>());
+    read.scores.push_back(as_the_library_reads(entry[1].get<double>()));
   }
   return read;
 }

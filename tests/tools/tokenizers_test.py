@@ -140,6 +140,12 @@ class Tokenizers(unittest.TestCase):
                     with self.subTest(name, ids=ids, key=key):
                         self.assertEqual(ours, theirs)
 
+    def test_scores_are_read_as_the_library_does(self):
+        """a b bb and a bb b are as probable; read to the last bit, the scores would make the second the better one."""
+        vocabulary = [["<unk>", 0.0], ["a", -3.670139708973744], ["b", -6.58182973288012], ["bb", -3.9001979951054198]]
+        self.tokenizer.write_text(json.dumps({"model": {"type": "Unigram", "unk_id": 0, "vocab": vocabulary}}))
+        self.assertEqual(self.encode(["abbb"]), [[1, 2, 3]])
+
     def test_vocabulary_files(self):
         fixture = TOKENIZERS["byte level"]
         parts = self.work / "parts"

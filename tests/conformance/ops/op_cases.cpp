@@ -263,6 +263,7 @@ void add_gemma(std::vector<OpCase>& cases, DType dtype) {
   }
   for (const bool bias : {false, true}) {
     for (const auto& [rows, hidden, vocabulary] : {std::array<std::int64_t, 3>{7, 24, 33}, {700, 8, 9000}}) {
+      if (bias && rows > 7) continue;  // slow, and each of the two is there without the other
       cases.push_back(varied(linear_cross_entropy_case(dtype, rows, hidden, vocabulary, bias), "cap", capped));
       cases.push_back(varied(linear_cross_entropy_backward_case(dtype, rows, hidden, vocabulary, bias), "cap", capped));
     }
