@@ -47,7 +47,8 @@ inline double size_times_staleness(const State& state, Index storage) {
          static_cast<double>(state.clock - state.storages[storage].last_access);
 }
 
-// `state` must outlive it.
+// `state` must outlive them.
+std::unique_ptr<Heuristic> make_evicted_classes(const State& state);  // dtr_eq (classes.cpp)
 std::unique_ptr<Heuristic> make_heuristic(Score score, const State& state);
 
 }  // namespace l2l::compiler::remat::dtr
