@@ -4,7 +4,7 @@
 #include <array>
 #include <numeric>
 
-#include "compiler/memory/search/timeline.h"
+#include "compiler/memory/search/search_graph.h"
 
 namespace l2l::compiler::memory {
 namespace {
