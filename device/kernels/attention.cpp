@@ -18,9 +18,6 @@ struct Arrays : SlotArrays {
   std::uint32_t* words = take<std::uint32_t>(random_words_room(shape.padded_sequence));
 };
 
-// Score of what a row does not see, and of the padding behind its last key; the weight is set to zero afterwards.
-constexpr float kMasked = -1e30f;
-
 // Turns scores[0, count) into e^(score - highest) and puts their sum into `sum`; returns the logsumexp.
 float exponentials(float* scores, std::int64_t count, float& sum) {
   const float highest = largest_of(scores, count);

@@ -170,6 +170,9 @@ inline void fill_tail(float* row, std::int64_t own, float value) {
   for (std::int64_t lane = 0; lane < kLanes; ++lane) last[lane] = lane < kept ? last[lane] : value;
 }
 
+// Score of what a row does not see, and of the padding behind its last key.
+inline constexpr float kMasked = -1e30f;
+
 // Scores s become c tanh(s / c).
 inline void cap_scores(float* scores, std::int64_t count, float cap) {
   const float inverse = 1.0f / cap;

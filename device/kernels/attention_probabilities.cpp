@@ -15,9 +15,6 @@ struct Arrays : SlotArrays {
   float* scores = matrix(kQueryBlock, shape.padded_sequence);
 };
 
-// Score of what a row does not see, and of the padding behind its last key.
-constexpr float kMasked = -1e30f;
-
 // Turns `count` scores, whole vectors, into probabilities.
 void softmax(float* scores, std::int64_t count) {
   const float highest = largest_of(scores, count);
