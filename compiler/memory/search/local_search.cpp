@@ -1,10 +1,8 @@
 #include <algorithm>
 
 #include "compiler/memory/gaps.h"
-#include "compiler/memory/search/orders.h"
-#include "compiler/memory/search/race.h"
-#include "compiler/memory/search/random.h"
 #include "compiler/memory/search/search.h"
+#include "compiler/memory/search/shared.h"
 
 // Several chains perturb orders of the blocks and decode them. They start from the best of some sorted orders; after
 // each round the worst chain continues from the best one.
