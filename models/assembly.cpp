@@ -329,7 +329,7 @@ void Assembly::add_chunks(LayerType each, LayerType last, const std::string& nam
 Model assemble(const TransformerShape& shape, const Family& family) { return Assembly(shape, family).finish(); }
 
 ValueId attend(GraphBuilder& graph, const TransformerShape& shape, ValueId qkv, const compiler::Attributes& attention) {
-  const std::optional<ValueId> documents = read_documents(graph, shape);
+  const std::optional<ValueId> documents = read_rows(graph, shape, compiler::RowField::begin, 2);  // and the end
   return shape.core_attention ? graph.core_attention(qkv, attention, documents)
                               : graph.attention(qkv, attention, documents);
 }
