@@ -122,7 +122,7 @@ class Assembly {
   Graph head_graph(ParameterList& list) const;
   Graph logits_graph() const;
   ValueId head_table(LayerWeights& weights, const ParameterList& list) const;
-  ValueId head_bias(LayerWeights& weights, const ParameterList& list) const;
+  std::optional<ValueId> head_bias(LayerWeights& weights, const ParameterList& list) const;
 
   bool chunked() const { return chunks_.count() > 1; }
   GroupIndex add(GroupSpec group);
@@ -243,7 +243,8 @@ ValueId Assembly::head_table(LayerWeights& weights, const ParameterList& list) c
   return weights.borrowed(name, {shape_.vocabulary, shape_.hidden}, list.elements());
 }
 
-ValueId Assembly::head_bias(LayerWeights& weights, const ParameterList& list) const {
+std::optional<ValueId> Assembly::head_bias(LayerWeights& weights, const ParameterList& list) const {
+  if (family_.head_bias.empty()) return std::nullopt;
   return weights.borrowed(family_.head_bias, {shape_.vocabulary},
                           list.elements() + aligned(shape_.vocabulary * shape_.hidden));
 }
@@ -254,12 +255,8 @@ Graph Assembly::head_graph(ParameterList& list) const {
   const ValueId x = read_input(graph, shape_, shape_.rows());
   const ValueId normed = family_.head(graph, weights, x, shape_), table = head_table(weights, list);
   const ValueId targets = graph.bound(Region::targets, "targets", DType::i32, {shape_.rows()});
-  if (family_.head_bias.empty()) {
-    graph.place(graph.linear_cross_entropy(normed, table, targets, {}, shape_.logit_softcap), Region::loss);
-  } else {
-    const ValueId bias = head_bias(weights, list);
-    graph.place(graph.linear_cross_entropy(normed, table, targets, bias, shape_.logit_softcap), Region::loss);
-  }
+  const std::optional<ValueId> bias = head_bias(weights, list);
+  graph.place(graph.linear_cross_entropy(normed, table, targets, bias, shape_.logit_softcap), Region::loss);
   return graph.finish();
 }
 
@@ -269,11 +266,8 @@ Graph Assembly::logits_graph() const {
   ParameterList list;
   LayerWeights weights(graph, list, shape_.compute);
   const ValueId x = read_input(graph, shape_, 1);
-  const ValueId normed = family_.head(graph, weights, x, shape_);
-  const ValueId table = head_table(weights, list);
-  std::optional<ValueId> bias;
-  if (!family_.head_bias.empty()) bias = head_bias(weights, list);
-  graph.place(graph.linear_transposed(normed, table, bias), Region::output);
+  const ValueId normed = family_.head(graph, weights, x, shape_), table = head_table(weights, list);
+  graph.place(graph.linear_transposed(normed, table, head_bias(weights, list)), Region::output);
   return graph.finish();
 }
 
@@ -335,7 +329,7 @@ void Assembly::add_chunks(LayerType each, LayerType last, const std::string& nam
 Model assemble(const TransformerShape& shape, const Family& family) { return Assembly(shape, family).finish(); }
 
 ValueId attend(GraphBuilder& graph, const TransformerShape& shape, ValueId qkv, const compiler::Attributes& attention) {
-  const std::optional<ValueId> documents = read_documents(graph, shape);
+  const std::optional<ValueId> documents = read_rows(graph, shape, compiler::RowField::begin, 2);  // and the end
   return shape.core_attention ? graph.core_attention(qkv, attention, documents)
                               : graph.attention(qkv, attention, documents);
 }

@@ -1,4 +1,4 @@
-#include "models/bert.h"
+#include "models/families.h"
 
 #include "models/family.h"
 

@@ -1,18 +1,23 @@
-#include "models/gated.h"
-
+// Models with rotary positions and gated MLPs: Llama and Gemma.
+#include <cmath>
 #include <optional>
 
+#include "models/families.h"
+#include "models/family.h"
+
 namespace l2l::models {
+namespace {
 
 using compiler::Attributes;
 using compiler::GraphBuilder;
 using compiler::ValueId;
 
-namespace {
-
 constexpr float kEpsilon = 1e-5f;  // of all norms
 
-// x w^T, with a bias if `bias`.
+// What an RMS norm multiplies by. Weights begin at 1, or at 0 where 1 is added to them.
+enum class Gain : std::uint8_t { weight, one_plus_weight };
+
+// x w^T, with a bias if `bias`. Matrices are [out, in]; several pieces are neighbours in the wire and make one product.
 ValueId project(GraphBuilder& graph, LayerWeights& weights, ValueId x, const std::vector<LayerWeights::Piece>& pieces,
                 std::int64_t columns, float deviation, bool bias) {
   std::vector<LayerWeights::Piece> matrices = pieces, biases = pieces;
@@ -36,8 +41,6 @@ ValueId norm_heads(GraphBuilder& graph, LayerWeights& weights, ValueId qkv, cons
   return graph.head_norm(qkv, query_gain, key_gain, attributes);
 }
 
-}  // namespace
-
 ValueId rms_norm(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape,
                  const std::string& name, Gain gain) {
   const ValueId weight = weights.vector(name + ".weight", shape.hidden, initial_weights(gain));
@@ -59,9 +62,9 @@ ValueId rotary_attention(GraphBuilder& graph, LayerWeights& weights, ValueId nor
 }
 
 ValueId gated_mlp(GraphBuilder& graph, LayerWeights& weights, ValueId normed, const TransformerShape& shape,
-                  Activation gate) {
+                  Gain gain) {
   const std::int64_t wide = shape.intermediate;
-  const Activation activation = shape.activation_or(gate);
+  const Activation activation = shape.activation_or(gain == Gain::weight ? Activation::silu : Activation::gelu_tanh);
   const ValueId gate_and_up = project(graph, weights, normed, {{"mlp.gate_proj", wide}, {"mlp.up_proj", wide}},
                                       shape.hidden, kInitialDeviation, shape.mlp_bias);
   const ValueId gated =
@@ -70,6 +73,16 @@ ValueId gated_mlp(GraphBuilder& graph, LayerWeights& weights, ValueId normed, co
                  shape.mlp_bias);
 }
 
+// A branch of a block with its norms: before it, and behind it where `after` names one.
+template <typename Branch>
+Family::Part normed(Branch branch, Gain gain, const char* before, const char* after = nullptr) {
+  return [=](GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {
+    const ValueId y = branch(graph, weights, rms_norm(graph, weights, x, shape, before, gain), shape, gain);
+    return after == nullptr ? y : rms_norm(graph, weights, y, shape, after, gain);
+  };
+}
+
+// All but the branches.
 Family gated_family(const TransformerShape& shape, Gain gain) {
   Family family;
   family.table = "model.embed_tokens.weight";
@@ -81,6 +94,25 @@ Family gated_family(const TransformerShape& shape, Gain gain) {
   family.head_group = "model.norm";
   family.blocks = "model.layers";
   return family;
+}
+
+}  // namespace
+
+Model make_llama(const TransformerShape& shape) {
+  constexpr Gain kGain = Gain::weight;
+  Family family = gated_family(shape, kGain);
+  family.branches = {normed(rotary_attention, kGain, "input_layernorm"),
+                     normed(gated_mlp, kGain, "post_attention_layernorm")};
+  return assemble(shape, family);
+}
+
+Model make_gemma(const TransformerShape& shape) {
+  constexpr Gain kGain = Gain::one_plus_weight;
+  Family family = gated_family(shape, kGain);
+  family.embedding_factor = std::sqrt(static_cast<float>(shape.hidden));
+  family.branches = {normed(rotary_attention, kGain, "input_layernorm", "post_attention_layernorm"),
+                     normed(gated_mlp, kGain, "pre_feedforward_layernorm", "post_feedforward_layernorm")};
+  return assemble(shape, family);
 }
 
 }  // namespace l2l::models

@@ -1,4 +1,4 @@
-#include "models/gpt2.h"
+#include "models/families.h"
 
 #include "models/family.h"
 

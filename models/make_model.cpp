@@ -1,10 +1,7 @@
 #include "models/make_model.h"
 
 #include "models/architecture.h"
-#include "models/bert.h"
-#include "models/gemma.h"
-#include "models/gpt2.h"
-#include "models/llama.h"
+#include "models/families.h"
 
 namespace l2l::models {
 namespace {

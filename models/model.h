@@ -2,6 +2,7 @@
 // parameters. Immutable once built. Nothing here knows how layers are executed.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "compiler/ir/graph.h"
@@ -69,7 +70,17 @@ struct Model {
     return packed ? static_cast<Bytes>(compiler::RowField::count) * static_cast<Bytes>(rows) * size_of(DType::i32) : 0;
   }
   // What one microbatch needs in Region::carry; 0 where the table is not cut.
-  Bytes carry_bytes() const;
+  Bytes carry_bytes() const {
+    if (chunks.count == 0) return 0;
+    // One microbatch's logits of a chunk also pass through it.
+    Bytes bytes = static_cast<Bytes>(logits_tokens()) * size_of(compute);
+    for (int layer = head(); layer < layers(); ++layer) {
+      for (const compiler::Graph* const graph : {&type(layer).forward, &type(layer).backward}) {
+        bytes = std::max(bytes, graph->region_bytes(compiler::Region::carry));
+      }
+    }
+    return bytes;
+  }
   // Most tokens whose logits one layer computes.
   std::int64_t logits_tokens() const { return chunks.count > 0 ? chunks.rows : vocabulary; }
   bool streams() const { return reversible != Reversible::no; }
@@ -79,7 +90,7 @@ struct Model {
     return static_cast<Bytes>(rows * hidden) * size_of(compute) * (streams() ? 2 : 1);
   }
   Bytes stream_bytes() const { return static_cast<Bytes>(rows * hidden) * size_of(stream_dtype()); }
-  DType stream_dtype() const;
+  DType stream_dtype() const { return models::stream_dtype(reversible, compute); }
   // The embedding's chunks gather rows in memory of their own, since the layer's output has another shape.
   bool embedding_carries() const {
     return streams() && types.front().forward.region_bytes(compiler::Region::carry) > 0;

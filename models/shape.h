@@ -15,7 +15,10 @@ namespace l2l::models {
 enum class Reversible : std::uint8_t { no, floating, fixed };
 
 // The type of what lies between layers.
-DType stream_dtype(Reversible reversible, DType compute);
+inline DType stream_dtype(Reversible reversible, DType compute) {
+  if (reversible == Reversible::fixed) return DType::i32;
+  return reversible == Reversible::floating ? DType::f32 : compute;
+}
 
 // Of an MLP: the family's own, GELU by the error function or in its tanh form, or SiLU, which only gates have.
 enum class Activation : std::uint8_t { own, gelu, gelu_tanh, silu };

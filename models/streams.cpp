@@ -40,17 +40,12 @@ ValueId read_output_gradient(GraphBuilder& graph, const TransformerShape& shape)
   return graph.add(first, graph.bound(Region::output_gradient, "dy2", shape.compute, rows, offset));
 }
 
-std::optional<ValueId> read_rows(GraphBuilder& graph, const TransformerShape& shape, RowField field) {
+std::optional<ValueId> read_rows(GraphBuilder& graph, const TransformerShape& shape, RowField field,
+                                 std::int64_t lines) {
   if (!shape.packed) return std::nullopt;
   const Bytes line = static_cast<Bytes>(shape.rows()) * size_of(DType::i32);
-  return graph.bound(Region::rows, "rows", DType::i32, {shape.rows()}, line * static_cast<Bytes>(field));
-}
-
-std::optional<ValueId> read_documents(GraphBuilder& graph, const TransformerShape& shape) {
-  if (!shape.packed) return std::nullopt;
-  const Bytes line = static_cast<Bytes>(shape.rows()) * size_of(DType::i32);
-  return graph.bound(Region::rows, "documents", DType::i32, {2, shape.rows()},
-                     line * static_cast<Bytes>(RowField::begin));
+  const Shape of = lines == 1 ? Shape{shape.rows()} : Shape{lines, shape.rows()};
+  return graph.bound(Region::rows, "rows", DType::i32, of, line * static_cast<Bytes>(field));
 }
 
 void write_single_documents(std::span<std::int32_t> fields, std::int64_t sequence) {

@@ -22,11 +22,10 @@ void write_output(compiler::GraphBuilder& graph, const TransformerShape& shape, 
 // For a backward graph that is written by hand: the gradient of what write_output() placed.
 compiler::ValueId read_output_gradient(compiler::GraphBuilder& graph, const TransformerShape& shape);
 
-// A line of Region::rows, or two neighbours, [2, rows]: begin and end of each row's document. Nothing where rows are
-// not told apart (TransformerShape::packed).
+// A line of Region::rows, [rows], or several neighbours, [lines, rows]. Nothing where rows are not told apart
+// (TransformerShape::packed).
 std::optional<compiler::ValueId> read_rows(compiler::GraphBuilder& graph, const TransformerShape& shape,
-                                           compiler::RowField field);
-std::optional<compiler::ValueId> read_documents(compiler::GraphBuilder& graph, const TransformerShape& shape);
+                                           compiler::RowField field, std::int64_t lines = 1);
 
 // Writes Region::rows, [4, rows], for sequences that are one document each.
 void write_single_documents(std::span<std::int32_t> fields, std::int64_t sequence);

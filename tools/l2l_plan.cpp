@@ -9,9 +9,7 @@
 #include "runtime/plan/memory_contract.h"
 #include "runtime/plan_run.h"
 #include "tools/command.h"
-#include "tools/plan_model.h"
-#include "tools/plan_problem.h"
-#include "tools/plan_trace.h"
+#include "tools/plan_modes.h"
 #include "tools/tables.h"
 
 namespace l2l::tools {

@@ -1,6 +1,8 @@
 // l2l-train: trains the model of a config. Messages on stderr; the last line on stdout is one JSON object.
+#include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <optional>
@@ -10,7 +12,6 @@
 #include "core/json.h"
 #include "l2l/l2l.h"
 #include "tools/command.h"
-#include "tools/metrics_file.h"
 #include "tools/progress.h"
 #include "tools/tables.h"
 
@@ -57,6 +58,51 @@ void check_writable(const std::filesystem::path& directory) {
   if (access(there.c_str(), W_OK) != 0) {
     throw BadInput("checkpoint.directory " + directory.string() + ": " + there.string() + " is not writable");
   }
+}
+
+// Lines of steps 1 to `completed`; a last line that a kill cut short is not among them.
+std::string lines_until(const std::filesystem::path& path, std::int64_t completed) {
+  std::ifstream file(path);
+  std::string kept;
+  for (std::string line; completed > 0 && std::getline(file, line);) {
+    const nlohmann::json json = parse_json(line);
+    if (!json.is_object() || json.value("step", completed + 1) > completed) break;
+    kept += line + "\n";
+  }
+  return kept;
+}
+
+// The file of --metrics: one JSON object per step.
+class MetricsFile {
+ public:
+  // Keeps the lines of an existing file up to step `completed` (a resumed run writes the later ones again). An empty
+  // path writes nothing. Throws BadInput.
+  MetricsFile(std::filesystem::path path, std::int64_t completed);
+  // False when it cannot be written: the run is then to be saved before failure() is thrown.
+  bool add(const StepReport& report);
+  // What went wrong; empty when nothing did.
+  const std::string& failure() const { return failure_; }
+
+ private:
+  const std::filesystem::path path_;
+  std::ofstream file_;
+  std::string failure_;
+};
+
+MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t completed) : path_(std::move(path)) {
+  if (path_.empty()) return;
+  const std::string kept = lines_until(path_, completed);
+  file_.open(path_, std::ios::trunc);
+  if (!(file_ << kept << std::flush)) throw BadInput("--metrics " + path_.string() + ": cannot be written");
+}
+
+bool MetricsFile::add(const StepReport& report) {
+  if (path_.empty()) return true;
+  errno = 0;
+  if (file_ << to_json(report) << std::endl) return true;
+  failure_ = "--metrics " + path_.string() + ": cannot be written" +
+             (errno == 0 ? "" : std::string(": ") + std::strerror(errno));
+  return false;
 }
 
 class Run {

@@ -1,4 +1,4 @@
-#include "tools/plan_model.h"
+#include "tools/plan_modes.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "tools/plan_trace.h"
+#include "tools/plan_modes.h"
 
 #include <algorithm>
 #include <iostream>

@@ -53,13 +53,6 @@ struct Problem {
     }
     return false;
   }
-
-  bool done_before(Index p, Index q) const {
-    for (std::size_t s = 0; s < streams; ++s) {
-      if (end[p * streams + s] > begin[q * streams + s]) return false;
-    }
-    return true;
-  }
 };
 
 // The sum of a clock's entries: if p is done before q begins, the sums are in the same order.

@@ -1,7 +1,7 @@
 // By duality: in the quadrant of multipliers, each type has cells in which one of its options is cheapest. A facet of
 // the hull is a point where two lines meet, each the border between two cells of a type or an axis. All pairs of lines
 // are tried.
-#include "compiler/remat/hull_facets.h"
+#include "compiler/remat/chain_search.h"
 
 #include <algorithm>
 #include <cmath>

@@ -8,30 +8,15 @@
 namespace l2l::device::kernels {
 namespace {
 
-// fp32 copies and scores of one slot.
-struct Buffers {
-  float* queries;  // [kQueryBlock][padded_dim], scaled
-  float* rows;     // [sequence][padded_dim]: keys, then values
-  float* keys;     // [padded_dim][padded_sequence]
-  float* scores;   // [kQueryBlock][padded_sequence]
-  float* sums;     // [kQueryBlock][padded_dim]
-  std::uint32_t* words;
-  Bytes bytes;
-
-  Buffers(const AttentionShape& shape, std::byte* base) {
-    WorkspaceCutter cutter(base);
-    queries = cutter.take<float>(kQueryBlock * shape.padded_dim);
-    rows = cutter.take<float>(shape.sequence * shape.padded_dim);
-    keys = cutter.take<float>(shape.padded_dim * shape.padded_sequence);
-    scores = cutter.take<float>(kQueryBlock * shape.padded_sequence);
-    sums = cutter.take<float>(kQueryBlock * shape.padded_dim);
-    words = cutter.take<std::uint32_t>(random_words_room(shape.padded_sequence));
-    bytes = cutter.used();
-  }
+struct Arrays : SlotArrays {
+  using SlotArrays::SlotArrays;
+  float* queries = matrix(kQueryBlock, shape.padded_dim);  // scaled
+  float* rows = matrix(shape.sequence, shape.padded_dim);  // keys, then values
+  float* keys = matrix(shape.padded_dim, shape.padded_sequence);
+  float* scores = matrix(kQueryBlock, shape.padded_sequence);
+  float* sums = matrix(kQueryBlock, shape.padded_dim);
+  std::uint32_t* words = take<std::uint32_t>(random_words_room(shape.padded_sequence));
 };
-
-// Score of what a row does not see, and of the padding behind its last key; the weight is set to zero afterwards.
-constexpr float kMasked = -1e30f;
 
 // Turns scores[0, count) into e^(score - highest) and puts their sum into `sum`; returns the logsumexp.
 float exponentials(float* scores, std::int64_t count, float& sum) {
@@ -43,55 +28,52 @@ float exponentials(float* scores, std::int64_t count, float& sum) {
 }
 
 template <typename T>
-class Attention final : public Kernel {
+class Attention final : public AttentionKernel<Arrays> {
  public:
-  Attention(const OpView& op) : shape_(op.input(0), op.attributes), splits_(query_parts(shape_)), y_(op.inputs.size()) {
+  Attention(const OpView& op)
+      : AttentionKernel(op.input(0), op.attributes), splits_(query_parts(shape_)), y_(op.inputs.size()) {
     op.require_dtype(op.input(0).dtype, {y_});
     op.require_dtype(DType::f32, {y_ + 1});
   }
 
-  Bytes workspace(int threads) const override { return Buffers(shape_, nullptr).bytes * static_cast<Bytes>(threads); }
-
   void run(Operands operands, std::byte* workspace, const LaunchParameters& parameters,
            Workers& workers) const override {
     const DropoutMask mask(parameters, shape_.rng_op, shape_.probability);
-    const Bytes slot_bytes = Buffers(shape_, nullptr).bytes;
-    workers.parallel_for(shape_.tasks() * splits_.count(), [&](std::int64_t block, int slot) {
-      const Buffers buffers(shape_, workspace + slot_bytes * static_cast<Bytes>(slot));
+    in_slots(shape_.tasks() * splits_.count(), workspace, workers, [&](std::int64_t block, const Arrays& arrays) {
       const std::int64_t part = block % splits_.count();
-      attend(operands, block / splits_.count(), splits_.begin(part), splits_.end(part), mask, buffers);
+      attend(operands, block / splits_.count(), splits_.begin(part), splits_.end(part), mask, arrays);
     });
   }
 
  private:
   // Queries [begin, end) of one head.
   void attend(Operands operands, std::int64_t task, std::int64_t begin, std::int64_t end, const DropoutMask& mask,
-              const Buffers& buffers) const {
+              const Arrays& arrays) const {
     const SeenRows seen_rows(shape_, y_ > 1 ? operands[1] : nullptr, task);
     const std::int64_t row = shape_.first_row(task), stride = shape_.width, seen = seen_rows.end(end - 1);
     const T* qkv = as<T>(operands[0]) + row * stride;
     const T* head = qkv + shape_.first_column(task);
-    load_head(shape_, qkv + shape_.key_column(task), stride, seen, 1.0f, buffers.rows);
-    transpose_head(shape_, buffers.rows, seen, buffers.keys);
-    load_head(shape_, qkv + shape_.value_column(task), stride, seen, 1.0f, buffers.rows);
+    load_head(shape_, qkv + shape_.key_column(task), stride, seen, 1.0f, arrays.rows);
+    transpose_head(shape_, arrays.rows, seen, arrays.keys);
+    load_head(shape_, qkv + shape_.value_column(task), stride, seen, 1.0f, arrays.rows);
     T* y = as<T>(operands[y_]) + row * shape_.hidden + shape_.first_column(task);
     float* logsumexp = as<float>(operands[y_ + 1]) + row * shape_.heads + task % shape_.heads;
     for (std::int64_t i = begin; i < end; i += kQueryBlock) {
       const std::int64_t rows = std::min(kQueryBlock, end - i);
-      load_head(shape_, head + i * stride, stride, rows, shape_.scale, buffers.queries);
-      attend_block(seen_rows, task, i, rows, mask, buffers, logsumexp);
-      store_head(shape_, buffers.sums, rows, 1.0f, y + i * shape_.hidden, shape_.hidden);
+      load_head(shape_, head + i * stride, stride, rows, shape_.scale, arrays.queries);
+      attend_block(seen_rows, task, i, rows, mask, arrays, logsumexp);
+      store_head(shape_, arrays.sums, rows, 1.0f, y + i * shape_.hidden, shape_.hidden);
     }
   }
 
   void attend_block(const SeenRows& seen_rows, std::int64_t task, std::int64_t i, std::int64_t rows,
-                    const DropoutMask& mask, const Buffers& buffers, float* logsumexp) const {
+                    const DropoutMask& mask, const Arrays& arrays, float* logsumexp) const {
     const std::int64_t begin = seen_rows.first_vector(i), seen = seen_rows.end(i + rows - 1);
     const std::int64_t stride = shape_.padded_sequence;
-    block_product(rows, whole_vectors(seen) - begin, shape_.head_dim, {buffers.queries, shape_.padded_dim, 1},
-                  buffers.keys + begin, stride, buffers.scores + begin, stride, false);
+    block_product(rows, whole_vectors(seen) - begin, shape_.head_dim, {arrays.queries, shape_.padded_dim, 1},
+                  arrays.keys + begin, stride, arrays.scores + begin, stride, false);
     for (std::int64_t row = 0; row < rows; ++row) {
-      float* const line = buffers.scores + row * stride;
+      float* const line = arrays.scores + row * stride;
       float* const scores = line + begin;
       const std::int64_t own = seen_rows.end(i + row), first = seen_rows.first(i + row) - begin;
       const std::int64_t whole = whole_vectors(own), count = whole - begin;
@@ -100,13 +82,13 @@ class Attention final : public Kernel {
       std::fill(scores, scores + first, kMasked);
       float sum = 0;
       logsumexp[(i + row) * shape_.heads] = exponentials(scores, count, sum);
-      weigh(scores, count, mask, shape_.probability_index(task, i + row, begin), 1.0f / sum, buffers.words);
+      weigh(scores, count, mask, shape_.probability_index(task, i + row, begin), 1.0f / sum, arrays.words);
       fill_tail(line, own, 0);
       std::fill(scores, scores + first, 0.0f);
       std::fill(line + whole, line + std::max(seen, whole), 0.0f);
     }
-    block_product(rows, shape_.padded_dim, seen - begin, {buffers.scores + begin, stride, 1},
-                  buffers.rows + begin * shape_.padded_dim, shape_.padded_dim, buffers.sums, shape_.padded_dim, false);
+    block_product(rows, shape_.padded_dim, seen - begin, {arrays.scores + begin, stride, 1},
+                  arrays.rows + begin * shape_.padded_dim, shape_.padded_dim, arrays.sums, shape_.padded_dim, false);
   }
 
   // Exponentials to probabilities after dropout.
@@ -127,7 +109,6 @@ class Attention final : public Kernel {
     }
   }
 
-  AttentionShape shape_;
   Partition splits_;
   std::size_t y_;  // operand; documents may come before it
 };

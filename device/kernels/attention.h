@@ -10,6 +10,7 @@
 #include "device/kernels/common/operands.h"
 #include "device/kernels/common/partition.h"
 #include "device/kernels/convert.h"
+#include "device/kernels/kernel.h"
 #include "device/kernels/lanes.h"
 #include "device/kernels/random_words.h"
 #include "device/kernels/vector_math.h"
@@ -93,6 +94,37 @@ struct SeenRows {
   std::int64_t first_vector(std::int64_t i) const { return first(i) / kLanes * kLanes; }
 };
 
+// Base of the fp32 copies and sums of one slot: arrays in its part of the workspace, in the order of their declaration.
+struct SlotArrays : WorkspaceCutter {
+  const AttentionShape& shape;
+
+  SlotArrays(const AttentionShape& own, std::byte* base) : WorkspaceCutter(base), shape(own) {}
+  float* matrix(std::int64_t rows, std::int64_t columns) { return take<float>(rows * columns); }
+};
+
+// A kernel whose tasks run with Arrays, made from SlotArrays, of their own.
+template <typename Arrays>
+class AttentionKernel : public Kernel {
+ public:
+  AttentionKernel(const compiler::Value& qkv, const compiler::Attributes& attributes) : shape_(qkv, attributes) {}
+
+  Bytes workspace(int threads) const override { return slot_bytes() * static_cast<Bytes>(threads); }
+
+ protected:
+  // Calls take(index, arrays) for [0, count), in parallel.
+  template <typename Take>
+  void in_slots(std::int64_t count, std::byte* workspace, Workers& workers, const Take& take) const {
+    workers.parallel_for(count, [&](std::int64_t index, int slot) {
+      take(index, Arrays(shape_, workspace + slot_bytes() * static_cast<Bytes>(slot)));
+    });
+  }
+
+  AttentionShape shape_;
+
+ private:
+  Bytes slot_bytes() const { return Arrays(shape_, nullptr).used(); }
+};
+
 // Splits the queries of a task into parts of whole blocks, so that few heads still give about 16 parts in all.
 inline Partition query_parts(const AttentionShape& shape) {
   const std::int64_t blocks = (shape.sequence + kQueryBlock - 1) / kQueryBlock;
@@ -137,6 +169,9 @@ inline void fill_tail(float* row, std::int64_t own, float value) {
 #pragma omp simd
   for (std::int64_t lane = 0; lane < kLanes; ++lane) last[lane] = lane < kept ? last[lane] : value;
 }
+
+// Score of what a row does not see, and of the padding behind its last key.
+inline constexpr float kMasked = -1e30f;
 
 // Scores s become c tanh(s / c).
 inline void cap_scores(float* scores, std::int64_t count, float cap) {

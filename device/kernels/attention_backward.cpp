@@ -11,41 +11,21 @@ namespace {
 
 constexpr std::int64_t kKeyBlock = 64;
 
-// fp32 copies and sums of one slot.
-struct Buffers {
-  float* queries;            // [sequence][padded_dim], scaled
-  float* keys;               // [sequence][padded_dim]
-  float* keys_transposed;    // [padded_dim][padded_sequence]
-  float* values_transposed;  // [padded_dim][padded_sequence]
-  float* dy;                 // [sequence][padded_dim]
-  float* dq;                 // [kQueryBlock][padded_dim]
-  float* dk;                 // [sequence][padded_dim]
-  float* dv;                 // [sequence][padded_dim]
-  float* probabilities;      // [kQueryBlock][kKeyBlock]
-  float* dscores;            // [kQueryBlock][kKeyBlock]
-  float* products;           // [kQueryBlock]: dy . y per row
-  float* slopes;             // [kKeyBlock]: of capped scores
-  std::uint32_t* words;
-  Bytes bytes;
-
-  Buffers(const AttentionShape& shape, std::byte* base) {
-    WorkspaceCutter cutter(base);
-    const std::int64_t matrix = shape.sequence * shape.padded_dim;
-    queries = cutter.take<float>(matrix);
-    keys = cutter.take<float>(matrix);
-    keys_transposed = cutter.take<float>(shape.padded_dim * shape.padded_sequence);
-    values_transposed = cutter.take<float>(shape.padded_dim * shape.padded_sequence);
-    dy = cutter.take<float>(matrix);
-    dq = cutter.take<float>(kQueryBlock * shape.padded_dim);
-    dk = cutter.take<float>(matrix);
-    dv = cutter.take<float>(matrix);
-    probabilities = cutter.take<float>(kQueryBlock * kKeyBlock);
-    dscores = cutter.take<float>(kQueryBlock * kKeyBlock);
-    products = cutter.take<float>(kQueryBlock);
-    slopes = cutter.take<float>(kKeyBlock);
-    words = cutter.take<std::uint32_t>(random_words_room(kKeyBlock));
-    bytes = cutter.used();
-  }
+struct Arrays : SlotArrays {
+  using SlotArrays::SlotArrays;
+  float* queries = matrix(shape.sequence, shape.padded_dim);  // scaled
+  float* keys = matrix(shape.sequence, shape.padded_dim);
+  float* keys_transposed = matrix(shape.padded_dim, shape.padded_sequence);
+  float* values_transposed = matrix(shape.padded_dim, shape.padded_sequence);
+  float* dy = matrix(shape.sequence, shape.padded_dim);
+  float* dq = matrix(kQueryBlock, shape.padded_dim);
+  float* dk = matrix(shape.sequence, shape.padded_dim);
+  float* dv = matrix(shape.sequence, shape.padded_dim);
+  float* probabilities = matrix(kQueryBlock, kKeyBlock);
+  float* dscores = matrix(kQueryBlock, kKeyBlock);
+  float* products = matrix(kQueryBlock, 1);  // dy . y per row
+  float* slopes = matrix(1, kKeyBlock);      // of capped scores
+  std::uint32_t* words = take<std::uint32_t>(random_words_room(kKeyBlock));
 };
 
 // Queries [i, i + rows) against keys [j, j + columns).
@@ -58,32 +38,28 @@ struct Block {
 // that share a head of keys are taken in ascending order, on one thread.
 // T. Dao et al., "FlashAttention", NeurIPS 2022, appendix B.2.
 template <typename T>
-class AttentionBackward final : public Kernel {
+class AttentionBackward final : public AttentionKernel<Arrays> {
  public:
-  AttentionBackward(const OpView& op) : shape_(op.input(1), op.attributes) {
+  AttentionBackward(const OpView& op) : AttentionKernel(op.input(1), op.attributes) {
     op.require_dtype(op.input(1).dtype, {0, 2, op.inputs.size()});
     op.require_dtype(DType::f32, {3});
   }
 
-  Bytes workspace(int threads) const override { return Buffers(shape_, nullptr).bytes * static_cast<Bytes>(threads); }
-
   void run(Operands operands, std::byte* workspace, const LaunchParameters& parameters,
            Workers& workers) const override {
     const DropoutMask mask(parameters, shape_.rng_op, shape_.probability);
-    const Bytes slot_bytes = Buffers(shape_, nullptr).bytes;
     const std::int64_t sharers = shape_.sharers();
-    workers.parallel_for(shape_.tasks() / sharers, [&](std::int64_t group, int slot) {
-      const Buffers buffers(shape_, workspace + slot_bytes * static_cast<Bytes>(slot));
-      load_keys(operands, group * sharers, buffers);
+    in_slots(shape_.tasks() / sharers, workspace, workers, [&](std::int64_t group, const Arrays& arrays) {
+      load_keys(operands, group * sharers, arrays);
       for (std::int64_t task = group * sharers; task < (group + 1) * sharers; ++task) {
-        load_queries(operands, task, buffers);
+        load_queries(operands, task, arrays);
         for (std::int64_t i = 0; i < shape_.sequence; i += kQueryBlock) {
-          take_queries(operands, task, i, mask, buffers);
+          take_queries(operands, task, i, mask, arrays);
         }
       }
       T* dqkv = gradient_of(operands, group * sharers);
-      store_head(shape_, buffers.dk, shape_.sequence, 1.0f, dqkv + shape_.key_column(group * sharers), shape_.width);
-      store_head(shape_, buffers.dv, shape_.sequence, 1.0f, dqkv + shape_.value_column(group * sharers), shape_.width);
+      store_head(shape_, arrays.dk, shape_.sequence, 1.0f, dqkv + shape_.key_column(group * sharers), shape_.width);
+      store_head(shape_, arrays.dv, shape_.sequence, 1.0f, dqkv + shape_.value_column(group * sharers), shape_.width);
     });
   }
 
@@ -94,41 +70,41 @@ class AttentionBackward final : public Kernel {
   }
 
   // One head of keys; clears the sums of its gradients.
-  void load_keys(Operands operands, std::int64_t task, const Buffers& buffers) const {
+  void load_keys(Operands operands, std::int64_t task, const Arrays& arrays) const {
     const std::int64_t rows = shape_.sequence, stride = shape_.width;
     const T* qkv = as<T>(operands[1]) + shape_.first_row(task) * stride;
-    load_head(shape_, qkv + shape_.value_column(task), stride, rows, 1.0f, buffers.keys);
-    transpose_head(shape_, buffers.keys, rows, buffers.values_transposed);
-    load_head(shape_, qkv + shape_.key_column(task), stride, rows, 1.0f, buffers.keys);
-    transpose_head(shape_, buffers.keys, rows, buffers.keys_transposed);
-    std::fill(buffers.dk, buffers.dk + rows * shape_.padded_dim, 0.0f);
-    std::fill(buffers.dv, buffers.dv + rows * shape_.padded_dim, 0.0f);
+    load_head(shape_, qkv + shape_.value_column(task), stride, rows, 1.0f, arrays.keys);
+    transpose_head(shape_, arrays.keys, rows, arrays.values_transposed);
+    load_head(shape_, qkv + shape_.key_column(task), stride, rows, 1.0f, arrays.keys);
+    transpose_head(shape_, arrays.keys, rows, arrays.keys_transposed);
+    std::fill(arrays.dk, arrays.dk + rows * shape_.padded_dim, 0.0f);
+    std::fill(arrays.dv, arrays.dv + rows * shape_.padded_dim, 0.0f);
   }
 
-  void load_queries(Operands operands, std::int64_t task, const Buffers& buffers) const {
+  void load_queries(Operands operands, std::int64_t task, const Arrays& arrays) const {
     const std::int64_t row = shape_.first_row(task), column = shape_.first_column(task);
     load_head(shape_, as<T>(operands[1]) + row * shape_.width + column, shape_.width, shape_.sequence, shape_.scale,
-              buffers.queries);
+              arrays.queries);
     load_head(shape_, as<T>(operands[0]) + row * shape_.hidden + column, shape_.hidden, shape_.sequence, 1.0f,
-              buffers.dy);
+              arrays.dy);
   }
 
   void take_queries(Operands operands, std::int64_t task, std::int64_t i, const DropoutMask& mask,
-                    const Buffers& buffers) const {
+                    const Arrays& arrays) const {
     const std::int64_t rows = std::min(kQueryBlock, shape_.sequence - i), dim = shape_.padded_dim;
     const T* y = as<T>(operands[2]) + (shape_.first_row(task) + i) * shape_.hidden + shape_.first_column(task);
     for (std::int64_t row = 0; row < rows; ++row) {
-      buffers.products[row] = dot(buffers.dy + (i + row) * dim, y + row * shape_.hidden);
+      arrays.products[row] = dot(arrays.dy + (i + row) * dim, y + row * shape_.hidden);
     }
     const float* logsumexp = as<float>(operands[3]) + (shape_.first_row(task) + i) * shape_.heads + task % shape_.heads;
     const SeenRows seen(shape_, operands.size() > 5 ? operands[4] : nullptr, task);
     const std::int64_t all = seen.end(i + rows - 1), first = seen.first(i) / kKeyBlock * kKeyBlock;
     for (std::int64_t j = first; j < all; j += kKeyBlock) {
       const Block block{i, rows, j, std::min(kKeyBlock, all - j)};
-      score_gradients(block, seen, task, logsumexp, mask, buffers);
-      add_gradients(block, /*begins=*/j == first, buffers);
+      score_gradients(block, seen, task, logsumexp, mask, arrays);
+      add_gradients(block, /*begins=*/j == first, arrays);
     }
-    store_head(shape_, buffers.dq, rows, shape_.scale,
+    store_head(shape_, arrays.dq, rows, shape_.scale,
                gradient_of(operands, task) + i * shape_.width + shape_.first_column(task), shape_.width);
   }
 
@@ -138,28 +114,28 @@ class AttentionBackward final : public Kernel {
 
   // Fills probabilities (dropped and scaled) and dscores.
   void score_gradients(const Block& block, const SeenRows& seen_rows, std::int64_t task, const float* logsumexp,
-                       const DropoutMask& mask, const Buffers& buffers) const {
+                       const DropoutMask& mask, const Arrays& arrays) const {
     const std::int64_t dim = shape_.padded_dim, columns = whole_vectors(block.columns);
-    block_product(block.rows, columns, shape_.head_dim, {buffers.queries + block.i * dim, dim, 1},
-                  buffers.keys_transposed + block.j, shape_.padded_sequence, buffers.probabilities, kKeyBlock, false);
-    block_product(block.rows, columns, shape_.head_dim, {buffers.dy + block.i * dim, dim, 1},
-                  buffers.values_transposed + block.j, shape_.padded_sequence, buffers.dscores, kKeyBlock, false);
+    block_product(block.rows, columns, shape_.head_dim, {arrays.queries + block.i * dim, dim, 1},
+                  arrays.keys_transposed + block.j, shape_.padded_sequence, arrays.probabilities, kKeyBlock, false);
+    block_product(block.rows, columns, shape_.head_dim, {arrays.dy + block.i * dim, dim, 1},
+                  arrays.values_transposed + block.j, shape_.padded_sequence, arrays.dscores, kKeyBlock, false);
     for (std::int64_t row = 0; row < block.rows; ++row) {
       const std::int64_t i = block.i + row;
       const std::int64_t seen = std::clamp<std::int64_t>(seen_rows.end(i) - block.j, 0, block.columns);
       const std::int64_t whole = whole_vectors(seen);
-      float* probabilities = buffers.probabilities + row * kKeyBlock;
-      float* dscores = buffers.dscores + row * kKeyBlock;
-      const float row_logsumexp = logsumexp[row * shape_.heads], product = buffers.products[row];
-      if (shape_.softcap > 0) cap_scores(probabilities, buffers.slopes, whole, shape_.softcap);
+      float* probabilities = arrays.probabilities + row * kKeyBlock;
+      float* dscores = arrays.dscores + row * kKeyBlock;
+      const float row_logsumexp = logsumexp[row * shape_.heads], product = arrays.products[row];
+      if (shape_.softcap > 0) cap_scores(probabilities, arrays.slopes, whole, shape_.softcap);
       if (mask.keeps_all()) {
         differentiate(probabilities, dscores, whole, row_logsumexp, product);
       } else {
         const std::uint32_t* word =
-            random_words(mask.key, shape_.probability_index(task, i, block.j), whole, buffers.words);
+            random_words(mask.key, shape_.probability_index(task, i, block.j), whole, arrays.words);
         differentiate_dropped(probabilities, dscores, whole, row_logsumexp, product, mask, word);
       }
-      if (shape_.softcap > 0) multiply(dscores, buffers.slopes, whole);
+      if (shape_.softcap > 0) multiply(dscores, arrays.slopes, whole);
       fill_tail(probabilities, seen, 0);
       fill_tail(dscores, seen, 0);
       const std::int64_t unseen = std::clamp<std::int64_t>(seen_rows.first(i) - block.j, 0, columns);
@@ -197,17 +173,15 @@ class AttentionBackward final : public Kernel {
   }
 
   // `begins`: it is the first block of these queries.
-  void add_gradients(const Block& block, bool begins, const Buffers& buffers) const {
+  void add_gradients(const Block& block, bool begins, const Arrays& arrays) const {
     const std::int64_t dim = shape_.padded_dim;
-    block_product(block.columns, dim, block.rows, {buffers.probabilities, 1, kKeyBlock}, buffers.dy + block.i * dim,
-                  dim, buffers.dv + block.j * dim, dim, true);
-    block_product(block.columns, dim, block.rows, {buffers.dscores, 1, kKeyBlock}, buffers.queries + block.i * dim, dim,
-                  buffers.dk + block.j * dim, dim, true);
-    block_product(block.rows, dim, block.columns, {buffers.dscores, kKeyBlock, 1}, buffers.keys + block.j * dim, dim,
-                  buffers.dq, dim, !begins);
+    block_product(block.columns, dim, block.rows, {arrays.probabilities, 1, kKeyBlock}, arrays.dy + block.i * dim, dim,
+                  arrays.dv + block.j * dim, dim, true);
+    block_product(block.columns, dim, block.rows, {arrays.dscores, 1, kKeyBlock}, arrays.queries + block.i * dim, dim,
+                  arrays.dk + block.j * dim, dim, true);
+    block_product(block.rows, dim, block.columns, {arrays.dscores, kKeyBlock, 1}, arrays.keys + block.j * dim, dim,
+                  arrays.dq, dim, !begins);
   }
-
-  AttentionShape shape_;
 };
 
 }  // namespace

@@ -92,10 +92,7 @@ __global__ __launch_bounds__(kThreads) void attention_backward_keys(const Attent
                                                                     const LaunchParameters* parameters) {
   using Tiles = Tile<T, kDim, kTile>;
   BackwardTiles<T, kDim, kTile> shared;
-  const std::int64_t pairs = problem.sequences * problem.kv_heads, pair = blockIdx.x % pairs;
-  const int first_key = static_cast<int>(blockIdx.x / pairs) * kTile;
-  const std::int64_t sequence_index = pair / problem.kv_heads;
-  const int kv_head = static_cast<int>(pair % problem.kv_heads);
+  const auto [first_task, sequence_index, first_head, kv_head, first_key, rows] = place_of_keys<kTile>(problem);
   const AttentionDropout<true> dropout(problem, parameters);
 
   float dk[Tiles::kPer][Tiles::kWide], dv[Tiles::kPer][Tiles::kWide];
@@ -104,14 +101,13 @@ __global__ __launch_bounds__(kThreads) void attention_backward_keys(const Attent
   shared.load_keys(problem, qkv, sequence_index, kv_head, first_key);
   const SeenRows<true> seen_rows(problem, documents, sequence_index);
   const int begin = seen_rows.seers_begin(first_key);
-  const int end = seen_rows.seers_end(min(first_key + kTile, problem.sequence) - 1);
+  const int end = seen_rows.seers_end(first_key + rows - 1);
   for (int member = 0; member < problem.group(); ++member) {
-    const int head = kv_head * problem.group() + member;
     for (int i = begin; i < end; i += kTile) {
       __syncthreads();
-      shared.load_queries(problem, qkv, dy, statistics, sequence_index, head, i);
+      shared.load_queries(problem, qkv, dy, statistics, sequence_index, first_head + member, i);
       __syncthreads();
-      shared.differentiate(problem, seen_rows, dropout, sequence_index * problem.heads + head, i, first_key);
+      shared.differentiate(problem, seen_rows, dropout, first_task + member, i, first_key);
       __syncthreads();
       Tiles::template accumulate<true>(dv, shared.weights, shared.dy);
       Tiles::template accumulate<true>(dk, shared.dscores, shared.queries);
@@ -123,7 +119,6 @@ __global__ __launch_bounds__(kThreads) void attention_backward_keys(const Attent
     key_factors[r] = problem.scale;
     value_factors[r] = dropout.scale();
   }
-  const int rows = min(kTile, problem.sequence - first_key);
   const std::int64_t stride = problem.qkv_stride();
   Tiles::store(dqkv + problem.key_offset(sequence_index, kv_head) + first_key * stride, stride, rows, problem.head_dim,
                dk, key_factors);
@@ -139,12 +134,7 @@ __global__ __launch_bounds__(kThreads) void attention_backward_queries(const Att
                                                                        const LaunchParameters* parameters) {
   using Tiles = Tile<T, kDim, kTile>;
   BackwardTiles<T, kDim, kTile> shared;
-  const std::int64_t task = blockIdx.x % problem.tasks();
-  const int tiles = (problem.sequence + kTile - 1) / kTile;
-  const int first = (tiles - 1 - static_cast<int>(blockIdx.x / problem.tasks())) * kTile;
-  const std::int64_t sequence_index = task / problem.heads;
-  const int head = static_cast<int>(task % problem.heads);
-  const int rows = min(kTile, problem.sequence - first);
+  const auto [task, sequence_index, head, kv_head, first, rows] = place_of_queries<kTile>(problem);
   const SeenRows<true> seen_rows(problem, documents, sequence_index);
   const int seen = seen_rows.end(first + rows - 1);
   const AttentionDropout<true> dropout(problem, parameters);
@@ -154,7 +144,7 @@ __global__ __launch_bounds__(kThreads) void attention_backward_queries(const Att
   shared.load_queries(problem, qkv, dy, statistics, sequence_index, head, first);
   for (int j = seen_rows.first(first) / kTile * kTile; j < seen; j += kTile) {
     __syncthreads();
-    shared.load_keys(problem, qkv, sequence_index, head / problem.group(), j);
+    shared.load_keys(problem, qkv, sequence_index, kv_head, j);
     __syncthreads();
     shared.differentiate(problem, seen_rows, dropout, task, first, j);
     __syncthreads();

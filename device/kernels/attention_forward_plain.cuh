@@ -19,12 +19,7 @@ __global__ __launch_bounds__(kThreads) void attention_forward(const AttentionPro
   float* const keys = queries + Tiles::kElements;  // then values
   float* const weights = keys + Tiles::kElements;
 
-  const std::int64_t task = blockIdx.x % problem.tasks();
-  const int tiles = (problem.sequence + kTile - 1) / kTile;
-  const int first = (tiles - 1 - static_cast<int>(blockIdx.x / problem.tasks())) * kTile;
-  const std::int64_t sequence_index = task / problem.heads;
-  const int head = static_cast<int>(task % problem.heads), kv_head = head / problem.group();
-  const int rows = min(kTile, problem.sequence - first);
+  const auto [task, sequence_index, head, kv_head, first, rows] = place_of_queries<kTile>(problem);
   const SeenRows<true> seen_rows(problem, documents, sequence_index);
   const int seen = seen_rows.end(first + rows - 1);
   const std::int64_t stride = problem.qkv_stride();

@@ -11,7 +11,7 @@ __global__ __launch_bounds__(core::kThreads) void attention_mix(const AttentionP
   using Tiles = core::Tile<T, kDim, kTile>;
   float* const values = dynamic_shared<float>();
   float* const weights = values + Tiles::kElements;
-  const core::Place place = core::place_of_queries<kTile>(problem);
+  const core::Place place = plain::place_of_queries<kTile>(problem);
   const int seen = core::seen_by(problem, place);
   const std::int64_t stride = problem.qkv_stride();
   const T* const value = qkv + problem.value_offset(place.sequence, place.kv_head);

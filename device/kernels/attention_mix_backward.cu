@@ -14,7 +14,7 @@ __global__ __launch_bounds__(core::kThreads) void attention_mix_backward_probabi
   using Tiles = core::Tile<T, kDim, kTile>;
   float* const rows = dynamic_shared<float>();  // of dy
   float* const values = rows + Tiles::kElements;
-  const core::Place place = core::place_of_queries<kTile>(problem);
+  const core::Place place = plain::place_of_queries<kTile>(problem);
   const int seen = core::seen_by(problem, place);
   const std::int64_t stride = problem.qkv_stride();
   const T* const value = qkv + problem.value_offset(place.sequence, place.kv_head);
@@ -40,7 +40,7 @@ __global__ __launch_bounds__(core::kThreads) void attention_mix_backward_values(
   using Tiles = core::Tile<T, kDim, kTile>;
   float* const rows = dynamic_shared<float>();  // of dy
   float* const weights = rows + Tiles::kElements;
-  const core::Place place = core::place_of_keys<kTile>(problem);
+  const core::Place place = plain::place_of_keys<kTile>(problem);
 
   float dv[Tiles::kPer][Tiles::kWide];
   Tiles::clear(dv);

@@ -12,6 +12,42 @@ namespace l2l::device::cuda::plain {
 inline constexpr int kThreads = 256;
 inline constexpr int kSide = 16;
 
+// Which tile of which head a block owns.
+struct Place {
+  std::int64_t task;      // sequence index * heads + head
+  std::int64_t sequence;  // index
+  int head, kv_head;
+  int first, rows;  // of the sequence; rows < kTile in the last tile alone
+};
+
+// Grid: tiles of queries x tasks, the longest rows first.
+template <int kTile>
+__device__ inline Place place_of_queries(const AttentionProblem& problem) {
+  Place place;
+  place.task = blockIdx.x % problem.tasks();
+  place.sequence = place.task / problem.heads;
+  place.head = static_cast<int>(place.task % problem.heads);
+  place.kv_head = place.head / problem.group();
+  const int tiles = (problem.sequence + kTile - 1) / kTile;
+  place.first = (tiles - 1 - static_cast<int>(blockIdx.x / problem.tasks())) * kTile;
+  place.rows = min(kTile, problem.sequence - place.first);
+  return place;
+}
+
+// Grid: tiles of keys x (sequences x heads of keys). Head and task are those of the first query that shares them.
+template <int kTile>
+__device__ inline Place place_of_keys(const AttentionProblem& problem) {
+  Place place;
+  const std::int64_t pairs = problem.sequences * problem.kv_heads, pair = blockIdx.x % pairs;
+  place.sequence = pair / problem.kv_heads;
+  place.kv_head = static_cast<int>(pair % problem.kv_heads);
+  place.head = place.kv_head * problem.group();
+  place.task = place.sequence * problem.heads + place.head;
+  place.first = static_cast<int>(blockIdx.x / pairs) * kTile;
+  place.rows = min(kTile, problem.sequence - place.first);
+  return place;
+}
+
 // Elements of T, kTile rows of a tile of queries and as many keys, heads padded with zeros to kDim.
 template <typename T, int kDim, int kTile>
 struct Tile {

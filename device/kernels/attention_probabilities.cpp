@@ -7,26 +7,13 @@
 namespace l2l::device::kernels {
 namespace {
 
-// fp32 copies and scores of one slot.
-struct Buffers {
-  float* queries;  // [kQueryBlock][padded_dim], scaled
-  float* rows;     // [sequence][padded_dim]: keys
-  float* keys;     // [padded_dim][padded_sequence]
-  float* scores;   // [kQueryBlock][padded_sequence]
-  Bytes bytes;
-
-  Buffers(const AttentionShape& shape, std::byte* base) {
-    WorkspaceCutter cutter(base);
-    queries = cutter.take<float>(kQueryBlock * shape.padded_dim);
-    rows = cutter.take<float>(shape.sequence * shape.padded_dim);
-    keys = cutter.take<float>(shape.padded_dim * shape.padded_sequence);
-    scores = cutter.take<float>(kQueryBlock * shape.padded_sequence);
-    bytes = cutter.used();
-  }
+struct Arrays : SlotArrays {
+  using SlotArrays::SlotArrays;
+  float* queries = matrix(kQueryBlock, shape.padded_dim);  // scaled
+  float* rows = matrix(shape.sequence, shape.padded_dim);  // keys
+  float* keys = matrix(shape.padded_dim, shape.padded_sequence);
+  float* scores = matrix(kQueryBlock, shape.padded_sequence);
 };
-
-// Score of what a row does not see, and of the padding behind its last key.
-constexpr float kMasked = -1e30f;
 
 // Turns `count` scores, whole vectors, into probabilities.
 void softmax(float* scores, std::int64_t count) {
@@ -39,45 +26,41 @@ void softmax(float* scores, std::int64_t count) {
 }
 
 template <typename T>
-class AttentionProbabilities final : public Kernel {
+class AttentionProbabilities final : public AttentionKernel<Arrays> {
  public:
   AttentionProbabilities(const OpView& op)
-      : shape_(op.input(0), op.attributes), parts_(query_parts(shape_)), documents_(op.inputs.size() > 1) {
+      : AttentionKernel(op.input(0), op.attributes), parts_(query_parts(shape_)), documents_(op.inputs.size() > 1) {
     op.require_dtype(op.input(0).dtype, {op.inputs.size()});
   }
 
-  Bytes workspace(int threads) const override { return Buffers(shape_, nullptr).bytes * static_cast<Bytes>(threads); }
-
   void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
-    const Bytes slot_bytes = Buffers(shape_, nullptr).bytes;
-    workers.parallel_for(shape_.tasks() * parts_.count(), [&](std::int64_t index, int slot) {
-      const Buffers buffers(shape_, workspace + slot_bytes * static_cast<Bytes>(slot));
+    in_slots(shape_.tasks() * parts_.count(), workspace, workers, [&](std::int64_t index, const Arrays& arrays) {
       const std::int64_t task = index / parts_.count(), part = index % parts_.count();
       const SeenRows seen(shape_, documents_ ? operands[1] : nullptr, task);
       const T* qkv = as<T>(operands[0]) + shape_.first_row(task) * shape_.width;
-      load_keys(qkv + shape_.key_column(task), seen.end(parts_.end(part) - 1), buffers);
+      load_keys(qkv + shape_.key_column(task), seen.end(parts_.end(part) - 1), arrays);
       for_query_blocks(parts_.begin(part), parts_.end(part), [&](QueryBlock block) {
         load_head(shape_, qkv + block.begin * shape_.width + shape_.first_column(task), shape_.width, block.rows,
-                  shape_.scale, buffers.queries);
-        take(seen, block, buffers);
-        store_probabilities(seen, buffers.scores, task, block, as<T>(operands.back()));
+                  shape_.scale, arrays.queries);
+        take(seen, block, arrays);
+        store_probabilities(seen, arrays.scores, task, block, as<T>(operands.back()));
       });
     });
   }
 
  private:
-  void load_keys(const T* keys, std::int64_t rows, const Buffers& buffers) const {
-    load_head(shape_, keys, shape_.width, rows, 1.0f, buffers.rows);
-    transpose_head(shape_, buffers.rows, rows, buffers.keys);
+  void load_keys(const T* keys, std::int64_t rows, const Arrays& arrays) const {
+    load_head(shape_, keys, shape_.width, rows, 1.0f, arrays.rows);
+    transpose_head(shape_, arrays.rows, rows, arrays.keys);
   }
 
-  void take(const SeenRows& seen, QueryBlock block, const Buffers& buffers) const {
+  void take(const SeenRows& seen, QueryBlock block, const Arrays& arrays) const {
     const std::int64_t stride = shape_.padded_sequence;
     block_product(block.rows, whole_vectors(seen_by(seen, block)), shape_.head_dim,
-                  {buffers.queries, shape_.padded_dim, 1}, buffers.keys, stride, buffers.scores, stride, false);
+                  {arrays.queries, shape_.padded_dim, 1}, arrays.keys, stride, arrays.scores, stride, false);
     for (std::int64_t row = 0; row < block.rows; ++row) {
       const std::int64_t i = block.begin + row, own = seen.end(i);
-      float* const scores = buffers.scores + row * stride;
+      float* const scores = arrays.scores + row * stride;
       if (shape_.softcap > 0) cap_scores(scores, whole_vectors(own), shape_.softcap);
       fill_tail(scores, own, kMasked);
       std::fill(scores, scores + seen.first(i), kMasked);
@@ -85,7 +68,6 @@ class AttentionProbabilities final : public Kernel {
     }
   }
 
-  AttentionShape shape_;
   Partition parts_;
   bool documents_;
 };

@@ -49,7 +49,7 @@ __global__ __launch_bounds__(core::kThreads) void attention_probabilities(const 
   using Tiles = core::Tile<T, kDim, kTile>;
   float* const queries = dynamic_shared<float>();
   float* const keys = queries + Tiles::kElements;
-  const core::Place place = core::place_of_queries<kTile>(problem);
+  const core::Place place = plain::place_of_queries<kTile>(problem);
   const SeenRows<true> seen_rows(problem, documents, place.sequence);
   const int seen = seen_rows.end(place.first + place.rows - 1);
   const std::int64_t stride = problem.qkv_stride();

@@ -6,33 +6,17 @@
 namespace l2l::device::kernels {
 namespace {
 
-// fp32 copies and sums of one slot.
-struct Buffers {
-  float* keys;           // [sequence][padded_dim]
-  float* queries;        // [kQueryBlock][padded_dim], scaled
-  float* probabilities;  // [kQueryBlock][padded_sequence]
-  float* dscores;        // [kQueryBlock][padded_sequence]: first dprobabilities
-  float* dq;             // [kQueryBlock][padded_dim]
-  float* dk;             // [sequence][padded_dim]
-  float* transposed;     // [padded_dim][padded_sequence]: keys, where scores are capped
-  float* scores;         // [kQueryBlock][padded_sequence], likewise
-  Bytes bytes;
-
-  Buffers(const AttentionShape& shape, std::byte* base) {
-    WorkspaceCutter cutter(base);
-    keys = cutter.take<float>(shape.sequence * shape.padded_dim);
-    queries = cutter.take<float>(kQueryBlock * shape.padded_dim);
-    probabilities = cutter.take<float>(kQueryBlock * shape.padded_sequence);
-    dscores = cutter.take<float>(kQueryBlock * shape.padded_sequence);
-    dq = cutter.take<float>(kQueryBlock * shape.padded_dim);
-    dk = cutter.take<float>(shape.sequence * shape.padded_dim);
-    transposed = scores = nullptr;
-    if (shape.softcap > 0) {
-      transposed = cutter.take<float>(shape.padded_dim * shape.padded_sequence);
-      scores = cutter.take<float>(kQueryBlock * shape.padded_sequence);
-    }
-    bytes = cutter.used();
-  }
+struct Arrays : SlotArrays {
+  using SlotArrays::SlotArrays;
+  float* keys = matrix(shape.sequence, shape.padded_dim);
+  float* queries = matrix(kQueryBlock, shape.padded_dim);  // scaled
+  float* probabilities = matrix(kQueryBlock, shape.padded_sequence);
+  float* dscores = matrix(kQueryBlock, shape.padded_sequence);  // first dprobabilities
+  float* dq = matrix(kQueryBlock, shape.padded_dim);
+  float* dk = matrix(shape.sequence, shape.padded_dim);
+  const std::int64_t capped = shape.softcap > 0 ? 1 : 0;
+  float* transposed = matrix(capped * shape.padded_dim, shape.padded_sequence);  // keys, where scores are capped
+  float* scores = matrix(capped * kQueryBlock, shape.padded_sequence);           // likewise
 };
 
 // Turns the gradients of `count` probabilities into those of their scores.
@@ -45,63 +29,60 @@ void differentiate_softmax(const float* probabilities, float* gradients, std::in
 // With P the probabilities and D = dP . P per row: dS = P (dP - D), dq = dS k / sqrt(d), dk = dS^T q / sqrt(d). The
 // queries that share a head of keys are taken in ascending order, on one thread.
 template <typename T>
-class AttentionProbabilitiesBackward final : public Kernel {
+class AttentionProbabilitiesBackward final : public AttentionKernel<Arrays> {
  public:
-  AttentionProbabilitiesBackward(const OpView& op) : shape_(op.input(2), op.attributes), other_(op.inputs.size() > 3) {
+  AttentionProbabilitiesBackward(const OpView& op)
+      : AttentionKernel(op.input(2), op.attributes), other_(op.inputs.size() > 3) {
     op.require_dtype(op.input(2).dtype, {0, 1, 3});
     if (other_) op.require_dtype(op.input(2).dtype, {4});
   }
 
-  Bytes workspace(int threads) const override { return Buffers(shape_, nullptr).bytes * static_cast<Bytes>(threads); }
-
   void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
-    const Bytes slot_bytes = Buffers(shape_, nullptr).bytes;
     const std::int64_t sharers = shape_.sharers();
-    workers.parallel_for(shape_.tasks() / sharers, [&](std::int64_t group, int slot) {
-      const Buffers buffers(shape_, workspace + slot_bytes * static_cast<Bytes>(slot));
+    in_slots(shape_.tasks() / sharers, workspace, workers, [&](std::int64_t group, const Arrays& arrays) {
       const std::int64_t first = group * sharers, begin = shape_.first_row(first) * shape_.width;
       const T* other = other_ ? as<T>(operands[3]) + begin : nullptr;
       T* dqkv = as<T>(operands.back()) + begin;
       load_head(shape_, as<T>(operands[2]) + begin + shape_.key_column(first), shape_.width, shape_.sequence, 1.0f,
-                buffers.keys);
-      if (shape_.softcap > 0) transpose_head(shape_, buffers.keys, shape_.sequence, buffers.transposed);
-      std::fill(buffers.dk, buffers.dk + shape_.sequence * shape_.padded_dim, 0.0f);
-      for (std::int64_t task = first; task < first + sharers; ++task) take(operands, task, other, dqkv, buffers);
-      store(buffers.dk, shape_.sequence, 1.0f, shape_.key_column(first), other, dqkv);
+                arrays.keys);
+      if (shape_.softcap > 0) transpose_head(shape_, arrays.keys, shape_.sequence, arrays.transposed);
+      std::fill(arrays.dk, arrays.dk + shape_.sequence * shape_.padded_dim, 0.0f);
+      for (std::int64_t task = first; task < first + sharers; ++task) take(operands, task, other, dqkv, arrays);
+      store(arrays.dk, shape_.sequence, 1.0f, shape_.key_column(first), other, dqkv);
       store(nullptr, shape_.sequence, 1.0f, shape_.value_column(first), other, dqkv);
     });
   }
 
  private:
-  void take(Operands operands, std::int64_t task, const T* other, T* dqkv, const Buffers& buffers) const {
+  void take(Operands operands, std::int64_t task, const T* other, T* dqkv, const Arrays& arrays) const {
     const std::int64_t dim = shape_.padded_dim, stride = shape_.padded_sequence;
     const SeenRows seen_rows(shape_, nullptr, task);  // probabilities of other documents are 0
     const T* qkv = as<T>(operands[2]) + shape_.first_row(task) * shape_.width;
     for_query_blocks(0, shape_.sequence, [&](QueryBlock block) {
       const std::int64_t seen = seen_by(seen_rows, block);
       const std::int64_t place = block.begin * shape_.width + shape_.first_column(task);
-      load_head(shape_, qkv + place, shape_.width, block.rows, shape_.scale, buffers.queries);
-      load_probabilities(seen_rows, as<T>(operands[0]), task, block, buffers.dscores);
-      load_probabilities(seen_rows, as<T>(operands[1]), task, block, buffers.probabilities);
+      load_head(shape_, qkv + place, shape_.width, block.rows, shape_.scale, arrays.queries);
+      load_probabilities(seen_rows, as<T>(operands[0]), task, block, arrays.dscores);
+      load_probabilities(seen_rows, as<T>(operands[1]), task, block, arrays.probabilities);
       for (std::int64_t row = 0; row < block.rows; ++row) {
-        differentiate_softmax(buffers.probabilities + row * stride, buffers.dscores + row * stride,
+        differentiate_softmax(arrays.probabilities + row * stride, arrays.dscores + row * stride,
                               whole_vectors(seen_rows.end(block.begin + row)));
       }
-      if (shape_.softcap > 0) differentiate_caps(block, whole_vectors(seen), buffers);
-      block_product(block.rows, dim, seen, {buffers.dscores, stride, 1}, buffers.keys, dim, buffers.dq, dim, false);
-      block_product(seen, dim, block.rows, {buffers.dscores, 1, stride}, buffers.queries, dim, buffers.dk, dim, true);
-      store(buffers.dq, block.rows, shape_.scale, place, other, dqkv);
+      if (shape_.softcap > 0) differentiate_caps(block, whole_vectors(seen), arrays);
+      block_product(block.rows, dim, seen, {arrays.dscores, stride, 1}, arrays.keys, dim, arrays.dq, dim, false);
+      block_product(seen, dim, block.rows, {arrays.dscores, 1, stride}, arrays.queries, dim, arrays.dk, dim, true);
+      store(arrays.dq, block.rows, shape_.scale, place, other, dqkv);
     });
   }
 
   // Multiplies the gradients of capped scores by the slopes, for which the scores are made again.
-  void differentiate_caps(QueryBlock block, std::int64_t columns, const Buffers& buffers) const {
+  void differentiate_caps(QueryBlock block, std::int64_t columns, const Arrays& arrays) const {
     const std::int64_t stride = shape_.padded_sequence;
-    block_product(block.rows, columns, shape_.head_dim, {buffers.queries, shape_.padded_dim, 1}, buffers.transposed,
-                  stride, buffers.scores, stride, false);
+    block_product(block.rows, columns, shape_.head_dim, {arrays.queries, shape_.padded_dim, 1}, arrays.transposed,
+                  stride, arrays.scores, stride, false);
     for (std::int64_t row = 0; row < block.rows; ++row) {
-      float* const scores = buffers.scores + row * stride;
-      float* const dscores = buffers.dscores + row * stride;
+      float* const scores = arrays.scores + row * stride;
+      float* const dscores = arrays.dscores + row * stride;
       const float inverse = 1.0f / shape_.softcap;
 #pragma omp simd
       for (std::int64_t j = 0; j < columns; ++j) {
@@ -117,7 +98,6 @@ class AttentionProbabilitiesBackward final : public Kernel {
                    shape_.width);
   }
 
-  AttentionShape shape_;
   bool other_;
 };
 

@@ -65,7 +65,7 @@ __global__ __launch_bounds__(core::kThreads) void attention_probabilities_backwa
   using Tiles = core::Tile<T, kDim, kTile>;
   float* const keys = dynamic_shared<float>();
   float* const dscores = keys + Tiles::kElements;
-  const core::Place place = core::place_of_queries<kTile>(problem);
+  const core::Place place = plain::place_of_queries<kTile>(problem);
   const int seen = core::seen_by(problem, place);
   const std::int64_t stride = problem.qkv_stride();
   const T* const key = qkv + problem.key_offset(place.sequence, place.kv_head);
@@ -93,7 +93,7 @@ __global__ __launch_bounds__(core::kThreads) void attention_probabilities_backwa
   using Tiles = core::Tile<T, kDim, kTile>;
   float* const queries = dynamic_shared<float>();
   float* const dscores = queries + Tiles::kElements;
-  const core::Place place = core::place_of_keys<kTile>(problem);
+  const core::Place place = plain::place_of_keys<kTile>(problem);
   const std::int64_t stride = problem.qkv_stride();
 
   float dk[Tiles::kPer][Tiles::kWide];

@@ -13,14 +13,10 @@ class BiasGradient final : public Kernel {
     op.require_dtype(DType::f32, {1});
   }
 
-  Bytes workspace(int) const override {
-    WorkspaceCutter cutter;
-    cutter.take<float>(blocks_.count() * columns_);
-    return cutter.used();
-  }
+  Bytes workspace(int) const override { return static_cast<Bytes>(blocks_.count() * columns_) * sizeof(float); }
 
   void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
-    float* partials = WorkspaceCutter(workspace).take<float>(blocks_.count() * columns_);
+    float* partials = as<float>(workspace);
     workers.parallel_for(blocks_.count(), [&](std::int64_t block, int) {
       float* partial = partials + block * columns_;
       std::fill(partial, partial + columns_, 0.0f);

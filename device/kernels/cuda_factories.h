@@ -1,5 +1,6 @@
 // The CUDA kernels: one factory per op of compiler/ir/ops.def, each defined in the .cu file named after the
-// op or after the one that a fused op extends, those of the norms in norm.cu and norm_backward.cu.
+// op or after the one that a fused op extends, those of the norms in norm.cu and norm_backward.cu, add_positions in
+// embedding.cu.
 #pragma once
 
 #include "device/kernels/common/cuda_kernel.h"

@@ -1,14 +1,9 @@
-#include "device/kernels/common/operands.h"
-#include "device/kernels/common/partition.h"
-#include "device/kernels/convert.h"
 #include "device/kernels/factories.h"
+#include "device/kernels/row_sums.h"
 #include "device/kernels/tokens.h"
 
 namespace l2l::device::kernels {
 namespace {
-
-// Each task owns some columns of both tables and adds the rows in ascending order: equal tokens meet in one thread.
-constexpr std::int64_t kColumns = 32;
 
 template <typename T>
 class EmbeddingBackward final : public Kernel {
@@ -27,23 +22,11 @@ class EmbeddingBackward final : public Kernel {
   void run(Operands operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
     const std::int32_t* tokens = as<std::int32_t>(operands[0]);
     const std::int32_t* places = table_ > 2 ? as<std::int32_t>(operands[2]) : nullptr;
-    const Partition columns{hidden_, kColumns};
-    workers.parallel_for(columns.count(), [&](std::int64_t block, int) {
-      const std::int64_t begin = columns.begin(block), count = columns.end(block) - begin;
-      for (std::int64_t row = 0; row < rows_; ++row) {
-        const std::int64_t token = checked_token("embedding_backward", tokens[row], row, vocabulary_);
-        const T* dy = as<T>(operands[1]) + row * hidden_ + begin;
-        float* table = as<float>(operands[table_]) + token * hidden_ + begin;
-        const std::int64_t place = place_of("embedding_backward", places, row, sequence_, positions_);
-        float* position = as<float>(operands[table_ + 1]) + place * hidden_ + begin;
-#pragma omp simd
-        for (std::int64_t i = 0; i < count; ++i) {
-          const float gradient = widen(dy[i]);
-          table[i] += gradient;
-          position[i] += gradient;
-        }
-      }
-    });
+    const T* dy = as<T>(operands[1]);
+    add_rows(dy, rows_, hidden_, 1, as<float>(operands[table_]), workers,
+             [&](std::int64_t row) { return checked_token("embedding_backward", tokens[row], row, vocabulary_); });
+    add_rows(dy, rows_, hidden_, 1, as<float>(operands[table_ + 1]), workers,
+             [&](std::int64_t row) { return place_of("embedding_backward", places, row, sequence_, positions_); });
   }
 
  private:

@@ -1,6 +1,5 @@
 #include "device/kernels/cuda_factories.h"
 #include "device/kernels/positions.cuh"
-#include "device/kernels/table_gradient.cuh"
 
 namespace l2l::device::cuda {
 namespace {
@@ -11,36 +10,24 @@ template <typename T>
 class EmbeddingBackward final : public Kernel {
  public:
   EmbeddingBackward(const Context& context, const OpView& op)
-      : context_(context),
-        elements_(op.input(1).shape.elements()),
-        positions_(op.attributes.sequence * op.input(1).shape[1]),
-        outputs_(op.inputs.size()),
-        places_(op.input(1).shape[0], op.input(1).shape[1], op.output(1).shape[0]),
-        table_(op.input(1).shape[0], op.input(1).shape[1], op.output(0).shape[0]) {}
+      : first_output_(op.inputs.size()),
+        table_(op.input(1).shape[0], op.input(1).shape[1], op.output(0).shape[0]),
+        positions_(context, op, 1) {}
 
   // The second sum begins when the first is done.
-  Bytes workspace() const override {
-    return outputs_ > 2 ? std::max(table_.workspace(), places_.workspace()) : table_.workspace();
-  }
+  Bytes workspace() const override { return std::max(table_.workspace(), positions_.workspace()); }
 
   void enqueue(Operands operands, std::byte* workspace, const LaunchParameters* parameters,
                cudaStream_t stream) const override {
-    const T* const dy = as<T>(operands[1]);
-    table_.enqueue(as<std::int32_t>(operands[0]), dy, as<float>(operands[outputs_]), parameters, workspace, stream);
-    float* const dpositions = as<float>(operands.back());
-    if (outputs_ > 2) {
-      places_.enqueue(as<std::int32_t>(operands[2]), dy, dpositions, parameters, workspace, stream);
-    } else {
-      launch_positions_backward(context_, dy, elements_, positions_, dpositions, stream);
-    }
+    table_.enqueue(as<std::int32_t>(operands[0]), as<T>(operands[1]), as<float>(operands[first_output_]), parameters,
+                   workspace, stream);
+    positions_.enqueue(operands, workspace, parameters, stream);
   }
 
  private:
-  Context context_;
-  std::int64_t elements_, positions_;
-  std::size_t outputs_;                // operands from there on; places may come before them
-  TableGradientSum<T, false> places_;  // for a row of positions of each row's own
+  std::size_t first_output_;  // operand
   TableGradientSum<T, false> table_;
+  PositionsGradient<T> positions_;
 };
 
 }  // namespace

@@ -1,13 +1,8 @@
-#include "device/kernels/common/operands.h"
-#include "device/kernels/common/partition.h"
-#include "device/kernels/convert.h"
 #include "device/kernels/factories.h"
+#include "device/kernels/row_sums.h"
 
 namespace l2l::device::kernels {
 namespace {
-
-// Each task owns some columns of the table and adds the rows in ascending order: equal tokens meet in one thread.
-constexpr std::int64_t kColumns = 32;
 
 template <typename T>
 class EmbeddingRowsBackward final : public Kernel {
@@ -23,17 +18,9 @@ class EmbeddingRowsBackward final : public Kernel {
 
   void run(Operands operands, std::byte*, const LaunchParameters& parameters, Workers& workers) const override {
     const std::int32_t* tokens = as<std::int32_t>(operands[0]);
-    const Partition columns{hidden_, kColumns};
-    workers.parallel_for(columns.count(), [&](std::int64_t block, int) {
-      const std::int64_t begin = columns.begin(block), count = columns.end(block) - begin;
-      for (std::int64_t row = 0; row < rows_; ++row) {
-        const std::int64_t token = tokens[row] - parameters.first_token;
-        if (token < 0 || token >= chunk_) continue;
-        const T* dy = as<T>(operands[1]) + row * hidden_ + begin;
-        float* table = as<float>(operands[2]) + token * hidden_ + begin;
-#pragma omp simd
-        for (std::int64_t i = 0; i < count; ++i) table[i] += widen(dy[i]) * factor_;
-      }
+    add_rows(as<T>(operands[1]), rows_, hidden_, factor_, as<float>(operands[2]), workers, [&](std::int64_t row) {
+      const std::int64_t token = tokens[row] - parameters.first_token;
+      return token < chunk_ ? token : -1;
     });
   }
 

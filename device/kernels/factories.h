@@ -1,5 +1,5 @@
 // The host's kernels: one factory per op of compiler/ir/ops.def, each defined in the file named after the op, those
-// of the norms in norm.cpp and norm_backward.cpp.
+// of the norms in norm.cpp and norm_backward.cpp, add_positions in embedding.cpp.
 #pragma once
 
 #include <memory>

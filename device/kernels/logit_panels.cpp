@@ -42,33 +42,18 @@ LogitPanels LogitPanels::whole_rows(std::int64_t rows, std::int64_t vocabulary, 
 
 MatmulShape logits_shape(const LogitPanels& panels, std::int64_t rows, std::int64_t tokens, std::int64_t hidden,
                          DType dtype) {
-  MatmulShape shape;
-  shape.m = rows;
-  shape.n = tokens;
-  shape.k = hidden;
-  shape.input = dtype;
-  shape.transpose_b = true;
-  shape.stride_y = panels.stride();
-  return shape;
+  return {.m = rows, .n = tokens, .k = hidden, .input = dtype, .transpose_b = true, .stride_y = panels.stride()};
 }
 
 MatmulShape dx_shape(const LogitPanels& panels, std::int64_t rows, std::int64_t tokens, std::int64_t hidden,
                      DType dtype, DType output) {
-  MatmulShape shape;
-  shape.m = rows;
-  shape.n = hidden;
-  shape.k = tokens;
-  shape.input = dtype;
-  shape.output = output;
-  shape.stride_a = panels.stride() * static_cast<std::int64_t>(sizeof(float) / size_of(dtype));
-  return shape;
+  const std::int64_t stride = panels.stride() * static_cast<std::int64_t>(sizeof(float) / size_of(dtype));
+  return {.m = rows, .n = hidden, .k = tokens, .input = dtype, .output = output, .stride_a = stride};
 }
 
 MatmulShape dtable_shape(const LogitPanels& panels, std::int64_t rows, std::int64_t tokens, std::int64_t hidden,
                          DType dtype) {
-  MatmulShape shape = dx_shape(panels, rows, tokens, hidden, dtype, DType::f32);
-  shape.m = tokens;
-  shape.k = rows;
+  MatmulShape shape = dx_shape(panels, tokens, rows, hidden, dtype, DType::f32);
   shape.transpose_a = true;
   return shape;
 }

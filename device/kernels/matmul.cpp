@@ -7,19 +7,17 @@ namespace l2l::device::kernels {
 namespace {
 
 MatmulShape shape_of(const OpView& op) {
-  const compiler::Value& a = op.input(0);
-  const compiler::Value& y = op.output(0);
-  MatmulShape shape;
-  shape.m = y.shape[0];
-  shape.n = y.shape[1];
-  shape.k = a.shape[op.attributes.transpose_a ? 0 : 1];
-  shape.input = a.dtype;
-  shape.output = y.dtype;
-  shape.transpose_a = op.attributes.transpose_a;
-  shape.transpose_b = op.attributes.transpose_b;
-  shape.bias = op.inputs.size() > 2;
-  shape.accumulate = op.attributes.accumulate;
-  return shape;
+  const compiler::Value &a = op.input(0), &y = op.output(0);
+  const compiler::Attributes& attributes = op.attributes;
+  return {.m = y.shape[0],
+          .n = y.shape[1],
+          .k = a.shape[attributes.transpose_a ? 0 : 1],
+          .input = a.dtype,
+          .output = y.dtype,
+          .transpose_a = attributes.transpose_a,
+          .transpose_b = attributes.transpose_b,
+          .bias = op.inputs.size() > 2,
+          .accumulate = attributes.accumulate};
 }
 
 void require_supported(const OpView& op, const MatmulShape& shape) {

@@ -96,17 +96,14 @@ class MatmulAfterBias final : public Kernel {
 }  // namespace
 
 MatmulShape matmul_shape(const OpView& op) {
-  const compiler::Value& a = op.input(0);
-  const compiler::Value& y = op.output(0);
-  MatmulShape shape;
-  shape.m = y.shape[0];
-  shape.n = y.shape[1];
-  shape.k = a.shape[op.attributes.transpose_a ? 0 : 1];
-  shape.input = a.dtype;
-  shape.output = y.dtype;
-  shape.transpose_a = op.attributes.transpose_a;
-  shape.transpose_b = op.attributes.transpose_b;
-  return shape;
+  const compiler::Value &a = op.input(0), &y = op.output(0);
+  return {.m = y.shape[0],
+          .n = y.shape[1],
+          .k = a.shape[op.attributes.transpose_a ? 0 : 1],
+          .input = a.dtype,
+          .output = y.dtype,
+          .transpose_a = op.attributes.transpose_a,
+          .transpose_b = op.attributes.transpose_b};
 }
 
 const Factory make_matmul = [](const Context& context, const OpView& op) -> std::unique_ptr<Kernel> {

@@ -25,41 +25,30 @@ class NormBackward final : public Kernel {
     if (!kRms) op.require_dtype(DType::f32, {3, kDx + 2});
   }
 
-  Bytes workspace(int) const override { return Partials(*this, nullptr).bytes; }
+  // Sums of each block: [blocks][dgain, dbias][hidden].
+  Bytes workspace(int) const override { return static_cast<Bytes>(blocks_.count() * sums()) * sizeof(float); }
 
   void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
-    const Partials partials(*this, workspace);
+    float* const partials = as<float>(workspace);
     workers.parallel_for(blocks_.count(), [&](std::int64_t block, int) {
-      float* dgain = partials.dgain + block * hidden_;
-      float* dbias = kRms ? nullptr : partials.dbias + block * hidden_;
-      std::fill(dgain, dgain + hidden_, 0.0f);
-      if (!kRms) std::fill(dbias, dbias + hidden_, 0.0f);
+      float* const dgain = partials + block * sums();
+      std::fill(dgain, dgain + sums(), 0.0f);
       for (std::int64_t row = blocks_.begin(block); row < blocks_.end(block); ++row) {
-        differentiate(operands, row, dgain, dbias);
+        differentiate(operands, row, dgain, dgain + hidden_);
       }
     });
-    add_partial_sums(partials.dgain, blocks_.count(), hidden_, hidden_, as<float>(operands[kDx + 1]), workers);
-    if (!kRms) {
-      add_partial_sums(partials.dbias, blocks_.count(), hidden_, hidden_, as<float>(operands[kDx + 2]), workers);
+    for (std::size_t i = 0; i < (kRms ? 1 : 2); ++i) {
+      add_partial_sums(partials + i * hidden_, blocks_.count(), sums(), hidden_, as<float>(operands[kDx + 1 + i]),
+                       workers);
     }
   }
 
  private:
   static constexpr std::size_t kInverse = kRms ? 3 : 4, kDx = kInverse + 1;
 
-  // Sums of each block: [blocks, hidden].
-  struct Partials {
-    float* dgain;
-    float* dbias = nullptr;
-    Bytes bytes;
-    Partials(const NormBackward& kernel, std::byte* base) {
-      WorkspaceCutter cutter(base);
-      dgain = cutter.take<float>(kernel.blocks_.count() * kernel.hidden_);
-      if (!kRms) dbias = cutter.take<float>(kernel.blocks_.count() * kernel.hidden_);
-      bytes = cutter.used();
-    }
-  };
+  std::int64_t sums() const { return kRms ? hidden_ : 2 * hidden_; }
 
+  // `dbias` is not used by RMS norm.
   void differentiate(Operands operands, std::int64_t row, float* dgain, float* dbias) const {
     const T* dy = as<T>(operands[0]) + row * hidden_;
     const T* x = as<T>(operands[1]) + row * hidden_;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "device/kernels/common/elementwise.cuh"
-#include "device/kernels/common/rows.cuh"
+#include "device/kernels/table_gradient.cuh"
 
 namespace l2l::device::cuda {
 
@@ -26,12 +26,38 @@ struct PositionsBody : Unprepared {
   }
 };
 
-// positions[i] += dy[i + k * table] over k, for i < table: the elements of a sequence's rows.
+// Of an op whose input `dy` is [rows, hidden], and whose input behind it is the position of each row, where rows have
+// positions of their own. The table is the last output.
 template <typename T>
-void launch_positions_backward(const Context& context, const T* dy, std::int64_t elements, std::int64_t table,
-                               float* positions, cudaStream_t stream) {
-  const PositionsBody<T> body{{}, dy, elements, table, positions};
-  launch_elementwise_rows<T>("positions_backward", context, table, table, body, stream);
-}
+class PositionsGradient {
+ public:
+  PositionsGradient(const Context& context, const OpView& op, std::size_t dy)
+      : context_(context),
+        dy_(dy),
+        elements_(op.input(dy).shape.elements()),
+        table_(op.attributes.sequence * op.input(dy).shape[1]),
+        has_places_(op.inputs.size() > dy + 1),
+        places_(op.input(dy).shape[0], op.input(dy).shape[1], op.output(op.outputs.size() - 1).shape[0]) {}
+
+  Bytes workspace() const { return has_places_ ? places_.workspace() : 0; }
+
+  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters* parameters, cudaStream_t stream) const {
+    const T* const dy = as<T>(operands[dy_]);
+    float* const positions = as<float>(operands.back());
+    if (has_places_) {
+      return places_.enqueue(as<std::int32_t>(operands[dy_ + 1]), dy, positions, parameters, workspace, stream);
+    }
+    // positions[i] += dy[i + k * table] over k, for i < table: the elements of a sequence's rows.
+    const PositionsBody<T> body{{}, dy, elements_, table_, positions};
+    launch_elementwise_rows<T>("positions_backward", context_, table_, table_, body, stream);
+  }
+
+ private:
+  Context context_;
+  std::size_t dy_;
+  std::int64_t elements_, table_;
+  bool has_places_;
+  TableGradientSum<T, false> places_;
+};
 
 }  // namespace l2l::device::cuda

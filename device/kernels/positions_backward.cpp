@@ -23,7 +23,7 @@ class PositionsBackward final : public Kernel {
   std::int64_t sequences_, table_;
 };
 
-// Each row has a row of positions. Each task owns some columns of the table and adds the rows in ascending order.
+// Each row has a row of positions.
 template <typename T>
 class PlacesBackward final : public Kernel {
  public:
@@ -35,17 +35,8 @@ class PlacesBackward final : public Kernel {
 
   void run(Operands operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
     const std::int32_t* const places = as<std::int32_t>(operands[1]);
-    const Partition columns{hidden_, 64};
-    workers.parallel_for(columns.count(), [&](std::int64_t block, int) {
-      const std::int64_t begin = columns.begin(block), count = columns.end(block) - begin;
-      for (std::int64_t row = 0; row < rows_; ++row) {
-        const T* dy = as<T>(operands[0]) + row * hidden_ + begin;
-        const std::int64_t place = place_of("positions_backward", places, row, rows_, positions_);
-        float* position = as<float>(operands[2]) + place * hidden_ + begin;
-#pragma omp simd
-        for (std::int64_t i = 0; i < count; ++i) position[i] += widen(dy[i]);
-      }
-    });
+    add_rows(as<T>(operands[0]), rows_, hidden_, 1, as<float>(operands[2]), workers,
+             [&](std::int64_t row) { return place_of("positions_backward", places, row, rows_, positions_); });
   }
 
  private:

@@ -58,4 +58,23 @@ void add_column_sums(const T* matrix, std::int64_t rows, std::int64_t columns, f
   });
 }
 
+// table[row_of(i)] += row i of dy [rows, hidden] times `factor`, in ascending order of i; not where row_of(i) is below
+// 0. Each task owns some columns of the table: equal rows meet in one thread.
+template <typename T, typename RowOf>
+void add_rows(const T* dy, std::int64_t rows, std::int64_t hidden, float factor, float* table, Workers& workers,
+              const RowOf& row_of) {
+  const Partition columns{hidden, 32};
+  workers.parallel_for(columns.count(), [&](std::int64_t block, int) {
+    const std::int64_t begin = columns.begin(block), count = columns.end(block) - begin;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const std::int64_t to = row_of(row);
+      if (to < 0) continue;
+      const T* const from = dy + row * hidden + begin;
+      float* const sums = table + to * hidden + begin;
+#pragma omp simd
+      for (std::int64_t i = 0; i < count; ++i) sums[i] += widen(from[i]) * factor;
+    }
+  });
+}
+
 }  // namespace l2l::device::kernels

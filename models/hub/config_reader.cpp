@@ -18,12 +18,14 @@ std::string show(const nlohmann::json& value) {
 
 }  // namespace
 
-nlohmann::json read_json_object(const std::filesystem::path& path, Bytes most, std::string_view what) {
+std::string read_text(const std::filesystem::path& path, Bytes most, std::string_view what) {
   const InputFile file(path);
-  if (file.bytes() > most) {
-    throw BadInput(path.string() + ": longer than " + format_bytes(most) + "; not " + std::string(what));
-  }
-  nlohmann::json json = parse_json(file.text());
+  if (file.bytes() <= most) return file.text();
+  throw BadInput(path.string() + ": longer than " + format_bytes(most) + "; not " + std::string(what));
+}
+
+nlohmann::json read_json_object(const std::filesystem::path& path, Bytes most, std::string_view what) {
+  nlohmann::json json = parse_json(read_text(path, most, what));
   if (!json.is_object()) {
     throw BadInput(path.string() + ": is not a JSON object in UTF-8 (NaN and Infinity are not JSON)");
   }

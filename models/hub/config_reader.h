@@ -12,8 +12,9 @@
 
 namespace l2l::models {
 
-// The object that a file holds. Throws BadInput naming the file when it is longer than `most` or not one; `what`: what
-// such a file is, for messages.
+// The text of a file, and the object that it holds. Throw BadInput naming the file when it is longer than `most` or not
+// one; `what`: what such a file is, for messages.
+std::string read_text(const std::filesystem::path& file, Bytes most, std::string_view what);
 nlohmann::json read_json_object(const std::filesystem::path& file, Bytes most, std::string_view what);
 
 // One object of the file. Every function throws BadInput naming file and key when the value has another type or lies

@@ -10,55 +10,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Keys that read_hub_config() reads, or that describe a file of weights: those of the original config do not stay.
-constexpr const char* kOwnKeys[] = {"architectures",
-                                    "model_type",
-                                    "torch_dtype",
-                                    "dtype",
-                                    "vocab_size",
-                                    "tie_word_embeddings",
-                                    "n_layer",
-                                    "num_hidden_layers",
-                                    "n_embd",
-                                    "hidden_size",
-                                    "n_head",
-                                    "num_attention_heads",
-                                    "n_positions",
-                                    "n_ctx",
-                                    "max_position_embeddings",
-                                    "n_inner",
-                                    "intermediate_size",
-                                    "layer_norm_epsilon",
-                                    "layer_norm_eps",
-                                    "rms_norm_eps",
-                                    "activation_function",
-                                    "hidden_act",
-                                    "hidden_activation",
-                                    "resid_pdrop",
-                                    "embd_pdrop",
-                                    "attn_pdrop",
-                                    "hidden_dropout_prob",
-                                    "attention_probs_dropout_prob",
-                                    "type_vocab_size",
-                                    "num_key_value_heads",
-                                    "head_dim",
-                                    "attention_bias",
-                                    "mlp_bias",
-                                    "use_sliding_window",
-                                    "sliding_window",
-                                    "layer_types",
-                                    "max_window_layers",
-                                    "sliding_window_pattern",
-                                    "rope_theta",
-                                    "rope_local_base_freq",
-                                    "rope_scaling",
-                                    "rope_parameters",
-                                    "original_max_position_embeddings",
-                                    "partial_rotary_factor",
-                                    "attn_logit_softcapping",
-                                    "final_logit_softcapping",
-                                    "query_pre_attn_scalar"};
-
 const char* class_of(const std::string& architecture) {
   if (architecture == "gpt2") return "GPT2LMHeadModel";
   if (architecture == "bert") return "BertForMaskedLM";
@@ -163,18 +114,10 @@ void add_decoder(Json& json, const ModelOptions& model, const Architecture& arch
       static_cast<double>(scale) == model.query_scale ? Json(scale) : Json(model.query_scale);
 }
 
-}  // namespace
-
-std::string hub_config(const ModelOptions& options, std::string_view original) {
-  const ModelOptions model = with_defaults(options);
+// All keys that a model of this architecture has.
+Json keys_of(const ModelOptions& model, const std::string& activation) {
   const Architecture& architecture = architecture_of(model.architecture);
-  Json json = parse_json(original);
-  if (!json.is_object()) {
-    // The classes' own special tokens would be those of another tokenizer.
-    json = {{"bos_token_id", nullptr}, {"eos_token_id", nullptr}, {"pad_token_id", nullptr}};
-  }
-  const std::string activation = activation_of(model, json);
-  for (const char* const key : kOwnKeys) json.erase(key);
+  Json json;
   json["architectures"] = {class_of(model.architecture)};
   json["model_type"] = architecture.model_type;
   json["torch_dtype"] = "float32";
@@ -187,6 +130,38 @@ std::string hub_config(const ModelOptions& options, std::string_view original) {
   } else {
     add_decoder(json, model, architecture, activation);
   }
+  return json;
+}
+
+// Removes what the original config says of the model: the keys of all architectures, and what read_hub_config() reads
+// besides.
+void erase_own_keys(Json& original) {
+  for (const Architecture& each : architectures()) {
+    ModelOptions model;
+    model.architecture = each.name;
+    const Json own = keys_of(with_defaults(model), "");
+    for (const auto& [key, value] : own.items()) {
+      if (key != "pad_token_id") original.erase(key);
+    }
+  }
+  for (const char* const key : {"dtype", "n_ctx", "max_window_layers", "sliding_window_pattern", "rope_parameters",
+                                "original_max_position_embeddings", "partial_rotary_factor"}) {
+    original.erase(key);
+  }
+}
+
+}  // namespace
+
+std::string hub_config(const ModelOptions& options, std::string_view original) {
+  const ModelOptions model = with_defaults(options);
+  Json json = parse_json(original);
+  if (!json.is_object()) {
+    // The classes' own special tokens would be those of another tokenizer.
+    json = {{"bos_token_id", nullptr}, {"eos_token_id", nullptr}, {"pad_token_id", nullptr}};
+  }
+  const Json own = keys_of(model, activation_of(model, json));
+  erase_own_keys(json);
+  json.update(own);
   return json_text(json, 2) + "\n";
 }
 

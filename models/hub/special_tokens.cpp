@@ -13,12 +13,6 @@ namespace {
 
 constexpr Bytes kMostBytes = 256 << 20;  // of a tokenizer
 
-std::string read_text(const std::filesystem::path& path) {
-  const InputFile file(path);
-  if (file.bytes() > kMostBytes) throw BadInput(path.string() + ": longer than 256 MiB; not a tokenizer");
-  return file.text();
-}
-
 // A token is written as its text, or as an object with its "content".
 std::string text_of(const nlohmann::json& token) {
   if (token.is_string()) return token.get<std::string>();
@@ -48,7 +42,7 @@ std::optional<std::int64_t> find_in_json(const std::filesystem::path& path, cons
 }
 
 std::optional<std::int64_t> find_line(const std::filesystem::path& path, const std::string& token) {
-  const std::string text = read_text(path);
+  const std::string text = read_text(path, kMostBytes, "a tokenizer");
   std::int64_t line = 0;
   for (std::size_t begin = 0; begin < text.size(); ++line) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());

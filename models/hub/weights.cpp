@@ -16,37 +16,24 @@ std::string describe(const ShardedTensor& tensor) {
   return formats::show_name(tensor.entry->name) + " is " + tensor.entry->dtype + " " + tensor.entry->shape.to_string();
 }
 
-// What is wrong with the tensors of a directory, by kind.
+// Tensors that are wrong in one way, of which the first are shown.
 class Mismatches {
  public:
-  void missing(const std::string& name) { add(missing_, missing_count_, name); }
-  void unexpected(const ShardedTensor& tensor) {
-    add(unexpected_, unexpected_count_, unexpected_count_ < kMostShown ? describe(tensor) : std::string());
+  // `line()` is called while it is shown.
+  void add(const auto& line) {
+    if (count_++ < kMostShown) lines_ += "\n    " + line();
   }
-  void wrong(const std::string& text) { add(wrong_, wrong_count_, text); }
-
-  void refuse(const std::filesystem::path& directory, bool head_is_missing) const {
-    if (missing_count_ + unexpected_count_ + wrong_count_ == 0) return;
-    throw BadInput(directory.string() + ": the weights are not those of its config.json" +
-                   show(" missing tensors", missing_, missing_count_) +
-                   show(" unexpected tensors", unexpected_, unexpected_count_) +
-                   show(" tensors of a wrong shape or type", wrong_, wrong_count_) +
-                   (head_is_missing ? "\nwith model.new_head = true, a head that is missing is drawn afresh" : ""));
+  bool none() const { return count_ == 0; }
+  std::string show(const char* what) const {
+    if (none()) return {};
+    return "\n  " + std::to_string(count_) + what + ":" + lines_ + (count_ > kMostShown ? "\n    ..." : "");
   }
 
  private:
   static constexpr std::size_t kMostShown = 1000;
 
-  static void add(std::string& list, std::size_t& count, const std::string& line) {
-    if (count++ < kMostShown) list += "\n    " + line;
-  }
-  static std::string show(const char* what, const std::string& list, std::size_t count) {
-    if (count == 0) return {};
-    return "\n  " + std::to_string(count) + what + ":" + list + (count > kMostShown ? "\n    ..." : "");
-  }
-
-  std::string missing_, unexpected_, wrong_;
-  std::size_t missing_count_ = 0, unexpected_count_ = 0, wrong_count_ = 0;
+  std::string lines_;
+  std::size_t count_ = 0;
 };
 
 }  // namespace
@@ -55,7 +42,7 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
                        bool new_head)
     : shards_(directory) {
   const Architecture& architecture = architecture_of(model.architecture);
-  Mismatches mismatches;
+  Mismatches missing, unexpected, wrong;
   std::set<std::string_view> used;
   bool head_is_missing = false;
   for (const GroupSpec& group : layout.groups) {
@@ -66,12 +53,12 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
         if (tensor.entry == nullptr || !used.insert(tensor.entry->name).second) continue;
         copies.push_back(tensor);
         if (tensor.entry->shape == parameter.shape && formats::is_float(*tensor.entry)) continue;
-        mismatches.wrong(describe(tensor) + "; expected is F32, BF16 or F16 " + parameter.shape.to_string());
+        wrong.add([&] { return describe(tensor) + "; expected is F32, BF16 or F16 " + parameter.shape.to_string(); });
       }
       if (copies.empty()) {
         const bool of_head = belongs_to_head(parameter.name);
         head_is_missing |= of_head;
-        if (!of_head || !new_head) mismatches.missing(hub_name(architecture, parameter.name));
+        if (!of_head || !new_head) missing.add([&] { return hub_name(architecture, parameter.name); });
         continue;
       }
       check_copies(copies);
@@ -83,10 +70,15 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
   for (const formats::SafetensorsFile& file : shards_.files()) {
     for (const formats::TensorEntry& tensor : file.tensors()) {
       if (used.count(tensor.name) > 0) continue;
-      is_unused(tensor.name) ? static_cast<void>(++unused) : mismatches.unexpected({&file, &tensor});
+      is_unused(tensor.name) ? static_cast<void>(++unused) : unexpected.add([&] { return describe({&file, &tensor}); });
     }
   }
-  mismatches.refuse(directory, head_is_missing && !new_head);
+  if (!missing.none() || !unexpected.none() || !wrong.none()) {
+    throw BadInput(
+        directory.string() + ": the weights are not those of its config.json" + missing.show(" missing tensors") +
+        unexpected.show(" unexpected tensors") + wrong.show(" tensors of a wrong shape or type") +
+        (head_is_missing && !new_head ? "\nwith model.new_head = true, a head that is missing is drawn afresh" : ""));
+  }
   if (unused > 0) {
     log(LogLevel::info, directory.string() + ": " + std::to_string(unused) +
                             " tensors are not used (buffers, pooler, next-sentence head)");

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "core/files.h"
 #include "core/hash.h"
 #include "core/json.h"
 #include "core/log.h"
@@ -67,16 +68,12 @@ Machines read(const std::filesystem::path& path) {
   std::error_code none;
   if (path.empty() || !std::filesystem::exists(path, none)) return {};
   try {
-    std::ifstream file(path, std::ios::binary);
-    if (!std::filesystem::is_regular_file(path, none) || !file) throw Error("cannot be read");
-    if (std::filesystem::file_size(path) > kLargestFile) throw Error("larger than 16 MiB");
-    std::string text(std::filesystem::file_size(path), '\0');
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    text.resize(static_cast<std::size_t>(file.gcount()));
-    return parse(text);
+    const InputFile file(path);
+    if (file.bytes() > kLargestFile) throw Error("larger than 16 MiB");
+    return parse(file.text());
   } catch (const std::exception& error) {
-    log(LogLevel::warning,
-        "calibration " + path.string() + ": " + error.what() + "; ignored, and written anew by the next measurement");
+    log(LogLevel::warning, "calibration " + path.string() + " cannot be read: " + error.what() +
+                               "; ignored, and written anew by the next measurement");
     return {};
   }
 }

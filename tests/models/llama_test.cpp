@@ -1,4 +1,4 @@
-#include "models/llama.h"
+#include "models/families.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,7 @@
 #include <cmath>
 #include <random>
 
-#include "models/gpt2.h"
-#include "models/llama.h"
+#include "models/families.h"
 #include "tests/compiler/interpreter.h"
 #include "tests/models/model_checks.h"
 

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "models/bert.h"
-#include "models/gpt2.h"
-#include "models/llama.h"
+#include "models/families.h"
 
 namespace l2l::tools {
 namespace {

@@ -1,12 +1,9 @@
 #include <algorithm>
 #include <functional>
 
-#include "compiler/memory/search/orders.h"
-#include "compiler/memory/search/race.h"
-#include "compiler/memory/search/random.h"
 #include "compiler/memory/search/search.h"
+#include "compiler/memory/search/shared.h"
 #include "compiler/memory/search/skyline_search.h"
-#include "compiler/memory/search/timeline.h"
 
 // Depth-first search with restarts (Luby, Sinclair, Zuckerman 1993). Each restart asks whether a plan fits below a
 // capacity: the lowest one not ruled out yet, or, as long as that gets answers, one halfway to the best plan known.

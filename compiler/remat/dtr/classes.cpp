@@ -1,7 +1,8 @@
-#include "compiler/remat/dtr/classes.h"
-
+// The heuristic dtr_eq: adjacent evicted storages form classes with a running cost, in a union-find. A storage that
+// returns subtracts its cost from its class, but the class is not split.
 #include <algorithm>
 
+#include "compiler/remat/dtr/heuristic.h"
 #include "core/fault_point.h"
 
 namespace l2l::compiler::remat::dtr {

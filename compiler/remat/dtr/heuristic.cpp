@@ -1,7 +1,5 @@
 #include "compiler/remat/dtr/heuristic.h"
 
-#include "compiler/remat/dtr/classes.h"
-
 namespace l2l::compiler::remat::dtr {
 namespace {
 

@@ -90,8 +90,8 @@ bool Rematerializer::finish(const Frame& frame) {
 
 bool Rematerializer::make_room(Bytes bytes) {
   while (options_.budget != 0 && bytes > options_.budget - state_.memory) {
-    if (pool_.empty()) return false;
-    for (const Index storage : search_.choose(pool_, bytes - (options_.budget - state_.memory))) {
+    if (search_.empty()) return false;
+    for (const Index storage : search_.choose(bytes - (options_.budget - state_.memory))) {
       evict(storage, Eviction::budget);
     }
   }
@@ -99,7 +99,7 @@ bool Rematerializer::make_room(Bytes bytes) {
 }
 
 // Outputs that are in memory already are made once more and dropped. Among the storages that become material, that of
-// the requested tensor is appended to the pool last.
+// the requested tensor becomes a candidate last.
 void Rematerializer::execute(const Frame& frame) {
   const Index index = state_.graph.tensors()[frame.tensor].op;
   const Graph::Node& op = state_.graph.ops()[index];
@@ -120,7 +120,7 @@ void Rematerializer::execute(const Frame& frame) {
     }
   }
   define(frame.tensor);
-  for (const Index storage : born_) pool_.append(storage);
+  for (const Index storage : born_) search_.add(storage);
   if (frame.again && fault_point("dtr.repeated_is_access")) {
     for (const Index storage : op.writes) state_.storages[storage].last_access = state_.clock;
   }
@@ -146,11 +146,11 @@ void Rematerializer::define(Index tensor) {
 }
 
 void Rematerializer::lock(Index storage) {
-  if (state_.storages[storage].locks++ == 0) pool_.remove(storage);
+  if (state_.storages[storage].locks++ == 0) search_.remove(storage);
 }
 
 void Rematerializer::unlock(Index storage) {
-  if (--state_.storages[storage].locks == 0) pool_.append(storage);
+  if (--state_.storages[storage].locks == 0) search_.add(storage);
 }
 
 void Rematerializer::pin_storage(Index storage) {
@@ -161,7 +161,7 @@ void Rematerializer::pin_storage(Index storage) {
 }
 
 void Rematerializer::evict(Index storage, Eviction reason) {
-  pool_.remove(storage);
+  search_.remove(storage);
   leave_memory(storage, Life::evicted);
   callbacks_.perform_eviction(storage, reason);
   heuristic_->on_evicted(storage);
@@ -221,7 +221,7 @@ void Rematerializer::try_banish(Index storage) {
 void Rematerializer::banish(Index storage) {
   StorageState& state = state_.storages[storage];
   if (state.life == Life::material) {
-    if (state.locks == 0) pool_.remove(storage);
+    if (state.locks == 0) search_.remove(storage);
     leave_memory(storage, Life::banished);
     callbacks_.perform_eviction(storage, Eviction::banish);
   } else {

@@ -6,12 +6,33 @@
 #include <memory>
 #include <vector>
 
-#include "compiler/remat/dtr/callbacks.h"
 #include "compiler/remat/dtr/heuristic.h"
-#include "compiler/remat/dtr/pool.h"
 #include "compiler/remat/dtr/search.h"
 
 namespace l2l::compiler::remat::dtr {
+
+enum class Eviction : std::uint8_t {
+  budget,   // room was needed
+  release,  // the program dropped its last reference; it may be recomputed for a descendant
+  banish    // the same, and nothing will need it again
+};
+
+// What the rematerializer does: a simulator counts it, stage.h writes it down as a program. Called in execution order.
+// Indices are those of Rematerializer::graph(). An op is executed by allocate_buffer() for each output that is not an
+// alias, and perform_op(). Spare outputs are dropped then.
+class Callbacks {
+ public:
+  virtual ~Callbacks() = default;
+
+  // There is room for `tensor`. `spare`: the tensor is in memory already, so this copy lives only while its op runs.
+  virtual void allocate_buffer(Index /*tensor*/, bool /*spare*/) {}
+  // All arguments are in memory. `again`: the op ran before, to recompute its outputs that are not spare.
+  virtual void perform_op(Index /*op*/, bool /*again*/) {}
+  // The storage, with all its aliases, leaves memory.
+  virtual void perform_eviction(Index /*storage*/, Eviction /*reason*/) {}
+  // From now on the storage is neither evicted nor recomputed.
+  virtual void pin(Index /*storage*/) {}
+};
 
 // What happens to a storage without references. It may be pinned.
 enum class Unreferenced : std::uint8_t {
@@ -88,9 +109,8 @@ class Rematerializer {
   const Options options_;
   Callbacks& callbacks_;
   State state_;
-  Pool pool_;  // material, not locked
   const std::unique_ptr<Heuristic> heuristic_;
-  Search search_;
+  Search search_;  // among the material storages that are not locked
   std::vector<Frame> stack_;
   std::vector<Index> born_;  // storages that the running op makes material
   Time repeated_ = 0;

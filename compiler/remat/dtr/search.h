@@ -1,8 +1,9 @@
-// Selects the storages to evict next. Thread-bound.
+// The storages that may be evicted, and which of them to evict next. Thread-bound.
 #pragma once
 
+#include <map>
+
 #include "compiler/remat/dtr/heuristic.h"
-#include "compiler/remat/dtr/pool.h"
 
 namespace l2l::compiler::remat::dtr {
 
@@ -22,28 +23,36 @@ class Search {
   Search(const State& state, Heuristic& heuristic, const Shortcuts& shortcuts)
       : state_(state), heuristic_(heuristic), shortcuts_(shortcuts) {}
 
-  // Returns storages in order of eviction; valid until the next call. `pool` must not be empty. Without shortcuts: the
-  // storage of smallest score, the last in the pool among equals; the search ends early at a score of 0.
-  const std::vector<Index>& choose(Pool& pool, Bytes missing);
+  // Of a storage that becomes material or is unlocked, and of one that is locked or leaves memory.
+  void add(Index storage);
+  void remove(Index storage) { candidates_.erase(added_[storage]); }
+  bool empty() const { return candidates_.empty(); }
+
+  // Returns storages in order of eviction; valid until the next call. There must be candidates. Without shortcuts: the
+  // storage of smallest score, the latest candidate among equals; the search ends early at a score of 0.
+  const std::vector<Index>& choose(Bytes missing);
 
  private:
-  struct Candidate {
+  struct Scored {
     double score;
     Index storage;
   };
 
   template <typename Visit>
-  void each(Pool& pool, bool small_too, Visit visit);
-  std::size_t stride(std::size_t candidates);
+  void each(bool small_too, Visit visit);
+  std::size_t stride();
   bool small(Index storage);
-  void take_smallest(Pool& pool, bool small_too);
-  void take_batch(Pool& pool, bool small_too, Bytes missing);
+  void take_smallest(bool small_too);
+  void take_batch(bool small_too, Bytes missing);
 
   const State& state_;
   Heuristic& heuristic_;
   const Shortcuts shortcuts_;
+  std::map<std::uint64_t, Index> candidates_;  // in the order in which they last became evictable
+  std::vector<std::uint64_t> added_;           // per storage: its key there
+  std::uint64_t next_ = 0;
   std::vector<Index> chosen_;
-  std::vector<Candidate> candidates_;
+  std::vector<Scored> scored_;
   std::uint64_t draws_ = 0;
   std::size_t summed_ = 0;  // storages whose sizes are in bytes_
   double bytes_ = 0;

@@ -175,7 +175,7 @@ TEST(Judge, SafePairsAreExactlyThoseNeverAliveAtOnce) {
         std::vector<Bytes> offsets;
         for (Index t = 0; t < program.tensors.size(); ++t) offsets.push_back(t == a || t == b ? 0 : (t + 1) * 1000);
         const bool safe = judge.accepts(offsets);
-        ASSERT_EQ(safe, problem.done_before(a, b) || problem.done_before(b, a)) << "program " << i;
+        ASSERT_EQ(safe, done_before(problem, a, b) || done_before(problem, b, a)) << "program " << i;
       }
     }
   }

@@ -1,10 +1,18 @@
 // Random programs of streams that lower() accepts.
 #pragma once
 
+#include <algorithm>
+
 #include "compiler/memory/streams.h"
 #include "tests/compiler/memory/random_problems.h"
 
 namespace l2l::compiler::memory {
+
+// Whether tensor p is dead before tensor q is written (problem.h).
+inline bool done_before(const Problem& problem, Index p, Index q) {
+  const auto end = problem.end_of(p), begin = problem.begin_of(q);
+  return std::equal(end.begin(), end.end(), begin.begin(), [](Time done, Time starts) { return done <= starts; });
+}
 
 struct ProgramShape {
   std::size_t ops = 12, streams = 4, tensors = 12;

@@ -25,7 +25,7 @@ TEST(Streams, ClocksAndRowsOfAncestorsGiveTheSameSafePairs) {
     for (Index p = 0; p < problem.tensors.size(); ++p) {
       for (Index q = 0; q < problem.tensors.size(); ++q) {
         const bool by_rows = rows.done_before(program.tensors[p], program.tensors[q]);
-        ASSERT_EQ(by_rows, problem.done_before(p, q)) << "program " << i << ", tensors " << p << " and " << q;
+        ASSERT_EQ(by_rows, done_before(problem, p, q)) << "program " << i << ", tensors " << p << " and " << q;
         safe_here += by_rows;
       }
     }
@@ -44,9 +44,9 @@ TEST(Streams, InputsAreNotSafeWithOutputs) {
   program.tensors = {{"in", 64, 0, {1}}, {"out", 64, 1, {2}}, {"later", 64, 2, {}}};
   const Problem problem = lower(program);
   EXPECT_EQ(plan(problem).footprint, 128u);
-  EXPECT_TRUE(problem.done_before(0, 2));
-  EXPECT_FALSE(problem.done_before(0, 1));
-  EXPECT_FALSE(problem.done_before(1, 2));
+  EXPECT_TRUE(done_before(problem, 0, 2));
+  EXPECT_FALSE(done_before(problem, 0, 1));
+  EXPECT_FALSE(done_before(problem, 1, 2));
 }
 
 TEST(Streams, AnEventMakesMemorySafe) {

@@ -16,7 +16,7 @@
 
 #include "compiler/autodiff/differentiate.h"
 #include "compiler/remat/policy.h"
-#include "models/gpt2.h"
+#include "models/families.h"
 
 namespace l2l::compiler::remat {
 namespace {

@@ -4,9 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "models/bert.h"
-#include "models/gpt2.h"
-#include "models/llama.h"
+#include "models/families.h"
 
 namespace l2l::compiler::remat {
 

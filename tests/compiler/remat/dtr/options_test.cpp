@@ -132,15 +132,17 @@ class Counting final : public Heuristic {
 struct Candidates {
   explicit Candidates(const std::vector<Bytes>& sizes) : heuristic(state) {
     for (const Bytes size : sizes) state.graph.add({1, {}, {{size, kNone}}});
-    for (Index storage = 0; storage < sizes.size(); ++storage) pool.append(storage);
   }
   std::vector<Index> choose(const Shortcuts& shortcuts, Bytes missing = 1) {
-    return Search(state, heuristic, shortcuts).choose(pool, missing);
+    Search search(state, heuristic, shortcuts);
+    for (Index storage = 0; storage < state.graph.storages().size(); ++storage) search.add(storage);
+    for (const Index storage : locked) search.remove(storage);
+    return search.choose(missing);
   }
 
   State state;
   Counting heuristic;
-  Pool pool;
+  std::vector<Index> locked;
 };
 
 TEST(Shortcuts, SmallStoragesAreIgnoredWhileThereAreOthers) {
@@ -149,8 +151,7 @@ TEST(Shortcuts, SmallStoragesAreIgnoredWhileThereAreOthers) {
   EXPECT_EQ(some.choose(shortcuts), std::vector<Index>{0});
   shortcuts.ignore_small = true;
   EXPECT_EQ(some.choose(shortcuts), std::vector<Index>{2});
-  some.pool.remove(1);
-  some.pool.remove(2);
+  some.locked = {1, 2};
   EXPECT_EQ(some.choose(shortcuts), std::vector<Index>{0});
 }
 
