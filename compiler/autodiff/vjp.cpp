@@ -73,6 +73,10 @@ void gelu_vjp(Backward& backward, const Op& op) {
                         op.attributes);
 }
 
+void tanh_vjp(Backward& backward, const Op& op) {
+  append_input_gradient(backward, op, OpKind::tanh_backward, {backward.gradient(op.outputs[0]), op.outputs[0]}, {});
+}
+
 void attention_vjp(Backward& backward, const Op& op) {
   append_input_gradient(
       backward, op, OpKind::attention_backward,
@@ -186,6 +190,7 @@ VectorJacobianProduct* vjp_of(OpKind kind) {
       {OpKind::layer_norm, layer_norm_vjp},
       {OpKind::matmul, matmul_vjp},
       {OpKind::gelu, gelu_vjp},
+      {OpKind::tanh, tanh_vjp},
       {OpKind::attention, attention_vjp},
       {OpKind::dropout, dropout_vjp},
       {OpKind::add, add_vjp},

@@ -69,6 +69,8 @@ ValueId GraphBuilder::head_norm(ValueId qkv, ValueId query_gain, ValueId key_gai
   return append(OpKind::head_norm, {qkv, query_gain, key_gain}, shape);
 }
 
+ValueId GraphBuilder::tanh(ValueId x) { return append(OpKind::tanh, {x}, {}); }
+
 ValueId GraphBuilder::gelu(ValueId x, bool exact) { return append(OpKind::gelu, {x}, {.exact = exact}); }
 
 ValueId GraphBuilder::swiglu(ValueId x, Attributes gate) { return append(OpKind::swiglu, {x}, gate); }

@@ -136,6 +136,7 @@ class GraphBuilder {
   // y = x w^T (+ b) with w [out, in] (the layout of BERT's files; logits from a table).
   ValueId linear_transposed(ValueId x, ValueId w, std::optional<ValueId> b = {});
   ValueId gelu(ValueId x, bool exact = false);
+  ValueId tanh(ValueId x);
   // `gate`: gelu, exact.
   ValueId swiglu(ValueId x, Attributes gate = {});
   // `shape`: heads, kv_heads, sequence, causal, probability, window, scale, softcap; and rotary_base, rotary_scaling.

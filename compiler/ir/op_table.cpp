@@ -150,6 +150,8 @@ Table make_table() {
       {OpKind::bias_gradient, {{"dy", "RN"}}, {accumulator("dbias", "N")}},
       {OpKind::gelu, {{"x", "RH"}}, {{"y", "RH"}}},
       {OpKind::gelu_backward, {{"dy", "RH"}, {"x", "RH"}}, {{"dx", "RH"}}},
+      {OpKind::tanh, {{"x", "RH"}}, {{"y", "RH"}}},
+      {OpKind::tanh_backward, {{"dy", "RH"}, {"y", "RH"}}, {{"dx", "RH"}}},
       {OpKind::attention, {{"qkv", "RQ"}, documents}, {{"y", "RH"}, logsumexp}, derive_attention},
       {OpKind::attention_backward,
        {{"dy", "RH"}, {"qkv", "RQ"}, {"y", "RH"}, logsumexp, documents},

@@ -73,6 +73,20 @@ TEST(Gradient, Gelu) {
   }
 }
 
+TEST(Gradient, Tanh) {
+  const OpCase forward = pointwise_case(OpKind::tanh, DType::f32, 7, 8);
+  const OpCase backward = pointwise_case(OpKind::tanh_backward, DType::f32, 7, 8);
+  Tensors operands = make_operands(forward);
+  const Tensors x = operands;
+  run_exactly(forward, operands);
+  Tensors gradient = {weights_for(forward), operands[1], zeros_like(x[0])};
+  run_exactly(backward, gradient);
+  EXPECT_LE(gradient_error(forward, x, gradient[0], 0, gradient[2]), kTolerance);
+  gradient[1] = x[0];  // it reads the result, not the argument
+  run_exactly(backward, gradient);
+  EXPECT_GT(gradient_error(forward, x, gradient[0], 0, gradient[2]), kTolerance);
+}
+
 TEST(Gradient, Swiglu) {
   using Vary = std::function<void(compiler::Attributes&)>;
   const Vary gates[] = {[](auto&) {}, [](auto& a) { a.gelu = true; }, [](auto& a) { a.gelu = a.exact = true; }};

@@ -30,6 +30,10 @@ void run_reference(const ReferenceCall& call) {
       return reference_gelu(call);
     case OpKind::gelu_backward:
       return reference_gelu_backward(call);
+    case OpKind::tanh:
+      return reference_tanh(call);
+    case OpKind::tanh_backward:
+      return reference_tanh_backward(call);
     case OpKind::attention:
       return reference_attention(call);
     case OpKind::attention_backward:

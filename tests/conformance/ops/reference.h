@@ -61,6 +61,8 @@ void reference_matmul(const ReferenceCall& call);
 void reference_bias_gradient(const ReferenceCall& call);
 void reference_gelu(const ReferenceCall& call);
 void reference_gelu_backward(const ReferenceCall& call);
+void reference_tanh(const ReferenceCall& call);
+void reference_tanh_backward(const ReferenceCall& call);
 void reference_attention(const ReferenceCall& call);
 void reference_attention_backward(const ReferenceCall& call);
 void reference_dropout(const ReferenceCall& call);

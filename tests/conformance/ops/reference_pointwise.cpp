@@ -31,6 +31,14 @@ void reference_gelu_backward(const ReferenceCall& call) {
   }
 }
 
+void reference_tanh(const ReferenceCall& call) {
+  for (std::size_t i = 0; i < call[0].size(); ++i) call[1][i] = std::tanh(call[0][i]);
+}
+
+void reference_tanh_backward(const ReferenceCall& call) {
+  for (std::size_t i = 0; i < call[0].size(); ++i) call[2][i] = call[0][i] * (1 - call[1][i] * call[1][i]);
+}
+
 namespace {
 
 // An activation and its derivative.
