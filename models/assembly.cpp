@@ -17,7 +17,8 @@ using compiler::ValueId;
 
 // Stable ids of groups and layers. Those of blocks begin at 16, to leave room for other layers.
 constexpr std::uint32_t kTableId = 0, kPositionsId = 1, kHeadId = 2, kEmbeddingNormId = 3, kHeadBiasId = 4,
-                        kHeadTableId = 5, kFirstBlockId = 16;
+                        kHeadTableId = 5, kClassifierId = 6,
+                        kFirstBlockId = 16;
 
 std::int64_t aligned(std::int64_t elements) {
   return static_cast<std::int64_t>(align_up(static_cast<Bytes>(elements), ParameterList::kAlignment));
@@ -118,8 +119,10 @@ class Assembly {
   void add_blocks();
   void add_head();
   void add_head_chunks();
+  void add_classifier();
   Graph embedding_graph(ParameterList& positions) const;
   Graph head_graph(ParameterList& list) const;
+  Graph classifier_graph(bool single, ParameterList& list) const;
   Graph logits_graph() const;
   ValueId head_table(LayerWeights& weights, const ParameterList& list) const;
   std::optional<ValueId> head_bias(LayerWeights& weights, const ParameterList& list) const;
@@ -149,10 +152,11 @@ Assembly::Assembly(const TransformerShape& shape, const Family& family)
   model_.rows = shape.rows();
   model_.hidden = shape.hidden;
   model_.vocabulary = shape.vocabulary;
+  model_.labels = shape.labels;
   model_.compute = shape.compute;
   model_.causal = family.causal;
   model_.packed = shape.packed;
-  model_.logit_softcap = shape.logit_softcap;
+  model_.logit_softcap = shape.labels > 0 ? 0 : shape.logit_softcap;
   model_.reversible = shape.reversible;
   model_.rebuilds = rebuilds(shape);
   if (chunked()) model_.chunks = {chunks_.count(), chunks_.rows};
@@ -166,7 +170,11 @@ Model Assembly::finish() && {
   if (family_.embedding_norm) add_embedding_norm();
   add_blocks();
   const int before_head = model_.layers();
-  chunked() ? add_head_chunks() : add_head();
+  if (shape_.labels > 0) {
+    add_classifier();
+  } else {
+    chunked() ? add_head_chunks() : add_head();
+  }
   model_.head_layers = model_.layers() - before_head;
   return std::move(model_);
 }
@@ -175,6 +183,7 @@ Model Assembly::finish() && {
 void Assembly::add_tables() {
   const Shape table{shape_.vocabulary, shape_.hidden};
   head_table_ = table_ = add(single(family_.table_group, kTableId, family_.table, table, Initial::normal));
+  if (shape_.labels > 0) return;
   if (!family_.head_table.empty()) {
     head_table_ = add(single(family_.head_table, kHeadTableId, family_.head_table, table, Initial::normal));
   }
@@ -292,6 +301,33 @@ void Assembly::add_head_chunks() {
                if (head_bias_ >= 0) parts.push_back(chunks_.part(head_bias_, chunk, 1));
                return parts;
              });
+}
+
+// With the loss of all rows, or the logits of a single one.
+Graph Assembly::classifier_graph(bool single, ParameterList& list) const {
+  const Classifier& classifier = family_.classifier;
+  const std::int64_t rows = single ? 1 : shape_.rows();
+  GraphBuilder graph(single ? "logits" : "head");
+  LayerWeights weights(graph, list, shape_.compute);
+  const ValueId features = classifier.features(graph, weights, read_input(graph, shape_, rows), shape_);
+  const ValueId w = weights.matrix(classifier.weight, shape_.labels, shape_.hidden, kInitialDeviation);
+  std::optional<ValueId> bias;
+  if (!classifier.bias.empty()) bias = weights.vector(classifier.bias, shape_.labels, Initial::zeros);
+  if (single) {
+    graph.place(graph.linear_transposed(features, w, bias), Region::output);
+  } else {
+    const ValueId targets = graph.bound(Region::targets, "targets", DType::i32, {rows});
+    graph.place(graph.linear_cross_entropy(features, w, targets, bias), Region::loss);
+  }
+  return graph.finish();
+}
+
+void Assembly::add_classifier() {
+  ParameterList list, unused;
+  LayerType type = layer_type(classifier_graph(/*single=*/false, list));
+  type.logits = classifier_graph(/*single=*/true, unused);
+  add_layer(add(std::move(type)), "head", kClassifierId,
+            {{add(list.group(family_.classifier.group, kClassifierId))}});
 }
 
 GroupIndex Assembly::add(GroupSpec group) {

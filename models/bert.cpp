@@ -60,6 +60,7 @@ ValueId block(GraphBuilder& graph, LayerWeights& weights, ValueId x, const Trans
 struct Names {
   std::string embeddings, blocks;
   std::string dense, norm, bias, table;  // of the head
+  std::string pooler, classifier;        // of a classifier
 };
 
 const Names kBert = {"bert.embeddings.",
@@ -67,9 +68,17 @@ const Names kBert = {"bert.embeddings.",
                      "cls.predictions.transform.dense",
                      "cls.predictions.transform.LayerNorm",
                      "cls.predictions.bias",
-                     "cls.predictions.decoder.weight"};
-const Names kRoberta = {"roberta.embeddings.", "roberta.encoder.layer", "lm_head.dense",
-                        "lm_head.layer_norm",  "lm_head.bias",          "lm_head.decoder.weight"};
+                     "cls.predictions.decoder.weight",
+                     "bert.pooler.dense",
+                     "classifier"};
+const Names kRoberta = {"roberta.embeddings.",
+                        "roberta.encoder.layer",
+                        "lm_head.dense",
+                        "lm_head.layer_norm",
+                        "lm_head.bias",
+                        "lm_head.decoder.weight",
+                        "classifier.dense",
+                        "classifier.out_proj"};
 
 Model make_encoder(const TransformerShape& shape, const Names& names) {
   Family family;
@@ -88,6 +97,16 @@ Model make_encoder(const TransformerShape& shape, const Names& names) {
     const ValueId dense = linear(graph, weights, x, names.dense, own.hidden, own.hidden);
     return norm(graph, weights, gelu(graph, dense, own), own, names.norm);
   };
+  // BERT's pooler; RoBERTa's head drops its input out, too.
+  family.classifier.features = [&names](GraphBuilder& graph, LayerWeights& weights, ValueId x,
+                                        const TransformerShape& own) {
+    if (&names == &kRoberta) x = graph.dropout(x, own.dropout);
+    const ValueId dense = linear(graph, weights, x, names.pooler, own.hidden, own.hidden);
+    return graph.dropout(graph.tanh(dense), own.dropout);
+  };
+  family.classifier.weight = names.classifier + ".weight";
+  family.classifier.bias = names.classifier + ".bias";
+  family.classifier.group = "classifier";
   family.causal = false;
   family.table_group = names.embeddings + "word_embeddings";
   family.positions_group = names.embeddings + "positions";

@@ -13,6 +13,15 @@
 
 namespace l2l::models {
 
+// A head that gives a row's logits of classes: features of the row, then a linear layer.
+struct Classifier {
+  std::function<compiler::ValueId(compiler::GraphBuilder& graph, LayerWeights& weights, compiler::ValueId x,
+                                  const TransformerShape& shape)>
+      features;
+  std::string weight, bias;  // names of its parameters, [labels, hidden] and [labels]; no bias where that is empty
+  std::string group;
+};
+
 struct Family {
   // Appends a layer's ops, from x [rows, hidden] to a result of the same shape, and declares its parameters.
   using Part = std::function<compiler::ValueId(compiler::GraphBuilder& graph, LayerWeights& weights,
@@ -31,7 +40,8 @@ struct Family {
   Part block;
   std::vector<Part> branches;
   Part head;           // what the head does before the table
-  bool causal = true;  // each token is predicted from those before it, so the model can continue a text
+  Classifier classifier;  // instead of head and table, where the shape has labels
+  bool causal = true;     // each token is predicted from those before it, so the model can continue a text
   // Names of groups and layers. Block i is `blocks`.i, which is also the prefix of its parameters' names.
   std::string table_group, positions_group, head_group, blocks;
 };

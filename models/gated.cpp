@@ -90,6 +90,7 @@ Family gated_family(const TransformerShape& shape, Gain gain) {
   family.head = [gain](GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& own) {
     return rms_norm(graph, weights, x, own, "model.norm", gain);
   };
+  family.classifier = {.features = family.head, .weight = "score.weight", .bias = "", .group = "score"};
   family.table_group = "model.embed_tokens";
   family.head_group = "model.norm";
   family.blocks = "model.layers";

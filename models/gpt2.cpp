@@ -59,6 +59,7 @@ Model make_gpt2(const TransformerShape& shape) {
   family.embedding_dropout = shape.dropout;
   family.branches = {attention, mlp};
   family.head = final_norm;
+  family.classifier = {.features = final_norm, .weight = "score.weight", .bias = "", .group = "score"};
   family.table_group = "wte";
   family.positions_group = "wpe";
   family.head_group = "ln_f";

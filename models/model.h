@@ -42,6 +42,7 @@ struct Model {
   std::int64_t rows = 0;  // of an activation: tokens of a microbatch
   std::int64_t hidden = 0;
   std::int64_t vocabulary = 0;
+  std::int64_t labels = 0;  // classes, where the head tells classes apart instead of tokens
   DType compute = DType::f32;
   bool packed = false;  // rows have positions, documents and token types of their own: Region::rows
   bool causal = true;  // each token is predicted from those before it, so the model can continue a text
@@ -71,7 +72,7 @@ struct Model {
   }
   // What one microbatch needs in Region::carry; 0 where the table is not cut.
   Bytes carry_bytes() const {
-    if (chunks.count == 0) return 0;
+    if (!head_in_chunks()) return 0;
     // One microbatch's logits of a chunk also pass through it.
     Bytes bytes = static_cast<Bytes>(logits_tokens()) * size_of(compute);
     for (int layer = head(); layer < layers(); ++layer) {
@@ -82,7 +83,10 @@ struct Model {
     return bytes;
   }
   // Most tokens whose logits one layer computes.
-  std::int64_t logits_tokens() const { return chunks.count > 0 ? chunks.rows : vocabulary; }
+  std::int64_t logits_tokens() const { return head_in_chunks() ? chunks.rows : outputs(); }
+  // Logits of a row: tokens, or classes.
+  std::int64_t outputs() const { return labels > 0 ? labels : vocabulary; }
+  bool head_in_chunks() const { return head_layers > 1; }
   bool streams() const { return reversible != Reversible::no; }
   // What one microbatch leaves between two layers, and its gradient.
   Bytes activation_bytes() const { return stream_bytes() * (streams() ? 2 : 1); }

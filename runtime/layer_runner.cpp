@@ -37,7 +37,7 @@ void LayerRunner::backward(int layer, int microbatch, const Operands& operands) 
 
 void LayerRunner::predict(int layer, std::int64_t row, BufferView wire, BufferView input, BufferView normed,
                           const TakeRow& take) {
-  const bool only_norm = model_.chunks.count > 0 && layer == model_.head();
+  const bool only_norm = model_.head_in_chunks() && layer == model_.head();
   const BufferView output = only_norm ? normed : logits_of(layer);
   launch(*programs_.of(layer).logits, Phase::head, layer, 0,
          {.wire = wire, .input = input, .output = output, .normed = normed});
@@ -54,7 +54,7 @@ void LayerRunner::round_gradients(int layer, BufferView gradients, BufferView dr
 
 // Logits of one token over the rows of the table in `layer`.
 BufferView LayerRunner::logits_of(int layer) const {
-  const std::int64_t tokens = std::min(model_.logits_tokens(), model_.vocabulary - model_.first_token(layer));
+  const std::int64_t tokens = std::min(model_.logits_tokens(), model_.outputs() - model_.first_token(layer));
   const BufferView room = logits_.empty() ? carry_[0] : logits_[0];
   return room.slice(0, static_cast<Bytes>(tokens) * size_of(model_.compute));
 }

@@ -14,7 +14,7 @@ LayerVisits::LayerVisits(const ExecutorResources& resources)
       compute_(resources.runner.compute()),
       first_block_(model_.block(1)),
       head_(model_.head()),
-      head_in_chunks_(model_.chunks.count > 0),
+      head_in_chunks_(model_.head_in_chunks()),
       live_(static_cast<int>(resources.input_gradients.size()) - 1),
       input_gradients_(resources.input_gradients) {
   for (int block = head_ - 1; block >= first_block_; --block) {

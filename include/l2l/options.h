@@ -38,6 +38,10 @@ struct ModelOptions {
   // The longest sequence that the model is made for; 0: sequence. gpt2, bert: rows of the position table. roberta: rows
   // of that table, whose first padding_token + 1 are not used.
   std::int64_t positions = 0;
+  // What the head gives: "language" (of each token the one behind it, or those that are masked) | "classification" (of
+  // each document one of `labels` classes, as transformers' ...ForSequenceClassification).
+  std::string head = "language";
+  std::int64_t labels = 2;
   std::int64_t token_types = 2;     // bert, roberta: rows of the token type table, of which the first is used
   std::int64_t padding_token = -1;  // roberta: its id; -1: 1
   // Probability, for embedding, attention and residual branches; in [0, 1); 0 but for gpt2, bert and roberta.
@@ -104,6 +108,7 @@ struct DataOptions {
   std::string format = "auto";
   std::string separator = {};             // text: what lies between documents; empty: a file is one document
   std::vector<std::string> columns = {};  // jsonl, csv, tsv: that of the text, or those of prompt and completion
+  std::string label = {};  // jsonl, csv, tsv: the column of the class, 0 to model.labels - 1; of model.head = "classification"
   // What is predicted: "all" | "completion" (of a prompt) | "assistant" (what it says in "messages").
   std::string learn = "all";
   // Of "messages": "auto" (the tokenizer's own, if it is one of these) | "chatml" | "llama3" | "mistral" | "gemma" |

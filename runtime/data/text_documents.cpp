@@ -1,6 +1,7 @@
 #include "runtime/data/text_documents.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "core/json.h"
 #include "l2l/errors.h"
@@ -96,6 +97,14 @@ class Lines : public DocumentReader {
     document.first = prompt.size();
     document.is_pair = settings_.token_types > 0;
   }
+  // `value`: as the file has it.
+  std::int32_t label_of(std::string_view value) const {
+    std::int32_t label = -1;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), label);
+    if (error == std::errc() && end == value.data() + value.size() && label >= 0 && label < settings_.labels) return label;
+    refuse("\"" + settings_.label + "\" is \"" + std::string(value.substr(0, 80)) + "\", not a class from 0 to " +
+           std::to_string(settings_.labels - 1) + " (model.labels = " + std::to_string(settings_.labels) + ")");
+  }
   void require_text_is_learnt() const {
     if (settings_.learn == Learn::all) return;
     refuse(std::string("is a text, of which data.learn = \"") +
@@ -130,6 +139,7 @@ class JsonLines final : public Lines {
     const nlohmann::json row = parse_json(line);
     if (row.is_discarded()) refuse("is not JSON in UTF-8");
     if (!row.is_object()) refuse("is not a JSON object");
+    if (!settings_.label.empty()) document.label = take_label(row);
     const std::vector<std::string>& columns = settings_.columns;
     if (columns.size() == 2) return take_completion(row, columns[0], columns[1], document);
     if (columns.size() == 1) return take_text(row, columns[0], document);
@@ -142,6 +152,12 @@ class JsonLines final : public Lines {
     }
     refuse("has none of \"text\", \"prompt\" with \"completion\", \"messages\"; it has " +
            (names.empty() ? "nothing" : names) + "; name the column of the text by data.columns");
+  }
+
+  std::int32_t take_label(const nlohmann::json& row) const {
+    const auto value = row.find(settings_.label);
+    if (value == row.end()) refuse("has no \"" + settings_.label + "\"");
+    return label_of(value->is_string() ? value->get<std::string>() : json_text(*value));
   }
 
   std::string text_of(const nlohmann::json& row, const std::string& field) const {
@@ -226,13 +242,17 @@ class Table final : public Lines {
     fields_ = names.size();
     std::vector<std::string> wanted = settings_.columns;
     if (wanted.empty()) wanted = {fields_ == 1 ? names[0] : "text"};
-    for (const std::string& name : wanted) {
-      const auto found = std::find(names.begin(), names.end(), name);
-      if (found == names.end())
-        refuse("there is no column \"" + name + "\" among " + list(names) + "; set data.columns");
-      places_.push_back(static_cast<std::size_t>(found - names.begin()));
-    }
+    for (const std::string& name : wanted) places_.push_back(place_of(name, names, "data.columns"));
+    if (!settings_.label.empty()) label_place_ = place_of(settings_.label, names, "data.label");
     return true;
+  }
+
+  std::size_t place_of(const std::string& name, const std::vector<std::string>& names, const char* key) const {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) {
+      refuse("there is no column \"" + name + "\" among " + list(names) + "; set " + key);
+    }
+    return static_cast<std::size_t>(found - names.begin());
   }
 
   static std::string list(const std::vector<std::string>& names) {
@@ -283,7 +303,8 @@ class Table final : public Lines {
   }
 
   std::size_t fields_ = 0;
-  std::vector<std::size_t> places_;  // of the columns that are read
+  std::vector<std::size_t> places_;         // of the columns that are read
+  std::optional<std::size_t> label_place_;  // and of the class
 };
 
 }  // namespace

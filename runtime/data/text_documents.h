@@ -31,12 +31,15 @@ struct TextSettings {
   // Of models that tell the two texts of a pair by token types: how many there are. 0: two texts are prompt and
   // completion.
   std::int64_t token_types = 0;
+  std::string label = {};   // of JSON Lines and tables: the column of the class; empty: documents have none
+  std::int64_t labels = 0;  // classes: 0 to labels - 1
 };
 
 struct TextDocument {
   std::string text;
   std::size_t first = 0;  // bytes of the text that are the first of a pair, or the prompt of a completion
   bool is_pair = false;
+  std::int32_t label = -1;        // class; -1: none
   bool is_chat = false;           // the text has its special tokens
   std::vector<TextRange> learnt = {};  // of a chat: what the assistant says
 };

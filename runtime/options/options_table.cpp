@@ -66,6 +66,8 @@ std::vector<Key> option_keys(Options& options) {
   return {
       {"model", "pretrained", PathField{&model.pretrained}},
       {"model", "new_head", BooleanField{&model.new_head}},
+      {"model", "head", TextField{&model.head, {"language", "classification"}}},
+      {"model", "labels", IntegerField{&model.labels, 2, 1 << 20}},
       {"model", "architecture", TextField{&model.architecture, names}},
       {"model", "layers", IntegerField{&model.layers, 1, 1'000'000}},
       {"model", "hidden", IntegerField{&model.hidden, 1, 1 << 20}},
@@ -108,6 +110,7 @@ std::vector<Key> option_keys(Options& options) {
       {"data", "format", TextField{&data.format, kDataFormats}},
       {"data", "separator", TextField{&data.separator, {}, /*any_characters=*/true}},
       {"data", "columns", TextsField{&data.columns}},
+      {"data", "label", TextField{&data.label, {}}},
       {"data", "learn", TextField{&data.learn, kLearn}},
       {"data", "template", TextField{&data.chat_template, kChatTemplates}},
       {"data", "samples", TextField{&data.samples, {"auto", "stream", "packed", "padded"}}},

@@ -75,8 +75,8 @@ ArenaPlan::ArenaPlan(const models::Model& model, const Scratch& scratch, const E
     add(ArenaPart::row_fields, "positions and documents of rows", copies(microbatches, model.row_fields_bytes()));
   }
   add(ArenaPart::losses, "losses", copies(microbatches, model.results_bytes()));
-  if (model.chunks.count == 0) {
-    add(ArenaPart::logits, "logits of one token", {static_cast<Bytes>(model.vocabulary) * size_of(model.compute)});
+  if (!model.head_in_chunks()) {
+    add(ArenaPart::logits, "logits of one token", {static_cast<Bytes>(model.outputs()) * size_of(model.compute)});
   } else {
     add(ArenaPart::carry, "head in " + std::to_string(model.chunks.count) + " vocabulary chunks",
         copies(live, model.carry_bytes()), {Phase::head});
@@ -257,7 +257,7 @@ HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan) 
   const auto microbatches = static_cast<Bytes>(plan.microbatches);
   staging.batch = microbatches * (2 * static_cast<Bytes>(model.rows) * size_of(DType::i32) + model.row_fields_bytes() +
                                   model.results_bytes()) +
-                  static_cast<Bytes>(model.vocabulary) * size_of(model.compute);
+                  static_cast<Bytes>(model.outputs()) * size_of(model.compute);
   staging.squares = size_of(DType::f64);
   return staging;
 }

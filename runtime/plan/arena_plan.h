@@ -109,7 +109,7 @@ class ArenaPlan {
 // The number of blocks, from the first, whose weights the relay fetches twice: the last block's stay on the device
 // while a head that is one layer runs.
 inline int blocks_that_come_again(const models::Model& model) {
-  return model.blocks() - (model.chunks.count > 0 ? 0 : 1);
+  return model.blocks() - (model.head_in_chunks() ? 0 : 1);
 }
 
 // The largest scratch of any program in each phase. Without blocks: of their programs only the one that rounds

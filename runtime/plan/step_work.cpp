@@ -21,7 +21,7 @@ class Counter {
   }
 
  private:
-  bool in_chunks() const { return model_.chunks.count > 0; }
+  bool in_chunks() const { return model_.head_in_chunks(); }
   const BlockPlacement& placement(LayerIndex layer) const { return execution_.placement(layer - model_.block(0)); }
 
   // Of the block that is this layer.
