@@ -37,6 +37,7 @@ struct DataFiles {
   std::vector<DataFile> files;
   std::vector<std::uint64_t> document_ends = {};  // in tokens of the stream; empty: documents are not told apart
   bool flagged = false;                           // tokens32 with flags
+  std::vector<std::int32_t> labels = {};          // class of each document; empty: they have none
 
   std::uint64_t tokens() const;     // separators included
   std::string description() const;  // key and files, for messages

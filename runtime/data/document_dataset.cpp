@@ -13,7 +13,7 @@ namespace l2l::runtime {
 
 DocumentDataset::DocumentDataset(const DataFiles& files, const DatasetSettings& settings)
     : settings_(settings),
-      predicts_next_(settings.masking.share == 0),
+      predicts_next_(settings.masking.share == 0 && settings.labels == 0),
       flagged_(files.flagged),
       description_(files.description()),
       store_(files) {
@@ -21,6 +21,9 @@ DocumentDataset::DocumentDataset(const DataFiles& files, const DatasetSettings& 
     throw BadInput(description_ +
                    ": has no documents, so data.samples = \"packed\" and \"padded\" have nothing to pack: "
                    "set data.separator, or data.samples = \"stream\"");
+  }
+  if (settings.labels > 0 && files.labels.size() != files.document_ends.size()) {
+    throw BadInput(description_ + ": its documents have no classes: name their column by data.label");
   }
   cut(files);
   if (pieces_.empty()) throw BadInput(description_ + ": there is no document with a token to predict");
@@ -42,14 +45,16 @@ DocumentDataset::DocumentDataset(const DataFiles& files, const DatasetSettings& 
 
 void DocumentDataset::cut(const DataFiles& files) {
   const auto most = static_cast<std::uint64_t>(settings_.sequence);
+  const bool whole = settings_.kind == SampleKind::padded || settings_.labels > 0;
   std::uint64_t begin = 0;
-  for (const std::uint64_t end : files.document_ends) {
-    const std::uint64_t rows = rows_of_document(end - begin, predicts_next_);
-    if (settings_.kind == SampleKind::padded && rows > most) ++truncated_;
+  for (std::size_t i = 0; i < files.document_ends.size(); ++i) {
+    const std::uint64_t end = files.document_ends[i], rows = rows_of_document(end - begin, predicts_next_);
+    if (whole && rows > most) ++truncated_;
     for (std::uint64_t row = 0; row < rows; row += most) {
-      const Piece piece{begin + row, static_cast<std::uint32_t>(std::min(most, rows - row))};
+      Piece piece{begin + row, static_cast<std::uint32_t>(std::min(most, rows - row))};
+      if (settings_.labels > 0) piece.label = files.labels[i], piece.last = end - 1;
       if (learns(piece)) pieces_.push_back(piece);
-      if (settings_.kind == SampleKind::padded) break;
+      if (whole) break;
     }
     begin = end;
   }
@@ -57,7 +62,7 @@ void DocumentDataset::cut(const DataFiles& files) {
 
 // Of tokens with flags: whether the piece predicts any.
 bool DocumentDataset::learns(const Piece& piece) const {
-  if (!flagged_) return true;
+  if (!flagged_ || piece.label >= 0) return true;
   std::vector<std::int32_t> tokens(piece.rows);
   store_.read(piece.begin + (predicts_next_ ? 1 : 0), tokens);
   return std::any_of(tokens.begin(), tokens.end(), [](std::int32_t token) { return token >= 0; });
@@ -137,6 +142,11 @@ std::size_t DocumentDataset::fill(std::uint64_t sample, const SequenceView& sequ
       tokens[i] = token_of(tokens[i]);
       targets[i] = predicts_next_ && targets[i] >= 0 ? token_of(targets[i]) : -1;
       describe(begin + i, begin, begin + piece.rows, second ? 1 : 0);
+    }
+    if (piece.label >= 0) {
+      store_.read(piece.last, tokens.last(1));
+      tokens.back() = token_of(tokens.back());
+      (settings_.causal ? targets.back() : targets.front()) = piece.label;
     }
     begin += piece.rows;
   }

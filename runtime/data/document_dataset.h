@@ -14,6 +14,8 @@ namespace l2l::runtime {
 struct Piece {
   std::uint64_t begin = 0;  // of its tokens in the stream
   std::uint32_t rows = 0;   // that it takes
+  std::int32_t label = -1;  // class of the document; -1: none
+  std::uint64_t last = 0;   // with a class: the document's last token, which stands in the last row
 };
 
 // The rows that a document takes: a row for each token of masked-language modelling, and one less where each token
@@ -24,6 +26,9 @@ inline std::uint64_t rows_of_document(std::uint64_t tokens, bool predicts_next) 
 
 // Immutable. A document that is longer than a sequence is cut, so that all its tokens are predicted but the first;
 // padded, what is behind its first sequence is left out. A document with nothing to predict is left out.
+//
+// Documents with classes are not cut: what does not fit is left out before the last token, which the tokenizers of
+// encoders add. The class is the target of the first row, or, where each row sees those before it alone, of the last.
 //
 // Packed: best fit, the longest first, fixed once for all epochs. Pieces of a sequence lie in it in the order of the
 // data. Behind them, and behind a padded document, are rows of token 0 that predict nothing and see only themselves.

@@ -88,6 +88,7 @@ std::vector<EncodedDocument> DocumentEncoder::encode(std::span<const TextDocumen
 
 EncodedDocument DocumentEncoder::encode(const TextDocument& document, text::Encoder& encoder) const {
   EncodedDocument encoded;
+  encoded.label = document.label;
   if (document.is_pair) {
     encode_pair(document, encoder, encoded);
     return encoded;
@@ -97,7 +98,7 @@ EncodedDocument DocumentEncoder::encode(const TextDocument& document, text::Enco
     if (settings_.learn != Learn::all) mark_chat(document, encoder, encoded);
     return encoded;
   }
-  if (end_of_text_ >= 0 && (encoded.ids.empty() || encoded.ids.back() != end_of_text_)) {
+  if (settings_.label.empty() && end_of_text_ >= 0 && (encoded.ids.empty() || encoded.ids.back() != end_of_text_)) {
     encoded.ids.push_back(end_of_text_);
   }
   if (settings_.learn == Learn::all) return encoded;

@@ -15,6 +15,7 @@ struct EncodedDocument {
   std::vector<std::int32_t> ids;
   std::vector<bool> learnt;         // of each id; empty: all
   std::vector<std::int32_t> types;  // of each id, its token type; empty: 0
+  std::int32_t label = -1;          // class; -1: none
 };
 
 // Thread-bound.

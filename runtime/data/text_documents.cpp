@@ -230,6 +230,7 @@ class Table final : public Lines {
         require_text_is_learnt();
         document.text = row[places_[0]];
       }
+      if (label_place_) document.label = label_of(row[*label_place_]);
     } while (document.text.empty());
     return true;
   }

@@ -34,7 +34,7 @@ std::string rate_of(Bytes bytes, Clock::time_point begin) {
 
 // What the ids depend on besides text and tokenizer.
 std::string describe(const TextSettings& settings) {
-  std::string text = "3 " + std::to_string(static_cast<int>(settings.kind)) + " " +
+  std::string text = "4 " + std::to_string(static_cast<int>(settings.kind)) + " " +
                      std::to_string(static_cast<int>(settings.learn)) + " " + settings.chat_template + " " +
                      std::to_string(settings.token_types) + " " + std::to_string(settings.separator.size()) +
                      settings.separator;
@@ -48,30 +48,34 @@ std::uint64_t hash_of(std::string_view text) {
   return hash.value();
 }
 
-// A file of ids and one of the ends of documents (uint64), whose name follows from the first one's. Neither is there
-// before finish().
+// A file of ids, one of the ends of documents (uint64) and one of their classes (int32, empty without), whose names
+// follow from the first one's. None is there before finish().
 class Output {
  public:
   Output(const fs::path& ids, bool wide, bool flagged)
-      : path_(ids), ids_(unfinished(ids)), ends_(unfinished(ends_of(ids))), wide_(wide), flagged_(flagged) {}
+      : path_(ids), ids_(unfinished(ids)), ends_(unfinished(ends_of(ids))), labels_(unfinished(labels_of(ids))), wide_(wide), flagged_(flagged) {}
 
   ~Output() {
     std::error_code ignored;
-    for (const fs::path& path : {path_, ends_of(path_)}) fs::remove(unfinished(path), ignored);
+    for (const fs::path& path : {path_, ends_of(path_), labels_of(path_)}) fs::remove(unfinished(path), ignored);
   }
 
   static fs::path ends_of(const fs::path& ids) { return ids.string() + ".documents"; }
+  static fs::path labels_of(const fs::path& ids) { return ids.string() + ".labels"; }
 
   void add(const EncodedDocument& document) {
     if (document.ids.empty()) return;
     wide_ ? write<std::uint32_t>(document) : write<std::uint16_t>(document);
     tokens_ += document.ids.size();
     ends_.write(std::as_bytes(std::span(&tokens_, 1)));
+    if (document.label >= 0) labels_.write(std::as_bytes(std::span(&document.label, 1)));
   }
 
   std::uint64_t finish() {
     ids_.finish();
     ends_.finish();
+    labels_.finish();
+    fs::rename(unfinished(labels_of(path_)), labels_of(path_));
     fs::rename(unfinished(ends_of(path_)), ends_of(path_));
     fs::rename(unfinished(path_), path_);
     return tokens_;
@@ -91,7 +95,7 @@ class Output {
   }
 
   const fs::path path_;
-  OutputFile ids_, ends_;
+  OutputFile ids_, ends_, labels_;
   const bool wide_, flagged_;
   std::uint64_t tokens_ = 0;
 };
@@ -114,26 +118,29 @@ class Cache {
   bool wide() const { return wide_; }
   bool flagged() const { return flagged_; }
 
-  // The file's ids; appends the ends of its documents, the first of which begins at `begin`.
-  DataFile find_or_make(const DataFile& file, std::uint64_t begin, std::vector<std::uint64_t>& document_ends) {
+  // The file's ids; appends what is known of its documents, the first of which begins at `begin`.
+  DataFile find_or_make(const DataFile& file, std::uint64_t begin, DataFiles& all) {
     const std::uint64_t hash = remembered_hash("text\n" + file_facts(file.path), [&] {
       const InputFile input(file.path);
       return input.hash(0, input.bytes());
     });
     const fs::path path = folder_ / (prefix_ + "-" + to_hex(hash) + (wide_ ? ".u32" : ".u16"));
-    if (is_there(path) && is_there(Output::ends_of(path))) {
+    if (is_there(path) && is_there(Output::ends_of(path)) && is_there(Output::labels_of(path))) {
       std::error_code ignored;
-      for (const fs::path& used : {path, Output::ends_of(path)}) {
+      for (const fs::path& used : {path, Output::ends_of(path), Output::labels_of(path)}) {
         fs::last_write_time(used, fs::file_time_type::clock::now(), ignored);
       }
     } else {
       make(file, path);
     }
-    used_.insert({path, Output::ends_of(path)});
-    const InputFile ids(path), ends(Output::ends_of(path));
+    used_.insert({path, Output::ends_of(path), Output::labels_of(path)});
+    const InputFile ids(path), ends(Output::ends_of(path)), labels(Output::labels_of(path));
     std::vector<std::uint64_t> own(ends.bytes() / sizeof(std::uint64_t));
     ends.read(0, std::as_writable_bytes(std::span(own)));
-    for (const std::uint64_t end : own) document_ends.push_back(begin + end);
+    for (const std::uint64_t end : own) all.document_ends.push_back(begin + end);
+    const std::size_t before = all.labels.size();
+    all.labels.resize(before + labels.bytes() / sizeof(std::int32_t));
+    labels.read(0, std::as_writable_bytes(std::span(all.labels).subspan(before)));
     return {path, ids.bytes(), file.path};
   }
 
@@ -198,7 +205,7 @@ DataFiles tokenized(const std::string& key, const std::vector<DataFile>& texts, 
   files.flagged = cache.flagged();
   std::uint64_t tokens = 0;
   for (const DataFile& file : texts) {
-    files.files.push_back(cache.find_or_make(file, tokens, files.document_ends));
+    files.files.push_back(cache.find_or_make(file, tokens, files));
     tokens += files.files.back().bytes / token_bytes(files.format);
   }
   cache.trim();
