@@ -45,7 +45,7 @@ struct Model {
   std::int64_t labels = 0;  // classes, where the head tells classes apart instead of tokens
   DType compute = DType::f32;
   bool packed = false;  // rows have positions, documents and token types of their own: Region::rows
-  bool causal = true;  // each token is predicted from those before it, so the model can continue a text
+  bool causal = true;   // each token is predicted from those before it, so the model can continue a text
   float logit_softcap =
       0;  // c: logits l, those of LayerType::logits as well, stand for c tanh(l / c); 0: for themselves
   int embedding_layers = 1, head_layers = 1;

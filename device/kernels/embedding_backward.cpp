@@ -22,11 +22,14 @@ class EmbeddingBackward final : public Kernel {
   void run(Operands operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
     const std::int32_t* tokens = as<std::int32_t>(operands[0]);
     const std::int32_t* places = table_ > 2 ? as<std::int32_t>(operands[2]) : nullptr;
-    const T* dy = as<T>(operands[1]);
-    add_rows(dy, rows_, hidden_, 1, as<float>(operands[table_]), workers,
-             [&](std::int64_t row) { return checked_token("embedding_backward", tokens[row], row, vocabulary_); });
-    add_rows(dy, rows_, hidden_, 1, as<float>(operands[table_ + 1]), workers,
-             [&](std::int64_t row) { return place_of("embedding_backward", places, row, sequence_, positions_); });
+    const auto token = [&](std::int64_t row) {
+      return checked_token("embedding_backward", tokens[row], row, vocabulary_);
+    };
+    const auto place = [&](std::int64_t row) {
+      return place_of("embedding_backward", places, row, sequence_, positions_);
+    };
+    add_rows(as<T>(operands[1]), rows_, hidden_, 1, workers, RowSums{as<float>(operands[table_]), token},
+             RowSums{as<float>(operands[table_ + 1]), place});
   }
 
  private:

@@ -18,10 +18,11 @@ class EmbeddingRowsBackward final : public Kernel {
 
   void run(Operands operands, std::byte*, const LaunchParameters& parameters, Workers& workers) const override {
     const std::int32_t* tokens = as<std::int32_t>(operands[0]);
-    add_rows(as<T>(operands[1]), rows_, hidden_, factor_, as<float>(operands[2]), workers, [&](std::int64_t row) {
+    const auto token_of = [&](std::int64_t row) {
       const std::int64_t token = tokens[row] - parameters.first_token;
       return token < chunk_ ? token : -1;
-    });
+    };
+    add_rows(as<T>(operands[1]), rows_, hidden_, factor_, workers, RowSums{as<float>(operands[2]), token_of});
   }
 
  private:

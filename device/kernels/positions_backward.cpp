@@ -35,8 +35,8 @@ class PlacesBackward final : public Kernel {
 
   void run(Operands operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
     const std::int32_t* const places = as<std::int32_t>(operands[1]);
-    add_rows(as<T>(operands[0]), rows_, hidden_, 1, as<float>(operands[2]), workers,
-             [&](std::int64_t row) { return place_of("positions_backward", places, row, rows_, positions_); });
+    const auto place = [&](std::int64_t row) { return place_of("positions_backward", places, row, rows_, positions_); };
+    add_rows(as<T>(operands[0]), rows_, hidden_, 1, workers, RowSums{as<float>(operands[2]), place});
   }
 
  private:

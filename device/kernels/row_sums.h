@@ -1,6 +1,9 @@
 // Sums over rows in two steps: blocks of rows into partial sums, then the partial sums in ascending order of block.
 #pragma once
 
+#include <algorithm>
+#include <iterator>
+
 #include "core/fault_point.h"
 #include "core/workers.h"
 #include "device/kernels/common/partition.h"
@@ -58,21 +61,35 @@ void add_column_sums(const T* matrix, std::int64_t rows, std::int64_t columns, f
   });
 }
 
-// table[row_of(i)] += row i of dy [rows, hidden] times `factor`, in ascending order of i; not where row_of(i) is below
-// 0. Each task owns some columns of the table: equal rows meet in one thread.
-template <typename T, typename RowOf>
-void add_rows(const T* dy, std::int64_t rows, std::int64_t hidden, float factor, float* table, Workers& workers,
-              const RowOf& row_of) {
-  const Partition columns{hidden, 32};
+// A table of sums, and which row of it a row is added to: row_of(i), below 0 for none.
+template <typename RowOf>
+struct RowSums {
+  float* table;
+  RowOf row_of;
+};
+
+// Adds the rows of dy [rows, hidden] times `factor` to each of `sums`, in ascending order. Each task owns some columns:
+// equal rows of a table meet in one thread.
+template <typename T, typename... RowOf>
+void add_rows(const T* dy, std::int64_t rows, std::int64_t hidden, float factor, Workers& workers,
+              const RowSums<RowOf>&... sums) {
+  constexpr std::int64_t kColumns = 32;
+  const Partition columns{hidden, kColumns};
   workers.parallel_for(columns.count(), [&](std::int64_t block, int) {
     const std::int64_t begin = columns.begin(block), count = columns.end(block) - begin;
     for (std::int64_t row = 0; row < rows; ++row) {
-      const std::int64_t to = row_of(row);
-      if (to < 0) continue;
-      const T* const from = dy + row * hidden + begin;
-      float* const sums = table + to * hidden + begin;
+      const std::int64_t places[] = {sums.row_of(row)...};
+      if (*std::max_element(std::begin(places), std::end(places)) < 0) continue;
+      float line[kColumns];
+      widen_row(dy + row * hidden + begin, line, count);
+      const auto add_to = [&](float* table, std::int64_t to) {
+        if (to < 0) return;
+        float* const own = table + to * hidden + begin;
 #pragma omp simd
-      for (std::int64_t i = 0; i < count; ++i) sums[i] += widen(from[i]) * factor;
+        for (std::int64_t i = 0; i < count; ++i) own[i] += line[i] * factor;
+      };
+      std::size_t next = 0;
+      (add_to(sums.table, places[next++]), ...);
     }
   });
 }
