@@ -79,11 +79,11 @@ DataFiles read_shards(const std::vector<DataFile>& files, ShardKind kind, const 
 
 bool is_text(const DataOptions& data, const fs::path& file) { return !shard_kind(data.format, file); }
 
-TextSettings settings_of(const DataOptions& data, TextKind kind, std::int64_t token_types) {
+TextSettings settings_of(const DataOptions& data, TextKind kind, const TextModel& model) {
   // Of raw tokens and of texts in one column none has a type.
   const bool pairs = kind != TextKind::text && data.columns.size() == 2;
   return {kind,           data.separator,         data.columns, learn_of(data.learn), data.chat_template,
-          data.tokenizer, pairs ? token_types : 0};
+          data.tokenizer, pairs ? model.token_types : 0, model.labels > 0 ? data.label : "", model.labels};
 }
 
 // A file that was meant to be named by data.format.
@@ -98,7 +98,7 @@ void refuse_raw_ids(const DataOptions& data, const fs::path& file, const std::st
 }  // namespace
 
 DataFiles find_sources(const std::vector<std::string>& patterns, const DataOptions& data, const std::string& key,
-                       std::int64_t token_types) {
+                       const TextModel& model) {
   if (data.format == "tokens" || data.format == "tokens32") {
     DataFiles found = find_data(patterns, data.format == "tokens" ? TokenFormat::tokens : TokenFormat::tokens32, key);
     add_own_documents(found);
@@ -127,7 +127,7 @@ DataFiles find_sources(const std::vector<std::string>& patterns, const DataOptio
   const bool as_stored = kind == TextKind::text && data.tokenizer == "bytes" && data.separator.empty() && !compressed &&
                          data.samples != "packed" && data.samples != "padded";
   if (as_stored) return {key, TokenFormat::text, files};
-  const TextSettings settings = settings_of(data, kind, token_types);
+  const TextSettings settings = settings_of(data, kind, model);
   if (settings.token_types > 0 && data.samples == "stream") {
     throw BadInput(
         "data.columns names two columns, whose texts are pairs, with data.samples = \"stream\", which has no "

@@ -7,10 +7,16 @@
 
 namespace l2l::runtime {
 
-// The files of `patterns`, tokenized where they are text. `key`: "data.train". `token_types`: as in TextSettings.
-// Throws BadInput naming key, file and reason.
+// What a model takes of texts besides their tokens.
+struct TextModel {
+  std::int64_t token_types = 0;  // as in TextSettings
+  std::int64_t labels = 0;       // classes of documents; 0: none
+};
+
+// The files of `patterns`, tokenized where they are text. `key`: "data.train". Throws BadInput naming
+// key, file and reason.
 DataFiles find_sources(const std::vector<std::string>& patterns, const DataOptions& data, const std::string& key,
-                       std::int64_t token_types);
+                       const TextModel& model);
 
 // data.samples as options give it; "auto": packed where `files` are rows or separated documents, else windows of a
 // stream.

@@ -99,11 +99,21 @@ void check_masking(const Options& options) {
 void check_data(const Options& options) {
   const DataOptions& data = options.data;
   if (models::architecture_of(options.model.architecture).encoder) {
-    check_masking(options);
+    if (options.model.head == "language") check_masking(options);
     if (data.learn != "all") {
       throw BadInput("data.learn = \"" + data.learn + "\": " + options.model.architecture +
                      " predicts masked tokens; set \"all\"");
     }
+  }
+  const bool classifies = options.model.head == "classification";
+  if (classifies == data.label.empty() && !(data.train.empty() && data.source.empty() && data.validation.empty())) {
+    throw BadInput(classifies ? "model.head = \"classification\" learns classes: name their column by data.label"
+                              : "data.label = \"" + data.label +
+                                    "\": model.head = \"language\" learns no classes; set \"classification\"");
+  }
+  if (classifies && (data.samples == "stream" || data.learn != "all")) {
+    throw BadInput("model.head = \"classification\" learns the class of a document: data.samples is \"packed\" or "
+                   "\"padded\", and data.learn \"all\"");
   }
   if (!data.source.empty() && !data.train.empty()) {
     throw BadInput("data.train and [[data.source]] are both set: name all files by one of them");

@@ -24,19 +24,19 @@ DataOptions options_of(const DataSource& source, DataOptions data) {
   return data;
 }
 
-std::vector<DataFiles> find_training(const DataOptions& data, std::int64_t token_types) {
+std::vector<DataFiles> find_training(const DataOptions& data, const TextModel& model) {
   std::vector<DataFiles> files;
-  if (!data.train.empty()) files.push_back(find_sources(data.train, data, "data.train", token_types));
+  if (!data.train.empty()) files.push_back(find_sources(data.train, data, "data.train", model));
   for (std::size_t i = 0; i < data.source.size(); ++i) {
     const std::string key = "data.source " + std::to_string(i + 1);
-    files.push_back(find_sources(data.source[i].train, options_of(data.source[i], data), key, token_types));
+    files.push_back(find_sources(data.source[i].train, options_of(data.source[i], data), key, model));
   }
   return files;
 }
 
-std::optional<DataFiles> find_validation(const DataOptions& data, std::int64_t token_types) {
+std::optional<DataFiles> find_validation(const DataOptions& data, const TextModel& model) {
   if (data.validation.empty()) return std::nullopt;
-  return find_sources(data.validation, data, "data.validation", token_types);
+  return find_sources(data.validation, data, "data.validation", model);
 }
 
 // data.samples as options give it; "auto": packed where all sources have documents that rows or separators tell apart.
@@ -60,7 +60,8 @@ std::string name_of(SampleKind kind) {
 // Of padded samples lengths that suit the data, else the one that all have.
 std::vector<std::int64_t> lengths_of(const ResolvedOptions& options) {
   if (sample_kind(options.data, nullptr) != SampleKind::padded) return {options.model.sequence};
-  const bool predicts_next = !models::architecture_of(options.model.architecture).encoder;
+  const bool classifies = options.model.head == "classification";
+  const bool predicts_next = !classifies && !models::architecture_of(options.model.architecture).encoder;
   std::vector<std::uint64_t> documents(static_cast<std::size_t>(options.model.sequence) + 1);
   const auto count = [&](const DataFiles& files) {
     std::uint64_t begin = 0;
@@ -91,9 +92,10 @@ ResolvedOptions resolve(const Options& asked) {
   validate_options(asked);
   const Options given = with_pretrained_model(asked);
   const bool encoder = models::architecture_of(given.model.architecture).encoder;
-  const std::int64_t token_types = encoder ? given.model.token_types : 0;
-  ResolvedOptions options{given, asked.model.pretrained, asked.model.new_head, find_training(given.data, token_types),
-                          find_validation(given.data, token_types)};
+  const bool classifies = given.model.head == "classification";
+  const TextModel model{encoder ? given.model.token_types : 0, classifies ? given.model.labels : 0};
+  ResolvedOptions options{given, asked.model.pretrained, asked.model.new_head, find_training(given.data, model),
+                          find_validation(given.data, model)};
   options.chooses_micro_batch = leaves_micro_batch(given);
   options.data.samples = name_of(kind_of(options));
   options.lengths = lengths_of(options);
