@@ -26,28 +26,29 @@ struct StashItem {
   bool operator==(const StashItem&) const = default;
 };
 
-// Thread-bound: the relay thread. Calls do not wait for the device: waits are enqueued on streams.
+// Thread-bound: the relay thread. Calls do not wait for the device: waits are enqueued on streams. What a stash has
+// nothing to do for, it leaves to the empty functions here.
 class Stash {
  public:
   virtual ~Stash() = default;
 
-  // Opens a pass. `keep`: items will be fetched in a backward pass (training).
-  virtual void begin_forward(bool keep) = 0;
+  // Opens a pass. The argument: items will be fetched in a backward pass (training).
+  virtual void begin_forward(bool) {}
   // Room on the device for `item`, to be written on `compute`.
   virtual device::BufferView make(StashItem item, device::Stream& compute) = 0;
-  virtual void made(StashItem item, device::Stream& compute) = 0;
+  virtual void made(StashItem, device::Stream&) {}
   // Where `item` lies, to be read on `compute` until read_done().
   virtual device::BufferView read(StashItem item) = 0;
-  virtual void read_done(StashItem item, device::Stream& compute) = 0;
+  virtual void read_done(StashItem, device::Stream&) {}
 
   // The items will be fetched in exactly this order. Fetching starts when `compute` has done what it was given so far,
-  // so that the memory it fills may be shared with the forward pass. `items` must live until the last one is fetched.
-  virtual void begin_backward(std::span<const StashItem> items, device::Stream& compute) = 0;
+  // so that the memory it fills may be shared with the forward pass. The items must live until the last one is fetched.
+  virtual void begin_backward(std::span<const StashItem>, device::Stream&) {}
   // `compute` waits until all items that leave the device have left it. Call after begin_backward().
   virtual void wait_until_left(device::Stream&) {}
   // `compute` waits until the item is on the device.
   virtual device::BufferView fetch(StashItem item, device::Stream& compute) = 0;
-  virtual void fetch_done(StashItem item, device::Stream& compute) = 0;
+  virtual void fetch_done(StashItem, device::Stream&) {}
 };
 
 // All items stay on the device. `items`: a place for each, [layer - first_layer][microbatch].
