@@ -37,7 +37,7 @@ struct TextDocument {
   std::string text;
   std::size_t first = 0;  // bytes of the text that are the first of a pair, or the prompt of a completion
   bool is_pair = false;
-  bool is_chat = false;           // the text has its special tokens
+  bool is_chat = false;                // the text has its special tokens
   std::vector<TextRange> learnt = {};  // of a chat: what the assistant says
 };
 
