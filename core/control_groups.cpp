@@ -131,26 +131,22 @@ int cores(double quota_us, double period_us) {
   return static_cast<int>(std::clamp((quota_us + period_us - 1) / period_us, 1.0, 1e6));
 }
 
-// "max 100000" or "150000 100000"
-int quota_v2(const fs::path& group) {
-  std::ifstream file(group / "cpu.max");
+// Of v2's "cpu.max" ("max 100000" or "150000 100000") or v1's two files, of which a quota of -1 means none.
+int quota_of(const fs::path& group) {
+  std::ifstream both(group / "cpu.max"), quota_file(group / "cpu.cfs_quota_us"),
+      period_file(group / "cpu.cfs_period_us");
   double quota = 0, period = 0;
-  return file >> quota >> period ? cores(quota, period) : 0;
-}
-
-int quota_v1(const fs::path& group) {
-  std::ifstream quota_file(group / "cpu.cfs_quota_us"), period_file(group / "cpu.cfs_period_us");
-  double quota = 0, period = 0;  // a quota of -1 means none
-  return quota_file >> quota && period_file >> period ? cores(quota, period) : 0;
+  const bool there = both >> quota >> period || (quota_file >> quota && period_file >> period);
+  return there ? cores(quota, period) : 0;
 }
 
 int tighter(int a, int b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
 
 // A limit of any ancestor holds too. Inside a container the path may not exist below the mount; its root then does.
-int tightest(const fs::path& mount, fs::path group, int (*read)(const fs::path&)) {
-  int result = read(mount);
+int tightest(const fs::path& mount, fs::path group) {
+  int result = quota_of(mount);
   for (group = group.relative_path(); !group.empty(); group = group.parent_path()) {
-    result = tighter(result, read(mount / group));
+    result = tighter(result, quota_of(mount / group));
   }
   return result;
 }
@@ -167,8 +163,8 @@ std::vector<HostAvailable> control_group_limits(const fs::path& proc) {
 int cpu_quota(const fs::path& membership, const fs::path& mount) {
   int result = 0;
   for (const auto& [controllers, group] : read_memberships(membership)) {
-    if (controllers.empty()) result = tighter(result, tightest(mount, group, quota_v2));
-    if (lists(controllers, "cpu")) result = tighter(result, tightest(mount / controllers, group, quota_v1));
+    if (controllers.empty()) result = tighter(result, tightest(mount, group));
+    if (lists(controllers, "cpu")) result = tighter(result, tightest(mount / controllers, group));
   }
   return result;
 }

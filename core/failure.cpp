@@ -4,24 +4,10 @@
 
 namespace l2l {
 
-Failure::Registration::Registration(Registration&& other) noexcept
-    : failure_(std::exchange(other.failure_, nullptr)), id_(other.id_) {}
-
-Failure::Registration& Failure::Registration::operator=(Registration&& other) noexcept {
-  if (this != &other) {
-    reset();
-    failure_ = std::exchange(other.failure_, nullptr);
-    id_ = other.id_;
-  }
-  return *this;
-}
-
 // Waits for a fail() that is running wakers, which hold the same lock.
-void Failure::Registration::reset() {
-  if (failure_ == nullptr) return;
-  const std::lock_guard lock(failure_->mutex_);
-  failure_->wakers_.erase(id_);
-  failure_ = nullptr;
+void Failure::Registration::Unregister::operator()(Failure* failure) const {
+  const std::lock_guard lock(failure->mutex_);
+  failure->wakers_.erase(id);
 }
 
 void Failure::fail(std::exception_ptr error) {
@@ -41,7 +27,9 @@ Failure::Registration Failure::on_failure(std::function<void()> wake) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t id = next_id_++;
   wakers_.emplace(id, std::move(wake));
-  return Registration(*this, id);
+  Registration registration;
+  registration.failure_ = {this, {id}};
+  return registration;
 }
 
 }  // namespace l2l

@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 
 namespace l2l {
@@ -16,17 +17,15 @@ class Failure {
   // Unregisters its waker when destroyed; afterwards the waker does not run. Movable; thread-bound.
   class Registration {
    public:
-    Registration() = default;
-    Registration(Registration&& other) noexcept;
-    Registration& operator=(Registration&& other) noexcept;
-    ~Registration() { reset(); }
-    void reset();
+    void reset() { failure_.reset(); }
 
    private:
     friend class Failure;
-    Registration(Failure& failure, std::uint64_t id) : failure_(&failure), id_(id) {}
-    Failure* failure_ = nullptr;
-    std::uint64_t id_ = 0;
+    struct Unregister {
+      std::uint64_t id;
+      void operator()(Failure* failure) const;
+    };
+    std::unique_ptr<Failure, Unregister> failure_;
   };
 
   // Stores `error` and wakes every waiter; later errors are dropped.

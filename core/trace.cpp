@@ -1,45 +1,24 @@
 #include "core/trace.h"
 
-#include <cinttypes>
-#include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <utility>
 
+#include "core/json.h"
 #include "l2l/errors.h"
 
 namespace l2l {
 namespace {
 
-std::string json_string(std::string_view text) {
-  std::string json = "\"";
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if (code < 0x20) {
-      char escape[8];
-      std::snprintf(escape, sizeof escape, "\\u%04x", code);
-      json += escape;
-    } else {
-      if (c == '"' || c == '\\') json += '\\';
-      json += c;
-    }
-  }
-  return json + '"';
-}
+using Json = nlohmann::ordered_json;
 
-// The format's unit is the microsecond; nanoseconds are decimals. Negative: begun before the trace.
-std::string microseconds(std::int64_t ns) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%s%" PRId64 ".%03d", ns < 0 ? "-" : "", std::abs(ns) / 1000,
-                static_cast<int>(std::abs(ns) % 1000));
-  return text;
-}
+// The format's unit is the microsecond. Negative: begun before the trace.
+double microseconds(std::int64_t ns) { return static_cast<double>(ns) / 1000; }
 
-std::string arguments(int layer, int microbatch) {
-  std::string json = ",\"args\":{";
-  if (layer >= 0) json += "\"layer\":" + std::to_string(layer);
-  if (microbatch >= 0) json += (layer >= 0 ? ",\"microbatch\":" : "\"microbatch\":") + std::to_string(microbatch);
-  return json + "}";
+Json arguments(int layer, int microbatch) {
+  Json json = Json::object();
+  if (layer >= 0) json["layer"] = layer;
+  if (microbatch >= 0) json["microbatch"] = microbatch;
+  return json;
 }
 
 std::int64_t nanoseconds(Clock::duration duration) {
@@ -87,16 +66,25 @@ std::size_t Trace::dropped() const {
 void Trace::write(const std::string& file) const {
   const std::lock_guard lock(mutex_);
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  const auto metadata = [](const char* what, const std::string& name) {
+    return Json{{"name", what}, {"ph", "M"}, {"pid", 1}, {"args", {{"name", name}}}};
+  };
   out << "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"dropped_spans\":" << dropped_ << "},\"traceEvents\":[\n"
-      << "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{\"name\":\"l2l\"}}";
+      << json_text(metadata("process_name", "l2l"));
   for (std::size_t track = 0; track < tracks_.size(); ++track) {
-    out << ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":" << track
-        << ",\"args\":{\"name\":" << json_string(tracks_[track]) << "}}";
+    Json name = metadata("thread_name", tracks_[track]);
+    name["tid"] = track;
+    out << ",\n" << json_text(name);
   }
   for (const Span& span : spans_) {
-    out << ",\n{\"name\":" << json_string(span.name) << ",\"ph\":\"X\",\"pid\":1,\"tid\":" << span.track
-        << ",\"ts\":" << microseconds(span.begin_ns) << ",\"dur\":" << microseconds(span.end_ns - span.begin_ns)
-        << arguments(span.layer, span.microbatch) << "}";
+    out << ",\n"
+        << json_text(Json{{"name", span.name},
+                          {"ph", "X"},
+                          {"pid", 1},
+                          {"tid", span.track},
+                          {"ts", microseconds(span.begin_ns)},
+                          {"dur", microseconds(span.end_ns - span.begin_ns)},
+                          {"args", arguments(span.layer, span.microbatch)}});
   }
   out << "\n]}\n";
   out.close();

@@ -5,6 +5,7 @@
 
 #include "core/control_groups.h"
 #include "core/denormals.h"
+#include "core/fault_point.h"
 #include "core/trace.h"
 
 namespace l2l {
@@ -29,6 +30,12 @@ void Workers::parallel_for(std::int64_t blocks, BlockFunction function) {
     if (span.worked) trace_->record(span.track, span_name_, at(span.begin), at(span.end), span_layer_, -1);
     span.worked = false;
   }
+}
+
+void Workers::run(std::int64_t blocks, BlockFunction function) {
+  const FlushDenormals caller(!fault_point("workers.keep_denormals"));
+  if (threads_ > 1 && blocks > 1) return run_in_parallel(blocks, function);
+  for (std::int64_t block = 0; block < blocks; ++block) function(block, 0);
 }
 
 void Workers::set_trace(Trace& trace, const std::string& name) {

@@ -62,6 +62,8 @@ class Workers {
     std::int64_t begin = 0, end = 0;  // ticks of Clock (core/trace.h)
   };
   void run(std::int64_t blocks, BlockFunction function);
+  // With several threads and blocks. Defined by the linked file, as are Implementation, constructor and destructor.
+  void run_in_parallel(std::int64_t blocks, BlockFunction function);
 
   int threads_;
   Trace* trace_ = nullptr;

@@ -9,67 +9,42 @@
 #include <thread>
 #include <vector>
 
-#include "core/denormals.h"
-#include "core/fault_point.h"
 #include "core/workers.h"
 
 namespace l2l {
-namespace {
-
-// How often a condition is polled before a thread sleeps on it; about 20 us.
-constexpr int kSpins = 1000;
-
-void pause() {
-#if defined(__SSE__)
-  _mm_pause();
-#endif
-}
-
-}  // namespace
-
 struct Workers::Implementation {
-  Implementation(const std::string& name, int threads, const CpuSet& cpus);
-  ~Implementation();
-
+  Implementation(const std::string& name, int threads, const std::vector<int>& cpus) : cpus_(cpus) {
+    for (int slot = 1; slot < threads; ++slot) {
+      try {
+        threads_.emplace_back([this, slot] { work(slot); });
+      } catch (...) {  // no more threads: those that run must be joined before the members go
+        join();
+        throw;
+      }
+      pthread_setname_np(threads_.back().native_handle(), (name + " " + std::to_string(slot)).substr(0, 15).c_str());
+    }
+  }
+  ~Implementation() { join(); }
   void run(std::int64_t blocks, BlockFunction function);
 
  private:
   void join();
   void work(int slot);
   void run_blocks(int slot);
-  void store_failure();
-  template <typename Condition>
-  void spin(const Condition& condition) const;
 
-  const int spins_;
   const CpuSet cpus_;
   std::mutex mutex_;
   std::condition_variable opened_, left_;
   bool stop_ = false;                      // guarded by mutex_
   bool open_ = false;                      // guarded by mutex_: helpers may join the call
   std::exception_ptr error_;               // guarded by mutex_
-  std::atomic<std::uint64_t> calls_{0};    // written under mutex_
-  std::atomic<int> inside_{0};             // helpers in the call; written under mutex_
+  std::uint64_t calls_ = 0;                // guarded by mutex_
+  int inside_ = 0;                         // helpers in the call; guarded by mutex_
   std::optional<BlockFunction> function_;  // constant while helpers are inside
   std::int64_t blocks_ = 0;                // constant while helpers are inside
   std::atomic<std::int64_t> next_{0};
   std::vector<std::thread> threads_;
 };
-
-Workers::Implementation::Implementation(const std::string& name, int threads, const CpuSet& cpus)
-    : spins_(threads <= available_cores() ? kSpins : 0), cpus_(cpus) {
-  for (int slot = 1; slot < threads; ++slot) {
-    try {
-      threads_.emplace_back([this, slot] { work(slot); });
-    } catch (...) {  // no more threads: those that run must be joined before the members go
-      join();
-      throw;
-    }
-    pthread_setname_np(threads_.back().native_handle(), (name + " " + std::to_string(slot)).substr(0, 15).c_str());
-  }
-}
-
-Workers::Implementation::~Implementation() { join(); }
 
 void Workers::Implementation::join() {
   {
@@ -80,18 +55,11 @@ void Workers::Implementation::join() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-template <typename Condition>
-void Workers::Implementation::spin(const Condition& condition) const {
-  for (int i = 0; i < spins_ && !condition(); ++i) pause();
-}
-
 void Workers::Implementation::work(int slot) {
   bind_thread(cpus_);
   flush_denormals_to_zero();
-  std::uint64_t seen = 0;
-  for (;;) {
-    spin([&] { return calls_.load(std::memory_order_relaxed) != seen; });
-    std::unique_lock lock(mutex_);
+  std::unique_lock lock(mutex_);
+  for (std::uint64_t seen = 0;;) {
     opened_.wait(lock, [&] { return stop_ || (open_ && calls_ != seen); });
     if (stop_) return;
     seen = calls_;
@@ -105,20 +73,14 @@ void Workers::Implementation::work(int slot) {
 
 void Workers::Implementation::run_blocks(int slot) {
   try {
-    for (;;) {
-      const std::int64_t block = next_.fetch_add(1, std::memory_order_relaxed);
-      if (block >= blocks_) return;
+    for (std::int64_t block; (block = next_.fetch_add(1, std::memory_order_relaxed)) < blocks_;) {
       (*function_)(block, slot);
     }
   } catch (...) {
-    store_failure();
+    next_.store(blocks_, std::memory_order_relaxed);  // the blocks not yet begun are skipped
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::current_exception();
   }
-}
-
-void Workers::Implementation::store_failure() {
-  next_.store(blocks_, std::memory_order_relaxed);  // the blocks not yet begun are skipped
-  const std::lock_guard lock(mutex_);
-  if (!error_) error_ = std::current_exception();
 }
 
 void Workers::Implementation::run(std::int64_t blocks, BlockFunction function) {
@@ -133,7 +95,6 @@ void Workers::Implementation::run(std::int64_t blocks, BlockFunction function) {
   }
   opened_.notify_all();
   run_blocks(0);
-  spin([&] { return inside_.load(std::memory_order_relaxed) == 0; });
   std::unique_lock lock(mutex_);
   open_ = false;  // does not wait for helpers that are still asleep
   left_.wait(lock, [&] { return inside_ == 0; });
@@ -141,17 +102,10 @@ void Workers::Implementation::run(std::int64_t blocks, BlockFunction function) {
 }
 
 Workers::Workers(std::string name, int threads, const std::vector<int>& cpus)
-    : threads_(std::max(1, threads)), implementation_(std::make_unique<Implementation>(name, threads_, CpuSet(cpus))) {}
+    : threads_(std::max(1, threads)), implementation_(std::make_unique<Implementation>(name, threads_, cpus)) {}
 
 Workers::~Workers() = default;
 
-void Workers::run(std::int64_t blocks, BlockFunction function) {
-  const FlushDenormals caller(!fault_point("workers.keep_denormals"));
-  if (threads_ == 1 || blocks <= 1) {
-    for (std::int64_t block = 0; block < blocks; ++block) function(block, 0);
-    return;
-  }
-  implementation_->run(blocks, function);
-}
+void Workers::run_in_parallel(std::int64_t blocks, BlockFunction function) { implementation_->run(blocks, function); }
 
 }  // namespace l2l

@@ -12,8 +12,6 @@
 #include <mutex>
 #include <vector>
 
-#include "core/denormals.h"
-#include "core/fault_point.h"
 #include "core/workers.h"
 
 namespace l2l {
@@ -95,12 +93,7 @@ Workers::Workers(std::string, int threads, const std::vector<int>& cpus)
 
 Workers::~Workers() = default;
 
-void Workers::run(std::int64_t blocks, BlockFunction function) {
-  const FlushDenormals caller(!fault_point("workers.keep_denormals"));
-  if (threads_ == 1 || blocks <= 1) {
-    for (std::int64_t block = 0; block < blocks; ++block) function(block, 0);
-    return;
-  }
+void Workers::run_in_parallel(std::int64_t blocks, BlockFunction function) {
   const auto body = [function](const tbb::blocked_range<std::int64_t>& range) {
     flush_denormals_to_zero();  // in every task: oneTBB restores the arena's floating-point settings for each
     const int slot = tbb::this_task_arena::current_thread_index();

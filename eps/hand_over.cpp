@@ -24,12 +24,7 @@ HandOver::HandOver(const ModelLayout& layout, int devices, bool held, const std:
   for (std::size_t layer = layers_.size(); layer-- > 0;) {
     for (const LayerPart& part : layout.layers[layer].parts) add_use(part.group, static_cast<LayerIndex>(layer));
   }
-  for (std::size_t i = 0; i < lanes.size(); ++i) groups_[i].lane = static_cast<std::size_t>(lanes[i]);
-  lanes_.resize(lanes.empty() ? 1 : static_cast<std::size_t>(std::ranges::max(lanes)) + 1);
-  for (Lane& lane : lanes_) {
-    lane.checks.reserve(groups_.size());
-    lane.updates.reserve(groups_.size());
-  }
+  for (std::size_t i = 0; i < lanes.size(); ++i) groups_[i].lane = lanes[i];
 }
 
 // Called for the layers from the last to the first.
@@ -55,12 +50,12 @@ void HandOver::verdict(bool approved) {
   if (!all_checked()) throw Error("verdict on step " + std::to_string(step_) + " before its gradients are checked");
   open_ = false;
   ++step_;
-  for (std::size_t i = 0; i < groups_.size(); ++i) {
-    if (groups_[i].state != GroupState::checked) continue;
+  for (Group& group : groups_) {
+    if (group.state != GroupState::checked) continue;
     if (held_ && approved) {
-      approve(static_cast<GroupIndex>(i));
+      group.state = GroupState::approved;
     } else {
-      rest(groups_[i]);
+      rest(group);
     }
   }
 }
@@ -102,7 +97,6 @@ void HandOver::release(LayerIndex layer) {
     Group& group = group_at(part.group);
     if (group.leases == 0) throw Error("a lease is released twice");
     --group.leases;
-    if (may_update(group)) queue_update(part.group);
   }
 }
 
@@ -132,12 +126,9 @@ void HandOver::push(LayerIndex layer, int device, std::optional<bool> finite) {
     Group& group = group_at(parts[i].group);
     group.received[contribution(layer, i, device)] = 1;
     if (--group.missing > 0) continue;
-    leave_rest(group, GroupState::complete);
-    if (finite) {
-      conclude_check(parts[i].group, *finite);
-    } else {
-      queue_check(parts[i].group);
-    }
+    group.state = GroupState::complete;
+    --resting_;
+    if (finite) conclude_check(parts[i].group, *finite);
   }
 }
 
@@ -146,21 +137,15 @@ std::size_t HandOver::contribution(LayerIndex layer, std::size_t part, int devic
 }
 
 std::optional<Job> HandOver::start_job(int lane) {
-  auto& [checks, updates] = lanes_[static_cast<std::size_t>(lane)];
-  if (!updates.empty()) {
-    std::pop_heap(updates.begin(), updates.end(), [this](GroupIndex a, GroupIndex b) { return updates_later(a, b); });
-    const GroupIndex group = updates.back();
-    updates.pop_back();
-    group_at(group).state = GroupState::updating;
-    group_at(group).queued = false;
-    return Job{JobKind::update, group};
+  std::optional<Job> next;
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const bool update = may_update(groups_[i]);
+    if (groups_[i].lane != lane || (!update && groups_[i].state != GroupState::complete)) continue;
+    const Job job{update ? JobKind::update : JobKind::check, static_cast<GroupIndex>(i)};
+    if (!next || later(*next, job)) next = job;
   }
-  if (checks.empty()) return std::nullopt;
-  std::pop_heap(checks.begin(), checks.end(), [this](GroupIndex a, GroupIndex b) { return checks_later(a, b); });
-  const GroupIndex group = checks.back();
-  checks.pop_back();
-  group_at(group).state = GroupState::checking;
-  return Job{JobKind::check, group};
+  if (next) group_at(next->group).state = next->kind == JobKind::update ? GroupState::updating : GroupState::checking;
+  return next;
 }
 
 void HandOver::finish_check(GroupIndex group, bool finite) {
@@ -171,7 +156,7 @@ void HandOver::finish_check(GroupIndex group, bool finite) {
 void HandOver::conclude_check(GroupIndex group, bool finite) {
   group_at(group).state = GroupState::checked;
   --unchecked_;
-  if (!held_ && finite) approve(group);
+  if (!held_ && finite) group_at(group).state = GroupState::approved;
 }
 
 void HandOver::finish_update(GroupIndex group) {
@@ -209,7 +194,6 @@ void HandOver::finish_save(GroupIndex index) {
   if (group.save != SaveState::reading) throw Error("parameter group " + std::to_string(index) + " is not being saved");
   group.save = SaveState::unmarked;
   --unsaved_;
-  if (may_update(group)) queue_update(index);
 }
 
 void HandOver::end_save() {
@@ -218,10 +202,7 @@ void HandOver::end_save() {
   }
   saving_ = false;
   unsaved_ = 0;
-  for (std::size_t i = 0; i < groups_.size(); ++i) {
-    groups_[i].save = SaveState::unmarked;
-    if (may_update(groups_[i])) queue_update(static_cast<GroupIndex>(i));
-  }
+  for (Group& group : groups_) group.save = SaveState::unmarked;
 }
 
 void HandOver::expect(GroupIndex group, GroupState state) const {
@@ -231,21 +212,11 @@ void HandOver::expect(GroupIndex group, GroupState state) const {
               kStateNames[static_cast<std::size_t>(state)]);
 }
 
-void HandOver::leave_rest(Group& group, GroupState state) {
-  group.state = state;
-  --resting_;
-}
-
 void HandOver::rest(Group& group) {
   group.state = GroupState::resting;
   group.missing = group.received.size();
   std::fill(group.received.begin(), group.received.end(), std::uint8_t{0});
   ++resting_;
-}
-
-void HandOver::approve(GroupIndex group) {
-  group_at(group).state = GroupState::approved;
-  if (may_update(group_at(group))) queue_update(group);
 }
 
 bool HandOver::may_update(const Group& group) const {
@@ -254,18 +225,9 @@ bool HandOver::may_update(const Group& group) const {
   return group.leases == 0 || fault_point("eps.update_under_lease");
 }
 
-void HandOver::queue_update(GroupIndex group) {
-  if (group_at(group).queued) return;
-  group_at(group).queued = true;
-  std::vector<GroupIndex>& updates = lane_of(group).updates;
-  updates.push_back(group);
-  std::push_heap(updates.begin(), updates.end(), [this](GroupIndex a, GroupIndex b) { return updates_later(a, b); });
-}
-
-void HandOver::queue_check(GroupIndex group) {
-  std::vector<GroupIndex>& checks = lane_of(group).checks;
-  checks.push_back(group);
-  std::push_heap(checks.begin(), checks.end(), [this](GroupIndex a, GroupIndex b) { return checks_later(a, b); });
+bool HandOver::later(const Job& a, const Job& b) const {
+  if (a.kind != b.kind) return a.kind == JobKind::check;
+  return a.kind == JobKind::update ? updates_later(a.group, b.group) : checks_later(a.group, b.group);
 }
 
 bool HandOver::updates_later(GroupIndex a, GroupIndex b) const {

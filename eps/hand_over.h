@@ -105,9 +105,10 @@ class HandOver {
   SaveState save_state(GroupIndex group) const { return group_at(group).save; }
   Version version(GroupIndex group) const { return group_at(group).version; }
   int leases(GroupIndex group) const { return group_at(group).leases; }
+  // Constant after construction. The gradients of the first use complete a group.
   LayerIndex first_use(GroupIndex group) const { return group_at(group).first_use; }
   LayerIndex last_use(GroupIndex group) const { return group_at(group).last_use; }
-  int lane(GroupIndex group) const { return static_cast<int>(group_at(group).lane); }
+  int lane(GroupIndex group) const { return group_at(group).lane; }
 
   bool operator==(const HandOver&) const = default;
 
@@ -116,10 +117,9 @@ class HandOver {
     GroupState state = GroupState::resting;
     Version version = 0;
     int leases = 0;
-    bool queued = false;  // in its lane's updates
     SaveState save = SaveState::unmarked;
     LayerIndex first_use = 0, last_use = 0;
-    std::size_t lane = 0;
+    int lane = 0;
     std::size_t missing = 0;             // contributions
     std::vector<std::uint8_t> received;  // by contribution
     bool operator==(const Group&) const = default;
@@ -130,25 +130,15 @@ class HandOver {
     bool operator==(const Part&) const = default;
   };
 
-  struct Lane {
-    std::vector<GroupIndex> checks;   // heap: complete groups
-    std::vector<GroupIndex> updates;  // heap: approved groups that nobody reads
-    bool operator==(const Lane&) const = default;
-  };
-
   Group& group_at(GroupIndex group) { return groups_[static_cast<std::size_t>(group)]; }
   const Group& group_at(GroupIndex group) const { return groups_[static_cast<std::size_t>(group)]; }
   const std::vector<Part>& parts_of(LayerIndex layer) const { return layers_[static_cast<std::size_t>(layer)]; }
   void add_use(GroupIndex group, LayerIndex layer);
-  Lane& lane_of(GroupIndex group) { return lanes_[group_at(group).lane]; }
   void expect(GroupIndex group, GroupState state) const;
-  void leave_rest(Group& group, GroupState state);
   void rest(Group& group);
   void conclude_check(GroupIndex group, bool finite);
-  void approve(GroupIndex group);
   bool may_update(const Group& group) const;
-  void queue_update(GroupIndex group);
-  void queue_check(GroupIndex group);
+  bool later(const Job& a, const Job& b) const;
   bool updates_later(GroupIndex a, GroupIndex b) const;
   bool checks_later(GroupIndex a, GroupIndex b) const;
   bool saves_later(GroupIndex a, GroupIndex b) const { return held_ ? updates_later(a, b) : checks_later(a, b); }
@@ -161,7 +151,6 @@ class HandOver {
   std::vector<std::vector<Part>> layers_;
   std::size_t unchecked_ = 0;  // groups of the open step
   std::size_t resting_ = 0;
-  std::vector<Lane> lanes_;
   bool saving_ = false;
   Version save_version_ = 0;
   std::size_t unsaved_ = 0;  // groups wanted or being read

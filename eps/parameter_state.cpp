@@ -21,13 +21,6 @@ void check_range(const ParameterSpec& parameter, std::int64_t first, std::size_t
               std::to_string(count) + " from " + std::to_string(first) + " on are asked for");
 }
 
-void check_length(const ParameterSpec& parameter, std::size_t count) {
-  const std::int64_t elements = parameter.shape.elements();
-  if (count == static_cast<std::size_t>(elements)) return;
-  throw Error("parameter " + parameter.name + " has " + std::to_string(elements) + " elements, not " +
-              std::to_string(count));
-}
-
 // Hashes a parameter's elements, which read(first, values) reads.
 template <typename Read>
 void hash_part(Hash64& hash, std::int64_t elements, const Read& read) {
@@ -44,15 +37,6 @@ int check_moment(const ParameterSpec& parameter, StatePart part, int moments) {
   if (part == StatePart::moment1) return 0;
   if (moments == 2) return 1;
   throw Error("parameter " + parameter.name + " has no second moment: the optimizer keeps one");
-}
-
-void check_lengths(const ParameterSpec& parameter, const ParameterStore::ParameterState& state, int moments) {
-  check_length(parameter, state.master.size());
-  check_length(parameter, state.moment1.size());
-  if (moments == 2) check_length(parameter, state.moment2.size());
-  if (moments == 1 && !state.moment2.empty()) {
-    throw Error("parameter " + parameter.name + " has no second moment: the optimizer keeps one");
-  }
 }
 
 }  // namespace
@@ -85,20 +69,6 @@ RawMoment ParameterStore::raw_moment(GroupIndex group, std::size_t parameter, St
   const ParameterSpec& spec = parameter_at(layout(), group, parameter);
   const GroupMemory& memory = implementation_->groups[static_cast<std::size_t>(group)].memory;
   return memory.raw_moment(check_moment(spec, moment, moments()), parameter);
-}
-
-void ParameterStore::read(GroupIndex group, std::size_t parameter, const ParameterState& state) const {
-  check_lengths(parameter_at(layout(), group, parameter), state, moments());
-  read(group, parameter, StatePart::master, 0, state.master);
-  read(group, parameter, StatePart::moment1, 0, state.moment1);
-  if (moments() == 2) read(group, parameter, StatePart::moment2, 0, state.moment2);
-}
-
-void ParameterStore::write(GroupIndex group, std::size_t parameter, const ParameterState& state) {
-  check_lengths(parameter_at(layout(), group, parameter), state, moments());
-  write(group, parameter, StatePart::master, 0, state.master);
-  write(group, parameter, StatePart::moment1, 0, state.moment1);
-  if (moments() == 2) write(group, parameter, StatePart::moment2, 0, state.moment2);
 }
 
 std::uint64_t ParameterStore::update_count(GroupIndex group) const {

@@ -9,59 +9,27 @@
 
 namespace l2l::eps {
 
-WeightLease::WeightLease(WeightLease&& other) noexcept
-    : store_(std::exchange(other.store_, nullptr)), layer_(other.layer_) {}
-
-WeightLease& WeightLease::operator=(WeightLease&& other) noexcept {
-  if (this == &other) return *this;
-  release();
-  store_ = std::exchange(other.store_, nullptr);
-  layer_ = other.layer_;
-  return *this;
+std::span<const WirePart> WeightLease::parts() const {
+  if (!store_) return {};
+  return store_->implementation_->wires[static_cast<std::size_t>(store_.get_deleter().layer)];
 }
 
-WeightLease::~WeightLease() {
+void WeightLease::Release::operator()(ParameterStore* store) const noexcept {
+  ParameterStore::Implementation& self = *store->implementation_;
   try {
-    release();
+    const auto guard = self.lock();
+    self.hand_over.release(layer);
+    --self.leases;
+    self.notify();
   } catch (const std::exception& error) {
-    log(LogLevel::error, std::string("while a lease was destroyed: ") + error.what());
+    log(LogLevel::error, std::string("while a lease was released: ") + error.what());
   }
 }
 
-std::span<const WirePart> WeightLease::parts() const {
-  if (store_ == nullptr) return {};
-  return store_->implementation_->wires[static_cast<std::size_t>(layer_)];
-}
-
-void WeightLease::release() {
-  ParameterStore* const store = std::exchange(store_, nullptr);
-  if (store == nullptr) return;
+void GradientBuffer::Return::operator()(ParameterStore* store) const {
   ParameterStore::Implementation& self = *store->implementation_;
   const auto guard = self.lock();
-  self.hand_over.release(layer_);
-  --self.leases;
-  self.notify();
-}
-
-GradientBuffer::GradientBuffer(GradientBuffer&& other) noexcept
-    : store_(std::exchange(other.store_, nullptr)),
-      data_(std::exchange(other.data_, nullptr)),
-      bytes_(std::exchange(other.bytes_, 0)),
-      slot_(std::exchange(other.slot_, -1)) {}
-
-GradientBuffer& GradientBuffer::operator=(GradientBuffer&& other) noexcept {
-  std::swap(store_, other.store_);
-  std::swap(data_, other.data_);
-  std::swap(bytes_, other.bytes_);
-  std::swap(slot_, other.slot_);
-  return *this;
-}
-
-GradientBuffer::~GradientBuffer() {
-  if (store_ == nullptr) return;
-  ParameterStore::Implementation& self = *store_->implementation_;
-  const auto guard = self.lock();
-  self.slots.release(slot_);
+  self.slots.release(slot);
   self.notify();
 }
 
@@ -113,8 +81,10 @@ WeightLease ParameterStore::pull(LayerIndex layer, Version version, std::chrono:
   });
   self.hand_over.lease(layer);
   ++self.leases;
+  WeightLease lease;
+  lease.store_ = {this, {layer}};
   if (waited != nullptr) *waited = blocked ? Clock::now() - begin : Clock::duration::zero();
-  return WeightLease(*this, layer);
+  return lease;
 }
 
 std::optional<WeightLease> ParameterStore::try_pull(LayerIndex layer, Version version) {
@@ -125,7 +95,9 @@ std::optional<WeightLease> ParameterStore::try_pull(LayerIndex layer, Version ve
   if (!self.leasable(layer, version)) return std::nullopt;
   self.hand_over.lease(layer);
   ++self.leases;
-  return WeightLease(*this, layer);
+  WeightLease lease;
+  lease.store_ = {this, {layer}};
+  return lease;
 }
 
 void ParameterStore::begin_step(std::uint64_t step, double learning_rate, const GradientScale& scale) {
@@ -150,21 +122,20 @@ GradientBuffer ParameterStore::gradient_buffer(LayerIndex layer, int device) {
     if (self.hand_over.accepts(layer)) slot = self.slots.take(layer, device);
     return slot.has_value();
   });
-  buffer.store_ = this;
+  buffer.store_ = {this, {*slot}};
   buffer.data_ = self.slots.data(*slot);
   buffer.bytes_ = bytes;
-  buffer.slot_ = *slot;
   return buffer;
 }
 
 void ParameterStore::push(LayerIndex layer, int device, GradientBuffer gradients, std::optional<double> squares) {
   Implementation& self = *implementation_;
-  if (gradients.store_ != this || gradients.bytes() != self.gradient_bytes(layer)) {
+  if (gradients.store_.get() != this || gradients.bytes() != self.gradient_bytes(layer)) {
     throw Error("layer " + self.layer_at(layer).name + ": gradients come in a buffer that is not its own");
   }
   const auto guard = self.lock();
-  self.push(layer, device, gradients.slot_, squares);
-  gradients.store_ = nullptr;
+  self.push(layer, device, gradients.store_.get_deleter().slot, squares);
+  static_cast<void>(gradients.store_.release());  // the slot is the hand-over's now
   self.notify();
 }
 

@@ -82,37 +82,34 @@ enum class StatePart : std::uint8_t { master, moment1, moment2 };
 // A stable view of one layer at one version. Movable; while it lives, no group of the layer is updated.
 class WeightLease {
  public:
-  WeightLease() = default;
-  WeightLease(WeightLease&& other) noexcept;
-  WeightLease& operator=(WeightLease&& other) noexcept;
-  ~WeightLease();
   std::span<const WirePart> parts() const;
-  void release();
+  void release() { store_.reset(); }
 
  private:
   friend class ParameterStore;
-  WeightLease(ParameterStore& store, LayerIndex layer) : store_(&store), layer_(layer) {}
-  ParameterStore* store_ = nullptr;
-  LayerIndex layer_ = 0;
+  struct Release {
+    LayerIndex layer;
+    void operator()(ParameterStore* store) const noexcept;
+  };
+  std::unique_ptr<ParameterStore, Release> store_;
 };
 
 // Host memory for one layer's gradients from one device, in StoreOptions::gradients. Movable; returned to the store by
 // push() or by its destructor.
 class GradientBuffer {
  public:
-  GradientBuffer() = default;
-  GradientBuffer(GradientBuffer&& other) noexcept;
-  GradientBuffer& operator=(GradientBuffer&& other) noexcept;
-  ~GradientBuffer();
   std::byte* data() const { return data_; }
   Bytes bytes() const { return bytes_; }
 
  private:
   friend class ParameterStore;
-  ParameterStore* store_ = nullptr;
+  struct Return {
+    int slot;
+    void operator()(ParameterStore* store) const;
+  };
+  std::unique_ptr<ParameterStore, Return> store_;
   std::byte* data_ = nullptr;
   Bytes bytes_ = 0;
-  int slot_ = -1;
 };
 
 // The loss scale of a step.
@@ -196,13 +193,6 @@ class ParameterStore {
              std::span<const float> source);
   // A moment of one parameter as it lies in memory, valid at the same times. Writing through it changes the state.
   RawMoment raw_moment(GroupIndex group, std::size_t parameter, StatePart moment) const;
-  // The whole state of one parameter, without padding. The spans have the parameter's length; `moment2` is empty where
-  // the optimizer has one moment.
-  struct ParameterState {
-    std::span<float> master, moment1, moment2;
-  };
-  void read(GroupIndex group, std::size_t parameter, const ParameterState& state) const;
-  void write(GroupIndex group, std::size_t parameter, const ParameterState& state);
   std::uint64_t update_count(GroupIndex group) const;
   // Sets counts and version after loading: the next step is `step`.
   void restore(std::uint64_t step, std::span<const std::uint64_t> update_counts);

@@ -28,16 +28,12 @@ std::vector<WorkerLane> lanes_of(const StoreOptions& options) {
   return {{-1, options.threads, {}}};
 }
 
-std::vector<int> workers_of(const StoreOptions& options) {
-  std::vector<int> workers;
-  for (const WorkerLane& lane : lanes_of(options)) workers.push_back(lane.workers);
-  return workers;
-}
-
 std::vector<int> lanes_of_groups(const ModelLayout& layout, const StoreOptions& options) {
   std::vector<Bytes> sizes;
   for (const GroupSpec& group : layout.groups) sizes.push_back(GroupMemory::bytes(group, options));
-  return spread_groups(sizes, workers_of(options));
+  std::vector<int> workers;
+  for (const WorkerLane& lane : lanes_of(options)) workers.push_back(lane.workers);
+  return spread_groups(sizes, workers);
 }
 
 StoreOptions valid(const StoreOptions& options) {
@@ -50,7 +46,7 @@ StoreOptions valid(const StoreOptions& options) {
           "f16 gradients need an f16 wire");
   require(options.devices >= 1 && options.devices <= kMostDevices, "between 1 and 64 devices are possible");
   optimizers::index_of(options.moments);  // throws where there is no kernel
-  require(std::ranges::min(workers_of(options)) >= 1, "at least one thread is needed");
+  require(std::ranges::min(lanes_of(options), {}, &WorkerLane::workers).workers >= 1, "at least one thread is needed");
   require(options.held() || options.staging_slots >= options.devices, "at least one staging slot per device is needed");
   require(options.clip == ClipMode::none || options.max_norm > 0, "max_norm must be above 0");
   return options;
@@ -87,13 +83,10 @@ void ParameterStore::Implementation::add_lanes() {
     lanes.emplace_back(index, options.placement.bound ? place : WorkerLane{-1, place.workers, {}});
     if (trace == nullptr) continue;
     const bool several = options.placement.lanes.size() > 1;
-    trace_lane(lanes.back(), several ? " of node " + std::to_string(place.node) : "");
+    const std::string of_node = several ? " of node " + std::to_string(place.node) : "";
+    lanes.back().track = trace->add_track("eps updater" + of_node);
+    lanes.back().workers.set_trace(*trace, "eps worker" + of_node);
   }
-}
-
-void ParameterStore::Implementation::trace_lane(Lane& lane, const std::string& of_node) {
-  lane.track = trace->add_track("eps updater" + of_node);
-  lane.workers.set_trace(*trace, "eps worker" + of_node);
 }
 
 // allocate() touches the memory first, under the policy, which places it on the node.

@@ -75,7 +75,6 @@ struct ParameterStore::Implementation {
   StepVerdict close_step();  // throws NumericError
 
   void add_lanes();
-  void trace_lane(Lane& lane, const std::string& of_node);
   void add_group(const GroupSpec& spec, Lane& lane, MemorySource& source, const WeightSource* weights);
   void start_updaters();
   void stop_updaters();
@@ -89,7 +88,6 @@ struct ParameterStore::Implementation {
   void add_work(Bytes bytes, Clock::time_point begin);  // of a job, for work()
   Bytes gradient_traffic(const GroupData& group) const;
   static Bytes state_traffic(const GroupSpec& group, const StoreOptions& options);
-  LayerIndex layer_of(GroupIndex group) const;  // whose gradients complete it: the lowest that uses it
 
   const ModelLayout layout;
   const StoreOptions options;

@@ -1,5 +1,4 @@
 // The updater threads: each takes the jobs of its lane from the hand-over and runs them on the lane's workers.
-#include <algorithm>
 #include <cmath>
 #include <exception>
 
@@ -35,7 +34,7 @@ std::optional<Job> ParameterStore::Implementation::wait_for_job(const Lane& lane
 void ParameterStore::Implementation::check(GroupIndex index, Lane& lane) {
   GroupData& group = groups[static_cast<std::size_t>(index)];
   const Clock::time_point begin = Clock::now();
-  if (trace != nullptr) lane.workers.annotate("check", layer_of(index));
+  if (trace != nullptr) lane.workers.annotate("check", hand_over.first_use(index));
   const double sum = sum_of_squares(group.memory, {group.gradients, options.gradients}, lane.workers, lane.block_sums);
   record(lane.track, "check", index, begin);
   add_work(gradient_traffic(group), begin);
@@ -52,7 +51,7 @@ void ParameterStore::Implementation::update(GroupIndex index, Lane& lane) {
   const Clock::time_point begin = Clock::now();
   const std::uint64_t count = group.updates + (fault_point("eps.skip_correction") ? 2 : 1);
   const optimizers::Optimizer optimizer = optimizers::for_update(options.optimizer, group.learning_rate, count);
-  if (trace != nullptr) lane.workers.annotate("update", layer_of(index));
+  if (trace != nullptr) lane.workers.annotate("update", hand_over.first_use(index));
   // Negative controls: the update of one group is lost, or applied twice.
   const int times = index != 2 ? 1 : fault_point("eps.lost_update") ? 0 : fault_point("eps.double_update") ? 2 : 1;
   for (int i = 0; i < times; ++i) {
@@ -73,7 +72,7 @@ void ParameterStore::Implementation::update(GroupIndex index, Lane& lane) {
 void ParameterStore::Implementation::record(int on_track, const char* name, GroupIndex group,
                                             Clock::time_point begin) const {
   if (trace == nullptr) return;
-  trace->record(on_track, name, begin, Clock::now(), layer_of(group), -1);
+  trace->record(on_track, name, begin, Clock::now(), hand_over.first_use(group), -1);
 }
 
 void ParameterStore::Implementation::add_work(Bytes bytes, Clock::time_point begin) {
@@ -101,14 +100,6 @@ Bytes ParameterStore::Implementation::state_traffic(const GroupSpec& group, cons
     }
   }
   return bytes;
-}
-
-LayerIndex ParameterStore::Implementation::layer_of(GroupIndex group) const {
-  const auto uses = [&](const LayerSpec& layer) {
-    return std::any_of(layer.parts.begin(), layer.parts.end(), [&](const LayerPart& p) { return p.group == group; });
-  };
-  return static_cast<LayerIndex>(std::find_if(layout.layers.begin(), layout.layers.end(), uses) -
-                                 layout.layers.begin());
 }
 
 }  // namespace l2l::eps

@@ -4,8 +4,6 @@
 #include <cstring>
 #include <vector>
 
-#include "core/files.h"
-#include "formats/decompressor.h"
 #include "l2l/errors.h"
 
 namespace l2l::formats {
@@ -30,104 +28,83 @@ Compression compression_of(const InputFile& file) {
 
 Compression compression_of(const std::filesystem::path& file) { return compression_of(InputFile(file)); }
 
-struct TextStream::Implementation {
-  std::unique_ptr<InputFile> file;
-  std::unique_ptr<Decompressor> decompressor;  // null: the file is the text
-  std::vector<std::byte> input;                // of a compressed file
-  std::size_t input_begin = 0, input_end = 0;
-  Bytes offset = 0;  // of the file, behind `input`
-  bool at_end = true;
-  Bytes total = 0;           // of the text that was compressed, so far
-  std::vector<char> window;  // of the text, read ahead for lines
-  std::size_t window_begin = 0, window_end = 0;
+void TextStream::refuse(const std::string& reason) const { throw CorruptFile(file_->path().string() + ": " + reason); }
 
-  [[noreturn]] void refuse(const std::string& reason) const {
-    throw CorruptFile(file->path().string() + ": " + reason);
+void TextStream::fill_input() {
+  const std::size_t count = std::min<Bytes>(kWindow, file_->bytes() - offset_);
+  input_.resize(kWindow);
+  file_->read(offset_, std::span(input_).first(count));
+  offset_ += count;
+  input_begin_ = 0;
+  input_end_ = count;
+}
+
+std::size_t TextStream::read_on(std::span<char> bytes) try {
+  if (decompressor_ == nullptr) {
+    const std::size_t count = std::min<Bytes>(bytes.size(), file_->bytes() - offset_);
+    file_->read(offset_, std::as_writable_bytes(bytes.first(count)));
+    offset_ += count;
+    return count;
   }
-
-  void fill_input() {
-    const std::size_t count = std::min<Bytes>(kWindow, file->bytes() - offset);
-    input.resize(kWindow);
-    file->read(offset, std::span(input).first(count));
-    offset += count;
-    input_begin = 0;
-    input_end = count;
+  std::size_t made = 0;
+  while (made < bytes.size()) {
+    if (input_begin_ == input_end_ && offset_ < file_->bytes()) fill_input();
+    const bool no_more = input_begin_ == input_end_;
+    if (no_more && at_end_) return made;
+    const Decompressor::Progress progress =
+        decompressor_->decompress(std::span<const std::byte>(input_).subspan(input_begin_, input_end_ - input_begin_),
+                                  std::as_writable_bytes(bytes.subspan(made)));
+    input_begin_ += progress.taken;
+    made += progress.made;
+    at_end_ = progress.at_end;
+    total_ += progress.made;
+    if (total_ > kSuspicious && total_ / kMostExpansion > offset_) {
+      refuse("stands for more than " + std::to_string(kMostExpansion) + " times its size: that is no text");
+    }
+    if (no_more && progress.made == 0 && !at_end_) refuse("ends within what was compressed: it is cut short");
   }
+  return made;
+} catch (const CorruptFile&) {
+  throw;
+} catch (const BadInput& error) {  // of the decompressor
+  refuse(error.what());
+}
 
-  std::size_t read(std::span<char> bytes) try {
-    if (decompressor == nullptr) {
-      const std::size_t count = std::min<Bytes>(bytes.size(), file->bytes() - offset);
-      file->read(offset, std::as_writable_bytes(bytes.first(count)));
-      offset += count;
-      return count;
-    }
-    std::size_t made = 0;
-    while (made < bytes.size()) {
-      if (input_begin == input_end && offset < file->bytes()) fill_input();
-      const bool no_more = input_begin == input_end;
-      if (no_more && at_end) return made;
-      const Decompressor::Progress progress =
-          decompressor->decompress(std::span<const std::byte>(input).subspan(input_begin, input_end - input_begin),
-                                   std::as_writable_bytes(bytes.subspan(made)));
-      input_begin += progress.taken;
-      made += progress.made;
-      at_end = progress.at_end;
-      total += progress.made;
-      if (total > kSuspicious && total / kMostExpansion > offset) {
-        refuse("stands for more than " + std::to_string(kMostExpansion) + " times its size: that is no text");
-      }
-      if (no_more && progress.made == 0 && !at_end) refuse("ends within what was compressed: it is cut short");
-    }
-    return made;
-  } catch (const CorruptFile&) {
-    throw;
-  } catch (const BadInput& error) {  // of the decompressor
+TextStream::TextStream(const std::filesystem::path& file) : file_(std::make_unique<InputFile>(file)) {
+  const Compression compression = compression_of(*file_);
+  try {
+    if (compression == Compression::gzip) decompressor_ = make_gzip();
+    if (compression == Compression::zstd) decompressor_ = make_zstd();
+  } catch (const BadInput& error) {
     refuse(error.what());
   }
-};
-
-TextStream::TextStream(const std::filesystem::path& file) : implementation_(std::make_unique<Implementation>()) {
-  implementation_->file = std::make_unique<InputFile>(file);
-  const Compression compression = compression_of(*implementation_->file);
-  try {
-    if (compression == Compression::gzip) implementation_->decompressor = make_gzip();
-    if (compression == Compression::zstd) implementation_->decompressor = make_zstd();
-  } catch (const BadInput& error) {
-    implementation_->refuse(error.what());
-  }
 }
-TextStream::~TextStream() = default;
-TextStream::TextStream(TextStream&&) noexcept = default;
-
-const std::filesystem::path& TextStream::file() const { return implementation_->file->path(); }
 
 std::size_t TextStream::read(std::span<char> bytes) {
-  Implementation& self = *implementation_;
-  const std::size_t ahead = std::min(bytes.size(), self.window_end - self.window_begin);
-  std::copy_n(self.window.begin() + static_cast<std::ptrdiff_t>(self.window_begin), ahead, bytes.begin());
-  self.window_begin += ahead;
-  return ahead + self.read(bytes.subspan(ahead));
+  const std::size_t ahead = std::min(bytes.size(), window_end_ - window_begin_);
+  std::copy_n(window_.begin() + static_cast<std::ptrdiff_t>(window_begin_), ahead, bytes.begin());
+  window_begin_ += ahead;
+  return ahead + read_on(bytes.subspan(ahead));
 }
 
 bool TextStream::read_line(std::string& line, Bytes most) {
-  Implementation& self = *implementation_;
   line.clear();
   while (true) {
-    if (self.window_begin == self.window_end) {
-      self.window.resize(kWindow);
-      self.window_begin = 0;
-      self.window_end = self.read(self.window);
-      if (self.window_end == 0) return !line.empty();
+    if (window_begin_ == window_end_) {
+      window_.resize(kWindow);
+      window_begin_ = 0;
+      window_end_ = read_on(window_);
+      if (window_end_ == 0) return !line.empty();
     }
-    const char* const begin = self.window.data() + self.window_begin;
-    const std::size_t left = self.window_end - self.window_begin;
+    const char* const begin = window_.data() + window_begin_;
+    const std::size_t left = window_end_ - window_begin_;
     const void* const end = std::memchr(begin, '\n', left);
     const std::size_t count = end == nullptr ? left : static_cast<std::size_t>(static_cast<const char*>(end) - begin);
-    if (line.size() + count > most) self.refuse("has a line of more than " + format_bytes(most));
+    if (line.size() + count > most) refuse("has a line of more than " + format_bytes(most));
     line.append(begin, count);
-    self.window_begin += count;
+    window_begin_ += count;
     if (end == nullptr) continue;
-    ++self.window_begin;
+    ++window_begin_;
     if (line.ends_with('\r')) line.pop_back();
     return true;
   }
@@ -137,15 +114,10 @@ std::string TextStream::rest(Bytes most) {
   std::string text;
   std::vector<char> window(kWindow);
   while (const std::size_t count = read(window)) {
-    if (text.size() + count > most) implementation_->refuse("holds a text of more than " + format_bytes(most));
+    if (text.size() + count > most) refuse("holds a text of more than " + format_bytes(most));
     text.append(window.data(), count);
   }
   return text;
-}
-
-Bytes TextStream::consumed() const {
-  const Implementation& self = *implementation_;
-  return self.offset - (self.input_end - self.input_begin);
 }
 
 }  // namespace l2l::formats

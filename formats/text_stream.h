@@ -3,11 +3,13 @@
 
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/bytes.h"
+#include "core/files.h"
+#include "formats/decompressor.h"
 
 namespace l2l::formats {
 
@@ -21,11 +23,8 @@ Compression compression_of(const std::filesystem::path& file);
 class TextStream {
  public:
   explicit TextStream(const std::filesystem::path& file);
-  ~TextStream();
-  TextStream(TextStream&&) noexcept;
-  TextStream& operator=(TextStream&&) = delete;
 
-  const std::filesystem::path& file() const;
+  const std::filesystem::path& file() const { return file_->path(); }
   // The next bytes; fewer than asked for at the end of the text alone.
   std::size_t read(std::span<char> bytes);
   // The next line without its end, "\n" or "\r\n"; false at the end of the text. Refuses one of more than `most` bytes:
@@ -34,11 +33,22 @@ class TextStream {
   // What is left of the text, which must be at most `most` bytes.
   std::string rest(Bytes most);
   // Of the file, so far, compressed or not: for progress.
-  Bytes consumed() const;
+  Bytes consumed() const { return offset_ - (input_end_ - input_begin_); }
 
  private:
-  struct Implementation;
-  std::unique_ptr<Implementation> implementation_;
+  [[noreturn]] void refuse(const std::string& reason) const;
+  void fill_input();
+  std::size_t read_on(std::span<char> bytes);  // behind `window_`
+
+  std::unique_ptr<InputFile> file_;
+  std::unique_ptr<Decompressor> decompressor_;  // null: the file is the text
+  std::vector<std::byte> input_;                // of a compressed file
+  std::size_t input_begin_ = 0, input_end_ = 0;
+  Bytes offset_ = 0;  // of the file, behind `input_`
+  bool at_end_ = true;
+  Bytes total_ = 0;           // of the text that was compressed, so far
+  std::vector<char> window_;  // of the text, read ahead for lines
+  std::size_t window_begin_ = 0, window_end_ = 0;
 };
 
 }  // namespace l2l::formats

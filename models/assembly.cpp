@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "compiler/autodiff/differentiate.h"
-#include "compiler/autodiff/differentiate_reversible.h"
 #include "models/family.h"
 #include "models/streams.h"
 

@@ -12,18 +12,10 @@ GradientDrain::GradientDrain(Link& link, eps::ParameterStore& store, std::vector
       stream_(link.create_stream("d2h gradients")),
       ring_(link.device(), slots, /*consumers=*/1, device::WaitReason::gradients, failure),
       slot_layer_(slots.size()),
-      registration_(failure.on_failure([this] {
-        { const std::lock_guard lock(mutex_); }
-        changed_.notify_all();
-      })),
       completion_([this] { run(); }) {}
 
 GradientDrain::~GradientDrain() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
+  ring_.close();
   completion_.join();
   link_.quiesce(*stream_);
 }
@@ -34,19 +26,9 @@ device::BufferView GradientDrain::acquire(LayerIndex layer, device::Stream& comp
   return ring_.view(current_).slice(0, drained_bytes(gradient_bytes_[static_cast<std::size_t>(layer)]));
 }
 
-void GradientDrain::drain(device::Stream& compute) {
-  ring_.filled(current_, compute);
-  {
-    const std::lock_guard lock(mutex_);
-    ++drained_;
-  }
-  changed_.notify_all();
-}
-
 void GradientDrain::run() {
   try {
-    while (wait_for_layer()) {
-      const SlotRing::Slot slot = ring_.take(*stream_);
+    for (SlotRing::Slot slot; (slot = ring_.take(*stream_)) != SlotRing::kClosed;) {
       const LayerIndex layer = slot_layer_[static_cast<std::size_t>(slot)];
       eps::GradientBuffer gradients = store_.gradient_buffer(layer, link_.index());
       link_.device().annotate(*stream_, layer, -1);
@@ -61,14 +43,6 @@ void GradientDrain::run() {
   } catch (...) {
     failure_.fail(std::current_exception());
   }
-}
-
-bool GradientDrain::wait_for_layer() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return drained_ > 0 || stopping_ || failure_.failed(); });
-  if (drained_ == 0 || failure_.failed()) return false;
-  --drained_;
-  return true;
 }
 
 }  // namespace l2l::transfer

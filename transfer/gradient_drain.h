@@ -29,11 +29,10 @@ class GradientDrain {
   // Room for the gradients of `layer` and their sum of squares, to be written on `compute`.
   device::BufferView acquire(LayerIndex layer, device::Stream& compute);
   // What was enqueued on `compute` so far has written them: sends them off. Follows acquire() of the same layer.
-  void drain(device::Stream& compute);
+  void drain(device::Stream& compute) { ring_.filled(current_, compute); }
 
  private:
   void run();
-  bool wait_for_layer();
 
   Link& link_;  // constant after construction, as are the next four
   eps::ParameterStore& store_;
@@ -44,13 +43,7 @@ class GradientDrain {
   SlotRing ring_;
   std::vector<LayerIndex> slot_layer_;  // written by the relay before filled(), read after take()
   SlotRing::Slot current_ = -1;         // of the relay thread
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int drained_ = 0;        // layers filled and not yet taken; guarded by mutex_
-  bool stopping_ = false;  // guarded by mutex_
-  Failure::Registration registration_;
-  std::thread completion_;  // last: it uses all of the above
+  std::thread completion_;              // last: it uses all of the above
 };
 
 }  // namespace l2l::transfer

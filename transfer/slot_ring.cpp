@@ -10,16 +10,16 @@ SlotRing::SlotRing(device::Device& device, std::vector<device::BufferView> slots
       consumers_(consumers),
       reason_(reason),
       failure_(failure),
-      free_(slots.size()),
-      filled_(slots.size()),
       registration_(failure.on_failure([this] {
         { const std::lock_guard lock(mutex_); }
         changed_.notify_all();
       })) {
+  free_.reserve(slots.size());
+  filled_.reserve(slots.size());
   for (const device::BufferView& slot : slots) {
     State state{slot, device.create_event(), {}, 0};
     for (int i = 0; i < consumers; ++i) state.released.push_back(device.create_event());
-    free_.push(static_cast<Slot>(state_.size()));
+    free_.push_back(static_cast<Slot>(state_.size()));
     state_.push_back(std::move(state));
   }
 }
@@ -35,13 +35,14 @@ void SlotRing::filled(Slot slot, Stream& producer) {
   {
     const std::lock_guard lock(mutex_);
     state_[static_cast<std::size_t>(slot)].in_use = consumers_;
-    filled_.push(slot);
+    filled_.push_back(slot);
   }
   changed_.notify_all();
 }
 
 SlotRing::Slot SlotRing::take(Stream& consumer) {
   const Slot slot = pop_when_there(filled_);
+  if (slot == kClosed) return slot;
   device_.wait(consumer, *state_[static_cast<std::size_t>(slot)].ready, reason_);
   return slot;
 }
@@ -52,22 +53,26 @@ void SlotRing::release(Slot slot, Stream& consumer, int which) {
   {
     const std::lock_guard lock(mutex_);
     if (--state.in_use > 0) return;
-    free_.push(slot);
+    free_.push_back(slot);
   }
   changed_.notify_all();
 }
 
-SlotRing::Slot SlotRing::pop_when_there(SlotQueue& queue) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !queue.empty() || failure_.failed(); });
-  if (queue.empty()) failure_.rethrow();
-  return queue.pop();
+void SlotRing::close() {
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  changed_.notify_all();
 }
 
-int SlotQueue::pop() {
-  const int slot = items_[first_];
-  first_ = (first_ + 1) % items_.size();
-  --count_;
+SlotRing::Slot SlotRing::pop_when_there(std::vector<Slot>& queue) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !queue.empty() || closed_ || failure_.failed(); });
+  if (queue.empty()) failure_.rethrow();
+  if (queue.empty()) return kClosed;
+  const Slot slot = queue.front();
+  queue.erase(queue.begin());
   return slot;
 }
 

@@ -19,24 +19,12 @@
 
 namespace l2l::transfer {
 
-// First in, first out, of at most `capacity` slots; allocates in its constructor alone. Thread-bound.
-class SlotQueue {
- public:
-  explicit SlotQueue(std::size_t capacity) : items_(capacity) {}
-  bool empty() const { return count_ == 0; }
-  void push(int slot) { items_[(first_ + count_++) % items_.size()] = slot; }
-  int pop();
-
- private:
-  std::vector<int> items_;
-  std::size_t first_ = 0, count_ = 0;
-};
-
-// Thread-safe, for one producer and one consumer thread, which may be the same. Slots are handed out in the order in
-// which they were released, so their assignment is the same in every run.
+// Thread-safe, for one producer and one consumer thread, which may be the same. Allocates in its constructor alone.
+// Slots are handed out in the order in which they were released, so their assignment is the same in every run.
 class SlotRing {
  public:
   using Slot = int;
+  static constexpr Slot kClosed = -1;
 
   // `consumers`: releases that make a slot free, each from its own stream. `reason`: what the consumer's wait counts
   // as. `failure`: wakes blocked calls, which then rethrow it.
@@ -48,9 +36,12 @@ class SlotRing {
   // What was enqueued on `producer` so far fills the slot.
   void filled(Slot slot, device::Stream& producer);
   // Blocks until the next slot, in order of filled(), is ready to use; then enqueues the wait for it on `consumer`.
+  // kClosed: after close(), none is left.
   Slot take(device::Stream& consumer);
   // What was enqueued on `consumer` so far is its last use. `which`: the consumer, from 0.
   void release(Slot slot, device::Stream& consumer, int which = 0);
+  // Nothing is filled any more: take() does not block.
+  void close();
 
   // Blocks until the device has filled `slot`. Only between filled() and the slot's next acquire().
   void synchronize_filled(Slot slot) { device_.synchronize(*state_[static_cast<std::size_t>(slot)].ready); }
@@ -65,7 +56,7 @@ class SlotRing {
     std::vector<std::unique_ptr<device::Event>> released;  // per consumer
     int in_use = 0;                                        // releases still to come; guarded by mutex_
   };
-  Slot pop_when_there(SlotQueue& queue);
+  Slot pop_when_there(std::vector<Slot>& queue);
 
   device::Device& device_;  // constant after construction, as are the next three
   const int consumers_;
@@ -74,8 +65,9 @@ class SlotRing {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<State> state_;  // in_use guarded by mutex_, the rest constant
-  SlotQueue free_;            // guarded by mutex_
-  SlotQueue filled_;          // guarded by mutex_
+  std::vector<Slot> free_;    // oldest first, as below; capacity for all; guarded by mutex_
+  std::vector<Slot> filled_;  // guarded by mutex_
+  bool closed_ = false;       // guarded by mutex_
   Failure::Registration registration_;
 };
 

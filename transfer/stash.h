@@ -26,29 +26,32 @@ struct StashItem {
   bool operator==(const StashItem&) const = default;
 };
 
-// Thread-bound: the relay thread. Calls do not wait for the device: waits are enqueued on streams.
+// Thread-bound: the relay thread. Calls do not wait for the device: waits are enqueued on streams. What a stash has
+// nothing to do for, it leaves to the empty functions here.
 class Stash {
  public:
   virtual ~Stash() = default;
 
   // Opens a pass. `keep`: items will be fetched in a backward pass (training).
-  virtual void begin_forward(bool keep) = 0;
+  virtual void begin_forward([[maybe_unused]] bool keep) {}
   // Room on the device for `item`, to be written on `compute`.
   virtual device::BufferView make(StashItem item, device::Stream& compute) = 0;
   // `bytes` of the room are what the item takes this time, at most what it has room for at all.
-  virtual void made(StashItem item, device::Stream& compute, Bytes bytes) = 0;
+  virtual void made([[maybe_unused]] StashItem item, [[maybe_unused]] device::Stream& compute,
+                    [[maybe_unused]] Bytes bytes) {}
   // Where `item` lies, to be read on `compute` until read_done().
   virtual device::BufferView read(StashItem item) = 0;
-  virtual void read_done(StashItem item, device::Stream& compute) = 0;
+  virtual void read_done([[maybe_unused]] StashItem item, [[maybe_unused]] device::Stream& compute) {}
 
   // The items will be fetched in exactly this order. Fetching starts when `compute` has done what it was given so far,
   // so that the memory it fills may be shared with the forward pass. `items` must live until the last one is fetched.
-  virtual void begin_backward(std::span<const StashItem> items, device::Stream& compute) = 0;
+  virtual void begin_backward([[maybe_unused]] std::span<const StashItem> items,
+                              [[maybe_unused]] device::Stream& compute) {}
   // `compute` waits until all items that leave the device have left it. Call after begin_backward().
-  virtual void wait_until_left(device::Stream&) {}
+  virtual void wait_until_left([[maybe_unused]] device::Stream& compute) {}
   // `compute` waits until the item is on the device.
   virtual device::BufferView fetch(StashItem item, device::Stream& compute) = 0;
-  virtual void fetch_done(StashItem item, device::Stream& compute) = 0;
+  virtual void fetch_done([[maybe_unused]] StashItem item, [[maybe_unused]] device::Stream& compute) {}
 };
 
 // All items stay on the device. `items`: a place for each, [layer - first_layer][microbatch].

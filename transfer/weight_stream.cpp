@@ -1,5 +1,6 @@
 #include "transfer/weight_stream.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/fault_point.h"
@@ -33,7 +34,6 @@ WeightStream::WeightStream(Link& link, eps::ParameterStore& store, std::vector<d
       own_(rings_of(link.device(), own, failure)),
       visits_left_(wire_bytes_.size()),
       staying_(wire_bytes_.size()),
-      fetched_(wire_bytes_.size()),
       registration_(failure.on_failure([this] {
         { const std::lock_guard lock(mutex_); }
         changed_.notify_all();
@@ -123,11 +123,8 @@ void WeightStream::wait_until_asked() {
 // Reads all visits before the first fetch: until a layer is fetched and taken, the caller keeps them alive.
 void WeightStream::fetch(const Pass& pass) {
   to_fetch_.clear();
-  fetched_.assign(fetched_.size(), false);
   for (const LayerIndex layer : pass.visits) {
-    if (has_own(layer) && fetched_[static_cast<std::size_t>(layer)]) continue;
-    fetched_[static_cast<std::size_t>(layer)] = true;
-    to_fetch_.push_back(layer);
+    if (!has_own(layer) || std::ranges::count(to_fetch_, layer) == 0) to_fetch_.push_back(layer);
   }
   for (const LayerIndex layer : to_fetch_) fetch(layer, pass.version);
 }

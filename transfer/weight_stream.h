@@ -81,7 +81,6 @@ class WeightStream {
 
   // Of the feeder.
   std::vector<LayerIndex> to_fetch_;  // of this pass
-  std::vector<bool> fetched_;         // by layer: it is among them
 
   Failure::Registration registration_;
   std::thread feeder_;  // last: it uses all of the above

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "compiler/autodiff/differentiate.h"
-#include "compiler/autodiff/vjp.h"
 #include "compiler/ir/drop_unused.h"
 #include "compiler/ir/op_check.h"
 #include "compiler/ir/op_table.h"

@@ -63,6 +63,13 @@ class Backward {
   std::vector<bool> available_;     // per forward value: saved, or recomputed by now
 };
 
+// A vector-Jacobian product: appends the ops that propagate the gradient of the first output of `op` to its inputs; to
+// parameters first, so that the gradient can be freed early.
+using VectorJacobianProduct = void(Backward& backward, const Op& op);
+
+// nullptr if ops of this kind have no derivative. Defined in vjp.cpp.
+VectorJacobianProduct* vjp_of(OpKind kind);
+
 // Moves `saved` to Region::saved, one after the other, aligned to kSavedAlignment. Throws BadInput unless all are in
 // scratch.
 void place_saved(Graph& graph, const std::vector<ValueId>& saved);

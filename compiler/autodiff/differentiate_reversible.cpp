@@ -1,4 +1,4 @@
-#include "compiler/autodiff/differentiate_reversible.h"
+#include "compiler/autodiff/differentiate.h"
 
 #include <span>
 

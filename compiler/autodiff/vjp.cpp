@@ -1,5 +1,3 @@
-#include "compiler/autodiff/vjp.h"
-
 #include <utility>
 
 #include "compiler/autodiff/backward.h"
@@ -38,13 +36,28 @@ void embedding_vjp(Backward& backward, const Op& op) {
                   {backward.accumulator(op.inputs[1]), backward.accumulator(op.inputs[2])}, op.attributes);
 }
 
-void layer_norm_vjp(Backward& backward, const Op& op) {
-  const ValueId x = op.inputs[0], gain = op.inputs[1], bias = op.inputs[2];
-  const ValueId dx = backward.like(x);
-  backward.append(OpKind::layer_norm_backward,
-                  {backward.gradient(op.outputs[0]), x, gain, op.outputs[1], op.outputs[2]},
-                  {dx, backward.accumulator(gain), backward.accumulator(bias)}, op.attributes);
+// Of a norm of x with `gains` parameters that its gradient depends on: those of x and of all parameters. What the norm
+// returns besides its result is read again.
+void append_norm_gradient(Backward& backward, const Op& op, OpKind kind, std::ptrdiff_t gains) {
+  const ValueId x = op.inputs[0], dx = backward.like(x);
+  std::vector<ValueId> inputs{backward.gradient(op.outputs[0])}, outputs{dx};
+  inputs.insert(inputs.end(), op.inputs.begin(), op.inputs.begin() + 1 + gains);
+  inputs.insert(inputs.end(), op.outputs.begin() + 1, op.outputs.end());
+  for (std::size_t i = 1; i < op.inputs.size(); ++i) outputs.push_back(backward.accumulator(op.inputs[i]));
+  backward.append(kind, std::move(inputs), std::move(outputs), op.attributes);
   backward.contribute(x, dx);
+}
+
+void layer_norm_vjp(Backward& backward, const Op& op) {
+  append_norm_gradient(backward, op, OpKind::layer_norm_backward, 1);
+}
+
+void rms_norm_vjp(Backward& backward, const Op& op) {
+  append_norm_gradient(backward, op, OpKind::rms_norm_backward, 1);
+}
+
+void head_norm_vjp(Backward& backward, const Op& op) {
+  append_norm_gradient(backward, op, OpKind::head_norm_backward, 2);
 }
 
 // y = op(a) op(b) + bias: d op(a) = dy op(b)^T, d op(b) = op(a)^T dy, with the factors exchanged where a or b is
@@ -100,21 +113,6 @@ void linear_cross_entropy_vjp(Backward& backward, const Op& op) {
   if (op.inputs.size() > 3) outputs.push_back(backward.accumulator(op.inputs[3]));
   backward.append(OpKind::linear_cross_entropy_backward, op.inputs, std::move(outputs), op.attributes);
   backward.contribute(x, dx);
-}
-
-void rms_norm_vjp(Backward& backward, const Op& op) {
-  const ValueId x = op.inputs[0], gain = op.inputs[1], dx = backward.like(x);
-  backward.append(OpKind::rms_norm_backward, {backward.gradient(op.outputs[0]), x, gain, op.outputs[1]},
-                  {dx, backward.accumulator(gain)}, op.attributes);
-  backward.contribute(x, dx);
-}
-
-void head_norm_vjp(Backward& backward, const Op& op) {
-  const ValueId qkv = op.inputs[0], query_gain = op.inputs[1], key_gain = op.inputs[2], dqkv = backward.like(qkv);
-  backward.append(OpKind::head_norm_backward,
-                  {backward.gradient(op.outputs[0]), qkv, query_gain, key_gain, op.outputs[1]},
-                  {dqkv, backward.accumulator(query_gain), backward.accumulator(key_gain)}, op.attributes);
-  backward.contribute(qkv, dqkv);
 }
 
 // A rotation's transpose is the rotation back.
@@ -177,9 +175,7 @@ void read_stream_vjp(Backward& backward, const Op& op) {
 
 void reversible_add_vjp(Backward& backward, const Op& op) {
   if (op.attributes.inverse) backward.refuse(op, "an inverse has no derivative");
-  const ValueId dy = backward.gradient(op.outputs[0]);
-  backward.contribute(op.inputs[1], dy);
-  backward.contribute(op.inputs[0], dy);
+  add_vjp(backward, op);
 }
 
 }  // namespace

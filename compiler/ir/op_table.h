@@ -1,13 +1,28 @@
 // The signature of each op kind (ops.def), and the conditions on its attributes.
 #pragma once
 
+#include <array>
 #include <string_view>
 #include <vector>
 
 #include "compiler/ir/graph.h"
-#include "compiler/ir/sizes.h"
 
 namespace l2l::compiler {
+
+// The dimensions of one op by letter; a letter is the same size wherever it stands in the op's signature. Thread-bound.
+// Letters are 'A' to 'Z'; '1' stands for size 1.
+class Sizes {
+ public:
+  // 0 while unknown.
+  std::int64_t operator[](char letter) const { return letter == '1' ? 1 : sizes_[index(letter)]; }
+  // Throws BadInput when `size` is not positive, or differs from a known size.
+  void set(char letter, std::int64_t size);
+
+ private:
+  static std::size_t index(char letter) { return static_cast<std::size_t>(letter - 'A'); }
+
+  std::array<std::int64_t, 26> sizes_{};
+};
 
 enum class SlotType : std::uint8_t {
   compute,  // f32, bf16 or f16, the same for all of the op
@@ -21,7 +36,7 @@ enum class SlotType : std::uint8_t {
 // One operand of an op kind.
 struct Slot {
   std::string_view name;
-  std::string_view dims;  // a letter per dimension (sizes.h)
+  std::string_view dims;  // a letter per dimension (Sizes)
   SlotType type = SlotType::compute;
   bool accumulates = false;  // an output that is added to (+=)
   bool optional = false;     // the last input or output, which may be left out

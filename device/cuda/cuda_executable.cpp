@@ -114,16 +114,6 @@ cudaGraphExec_t CudaExecutable::make_graph(const Addresses& addresses, const Bin
   return kept->second.get();
 }
 
-// FNV-1a over the words, with the high bits folded in.
-std::size_t CudaExecutable::Hash::operator()(const Addresses& addresses) const {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const void* address : addresses) {
-    hash = (hash ^ reinterpret_cast<std::uintptr_t>(address)) * 0x100000001b3u;
-    hash ^= hash >> 32;
-  }
-  return hash;
-}
-
 std::unique_ptr<CudaExecutable> compile_for_cuda(const Context& context, const compiler::Graph& graph,
                                                  std::shared_ptr<GraphBudget> graphs) {
   const compiler::Graph fused = compiler::fuse(graph);

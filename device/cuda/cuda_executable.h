@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -39,7 +40,9 @@ class CudaExecutable final : public Executable {
   // The addresses that kernels get: those of regions that the program uses, and the parameters'.
   using Addresses = std::array<const void*, static_cast<std::size_t>(compiler::Region::count) + 1>;
   struct Hash {
-    std::size_t operator()(const Addresses& addresses) const;
+    std::size_t operator()(const Addresses& addresses) const {
+      return std::hash<std::string_view>()({reinterpret_cast<const char*>(addresses.data()), sizeof addresses});
+    }
   };
 
   Addresses addresses_of(const Bindings& bindings, const LaunchParameters* parameters) const;

@@ -4,31 +4,21 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
-#include <utility>
+#include <memory>
+#include <type_traits>
 
 namespace l2l::device::cuda {
 
-// Move-only. `release` frees one; what it returns is ignored, since a destructor can do nothing about it.
-template <typename T, auto release>
-class Handle {
- public:
-  Handle() = default;
-  explicit Handle(T value) : value_(value) {}
-  Handle(Handle&& other) noexcept : value_(std::exchange(other.value_, nullptr)) {}
-  Handle& operator=(Handle&& other) noexcept {
-    std::swap(value_, other.value_);
-    return *this;
+// What `release` returns is ignored, since a destructor can do nothing about it.
+template <auto release>
+struct Release {
+  template <typename T>
+  void operator()(T* value) const {
+    static_cast<void>(release(value));
   }
-  ~Handle() {
-    if (value_ != nullptr) static_cast<void>(release(value_));
-  }
-
-  T get() const { return value_; }
-  explicit operator bool() const { return value_ != nullptr; }
-
- private:
-  T value_ = nullptr;
 };
+template <typename T, auto release>
+using Handle = std::unique_ptr<std::remove_pointer_t<T>, Release<release>>;
 
 using StreamHandle = Handle<cudaStream_t, cudaStreamDestroy>;
 using EventHandle = Handle<cudaEvent_t, cudaEventDestroy>;

@@ -41,15 +41,9 @@ std::unique_ptr<Buffer> HostDevice::allocate_pinned(Bytes size, std::string_view
   return map_memory(size, purpose, nullptr);
 }
 
-Bytes HostDevice::allocated_bytes() const { return account_->allocated(); }
-
-Bytes HostDevice::peak_bytes() const { return account_->peak(); }
-
 std::unique_ptr<Stream> HostDevice::create_stream(std::string_view name) {
   return std::make_unique<HostStream>(name, shared_);
 }
-
-std::unique_ptr<Event> HostDevice::create_event() { return std::make_unique<HostEvent>(); }
 
 void HostDevice::record(Event& event, Stream& stream) { host(event).set(host(stream).mark()); }
 
@@ -106,12 +100,8 @@ void HostDevice::set_trace(Trace* trace) {
 
 void HostDevice::annotate(Stream& stream, int layer, int microbatch) { host(stream).annotate({layer, microbatch}); }
 
-void HostDevice::enqueue_delay(Stream& stream, std::chrono::microseconds duration) {
-  host(stream).enqueue(DelayCommand{duration});
-}
-
-void HostDevice::enqueue_failure(Stream& stream, std::exception_ptr error) {
-  host(stream).enqueue(FailCommand{std::move(error)});
+void HostDevice::enqueue_call(Stream& stream, std::function<void()> function) {
+  host(stream).enqueue(CallCommand{std::move(function)});
 }
 
 }  // namespace l2l::device

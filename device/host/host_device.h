@@ -1,8 +1,7 @@
 // The host as a device: streams are FIFO worker threads, launches run on one pool of compute threads.
 #pragma once
 
-#include <chrono>
-#include <exception>
+#include <functional>
 
 #include "device/device.h"
 #include "device/host/host_stream.h"
@@ -22,10 +21,10 @@ class HostDevice : public Device {
   bool uses_host_memory() const override { return true; }
   std::unique_ptr<Buffer> allocate(Bytes size, std::string_view purpose) override;
   std::unique_ptr<Buffer> allocate_pinned(Bytes size, std::string_view purpose) override;
-  Bytes allocated_bytes() const override;
-  Bytes peak_bytes() const override;
+  Bytes allocated_bytes() const override { return account_->allocated(); }
+  Bytes peak_bytes() const override { return account_->peak(); }
   std::unique_ptr<Stream> create_stream(std::string_view name) override;
-  std::unique_ptr<Event> create_event() override;
+  std::unique_ptr<Event> create_event() override { return std::make_unique<HostEvent>(); }
   void record(Event& event, Stream& stream) override;
   void wait(Stream& stream, Event& event, WaitReason reason = WaitReason::order) override;
   void copy(Stream& stream, BufferView destination, BufferView source) override;
@@ -40,9 +39,8 @@ class HostDevice : public Device {
 
   CopyDirection direction(BufferView destination, BufferView source) const;
 
-  // For tests: when the stream gets there, it pauses, or fails with `error`.
-  void enqueue_delay(Stream& stream, std::chrono::microseconds duration);
-  void enqueue_failure(Stream& stream, std::exception_ptr error);
+  // For tests: the stream calls `function`; what it throws is a failure of the device.
+  void enqueue_call(Stream& stream, std::function<void()> function);
 
  private:
   const std::shared_ptr<HostShared> shared_;

@@ -18,6 +18,35 @@ void prepare_thread(const std::string& name) {
 
 }  // namespace
 
+void Progress::advance() {
+  if (++completed_ < awaited_) return;
+  awaited_ = kNobody;  // those who wait for more say so again
+  changed_.notify_all();
+}
+
+void Progress::wait(std::unique_lock<std::mutex>& lock, std::uint64_t position) {
+  while (completed_ < position) {
+    awaited_ = std::min(awaited_, position);
+    changed_.wait(lock);
+  }
+}
+
+void Mark::wait() const {
+  if (!progress) return;
+  std::unique_lock lock(progress->mutex);
+  progress->wait(lock, position);
+}
+
+LinkClock::Turn LinkClock::reserve(Bytes bytes) {
+  const Clock::time_point now = Clock::now();
+  if (bandwidth_ == 0) return {now, now};
+  const std::chrono::duration<double> seconds(static_cast<double>(bytes) / static_cast<double>(bandwidth_));
+  const std::lock_guard lock(mutex_);
+  const Clock::time_point begin = std::max(now, next_free_);
+  next_free_ = begin + std::chrono::duration_cast<Clock::duration>(seconds);
+  return {begin, next_free_};
+}
+
 HostStream::HostStream(std::string_view name, std::shared_ptr<HostShared> shared)
     : name_(name), shared_(std::move(shared)), queue_(kCapacity), idle_since_(Clock::now()) {
   const std::lock_guard lock(shared_->streams_mutex);
@@ -91,8 +120,7 @@ void HostStream::execute(const Entry& entry, const StreamTrack& track) {
     if (const auto* copy = std::get_if<CopyCommand>(&command)) run(*copy, track, label);
     if (const auto* zero = std::get_if<ZeroCommand>(&command)) run(*zero, track, label);
     if (const auto* launch = std::get_if<LaunchCommand>(&command)) run(*launch, track, label);
-    if (const auto* delay = std::get_if<DelayCommand>(&command)) std::this_thread::sleep_for(delay->duration);
-    if (const auto* fail = std::get_if<FailCommand>(&command)) shared_->failure.fail(fail->error);
+    if (const auto* call = std::get_if<CallCommand>(&command)) call->function();
   } catch (...) {
     shared_->failure.fail(std::current_exception());
   }

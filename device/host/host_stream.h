@@ -1,21 +1,104 @@
-// A FIFO worker thread.
+// A FIFO worker thread, and the commands that it runs.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <variant>
 #include <vector>
 
 #include "core/failure.h"
+#include "core/trace.h"
 #include "core/workers.h"
-#include "device/host/command.h"
+#include "device/host/host_executable.h"
 #include "device/stream_track.h"
 
 namespace l2l::device {
+
+// How far a stream has come; events and waits refer to it. Thread-safe where it says so. Outlives its stream as long as
+// a mark refers to it.
+class Progress {
+ public:
+  std::mutex mutex;  // guards this object and the stream's queue
+
+  // Commands done so far, counted from the stream's first. Call under `mutex`.
+  std::uint64_t completed() const { return completed_; }
+  void advance();
+  // Returns, `lock` (of `mutex`) held, when the first `position` commands are done.
+  void wait(std::unique_lock<std::mutex>& lock, std::uint64_t position);
+
+ private:
+  static constexpr std::uint64_t kNobody = ~std::uint64_t{0};
+
+  std::condition_variable changed_;
+  std::uint64_t completed_ = 0;
+  std::uint64_t awaited_ = kNobody;  // lowest position that somebody waits for
+};
+
+// "The first `position` commands of that stream." Immutable; an empty mark has always been reached.
+struct Mark {
+  std::shared_ptr<Progress> progress;
+  std::uint64_t position = 0;
+
+  // Returns when it has been reached.
+  void wait() const;
+};
+
+// One direction of a throttled link. Thread-safe. Copies of all streams take the link one after the other, each at full
+// bandwidth.
+class LinkClock {
+ public:
+  // Bytes per second; 0: unthrottled.
+  explicit LinkClock(Bytes bandwidth) : bandwidth_(bandwidth) {}
+
+  // From when to when the link carries something.
+  struct Turn {
+    Clock::time_point begin, end;
+  };
+  // Takes the link for `bytes` from its next free moment on.
+  Turn reserve(Bytes bytes);
+
+ private:
+  const Bytes bandwidth_;
+  std::mutex mutex_;
+  Clock::time_point next_free_;  // guarded by mutex_
+};
+
+struct WaitCommand {
+  Mark mark;
+  WaitReason reason;
+};
+
+struct CopyCommand {
+  BufferView destination, source;
+  LinkClock* link;        // nullptr: it crosses no link
+  std::string_view name;  // in the trace
+};
+
+struct ZeroCommand {
+  BufferView destination;
+};
+
+struct LaunchCommand {
+  const HostExecutable* executable;
+  Bindings bindings;
+  LaunchParameters parameters;
+};
+
+// For tests (HostDevice::enqueue_call()).
+struct CallCommand {
+  std::function<void()> function;
+};
+
+// Of fixed size: the stream's queue holds them in place.
+using Command = std::variant<std::monostate, WaitCommand, CopyCommand, ZeroCommand, LaunchCommand, CallCommand>;
 
 class HostStream;
 

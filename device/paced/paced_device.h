@@ -10,19 +10,48 @@
 // gradients are what memory holds at first: zeros.
 #pragma once
 
+#include <chrono>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "core/trace.h"
 #include "device/device.h"
 #include "device/mapped_memory.h"
-#include "device/paced/pace_table.h"
-#include "device/paced/timeline.h"
 #include "device/stream_track.h"
 
 namespace l2l::device {
 
 class PacedStream;
+
+// When a shared resource (one direction of the link, the compute unit) is busy, in the past and the future.
+// Thread-bound.
+class Timeline {
+ public:
+  Timeline() { busy_.reserve(kRoom); }
+
+  // Takes the first free time from `ready` on that adds up to `duration`, and returns its end. What was taken before
+  // does not move; work taken later goes into the gaps that it leaves, in pieces if need be, as packets share a link.
+  // `now`: nothing will be asked for before it any more.
+  Clock::time_point take(Clock::time_point ready, Clock::duration duration, Clock::time_point now);
+
+ private:
+  static constexpr std::size_t kRoom = 4096;  // intervals; more of them allocate
+  struct Interval {
+    Clock::time_point begin, end;
+  };
+  std::vector<Interval> busy_;  // ascending, disjoint, none ends where the next one begins
+};
+
+// What the work of a paced device costs.
+struct PaceTable {
+  Bytes h2d_bandwidth = 0;  // bytes per second; 0: copies take no time
+  Bytes d2h_bandwidth = 0;
+  std::map<std::string, std::chrono::nanoseconds, std::less<>> launches;  // by name of the program's graph
+  std::chrono::nanoseconds other{0};                                      // a launch of any other program
+};
 
 // Thread-safe. Launches of all streams share the compute unit, and copies of one direction share the link, in the order
 // in which they were enqueued; work that waits occupies neither. Streams may not outlive the device.

@@ -49,9 +49,6 @@ Bytes checkpoint_buffer_bytes();
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const ParameterStore& store,
                                       StateSave save, const RunState& state, int keep,
                                       const Companions& companions = {});
-// Saves what `store` holds now.
-std::filesystem::path save_checkpoint(const std::filesystem::path& directory, ParameterStore& store,
-                                      const RunState& state, int keep);
 
 // The complete checkpoints below `directory` (a readable manifest, files of the stated sizes), newest first; or
 // `directory` itself when it is one. At least one: throws BadInput when there is none.

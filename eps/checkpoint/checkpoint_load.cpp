@@ -22,6 +22,10 @@ namespace {
   throw CorruptFile(path.string() + ": " + reason);
 }
 
+[[noreturn]] void refuse(const formats::SafetensorsFile& file, const std::string& tensor, const std::string& reason) {
+  refuse(file.path(), "tensor " + formats::show_name(tensor) + ": " + reason);
+}
+
 const ManifestFile& check_size(const std::filesystem::path& path, const Manifest& manifest) {
   const auto stated = manifest.files.find(path.filename().string());
   if (stated == manifest.files.end()) refuse(path, "is not in the manifest");
@@ -38,11 +42,9 @@ void check_hashes(const formats::SafetensorsFile& file, const ManifestFile& stat
   }
   for (const formats::TensorEntry& tensor : file.tensors()) {
     const auto saved = manifest.tensors.find(tensor.name);
-    if (saved == manifest.tensors.end())
-      refuse(file.path(), "tensor " + formats::show_name(tensor.name) + ": was not saved");
+    if (saved == manifest.tensors.end()) refuse(file, tensor.name, "was not saved");
     if (file.hash(tensor) != saved->second) {
-      refuse(file.path(),
-             "tensor " + formats::show_name(tensor.name) + ": was changed after it was written (checksum)");
+      refuse(file, tensor.name, "was changed after it was written (checksum)");
     }
   }
 }
@@ -50,20 +52,18 @@ void check_hashes(const formats::SafetensorsFile& file, const ManifestFile& stat
 const formats::TensorEntry& check_tensor(const formats::SafetensorsFile& file, const std::string& name,
                                          const Shape& shape) {
   const formats::TensorEntry* tensor = file.find(name);
-  if (tensor == nullptr)
-    refuse(file.path(), "tensor " + formats::show_name(name) + ": is missing; another model or optimizer was saved");
+  if (tensor == nullptr) refuse(file, name, "is missing; another model or optimizer was saved");
   if (tensor->shape != shape) {
-    refuse(file.path(), "tensor " + formats::show_name(name) + ": has shape " + tensor->shape.to_string() +
-                            ", the model has " + shape.to_string() + "; another model was saved");
+    refuse(file, name,
+           "has shape " + tensor->shape.to_string() + ", the model has " + shape.to_string() +
+               "; another model was saved");
   }
   return *tensor;
 }
 
 void check_dtype(const formats::SafetensorsFile& file, const formats::TensorEntry& tensor, bool right,
                  const char* expected) {
-  if (!right) {
-    refuse(file.path(), "tensor " + formats::show_name(tensor.name) + ": is " + tensor.dtype + ", not " + expected);
-  }
+  if (!right) refuse(file, tensor.name, "is " + tensor.dtype + ", not " + expected);
 }
 
 // Adds the names of the part's tensors to `expected`.
@@ -90,10 +90,8 @@ void check_tensors(const formats::SafetensorsFile& file, const ModelLayout& layo
     }
   }
   for (const formats::TensorEntry& tensor : file.tensors()) {
-    if (expected.count(tensor.name) == 0) {
-      refuse(file.path(), "tensor " + formats::show_name(tensor.name) +
-                              ": the model has none; another model or optimizer was saved");
-    }
+    if (expected.count(tensor.name) > 0) continue;
+    refuse(file, tensor.name, "the model has none; another model or optimizer was saved");
   }
 }
 

@@ -182,9 +182,4 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& directory, co
   }
 }
 
-std::filesystem::path save_checkpoint(const std::filesystem::path& directory, ParameterStore& store,
-                                      const RunState& state, int keep) {
-  return save_checkpoint(directory, store, store.begin_save(), state, keep);
-}
-
 }  // namespace l2l::eps

@@ -10,15 +10,21 @@ namespace {
 
 using Json = nlohmann::json;
 
-const char* class_of(const std::string& architecture) {
-  if (architecture == "gpt2") return "GPT2LMHeadModel";
-  if (architecture == "bert") return "BertForMaskedLM";
-  if (architecture == "roberta") return "RobertaForMaskedLM";
-  if (architecture == "llama") return "LlamaForCausalLM";
-  if (architecture == "mistral") return "MistralForCausalLM";
-  if (architecture == "qwen2") return "Qwen2ForCausalLM";
-  if (architecture == "qwen3") return "Qwen3ForCausalLM";
-  return architecture == "gemma2" ? "Gemma2ForCausalLM" : "Gemma3ForCausalLM";
+// transformers' class.
+std::string class_of(const ModelOptions& model) {
+  const std::string& name = model.architecture;
+  const std::string base = name == "gpt2"      ? "GPT2"
+                           : name == "bert"    ? "Bert"
+                           : name == "roberta" ? "Roberta"
+                           : name == "llama"   ? "Llama"
+                           : name == "mistral" ? "Mistral"
+                           : name == "qwen2"   ? "Qwen2"
+                           : name == "qwen3"   ? "Qwen3"
+                           : name == "gemma2"  ? "Gemma2"
+                                               : "Gemma3";
+  if (model.head == "classification") return base + (name == "gemma3" ? "Text" : "") + "ForSequenceClassification";
+  if (architecture_of(name).encoder) return base + "ForMaskedLM";
+  return base + (name == "gpt2" ? "LMHeadModel" : "ForCausalLM");
 }
 
 // Of several names of one activation the original's: transformers compute them in different ways.
@@ -118,11 +124,19 @@ void add_decoder(Json& json, const ModelOptions& model, const Architecture& arch
 Json keys_of(const ModelOptions& model, const std::string& activation) {
   const Architecture& architecture = architecture_of(model.architecture);
   Json json;
-  json["architectures"] = {class_of(model.architecture)};
+  json["architectures"] = {class_of(model)};
   json["model_type"] = architecture.model_type;
   json["torch_dtype"] = "float32";
   json["vocab_size"] = model.vocabulary;
   json["tie_word_embeddings"] = model.tie_embeddings;
+  if (model.head == "classification") {
+    json["problem_type"] = "single_label_classification";
+    json["id2label"] = json["label2id"] = Json::object();
+    for (std::int64_t i = 0; i < model.labels; ++i) {
+      json["id2label"][std::to_string(i)] = "LABEL_" + std::to_string(i);
+      json["label2id"]["LABEL_" + std::to_string(i)] = i;
+    }
+  }
   if (model.architecture == "gpt2") {
     add_gpt2(json, model, activation);
   } else if (architecture.encoder) {

@@ -59,8 +59,13 @@ std::vector<std::string> names_in_files(const Architecture& architecture, const 
 }
 
 bool belongs_to_head(const std::string& parameter) {
-  return parameter.starts_with("lm_head.") || parameter.starts_with("cls.");
+  for (const std::string_view begin : {"lm_head.", "cls.", "score.", "classifier.", "bert.pooler."}) {
+    if (parameter.starts_with(begin)) return true;
+  }
+  return false;
 }
+
+bool predicts_tokens(const std::string& tensor) { return tensor.starts_with("lm_head.") || tensor.starts_with("cls."); }
 
 bool is_unused(const std::string& tensor) {
   for (const std::string_view end :

@@ -19,5 +19,7 @@ bool belongs_to_head(const std::string& parameter);
 // Whether a tensor that no parameter uses is left out on purpose: masks and positions that are buffers, BERT's pooler
 // and next-sentence head.
 bool is_unused(const std::string& tensor);
+// Whether the tensor is one of a head that predicts tokens.
+bool predicts_tokens(const std::string& tensor);
 
 }  // namespace l2l::models

@@ -42,6 +42,9 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
                        bool new_head)
     : shards_(directory) {
   const Architecture& architecture = architecture_of(model.architecture);
+  // Classes are nobody's but this model's: what tells them apart may be drawn afresh, and the head for tokens is not used.
+  const bool classifies = model.head == "classification";
+  new_head |= classifies;
   Mismatches missing, unexpected, wrong;
   std::set<std::string_view> used;
   bool head_is_missing = false;
@@ -70,7 +73,9 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
   for (const formats::SafetensorsFile& file : shards_.files()) {
     for (const formats::TensorEntry& tensor : file.tensors()) {
       if (used.count(tensor.name) > 0) continue;
-      is_unused(tensor.name) ? static_cast<void>(++unused) : unexpected.add([&] { return describe({&file, &tensor}); });
+      const bool other_head = classifies && predicts_tokens(tensor.name);
+      other_head || is_unused(tensor.name) ? static_cast<void>(++unused)
+                                           : unexpected.add([&] { return describe({&file, &tensor}); });
     }
   }
   if (!missing.none() || !unexpected.none() || !wrong.none()) {

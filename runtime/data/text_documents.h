@@ -39,8 +39,8 @@ struct TextDocument {
   std::string text;
   std::size_t first = 0;  // bytes of the text that are the first of a pair, or the prompt of a completion
   bool is_pair = false;
-  std::int32_t label = -1;        // class; -1: none
-  bool is_chat = false;           // the text has its special tokens
+  std::int32_t label = -1;             // class; -1: none
+  bool is_chat = false;                // the text has its special tokens
   std::vector<TextRange> learnt = {};  // of a chat: what the assistant says
 };
 

@@ -11,6 +11,7 @@
 #include "eps/checkpoint/manifest.h"
 #include "tests/eps/small_checkpoint.h"
 #include "tests/support/memory_files.h"
+#include "tests/support/parameter_state.h"
 #include "tests/support/temporary_folder.h"
 
 namespace l2l::eps {
@@ -126,7 +127,7 @@ TEST(CheckpointFolders, AFailedSaveLeavesTheOldOneAndNoRubbish) {
   TestRun run(small_layout());
   for (std::uint64_t step = 1;; ++step) {
     std::vector<float> master(3, static_cast<float>(step)), moment1(3), moment2(3);
-    run.store.write(0, 1, {master, moment1, moment2});
+    write_state(run.store, 0, 1, {master, moment1, moment2});
     save_checkpoint(directory, run.store, at_step(step), 1);
   }
 }
@@ -145,7 +146,7 @@ TEST(CheckpointFolders, AKilledSaverLeavesACompleteCheckpoint) {
     TestRun loaded(small_layout());
     const RunState state = load_checkpoint(find_checkpoint(folder.path()), loaded.store);
     std::vector<float> master(3), moment1(3), moment2(3);
-    loaded.store.read(0, 1, {master, moment1, moment2});
+    read_state(loaded.store, 0, 1, {master, moment1, moment2});
     EXPECT_EQ(master[0], static_cast<float>(state.step)) << "all of one save";
     least = std::max(least, state.step);
   }

@@ -9,6 +9,7 @@
 #include "tests/eps/fault_points.h"
 #include "tests/eps/small_checkpoint.h"
 #include "tests/support/memory_files.h"
+#include "tests/support/parameter_state.h"
 #include "tests/support/temporary_folder.h"
 
 namespace l2l::eps {
@@ -50,7 +51,7 @@ TEST(Checkpoint, HoldsTheFilesOfTheFormat) {
   EXPECT_EQ(optimizer.tensors().size(), 6u);
   ASSERT_NE(optimizer.find("gain.moment2"), nullptr);
   float gain[3];
-  run.store.read(1, 0, {{gain, 1}, {gain + 1, 1}, {gain + 2, 1}});
+  read_state(run.store, 1, 0, {{gain, 1}, {gain + 1, 1}, {gain + 2, 1}});
   float read = 0;
   optimizer.read(*optimizer.find("gain.moment2"), {&read, 1});
   EXPECT_EQ(read, gain[2]);

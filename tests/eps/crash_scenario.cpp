@@ -5,6 +5,7 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "eps/checkpoint/checkpoint_folders.h"
+#include "tests/support/parameter_state.h"
 
 namespace l2l::eps::testing {
 
@@ -46,7 +47,7 @@ std::string show(const Saved& saved) {
 // A new save works and leaves nothing but itself and what was set aside.
 std::string problem_of_next_save(TestRun& run) {
   change(run.store, 1'000'000);
-  save_checkpoint(kDirectory, run.store, at_step(100), 1);
+  save_checkpoint(kDirectory, run.store, run.store.begin_save(), at_step(100), 1);
   const std::optional<Saved> found = resume(kDirectory);
   if (found != Saved{100, run.store.state_hash()}) return "the next save is not found";
   for (const fs::path& path : list_folder(kDirectory)) {
@@ -68,7 +69,7 @@ void change(ParameterStore& store, std::uint64_t version) {
         values.resize(static_cast<std::size_t>(groups[group].parameters[i].shape.elements()));
         for (float& value : values) value = next += 0.5f;
       }
-      store.write(static_cast<GroupIndex>(group), i, {state[0], state[1], state[2]});
+      write_state(store, static_cast<GroupIndex>(group), i, {state[0], state[1], state[2]});
     }
   }
 }
@@ -114,7 +115,7 @@ std::size_t CrashScenario::save(std::uint64_t step, int keep, std::size_t killed
   FailingDisk disk(disk_, {killed_at, EIO, true});
   FileSystemOverride replaced(disk);
   try {
-    save_checkpoint(kDirectory, run_->store, at_step(step), keep);
+    save_checkpoint(kDirectory, run_->store, run_->store.begin_save(), at_step(step), keep);
   } catch (const Error&) {
     if (killed_at == 0) throw;
   }

@@ -56,7 +56,7 @@ class Attempt {
   void save(std::uint64_t step, int keep) {
     change(run_.store, 1000 * ++version_);
     last_ = {step, run_.store.state_hash()};
-    save_checkpoint(kDirectory, run_.store, at_step(step), keep);
+    save_checkpoint(kDirectory, run_.store, run_.store.begin_save(), at_step(step), keep);
   }
 
   std::optional<Saved> found() {

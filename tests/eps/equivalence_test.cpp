@@ -12,6 +12,7 @@
 #include "tests/eps/fault_points.h"
 #include "tests/eps/reference.h"
 #include "tests/eps/toy.h"
+#include "tests/support/parameter_state.h"
 
 namespace l2l::eps::testing {
 namespace {
@@ -296,7 +297,7 @@ TEST(EquivalenceAcross, DenormalMomentsAreFlushedOnEveryThread) {
   store.finish_step();
   store.complete_updates();
   std::vector<float> master(19500), moment1(19500), moment2(19500);
-  store.read(kBlock0, 1, {master, moment1, moment2});
+  read_state(store, kBlock0, 1, {master, moment1, moment2});
   EXPECT_NEAR(moment1[0], 1e-21, 1e-27);
   EXPECT_EQ(moment2, std::vector<float>(19500));
 }

@@ -7,6 +7,7 @@
 
 #include "l2l/errors.h"
 #include "tests/eps/toy.h"
+#include "tests/support/parameter_state.h"
 
 namespace l2l::eps::testing {
 namespace {
@@ -33,7 +34,7 @@ std::vector<float> group_state(const ParameterStore& store, GroupIndex group) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::size_t count = static_cast<std::size_t>(parameters[i].shape.elements());
     std::vector<float> master(count), moment1(count), moment2(count);
-    store.read(group, i, {master, moment1, moment2});
+    read_state(store, group, i, {master, moment1, moment2});
     for (const std::vector<float>* field : {&master, &moment1, &moment2}) {
       all.insert(all.end(), field->begin(), field->end());
     }

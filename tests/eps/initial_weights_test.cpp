@@ -6,6 +6,7 @@
 
 #include "core/philox.h"
 #include "tests/eps/toy.h"
+#include "tests/support/parameter_state.h"
 
 namespace l2l::eps::testing {
 namespace {
@@ -17,7 +18,7 @@ std::vector<float> initial(GroupIndex group, std::size_t parameter, const StoreO
   const ParameterSpec& spec = store.layout().groups[static_cast<std::size_t>(group)].parameters[parameter];
   const std::size_t count = static_cast<std::size_t>(spec.shape.elements());
   std::vector<float> master(count), moment1(count), moment2(count);
-  store.read(group, parameter, {master, moment1, moment2});
+  read_state(store, group, parameter, {master, moment1, moment2});
   EXPECT_EQ(moment1, std::vector<float>(count));
   EXPECT_EQ(moment2, std::vector<float>(count));
   return master;

@@ -7,6 +7,7 @@
 #include "l2l/errors.h"
 #include "tests/eps/fault_points.h"
 #include "tests/eps/toy.h"
+#include "tests/support/parameter_state.h"
 
 namespace l2l::eps::testing {
 namespace {
@@ -158,12 +159,12 @@ TEST(LossScale, AnUpdateOnOverflowIsCaught) {
 TEST(HalfWire, IsTheRoundedMaster) {
   ScaledToy toy(scaled_options());
   std::vector<float> master(16), moment1(16), moment2(16);
-  toy.store.read(kNorm, 0, {master, moment1, moment2});
+  read_state(toy.store, kNorm, 0, {master, moment1, moment2});
   master[0] = 70000;
   master[1] = 1 + 0x1p-11f;  // a tie: to even
   master[2] = 1 + 3 * 0x1p-11f;
   master[3] = 0x1p-24f;
-  toy.store.write(kNorm, 0, {master, moment1, moment2});
+  write_state(toy.store, kNorm, 0, {master, moment1, moment2});
   const WeightLease lease = toy.store.pull(kHead, 0);
   const auto* wire = reinterpret_cast<const std::uint16_t*>(lease.parts()[0].data);
   EXPECT_EQ(wire[0], 0x7c00);
@@ -171,7 +172,7 @@ TEST(HalfWire, IsTheRoundedMaster) {
   EXPECT_EQ(wire[2], 0x3c02);
   EXPECT_EQ(wire[3], 1);
   std::vector<float> again(16);
-  toy.store.read(kNorm, 0, {again, moment1, moment2});
+  read_state(toy.store, kNorm, 0, {again, moment1, moment2});
   EXPECT_EQ(again, master);
 }
 

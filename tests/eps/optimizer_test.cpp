@@ -7,6 +7,7 @@
 #include "tests/eps/fault_points.h"
 #include "tests/eps/toy.h"
 #include "tests/optimizers/reference.h"
+#include "tests/support/parameter_state.h"
 
 namespace l2l::eps::testing {
 namespace {
@@ -40,7 +41,7 @@ std::vector<float> master_of(const ParameterStore& store, GroupIndex group, std:
   const ParameterSpec& spec = store.layout().groups[static_cast<std::size_t>(group)].parameters[index];
   const std::size_t count = static_cast<std::size_t>(spec.shape.elements());
   std::vector<float> master(count), moment1(count), moment2(store.moments() == 2 ? count : 0);
-  store.read(group, index, {master, moment1, moment2});
+  read_state(store, group, index, {master, moment1, moment2});
   return master;
 }
 
@@ -166,8 +167,8 @@ TEST(Optimizers, SgdHasOneMoment) {
   ParameterStore store(toy_layout(), options, memory, failure, nullptr);
   EXPECT_EQ(store.moments(), 1);
   std::vector<float> master(16), moment1(16), moment2(16);
-  EXPECT_THROW(store.read(kNorm, 0, {master, moment1, moment2}), Error);
-  EXPECT_NO_THROW(store.read(kNorm, 0, {master, moment1, {}}));
+  EXPECT_THROW(read_state(store, kNorm, 0, {master, moment1, moment2}), Error);
+  EXPECT_NO_THROW(read_state(store, kNorm, 0, {master, moment1, {}}));
 }
 
 }  // namespace

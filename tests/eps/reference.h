@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "eps/parameter_store.h"
+#include "tests/support/parameter_state.h"
 
 namespace l2l::eps::testing {
 
@@ -75,7 +76,7 @@ class Reference {
     const ParameterSpec& parameter = layout_.groups[group].parameters[index];
     const std::size_t count = static_cast<std::size_t>(parameter.shape.elements());
     std::vector<float> master(count), moment1(count), moment2(count);
-    store.read(static_cast<GroupIndex>(group), index, {master, moment1, moment2});
+    read_state(store, static_cast<GroupIndex>(group), index, {master, moment1, moment2});
     const auto offset = parameter.offset;
     std::copy(master.begin(), master.end(), groups_[group].master.begin() + offset);
     std::copy(moment1.begin(), moment1.end(), groups_[group].moment1.begin() + offset);

@@ -15,12 +15,18 @@
 #include "eps/checkpoint/checkpoint.h"
 #include "l2l/errors.h"
 #include "tests/eps/toy.h"
+#include "tests/support/parameter_state.h"
 
 namespace l2l::eps::testing {
 
 namespace fs = std::filesystem;
 
 #define EXPECT_SAYS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+// Saves what `store` holds now.
+inline fs::path save_checkpoint(const fs::path& directory, ParameterStore& store, const RunState& state, int keep) {
+  return eps::save_checkpoint(directory, store, store.begin_save(), state, keep);
+}
 
 // A store with all that it needs.
 struct TestRun {
@@ -66,7 +72,7 @@ inline void fill(ParameterStore& store) {
       states[0][0] = -0.0f;
       states[1][0] = 1e-40f;
       states[2].back() = INFINITY;
-      store.write(static_cast<GroupIndex>(group), i, {states[0], states[1], states[2]});
+      write_state(store, static_cast<GroupIndex>(group), i, {states[0], states[1], states[2]});
     }
   }
   const std::vector<std::uint64_t> counts = {7, 3};

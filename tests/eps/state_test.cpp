@@ -8,6 +8,7 @@
 #include "core/hash.h"
 #include "l2l/errors.h"
 #include "tests/eps/toy.h"
+#include "tests/support/parameter_state.h"
 
 namespace l2l::eps::testing {
 namespace {
@@ -33,8 +34,8 @@ void copy_state(const ParameterStore& from, ParameterStore& to) {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const std::size_t count = static_cast<std::size_t>(parameters[i].shape.elements());
       std::vector<float> master(count), moment1(count), moment2(count);
-      from.read(static_cast<GroupIndex>(group), i, {master, moment1, moment2});
-      to.write(static_cast<GroupIndex>(group), i, {master, moment1, moment2});
+      read_state(from, static_cast<GroupIndex>(group), i, {master, moment1, moment2});
+      write_state(to, static_cast<GroupIndex>(group), i, {master, moment1, moment2});
     }
   }
 }
@@ -51,9 +52,9 @@ TEST(State, WrittenValuesAreReadBackBitForBit) {
     master[0] = std::numeric_limits<float>::max();
     master[1] = -0.0f;
     master[2] = std::numeric_limits<float>::denorm_min();
-    toy.store.write(kBlock1, 1, {master, moment1, moment2});
+    write_state(toy.store, kBlock1, 1, {master, moment1, moment2});
     std::vector<float> master_again(count), moment1_again(count), moment2_again(count);
-    toy.store.read(kBlock1, 1, {master_again, moment1_again, moment2_again});
+    read_state(toy.store, kBlock1, 1, {master_again, moment1_again, moment2_again});
     for (std::size_t i = 0; i < count; ++i) {
       ASSERT_EQ(std::bit_cast<std::uint32_t>(master_again[i]), std::bit_cast<std::uint32_t>(master[i])) << i;
     }
@@ -64,9 +65,9 @@ TEST(State, WrittenValuesAreReadBackBitForBit) {
 
 TEST(State, OfAnotherLengthIsAnError) {
   Toy toy(toy_options());
-  std::vector<float> short_one(3), right(16);
-  EXPECT_THROW(toy.store.read(kNorm, 0, {right, short_one, right}), Error);
-  EXPECT_THROW(toy.store.write(kNorm, 0, {short_one, right, right}), Error);
+  std::vector<float> long_one(17), right(16);
+  EXPECT_THROW(read_state(toy.store, kNorm, 0, {right, long_one, right}), Error);
+  EXPECT_THROW(write_state(toy.store, kNorm, 0, {long_one, right, right}), Error);
 }
 
 TEST(State, HashIsOverNamesAndFieldsInOrder) {
@@ -89,11 +90,11 @@ TEST(State, HashIsOverNamesAndFieldsInOrder) {
 TEST(State, HashSeesEveryField) {
   Toy toy(toy_options());
   std::vector<float> master(16), moment1(16), moment2(16);
-  toy.store.read(kNorm, 1, {master, moment1, moment2});
+  read_state(toy.store, kNorm, 1, {master, moment1, moment2});
   std::uint64_t last = toy.store.state_hash();
   for (std::vector<float>* field : {&master, &moment1, &moment2}) {
     (*field)[5] += 0x1p-30f;
-    toy.store.write(kNorm, 1, {master, moment1, moment2});
+    write_state(toy.store, kNorm, 1, {master, moment1, moment2});
     EXPECT_NE(toy.store.state_hash(), last);
     last = toy.store.state_hash();
   }

@@ -1,4 +1,5 @@
 #include "tests/eps/toy.h"
+#include "tests/support/parameter_state.h"
 
 #include <cmath>
 #include <cstring>
@@ -135,7 +136,7 @@ std::vector<float> whole_state(const ParameterStore& store) {
       const std::size_t begin = all.size(), second = store.moments() == 2 ? count : 0;
       all.resize(begin + 2 * count + second);
       const std::span<float> space = std::span(all).subspan(begin);
-      store.read(static_cast<GroupIndex>(group), i,
+      read_state(store, static_cast<GroupIndex>(group), i,
                  {space.subspan(0, count), space.subspan(count, count), space.subspan(2 * count, second)});
     }
   }

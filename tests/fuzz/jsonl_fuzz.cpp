@@ -1,5 +1,5 @@
-// JSON Lines, tables and separated text, compressed or not: the first byte says which. They are refused with BadInput, or
-// give documents that are not empty and whose ranges lie in them.
+// JSON Lines, tables and separated text, compressed or not: the first byte says which. They are refused with BadInput,
+// or give documents that are not empty and whose ranges lie in them.
 #include "l2l/errors.h"
 #include "runtime/data/text_documents.h"
 #include "tests/fuzz/target.h"

@@ -1,5 +1,5 @@
-// What the fuzz targets share. Each of them defines LLVMFuzzerTestOneInput(), which tools/fuzz.sh links with libFuzzer and
-// the test suite with main.cpp, which feeds it its seeds.
+// What the fuzz targets share. Each of them defines LLVMFuzzerTestOneInput(), which tools/fuzz.sh links with libFuzzer
+// and the test suite with main.cpp, which feeds it its seeds.
 #pragma once
 
 #include <unistd.h>

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "tests/laws/small_run.h"
+#include "tests/support/parameter_state.h"
 
 namespace l2l::failure_law {
 namespace {
@@ -60,7 +61,7 @@ void expect_untouched(runtime::Engine& engine, const runtime::RunPlan& plan) {
     for (std::size_t i = 0; i < groups[group].parameters.size(); ++i) {
       const auto size = static_cast<std::size_t>(groups[group].parameters[i].shape.elements());
       std::vector<float> master(size), moment1(size), moment2(size);
-      engine.store().read(static_cast<GroupIndex>(group), i, {master, moment1, moment2});
+      read_state(engine.store(), static_cast<GroupIndex>(group), i, {master, moment1, moment2});
       EXPECT_EQ(moment1, std::vector<float>(size)) << groups[group].parameters[i].name;
       EXPECT_EQ(moment2, std::vector<float>(size)) << groups[group].parameters[i].name;
     }
@@ -83,9 +84,9 @@ TEST_P(NotFinite, ANanStopsTheRunAndLeavesTheLayerAsItWas) {
   const auto& parameter = plan.model.layout.groups[block].parameters[2];
   const auto size = static_cast<std::size_t>(parameter.shape.elements());
   std::vector<float> master(size), moment1(size), moment2(size);
-  engine.store().read(block, 2, {master, moment1, moment2});
+  read_state(engine.store(), block, 2, {master, moment1, moment2});
   master[5] = std::numeric_limits<float>::quiet_NaN();
-  engine.store().write(block, 2, {master, moment1, moment2});
+  write_state(engine.store(), block, 2, {master, moment1, moment2});
   try {
     engine.train(0, 1e-3);
     FAIL() << "the NaN went unnoticed";
@@ -98,7 +99,7 @@ TEST_P(NotFinite, ANanStopsTheRunAndLeavesTheLayerAsItWas) {
     expect_untouched(engine, plan);
   }
   std::vector<float> after(size);
-  engine.store().read(block, 2, {after, moment1, moment2});
+  read_state(engine.store(), block, 2, {after, moment1, moment2});
   for (std::size_t i = 0; i < size; ++i) {
     if (i != 5) {
       EXPECT_EQ(after[i], master[i]);

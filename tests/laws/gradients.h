@@ -8,6 +8,7 @@
 
 #include "runtime/engine.h"
 #include "runtime/plan/run_plan.h"
+#include "tests/support/parameter_state.h"
 
 namespace l2l::testing {
 
@@ -24,7 +25,7 @@ inline Gradients gradients_of(const runtime::RunPlan& plan, runtime::Engine& eng
       std::vector<float>& moment = gradients[groups[group].parameters[i].name];
       moment.resize(static_cast<std::size_t>(groups[group].parameters[i].shape.elements()));
       std::vector<float> master(moment.size()), moment2(moment.size());
-      engine.store().read(static_cast<GroupIndex>(group), i, {master, moment, moment2});
+      read_state(engine.store(), static_cast<GroupIndex>(group), i, {master, moment, moment2});
     }
   }
   return gradients;

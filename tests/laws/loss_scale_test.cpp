@@ -6,6 +6,7 @@
 
 #include "core/fault_point.h"
 #include "tests/laws/small_run.h"
+#include "tests/support/parameter_state.h"
 
 namespace l2l::loss_scale_law {
 namespace {
@@ -128,9 +129,9 @@ TEST(LossScale, AnOverflowThatStaysStopsTheRunAtTheLeastScale) {
   for (int u = 0; u < 3; ++u) std::fill(engine.minibatch().targets(u).begin(), engine.minibatch().targets(u).end(), 1);
   const auto size = static_cast<std::size_t>(plan.model.layout.groups[3].parameters[2].shape.elements());
   std::vector<float> master(size), moment1(size), moment2(size);
-  engine.store().read(3, 2, {master, moment1, moment2});
+  read_state(engine.store(), 3, 2, {master, moment1, moment2});
   master[5] = 1e5f;
-  engine.store().write(3, 2, {master, moment1, moment2});
+  write_state(engine.store(), 3, 2, {master, moment1, moment2});
   const std::uint64_t before = engine.store().state_hash();
   for (std::uint64_t step = 0; step < 16; ++step) EXPECT_TRUE(engine.train(step, 1e-3).skipped);
   EXPECT_EQ(engine.loss_scaler().scale(), 1);

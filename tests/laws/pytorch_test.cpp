@@ -8,6 +8,7 @@
 #include "runtime/engine.h"
 #include "tests/laws/small_run.h"
 #include "tests/support/fixture.h"
+#include "tests/support/parameter_state.h"
 
 namespace l2l {
 namespace {
@@ -49,7 +50,7 @@ class FixtureRun {
         engine_(plan_, nullptr) {
     for_each_parameter([&](GroupIndex group, std::size_t index, const std::string& name) {
       std::vector<float> master = fixture_.floats("initial." + name), zeros(master.size()), more_zeros(master.size());
-      engine_.store().write(group, index, {master, zeros, more_zeros});
+      write_state(engine_.store(), group, index, {master, zeros, more_zeros});
     });
   }
 
@@ -72,7 +73,7 @@ class FixtureRun {
     const auto size = static_cast<std::size_t>(
         plan_.model.layout.groups[static_cast<std::size_t>(group)].parameters[index].shape.elements());
     std::vector<float> master(size), moment1(size), moment2(size);
-    engine_.store().read(group, index, {master, moment1, moment2});
+    read_state(engine_.store(), group, index, {master, moment1, moment2});
     for (float& value : moment1) value /= 0.1f;
     return moment1;
   }

@@ -84,8 +84,7 @@ TEST(FamilyOptions, GiveTheMaskATokenOfItsOwn) {
   EXPECT_EQ(refusal({"model.architecture=bert", "model.vocabulary=257"}), "(no BadInput)");
   EXPECT_SAYS(refusal({"model.architecture=bert", "model.vocabulary=264", "data.mask_token=264"}),
               "data.mask_token = 264 is not below model.vocabulary = 264");
-  EXPECT_SAYS(refusal({"model.architecture=bert", "model.vocabulary=264", "data.mask_token=255"}),
-              "is a byte of text");
+  EXPECT_SAYS(refusal({"model.architecture=bert", "model.vocabulary=264", "data.mask_token=255"}), "is a byte of text");
   EXPECT_EQ(refusal({"model.architecture=bert", "data.format=tokens", "data.mask_token=103"}), "(no BadInput)");
 }
 

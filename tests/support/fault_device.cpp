@@ -1,5 +1,6 @@
 #include "tests/support/fault_device.h"
 
+#include <thread>
 #include <utility>
 
 #include "core/philox.h"
@@ -71,9 +72,11 @@ bool FaultDevice::drops(const Executable& executable, const LaunchParameters& pa
 }
 
 void FaultDevice::apply(const Verdict& verdict, Stream& stream, const char* what) {
-  if (verdict.delay.count() > 0) host_.enqueue_delay(stream, verdict.delay);
+  if (verdict.delay.count() > 0) {
+    host_.enqueue_call(stream, [delay = verdict.delay] { std::this_thread::sleep_for(delay); });
+  }
   if (verdict.fail) {
-    host_.enqueue_failure(stream, std::make_exception_ptr(DeviceError(std::string(what) + " failed, as planned")));
+    host_.enqueue_call(stream, [what] { throw DeviceError(std::string(what) + " failed, as planned"); });
   }
 }
 

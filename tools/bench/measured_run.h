@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "device/paced/pace_table.h"
+#include "device/paced/paced_device.h"
 #include "runtime/engine.h"
 #include "tools/bench/schedule_report.h"
 

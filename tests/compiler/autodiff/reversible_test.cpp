@@ -9,7 +9,6 @@
 #include <set>
 
 #include "compiler/autodiff/differentiate.h"
-#include "compiler/autodiff/differentiate_reversible.h"
 #include "compiler/fusion/fuse.h"
 #include "l2l/errors.h"
 #include "tests/compiler/example_graphs.h"

@@ -14,6 +14,10 @@ using std::chrono::milliseconds;
 
 Seconds since(Clock::time_point begin) { return Clock::now() - begin; }
 
+void enqueue_delay(HostDevice& device, Stream& stream, std::chrono::milliseconds duration) {
+  device.enqueue_call(stream, [duration] { std::this_thread::sleep_for(duration); });
+}
+
 struct Copies {
   int to_device = 0, to_host = 0, within = 0;
 };
@@ -75,7 +79,7 @@ TEST(Stalls, IdleTimeIsBookedToTheReasonOfTheWait) {
   const auto slow = device.create_stream("slow"), fast = device.create_stream("fast");
   const auto event = device.create_event();
   const auto stall = [&](WaitReason reason, int ms) {
-    device.enqueue_delay(*slow, milliseconds(ms));
+    enqueue_delay(device, *slow, milliseconds(ms));
     device.record(*event, *slow);
     device.wait(*fast, *event, reason);
     device.synchronize(*fast);
@@ -97,9 +101,9 @@ TEST(Stalls, TimeAtWorkIsNotStalled) {
   HostDevice device(1, 0);
   const auto slow = device.create_stream("slow"), busy = device.create_stream("busy");
   const auto event = device.create_event();
-  device.enqueue_delay(*slow, milliseconds(40));
+  enqueue_delay(device, *slow, milliseconds(40));
   device.record(*event, *slow);
-  device.enqueue_delay(*busy, milliseconds(120));
+  enqueue_delay(device, *busy, milliseconds(120));
   device.wait(*busy, *event, WaitReason::weights);
   device.synchronize(*busy);
   EXPECT_LT(busy->stalled_seconds(WaitReason::weights), 0.03);
@@ -112,7 +116,7 @@ TEST(Events, AWaitIgnoresRecordsThatWereReplaced) {
              waiter = device.create_stream("waiter");
   const auto event = device.create_event();
   const Clock::time_point begin = Clock::now();
-  device.enqueue_delay(*busy, milliseconds(400));
+  enqueue_delay(device, *busy, milliseconds(400));
   device.record(*event, *busy);
   device.record(*event, *idle);
   device.wait(*waiter, *event);
@@ -174,7 +178,7 @@ TEST(Traces, BearAnnotationsAndWaits) {
   const auto slow = device.create_stream("slow"), fast = device.create_stream("fast");
   const auto event = device.create_event();
   const auto memory = device.allocate(64, "memory");
-  device.enqueue_delay(*slow, milliseconds(20));
+  enqueue_delay(device, *slow, milliseconds(20));
   device.annotate(*slow, 7, -1);
   device.fill_zero(*slow, memory->view());
   device.record(*event, *slow);

@@ -122,8 +122,8 @@ void add_pointwise(std::vector<OpCase>& cases, DType dtype) {
   cases.push_back(convert_squares_case(dtype, 1100, 331));
   const std::array<std::int64_t, 2> shapes[] = {{1, 1}, {7, 8}, {33, 24}, {100, 331}};
   for (const auto& [rows, columns] : shapes) {
-    for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward, OpKind::tanh, OpKind::tanh_backward, OpKind::add,
-                              OpKind::convert}) {
+    for (const OpKind kind :
+         {OpKind::gelu, OpKind::gelu_backward, OpKind::tanh, OpKind::tanh_backward, OpKind::add, OpKind::convert}) {
       cases.push_back(pointwise_case(kind, dtype, rows, columns));
     }
     for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward}) {
