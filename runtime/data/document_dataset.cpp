@@ -159,7 +159,7 @@ std::size_t DocumentDataset::fill(std::uint64_t sample, const SequenceView& sequ
 }
 
 void DocumentDataset::mask(const SequenceView& sequence, std::size_t rows, std::uint64_t number, bool training) const {
-  if (predicts_next_) return;
+  if (settings_.masking.share == 0) return;
   const RngKey key = data_key(settings_.seed, number, training ? DataDraw::mask : DataDraw::validation_mask);
   mask_tokens(settings_.masking, key, sequence.tokens.first(rows), sequence.targets.first(rows));
 }
