@@ -16,8 +16,7 @@ using compiler::ValueId;
 
 // Stable ids of groups and layers. Those of blocks begin at 16, to leave room for other layers.
 constexpr std::uint32_t kTableId = 0, kPositionsId = 1, kHeadId = 2, kEmbeddingNormId = 3, kHeadBiasId = 4,
-                        kHeadTableId = 5, kClassifierId = 6,
-                        kFirstBlockId = 16;
+                        kHeadTableId = 5, kClassifierId = 6, kFirstBlockId = 16;
 
 std::int64_t aligned(std::int64_t elements) {
   return static_cast<std::int64_t>(align_up(static_cast<Bytes>(elements), ParameterList::kAlignment));
@@ -325,8 +324,7 @@ void Assembly::add_classifier() {
   ParameterList list, unused;
   LayerType type = layer_type(classifier_graph(/*single=*/false, list));
   type.logits = classifier_graph(/*single=*/true, unused);
-  add_layer(add(std::move(type)), "head", kClassifierId,
-            {{add(list.group(family_.classifier.group, kClassifierId))}});
+  add_layer(add(std::move(type)), "head", kClassifierId, {{add(list.group(family_.classifier.group, kClassifierId))}});
 }
 
 GroupIndex Assembly::add(GroupSpec group) {

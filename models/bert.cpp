@@ -71,14 +71,8 @@ const Names kBert = {"bert.embeddings.",
                      "cls.predictions.decoder.weight",
                      "bert.pooler.dense",
                      "classifier"};
-const Names kRoberta = {"roberta.embeddings.",
-                        "roberta.encoder.layer",
-                        "lm_head.dense",
-                        "lm_head.layer_norm",
-                        "lm_head.bias",
-                        "lm_head.decoder.weight",
-                        "classifier.dense",
-                        "classifier.out_proj"};
+const Names kRoberta = {"roberta.embeddings.", "roberta.encoder.layer",  "lm_head.dense",    "lm_head.layer_norm",
+                        "lm_head.bias",        "lm_head.decoder.weight", "classifier.dense", "classifier.out_proj"};
 
 Model make_encoder(const TransformerShape& shape, const Names& names) {
   Family family;

@@ -39,7 +39,7 @@ struct Family {
   // which all do (TransformerShape::sliding is {true}), the others one in which none does.
   Part block;
   std::vector<Part> branches;
-  Part head;           // what the head does before the table
+  Part head;              // what the head does before the table
   Classifier classifier;  // instead of head and table, where the shape has labels
   bool causal = true;     // each token is predicted from those before it, so the model can continue a text
   // Names of groups and layers. Block i is `blocks`.i, which is also the prefix of its parameters' names.

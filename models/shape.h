@@ -34,7 +34,7 @@ struct TransformerShape {
   float rope_theta = 10000;
   float norm_epsilon = 0;  // 0: the family's own
   bool tie_embeddings = true;
-  std::int64_t labels = 0;  // classes that the head tells apart; 0: the head predicts tokens
+  std::int64_t labels = 0;      // classes that the head tells apart; 0: the head predicts tokens
   bool core_attention = false;  // attention in separate ops (GraphBuilder::core_attention) instead of one
   Reversible reversible = Reversible::no;
   bool packed = false;        // documents share sequences: what Region::rows says of each row counts, not its place

@@ -124,15 +124,15 @@ std::int64_t Minibatch::rows() {
   return rows;
 }
 
-void Minibatch::draw(std::int64_t vocabulary) {
+void Minibatch::draw(const models::Model& model) {
   std::uint32_t state = 1;
-  const auto draw = [&] {
+  const auto draw = [&](std::int64_t below) {
     state = state * 1664525u + 1013904223u;
-    return static_cast<std::int32_t>((state >> 8) % static_cast<std::uint32_t>(vocabulary));
+    return static_cast<std::int32_t>((state >> 8) % static_cast<std::uint32_t>(below));
   };
   for (int u = 0; u < microbatches(); ++u) {
-    for (std::int32_t& token : tokens(u)) token = draw();
-    for (std::int32_t& target : targets(u)) target = draw();
+    for (std::int32_t& token : tokens(u)) token = draw(model.vocabulary);
+    for (std::int32_t& target : targets(u)) target = draw(model.outputs());
   }
 }
 

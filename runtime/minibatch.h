@@ -87,8 +87,8 @@ class Minibatch {
   void fill(std::span<const std::int64_t> lengths, const RowsOf& rows, const Write& write);
   // Of all sequences, padding included.
   std::int64_t rows();
-  // Fills tokens and targets with pseudo-random numbers below `vocabulary`, the same in every call. For measurements.
-  void draw(std::int64_t vocabulary);
+  // Fills tokens and targets with pseudo-random numbers that the model takes, the same in every call. For measurements.
+  void draw(const models::Model& model);
   // The number of predicted tokens: targets at or above 0.
   std::int64_t predicted();
   // Sum of all microbatches' losses, added in their order, so that it is the same for any number of devices.

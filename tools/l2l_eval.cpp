@@ -31,7 +31,9 @@ std::vector<std::int32_t> read_tokens(const std::string& name) {
 }
 
 void write_logits(Trainer& trainer, const std::vector<std::int32_t>& tokens, const std::string& name) {
-  formats::NpyWriter file(name, static_cast<std::int64_t>(tokens.size()), trainer.options().model.vocabulary);
+  const ModelOptions& model = trainer.options().model;
+  formats::NpyWriter file(name, static_cast<std::int64_t>(tokens.size()),
+                          model.head == "classification" ? model.labels : model.vocabulary);
   trainer.logits(tokens, [&](std::int64_t row, std::int64_t first_token, std::span<const float> logits) {
     file.write(row, first_token, logits);
   });
@@ -106,7 +108,8 @@ int main(int argc, char** argv) {
   command.add("--sequence", &arguments.sequence,
               "tokens per sequence (default: the model's, or as many as --tokens has)", {.least = 1});
   command.add("--tokens", &arguments.tokens, "a file of token ids, white space between them: one sequence");
-  command.add("--logits", &arguments.logits, "write their logits to this .npy file, float32 [tokens, vocabulary]");
+  command.add("--logits", &arguments.logits,
+              "write their logits to this .npy file, float32 [tokens, vocabulary], or [tokens, labels]");
   command.add("--hidden", &arguments.hidden,
               "write their hidden states, which the head reads, to this .npy file, float32 [tokens, hidden]");
   command.add("--pooled", &arguments.pooled,

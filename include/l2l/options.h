@@ -108,7 +108,8 @@ struct DataOptions {
   std::string format = "auto";
   std::string separator = {};             // text: what lies between documents; empty: a file is one document
   std::vector<std::string> columns = {};  // jsonl, csv, tsv: that of the text, or those of prompt and completion
-  std::string label = {};  // jsonl, csv, tsv: the column of the class, 0 to model.labels - 1; of model.head = "classification"
+  std::string label =
+      {};  // jsonl, csv, tsv: the column of the class, 0 to model.labels - 1; of model.head = "classification"
   // What is predicted: "all" | "completion" (of a prompt) | "assistant" (what it says in "messages").
   std::string learn = "all";
   // Of "messages": "auto" (the tokenizer's own, if it is one of these) | "chatml" | "llama3" | "mistral" | "gemma" |

@@ -19,6 +19,8 @@ constexpr std::int64_t kMostLayers = 1'000'000;
 constexpr std::string_view kFull = "full_attention", kSliding = "sliding_attention";
 
 // What transformers 5 takes for a key that is missing.
+constexpr std::int64_t kMostLabels = 1 << 20;
+
 struct Defaults {
   std::string_view architecture;
   std::int64_t vocabulary, hidden, intermediate, layers, heads, kv_heads, head_dim,
@@ -302,6 +304,25 @@ void read_decoder(const ConfigReader& config, const Architecture& architecture, 
 
 }  // namespace
 
+namespace {
+
+// A head for classes, by the name of transformers' class and the names of the classes.
+void read_head(const nlohmann::json& json, const ConfigReader& config, ModelOptions& model) {
+  const auto names = json.find("architectures");
+  if (names == json.end() || !names->is_array() || names->empty() || !names->front().is_string()) return;
+  if (!names->front().get<std::string>().ends_with("ForSequenceClassification")) return;
+  model.head = "classification";
+  model.labels = config.integer("num_labels", 2, kMostLabels).value_or(2);
+  const auto classes = json.find("id2label");
+  if (classes == json.end() || !classes->is_object()) return;
+  if (classes->size() < 2 || static_cast<std::int64_t>(classes->size()) > kMostLabels) {
+    config.refuse("id2label", "names " + std::to_string(classes->size()) + " classes; a head tells at least two apart");
+  }
+  model.labels = static_cast<std::int64_t>(classes->size());
+}
+
+}  // namespace
+
 ModelOptions read_hub_config(const std::filesystem::path& file) {
   const nlohmann::json json = read_json_object(file, kMostConfig, "a model's config");
   const ConfigReader config(file, json);
@@ -319,6 +340,7 @@ ModelOptions read_hub_config(const std::filesystem::path& file) {
   } else {
     read_decoder(config, architecture, defaults, model);
   }
+  read_head(json, config, model);
   ModelOptions checked = model;
   checked.sequence = 1;
   try {

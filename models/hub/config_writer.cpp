@@ -173,7 +173,12 @@ std::string hub_config(const ModelOptions& options, std::string_view original) {
     // The classes' own special tokens would be those of another tokenizer.
     json = {{"bos_token_id", nullptr}, {"eos_token_id", nullptr}, {"pad_token_id", nullptr}};
   }
-  const Json own = keys_of(model, activation_of(model, json));
+  Json own = keys_of(model, activation_of(model, json));
+  const auto classes = json.find("id2label");
+  if (classes != json.end() && static_cast<std::int64_t>(classes->size()) == model.labels) {  // their own names
+    own.erase("id2label");
+    own.erase("label2id");
+  }
   erase_own_keys(json);
   json.update(own);
   return json_text(json, 2) + "\n";

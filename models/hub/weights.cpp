@@ -42,7 +42,8 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
                        bool new_head)
     : shards_(directory) {
   const Architecture& architecture = architecture_of(model.architecture);
-  // Classes are nobody's but this model's: what tells them apart may be drawn afresh, and the head for tokens is not used.
+  // Classes are nobody's but this model's: what tells them apart may be drawn afresh, and the head for tokens is not
+  // used.
   const bool classifies = model.head == "classification";
   new_head |= classifies;
   Mismatches missing, unexpected, wrong;
@@ -74,8 +75,9 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
     for (const formats::TensorEntry& tensor : file.tensors()) {
       if (used.count(tensor.name) > 0) continue;
       const bool other_head = classifies && predicts_tokens(tensor.name);
-      other_head || is_unused(tensor.name) ? static_cast<void>(++unused)
-                                           : unexpected.add([&] { return describe({&file, &tensor}); });
+      other_head || is_unused(tensor.name) ? static_cast<void>(++unused) : unexpected.add([&] {
+        return describe({&file, &tensor});
+      });
     }
   }
   if (!missing.none() || !unexpected.none() || !wrong.none()) {

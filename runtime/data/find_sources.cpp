@@ -82,8 +82,15 @@ bool is_text(const DataOptions& data, const fs::path& file) { return !shard_kind
 TextSettings settings_of(const DataOptions& data, TextKind kind, const TextModel& model) {
   // Of raw tokens and of texts in one column none has a type.
   const bool pairs = kind != TextKind::text && data.columns.size() == 2;
-  return {kind,           data.separator,         data.columns, learn_of(data.learn), data.chat_template,
-          data.tokenizer, pairs ? model.token_types : 0, model.labels > 0 ? data.label : "", model.labels};
+  return {kind,
+          data.separator,
+          data.columns,
+          learn_of(data.learn),
+          data.chat_template,
+          data.tokenizer,
+          pairs ? model.token_types : 0,
+          model.labels > 0 ? data.label : "",
+          model.labels};
 }
 
 // A file that was meant to be named by data.format.

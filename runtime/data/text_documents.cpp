@@ -101,7 +101,8 @@ class Lines : public DocumentReader {
   std::int32_t label_of(std::string_view value) const {
     std::int32_t label = -1;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), label);
-    if (error == std::errc() && end == value.data() + value.size() && label >= 0 && label < settings_.labels) return label;
+    if (error == std::errc() && end == value.data() + value.size() && label >= 0 && label < settings_.labels)
+      return label;
     refuse("\"" + settings_.label + "\" is \"" + std::string(value.substr(0, 80)) + "\", not a class from 0 to " +
            std::to_string(settings_.labels - 1) + " (model.labels = " + std::to_string(settings_.labels) + ")");
   }

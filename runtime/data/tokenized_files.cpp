@@ -53,7 +53,12 @@ std::uint64_t hash_of(std::string_view text) {
 class Output {
  public:
   Output(const fs::path& ids, bool wide, bool flagged)
-      : path_(ids), ids_(unfinished(ids)), ends_(unfinished(ends_of(ids))), labels_(unfinished(labels_of(ids))), wide_(wide), flagged_(flagged) {}
+      : path_(ids),
+        ids_(unfinished(ids)),
+        ends_(unfinished(ends_of(ids))),
+        labels_(unfinished(labels_of(ids))),
+        wide_(wide),
+        flagged_(flagged) {}
 
   ~Output() {
     std::error_code ignored;

@@ -28,7 +28,7 @@ double processor_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// Tokens below `vocabulary`; numbers about as a new model's weights.
+// Tokens, targets and classes below `vocabulary`; numbers about as a new model's weights.
 void fill(BufferView memory, DType dtype, std::int64_t vocabulary, std::minstd_rand& random) {
   const auto elements = [&](auto kind, const auto& value) {
     std::generate_n(reinterpret_cast<decltype(kind)*>(memory.data), memory.size / sizeof kind, value);
@@ -132,7 +132,7 @@ Cost StepCosts::Bench::launch(Lane lane, const device::Executable& program, Laye
     if (value.region == Region::scratch || value.region == Region::gradients || value.region == Region::carry) continue;
     if (value.region == Region::rows) continue;
     staged.push_back(device_.allocate_pinned(value.bytes(), "calibration"));
-    fill(staged.back()->view(), value.dtype, parts_.model.vocabulary, random);
+    fill(staged.back()->view(), value.dtype, std::min(parts_.model.vocabulary, parts_.model.outputs()), random);
     lane.device.copy(lane.stream, bindings[value.region].slice(value.offset, value.bytes()), staged.back()->view());
   }
   if (const Bytes bytes = graph.region_bytes(Region::rows); bytes > 0) {

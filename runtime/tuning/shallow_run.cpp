@@ -54,9 +54,7 @@ const RunPlan& checked(const RunPlan& plan) {
 // Thread-bound.
 class Run {
  public:
-  explicit Run(const RunPlan& plan) : engine_(checked(plan), nullptr) {
-    engine_.minibatch().draw(plan.model.vocabulary);
-  }
+  explicit Run(const RunPlan& plan) : engine_(checked(plan), nullptr) { engine_.minibatch().draw(plan.model); }
   ~Run() { engine_.store().complete_updates(); }
 
   // A round: steps that take about `seconds` together. The first ones, which find the caches as other runs left them,

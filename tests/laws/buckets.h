@@ -23,7 +23,7 @@ class PaddedTexts {
     for (const int length : {5, 38, 16, 9, 23, 60, 7, 12, 31, 3, 17, 8, 26, 11, 14, 6}) {
       file << R"({"text": ")";
       for (int i = 0; i < length; ++i) file << static_cast<char>('a' + (length * 7 + i * i * 3) % 26);
-      file << "\"}\n";
+      file << "\", \"class\": " << length % 3 << "}\n";
     }
   }
 

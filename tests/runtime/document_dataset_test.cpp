@@ -159,6 +159,40 @@ TEST(DocumentDataset, PredictsWhatIsToBeLearnt) {
   }
 }
 
+// The class is predicted at the first row, or at the last; what is too long keeps its last token.
+TEST(DocumentDataset, PredictsTheClassOfADocument) {
+  const Data data;
+  DataFiles files = documents(data, {5, 40, 3});
+  files.labels = {2, 0, 1};
+  for (const bool causal : {false, true}) {
+    for (const SampleKind kind : {SampleKind::padded, SampleKind::packed}) {
+      DatasetSettings with = settings(kind);
+      with.labels = 3;
+      with.causal = causal;
+      const DocumentDataset dataset(files, with);
+      ASSERT_EQ(dataset.windows(), kind == SampleKind::padded ? 3u : 2u);
+      EXPECT_EQ(dataset.truncated(), 1u);
+      Row row;
+      dataset.validation_window(0, row.view());
+      std::vector<std::int32_t> expected(kRowsOfSequence, -1);
+      expected[causal ? 4 : 0] = 2;
+      if (kind == SampleKind::packed) expected[causal ? 7 : 5] = 1;
+      EXPECT_EQ(row.targets, expected);
+      EXPECT_EQ(row.tokens[4], 4);
+      dataset.validation_window(1, row.view());
+      expected.assign(kRowsOfSequence, -1);
+      expected[causal ? kRowsOfSequence - 1 : 0] = 0;
+      EXPECT_EQ(row.targets, expected);
+      EXPECT_EQ(row.tokens[0], 5);
+      EXPECT_EQ(row.tokens[kRowsOfSequence - 2], 5 + static_cast<std::int32_t>(kRowsOfSequence) - 2);
+      EXPECT_EQ(row.tokens.back(), 44);
+    }
+  }
+  DatasetSettings with = settings(SampleKind::padded);
+  with.labels = 3;
+  EXPECT_SAYS(bad_input([&] { DocumentDataset(documents(data, {5}), with); }), "its documents have no classes");
+}
+
 TEST(DocumentDataset, RefusesWhatHasNoDocuments) {
   const Data data;
   data.write_counting("ids.bin", 50);

@@ -57,6 +57,30 @@ TEST(TextDocuments, Tables) {
   EXPECT_EQ(texts(data, "a,q\nyes,is it? \n", pair), (Texts{"is it? yes"}));
 }
 
+TEST(TextDocuments, ClassesOfRows) {
+  const Data data;
+  const TextSettings jsonl{.kind = TextKind::jsonl, .label = "class", .labels = 3},
+      tsv{.kind = TextKind::tsv, .columns = {"a", "b"}, .token_types = 2, .label = "class", .labels = 3};
+  data.write("source", R"({"text": "x", "class": 2}
+{"text": "y", "class": "0"})");
+  EXPECT_EQ(read(data, "source", jsonl)[0].label, 2);
+  EXPECT_EQ(read(data, "source", jsonl)[1].label, 0);
+  data.write("source", "class\tb\ta\n1\tsecond\tfirst\n");
+  const TextDocument pair = read(data, "source", tsv)[0];
+  EXPECT_EQ(pair.label, 1);
+  EXPECT_EQ(pair.text, "firstsecond");
+  EXPECT_EQ(pair.first, 5u);
+  const auto refusal = [&](const std::string& bytes, const TextSettings& settings) {
+    return bad_input([&] { texts(data, bytes, settings); });
+  };
+  EXPECT_SAYS(refusal("{\"text\": \"x\"}", jsonl), "line 1: has no \"class\"");
+  for (const char* const wrong : {"3", "-1", "1.0", "\"good\"", "null", "\"1 \""}) {
+    EXPECT_SAYS(refusal(std::string("{\"text\": \"x\", \"class\": ") + wrong + "}", jsonl),
+                "not a class from 0 to 2 (model.labels = 3)");
+  }
+  EXPECT_SAYS(refusal("a\tb\nx\ty\n", tsv), "there is no column \"class\" among \"a\", \"b\"; set data.label");
+}
+
 // Named by file, line and field.
 TEST(TextDocuments, RefusesBadRows) {
   const Data data;

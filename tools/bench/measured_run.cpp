@@ -50,7 +50,7 @@ Measurement measure(const MeasuredSettings& settings, int warm_up, int steps, co
   result.sizes = sizes_of(plan);
   {
     Engine engine(plan, &trace);
-    engine.minibatch().draw(plan.model.vocabulary);
+    engine.minibatch().draw(plan.model);
     LinkCounters before;
     for (int step = 0; step < warm_up + steps; ++step) {
       if (step == warm_up) before = engine.link_counters();

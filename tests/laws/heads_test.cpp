@@ -1,0 +1,82 @@
+// A head that tells classes apart instead of tokens: the laws hold for it, too.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "l2l/l2l.h"
+#include "tests/laws/buckets.h"
+#include "tests/laws/small_run.h"
+
+namespace l2l::heads_law {
+namespace {
+
+using testing::difference;
+using testing::gradients_padded;
+using testing::Record;
+
+class Classification : public ::testing::TestWithParam<const char*> {
+ protected:
+  Options options() const {
+    Options options = texts_.options(GetParam(), /*buckets=*/8);
+    options.model.head = "classification";
+    options.model.labels = 3;
+    options.data.label = "class";
+    return options;
+  }
+  static Record record(const Options& options) {
+    Trainer trainer(options);
+    return testing::record_of(trainer, 3);
+  }
+
+  const testing::PaddedTexts texts_;
+};
+
+TEST_P(Classification, RelayIsResidentBitForBit) {
+  const Options relay = options();
+  Options resident = relay, saved = relay, in_chunks = relay;
+  resident.device.execution = "resident";
+  saved.recompute.policy = "none";
+  saved.transfer.stash = "host";
+  in_chunks.transfer.vocabulary_chunk = 64;  // of the embedding alone
+  const Record first = record(relay);
+  EXPECT_EQ(record(resident), first);
+  EXPECT_EQ(record(saved), first);
+  const Record other = record(in_chunks);
+  for (std::size_t i = 0; i < first.losses.size(); ++i) EXPECT_NEAR(other.losses[i], first.losses[i], 1e-6);
+}
+
+TEST_P(Classification, DocumentsThatShareASequenceHaveTheGradientsOfPaddedOnes) {
+  Options packed = options(), padded = options();
+  packed.data.samples = "packed";
+  packed.data.order = padded.data.order = "sequential";
+  packed.batch = {.micro_batch = 1, .micro_batches = 7};  // all documents
+  ASSERT_EQ(runtime::plan_run(packed).training_samples()->samples_per_epoch(), 7u);
+  padded.batch = {.micro_batch = 4, .micro_batches = 4};
+  const testing::Gradients expected = gradients_padded(padded);
+  EXPECT_LE(difference(gradients_padded(packed), expected), 1e-5);
+  // Negative control: a class at the row behind its own.
+  const testing::Gradients wrong = gradients_padded(packed, [](runtime::Minibatch& minibatch) {
+    const runtime::SequenceView sequence = minibatch.sequence(0);
+    for (std::size_t row = 0; row + 1 < sequence.targets.size(); ++row) {
+      if (sequence.targets[row] < 0) continue;
+      std::swap(sequence.targets[row], sequence.targets[row + 1]);
+      return;
+    }
+  });
+  EXPECT_GT(difference(wrong, expected), 1e-3);
+}
+
+TEST_P(Classification, BeginsWithEqualChancesAndContinuesNoText) {
+  Trainer trainer(options());
+  EXPECT_NEAR(trainer.step().loss, std::log(3.0), 0.1);
+  const std::int32_t prompt = 97;
+  EXPECT_THROW(trainer.generate(std::span(&prompt, 1), {}), BadInput);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Classification,
+                         ::testing::Values("gpt2", "bert", "roberta", "llama", "mistral", "qwen2", "qwen3", "gemma2",
+                                           "gemma3"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace l2l::heads_law
