@@ -198,7 +198,8 @@ void DocumentDataset::validation_window(std::uint64_t window, const SequenceView
 
 Bytes DocumentDataset::bytes(const DataFiles& files, std::int64_t sequence) {
   const Bytes pieces = files.document_ends.size() + files.tokens() / static_cast<std::uint64_t>(sequence);
-  return pieces * (2 * sizeof(Piece) + 5 * sizeof(std::uint64_t));  // with what packing takes beside them
+  // With what packing takes beside them.
+  return pieces * (2 * sizeof(Piece) + 5 * sizeof(std::uint64_t)) + files.labels.size() * sizeof(std::int32_t);
 }
 
 }  // namespace l2l::runtime

@@ -5,6 +5,7 @@ give the same bits.
     hub_models_test.py FOLDER_OF_THE_TOOLS FOLDER_OF_THE_FIXTURES
 """
 import json
+import os
 import pathlib
 import struct
 import subprocess
@@ -83,8 +84,8 @@ CONTROLS = [
 ]
 
 
-def run(*command, status=0):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+def run(*command, status=0, environment=None):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, env=environment)
     assert done.returncode == status, f"{command}: status {done.returncode}: {done.stderr}"
     return done
 
@@ -154,6 +155,49 @@ class HubModels(unittest.TestCase):
                     self.assertLess(relative(numbers, base[array]), 1e-5)
         refused = run(TOOLS / "l2l-eval", self.model("gpt2"), "--tokens", ids, "--pooled", self.work / "no.npy", status=2)
         self.assertIn("has no pooler: there is no tensor pooler.dense.weight", refused.stderr)
+
+    def test_a_head_for_classes(self):
+        """Drawn afresh over pretrained weights, trained, exported and read again."""
+        if not os.environ.get("L2L_TEST_DATA"):
+            self.skipTest("L2L_TEST_DATA is not set")
+        data = pathlib.Path(os.environ["L2L_TEST_DATA"])
+        rows = (data / "reviews/movies_dev.tsv").read_text().splitlines(keepends=True)
+        each = [[row for row in rows if row.endswith(f"\t{label}\n")][:20] for label in (0, 1)]
+        (self.work / "rows.tsv").write_text("".join([rows[0], *each[0], *each[1]]))
+        config = self.work / "config.toml"
+        config.write_text(f'''
+[model]
+pretrained = "{data / "minilm"}"
+head = "classification"
+sequence = 24
+[data]
+train = ["{self.work / "rows.tsv"}"]
+columns = ["sentence"]
+label = "label"
+samples = "padded"
+[batch]
+micro_batch = 4
+[optimizer]
+learning_rate = 1e-5
+[checkpoint]
+directory = "{self.work / "out"}"
+[run]
+steps = 2
+''')
+        environment = {**os.environ, "XDG_CACHE_HOME": str(self.work / "cache")}
+        run(TOOLS / "l2l-train", config, "--quiet", environment=environment)
+        run(TOOLS / "l2l-export", self.work / "out", self.work / "exported")
+        written = json.loads((self.work / "exported/config.json").read_text())
+        self.assertEqual(written["architectures"], ["BertForSequenceClassification"])
+        self.assertEqual(written["id2label"], {"0": "LABEL_0", "1": "LABEL_1"})
+        more = ["--data", self.work / "rows.tsv", "--set", "data.columns=[\"sentence\"]", "--set", "data.label=label"]
+        losses = [json.loads(run(TOOLS / "l2l-eval", place, *more, "--sequence", 24, environment=environment).stdout.splitlines()[-1])
+                  for place in (self.work / "out", self.work / "exported")]
+        self.assertAlmostEqual(losses[0]["loss"], losses[1]["loss"], places=9)  # microbatches of another size
+        self.assertEqual(losses[0]["tokens"], 40)
+        self.assertAlmostEqual(losses[0]["loss"], 0.69, delta=0.1)
+        refused = run(TOOLS / "l2l-train", config, "--set", "data.label=\"class\"", status=2, environment=environment)
+        self.assertIn('there is no column "class" among "sentence", "label"; set data.label', refused.stderr)
 
     def test_one_plus_weight_is_not_the_weight(self):
         """Gemma's norms multiply by 1 + weight: with weights that are 1 larger, logits must differ."""
