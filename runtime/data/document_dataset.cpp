@@ -38,6 +38,7 @@ DocumentDataset::DocumentDataset(const DataFiles& files, const DatasetSettings& 
   const std::uint64_t tokens = store_.check(settings.vocabulary);
   hash.update(std::as_bytes(std::span(&tokens, 1)));
   hash.update(std::as_bytes(std::span(files.document_ends)));
+  hash.update(std::as_bytes(std::span(files.labels)));
   const auto kind = static_cast<std::byte>(settings.kind);
   hash.update(std::span(&kind, 1));
   hash_ = hash.value();

@@ -36,8 +36,9 @@ std::string rate_of(Bytes bytes, Clock::time_point begin) {
 std::string describe(const TextSettings& settings) {
   std::string text = "4 " + std::to_string(static_cast<int>(settings.kind)) + " " +
                      std::to_string(static_cast<int>(settings.learn)) + " " + settings.chat_template + " " +
-                     std::to_string(settings.token_types) + " " + std::to_string(settings.separator.size()) +
-                     settings.separator;
+                     std::to_string(settings.token_types) + " " + std::to_string(settings.labels) + " " +
+                     std::to_string(settings.label.size()) + settings.label + " " +
+                     std::to_string(settings.separator.size()) + settings.separator;
   for (const std::string& column : settings.columns) text += " " + std::to_string(column.size()) + column;
   return text;
 }
