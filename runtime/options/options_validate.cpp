@@ -105,21 +105,6 @@ void check_data(const Options& options) {
                      " predicts masked tokens; set \"all\"");
     }
   }
-  const bool classifies = options.model.head == "classification";
-  if (!classifies && options.model.labels != ModelOptions().labels) {
-    throw BadInput(show("model.labels", options.model.labels) +
-                   " is set, but model.head = \"language\" tells no classes apart; set \"classification\"");
-  }
-  if (classifies == data.label.empty() && !(data.train.empty() && data.source.empty() && data.validation.empty())) {
-    throw BadInput(classifies ? "model.head = \"classification\" learns classes: name their column by data.label"
-                              : "data.label = \"" + data.label +
-                                    "\": model.head = \"language\" learns no classes; set \"classification\"");
-  }
-  if (classifies && (data.samples == "stream" || data.learn != "all")) {
-    throw BadInput(
-        "model.head = \"classification\" learns the class of a document: data.samples is \"packed\" or "
-        "\"padded\", and data.learn \"all\"");
-  }
   if (!data.source.empty() && !data.train.empty()) {
     throw BadInput("data.train and [[data.source]] are both set: name all files by one of them");
   }

@@ -1,6 +1,7 @@
 #include "runtime/options/resolved_options.h"
 
 #include "core/log.h"
+#include "l2l/errors.h"
 #include "models/architecture.h"
 #include "runtime/data/buckets.h"
 #include "runtime/data/document_dataset.h"
@@ -84,6 +85,33 @@ std::string list(const std::vector<std::int64_t>& numbers) {
   return text;
 }
 
+// What the model's head learns must be in the data.
+void check_classes(const Options& options) {
+  const DataOptions& data = options.data;
+  const bool classifies = options.model.head == "classification";
+  if (!classifies && options.model.labels != ModelOptions().labels) {
+    throw BadInput("model.labels = " + std::to_string(options.model.labels) +
+                   " is set, but model.head = \"language\" tells no classes apart; set \"classification\"");
+  }
+  const bool has_data = !data.train.empty() || !data.source.empty() || !data.validation.empty();
+  if (classifies == data.label.empty() && has_data) {
+    throw BadInput(classifies ? "model.head = \"classification\" learns classes: name their column by data.label"
+                              : "data.label = \"" + data.label +
+                                    "\": model.head = \"language\" learns no classes; set \"classification\"");
+  }
+  if (classifies && (data.samples == "stream" || data.learn != "all")) {
+    throw BadInput(
+        "model.head = \"classification\" learns the class of a document: data.samples is \"packed\" or "
+        "\"padded\", and data.learn \"all\"");
+  }
+}
+
+void require_classes(const DataFiles& files) {
+  if (!files.labels.empty()) return;
+  throw BadInput(files.description() +
+                 ": has no classes, which model.head = \"classification\" learns; it takes JSON Lines or tables");
+}
+
 }  // namespace
 
 SampleKind sample_kind(const Options& options) { return sample_kind(options.data, nullptr); }
@@ -91,11 +119,16 @@ SampleKind sample_kind(const Options& options) { return sample_kind(options.data
 ResolvedOptions resolve(const Options& asked) {
   validate_options(asked);
   const Options given = with_pretrained_model(asked);
+  check_classes(given);
   const bool encoder = models::architecture_of(given.model.architecture).encoder;
   const bool classifies = given.model.head == "classification";
   const TextModel model{encoder ? given.model.token_types : 0, classifies ? given.model.labels : 0};
   ResolvedOptions options{given, asked.model.pretrained, asked.model.new_head, find_training(given.data, model),
                           find_validation(given.data, model)};
+  if (classifies) {
+    for (const DataFiles& files : options.train) require_classes(files);
+    if (options.validation) require_classes(*options.validation);
+  }
   options.chooses_micro_batch = leaves_micro_batch(given);
   options.data.samples = name_of(kind_of(options));
   options.lengths = lengths_of(options);

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <string>
 
 #include "l2l/l2l.h"
 #include "tests/laws/buckets.h"
@@ -71,6 +73,40 @@ TEST_P(Classification, BeginsWithEqualChancesAndContinuesNoText) {
   EXPECT_NEAR(trainer.step().loss, std::log(3.0), 0.1);
   const std::int32_t prompt = 97;
   EXPECT_THROW(trainer.generate(std::span(&prompt, 1), {}), BadInput);
+}
+
+TEST(ClassificationOptions, ThatContradictTheDataAreRefused) {
+  const testing::PaddedTexts texts;
+  const auto refusal = [&](const std::function<void(Options&)>& change) -> std::string {
+    Options options = texts.options("llama", /*buckets=*/8);
+    options.model.head = "classification";
+    options.model.labels = 3;
+    options.data.label = "class";
+    change(options);
+    try {
+      runtime::resolve(options);
+    } catch (const BadInput& error) {
+      return error.what();
+    }
+    return "(none)";
+  };
+  const auto says = [&](const std::function<void(Options&)>& change, const char* part) {
+    const std::string message = refusal(change);
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  EXPECT_EQ(refusal([](Options&) {}), "(none)");
+  says([](Options& o) { o.data.label.clear(); }, "name their column by data.label");
+  says([](Options& o) { o.data.label = "grade"; }, "line 1: has no \"grade\"");
+  says([](Options& o) { o.model.labels = 2; }, "not a class from 0 to 1");
+  says([](Options& o) { o.data.samples = "stream"; }, "learns the class of a document");
+  says([](Options& o) { o.data.format = "text"; }, "it takes JSON Lines or tables");
+  says([](Options& o) { o.model.head = "language"; }, "model.labels = 3 is set");
+  says(
+      [](Options& o) {
+        o.model.head = "language";
+        o.model.labels = 2;
+      },
+      "learns no classes");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Classification,

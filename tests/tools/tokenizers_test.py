@@ -206,7 +206,7 @@ class Tokenizers(unittest.TestCase):
         first, messages = self.train()
         self.assertIn(f"tokenizing {self.work / 'text'}", messages)
         kept = list((self.work / "cache/l2l/tokens").iterdir())
-        self.assertEqual(sorted(file.suffix for file in kept), [".documents", ".u16"])
+        self.assertEqual(sorted(file.suffix for file in kept), [".documents", ".labels", ".u16"])
         data = next(file for file in kept if file.suffix == ".u16").read_bytes()
         self.assertEqual([list(struct.unpack(f"<{len(data) // 2}H", data))], self.encode([" ".join(TEXTS)], "--special"))
         # Again: from the cache, also where the tokenizer has gone and the checkpoint carries it along.
