@@ -56,7 +56,33 @@ void validate_layer(const LayerSpec& layer, const ModelLayout& layout) {
     const std::string what = where + ": group " + quoted(group.name);
     check_range(part.begin, layout.elements_of(part), 0, group.elements, what + ", its range");
     end = check_range(part.offset, layout.elements_of(part), end, layer.elements, what);
+    const std::int64_t gradients = group.gradient_elements();
+    if (layout.elements_of(part) < group.elements && gradients > 0 && gradients < group.elements) {
+      throw BadInput(what + ": a range of a group that is trained in part");
+    }
   }
+}
+
+// Calls visit(parameter, offset of its gradient) for the trained parameters of a group, in order. Parameters without a
+// gap between them stay neighbours, so that those that are one operand have gradients that are one, too. Returns the end.
+template <typename Visit>
+std::int64_t for_each_gradient(const GroupSpec& group, const Visit& visit) {
+  constexpr Bytes kAlignment = 8;  // elements; 16 bytes in 16-bit types
+  std::int64_t end = 0, wire_end = 0;
+  bool all = true;
+  for (const ParameterSpec& parameter : group.parameters) {
+    all = all && parameter.trained;
+    if (!parameter.trained) continue;
+    if (all) {
+      end = parameter.offset;
+    } else if (parameter.offset != wire_end || end == 0) {
+      end = static_cast<std::int64_t>(align_up(static_cast<Bytes>(end), kAlignment));
+    }
+    visit(parameter, end);
+    end += parameter.shape.elements();
+    wire_end = parameter.offset + parameter.shape.elements();
+  }
+  return all ? group.elements : static_cast<std::int64_t>(align_up(static_cast<Bytes>(end), kAlignment));
 }
 
 enum class Neighbours : bool { differ, may_share };
@@ -103,6 +129,56 @@ void check_covered(const GroupSpec& group, const Ranges& ranges) {
 
 }  // namespace
 
+std::int64_t GroupSpec::gradient_elements() const {
+  return for_each_gradient(*this, [](const ParameterSpec&, std::int64_t) {});
+}
+
+std::vector<std::int64_t> GroupSpec::gradient_offsets() const {
+  std::vector<std::int64_t> offsets(parameters.size(), -1);
+  for_each_gradient(*this, [&](const ParameterSpec& parameter, std::int64_t offset) {
+    offsets[static_cast<std::size_t>(&parameter - parameters.data())] = offset;
+  });
+  return offsets;
+}
+
+std::int64_t ModelLayout::gradient_elements_of(const LayerPart& part) const {
+  const GroupSpec& group = groups[static_cast<std::size_t>(part.group)];
+  const std::int64_t elements = elements_of(part), gradients = group.gradient_elements();
+  return elements == group.elements || gradients == 0 ? gradients : elements;
+}
+
+std::int64_t ModelLayout::gradient_elements(LayerIndex layer) const {
+  std::int64_t elements = 0;
+  for (const LayerPart& part : layers[static_cast<std::size_t>(layer)].parts) elements += gradient_elements_of(part);
+  return elements;
+}
+
+std::optional<std::vector<GradientRange>> ModelLayout::gradient_ranges(const std::vector<LayerPart>& parts) const {
+  std::vector<GradientRange> ranges;
+  bool alike = true;
+  std::int64_t begin = 0;  // of the part's gradients
+  for (const LayerPart& part : parts) {
+    const GroupSpec& group = groups[static_cast<std::size_t>(part.group)];
+    const std::int64_t elements = elements_of(part), gradients = gradient_elements_of(part);
+    alike = alike && gradients == elements && begin == part.offset;
+    const auto add = [&](std::int64_t at, std::int64_t count, std::int64_t gradient) {
+      const bool joins = !ranges.empty() && ranges.back().begin + ranges.back().elements == at &&
+                         ranges.back().gradient + ranges.back().elements == gradient;
+      joins ? void(ranges.back().elements += count) : ranges.push_back({at, count, gradient});
+    };
+    if (gradients == elements) {
+      add(part.offset, elements, begin);
+    } else {
+      for_each_gradient(group, [&](const ParameterSpec& parameter, std::int64_t offset) {
+        add(part.offset + parameter.offset, parameter.shape.elements(), begin + offset);
+      });
+    }
+    begin += gradients;
+  }
+  if (alike) return std::nullopt;
+  return ranges;
+}
+
 std::int64_t ModelLayout::elements_of(const LayerPart& part) const {
   return part.elements > 0 ? part.elements : groups[static_cast<std::size_t>(part.group)].elements - part.begin;
 }
@@ -136,6 +212,22 @@ std::int64_t ModelLayout::parameters() const {
     for (const ParameterSpec& parameter : group.parameters) total += parameter.shape.elements();
   }
   return total;
+}
+
+std::int64_t ModelLayout::trained_parameters() const {
+  std::int64_t total = 0;
+  for (const GroupSpec& group : groups) {
+    for (const ParameterSpec& parameter : group.parameters) total += parameter.trained ? parameter.shape.elements() : 0;
+  }
+  return total;
+}
+
+std::int64_t ModelLayout::largest_gradient() const {
+  std::int64_t largest = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    largest = std::max(largest, gradient_elements(static_cast<LayerIndex>(i)));
+  }
+  return largest;
 }
 
 std::int64_t ModelLayout::largest_layer() const {

@@ -1,8 +1,12 @@
 // The parameters of a model: layers, the units of transfer, made of groups, the units of update. models/ builds it and
 // eps/ stores it. Immutable once built.
+//
+// A layer's wire has all its parameters. Its gradients have those of trained parameters alone, in the same order and
+// without gaps where frozen ones lie; where all are trained, both are laid out alike.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +29,14 @@ struct ParameterSpec {
   bool decay = false;  // weight decay applies
   Initial initial = Initial::zeros;
   float deviation = 0;  // of Initial::normal
+  bool trained = true;  // else frozen: it has no gradient, no moments, and no master but its wire
+};
+
+// Trained elements [begin, begin + elements) of a wire, and where their gradients begin.
+struct GradientRange {
+  std::int64_t begin = 0, elements = 0;
+  std::int64_t gradient = 0;
+  bool operator==(const GradientRange&) const = default;
 };
 
 // Parameters that are updated together, in one flat array.
@@ -33,6 +45,11 @@ struct GroupSpec {
   std::uint32_t id = 0;  // stable: RNG keys and checkpoints use it
   std::vector<ParameterSpec> parameters;
   std::int64_t elements = 0;  // padding between parameters included
+
+  // Of the gradients of its trained parameters, padding included; 0 where all are frozen.
+  std::int64_t gradient_elements() const;
+  // By parameter: where its gradient begins; -1 where it is frozen.
+  std::vector<std::int64_t> gradient_offsets() const;
 };
 
 // Part of a layer's wire: a group, or the range of one that is sent with this layer (a chunk of a large table).
@@ -56,14 +73,23 @@ struct ModelLayout {
   std::vector<LayerSpec> layers;
 
   std::int64_t elements_of(const LayerPart& part) const;
+  // The same of its gradients. A part that is a range of its group has as many as elements, or none.
+  std::int64_t gradient_elements_of(const LayerPart& part) const;
+  std::int64_t gradient_elements(LayerIndex layer) const;
+  // Where trained elements of a layer made of `parts` lie, neighbours joined; nothing where the gradients are laid out
+  // like the wire.
+  std::optional<std::vector<GradientRange>> gradient_ranges(const std::vector<LayerPart>& parts) const;
   // Per group: elements at which parts begin or end inside it, ascending. Sums over its elements do not cross these.
   std::vector<std::vector<std::int64_t>> cuts() const;
   int uses(GroupIndex group) const;    // number of layers it is a part of
   std::int64_t parameters() const;     // elements without padding, each group once
+  std::int64_t trained_parameters() const;
   std::int64_t largest_layer() const;  // elements
+  std::int64_t largest_gradient() const;  // elements of a layer's gradients
 
   // Throws BadInput naming the group, layer or parameter where ranges overlap or leave their group, parameters are out
-  // of order, ids or names are not unique, elements of a group are in no layer, or a group is twice in one layer.
+  // of order, ids or names are not unique, elements of a group are in no layer, a group is twice in one layer, or a layer has a range of
+  // a group of which some parameters are frozen and others are not.
   void validate() const;
 };
 

@@ -6,8 +6,11 @@ namespace l2l::eps {
 namespace {
 
 int pool_size(const ModelLayout& layout, const StoreOptions& options) {
-  int further_uses = -static_cast<int>(layout.groups.size());
-  for (const LayerSpec& layer : layout.layers) further_uses += static_cast<int>(layer.parts.size());
+  int further_uses = 0;
+  for (const GroupSpec& group : layout.groups) further_uses -= group.gradient_elements() > 0 ? 1 : 0;
+  for (const LayerSpec& layer : layout.layers) {
+    for (const LayerPart& part : layer.parts) further_uses += layout.gradient_elements_of(part) > 0 ? 1 : 0;
+  }
   return options.staging_slots + options.devices * further_uses;
 }
 
@@ -19,11 +22,12 @@ Bytes slot_bytes(std::int64_t elements, const StoreOptions& options) {
 
 Bytes GradientSlots::bytes(const ModelLayout& layout, const StoreOptions& options) {
   if (!options.held()) {
-    return static_cast<Bytes>(pool_size(layout, options)) * slot_bytes(layout.largest_layer(), options);
+    return static_cast<Bytes>(pool_size(layout, options)) * slot_bytes(layout.largest_gradient(), options);
   }
   Bytes total = 0;
-  for (const LayerSpec& layer : layout.layers) {
-    total += static_cast<Bytes>(options.devices) * slot_bytes(layer.elements, options);
+  for (std::size_t i = 0; i < layout.layers.size(); ++i) {
+    const std::int64_t elements = layout.gradient_elements(static_cast<LayerIndex>(i));
+    total += static_cast<Bytes>(options.devices) * slot_bytes(elements, options);
   }
   return total;
 }
@@ -36,11 +40,14 @@ GradientSlots::GradientSlots(const ModelLayout& layout, const StoreOptions& opti
   };
   if (!options.held()) {
     const int count = pool_size(layout, options);
-    for (int i = 0; i < count; ++i) add(layout.largest_layer(), "gradient staging");
+    for (int i = 0; i < count; ++i) add(layout.largest_gradient(), "gradient staging");
     return;
   }
-  for (const LayerSpec& layer : layout.layers) {
-    for (int device = 0; device < options.devices; ++device) add(layer.elements, "held gradients of " + layer.name);
+  for (std::size_t i = 0; i < layout.layers.size(); ++i) {
+    const std::int64_t elements = layout.gradient_elements(static_cast<LayerIndex>(i));
+    for (int device = 0; device < options.devices; ++device) {
+      add(elements, "held gradients of " + layout.layers[i].name);
+    }
   }
 }
 

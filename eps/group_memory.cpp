@@ -53,19 +53,19 @@ class FieldPlacer {
 Bytes scales_of(MomentFormat format, const GroupSpec& group) {
   Bytes bytes = 0;
   for (const ParameterSpec& parameter : group.parameters) {
-    bytes += optimizers::scale_bytes(format, static_cast<Bytes>(parameter.shape.elements()));
+    if (parameter.trained) bytes += optimizers::scale_bytes(format, static_cast<Bytes>(parameter.shape.elements()));
   }
   return bytes;
 }
 
 Fields fields_of(const GroupSpec& group, const StoreOptions& options) {
-  const Bytes elements = static_cast<Bytes>(group.elements);
+  const Bytes trained = static_cast<Bytes>(group.gradient_elements());
   const MomentFormat formats[2] = {options.moments.first, options.moments.second};
-  FieldPlacer placer(elements * size_of(options.wire));
+  FieldPlacer placer(static_cast<Bytes>(group.elements) * size_of(options.wire));
   Fields fields;
-  fields.master = placer.add(elements * optimizers::master_bytes(optimizers::master_format(options.wire)));
+  fields.master = placer.add(trained * optimizers::master_bytes(optimizers::master_format(options.wire)));
   for (int i = 0; i < optimizers::moments_of(options.optimizer); ++i) {
-    fields.codes[i] = placer.add(elements * optimizers::code_bytes(formats[i]));
+    fields.codes[i] = placer.add(trained * optimizers::code_bytes(formats[i]));
     fields.scales[i] = placer.add(scales_of(formats[i], group));
   }
   fields.end = placer.end();
@@ -75,9 +75,25 @@ Fields fields_of(const GroupSpec& group, const StoreOptions& options) {
 std::size_t count_blocks(const GroupSpec& group) {
   std::size_t count = 0;
   for (const ParameterSpec& parameter : group.parameters) {
-    count += static_cast<std::size_t>((parameter.shape.elements() + kBlock - 1) / kBlock);
+    if (parameter.trained) count += static_cast<std::size_t>((parameter.shape.elements() + kBlock - 1) / kBlock);
   }
   return count;
+}
+
+void read_wire(const void* wire, DType type, std::span<float> destination) {
+  const auto* const halves = static_cast<const std::uint16_t*>(wire);
+  if (type == DType::f32) std::copy_n(static_cast<const float*>(wire), destination.size(), destination.data());
+  for (std::size_t i = 0; i < destination.size() && type != DType::f32; ++i) {
+    destination[i] = type == DType::bf16 ? to_float(bf16{halves[i]}) : to_float(f16{halves[i]});
+  }
+}
+
+void write_wire(void* wire, DType type, std::span<const float> source) {
+  auto* const halves = static_cast<std::uint16_t*>(wire);
+  if (type == DType::f32) std::copy_n(source.data(), source.size(), static_cast<float*>(wire));
+  for (std::size_t i = 0; i < source.size() && type != DType::f32; ++i) {
+    halves[i] = type == DType::bf16 ? to_bf16(source[i]).bits : to_f16(source[i]).bits;
+  }
 }
 
 }  // namespace
@@ -108,16 +124,21 @@ GroupMemory::GroupMemory(const GroupSpec& group, const StoreOptions& options, Me
 void GroupMemory::cut_into_blocks(const GroupSpec& group) {
   blocks_.reserve(count_blocks(group));
   jobs_.reserve(count_blocks(group));  // at most one each
-  std::int64_t scales = 0, job = 0;    // elements of the last job
+  const std::vector<std::int64_t> gradients = group.gradient_offsets();
+  std::int64_t scales = 0, job = 0;  // elements of the last job
   for (std::size_t i = 0; i < group.parameters.size(); ++i) {
     const ParameterSpec& parameter = group.parameters[i];
     const std::int64_t elements = parameter.shape.elements();
-    places_.push_back({parameter.offset, elements, scales});
+    places_.push_back({parameter.offset, elements, gradients[i], scales});
+    if (!parameter.trained) {
+      parameters_.push_back({blocks(), blocks()});
+      continue;
+    }
     scales += static_cast<std::int64_t>(optimizers::scale_bytes(MomentFormat::int8, static_cast<Bytes>(elements)) /
                                         sizeof(std::uint16_t));
     parameters_.push_back({blocks(), blocks()});
     for (std::int64_t first = 0; first < elements; first += kBlock) {
-      const std::int64_t count = std::min(kBlock, elements - first), begin = parameter.offset + first;
+      const std::int64_t count = std::min(kBlock, elements - first), begin = gradients[i] + first;
       if (jobs_.empty() || job + count > kBlock) {
         jobs_.push_back({blocks(), blocks()});
         job = 0;
@@ -139,12 +160,15 @@ bool GroupMemory::wire_overflows() const {
   return std::ranges::any_of(halves, [](f16 value) { return (value.bits & 0x7fff) == 0x7c00; });
 }
 
-Streams GroupMemory::master_streams(std::int64_t begin, std::size_t count) const {
-  const Bytes first = static_cast<Bytes>(begin);
+// Of elements from `first` of a parameter.
+Streams GroupMemory::master_streams(std::size_t parameter, std::int64_t first, std::size_t count) const {
+  const Place& place = places_[parameter];
   Streams streams;
   streams.count = count;
-  streams.wire = wire_ + first * size_of(wire_type_);
-  if (master_ != nullptr) streams.master = master_ + first * optimizers::master_bytes(master_format());
+  streams.wire = wire_ + static_cast<Bytes>(place.begin + first) * size_of(wire_type_);
+  if (master_ != nullptr) {
+    streams.master = master_ + static_cast<Bytes>(place.gradient + first) * optimizers::master_bytes(master_format());
+  }
   return streams;
 }
 
@@ -154,14 +178,14 @@ MomentStream GroupMemory::moment_stream(int moment, std::size_t parameter, std::
   const Moment& field = moments_[moment];
   MomentStream stream;
   if (field.codes == nullptr) return stream;
-  stream.codes = field.codes + static_cast<Bytes>(place.begin + first) * optimizers::code_bytes(format_of(moment));
+  stream.codes = field.codes + static_cast<Bytes>(place.gradient + first) * optimizers::code_bytes(format_of(moment));
   if (field.scales != nullptr) stream.scales = field.scales + place.scales + first / 32;
   return stream;
 }
 
 Streams GroupMemory::streams(const Block& block, std::int64_t begin, std::int64_t count, std::uint64_t update) const {
-  Streams streams = master_streams(begin, static_cast<std::size_t>(count));
-  const std::int64_t first = begin - places_[block.parameter].begin;
+  const std::int64_t first = begin - places_[block.parameter].gradient;
+  Streams streams = master_streams(block.parameter, first, static_cast<std::size_t>(count));
   streams.first = moment_stream(0, block.parameter, first);
   streams.second = moment_stream(1, block.parameter, first);
   streams.index = static_cast<std::uint32_t>(begin);
@@ -169,14 +193,18 @@ Streams GroupMemory::streams(const Block& block, std::int64_t begin, std::int64_
   return streams;
 }
 
-void GroupMemory::read_master(std::int64_t begin, std::span<float> destination) const {
+void GroupMemory::read_master(std::size_t parameter, std::int64_t first, std::span<float> destination) const {
+  const Streams streams = master_streams(parameter, first, destination.size());
   const auto format = static_cast<std::size_t>(master_format());
-  optimizers::kernels().load_master[format](master_streams(begin, destination.size()), destination.data());
+  if (trained(parameter)) return optimizers::kernels().load_master[format](streams, destination.data());
+  read_wire(streams.wire, wire_type_, destination);
 }
 
-void GroupMemory::write_master(std::int64_t begin, std::span<const float> source) {
+void GroupMemory::write_master(std::size_t parameter, std::int64_t first, std::span<const float> source) {
+  const Streams streams = master_streams(parameter, first, source.size());
   const auto format = static_cast<std::size_t>(master_format());
-  optimizers::kernels().store_master[format](master_streams(begin, source.size()), source.data());
+  if (trained(parameter)) return optimizers::kernels().store_master[format](streams, source.data());
+  write_wire(streams.wire, wire_type_, source);
 }
 
 void GroupMemory::read_moment(int moment, std::size_t parameter, std::int64_t first,

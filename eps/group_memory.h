@@ -1,4 +1,5 @@
-// Master and moments of one parameter group, each in its format: flat arrays in one allocation.
+// Wire, master and moments of one parameter group, each in its format: flat arrays in one allocation. The wire has all
+// elements of the group, master and moments those of trained parameters alone, in the order of gradients.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,8 @@ inline constexpr std::int64_t kChunk = 2048;
 inline constexpr std::int64_t kBlock = 8 * kChunk;
 static_assert(kChunk % optimizers::kScaleBlock == 0);
 
-// Elements [begin, end) of the group, all of one parameter, at most kBlock. Padding belongs to no block: it is never
-// read as a gradient, and its state stays 0.
+// Elements [begin, end) of the group's gradients, all of one parameter, at most kBlock. Padding belongs to no block: it
+// is never read as a gradient, and its state stays 0.
 struct Block {
   std::int64_t begin = 0, end = 0;
   std::uint32_t parameter = 0;  // index in the group
@@ -40,7 +41,7 @@ struct RawMoment {
   std::span<std::uint16_t> scales;
 };
 
-// Movable. Not synchronised: the hand-over decides who may touch it. Ranges are in elements.
+// Movable. Not synchronised: the hand-over decides who may touch it.
 class GroupMemory {
  public:
   static Bytes bytes(const GroupSpec& group, const StoreOptions& options);
@@ -48,7 +49,6 @@ class GroupMemory {
   static Bytes list_bytes(const GroupSpec& group);
   GroupMemory(const GroupSpec& group, const StoreOptions& options, MemorySource& memory);
 
-  std::int64_t elements() const { return elements_; }
   optimizers::MasterFormat master_format() const { return optimizers::master_format(wire_type_); }
   optimizers::MomentFormats moment_formats() const { return formats_; }
   std::span<const std::byte> wire() const;
@@ -59,18 +59,20 @@ class GroupMemory {
   const Block& block(std::int64_t index) const { return blocks_[static_cast<std::size_t>(index)]; }
   // Jobs of the worker pool, of about equal size: one block, or several blocks of small parameters. Ascending.
   std::span<const BlockRange> jobs() const { return jobs_; }
-  // By parameter, in ascending order.
+  // By parameter, in ascending order; a frozen one has none.
   std::span<const BlockRange> parameters() const { return parameters_; }
-  // The streams, without gradients, of elements [begin, begin + count) of the group in update number `update` (from 1).
-  // They lie in `block` and begin at a multiple of 512 from its begin.
+  bool trained(std::size_t parameter) const { return places_[parameter].gradient >= 0; }
+  // The streams, without gradients, of elements [begin, begin + count) of the gradients in update number `update` (from
+  // 1). They lie in `block` and begin at a multiple of 512 from its begin.
   optimizers::Streams streams(const Block& block, std::int64_t begin, std::int64_t count, std::uint64_t update) const;
 
-  // Masters of [begin, begin + size of the span) of the group as fp32.
-  void read_master(std::int64_t begin, std::span<float> destination) const;
-  void write_master(std::int64_t begin, std::span<const float> source);
-  // Elements [first, first + size of the span) of one parameter's moment (0, or 1 if the optimizer has it), as fp32.
-  // Writing rounds to nearest: values that were read are written back unchanged, except in int8, where a block of 512
-  // elements that is written in part is rounded again as a whole.
+  // Elements [first, first + size of the span) of one parameter's master as fp32. The master of a frozen parameter is its
+  // wire, to which writing rounds as updates do.
+  void read_master(std::size_t parameter, std::int64_t first, std::span<float> destination) const;
+  void write_master(std::size_t parameter, std::int64_t first, std::span<const float> source);
+  // The same of one of its moments (0, or 1 if the optimizer has it); only of trained parameters. Writing rounds to
+  // nearest: values that were read are written back unchanged, except in int8, where a block of 512 elements that is
+  // written in part is rounded again as a whole.
   void read_moment(int moment, std::size_t parameter, std::int64_t first, std::span<float> destination) const;
   void write_moment(int moment, std::size_t parameter, std::int64_t first, std::span<const float> source);
   // The same without conversion.
@@ -82,12 +84,13 @@ class GroupMemory {
     std::uint16_t* scales = nullptr;
   };
   struct Place {
-    std::int64_t begin = 0, elements = 0;
-    std::int64_t scales = 0;  // index of its first one
+    std::int64_t begin = 0, elements = 0;  // in the wire
+    std::int64_t gradient = 0;             // its begin among gradients, masters and moments; -1: frozen
+    std::int64_t scales = 0;               // index of its first one
   };
   void cut_into_blocks(const GroupSpec& group);
   optimizers::MomentFormat format_of(int moment) const { return moment == 0 ? formats_.first : formats_.second; }
-  optimizers::Streams master_streams(std::int64_t begin, std::size_t count) const;
+  optimizers::Streams master_streams(std::size_t parameter, std::int64_t first, std::size_t count) const;
   optimizers::MomentStream moment_stream(int moment, std::size_t parameter, std::int64_t first) const;
 
   std::int64_t elements_;

@@ -22,17 +22,22 @@ HandOver::HandOver(const ModelLayout& layout, int devices, bool held, const std:
       layers_(layout.layers.size()),
       resting_(layout.groups.size()) {
   for (std::size_t layer = layers_.size(); layer-- > 0;) {
-    for (const LayerPart& part : layout.layers[layer].parts) add_use(part.group, static_cast<LayerIndex>(layer));
+    for (const LayerPart& part : layout.layers[layer].parts) {
+      const bool trained = layout.groups[static_cast<std::size_t>(part.group)].gradient_elements() > 0;
+      add_use(part.group, static_cast<LayerIndex>(layer), trained);
+    }
   }
+  for (const Group& group : groups_) trained_ += frozen(group) ? 0 : 1;
   for (std::size_t i = 0; i < lanes.size(); ++i) groups_[i].lane = lanes[i];
 }
 
 // Called for the layers from the last to the first.
-void HandOver::add_use(GroupIndex index, LayerIndex layer) {
+void HandOver::add_use(GroupIndex index, LayerIndex layer, bool trained) {
   Group& group = group_at(index);
   layers_[static_cast<std::size_t>(layer)].push_back({index, group.received.size()});
-  if (group.received.empty()) group.last_use = layer;
+  if (group.last_use < 0) group.last_use = layer;
   group.first_use = layer;
+  if (!trained) return;
   group.received.resize(group.received.size() + devices_);
   group.missing = group.received.size();
 }
@@ -43,7 +48,7 @@ void HandOver::begin_step(Version step) {
   if (step != step_)
     throw Error("step " + std::to_string(step) + " begins, but the next one is " + std::to_string(step_));
   open_ = true;
-  unchecked_ = groups_.size();
+  unchecked_ = trained_;
 }
 
 void HandOver::verdict(bool approved) {
@@ -65,6 +70,7 @@ void HandOver::skip() {
   open_ = false;
   ++step_;
   for (Group& group : groups_) {
+    if (frozen(group)) continue;
     ++group.version;
     rest(group);
   }
@@ -81,6 +87,7 @@ HandOver::Availability HandOver::availability(LayerIndex layer, Version version)
   bool later = false;
   for (const Part& part : parts_of(layer)) {
     const Group& group = group_at(part.group);
+    if (frozen(group)) continue;
     const bool leaving = group.state == GroupState::approved || group.state == GroupState::updating;
     if (group.version > version || (group.version == version && leaving)) return Availability::gone;
     later = later || group.version < version;
@@ -103,6 +110,7 @@ void HandOver::release(LayerIndex layer) {
 bool HandOver::accepts(LayerIndex layer) const {
   for (const Part& part : parts_of(layer)) {
     const Group& group = group_at(part.group);
+    if (frozen(group)) continue;
     if (group.state != GroupState::resting || group.version != step_) return false;
   }
   return true;
@@ -116,6 +124,7 @@ void HandOver::push(LayerIndex layer, int device, std::optional<bool> finite) {
   const std::vector<Part>& parts = parts_of(layer);
   bool expected = accepts(layer);
   for (std::size_t i = 0; expected && i < parts.size(); ++i) {
+    if (frozen(group_at(parts[i].group))) continue;
     expected = group_at(parts[i].group).received[contribution(layer, i, device)] == 0;
   }
   if (!expected) {
@@ -124,6 +133,7 @@ void HandOver::push(LayerIndex layer, int device, std::optional<bool> finite) {
   }
   for (std::size_t i = 0; i < parts.size(); ++i) {
     Group& group = group_at(parts[i].group);
+    if (frozen(group)) continue;
     group.received[contribution(layer, i, device)] = 1;
     if (--group.missing > 0) continue;
     group.state = GroupState::complete;
@@ -169,7 +179,7 @@ void HandOver::begin_save() {
   if (open_) throw Error("a save begins in the middle of step " + std::to_string(step_));
   if (saving_) throw Error("a save begins before the one before it has ended");
   for (const Group& group : groups_) {
-    if (group.state == GroupState::resting && group.version != step_)
+    if (!frozen(group) && group.state == GroupState::resting && group.version != step_)
       throw Error("a save begins after a rejected step");
   }
   saving_ = true;
@@ -181,7 +191,8 @@ void HandOver::begin_save() {
 std::optional<GroupIndex> HandOver::start_save() {
   std::optional<GroupIndex> first;
   for (std::size_t i = 0; i < groups_.size(); ++i) {
-    if (groups_[i].save != SaveState::wanted || groups_[i].version < save_version_) continue;
+    if (groups_[i].save != SaveState::wanted) continue;
+    if (!frozen(groups_[i]) && groups_[i].version < save_version_) continue;
     const GroupIndex group = static_cast<GroupIndex>(i);
     if (!first || saves_later(*first, group)) first = group;
   }

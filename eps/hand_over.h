@@ -22,6 +22,8 @@
 //   reading    until finish_save()                                               -> unmarked
 //   unmarked   until the next save; end_save() unmarks all
 //
+// A group whose parameters are all frozen always rests, at any version that is asked for.
+//
 // Leases and pushes go on while a group is wanted or read; only its update to s + 1 waits. tests/eps/model explores the
 // schedules of this machine and seeds bugs into it.
 #pragma once
@@ -118,10 +120,10 @@ class HandOver {
     Version version = 0;
     int leases = 0;
     SaveState save = SaveState::unmarked;
-    LayerIndex first_use = 0, last_use = 0;
+    LayerIndex first_use = 0, last_use = -1;
     int lane = 0;
     std::size_t missing = 0;             // contributions
-    std::vector<std::uint8_t> received;  // by contribution
+    std::vector<std::uint8_t> received;  // by contribution; of a frozen group there are none, and it always rests
     bool operator==(const Group&) const = default;
   };
   struct Part {
@@ -130,10 +132,11 @@ class HandOver {
     bool operator==(const Part&) const = default;
   };
 
+  static bool frozen(const Group& group) { return group.received.empty(); }
   Group& group_at(GroupIndex group) { return groups_[static_cast<std::size_t>(group)]; }
   const Group& group_at(GroupIndex group) const { return groups_[static_cast<std::size_t>(group)]; }
   const std::vector<Part>& parts_of(LayerIndex layer) const { return layers_[static_cast<std::size_t>(layer)]; }
-  void add_use(GroupIndex group, LayerIndex layer);
+  void add_use(GroupIndex group, LayerIndex layer, bool trained);
   void expect(GroupIndex group, GroupState state) const;
   void rest(Group& group);
   void conclude_check(GroupIndex group, bool finite);
@@ -149,6 +152,7 @@ class HandOver {
   Version step_ = 0;
   std::vector<Group> groups_;
   std::vector<std::vector<Part>> layers_;
+  std::size_t trained_ = 0;    // groups that are not frozen
   std::size_t unchecked_ = 0;  // groups of the open step
   std::size_t resting_ = 0;
   bool saving_ = false;

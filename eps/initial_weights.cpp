@@ -64,7 +64,7 @@ void set_initial_weights(GroupMemory& memory, const GroupSpec& group, std::uint6
       const std::span<float> values(buffers.data() + slot * piece,
                                     static_cast<std::size_t>(std::min(piece, elements - first)));
       if (source == nullptr || !source->read(parameter, first, values)) draw(parameter, key, first, values);
-      memory.write_master(parameter.offset + first, values);
+      memory.write_master(index, first, values);
     });
   }
 }

@@ -34,6 +34,7 @@ void hash_part(Hash64& hash, std::int64_t elements, const Read& read) {
 
 // Index of the moment `part`: 0 or 1.
 int check_moment(const ParameterSpec& parameter, StatePart part, int moments) {
+  if (!parameter.trained) throw Error("parameter " + parameter.name + " is frozen and has no moments");
   if (part == StatePart::moment1) return 0;
   if (moments == 2) return 1;
   throw Error("parameter " + parameter.name + " has no second moment: the optimizer keeps one");
@@ -47,7 +48,7 @@ void ParameterStore::read(GroupIndex group, std::size_t parameter, StatePart par
   check_range(spec, first, destination.size());
   const GroupMemory& memory = implementation_->groups[static_cast<std::size_t>(group)].memory;
   if (part == StatePart::master) {
-    memory.read_master(spec.offset + first, destination);
+    memory.read_master(parameter, first, destination);
   } else {
     memory.read_moment(check_moment(spec, part, moments()), parameter, first, destination);
   }
@@ -59,10 +60,17 @@ void ParameterStore::write(GroupIndex group, std::size_t parameter, StatePart pa
   check_range(spec, first, source.size());
   GroupMemory& memory = implementation_->groups[static_cast<std::size_t>(group)].memory;
   if (part == StatePart::master) {
-    memory.write_master(spec.offset + first, source);
+    memory.write_master(parameter, first, source);
   } else {
     memory.write_moment(check_moment(spec, part, moments()), parameter, first, source);
   }
+}
+
+std::span<const std::byte> ParameterStore::wire(GroupIndex group, std::size_t parameter) const {
+  const ParameterSpec& spec = parameter_at(layout(), group, parameter);
+  const Bytes size = size_of(wire_type());
+  return implementation_->groups[static_cast<std::size_t>(group)].memory.wire().subspan(
+      static_cast<Bytes>(spec.offset) * size, static_cast<Bytes>(spec.shape.elements()) * size);
 }
 
 RawMoment ParameterStore::raw_moment(GroupIndex group, std::size_t parameter, StatePart moment) const {
@@ -97,9 +105,9 @@ std::uint64_t ParameterStore::state_hash() const {
       const std::int64_t elements = parameters[k].shape.elements();
       hash.update(std::as_bytes(std::span(parameters[k].name)));
       hash_part(hash, elements, [&](std::int64_t first, std::span<float> values) {
-        memory.read_master(parameters[k].offset + first, values);
+        memory.read_master(k, first, values);
       });
-      for (int moment = 0; moment < moments(); ++moment) {
+      for (int moment = 0; moment < moments() && parameters[k].trained; ++moment) {
         hash_part(hash, elements,
                   [&](std::int64_t first, std::span<float> values) { memory.read_moment(moment, k, first, values); });
       }

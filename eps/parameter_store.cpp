@@ -1,5 +1,6 @@
 #include "eps/parameter_store.h"
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
@@ -48,8 +49,10 @@ Bytes ParameterStore::bytes_moved(const ModelLayout& layout, const StoreOptions&
   for (const GroupSpec& group : layout.groups) bytes += Implementation::state_traffic(group, options);
   for (const LayerSpec& layer : layout.layers) {
     for (const LayerPart& part : layer.parts) {
-      const bool checked_by_device = options.devices == 1 && layer.parts.size() == 1 && layout.uses(part.group) == 1;
-      const Bytes gradients = static_cast<Bytes>(layout.elements_of(part)) * size_of(options.gradients);
+      const auto trained = [&](const LayerPart& each) { return layout.gradient_elements_of(each) > 0; };
+      const bool checked_by_device = options.devices == 1 && layout.uses(part.group) == 1 &&
+                                     std::ranges::count_if(layer.parts, trained) == 1;
+      const Bytes gradients = static_cast<Bytes>(layout.gradient_elements_of(part)) * size_of(options.gradients);
       bytes += (checked_by_device ? 1 : 2) * static_cast<Bytes>(options.devices) * gradients;
     }
   }
@@ -162,6 +165,8 @@ void ParameterStore::complete_updates() {
   if (self.hand_over.open()) throw Error("complete_updates() before finish_step()");
   self.wait(guard, [&] { return self.hand_over.all_resting(); });
 }
+
+DType ParameterStore::wire_type() const { return implementation_->options.wire; }
 
 EpsWork ParameterStore::work() const {
   const Implementation& self = *implementation_;

@@ -191,6 +191,9 @@ class ParameterStore {
             std::span<float> destination) const;
   void write(GroupIndex group, std::size_t parameter, StatePart part, std::int64_t first,
              std::span<const float> source);
+  // The wire of one parameter, all that is kept of one that is frozen.
+  std::span<const std::byte> wire(GroupIndex group, std::size_t parameter) const;
+  DType wire_type() const;
   // A moment of one parameter as it lies in memory, valid at the same times. Writing through it changes the state.
   RawMoment raw_moment(GroupIndex group, std::size_t parameter, StatePart moment) const;
   std::uint64_t update_count(GroupIndex group) const;

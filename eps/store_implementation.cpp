@@ -140,7 +140,8 @@ const LayerSpec& ParameterStore::Implementation::layer_at(LayerIndex layer) cons
 }
 
 Bytes ParameterStore::Implementation::gradient_bytes(LayerIndex layer) const {
-  return static_cast<Bytes>(layer_at(layer).elements) * size_of(options.gradients);
+  layer_at(layer);
+  return static_cast<Bytes>(layout.gradient_elements(layer)) * size_of(options.gradients);
 }
 
 std::vector<WirePart> ParameterStore::Implementation::wire_parts(const LayerSpec& layer) const {
@@ -165,7 +166,12 @@ bool ParameterStore::Implementation::leasable(LayerIndex layer, Version version)
 }
 
 bool ParameterStore::Implementation::is_whole_gradient(const LayerSpec& layer) const {
-  return layer.parts.size() == 1 && hand_over.contributions(layer.parts[0].group) == 1;
+  std::size_t trained = 0, contributions = 0;
+  for (const LayerPart& part : layer.parts) {
+    trained += hand_over.contributions(part.group) > 0 ? 1 : 0;
+    contributions += hand_over.contributions(part.group);
+  }
+  return trained == 1 && contributions == 1;
 }
 
 void ParameterStore::Implementation::take_check(GroupIndex index, double sum_of_squares) {
@@ -181,21 +187,22 @@ void ParameterStore::Implementation::push(LayerIndex layer, int device, int slot
   const std::vector<LayerPart>& parts = layer_at(layer).parts;
   const bool checked = squares && is_whole_gradient(layer_at(layer));
   hand_over.push(layer, device, checked ? std::optional(std::isfinite(*squares)) : std::nullopt);
-  if (parts.empty()) {
-    slots.release(slot);
-    return;
-  }
   if (device > 0 && fault_point("eps.lost_contribution")) std::memset(slots.data(slot), 0, gradient_bytes(layer));
-  slots.share(slot, static_cast<int>(parts.size()));
+  std::int64_t begin = 0;
+  int shared = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::int64_t elements = layout.gradient_elements_of(parts[i]);
+    if (elements == 0) continue;
     GroupData& group = groups[static_cast<std::size_t>(parts[i].group)];
     const std::size_t contribution = hand_over.contribution(layer, i, device);
-    group.gradients[contribution] = {
-        slots.data(slot) + static_cast<Bytes>(parts[i].offset) * size_of(options.gradients), parts[i].begin,
-        parts[i].begin + layout.elements_of(parts[i])};
+    group.gradients[contribution] = {slots.data(slot) + static_cast<Bytes>(begin) * size_of(options.gradients),
+                                     parts[i].begin, parts[i].begin + elements};
     group.slots[contribution] = slot;
+    begin += elements;
+    ++shared;
+    if (checked) take_check(parts[i].group, *squares);
   }
-  if (checked) take_check(parts[0].group, *squares);
+  shared > 0 ? slots.share(slot, shared) : void(slots.release(slot));
 }
 
 void ParameterStore::Implementation::release_contributions(GroupIndex group) {

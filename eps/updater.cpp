@@ -93,6 +93,7 @@ Bytes ParameterStore::Implementation::state_traffic(const GroupSpec& group, cons
   const optimizers::MomentFormat formats[] = {options.moments.first, options.moments.second};
   Bytes bytes = 0;
   for (const ParameterSpec& parameter : group.parameters) {
+    if (!parameter.trained) continue;
     const auto elements = static_cast<Bytes>(parameter.shape.elements());
     bytes += elements * (2 * sizeof(float) + (options.wire == DType::f16 ? size_of(options.wire) : 0));
     for (int i = 0; i < optimizers::moments_of(options.optimizer); ++i) {

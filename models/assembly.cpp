@@ -2,6 +2,8 @@
 #include <cmath>
 #include <optional>
 
+#include <fnmatch.h>
+
 #include "compiler/autodiff/differentiate.h"
 #include "models/family.h"
 #include "models/streams.h"
@@ -55,24 +57,12 @@ Graph block_graph(const TransformerShape& shape, const Family& family, Parameter
   return layer_graph("block", shape, family.branches.empty() ? family.block : chain, shape.rows(), list);
 }
 
-LayerType layer_type(Graph forward) {
-  Graph backward = compiler::differentiate(forward);
-  return {std::move(forward), std::move(backward), {}};
-}
-
 bool rebuilds(const TransformerShape& shape) { return shape.streams() && !shape.keeps_inputs; }
 
-LayerType block_type(const TransformerShape& shape, const Family& family, ParameterList& list) {
-  Graph forward = block_graph(shape, family, list);
-  if (!rebuilds(shape)) return layer_type(std::move(forward));
-  Graph backward = compiler::differentiate_reversible(forward);
-  return {std::move(forward), std::move(backward), {}};
-}
-
-// The type of blocks that do not slide and of those that do, either without graphs where there are none. All have the
-// same parameters.
-std::vector<LayerType> block_types(const TransformerShape& shape, const Family& family, ParameterList& list) {
-  std::vector<LayerType> types(2);
+// The forward graph of blocks that do not slide and of those that do, empty where there are none. All have the same
+// parameters.
+std::vector<Graph> block_graphs(const TransformerShape& shape, const Family& family, ParameterList& list) {
+  std::vector<Graph> graphs(2);
   for (const bool slides : {false, true}) {
     TransformerShape own = shape;
     own.sliding = {slides};
@@ -80,9 +70,9 @@ std::vector<LayerType> block_types(const TransformerShape& shape, const Family& 
     for (std::int64_t i = 0; i < shape.layers && !used; ++i) used = shape.slides(i) == slides;
     if (!used) continue;
     list = {};
-    types[slides] = block_type(own, family, list);
+    graphs[slides] = block_graph(own, family, list);
   }
-  return types;
+  return graphs;
 }
 
 // A group of one parameter: a table that several layers use, or that travels in chunks.
@@ -128,6 +118,12 @@ class Assembly {
   bool chunked() const { return chunks_.count() > 1; }
   GroupIndex add(GroupSpec group);
   int add(LayerType type);
+  std::vector<LayerPart> placed(std::vector<LayerPart> parts) const;
+  LayerType layer_type(Graph forward, const std::vector<LayerPart>& parts) const;
+  int block_type(std::uint32_t block, const std::vector<LayerPart>& parts);
+  bool trained(GroupIndex group) const {
+    return model_.layout.groups[static_cast<std::size_t>(group)].gradient_elements() > 0;
+  }
   void add_layer(int type, std::string name, std::uint32_t id, std::vector<LayerPart> parts);
   template <typename PartsOf>
   void add_chunks(LayerType each, LayerType last, const std::string& name, std::uint32_t id, PartsOf parts_of);
@@ -135,7 +131,9 @@ class Assembly {
   const TransformerShape& shape_;
   const Family& family_;
   ParameterList block_;
-  std::vector<LayerType> block_types_;  // blocks that do not slide, and those that do
+  std::vector<Graph> block_graphs_;  // forward, of blocks that do not slide, and of those that do
+  // Types of blocks so far. They differ in whether they slide, and in what of them is trained.
+  std::vector<std::pair<bool, int>> block_types_;  // whether they slide, type
   const VocabularyChunks chunks_;
   GroupIndex table_ = 0, head_table_ = 0, head_bias_ = -1;
   Model model_;
@@ -144,7 +142,7 @@ class Assembly {
 Assembly::Assembly(const TransformerShape& shape, const Family& family)
     : shape_(shape),
       family_(family),
-      block_types_(block_types(shape, family, block_)),
+      block_graphs_(block_graphs(shape, family, block_)),
       chunks_{shape, chunk_rows(shape, block_.elements()), family.embedding_dropout, family.embedding_factor,
               !family.head_bias.empty()} {
   model_.rows = shape.rows();
@@ -174,6 +172,7 @@ Model Assembly::finish() && {
     chunked() ? add_head_chunks() : add_head();
   }
   model_.head_layers = model_.layers() - before_head;
+  while (model_.lowest_trained < model_.layers() && !model_.trained(model_.lowest_trained)) ++model_.lowest_trained;
   return std::move(model_);
 }
 
@@ -214,8 +213,9 @@ void Assembly::add_embedding() {
     return;
   }
   ParameterList positions;
-  const int type = add(layer_type(embedding_graph(positions)));
-  add_layer(type, "embedding", kTableId, {{table_}, {add(positions.group(family_.positions_group, kPositionsId))}});
+  Graph forward = embedding_graph(positions);
+  const std::vector<LayerPart> parts = {{table_}, {add(positions.group(family_.positions_group, kPositionsId))}};
+  add_layer(add(layer_type(std::move(forward), parts)), "embedding", kTableId, parts);
 }
 
 void Assembly::add_embedding_chunks() {
@@ -224,24 +224,39 @@ void Assembly::add_embedding_chunks() {
              "embedding", kTableId, [&](int chunk) { return std::vector{chunks_.part(table_, chunk, shape_.hidden)}; });
   if (family_.positions.empty()) return;
   ParameterList positions;
-  const int type = add(positions_layer(chunks_, family_.positions, positions));
-  add_layer(type, "embedding.positions", kTableId, {{add(positions.group(family_.positions_group, kPositionsId))}});
+  Graph forward = positions_graph(chunks_, family_.positions, positions);
+  const std::vector<LayerPart> parts = {{add(positions.group(family_.positions_group, kPositionsId))}};
+  forward.gradient_ranges = model_.layout.gradient_ranges(parts);
+  Graph backward = positions_backward(chunks_, family_.positions, forward);
+  add_layer(add(LayerType{std::move(forward), std::move(backward), {}}), "embedding.positions", kTableId, parts);
 }
 
 void Assembly::add_embedding_norm() {
   ParameterList norm;
-  const int type = add(layer_type(layer_graph("embedding norm", shape_, family_.embedding_norm, shape_.rows(), norm)));
-  add_layer(type, "embedding.norm", kEmbeddingNormId, {{add(norm.group("embedding.norm", kEmbeddingNormId))}});
+  Graph forward = layer_graph("embedding norm", shape_, family_.embedding_norm, shape_.rows(), norm);
+  const std::vector<LayerPart> parts = {{add(norm.group("embedding.norm", kEmbeddingNormId))}};
+  add_layer(add(layer_type(std::move(forward), parts)), "embedding.norm", kEmbeddingNormId, parts);
 }
 
 void Assembly::add_blocks() {
-  int types[] = {-1, -1};  // of block_types_ in the model
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(shape_.layers); ++i) {
-    const bool slides = shape_.slides(i);
-    if (types[slides] < 0) types[slides] = add(std::move(block_types_[slides]));
     const std::string name = family_.blocks + "." + std::to_string(i);
-    add_layer(types[slides], name, kFirstBlockId + i, {{add(block_.group(name, kFirstBlockId + i, name + "."))}});
+    const std::vector<LayerPart> parts = {{add(block_.group(name, kFirstBlockId + i, name + "."))}};
+    add_layer(block_type(i, parts), name, kFirstBlockId + i, parts);
   }
+}
+
+int Assembly::block_type(std::uint32_t block, const std::vector<LayerPart>& parts) {
+  Graph forward = block_graphs_[shape_.slides(block)];
+  forward.gradient_ranges = model_.layout.gradient_ranges(parts);
+  for (const auto& [slides, type] : block_types_) {
+    const Graph& known = model_.types[static_cast<std::size_t>(type)].forward;
+    if (slides == shape_.slides(block) && known.gradient_ranges == forward.gradient_ranges) return type;
+  }
+  Graph backward = rebuilds(shape_) ? compiler::differentiate_reversible(forward) : compiler::differentiate(forward);
+  const int type = add(LayerType{std::move(forward), std::move(backward), {}});
+  block_types_.emplace_back(shape_.slides(block), type);
+  return type;
 }
 
 // The head's wire is [its own parameters, table, bias].
@@ -280,10 +295,11 @@ Graph Assembly::logits_graph() const {
 
 void Assembly::add_head() {
   ParameterList list;
-  LayerType type = layer_type(head_graph(list));
-  type.logits = logits_graph();
+  Graph forward = head_graph(list);
   std::vector<LayerPart> parts = {{add(list.group(family_.head_group, kHeadId))}, {head_table_}};
   if (head_bias_ >= 0) parts.push_back({head_bias_});
+  LayerType type = layer_type(std::move(forward), parts);
+  type.logits = logits_graph();
   add_layer(add(std::move(type)), "head", kHeadId, std::move(parts));
 }
 
@@ -291,10 +307,13 @@ void Assembly::add_head_chunks() {
   ParameterList list, unused;
   Graph rows = layer_graph("final norm", shape_, family_.head, shape_.rows(), list);
   Graph row = layer_graph("final norm", shape_, family_.head, 1, unused);
-  const int norm = add(head_norm(shape_, std::move(rows), std::move(row)));
-  add_layer(norm, "head.norm", kHeadId, {{add(list.group(family_.head_group, kHeadId))}});
-  add_chunks(head_chunk(chunks_, chunks_.rows, /*last=*/false),
-             head_chunk(chunks_, chunks_.tokens(chunks_.count() - 1), /*last=*/true), "head", kHeadId, [&](int chunk) {
+  const std::vector<LayerPart> norm = {{add(list.group(family_.head_group, kHeadId))}};
+  rows.gradient_ranges = model_.layout.gradient_ranges(norm);
+  add_layer(add(head_norm(shape_, std::move(rows), std::move(row))), "head.norm", kHeadId, norm);
+  const HeadTraining training{trained(head_table_), head_bias_ >= 0 && trained(head_bias_)};
+  add_chunks(head_chunk(chunks_, chunks_.rows, training, /*last=*/false),
+             head_chunk(chunks_, chunks_.tokens(chunks_.count() - 1), training, /*last=*/true), "head", kHeadId,
+             [&](int chunk) {
                std::vector<LayerPart> parts = {chunks_.part(head_table_, chunk, shape_.hidden)};
                if (head_bias_ >= 0) parts.push_back(chunks_.part(head_bias_, chunk, 1));
                return parts;
@@ -322,12 +341,15 @@ Graph Assembly::classifier_graph(bool single, ParameterList& list) const {
 
 void Assembly::add_classifier() {
   ParameterList list, unused;
-  LayerType type = layer_type(classifier_graph(/*single=*/false, list));
+  Graph forward = classifier_graph(/*single=*/false, list);
+  const std::vector<LayerPart> parts = {{add(list.group(family_.classifier.group, kClassifierId))}};
+  LayerType type = layer_type(std::move(forward), parts);
   type.logits = classifier_graph(/*single=*/true, unused);
-  add_layer(add(std::move(type)), "head", kClassifierId, {{add(list.group(family_.classifier.group, kClassifierId))}});
+  add_layer(add(std::move(type)), "head", kClassifierId, parts);
 }
 
 GroupIndex Assembly::add(GroupSpec group) {
+  for (ParameterSpec& parameter : group.parameters) parameter.trained = shape_.trains(parameter.name);
   model_.layout.groups.push_back(std::move(group));
   return static_cast<GroupIndex>(model_.layout.groups.size() - 1);
 }
@@ -338,13 +360,26 @@ int Assembly::add(LayerType type) {
 }
 
 // Parts lie one behind the other in the wire.
-void Assembly::add_layer(int type, std::string name, std::uint32_t id, std::vector<LayerPart> parts) {
+std::vector<LayerPart> Assembly::placed(std::vector<LayerPart> parts) const {
   std::int64_t end = 0;
   for (LayerPart& part : parts) {
     part.offset = end;
     end += model_.layout.elements_of(part);
   }
-  model_.layout.layers.push_back({std::move(name), id, std::move(parts), end});
+  return parts;
+}
+
+// `parts`: those of the layer whose graph this is.
+LayerType Assembly::layer_type(Graph forward, const std::vector<LayerPart>& parts) const {
+  forward.gradient_ranges = model_.layout.gradient_ranges(placed(parts));
+  Graph backward = compiler::differentiate(forward);
+  return {std::move(forward), std::move(backward), {}};
+}
+
+void Assembly::add_layer(int type, std::string name, std::uint32_t id, std::vector<LayerPart> parts) {
+  parts = placed(std::move(parts));
+  const std::int64_t elements = parts.back().offset + model_.layout.elements_of(parts.back());
+  model_.layout.layers.push_back({std::move(name), id, std::move(parts), elements});
   model_.type_of.push_back(type);
 }
 
@@ -358,6 +393,14 @@ void Assembly::add_chunks(LayerType each, LayerType last, const std::string& nam
 }
 
 }  // namespace
+
+bool matches(const std::string& name, const std::string& pattern) {
+  return fnmatch(pattern.c_str(), name.c_str(), /*flags=*/0) == 0;
+}
+
+bool TransformerShape::trains(const std::string& parameter) const {
+  return train.empty() || std::ranges::any_of(train, [&](const std::string& each) { return matches(parameter, each); });
+}
 
 Model assemble(const TransformerShape& shape, const Family& family) { return Assembly(shape, family).finish(); }
 

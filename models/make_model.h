@@ -1,6 +1,9 @@
 // From the options of a model to the model.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "l2l/options.h"
 #include "models/model.h"
 
@@ -14,6 +17,7 @@ struct ModelSettings {
   std::int64_t vocabulary_chunk = 0;  // as in TransformerShape
   bool keeps_inputs = false;          // likewise
   bool packed = false;                // likewise
+  std::vector<std::string> train = {};  // likewise
 };
 
 // `model` is valid (check_model()), without `pretrained`. Throws BadInput when the shapes of a graph do not fit.

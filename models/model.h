@@ -49,6 +49,7 @@ struct Model {
   float logit_softcap =
       0;  // c: logits l, those of LayerType::logits as well, stand for c tanh(l / c); 0: for themselves
   int embedding_layers = 1, head_layers = 1;
+  int lowest_trained = 0;  // the first layer with trained parameters
   Reversible reversible = Reversible::no;
   bool rebuilds = false;  // blocks rebuild their inputs in the backward pass, so that none is kept
 
@@ -102,7 +103,7 @@ struct Model {
   // What a training step returns for one microbatch, in f64: its loss; where rebuilt streams drift, then also two sums
   // of squares, of the difference of the two streams when they are rebuilt down to the embedding, and of the first one.
   Bytes results_bytes() const { return (drifts() ? 3 : 1) * size_of(DType::f64); }
-  bool drifts() const { return rebuilds && reversible == Reversible::floating; }
+  bool drifts() const { return rebuilds && reversible == Reversible::floating && trained(block(0)); }
   // What one microbatch saves, beside the input of `layer`, for the layer's backward pass.
   Bytes saved_bytes(int layer) const { return type(layer).forward.region_bytes(compiler::Region::saved); }
   // A layer's parameters in `dtype`, padding included.
@@ -110,6 +111,25 @@ struct Model {
     return static_cast<Bytes>(layout.layers[static_cast<std::size_t>(layer)].elements) * size_of(dtype);
   }
   Bytes wire_bytes(int layer) const { return layer_bytes(layer, compute); }
+  // The gradients of a layer's trained parameters in `dtype`, padding included.
+  Bytes gradient_bytes(int layer, DType dtype) const {
+    return static_cast<Bytes>(layout.gradient_elements(layer)) * size_of(dtype);
+  }
+  bool trained(int layer) const { return layout.gradient_elements(layer) > 0; }
+  // Whether a backward pass visits the layer: those below the lowest one that is trained have nothing to do there, nor
+  // has a layer of the embedding that is frozen.
+  bool visited_again(int layer) const {
+    return layer >= head() || (layer >= lowest_trained && (layer > block(0) || trained(layer)));
+  }
+  // Whether the same parameters are trained in all blocks.
+  bool blocks_train_alike() const {
+    for (int number = 2; number <= blocks(); ++number) {
+      if (type(block(number)).forward.gradient_ranges != type(block(1)).forward.gradient_ranges) return false;
+    }
+    return true;
+  }
+  // The lowest layer that a backward pass visits.
+  int lowest_visited() const { return std::min(lowest_trained, head()); }
 };
 
 }  // namespace l2l::models

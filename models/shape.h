@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "compiler/ir/rotary.h"
@@ -9,6 +10,9 @@
 #include "core/dtype.h"
 
 namespace l2l::models {
+
+// Whether `pattern` (* and ?, as in file names) stands for a parameter of this name.
+bool matches(const std::string& name, const std::string& pattern);
 
 // Whether blocks are reversible: two residual streams, to each of which a branch of the other is added (Gomez et al.,
 // 2017; Kitaev et al., 2020), in fp32 or in fixed point.
@@ -52,6 +56,9 @@ struct TransformerShape {
   compiler::RotaryScaling rope_scaling = {};
   float query_scale = 0;  // scores are scaled by its inverse square root; 0: that of head_dim()
   float attention_softcap = 0, logit_softcap = 0;  // 0: none
+  std::vector<std::string> train = {};  // patterns of the names of parameters that are trained (glob); empty: all are
+
+  bool trains(const std::string& parameter) const;
 
   std::int64_t rows() const { return micro_batch * sequence; }  // of an activation: tokens of a microbatch
   std::int64_t head_dim() const { return head_size > 0 ? head_size : hidden / heads; }

@@ -1,8 +1,10 @@
 #include "models/vocabulary_chunks.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "compiler/autodiff/differentiate.h"
+#include "l2l/errors.h"
 
 namespace l2l::models {
 namespace {
@@ -35,10 +37,16 @@ class HeadChunk {
     if (bias_) inputs.push_back(behind_table(Region::weights, "bias", shape_.compute));
     return inputs;
   }
-  // Of the table, and of the bias if there is one.
-  std::vector<ValueId> gradients() {
-    std::vector<ValueId> all{graph.bound(Region::gradients, "d table", DType::f32, {tokens_, shape_.hidden})};
-    if (bias_) all.push_back(behind_table(Region::gradients, "d bias", DType::f32));
+  // Of the table and the bias, as far as they are trained.
+  std::vector<ValueId> gradients(HeadTraining trained) {
+    std::vector<ValueId> all;
+    if (trained.table) {
+      all.push_back(graph.bound(Region::gradients, "d table", DType::f32, {tokens_, shape_.hidden}));
+    }
+    if (trained.bias && !trained.table) {
+      throw BadInput("optimizer.train names the head's bias but not its table: name both, or neither");
+    }
+    if (trained.bias) all.push_back(behind_table(Region::gradients, "d bias", DType::f32));
     return all;
   }
   ValueId targets() { return graph.bound(Region::targets, "targets", DType::i32, {shape_.rows()}); }
@@ -62,6 +70,15 @@ class HeadChunk {
 
 ValueId rows_so_far(GraphBuilder& graph, const TransformerShape& shape) {
   return graph.bound(Region::carry, "rows", shape.compute, {shape.rows(), shape.hidden});
+}
+
+// Where the gradient of the weight at element `begin` lies; nothing where it is frozen.
+std::optional<std::int64_t> gradient_place(const Graph& graph, std::int64_t begin) {
+  if (!graph.gradient_ranges) return begin;
+  for (const GradientRange& range : *graph.gradient_ranges) {
+    if (begin >= range.begin && begin < range.begin + range.elements) return range.gradient + begin - range.begin;
+  }
+  return std::nullopt;
 }
 
 // The gradient of the embedding's sum, before its dropout.
@@ -88,25 +105,39 @@ LayerType embedding_chunk(const VocabularyChunks& chunks, std::int64_t tokens, b
   return {forward.finish(), backward.finish(), {}};
 }
 
-LayerType positions_layer(const VocabularyChunks& chunks, const std::vector<PositionTable>& positions,
-                          ParameterList& list) {
+Graph positions_graph(const VocabularyChunks& chunks, const std::vector<PositionTable>& positions,
+                      ParameterList& list) {
   const TransformerShape& shape = chunks.shape;
-  GraphBuilder forward("positions"), backward("positions backward");
-  LayerWeights weights(forward, list, shape.compute);
-  ValueId sum = rows_so_far(forward, shape);
-  const ValueId dsum = sum_gradient(backward, chunks);
+  GraphBuilder graph("positions");
+  LayerWeights weights(graph, list, shape.compute);
+  ValueId sum = rows_so_far(graph, shape);
   for (const PositionTable& p : positions) {
-    const Bytes offset = static_cast<Bytes>(list.elements() + p.first * shape.hidden) * size_of(DType::f32);
     const ValueId places = weights.rows_from(p.name, p.rows, p.first, shape.hidden, p.deviation);
-    sum = forward.add_positions(sum, places, p.sequence, read_rows(forward, shape, p.field));
-    const ValueId gradient =
-        backward.bound(Region::gradients, "d " + p.name, DType::f32, {p.rows - p.first, shape.hidden}, offset);
-    std::vector<ValueId> inputs{dsum};
-    if (const auto of_rows = read_rows(backward, shape, p.field)) inputs.push_back(*of_rows);
-    backward.append_onto(OpKind::positions_backward, std::move(inputs), {gradient}, {.sequence = p.sequence});
+    sum = graph.add_positions(sum, places, p.sequence, read_rows(graph, shape, p.field));
   }
-  write_output(forward, shape, forward.dropout(sum, chunks.dropout));
-  return {forward.finish(), backward.finish(), {}};
+  write_output(graph, shape, graph.dropout(sum, chunks.dropout));
+  return graph.finish();
+}
+
+// Each table, a parameter of its own, is trained or frozen.
+Graph positions_backward(const VocabularyChunks& chunks, const std::vector<PositionTable>& positions,
+                         const Graph& forward) {
+  const TransformerShape& shape = chunks.shape;
+  GraphBuilder graph("positions backward");
+  const ValueId dsum = sum_gradient(graph, chunks);
+  auto table = forward.values.begin();
+  for (const PositionTable& p : positions) {
+    table = std::find_if(table, forward.values.end(), [](const Value& v) { return v.region == Region::weights; });
+    const auto begin = static_cast<std::int64_t>((table++)->offset / size_of(shape.compute));
+    const std::optional<std::int64_t> place = gradient_place(forward, begin);
+    if (!place) continue;
+    const ValueId gradient = graph.bound(Region::gradients, "d " + p.name, DType::f32, {p.rows - p.first, shape.hidden},
+                                         static_cast<Bytes>(*place) * size_of(DType::f32));
+    std::vector<ValueId> inputs{dsum};
+    if (const auto of_rows = read_rows(graph, shape, p.field)) inputs.push_back(*of_rows);
+    graph.append_onto(OpKind::positions_backward, std::move(inputs), {gradient}, {.sequence = p.sequence});
+  }
+  return graph.finish();
 }
 
 LayerType head_norm(const TransformerShape& shape, Graph norm, Graph row) {
@@ -124,7 +155,7 @@ LayerType head_norm(const TransformerShape& shape, Graph norm, Graph row) {
   return {std::move(norm), std::move(backward), std::move(row)};
 }
 
-LayerType head_chunk(const VocabularyChunks& chunks, std::int64_t tokens, bool last) {
+LayerType head_chunk(const VocabularyChunks& chunks, std::int64_t tokens, HeadTraining trained, bool last) {
   const std::int64_t rows = chunks.shape.rows();
   HeadChunk forward("head chunk", chunks, tokens), backward("head chunk backward", chunks, tokens);
   const ValueId statistics = forward.statistics(), targets = forward.targets();
@@ -133,7 +164,7 @@ LayerType head_chunk(const VocabularyChunks& chunks, std::int64_t tokens, bool l
                             {.softcap = chunks.shape.logit_softcap, .vocabulary = chunks.shape.vocabulary});
   if (last) forward.graph.place(forward.graph.cross_entropy(statistics, targets), Region::loss);
 
-  std::vector<ValueId> outputs = backward.gradients();
+  std::vector<ValueId> outputs = backward.gradients(trained);
   outputs.insert(outputs.begin(), backward.gradient_sums());
   backward.graph.append_onto(
       OpKind::chunk_cross_entropy_backward,

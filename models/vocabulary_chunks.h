@@ -45,14 +45,21 @@ struct VocabularyChunks {
 
 // `tokens`: rows of the table in this chunk. `last`: it is the last layer of the embedding.
 LayerType embedding_chunk(const VocabularyChunks& chunks, std::int64_t tokens, bool last);
-// Adds its parameters to `list`.
-LayerType positions_layer(const VocabularyChunks& chunks, const std::vector<PositionTable>& positions,
-                          ParameterList& list);
+// The layer behind the chunks, which adds positions. Adds its parameters to `list`.
+compiler::Graph positions_graph(const VocabularyChunks& chunks, const std::vector<PositionTable>& positions,
+                                ParameterList& list);
+// `forward`: what positions_graph() returned, with its gradient_ranges.
+compiler::Graph positions_backward(const VocabularyChunks& chunks, const std::vector<PositionTable>& positions,
+                                   const compiler::Graph& forward);
 
 // The head's norm, from its forward graph `norm`; its backward graph reads the output's gradient from Region::carry.
 // `row`: the forward graph for a single row.
 LayerType head_norm(const TransformerShape& shape, compiler::Graph norm, compiler::Graph row);
-// `last`: this chunk computes the loss.
-LayerType head_chunk(const VocabularyChunks& chunks, std::int64_t tokens, bool last);
+// Which of a head's parameters are trained.
+struct HeadTraining {
+  bool table, bias;
+};
+// `last`: this chunk computes the loss. Throws BadInput where the bias is trained and the table is not.
+LayerType head_chunk(const VocabularyChunks& chunks, std::int64_t tokens, HeadTraining trained, bool last);
 
 }  // namespace l2l::models

@@ -121,7 +121,7 @@ DeviceSide::DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& stor
   const HostStaging host = host_staging(plan.model, plan.execution);
   const BufferView squares{pinned_.allocate(host.squares, "norms of gradients"), host.squares};
   gradients_ = std::make_unique<transfer::GradientDrain>(link_, store, parts.views(ArenaPart::drain, arena), squares,
-                                                         layer_sizes(plan.model, plan.execution.gradients), failure);
+                                                         gradient_sizes(plan.model, plan.execution.gradients), failure);
   const BufferView staging{pinned_.allocate(host.batch, "batch staging"), host.batch};
   minibatch_ = std::make_unique<MinibatchPart>(link_, *runner_, plan.execution.microbatches,
                                                plan.options.model.sequence, staging);

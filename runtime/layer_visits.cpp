@@ -1,5 +1,7 @@
 #include "runtime/layer_visits.h"
 
+#include <algorithm>
+
 namespace l2l::runtime {
 
 using device::BufferView;
@@ -17,7 +19,7 @@ LayerVisits::LayerVisits(const ExecutorResources& resources)
       head_in_chunks_(model_.head_in_chunks()),
       live_(static_cast<int>(resources.input_gradients.size()) - 1),
       input_gradients_(resources.input_gradients) {
-  for (int block = head_ - 1; block >= first_block_; --block) {
+  for (int block = head_ - 1; block >= std::max(first_block_, model_.lowest_visited()); --block) {
     for (int u = 0; u < live_; ++u) backward_order_.push_back({block, u});
   }
 }
@@ -28,7 +30,7 @@ void LayerVisits::begin_forward(bool keep) {
 }
 
 void LayerVisits::made(StashItem item, int microbatch) {
-  stash_.made(item, compute_, runner_.model_of(microbatch).activation_bytes());
+  stash_.made(item, compute_, needed(item.layer, runner_.model_of(microbatch).activation_bytes()));
 }
 
 void LayerVisits::begin_backward() {
@@ -60,7 +62,7 @@ void LayerVisits::block_forward(int block, int microbatch, BufferView wire) {
   runner_.forward(block, microbatch, {.wire = wire, .input = stash_.read(input), .output = room, .saved = saved});
   made(output, microbatch);
   stash_.read_done(input, compute_);
-  saved_.made(input, compute_, runner_.model_of(microbatch).saved_bytes(block));
+  saved_.made(input, compute_, needed(block, runner_.model_of(microbatch).saved_bytes(block)));
   saved_.read_done(input, compute_);
 }
 
@@ -156,9 +158,12 @@ void LayerVisits::predict(int layer, const Rows& rows, BufferView wire, const La
   }
 }
 
-void LayerVisits::zero(BufferView gradients) { runner_.device().fill_zero(compute_, gradients); }
+void LayerVisits::zero(BufferView gradients) {
+  if (gradients.size > 0) runner_.device().fill_zero(compute_, gradients);
+}
 
 void LayerVisits::send_gradients(int layer, BufferView gradients) {
+  if (!model_.trained(layer)) return;
   runner_.round_gradients(layer, gradients, gradients_.acquire(layer, compute_));
   gradients_.drain(compute_);
 }

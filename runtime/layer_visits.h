@@ -33,7 +33,7 @@ class LayerVisits {
   void predict(int layer, const Rows& rows, device::BufferView wire, const LayerRunner::TakeRow& take);
 
   void zero(device::BufferView gradients);
-  // Sends the gradients of all microbatches to the parameter server.
+  // Sends the gradients of all microbatches to the parameter server; nothing, of a frozen layer.
   void send_gradients(int layer, device::BufferView gradients);
 
  private:
@@ -46,6 +46,8 @@ class LayerVisits {
   void head_backward(int microbatch, device::BufferView wire, device::BufferView gradients);
 
   void made(transfer::StashItem item, int microbatch);
+  // What a backward visit needs of `bytes` that the layer leaves to it: nothing, where there is no such visit.
+  Bytes needed(int layer, Bytes bytes) const { return model_.visited_again(layer) ? bytes : 0; }
 
   // The place of a microbatch among those that are alive at once.
   int live(int microbatch) const { return microbatch % live_; }

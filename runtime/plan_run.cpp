@@ -1,5 +1,7 @@
 #include "runtime/plan_run.h"
 
+#include <algorithm>
+
 #include "core/host_memory.h"
 #include "l2l/errors.h"
 #include "runtime/options/batch_shape.h"
@@ -74,7 +76,7 @@ Decisions decisions_of(const Study& study, Calibration& calibration) {
   const auto& [parts, candidates, proposals] = study;
   if (proposals.empty()) return least_decisions(parts);
   std::vector<StepRatio> ratios;
-  if (proposals.size() > 1 && computes_here(candidates.types.back().programs.front().forward)) {
+  if (proposals.size() > 1 && parts.model.blocks_train_alike() && computes_here(candidates.types.back().programs.front().forward)) {
     ratios = measure_steps(parts, proposals, calibration);
   }
   const Proposal& best = decide(proposals, ratios);
@@ -110,10 +112,26 @@ Decisions chosen_decisions(RunParts& parts) {
   return decisions;
 }
 
+// Each pattern of optimizer.train must name a parameter.
+void check_trained(const RunParts& parts) {
+  const std::vector<GroupSpec>& groups = parts.model.layout.groups;
+  for (const std::string& pattern : parts.options.optimizer.train) {
+    const auto names = [&](const ParameterSpec& parameter) { return models::matches(parameter.name, pattern); };
+    const auto has_one = [&](const GroupSpec& group) { return std::ranges::any_of(group.parameters, names); };
+    if (std::ranges::any_of(groups, has_one)) continue;
+    const std::vector<ParameterSpec>& block = groups[static_cast<std::size_t>(
+        parts.model.layout.layers[static_cast<std::size_t>(parts.model.block(1))].parts[0].group)].parameters;
+    throw BadInput("optimizer.train: \"" + pattern + "\" names no parameter; they are called " +
+                   groups.front().parameters.front().name + ", " + block.front().name + ", " + block.back().name +
+                   " and so on");
+  }
+}
+
 }  // namespace
 
 RunPlan plan_run(const Options& options, Devices devices) {
   RunParts parts = make_parts(resolve(options), std::move(devices));
+  check_trained(parts);
   Decisions decisions = parts.options.recompute.leaves_choice() ? chosen_decisions(parts) : fixed_decisions(parts);
   return RunPlan(std::move(parts), std::move(decisions));
 }

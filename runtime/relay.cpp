@@ -13,6 +13,8 @@
 //   weights     of the next layers come as soon as they are updated (transfer/weight_stream.h)
 //   stash       layer inputs, and what else blocks save, go to the host and come back (transfer/stash.h)
 //   gradients   of finished layers go to the parameter server (transfer/gradient_drain.h)
+#include <algorithm>
+
 #include "runtime/executor.h"
 #include "runtime/layer_visits.h"
 
@@ -68,21 +70,23 @@ Visit Relay::forward_pass(int first, int last, int microbatches) {
   }
 }
 
-// All layers, from the head to the embedding, which needs no weights. `turn`: the layer that is still on the device.
+// All layers, from the head to the embedding, which needs no weights; or, where some are frozen, down to the lowest that
+// is trained. `turn`: the layer that is still on the device.
 void Relay::backward_pass(const Visit& turn) {
-  for (int layer = last_; layer >= first_block_; --layer) {
+  if (!model_.visited_again(turn_)) weights_.release(turn, compute_);
+  for (int layer = last_; layer >= std::max(first_block_, model_.lowest_visited()); --layer) {
     const Visit visit = layer == turn_ ? turn : weights_.next(compute_);
     const BufferView gradients = accumulate_gradients(layer, visit.wire);
     weights_.release(visit, compute_);
     layers_.send_gradients(layer, gradients);
   }
   for (int layer = first_block_ - 1; layer >= 0; --layer) {
-    layers_.send_gradients(layer, accumulate_gradients(layer, /*wire=*/{}));
+    if (model_.visited_again(layer)) layers_.send_gradients(layer, accumulate_gradients(layer, /*wire=*/{}));
   }
 }
 
 BufferView Relay::accumulate_gradients(int layer, BufferView wire) {
-  const BufferView gradients = accumulator_.slice(0, model_.layer_bytes(layer, DType::f32));
+  const BufferView gradients = accumulator_.slice(0, model_.gradient_bytes(layer, DType::f32));
   layers_.zero(gradients);
   for (int u = 0; u < microbatches_; ++u) layers_.backward(layer, u, wire, gradients);
   return gradients;
@@ -123,7 +127,7 @@ Relay::Relay(const ExecutorResources& resources)
       turn_(head_ < last_ ? last_ : last_block_) {
   for (int layer = 0; layer <= last_; ++layer) forward_order_.push_back(layer);
   for (int layer = 0; layer <= turn_; ++layer) training_order_.push_back(layer);
-  for (int layer = last_; layer >= first_block_; --layer) {
+  for (int layer = last_; layer >= std::max(first_block_, model_.lowest_visited()); --layer) {
     if (layer != turn_) training_order_.push_back(layer);
   }
 }

@@ -26,6 +26,7 @@ class Resident final : public Executor {
   BufferView wire(int layer);
 
   LayerVisits layers_;
+  const models::Model& model_;
   transfer::WeightStream& weights_;
   device::Stream& compute_;
   const std::vector<BufferView> accumulators_;  // by layer
@@ -52,6 +53,7 @@ void Resident::forward_pass(int first, int last, int microbatch) {
 
 void Resident::backward_pass(int microbatch) {
   for (int layer = last_; layer >= 0; --layer) {
+    if (!model_.visited_again(layer)) continue;
     const BufferView gradients = accumulators_[static_cast<std::size_t>(layer)];
     if (microbatch == 0) layers_.zero(gradients);
     layers_.backward(layer, microbatch, wire(layer), gradients);
@@ -95,13 +97,14 @@ void Resident::end_pass() {
 
 Resident::Resident(const ExecutorResources& resources)
     : layers_(resources),
+      model_(resources.runner.model()),
       weights_(resources.weights),
       compute_(resources.runner.compute()),
       accumulators_(resources.accumulators),
       microbatches_(resources.microbatches),
-      last_block_(resources.runner.model().head() - 1),
-      head_(resources.runner.model().head()),
-      last_(resources.runner.model().layers() - 1) {
+      last_block_(model_.head() - 1),
+      head_(model_.head()),
+      last_(model_.layers() - 1) {
   for (int layer = 0; layer <= last_; ++layer) order_.push_back(layer);
   visits_.reserve(order_.size());
 }

@@ -1,6 +1,7 @@
 #include "runtime/resume.h"
 
 #include "core/log.h"
+#include "l2l/trainer.h"
 #include "runtime/options/batch_shape.h"
 
 namespace l2l::runtime {
@@ -16,6 +17,13 @@ void check_micro_batch(const Options& options, const eps::RunState& state) {
 }
 
 }  // namespace
+
+void check_trained(const RunPlan& plan, const std::filesystem::path& folder) {
+  if (checkpoint_options(folder).optimizer.train == plan.options.optimizer.train) return;
+  throw BadInput(folder.string() +
+                 ": optimizer.train is not what it was when this checkpoint was made, which has moments of what was "
+                 "trained then alone: set it to that; or begin a new run from these weights with model.pretrained");
+}
 
 void check_resumable(const RunPlan& plan, const eps::RunState& state, std::uint64_t data_hash) {
   if (state.seed != plan.options.run.seed) {

@@ -11,6 +11,9 @@ namespace l2l::runtime {
 // where the checkpoint's could have been kept. `data_hash`: of the training data; not looked at where there are none.
 void check_resumable(const RunPlan& plan, const eps::RunState& state, std::uint64_t data_hash);
 
+// Throws BadInput when other parameters are trained than in the run that wrote the checkpoint.
+void check_trained(const RunPlan& plan, const std::filesystem::path& folder);
+
 // Warns when checkpoints newer than `used`, that of `step`, were passed over in `directory`.
 void warn_of_lost_steps(const std::filesystem::path& directory, const std::filesystem::path& used, std::uint64_t step);
 

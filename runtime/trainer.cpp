@@ -182,6 +182,7 @@ std::filesystem::path Trainer::resume(const std::filesystem::path& directory) {
   const std::vector<std::filesystem::path> folders = eps::find_checkpoints(directory);
   for (const std::filesystem::path& folder : folders) {
     try {
+      runtime::check_trained(self.plan, folder);
       self.restore(eps::load_checkpoint(folder, self.running().store()));
       self.companions_from = folder;
       runtime::warn_of_lost_steps(directory, folder, self.step);

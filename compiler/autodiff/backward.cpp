@@ -75,17 +75,66 @@ ValueId Backward::like(ValueId id) {
   return add_value({"d " + value.name, value.dtype, value.shape, Region::scratch});
 }
 
-ValueId Backward::accumulator(ValueId id) {
-  const Value& weight = graph_.value(id);
+std::vector<Backward::TrainedRows> Backward::trained_rows(ValueId id) {
+  const Value weight = graph_.value(id);
   if (weight.region != Region::weights) {
     throw BadInput(forward_.name + ": " + describe(weight) + " is used as a parameter and must live in weights");
   }
-  ValueId& known = gradients_[static_cast<std::size_t>(id)];
-  if (known == kNone) {
-    const Bytes offset = weight.offset / size_of(weight.dtype) * size_of(DType::f32);
-    known = add_value({"d " + weight.name, DType::f32, weight.shape, Region::gradients, offset});
+  const auto begin = static_cast<std::int64_t>(weight.offset / size_of(weight.dtype));
+  const std::int64_t elements = weight.shape.elements(), width = elements / weight.shape[0];
+  const auto add_accumulator = [&](const Shape& shape, std::int64_t offset) {
+    const Bytes bytes = static_cast<Bytes>(offset) * size_of(DType::f32);
+    return add_value({"d " + weight.name, DType::f32, shape, Region::gradients, bytes});
+  };
+  if (!forward_.gradient_ranges) {
+    ValueId& known = gradients_[static_cast<std::size_t>(id)];
+    if (known == kNone) known = add_accumulator(weight.shape, begin);
+    return {{0, weight.shape[0], known}};
   }
-  return known;
+  std::vector<TrainedRows> pieces;
+  for (const GradientRange& range : *forward_.gradient_ranges) {
+    const std::int64_t from = std::max(begin, range.begin), to = std::min(begin + elements, range.begin + range.elements);
+    if (from >= to) continue;
+    if ((from - begin) % width != 0 || (to - from) % width != 0) {
+      throw BadInput(forward_.name + ": " + describe(weight) + ": a row is trained in part");
+    }
+    const std::int64_t rows = (to - from) / width;
+    const Shape shape = weight.shape.rank() == 1 ? Shape{rows} : Shape{rows, width};
+    pieces.push_back({(from - begin) / width, rows, add_accumulator(shape, range.gradient + from - range.begin)});
+  }
+  return pieces;
+}
+
+std::optional<ValueId> Backward::accumulator(ValueId id) {
+  const std::vector<TrainedRows> pieces = trained_rows(id);
+  if (pieces.empty()) return std::nullopt;
+  if (pieces.size() > 1 || pieces[0].rows < graph_.value(id).shape[0]) {
+    throw BadInput(forward_.name + ": " + describe(graph_.value(id)) + ": only products take weights trained in part");
+  }
+  return pieces[0].accumulator;
+}
+
+std::vector<ValueId> Backward::with_accumulators(const Op& op, std::vector<ValueId> outputs,
+                                                 std::span<const ValueId> weights) {
+  bool frozen = false;
+  for (const ValueId id : weights) {
+    const std::optional<ValueId> gradient = accumulator(id);
+    if (gradient && frozen) {
+      refuse(op, "trains " + graph_.value(id).name + " but not " + graph_.value(weights.front()).name +
+                     ": name both in optimizer.train, or neither");
+    }
+    frozen = !gradient;
+    if (gradient) outputs.push_back(*gradient);
+  }
+  return outputs;
+}
+
+ValueId Backward::columns(ValueId matrix, std::int64_t first, std::int64_t count, float factor) {
+  const Value whole = graph_.value(matrix);
+  if (first == 0 && count == whole.shape[1] && factor == 1) return matrix;
+  const ValueId part = add_value({"columns of " + whole.name, whole.dtype, {whole.shape[0], count}, Region::scratch});
+  append(OpKind::columns, {matrix}, {part}, {.factor = factor, .first = first, .columns = count});
+  return part;
 }
 
 void Backward::append(OpKind kind, std::vector<ValueId> inputs, std::vector<ValueId> outputs, Attributes attributes) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,15 +29,28 @@ class Backward {
   Graph finish();
 
   // For vector-Jacobian products.
-  bool is_weight(ValueId id) const { return graph_.value(id).region == Region::weights; }
+  const Value& value(ValueId id) const { return graph_.value(id); }
+  bool is_weight(ValueId id) const { return value(id).region == Region::weights; }
   // The gradient so far. It is complete when the op that made `id` is reached: all consumers come later in the forward
   // graph.
   ValueId gradient(ValueId id) const { return gradients_[static_cast<std::size_t>(id)]; }
   bool has_gradient(ValueId id) const { return gradient(id) != kNone; }
   // A new scratch value for a contribution to the gradient of `id`.
   ValueId like(ValueId id);
-  // Where the gradient of weight `id` accumulates. Throws BadInput when `id` is not a weight.
-  ValueId accumulator(ValueId id);
+  // Rows of a weight that are trained, and where their gradient accumulates. (Elements, of a vector.)
+  struct TrainedRows {
+    std::int64_t first, rows;
+    ValueId accumulator;
+  };
+  // Of weight `id`: all its rows, none if it is frozen, or pieces of one that is made of several parameters. Throws
+  // BadInput when `id` is not a weight, or when a row is trained in part.
+  std::vector<TrainedRows> trained_rows(ValueId id);
+  // For weights that are trained as a whole or not at all: nothing when `id` is frozen. Throws BadInput.
+  std::optional<ValueId> accumulator(ValueId id);
+  // `inputs` and accumulators of `weights`, up to the first that is frozen; throws BadInput when one behind it is not.
+  std::vector<ValueId> with_accumulators(const Op& op, std::vector<ValueId> outputs, std::span<const ValueId> weights);
+  // Columns [first, first + count) of a matrix; the matrix itself when these are all.
+  ValueId columns(ValueId matrix, std::int64_t first, std::int64_t count, float factor = 1);
   void append(OpKind kind, std::vector<ValueId> inputs, std::vector<ValueId> outputs, Attributes attributes);
   // Adds `gradient` to that of `id`, which must not be a weight.
   void contribute(ValueId id, ValueId gradient);

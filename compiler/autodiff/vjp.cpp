@@ -1,3 +1,5 @@
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "compiler/autodiff/backward.h"
@@ -19,11 +21,16 @@ void append_input_gradient(Backward& backward, const Op& op, OpKind kind, std::v
   backward.contribute(op.inputs[0], dx);
 }
 
-// The gradient of one factor of a product: an accumulator when it is a weight, a gradient to pass on otherwise.
+// The gradient of one factor of a product: accumulators of what is trained when it is a weight, a gradient to pass on
+// otherwise. Row i of the factor's gradient comes from column i of the product's first matrix, read transposed.
 void append_factor(Backward& backward, ValueId factor, std::vector<ValueId> product, Attributes attributes) {
-  attributes.accumulate = backward.is_weight(factor);
-  if (attributes.accumulate) {
-    backward.append(OpKind::matmul, std::move(product), {backward.accumulator(factor)}, attributes);
+  if (backward.is_weight(factor)) {
+    attributes.accumulate = true;
+    for (const Backward::TrainedRows& piece : backward.trained_rows(factor)) {
+      std::vector<ValueId> operands = product;
+      if (attributes.transpose_a) operands[0] = backward.columns(product[0], piece.first, piece.rows);
+      backward.append(OpKind::matmul, std::move(operands), {piece.accumulator}, attributes);
+    }
     return;
   }
   const ValueId gradient = backward.like(factor);
@@ -32,32 +39,50 @@ void append_factor(Backward& backward, ValueId factor, std::vector<ValueId> prod
 }
 
 void embedding_vjp(Backward& backward, const Op& op) {
-  backward.append(OpKind::embedding_backward, with_optional(op, 3, {op.inputs[0], backward.gradient(op.outputs[0])}),
-                  {backward.accumulator(op.inputs[1]), backward.accumulator(op.inputs[2])}, op.attributes);
+  const ValueId dy = backward.gradient(op.outputs[0]);
+  const std::optional<ValueId> table = backward.accumulator(op.inputs[1]), places = backward.accumulator(op.inputs[2]);
+  if (table && places) {
+    backward.append(OpKind::embedding_backward, with_optional(op, 3, {op.inputs[0], dy}), {*table, *places},
+                    op.attributes);
+  } else if (table) {
+    backward.append(OpKind::embedding_rows_backward, {op.inputs[0], dy}, {*table}, {});
+  } else if (places) {
+    backward.append(OpKind::positions_backward, with_optional(op, 3, {dy}), {*places}, op.attributes);
+  }
 }
 
-// Of a norm of x with `gains` parameters that its gradient depends on: those of x and of all parameters. What the norm
+// Of a norm of x with `gains` parameters that its gradient depends on: those of x and of `parameters`. What the norm
 // returns besides its result is read again.
-void append_norm_gradient(Backward& backward, const Op& op, OpKind kind, std::ptrdiff_t gains) {
+void append_norm_gradient(Backward& backward, const Op& op, OpKind kind, std::ptrdiff_t gains,
+                          std::span<const ValueId> parameters) {
   const ValueId x = op.inputs[0], dx = backward.like(x);
   std::vector<ValueId> inputs{backward.gradient(op.outputs[0])}, outputs{dx};
   inputs.insert(inputs.end(), op.inputs.begin(), op.inputs.begin() + 1 + gains);
   inputs.insert(inputs.end(), op.outputs.begin() + 1, op.outputs.end());
-  for (std::size_t i = 1; i < op.inputs.size(); ++i) outputs.push_back(backward.accumulator(op.inputs[i]));
+  outputs = backward.with_accumulators(op, std::move(outputs), parameters);
   backward.append(kind, std::move(inputs), std::move(outputs), op.attributes);
   backward.contribute(x, dx);
 }
 
+// The gradient of the bias alone is the sum of dy over rows.
 void layer_norm_vjp(Backward& backward, const Op& op) {
-  append_norm_gradient(backward, op, OpKind::layer_norm_backward, 1);
+  const ValueId gain = op.inputs[1], bias = op.inputs[2];
+  std::vector<ValueId> trained{gain, bias};
+  if (!backward.accumulator(gain)) {
+    if (const std::optional<ValueId> dbias = backward.accumulator(bias)) {
+      backward.append(OpKind::bias_gradient, {backward.gradient(op.outputs[0])}, {*dbias}, {});
+    }
+    trained.clear();
+  }
+  append_norm_gradient(backward, op, OpKind::layer_norm_backward, 1, trained);
 }
 
 void rms_norm_vjp(Backward& backward, const Op& op) {
-  append_norm_gradient(backward, op, OpKind::rms_norm_backward, 1);
+  append_norm_gradient(backward, op, OpKind::rms_norm_backward, 1, std::span(op.inputs).subspan(1));
 }
 
 void head_norm_vjp(Backward& backward, const Op& op) {
-  append_norm_gradient(backward, op, OpKind::head_norm_backward, 2);
+  append_norm_gradient(backward, op, OpKind::head_norm_backward, 2, std::span(op.inputs).subspan(1));
 }
 
 // y = op(a) op(b) + bias: d op(a) = dy op(b)^T, d op(b) = op(a)^T dy, with the factors exchanged where a or b is
@@ -72,7 +97,9 @@ void matmul_vjp(Backward& backward, const Op& op) {
     append_factor(backward, b, {a, dy}, {.transpose_a = !ta});
   }
   if (op.inputs.size() > 2) {
-    backward.append(OpKind::bias_gradient, {dy}, {backward.accumulator(op.inputs[2])}, {});
+    for (const Backward::TrainedRows& piece : backward.trained_rows(op.inputs[2])) {
+      backward.append(OpKind::bias_gradient, {backward.columns(dy, piece.first, piece.rows)}, {piece.accumulator}, {});
+    }
   }
   if (ta) {
     append_factor(backward, a, {b, dy}, {.transpose_a = tb, .transpose_b = true});
@@ -107,11 +134,19 @@ void add_vjp(Backward& backward, const Op& op) {
   backward.contribute(op.inputs[0], dy);
 }
 
+void add_columns_vjp(Backward& backward, const Op& op) {
+  const ValueId dy = backward.gradient(op.outputs[0]), part = op.inputs[1];
+  const std::int64_t count = backward.value(part).shape[1];
+  backward.contribute(part, backward.columns(dy, op.attributes.first, count, op.attributes.factor));
+  backward.contribute(op.inputs[0], dy);
+}
+
 void linear_cross_entropy_vjp(Backward& backward, const Op& op) {
   const ValueId x = op.inputs[0], dx = backward.like(x);
-  std::vector<ValueId> outputs{op.outputs[0], dx, backward.accumulator(op.inputs[1])};
-  if (op.inputs.size() > 3) outputs.push_back(backward.accumulator(op.inputs[3]));
-  backward.append(OpKind::linear_cross_entropy_backward, op.inputs, std::move(outputs), op.attributes);
+  std::vector<ValueId> parameters{op.inputs[1]};
+  if (op.inputs.size() > 3) parameters.push_back(op.inputs[3]);
+  backward.append(OpKind::linear_cross_entropy_backward, op.inputs,
+                  backward.with_accumulators(op, {op.outputs[0], dx}, parameters), op.attributes);
   backward.contribute(x, dx);
 }
 
@@ -130,8 +165,9 @@ void swiglu_vjp(Backward& backward, const Op& op) {
 
 void add_positions_vjp(Backward& backward, const Op& op) {
   const ValueId dy = backward.gradient(op.outputs[0]);
-  backward.append(OpKind::positions_backward, with_optional(op, 2, {dy}), {backward.accumulator(op.inputs[1])},
-                  op.attributes);
+  if (const std::optional<ValueId> gradient = backward.accumulator(op.inputs[1])) {
+    backward.append(OpKind::positions_backward, with_optional(op, 2, {dy}), {*gradient}, op.attributes);
+  }
   backward.contribute(op.inputs[0], dy);
 }
 
@@ -190,6 +226,7 @@ VectorJacobianProduct* vjp_of(OpKind kind) {
       {OpKind::attention, attention_vjp},
       {OpKind::dropout, dropout_vjp},
       {OpKind::add, add_vjp},
+      {OpKind::add_columns, add_columns_vjp},
       {OpKind::linear_cross_entropy, linear_cross_entropy_vjp},
       {OpKind::rms_norm, rms_norm_vjp},
       {OpKind::head_norm, head_norm_vjp},

@@ -26,6 +26,13 @@ class Unfusing {
     return i < op_.outputs.size() ? static_cast<ValueId>(op_.inputs.size() + i) : kNone;
   }
 
+  // Outputs from `i` on, as many as there are.
+  std::vector<ValueId> out_from(std::size_t i) const {
+    std::vector<ValueId> rest;
+    for (; i < op_.outputs.size(); ++i) rest.push_back(out(i));
+    return rest;
+  }
+
   // Appends an op of the fused op's attributes. Its first output is `first`, or a new value for kNone; `rest` follow.
   ValueId append(OpKind kind, std::vector<ValueId> inputs, ValueId first, std::vector<ValueId> rest = {}) {
     Op op{kind, std::move(inputs), {}, op_.attributes};
@@ -82,13 +89,13 @@ void add_rms_norm(Unfusing& parts) {
 void layer_norm_backward_add(Unfusing& parts) {
   const ValueId dx =
       parts.append(OpKind::layer_norm_backward, {parts.in(0), parts.in(1), parts.in(2), parts.in(3), parts.in(4)}, kNew,
-                   {parts.out(1), parts.out(2)});
+                   parts.out_from(1));
   parts.append(OpKind::add, {dx, parts.in(5)}, parts.out(0));
 }
 
 void rms_norm_backward_add(Unfusing& parts) {
   const ValueId dx = parts.append(OpKind::rms_norm_backward, {parts.in(0), parts.in(1), parts.in(2), parts.in(3)}, kNew,
-                                  {parts.out(1)});
+                                  parts.out_from(1));
   parts.append(OpKind::add, {dx, parts.in(4)}, parts.out(0));
 }
 

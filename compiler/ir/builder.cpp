@@ -98,6 +98,10 @@ ValueId GraphBuilder::dropout(ValueId x, float probability) {
 
 ValueId GraphBuilder::add(ValueId a, ValueId b) { return append(OpKind::add, {a, b}, {}); }
 
+ValueId GraphBuilder::add_columns(ValueId x, ValueId y, std::int64_t first, float factor) {
+  return append(OpKind::add_columns, {x, y}, {.factor = factor, .first = first});
+}
+
 ValueId GraphBuilder::linear_cross_entropy(ValueId x, ValueId table, ValueId targets, std::optional<ValueId> bias,
                                            float softcap) {
   return append(OpKind::linear_cross_entropy, with_optional({x, table, targets}, bias), {.softcap = softcap});

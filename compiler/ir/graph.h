@@ -11,6 +11,7 @@
 
 #include "compiler/ir/rotary.h"
 #include "core/dtype.h"
+#include "core/model_layout.h"
 #include "core/shape.h"
 
 namespace l2l::compiler {
@@ -83,7 +84,9 @@ struct Attributes {
   bool inverse = false;         // rotary: by the negative angle, which is its backward op; reversible_add: x - b
   bool exact = false;           // gelu, swiglu: x Phi(x) by the error function, not its tanh form
   bool gelu = false;            // swiglu: the gate's activation is GELU instead of SiLU
-  float factor = 1;             // embedding_rows: of the table's rows
+  float factor = 1;             // embedding_rows: of the table's rows; columns, add_columns: of what is copied or added
+  std::int64_t first = 0;       // columns, add_columns: the first column
+  std::int64_t columns = 0;     // columns: how many
   std::int64_t vocabulary = 0;  // tokens in all chunks: embedding_rows, softmax_statistics
 
   bool operator==(const Attributes&) const = default;
@@ -106,6 +109,9 @@ struct Graph {
   std::string name;
   std::vector<Value> values;
   std::vector<Op> ops;
+  // Which elements of Region::weights are trained, and where their gradients lie in Region::gradients. Nothing: all are,
+  // and gradients lie like weights. Read when the graph is differentiated.
+  std::optional<std::vector<GradientRange>> gradient_ranges = {};
 
   const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
   // Highest end of any value of `region`, in bytes (scratch excluded).
@@ -148,6 +154,8 @@ class GraphBuilder {
   ValueId rotary(ValueId qkv, Attributes shape, std::optional<ValueId> positions = {});
   ValueId dropout(ValueId x, float probability);
   ValueId add(ValueId a, ValueId b);
+  // x, to whose columns from `first` on factor * y is added.
+  ValueId add_columns(ValueId x, ValueId y, std::int64_t first, float factor);
   ValueId linear_cross_entropy(ValueId x, ValueId table, ValueId targets, std::optional<ValueId> bias = {},
                                float softcap = 0);
   ValueId add_positions(ValueId x, ValueId positions, int sequence, std::optional<ValueId> places = {});

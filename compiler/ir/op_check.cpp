@@ -28,11 +28,11 @@ class OpCheck {
     if (op_.outputs.size() < least_outputs() || op_.outputs.size() > most) {
       throw BadInput(std::to_string(op_.outputs.size()) + " outputs instead of " + std::to_string(most));
     }
-    // Of an op with an optional input, the optional output is its gradient.
-    if (least_outputs() < most && rule_.inputs.back().optional &&
-        (op_.outputs.size() == most) != (op_.inputs.size() == rule_.inputs.size())) {
-      throw BadInput(std::string(rule_.outputs.back().name) + " comes with " + std::string(rule_.inputs.back().name) +
-                     ", and only with it");
+    // Of an op with an optional input, the last optional output is its gradient.
+    if (least_outputs() < most && rule_.inputs.back().optional && op_.outputs.size() == most &&
+        op_.inputs.size() < rule_.inputs.size()) {
+      throw BadInput(std::string(rule_.outputs.back().name) + " comes only with " +
+                     std::string(rule_.inputs.back().name));
     }
     for (std::size_t i = 0; i < op_.outputs.size(); ++i) {
       operand(rule_.outputs[i], op_.outputs[i], accumulates(op_, i));
@@ -52,7 +52,11 @@ class OpCheck {
   }
 
  private:
-  std::size_t least_outputs() const { return rule_.outputs.size() - (rule_.outputs.back().optional ? 1 : 0); }
+  std::size_t least_outputs() const {
+    std::size_t least = rule_.outputs.size();
+    while (least > 0 && rule_.outputs[least - 1].optional) --least;
+    return least;
+  }
 
   // Nothing when it is the compute dtype and no operand has fixed that yet.
   std::optional<DType> dtype_of(const Slot& slot, bool accumulated) const {

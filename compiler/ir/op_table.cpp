@@ -116,8 +116,17 @@ void derive_swiglu(const Attributes&, Sizes& sizes) {
   sizes.set('I', sizes['G'] / 2);
 }
 
+void derive_columns(const Attributes& attributes, Sizes& sizes) {
+  if (attributes.columns > 0) sizes.set('K', attributes.columns);
+  require(attributes.first >= 0 && attributes.first <= sizes['N'] - sizes['K'],
+          "columns " + std::to_string(attributes.first) + " to " + std::to_string(attributes.first + sizes['K']) +
+              " of N = " + std::to_string(sizes['N']));
+}
+
 // Sums over rows are f32; so are a norm's statistics and attention's logsumexp (D: heads).
 constexpr Slot accumulator(std::string_view name, std::string_view dims) { return {name, dims, SlotType::f32, true}; }
+// The gradient of a parameter, which may be frozen.
+constexpr Slot trained(std::string_view name, std::string_view dims) { return {name, dims, SlotType::f32, true, true}; }
 
 using Table = std::array<OpRule, static_cast<std::size_t>(OpKind::count)>;
 
@@ -145,7 +154,7 @@ Table make_table() {
        derive_layer_norm},
       {OpKind::layer_norm_backward,
        {{"dy", "RH"}, {"x", "RH"}, {"gain", "H"}, mean, inverse_deviation},
-       {{"dx", "RH"}, accumulator("dgain", "H"), accumulator("dbias", "H")}},
+       {{"dx", "RH"}, trained("dgain", "H"), trained("dbias", "H")}},
       {OpKind::matmul, {{"a", "AB"}, {"b", "CD"}, {"bias", "N", compute, false, true}}, {{"y", "MN"}}, derive_matmul},
       {OpKind::bias_gradient, {{"dy", "RN"}}, {accumulator("dbias", "N")}},
       {OpKind::gelu, {{"x", "RH"}}, {{"y", "RH"}}},
@@ -159,10 +168,12 @@ Table make_table() {
        derive_attention},
       {OpKind::dropout, {{"x", "RH"}}, {{"y", "RH"}}, derive_dropout},
       {OpKind::add, {{"a", "RH"}, {"b", "RH"}}, {{"y", "RH"}}},
+      {OpKind::add_columns, {{"x", "RN"}, {"y", "RK"}}, {{"z", "RN"}}, derive_columns},
+      {OpKind::columns, {{"x", "RN"}}, {{"y", "RK"}}, derive_columns},
       {OpKind::linear_cross_entropy, {{"x", "RH"}, {"table", "VH"}, targets, bias}, {loss}},
       {OpKind::linear_cross_entropy_backward,
        {{"x", "RH"}, {"table", "VH"}, targets, bias},
-       {loss, {"dx", "RH"}, accumulator("dtable", "VH"), dbias}},
+       {loss, {"dx", "RH"}, trained("dtable", "VH"), dbias}},
       {OpKind::convert, {{"x", "RH", f32}}, {{"y", "RH"}, {"squares", "1", f64, false, true}}},
       {OpKind::embedding_rows, {tokens, {"table", "VH"}}, {{"y", "RH", compute, true}}, require_chunk},
       {OpKind::embedding_rows_backward, {tokens, {"dy", "RH"}}, {accumulator("dtable", "VH")}},
@@ -175,19 +186,19 @@ Table make_table() {
       {OpKind::cross_entropy, {statistics, targets}, {loss}, derive_statistics},
       {OpKind::chunk_cross_entropy_backward,
        {{"x", "RH"}, {"table", "VH"}, targets, statistics, bias},
-       {accumulator("dx", "RH"), accumulator("dtable", "VH"), dbias},
+       {accumulator("dx", "RH"), trained("dtable", "VH"), dbias},
        derive_statistics},
       {OpKind::rms_norm, {{"x", "RH"}, {"gain", "H"}}, {{"y", "RH"}, inverse_rms}, derive_layer_norm},
       {OpKind::rms_norm_backward,
        {{"dy", "RH"}, {"x", "RH"}, {"gain", "H"}, inverse_rms},
-       {{"dx", "RH"}, accumulator("dgain", "H")}},
+       {{"dx", "RH"}, trained("dgain", "H")}},
       {OpKind::head_norm,
        {{"qkv", "RQ"}, {"query_gain", "D"}, {"key_gain", "D"}},
        {{"y", "RQ"}, head_inverse_rms},
        derive_head_norm},
       {OpKind::head_norm_backward,
        {{"dy", "RQ"}, {"qkv", "RQ"}, {"query_gain", "D"}, {"key_gain", "D"}, head_inverse_rms},
-       {{"dqkv", "RQ"}, accumulator("dquery_gain", "D"), accumulator("dkey_gain", "D")},
+       {{"dqkv", "RQ"}, trained("dquery_gain", "D"), trained("dkey_gain", "D")},
        derive_head_norm},
       {OpKind::rotary, {{"qkv", "RQ"}, places}, {{"y", "RQ"}}, derive_rotary},
       {OpKind::swiglu, {{"x", "RG"}}, {{"y", "RI"}}, derive_swiglu},
@@ -221,10 +232,10 @@ Table make_table() {
        derive_add_norm},
       {OpKind::layer_norm_backward_add,
        {{"dy", "RH"}, {"x", "RH"}, {"gain", "H"}, mean, inverse_deviation, {"other", "RH"}},
-       {{"dx", "RH"}, accumulator("dgain", "H"), accumulator("dbias", "H")}},
+       {{"dx", "RH"}, trained("dgain", "H"), trained("dbias", "H")}},
       {OpKind::rms_norm_backward_add,
        {{"dy", "RH"}, {"x", "RH"}, {"gain", "H"}, inverse_rms, {"other", "RH"}},
-       {{"dx", "RH"}, accumulator("dgain", "H")}},
+       {{"dx", "RH"}, trained("dgain", "H")}},
       {OpKind::gelu_backward_bias, {{"dy", "RH"}, {"x", "RH"}}, {{"dx", "RH"}, accumulator("dbias", "H")}},
       {OpKind::dropout_bias, {{"dy", "RH"}}, {{"dx", "RH"}, accumulator("dbias", "H")}, derive_dropout},
   }};

@@ -13,10 +13,10 @@ class ChunkCrossEntropyBackward final : public Kernel {
       : hidden_(op.input(0).shape[1]),
         numbers_(op.input(3).shape[1]),
         dx_(op.inputs.size()),
+        trained_(op.outputs.size() - 1),
         pass_(op, LogitPanels::narrow(op.input(0).shape[0], op.input(1).shape[0]), 4, /*sum_dx=*/true) {
     op.require_dtype(DType::f64, {3});
-    op.require_dtype(DType::f32, {dx_, dx_ + 1});
-    if (pass_.softmax().has_bias()) op.require_dtype(DType::f32, {dx_ + 2});
+    for (std::size_t i = dx_; i < dx_ + op.outputs.size(); ++i) op.require_dtype(DType::f32, {i});
   }
 
   Bytes workspace(int threads) const override {
@@ -42,8 +42,8 @@ class ChunkCrossEntropyBackward final : public Kernel {
       for (std::int64_t part = 0; part < softmax.panels().tokens.count(); ++part) {
         softmax.make_logits(chunk, part, logits, buffers.softmax, products, workers);
         pass_.run(chunk, part, logits, buffers,
-                  {reinterpret_cast<std::byte*>(dx), as<float>(operands[dx_ + 1]),
-                   softmax.has_bias() ? as<float>(operands[dx_ + 2]) : nullptr, parameters.loss_scale},
+                  {reinterpret_cast<std::byte*>(dx), trained_ > 0 ? as<float>(operands[dx_ + 1]) : nullptr,
+                   trained_ > 1 ? as<float>(operands[dx_ + 2]) : nullptr, parameters.loss_scale},
                   products, workers);
       }
     }
@@ -51,7 +51,8 @@ class ChunkCrossEntropyBackward final : public Kernel {
 
  private:
   std::int64_t hidden_, numbers_;
-  std::size_t dx_;  // operand; the other outputs follow
+  std::size_t dx_;       // operand; the other outputs follow
+  std::size_t trained_;  // of table and bias
   GradientPass<T> pass_;
 };
 

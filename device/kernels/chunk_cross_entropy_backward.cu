@@ -12,6 +12,7 @@ class ChunkCrossEntropyBackward final : public Kernel {
   ChunkCrossEntropyBackward(const Context& context, const OpView& op)
       : hidden_(op.input(0).shape[1]),
         dx_(op.inputs.size()),
+        trained_(op.outputs.size() - 1),
         pass_(context, op, LogitPanels::parts(op.input(0).shape[0], op.input(1).shape[0], context.logits), DType::f32,
               true, 4) {}
 
@@ -28,8 +29,8 @@ class ChunkCrossEntropyBackward final : public Kernel {
     const LogitOperands logits = pass_.logits_of(operands, as<double>(operands[3]), parameters);
     for (std::int64_t chunk = 0; chunk < pass_.panels().rows.count(); ++chunk) {
       float* const sums = as<float>(operands[dx_]) + pass_.panels().rows.begin(chunk) * hidden_;
-      const LogitGradients gradients{reinterpret_cast<std::byte*>(sums), true, as<float>(operands[dx_ + 1]),
-                                     pass_.has_bias() ? as<float>(operands[dx_ + 2]) : nullptr};
+      const LogitGradients gradients{reinterpret_cast<std::byte*>(sums), true, trained_ > 0 ? as<float>(operands[dx_ + 1]) : nullptr,
+                                     trained_ > 1 ? as<float>(operands[dx_ + 2]) : nullptr};
       for (std::int64_t part = 0; part < pass_.panels().tokens.count(); ++part) {
         pass_.run(chunk, part, SoftmaxStep::differentiate, logits, buffers, stream);
         pass_.multiply(chunk, part, logits, gradients, buffers, stream);
@@ -39,7 +40,8 @@ class ChunkCrossEntropyBackward final : public Kernel {
 
  private:
   std::int64_t hidden_;
-  std::size_t dx_;  // operand; the other outputs follow
+  std::size_t dx_;       // operand; the other outputs follow
+  std::size_t trained_;  // of table and bias
   LogitPass pass_;
 };
 

@@ -15,9 +15,11 @@ namespace {
 template <typename T>
 class HeadNormBackward final : public Kernel {
  public:
-  HeadNormBackward(const OpView& op) : shape_(op.input(1), op.attributes), blocks_(sum_blocks(shape_.rows)) {
+  HeadNormBackward(const OpView& op)
+      : shape_(op.input(1), op.attributes), blocks_(sum_blocks(shape_.rows)), trained_(op.outputs.size() - 1) {
     op.require_dtype(op.input(1).dtype, {0, 2, 3, 5});
-    op.require_dtype(DType::f32, {4, 6, 7});
+    op.require_dtype(DType::f32, {4});
+    for (std::size_t i = 0; i < trained_; ++i) op.require_dtype(DType::f32, {6 + i});
   }
 
   // Sums of each block: [blocks][queries, keys][size].
@@ -33,8 +35,10 @@ class HeadNormBackward final : public Kernel {
         differentiate_row(operands, row, sums);
       }
     });
-    add_partial_sums(partials, blocks_.count(), stride, shape_.size, as<float>(operands[6]), workers);
-    add_partial_sums(partials + shape_.size, blocks_.count(), stride, shape_.size, as<float>(operands[7]), workers);
+    for (std::size_t i = 0; i < trained_; ++i) {
+      add_partial_sums(partials + static_cast<std::int64_t>(i) * shape_.size, blocks_.count(), stride, shape_.size,
+                       as<float>(operands[6 + i]), workers);
+    }
   }
 
  private:
@@ -67,6 +71,7 @@ class HeadNormBackward final : public Kernel {
 
   HeadNormShape shape_;
   Partition blocks_;
+  std::size_t trained_;  // gains: of queries, of keys
 };
 
 }  // namespace

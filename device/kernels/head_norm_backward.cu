@@ -59,6 +59,7 @@ class HeadNormBackward final : public Kernel {
  public:
   HeadNormBackward(const Context&, const OpView& op)
       : shape_(op.input(1), op.attributes),
+        trained_(op.outputs.size() - 1),
         query_sums_(shape_.rows * shape_.heads, shape_.size),
         key_sums_(shape_.rows * (shape_.normed - shape_.heads), shape_.size) {}
 
@@ -69,14 +70,17 @@ class HeadNormBackward final : public Kernel {
     const float* const inverses = as<const float>(operands[4]);
     launch("head_norm_backward", head_norm_backward<T>, warps_of_heads(shape_), stream, shape_, dy, qkv,
            as<const T>(operands[2]), as<const T>(operands[3]), inverses, as<T>(operands[5]));
+    if (trained_ == 0) return;
     const GainGradient<T> queries{shape_, dy, qkv, inverses, 0, shape_.heads};
-    const GainGradient<T> keys{shape_, dy, qkv, inverses, shape_.heads, shape_.normed - shape_.heads};
     query_sums_.enqueue("head_norm_backward (gain)", queries, workspace, as<float>(operands[6]), stream);
+    if (trained_ == 1) return;
+    const GainGradient<T> keys{shape_, dy, qkv, inverses, shape_.heads, shape_.normed - shape_.heads};
     key_sums_.enqueue("head_norm_backward (gain)", keys, workspace, as<float>(operands[7]), stream);
   }
 
  private:
   HeadNormShape shape_;
+  std::size_t trained_;  // gains: of queries, of keys
   ColumnSums<T> query_sums_, key_sums_;
 };
 

@@ -17,8 +17,7 @@ class LinearCrossEntropyBackward final : public Kernel {
       : LinearCrossEntropyBackward(op, LogitPanels(op.input(0).shape[0], op.input(1).shape[0])) {
     op.require_dtype(op.input(0).dtype, {loss_ + 1});
     op.require_dtype(DType::f64, {loss_});
-    op.require_dtype(DType::f32, {loss_ + 2});
-    if (pass_.softmax().has_bias()) op.require_dtype(DType::f32, {loss_ + 3});
+    for (std::size_t i = loss_ + 2; i < loss_ + op.outputs.size(); ++i) op.require_dtype(DType::f32, {i});
   }
 
   Bytes workspace(int threads) const override {
@@ -37,8 +36,8 @@ class LinearCrossEntropyBackward final : public Kernel {
       T* const dx = as<T>(operands[loss_ + 1]) + first;
       const typename GradientPass<T>::Gradients gradients{
           workspace.dx ? reinterpret_cast<std::byte*>(workspace.dx) : reinterpret_cast<std::byte*>(dx),
-          as<float>(operands[loss_ + 2]), softmax.has_bias() ? as<float>(operands[loss_ + 3]) : nullptr,
-          parameters.loss_scale};
+          trained_ > 0 ? as<float>(operands[loss_ + 2]) : nullptr,
+          trained_ > 1 ? as<float>(operands[loss_ + 3]) : nullptr, parameters.loss_scale};
       if (several_) std::fill_n(reinterpret_cast<float*>(gradients.dx), count, 0.0f);
       for (std::int64_t part = 0; part < panels.tokens.count(); ++part) {
         if (several_) softmax.make_logits(chunk, part, logits, workspace.buffers.softmax, products, workers);
@@ -67,12 +66,14 @@ class LinearCrossEntropyBackward final : public Kernel {
   LinearCrossEntropyBackward(const OpView& op, const LogitPanels& panels)
       : hidden_(op.input(0).shape[1]),
         loss_(op.inputs.size()),
+        trained_(op.outputs.size() - 2),
         several_(panels.tokens.count() > 1),
         pass_(op, panels, 3, several_) {}
 
   std::int64_t hidden_;
-  std::size_t loss_;  // operand; the other outputs follow
-  bool several_;      // parts of the vocabulary
+  std::size_t loss_;     // operand; the other outputs follow
+  std::size_t trained_;  // of table and bias
+  bool several_;         // parts of the vocabulary
   GradientPass<T> pass_;
 };
 

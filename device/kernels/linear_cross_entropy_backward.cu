@@ -22,8 +22,8 @@ class LinearCrossEntropyBackward final : public Kernel {
     const Run run{pass_.logits_of(operands, workspace.statistics, parameters),
                   workspace,
                   operands[loss_ + 1],
-                  as<float>(operands[loss_ + 2]),
-                  pass_.has_bias() ? as<float>(operands[loss_ + 3]) : nullptr,
+                  trained_ > 0 ? as<float>(operands[loss_ + 2]) : nullptr,
+                  trained_ > 1 ? as<float>(operands[loss_ + 3]) : nullptr,
                   stream};
     for (std::int64_t chunk = 0; chunk < pass_.panels().rows.count(); ++chunk) {
       several_parts_ ? take_parts(run, chunk) : take_whole(run, chunk);
@@ -43,8 +43,7 @@ class LinearCrossEntropyBackward final : public Kernel {
     LogitOperands logits;
     Workspace workspace;
     std::byte* dx;
-    float* dtable;
-    float* dbias;  // null without
+    float *dtable, *dbias;  // null where frozen
     cudaStream_t stream;
   };
 
@@ -53,6 +52,7 @@ class LinearCrossEntropyBackward final : public Kernel {
         rows_(op.input(0).shape[0]),
         hidden_(op.input(0).shape[1]),
         loss_(op.inputs.size()),
+        trained_(op.outputs.size() - 2),
         several_parts_(panels.tokens.count() > 1),
         pass_(context, op, panels, several_parts_ ? DType::f32 : dtype_, false) {}
 
@@ -96,7 +96,8 @@ class LinearCrossEntropyBackward final : public Kernel {
 
   DType dtype_;
   std::int64_t rows_, hidden_;
-  std::size_t loss_;  // operand; the other outputs follow
+  std::size_t loss_;     // operand; the other outputs follow
+  std::size_t trained_;  // of table and bias
   bool several_parts_;
   LogitPass pass_;
 };

@@ -90,8 +90,9 @@ void LogitPass::multiply(std::int64_t chunk, std::int64_t part, const LogitOpera
   const auto* dlogits = reinterpret_cast<const std::byte*>(buffers.logits);
   const std::byte* x = row_of(operands.x, panels_.rows.begin(chunk), hidden_, dtype_);
   const std::byte* table = row_of(operands.table, token, hidden_, dtype_);
-  auto* dtable = reinterpret_cast<std::byte*>(gradients.dtable + token * hidden_);
   dx_->at(chunk, part).enqueue({dlogits, table, gradients.dx}, gradients.add_to_dx, buffers.products, stream);
+  if (!gradients.dtable) return;
+  auto* dtable = reinterpret_cast<std::byte*>(gradients.dtable + token * hidden_);
   dtable_->at(chunk, part).enqueue({dlogits, x, dtable}, true, buffers.products, stream);
   if (!gradients.dbias) return;
   enqueue_column_sums(dtype_, panel(chunk, part, operands, buffers.logits), gradients.dbias + token, stream);

@@ -22,7 +22,7 @@ struct LogitOperands {
 struct LogitGradients {
   std::byte* dx;   // of the first row of the chunk
   bool add_to_dx;  // else it is overwritten
-  float* dtable;   // [V, H] (+=)
+  float* dtable;   // [V, H] (+=), or null: neither is trained
   float* dbias;    // [V] (+=), or null
 };
 

@@ -10,7 +10,8 @@
 namespace l2l::device::kernels {
 namespace {
 
-// Inputs dy, x, gain, mean (RMS norm: none) and 1 / deviation, outputs dx, dgain (+=) and dbias (+=; RMS norm: none).
+// Inputs dy, x, gain, mean (RMS norm: none) and 1 / deviation, outputs dx, and as far as these are trained dgain (+=)
+// and dbias (+=; RMS norm: none).
 // With n = (x - mean) / deviation and g = dy * gain: dx = (g - mean(g) - n mean(g n)) / deviation, dgain is the sum of
 // dy n over rows, dbias that of dy. RMS norm has no mean(g), and its mean is 0.
 template <typename T, bool kRms>
@@ -19,10 +20,12 @@ class NormBackward final : public Kernel {
   NormBackward(const OpView& op)
       : hidden_(op.input(1).shape[1]),
         blocks_(sum_blocks(op.input(1).shape[0])),
+        trained_(op.outputs.size() - 1),
         offset_(op.attributes.unit_offset ? 1.0f : 0.0f) {
     op.require_dtype(op.input(1).dtype, {0, 2, kDx});
-    op.require_dtype(DType::f32, {kInverse, kDx + 1});
-    if (!kRms) op.require_dtype(DType::f32, {3, kDx + 2});
+    op.require_dtype(DType::f32, {kInverse});
+    if (!kRms) op.require_dtype(DType::f32, {3});
+    for (std::size_t i = 0; i < trained_; ++i) op.require_dtype(DType::f32, {kDx + 1 + i});
   }
 
   // Sums of each block: [blocks][dgain, dbias][hidden].
@@ -37,7 +40,7 @@ class NormBackward final : public Kernel {
         differentiate(operands, row, dgain, dgain + hidden_);
       }
     });
-    for (std::size_t i = 0; i < (kRms ? 1 : 2); ++i) {
+    for (std::size_t i = 0; i < trained_; ++i) {
       add_partial_sums(partials + i * hidden_, blocks_.count(), sums(), hidden_, as<float>(operands[kDx + 1 + i]),
                        workers);
     }
@@ -85,6 +88,7 @@ class NormBackward final : public Kernel {
 
   std::int64_t hidden_;
   Partition blocks_;
+  std::size_t trained_;  // parameters
   float offset_;  // RMS norm: the gain is offset + weight
 };
 

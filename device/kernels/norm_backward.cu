@@ -202,13 +202,15 @@ struct NormParameterGradient {
   }
 };
 
-// dy, x, gain, (mean), inverse, (other) -> dx, dgain (+=), (dbias (+=)).
+// dy, x, gain, (mean), inverse, (other) -> dx, (dgain (+=), (dbias (+=))). The sums over rows of parameters that are
+// frozen stay in the workspace.
 template <typename T, bool kRms>
 class NormBackwardKernel final : public Kernel {
  public:
   NormBackwardKernel(const Context&, const OpView& op)
       : name_(compiler::name_of(op.kind)),
         inputs_(op.inputs.size()),
+        trained_(op.outputs.size() - 1),
         rows_(op.input(1).shape[0]),
         hidden_(op.input(1).shape[1]),
         offset_(op.attributes.unit_offset ? 1.0f : 0.0f),
@@ -224,8 +226,8 @@ class NormBackwardKernel final : public Kernel {
 
   void enqueue(Operands operands, std::byte* workspace, const LaunchParameters*, cudaStream_t stream) const override {
     NormBackward<T> norm = problem(operands);
-    float* const dgain = as<float>(operands[inputs_ + 1]);
-    float* const dbias = kRms ? nullptr : as<float>(operands[inputs_ + 2]);
+    float* const dgain = trained_ > 0 ? as<float>(operands[inputs_ + 1]) : nullptr;
+    float* const dbias = trained_ > 1 ? as<float>(operands[inputs_ + 2]) : nullptr;
     if (!in_registers_) return enqueue_any(norm, workspace, dgain, dbias, stream);
     norm.dgain = as<float>(workspace);
     norm.dbias = norm.dgain + blocks_ * hidden_;
@@ -234,8 +236,8 @@ class NormBackwardKernel final : public Kernel {
       launch(name_.c_str(), norm_backward<T, Shape, kRms>,
              {static_cast<unsigned int>(blocks_), kNormBackwardThreads<Shape>}, stream, norm);
     });
-    launch_partial_sums(norm.dgain, blocks_, hidden_, dgain, stream);
-    if (!kRms) launch_partial_sums(norm.dbias, blocks_, hidden_, dbias, stream);
+    if (dgain != nullptr) launch_partial_sums(norm.dgain, blocks_, hidden_, dgain, stream);
+    if (dbias != nullptr) launch_partial_sums(norm.dbias, blocks_, hidden_, dbias, stream);
   }
 
  private:
@@ -277,12 +279,17 @@ class NormBackwardKernel final : public Kernel {
     } else {
       launch(name_.c_str(), norm_backward_any<T, 1, kRms>, shape, stream, norm);
     }
-    sums_.enqueue(name_.c_str(), NormParameterGradient<T, kRms, true>{norm}, workspace, dgain, stream);
-    if (!kRms) sums_.enqueue(name_.c_str(), NormParameterGradient<T, kRms, false>{norm}, workspace, dbias, stream);
+    if (dgain != nullptr) {
+      sums_.enqueue(name_.c_str(), NormParameterGradient<T, kRms, true>{norm}, workspace, dgain, stream);
+    }
+    if (dbias != nullptr) {
+      sums_.enqueue(name_.c_str(), NormParameterGradient<T, kRms, false>{norm}, workspace, dbias, stream);
+    }
   }
 
   std::string name_;    // of the op, in errors
-  std::size_t inputs_;  // with or without `other`
+  std::size_t inputs_;   // with or without `other`
+  std::size_t trained_;  // parameters
   std::int64_t rows_, hidden_;
   float offset_;
   bool in_registers_;

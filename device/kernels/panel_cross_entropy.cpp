@@ -232,8 +232,9 @@ void GradientPass<T>::run(std::int64_t chunk, std::int64_t part, const LogitOper
   const auto* dlogits = reinterpret_cast<const std::byte*>(buffers.dlogits);
   const std::byte* x = operands.x + static_cast<Bytes>(first_row * hidden_) * sizeof(T);
   const std::byte* table = operands.table + static_cast<Bytes>(first_token * hidden_) * sizeof(T);
-  auto* dtable = reinterpret_cast<std::byte*>(gradients.dtable + first_token * hidden_);
   dx_.at(chunk, part).run({dlogits, table, nullptr, gradients.dx}, product_workspace, workers);
+  if (gradients.dtable == nullptr) return;
+  auto* dtable = reinterpret_cast<std::byte*>(gradients.dtable + first_token * hidden_);
   dtable_.at(chunk, part).run({dlogits, x, nullptr, dtable}, product_workspace, workers);
 }
 

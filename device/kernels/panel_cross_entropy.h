@@ -107,7 +107,7 @@ class GradientPass {
 
   struct Gradients {
     std::byte* dx;  // of the chunk
-    float* dtable;  // (+=)
+    float* dtable;  // (+=); null where the table is frozen
     float* dbias;   // (+=); null without
     float loss_scale;
   };

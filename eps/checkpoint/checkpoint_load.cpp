@@ -67,12 +67,16 @@ void check_dtype(const formats::SafetensorsFile& file, const formats::TensorEntr
 }
 
 // Adds the names of the part's tensors to `expected`.
-void check_part(const formats::SafetensorsFile& file, const ParameterSpec& parameter, StatePart part,
+void check_part(const formats::SafetensorsFile& file, const ParameterSpec& parameter, StatePart part, DType wire,
                 std::set<std::string>& expected) {
+  if (!has_part(parameter, part)) return;
   const std::string name = tensor_name(parameter.name, part);
   const formats::TensorEntry& tensor = check_tensor(file, name, parameter.shape);
   expected.insert(name);
-  if (part == StatePart::master) return check_dtype(file, tensor, tensor.dtype == "F32", "F32");
+  if (part == StatePart::master) {
+    const char* const dtype = master_dtype(parameter, wire);
+    return check_dtype(file, tensor, tensor.dtype == dtype, dtype);
+  }
   const std::optional<optimizers::MomentFormat> format = moment_format(tensor.dtype, part);
   check_dtype(file, tensor, format.has_value(), "a type of moments");
   if (format != optimizers::MomentFormat::int8) return;
@@ -82,11 +86,12 @@ void check_part(const formats::SafetensorsFile& file, const ParameterSpec& param
 }
 
 // Checks that the file holds `parts` of every parameter and nothing else.
-void check_tensors(const formats::SafetensorsFile& file, const ModelLayout& layout, std::span<const StatePart> parts) {
+void check_tensors(const formats::SafetensorsFile& file, const ParameterStore& store,
+                   std::span<const StatePart> parts) {
   std::set<std::string> expected;
-  for (const GroupSpec& group : layout.groups) {
+  for (const GroupSpec& group : store.layout().groups) {
     for (const ParameterSpec& parameter : group.parameters) {
-      for (const StatePart part : parts) check_part(file, parameter, part, expected);
+      for (const StatePart part : parts) check_part(file, parameter, part, store.wire_type(), expected);
     }
   }
   for (const formats::TensorEntry& tensor : file.tensors()) {
@@ -129,17 +134,27 @@ class Restorer {
  private:
   void restore(GroupIndex group, std::size_t parameter, StatePart part) {
     const ParameterSpec& spec = store_.layout().groups[static_cast<std::size_t>(group)].parameters[parameter];
+    if (!has_part(spec, part)) return;
     const std::string name = tensor_name(spec.name, part);
     const formats::TensorEntry& tensor = *file_.find(name);
     if (part == StatePart::master) {
       return write(group, parameter, part,
-                   [&](std::int64_t first, std::span<float> values) { file_.read(tensor, first, values); });
+                   [&](std::int64_t first, std::span<float> values) { read(tensor, first, values); });
     }
     const SavedMoment saved{file_, tensor, file_.find(scales_name(name)), part};
     const RawMoment raw = store_.raw_moment(group, parameter, part);
     if (raw.format == saved.format()) return saved.read(raw);
     converted_ = name_of(saved.format());
     write(group, parameter, part, [&](std::int64_t first, std::span<float> values) { saved.read(first, values); });
+  }
+
+  void read(const formats::TensorEntry& tensor, std::int64_t first, std::span<float> values) {
+    if (tensor.dtype == "F32") return file_.read(tensor, first, values);
+    halves_.resize(values.size());
+    file_.read_raw(tensor, first, std::as_writable_bytes(std::span(halves_)));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = tensor.dtype == "BF16" ? to_float(bf16{halves_[i]}) : to_float(f16{halves_[i]});
+    }
   }
 
   // Writes to the store, piece by piece, what read(first, values) reads.
@@ -155,6 +170,7 @@ class Restorer {
   const formats::SafetensorsFile& file_;
   ParameterStore& store_;
   std::vector<float> buffer_;
+  std::vector<std::uint16_t> halves_;
   std::string converted_;  // the file's format of moments, if the store has another
 };
 
@@ -167,8 +183,8 @@ RunState load_checkpoint(const std::filesystem::path& folder, ParameterStore& st
   const formats::SafetensorsFile model(folder / kModelName), optimizer(folder / kOptimizerName);
   check_hashes(model, model_stated, manifest);
   check_hashes(optimizer, optimizer_stated, manifest);
-  check_tensors(model, store.layout(), kModelParts);
-  check_tensors(optimizer, store.layout(), optimizer_parts(store.moments()));
+  check_tensors(model, store, kModelParts);
+  check_tensors(optimizer, store, optimizer_parts(store.moments()));
   std::vector<std::uint64_t> counts = update_counts(folder, manifest, store.layout());
 
   if (!fault_point("checkpoint.drop_master")) Restorer(model, store).restore(kModelParts);

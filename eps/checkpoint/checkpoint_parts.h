@@ -22,6 +22,16 @@ inline std::span<const StatePart> optimizer_parts(int moments) {
   return std::span(kOptimizerParts).first(static_cast<std::size_t>(moments));
 }
 
+// Which parts a parameter has: a frozen one has no moments.
+inline bool has_part(const ParameterSpec& parameter, StatePart part) {
+  return parameter.trained || part == StatePart::master;
+}
+// The type of its master in a file: a frozen parameter is kept as it crosses the link, of type `wire`.
+inline const char* master_dtype(const ParameterSpec& parameter, DType wire) {
+  if (parameter.trained || wire == DType::f32) return "F32";
+  return wire == DType::bf16 ? "BF16" : "F16";
+}
+
 // "h.0.ln_1.weight", "h.0.ln_1.weight.moment1"
 std::string tensor_name(const std::string& parameter, StatePart part);
 

@@ -20,9 +20,13 @@ namespace {
 
 // The tensors that hold one part of a parameter.
 void add_tensors(std::vector<formats::TensorToWrite>& tensors, const ParameterSpec& parameter, StatePart part,
-                 optimizers::MomentFormats formats) {
+                 const ParameterStore& store) {
+  if (!has_part(parameter, part)) return;
   const std::string name = tensor_name(parameter.name, part);
-  if (part == StatePart::master) return tensors.push_back({name, parameter.shape});
+  if (part == StatePart::master) {
+    return tensors.push_back({name, parameter.shape, master_dtype(parameter, store.wire_type())});
+  }
+  const optimizers::MomentFormats formats = store.moment_formats();
   const optimizers::MomentFormat format = part == StatePart::moment1 ? formats.first : formats.second;
   tensors.push_back({name, parameter.shape, moment_dtype(format, part)});
   if (format != optimizers::MomentFormat::int8) return;
@@ -38,7 +42,7 @@ struct TensorList {
     for (const GroupSpec& group : store.layout().groups) {
       first.push_back(tensors.size());
       for (const ParameterSpec& parameter : group.parameters) {
-        for (const StatePart part : parts) add_tensors(tensors, parameter, part, store.moment_formats());
+        for (const StatePart part : parts) add_tensors(tensors, parameter, part, store);
       }
     }
   }
@@ -57,11 +61,14 @@ class PartsFile {
 
   // Adds the hash of each tensor to `hashes`.
   void write(GroupIndex group, std::span<float> buffer, std::map<std::string, std::uint64_t>& hashes) {
-    const std::size_t parameters = store_.layout().groups[static_cast<std::size_t>(group)].parameters.size();
+    const std::vector<ParameterSpec>& parameters = store_.layout().groups[static_cast<std::size_t>(group)].parameters;
     tensor_ = list_.first[static_cast<std::size_t>(group)];
-    for (std::size_t i = 0; i < parameters; ++i) {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
       for (const StatePart part : parts_) {
-        if (part == StatePart::master) {
+        if (!has_part(parameters[i], part)) continue;
+        if (!parameters[i].trained) {
+          write_whole(store_.wire(group, i), hashes);
+        } else if (part == StatePart::master) {
           write_master(group, i, buffer, hashes);
         } else {
           write_moment(store_.raw_moment(group, i, part), hashes);

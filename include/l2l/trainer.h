@@ -36,6 +36,7 @@ struct MemoryContract {
   std::vector<ContractLine> device;  // sums to device_bytes
   std::vector<ContractLine> host;    // sums to host_bytes
   std::int64_t parameters = 0;       // of the model
+  std::int64_t trained_parameters = 0;  // of these, those that are not frozen
   std::string device_description;
   std::string device_choice;  // what device.kind = "auto" chose and why; else empty
   std::string stash;          // "host", "device", "split" between them, or "none": blocks rebuild their inputs

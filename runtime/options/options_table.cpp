@@ -133,6 +133,7 @@ std::vector<Key> option_keys(Options& options) {
       {"optimizer", "max_norm", RealField{&optimizer.max_norm, kPositive}},
       {"optimizer", "moments", TextField{&optimizer.moments, {"fp32", "bf16_first", "bf16", "int8"}}},
       {"optimizer", "update", TextField{&optimizer.update, {"eager", "after_backward"}}},
+      {"optimizer", "train", TextsField{&optimizer.train}},
       {"schedule", "kind", TextField{&schedule.kind, {"constant", "cosine", "linear"}}},
       {"schedule", "warmup_steps", IntegerField{&schedule.warmup_steps, 0, kMostSteps}},
       {"schedule", "minimum", RealField{&schedule.minimum, kNotNegative}},

@@ -60,7 +60,7 @@ ArenaPlan::ArenaPlan(const models::Model& model, const Scratch& scratch, const E
     : program_(phases()), of_part_(static_cast<std::size_t>(ArenaPart::count), kNoTensor) {
   const auto microbatches = static_cast<std::size_t>(plan.microbatches);
   const auto live = static_cast<std::size_t>(plan.live_microbatches());
-  const Bytes gradients = static_cast<Bytes>(model.layout.largest_layer()) * size_of(plan.gradients);
+  const Bytes gradients = static_cast<Bytes>(model.layout.largest_gradient()) * size_of(plan.gradients);
   add_weights(model, plan);
   add(ArenaPart::drain, "gradients on their way out", copies(kDrainSlots, transfer::drained_bytes(gradients)));
   add_stash(model, plan);
@@ -109,7 +109,7 @@ void ArenaPlan::add(ArenaPart part, std::string what, const std::vector<Bytes>& 
 void ArenaPlan::add_weights(const models::Model& model, const ExecutionPlan& plan) {
   if (plan.execution == Execution::resident) {
     add(ArenaPart::weights, "weights of all layers", layer_sizes(model, model.compute));
-    return add(ArenaPart::accumulators, "gradients of all layers (fp32)", layer_sizes(model, DType::f32));
+    return add(ArenaPart::accumulators, "gradients of all layers (fp32)", gradient_sizes(model, DType::f32));
   }
   const Bytes largest = static_cast<Bytes>(model.layout.largest_layer());
   add(ArenaPart::weights, "weight slots",
@@ -119,7 +119,8 @@ void ArenaPlan::add_weights(const models::Model& model, const ExecutionPlan& pla
     if (plan.placement(block).weights_stay) staying.push_back(model.wire_bytes(model.block(block)));
   }
   if (!staying.empty()) add(ArenaPart::own_weights, "weights of blocks that stay", staying);
-  add(ArenaPart::accumulators, "gradient accumulators (fp32)", {largest * size_of(DType::f32)},
+  const Bytes gradients = static_cast<Bytes>(model.layout.largest_gradient());
+  add(ArenaPart::accumulators, "gradient accumulators (fp32)", {gradients * size_of(DType::f32)},
       {Phase::head, Phase::backward, Phase::embedding});
 }
 
@@ -152,7 +153,10 @@ void ArenaPlan::add_saved(const models::Model& model, const ExecutionPlan& plan)
   if (largest(stay) > 0) {
     add(ArenaPart::saved, "values saved for the backward visits", stay, {Phase::forward, Phase::head, Phase::backward});
   }
-  const Bytes leaves = largest(saved_sizes(model, plan, StashPlace::host));
+  Bytes leaves = 0;  // of a block without a backward visit, too
+  for (int block = 1; block <= model.blocks(); ++block) {
+    if (plan.placement(block).stash == StashPlace::host) leaves = std::max(leaves, model.saved_bytes(model.block(block)));
+  }
   if (leaves == 0) return;
   add(ArenaPart::saved_out, "saved values on their way to the stash", copies(kSavedSlots, leaves),
       {Phase::forward, Phase::store_saved});
@@ -269,7 +273,8 @@ std::vector<Bytes> item_sizes(const models::Model& model, const ExecutionPlan& p
                               const SizeOfBlock& size) {
   std::vector<Bytes> sizes;
   for (int block = 1; block <= model.blocks(); ++block) {
-    const Bytes its = plan.placement(block).stash == place ? size(block) : 0;
+    const bool leaves_for_good = place == StashPlace::host && !model.visited_again(model.block(block));
+    const Bytes its = plan.placement(block).stash == place && !leaves_for_good ? size(block) : 0;
     sizes.insert(sizes.end(), static_cast<std::size_t>(plan.live_microbatches()), its);
   }
   return sizes;
@@ -280,6 +285,12 @@ std::vector<Bytes> item_sizes(const models::Model& model, const ExecutionPlan& p
 std::vector<Bytes> layer_sizes(const models::Model& model, DType dtype) {
   std::vector<Bytes> sizes;
   for (int layer = 0; layer < model.layers(); ++layer) sizes.push_back(model.layer_bytes(layer, dtype));
+  return sizes;
+}
+
+std::vector<Bytes> gradient_sizes(const models::Model& model, DType dtype) {
+  std::vector<Bytes> sizes;
+  for (int layer = 0; layer < model.layers(); ++layer) sizes.push_back(model.gradient_bytes(layer, dtype));
   return sizes;
 }
 

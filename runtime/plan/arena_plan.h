@@ -5,6 +5,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/memory/streams.h"
@@ -106,10 +107,11 @@ class ArenaPlan {
   Bytes bytes_ = 0;
 };
 
-// The number of blocks, from the first, whose weights the relay fetches twice: the last block's stay on the device
-// while a head that is one layer runs.
-inline int blocks_that_come_again(const models::Model& model) {
-  return model.blocks() - (model.head_in_chunks() ? 0 : 1);
+// The first and the last block whose weights the relay fetches twice, last < first where there is none: the last block's
+// stay on the device while a head that is one layer runs, and frozen blocks below all that is trained are not visited
+// again.
+inline std::pair<int, int> blocks_that_come_again(const models::Model& model) {
+  return {std::max(1, model.lowest_visited() - model.block(0)), model.blocks() - (model.head_in_chunks() ? 0 : 1)};
 }
 
 // The largest scratch of any program in each phase. Without blocks: of their programs only the one that rounds
@@ -127,8 +129,9 @@ struct HostStaging {
 };
 HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan);
 
-// Bytes of each layer's parameters in `dtype`.
+// Bytes of each layer's parameters in `dtype`, and of their gradients.
 std::vector<Bytes> layer_sizes(const models::Model& model, DType dtype);
+std::vector<Bytes> gradient_sizes(const models::Model& model, DType dtype);
 // Bytes of the items of a stash that are kept at `place`, [block 1, ...][live microbatch]; 0 for those kept elsewhere.
 std::vector<Bytes> input_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place);
 std::vector<Bytes> saved_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place);

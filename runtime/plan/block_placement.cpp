@@ -52,9 +52,11 @@ std::vector<BlockPlacement> split_stashes(int blocks, int on_device) {
   return placements;
 }
 
-void keep_weights(std::vector<BlockPlacement>& placements, int blocks, int staying) {
-  const std::vector<std::size_t> stay = spread(blocks, std::min(blocks, staying));
-  for (std::size_t i = 0; i < stay.size(); ++i) placements[i].weights_stay = stay[i] == 1;
+void keep_weights(std::vector<BlockPlacement>& placements, std::pair<int, int> blocks, int staying) {
+  const auto [first, last] = blocks;
+  const int count = std::max(0, last - first + 1);
+  auto placement = placements.begin() + first - 1;
+  for (const std::size_t stays : spread(count, std::min(count, staying))) (placement++)->weights_stay = stays == 1;
 }
 
 }  // namespace l2l::runtime

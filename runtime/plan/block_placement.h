@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace l2l::runtime {
@@ -25,7 +26,7 @@ std::vector<std::size_t> interleaved(const std::vector<std::size_t>& counts);
 
 // Placements of `blocks` blocks: the stashes of `on_device` of them on the device, of the others on the host.
 std::vector<BlockPlacement> split_stashes(int blocks, int on_device);
-// The weights of `staying` of the first `blocks` blocks stay; of all these where `staying` is more.
-void keep_weights(std::vector<BlockPlacement>& placements, int blocks, int staying);
+// The weights of `staying` of the blocks first to last stay; of all these where `staying` is more.
+void keep_weights(std::vector<BlockPlacement>& placements, std::pair<int, int> blocks, int staying);
 
 }  // namespace l2l::runtime

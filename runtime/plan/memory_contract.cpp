@@ -115,6 +115,7 @@ MemoryContract memory_contract(const RunPlan& plan) {
   contract.device_bytes_apart = plan.arena->bytes_apart();
   contract.eps_placement = describe(plan.placement);
   contract.parameters = plan.model.layout.parameters();
+  contract.trained_parameters = plan.model.layout.trained_parameters();
   contract.blocks_stashed_on_device = plan.execution.stashed(StashPlace::device);
   contract.resident_layers = plan.execution.staying_weights();
   const StashPlace first = plan.execution.placement(1).stash;

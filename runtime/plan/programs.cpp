@@ -23,10 +23,10 @@ Graph drain_graph(std::int64_t elements, DType dtype) {
   return graph;
 }
 
-// Elements of a layer of `type`: the same for all of them.
-std::int64_t elements_of(const models::Model& model, int type) {
+// Elements of the gradients of a layer of `type`: the same for all of them.
+std::int64_t gradient_elements(const models::Model& model, int type) {
   const auto first = std::find(model.type_of.begin(), model.type_of.end(), type) - model.type_of.begin();
-  return model.layout.layers[static_cast<std::size_t>(first)].elements;
+  return model.layout.gradient_elements(static_cast<LayerIndex>(first));
 }
 
 }  // namespace
@@ -34,9 +34,11 @@ std::int64_t elements_of(const models::Model& model, int type) {
 Programs::Programs(device::Device& device, const models::Model& model, DType gradients) : model_(model) {
   for (int type = 0; type < static_cast<int>(model.types.size()); ++type) {
     const models::LayerType& layer = model.types[static_cast<std::size_t>(type)];
-    types_.push_back({device.compile(layer.forward), device.compile(layer.backward),
-                      device.compile(drain_graph(elements_of(model, type), gradients)),
-                      layer.logits.ops.empty() ? nullptr : device.compile(layer.logits)});
+    const std::int64_t trained = gradient_elements(model, type);
+    const auto compiled = [&](const Graph& graph) { return graph.ops.empty() ? nullptr : device.compile(graph); };
+    types_.push_back({compiled(layer.forward), compiled(layer.backward),
+                      trained > 0 ? device.compile(drain_graph(trained, gradients)) : nullptr,
+                      compiled(layer.logits)});
   }
 }
 

@@ -66,7 +66,8 @@ models::Model make_model(const Options& options, std::int64_t sequence) {
                                             .compute = compute_dtype(options),
                                             .vocabulary_chunk = options.transfer.vocabulary_chunk,
                                             .keeps_inputs = options.transfer.stash != "auto",
-                                            .packed = needs_rows(options)});
+                                            .packed = needs_rows(options),
+                                            .train = options.optimizer.train});
 }
 
 void make_models(RunParts& parts) {

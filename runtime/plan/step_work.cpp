@@ -15,7 +15,9 @@ class Counter {
     turn.weights = {model_.wire_bytes(top_), 1};
     if (in_chunks()) turn.launches.insert(turn.launches.begin(), forward(top_).launches.front());
     visits.push_back(std::move(turn));
-    for (LayerIndex layer = top_ - 1; layer >= 0; --layer) visits.push_back(backward(layer));
+    for (LayerIndex layer = top_ - 1; layer >= 0; --layer) {
+      if (model_.visited_again(layer)) visits.push_back(backward(layer));
+    }
     book_updates(visits);
     return visits;
   }
@@ -26,7 +28,7 @@ class Counter {
 
   // Of the block that is this layer.
   VisitWork::Copies stash_items(LayerIndex layer, Bytes of_each) const {
-    if (placement(layer).stash != StashPlace::host || of_each == 0) return {};
+    if (placement(layer).stash != StashPlace::host || of_each == 0 || !model_.visited_again(layer)) return {};
     return {of_each, execution_.microbatches};
   }
 
@@ -48,21 +50,22 @@ class Counter {
   bool comes_again(LayerIndex layer) const {
     if (execution_.execution == Execution::resident || layer <= model_.block(0) || layer == top_) return false;
     if (!model_.is_block(layer)) return true;
-    return layer <= model_.block(blocks_that_come_again(model_)) && !placement(layer).weights_stay;
+    return layer <= model_.block(blocks_that_come_again(model_).second) && !placement(layer).weights_stay;
   }
 
   VisitWork backward(LayerIndex layer) const {
     const LayerPrograms& programs = programs_.of(layer);
     VisitWork visit;
     visit.layer = layer;
-    visit.launches = {{programs.backward.get(), execution_.microbatches}, {programs.drain.get(), 1}};
-    visit.zeroed = model_.layer_bytes(layer, DType::f32);
+    visit.launches = {{programs.backward.get(), execution_.microbatches}};
+    if (model_.trained(layer)) visit.launches.push_back({programs.drain.get(), 1});
+    visit.zeroed = model_.gradient_bytes(layer, DType::f32);
     if (comes_again(layer)) visit.weights = {model_.wire_bytes(layer), 1};
     if (model_.is_block(layer)) {
       visit.fetched = stash_items(layer, model_.activation_bytes());
       visit.reloaded = stash_items(layer, model_.saved_bytes(layer));
     }
-    visit.gradients = {model_.layer_bytes(layer, execution_.gradients), 1};
+    if (model_.trained(layer)) visit.gradients = {model_.gradient_bytes(layer, execution_.gradients), 1};
     return visit;
   }
 
@@ -72,7 +75,7 @@ class Counter {
     for (auto visit = visits.rbegin(); visit != visits.rend(); ++visit) {
       if (visit->gradients.count == 0) continue;
       for (const LayerPart& part : model_.layout.layers[static_cast<std::size_t>(visit->layer)].parts) {
-        if (booked[static_cast<std::size_t>(part.group)]) continue;
+        if (booked[static_cast<std::size_t>(part.group)] || model_.layout.gradient_elements_of(part) == 0) continue;
         booked[static_cast<std::size_t>(part.group)] = true;
         visit->updated.push_back(part.group);
       }

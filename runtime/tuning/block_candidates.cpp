@@ -140,7 +140,7 @@ BlockCandidates candidates_of(const RunParts& parts, StepCosts& costs, std::vect
   candidates.input_copy = type.stash_copy(parts.model.activation_bytes());
   candidates.wire_seconds = costs.copy(Direction::to_device, relay ? parts.model.wire_bytes(layer) : 0).seconds;
   candidates.gradient_seconds =
-      costs.copy(Direction::to_host, parts.model.layer_bytes(layer, parts.execution.gradients)).seconds;
+      costs.copy(Direction::to_host, parts.model.gradient_bytes(layer, parts.execution.gradients)).seconds;
   return candidates;
 }
 

@@ -36,7 +36,7 @@ StepModel model_of(const RunPlan& plan, StepCosts& costs) {
   const Cost update = costs.parameter_update();
   for (std::size_t i = 0; i < work.size(); ++i) {
     for (const GroupIndex group : work[i].updated) {
-      const auto elements = plan.model.layout.groups[static_cast<std::size_t>(group)].elements;
+      const auto elements = plan.model.layout.groups[static_cast<std::size_t>(group)].gradient_elements();
       model.visits[i].update = model.visits[i].update + static_cast<double>(elements) * update;
     }
   }

@@ -167,10 +167,13 @@ class BlockChain {
         decisions.placements[index] = share.placement;
       }
     }
-    const int come_again = blocks_that_come_again(parts_.model);
+    const std::pair<int, int> come_again = blocks_that_come_again(parts_.model);
     const auto staying = static_cast<int>(parts_.options.transfer.resident_layers);
     if (staying > 0) keep_weights(decisions.placements, come_again, staying);
-    if (come_again < parts_.model.blocks()) decisions.placements.back().weights_stay = false;
+    for (int block = 1; block <= parts_.model.blocks(); ++block) {
+      if (block >= come_again.first && block <= come_again.second) continue;
+      decisions.placements[static_cast<std::size_t>(block - 1)].weights_stay = false;
+    }
     return decisions;
   }
 

@@ -165,7 +165,7 @@ TEST(Arena, AStashIsSplitWhereNotAllOfItFits) {
       plan.execution.placements.back().weights_stay);  // it stays while the head runs, without a place of its own
   ExecutionPlan more = plan.execution;
   more.placements = split_stashes(plan.model.blocks(), on_device + 1);
-  keep_weights(more.placements, plan.model.blocks() - 1, 2);
+  keep_weights(more.placements, {1, plan.model.blocks() - 1}, 2);
   EXPECT_GT(ArenaPlan(plan.model, scratch_of(plan.model, plan.programs), more).bytes(), plan.options.device.memory);
 }
 

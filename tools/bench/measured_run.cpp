@@ -29,7 +29,7 @@ Devices open(const MeasuredSettings& settings) {
 
 ModelSizes sizes_of(const RunPlan& plan) {
   const models::Model& model = plan.model;
-  const auto gradients = [&](int layer) { return model.layer_bytes(layer, plan.execution.gradients); };
+  const auto gradients = [&](int layer) { return model.gradient_bytes(layer, plan.execution.gradients); };
   return {model.blocks(),
           plan.execution.microbatches,
           model.wire_bytes(model.block(model.blocks())),

@@ -68,6 +68,9 @@ std::vector<OpCase> fused_conformance_cases(DType dtype) {
            {OpKind::layer_norm_backward_add, OpKind::rms_norm_backward_add, OpKind::gelu_backward_bias}) {
         cases.push_back(fused_case(kind, dtype, rows, columns));
       }
+      cases.push_back(frozen(fused_case(OpKind::layer_norm_backward_add, dtype, rows, columns), 1));
+      cases.push_back(frozen(fused_case(OpKind::layer_norm_backward_add, dtype, rows, columns), 2));
+      cases.push_back(frozen(fused_case(OpKind::rms_norm_backward_add, dtype, rows, columns), 1));
       for (const OpKind kind : {OpKind::dropout_add, OpKind::dropout_bias, OpKind::add_layer_norm}) {
         cases.push_back(fused_case(kind, dtype, rows, columns, 0.25f));
       }

@@ -87,6 +87,19 @@ TEST(Gradient, Tanh) {
   EXPECT_GT(gradient_error(forward, x, gradient[0], 0, gradient[2]), kTolerance);
 }
 
+TEST(Gradient, AddColumns) {
+  const OpCase forward = columns_case(OpKind::add_columns, DType::f32, 7, 24, 8, 5);
+  const OpCase backward = columns_case(OpKind::columns, DType::f32, 7, 24, 8, 5);
+  const OpCase other = columns_case(OpKind::columns, DType::f32, 7, 24, 9, 5);
+  const Tensors operands = make_operands(forward);
+  Tensors gradient = {weights_for(forward), zeros_like(operands[1])};
+  run_exactly(backward, gradient);
+  EXPECT_LE(gradient_error(forward, operands, gradient[0], 1, gradient[1]), kTolerance);
+  EXPECT_LE(gradient_error(forward, operands, gradient[0], 0, gradient[0]), kTolerance);
+  run_exactly(other, gradient);  // columns beside its own are noticed
+  EXPECT_GT(gradient_error(forward, operands, gradient[0], 1, gradient[1]), kTolerance);
+}
+
 TEST(Gradient, Swiglu) {
   using Vary = std::function<void(compiler::Attributes&)>;
   const Vary gates[] = {[](auto&) {}, [](auto& a) { a.gelu = true; }, [](auto& a) { a.gelu = a.exact = true; }};

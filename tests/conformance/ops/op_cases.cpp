@@ -82,6 +82,9 @@ void add_row_ops(std::vector<OpCase>& cases, DType dtype) {
       cases.push_back(bias_gradient_case(dtype, rows, hidden));
       cases.push_back(rms_norm_case(dtype, rows, hidden));
       cases.push_back(rms_norm_backward_case(dtype, rows, hidden));
+      cases.push_back(frozen(layer_norm_backward_case(dtype, rows, hidden), 1));
+      cases.push_back(frozen(layer_norm_backward_case(dtype, rows, hidden), 2));
+      cases.push_back(frozen(rms_norm_backward_case(dtype, rows, hidden), 1));
     }
   }
   // Rows that take one to sixteen warps, and rows that do not fit the registers.
@@ -90,6 +93,8 @@ void add_row_ops(std::vector<OpCase>& cases, DType dtype) {
     cases.push_back(layer_norm_backward_case(dtype, 3, hidden));
     cases.push_back(rms_norm_case(dtype, 3, hidden));
     cases.push_back(rms_norm_backward_case(dtype, 3, hidden));
+    cases.push_back(frozen(layer_norm_backward_case(dtype, 3, hidden), hidden % 2 == 0 ? 1 : 2));
+    cases.push_back(frozen(rms_norm_backward_case(dtype, 3, hidden), 1));
     if (hidden < 4000) cases.push_back(bias_gradient_case(dtype, 70, hidden));
   }
   // Many rows for each block of threads.
@@ -130,6 +135,11 @@ void add_pointwise(std::vector<OpCase>& cases, DType dtype) {
       cases.push_back(pointwise_case(kind, dtype, rows, columns, /*exact=*/true));
     }
     cases.push_back(convert_squares_case(dtype, rows, columns));
+    for (const OpKind kind : {OpKind::columns, OpKind::add_columns}) {
+      cases.push_back(columns_case(kind, dtype, rows, columns, 0, columns));
+      cases.push_back(columns_case(kind, dtype, rows, columns + 24, columns, 8));
+      cases.push_back(columns_case(kind, dtype, rows, columns + 16, 16, columns));
+    }
     cases.push_back(swiglu_case(dtype, rows, columns));
     cases.push_back(swiglu_backward_case(dtype, rows, columns));
     for (const float probability : {0.0f, 0.1f, 0.75f}) {
@@ -223,6 +233,7 @@ void add_head_norms(std::vector<OpCase>& cases, DType dtype) {
       cases.push_back(each);
       cases.push_back(varied(each, "unit", [](Attributes& a) { a.unit_offset = true; }));
     }
+    for (const std::size_t gains : {1, 2}) cases.push_back(frozen(head_norm_backward_case(dtype, shape), gains));
   }
 }
 
@@ -294,6 +305,10 @@ void add_losses(std::vector<OpCase>& cases, DType dtype) {
     cases.push_back(linear_cross_entropy_backward_case(dtype, rows, hidden, vocabulary));
     cases.push_back(linear_cross_entropy_case(dtype, rows, hidden, vocabulary, /*bias=*/true));
     cases.push_back(linear_cross_entropy_backward_case(dtype, rows, hidden, vocabulary, /*bias=*/true));
+    cases.push_back(frozen(linear_cross_entropy_backward_case(dtype, rows, hidden, vocabulary), 1));
+    if (rows > 100) continue;
+    cases.push_back(frozen(linear_cross_entropy_backward_case(dtype, rows, hidden, vocabulary, /*bias=*/true), 1));
+    cases.push_back(frozen(linear_cross_entropy_backward_case(dtype, rows, hidden, vocabulary, /*bias=*/true), 2));
   }
 }
 
@@ -305,6 +320,9 @@ void add_chunks(std::vector<OpCase>& cases, DType dtype) {
     cases.push_back(chunk_cross_entropy_backward_case(dtype, rows, hidden, tokens));
     cases.push_back(softmax_statistics_case(dtype, rows, hidden, tokens, /*bias=*/true));
     cases.push_back(chunk_cross_entropy_backward_case(dtype, rows, hidden, tokens, /*bias=*/true));
+    cases.push_back(frozen(chunk_cross_entropy_backward_case(dtype, rows, hidden, tokens), 1));
+    cases.push_back(frozen(chunk_cross_entropy_backward_case(dtype, rows, hidden, tokens, /*bias=*/true), 1));
+    cases.push_back(frozen(chunk_cross_entropy_backward_case(dtype, rows, hidden, tokens, /*bias=*/true), 2));
     cases.push_back(embedding_rows_case(dtype, rows, hidden, tokens));
     cases.push_back(embedding_rows_backward_case(dtype, rows, hidden, tokens));
   }

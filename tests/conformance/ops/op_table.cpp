@@ -154,6 +154,25 @@ OpCase pointwise_case(OpKind kind, DType dtype, std::int64_t rows, std::int64_t 
   return builder.output({rows, columns}).finish();
 }
 
+OpCase columns_case(OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t first,
+                    std::int64_t count) {
+  CaseBuilder builder(kind, dtype);
+  builder.attributes().first = first;
+  builder.attributes().factor = 0.75f;
+  builder.named(join({rows, columns, first, count})).input({rows, columns});
+  if (kind == OpKind::add_columns) return builder.input({rows, count}).output({rows, columns}).finish();
+  builder.attributes().columns = count;
+  return builder.output({rows, count}).finish();
+}
+
+OpCase frozen(OpCase test_case, std::size_t parameters) {
+  std::vector<ValueId>& outputs = test_case.graph.ops.front().outputs;
+  outputs.resize(outputs.size() - parameters);
+  test_case.graph.values.resize(test_case.graph.values.size() - parameters);
+  test_case.graph.name = test_case.name += "_frozen" + std::to_string(parameters);
+  return test_case;
+}
+
 OpCase convert_squares_case(DType dtype, std::int64_t rows, std::int64_t columns) {
   CaseBuilder builder(OpKind::convert, dtype);
   builder.named("squares").named(join({rows, columns})).input(DType::f32, {rows, columns});

@@ -47,6 +47,11 @@ OpCase bias_gradient_case(DType dtype, std::int64_t rows, std::int64_t columns);
 // gelu, gelu_backward (of the tanh form, or `exact`), add, convert: as many inputs of `dtype` as the op has (convert
 // reads f32).
 OpCase pointwise_case(compiler::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns, bool exact = false);
+// Columns [first, first + count) of a matrix, copied times a factor or added to times a factor.
+OpCase columns_case(compiler::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t first,
+                    std::int64_t count);
+// Without the gradients of the last `parameters` parameters, which are frozen.
+OpCase frozen(OpCase test_case, std::size_t parameters);
 // With the sum of squares.
 OpCase convert_squares_case(DType dtype, std::int64_t rows, std::int64_t columns);
 // Of reversible layers; `stream`: f32 or i32, of split_streams also `dtype`.

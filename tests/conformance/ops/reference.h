@@ -67,6 +67,8 @@ void reference_attention(const ReferenceCall& call);
 void reference_attention_backward(const ReferenceCall& call);
 void reference_dropout(const ReferenceCall& call);
 void reference_add(const ReferenceCall& call);
+void reference_columns(const ReferenceCall& call);
+void reference_add_columns(const ReferenceCall& call);
 void reference_linear_cross_entropy(const ReferenceCall& call);
 void reference_linear_cross_entropy_backward(const ReferenceCall& call);
 void reference_convert(const ReferenceCall& call);

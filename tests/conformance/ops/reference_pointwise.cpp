@@ -92,6 +92,23 @@ void reference_add(const ReferenceCall& call) {
   for (std::size_t i = 0; i < call[0].size(); ++i) call[2][i] = call[0][i] + call[1][i];
 }
 
+void reference_columns(const ReferenceCall& call) {
+  const auto width = static_cast<std::size_t>(call.shape(0)[1]), count = static_cast<std::size_t>(call.shape(1)[1]);
+  const auto first = static_cast<std::size_t>(call.op.attributes.first);
+  for (std::size_t i = 0; i < call[1].size(); ++i) {
+    call[1][i] = static_cast<double>(call.op.attributes.factor) * call[0][i / count * width + first + i % count];
+  }
+}
+
+void reference_add_columns(const ReferenceCall& call) {
+  const auto width = static_cast<std::size_t>(call.shape(0)[1]), count = static_cast<std::size_t>(call.shape(1)[1]);
+  const auto first = static_cast<std::size_t>(call.op.attributes.first);
+  call[2] = call[0];
+  for (std::size_t i = 0; i < call[1].size(); ++i) {
+    call[2][i / count * width + first + i % count] += static_cast<double>(call.op.attributes.factor) * call[1][i];
+  }
+}
+
 void reference_convert(const ReferenceCall& call) {
   call[1] = call[0];
   if (call.op.outputs.size() == 1) return;

@@ -1,0 +1,285 @@
+// Frozen parameters (optimizer.train): they stay as they are to the bit, cost no master, no moments, no gradients and no
+// way back below the lowest layer that is trained; what is trained gets the gradients that it gets in full training.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "l2l/l2l.h"
+#include "tests/laws/gradients.h"
+#include "tests/laws/small_run.h"
+#include "tests/support/refusal.h"
+
+namespace l2l::frozen_law {
+namespace {
+
+using testing::Gradients;
+using testing::Record;
+using testing::SmallRun;
+
+// What is trained of a model with these groups.
+using Choice = std::function<bool(const ParameterSpec& parameter, std::size_t index)>;
+
+struct Case {
+  const char* family;
+  const char* name;
+  Choice trains;
+};
+
+bool ends_with(const std::string& name, const char* end) { return name.ends_with(end); }
+bool is_norm(const std::string& name) {
+  return name.find("norm") != std::string::npos || name.find("Norm") != std::string::npos ||
+         name.find("ln_") != std::string::npos;
+}
+// Parameters that are trained together or not at all: the gains of queries and keys, the head's table and bias.
+bool goes_with_another(const std::string& name) {
+  return name.find("k_norm") != std::string::npos || name.find("q_norm") != std::string::npos ||
+         ends_with(name, "predictions.bias") || ends_with(name, "lm_head.bias") || ends_with(name, "decoder.bias");
+}
+
+const Case kChoices[] = {
+    {"", "norms", [](const ParameterSpec& p, std::size_t) { return is_norm(p.name); }},
+    {"", "biases",
+     [](const ParameterSpec& p, std::size_t) { return ends_with(p.name, ".bias") && !goes_with_another(p.name); }},
+    {"", "matrices_of_two_blocks",
+     [](const ParameterSpec& p, std::size_t) {
+       const bool of_a_block = p.name.find(".1.") != std::string::npos || p.name.find(".2.") != std::string::npos;
+       return of_a_block && p.shape.rank() == 2;
+     }},
+    {"", "every_third", [](const ParameterSpec& p, std::size_t i) { return i % 3 == 1 && !goes_with_another(p.name); }},
+    {"", "tables", [](const ParameterSpec& p, std::size_t i) { return i == 0 || ends_with(p.name, "lm_head.weight"); }},
+};
+
+class Frozen : public ::testing::TestWithParam<std::tuple<const char*, int>> {
+ protected:
+  Options options() const {
+    Options options = run_.options(std::get<0>(GetParam()));
+    options.model.dropout = 0.1;
+    if (!supports_dropout()) options.model.dropout = 0;
+    return options;
+  }
+  // With the names that the choice trains; nothing where there are none in this family.
+  std::optional<Options> frozen() const {
+    Options some = options();
+    const runtime::RunPlan plan = runtime::plan_run(some);
+    std::size_t index = 0;
+    const Case& choice = kChoices[std::get<1>(GetParam())];
+    for (const GroupSpec& group : plan.model.layout.groups) {
+      for (const ParameterSpec& parameter : group.parameters) {
+        if (choice.trains(parameter, index++)) some.optimizer.train.push_back(parameter.name);
+      }
+    }
+    if (some.optimizer.train.empty()) return std::nullopt;
+    return some;
+  }
+  static Record record(const Options& options, int steps = 3) {
+    Trainer trainer(options);
+    return testing::record_of(trainer, steps);
+  }
+
+  const SmallRun run_;
+
+ private:
+  bool supports_dropout() const {
+    const std::string family = std::get<0>(GetParam());
+    return family == "gpt2" || family == "bert" || family == "roberta";
+  }
+};
+
+// Masters, and the first moments after a step, of trained parameters.
+Gradients after_a_step(const Options& options) {
+  const runtime::RunPlan plan = runtime::plan_run(options);
+  runtime::Engine engine(plan, nullptr);
+  engine.minibatch().draw(plan.model);
+  engine.train(0, 1e-3);
+  engine.store().complete_updates();
+  Gradients gradients;
+  const auto& groups = plan.model.layout.groups;
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    for (std::size_t i = 0; i < groups[group].parameters.size(); ++i) {
+      const ParameterSpec& parameter = groups[group].parameters[i];
+      if (!parameter.trained) continue;
+      std::vector<float>& moment = gradients[parameter.name];
+      moment.resize(static_cast<std::size_t>(parameter.shape.elements()));
+      engine.store().read(static_cast<GroupIndex>(group), i, eps::StatePart::moment1, 0, moment);
+    }
+  }
+  return gradients;
+}
+
+TEST_P(Frozen, WhatIsTrainedHasTheGradientsOfFullTraining) {
+  const std::optional<Options> some = frozen();
+  if (!some) GTEST_SKIP() << "this family has no such parameters";
+  for (const std::int64_t chunk : {0, 72}) {
+    Options full = options(), part = *some;
+    full.transfer.vocabulary_chunk = part.transfer.vocabulary_chunk = chunk;
+    const Gradients expected = after_a_step(full), found = after_a_step(part);
+    EXPECT_EQ(found.size(), some->optimizer.train.size());
+    EXPECT_LE(testing::difference(found, expected), 1e-6);
+    // Negative control: of another minibatch.
+    part.run.seed = full.run.seed + 1;
+    EXPECT_GT(testing::difference(after_a_step(part), expected), 1e-3);
+  }
+}
+
+TEST_P(Frozen, BitsDoNotDependOnHowTheRunIsExecuted) {
+  const std::optional<Options> some = frozen();
+  if (!some) GTEST_SKIP() << "this family has no such parameters";
+  Options resident = *some, host = *some, saved = *some, held = *some, devices = *some;
+  resident.device.execution = "resident";
+  host.transfer.stash = "host";
+  host.transfer.resident_layers = 1;
+  saved.recompute.policy = "none";
+  saved.transfer.stash = "host";
+  held.optimizer.update = "after_backward";
+  const Record first = record(*some);
+  EXPECT_EQ(record(resident), first);
+  EXPECT_EQ(record(host), first);
+  EXPECT_EQ(record(saved), first);
+  EXPECT_EQ(record(held), first);
+  EXPECT_NE(record(options()), first);
+}
+
+// Bytes of a layer's parts as they cross the link, from the names alone.
+struct LayerBytes {
+  std::uint64_t wire = 0, trained = 0;
+};
+
+TEST_P(Frozen, LinkAndHostBytesFollowTheFormulas) {
+  const std::optional<Options> some = frozen();
+  if (!some) GTEST_SKIP() << "this family has no such parameters";
+  Options options = *some;
+  options.precision.compute = "bf16";
+  options.transfer.stash = "host";
+  const runtime::RunPlan plan = runtime::plan_run(options);
+  const models::Model& model = plan.model;
+  const std::set<std::string> names(options.optimizer.train.begin(), options.optimizer.train.end());
+  std::vector<LayerBytes> layers;
+  std::uint64_t frozen = 0, trained = 0;
+  for (const LayerSpec& layer : model.layout.layers) {
+    LayerBytes& bytes = layers.emplace_back();
+    bytes.wire = 2 * static_cast<std::uint64_t>(layer.elements);
+    for (const LayerPart& part : layer.parts) {
+      for (const ParameterSpec& p : model.layout.groups[static_cast<std::size_t>(part.group)].parameters) {
+        if (names.contains(p.name)) bytes.trained += 2 * static_cast<std::uint64_t>(p.shape.elements());
+      }
+    }
+  }
+  for (const GroupSpec& group : model.layout.groups) {
+    for (const ParameterSpec& p : group.parameters) {
+      (names.contains(p.name) ? trained : frozen) += static_cast<std::uint64_t>(p.shape.elements());
+    }
+  }
+  const auto lowest = static_cast<std::size_t>(
+      std::min<std::ptrdiff_t>(model.head(), std::ranges::find_if(layers, [](const LayerBytes& l) { return l.trained > 0; }) -
+                                                 layers.begin()));
+  LinkCounters expected;
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    const bool block = model.is_block(static_cast<int>(layer));
+    const bool stays = static_cast<int>(layer) == model.head() - 1;  // while the head runs
+    expected.weights_h2d += layers[layer].wire * (block && layer >= lowest && !stays ? 2 : 1);
+    expected.gradients_d2h += layers[layer].trained;
+    if (block && layer >= lowest) expected.stash_d2h += model.activation_bytes() * 3;
+  }
+  Trainer trainer(options);
+  trainer.step();
+  const LinkCounters counters = trainer.link_counters();
+  EXPECT_EQ(counters.weights_h2d, expected.weights_h2d);
+  EXPECT_EQ(counters.stash_d2h, expected.stash_d2h);
+  EXPECT_EQ(counters.stash_h2d, expected.stash_d2h);
+  // Parameters of odd sizes are padded to eight elements each.
+  EXPECT_GE(counters.gradients_d2h, expected.gradients_d2h);
+  EXPECT_LE(counters.gradients_d2h, expected.gradients_d2h + 16 * names.size() * 2);
+  const eps::StoreBytes store = eps::ParameterStore::bytes_needed(model.layout, plan.store);
+  const std::uint64_t state = 2 * frozen + 12 * trained, room = 8192 * model.layout.groups.size();
+  EXPECT_GE(store.state, state);
+  EXPECT_LE(store.state, state + room);
+  EXPECT_EQ(trainer.contract().trained_parameters, static_cast<std::int64_t>(trained));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Frozen,
+                         ::testing::Combine(::testing::Values("gpt2", "bert", "llama", "llama_tied"),
+                                            ::testing::Range(0, static_cast<int>(std::size(kChoices)))),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)) + "_" + kChoices[std::get<1>(info.param)].name;
+                         });
+
+// Every parameter, by name.
+Gradients masters(const runtime::RunPlan& plan, const eps::ParameterStore& store) {
+  Gradients values;
+  const auto& groups = plan.model.layout.groups;
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    for (std::size_t i = 0; i < groups[group].parameters.size(); ++i) {
+      const ParameterSpec& parameter = groups[group].parameters[i];
+      std::vector<float>& master = values[parameter.name];
+      master.resize(static_cast<std::size_t>(parameter.shape.elements()));
+      store.read(static_cast<GroupIndex>(group), i, eps::StatePart::master, 0, master);
+    }
+  }
+  return values;
+}
+
+TEST(FrozenParameters, StayAsTheyAreForAThousandSteps) {
+  const SmallRun run;
+  for (const char* const compute : {"fp32", "bf16", "fp16"}) {
+    Options options = run.options("gpt2");
+    options.precision.compute = compute;
+    options.optimizer.train = {"h.1.*", "*ln_f*"};
+    const runtime::RunPlan plan = runtime::plan_run(options);
+    runtime::Engine engine(plan, nullptr);
+    const Gradients before = masters(plan, engine.store());
+    for (std::uint64_t step = 0; step < 1000; ++step) {
+      engine.minibatch().draw(plan.model);
+      engine.train(step, 1e-3);
+    }
+    engine.store().complete_updates();
+    const Gradients after = masters(plan, engine.store());
+    for (const auto& [name, values] : before) {
+      const bool trained = name.starts_with("h.1.") || name.starts_with("ln_f");
+      EXPECT_EQ(values == after.at(name), !trained) << compute << " " << name;
+    }
+  }
+}
+
+TEST(FrozenParameters, RunsResumeToTheBit) {
+  const SmallRun run;
+  Options options = run.options("bert");
+  options.precision.compute = "bf16";
+  options.optimizer.train = {"*layer.1.*", "*LayerNorm*"};
+  Record whole, first, second;
+  {
+    Trainer trainer(options);
+    whole = testing::record_of(trainer, 6);
+  }
+  {
+    Trainer trainer(options);
+    first = testing::record_of(trainer, 3);
+    trainer.save();
+  }
+  Trainer trainer(options);
+  trainer.resume(options.checkpoint.directory);
+  second = testing::record_of(trainer, 3);
+  EXPECT_EQ(second.hash, whole.hash);
+  EXPECT_TRUE(std::equal(second.losses.begin(), second.losses.end(), whole.losses.begin() + 3));
+  Options other = options;
+  other.optimizer.train = {"*layer.1.*"};
+  Trainer changed(other);
+  EXPECT_NE(testing::refusal([&] { changed.resume(options.checkpoint.directory); }).find("optimizer.train"),
+            std::string::npos);
+}
+
+TEST(FrozenParameters, PatternsThatNameNothingAreRefused) {
+  const SmallRun run;
+  Options options = run.options("gpt2");
+  options.optimizer.train = {"h.0.*", "h.7.*"};
+  const std::string message = testing::refusal([&] { Trainer trainer(options); });
+  EXPECT_NE(message.find("optimizer.train: \"h.7.*\" names no parameter"), std::string::npos) << message;
+  EXPECT_NE(message.find("h.0.ln_1.weight"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace l2l::frozen_law
