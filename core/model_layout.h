@@ -19,7 +19,7 @@ namespace l2l {
 using LayerIndex = std::int32_t;  // position in the relay: embedding 0, blocks 1..N, head N + 1
 using GroupIndex = std::int32_t;
 
-enum class Initial : std::uint8_t { zeros, ones, normal };
+enum class Initial : std::uint8_t { zeros, ones, normal, uniform };
 
 // One tensor, row-major at `offset` (in elements) of its group.
 struct ParameterSpec {
@@ -28,7 +28,7 @@ struct ParameterSpec {
   std::int64_t offset = 0;
   bool decay = false;  // weight decay applies
   Initial initial = Initial::zeros;
-  float deviation = 0;  // of Initial::normal
+  float deviation = 0;  // of Initial::normal; of Initial::uniform the bound on both sides of 0
   bool trained = true;  // else frozen: it has no gradient, no moments, and no master but its wire
 };
 

@@ -34,6 +34,15 @@ void draw_normals(const RngKey& key, float deviation, std::int64_t first, std::s
   }
 }
 
+// The same, between -bound and bound.
+void draw_uniform(const RngKey& key, float bound, std::int64_t first, std::span<float> destination) {
+  for (std::size_t i = 0; i < destination.size(); ++i) {
+    const std::int64_t element = first + static_cast<std::int64_t>(i);
+    const PhiloxBlock words = philox(key, static_cast<std::uint32_t>(element / 4));
+    destination[i] = bound * (2 * to_uniform(words[static_cast<std::size_t>(element % 4)]) - 1);
+  }
+}
+
 void draw(const ParameterSpec& parameter, const RngKey& key, std::int64_t first, std::span<float> destination) {
   switch (parameter.initial) {
     case Initial::zeros:
@@ -41,6 +50,9 @@ void draw(const ParameterSpec& parameter, const RngKey& key, std::int64_t first,
       break;
     case Initial::ones:
       std::ranges::fill(destination, 1.0f);
+      break;
+    case Initial::uniform:
+      draw_uniform(key, parameter.deviation, first, destination);
       break;
     case Initial::normal:
       draw_normals(key, parameter.deviation, first, destination);

@@ -116,7 +116,7 @@ class Assembly {
   std::optional<ValueId> head_bias(LayerWeights& weights, const ParameterList& list) const;
 
   bool chunked() const { return chunks_.count() > 1; }
-  GroupIndex add(GroupSpec group);
+  GroupIndex add(GroupSpec group, bool trained = false);
   int add(LayerType type);
   std::vector<LayerPart> placed(std::vector<LayerPart> parts) const;
   LayerType layer_type(Graph forward, const std::vector<LayerPart>& parts) const;
@@ -342,14 +342,18 @@ Graph Assembly::classifier_graph(bool single, ParameterList& list) const {
 void Assembly::add_classifier() {
   ParameterList list, unused;
   Graph forward = classifier_graph(/*single=*/false, list);
-  const std::vector<LayerPart> parts = {{add(list.group(family_.classifier.group, kClassifierId))}};
+  GroupSpec group = list.group(family_.classifier.group, kClassifierId);
+  // Nothing pretrained, so it is trained beside adapters.
+  const bool with_adapters = shape_.lora.rank > 0;
+  const std::vector<LayerPart> parts = {{add(std::move(group), with_adapters)}};
   LayerType type = layer_type(std::move(forward), parts);
   type.logits = classifier_graph(/*single=*/true, unused);
   add_layer(add(std::move(type)), "head", kClassifierId, parts);
 }
 
-GroupIndex Assembly::add(GroupSpec group) {
-  for (ParameterSpec& parameter : group.parameters) parameter.trained = shape_.trains(parameter.name);
+// `trained`: whatever the shape says.
+GroupIndex Assembly::add(GroupSpec group, bool trained) {
+  for (ParameterSpec& parameter : group.parameters) parameter.trained = trained || shape_.trains(parameter.name);
   model_.layout.groups.push_back(std::move(group));
   return static_cast<GroupIndex>(model_.layout.groups.size() - 1);
 }
@@ -399,7 +403,8 @@ bool matches(const std::string& name, const std::string& pattern) {
 }
 
 bool TransformerShape::trains(const std::string& parameter) const {
-  return train.empty() || std::ranges::any_of(train, [&](const std::string& each) { return matches(parameter, each); });
+  if (lora.rank > 0 ? is_adapter(parameter) : train.empty()) return true;
+  return std::ranges::any_of(train, [&](const std::string& each) { return matches(parameter, each); });
 }
 
 Model assemble(const TransformerShape& shape, const Family& family) { return Assembly(shape, family).finish(); }

@@ -25,19 +25,28 @@ ValueId linear(GraphBuilder& graph, LayerWeights& weights, ValueId x, const std:
   return graph.linear_transposed(x, w, weights.vector(name + ".bias", out, Initial::zeros));
 }
 
+// The same of a block, where it may be adapted.
+ValueId linear(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape,
+               const std::string& name, std::int64_t in, std::int64_t out) {
+  return adapt(graph, weights, shape, x, linear(graph, weights, x, name, in, out), in, {{name, out}});
+}
+
 ValueId gelu(GraphBuilder& graph, ValueId x, const TransformerShape& shape) {
   return graph.gelu(x, shape.activation_or(Activation::gelu) == Activation::gelu);
 }
 
 // Queries, keys and values in one product: their matrices, and their biases, are neighbours in the wire.
-ValueId qkv(GraphBuilder& graph, LayerWeights& weights, ValueId x, std::int64_t hidden) {
-  std::vector<LayerWeights::Piece> matrices, biases;
+ValueId qkv(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {
+  const std::int64_t hidden = shape.hidden;
+  std::vector<LayerWeights::Piece> modules, matrices, biases;
   for (const char* const name : {"query", "key", "value"}) {
-    matrices.push_back({std::string("attention.self.") + name + ".weight", hidden});
-    biases.push_back({std::string("attention.self.") + name + ".bias", hidden});
+    modules.push_back({std::string("attention.self.") + name, hidden});
+    matrices.push_back({modules.back().name + ".weight", hidden});
+    biases.push_back({modules.back().name + ".bias", hidden});
   }
   const ValueId w = weights.joined_matrix(matrices, hidden, kInitialDeviation);
-  return graph.linear_transposed(x, w, weights.joined_vector(biases, Initial::zeros));
+  const ValueId y = graph.linear_transposed(x, w, weights.joined_vector(biases, Initial::zeros));
+  return adapt(graph, weights, shape, x, y, hidden, modules);
 }
 
 // y = norm(x + attention(x)); z = norm(y + mlp(y)).
@@ -47,12 +56,12 @@ ValueId block(GraphBuilder& graph, LayerWeights& weights, ValueId x, const Trans
                              .causal = false,
                              .sequence = static_cast<int>(shape.sequence)};
   const std::int64_t hidden = shape.hidden, wide = shape.intermediate;
-  const ValueId mixed = attend(graph, shape, qkv(graph, weights, x, hidden), attention);
-  const ValueId projected = linear(graph, weights, mixed, "attention.output.dense", hidden, hidden);
+  const ValueId mixed = attend(graph, shape, qkv(graph, weights, x, shape), attention);
+  const ValueId projected = linear(graph, weights, mixed, shape, "attention.output.dense", hidden, hidden);
   const ValueId y =
       norm(graph, weights, graph.add(x, graph.dropout(projected, shape.dropout)), shape, "attention.output.LayerNorm");
-  const ValueId widened = gelu(graph, linear(graph, weights, y, "intermediate.dense", hidden, wide), shape);
-  const ValueId narrowed = linear(graph, weights, widened, "output.dense", wide, hidden);
+  const ValueId widened = gelu(graph, linear(graph, weights, y, shape, "intermediate.dense", hidden, wide), shape);
+  const ValueId narrowed = linear(graph, weights, widened, shape, "output.dense", wide, hidden);
   return norm(graph, weights, graph.add(y, graph.dropout(narrowed, shape.dropout)), shape, "output.LayerNorm");
 }
 

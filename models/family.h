@@ -53,6 +53,12 @@ Model assemble(const TransformerShape& shape, const Family& family);
 compiler::ValueId attend(compiler::GraphBuilder& graph, const TransformerShape& shape, compiler::ValueId qkv,
                          const compiler::Attributes& attention);
 
+// A linear layer's result y with its adapters, if there are any. `modules`: names and columns of y, one behind the other.
+// `x` [rows, in]: what the layer reads.
+compiler::ValueId adapt(compiler::GraphBuilder& graph, LayerWeights& weights, const TransformerShape& shape,
+                        compiler::ValueId x, compiler::ValueId y, std::int64_t in,
+                        const std::vector<LayerWeights::Piece>& modules);
+
 // Standard deviation of initial weights in all families.
 inline constexpr float kInitialDeviation = 0.02f;
 // The same for projections onto the residual stream of pre-norm blocks (Radford et al., 2019); a block has two of them.

@@ -18,15 +18,15 @@ constexpr float kEpsilon = 1e-5f;  // of all norms
 enum class Gain : std::uint8_t { weight, one_plus_weight };
 
 // x w^T, with a bias if `bias`. Matrices are [out, in]; several pieces are neighbours in the wire and make one product.
-ValueId project(GraphBuilder& graph, LayerWeights& weights, ValueId x, const std::vector<LayerWeights::Piece>& pieces,
-                std::int64_t columns, float deviation, bool bias) {
+ValueId project(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape,
+                const std::vector<LayerWeights::Piece>& pieces, std::int64_t columns, float deviation, bool bias) {
   std::vector<LayerWeights::Piece> matrices = pieces, biases = pieces;
   for (LayerWeights::Piece& piece : matrices) piece.name += ".weight";
   for (LayerWeights::Piece& piece : biases) piece.name += ".bias";
   const ValueId w = weights.joined_matrix(matrices, columns, deviation);
   std::optional<ValueId> b;
   if (bias) b = weights.joined_vector(biases, Initial::zeros);
-  return graph.linear_transposed(x, w, b);
+  return adapt(graph, weights, shape, x, graph.linear_transposed(x, w, b), columns, pieces);
 }
 
 Initial initial_weights(Gain gain) { return gain == Gain::weight ? Initial::ones : Initial::zeros; }
@@ -51,13 +51,13 @@ ValueId rotary_attention(GraphBuilder& graph, LayerWeights& weights, ValueId nor
                          Gain gain) {
   const Attributes attributes = attention_attributes(shape);
   ValueId qkv = project(
-      graph, weights, normed,
+      graph, weights, normed, shape,
       {{"self_attn.q_proj", shape.queries()}, {"self_attn.k_proj", shape.keys()}, {"self_attn.v_proj", shape.keys()}},
       shape.hidden, kInitialDeviation, shape.qkv_bias);
   if (shape.head_norms) qkv = norm_heads(graph, weights, qkv, shape, attributes, gain);
   const ValueId turned = graph.rotary(qkv, attributes, read_rows(graph, shape, compiler::RowField::position));
   const ValueId mixed = attend(graph, shape, turned, attributes);
-  return project(graph, weights, mixed, {{"self_attn.o_proj", shape.hidden}}, shape.queries(),
+  return project(graph, weights, mixed, shape, {{"self_attn.o_proj", shape.hidden}}, shape.queries(),
                  residual_deviation(shape), shape.output_bias);
 }
 
@@ -65,11 +65,11 @@ ValueId gated_mlp(GraphBuilder& graph, LayerWeights& weights, ValueId normed, co
                   Gain gain) {
   const std::int64_t wide = shape.intermediate;
   const Activation activation = shape.activation_or(gain == Gain::weight ? Activation::silu : Activation::gelu_tanh);
-  const ValueId gate_and_up = project(graph, weights, normed, {{"mlp.gate_proj", wide}, {"mlp.up_proj", wide}},
+  const ValueId gate_and_up = project(graph, weights, normed, shape, {{"mlp.gate_proj", wide}, {"mlp.up_proj", wide}},
                                       shape.hidden, kInitialDeviation, shape.mlp_bias);
   const ValueId gated =
       graph.swiglu(gate_and_up, {.exact = activation == Activation::gelu, .gelu = activation != Activation::silu});
-  return project(graph, weights, gated, {{"mlp.down_proj", shape.hidden}}, wide, residual_deviation(shape),
+  return project(graph, weights, gated, shape, {{"mlp.down_proj", shape.hidden}}, wide, residual_deviation(shape),
                  shape.mlp_bias);
 }
 

@@ -62,6 +62,7 @@ TransformerShape make_shape(const ModelOptions& model, const Architecture& archi
                          .packed = settings.packed,
                          .keeps_inputs = settings.keeps_inputs};
   shape.train = settings.train;
+  shape.lora = settings.lora;
   shape.labels = model.head == "classification" ? model.labels : 0;
   shape.positions = model.positions;
   shape.first_position = architecture.name == "roberta" ? model.padding_token + 1 : 0;

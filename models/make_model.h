@@ -18,6 +18,7 @@ struct ModelSettings {
   bool keeps_inputs = false;          // likewise
   bool packed = false;                // likewise
   std::vector<std::string> train = {};  // likewise
+  Lora lora = {};                       // likewise
 };
 
 // `model` is valid (check_model()), without `pretrained`. Throws BadInput when the shapes of a graph do not fit.

@@ -27,6 +27,11 @@ ValueId LayerWeights::matrix(const std::string& name, std::int64_t rows, std::in
   return joined_matrix({{name, rows}}, columns, deviation);
 }
 
+ValueId LayerWeights::matrix(const std::string& name, std::int64_t rows, std::int64_t columns, Initial initial,
+                             float deviation) {
+  return borrowed(name, {rows, columns}, wire_offset_ + list_.add({{name, {rows, columns}}}, initial, deviation));
+}
+
 ValueId LayerWeights::vector(const std::string& name, std::int64_t size, Initial initial) {
   return joined_vector({{name, size}}, initial);
 }

@@ -37,6 +37,8 @@ class LayerWeights {
       : graph_(graph), list_(list), compute_(compute), wire_offset_(wire_offset) {}
 
   compiler::ValueId matrix(const std::string& name, std::int64_t rows, std::int64_t columns, float deviation);
+  compiler::ValueId matrix(const std::string& name, std::int64_t rows, std::int64_t columns, Initial initial,
+                           float deviation);
   compiler::ValueId vector(const std::string& name, std::int64_t size, Initial initial);
   // A matrix of which the graph uses rows [first, rows).
   compiler::ValueId rows_from(const std::string& name, std::int64_t rows, std::int64_t first, std::int64_t columns,

@@ -27,6 +27,21 @@ inline DType stream_dtype(Reversible reversible, DType compute) {
 // Of an MLP: the family's own, GELU by the error function or in its tanh form, or SiLU, which only gates have.
 enum class Activation : std::uint8_t { own, gelu, gelu_tanh, silu };
 
+// Low-rank adapters (Hu et al., 2021) of linear layers in blocks: y = W x + factor B A dropout(x), with A [rank, in] and
+// B [out, rank], named as PEFT names them.
+struct Lora {
+  std::int64_t rank = 0;  // 0: there are none
+  float alpha = 8;        // factor is alpha / rank; with rank stabilization (Kalajdzievski, 2023) alpha / sqrt(rank)
+  float dropout = 0;
+  bool rank_stabilized = false;
+  std::vector<std::string> targets = {};  // modules whose name is, or ends in a dot and, one of these
+
+  bool adapts(const std::string& module) const;
+  float factor() const;
+};
+// Whether this is a parameter of an adapter.
+bool is_adapter(const std::string& parameter);
+
 struct TransformerShape {
   std::int64_t layers, hidden, heads, intermediate, vocabulary, sequence;
   std::int64_t micro_batch;  // sequences per microbatch
@@ -58,6 +73,9 @@ struct TransformerShape {
   float attention_softcap = 0, logit_softcap = 0;  // 0: none
   std::vector<std::string> train = {};  // patterns of the names of parameters that are trained (glob); empty: all are
 
+  Lora lora = {};
+
+  // With adapters, these and what `train` names alone.
   bool trains(const std::string& parameter) const;
 
   std::int64_t rows() const { return micro_batch * sequence; }  // of an activation: tokens of a microbatch

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <cstring>
 #include <iomanip>
+#include <optional>
 #include <sstream>
 
 #include "core/bytes.h"
 #include "core/json.h"
+#include "core/log.h"
 #include "eps/checkpoint/checkpoint.h"
 #include "eps/checkpoint/manifest.h"
 #include "formats/safetensors_writer.h"
@@ -18,6 +20,8 @@
 #include "models/hub/names.h"
 #include "models/hub/weights.h"
 #include "models/make_model.h"
+#include "runtime/checkpoint_weights.h"
+#include "runtime/export_adapter.h"
 #include "runtime/hub_companions.h"
 
 namespace l2l {
@@ -35,8 +39,6 @@ DType dtype_of(const std::string& name) {
   throw BadInput("dtype \"" + name + "\" is not supported; accepted: \"fp32\", \"bf16\", \"fp16\"");
 }
 
-const char* name_in_file(DType dtype) { return dtype == DType::f32 ? "F32" : dtype == DType::bf16 ? "BF16" : "F16"; }
-
 // The checkpoint that is meant, or else the directory itself.
 std::filesystem::path folder_of(const std::filesystem::path& source) {
   if (!is_there(source)) throw BadInput(source.string() + ": does not exist");
@@ -47,11 +49,26 @@ std::filesystem::path folder_of(const std::filesystem::path& source) {
   return eps::find_checkpoint(source);
 }
 
-ModelOptions model_of(const std::filesystem::path& folder) {
-  if (is_there(folder / eps::kManifestName)) return checkpoint_options(folder).model;
-  ModelOptions model = models::read_hub_config(folder / "config.json");
-  model.sequence = 1;
-  return model;
+// Of a checkpoint, or of a model directory.
+Options options_of(const std::filesystem::path& folder) {
+  if (is_there(folder / eps::kManifestName)) return checkpoint_options(folder);
+  Options options;
+  options.model = models::read_hub_config(folder / "config.json");
+  options.model.sequence = 1;
+  return options;
+}
+
+std::unique_ptr<WeightSource> weights_of(const std::filesystem::path& folder, const Options& options,
+                                         const ModelLayout& layout) {
+  if (!options.model.base.empty() && (options.lora.rank > 0 || is_there(options.model.base))) {
+    return std::make_unique<runtime::CheckpointWeights>(folder, options, layout);
+  }
+  if (!options.model.base.empty()) {
+    log(LogLevel::warning, "model.base = \"" + options.model.base.string() +
+                               "\" is not there: frozen parameters are those of the checkpoint, in the type that they "
+                               "were trained beside");
+  }
+  return std::make_unique<models::HubWeights>(folder, options.model, layout, /*new_head=*/false);
 }
 
 // One file of the export, and which parameters it has.
@@ -86,11 +103,11 @@ class Export {
  public:
   Export(const std::filesystem::path& folder, DType dtype)
       : dtype_(dtype),
-        options_(model_of(folder)),
-        model_(models::make_model(options_, {})),
-        weights_(folder, options_, model_.layout, /*new_head=*/false),
-        architecture_(models::architecture_of(options_.architecture)),
-        companions_(runtime::hub_companions(options_, folder)) {}
+        options_(options_of(folder)),
+        model_(models::make_model(options_.model, {.train = options_.optimizer.train})),
+        weights_(weights_of(folder, options_, model_.layout)),
+        architecture_(models::architecture_of(options_.model.architecture)),
+        companions_(runtime::hub_companions(options_.model, options_.lora.rank > 0 ? options_.model.base : folder)) {}
 
   void write(const std::filesystem::path& target, Bytes most, const std::function<void(Bytes, Bytes)>& progress) {
     const std::vector<Shard> shards = cut(model_.layout, dtype_, most);
@@ -117,7 +134,7 @@ class Export {
                    const std::function<void(Bytes, Bytes)>& progress) {
     std::vector<TensorToWrite> tensors;
     for (const ParameterSpec* parameter : shard.parameters) {
-      tensors.push_back({models::hub_name(architecture_, parameter->name), parameter->shape, name_in_file(dtype_)});
+      tensors.push_back({models::hub_name(architecture_, parameter->name), parameter->shape, runtime::name_in_file(dtype_)});
     }
     SafetensorsWriter writer(path, tensors, {{"format", "pt"}});
     std::vector<float> values(kPiece);
@@ -128,7 +145,7 @@ class Export {
       for (std::int64_t first = 0; first < elements; first += kPiece) {
         const std::span<float> piece =
             std::span(values).first(static_cast<std::size_t>(std::min(kPiece, elements - first)));
-        weights_.read(parameter, first, piece);
+        weights_->read(parameter, first, piece);
         const std::span<const std::byte> narrowed = narrow(parameter, piece, bytes);
         writer.write(i, first, narrowed);
         done_ += narrowed.size();
@@ -140,15 +157,7 @@ class Export {
 
   std::span<const std::byte> narrow(const ParameterSpec& parameter, std::span<const float> values,
                                     std::span<std::byte> bytes) const {
-    if (dtype_ == DType::f32) return std::as_bytes(values);
-    auto* const halves = reinterpret_cast<std::uint16_t*>(bytes.data());
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      halves[i] = dtype_ == DType::bf16 ? to_bf16(values[i]).bits : to_f16(values[i]).bits;
-      if (dtype_ == DType::bf16 || std::isfinite(to_float(f16{halves[i]}))) continue;
-      throw BadInput(parameter.name + " has the weight " + std::to_string(values[i]) +
-                     ", beyond the range of fp16; export bf16 or fp32");
-    }
-    return bytes.first(values.size() * sizeof(std::uint16_t));
+    return runtime::narrow(parameter, dtype_, values, bytes);
   }
 
   void write_index(const std::filesystem::path& target, const std::vector<Shard>& shards) const {
@@ -176,9 +185,9 @@ class Export {
   }
 
   const DType dtype_;
-  const ModelOptions options_;
+  const Options options_;
   const models::Model model_;
-  const models::HubWeights weights_;
+  const std::unique_ptr<WeightSource> weights_;
   const models::Architecture& architecture_;
   eps::Companions companions_;
   Bytes done_ = 0, all_ = 0;
@@ -192,13 +201,21 @@ void export_model(const std::filesystem::path& source, const std::filesystem::pa
   const Bytes most = parse_bytes(settings.max_shard_size);
   const std::filesystem::path place = std::filesystem::absolute(target).lexically_normal();
   if (is_there(place)) throw BadInput(target.string() + ": exists already; name a new directory");
-  Export model(folder_of(source), dtype);
+  const std::filesystem::path folder = folder_of(source);
+  const Options options = options_of(folder);
+  if (settings.merge && options.lora.rank == 0) throw BadInput(source.string() + ": has no adapters to merge");
+  std::optional<Export> model;
+  if (options.lora.rank == 0 || settings.merge) model.emplace(folder, dtype);
   make_folders(place.parent_path());
   const std::filesystem::path temporary =
       place.parent_path() / ("." + place.filename().string() + ".tmp-" + std::to_string(getpid()));
   make_folder(temporary);
   try {
-    model.write(temporary, most, progress);
+    if (model) {
+      model->write(temporary, most, progress);
+    } else {
+      runtime::write_adapter(folder, options, dtype, temporary);
+    }
     move_folder(temporary, place);
     sync_folder(place.parent_path());
   } catch (...) {

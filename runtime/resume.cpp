@@ -18,8 +18,36 @@ void check_micro_batch(const Options& options, const eps::RunState& state) {
 
 }  // namespace
 
+void check_base(const RunPlan& plan, const eps::RunState& state, std::uint64_t base_hash) {
+  if (!state.without_frozen || state.base_hash == base_hash) return;
+  throw BadInput("model.base = \"" + plan.options.model.base.string() +
+                 "\": its weights are not those that this checkpoint's adapters were trained beside; restore them, or "
+                 "name the directory where they are now with --set model.base=DIR");
+}
+
+void tell_rounded(const RunPlan& plan, const models::HubWeights& weights) {
+  std::int64_t count = 0;
+  for (const GroupSpec& group : plan.model.layout.groups) {
+    for (const ParameterSpec& parameter : group.parameters) {
+      if (!parameter.trained && weights.has_other_type(parameter, plan.store.wire)) ++count;
+    }
+  }
+  if (count == 0) return;
+  log(LogLevel::info, std::to_string(count) + " frozen tensors of " + plan.options.weights.string() +
+                          " are of another type than precision.compute: they are kept in " +
+                          plan.options.precision.compute + ", converted once");
+}
+
 void check_trained(const RunPlan& plan, const std::filesystem::path& folder) {
-  if (checkpoint_options(folder).optimizer.train == plan.options.optimizer.train) return;
+  const Options saved = checkpoint_options(folder);
+  const LoraOptions &ours = plan.options.lora, &its = saved.lora;
+  if (ours.rank != its.rank || ours.alpha != its.alpha || ours.targets != its.targets ||
+      ours.rank_stabilized != its.rank_stabilized) {
+    throw BadInput(folder.string() + ": has adapters of lora.rank = " + std::to_string(its.rank) +
+                   ", alpha = " + std::to_string(its.alpha) +
+                   "; the keys of [lora] must be what they were when this checkpoint was made");
+  }
+  if (saved.optimizer.train == plan.options.optimizer.train) return;
   throw BadInput(folder.string() +
                  ": optimizer.train is not what it was when this checkpoint was made, which has moments of what was "
                  "trained then alone: set it to that; or begin a new run from these weights with model.pretrained");

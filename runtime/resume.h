@@ -2,6 +2,7 @@
 #pragma once
 
 #include "eps/checkpoint/checkpoint.h"
+#include "models/hub/weights.h"
 #include "runtime/plan/run_plan.h"
 
 namespace l2l::runtime {
@@ -10,6 +11,12 @@ namespace l2l::runtime {
 // the run that wrote it: another seed, other training data (unless data.allow_change, which warns), another microbatch
 // where the checkpoint's could have been kept. `data_hash`: of the training data; not looked at where there are none.
 void check_resumable(const RunPlan& plan, const eps::RunState& state, std::uint64_t data_hash);
+
+// Throws BadInput when the frozen parameters are not those that the checkpoint's run had. `base_hash`: of model.base.
+void check_base(const RunPlan& plan, const eps::RunState& state, std::uint64_t base_hash);
+
+// Says how many frozen parameters of the directory are kept in another type than theirs, if any are.
+void tell_rounded(const RunPlan& plan, const models::HubWeights& weights);
 
 // Throws BadInput when other parameters are trained than in the run that wrote the checkpoint.
 void check_trained(const RunPlan& plan, const std::filesystem::path& folder);

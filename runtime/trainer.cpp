@@ -70,7 +70,7 @@ struct Trainer::Implementation {
   std::uint64_t samples_per_step() const {
     return static_cast<std::uint64_t>(plan.options.batch.micro_batch * plan.options.batch.micro_batches);
   }
-  std::unique_ptr<runtime::Engine> make_engine(const LoadProgress& loading) const;
+  std::unique_ptr<runtime::Engine> make_engine(const LoadProgress& loading);
   void fill_training();
   std::uint64_t fill_validation(std::uint64_t first);
   StepReport run_step();
@@ -89,11 +89,17 @@ struct Trainer::Implementation {
   std::uint64_t step = 0;           // completed
   std::uint64_t data_position = 0;  // samples consumed
   std::uint64_t data_hash = 0;      // of `train`; constant after construction
+  std::uint64_t base_hash = 0;      // of model.base, where that is set, from the first use of the engine on
 };
 
-std::unique_ptr<runtime::Engine> Trainer::Implementation::make_engine(const LoadProgress& loading) const {
+std::unique_ptr<runtime::Engine> Trainer::Implementation::make_engine(const LoadProgress& loading) {
   if (plan.options.weights.empty()) return std::make_unique<runtime::Engine>(plan, trace.get());
-  models::HubWeights weights(plan.options.weights, plan.options.model, plan.model.layout, plan.options.new_head);
+  models::HubWeights weights(plan.options.weights, plan.options.model, plan.model.layout, plan.options.new_head,
+                             plan.options.lora.adapter);
+  if (!plan.options.model.base.empty()) {
+    base_hash = weights.hash();
+    runtime::tell_rounded(plan, weights);
+  }
   if (loading) weights.on_progress([&](Bytes done) { loading(done, weights.bytes()); });
   return std::make_unique<runtime::Engine>(plan, trace.get(), &weights);
 }
@@ -142,6 +148,7 @@ StepReport Trainer::Implementation::run_step() {
 
 void Trainer::Implementation::restore(const eps::RunState& state) {
   runtime::check_resumable(plan, state, data_hash);
+  runtime::check_base(plan, state, base_hash);
   step = state.step;
   data_position = state.data_position;
   optimizers::LossScaler& scaler = engine->loss_scaler();
@@ -184,7 +191,7 @@ std::filesystem::path Trainer::resume(const std::filesystem::path& directory) {
     try {
       runtime::check_trained(self.plan, folder);
       self.restore(eps::load_checkpoint(folder, self.running().store()));
-      self.companions_from = folder;
+      if (self.plan.options.lora.rank == 0) self.companions_from = folder;
       runtime::warn_of_lost_steps(directory, folder, self.step);
       return folder;
     } catch (const CorruptFile& error) {
@@ -237,16 +244,20 @@ void Trainer::start_save() {
   if (checkpoint.directory.empty()) throw BadInput("checkpoint.directory: not set; nowhere to save to");
   self.running();
   finish_save();
-  eps::RunState state{self.step, self.plan.options.run.seed, self.data_position, to_toml(self.plan.options),
-                      self.data_hash};
+  Options options = self.plan.options;
+  options.lora.adapter.clear();  // what it brought is in the checkpoint
+  eps::RunState state{self.step, self.plan.options.run.seed, self.data_position, to_toml(options), self.data_hash};
+  state.base_hash = self.base_hash;
+  state.without_frozen = self.base_hash != 0 && options.lora.rank > 0;
   const optimizers::LossScaler& scaler = self.running().loss_scaler();
   if (scaler.is_dynamic()) {
     state.loss_scale = static_cast<std::uint64_t>(scaler.scale());
     state.good_steps = scaler.good_steps();
   }
-  self.checkpoints->start(
-      checkpoint.directory, state, static_cast<int>(checkpoint.keep),
-      runtime::hub_companions(self.plan.options.model, self.companions_from, self.plan.options.data.tokenizer));
+  eps::Companions companions =
+      runtime::hub_companions(self.plan.options.model, self.companions_from, self.plan.options.data.tokenizer);
+  if (state.without_frozen) companions.texts.erase("config.json");  // no model that other programs could load
+  self.checkpoints->start(checkpoint.directory, state, static_cast<int>(checkpoint.keep), companions);
 }
 
 bool Trainer::saving() const { return implementation_->checkpoints && implementation_->checkpoints->running(); }
@@ -254,7 +265,7 @@ bool Trainer::saving() const { return implementation_->checkpoints && implementa
 std::filesystem::path Trainer::finish_save() {
   if (!implementation_->checkpoints) return {};
   std::filesystem::path folder = implementation_->checkpoints->finish();
-  if (!folder.empty()) implementation_->companions_from = folder;
+  if (!folder.empty() && implementation_->plan.options.lora.rank == 0) implementation_->companions_from = folder;
   return folder;
 }
 

@@ -21,6 +21,8 @@ int main(int argc, char** argv) {
   command.add("OUT", &target, "the new directory", {.required = true});
   command.add("--dtype", &settings.dtype, "of the weights", {.one_of = {"fp32", "bf16", "fp16"}});
   command.add("--max-shard-size", &settings.max_shard_size, "of a file; a larger model gets several and an index");
+  command.add("--merge", &settings.merge,
+              "of a checkpoint of adapters: the model with what they add, instead of a PEFT adapter directory");
   command.add("--quiet", &quiet, "no progress");
   return command.run(argc, argv);
 }

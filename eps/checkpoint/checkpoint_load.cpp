@@ -85,12 +85,13 @@ void check_part(const formats::SafetensorsFile& file, const ParameterSpec& param
   expected.insert(scales.name);
 }
 
-// Checks that the file holds `parts` of every parameter and nothing else.
-void check_tensors(const formats::SafetensorsFile& file, const ParameterStore& store,
-                   std::span<const StatePart> parts) {
+// Checks that the file holds `parts` of every parameter, or of every one that is trained, and nothing else.
+void check_tensors(const formats::SafetensorsFile& file, const ParameterStore& store, std::span<const StatePart> parts,
+                   bool without_frozen) {
   std::set<std::string> expected;
   for (const GroupSpec& group : store.layout().groups) {
     for (const ParameterSpec& parameter : group.parameters) {
+      if (without_frozen && !parameter.trained) continue;
       for (const StatePart part : parts) check_part(file, parameter, part, store.wire_type(), expected);
     }
   }
@@ -134,8 +135,8 @@ class Restorer {
  private:
   void restore(GroupIndex group, std::size_t parameter, StatePart part) {
     const ParameterSpec& spec = store_.layout().groups[static_cast<std::size_t>(group)].parameters[parameter];
-    if (!has_part(spec, part)) return;
     const std::string name = tensor_name(spec.name, part);
+    if (!has_part(spec, part) || file_.find(name) == nullptr) return;  // checked: it is not meant to be there
     const formats::TensorEntry& tensor = *file_.find(name);
     if (part == StatePart::master) {
       return write(group, parameter, part,
@@ -183,8 +184,8 @@ RunState load_checkpoint(const std::filesystem::path& folder, ParameterStore& st
   const formats::SafetensorsFile model(folder / kModelName), optimizer(folder / kOptimizerName);
   check_hashes(model, model_stated, manifest);
   check_hashes(optimizer, optimizer_stated, manifest);
-  check_tensors(model, store, kModelParts);
-  check_tensors(optimizer, store, optimizer_parts(store.moments()));
+  check_tensors(model, store, kModelParts, manifest.state.without_frozen);
+  check_tensors(optimizer, store, optimizer_parts(store.moments()), manifest.state.without_frozen);
   std::vector<std::uint64_t> counts = update_counts(folder, manifest, store.layout());
 
   if (!fault_point("checkpoint.drop_master")) Restorer(model, store).restore(kModelParts);

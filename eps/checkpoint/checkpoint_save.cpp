@@ -38,10 +38,11 @@ struct TensorList {
   std::vector<formats::TensorToWrite> tensors;
   std::vector<std::size_t> first;
 
-  TensorList(const ParameterStore& store, std::span<const StatePart> parts) {
+  TensorList(const ParameterStore& store, std::span<const StatePart> parts, bool without_frozen) {
     for (const GroupSpec& group : store.layout().groups) {
       first.push_back(tensors.size());
       for (const ParameterSpec& parameter : group.parameters) {
+        if (without_frozen && !parameter.trained) continue;
         for (const StatePart part : parts) add_tensors(tensors, parameter, part, store);
       }
     }
@@ -52,11 +53,13 @@ struct TensorList {
 // file; Hugging Face transformers requires the metadata.
 class PartsFile {
  public:
-  PartsFile(const std::filesystem::path& path, const ParameterStore& store, std::span<const StatePart> parts)
+  PartsFile(const std::filesystem::path& path, const ParameterStore& store, std::span<const StatePart> parts,
+            bool without_frozen)
       : name_(path.filename().string()),
         store_(store),
         parts_(parts),
-        list_(store, parts),
+        without_frozen_(without_frozen),
+        list_(store, parts, without_frozen),
         file_(path, list_.tensors, {{"format", "pt"}}) {}
 
   // Adds the hash of each tensor to `hashes`.
@@ -65,7 +68,7 @@ class PartsFile {
     tensor_ = list_.first[static_cast<std::size_t>(group)];
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       for (const StatePart part : parts_) {
-        if (!has_part(parameters[i], part)) continue;
+        if (!has_part(parameters[i], part) || (without_frozen_ && !parameters[i].trained)) continue;
         if (!parameters[i].trained) {
           write_whole(store_.wire(group, i), hashes);
         } else if (part == StatePart::master) {
@@ -109,6 +112,7 @@ class PartsFile {
   const std::string name_;
   const ParameterStore& store_;
   const std::span<const StatePart> parts_;
+  const bool without_frozen_;
   const TensorList list_;
   formats::SafetensorsWriter file_;
   std::size_t tensor_ = 0;  // the next to be written
@@ -155,8 +159,9 @@ void write_files(const std::filesystem::path& folder, const ParameterStore& stor
                  const RunState& state, const Companions& companions) {
   Manifest manifest;
   manifest.state = state;
-  PartsFile model(folder / kModelName, store, kModelParts);
-  PartsFile optimizer(folder / kOptimizerName, store, optimizer_parts(store.moments()));
+  const bool without_frozen = state.without_frozen;
+  PartsFile model(folder / kModelName, store, kModelParts, without_frozen);
+  PartsFile optimizer(folder / kOptimizerName, store, optimizer_parts(store.moments()), without_frozen);
   write_groups(model, optimizer, store, std::move(save), manifest);
   model.finish(manifest);
   optimizer.finish(manifest);

@@ -89,6 +89,11 @@ RunState read_state(const Json& json, const FieldReader& reader) {
   state.data_hash = reader.hash(reader.member(json, "data_hash"), "data_hash");
   state.config = reader.text(reader.member(json, "config"), "config");
   if (json.contains("loss_scale")) read_scaler(json, reader, state);
+  if (json.contains("base")) state.base_hash = reader.hash(reader.member(json, "base"), "base");
+  if (json.contains("without_frozen")) {
+    if (json["without_frozen"] != true || state.base_hash == 0) reader.refuse("without_frozen", "has no base");
+    state.without_frozen = true;
+  }
   return state;
 }
 
@@ -136,6 +141,8 @@ std::string to_text(const Manifest& manifest) {
     json["loss_scale"] = manifest.state.loss_scale;
     json["good_steps"] = manifest.state.good_steps;
   }
+  if (manifest.state.base_hash != 0) json["base"] = to_hex(manifest.state.base_hash);
+  if (manifest.state.without_frozen) json["without_frozen"] = true;
   for (const auto& [name, count] : manifest.update_counts) json["update_counts"][name] = count;
   for (const auto& [name, file] : manifest.files) {
     json["files"][name] = {{"bytes", file.bytes}, {"header", to_hex(file.header)}};

@@ -2,6 +2,7 @@
 //
 //   {"format": "l2l-checkpoint", "version": 2, "step", "seed", "data_position", "data_hash": HEX, "config" (TOML),
 //    "loss_scale", "good_steps" (with dynamic loss scaling alone),
+//    "base": HEX (where frozen parameters come from files), "without_frozen": true (where they are in these alone),
 //    "update_counts": {GROUP: n}, "files": {NAME: {"bytes": n, "header": HEX}}, "tensors": {NAME: HEX}, "xxh64": HEX}
 //
 // Hashes are XXH64 in 16 hexadecimal digits: of everything before the tensors of a file, of a tensor's bytes, and of

@@ -21,6 +21,9 @@ struct ModelOptions {
   // other that contradicts it is refused. Empty: random weights of the architecture and sizes below.
   std::filesystem::path pretrained = {};
   bool new_head = false;  // pretrained: draw the head afresh where the directory has none
+  // Where frozen parameters come from: `pretrained` of the run that a checkpoint was made in. Checkpoints of adapters
+  // need it. A run sets it itself.
+  std::filesystem::path base = {};
 
   // "gpt2" | "bert" | "roberta" | "llama" | "mistral" | "qwen2" | "qwen3" | "gemma2" | "gemma3"
   std::string architecture = "gpt2";
@@ -161,6 +164,18 @@ struct OptimizerOptions {
   std::vector<std::string> train = {};
 };
 
+// Low-rank adapters (LoRA; Hu et al., 2021) beside a frozen model, as PEFT has them.
+struct LoraOptions {
+  std::int64_t rank = 0;                  // of their matrices; 0: none
+  double alpha = 8;                       // what they add is scaled by alpha / rank
+  double dropout = 0;                     // of what they read, in [0, 1)
+  // Linear layers of blocks, by the last parts of their names: ["q_proj", "v_proj"], or ["all-linear"]. Empty: as PEFT
+  // chooses: query and value projections, gpt2: c_attn.
+  std::vector<std::string> targets = {};
+  bool rank_stabilized = false;           // scaled by alpha / sqrt(rank) (rsLoRA; Kalajdzievski, 2023)
+  std::filesystem::path adapter = {};     // a PEFT adapter directory to begin from, which sets the keys above
+};
+
 struct ScheduleOptions {
   std::string kind = "constant";  // "constant" | "cosine" | "linear": how the rate falls after the warm-up
   std::int64_t warmup_steps = 0;  // in which the learning rate rises linearly
@@ -247,6 +262,7 @@ struct Options {
   DataOptions data;
   BatchOptions batch;
   OptimizerOptions optimizer;
+  LoraOptions lora;
   ScheduleOptions schedule;
   PrecisionOptions precision;
   DeviceOptions device;

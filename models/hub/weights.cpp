@@ -2,9 +2,11 @@
 
 #include <set>
 
+#include "core/hash.h"
 #include "core/log.h"
 #include "formats/safetensors_header.h"
 #include "l2l/errors.h"
+#include "models/hub/adapter.h"
 #include "models/hub/names.h"
 
 namespace l2l::models {
@@ -39,8 +41,9 @@ class Mismatches {
 }  // namespace
 
 HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOptions& model, const ModelLayout& layout,
-                       bool new_head)
+                       bool new_head, const std::filesystem::path& adapter)
     : shards_(directory) {
+  if (!adapter.empty()) adapter_.emplace(adapter / kAdapterModel);
   const Architecture& architecture = architecture_of(model.architecture);
   // Classes are nobody's but this model's: what tells them apart may be drawn afresh, and the head for tokens is not
   // used.
@@ -51,6 +54,23 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
   bool head_is_missing = false;
   for (const GroupSpec& group : layout.groups) {
     for (const ParameterSpec& parameter : group.parameters) {
+      const std::string name_there = name_in_adapter(architecture, parameter.name);
+      if (const formats::TensorEntry* const entry = adapter_ ? adapter_->find(name_there) : nullptr) {
+        const ShardedTensor tensor{&*adapter_, entry};
+        used.insert(entry->name);
+        for (const std::string& name : names_in_files(architecture, parameter.name, model.tie_embeddings)) {
+          if (const ShardedTensor replaced = shards_.find(name); replaced.entry) used.insert(replaced.entry->name);
+        }
+        tensors_.emplace(parameter.name, tensor);
+        bytes_ += entry->end - entry->begin;
+        if (entry->shape == parameter.shape && formats::is_float(*entry)) continue;
+        wrong.add([&] { return describe(tensor) + "; expected is F32, BF16 or F16 " + parameter.shape.to_string(); });
+        continue;
+      }
+      if (is_adapter(parameter.name)) {
+        if (adapter_) missing.add([&] { return name_there + " in " + adapter_->path().string(); });
+        continue;
+      }
       std::vector<ShardedTensor> copies;
       for (const std::string& name : names_in_files(architecture, parameter.name, model.tie_embeddings)) {
         const ShardedTensor tensor = shards_.find(name);
@@ -80,6 +100,9 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
       });
     }
   }
+  for (const formats::TensorEntry& tensor : adapter_ ? adapter_->tensors() : std::vector<formats::TensorEntry>()) {
+    if (used.count(tensor.name) == 0) unexpected.add([&] { return describe({&*adapter_, &tensor}); });
+  }
   if (!missing.none() || !unexpected.none() || !wrong.none()) {
     throw BadInput(
         directory.string() + ": the weights are not those of its config.json" + missing.show(" missing tensors") +
@@ -90,6 +113,24 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
     log(LogLevel::info, directory.string() + ": " + std::to_string(unused) +
                             " tensors are not used (buffers, pooler, next-sentence head)");
   }
+}
+
+std::uint64_t HubWeights::hash() const {
+  Hash64 hash;
+  for (const formats::SafetensorsFile& file : shards_.files()) {
+    for (const formats::TensorEntry& tensor : file.tensors()) {
+      const std::uint64_t of_tensor = file.hash(tensor);
+      hash.update(std::as_bytes(std::span(tensor.name)));
+      hash.update(std::as_bytes(std::span(&of_tensor, 1)));
+    }
+  }
+  return hash.value();
+}
+
+bool HubWeights::has_other_type(const ParameterSpec& parameter, DType type) const {
+  const auto place = tensors_.find(parameter.name);
+  const char* const name = type == DType::f32 ? "F32" : type == DType::bf16 ? "BF16" : "F16";
+  return place != tensors_.end() && place->second.entry->dtype != name;
 }
 
 // A table that is tied may stand there twice.

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -17,13 +18,19 @@ namespace l2l::models {
 class HubWeights final : public WeightSource {
  public:
   // Finds a tensor for every parameter of `layout`, that of make_model(model). With `new_head`, parameters of the head
-  // may have none, all of them or some. Throws BadInput with the list of all tensors that are missing, unexpected, or
-  // of a wrong shape or type; CorruptFile.
+  // may have none, all of them or some. Those of adapters come from the PEFT directory `adapter`, or have none where that
+  // is empty. Throws BadInput with the list of all tensors that are missing, unexpected, or of a wrong shape or type;
+  // CorruptFile.
   HubWeights(const std::filesystem::path& directory, const ModelOptions& model, const ModelLayout& layout,
-             bool new_head);
+             bool new_head, const std::filesystem::path& adapter = {});
 
   // Throws CorruptFile, also where an element is not finite.
   bool read(const ParameterSpec& parameter, std::int64_t first, std::span<float> destination) const override;
+
+  // XXH64 of all tensors of the directory, which it reads.
+  std::uint64_t hash() const;
+  // Whether a parameter's tensor has another type than this one.
+  bool has_other_type(const ParameterSpec& parameter, DType type) const;
 
   Bytes bytes() const { return bytes_; }  // of all tensors that parameters have
   // Called from any thread, one at a time, with the bytes read so far. Set before the first read().
@@ -33,6 +40,7 @@ class HubWeights final : public WeightSource {
   void check_copies(const std::vector<formats::ShardedTensor>& copies) const;
 
   formats::SafetensorsShards shards_;
+  std::optional<formats::SafetensorsFile> adapter_;
   std::unordered_map<std::string, formats::ShardedTensor> tensors_;  // by parameter
   Bytes bytes_ = 0;
   std::function<void(Bytes)> progress_;

@@ -59,13 +59,14 @@ std::vector<Key> source_keys(DataSource& source) {
 }
 
 std::vector<Key> option_keys(Options& options) {
-  auto& [model, data, batch, optimizer, schedule, precision, device, transfer, recompute, eps, checkpoint, run, given] =
+  auto& [model, data, batch, optimizer, lora, schedule, precision, device, transfer, recompute, eps, checkpoint, run, given] =
       options;
   std::vector<std::string_view> names;
   for (const models::Architecture& each : models::architectures()) names.push_back(each.name);
   return {
       {"model", "pretrained", PathField{&model.pretrained}},
       {"model", "new_head", BooleanField{&model.new_head}},
+      {"model", "base", PathField{&model.base}},
       {"model", "head", TextField{&model.head, {"language", "classification"}}},
       {"model", "labels", IntegerField{&model.labels, 2, 1 << 20}},
       {"model", "architecture", TextField{&model.architecture, names}},
@@ -134,6 +135,12 @@ std::vector<Key> option_keys(Options& options) {
       {"optimizer", "moments", TextField{&optimizer.moments, {"fp32", "bf16_first", "bf16", "int8"}}},
       {"optimizer", "update", TextField{&optimizer.update, {"eager", "after_backward"}}},
       {"optimizer", "train", TextsField{&optimizer.train}},
+      {"lora", "rank", IntegerField{&lora.rank, 0, 1 << 16}},
+      {"lora", "alpha", RealField{&lora.alpha, kPositive}},
+      {"lora", "dropout", RealField{&lora.dropout, kBelowOne}},
+      {"lora", "targets", TextsField{&lora.targets}},
+      {"lora", "rank_stabilized", BooleanField{&lora.rank_stabilized}},
+      {"lora", "adapter", PathField{&lora.adapter}},
       {"schedule", "kind", TextField{&schedule.kind, {"constant", "cosine", "linear"}}},
       {"schedule", "warmup_steps", IntegerField{&schedule.warmup_steps, 0, kMostSteps}},
       {"schedule", "minimum", RealField{&schedule.minimum, kNotNegative}},

@@ -15,7 +15,7 @@ namespace {
 
 // Keys of [model] that are free to differ from the file.
 bool is_free(std::string_view name) {
-  constexpr std::string_view kFree[] = {"pretrained", "new_head", "head",      "labels",
+  constexpr std::string_view kFree[] = {"pretrained", "new_head", "base", "head",      "labels",
                                         "sequence",   "dropout",  "attention", "reversible"};
   return std::find(std::begin(kFree), std::end(kFree), name) != std::end(kFree);
 }
@@ -109,6 +109,7 @@ Options with_saved_model(Options options, const Options& saved) {
   }
   model.pretrained.clear();
   model.new_head = false;
+  model.base = saved.model.base;
   options.model = std::move(model);
   if (options.data.mask_token < 0) options.data.mask_token = saved.data.mask_token;
   if (options.data.tokenizer == DataOptions().tokenizer) options.data.tokenizer = saved.data.tokenizer;

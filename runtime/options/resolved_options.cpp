@@ -3,6 +3,7 @@
 #include "core/log.h"
 #include "l2l/errors.h"
 #include "models/architecture.h"
+#include "models/hub/adapter.h"
 #include "runtime/data/buckets.h"
 #include "runtime/data/document_dataset.h"
 #include "runtime/data/find_sources.h"
@@ -112,14 +113,54 @@ void require_classes(const DataFiles& files) {
                  ": has no classes, which model.head = \"classification\" learns; it takes JSON Lines or tables");
 }
 
+// With targets, and with what an adapter's own file says.
+LoraOptions resolved_lora(const Options& options) {
+  LoraOptions lora = options.lora;
+  const models::Architecture& architecture = models::architecture_of(options.model.architecture);
+  if (!lora.adapter.empty()) {
+    const LoraOptions file = models::read_adapter_config(lora.adapter / models::kAdapterConfig);
+    if (lora.rank > 0 && lora.rank != file.rank) {
+      throw BadInput("lora.rank = " + std::to_string(lora.rank) + ", but " + lora.adapter.string() + " has " +
+                     std::to_string(file.rank) + "; remove it, or begin without lora.adapter");
+    }
+    const double dropout = lora.dropout;
+    lora = file;
+    lora.adapter = options.lora.adapter;
+    lora.dropout = dropout;
+  }
+  if (lora.rank == 0) {
+    if (lora.targets.empty() && lora.dropout == 0 && !lora.rank_stabilized) return lora;
+    throw BadInput("lora.rank = 0 makes no adapters, but other keys of [lora] are set; set the rank");
+  }
+  if (lora.targets.empty()) {
+    lora.targets = architecture.name == "gpt2" ? std::vector<std::string>{"c_attn"}
+                   : architecture.encoder      ? std::vector<std::string>{"query", "value"}
+                                               : std::vector<std::string>{"q_proj", "v_proj"};
+  }
+  if (options.rebuilds_inputs() || options.model.reversible != "none") {
+    throw BadInput("lora.rank: adapters of reversible models are not built; set model.reversible = \"none\"");
+  }
+  return lora;
+}
+
+// Frozen parameters come from the model that the run begins with, also when it is resumed.
+void set_base(ResolvedOptions& options) {
+  const bool adapts = options.lora.rank > 0;
+  const bool frozen = adapts || !options.optimizer.train.empty();
+  if (frozen && !options.weights.empty()) options.model.base = std::filesystem::absolute(options.weights);
+  if (!frozen) options.model.base.clear();
+  if (adapts && options.weights.empty()) options.weights = options.model.base;
+}
+
 }  // namespace
 
 SampleKind sample_kind(const Options& options) { return sample_kind(options.data, nullptr); }
 
 ResolvedOptions resolve(const Options& asked) {
   validate_options(asked);
-  const Options given = with_pretrained_model(asked);
+  Options given = with_pretrained_model(asked);
   check_classes(given);
+  given.lora = resolved_lora(given);
   const bool encoder = models::architecture_of(given.model.architecture).encoder;
   const bool classifies = given.model.head == "classification";
   const TextModel model{encoder ? given.model.token_types : 0, classifies ? given.model.labels : 0};
@@ -129,6 +170,7 @@ ResolvedOptions resolve(const Options& asked) {
     for (const DataFiles& files : options.train) require_classes(files);
     if (options.validation) require_classes(*options.validation);
   }
+  set_base(options);
   options.chooses_micro_batch = leaves_micro_batch(given);
   options.data.samples = name_of(kind_of(options));
   options.lengths = lengths_of(options);

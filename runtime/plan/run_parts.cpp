@@ -5,6 +5,7 @@
 #include "core/workers.h"
 #include "l2l/errors.h"
 #include "models/architecture.h"
+#include "models/hub/adapter.h"
 #include "models/make_model.h"
 #include "runtime/data/dataset.h"
 
@@ -67,7 +68,8 @@ models::Model make_model(const Options& options, std::int64_t sequence) {
                                             .vocabulary_chunk = options.transfer.vocabulary_chunk,
                                             .keeps_inputs = options.transfer.stash != "auto",
                                             .packed = needs_rows(options),
-                                            .train = options.optimizer.train});
+                                            .train = options.optimizer.train,
+                                            .lora = models::lora_of(options.lora)});
 }
 
 void make_models(RunParts& parts) {

@@ -51,7 +51,13 @@ OpCase fused_case(OpKind kind, DType dtype, std::int64_t rows, std::int64_t colu
   for (const Value& value : compiler::infer_outputs(result.graph, op, 0)) {
     op.outputs.push_back(add_value(result, value.dtype, value.shape));
   }
-  if (last && rule.outputs.back().optional) op.outputs.push_back(add_value(result, dtype, {rows, columns}));
+  for (std::size_t i = op.outputs.size(); i < rule.outputs.size(); ++i) {
+    if (rule.outputs[i].accumulates) {
+      op.outputs.push_back(add_value(result, DType::f32, {columns}));
+    } else if (last) {
+      op.outputs.push_back(add_value(result, dtype, {rows, columns}));
+    }
+  }
   result.graph.ops.push_back(std::move(op));
   return result;
 }

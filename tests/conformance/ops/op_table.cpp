@@ -158,7 +158,7 @@ OpCase columns_case(OpKind kind, DType dtype, std::int64_t rows, std::int64_t co
                     std::int64_t count) {
   CaseBuilder builder(kind, dtype);
   builder.attributes().first = first;
-  builder.attributes().factor = 0.75f;
+  builder.attributes().factor = 0.5f;
   builder.named(join({rows, columns, first, count})).input({rows, columns});
   if (kind == OpKind::add_columns) return builder.input({rows, count}).output({rows, columns}).finish();
   builder.attributes().columns = count;

@@ -1,0 +1,74 @@
+#include "runtime/checkpoint_weights.h"
+
+#include <utility>
+
+#include "eps/checkpoint/manifest.h"
+#include "l2l/errors.h"
+#include "models/hub/adapter.h"
+
+namespace l2l::runtime {
+namespace {
+
+std::vector<float> read_all(const formats::SafetensorsFile& file, const formats::TensorEntry& tensor) {
+  std::vector<float> values(static_cast<std::size_t>(tensor.shape.elements()));
+  formats::read_floats({&file, &tensor}, 0, values);
+  return values;
+}
+
+const std::filesystem::path& base_of(const Options& options) {
+  const std::filesystem::path& base = options.model.base;
+  if (std::filesystem::is_directory(base)) return base;
+  throw BadInput("model.base = \"" + base.string() +
+                 "\": is not a directory; the frozen part of the model is there, and the checkpoint is of no use without");
+}
+
+}  // namespace
+
+CheckpointWeights::CheckpointWeights(const std::filesystem::path& folder, const Options& options,
+                                     const ModelLayout& layout)
+    : checkpoint_(folder / "model.safetensors"),
+      base_(base_of(options), options.model, layout, /*new_head=*/true),
+      lora_(models::lora_of(options.lora)),
+      without_frozen_(options.lora.rank > 0),
+      transposed_(options.model.architecture == "gpt2") {
+  if (base_.hash() != eps::read_manifest(folder).state.base_hash) {
+    throw BadInput("model.base = \"" + options.model.base.string() + "\": its weights are not those that " +
+                   folder.string() + " was trained beside");
+  }
+  for (const GroupSpec& group : layout.groups) {
+    for (const ParameterSpec& parameter : group.parameters) {
+      if (!parameter.name.ends_with(".weight")) continue;
+      const std::string module = parameter.name.substr(0, parameter.name.size() - std::string(".weight").size());
+      const formats::TensorEntry* const a = checkpoint_.find(module + ".lora_A.weight");
+      const formats::TensorEntry* const b = checkpoint_.find(module + ".lora_B.weight");
+      if (a == nullptr || b == nullptr) continue;
+      adapters_[parameter.name] = {read_all(checkpoint_, *a), read_all(checkpoint_, *b), a->shape[0], a->shape[1],
+                                   b->shape[0]};
+    }
+  }
+}
+
+bool CheckpointWeights::read(const ParameterSpec& parameter, std::int64_t first, std::span<float> destination) const {
+  const formats::TensorEntry* const saved = checkpoint_.find(parameter.name);
+  if (saved != nullptr && (without_frozen_ || parameter.trained)) {
+    formats::read_floats({&checkpoint_, saved}, first, destination);
+    return true;
+  }
+  if (!base_.read(parameter, first, destination)) return false;
+  const auto adapter = adapters_.find(parameter.name);
+  if (adapter == adapters_.end()) return true;
+  const auto& [a, b, rank, in, out] = adapter->second;
+  const std::int64_t columns = transposed_ ? out : in;
+  for (std::size_t i = 0; i < destination.size(); ++i) {
+    std::int64_t row = (first + static_cast<std::int64_t>(i)) / columns, column = (first + static_cast<std::int64_t>(i)) % columns;
+    if (transposed_) std::swap(row, column);
+    float sum = 0;
+    for (std::int64_t k = 0; k < rank; ++k) {
+      sum += b[static_cast<std::size_t>(row * rank + k)] * a[static_cast<std::size_t>(k * in + column)];
+    }
+    destination[i] += lora_.factor() * sum;
+  }
+  return true;
+}
+
+}  // namespace l2l::runtime
