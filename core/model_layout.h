@@ -29,6 +29,8 @@ struct ParameterSpec {
   bool decay = false;  // weight decay applies
   Initial initial = Initial::zeros;
   float deviation = 0;  // of Initial::normal; of Initial::uniform the bound on both sides of 0
+  float rate = 1;          // factor of the learning rate
+  float weight_decay = -1;  // its own, with or without `decay`; -1: the optimizer's, where `decay` is set
   bool trained = true;  // else frozen: it has no gradient, no moments, and no master but its wire
 };
 

@@ -134,6 +134,7 @@ void GroupMemory::cut_into_blocks(const GroupSpec& group) {
       parameters_.push_back({blocks(), blocks()});
       continue;
     }
+    const std::uint32_t rule = rule_of(parameter);
     scales += static_cast<std::int64_t>(optimizers::scale_bytes(MomentFormat::int8, static_cast<Bytes>(elements)) /
                                         sizeof(std::uint16_t));
     parameters_.push_back({blocks(), blocks()});
@@ -143,11 +144,24 @@ void GroupMemory::cut_into_blocks(const GroupSpec& group) {
         jobs_.push_back({blocks(), blocks()});
         job = 0;
       }
-      blocks_.push_back({begin, begin + count, static_cast<std::uint32_t>(i), parameter.decay});
+      blocks_.push_back({begin, begin + count, static_cast<std::uint32_t>(i), rule});
       jobs_.back().end = parameters_.back().end = blocks();
       job += count;
     }
   }
+}
+
+std::uint32_t GroupMemory::rule_of(const ParameterSpec& parameter) {
+  UpdateRule rule{parameter.rate, std::nullopt};
+  if (parameter.weight_decay >= 0) {
+    rule.weight_decay = parameter.weight_decay;
+  } else if (!parameter.decay) {
+    rule.weight_decay = 0;
+  }
+  const auto known = std::find(rules_.begin(), rules_.end(), rule);
+  const auto index = static_cast<std::uint32_t>(known - rules_.begin());
+  if (known == rules_.end()) rules_.push_back(rule);
+  return index;
 }
 
 std::span<const std::byte> GroupMemory::wire() const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,7 +26,15 @@ static_assert(kChunk % optimizers::kScaleBlock == 0);
 struct Block {
   std::int64_t begin = 0, end = 0;
   std::uint32_t parameter = 0;  // index in the group
-  bool decay = false;
+  std::uint32_t rule = 0;       // index in GroupMemory::rules()
+};
+
+// How parameters are updated where they differ in it: as in ParameterSpec, with the weight decay, or nothing for the
+// optimizer's.
+struct UpdateRule {
+  float rate = 1;
+  std::optional<float> weight_decay;
+  bool operator==(const UpdateRule&) const = default;
 };
 
 // Indices of blocks [begin, end).
@@ -61,6 +70,7 @@ class GroupMemory {
   std::span<const BlockRange> jobs() const { return jobs_; }
   // By parameter, in ascending order; a frozen one has none.
   std::span<const BlockRange> parameters() const { return parameters_; }
+  std::span<const UpdateRule> rules() const { return rules_; }
   bool trained(std::size_t parameter) const { return places_[parameter].gradient >= 0; }
   // The streams, without gradients, of elements [begin, begin + count) of the gradients in update number `update` (from
   // 1). They lie in `block` and begin at a multiple of 512 from its begin.
@@ -89,6 +99,7 @@ class GroupMemory {
     std::int64_t scales = 0;               // index of its first one
   };
   void cut_into_blocks(const GroupSpec& group);
+  std::uint32_t rule_of(const ParameterSpec& parameter);
   optimizers::MomentFormat format_of(int moment) const { return moment == 0 ? formats_.first : formats_.second; }
   optimizers::Streams master_streams(std::size_t parameter, std::int64_t first, std::size_t count) const;
   optimizers::MomentStream moment_stream(int moment, std::size_t parameter, std::int64_t first) const;
@@ -101,6 +112,7 @@ class GroupMemory {
   std::vector<Place> places_;  // by parameter
   std::vector<Block> blocks_;
   std::vector<BlockRange> jobs_, parameters_;
+  std::vector<UpdateRule> rules_;
   std::byte* wire_ = nullptr;
   std::byte* master_ = nullptr;  // fp32; split master: its low halves; fp32 wire: null
   Moment moments_[2];            // null where the optimizer has none

@@ -1,6 +1,7 @@
 #include "eps/group_update.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "core/fault_point.h"
 #include "optimizers/kernels.h"
@@ -20,19 +21,22 @@ using optimizers::Streams;
 // Elements of a tensor whose state stays in a worker's second-level cache, where LAMB's second pass finds it.
 constexpr std::int64_t kTensorInCache = 128 * 1024;
 
-// A kernel's arguments with and without weight decay.
+// A kernel's arguments by the rule of a block.
 template <typename Constants, typename Settings>
-class DecayOf {
+class ByRule {
  public:
-  explicit DecayOf(const Settings& settings) : with_(settings), without_(without_decay(settings)) {}
-  const Constants& of(const Block& block) const { return block.decay ? with_ : without_; }
+  ByRule(const Settings& settings, std::span<const UpdateRule> rules) {
+    for (const UpdateRule& rule : rules) {
+      Settings own = settings;
+      own.learning_rate *= rule.rate;
+      own.weight_decay = rule.weight_decay.value_or(own.weight_decay);
+      constants_.push_back(Constants(own));
+    }
+  }
+  const Constants& of(const Block& block) const { return constants_[block.rule]; }
 
  private:
-  static Settings without_decay(Settings settings) {
-    settings.weight_decay = 0;
-    return settings;
-  }
-  Constants with_, without_;
+  std::vector<Constants> constants_;
 };
 
 struct Target {
@@ -69,7 +73,7 @@ struct Target {
 };
 
 void update(const Target& target, const AdamWSettings& settings) {
-  const DecayOf<AdamWConstants, AdamWSettings> choice(settings);
+  const ByRule<AdamWConstants, AdamWSettings> choice(settings, target.memory.rules());
   target.for_each_block([&](const Block& block) {
     target.for_each_run(block, [&](const Streams& streams, DType type) {
       target.kernels.adamw_of(type, target.master, target.moments)(streams, choice.of(block));
@@ -78,7 +82,7 @@ void update(const Target& target, const AdamWSettings& settings) {
 }
 
 void update(const Target& target, const SgdSettings& settings) {
-  const DecayOf<SgdSettings, SgdSettings> choice(settings);
+  const ByRule<SgdSettings, SgdSettings> choice(settings, target.memory.rules());
   target.for_each_block([&](const Block& block) {
     target.for_each_run(block, [&](const Streams& streams, DType type) {
       target.kernels.sgd_of(type, target.master, target.moments.first)(streams, choice.of(block));
@@ -90,7 +94,7 @@ void update(const Target& target, const SgdSettings& settings) {
 // through the blocks backwards, so that it begins with what the first one left in the caches.
 class Lamb {
  public:
-  Lamb(const Target& target, const LambSettings& settings) : target_(target), choice_(settings) {}
+  Lamb(const Target& target, const LambSettings& settings) : target_(target), choice_(settings, target.memory.rules()) {}
 
   void run() const {
     const std::vector<BlockRange>& batches = make_batches();
@@ -169,7 +173,7 @@ class Lamb {
   }
 
   const Target& target_;
-  const DecayOf<LambConstants, LambSettings> choice_;
+  const ByRule<LambConstants, LambSettings> choice_;
 };
 
 void update(const Target& target, const LambSettings& settings) { Lamb(target, settings).run(); }

@@ -112,16 +112,16 @@ Decisions chosen_decisions(RunParts& parts) {
   return decisions;
 }
 
-// Each pattern of optimizer.train must name a parameter.
-void check_trained(const RunParts& parts) {
-  const std::vector<GroupSpec>& groups = parts.model.layout.groups;
-  for (const std::string& pattern : parts.options.optimizer.train) {
+// Each pattern of `key` must name a parameter.
+void check_names(const models::Model& model, const std::vector<std::string>& patterns, const char* key) {
+  const std::vector<GroupSpec>& groups = model.layout.groups;
+  for (const std::string& pattern : patterns) {
     const auto names = [&](const ParameterSpec& parameter) { return models::matches(parameter.name, pattern); };
     const auto has_one = [&](const GroupSpec& group) { return std::ranges::any_of(group.parameters, names); };
     if (std::ranges::any_of(groups, has_one)) continue;
-    const std::vector<ParameterSpec>& block = groups[static_cast<std::size_t>(
-        parts.model.layout.layers[static_cast<std::size_t>(parts.model.block(1))].parts[0].group)].parameters;
-    throw BadInput("optimizer.train: \"" + pattern + "\" names no parameter; they are called " +
+    const GroupIndex first = model.layout.layers[static_cast<std::size_t>(model.block(1))].parts[0].group;
+    const std::vector<ParameterSpec>& block = groups[static_cast<std::size_t>(first)].parameters;
+    throw BadInput(std::string(key) + ": \"" + pattern + "\" names no parameter; they are called " +
                    groups.front().parameters.front().name + ", " + block.front().name + ", " + block.back().name +
                    " and so on");
   }
@@ -131,7 +131,10 @@ void check_trained(const RunParts& parts) {
 
 RunPlan plan_run(const Options& options, Devices devices) {
   RunParts parts = make_parts(resolve(options), std::move(devices));
-  check_trained(parts);
+  check_names(parts.model, parts.options.optimizer.train, "optimizer.train");
+  for (const ParameterGroup& group : parts.options.optimizer.group) {
+    check_names(parts.model, group.parameters, "optimizer.group");
+  }
   Decisions decisions = parts.options.recompute.leaves_choice() ? chosen_decisions(parts) : fixed_decisions(parts);
   return RunPlan(std::move(parts), std::move(decisions));
 }

@@ -48,6 +48,7 @@ StepPrediction predict(Trainer& trainer, Time time) {
 nlohmann::ordered_json json_of(const MemoryContract& contract) {
   nlohmann::ordered_json json;
   json["parameters"] = contract.parameters;
+  json["trained_parameters"] = contract.trained_parameters;
   json["device_bytes"] = contract.device_bytes;
   json["device_bytes_apart"] = contract.device_bytes_apart;
   json["pinned_bytes"] = contract.pinned_bytes;
@@ -89,7 +90,8 @@ int plan_directory(const ConfigArguments& arguments) {
       {"fits", plan.fits},
       {"settings", plan.settings},
       {"largest_sequence", plan.fits ? nlohmann::ordered_json(run.options.model.sequence) : nlohmann::ordered_json()},
-      {"disk_bytes", disk_bytes(run.options, contract.parameters)}};
+      {"disk_bytes", disk_bytes(run.options, run.options.lora.rank > 0 ? contract.trained_parameters
+                                                                         : contract.parameters)}};
   json.update(json_of(contract));
   print_contract(std::cerr, contract, run.options);
   std::cerr << (plan.fits ? "the longest sequence that fits has " + std::to_string(run.options.model.sequence) +

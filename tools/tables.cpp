@@ -67,7 +67,11 @@ void print_contract(std::ostream& out, const MemoryContract& contract, const Opt
                                  : ", weights of " + std::to_string(contract.resident_layers) + " stay on the device");
   out << "L2L: " << options.model.architecture << ", " << options.model.layers << " layers, hidden "
       << options.model.hidden << ", " << options.model.heads << " heads, sequence " << options.model.sequence
-      << ", vocabulary " << options.model.vocabulary << ": " << contract.parameters << " parameters\n"
+      << ", vocabulary " << options.model.vocabulary << ": " << contract.parameters << " parameters"
+      << (contract.trained_parameters == contract.parameters
+              ? ""
+              : ", of which " + std::to_string(contract.trained_parameters) + " are trained")
+      << "\n"
       << "  minibatch " << options.batch.micro_batches << " x " << options.batch.micro_batch << " sequences, "
       << options.precision.compute << ", " << options.device.execution << ", " << stash << "\n"
       << "  " << contract.device_description << "\n";

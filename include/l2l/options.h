@@ -146,6 +146,13 @@ struct BatchOptions {
   std::int64_t micro_batches = 0;  // microbatches of all devices together; divisible by device.count; not set: 1
 };
 
+// Parameters that are updated in another way than the others.
+struct ParameterGroup {
+  std::vector<std::string> parameters;  // patterns of names, as in optimizer.train
+  double learning_rate = -1;            // the highest of the schedule, which is followed in proportion; -1: the optimizer's
+  double weight_decay = -1;             // also of norms and biases; -1: the optimizer's
+};
+
 struct OptimizerOptions {
   std::string name = "adamw";         // "adamw" (Loshchilov & Hutter, 2019) | "lamb" (You et al., 2020) | "sgd"
   double learning_rate = 1e-3;        // the highest of the schedule
@@ -162,6 +169,10 @@ struct OptimizerOptions {
   // Patterns of names (* and ? as in file names) of the parameters that are trained: ["h.11.*", "*norm*"]. All others are
   // frozen: they have no moments, no gradients, and no master but what crosses the link. Empty: all are trained.
   std::vector<std::string> train = {};
+  std::vector<ParameterGroup> group = {};  // each [[optimizer.group]]; of several that name a parameter the first counts
+  // Learning rates fall from layer to layer by this factor, from the head, which has 1, to the embedding (Clark et al.,
+  // 2020, of ELECTRA's fine-tuning). In (0, 1]; a tied table counts as the embedding's.
+  double layer_decay = 1;
 };
 
 // Low-rank adapters (LoRA; Hu et al., 2021) beside a frozen model, as PEFT has them.

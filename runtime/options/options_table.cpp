@@ -22,6 +22,7 @@ const std::vector<std::string_view> kChatTemplates = {"auto", "chatml", "llama3"
 // Numbers that fp32 holds with its full precision, zero apart.
 constexpr Interval kPositive{1e-30, 1e30};
 constexpr Interval kNotNegative{0, 1e30};
+constexpr Interval kFromMinusOne{-1, 1e30};
 constexpr Interval kBelowOne{0, 1, false, true};
 constexpr Interval kShare{0, 1, true, false};
 constexpr Interval kRotaryBase{1, 1e12, true};
@@ -44,7 +45,13 @@ std::string Interval::to_string() const {
   return (excludes_least ? "(" : "[") + short_text(least) + ", " + short_text(most) + (excludes_most ? ")" : "]");
 }
 
-std::vector<Key> source_keys(DataSource& source) {
+std::vector<Key> keys_of(ParameterGroup& group) {
+  return {{"optimizer.group", "parameters", TextsField{&group.parameters}},
+          {"optimizer.group", "learning_rate", RealField{&group.learning_rate, kFromMinusOne}},
+          {"optimizer.group", "weight_decay", RealField{&group.weight_decay, kFromMinusOne}}};
+}
+
+std::vector<Key> keys_of(DataSource& source) {
   const auto inherits = [](std::vector<std::string_view> choices) {
     choices.push_back("");
     return choices;
@@ -135,6 +142,8 @@ std::vector<Key> option_keys(Options& options) {
       {"optimizer", "moments", TextField{&optimizer.moments, {"fp32", "bf16_first", "bf16", "int8"}}},
       {"optimizer", "update", TextField{&optimizer.update, {"eager", "after_backward"}}},
       {"optimizer", "train", TextsField{&optimizer.train}},
+      {"optimizer", "group", GroupsField{&optimizer.group}},
+      {"optimizer", "layer_decay", RealField{&optimizer.layer_decay, kShare}},
       {"lora", "rank", IntegerField{&lora.rank, 0, 1 << 16}},
       {"lora", "alpha", RealField{&lora.alpha, kPositive}},
       {"lora", "dropout", RealField{&lora.dropout, kBelowOne}},

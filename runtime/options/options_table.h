@@ -52,15 +52,18 @@ struct TextField {
 struct TextsField {
   std::vector<std::string>* value;
 };
-struct SourcesField {  // an array of tables
-  std::vector<DataSource>* value;
+template <typename Row>
+struct TablesField {  // an array of tables
+  std::vector<Row>* value;
 };
+using SourcesField = TablesField<DataSource>;
+using GroupsField = TablesField<ParameterGroup>;
 struct PathField {
   std::filesystem::path* value;
 };
 
 using Field = std::variant<IntegerField, UnsignedField, RealField, PairField, BooleanField, TextField, TextsField,
-                           SourcesField, PathField>;
+                           SourcesField, GroupsField, PathField>;
 
 struct Key {
   std::string_view section, name;
@@ -69,7 +72,8 @@ struct Key {
 
 // The table, in the order in which to_toml() writes it; a section's keys stand together.
 std::vector<Key> option_keys(Options& options);
-// Of one table of [[data.source]].
-std::vector<Key> source_keys(DataSource& source);
+// Of one table of [[data.source]], or of [[optimizer.group]].
+std::vector<Key> keys_of(DataSource& source);
+std::vector<Key> keys_of(ParameterGroup& group);
 
 }  // namespace l2l::runtime

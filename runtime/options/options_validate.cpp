@@ -138,6 +138,21 @@ void check_schedule(const Options& options) {
   }
 }
 
+void check_groups(const std::vector<ParameterGroup>& groups) {
+  for (const ParameterGroup& group : groups) {
+    const auto is_set = [](double value) { return value >= 0; };
+    if (group.parameters.empty()) throw BadInput("optimizer.group: parameters: missing; name at least one pattern");
+    for (const double value : {group.learning_rate, group.weight_decay}) {
+      if (is_set(value) || value == -1) continue;
+      throw BadInput("optimizer.group of \"" + group.parameters.front() + "\": " + std::to_string(value) +
+                     " is neither 0 or more nor -1, which stands for the optimizer's");
+    }
+    if (is_set(group.learning_rate) || is_set(group.weight_decay)) continue;
+    throw BadInput("optimizer.group of \"" + group.parameters.front() +
+                   "\" sets nothing: it takes learning_rate and weight_decay");
+  }
+}
+
 // Without loss scaling small gradients would vanish in fp16, and large ones stop the run.
 void check_precision(const PrecisionOptions& precision) {
   if (precision.compute == "fp16") return;
@@ -198,6 +213,7 @@ void validate_options(const Options& given) {
   check_totals(options, batch);
   check_data(options);
   check_schedule(options);
+  check_groups(options.optimizer.group);
   check_precision(options.precision);
   check_transfer(options);
   check_recompute(options);

@@ -63,6 +63,12 @@ std::optional<double> number_in(const toml::node& value) {
   return std::nullopt;
 }
 
+template <typename Row>
+std::string_view table_name() {
+  Row row;
+  return keys_of(row).front().section;
+}
+
 std::string expectation(const Field& field) {
   return std::visit(
       Overloaded{[](const IntegerField& f) {
@@ -81,7 +87,9 @@ std::string expectation(const Field& field) {
                  [](const BooleanField&) { return std::string("true or false"); },
                  [](const TextField& f) { return f.choices.empty() ? "a string" : "one of " + quote_all(f.choices); },
                  [](const TextsField&) { return std::string("an array of strings without control characters"); },
-                 [](const SourcesField&) { return std::string("tables, each [[data.source]]"); },
+                 []<typename Row>(const TablesField<Row>&) {
+                   return "tables, each [[" + std::string(table_name<Row>()) + "]]";
+                 },
                  [](const PathField&) { return std::string("a path as a string without control characters"); }},
       field);
 }
@@ -102,9 +110,9 @@ bool in_range(const Field& field) {
                                           : std::find(choices.begin(), choices.end(), *f.value) != choices.end();
                  },
                  [](const TextsField& f) { return std::all_of(f.value->begin(), f.value->end(), printable); },
-                 [](const SourcesField& f) {
-                   return std::all_of(f.value->begin(), f.value->end(), [](DataSource source) {
-                     const std::vector<Key> keys = source_keys(source);
+                 []<typename Row>(const TablesField<Row>& f) {
+                   return std::all_of(f.value->begin(), f.value->end(), [](Row row) {
+                     const std::vector<Key> keys = keys_of(row);
                      return std::all_of(keys.begin(), keys.end(), [](const Key& key) { return in_range(key.field); });
                    });
                  },
@@ -172,22 +180,24 @@ bool take(const toml::node& value, Target& target) {
   return true;
 }
 
-bool take_sources(const toml::node& value, std::string_view where, std::vector<DataSource>& sources) {
+template <typename Row>
+bool take_tables(const toml::node& value, std::string_view where, std::vector<Row>& rows) {
   const auto* array = value.as_array();
   if (array == nullptr) return false;
-  sources.clear();
+  rows.clear();
   for (const toml::node& element : *array) {
     const toml::table* table = element.as_table();
     if (table == nullptr) return false;
-    const std::vector<Key> keys = source_keys(sources.emplace_back());
+    const std::vector<Key> keys = keys_of(rows.emplace_back());
     for (const auto& [found, entry] : *table) {
       const std::string_view name = found.str();
       const auto key = std::find_if(keys.begin(), keys.end(), [&](const Key& k) { return k.name == name; });
       if (key == keys.end()) {
         std::string names;
         for (const Key& known : keys) names += (names.empty() ? "" : ", ") + std::string(known.name);
-        throw BadInput("unknown key data.source." + std::string(name) + " in " + std::string(where) +
-                       "; [[data.source]] has " + names);
+        const std::string section(table_name<Row>());
+        throw BadInput("unknown key " + section + "." + std::string(name) + " in " + std::string(where) + "; [[" +
+                       section + "]] has " + names);
       }
       assign_value(*key, entry, where);
     }
@@ -203,7 +213,9 @@ bool take_value(const Field& field, const toml::node& value, std::string_view wh
                                [&](const BooleanField& f) { return take<bool>(value, *f.value); },
                                [&](const TextField& f) { return take<std::string>(value, *f.value); },
                                [&](const TextsField& f) { return take_texts(value, *f.value); },
-                               [&](const SourcesField& f) { return take_sources(value, where, *f.value); },
+                               [&]<typename Row>(const TablesField<Row>& f) {
+                                 return take_tables(value, where, *f.value);
+                               },
                                [&](const PathField& f) { return take<std::string>(value, *f.value); }},
                     field);
 }
@@ -238,7 +250,7 @@ void assign_value(const Key& key, const toml::node& value, std::string_view wher
   try {
     taken = take_value(key.field, value, where);
   } catch (const BadInput&) {
-    if (std::holds_alternative<SourcesField>(key.field)) throw;
+    if (std::holds_alternative<SourcesField>(key.field) || std::holds_alternative<GroupsField>(key.field)) throw;
     // parse_bytes: the message below says what was expected
   }
   if (!taken || !in_range(key.field)) reject(key, where, describe(value));
@@ -265,11 +277,11 @@ std::string value_to_toml(const Field& field) {
                  [](const TextsField& f) {
                    return "[" + quote_all({f.value->begin(), f.value->end()}) + "]";
                  },
-                 [](const SourcesField& f) {
+                 []<typename Row>(const TablesField<Row>& f) {
                    std::string text;
-                   for (DataSource source : *f.value) {
+                   for (Row row : *f.value) {
                      std::string table;
-                     for (const Key& key : source_keys(source)) {
+                     for (const Key& key : keys_of(row)) {
                        table += (table.empty() ? "" : ", ") + std::string(key.name) + " = " + value_to_toml(key.field);
                      }
                      text += (text.empty() ? "{" : ", {") + table + "}";

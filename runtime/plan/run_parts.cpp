@@ -1,6 +1,7 @@
 #include "runtime/plan/run_parts.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/workers.h"
 #include "l2l/errors.h"
@@ -72,8 +73,36 @@ models::Model make_model(const Options& options, std::int64_t sequence) {
                                             .lora = models::lora_of(options.lora)});
 }
 
+// Learning rates and weight decay of single parameters: those of optimizer.layer_decay, by layers, the last of which has
+// the factor 1, and of the first group that names it.
+void set_update_rules(const OptimizerOptions& optimizer, models::Model& model) {
+  std::vector<GroupSpec>& groups = model.layout.groups;
+  const int blocks = model.blocks();
+  for (int layer = model.layers() - 1; layer >= 0; --layer) {
+    const int depth = std::clamp(layer - model.block(0), 0, blocks + 1);  // 0: the embedding
+    const auto factor = static_cast<float>(std::pow(optimizer.layer_decay, blocks + 1 - depth));
+    for (const LayerPart& part : model.layout.layers[static_cast<std::size_t>(layer)].parts) {
+      for (ParameterSpec& each : groups[static_cast<std::size_t>(part.group)].parameters) each.rate = factor;
+    }
+  }
+  const auto names = [](const ParameterGroup& group, const std::string& parameter) {
+    return std::ranges::any_of(group.parameters, [&](const std::string& p) { return models::matches(parameter, p); });
+  };
+  for (GroupSpec& group : groups) {
+    for (ParameterSpec& parameter : group.parameters) {
+      for (const ParameterGroup& rule : optimizer.group) {
+        if (!names(rule, parameter.name)) continue;
+        if (rule.learning_rate >= 0) parameter.rate *= static_cast<float>(rule.learning_rate / optimizer.learning_rate);
+        parameter.weight_decay = static_cast<float>(rule.weight_decay);
+        break;
+      }
+    }
+  }
+}
+
 void make_models(RunParts& parts) {
   parts.model = make_model(parts.options, parts.options.model.sequence);
+  set_update_rules(parts.options.optimizer, parts.model);
   parts.shorter.clear();
   for (const std::int64_t length : parts.options.lengths) {
     if (length < parts.options.model.sequence) parts.shorter.push_back(make_model(parts.options, length));

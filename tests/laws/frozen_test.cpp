@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
+#include <cmath>
+#include <filesystem>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -280,6 +282,196 @@ TEST(FrozenParameters, PatternsThatNameNothingAreRefused) {
   EXPECT_NE(message.find("optimizer.train: \"h.7.*\" names no parameter"), std::string::npos) << message;
   EXPECT_NE(message.find("h.0.ln_1.weight"), std::string::npos) << message;
 }
+
+// What a step changes, by parameter.
+Gradients changes(const Options& options) {
+  const runtime::RunPlan plan = runtime::plan_run(options);
+  runtime::Engine engine(plan, nullptr);
+  engine.minibatch().draw(plan.model);
+  const Gradients before = masters(plan, engine.store());
+  engine.train(0, 1e-3);
+  engine.store().complete_updates();
+  Gradients change = masters(plan, engine.store());
+  for (auto& [name, values] : change) {
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] -= before.at(name)[i];
+  }
+  return change;
+}
+
+// SGD's step is its learning rate times a gradient that is the same in all of these runs.
+TEST(ParameterGroups, HaveLearningRatesAndDecayOfTheirOwn) {
+  const SmallRun run;
+  Options plain = run.options("gpt2");
+  plain.optimizer.name = "sgd";
+  plain.optimizer.learning_rate = 1e-3;
+  plain.optimizer.weight_decay = 0;
+  Options groups = plain, layers = plain, decays = plain;
+  groups.optimizer.group = {{.parameters = {"*.1.*bias"}, .learning_rate = 4e-3}, {.parameters = {"*"}, .learning_rate = 2e-3}};
+  layers.optimizer.layer_decay = 0.5;
+  decays.optimizer.group = {{.parameters = {"ln_f.weight"}, .weight_decay = 0.5}};
+  const Gradients one = changes(plain), two = changes(groups), three = changes(layers), four = changes(decays);
+  const auto ratio = [&](const Gradients& other, const std::string& name) {
+    return testing::norm_of(other.at(name)) / testing::norm_of(one.at(name));
+  };
+  EXPECT_NEAR(ratio(two, "h.1.mlp.c_fc.bias"), 4, 1e-2);
+  EXPECT_NEAR(ratio(two, "h.0.mlp.c_fc.bias"), 2, 1e-2);
+  EXPECT_NEAR(ratio(two, "wte.weight"), 2, 1e-2);
+  EXPECT_NEAR(ratio(three, "ln_f.weight"), 1, 1e-2);
+  EXPECT_NEAR(ratio(three, "h.2.mlp.c_fc.weight"), 0.5, 1e-2);
+  EXPECT_NEAR(ratio(three, "h.0.mlp.c_fc.weight"), 0.125, 1e-2);
+  EXPECT_NEAR(ratio(three, "wpe.weight"), 0.0625, 1e-2);
+  // Decay of weights that are about 1 takes learning rate x decay of them.
+  for (std::size_t i = 0; i < one.at("ln_f.weight").size(); ++i) {
+    EXPECT_NEAR(one.at("ln_f.weight")[i] - four.at("ln_f.weight")[i], 1e-3 * 0.5, 1e-5);
+  }
+  EXPECT_EQ(four.at("wte.weight"), one.at("wte.weight"));
+  Options nothing = plain;
+  nothing.optimizer.group = {{.parameters = {"h.9.*"}, .learning_rate = 1}};
+  EXPECT_NE(testing::refusal([&] { runtime::plan_run(nothing); }).find("optimizer.group: \"h.9.*\" names no parameter"),
+            std::string::npos);
+  nothing.optimizer.group = {{.parameters = {"h.0.*"}}};
+  EXPECT_NE(testing::refusal([&] { runtime::plan_run(nothing); }).find("sets nothing"), std::string::npos);
+}
+
+// Adapters beside a small model, whose directory a run of its own has written.
+class Adapters : public ::testing::TestWithParam<const char*> {
+ protected:
+  Adapters() {
+    Options whole = run_.options(GetParam());
+    whole.model.dropout = 0;
+    whole.checkpoint.directory = run_.folder() / "whole";
+    Trainer trainer(whole);
+    testing::record_of(trainer, 2);
+    trainer.save();
+    export_model(whole.checkpoint.directory, base());
+  }
+  std::filesystem::path base() const { return run_.folder() / "base"; }
+  Options options() const {
+    Options options = run_.options(GetParam());
+    options.model = {.pretrained = base(), .sequence = 13, .dropout = 0};
+    options.lora = {.rank = 3, .alpha = 5, .dropout = 0.1};
+    options.checkpoint.directory = run_.folder() / "adapters";
+    return options;
+  }
+  static Record record(const Options& options, int steps = 3) {
+    Trainer trainer(options);
+    return testing::record_of(trainer, steps);
+  }
+
+  const SmallRun run_;
+};
+
+TEST_P(Adapters, BitsDoNotDependOnHowTheRunIsExecuted) {
+  Options resident = options(), saved = options(), chunks = options();
+  resident.device.execution = "resident";
+  saved.recompute.policy = "none";
+  saved.transfer.stash = "host";
+  chunks.transfer.vocabulary_chunk = 72;
+  const Record first = record(options());
+  EXPECT_EQ(record(resident), first);
+  EXPECT_EQ(record(saved), first);
+  const Record other = record(chunks);
+  for (std::size_t i = 0; i < first.losses.size(); ++i) EXPECT_NEAR(other.losses[i], first.losses[i], 1e-6);
+  Options stabilized = options();
+  stabilized.lora.rank_stabilized = true;
+  EXPECT_NE(record(stabilized), first);  // negative control
+}
+
+TEST_P(Adapters, BeginAsTheModelAndResumeToTheBit) {
+  Options without = options();
+  without.lora = {};
+  without.optimizer.train = {"*"};
+  EXPECT_EQ(record(without, 1).losses, record(options(), 1).losses);
+  const Record whole = record(options(), 6);
+  {
+    Trainer trainer(options());
+    testing::record_of(trainer, 3);
+    const std::filesystem::path folder = trainer.save();
+    EXPECT_LT(std::filesystem::file_size(folder / "model.safetensors"),
+              std::filesystem::file_size(base() / "model.safetensors") / 2);  // the base is not in it
+    EXPECT_FALSE(std::filesystem::exists(folder / "config.json"));
+  }
+  Trainer trainer(options_to_resume(options(), options().checkpoint.directory));
+  trainer.resume(options().checkpoint.directory);
+  EXPECT_EQ(testing::record_of(trainer, 3).hash, whole.hash);
+  Trainer by_itself(checkpoint_options(options().checkpoint.directory));  // the checkpoint knows its base
+  by_itself.resume(options().checkpoint.directory);
+  Options other = options();
+  other.lora.rank = 4;
+  Trainer changed(other);
+  EXPECT_NE(testing::refusal([&] { changed.resume(options().checkpoint.directory); }).find("lora.rank = 3"),
+            std::string::npos);
+}
+
+TEST_P(Adapters, NeedTheBaseThatTheyWereTrainedBeside) {
+  const Options own = options();
+  {
+    Trainer trainer(own);
+    trainer.step();
+    trainer.save();
+  }
+  Options another = run_.options(GetParam());
+  another.model.dropout = 0;
+  another.run.seed = 99;
+  another.checkpoint.directory = run_.folder() / "another";
+  Trainer(another).save();
+  export_model(another.checkpoint.directory, run_.folder() / "another base");
+  Options moved = checkpoint_options(own.checkpoint.directory);
+  moved.model.base = run_.folder() / "another base";
+  Trainer trainer(moved);
+  EXPECT_NE(testing::refusal([&] { trainer.resume(own.checkpoint.directory); }).find("model.base"), std::string::npos);
+  std::filesystem::rename(base(), run_.folder() / "gone");
+  EXPECT_NE(testing::refusal([&] {
+              export_model(own.checkpoint.directory, run_.folder() / "merged", {.merge = true});
+            }).find("model.base"),
+            std::string::npos);
+}
+
+TEST_P(Adapters, ComeBackFromAPeftDirectoryAndMerge) {
+  const Options own = options();
+  std::uint64_t hash = 0;
+  std::vector<float> with_adapters, merged;
+  const std::vector<std::int32_t> tokens = {97, 98, 99, 100, 101};
+  const auto logits = [&](Trainer& trainer) {
+    std::vector<float> all;
+    trainer.logits(tokens, [&](std::int64_t, std::int64_t, std::span<const float> values) {
+      all.insert(all.end(), values.begin(), values.end());
+    });
+    return all;
+  };
+  {
+    Trainer trainer(own);
+    testing::record_of(trainer, 3);
+    trainer.save();
+    with_adapters = logits(trainer);
+  }
+  export_model(own.checkpoint.directory, run_.folder() / "peft");
+  export_model(own.checkpoint.directory, run_.folder() / "merged", {.merge = true});
+  Options again = options(), plain = options();
+  again.lora = {.adapter = run_.folder() / "peft"};
+  plain.lora = {};
+  plain.model.pretrained = run_.folder() / "merged";
+  {
+    Trainer first(again);
+    EXPECT_EQ(logits(first), with_adapters);
+  }
+  Trainer second(plain);
+  merged = logits(second);
+  ASSERT_EQ(merged.size(), with_adapters.size());
+  double apart = 0, size = 0;
+  for (std::size_t i = 0; i < merged.size(); ++i) {
+    apart += std::pow(static_cast<double>(merged[i]) - static_cast<double>(with_adapters[i]), 2);
+    size += std::pow(static_cast<double>(merged[i]), 2);
+  }
+  EXPECT_LE(std::sqrt(apart / size), 1e-5);
+  EXPECT_NE(testing::refusal([&] {
+              export_model(run_.folder() / "whole", run_.folder() / "none", {.merge = true});
+            }).find("no adapters"),
+            std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Adapters, ::testing::Values("gpt2", "bert", "llama", "llama_tied"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace l2l::frozen_law

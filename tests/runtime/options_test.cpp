@@ -308,6 +308,9 @@ void change(const runtime::Field& field, int number) {
                   .learn = "all",
                   .chat_template = "gemma"}};
   }
+  if (const auto* f = std::get_if<GroupsField>(&field)) {
+    *f->value = {{.parameters = {"*.bias", "h.0.*"}, .weight_decay = 1.0 / 3}, {{"*"}, 0.125, 0}};
+  }
   if (const auto* f = std::get_if<TextsField>(&field))
     *f->value = {"a \"b\" \\ [c]", "d" + std::to_string(number), "é"};
   if (const auto* f = std::get_if<PathField>(&field)) *f->value = "runs/\"x\" \\ é " + std::to_string(number);
