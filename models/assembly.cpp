@@ -120,7 +120,8 @@ class Assembly {
   void add_classifier();
   Graph embedding_graph(ParameterList& positions) const;
   Graph head_graph(ParameterList& list) const;
-  Graph classifier_graph(bool single, ParameterList& list) const;
+  enum class Of : std::uint8_t { loss, evaluation, single_row };
+  Graph classifier_graph(Of of, ParameterList& list) const;
   Graph logits_graph() const;
   ValueId head_table(LayerWeights& weights, const ParameterList& list) const;
   std::optional<ValueId> head_bias(LayerWeights& weights, const ParameterList& list) const;
@@ -151,6 +152,7 @@ Assembly::Assembly(const TransformerShape& shape, const Family& family)
   model_.hidden = shape.hidden;
   model_.vocabulary = shape.vocabulary;
   model_.labels = shape.labels;
+  model_.head_kind = shape.head_kind;
   model_.compute = shape.compute;
   model_.causal = family.causal;
   model_.packed = shape.packed;
@@ -301,19 +303,18 @@ void Assembly::add_head_chunks() {
              });
 }
 
-// With the loss of all rows, or the logits of a single one.
-Graph Assembly::classifier_graph(bool single, ParameterList& list) const {
+// The loss of all rows, with their logits in an evaluation; or the logits of a single row.
+Graph Assembly::classifier_graph(Of of, ParameterList& list) const {
   const Classifier& classifier = family_.classifier;
-  const std::int64_t rows = single ? 1 : shape_.rows();
-  GraphBuilder graph(single ? "logits" : "head");
+  const std::int64_t rows = of == Of::single_row ? 1 : shape_.rows();
+  GraphBuilder graph(of == Of::single_row ? "logits" : "head");
   LayerWeights weights(graph, list, shape_.compute);
   const ValueId features = classifier.features(graph, weights, read_input(graph, shape_, rows), shape_);
   const ValueId w = weights.matrix(classifier.weight, shape_.labels, shape_.hidden, kInitialDeviation);
   std::optional<ValueId> bias;
   if (!classifier.bias.empty()) bias = weights.vector(classifier.bias, shape_.labels, Initial::zeros);
-  if (single) {
-    graph.place(graph.linear_transposed(features, w, bias), Region::output);
-  } else {
+  if (of != Of::loss) graph.place(graph.linear_transposed(features, w, bias), Region::output);
+  if (of != Of::single_row) {
     const ValueId targets = graph.bound(Region::targets, "targets", DType::i32, {rows});
     graph.place(graph.linear_cross_entropy(features, w, targets, bias), Region::loss);
   }
@@ -321,9 +322,10 @@ Graph Assembly::classifier_graph(bool single, ParameterList& list) const {
 }
 
 void Assembly::add_classifier() {
-  ParameterList list, unused;
-  LayerType type = layer_type(classifier_graph(/*single=*/false, list));
-  type.logits = classifier_graph(/*single=*/true, unused);
+  ParameterList list, same, unused;
+  LayerType type = layer_type(classifier_graph(Of::loss, list));
+  type.forward = classifier_graph(Of::evaluation, same);
+  type.logits = classifier_graph(Of::single_row, unused);
   add_layer(add(std::move(type)), "head", kClassifierId, {{add(list.group(family_.classifier.group, kClassifierId))}});
 }
 

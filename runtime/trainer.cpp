@@ -15,6 +15,7 @@
 #include "runtime/plan_run.h"
 #include "runtime/resume.h"
 #include "runtime/step_meter.h"
+#include "runtime/task_metrics.h"
 #include "runtime/tuning/prediction.h"
 
 namespace l2l {
@@ -220,13 +221,19 @@ std::optional<Trainer::Evaluation> Trainer::evaluate(const std::function<bool()>
   if (!self.validation) throw BadInput("data.validation: no validation data; name at least one file");
   Evaluation evaluation;
   double sum = 0;
+  const models::HeadKind head = self.plan.model.head_kind;
+  runtime::TaskMetrics task(head, self.plan.model.labels, {});
   for (std::uint64_t window = 0; window < self.validation->windows();) {
     if (stop && stop()) return std::nullopt;
     window = self.fill_validation(window);
     evaluation.tokens += self.running().minibatch().predicted();
     sum += self.running().evaluate(self.step);
+    if (head == models::HeadKind::language) continue;
+    self.running().minibatch().for_each_labelled(
+        [&](std::span<const float> logits, std::int32_t target, bool begins) { task.add(logits, target, begins); });
   }
   evaluation.loss = sum / static_cast<double>(evaluation.tokens);
+  evaluation.metrics = task.metrics();
   return evaluation;
 }
 

@@ -81,6 +81,7 @@ int evaluate(const Arguments& arguments) {
     result["loss"] = evaluation.loss;
     result["perplexity"] = std::exp(evaluation.loss);
     result["tokens"] = evaluation.tokens;
+    result["metrics"] = json_of(evaluation.metrics);
   }
   if (!arguments.logits.empty()) {
     write_logits(trainer, tokens, arguments.logits);

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "l2l/errors.h"
@@ -168,6 +169,9 @@ class L2L_API Trainer {
   struct Evaluation {
     double loss = 0;
     std::int64_t tokens = 0;
+    // How well the head does its task: name and value; empty where it predicts tokens. Classification: "accuracy",
+    // "f1" (of class 1; of more than two classes the mean over all) and "matthews".
+    std::vector<std::pair<std::string, double>> metrics = {};
   };
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop = {});
 

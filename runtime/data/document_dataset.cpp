@@ -200,7 +200,9 @@ void DocumentDataset::validation_window(std::uint64_t window, const SequenceView
 Bytes DocumentDataset::bytes(const DataFiles& files, std::int64_t sequence) {
   const Bytes pieces = files.document_ends.size() + files.tokens() / static_cast<std::uint64_t>(sequence);
   // With what packing takes beside them.
-  return pieces * (2 * sizeof(Piece) + 5 * sizeof(std::uint64_t)) + files.labels.size() * sizeof(std::int32_t);
+  return pieces * (2 * sizeof(Piece) + 5 * sizeof(std::uint64_t)) +
+         // Labels, with what a validation pass keeps of each (TaskMetrics::bytes()).
+         files.labels.size() * (3 * sizeof(std::int32_t) + sizeof(std::uint64_t));
 }
 
 }  // namespace l2l::runtime

@@ -68,6 +68,27 @@ TEST_P(Classification, DocumentsThatShareASequenceHaveTheGradientsOfPaddedOnes) 
   EXPECT_GT(difference(wrong, expected), 1e-3);
 }
 
+TEST_P(Classification, MetricsDoNotDependOnHowDocumentsShareSequences) {
+  std::vector<Trainer::Evaluation> found;
+  for (const char* const samples : {"packed", "padded"}) {
+    for (const char* const execution : {"relay", "resident"}) {
+      Options own = options();
+      own.data.validation = own.data.train;
+      own.data.samples = samples;
+      own.device.execution = execution;
+      Trainer trainer(own);
+      found.push_back(trainer.evaluate().value());
+      EXPECT_EQ(found.back().tokens, 16);
+    }
+  }
+  ASSERT_EQ(found[0].metrics.size(), 3u);
+  EXPECT_EQ(found[0].metrics[0].first, "accuracy");
+  for (const Trainer::Evaluation& each : found) {
+    EXPECT_EQ(each.metrics, found[0].metrics);
+    EXPECT_NEAR(each.loss, found[0].loss, 1e-5);
+  }
+}
+
 TEST_P(Classification, BeginsWithEqualChancesAndContinuesNoText) {
   Trainer trainer(options());
   EXPECT_NEAR(trainer.step().loss, std::log(3.0), 0.1);

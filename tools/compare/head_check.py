@@ -4,7 +4,7 @@ of ten AdamW steps on labelled texts, and the checkpoint's logits.
 
     head_check.py BUILD/tools [FAMILY...]
 
-Needs PyTorch and transformers. Prints a line for each; exit status 1 when one is too far off.
+Needs PyTorch, transformers and scikit-learn. Prints a line for each; exit status 1 when one is too far off.
 """
 import json
 import os
@@ -16,6 +16,7 @@ import tempfile
 
 import torch
 import transformers
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
@@ -45,6 +46,7 @@ sequence = 40
 dropout = 0.0
 [data]
 train = ["{data}"]
+validation = ["{data}"]
 label = "label"
 samples = "{samples}"
 order = "sequential"
@@ -93,6 +95,7 @@ def check(tools, name, samples):
                               text=True, env={**os.environ, "XDG_CACHE_HOME": str(work / "cache")})
         if done.returncode != 0:
             raise RuntimeError(done.stderr.strip())
+        metrics = json.loads(done.stdout.splitlines()[-1])["metrics"]
         ours = [json.loads(line)["loss"] for line in (work / "metrics.jsonl").read_text().splitlines()]
         checkpoint = sorted((work / "out").glob("step-*"))[-1]
         again = type(model).from_pretrained(checkpoint, attn_implementation="eager").eval()
@@ -107,10 +110,15 @@ def check(tools, name, samples):
     with torch.no_grad():
         batch = batch_of(rows[:8], model.config.pad_token_id)
         expected, found = model.eval()(**batch).logits, again(**batch).logits
+        classes = again(**batch_of(rows, model.config.pad_token_id)).logits.argmax(-1).tolist()
+    labels = [label for _, label in rows]
+    scores = {"accuracy": accuracy_score(labels, classes), "f1": f1_score(labels, classes, average="macro"),
+              "matthews": matthews_corrcoef(labels, classes)}
+    same = metrics.keys() == scores.keys() and all(abs(metrics[name] - score) < 1e-9 for name, score in scores.items())
     apart = max(abs(a - b) / b for a, b in zip(ours, theirs, strict=True))
     logits = float((expected - found).norm() / expected.norm())
-    good = apart < 1e-4 and logits < 1e-2
-    print(f"{'ok ' if good else 'BAD'} {name:8} {samples}  losses {apart:.1e}  logits of the checkpoint {logits:.1e}", flush=True)
+    good = apart < 1e-4 and logits < 1e-2 and same
+    print(f"{'ok ' if good else 'BAD'} {name:8} {samples}  losses {apart:.1e}  logits of the checkpoint {logits:.1e}  metrics {'same' if same else f'{metrics}, expected {scores}'}", flush=True)
     return good
 
 
