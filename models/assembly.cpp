@@ -313,11 +313,19 @@ Graph Assembly::classifier_graph(Of of, ParameterList& list) const {
   const ValueId w = weights.matrix(classifier.weight, shape_.labels, shape_.hidden, kInitialDeviation);
   std::optional<ValueId> bias;
   if (!classifier.bias.empty()) bias = weights.vector(classifier.bias, shape_.labels, Initial::zeros);
-  if (of != Of::loss) graph.place(graph.linear_transposed(features, w, bias), Region::output);
+  // Classes have a fused op of their own; other losses read the logits.
+  const bool classes = shape_.head_kind == HeadKind::classification || shape_.head_kind == HeadKind::tokens;
+  std::optional<ValueId> logits;
+  if (of != Of::loss || !classes) logits = graph.linear_transposed(features, w, bias);
   if (of != Of::single_row) {
-    const ValueId targets = graph.bound(Region::targets, "targets", DType::i32, {rows});
-    graph.place(graph.linear_cross_entropy(features, w, targets, bias), Region::loss);
+    const DType dtype = shape_.head_kind == HeadKind::regression ? DType::f32 : DType::i32;
+    const ValueId targets = graph.bound(Region::targets, "targets", dtype, {rows});
+    const ValueId loss = classes               ? graph.linear_cross_entropy(features, w, targets, bias)
+                         : dtype == DType::f32 ? graph.squared_error(*logits, targets)
+                                               : graph.choice_cross_entropy(*logits, targets);
+    graph.place(loss, Region::loss);
   }
+  if (of != Of::loss) graph.place(*logits, Region::output);
   return graph.finish();
 }
 
@@ -367,6 +375,13 @@ ValueId attend(GraphBuilder& graph, const TransformerShape& shape, ValueId qkv, 
   const std::optional<ValueId> documents = read_rows(graph, shape, compiler::RowField::begin, 2);  // and the end
   return shape.core_attention ? graph.core_attention(qkv, attention, documents)
                               : graph.attention(qkv, attention, documents);
+}
+
+Family::Part dropped_out(Family::Part part) {
+  return
+      [part = std::move(part)](GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {
+        return graph.dropout(part(graph, weights, x, shape), shape.dropout);
+      };
 }
 
 compiler::Attributes attention_attributes(const TransformerShape& shape) {

@@ -13,7 +13,7 @@
 
 namespace l2l::models {
 
-// A head that gives a row's logits of classes: features of the row, then a linear layer.
+// A head that gives a row's logits of classes, or one number: features of the row, then a linear layer.
 struct Classifier {
   std::function<compiler::ValueId(compiler::GraphBuilder& graph, LayerWeights& weights, compiler::ValueId x,
                                   const TransformerShape& shape)>
@@ -52,6 +52,9 @@ Model assemble(const TransformerShape& shape, const Family& family);
 // Attention in one op, or in separate ones if shape.core_attention. `attention`: as in GraphBuilder.
 compiler::ValueId attend(compiler::GraphBuilder& graph, const TransformerShape& shape, compiler::ValueId qkv,
                          const compiler::Attributes& attention);
+
+// `part`, whose result is dropped out.
+Family::Part dropped_out(Family::Part part);
 
 // Standard deviation of initial weights in all families.
 inline constexpr float kInitialDeviation = 0.02f;

@@ -62,7 +62,8 @@ TransformerShape make_shape(const ModelOptions& model, const Architecture& archi
                          .packed = settings.packed,
                          .keeps_inputs = settings.keeps_inputs};
   shape.head_kind = head_kind_of(model.head);
-  shape.labels = shape.head_kind == HeadKind::language ? 0 : model.labels;
+  const bool one_number = shape.head_kind == HeadKind::regression || shape.head_kind == HeadKind::choice;
+  shape.labels = shape.head_kind == HeadKind::language ? 0 : one_number ? 1 : model.labels;
   shape.positions = model.positions;
   shape.first_position = architecture.name == "roberta" ? model.padding_token + 1 : 0;
   shape.token_types = model.token_types;

@@ -138,9 +138,10 @@ void Minibatch::draw(const models::Model& model) {
 }
 
 std::int64_t Minibatch::predicted() {
+  const bool numbers = parts_[0]->head() == models::HeadKind::regression;
   std::int64_t count = 0;
   for (int u = 0; u < microbatches(); ++u) {
-    for (const std::int32_t target : targets(u)) count += target >= 0 ? 1 : 0;
+    for (const std::int32_t target : targets(u)) count += target >= 0 || (numbers && target != -1) ? 1 : 0;
   }
   return count;
 }

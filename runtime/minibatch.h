@@ -21,6 +21,7 @@ class MinibatchPart {
                 device::BufferView staging);
 
   int microbatches() const { return microbatches_; }
+  models::HeadKind head() const { return runner_.model().head_kind; }
   std::int64_t labels() const { return runner_.model().labels; }
   // Of the sequences of a microbatch: index into the lengths of the runner. What the microbatch held is lost; each
   // sequence is one document until its row fields are written.
@@ -95,7 +96,7 @@ class Minibatch {
   std::int64_t rows();
   // Fills tokens and targets with pseudo-random numbers that the model takes, the same in every call. For measurements.
   void draw(const models::Model& model);
-  // The number of predicted tokens: targets at or above 0.
+  // The number of predicted tokens: targets at or above 0. Of documents with numbers and of questions: of these.
   std::int64_t predicted();
   // Sum of all microbatches' losses, added in their order, so that it is the same for any number of devices.
   double loss_sum() const;

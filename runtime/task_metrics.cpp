@@ -7,6 +7,8 @@
 #include <numeric>
 #include <string_view>
 
+#include "core/choice_target.h"
+
 namespace l2l::runtime {
 namespace {
 
@@ -141,6 +143,16 @@ void TaskMetrics::add(std::span<const float> logits, std::int32_t target, bool b
   if (head_ == HeadKind::regression) {
     scores_.push_back(logits[0]);
     numbers_.push_back(std::bit_cast<float>(target));
+    return;
+  }
+  if (head_ == HeadKind::choice) {
+    if (target >= 0) question_ = target;
+    choices_.push_back(logits[0]);
+    if (static_cast<std::int32_t>(choices_.size()) < choices_of(question_)) return;
+    const auto chosen = std::max_element(choices_.begin(), choices_.end()) - choices_.begin();
+    classes_.predicted.push_back(static_cast<std::int32_t>(chosen));
+    classes_.labels.push_back(right_choice(question_));
+    choices_.clear();
     return;
   }
   if (begins) classes_.begins.push_back(classes_.labels.size());

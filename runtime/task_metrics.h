@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "models/shape.h"
+#include "runtime/data/data_files.h"
 
 namespace l2l::runtime {
 
@@ -52,6 +53,8 @@ class TaskMetrics {
   const std::vector<std::string> names_;
   TagSequences classes_;
   std::vector<float> scores_, numbers_;  // of regression
+  std::vector<float> choices_;           // scores of the question that is not complete
+  std::int32_t question_ = kNoLabel;     // its target
 };
 
 }  // namespace l2l::runtime

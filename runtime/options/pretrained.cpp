@@ -15,7 +15,7 @@ namespace {
 
 // Keys of [model] that are free to differ from the file.
 bool is_free(std::string_view name) {
-  constexpr std::string_view kFree[] = {"pretrained", "new_head", "head",      "labels",
+  constexpr std::string_view kFree[] = {"pretrained", "new_head", "head",      "labels",    "label_names",
                                         "sequence",   "dropout",  "attention", "reversible"};
   return std::find(std::begin(kFree), std::end(kFree), name) != std::end(kFree);
 }
