@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -21,6 +23,9 @@ bool parse_json(std::string_view text, nlohmann::json_sax<nlohmann::json>& reade
 std::string json_text(const nlohmann::json& json, int indent = -1, bool ascii = false);
 // The same of an object that keeps its members in the order in which they were added.
 std::string json_text(const nlohmann::ordered_json& json, int indent = -1);
+
+// An object of these members, in their order; a NaN becomes null.
+nlohmann::ordered_json json_of(const std::vector<std::pair<std::string, double>>& members);
 
 // null without a value.
 nlohmann::ordered_json or_null(const std::optional<double>& value);

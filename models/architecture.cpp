@@ -187,6 +187,27 @@ void check_reversible(const ModelOptions& model, const Architecture& architectur
                  " cannot be undone; set it to \"none\", or take another architecture");
 }
 
+// What transformers have a class for, and names that fit.
+void check_head(const ModelOptions& model, const Architecture& architecture) {
+  if (model.head == "choice" && !architecture.encoder) {
+    throw BadInput(show("head", model.head) + " is for encoders: bert, roberta; architecture is " + model.architecture);
+  }
+  if (model.head == "tokens" && architecture.name == "gemma3") {
+    throw BadInput(show("head", model.head) + ": transformers have no such class of gemma3");
+  }
+  const bool classes = model.head == "classification" || model.head == "tokens";
+  if (model.label_names.empty()) return;
+  if (!classes) throw BadInput("model.label_names is set, but " + show("head", model.head) + " has no classes");
+  if (static_cast<std::int64_t>(model.label_names.size()) != model.labels) {
+    throw BadInput("model.label_names has " + std::to_string(model.label_names.size()) + " names for " +
+                   show("labels", model.labels));
+  }
+  for (std::size_t i = 0; i < model.label_names.size(); ++i) {
+    if (std::count(model.label_names.begin(), model.label_names.end(), model.label_names[i]) == 1) continue;
+    throw BadInput("model.label_names has \"" + model.label_names[i] + "\" twice");
+  }
+}
+
 }  // namespace
 
 std::span<const Architecture> architectures() { return kArchitectures; }
@@ -230,6 +251,7 @@ void check_model(const ModelOptions& model) {
   check_positions(model, architecture);
   check_rope(model);
   check_reversible(model, architecture);
+  check_head(model, architecture);
 }
 
 }  // namespace l2l::models

@@ -110,7 +110,8 @@ class Assembly {
   void add_classifier();
   Graph embedding_graph(ParameterList& positions) const;
   Graph head_graph(ParameterList& list) const;
-  Graph classifier_graph(bool single, ParameterList& list) const;
+  enum class Of : std::uint8_t { loss, evaluation, single_row };
+  Graph classifier_graph(Of of, ParameterList& list) const;
   Graph logits_graph() const;
   ValueId head_table(LayerWeights& weights, const ParameterList& list) const;
   std::optional<ValueId> head_bias(LayerWeights& weights, const ParameterList& list) const;
@@ -149,6 +150,7 @@ Assembly::Assembly(const TransformerShape& shape, const Family& family)
   model_.hidden = shape.hidden;
   model_.vocabulary = shape.vocabulary;
   model_.labels = shape.labels;
+  model_.head_kind = shape.head_kind;
   model_.compute = shape.compute;
   model_.causal = family.causal;
   model_.packed = shape.packed;
@@ -320,34 +322,42 @@ void Assembly::add_head_chunks() {
              });
 }
 
-// With the loss of all rows, or the logits of a single one.
-Graph Assembly::classifier_graph(bool single, ParameterList& list) const {
+// The loss of all rows, with their logits in an evaluation; or the logits of a single row.
+Graph Assembly::classifier_graph(Of of, ParameterList& list) const {
   const Classifier& classifier = family_.classifier;
-  const std::int64_t rows = single ? 1 : shape_.rows();
-  GraphBuilder graph(single ? "logits" : "head");
+  const std::int64_t rows = of == Of::single_row ? 1 : shape_.rows();
+  GraphBuilder graph(of == Of::single_row ? "logits" : "head");
   LayerWeights weights(graph, list, shape_.compute);
   const ValueId features = classifier.features(graph, weights, read_input(graph, shape_, rows), shape_);
   const ValueId w = weights.matrix(classifier.weight, shape_.labels, shape_.hidden, kInitialDeviation);
   std::optional<ValueId> bias;
   if (!classifier.bias.empty()) bias = weights.vector(classifier.bias, shape_.labels, Initial::zeros);
-  if (single) {
-    graph.place(graph.linear_transposed(features, w, bias), Region::output);
-  } else {
-    const ValueId targets = graph.bound(Region::targets, "targets", DType::i32, {rows});
-    graph.place(graph.linear_cross_entropy(features, w, targets, bias), Region::loss);
+  // Classes have a fused op of their own; other losses read the logits.
+  const bool classes = shape_.head_kind == HeadKind::classification || shape_.head_kind == HeadKind::tokens;
+  std::optional<ValueId> logits;
+  if (of != Of::loss || !classes) logits = graph.linear_transposed(features, w, bias);
+  if (of != Of::single_row) {
+    const DType dtype = shape_.head_kind == HeadKind::regression ? DType::f32 : DType::i32;
+    const ValueId targets = graph.bound(Region::targets, "targets", dtype, {rows});
+    const ValueId loss = classes               ? graph.linear_cross_entropy(features, w, targets, bias)
+                         : dtype == DType::f32 ? graph.squared_error(*logits, targets)
+                                               : graph.choice_cross_entropy(*logits, targets);
+    graph.place(loss, Region::loss);
   }
+  if (of != Of::loss) graph.place(*logits, Region::output);
   return graph.finish();
 }
 
 void Assembly::add_classifier() {
-  ParameterList list, unused;
-  Graph forward = classifier_graph(/*single=*/false, list);
+  ParameterList list, same, unused;
+  Graph forward = classifier_graph(Of::loss, list);
   GroupSpec group = list.group(family_.classifier.group, kClassifierId);
   // Nothing pretrained, so it is trained beside adapters.
   const bool with_adapters = shape_.lora.rank > 0;
   const std::vector<LayerPart> parts = {{add(std::move(group), with_adapters)}};
   LayerType type = layer_type(std::move(forward), parts);
-  type.logits = classifier_graph(/*single=*/true, unused);
+  type.forward = classifier_graph(Of::evaluation, same);
+  type.logits = classifier_graph(Of::single_row, unused);
   add_layer(add(std::move(type)), "head", kClassifierId, parts);
 }
 
@@ -413,6 +423,13 @@ ValueId attend(GraphBuilder& graph, const TransformerShape& shape, ValueId qkv, 
   const std::optional<ValueId> documents = read_rows(graph, shape, compiler::RowField::begin, 2);  // and the end
   return shape.core_attention ? graph.core_attention(qkv, attention, documents)
                               : graph.attention(qkv, attention, documents);
+}
+
+Family::Part dropped_out(Family::Part part) {
+  return
+      [part = std::move(part)](GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {
+        return graph.dropout(part(graph, weights, x, shape), shape.dropout);
+      };
 }
 
 compiler::Attributes attention_attributes(const TransformerShape& shape) {

@@ -70,6 +70,7 @@ struct Names {
   std::string embeddings, blocks;
   std::string dense, norm, bias, table;  // of the head
   std::string pooler, classifier;        // of a classifier
+  std::string base_pooler;               // of the base model
 };
 
 const Names kBert = {"bert.embeddings.",
@@ -79,9 +80,11 @@ const Names kBert = {"bert.embeddings.",
                      "cls.predictions.bias",
                      "cls.predictions.decoder.weight",
                      "bert.pooler.dense",
-                     "classifier"};
-const Names kRoberta = {"roberta.embeddings.", "roberta.encoder.layer",  "lm_head.dense",    "lm_head.layer_norm",
-                        "lm_head.bias",        "lm_head.decoder.weight", "classifier.dense", "classifier.out_proj"};
+                     "classifier",
+                     "bert.pooler.dense"};
+const Names kRoberta = {"roberta.embeddings.", "roberta.encoder.layer", "lm_head.dense",
+                        "lm_head.layer_norm",  "lm_head.bias",          "lm_head.decoder.weight",
+                        "classifier.dense",    "classifier.out_proj",   "roberta.pooler.dense"};
 
 Model make_encoder(const TransformerShape& shape, const Names& names) {
   Family family;
@@ -100,15 +103,21 @@ Model make_encoder(const TransformerShape& shape, const Names& names) {
     const ValueId dense = linear(graph, weights, x, names.dense, own.hidden, own.hidden);
     return norm(graph, weights, gelu(graph, dense, own), own, names.norm);
   };
-  // BERT's pooler; RoBERTa's head drops its input out, too.
-  family.classifier.features = [&names](GraphBuilder& graph, LayerWeights& weights, ValueId x,
-                                        const TransformerShape& own) {
-    if (&names == &kRoberta) x = graph.dropout(x, own.dropout);
-    const ValueId dense = linear(graph, weights, x, names.pooler, own.hidden, own.hidden);
+  // BERT's pooler; RoBERTa's head of documents drops its input out, too. That of tokens has no such layer, and that of
+  // choices the base model's pooler.
+  const bool of_tokens = shape.head_kind == HeadKind::tokens, of_choices = shape.head_kind == HeadKind::choice;
+  const bool drops = &names == &kRoberta && !of_choices;
+  const std::string& pooler = of_choices ? names.base_pooler : names.pooler;
+  family.classifier.features = [pooler, of_tokens, drops](GraphBuilder& graph, LayerWeights& weights, ValueId x,
+                                                          const TransformerShape& own) {
+    if (drops || of_tokens) x = graph.dropout(x, own.dropout);
+    if (of_tokens) return x;
+    const ValueId dense = linear(graph, weights, x, pooler, own.hidden, own.hidden);
     return graph.dropout(graph.tanh(dense), own.dropout);
   };
-  family.classifier.weight = names.classifier + ".weight";
-  family.classifier.bias = names.classifier + ".bias";
+  const std::string last = of_tokens || of_choices ? "classifier" : names.classifier;
+  family.classifier.weight = last + ".weight";
+  family.classifier.bias = last + ".bias";
   family.classifier.group = "classifier";
   family.causal = false;
   family.table_group = names.embeddings + "word_embeddings";

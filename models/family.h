@@ -13,7 +13,7 @@
 
 namespace l2l::models {
 
-// A head that gives a row's logits of classes: features of the row, then a linear layer.
+// A head that gives a row's logits of classes, or one number: features of the row, then a linear layer.
 struct Classifier {
   std::function<compiler::ValueId(compiler::GraphBuilder& graph, LayerWeights& weights, compiler::ValueId x,
                                   const TransformerShape& shape)>
@@ -58,6 +58,9 @@ compiler::ValueId attend(compiler::GraphBuilder& graph, const TransformerShape& 
 compiler::ValueId adapt(compiler::GraphBuilder& graph, LayerWeights& weights, const TransformerShape& shape,
                         compiler::ValueId x, compiler::ValueId y, std::int64_t in,
                         const std::vector<LayerWeights::Piece>& modules);
+
+// `part`, whose result is dropped out.
+Family::Part dropped_out(Family::Part part);
 
 // Standard deviation of initial weights in all families.
 inline constexpr float kInitialDeviation = 0.02f;

@@ -91,6 +91,7 @@ Family gated_family(const TransformerShape& shape, Gain gain) {
     return rms_norm(graph, weights, x, own, "model.norm", gain);
   };
   family.classifier = {.features = family.head, .weight = "score.weight", .bias = "", .group = "score"};
+  if (shape.head_kind == HeadKind::tokens) family.classifier.bias = "score.bias";
   family.table_group = "model.embed_tokens";
   family.head_group = "model.norm";
   family.blocks = "model.layers";

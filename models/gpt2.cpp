@@ -61,6 +61,12 @@ Model make_gpt2(const TransformerShape& shape) {
   family.branches = {attention, mlp};
   family.head = final_norm;
   family.classifier = {.features = final_norm, .weight = "score.weight", .bias = "", .group = "score"};
+  if (shape.head_kind == HeadKind::tokens) {
+    family.classifier = {.features = dropped_out(final_norm),
+                         .weight = "classifier.weight",
+                         .bias = "classifier.bias",
+                         .group = "classifier"};
+  }
   family.table_group = "wte";
   family.positions_group = "wpe";
   family.head_group = "ln_f";

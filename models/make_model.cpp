@@ -63,7 +63,9 @@ TransformerShape make_shape(const ModelOptions& model, const Architecture& archi
                          .keeps_inputs = settings.keeps_inputs};
   shape.train = settings.train;
   shape.lora = settings.lora;
-  shape.labels = model.head == "classification" ? model.labels : 0;
+  shape.head_kind = head_kind_of(model.head);
+  const bool one_number = shape.head_kind == HeadKind::regression || shape.head_kind == HeadKind::choice;
+  shape.labels = shape.head_kind == HeadKind::language ? 0 : one_number ? 1 : model.labels;
   shape.positions = model.positions;
   shape.first_position = architecture.name == "roberta" ? model.padding_token + 1 : 0;
   shape.token_types = model.token_types;
@@ -87,6 +89,13 @@ TransformerShape make_shape(const ModelOptions& model, const Architecture& archi
 }
 
 }  // namespace
+
+HeadKind head_kind_of(std::string_view name) {
+  if (name == "classification") return HeadKind::classification;
+  if (name == "regression") return HeadKind::regression;
+  if (name == "tokens") return HeadKind::tokens;
+  return name == "choice" ? HeadKind::choice : HeadKind::language;
+}
 
 Model make_model(const ModelOptions& options, const ModelSettings& settings) {
   const ModelOptions model = with_defaults(options);

@@ -14,6 +14,7 @@ namespace l2l::models {
 
 // What identical layers share. Graphs are for one microbatch; one without ops is never run.
 struct LayerType {
+  // Of a head with labels: loss and, in Region::output, the logits of all rows.
   compiler::Graph forward;
   // Derived from `forward`. That of a head in one layer computes forward, too. That of a block that rebuilds its input
   // reads its output from Region::input and writes its input to Region::output.
@@ -43,6 +44,7 @@ struct Model {
   std::int64_t hidden = 0;
   std::int64_t vocabulary = 0;
   std::int64_t labels = 0;  // classes, where the head tells classes apart instead of tokens
+  HeadKind head_kind = HeadKind::language;
   DType compute = DType::f32;
   bool packed = false;  // rows have positions, documents and token types of their own: Region::rows
   bool causal = true;   // each token is predicted from those before it, so the model can continue a text
@@ -87,6 +89,10 @@ struct Model {
   std::int64_t logits_tokens() const { return head_in_chunks() ? chunks.rows : outputs(); }
   // Logits of a row: tokens, or classes.
   std::int64_t outputs() const { return labels > 0 ? labels : vocabulary; }
+  // Logits of one microbatch that a forward pass hands out; 0 where the head predicts tokens.
+  Bytes label_logits_bytes() const {
+    return head_kind == HeadKind::language ? 0 : static_cast<Bytes>(rows * labels) * size_of(compute);
+  }
   bool head_in_chunks() const { return head_layers > 1; }
   bool streams() const { return reversible != Reversible::no; }
   // What one microbatch leaves between two layers, and its gradient.

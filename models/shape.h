@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/ir/rotary.h"
@@ -23,6 +24,10 @@ inline DType stream_dtype(Reversible reversible, DType compute) {
   if (reversible == Reversible::fixed) return DType::i32;
   return reversible == Reversible::floating ? DType::f32 : compute;
 }
+
+// What the head gives (ModelOptions::head).
+enum class HeadKind : std::uint8_t { language, classification, regression, tokens, choice };
+HeadKind head_kind_of(std::string_view name);
 
 // Of an MLP: the family's own, GELU by the error function or in its tanh form, or SiLU, which only gates have.
 enum class Activation : std::uint8_t { own, gelu, gelu_tanh, silu };
@@ -53,7 +58,8 @@ struct TransformerShape {
   float rope_theta = 10000;
   float norm_epsilon = 0;  // 0: the family's own
   bool tie_embeddings = true;
-  std::int64_t labels = 0;      // classes that the head tells apart; 0: the head predicts tokens
+  std::int64_t labels = 0;  // logits of a row, where the head does not predict tokens
+  HeadKind head_kind = HeadKind::language;
   bool core_attention = false;  // attention in separate ops (GraphBuilder::core_attention) instead of one
   Reversible reversible = Reversible::no;
   bool packed = false;        // documents share sequences: what Region::rows says of each row counts, not its place

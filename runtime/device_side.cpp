@@ -153,13 +153,14 @@ void DeviceSide::train(const Pass& pass) {
 void DeviceSide::evaluate(const Pass& pass) {
   begin(pass);
   executor_->evaluate(pass.step);
+  minibatch_->fetch_logits();
   minibatch_->fetch_losses();
 }
 
 void DeviceSide::predict(const Pass& pass, const Rows& rows, const TakeValues& take) {
   begin(pass);
   const models::Model& model = runner_->model();
-  const Bytes most = static_cast<Bytes>(model.vocabulary) * size_of(model.compute);  // room for results
+  const Bytes most = static_cast<Bytes>(std::max(model.outputs(), model.hidden)) * size_of(model.compute);  // room
   std::vector<float> values;
   executor_->predict(pass.step, rows, [&](std::int64_t row, std::int64_t column, BufferView whole) {
     for (Bytes begin = 0; begin < whole.size; begin += most) {

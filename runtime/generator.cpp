@@ -40,7 +40,8 @@ std::int32_t draw(std::span<float> logits, double temperature, double uniform) {
 std::vector<std::int32_t> generate(Engine& engine, const RunPlan& plan, std::uint64_t step,
                                    std::span<const std::int32_t> prompt, const GenerateOptions& options) {
   if (plan.model.labels > 0) {
-    throw BadInput("model.head = \"classification\" tells classes apart and cannot continue a text");
+    throw BadInput("model.head = \"" + plan.options.model.head +
+                   "\" does not predict tokens and cannot continue a text");
   }
   if (!plan.model.causal) {
     throw BadInput("model.architecture = \"" + plan.options.model.architecture +

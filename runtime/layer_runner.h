@@ -53,6 +53,11 @@ class LayerRunner {
   // Of each microbatch; none where rows are not told apart (Model::packed).
   const std::vector<device::BufferView>& row_fields() const { return row_fields_; }
   const std::vector<device::BufferView>& losses() const { return losses_; }
+  // Where a forward pass leaves a microbatch's logits; empty where the head predicts tokens.
+  device::BufferView label_logits(int microbatch) const {
+    const Bytes bytes = model_of(microbatch).label_logits_bytes();
+    return bytes == 0 ? device::BufferView{} : logits_[static_cast<std::size_t>(microbatch)].slice(0, bytes);
+  }
   // What the chunks of a head hand on (models/vocabulary_chunks.h); empty where the head is one layer.
   device::BufferView carry(int microbatch) const {
     return carry_.empty() ? device::BufferView{} : carry_[static_cast<std::size_t>(microbatch)];
@@ -104,7 +109,7 @@ class LayerRunner {
   const std::vector<device::BufferView> batch_;
   const std::vector<device::BufferView> row_fields_;
   const std::vector<device::BufferView> losses_;
-  const std::vector<device::BufferView> logits_;  // one, or none where carry_ has room for them
+  const std::vector<device::BufferView> logits_;  // of one token, of each microbatch's rows, or none: then in carry_
   const std::vector<device::BufferView> carry_;
   const std::unique_ptr<device::Stream> compute_;
   Pass pass_;

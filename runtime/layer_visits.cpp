@@ -69,7 +69,10 @@ void LayerVisits::block_forward(int block, int microbatch, BufferView wire) {
 // All of a head that is one layer; of one in chunks the norm, before the chunks gather the softmax of every row.
 void LayerVisits::head_forward(int microbatch, BufferView wire) {
   const BufferView input = stash_.read(input_of(head_, microbatch));
-  if (!head_in_chunks_) return runner_.forward(head_, microbatch, {.wire = wire, .input = input});
+  if (!head_in_chunks_) {
+    return runner_.forward(head_, microbatch,
+                           {.wire = wire, .input = input, .output = runner_.label_logits(microbatch)});
+  }
   runner_.device().fill_zero(compute_, runner_.carry(live(microbatch)));
   runner_.forward(head_, microbatch, {.wire = wire, .input = input, .output = normed(microbatch)});
 }

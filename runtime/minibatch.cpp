@@ -1,5 +1,6 @@
 #include "runtime/minibatch.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -137,9 +138,10 @@ void Minibatch::draw(const models::Model& model) {
 }
 
 std::int64_t Minibatch::predicted() {
+  const bool numbers = parts_[0]->head() == models::HeadKind::regression;
   std::int64_t count = 0;
   for (int u = 0; u < microbatches(); ++u) {
-    for (const std::int32_t target : targets(u)) count += target >= 0 ? 1 : 0;
+    for (const std::int32_t target : targets(u)) count += target >= 0 || (numbers && target != -1) ? 1 : 0;
   }
   return count;
 }
@@ -159,18 +161,67 @@ double Minibatch::drift() const {
   return std::sqrt(apart / all);
 }
 
+namespace {
+
+void to_floats(DType dtype, const std::byte* from, std::span<float> values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (dtype == DType::f32) {
+      std::memcpy(&values[i], from + i * sizeof(float), sizeof(float));
+    } else {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, from + i * sizeof(bits), sizeof(bits));
+      values[i] = dtype == DType::bf16 ? to_float(bf16{bits}) : to_float(f16{bits});
+    }
+  }
+}
+
+}  // namespace
+
 void MinibatchPart::fetch_values(BufferView source, std::span<float> values) {
-  const models::Model& model = runner_.model();
   const BufferView row = results(0, source.size);
   link_.to_host(Traffic::results, runner_.compute(), row, source);
   wait();
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (model.compute == DType::f32) {
-      std::memcpy(&values[i], row.data + i * sizeof(float), sizeof(float));
-    } else {
-      std::uint16_t bits = 0;
-      std::memcpy(&bits, row.data + i * sizeof(bits), sizeof(bits));
-      values[i] = model.compute == DType::bf16 ? to_float(bf16{bits}) : to_float(f16{bits});
+  to_floats(runner_.model().compute, row.data, values);
+}
+
+// Behind the losses and the room of fetch_values().
+BufferView MinibatchPart::staged_logits(int microbatch) const {
+  const models::Model& model = runner_.model();
+  const Bytes room = static_cast<Bytes>(std::max(model.outputs(), model.hidden)) * size_of(model.compute);
+  const Bytes begin = static_cast<Bytes>(microbatches_) * model.results_bytes() + room +
+                      static_cast<Bytes>(microbatch) * model.label_logits_bytes();
+  return results(begin, runner_.model_of(microbatch).label_logits_bytes());
+}
+
+void MinibatchPart::fetch_logits() {
+  if (runner_.model().label_logits_bytes() == 0) return;
+  for (int u = 0; u < microbatches_; ++u) {
+    link_.to_host(Traffic::results, runner_.compute(), staged_logits(u), runner_.label_logits(u));
+  }
+}
+
+void MinibatchPart::logits(int microbatch, std::int64_t row, std::span<float> values) const {
+  const DType dtype = runner_.model().compute;
+  to_floats(dtype, staged_logits(microbatch).data + static_cast<Bytes>(row) * values.size() * size_of(dtype), values);
+}
+
+void Minibatch::for_each_labelled(const TakeLabelled& take) {
+  std::vector<float> values(static_cast<std::size_t>(parts_[0]->labels()));
+  for (int u = 0; u < microbatches(); ++u) {
+    const std::span<const std::int32_t> targets = this->targets(u), fields = part(u).row_fields(place(u));
+    const std::size_t length = targets.size() / static_cast<std::size_t>(sequences() / microbatches());
+    const auto begin_of = [&](std::size_t row) {  // of its document, within the microbatch
+      const std::size_t sequence = row / length * length;
+      if (fields.empty()) return sequence;
+      const std::size_t at = static_cast<std::size_t>(compiler::RowField::begin) * targets.size() + row;
+      return sequence + static_cast<std::size_t>(fields[at]);
+    };
+    std::size_t document = targets.size();
+    for (std::size_t row = 0; row < targets.size(); ++row) {
+      if (targets[row] == -1) continue;
+      part(u).logits(place(u), static_cast<std::int64_t>(row), values);
+      take(values, targets[row], document != begin_of(row));
+      document = begin_of(row);
     }
   }
 }

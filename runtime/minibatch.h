@@ -21,6 +21,8 @@ class MinibatchPart {
                 device::BufferView staging);
 
   int microbatches() const { return microbatches_; }
+  models::HeadKind head() const { return runner_.model().head_kind; }
+  std::int64_t labels() const { return runner_.model().labels; }
   // Of the sequences of a microbatch: index into the lengths of the runner. What the microbatch held is lost; each
   // sequence is one document until its row fields are written.
   void set_length(int microbatch, int length);
@@ -36,14 +38,18 @@ class MinibatchPart {
 
   // Enqueues the copy to the device.
   void upload();
+  // Enqueues the copy of what an evaluation leaves at LayerRunner::label_logits() to the host.
+  void fetch_logits();
+  // Of a labelled head, after fetch_logits() and a wait: those of a row of the microbatch.
+  void logits(int microbatch, std::int64_t row, std::span<float> values) const;
   // Copies the losses to the host. Waits until the pass is done.
   void fetch_losses();
   // Sum over the microbatch's predicted tokens, in nats, after fetch_losses().
   double loss(int microbatch) const { return result(microbatch, 0); }
   // One of the numbers that Model::results_bytes() lists.
   double result(int microbatch, int index) const;
-  // Copies at most [vocabulary] elements of the compute dtype to the host, and converts them to fp32. Waits until that
-  // is done.
+  // Copies at most max(Model::outputs(), hidden) elements of the compute dtype to the host, and converts them to fp32.
+  // Waits until that is done.
   void fetch_values(device::BufferView source, std::span<float> values);
 
  private:
@@ -53,6 +59,7 @@ class MinibatchPart {
   device::BufferView staged_fields(int microbatch) const;
   std::span<std::int32_t> ids(int index);
   device::BufferView results(Bytes begin, Bytes bytes) const;
+  device::BufferView staged_logits(int microbatch) const;
   void wait();
 
   transfer::Link& link_;
@@ -89,10 +96,14 @@ class Minibatch {
   std::int64_t rows();
   // Fills tokens and targets with pseudo-random numbers that the model takes, the same in every call. For measurements.
   void draw(const models::Model& model);
-  // The number of predicted tokens: targets at or above 0.
+  // The number of predicted tokens: targets at or above 0. Of documents with numbers and of questions: of these.
   std::int64_t predicted();
   // Sum of all microbatches' losses, added in their order, so that it is the same for any number of devices.
   double loss_sum() const;
+  // Of a labelled head, after an evaluation: calls `take` for each labelled row, in the order of rows. `begins`: the
+  // row is the first of its document that has a label.
+  using TakeLabelled = std::function<void(std::span<const float> logits, std::int32_t target, bool begins)>;
+  void for_each_labelled(const TakeLabelled& take);
   // How far rebuilt residual streams have drifted (Model::drifts): root mean square of the difference over that of the
   // streams.
   double drift() const;

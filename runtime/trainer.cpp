@@ -15,6 +15,7 @@
 #include "runtime/plan_run.h"
 #include "runtime/resume.h"
 #include "runtime/step_meter.h"
+#include "runtime/task_metrics.h"
 #include "runtime/tuning/prediction.h"
 
 namespace l2l {
@@ -54,6 +55,9 @@ struct Trainer::Implementation {
     if (plan.options.validation) {
       validation = runtime::make_samples(*plan.options.validation, plan.dataset_settings());
     }
+    if (plan.options.mismatched) {
+      mismatched = runtime::make_samples(*plan.options.mismatched, plan.dataset_settings());
+    }
   }
 
   // The engine; allocates everything on first use.
@@ -72,7 +76,8 @@ struct Trainer::Implementation {
   }
   std::unique_ptr<runtime::Engine> make_engine(const LoadProgress& loading);
   void fill_training();
-  std::uint64_t fill_validation(std::uint64_t first);
+  std::uint64_t fill_validation(const runtime::Samples& samples, std::uint64_t first);
+  std::optional<Evaluation> evaluate(const runtime::Samples& samples, const std::function<bool()>& stop);
   StepReport run_step();
   void restore(const eps::RunState& state);
 
@@ -80,7 +85,7 @@ struct Trainer::Implementation {
   MemoryContract contract;
   optimizers::Schedule schedule;
   std::filesystem::path companions_from;  // the Hugging Face directory that this model was last in; or empty
-  std::unique_ptr<runtime::Samples> train, validation;
+  std::unique_ptr<runtime::Samples> train, validation, mismatched;
   std::unique_ptr<Trace> trace;
   std::unique_ptr<runtime::Engine> engine;
   std::optional<eps::CheckpointWriter> checkpoints;  // made with the engine, as is the next
@@ -115,11 +120,11 @@ void Trainer::Implementation::fill_training() {
 
 // Fills in as many windows from `first` on as a minibatch holds. Beyond the last one, targets are -1. Returns the
 // number of the next window.
-std::uint64_t Trainer::Implementation::fill_validation(std::uint64_t first) {
+std::uint64_t Trainer::Implementation::fill_validation(const runtime::Samples& samples, std::uint64_t first) {
   const auto window = [first](int i) { return first + static_cast<std::uint64_t>(i); };
   running().minibatch().fill(
-      plan.options.lengths, [&](int i) { return validation->validation_rows(window(i)); },
-      [&](int i, const runtime::SequenceView& sequence) { validation->validation_window(window(i), sequence); });
+      plan.options.lengths, [&](int i) { return samples.validation_rows(window(i)); },
+      [&](int i, const runtime::SequenceView& sequence) { samples.validation_window(window(i), sequence); });
   return first + samples_per_step();
 }
 
@@ -223,18 +228,35 @@ std::optional<double> Trainer::validation_loss(const std::function<bool()>& stop
   return evaluation ? std::optional(evaluation->loss) : std::nullopt;
 }
 
+std::optional<Trainer::Evaluation> Trainer::Implementation::evaluate(const runtime::Samples& samples,
+                                                                     const std::function<bool()>& stop) {
+  Evaluation evaluation;
+  const models::HeadKind head = plan.model.head_kind;
+  runtime::TaskMetrics task(head, plan.model.labels, plan.options.model.label_names);
+  const auto add = [&](std::span<const float> logits, std::int32_t target, bool begins) {
+    task.add(logits, target, begins);
+  };
+  double sum = 0;
+  for (std::uint64_t window = 0; window < samples.windows();) {
+    if (stop && stop()) return std::nullopt;
+    window = fill_validation(samples, window);
+    evaluation.tokens += running().minibatch().predicted();
+    sum += running().evaluate(step);
+    if (head != models::HeadKind::language) running().minibatch().for_each_labelled(add);
+  }
+  evaluation.loss = sum / static_cast<double>(evaluation.tokens);
+  evaluation.metrics = task.metrics();
+  return evaluation;
+}
+
 std::optional<Trainer::Evaluation> Trainer::evaluate(const std::function<bool()>& stop) {
   Implementation& self = *implementation_;
   if (!self.validation) throw BadInput("data.validation: no validation data; name at least one file");
-  Evaluation evaluation;
-  double sum = 0;
-  for (std::uint64_t window = 0; window < self.validation->windows();) {
-    if (stop && stop()) return std::nullopt;
-    window = self.fill_validation(window);
-    evaluation.tokens += self.running().minibatch().predicted();
-    sum += self.running().evaluate(self.step);
-  }
-  evaluation.loss = sum / static_cast<double>(evaluation.tokens);
+  std::optional<Evaluation> evaluation = self.evaluate(*self.validation, stop);
+  if (!evaluation || !self.mismatched) return evaluation;
+  const std::optional<Evaluation> mismatched = self.evaluate(*self.mismatched, stop);
+  if (!mismatched) return std::nullopt;
+  for (const auto& [name, value] : mismatched->metrics) evaluation->metrics.emplace_back(name + "_mismatched", value);
   return evaluation;
 }
 

@@ -32,8 +32,10 @@ std::vector<std::int32_t> read_tokens(const std::string& name) {
 
 void write_logits(Trainer& trainer, const std::vector<std::int32_t>& tokens, const std::string& name) {
   const ModelOptions& model = trainer.options().model;
+  const bool one = model.head == "regression" || model.head == "choice";
+  const std::int64_t labels = one ? 1 : model.labels;
   formats::NpyWriter file(name, static_cast<std::int64_t>(tokens.size()),
-                          model.head == "classification" ? model.labels : model.vocabulary);
+                          model.head == "language" ? model.vocabulary : labels);
   trainer.logits(tokens, [&](std::int64_t row, std::int64_t first_token, std::span<const float> logits) {
     file.write(row, first_token, logits);
   });
@@ -81,6 +83,7 @@ int evaluate(const Arguments& arguments) {
     result["loss"] = evaluation.loss;
     result["perplexity"] = std::exp(evaluation.loss);
     result["tokens"] = evaluation.tokens;
+    result["metrics"] = json_of(evaluation.metrics);
   }
   if (!arguments.logits.empty()) {
     write_logits(trainer, tokens, arguments.logits);

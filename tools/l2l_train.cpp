@@ -131,7 +131,7 @@ class Run {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::optional<Progress> progress_;
   std::optional<StepReport> last_;
-  std::optional<double> validation_loss_;
+  std::optional<Trainer::Evaluation> validation_;
 };
 
 // All that can be refused is refused before anything is written.
@@ -158,7 +158,7 @@ int Run::run() {
                 ", saved in " + checkpoint.string() + ": continue with --resume");
   }
   if (!options_.data.validation.empty()) {
-    validation_loss_ = trainer_.validation_loss([] { return interrupted != 0; });
+    validation_ = trainer_.evaluate([] { return interrupted != 0; });
   }
   std::cout << json_text(summary(checkpoint)) << std::endl;
   if (!arguments_.trace.empty()) trainer_.write_trace(arguments_.trace);
@@ -206,9 +206,11 @@ void Run::save_and_validate(const StepReport& report) {
     trainer_.start_save();
   }
   if (!due(options_.run.validate_every)) return;
-  validation_loss_ = trainer_.validation_loss([] { return interrupted != 0; });
-  if (validation_loss_) {
-    say("step " + std::to_string(report.step) + "  validation loss " + std::to_string(*validation_loss_));
+  validation_ = trainer_.evaluate([] { return interrupted != 0; });
+  if (validation_) {
+    std::string line = "step " + std::to_string(report.step) + "  validation loss " + std::to_string(validation_->loss);
+    for (const auto& [name, value] : validation_->metrics) line += "  " + name + " " + std::to_string(value);
+    say(line);
   }
 }
 
@@ -228,7 +230,8 @@ nlohmann::ordered_json Run::summary(const std::filesystem::path& checkpoint) {
   nlohmann::ordered_json summary;
   summary["steps"] = trainer_.completed_steps();
   summary["loss"] = or_null(last_ ? std::optional(last_->loss) : std::nullopt);
-  summary["validation_loss"] = or_null(validation_loss_);
+  summary["validation_loss"] = or_null(validation_ ? std::optional(validation_->loss) : std::nullopt);
+  summary["metrics"] = json_of(validation_ ? validation_->metrics : decltype(validation_->metrics){});
   summary["tokens_per_second"] = progress_->tokens_per_second();
   summary["measured_over_predicted"] = or_null(progress_->measured_over_predicted());
   summary["device_peak_bytes"] = trainer_.device_peak_bytes();

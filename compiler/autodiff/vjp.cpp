@@ -150,6 +150,14 @@ void linear_cross_entropy_vjp(Backward& backward, const Op& op) {
   backward.contribute(x, dx);
 }
 
+// The loss of rows of one number.
+template <OpKind backward_kind>
+void row_loss_vjp(Backward& backward, const Op& op) {
+  const ValueId x = op.inputs[0], dx = backward.like(x);
+  backward.append(backward_kind, op.inputs, {op.outputs[0], dx}, op.attributes);
+  backward.contribute(x, dx);
+}
+
 // A rotation's transpose is the rotation back.
 void rotary_vjp(Backward& backward, const Op& op) {
   Attributes attributes = op.attributes;
@@ -228,6 +236,8 @@ VectorJacobianProduct* vjp_of(OpKind kind) {
       {OpKind::add, add_vjp},
       {OpKind::add_columns, add_columns_vjp},
       {OpKind::linear_cross_entropy, linear_cross_entropy_vjp},
+      {OpKind::squared_error, row_loss_vjp<OpKind::squared_error_backward>},
+      {OpKind::choice_cross_entropy, row_loss_vjp<OpKind::choice_cross_entropy_backward>},
       {OpKind::rms_norm, rms_norm_vjp},
       {OpKind::head_norm, head_norm_vjp},
       {OpKind::rotary, rotary_vjp},

@@ -115,6 +115,14 @@ ValueId GraphBuilder::cross_entropy(ValueId statistics, ValueId targets) {
   return append(OpKind::cross_entropy, {statistics, targets}, {});
 }
 
+ValueId GraphBuilder::squared_error(ValueId y, ValueId targets) {
+  return append(OpKind::squared_error, {y, targets}, {});
+}
+
+ValueId GraphBuilder::choice_cross_entropy(ValueId scores, ValueId targets) {
+  return append(OpKind::choice_cross_entropy, {scores, targets}, {});
+}
+
 std::pair<ValueId, ValueId> GraphBuilder::split_streams(ValueId x, DType stream) {
   const auto first = static_cast<ValueId>(graph_.values.size());
   const Shape shape = graph_.value(x).shape;

@@ -25,7 +25,7 @@ enum class Region : std::uint8_t {
   output_gradient,  // dL/d output
   input_gradient,   // dL/d input
   tokens,           // i32 [rows]
-  targets,          // i32 [rows], negative: not predicted
+  targets,          // i32 [rows], negative: not predicted; or numbers, f32 [rows], NaN likewise
   rows,             // i32 [4, rows]: what documents that share a sequence say of each row (RowField)
   loss,             // f64 [1], sum over the microbatch, not yet divided
   drained,          // gradients in precision.gradients, ready to leave the device
@@ -160,6 +160,9 @@ class GraphBuilder {
                                float softcap = 0);
   ValueId add_positions(ValueId x, ValueId positions, int sequence, std::optional<ValueId> places = {});
   ValueId cross_entropy(ValueId statistics, ValueId targets);
+  // Losses of y [R,1].
+  ValueId squared_error(ValueId y, ValueId targets);
+  ValueId choice_cross_entropy(ValueId scores, ValueId targets);
   // Two streams, each equal to x; `stream`: f32 or i32.
   std::pair<ValueId, ValueId> split_streams(ValueId x, DType stream);
   ValueId merge_streams(ValueId a, ValueId b, DType compute);

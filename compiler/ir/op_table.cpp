@@ -138,7 +138,7 @@ Table make_table() {
   const Slot mean{"mean", "R", f32}, inverse_deviation{"inverse_deviation", "R", f32},
       logsumexp{"logsumexp", "RD", f32};
   const Slot places{"places", "R", i32, false, true}, documents{"documents", "LR", i32, false, true};
-  const Slot tokens{"tokens", "R", i32}, targets{"targets", "R", i32};
+  const Slot tokens{"tokens", "R", i32}, targets{"targets", "R", i32}, numbers{"targets", "R", f32};
   const Slot inverse_rms{"inverse_rms", "R", f32}, head_inverse_rms{"inverse_rms", "RK", f32};
   const Slot sum{"sum", "RH", compute, false, true};
   const Slot bias{"bias", "V", compute, false, true}, dbias{"dbias", "V", f32, true, true};
@@ -174,6 +174,10 @@ Table make_table() {
       {OpKind::linear_cross_entropy_backward,
        {{"x", "RH"}, {"table", "VH"}, targets, bias},
        {loss, {"dx", "RH"}, trained("dtable", "VH"), dbias}},
+      {OpKind::squared_error, {{"y", "R1"}, numbers}, {loss}},
+      {OpKind::squared_error_backward, {{"y", "R1"}, numbers}, {loss, {"dy", "R1"}}},
+      {OpKind::choice_cross_entropy, {{"scores", "R1"}, targets}, {loss}},
+      {OpKind::choice_cross_entropy_backward, {{"scores", "R1"}, targets}, {loss, {"dscores", "R1"}}},
       {OpKind::convert, {{"x", "RH", f32}}, {{"y", "RH"}, {"squares", "1", f64, false, true}}},
       {OpKind::embedding_rows, {tokens, {"table", "VH"}}, {{"y", "RH", compute, true}}, require_chunk},
       {OpKind::embedding_rows_backward, {tokens, {"dy", "RH"}}, {accumulator("dtable", "VH")}},

@@ -31,8 +31,9 @@ Use use_of(Region region) {
 
 bool fits(Region region, DType dtype) {
   switch (region) {
-    case Region::tokens:
     case Region::targets:
+      return dtype == DType::i32 || dtype == DType::f32;
+    case Region::tokens:
     case Region::rows:
       return dtype == DType::i32;
     case Region::loss:

@@ -41,12 +41,15 @@ struct ModelOptions {
   // The longest sequence that the model is made for; 0: sequence. gpt2, bert: rows of the position table. roberta: rows
   // of that table, whose first padding_token + 1 are not used.
   std::int64_t positions = 0;
-  // What the head gives: "language" (of each token the one behind it, or those that are masked) | "classification" (of
-  // each document one of `labels` classes, as transformers' ...ForSequenceClassification).
+  // What the head gives: "language" (of each token the one behind it, or those that are masked); as transformers'
+  // classes: "classification" (of each document one of `labels` classes, ...ForSequenceClassification) | "regression"
+  // (of each document a number, the same class with one label) | "tokens" (of each word one of `labels` classes,
+  // ...ForTokenClassification) | "choice" (which of several choices is right, ...ForMultipleChoice; encoders).
   std::string head = "language";
-  std::int64_t labels = 2;
-  std::int64_t token_types = 2;     // bert, roberta: rows of the token type table, of which the first is used
-  std::int64_t padding_token = -1;  // roberta: its id; -1: 1
+  std::int64_t labels = 2;                    // classes
+  std::vector<std::string> label_names = {};  // of the classes, in their order, in data and config.json; may be empty
+  std::int64_t token_types = 2;               // bert, roberta: rows of the token type table, of which the first is used
+  std::int64_t padding_token = -1;            // roberta: its id; -1: 1
   // Probability, for embedding, attention and residual branches; in [0, 1); 0 but for gpt2, bert and roberta.
   double dropout = 0.1;
   double norm_epsilon = 0;  // of layer and RMS norms; 0: the architecture's own (1e-5, bert: 1e-12, qwen, gemma: 1e-6)
@@ -111,8 +114,13 @@ struct DataOptions {
   std::string format = "auto";
   std::string separator = {};             // text: what lies between documents; empty: a file is one document
   std::vector<std::string> columns = {};  // jsonl, csv, tsv: that of the text, or those of prompt and completion
-  std::string label =
-      {};  // jsonl, csv, tsv: the column of the class, 0 to model.labels - 1; of model.head = "classification"
+  // jsonl, csv, tsv: the column of what model.head learns: the class, by number (0 to model.labels - 1) or by
+  // model.label_names; the number; the classes of words; the right choice (from 0). For the latter two there are
+  // defaults: "tags", and "label".
+  std::string label = {};
+  // A task of GLUE (Wang et al., 2019) by name, from its files as distributed; sets format, columns, label, model.head,
+  // model.labels and model.label_names: "cola" | "sst2" | "mrpc" | "stsb" | "qqp" | "mnli" | "qnli" | "rte" | "wnli"
+  std::string task = {};
   // What is predicted: "all" | "completion" (of a prompt) | "assistant" (what it says in "messages").
   std::string learn = "all";
   // Of "messages": "auto" (the tokenizer's own, if it is one of these) | "chatml" | "llama3" | "mistral" | "gemma" |

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "l2l/errors.h"
@@ -169,6 +170,11 @@ class L2L_API Trainer {
   struct Evaluation {
     double loss = 0;
     std::int64_t tokens = 0;
+    // How well the head does its task: name and value; empty where it predicts tokens. Classification: "accuracy",
+    // "f1" (of class 1; of more than two classes the mean over all) and "matthews". Regression: "pearson" and
+    // "spearman". Words: "accuracy" and, where model.label_names are BIO tags, "f1" of entities. Choices: "accuracy".
+    // Of MNLI also those of the second validation set, as NAME_mismatched; the loss is that of the first.
+    std::vector<std::pair<std::string, double>> metrics = {};
   };
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop = {});
 

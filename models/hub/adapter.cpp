@@ -31,6 +31,14 @@ std::vector<std::string> without_blocks(const std::vector<std::string>& modules)
   return targets;
 }
 
+// PEFT has none for masked language models and for multiple choice.
+nlohmann::ordered_json task_type(const std::string& head, const Architecture& architecture) {
+  if (head == "classification" || head == "regression") return "SEQ_CLS";
+  if (head == "tokens") return "TOKEN_CLS";
+  if (head == "choice" || architecture.encoder) return nullptr;
+  return "CAUSAL_LM";
+}
+
 }  // namespace
 
 Lora lora_of(const LoraOptions& options) {
@@ -75,12 +83,9 @@ LoraOptions read_adapter_config(const std::filesystem::path& file) {
 std::string adapter_config(const LoraOptions& lora, const ModelOptions& model, const std::filesystem::path& base,
                            const std::vector<std::string>& saved) {
   const Architecture& architecture = architecture_of(model.architecture);
-  const bool classifies = model.head == "classification";
   nlohmann::ordered_json config;
   config["peft_type"] = "LORA";
-  config["task_type"] = classifies ? nlohmann::ordered_json("SEQ_CLS")
-                        : architecture.encoder ? nlohmann::ordered_json()
-                                               : nlohmann::ordered_json("CAUSAL_LM");
+  config["task_type"] = task_type(model.head, architecture);
   config["base_model_name_or_path"] = base.string();
   config["r"] = lora.rank;
   config["lora_alpha"] = lora.alpha;

@@ -306,19 +306,40 @@ void read_decoder(const ConfigReader& config, const Architecture& architecture, 
 
 namespace {
 
+// Those of id2label; none where they say nothing, as transformers' own LABEL_0 does, or are not one for each number.
+std::vector<std::string> label_names(const nlohmann::json& classes) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    const auto name = classes.find(std::to_string(i));
+    if (name == classes.end() || !name->is_string()) return {};
+    names.push_back(name->get<std::string>());
+  }
+  return !names.empty() && names[0] == "LABEL_0" ? std::vector<std::string>() : names;
+}
+
 // A head for classes, by the name of transformers' class and the names of the classes.
 void read_head(const nlohmann::json& json, const ConfigReader& config, ModelOptions& model) {
   const auto names = json.find("architectures");
   if (names == json.end() || !names->is_array() || names->empty() || !names->front().is_string()) return;
-  if (!names->front().get<std::string>().ends_with("ForSequenceClassification")) return;
-  model.head = "classification";
-  model.labels = config.integer("num_labels", 2, kMostLabels).value_or(2);
+  const std::string name = names->front().get<std::string>();
+  if (name.ends_with("ForMultipleChoice")) model.head = "choice";
+  const bool of_tokens = name.ends_with("ForTokenClassification");
+  if (!of_tokens && !name.ends_with("ForSequenceClassification")) return;
+  model.head = of_tokens ? "tokens" : "classification";
   const auto classes = json.find("id2label");
-  if (classes == json.end() || !classes->is_object()) return;
-  if (classes->size() < 2 || static_cast<std::int64_t>(classes->size()) > kMostLabels) {
-    config.refuse("id2label", "names " + std::to_string(classes->size()) + " classes; a head tells at least two apart");
+  const bool named = classes != json.end() && classes->is_object();
+  const std::int64_t labels =
+      named ? static_cast<std::int64_t>(classes->size()) : config.integer("num_labels", 1, kMostLabels).value_or(2);
+  if (!of_tokens && (labels == 1 || config.text("problem_type") == "regression")) {
+    if (labels != 1) config.refuse("problem_type", "is \"regression\" of several numbers, which is not built");
+    model.head = "regression";
+    return;
   }
-  model.labels = static_cast<std::int64_t>(classes->size());
+  if (labels < 2 || labels > kMostLabels) {
+    config.refuse("id2label", "names " + std::to_string(labels) + " classes; a head tells at least two apart");
+  }
+  model.labels = labels;
+  if (named) model.label_names = label_names(*classes);
 }
 
 }  // namespace

@@ -22,7 +22,9 @@ std::string class_of(const ModelOptions& model) {
                            : name == "qwen3"   ? "Qwen3"
                            : name == "gemma2"  ? "Gemma2"
                                                : "Gemma3";
-  if (model.head == "classification") return base + (name == "gemma3" ? "Text" : "") + "ForSequenceClassification";
+  if (model.head == "tokens") return base + "ForTokenClassification";
+  if (model.head == "choice") return base + "ForMultipleChoice";
+  if (model.head != "language") return base + (name == "gemma3" ? "Text" : "") + "ForSequenceClassification";
   if (architecture_of(name).encoder) return base + "ForMaskedLM";
   return base + (name == "gpt2" ? "LMHeadModel" : "ForCausalLM");
 }
@@ -120,6 +122,18 @@ void add_decoder(Json& json, const ModelOptions& model, const Architecture& arch
       static_cast<double>(scale) == model.query_scale ? Json(scale) : Json(model.query_scale);
 }
 
+void add_labels(Json& json, const ModelOptions& model) {
+  const bool regression = model.head == "regression";
+  if (model.head != "tokens") json["problem_type"] = regression ? "regression" : "single_label_classification";
+  json["id2label"] = json["label2id"] = Json::object();
+  for (std::int64_t i = 0; i < (regression ? 1 : model.labels); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const std::string name = model.label_names.empty() ? "LABEL_" + std::to_string(i) : model.label_names[at];
+    json["id2label"][std::to_string(i)] = name;
+    json["label2id"][name] = i;
+  }
+}
+
 // All keys that a model of this architecture has.
 Json keys_of(const ModelOptions& model, const std::string& activation) {
   const Architecture& architecture = architecture_of(model.architecture);
@@ -129,14 +143,7 @@ Json keys_of(const ModelOptions& model, const std::string& activation) {
   json["torch_dtype"] = "float32";
   json["vocab_size"] = model.vocabulary;
   json["tie_word_embeddings"] = model.tie_embeddings;
-  if (model.head == "classification") {
-    json["problem_type"] = "single_label_classification";
-    json["id2label"] = json["label2id"] = Json::object();
-    for (std::int64_t i = 0; i < model.labels; ++i) {
-      json["id2label"][std::to_string(i)] = "LABEL_" + std::to_string(i);
-      json["label2id"]["LABEL_" + std::to_string(i)] = i;
-    }
-  }
+  if (model.head != "language" && model.head != "choice") add_labels(json, model);
   if (model.architecture == "gpt2") {
     add_gpt2(json, model, activation);
   } else if (architecture.encoder) {
@@ -175,7 +182,8 @@ std::string hub_config(const ModelOptions& options, std::string_view original) {
   }
   Json own = keys_of(model, activation_of(model, json));
   const auto classes = json.find("id2label");
-  if (classes != json.end() && static_cast<std::int64_t>(classes->size()) == model.labels) {  // their own names
+  const bool theirs = model.label_names.empty() && own.contains("id2label");
+  if (theirs && classes != json.end() && classes->size() == own["id2label"].size()) {  // their own names
     own.erase("id2label");
     own.erase("label2id");
   }

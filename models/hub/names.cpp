@@ -59,7 +59,8 @@ std::vector<std::string> names_in_files(const Architecture& architecture, const 
 }
 
 bool belongs_to_head(const std::string& parameter) {
-  for (const std::string_view begin : {"lm_head.", "cls.", "score.", "classifier.", "bert.pooler."}) {
+  for (const std::string_view begin :
+       {"lm_head.", "cls.", "score.", "classifier.", "bert.pooler.", "roberta.pooler."}) {
     if (parameter.starts_with(begin)) return true;
   }
   return false;

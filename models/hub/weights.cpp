@@ -47,7 +47,7 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
   const Architecture& architecture = architecture_of(model.architecture);
   // Classes are nobody's but this model's: what tells them apart may be drawn afresh, and the head for tokens is not
   // used.
-  const bool classifies = model.head == "classification";
+  const bool classifies = model.head != "language";
   new_head |= classifies;
   Mismatches missing, unexpected, wrong;
   std::set<std::string_view> used;

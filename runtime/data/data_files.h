@@ -21,6 +21,9 @@ std::uint64_t token_bytes(TokenFormat format);
 inline constexpr std::uint32_t kTokenOfFlagged = 0x3fffffff, kSecondType = 0x40000000, kNotLearnt = 0x80000000;
 inline constexpr std::int32_t kMostTokenType = 1;
 
+// Of what has no label. As the bits of a number it is a NaN.
+inline constexpr std::int32_t kNoLabel = -1;
+
 struct DataFile {
   std::filesystem::path path;
   Bytes bytes = 0;                  // of its tokens
@@ -37,7 +40,9 @@ struct DataFiles {
   std::vector<DataFile> files;
   std::vector<std::uint64_t> document_ends = {};  // in tokens of the stream; empty: documents are not told apart
   bool flagged = false;                           // tokens32 with flags
-  std::vector<std::int32_t> labels = {};          // class of each document; empty: they have none
+  // What the head learns of each document, or, where it tells words apart, of each token (kNoLabel: nothing), as in
+  // compiler::Region::targets; empty: documents have no labels.
+  std::vector<std::int32_t> labels = {};
 
   std::uint64_t tokens() const;     // separators included
   std::string description() const;  // key and files, for messages

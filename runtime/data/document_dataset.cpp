@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "core/choice_target.h"
 #include "core/hash.h"
 #include "core/log.h"
 #include "l2l/errors.h"
@@ -13,7 +14,7 @@ namespace l2l::runtime {
 
 DocumentDataset::DocumentDataset(const DataFiles& files, const DatasetSettings& settings)
     : settings_(settings),
-      predicts_next_(settings.masking.share == 0 && settings.labels == 0),
+      predicts_next_(settings.masking.share == 0 && settings.head == models::HeadKind::language),
       flagged_(files.flagged),
       description_(files.description()),
       store_(files) {
@@ -22,10 +23,12 @@ DocumentDataset::DocumentDataset(const DataFiles& files, const DatasetSettings& 
                    ": has no documents, so data.samples = \"packed\" and \"padded\" have nothing to pack: "
                    "set data.separator, or data.samples = \"stream\"");
   }
-  if (settings.labels > 0 && files.labels.size() != files.document_ends.size()) {
-    throw BadInput(description_ + ": its documents have no classes: name their column by data.label");
+  const bool of_tokens = settings.head == models::HeadKind::tokens;
+  if (has_labels() && files.labels.size() != (of_tokens ? files.document_ends.back() : files.document_ends.size())) {
+    throw BadInput(description_ + ": its documents have no labels: name their column by data.label");
   }
-  cut(files);
+  if (of_tokens) tags_ = files.labels;
+  settings.head == models::HeadKind::choice ? cut_questions(files) : cut(files);
   if (pieces_.empty()) throw BadInput(description_ + ": there is no document with a token to predict");
   if (truncated_ > 0) {
     log(LogLevel::warning, description_ + ": " + std::to_string(truncated_) + " of " +
@@ -46,14 +49,15 @@ DocumentDataset::DocumentDataset(const DataFiles& files, const DatasetSettings& 
 
 void DocumentDataset::cut(const DataFiles& files) {
   const auto most = static_cast<std::uint64_t>(settings_.sequence);
-  const bool whole = settings_.kind == SampleKind::padded || settings_.labels > 0;
+  const bool whole = settings_.kind == SampleKind::padded || has_labels();
   std::uint64_t begin = 0;
   for (std::size_t i = 0; i < files.document_ends.size(); ++i) {
     const std::uint64_t end = files.document_ends[i], rows = rows_of_document(end - begin, predicts_next_);
     if (whole && rows > most) ++truncated_;
     for (std::uint64_t row = 0; row < rows; row += most) {
       Piece piece{begin + row, static_cast<std::uint32_t>(std::min(most, rows - row))};
-      if (settings_.labels > 0) piece.label = files.labels[i], piece.last = end - 1;
+      if (has_labels()) piece.last = end - 1;
+      if (has_labels() && tags_.empty()) piece.label = files.labels[i];
       if (learns(piece)) pieces_.push_back(piece);
       if (whole) break;
     }
@@ -61,9 +65,31 @@ void DocumentDataset::cut(const DataFiles& files) {
   }
 }
 
+void DocumentDataset::cut_questions(const DataFiles& files) {
+  const auto most = static_cast<std::uint64_t>(settings_.sequence);
+  const auto begin_of = [&](std::size_t i) { return i == 0 ? 0 : files.document_ends[i - 1]; };
+  for (std::size_t first = 0; first < files.document_ends.size();) {
+    const auto choices = static_cast<std::size_t>(choices_of(files.labels[first]));
+    std::uint64_t rows = 0;
+    for (std::size_t i = first; i < first + choices; ++i) rows += files.document_ends[i] - begin_of(i);
+    const std::uint64_t most_of_each = rows > most ? most / choices : most;
+    if (most_of_each == 0) {
+      throw BadInput(description_ + ": a question has " + std::to_string(choices) +
+                     " choices, more than model.sequence = " + std::to_string(most) + " has rows");
+    }
+    if (rows > most) ++truncated_;
+    for (std::size_t i = first; i < first + choices; ++i) {
+      const std::uint64_t begin = begin_of(i), end = files.document_ends[i];
+      pieces_.push_back({begin, static_cast<std::uint32_t>(std::min(end - begin, most_of_each)), files.labels[i],
+                         end - 1, /*follows=*/i > first});
+    }
+    first += choices;
+  }
+}
+
 // Of tokens with flags: whether the piece predicts any.
 bool DocumentDataset::learns(const Piece& piece) const {
-  if (!flagged_ || piece.label >= 0) return true;
+  if (!flagged_ || has_labels()) return true;
   std::vector<std::int32_t> tokens(piece.rows);
   store_.read(piece.begin + (predicts_next_ ? 1 : 0), tokens);
   return std::any_of(tokens.begin(), tokens.end(), [](std::int32_t token) { return token >= 0; });
@@ -71,19 +97,27 @@ bool DocumentDataset::learns(const Piece& piece) const {
 
 // Best-fit decreasing: within 11/9 of the fewest sequences, and in practice next to none is wasted (Johnson, 1973).
 void DocumentDataset::pack() {
-  std::vector<std::uint64_t> sequence_of(pieces_.size());
-  std::iota(sequence_of.begin(), sequence_of.end(), std::uint64_t{0});
+  // What stays together is placed by its first piece.
+  std::vector<std::uint64_t> sequence_of(pieces_.size()), first_of(pieces_.size());
+  std::vector<std::uint32_t> rows_of(pieces_.size());
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    first_of[i] = pieces_[i].follows ? first_of[i - 1] : i;
+    sequence_of[i] = first_of[i];
+    rows_of[first_of[i]] += pieces_[i].rows;
+  }
   if (settings_.kind == SampleKind::packed) {
-    std::vector<std::uint64_t> order(pieces_.size());
-    std::iota(order.begin(), order.end(), std::uint64_t{0});
+    std::vector<std::uint64_t> order;
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      if (!pieces_[i].follows) order.push_back(i);
+    }
     std::stable_sort(order.begin(), order.end(),
-                     [&](std::uint64_t a, std::uint64_t b) { return pieces_[a].rows > pieces_[b].rows; });
+                     [&](std::uint64_t a, std::uint64_t b) { return rows_of[a] > rows_of[b]; });
     const auto most = static_cast<std::uint32_t>(settings_.sequence);
     std::vector<std::vector<std::uint64_t>> with_room(most + 1);  // sequences, by free rows
     std::set<std::uint32_t> rooms;                                // which of these lists are not empty
     std::uint64_t sequences = 0;
     for (const std::uint64_t piece : order) {
-      const std::uint32_t rows = pieces_[piece].rows;
+      const std::uint32_t rows = rows_of[piece];
       const auto found = rooms.lower_bound(rows);
       const std::uint32_t room = found == rooms.end() ? most : *found;
       std::uint64_t sequence = sequences;
@@ -100,6 +134,7 @@ void DocumentDataset::pack() {
       rooms.insert(room - rows);
     }
   }
+  for (std::size_t i = 0; i < pieces_.size(); ++i) sequence_of[i] = sequence_of[first_of[i]];
   // Sequences in the order of their first pieces, and pieces in the order of the data.
   std::vector<std::uint64_t> rank(pieces_.size(), ~std::uint64_t{0});
   std::uint64_t sequences = 0;
@@ -144,10 +179,16 @@ std::size_t DocumentDataset::fill(std::uint64_t sample, const SequenceView& sequ
       targets[i] = predicts_next_ && targets[i] >= 0 ? token_of(targets[i]) : -1;
       describe(begin + i, begin, begin + piece.rows, second ? 1 : 0);
     }
-    if (piece.label >= 0) {
+    if (has_labels()) {
+      const bool whole = piece.begin + piece.rows == piece.last + 1;
       store_.read(piece.last, tokens.last(1));
       tokens.back() = token_of(tokens.back());
-      (settings_.causal ? targets.back() : targets.front()) = piece.label;
+      if (tags_.empty()) {
+        (settings_.causal ? targets.back() : targets.front()) = piece.label;
+      } else {
+        std::copy_n(tags_.begin() + static_cast<std::ptrdiff_t>(piece.begin), piece.rows, targets.begin());
+        if (!whole) targets.back() = tags_[piece.last];
+      }
     }
     begin += piece.rows;
   }
@@ -200,7 +241,9 @@ void DocumentDataset::validation_window(std::uint64_t window, const SequenceView
 Bytes DocumentDataset::bytes(const DataFiles& files, std::int64_t sequence) {
   const Bytes pieces = files.document_ends.size() + files.tokens() / static_cast<std::uint64_t>(sequence);
   // With what packing takes beside them.
-  return pieces * (2 * sizeof(Piece) + 5 * sizeof(std::uint64_t)) + files.labels.size() * sizeof(std::int32_t);
+  return pieces * (2 * sizeof(Piece) + 7 * sizeof(std::uint64_t)) +
+         // Labels, with what a validation pass keeps of each (TaskMetrics::bytes()).
+         files.labels.size() * (4 * sizeof(std::int32_t) + sizeof(std::uint64_t));
 }
 
 }  // namespace l2l::runtime

@@ -12,10 +12,11 @@ namespace l2l::runtime {
 
 // A part of a document that lies within one sequence.
 struct Piece {
-  std::uint64_t begin = 0;  // of its tokens in the stream
-  std::uint32_t rows = 0;   // that it takes
-  std::int32_t label = -1;  // class of the document; -1: none
-  std::uint64_t last = 0;   // with a class: the document's last token, which stands in the last row
+  std::uint64_t begin = 0;        // of its tokens in the stream
+  std::uint32_t rows = 0;         // that it takes
+  std::int32_t label = kNoLabel;  // of the document, as in DataFiles::labels
+  std::uint64_t last = 0;         // with labels: the document's last token, which stands in the last row
+  bool follows = false;           // a further choice of a question, which stays with the one before it
 };
 
 // The rows that a document takes: a row for each token of masked-language modelling, and one less where each token
@@ -27,8 +28,10 @@ inline std::uint64_t rows_of_document(std::uint64_t tokens, bool predicts_next) 
 // Immutable. A document that is longer than a sequence is cut, so that all its tokens are predicted but the first;
 // padded, what is behind its first sequence is left out. A document with nothing to predict is left out.
 //
-// Documents with classes are not cut: what does not fit is left out before the last token, which the tokenizers of
-// encoders add. The class is the target of the first row, or, where each row sees those before it alone, of the last.
+// Documents with labels are not cut: what does not fit is left out before the last token, which the tokenizers of
+// encoders add. The label is the target of the first row, or, where each row sees those before it alone, of the last;
+// of words, of the row of each word's first token. The choices of a question share a sequence, as documents that do not
+// see each other; where they do not fit, each has an equal part of it.
 //
 // Packed: best fit, the longest first, fixed once for all epochs. Pieces of a sequence lie in it in the order of the
 // data. Behind them, and behind a padded document, are rows of token 0 that predict nothing and see only themselves.
@@ -57,6 +60,8 @@ class DocumentDataset final : public Samples {
 
  private:
   void cut(const DataFiles& files);
+  void cut_questions(const DataFiles& files);
+  bool has_labels() const { return settings_.head != models::HeadKind::language; }
   void pack();
   bool learns(const Piece& piece) const;
   std::uint64_t chosen(std::uint64_t position) const;
@@ -71,6 +76,7 @@ class DocumentDataset final : public Samples {
   const TokenStore store_;
   std::vector<Piece> pieces_;               // in the order of the sequences that they are in
   std::vector<std::uint64_t> first_piece_;  // of each sequence; and the number of all pieces
+  std::vector<std::int32_t> tags_;          // of each token, where words are told apart
   std::uint64_t hash_ = 0, truncated_ = 0;
 };
 

@@ -89,6 +89,10 @@ std::vector<EncodedDocument> DocumentEncoder::encode(std::span<const TextDocumen
 EncodedDocument DocumentEncoder::encode(const TextDocument& document, text::Encoder& encoder) const {
   EncodedDocument encoded;
   encoded.label = document.label;
+  if (!document.words.empty()) {
+    encode_words(document, encoder, encoded);
+    return encoded;
+  }
   if (document.is_pair) {
     encode_pair(document, encoder, encoded);
     return encoded;
@@ -108,6 +112,32 @@ EncodedDocument DocumentEncoder::encode(const TextDocument& document, text::Enco
   encoded.learnt.assign(encoded.ids.size(), true);
   std::fill_n(encoded.learnt.begin(), std::min(prompt.size(), encoded.learnt.size()), false);
   return encoded;
+}
+
+// Each word alone; its first token has its class, as in transformers' examples. Byte-level tokenizers get a space
+// before each word, since their words begin with one (add_prefix_space).
+void DocumentEncoder::encode_words(const TextDocument& document, text::Encoder& encoder,
+                                   EncodedDocument& encoded) const {
+  const auto ids_of = [&](const std::string& text, bool special) {
+    std::vector<std::int32_t> ids;
+    encoder.encode(text, special, ids);
+    return ids;
+  };
+  const std::vector<std::int32_t> plain = ids_of("a", false), spaced = ids_of(" a", false), around = ids_of("a", true);
+  const std::string space = spaced != plain && spaced.size() <= plain.size() ? " " : "";
+  const auto inside = std::search(around.begin(), around.end(), plain.begin(), plain.end());
+  if (plain.empty() || inside == around.end())
+    throw BadInput("the tokenizer does not tell a word's tokens from others");
+  encoded.ids.assign(around.begin(), inside);
+  encoded.tags.assign(encoded.ids.size(), kNoLabel);
+  for (std::size_t i = 0; i < document.words.size(); ++i) {
+    const std::vector<std::int32_t> ids = ids_of(space + document.words[i], false);
+    encoded.ids.insert(encoded.ids.end(), ids.begin(), ids.end());
+    if (!ids.empty()) encoded.tags.push_back(document.tags[i]);
+    encoded.tags.resize(encoded.ids.size(), kNoLabel);
+  }
+  encoded.ids.insert(encoded.ids.end(), inside + static_cast<std::ptrdiff_t>(plain.size()), around.end());
+  encoded.tags.resize(encoded.ids.size(), kNoLabel);
 }
 
 void DocumentEncoder::encode_pair(const TextDocument& document, text::Encoder& encoder,

@@ -15,7 +15,8 @@ struct EncodedDocument {
   std::vector<std::int32_t> ids;
   std::vector<bool> learnt;         // of each id; empty: all
   std::vector<std::int32_t> types;  // of each id, its token type; empty: 0
-  std::int32_t label = -1;          // class; -1: none
+  std::int32_t label = kNoLabel;    // as in DataFiles::labels
+  std::vector<std::int32_t> tags;   // of each id, as there; empty: the document has no words
 };
 
 // Thread-bound.
@@ -31,6 +32,7 @@ class DocumentEncoder {
 
  private:
   EncodedDocument encode(const TextDocument& document, text::Encoder& encoder) const;
+  void encode_words(const TextDocument& document, text::Encoder& encoder, EncodedDocument& encoded) const;
   void encode_pair(const TextDocument& document, text::Encoder& encoder, EncodedDocument& encoded) const;
   void mark_chat(const TextDocument& document, text::Encoder& encoder, EncodedDocument& encoded) const;
 

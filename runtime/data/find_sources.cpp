@@ -81,7 +81,8 @@ bool is_text(const DataOptions& data, const fs::path& file) { return !shard_kind
 
 TextSettings settings_of(const DataOptions& data, TextKind kind, const TextModel& model) {
   // Of raw tokens and of texts in one column none has a type.
-  const bool pairs = kind != TextKind::text && data.columns.size() == 2;
+  const bool chooses = model.head == models::HeadKind::choice;
+  const bool pairs = kind != TextKind::text && (data.columns.size() == 2 || (chooses && data.tokenizer != "bytes"));
   return {kind,
           data.separator,
           data.columns,
@@ -89,8 +90,11 @@ TextSettings settings_of(const DataOptions& data, TextKind kind, const TextModel
           data.chat_template,
           data.tokenizer,
           pairs ? model.token_types : 0,
-          model.labels > 0 ? data.label : "",
-          model.labels};
+          model.head,
+          model.head == models::HeadKind::language ? "" : data.label,
+          model.labels,
+          model.label_names,
+          data.task};
 }
 
 // A file that was meant to be named by data.format.

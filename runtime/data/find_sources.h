@@ -10,7 +10,9 @@ namespace l2l::runtime {
 // What a model takes of texts besides their tokens.
 struct TextModel {
   std::int64_t token_types = 0;  // as in TextSettings
-  std::int64_t labels = 0;       // classes of documents; 0: none
+  models::HeadKind head = models::HeadKind::language;
+  std::int64_t labels = 0;                    // classes
+  std::vector<std::string> label_names = {};  // of the classes; may be empty
 };
 
 // The files of `patterns`, tokenized where they are text. `key`: "data.train". Throws BadInput naming

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "models/shape.h"
 #include "runtime/data/masking.h"
 
 namespace l2l::runtime {
@@ -19,8 +20,8 @@ struct DatasetSettings {
   Masking masking{};
   bool in_order = false;  // samples come in the order of the data, in every epoch the same
   SampleKind kind = SampleKind::stream;
-  std::int64_t labels = 0;  // classes of documents; 0: tokens are predicted
-  bool causal = true;       // each row sees those before it alone
+  models::HeadKind head = models::HeadKind::language;
+  bool causal = true;  // each row sees those before it alone
 };
 
 // Where a sample is written: spans of [rows] each, at least those that the sample takes. Targets of -1 are not

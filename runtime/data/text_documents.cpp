@@ -1,10 +1,16 @@
 #include "runtime/data/text_documents.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
+#include <cmath>
+#include <deque>
 
+#include "core/choice_target.h"
 #include "core/json.h"
+#include "core/log.h"
 #include "l2l/errors.h"
+#include "runtime/data/glue.h"
 
 namespace l2l::runtime {
 namespace {
@@ -97,14 +103,9 @@ class Lines : public DocumentReader {
     document.first = prompt.size();
     document.is_pair = settings_.token_types > 0;
   }
-  // `value`: as the file has it.
-  std::int32_t label_of(std::string_view value) const {
-    std::int32_t label = -1;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), label);
-    if (error == std::errc() && end == value.data() + value.size() && label >= 0 && label < settings_.labels)
-      return label;
-    refuse("\"" + settings_.label + "\" is \"" + std::string(value.substr(0, 80)) + "\", not a class from 0 to " +
-           std::to_string(settings_.labels - 1) + " (model.labels = " + std::to_string(settings_.labels) + ")");
+  // `value`: as the file has it, in `field`.
+  std::int32_t label_of(std::string_view value, const std::string& field) const {
+    return settings_.head == models::HeadKind::regression ? number_of(value, field) : class_of(value, field);
   }
   void require_text_is_learnt() const {
     if (settings_.learn == Learn::all) return;
@@ -112,10 +113,44 @@ class Lines : public DocumentReader {
            (settings_.learn == Learn::completion ? "completion" : "assistant") + "\" would learn nothing");
   }
 
+  [[noreturn]] void refuse_label(std::string_view value, const std::string& field, const std::string& wanted) const {
+    refuse("\"" + field + "\" is \"" + std::string(value.substr(0, 80)) + "\", not " + wanted);
+  }
+
   formats::TextStream stream_;
   const TextSettings& settings_;
 
  private:
+  template <typename Number>
+  static std::optional<Number> parsed(std::string_view value) {
+    Number number{};
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (error != std::errc() || end != value.data() + value.size()) return std::nullopt;
+    return number;
+  }
+
+  std::int32_t class_of(std::string_view value, const std::string& field) const {
+    const std::vector<std::string>& names = settings_.label_names;
+    const auto named = std::find(names.begin(), names.end(), value);
+    if (named != names.end()) return static_cast<std::int32_t>(named - names.begin());
+    const std::optional<std::int32_t> number = parsed<std::int32_t>(value);
+    if (number && *number >= 0 && *number < settings_.labels) return *number;
+    std::string known;
+    for (const std::string& name : names) {
+      if (known.size() < 200) known += (known.empty() ? ", \"" : "\", \"") + name;
+    }
+    refuse_label(value, field,
+                 "a class from 0 to " + std::to_string(settings_.labels - 1) + (known.empty() ? "" : known + "\"") +
+                     " (model.labels = " + std::to_string(settings_.labels) + ")");
+  }
+
+  // Its bits in fp32.
+  std::int32_t number_of(std::string_view value, const std::string& field) const {
+    const std::optional<float> number = parsed<float>(value);
+    if (!number || !std::isfinite(*number)) refuse_label(value, field, "a number");
+    return std::bit_cast<std::int32_t>(*number);
+  }
+
   std::uint64_t lines_ = 0, line_ = 0;  // read; the one at which the row began
 };
 
@@ -124,6 +159,11 @@ class JsonLines final : public Lines {
   using Lines::Lines;
 
   bool next(TextDocument& document) override {
+    if (!choices_.empty()) {
+      document = std::move(choices_.front());
+      choices_.pop_front();
+      return true;
+    }
     std::string line;
     do {
       do {
@@ -140,6 +180,8 @@ class JsonLines final : public Lines {
     const nlohmann::json row = parse_json(line);
     if (row.is_discarded()) refuse("is not JSON in UTF-8");
     if (!row.is_object()) refuse("is not a JSON object");
+    if (settings_.head == models::HeadKind::tokens) return take_words(row, document);
+    if (settings_.head == models::HeadKind::choice) return take_choices(row, document);
     if (!settings_.label.empty()) document.label = take_label(row);
     const std::vector<std::string>& columns = settings_.columns;
     if (columns.size() == 2) return take_completion(row, columns[0], columns[1], document);
@@ -158,10 +200,68 @@ class JsonLines final : public Lines {
   std::int32_t take_label(const nlohmann::json& row) const {
     const auto value = row.find(settings_.label);
     if (value == row.end()) refuse("has no \"" + settings_.label + "\"");
-    return label_of(value->is_string() ? value->get<std::string>() : json_text(*value));
+    return label_of(text_of(*value), settings_.label);
   }
 
-  std::string text_of(const nlohmann::json& row, const std::string& field) const {
+  static std::string text_of(const nlohmann::json& value) {
+    return value.is_string() ? value.get<std::string>() : json_text(value);
+  }
+
+  const nlohmann::json& list_of(const nlohmann::json& row, const std::string& field) const {
+    const auto value = row.find(field);
+    if (value == row.end()) refuse("has no \"" + field + "\"");
+    if (!value->is_array()) refuse("\"" + field + "\" is not a list");
+    return *value;
+  }
+
+  // Words and their classes.
+  void take_words(const nlohmann::json& row, TextDocument& document) const {
+    const std::string words = settings_.columns.empty() ? "tokens" : settings_.columns[0];
+    const std::string& tags = settings_.label;
+    const nlohmann::json &all = list_of(row, words), &classes = list_of(row, tags);
+    if (all.size() != classes.size()) {
+      refuse("\"" + words + "\" has " + std::to_string(all.size()) + " words, \"" + tags + "\" has " +
+             std::to_string(classes.size()));
+    }
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (!all[i].is_string()) refuse("\"" + words + "\": word " + std::to_string(i + 1) + " is not a string");
+      document.words.push_back(all[i].get<std::string>());
+      document.text += document.words.back();
+      document.tags.push_back(label_of(text_of(classes[i]), tags));
+    }
+  }
+
+  // A document for each choice, of which the first is taken.
+  void take_choices(const nlohmann::json& row, TextDocument& document) {
+    const bool named = settings_.columns.size() == 2;
+    const std::string context = named ? settings_.columns[0] : "context",
+                      field = named ? settings_.columns[1] : "choices";
+    const std::string& label = settings_.label;
+    const nlohmann::json& list = list_of(row, field);
+    if (list.size() < 2 || list.size() > kMostChoices) {
+      refuse("\"" + field + "\" has " + std::to_string(list.size()) + " choices, not 2 to " +
+             std::to_string(kMostChoices));
+    }
+    const auto right = row.find(label);
+    if (right == row.end()) refuse("has no \"" + label + "\"");
+    if (!right->is_number_unsigned() || right->get<std::uint64_t>() >= list.size()) {
+      refuse_label(text_of(*right), label, "a choice from 0 to " + std::to_string(list.size() - 1));
+    }
+    const auto choices = static_cast<std::int32_t>(list.size());
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (!list[i].is_string() || list[i].get<std::string>().empty()) {
+        refuse("\"" + field + "\": choice " + std::to_string(i) + " is no text");
+      }
+      TextDocument choice;
+      set_completion(string_of(row, context), list[i].get<std::string>(), choice);
+      choice.label = i == 0 ? choice_target(choices, right->get<std::int32_t>()) : kFurtherChoice;
+      choices_.push_back(std::move(choice));
+    }
+    document = std::move(choices_.front());
+    choices_.pop_front();
+  }
+
+  std::string string_of(const nlohmann::json& row, const std::string& field) const {
     const auto value = row.find(field);
     if (value == row.end()) refuse("has no \"" + field + "\"");
     if (!value->is_string()) refuse("\"" + field + "\" is not a string");
@@ -170,12 +270,12 @@ class JsonLines final : public Lines {
 
   void take_text(const nlohmann::json& row, const std::string& field, TextDocument& document) const {
     require_text_is_learnt();
-    document.text = text_of(row, field);
+    document.text = string_of(row, field);
   }
 
   void take_completion(const nlohmann::json& row, const std::string& prompt, const std::string& completion,
                        TextDocument& document) const {
-    set_completion(text_of(row, prompt), text_of(row, completion), document);
+    set_completion(string_of(row, prompt), string_of(row, completion), document);
   }
 
   void take_chat(const nlohmann::json& row, TextDocument& document) {
@@ -207,12 +307,21 @@ class JsonLines final : public Lines {
   }
 
   std::optional<ChatTemplate> template_;
+  std::deque<TextDocument> choices_;  // of the question that was read last, not handed out yet
 };
 
-// CSV as in RFC 4180; TSV without quotes, as GLUE's files are. The first row names the columns.
+// CSV as in RFC 4180; TSV without quotes, as GLUE's files are. The first row names the columns, but for
+// GlueTask::header.
 class Table final : public Lines {
  public:
-  using Lines::Lines;
+  Table(const std::filesystem::path& file, const TextSettings& settings)
+      : Lines(file, settings), task_(glue_task(settings.task)) {}
+
+  ~Table() override {
+    if (skipped_ == 0) return;
+    log(LogLevel::warning, stream_.file().string() + ": " + std::to_string(skipped_) +
+                               " rows lack columns, as this task's files do, and are left out");
+  }
 
   bool next(TextDocument& document) override {
     if (fields_ == 0 && !read_header()) return false;
@@ -220,7 +329,7 @@ class Table final : public Lines {
     do {
       do {
         if (!read_row(row)) return false;
-      } while (row.size() == 1 && row[0].empty());
+      } while ((row.size() == 1 && row[0].empty()) || skips(row));
       if (row.size() != fields_) {
         refuse("has " + std::to_string(row.size()) + " columns; the header names " + std::to_string(fields_));
       }
@@ -231,15 +340,25 @@ class Table final : public Lines {
         require_text_is_learnt();
         document.text = row[places_[0]];
       }
-      if (label_place_) document.label = label_of(row[*label_place_]);
+      if (label_place_) document.label = label_of(row[*label_place_], settings_.label);
     } while (document.text.empty());
     return true;
   }
 
  private:
+  bool skips(const std::vector<std::string>& row) {
+    if (task_ == nullptr || !task_->skips_short_rows || row.size() >= fields_) return false;
+    ++skipped_;
+    return true;
+  }
+
   bool read_header() {
     std::vector<std::string> names;
-    if (!read_row(names)) return false;
+    if (task_ != nullptr && !task_->header.empty()) {
+      names.assign(task_->header.begin(), task_->header.end());
+    } else if (!read_row(names)) {
+      return false;
+    }
     if (names[0].starts_with("\xef\xbb\xbf")) names[0].erase(0, 3);
     fields_ = names.size();
     std::vector<std::string> wanted = settings_.columns;
@@ -304,7 +423,9 @@ class Table final : public Lines {
     }
   }
 
+  const GlueTask* const task_;
   std::size_t fields_ = 0;
+  std::uint64_t skipped_ = 0;
   std::vector<std::size_t> places_;         // of the columns that are read
   std::optional<std::size_t> label_place_;  // and of the class
 };

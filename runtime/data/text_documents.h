@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "formats/text_stream.h"
+#include "models/shape.h"
 #include "runtime/data/chat_templates.h"
+#include "runtime/data/data_files.h"
 
 namespace l2l::runtime {
 
@@ -31,15 +33,23 @@ struct TextSettings {
   // Of models that tell the two texts of a pair by token types: how many there are. 0: two texts are prompt and
   // completion.
   std::int64_t token_types = 0;
-  std::string label = {};   // of JSON Lines and tables: the column of the class; empty: documents have none
-  std::int64_t labels = 0;  // classes: 0 to labels - 1
+  // What the head learns of JSON Lines and tables: the column of the label, classes (0 to labels - 1), and their names,
+  // by which files may call them.
+  models::HeadKind head = models::HeadKind::language;
+  std::string label = {};
+  std::int64_t labels = 0;
+  std::vector<std::string> label_names = {};
+  std::string task = {};  // of GLUE, whose tables have ways of their own (glue.h)
 };
 
 struct TextDocument {
   std::string text;
   std::size_t first = 0;  // bytes of the text that are the first of a pair, or the prompt of a completion
   bool is_pair = false;
-  std::int32_t label = -1;             // class; -1: none
+  std::int32_t label = kNoLabel;  // as in DataFiles::labels
+  // Of text that is told apart word by word; of each its class.
+  std::vector<std::string> words = {};
+  std::vector<std::int32_t> tags = {};
   bool is_chat = false;                // the text has its special tokens
   std::vector<TextRange> learnt = {};  // of a chat: what the assistant says
 };

@@ -35,11 +35,13 @@ std::string rate_of(Bytes bytes, Clock::time_point begin) {
 
 // What the ids depend on besides text and tokenizer.
 std::string describe(const TextSettings& settings) {
-  std::string text = "4 " + std::to_string(static_cast<int>(settings.kind)) + " " +
+  std::string text = "5 " + std::to_string(static_cast<int>(settings.kind)) + " " +
                      std::to_string(static_cast<int>(settings.learn)) + " " + settings.chat_template + " " +
-                     std::to_string(settings.token_types) + " " + std::to_string(settings.labels) + " " +
+                     std::to_string(settings.token_types) + " " + std::to_string(static_cast<int>(settings.head)) +
+                     " " + std::to_string(settings.labels) + " " + settings.task + " " +
                      std::to_string(settings.label.size()) + settings.label + " " +
                      std::to_string(settings.separator.size()) + settings.separator;
+  for (const std::string& name : settings.label_names) text += " " + std::to_string(name.size()) + name;
   for (const std::string& column : settings.columns) text += " " + std::to_string(column.size()) + column;
   return text;
 }
@@ -50,8 +52,8 @@ std::uint64_t hash_of(std::string_view text) {
   return hash.value();
 }
 
-// A file of ids, one of the ends of documents (uint64) and one of their classes (int32, empty without), whose names
-// follow from the first one's. None is there before finish().
+// A file of ids, one of the ends of documents (uint64) and one of labels (DataFiles::labels, empty without), whose
+// names follow from the first one's. None is there before finish().
 class Output {
  public:
   Output(const fs::path& ids, bool wide, bool flagged)
@@ -75,7 +77,8 @@ class Output {
     wide_ ? write<std::uint32_t>(document) : write<std::uint16_t>(document);
     tokens_ += document.ids.size();
     ends_.write(std::as_bytes(std::span(&tokens_, 1)));
-    if (document.label >= 0) labels_.write(std::as_bytes(std::span(&document.label, 1)));
+    labels_.write(std::as_bytes(std::span(document.tags)));
+    if (document.label != kNoLabel) labels_.write(std::as_bytes(std::span(&document.label, 1)));
   }
 
   std::uint64_t finish() {

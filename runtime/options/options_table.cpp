@@ -16,6 +16,7 @@ constexpr std::int64_t kMostThreads = 4096;
 
 const std::vector<std::string_view> kDataFormats = {"auto",   "text",     "jsonl", "csv",      "tsv",
                                                     "tokens", "tokens32", "llm.c", "megatron", "npy"};
+const std::vector<std::string_view> kTasks = {"", "cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli"};
 const std::vector<std::string_view> kLearn = {"all", "completion", "assistant"};
 const std::vector<std::string_view> kChatTemplates = {"auto", "chatml", "llama3", "mistral", "gemma", "zephyr"};
 
@@ -74,8 +75,9 @@ std::vector<Key> option_keys(Options& options) {
       {"model", "pretrained", PathField{&model.pretrained}},
       {"model", "new_head", BooleanField{&model.new_head}},
       {"model", "base", PathField{&model.base}},
-      {"model", "head", TextField{&model.head, {"language", "classification"}}},
+      {"model", "head", TextField{&model.head, {"language", "classification", "regression", "tokens", "choice"}}},
       {"model", "labels", IntegerField{&model.labels, 2, 1 << 20}},
+      {"model", "label_names", TextsField{&model.label_names}},
       {"model", "architecture", TextField{&model.architecture, names}},
       {"model", "layers", IntegerField{&model.layers, 1, 1'000'000}},
       {"model", "hidden", IntegerField{&model.hidden, 1, 1 << 20}},
@@ -119,6 +121,7 @@ std::vector<Key> option_keys(Options& options) {
       {"data", "separator", TextField{&data.separator, {}, /*any_characters=*/true}},
       {"data", "columns", TextsField{&data.columns}},
       {"data", "label", TextField{&data.label, {}}},
+      {"data", "task", TextField{&data.task, kTasks}},
       {"data", "learn", TextField{&data.learn, kLearn}},
       {"data", "template", TextField{&data.chat_template, kChatTemplates}},
       {"data", "samples", TextField{&data.samples, {"auto", "stream", "packed", "padded"}}},

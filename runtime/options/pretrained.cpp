@@ -15,8 +15,8 @@ namespace {
 
 // Keys of [model] that are free to differ from the file.
 bool is_free(std::string_view name) {
-  constexpr std::string_view kFree[] = {"pretrained", "new_head", "base", "head",      "labels",
-                                        "sequence",   "dropout",  "attention", "reversible"};
+  constexpr std::string_view kFree[] = {"pretrained",  "new_head", "base",    "head",      "labels",
+                                        "label_names", "sequence", "dropout", "attention", "reversible"};
   return std::find(std::begin(kFree), std::end(kFree), name) != std::end(kFree);
 }
 

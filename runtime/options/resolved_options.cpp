@@ -1,12 +1,15 @@
 #include "runtime/options/resolved_options.h"
 
+#include "core/choice_target.h"
 #include "core/log.h"
 #include "l2l/errors.h"
 #include "models/architecture.h"
 #include "models/hub/adapter.h"
+#include "models/shape.h"
 #include "runtime/data/buckets.h"
 #include "runtime/data/document_dataset.h"
 #include "runtime/data/find_sources.h"
+#include "runtime/data/glue.h"
 #include "runtime/options/batch_shape.h"
 #include "runtime/options/pretrained.h"
 
@@ -62,12 +65,14 @@ std::string name_of(SampleKind kind) {
 // Of padded samples lengths that suit the data, else the one that all have.
 std::vector<std::int64_t> lengths_of(const ResolvedOptions& options) {
   if (sample_kind(options.data, nullptr) != SampleKind::padded) return {options.model.sequence};
-  const bool classifies = options.model.head == "classification";
-  const bool predicts_next = !classifies && !models::architecture_of(options.model.architecture).encoder;
+  const bool language = options.model.head == "language", chooses = options.model.head == "choice";
+  const bool predicts_next = language && !models::architecture_of(options.model.architecture).encoder;
   std::vector<std::uint64_t> documents(static_cast<std::size_t>(options.model.sequence) + 1);
   const auto count = [&](const DataFiles& files) {
     std::uint64_t begin = 0;
-    for (const std::uint64_t end : files.document_ends) {
+    for (std::size_t i = 0; i < files.document_ends.size(); ++i) {
+      if (chooses && i + 1 < files.labels.size() && files.labels[i + 1] == kFurtherChoice) continue;  // one sample
+      const std::uint64_t end = files.document_ends[i];
       const std::uint64_t rows = rows_of_document(end - begin, predicts_next);
       ++documents[std::min<std::uint64_t>(rows, documents.size() - 1)];
       begin = end;
@@ -87,30 +92,51 @@ std::string list(const std::vector<std::int64_t>& numbers) {
 }
 
 // What the model's head learns must be in the data.
-void check_classes(const Options& options) {
+void check_labels(const Options& options) {
   const DataOptions& data = options.data;
-  const bool classifies = options.model.head == "classification";
-  if (!classifies && options.model.labels != ModelOptions().labels) {
-    throw BadInput("model.labels = " + std::to_string(options.model.labels) +
-                   " is set, but model.head = \"language\" tells no classes apart; set \"classification\"");
+  const std::string& head = options.model.head;
+  const bool has_classes = head == "classification" || head == "tokens";
+  if (!has_classes && options.model.labels != ModelOptions().labels) {
+    throw BadInput("model.labels = " + std::to_string(options.model.labels) + " is set, but model.head = \"" + head +
+                   "\" tells no classes apart; set \"classification\"");
   }
   const bool has_data = !data.train.empty() || !data.source.empty() || !data.validation.empty();
-  if (classifies == data.label.empty() && has_data) {
-    throw BadInput(classifies ? "model.head = \"classification\" learns classes: name their column by data.label"
-                              : "data.label = \"" + data.label +
-                                    "\": model.head = \"language\" learns no classes; set \"classification\"");
+  if ((head != "language") == data.label.empty() && has_data) {
+    throw BadInput(head == "language" ? "data.label = \"" + data.label +
+                                            "\": model.head = \"language\" learns no labels; set \"classification\""
+                                      : "model.head = \"" + head + "\" learns labels: name their column by data.label");
   }
-  if (classifies && (data.samples == "stream" || data.learn != "all")) {
-    throw BadInput(
-        "model.head = \"classification\" learns the class of a document: data.samples is \"packed\" or "
-        "\"padded\", and data.learn \"all\"");
+  if (head != "language" && (data.samples == "stream" || data.learn != "all")) {
+    throw BadInput("model.head = \"" + head +
+                   "\" learns labels of documents: data.samples is \"packed\" or \"padded\", and data.learn \"all\"");
   }
 }
 
-void require_classes(const DataFiles& files) {
+void require_labels(const DataFiles& files, const std::string& head) {
   if (!files.labels.empty()) return;
-  throw BadInput(files.description() +
-                 ": has no classes, which model.head = \"classification\" learns; it takes JSON Lines or tables");
+  const bool lists = head == "tokens" || head == "choice";
+  throw BadInput(files.description() + ": has no labels, which model.head = \"" + head + "\" learns; it takes " +
+                 (lists ? "JSON Lines" : "JSON Lines or tables"));
+}
+
+// Where the head has a column of its own.
+void set_label(Options& options) {
+  if (!options.data.label.empty()) return;
+  if (options.model.head == "tokens") options.data.label = "tags";
+  if (options.model.head == "choice") options.data.label = "label";
+}
+
+// MNLI has two validation sets, of which the second has other genres than the training data.
+void find_mismatched(ResolvedOptions& options, const TextModel& model) {
+  if (options.data.task != "mnli" || options.data.validation.empty()) return;
+  std::vector<std::string> matched, mismatched;
+  for (const DataFile& file : find_files(options.data.validation, "data.validation")) {
+    const bool other = file.path.filename().string().find("mismatched") != std::string::npos;
+    (other ? mismatched : matched).push_back(file.path.string());
+  }
+  if (matched.empty() || mismatched.empty()) return;
+  options.validation = find_sources(matched, options.data, "data.validation", model);
+  options.mismatched = find_sources(mismatched, options.data, "data.validation", model);
 }
 
 // With targets, and with what an adapter's own file says.
@@ -156,19 +182,22 @@ void set_base(ResolvedOptions& options) {
 
 SampleKind sample_kind(const Options& options) { return sample_kind(options.data, nullptr); }
 
-ResolvedOptions resolve(const Options& asked) {
+ResolvedOptions resolve(const Options& unread) {
+  const Options asked = with_task(unread);
   validate_options(asked);
   Options given = with_pretrained_model(asked);
-  check_classes(given);
+  set_label(given);
+  check_labels(given);
   given.lora = resolved_lora(given);
   const bool encoder = models::architecture_of(given.model.architecture).encoder;
-  const bool classifies = given.model.head == "classification";
-  const TextModel model{encoder ? given.model.token_types : 0, classifies ? given.model.labels : 0};
+  const TextModel model{encoder ? given.model.token_types : 0, models::head_kind_of(given.model.head),
+                        given.model.labels, given.model.label_names};
   ResolvedOptions options{given, asked.model.pretrained, asked.model.new_head, find_training(given.data, model),
                           find_validation(given.data, model)};
-  if (classifies) {
-    for (const DataFiles& files : options.train) require_classes(files);
-    if (options.validation) require_classes(*options.validation);
+  find_mismatched(options, model);
+  if (given.model.head != "language") {
+    for (const DataFiles& files : options.train) require_labels(files, given.model.head);
+    if (options.validation) require_labels(*options.validation, given.model.head);
   }
   set_base(options);
   options.chooses_micro_batch = leaves_micro_batch(given);

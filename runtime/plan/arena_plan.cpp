@@ -75,7 +75,9 @@ ArenaPlan::ArenaPlan(const models::Model& model, const Scratch& scratch, const E
     add(ArenaPart::row_fields, "positions and documents of rows", copies(microbatches, model.row_fields_bytes()));
   }
   add(ArenaPart::losses, "losses", copies(microbatches, model.results_bytes()));
-  if (!model.head_in_chunks()) {
+  if (model.label_logits_bytes() > 0) {
+    add(ArenaPart::logits, "logits of all rows", copies(microbatches, model.label_logits_bytes()));
+  } else if (!model.head_in_chunks()) {
     add(ArenaPart::logits, "logits of one token", {static_cast<Bytes>(model.outputs()) * size_of(model.compute)});
   } else {
     add(ArenaPart::carry, "head in " + std::to_string(model.chunks.count) + " vocabulary chunks",
@@ -260,8 +262,8 @@ HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan) 
   staging.saved = sum(saved_sizes(model, plan, StashPlace::host), "saved values");
   const auto microbatches = static_cast<Bytes>(plan.microbatches);
   staging.batch = microbatches * (2 * static_cast<Bytes>(model.rows) * size_of(DType::i32) + model.row_fields_bytes() +
-                                  model.results_bytes()) +
-                  static_cast<Bytes>(model.outputs()) * size_of(model.compute);
+                                  model.results_bytes() + model.label_logits_bytes()) +
+                  static_cast<Bytes>(std::max(model.outputs(), model.hidden)) * size_of(model.compute);
   staging.squares = size_of(DType::f64);
   return staging;
 }

@@ -50,7 +50,7 @@ enum class ArenaPart : std::uint8_t {
   batch,            // tokens and targets
   row_fields,       // Region::rows; none where rows are not told apart
   losses,
-  logits,  // of one token; none for a head in chunks
+  logits,  // of one token, or where it has labels of all rows of each microbatch; none for a head in chunks
   carry,   // of a head in chunks
   count
 };

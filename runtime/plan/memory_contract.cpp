@@ -95,6 +95,8 @@ std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& s
   add("documents of the training data", documents);
   if (parts.options.validation)
     add("documents of the validation data", document_bytes(parts, *parts.options.validation));
+  if (parts.options.mismatched)
+    add("documents of the mismatched validation data", document_bytes(parts, *parts.options.mismatched));
   add("buffers for saving and loading",
       parts.options.checkpoint.directory.empty() ? 0 : eps::checkpoint_buffer_bytes());
   add("names and bookkeeping of tensors", kBytesPerTensor * tensors(parts.model.layout));

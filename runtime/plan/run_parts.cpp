@@ -217,7 +217,7 @@ DatasetSettings RunParts::dataset_settings() const {
   DatasetSettings settings{options.model.sequence, options.model.vocabulary, options.run.seed};
   settings.in_order = options.data.order == "sequential";
   settings.kind = sample_kind(options);
-  settings.labels = model.labels;
+  settings.head = model.head_kind;
   settings.causal = model.causal;
   if (model.causal || model.labels > 0) return settings;
   const std::int64_t mask = options.data.mask_token < 0 ? options.model.vocabulary - 1 : options.data.mask_token;

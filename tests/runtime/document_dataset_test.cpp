@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "core/choice_target.h"
 #include "runtime/data/permutation.h"
 #include "tests/runtime/test_data.h"
 
@@ -167,7 +168,7 @@ TEST(DocumentDataset, PredictsTheClassOfADocument) {
   for (const bool causal : {false, true}) {
     for (const SampleKind kind : {SampleKind::padded, SampleKind::packed}) {
       DatasetSettings with = settings(kind);
-      with.labels = 3;
+      with.head = models::HeadKind::classification;
       with.causal = causal;
       const DocumentDataset dataset(files, with);
       ASSERT_EQ(dataset.windows(), kind == SampleKind::padded ? 3u : 2u);
@@ -189,8 +190,58 @@ TEST(DocumentDataset, PredictsTheClassOfADocument) {
     }
   }
   DatasetSettings with = settings(SampleKind::padded);
-  with.labels = 3;
-  EXPECT_SAYS(bad_input([&] { DocumentDataset(documents(data, {5}), with); }), "its documents have no classes");
+  with.head = models::HeadKind::classification;
+  EXPECT_SAYS(bad_input([&] { DocumentDataset(documents(data, {5}), with); }), "its documents have no labels");
+}
+
+// Words have their classes at their own rows; a document that is too long keeps its last token, which has none.
+TEST(DocumentDataset, PredictsTheClassesOfWords) {
+  const Data data;
+  DataFiles files = documents(data, {4, 40});
+  files.labels.assign(44, kNoLabel);
+  files.labels[1] = 2, files.labels[3] = 0, files.labels[5] = 1, files.labels[40] = 2;
+  DatasetSettings with = settings(SampleKind::padded);
+  with.head = models::HeadKind::tokens;
+  const DocumentDataset dataset(files, with);
+  EXPECT_EQ(dataset.truncated(), 1u);
+  Row row;
+  dataset.validation_window(0, row.view());
+  std::vector<std::int32_t> expected(kRowsOfSequence, -1);
+  expected[1] = 2, expected[3] = 0;
+  EXPECT_EQ(row.targets, expected);
+  dataset.validation_window(1, row.view());
+  expected.assign(kRowsOfSequence, -1);
+  expected[1] = 1;
+  EXPECT_EQ(row.targets, expected);
+  EXPECT_EQ(row.tokens.back(), 43);
+}
+
+// The choices of a question share a sequence; where they are too long, each has an equal part.
+TEST(DocumentDataset, KeepsTheChoicesOfAQuestionTogether) {
+  const Data data;
+  DataFiles files = documents(data, {3, 4, 40, 40, 2, 2, 2});
+  const std::int32_t further = kFurtherChoice;
+  files.labels = {choice_target(2, 1), further, choice_target(2, 0), further, choice_target(3, 2), further, further};
+  DatasetSettings with = settings(SampleKind::packed);
+  with.head = models::HeadKind::choice;
+  with.causal = false;
+  const DocumentDataset dataset(files, with);
+  ASSERT_EQ(dataset.windows(), 2u);
+  EXPECT_EQ(dataset.truncated(), 1u);
+  Row row;
+  dataset.validation_window(0, row.view());
+  std::vector<std::int32_t> expected(kRowsOfSequence, -1);
+  expected[0] = files.labels[0], expected[3] = further;
+  expected[7] = files.labels[4], expected[9] = expected[11] = further;
+  EXPECT_EQ(row.targets, expected);
+  EXPECT_EQ(row.begins[8], 7);
+  EXPECT_EQ(row.ends[8], 9);
+  dataset.validation_window(1, row.view());
+  expected.assign(kRowsOfSequence, -1);
+  expected[0] = files.labels[2], expected[kRowsOfSequence / 2] = further;
+  EXPECT_EQ(row.targets, expected);
+  EXPECT_EQ(row.tokens[kRowsOfSequence / 2 - 1], 46);
+  EXPECT_EQ(row.tokens[kRowsOfSequence / 2], 47);
 }
 
 TEST(DocumentDataset, RefusesWhatHasNoDocuments) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+
+#include "core/choice_target.h"
 #include "runtime/data/document_encoder.h"
 #include "tests/runtime/test_data.h"
 
@@ -59,8 +62,14 @@ TEST(TextDocuments, Tables) {
 
 TEST(TextDocuments, ClassesOfRows) {
   const Data data;
-  const TextSettings jsonl{.kind = TextKind::jsonl, .label = "class", .labels = 3},
-      tsv{.kind = TextKind::tsv, .columns = {"a", "b"}, .token_types = 2, .label = "class", .labels = 3};
+  const TextSettings jsonl{
+      .kind = TextKind::jsonl, .head = models::HeadKind::classification, .label = "class", .labels = 3},
+      tsv{.kind = TextKind::tsv,
+          .columns = {"a", "b"},
+          .token_types = 2,
+          .head = models::HeadKind::classification,
+          .label = "class",
+          .labels = 3};
   data.write("source", R"({"text": "x", "class": 2}
 {"text": "y", "class": "0"})");
   EXPECT_EQ(read(data, "source", jsonl)[0].label, 2);
@@ -79,6 +88,76 @@ TEST(TextDocuments, ClassesOfRows) {
                 "not a class from 0 to 2 (model.labels = 3)");
   }
   EXPECT_SAYS(refusal("a\tb\nx\ty\n", tsv), "there is no column \"class\" among \"a\", \"b\"; set data.label");
+}
+
+TEST(TextDocuments, NumbersAndNamedClassesOfRows) {
+  const Data data;
+  const TextSettings numbers{.kind = TextKind::jsonl, .head = models::HeadKind::regression, .label = "score"};
+  data.write("source", R"({"text": "x", "score": -2.5}
+{"text": "y", "score": "1e-1"})");
+  EXPECT_EQ(std::bit_cast<float>(read(data, "source", numbers)[0].label), -2.5f);
+  EXPECT_EQ(std::bit_cast<float>(read(data, "source", numbers)[1].label), 0.1f);
+  const TextSettings named{.kind = TextKind::csv,
+                           .head = models::HeadKind::classification,
+                           .label = "mood",
+                           .labels = 2,
+                           .label_names = {"bad", "good"}};
+  data.write("source", "text,mood\nx,good\ny,0\n");
+  EXPECT_EQ(read(data, "source", named)[0].label, 1);
+  EXPECT_EQ(read(data, "source", named)[1].label, 0);
+  const auto refusal = [&](const std::string& bytes, const TextSettings& settings) {
+    return bad_input([&] { texts(data, bytes, settings); });
+  };
+  for (const char* const wrong : {"\"much\"", "\"nan\"", "\"inf\"", "\"\"", "[1]", "\"1e99\""}) {
+    EXPECT_SAYS(refusal(std::string("{\"text\": \"x\", \"score\": ") + wrong + "}", numbers), "not a number");
+  }
+  EXPECT_SAYS(refusal("text,mood\nx,fine\n", named),
+              "line 2: \"mood\" is \"fine\", not a class from 0 to 1, \"bad\", \"good\"");
+}
+
+TEST(TextDocuments, ClassesOfWords) {
+  const Data data;
+  const TextSettings settings{.kind = TextKind::jsonl,
+                              .tokenizer = "bytes",
+                              .head = models::HeadKind::tokens,
+                              .label = "tags",
+                              .labels = 3,
+                              .label_names = {"O", "B-X", "I-X"}};
+  data.write("source", R"({"tokens": ["in", "New", "York"], "tags": ["O", "B-X", 2]}
+{"tokens": [], "tags": []}
+{"tokens": ["a"], "tags": [0]})");
+  const std::vector<TextDocument> rows = read(data, "source", settings);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].tags, (std::vector<std::int32_t>{0, 1, 2}));
+  std::size_t failed = 0;
+  const EncodedDocument encoded = DocumentEncoder(settings, 1).encode(rows, failed)[0];
+  EXPECT_EQ(std::string(encoded.ids.begin(), encoded.ids.end()), "inNewYork");
+  EXPECT_EQ(encoded.tags, (std::vector<std::int32_t>{0, -1, 1, -1, -1, 2, -1, -1, -1}));
+  const auto refusal = [&](const std::string& bytes) { return bad_input([&] { texts(data, bytes, settings); }); };
+  EXPECT_SAYS(refusal(R"({"tokens": ["a"], "tags": []})"), "line 1: \"tokens\" has 1 words, \"tags\" has 0");
+  EXPECT_SAYS(refusal(R"({"tokens": "a", "tags": []})"), "\"tokens\" is not a list");
+  EXPECT_SAYS(refusal(R"({"tokens": [1], "tags": [0]})"), "word 1 is not a string");
+  EXPECT_SAYS(refusal(R"({"tokens": ["a"], "tags": ["B-Y"]})"), "\"tags\" is \"B-Y\", not a class");
+  EXPECT_SAYS(refusal(R"({"tokens": ["a"]})"), "has no \"tags\"");
+}
+
+TEST(TextDocuments, ChoicesOfAQuestion) {
+  const Data data;
+  const TextSettings settings{
+      .kind = TextKind::jsonl, .token_types = 2, .head = models::HeadKind::choice, .label = "label"};
+  data.write("source", R"({"context": "Q", "choices": ["a", "bc"], "label": 1})");
+  const std::vector<TextDocument> rows = read(data, "source", settings);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[1].text, "Qbc");
+  EXPECT_EQ(rows[1].first, 1u);
+  EXPECT_TRUE(rows[1].is_pair);
+  EXPECT_EQ(rows[0].label, choice_target(2, 1));
+  EXPECT_EQ(rows[1].label, kFurtherChoice);
+  const auto refusal = [&](const std::string& bytes) { return bad_input([&] { texts(data, bytes, settings); }); };
+  EXPECT_SAYS(refusal(R"({"context": "Q", "choices": ["a"], "label": 0})"), "has 1 choices, not 2 to 255");
+  EXPECT_SAYS(refusal(R"({"context": "Q", "choices": ["a", "b"], "label": 2})"), "not a choice from 0 to 1");
+  EXPECT_SAYS(refusal(R"({"context": "Q", "choices": ["a", 3], "label": 0})"), "choice 1 is no text");
+  EXPECT_SAYS(refusal(R"({"choices": ["a", "b"], "label": 0})"), "has no \"context\"");
 }
 
 // Named by file, line and field.

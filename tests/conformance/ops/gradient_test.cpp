@@ -366,6 +366,21 @@ TEST(Gradient, LinearCrossEntropy) {
   }
 }
 
+TEST(Gradient, LossesOfRowsOfOneNumber) {
+  const std::pair<OpKind, OpKind> kinds[] = {{OpKind::squared_error, OpKind::squared_error_backward},
+                                             {OpKind::choice_cross_entropy, OpKind::choice_cross_entropy_backward}};
+  for (const auto& [kind, backward_kind] : kinds) {
+    const OpCase forward = row_loss_case(kind, DType::f32, 33), backward = row_loss_case(backward_kind, DType::f32, 33);
+    const Tensors values = make_operands(forward);
+    Tensors gradient = {values[0], values[1], {0}, zeros_like(values[0])};
+    run_exactly(backward, gradient);
+    const Tensor weight = {static_cast<double>(forward.parameters.loss_scale)};
+    EXPECT_LE(gradient_error(forward, values, weight, 0, gradient[3]), kTolerance);
+    gradient[3][1] += 1e-3;  // a wrong gradient is noticed
+    EXPECT_GT(gradient_error(forward, values, weight, 0, gradient[3]), kTolerance);
+  }
+}
+
 // Chunk after chunk gives what the op on the whole table gives, whose derivative the test above holds.
 TEST(Gradient, ChunksMakeTheWhole) {
   const std::int64_t rows = 7, hidden = 24, tokens = 11, chunks = 3;

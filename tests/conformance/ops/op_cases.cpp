@@ -310,6 +310,10 @@ void add_losses(std::vector<OpCase>& cases, DType dtype) {
     cases.push_back(frozen(linear_cross_entropy_backward_case(dtype, rows, hidden, vocabulary, /*bias=*/true), 1));
     cases.push_back(frozen(linear_cross_entropy_backward_case(dtype, rows, hidden, vocabulary, /*bias=*/true), 2));
   }
+  for (const OpKind kind : {OpKind::squared_error, OpKind::squared_error_backward, OpKind::choice_cross_entropy,
+                            OpKind::choice_cross_entropy_backward}) {
+    for (const std::int64_t rows : {7, 33, 2101}) cases.push_back(row_loss_case(kind, dtype, rows));
+  }
 }
 
 void add_chunks(std::vector<OpCase>& cases, DType dtype) {

@@ -362,6 +362,16 @@ OpCase cross_entropy_case(std::int64_t rows) {
   return builder.output(DType::f64, {1}).finish();
 }
 
+OpCase row_loss_case(OpKind kind, DType dtype, std::int64_t rows) {
+  const bool squared = kind == OpKind::squared_error || kind == OpKind::squared_error_backward;
+  const bool backward = kind == OpKind::squared_error_backward || kind == OpKind::choice_cross_entropy_backward;
+  CaseBuilder builder(kind, dtype);
+  builder.named(join({rows})).input({rows, 1}).input(squared ? DType::f32 : DType::i32, {rows});
+  builder.output(DType::f64, {1});
+  if (backward) builder.output({rows, 1});
+  return builder.finish();
+}
+
 OpCase positions_case(DType dtype, std::int64_t rows, std::int64_t sequence, std::int64_t hidden) {
   CaseBuilder builder(OpKind::add_positions, dtype);
   builder.attributes().sequence = static_cast<int>(sequence);

@@ -80,6 +80,8 @@ OpCase softmax_statistics_case(DType dtype, std::int64_t rows, std::int64_t hidd
 OpCase chunk_cross_entropy_backward_case(DType dtype, std::int64_t rows, std::int64_t hidden, std::int64_t tokens,
                                          bool bias = false);
 OpCase cross_entropy_case(std::int64_t rows);
+// A loss of rows of one number, or its gradient: squared_error, choice_cross_entropy.
+OpCase row_loss_case(compiler::OpKind kind, DType dtype, std::int64_t rows);
 OpCase positions_case(DType dtype, std::int64_t rows, std::int64_t sequence, std::int64_t hidden);
 OpCase positions_backward_case(DType dtype, std::int64_t rows, std::int64_t sequence, std::int64_t hidden);
 OpCase attention_probabilities_case(DType dtype, const AttentionCase& shape);

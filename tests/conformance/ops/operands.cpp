@@ -3,6 +3,7 @@
 #include <limits>
 #include <random>
 
+#include "core/choice_target.h"
 #include "tests/conformance/ops/harness.h"
 
 namespace l2l::test {
@@ -143,6 +144,20 @@ double end_of_vocabulary(const OpCase& test_case) {
   return static_cast<double>(test_case.graph.ops.front().attributes.vocabulary);
 }
 
+// Questions of two to four choices with rows between them that have no target, as many as there is room for.
+void fill_questions(Tensor& targets, std::mt19937_64& random) {
+  std::fill(targets.begin(), targets.end(), -1.0);
+  for (std::size_t row = 1; row + 7 <= targets.size() || row == 1;) {
+    const auto choices = static_cast<std::int32_t>(2 + random() % 3);
+    targets[row] = choice_target(choices, static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(choices)));
+    for (std::int32_t choice = 1; choice < choices; ++choice) {
+      row += 1 + (choice == 1 ? random() % 2 : 0);
+      targets[row] = kFurtherChoice;
+    }
+    row += 1 + random() % 2;
+  }
+}
+
 void prepare(const OpCase& test_case, Tensors& operands, std::mt19937_64& random) {
   const bool backward = test_case.op().kind == OpKind::chunk_cross_entropy_backward;
   if (has_rows(test_case)) fill_documents(test_case, operands[test_case.op().inputs.size() - 1], random);
@@ -170,6 +185,15 @@ void prepare(const OpCase& test_case, Tensors& operands, std::mt19937_64& random
       }
       if (backward) prepare_chunk_backward(test_case, operands);
       return;
+    case OpKind::squared_error:
+    case OpKind::squared_error_backward:
+      for (std::size_t row = 2; row < operands[1].size(); row += 5) {  // without a target
+        operands[1][row] = std::numeric_limits<double>::quiet_NaN();
+      }
+      return;
+    case OpKind::choice_cross_entropy:
+    case OpKind::choice_cross_entropy_backward:
+      return fill_questions(operands[1], random);
     case OpKind::cross_entropy:
       prepare_statistics(operands[0], operands[1]);
       for (std::size_t row = 0; row < operands[1].size(); ++row) {

@@ -92,6 +92,12 @@ void run_whole(const ReferenceCall& call) {
       return reference_linear_cross_entropy(call);
     case OpKind::linear_cross_entropy_backward:
       return reference_linear_cross_entropy_backward(call);
+    case OpKind::squared_error:
+    case OpKind::squared_error_backward:
+      return reference_squared_error(call);
+    case OpKind::choice_cross_entropy:
+    case OpKind::choice_cross_entropy_backward:
+      return reference_choice_cross_entropy(call);
     case OpKind::convert:
       return reference_convert(call);
     case OpKind::embedding_rows:

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/choice_target.h"
 #include "tests/conformance/ops/reference.h"
 
 namespace l2l::test {
@@ -77,6 +78,41 @@ void reference_linear_cross_entropy_backward(const ReferenceCall& call) {
         dx[row * loss.hidden + d] += gradient * call[1][v * loss.hidden + d];
         dtable[v * loss.hidden + d] += gradient * call[0][row * loss.hidden + d];
       }
+    }
+  }
+}
+
+// Operands: y, targets, loss, (dy).
+void reference_squared_error(const ReferenceCall& call) {
+  const bool gradient = call.op.outputs.size() > 1;
+  call[2][0] = 0;
+  for (std::size_t row = 0; row < call[0].size(); ++row) {
+    const double error = std::isnan(call[1][row]) ? 0 : call[0][row] - call[1][row];
+    call[2][0] += error * error;
+    if (gradient) call[3][row] = 2 * error * static_cast<double>(call.parameters.loss_scale);
+  }
+}
+
+// Operands: scores, targets, loss, (dscores).
+void reference_choice_cross_entropy(const ReferenceCall& call) {
+  const bool gradient = call.op.outputs.size() > 1;
+  const Tensor &scores = call[0], &targets = call[1];
+  call[2][0] = 0;
+  if (gradient) std::fill(call[3].begin(), call[3].end(), 0.0);
+  for (std::size_t first = 0; first < scores.size(); ++first) {
+    if (targets[first] < 0) continue;
+    const auto target = static_cast<std::int32_t>(targets[first]);
+    std::vector<std::size_t> rows = {first};
+    for (std::size_t row = first + 1; rows.size() < static_cast<std::size_t>(choices_of(target)); ++row) {
+      if (targets[row] == kFurtherChoice) rows.push_back(row);
+    }
+    double sum = 0;
+    for (const std::size_t row : rows) sum += std::exp(scores[row]);
+    const std::size_t right = rows[static_cast<std::size_t>(right_choice(target))];
+    call[2][0] += std::log(sum) - scores[right];
+    for (const std::size_t row : rows) {
+      const double slope = std::exp(scores[row]) / sum - (row == right ? 1 : 0);
+      if (gradient) call[3][row] = slope * static_cast<double>(call.parameters.loss_scale);
     }
   }
 }

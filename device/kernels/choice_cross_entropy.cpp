@@ -1,0 +1,9 @@
+#include "device/kernels/choice_cross_entropy.h"
+
+#include "device/kernels/factories.h"
+
+namespace l2l::device::kernels {
+
+const Factory make_choice_cross_entropy = make_for_input<ChoiceCrossEntropy<false>::OfType>;
+
+}  // namespace l2l::device::kernels

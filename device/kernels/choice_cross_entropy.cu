@@ -1,0 +1,9 @@
+// Counterpart of choice_cross_entropy.cpp. Reads 8 bytes per row at most.
+#include "device/kernels/cuda_factories.h"
+#include "device/kernels/row_loss.cuh"
+
+namespace l2l::device::cuda {
+
+const Factory make_choice_cross_entropy = make_for_input<RowLoss<ChoiceCrossEntropy, false>::OfType>;
+
+}  // namespace l2l::device::cuda
