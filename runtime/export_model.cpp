@@ -9,15 +9,13 @@
 #include "core/bytes.h"
 #include "core/json.h"
 #include "eps/checkpoint/checkpoint.h"
-#include "eps/checkpoint/manifest.h"
 #include "formats/safetensors_writer.h"
 #include "l2l/errors.h"
 #include "l2l/model_files.h"
-#include "l2l/trainer.h"
-#include "models/hub/config.h"
 #include "models/hub/names.h"
 #include "models/hub/weights.h"
 #include "models/make_model.h"
+#include "runtime/export_source.h"
 #include "runtime/hub_companions.h"
 
 namespace l2l {
@@ -36,23 +34,6 @@ DType dtype_of(const std::string& name) {
 }
 
 const char* name_in_file(DType dtype) { return dtype == DType::f32 ? "F32" : dtype == DType::bf16 ? "BF16" : "F16"; }
-
-// The checkpoint that is meant, or else the directory itself.
-std::filesystem::path folder_of(const std::filesystem::path& source) {
-  if (!is_there(source)) throw BadInput(source.string() + ": does not exist");
-  for (const char* const name :
-       {"config.json", eps::kManifestName, "model.safetensors", "model.safetensors.index.json"}) {
-    if (is_folder(source) && std::filesystem::exists(std::filesystem::symlink_status(source / name))) return source;
-  }
-  return eps::find_checkpoint(source);
-}
-
-ModelOptions model_of(const std::filesystem::path& folder) {
-  if (is_there(folder / eps::kManifestName)) return checkpoint_options(folder).model;
-  ModelOptions model = models::read_hub_config(folder / "config.json");
-  model.sequence = 1;
-  return model;
-}
 
 // One file of the export, and which parameters it has.
 struct Shard {
@@ -86,7 +67,7 @@ class Export {
  public:
   Export(const std::filesystem::path& folder, DType dtype)
       : dtype_(dtype),
-        options_(model_of(folder)),
+        options_(runtime::exported_model(folder)),
         model_(models::make_model(options_, {})),
         weights_(folder, options_, model_.layout, /*new_head=*/false),
         architecture_(models::architecture_of(options_.architecture)),
@@ -95,7 +76,7 @@ class Export {
   void write(const std::filesystem::path& target, Bytes most, const std::function<void(Bytes, Bytes)>& progress) {
     const std::vector<Shard> shards = cut(model_.layout, dtype_, most);
     for (const Shard& shard : shards) all_ += shard.bytes;
-    require_room(target.parent_path());
+    runtime::require_room(target.parent_path(), all_);
     for (std::size_t i = 0; i < shards.size(); ++i) {
       write_shard(target / shard_name(i, shards.size()), shards[i], progress);
     }
@@ -105,14 +86,6 @@ class Export {
   }
 
  private:
-  void require_room(const std::filesystem::path& folder) const {
-    std::error_code error;
-    const std::filesystem::space_info space = std::filesystem::space(folder, error);
-    if (error || space.available >= all_) return;
-    throw BadInput(folder.string() + ": " + format_bytes(all_) + " are needed, " + format_bytes(space.available) +
-                   " are free: " + format_bytes(all_ - space.available) + " too few; choose another place or dtype");
-  }
-
   void write_shard(const std::filesystem::path& path, const Shard& shard,
                    const std::function<void(Bytes, Bytes)>& progress) {
     std::vector<TensorToWrite> tensors;
@@ -192,7 +165,7 @@ void export_model(const std::filesystem::path& source, const std::filesystem::pa
   const Bytes most = parse_bytes(settings.max_shard_size);
   const std::filesystem::path place = std::filesystem::absolute(target).lexically_normal();
   if (is_there(place)) throw BadInput(target.string() + ": exists already; name a new directory");
-  Export model(folder_of(source), dtype);
+  Export model(runtime::export_folder(source), dtype);
   make_folders(place.parent_path());
   const std::filesystem::path temporary =
       place.parent_path() / ("." + place.filename().string() + ".tmp-" + std::to_string(getpid()));
