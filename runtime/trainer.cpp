@@ -263,7 +263,14 @@ std::filesystem::path Trainer::save() {
 }
 
 std::vector<std::int32_t> Trainer::generate(std::span<const std::int32_t> prompt, const GenerateOptions& options) {
-  return runtime::generate(implementation_->running(), implementation_->plan, implementation_->step, prompt, options);
+  const std::vector<std::vector<std::int32_t>> prompts{{prompt.begin(), prompt.end()}};
+  return generate(prompts, options)[0];
+}
+
+std::vector<std::vector<std::int32_t>> Trainer::generate(const std::vector<std::vector<std::int32_t>>& prompts,
+                                                         const GenerateOptions& options, const TakeToken& take) {
+  return runtime::generate(implementation_->running(), implementation_->plan, implementation_->step, prompts, options,
+                           take);
 }
 
 void Trainer::logits(std::span<const std::int32_t> tokens, const TakeLogits& take) {
