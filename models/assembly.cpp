@@ -64,6 +64,7 @@ bool rebuilds(const TransformerShape& shape) { return shape.streams() && !shape.
 
 LayerType block_type(const TransformerShape& shape, const Family& family, ParameterList& list) {
   Graph forward = block_graph(shape, family, list);
+  if (shape.cache > 0) return {std::move(forward), {}, {}};
   if (!rebuilds(shape)) return layer_type(std::move(forward));
   Graph backward = compiler::differentiate_reversible(forward);
   return {std::move(forward), std::move(backward), {}};
@@ -267,12 +268,11 @@ Graph Assembly::head_graph(ParameterList& list) const {
   return graph.finish();
 }
 
-// Of a single row.
 Graph Assembly::logits_graph() const {
   GraphBuilder graph("logits");
   ParameterList list;
   LayerWeights weights(graph, list, shape_.compute);
-  const ValueId x = read_input(graph, shape_, 1);
+  const ValueId x = read_input(graph, shape_, shape_.logit_rows());
   const ValueId normed = family_.head(graph, weights, x, shape_), table = head_table(weights, list);
   graph.place(graph.linear_transposed(normed, table, head_bias(weights, list)), Region::output);
   return graph.finish();
@@ -290,7 +290,7 @@ void Assembly::add_head() {
 void Assembly::add_head_chunks() {
   ParameterList list, unused;
   Graph rows = layer_graph("final norm", shape_, family_.head, shape_.rows(), list);
-  Graph row = layer_graph("final norm", shape_, family_.head, 1, unused);
+  Graph row = layer_graph("final norm", shape_, family_.head, shape_.logit_rows(), unused);
   const int norm = add(head_norm(shape_, std::move(rows), std::move(row)));
   add_layer(norm, "head.norm", kHeadId, {{add(list.group(family_.head_group, kHeadId))}});
   add_chunks(head_chunk(chunks_, chunks_.rows, /*last=*/false),
@@ -363,6 +363,13 @@ Model assemble(const TransformerShape& shape, const Family& family) { return Ass
 
 ValueId attend(GraphBuilder& graph, const TransformerShape& shape, ValueId qkv, const compiler::Attributes& attention) {
   const std::optional<ValueId> documents = read_rows(graph, shape, compiler::RowField::begin, 2);  // and the end
+  if (shape.cache > 0) {
+    compiler::Attributes cached = attention;
+    cached.capacity = static_cast<int>(shape.cache);
+    const Shape rows{shape.micro_batch * shape.cache, 2 * shape.keys()};
+    const ValueId cache = graph.bound(Region::cache, "keys and values", shape.compute, rows);
+    return graph.cached_attention(qkv, cached, *documents, cache);
+  }
   return shape.core_attention ? graph.core_attention(qkv, attention, documents)
                               : graph.attention(qkv, attention, documents);
 }
@@ -375,6 +382,7 @@ compiler::Attributes attention_attributes(const TransformerShape& shape) {
           .scale = shape.query_scale > 0 ? 1 / std::sqrt(shape.query_scale) : 0,
           .softcap = shape.attention_softcap,
           .sequence = static_cast<int>(shape.sequence),
+          .positions = shape.cache > 0 ? static_cast<int>(shape.context) : 0,
           .rotary_base = local ? shape.local_theta : shape.rope_theta,
           .rotary_scaling = local ? compiler::RotaryScaling{} : shape.rope_scaling};
 }

@@ -14,6 +14,7 @@ struct ModelSettings {
   std::int64_t vocabulary_chunk = 0;  // as in TransformerShape
   bool keeps_inputs = false;          // likewise
   bool packed = false;                // likewise
+  std::int64_t cache = 0;             // likewise
 };
 
 // `model` is valid (check_model()), without `pretrained`. Throws BadInput when the shapes of a graph do not fit.

@@ -10,6 +10,9 @@
 
 namespace l2l::runtime {
 
+// Throws BadInput where the model continues no text.
+void check_continues(const RunPlan& plan);
+
 using TakeToken = Trainer::TakeToken;
 
 // Trainer::generate(). `step`: version of the weights. A token depends on the last model.sequence tokens before it.

@@ -16,7 +16,7 @@ namespace {
 struct Arguments {
   std::string model, prompt, prompts, chat_template = "auto";
   std::vector<int> ids;
-  bool chat = false, goes_on = false;
+  bool chat = false, goes_on = false, whole = false;
   GenerateOptions generate;
 };
 
@@ -95,6 +95,11 @@ class Sampler {
       }
     }
     Trainer trainer(options_);
+    GenerationShape shape{static_cast<std::int64_t>(prompts.size()), 1, generate.tokens};
+    for (const Ids& prompt : prompts) {
+      shape.longest_prompt = std::max(shape.longest_prompt, static_cast<std::int64_t>(prompt.size()));
+    }
+    if (!arguments_.whole) trainer.reserve_generation(shape);
     load_weights(trainer, model_);
     return trainer.generate(prompts, generate, take);
   }
@@ -148,6 +153,7 @@ int main(int argc, char** argv) {
   command.add("--top-p", &arguments.generate.top_p, "draw from the fewest tokens whose probabilities sum to P",
               {.least = 0, .most = 1});
   command.add("--no-stop", &arguments.goes_on, "go on behind the end of a sequence");
+  command.add("--no-cache", &arguments.whole, "run the whole text again for every token");
   command.add("--seed", &arguments.generate.seed, "of the sampling");
   return command.run(argc, argv);
 }

@@ -121,6 +121,13 @@ struct GenerateOptions {
   std::uint64_t seed = 1;               // of the sampling; each prompt has numbers of its own
 };
 
+// What Trainer::generate() will be asked for at most.
+struct GenerationShape {
+  std::int64_t prompts = 1;
+  std::int64_t longest_prompt = 1;  // tokens
+  std::int64_t tokens = 200;        // GenerateOptions::tokens
+};
+
 // Thread-bound: one thread at a time. After a failed step, only destruction is allowed.
 class L2L_API Trainer {
  public:
@@ -191,6 +198,11 @@ class L2L_API Trainer {
   // start_save(), then finish_save().
   std::filesystem::path save();
 
+  // Plans memory in which generate() keeps the keys and values of every layer, on the first device, so that a token
+  // costs one row of its text instead of all; it becomes part of the contract. Without this call, and beyond its shape,
+  // every token runs its whole text again. Does nothing for models with two residual streams. Throws Error unless
+  // called right after construction, BadInput as generate() does, and OutOfMemory.
+  void reserve_generation(const GenerationShape& shape);
   // Continues `prompt`, at least one token id, with sampled tokens, and returns those alone. Throws BadInput for an id
   // outside the vocabulary and for bert, which cannot continue a text.
   std::vector<std::int32_t> generate(std::span<const std::int32_t> prompt, const GenerateOptions& options);
