@@ -255,7 +255,10 @@ int Assembly::block_type(std::uint32_t block, const std::vector<LayerPart>& part
     const Graph& known = model_.types[static_cast<std::size_t>(type)].forward;
     if (slides == shape_.slides(block) && known.gradient_ranges == forward.gradient_ranges) return type;
   }
-  Graph backward = rebuilds(shape_) ? compiler::differentiate_reversible(forward) : compiler::differentiate(forward);
+  Graph backward;  // none where texts are continued
+  if (shape_.cache == 0) {
+    backward = rebuilds(shape_) ? compiler::differentiate_reversible(forward) : compiler::differentiate(forward);
+  }
   const int type = add(LayerType{std::move(forward), std::move(backward), {}});
   block_types_.emplace_back(shape_.slides(block), type);
   return type;
@@ -284,12 +287,11 @@ Graph Assembly::head_graph(ParameterList& list) const {
   return graph.finish();
 }
 
-// Of a single row.
 Graph Assembly::logits_graph() const {
   GraphBuilder graph("logits");
   ParameterList list;
   LayerWeights weights(graph, list, shape_.compute);
-  const ValueId x = read_input(graph, shape_, 1);
+  const ValueId x = read_input(graph, shape_, shape_.logit_rows());
   const ValueId normed = family_.head(graph, weights, x, shape_), table = head_table(weights, list);
   graph.place(graph.linear_transposed(normed, table, head_bias(weights, list)), Region::output);
   return graph.finish();
@@ -308,7 +310,7 @@ void Assembly::add_head() {
 void Assembly::add_head_chunks() {
   ParameterList list, unused;
   Graph rows = layer_graph("final norm", shape_, family_.head, shape_.rows(), list);
-  Graph row = layer_graph("final norm", shape_, family_.head, 1, unused);
+  Graph row = layer_graph("final norm", shape_, family_.head, shape_.logit_rows(), unused);
   const std::vector<LayerPart> norm = {{add(list.group(family_.head_group, kHeadId))}};
   rows.gradient_ranges = model_.layout.gradient_ranges(norm);
   add_layer(add(head_norm(shape_, std::move(rows), std::move(row))), "head.norm", kHeadId, norm);
@@ -421,6 +423,13 @@ Model assemble(const TransformerShape& shape, const Family& family) { return Ass
 
 ValueId attend(GraphBuilder& graph, const TransformerShape& shape, ValueId qkv, const compiler::Attributes& attention) {
   const std::optional<ValueId> documents = read_rows(graph, shape, compiler::RowField::begin, 2);  // and the end
+  if (shape.cache > 0) {
+    compiler::Attributes cached = attention;
+    cached.capacity = static_cast<int>(shape.cache);
+    const Shape rows{shape.micro_batch * shape.cache, 2 * shape.keys()};
+    const ValueId cache = graph.bound(Region::cache, "keys and values", shape.compute, rows);
+    return graph.cached_attention(qkv, cached, *documents, cache);
+  }
   return shape.core_attention ? graph.core_attention(qkv, attention, documents)
                               : graph.attention(qkv, attention, documents);
 }
@@ -440,6 +449,7 @@ compiler::Attributes attention_attributes(const TransformerShape& shape) {
           .scale = shape.query_scale > 0 ? 1 / std::sqrt(shape.query_scale) : 0,
           .softcap = shape.attention_softcap,
           .sequence = static_cast<int>(shape.sequence),
+          .positions = shape.cache > 0 ? static_cast<int>(shape.context) : 0,
           .rotary_base = local ? shape.local_theta : shape.rope_theta,
           .rotary_scaling = local ? compiler::RotaryScaling{} : shape.rope_scaling};
 }

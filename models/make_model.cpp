@@ -60,6 +60,8 @@ TransformerShape make_shape(const ModelOptions& model, const Architecture& archi
                          .core_attention = model.attention == "core",
                          .reversible = reversible_of(model.reversible),
                          .packed = settings.packed,
+                         .cache = settings.cache,
+                         .context = model.sequence,
                          .keeps_inputs = settings.keeps_inputs};
   shape.train = settings.train;
   shape.lora = settings.lora;

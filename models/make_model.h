@@ -19,6 +19,7 @@ struct ModelSettings {
   bool packed = false;                // likewise
   std::vector<std::string> train = {};  // likewise
   Lora lora = {};                       // likewise
+  std::int64_t cache = 0;             // likewise
 };
 
 // `model` is valid (check_model()), without `pretrained`. Throws BadInput when the shapes of a graph do not fit.

@@ -19,7 +19,7 @@ struct LayerType {
   // Derived from `forward`. That of a head in one layer computes forward, too. That of a block that rebuilds its input
   // reads its output from Region::input and writes its input to Region::output.
   compiler::Graph backward;
-  compiler::Graph logits;  // of a head: logits of a single row
+  compiler::Graph logits;  // of a head: logits of a single row; with a cache (TransformerShape::cache) of all rows
 };
 
 // A table that is larger than a block is cut into chunks of rows, each a layer of its own, so that the largest block

@@ -62,7 +62,11 @@ struct TransformerShape {
   HeadKind head_kind = HeadKind::language;
   bool core_attention = false;  // attention in separate ops (GraphBuilder::core_attention) instead of one
   Reversible reversible = Reversible::no;
-  bool packed = false;        // documents share sequences: what Region::rows says of each row counts, not its place
+  bool packed = false;  // documents share sequences: what Region::rows says of each row counts, not its place
+  // Graphs that continue texts, for no training: rows of keys and values that Region::cache keeps of each sequence, of
+  // which `sequence` are new in a run. Needs `packed`. 0: no such graphs.
+  std::int64_t cache = 0;
+  std::int64_t context = 0;   // with a cache: the longest sequence that the model is run with
   bool keeps_inputs = false;  // reversible blocks: stash inputs as other blocks do, instead of rebuilding them
 
   std::int64_t positions = 0;       // rows of a table of learned positions; 0: as many as are used
@@ -94,6 +98,9 @@ struct TransformerShape {
   }
   Activation activation_or(Activation own) const { return activation == Activation::own ? own : activation; }
   float epsilon_or(float own) const { return norm_epsilon > 0 ? norm_epsilon : own; }
+
+  // Rows whose logits LayerType::logits computes at once.
+  std::int64_t logit_rows() const { return cache > 0 ? rows() : 1; }
 
   // Between layers lie one activation [rows, hidden], or the two streams of a reversible model, one behind the other.
   bool streams() const { return reversible != Reversible::no; }

@@ -173,7 +173,7 @@ LayerType head_chunk(const VocabularyChunks& chunks, std::int64_t tokens, HeadTr
   LayerType type{forward.graph.finish(), backward.graph.finish(), {}};
 
   HeadChunk row("head chunk logits", chunks, tokens);
-  const std::vector<ValueId> operands = row.with_bias({row.normed(1), row.table()});
+  const std::vector<ValueId> operands = row.with_bias({row.normed(chunks.shape.logit_rows()), row.table()});
   const std::optional<ValueId> bias = operands.size() > 2 ? std::optional(operands[2]) : std::nullopt;
   row.graph.place(row.graph.linear_transposed(operands[0], operands[1], bias), Region::output);
   type.logits = row.graph.finish();

@@ -175,6 +175,11 @@ void DeviceSide::predict(const Pass& pass, const Rows& rows, const TakeValues& t
   });
 }
 
+void DeviceSide::start_generation(const GenerationPlan& plan) {
+  const BufferView staging{pinned_.allocate(plan.staging_bytes(), "staging of texts"), plan.staging_bytes()};
+  generation_ = std::make_unique<Generation>(plan, link_, *weights_, runner_->compute(), staging);
+}
+
 Stalls DeviceSide::stalls() const {
   const device::Stream& compute = runner_->compute();
   return {1e3 * compute.stalled_seconds(WaitReason::weights), 1e3 * compute.stalled_seconds(WaitReason::stash),

@@ -9,6 +9,7 @@
 
 #include "core/failure.h"
 #include "runtime/executor.h"
+#include "runtime/generation.h"
 #include "runtime/minibatch.h"
 #include "runtime/plan/run_plan.h"
 
@@ -50,6 +51,11 @@ class DeviceSide {
   // Forward pass alone. Waits for the rows and calls `take` for each of them, perhaps in several pieces.
   void predict(const Pass& pass, const Rows& rows, const TakeValues& take);
 
+  // Allocates what continuing texts needs; `plan` must outlive this object.
+  void start_generation(const GenerationPlan& plan);
+  // After start_generation().
+  Generation& generation() { return *generation_; }
+
   MinibatchPart& minibatch() { return *minibatch_; }
   const transfer::Link& link() const { return link_; }
   Stalls stalls() const;
@@ -66,6 +72,7 @@ class DeviceSide {
   std::unique_ptr<transfer::GradientDrain> gradients_;
   std::unique_ptr<MinibatchPart> minibatch_;
   std::unique_ptr<Executor> executor_;
+  std::unique_ptr<Generation> generation_;
 };
 
 }  // namespace l2l::runtime

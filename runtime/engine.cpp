@@ -67,6 +67,25 @@ void Engine::predict(std::uint64_t step, const Rows& rows, const TakeValues& tak
   });
 }
 
+void Engine::start_generation(const GenerationPlan& plan) {
+  guarded([&] { sides_[0]->start_generation(plan); });
+  generation_plan_ = &plan;
+}
+
+void Engine::run_texts(std::uint64_t step, std::span<const TextTokens> texts, const TakeTextLogits& take) {
+  guarded([&] {
+    store_->complete_updates();
+    sides_[0]->generation().run_texts(step, texts, take);
+  });
+}
+
+void Engine::run_rows(std::uint64_t step, std::span<const NextToken> rows, const TakeTextLogits& take) {
+  guarded([&] {
+    store_->complete_updates();
+    sides_[0]->generation().run_rows(step, rows, take);
+  });
+}
+
 LinkCounters Engine::link_counters() const {
   LinkCounters sum;
   for (const auto& side : sides_) {

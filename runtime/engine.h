@@ -42,6 +42,13 @@ class Engine {
   double evaluate(std::uint64_t step);
   // DeviceSide::predict() on device 0, dropout off.
   void predict(std::uint64_t step, const Rows& rows, const TakeValues& take);
+  // Lets texts be continued on device 0 with a cache; `plan` must outlive the engine. Once.
+  void start_generation(const GenerationPlan& plan);
+  // Null before start_generation().
+  const GenerationPlan* generation_plan() const { return generation_plan_; }
+  // Generation::run_texts() and run_rows(). Waits for pending updates first.
+  void run_texts(std::uint64_t step, std::span<const TextTokens> texts, const TakeTextLogits& take);
+  void run_rows(std::uint64_t step, std::span<const NextToken> rows, const TakeTextLogits& take);
   // So far; the mean over the devices.
   Stalls stalls() const;
 
@@ -59,6 +66,7 @@ class Engine {
   std::unique_ptr<eps::ParameterStore> store_;
   std::vector<std::unique_ptr<DeviceSide>> sides_;  // by device
   std::unique_ptr<Minibatch> minibatch_;
+  const GenerationPlan* generation_plan_ = nullptr;
   RelayThreads relays_;  // last: joins before what the threads use is destroyed
 };
 

@@ -11,17 +11,14 @@
 #include "core/json.h"
 #include "core/log.h"
 #include "eps/checkpoint/checkpoint.h"
-#include "eps/checkpoint/manifest.h"
 #include "formats/safetensors_writer.h"
 #include "l2l/errors.h"
 #include "l2l/model_files.h"
-#include "l2l/trainer.h"
-#include "models/hub/config.h"
 #include "models/hub/names.h"
 #include "models/hub/weights.h"
 #include "models/make_model.h"
-#include "runtime/checkpoint_weights.h"
 #include "runtime/export_adapter.h"
+#include "runtime/export_source.h"
 #include "runtime/hub_companions.h"
 
 namespace l2l {
@@ -39,37 +36,6 @@ DType dtype_of(const std::string& name) {
   throw BadInput("dtype \"" + name + "\" is not supported; accepted: \"fp32\", \"bf16\", \"fp16\"");
 }
 
-// The checkpoint that is meant, or else the directory itself.
-std::filesystem::path folder_of(const std::filesystem::path& source) {
-  if (!is_there(source)) throw BadInput(source.string() + ": does not exist");
-  for (const char* const name :
-       {"config.json", eps::kManifestName, "model.safetensors", "model.safetensors.index.json"}) {
-    if (is_folder(source) && std::filesystem::exists(std::filesystem::symlink_status(source / name))) return source;
-  }
-  return eps::find_checkpoint(source);
-}
-
-// Of a checkpoint, or of a model directory.
-Options options_of(const std::filesystem::path& folder) {
-  if (is_there(folder / eps::kManifestName)) return checkpoint_options(folder);
-  Options options;
-  options.model = models::read_hub_config(folder / "config.json");
-  options.model.sequence = 1;
-  return options;
-}
-
-std::unique_ptr<WeightSource> weights_of(const std::filesystem::path& folder, const Options& options,
-                                         const ModelLayout& layout) {
-  if (!options.model.base.empty() && (options.lora.rank > 0 || is_there(options.model.base))) {
-    return std::make_unique<runtime::CheckpointWeights>(folder, options, layout);
-  }
-  if (!options.model.base.empty()) {
-    log(LogLevel::warning, "model.base = \"" + options.model.base.string() +
-                               "\" is not there: frozen parameters are those of the checkpoint, in the type that they "
-                               "were trained beside");
-  }
-  return std::make_unique<models::HubWeights>(folder, options.model, layout, /*new_head=*/false);
-}
 
 // One file of the export, and which parameters it has.
 struct Shard {
@@ -103,16 +69,16 @@ class Export {
  public:
   Export(const std::filesystem::path& folder, DType dtype)
       : dtype_(dtype),
-        options_(options_of(folder)),
+        options_(runtime::exported_options(folder)),
         model_(models::make_model(options_.model, {.train = options_.optimizer.train})),
-        weights_(weights_of(folder, options_, model_.layout)),
+        weights_(runtime::exported_weights(folder, options_, model_.layout)),
         architecture_(models::architecture_of(options_.model.architecture)),
         companions_(runtime::hub_companions(options_.model, options_.lora.rank > 0 ? options_.model.base : folder)) {}
 
   void write(const std::filesystem::path& target, Bytes most, const std::function<void(Bytes, Bytes)>& progress) {
     const std::vector<Shard> shards = cut(model_.layout, dtype_, most);
     for (const Shard& shard : shards) all_ += shard.bytes;
-    require_room(target.parent_path());
+    runtime::require_room(target.parent_path(), all_);
     for (std::size_t i = 0; i < shards.size(); ++i) {
       write_shard(target / shard_name(i, shards.size()), shards[i], progress);
     }
@@ -122,14 +88,6 @@ class Export {
   }
 
  private:
-  void require_room(const std::filesystem::path& folder) const {
-    std::error_code error;
-    const std::filesystem::space_info space = std::filesystem::space(folder, error);
-    if (error || space.available >= all_) return;
-    throw BadInput(folder.string() + ": " + format_bytes(all_) + " are needed, " + format_bytes(space.available) +
-                   " are free: " + format_bytes(all_ - space.available) + " too few; choose another place or dtype");
-  }
-
   void write_shard(const std::filesystem::path& path, const Shard& shard,
                    const std::function<void(Bytes, Bytes)>& progress) {
     std::vector<TensorToWrite> tensors;
@@ -201,8 +159,8 @@ void export_model(const std::filesystem::path& source, const std::filesystem::pa
   const Bytes most = parse_bytes(settings.max_shard_size);
   const std::filesystem::path place = std::filesystem::absolute(target).lexically_normal();
   if (is_there(place)) throw BadInput(target.string() + ": exists already; name a new directory");
-  const std::filesystem::path folder = folder_of(source);
-  const Options options = options_of(folder);
+  const std::filesystem::path folder = runtime::export_folder(source);
+  const Options options = runtime::exported_options(folder);
   if (settings.merge && options.lora.rank == 0) throw BadInput(source.string() + ": has no adapters to merge");
   std::optional<Export> model;
   if (options.lora.rank == 0 || settings.merge) model.emplace(folder, dtype);

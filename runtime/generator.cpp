@@ -1,9 +1,9 @@
 #include "runtime/generator.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/philox.h"
+#include "runtime/sampling.h"
 
 namespace l2l::runtime {
 namespace {
@@ -20,52 +20,136 @@ void check_tokens(const char* what, std::span<const std::int32_t> tokens, std::i
   }
 }
 
-// Index drawn from softmax(logits / temperature) by one uniform number; the largest logit at temperature 0.
-std::int32_t draw(std::span<float> logits, double temperature, double uniform) {
-  const auto largest = std::max_element(logits.begin(), logits.end());
-  if (temperature <= 0) return static_cast<std::int32_t>(largest - logits.begin());
-  const double top = *largest;
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp((logit - top) / temperature);
-  double rest = uniform * sum;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    rest -= std::exp((logits[i] - top) / temperature);
-    if (rest < 0) return static_cast<std::int32_t>(i);
+// A text that is continued.
+struct Text {
+  std::vector<std::int32_t> tokens;
+  std::size_t prompt = 0;
+  bool ended = false;
+
+  std::vector<std::int32_t> continuation() const {
+    return {tokens.begin() + static_cast<std::ptrdiff_t>(prompt), tokens.end()};
   }
-  return static_cast<std::int32_t>(largest - logits.begin());
+};
+
+// The logits behind the last of `tokens`, by running all of them, the last model.sequence ones, through the model.
+void run_whole(Engine& engine, const RunPlan& plan, std::uint64_t step, std::span<const std::int32_t> tokens,
+               std::span<float> logits) {
+  engine.minibatch().set_longest(0);
+  const std::size_t context = std::min(tokens.size(), static_cast<std::size_t>(plan.options.model.sequence));
+  const std::span<std::int32_t> input = engine.minibatch().tokens(0);
+  std::fill(input.begin(), input.end(), 0);
+  std::copy(tokens.end() - static_cast<std::ptrdiff_t>(context), tokens.end(), input.begin());
+  engine.predict(step, {static_cast<std::int64_t>(context) - 1, 1},
+                 [&](std::int64_t, std::int64_t first_token, std::span<const float> values) {
+                   std::copy(values.begin(), values.end(), logits.begin() + first_token);
+                 });
 }
+
+// Gives the logits behind texts: with the cache where the engine has one for them, or else by running them whole.
+class NextLogits {
+ public:
+  NextLogits(Engine& engine, const RunPlan& plan, std::uint64_t step, const std::vector<Text>& texts,
+             std::int64_t tokens)
+      : engine_(engine), plan_(plan), step_(step), cached_(texts.size(), 0), uses_cache_(fits(texts, tokens)) {}
+
+  // Of every text that has not ended: rows of `logits`, [texts, vocabulary].
+  void find(const std::vector<Text>& texts, std::span<float> logits) {
+    const auto vocabulary = static_cast<std::size_t>(plan_.model.vocabulary);
+    if (uses_cache_) return find_with_cache(texts, logits);
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      if (!texts[i].ended) {
+        run_whole(engine_, plan_, step_, texts[i].tokens, logits.subspan(i * vocabulary, vocabulary));
+      }
+    }
+  }
+
+ private:
+  bool fits(const std::vector<Text>& texts, std::int64_t tokens) const {
+    const GenerationPlan* const cache = engine_.generation_plan();
+    if (cache == nullptr || static_cast<std::int64_t>(texts.size()) > cache->texts()) return false;
+    const std::int64_t sequence = plan_.options.model.sequence;
+    return std::all_of(texts.begin(), texts.end(), [&](const Text& text) {
+      const auto prompt = static_cast<std::int64_t>(text.prompt);
+      return std::min(prompt + tokens, sequence) <= cache->capacity() &&
+             (prompt + tokens > sequence ? sequence : prompt) <= cache->longest();
+    });
+  }
+
+  // A text whose rows are all in the cache but the last one adds that; any other is run whole, the last rows that the
+  // model takes.
+  void find_with_cache(const std::vector<Text>& texts, std::span<float> logits) {
+    const std::int64_t capacity = engine_.generation_plan()->capacity();
+    const auto vocabulary = static_cast<std::size_t>(plan_.model.vocabulary);
+    std::vector<TextTokens> whole;
+    std::vector<NextToken> rows;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      if (texts[i].ended) continue;
+      const std::span<const std::int32_t> tokens = texts[i].tokens;
+      const auto count = static_cast<std::int64_t>(tokens.size());
+      if (cached_[i] + 1 == count && count <= capacity) {
+        rows.push_back({i, tokens.back(), cached_[i]});
+      } else {
+        whole.push_back({i, tokens.last(static_cast<std::size_t>(std::min(count, capacity)))});
+      }
+      cached_[i] = count <= capacity ? count : 0;
+    }
+    const auto take = [&](std::size_t text, std::int64_t first_token, std::span<const float> values) {
+      std::copy(values.begin(), values.end(),
+                logits.begin() + static_cast<std::ptrdiff_t>(text * vocabulary) + first_token);
+    };
+    if (!whole.empty()) engine_.run_texts(step_, whole, take);
+    if (!rows.empty()) engine_.run_rows(step_, rows, take);
+  }
+
+  Engine& engine_;
+  const RunPlan& plan_;
+  const std::uint64_t step_;
+  std::vector<std::int64_t> cached_;  // by text: rows in the cache
+  const bool uses_cache_;
+};
 
 }  // namespace
 
-std::vector<std::int32_t> generate(Engine& engine, const RunPlan& plan, std::uint64_t step,
-                                   std::span<const std::int32_t> prompt, const GenerateOptions& options) {
+void check_continues(const RunPlan& plan) {
   if (plan.model.labels > 0) {
     throw BadInput("model.head = \"" + plan.options.model.head +
                    "\" does not predict tokens and cannot continue a text");
   }
-  if (!plan.model.causal) {
-    throw BadInput("model.architecture = \"" + plan.options.model.architecture +
-                   "\" sees both sides of a token and cannot continue a text");
+  if (plan.model.causal) return;
+  throw BadInput("model.architecture = \"" + plan.options.model.architecture +
+                 "\" sees both sides of a token and cannot continue a text");
+}
+
+std::vector<std::vector<std::int32_t>> generate(Engine& engine, const RunPlan& plan, std::uint64_t step,
+                                                const std::vector<std::vector<std::int32_t>>& prompts,
+                                                const GenerateOptions& options, const TakeToken& take) {
+  check_continues(plan);
+  check_sampling(options);
+  std::vector<Text> texts;
+  for (const std::vector<std::int32_t>& prompt : prompts) {
+    check_tokens("prompt", prompt, plan.model.vocabulary);
+    texts.push_back({prompt, prompt.size()});
   }
-  check_tokens("prompt", prompt, plan.model.vocabulary);
-  Minibatch& minibatch = engine.minibatch();
-  minibatch.set_longest(0);
-  const auto sequence = static_cast<std::size_t>(plan.options.model.sequence);
-  std::vector<std::int32_t> tokens(prompt.begin(), prompt.end());
-  std::vector<float> logits(static_cast<std::size_t>(plan.model.vocabulary));
+  const auto vocabulary = static_cast<std::size_t>(plan.model.vocabulary);
+  std::vector<float> logits(texts.size() * vocabulary);
+  NextLogits next(engine, plan, step, texts, options.tokens);
   for (std::int64_t i = 0; i < options.tokens; ++i) {
-    const std::size_t context = std::min(tokens.size(), sequence);
-    const std::span<std::int32_t> input = minibatch.tokens(0);
-    std::fill(input.begin(), input.end(), 0);
-    std::copy(tokens.end() - static_cast<std::ptrdiff_t>(context), tokens.end(), input.begin());
-    engine.predict(step, {static_cast<std::int64_t>(context) - 1, 1},
-                   [&](std::int64_t, std::int64_t first_token, std::span<const float> values) {
-                     std::copy(values.begin(), values.end(), logits.begin() + first_token);
-                   });
-    const PhiloxBlock words = philox({options.seed, 0, 0, 0, kSamplingOp}, static_cast<std::uint32_t>(i));
-    tokens.push_back(draw(logits, options.temperature, to_uniform(words[0])));
+    next.find(texts, logits);
+    for (std::size_t which = 0; which < texts.size(); ++which) {
+      Text& text = texts[which];
+      if (text.ended) continue;
+      const RngKey key{options.seed, 0, 0, static_cast<std::uint32_t>(which), kSamplingOp};
+      const double uniform = to_uniform(philox(key, static_cast<std::uint32_t>(i))[0]);
+      const std::span<float> own = std::span(logits).subspan(which * vocabulary, vocabulary);
+      const std::int32_t token = draw_token(own, options, uniform);
+      text.tokens.push_back(token);
+      text.ended = std::find(options.stop.begin(), options.stop.end(), token) != options.stop.end();
+      if (take && !take(which, token)) text.ended = true;
+    }
   }
-  return {tokens.begin() + static_cast<std::ptrdiff_t>(prompt.size()), tokens.end()};
+  std::vector<std::vector<std::int32_t>> continuations;
+  for (const Text& text : texts) continuations.push_back(text.continuation());
+  return continuations;
 }
 
 void predict_sequence(Engine& engine, const RunPlan& plan, std::uint64_t step, std::span<const std::int32_t> tokens,

@@ -1,4 +1,4 @@
-// Continues a prompt with sampled tokens; the layers stream through the device as in training.
+// Continues prompts with sampled tokens; the layers stream through the device as in training.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,16 @@
 
 namespace l2l::runtime {
 
-// Returns the sampled tokens alone. `prompt`: at least one id, each below the vocabulary. `step`: version of the
-// weights. A token depends on the last model.sequence tokens before it. Throws BadInput.
-std::vector<std::int32_t> generate(Engine& engine, const RunPlan& plan, std::uint64_t step,
-                                   std::span<const std::int32_t> prompt, const GenerateOptions& options);
+// Throws BadInput where the model continues no text.
+void check_continues(const RunPlan& plan);
+
+using TakeToken = Trainer::TakeToken;
+
+// Trainer::generate(). `step`: version of the weights. A token depends on the last model.sequence tokens before it.
+// Throws BadInput.
+std::vector<std::vector<std::int32_t>> generate(Engine& engine, const RunPlan& plan, std::uint64_t step,
+                                                const std::vector<std::vector<std::int32_t>>& prompts,
+                                                const GenerateOptions& options, const TakeToken& take);
 
 // Logits or, with `hidden`, hidden states of every token of one sequence (Trainer::logits, Trainer::hidden_states).
 // Throws BadInput.

@@ -64,6 +64,7 @@ struct Trainer::Implementation {
   runtime::Engine& running(const LoadProgress& loading = {}) {
     if (!engine) {
       engine = make_engine(loading);
+      if (generation) engine->start_generation(*generation);
       checkpoints.emplace(engine->store());
       runtime::Calibration calibration;
       prediction = runtime::predict_step(plan, calibration, /*may_measure=*/false);
@@ -87,6 +88,7 @@ struct Trainer::Implementation {
   std::filesystem::path companions_from;  // the Hugging Face directory that this model was last in; or empty
   std::unique_ptr<runtime::Samples> train, validation, mismatched;
   std::unique_ptr<Trace> trace;
+  std::unique_ptr<runtime::GenerationPlan> generation;
   std::unique_ptr<runtime::Engine> engine;
   std::optional<eps::CheckpointWriter> checkpoints;  // made with the engine, as is the next
   StepPrediction prediction;                         // of a training step, from earlier measurements
@@ -297,7 +299,25 @@ std::filesystem::path Trainer::save() {
 }
 
 std::vector<std::int32_t> Trainer::generate(std::span<const std::int32_t> prompt, const GenerateOptions& options) {
-  return runtime::generate(implementation_->running(), implementation_->plan, implementation_->step, prompt, options);
+  const std::vector<std::vector<std::int32_t>> prompts{{prompt.begin(), prompt.end()}};
+  return generate(prompts, options)[0];
+}
+
+std::vector<std::vector<std::int32_t>> Trainer::generate(const std::vector<std::vector<std::int32_t>>& prompts,
+                                                         const GenerateOptions& options, const TakeToken& take) {
+  return runtime::generate(implementation_->running(), implementation_->plan, implementation_->step, prompts, options,
+                           take);
+}
+
+void Trainer::reserve_generation(const GenerationShape& shape) {
+  Implementation& self = *implementation_;
+  if (self.engine || self.generation) throw Error("reserve_generation(): call it once, right after construction");
+  runtime::check_continues(self.plan);
+  if (!runtime::can_cache(self.plan.model)) return;
+  auto generation = std::make_unique<runtime::GenerationPlan>(self.plan, shape);
+  runtime::add_generation(*generation, self.plan, self.contract);
+  runtime::check_limits(self.plan, self.contract);
+  self.generation = std::move(generation);
 }
 
 void Trainer::logits(std::span<const std::int32_t> tokens, const TakeLogits& take) {

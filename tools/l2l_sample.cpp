@@ -1,67 +1,127 @@
-// l2l-sample: continues a prompt with a model, through the same layer streaming. The text goes to stdout.
+// l2l-sample: continues prompts with a model, through the same layer streaming. The text goes to stdout as it is made.
 #include <algorithm>
 #include <iostream>
+#include <optional>
 
+#include "core/json.h"
 #include "l2l/l2l.h"
-#include "text/tokenizer.h"
+#include "runtime/data/chat_templates.h"
 #include "tools/command.h"
 #include "tools/model_argument.h"
+#include "tools/sample_prompts.h"
 
 namespace l2l::tools {
 namespace {
 
 struct Arguments {
-  std::string model, prompt;
+  std::string model, prompt, prompts, chat_template = "auto";
   std::vector<int> ids;
+  bool chat = false, goes_on = false, whole = false;
   GenerateOptions generate;
 };
 
-std::vector<std::int32_t> continuation(const std::vector<std::int32_t>& prompt, const Arguments& arguments,
-                                       const Options& options, const ModelArgument& model) {
-  Trainer trainer(options);
-  load_weights(trainer, model);
-  return trainer.generate(prompt, arguments.generate);
-}
+using Ids = std::vector<std::int32_t>;
 
-int continue_ids(const Arguments& arguments, const Options& options, const ModelArgument& model) {
-  const std::vector<std::int32_t> prompt(arguments.ids.begin(), arguments.ids.end());
-  for (const std::int32_t token : continuation(prompt, arguments, options, model)) std::cout << token << ' ';
-  std::cout << std::endl;
-  return kSuccess;
-}
+// A model that has been asked for, and what it continues.
+class Sampler {
+ public:
+  Sampler(const Arguments& arguments, const Options& options, const ModelArgument& model)
+      : arguments_(arguments), options_(options), model_(model) {}
 
-int continue_text(const Arguments& arguments, const Options& options, const ModelArgument& model) {
-  const std::string& name = options.data.tokenizer;
-  std::unique_ptr<text::Tokenizer> tokenizer;
-  std::vector<std::int32_t> ids;
-  if (name != "bytes") {
-    tokenizer = text::open_tokenizer(name);
-    tokenizer->make_encoder()->encode(arguments.prompt, /*special=*/false, ids);
-  } else {
-    for (const char byte : arguments.prompt) ids.push_back(static_cast<unsigned char>(byte));
+  int continue_ids() {
+    const Ids prompt(arguments_.ids.begin(), arguments_.ids.end());
+    run({prompt}, nullptr, {}, [](std::size_t, std::int32_t token) {
+      std::cout << token << ' ' << std::flush;
+      return true;
+    });
+    std::cout << std::endl;
+    return kSuccess;
   }
-  const std::size_t prompt = ids.size();
-  for (const std::int32_t token : continuation(ids, arguments, options, model)) ids.push_back(token);
-  if (tokenizer) {
-    std::cout << tokenizer->decode(ids, /*special=*/false);
-  } else {
-    std::cout << arguments.prompt;
-    for (std::size_t i = prompt; i < ids.size(); ++i) std::cout << static_cast<char>(ids[i]);
+
+  // One prompt, whose text is shown as it is made.
+  int continue_prompt() {
+    open_text();
+    const Ids ids = text_->encode(wrapped(arguments_.prompt));
+    TextStream stream(*text_, ids);
+    // Shown when all is well: with the first token.
+    std::string shown = arguments_.chat ? std::string() : text_->decode(ids);
+    run({ids}, &*text_, turn_end(), [&](std::size_t, std::int32_t token) {
+      shown += stream.add(token);
+      std::cout << shown << std::flush;
+      shown.clear();
+      return true;
+    });
+    std::cout << shown << stream.finish() << std::endl;
+    return kSuccess;
   }
-  std::cout << std::endl;
-  return kSuccess;
-}
+
+  // A JSON object for each prompt, in their order.
+  int continue_prompts() {
+    open_text();
+    const std::vector<std::string> prompts = read_prompts(arguments_.prompts);
+    std::vector<Ids> ids;
+    for (const std::string& prompt : prompts) ids.push_back(text_->encode(wrapped(prompt)));
+    const std::vector<Ids> continuations = run(ids, &*text_, turn_end(), {});
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+      TextStream stream(*text_, ids[i]);
+      std::string text;
+      for (const std::int32_t token : continuations[i]) text += stream.add(token);
+      text += stream.finish();
+      const bool ended = static_cast<std::int64_t>(continuations[i].size()) < arguments_.generate.tokens;
+      const nlohmann::ordered_json line = {
+          {"prompt", prompts[i]}, {"text", text}, {"tokens", continuations[i].size()}, {"ended", ended}};
+      std::cout << json_text(line) << std::endl;
+    }
+    return kSuccess;
+  }
+
+ private:
+  void open_text() {
+    text_.emplace(options_.data.tokenizer);
+    if (arguments_.chat) chat_.emplace(arguments_.chat_template, options_.data.tokenizer);
+  }
+
+  std::string wrapped(const std::string& prompt) const { return chat_ ? chat_->prompt({{"user", prompt}}) : prompt; }
+  std::string turn_end() const { return chat_ ? chat_->end_of_turn() : std::string(); }
+
+  // `turn_end`: the text of a token that ends a text, too.
+  std::vector<Ids> run(const std::vector<Ids>& prompts, const PromptText* text, const std::string& turn_end,
+                       const Trainer::TakeToken& take) {
+    GenerateOptions generate = arguments_.generate;
+    if (!arguments_.goes_on) {
+      generate.stop = stop_tokens(model_.path, text);
+      if (text != nullptr) {
+        for (const std::int32_t id : text->token(turn_end)) generate.stop.push_back(id);
+      }
+    }
+    Trainer trainer(options_);
+    GenerationShape shape{static_cast<std::int64_t>(prompts.size()), 1, generate.tokens};
+    for (const Ids& prompt : prompts) {
+      shape.longest_prompt = std::max(shape.longest_prompt, static_cast<std::int64_t>(prompt.size()));
+    }
+    if (!arguments_.whole) trainer.reserve_generation(shape);
+    load_weights(trainer, model_);
+    return trainer.generate(prompts, generate, take);
+  }
+
+  const Arguments& arguments_;
+  const Options& options_;
+  const ModelArgument& model_;
+  std::optional<PromptText> text_;
+  std::optional<runtime::ChatTemplate> chat_;
+};
 
 int sample(const Arguments& arguments) {
   ModelArgument model;
   const Options options = options_of_model(arguments.model, model);
-  if (!arguments.ids.empty()) return continue_ids(arguments, options, model);
+  Sampler sampler(arguments, options, model);
+  if (!arguments.ids.empty()) return sampler.continue_ids();
   constexpr std::string_view kIds[] = {"tokens", "tokens32", "llm.c", "megatron", "npy"};
   const bool ids = std::find(std::begin(kIds), std::end(kIds), options.data.format) != std::end(kIds);
   if (ids && options.data.tokenizer == "bytes") {
     throw BadInput(arguments.model + ": its model reads tokens of its own; give their numbers with --ids");
   }
-  return continue_text(arguments, options, model);
+  return arguments.prompts.empty() ? sampler.continue_prompt() : sampler.continue_prompts();
 }
 
 }  // namespace
@@ -70,16 +130,30 @@ int sample(const Arguments& arguments) {
 int main(int argc, char** argv) {
   using namespace l2l::tools;
   Arguments arguments;
-  Command command("l2l-sample", "Continues a prompt with a model.", [&] { return sample(arguments); });
+  Command command("l2l-sample", "Continues prompts with a model.", [&] { return sample(arguments); });
   command.add("MODEL", &arguments.model,
               "a checkpoint, a directory of them (the newest is taken), or a Hugging Face model directory",
               {.required = true});
   command.add("--prompt", &arguments.prompt, "text to continue");
+  command.add(
+      "--prompts", &arguments.prompts,
+      "file of texts to continue: one on each line, or .jsonl with {\"prompt\": TEXT}; gives a JSON object each");
   command.add("--ids", &arguments.ids,
               "tokens to continue, by number, with commas; the continuation is printed so, too");
   command.exclude("--prompt", "--ids");
-  command.add("--tokens", &arguments.generate.tokens, "number of tokens", {.least = 0});
+  command.exclude("--prompts", "--ids");
+  command.exclude("--prompts", "--prompt");
+  command.add("--chat", &arguments.chat, "a prompt is what a user says, and the answer is shown");
+  command.exclude("--chat", "--ids");
+  command.add("--template", &arguments.chat_template,
+              "of the chat: auto (the tokenizer's own), chatml, llama3, mistral, gemma, zephyr", {.needs = "--chat"});
+  command.add("--tokens", &arguments.generate.tokens, "most tokens of a continuation", {.least = 0});
   command.add("--temperature", &arguments.generate.temperature, "0: always the most probable token", {.least = 0});
+  command.add("--top-k", &arguments.generate.top_k, "draw from the K most probable tokens; 0: from all", {.least = 0});
+  command.add("--top-p", &arguments.generate.top_p, "draw from the fewest tokens whose probabilities sum to P",
+              {.least = 0, .most = 1});
+  command.add("--no-stop", &arguments.goes_on, "go on behind the end of a sequence");
+  command.add("--no-cache", &arguments.whole, "run the whole text again for every token");
   command.add("--seed", &arguments.generate.seed, "of the sampling");
   return command.run(argc, argv);
 }

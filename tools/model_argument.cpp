@@ -14,7 +14,11 @@ Options options_of_model(const std::filesystem::path& path, ModelArgument& model
   Options options;
   if (plain) {
     options.model.pretrained = path;
-    if (!text::has_tokenizer(path)) options.data.format = "tokens";
+    if (text::has_tokenizer(path)) {
+      options.data.tokenizer = path.string();
+    } else {
+      options.data.format = "tokens";
+    }
   } else {
     options = checkpoint_options(path);
   }

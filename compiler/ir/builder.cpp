@@ -80,6 +80,17 @@ ValueId GraphBuilder::attention(ValueId qkv, Attributes shape, std::optional<Val
   return append(OpKind::attention, with_optional({qkv}, documents), shape);
 }
 
+ValueId GraphBuilder::cached_attention(ValueId qkv, Attributes shape, ValueId documents, ValueId cache) {
+  Op op{OpKind::cached_attention, {qkv, documents}, {}, shape};
+  const std::size_t index = graph_.ops.size();
+  Value y = infer_outputs(graph_, op, index).front();
+  y.name = std::string(name_of(op.kind)) + "." + std::to_string(index) + "." + y.name;
+  op.outputs = {static_cast<ValueId>(graph_.values.size()), cache};
+  graph_.values.push_back(std::move(y));
+  graph_.ops.push_back(std::move(op));
+  return graph_.ops.back().outputs.front();
+}
+
 ValueId GraphBuilder::core_attention(ValueId qkv, Attributes shape, std::optional<ValueId> documents) {
   const float probability = std::exchange(shape.probability, 0.0f);  // that of the op between the two
   const ValueId probabilities = append(OpKind::attention_probabilities, with_optional({qkv}, documents), shape);

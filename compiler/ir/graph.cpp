@@ -8,9 +8,9 @@
 namespace l2l::compiler {
 
 std::string_view name_of(Region region) {
-  static constexpr std::string_view kNames[] = {"weights",        "gradients", "input",   "output", "output_gradient",
-                                                "input_gradient", "tokens",    "targets", "rows",   "loss",
-                                                "drained",        "normed",    "carry",   "saved",  "scratch"};
+  static constexpr std::string_view kNames[] = {
+      "weights", "gradients", "input",   "output", "output_gradient", "input_gradient", "tokens", "targets",
+      "rows",    "loss",      "drained", "normed", "carry",           "cache",          "saved",  "scratch"};
   static_assert(std::size(kNames) == static_cast<std::size_t>(Region::count));
   return region < Region::count ? kNames[static_cast<std::size_t>(region)] : "?";
 }

@@ -31,6 +31,7 @@ enum class Region : std::uint8_t {
   drained,          // gradients in precision.gradients, ready to leave the device
   normed,           // a head in vocabulary chunks: its normed input, kept between the chunks of one microbatch
   carry,            // what else the chunks of a layer pass on: rows so far, softmax statistics, fp32 sums
+  cache,            // a block that continues texts: keys and values of their rows so far, in the compute type
   saved,            // what the forward pass leaves to the backward pass besides the layer input (compiler/remat)
   scratch,          // values internal to one run; their offsets are chosen by plan_program()
   count
@@ -79,6 +80,8 @@ struct Attributes {
   float scale = 0;            // attention: factor of scores; 0: 1/sqrt(d), d elements of a head
   float softcap = 0;          // attention: scores s become c tanh(s / c); the same of logits in the ops of a head
   int sequence = 0;           // rows per sequence: attention, rotary, embedding, positions
+  int capacity = 0;           // cached_attention: rows of the cache per sequence
+  int positions = 0;          // rotary: how many there are, where rows have their own; 0: as many as `sequence`
   float rotary_base = 10000;  // rotary: pair j of d/2 turns by position * base^(-2j/d)
   RotaryScaling rotary_scaling = {};
   bool inverse = false;         // rotary: by the negative angle, which is its backward op; reversible_add: x - b
@@ -148,7 +151,12 @@ class GraphBuilder {
   // `shape`: heads, kv_heads, sequence, causal, probability, window, scale, softcap; and rotary_base, rotary_scaling.
   // `documents` [2, R]: begin and end of each row's document, beyond which it sees nothing.
   ValueId attention(ValueId qkv, Attributes shape, std::optional<ValueId> documents = {});
-  // The same function, with the same dropout choices, as attention_probabilities, dropout (if any) and attention_mix.
+  // Attention to what `cache` [sequences x capacity, keys and values] has of each sequence, to which the rows of qkv
+  // are added first; returns y. `documents` [2, R]: begin and end of what each row sees, itself included, as rows of
+  // the cache; a row whose end is 0 is none. `shape`: as above, and capacity.
+  ValueId cached_attention(ValueId qkv, Attributes shape, ValueId documents, ValueId cache);
+  // The same function as attention, with the same dropout choices, as attention_probabilities, dropout (if any) and
+  // attention_mix.
   ValueId core_attention(ValueId qkv, Attributes shape, std::optional<ValueId> documents = {});
   // `positions` [R]: of each row, instead of its place in its sequence.
   ValueId rotary(ValueId qkv, Attributes shape, std::optional<ValueId> positions = {});

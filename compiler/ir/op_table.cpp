@@ -98,6 +98,17 @@ void derive_core_attention(const Attributes& attributes, Sizes& sizes) {
   sizes.set('P', sizes['R'] * attributes.heads);
 }
 
+// Of N = R / sequence sequences.
+void derive_cached_attention(const Attributes& attributes, Sizes& sizes) {
+  derive_scores(attributes, sizes);
+  const std::int64_t head = derive_heads(attributes, sizes);
+  sizes.set('H', head * attributes.heads);
+  require_sequences(attributes, sizes);
+  require(attributes.capacity >= 1, "a cache of " + std::to_string(attributes.capacity) + " rows has no room");
+  sizes.set('C', sizes['R'] / attributes.sequence * attributes.capacity);
+  sizes.set('W', 2 * head * kv_heads(attributes));
+}
+
 void derive_head_norm(const Attributes& attributes, Sizes& sizes) {
   derive_layer_norm(attributes, sizes);
   sizes.set('D', derive_heads(attributes, sizes));
@@ -217,6 +228,10 @@ Table make_table() {
        {{"dy", "RH"}, {"probabilities", "PS"}, {"qkv", "RQ"}},
        {{"dprobabilities", "PS"}, {"dqkv", "RQ"}},
        derive_core_attention},
+      {OpKind::cached_attention,
+       {{"qkv", "RQ"}, {"documents", "LR", i32}},
+       {{"y", "RH"}, {"cache", "CW", compute, true}},
+       derive_cached_attention},
       {OpKind::split_streams, {{"x", "RH"}}, {{"a", "RH", stream_or_compute}, {"b", "RH", stream_or_compute}}},
       {OpKind::merge_streams, {{"a", "RH", stream}, {"b", "RH", stream}}, {{"y", "RH"}}},
       {OpKind::read_stream, {{"x", "RH", stream}}, {{"y", "RH"}}},

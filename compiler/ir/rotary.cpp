@@ -14,9 +14,10 @@ constexpr double kTurn = 2 * std::numbers::pi;
 double base_of(const Attributes& attributes, double size) {
   const double base = attributes.rotary_base;
   const RotaryScaling& scaling = attributes.rotary_scaling;
-  if (scaling.kind != RotaryScaling::Kind::dynamic || attributes.sequence <= scaling.positions) return base;
+  const int sequence = attributes.positions > 0 ? attributes.positions : attributes.sequence;
+  if (scaling.kind != RotaryScaling::Kind::dynamic || sequence <= scaling.positions) return base;
   const double factor = scaling.factor;
-  const double length = factor * attributes.sequence / static_cast<double>(scaling.positions) - (factor - 1);
+  const double length = factor * sequence / static_cast<double>(scaling.positions) - (factor - 1);
   return base * std::pow(length, size / (size - 2));
 }
 

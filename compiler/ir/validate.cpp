@@ -21,6 +21,7 @@ Use use_of(Region region) {
       return Use::accumulated;
     case Region::normed:
     case Region::carry:
+    case Region::cache:
       return Use::carried;
     case Region::saved:
       return Use::saved;

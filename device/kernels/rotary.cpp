@@ -23,6 +23,7 @@ class Rotary final : public Kernel {
       : rows_(op.output(0).shape[0]),
         width_(op.output(0).shape[1]),
         sequence_(op.attributes.sequence),
+        places_(op.attributes.positions > 0 ? op.attributes.positions : sequence_),
         turned_(op.attributes.heads + compiler::kv_heads(op.attributes)),
         half_(width_ / (turned_ + compiler::kv_heads(op.attributes)) / 2),
         magnitude_(op.attributes.rotary_scaling.magnitude),
@@ -32,13 +33,15 @@ class Rotary final : public Kernel {
     for (double& frequency : frequencies_) frequency = op.attributes.inverse ? -frequency : frequency;
   }
 
-  // Angles of one place for each thread; where rows have positions of their own, of all places.
+  // Angles of one place for each thread; where rows have positions of their own, of all places, unless these are more.
   Bytes workspace(int threads) const override {
-    return slot_bytes() * (positions_ ? static_cast<Bytes>(sequence_) : static_cast<Bytes>(threads));
+    const bool all = positions_ && places_ <= rows_;
+    return slot_bytes() * (all ? static_cast<Bytes>(places_) : static_cast<Bytes>(threads));
   }
 
   // A place at a time, whose angles serve all its rows and heads.
   void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
+    if (positions_ && places_ > rows_) return run_few_rows(operands, workspace, workers);
     if (positions_) return run_rows(operands, workspace, workers);
     const Partition blocks = row_blocks(sequence_, rows_ / sequence_ * width_);
     workers.parallel_for(blocks.count(), [&](std::int64_t block, int slot) {
@@ -54,12 +57,25 @@ class Rotary final : public Kernel {
   }
 
  private:
-  // Each row has a position of its own, below `sequence`.
+  // Fewer rows than places: the angles of each.
+  void run_few_rows(Operands operands, std::byte* workspace, Workers& workers) const {
+    const std::int32_t* const positions = as<const std::int32_t>(operands[1]);
+    const Partition rows = row_blocks(rows_, width_ + kAngleCost * half_);
+    workers.parallel_for(rows.count(), [&](std::int64_t block, int slot) {
+      float* const cosines = as<float>(workspace + slot_bytes() * static_cast<Bytes>(slot));
+      for (std::int64_t row = rows.begin(block); row < rows.end(block); ++row) {
+        angles_of(place_of("rotary", positions, row, sequence_, places_), cosines, cosines + half_);
+        turn(as<T>(operands[0]) + row * width_, cosines, cosines + half_, as<T>(operands[2]) + row * width_);
+      }
+    });
+  }
+
+  // Each row has a position of its own, one of few.
   void run_rows(Operands operands, std::byte* workspace, Workers& workers) const {
     const auto cosines_of = [&](std::int64_t place) {
       return as<float>(workspace + slot_bytes() * static_cast<Bytes>(place));
     };
-    const Partition places = row_blocks(sequence_, kAngleCost * half_);
+    const Partition places = row_blocks(places_, kAngleCost * half_);
     workers.parallel_for(places.count(), [&](std::int64_t block, int) {
       for (std::int64_t place = places.begin(block); place < places.end(block); ++place) {
         angles_of(place, cosines_of(place), cosines_of(place) + half_);
@@ -69,7 +85,7 @@ class Rotary final : public Kernel {
     const Partition rows = row_blocks(rows_, width_);
     workers.parallel_for(rows.count(), [&](std::int64_t block, int) {
       for (std::int64_t row = rows.begin(block); row < rows.end(block); ++row) {
-        const float* const cosines = cosines_of(place_of("rotary", positions, row, sequence_, sequence_));
+        const float* const cosines = cosines_of(place_of("rotary", positions, row, sequence_, places_));
         turn(as<T>(operands[0]) + row * width_, cosines, cosines + half_, as<T>(operands[2]) + row * width_);
       }
     });
@@ -99,6 +115,7 @@ class Rotary final : public Kernel {
   }
 
   std::int64_t rows_, width_, sequence_;
+  std::int64_t places_;  // different positions
   std::int64_t turned_;  // heads of queries and keys
   std::int64_t half_;    // of a head
   double magnitude_;     // of the rotated elements

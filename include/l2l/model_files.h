@@ -28,6 +28,19 @@ L2L_API void export_model(const std::filesystem::path& source, const std::filesy
                           const ExportSettings& settings = {},
                           const std::function<void(std::uint64_t, std::uint64_t)>& progress = {});
 
+struct GgufSettings {
+  std::string type = "f16";  // of matrices: "f32" | "f16" | "bf16" | "q8_0" (blocks of 32 elements in 8 bits)
+};
+
+// Writes one GGUF file, `target`, which must not exist, for llama.cpp and its relatives: weights, tokenizer, chat
+// template. `source` and `progress`: as above. Tensors are read and written in pieces, with at most one tensor in
+// memory; `target` appears when all of it is on the disk. Throws BadInput naming what such files cannot express: a
+// model that llama.cpp does not know, a tokenizer that it would apply in another way; also when the disk has no room
+// or a weight is beyond the range of f16; CorruptFile and Error.
+L2L_API void export_gguf(const std::filesystem::path& source, const std::filesystem::path& target,
+                         const GgufSettings& settings = {},
+                         const std::function<void(std::uint64_t, std::uint64_t)>& progress = {});
+
 // What the pooler of an encoder's Hugging Face directory makes of the hidden state of a sequence's first token,
 // [hidden]: tanh(W first + b), [hidden], which is transformers' pooler_output. Models here have no pooler of their own,
 // so a checkpoint has none either. Throws BadInput and CorruptFile.

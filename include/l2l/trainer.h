@@ -115,7 +115,19 @@ L2L_API std::string to_json(const StepReport& report);
 struct GenerateOptions {
   std::int64_t tokens = 200;  // how many to sample
   double temperature = 0.8;   // divides the logits; 0: always the most probable token
-  std::uint64_t seed = 1;     // of the sampling
+  // The next token is one of the top_k most probable ones (0: of all), and of these one of the fewest whose
+  // probabilities sum to top_p, in (0, 1]; as in transformers.
+  std::int64_t top_k = 0;
+  double top_p = 1;
+  std::vector<std::int32_t> stop = {};  // tokens behind which a text ends, such as that of the end of a sequence
+  std::uint64_t seed = 1;               // of the sampling; each prompt has numbers of its own
+};
+
+// What Trainer::generate() will be asked for at most.
+struct GenerationShape {
+  std::int64_t prompts = 1;
+  std::int64_t longest_prompt = 1;  // tokens
+  std::int64_t tokens = 200;        // GenerateOptions::tokens
 };
 
 // Thread-bound: one thread at a time. After a failed step, only destruction is allowed.
@@ -193,9 +205,20 @@ class L2L_API Trainer {
   // start_save(), then finish_save().
   std::filesystem::path save();
 
+  // Plans memory in which generate() keeps the keys and values of every layer, on the first device, so that a token
+  // costs one row of its text instead of all; it becomes part of the contract. Without this call, and beyond its shape,
+  // every token runs its whole text again. Does nothing for models with two residual streams. Throws Error unless
+  // called right after construction, BadInput as generate() does, and OutOfMemory.
+  void reserve_generation(const GenerationShape& shape);
   // Continues `prompt`, at least one token id, with sampled tokens, and returns those alone. Throws BadInput for an id
   // outside the vocabulary and for bert, which cannot continue a text.
   std::vector<std::int32_t> generate(std::span<const std::int32_t> prompt, const GenerateOptions& options);
+  // The same for several prompts, each of which gets the tokens that it would get in its place among others. A token of
+  // `options.stop` is the last of its text. `take`, if given, gets every token when it is drawn, by the number of its
+  // prompt; that text ends where it returns false. Throws BadInput for options out of their range, too.
+  using TakeToken = std::function<bool(std::size_t prompt, std::int32_t token)>;
+  std::vector<std::vector<std::int32_t>> generate(const std::vector<std::vector<std::int32_t>>& prompts,
+                                                  const GenerateOptions& options, const TakeToken& take = {});
 
   // Logits of every token of one sequence, at most model.sequence ids, dropout off: calls take(row, first_token,
   // logits) with those of token `row` for the vocabulary's entries from `first_token` on, in fp32, and in any order.

@@ -152,6 +152,21 @@ RenderedChat ChatTemplate::render(const std::vector<Message>& messages) const {
   return chat;
 }
 
+std::string ChatTemplate::prompt(const std::vector<Message>& messages) const {
+  const std::string text = render(messages).text;
+  if (name_ == "chatml") return text + "<|im_start|>assistant\n";
+  if (name_ == "llama3") return text + "<|start_header_id|>assistant<|end_header_id|>\n\n";
+  if (name_ == "gemma") return text + "<start_of_turn>model\n";
+  return name_ == "zephyr" ? text + "<|assistant|>\n" : text;
+}
+
+const std::string& ChatTemplate::end_of_turn() const {
+  static const std::string chatml = "<|im_end|>", llama3 = "<|eot_id|>", gemma = "<end_of_turn>";
+  if (name_ == "chatml") return chatml;
+  if (name_ == "llama3") return llama3;
+  return name_ == "gemma" ? gemma : end_;
+}
+
 std::string special_token(const fs::path& tokenizer, const char* key) {
   return token_text(read_config(tokenizer), key);
 }

@@ -34,6 +34,10 @@ class ChatTemplate {
   const std::string& name() const { return name_; }
   // Throws BadInput for a role, or an order of roles, that the template does not take.
   RenderedChat render(const std::vector<Message>& messages) const;
+  // A conversation that the assistant is to continue: the messages, then what its turn begins with. Throws as render().
+  std::string prompt(const std::vector<Message>& messages) const;
+  // The text of the token with which the assistant's turn ends.
+  const std::string& end_of_turn() const;
 
  private:
   std::string name_, begin_, end_;  // of a text

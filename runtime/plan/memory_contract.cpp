@@ -137,6 +137,19 @@ MemoryContract memory_contract(const RunPlan& plan) {
   return contract;
 }
 
+void add_generation(const GenerationPlan& generation, const RunPlan& plan, MemoryContract& contract) {
+  for (const ContractLine& line : generation.lines()) contract.device.push_back(line);
+  contract.device_bytes += generation.device_bytes();
+  contract.device_bytes_apart += generation.device_bytes();
+  contract.pinned_bytes += generation.staging_bytes();
+  const auto add = [&](const char* what, Bytes bytes) {
+    contract.host.push_back({what, bytes});
+    contract.host_bytes += bytes;
+  };
+  add("staging of texts", generation.staging_bytes());
+  if (plan.device->uses_host_memory()) add("keys, values and activations of texts", generation.device_bytes());
+}
+
 void check_limits(const RunPlan& plan, const MemoryContract& contract) {
   const Options& options = plan.options;
   if (const std::optional<DeviceLimit> limit = device_limit(plan)) {

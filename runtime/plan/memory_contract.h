@@ -2,6 +2,7 @@
 #pragma once
 
 #include "l2l/trainer.h"
+#include "runtime/plan/generation_plan.h"
 #include "runtime/plan/run_plan.h"
 
 namespace l2l::runtime {
@@ -11,6 +12,8 @@ namespace l2l::runtime {
 std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& staging, Bytes arena);
 
 MemoryContract memory_contract(const RunPlan& plan);
+// With what continuing texts needs besides, on the first device.
+void add_generation(const GenerationPlan& generation, const RunPlan& plan, MemoryContract& contract);
 
 // Throws OutOfMemory when the contract exceeds a limit of the options or of the machine, naming need, limit, shortfall
 // and remedy.

@@ -309,6 +309,31 @@ class Cli(ToolTest):
         out, _ = self.run_tool("l2l-sample", "checkpoints/run", "--prompt", "the ", "--tokens", "5", "--temperature", "0")
         self.assertTrue(out.startswith("the ") and len(out) == 4 + 5 + 1, out)
         self.refused("nowhere", "--prompt", "x", tool="l2l-sample", names=["nowhere"])
+        # Several prompts: each gets what it gets alone.
+        (self.path / "prompts.txt").write_text("the \n\nof a\n")
+        (self.path / "prompts.jsonl").write_text('{"prompt": "the "}\n{"prompt": "of a"}\n')
+        greedy = ["--tokens", "5", "--temperature", "0"]
+        texts, _ = self.run_tool("l2l-sample", "checkpoints/run", "--prompts", "prompts.txt", *greedy)
+        lines = [json.loads(line) for line in texts.splitlines()]
+        self.assertEqual([line["prompt"] for line in lines], ["the ", "of a"])
+        self.assertEqual("the " + lines[0]["text"] + "\n", out)
+        alone, _ = self.run_tool("l2l-sample", "checkpoints/run", "--prompt", "of a", *greedy)
+        self.assertEqual("of a" + lines[1]["text"] + "\n", alone)
+        self.assertEqual([(line["tokens"], line["ended"]) for line in lines], [(5, False)] * 2)
+        again, _ = self.run_tool("l2l-sample", "checkpoints/run", "--prompts", "prompts.jsonl", *greedy)
+        self.assertEqual(again, texts)
+        # One token to draw from is the likeliest one.
+        one = ["--tokens", "5", "--temperature", "3", "--seed", "9"]
+        for more in (["--top-k", "1"], ["--top-p", "0.000001"]):
+            drawn, _ = self.run_tool("l2l-sample", "checkpoints/run", "--prompt", "the ", *one, *more)
+            self.assertEqual(drawn, out)
+        (self.path / "bad.jsonl").write_text('{"prompt": "a"}\n{"text": "b"}\n')
+        (self.path / "empty.txt").write_text("\n")
+        for more, names in ((["--prompts", "bad.jsonl"], ["bad.jsonl: line 2", "prompt"]),
+                            (["--prompts", "empty.txt"], ["has no prompt"]), (["--prompts", "none.txt"], ["none.txt"]),
+                            (["--prompt", "x", "--top-p", "0"], ["top_p must be above 0"]),
+                            (["--prompt", "x", "--chat"], ["has no chat template"])):
+            self.refused("checkpoints/run", *more, tool="l2l-sample", names=names)
 
     def test_families(self):
         llama = ["--set", "model.architecture=llama", "--set", "model.dropout=0", "--set", "model.tie_embeddings=false"]

@@ -182,6 +182,44 @@ def check_losses(tools, work, model, data, steps=20):
             sys.exit(f"{ours}\n{theirs}")
 
 
+# What a template begins the assistant's turn with where it is asked for one; the others have that in their own text.
+PROMPTS = {name: MASKED[name] + "{% if add_generation_prompt %}{{ '" + begin + "' }}{% endif %}" for name, begin in (
+    ("chatml", "<|im_start|>assistant\n"), ("zephyr", "<|assistant|>\n"), ("mistral", ""))}
+PROMPTS.update({name: MASKED[name] for name in ("llama3", "gemma")})
+
+
+def greedy(model, prompt, count):
+    """The likeliest tokens, until two are as likely."""
+    ids = list(prompt)
+    for _ in range(count):
+        with torch.no_grad():
+            logits = model(torch.tensor([ids])).logits[0, -1]
+        best, second = logits.topk(2).values.tolist()
+        if best - second < 1e-4:
+            break
+        ids.append(int(logits.argmax()))
+    return ids[len(prompt):]
+
+
+def check_prompts(tools, work, folder, tokenizer, chats, tokens=8):
+    """What l2l-sample --chat answers to the first messages is what transformers generates."""
+    questions = sorted({chat[0]["content"] for chat in chats if chat[0]["content"].strip() == chat[0]["content"]})[:20]
+    (work / "questions.jsonl").write_text("".join(json.dumps({"prompt": question}) + "\n" for question in questions))
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    for name, template in PROMPTS.items():
+        done = run([tools / "l2l-sample", folder, "--prompts", work / "questions.jsonl", "--chat", "--template", name,
+                    "--tokens", tokens, "--temperature", 0, "--no-stop"], work)
+        same = 0
+        for question, line in zip(questions, done.stdout.splitlines(), strict=True):
+            ids = tokenizer.apply_chat_template([{"role": "user", "content": question}], chat_template=template,
+                                                add_generation_prompt=True, return_dict=True)["input_ids"]
+            answer = greedy(model, ids, tokens)
+            if not json.loads(line)["text"].startswith(tokenizer.decode(answer, skip_special_tokens=True).rstrip("\ufffd")):
+                sys.exit(f"{name}: to {question!r}\n{line}\n{tokenizer.decode(answer)!r}")
+            same += len(answer)
+        print(f"{name}: {len(questions)} answers, {same} tokens, are those of transformers")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tools", type=pathlib.Path)
@@ -199,6 +237,7 @@ def main():
                                           num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=512)
         transformers.LlamaForCausalLM(config).save_pretrained(model)
         check_masks(tools, work, model, tokenizer, chats, data)
+        check_prompts(tools, work, model, tokenizer, chats)
         check_losses(tools, work, model, data)
 
 

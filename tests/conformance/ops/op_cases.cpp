@@ -226,6 +226,25 @@ void add_packed(std::vector<OpCase>& cases, DType dtype) {
   cases.push_back(packed(positions_backward_case(dtype, 2000, 10, 100)));
 }
 
+// Attention to a cache: one row of each sequence, and several; positions of rows beyond those of a sequence.
+void add_cached(std::vector<OpCase>& cases, DType dtype) {
+  const std::pair<AttentionCase, std::int64_t> shapes[] = {{{1, 1, 1, 2}, 1},         {{5, 1, 4, 16, 0, 2}, 33},
+                                                           {{3, 7, 6, 20, 0, 3}, 50}, {{2, 40, 2, 64, 0, 1}, 40},
+                                                           {{8, 1, 2, 128}, 300},     {{1, 9, 1, 256}, 70}};
+  for (const auto& [shape, capacity] : shapes) {
+    const OpCase plain = cached_attention_case(dtype, shape, capacity);
+    cases.push_back(plain);
+    cases.push_back(varied(plain, "window7", [](Attributes& a) { a.window = 7; }));
+    cases.push_back(varied(plain, "scale_cap", [](Attributes& a) { a.scale = 0.3f, a.softcap = 2; }));
+  }
+  using Kind = compiler::RotaryScaling::Kind;
+  const compiler::RotaryScaling dynamic{.kind = Kind::dynamic, .factor = 4, .positions = 32};
+  for (const AttentionCase& shape : {AttentionCase{6, 1, 4, 16, 0, 2}, {2, 30, 3, 6}}) {
+    cases.push_back(varied(packed(rotary_case(dtype, shape, 10000, false)), "of50",
+                           [&](Attributes& a) { a.positions = 50, a.rotary_scaling = dynamic; }));
+  }
+}
+
 void add_head_norms(std::vector<OpCase>& cases, DType dtype) {
   for (const AttentionCase& shape :
        {AttentionCase{1, 1, 1, 2}, {2, 9, 4, 6, 0, 2}, {1, 50, 3, 20}, {2, 40, 4, 64, 0, 1}, {1, 33, 2, 256, 0, 1}}) {
@@ -358,6 +377,7 @@ std::vector<OpCase> conformance_cases() {
     add_attention(cases, dtype);
     add_core_attention(cases, dtype);
     add_scores(cases, dtype);
+    add_cached(cases, dtype);
     add_head_norms(cases, dtype);
     add_rotary_scalings(cases, dtype);
     add_packed(cases, dtype);

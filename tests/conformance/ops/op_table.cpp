@@ -245,6 +245,15 @@ OpCase rotary_case(DType dtype, const AttentionCase& shape, float base, bool inv
   return builder.input({shape.rows(), shape.qkv()}).output({shape.rows(), shape.qkv()}).finish();
 }
 
+OpCase cached_attention_case(DType dtype, const AttentionCase& shape, std::int64_t capacity) {
+  CaseBuilder builder = attention_builder(OpKind::cached_attention, dtype, shape);
+  builder.attributes().capacity = static_cast<int>(capacity);
+  builder.named("capacity" + std::to_string(capacity));
+  builder.input({shape.rows(), shape.qkv()}).input(DType::i32, {2, shape.rows()});
+  builder.output({shape.rows(), shape.hidden()});
+  return builder.output({shape.sequences * capacity, shape.qkv() - shape.hidden()}).finish();
+}
+
 OpCase head_norm_case(DType dtype, const AttentionCase& shape) {
   CaseBuilder builder = attention_builder(OpKind::head_norm, dtype, shape);
   builder.attributes().epsilon = 1e-5f;

@@ -94,6 +94,8 @@ OpCase attention_mix_backward_case(DType dtype, const AttentionCase& shape);
 OpCase fused_case(compiler::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns, float probability = 0,
                   bool last = true);
 
+// The rows of `shape` and a cache with room for `capacity` rows of each sequence.
+OpCase cached_attention_case(DType dtype, const AttentionCase& shape, std::int64_t capacity);
 OpCase head_norm_case(DType dtype, const AttentionCase& shape);
 OpCase head_norm_backward_case(DType dtype, const AttentionCase& shape);
 // The same case with documents that share sequences: the optional i32 input of attention, attention_backward,

@@ -81,6 +81,22 @@ void fill_documents(const OpCase& test_case, Tensor& operand, std::mt19937_64& r
   }
 }
 
+// The rows of each sequence are the last ones of what the cache has of it, of some length; every seventh is none. Of
+// every third sequence something has been cut off at the beginning.
+void fill_cached_rows(const OpCase& test_case, Tensor& documents, std::mt19937_64& random) {
+  const auto& attributes = test_case.op().attributes;
+  const auto length = static_cast<std::size_t>(attributes.sequence), rows = documents.size() / 2;
+  for (std::size_t sequence = 0; sequence < rows / length; ++sequence) {
+    const std::size_t before = random() % (static_cast<std::size_t>(attributes.capacity) - length + 1);
+    for (std::size_t i = 0; i < length; ++i) {
+      const std::size_t row = sequence * length + i;
+      const bool none = row % 7 == 5;
+      documents[row] = sequence % 3 == 2 ? static_cast<double>(before / 2) : 0;
+      documents[rows + row] = none ? 0 : static_cast<double>(before + i + 1);
+    }
+  }
+}
+
 bool has_rows(const OpCase& test_case) {
   const auto& op = test_case.op();
   return op.inputs.size() > 1 && test_case.graph.value(op.inputs.back()).name == "packed";
@@ -194,6 +210,8 @@ void prepare(const OpCase& test_case, Tensors& operands, std::mt19937_64& random
     case OpKind::choice_cross_entropy:
     case OpKind::choice_cross_entropy_backward:
       return fill_questions(operands[1], random);
+    case OpKind::cached_attention:
+      return fill_cached_rows(test_case, operands[1], random);
     case OpKind::cross_entropy:
       prepare_statistics(operands[0], operands[1]);
       for (std::size_t row = 0; row < operands[1].size(); ++row) {

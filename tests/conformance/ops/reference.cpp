@@ -78,6 +78,8 @@ void run_whole(const ReferenceCall& call) {
       return reference_tanh_backward(call);
     case OpKind::attention:
       return reference_attention(call);
+    case OpKind::cached_attention:
+      return reference_cached_attention(call);
     case OpKind::attention_backward:
       return reference_attention_backward(call);
     case OpKind::dropout:
@@ -178,6 +180,7 @@ bool accumulates(const compiler::Op& op, std::size_t position) {
     case OpKind::gelu_backward_bias:
     case OpKind::dropout_bias:
     case OpKind::head_norm_backward:
+    case OpKind::cached_attention:
       return position > 0;
     case OpKind::linear_cross_entropy_backward:
       return position > 1;

@@ -64,6 +64,7 @@ void reference_gelu_backward(const ReferenceCall& call);
 void reference_tanh(const ReferenceCall& call);
 void reference_tanh_backward(const ReferenceCall& call);
 void reference_attention(const ReferenceCall& call);
+void reference_cached_attention(const ReferenceCall& call);
 void reference_attention_backward(const ReferenceCall& call);
 void reference_dropout(const ReferenceCall& call);
 void reference_add(const ReferenceCall& call);

@@ -102,6 +102,52 @@ void reference_attention(const ReferenceCall& call) {
   });
 }
 
+// Operands: qkv, documents, y, cache.
+void reference_cached_attention(const ReferenceCall& call) {
+  const auto& attributes = call.op.attributes;
+  const auto heads = static_cast<std::size_t>(attributes.heads), length = static_cast<std::size_t>(attributes.sequence);
+  const auto kv_heads = attributes.kv_heads > 0 ? static_cast<std::size_t>(attributes.kv_heads) : heads;
+  const auto rows = static_cast<std::size_t>(call.shape(0)[0]), columns = static_cast<std::size_t>(call.shape(0)[1]);
+  const auto capacity = static_cast<std::size_t>(attributes.capacity);
+  const std::size_t dim = columns / (heads + 2 * kv_heads), cached = 2 * kv_heads * dim;
+  Tensor &y = call.output(0), &cache = call.output(1);
+  const auto end_of = [&](std::size_t row) { return static_cast<std::size_t>(call[1][rows + row]); };
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t i = 0; i < cached && end_of(row) > 0; ++i) {
+      cache[(row / length * capacity + end_of(row) - 1) * cached + i] = call[0][row * columns + heads * dim + i];
+    }
+  }
+  const double cap = static_cast<double>(attributes.softcap), own_scale = static_cast<double>(attributes.scale);
+  const double scale = own_scale > 0 ? own_scale : 1 / std::sqrt(static_cast<double>(dim));
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t head = 0; head < heads; ++head) {
+      const std::size_t end = end_of(row), shared = head * kv_heads / heads;
+      const auto window = static_cast<std::size_t>(attributes.window);
+      std::size_t first = static_cast<std::size_t>(call[1][row]);
+      if (window > 0 && end > window) first = std::max(first, end - window);
+      const auto place = [&](std::size_t j, std::size_t part, std::size_t d) {
+        return (row / length * capacity + j) * cached + (part * kv_heads + shared) * dim + d;
+      };
+      std::vector<double> weights;
+      double sum = 0;
+      for (std::size_t j = first; j < end; ++j) {
+        double score = 0;
+        for (std::size_t d = 0; d < dim; ++d) {
+          score += call[0][row * columns + head * dim + d] * cache[place(j, 0, d)];
+        }
+        score *= scale;
+        weights.push_back(std::exp(cap > 0 ? cap * std::tanh(score / cap) : score));
+        sum += weights.back();
+      }
+      for (std::size_t d = 0; d < dim; ++d) {
+        double mixed = 0;
+        for (std::size_t j = first; j < end; ++j) mixed += weights[j - first] / sum * cache[place(j, 1, d)];
+        y[(row * heads + head) * dim + d] = mixed;
+      }
+    }
+  }
+}
+
 // Operands: dy, qkv, y, logsumexp, dqkv.
 void reference_attention_backward(const ReferenceCall& call) {
   const Tensor& qkv = call[1];
@@ -242,7 +288,8 @@ double rotary_frequency(const compiler::Attributes& attributes, std::size_t j, s
   using Kind = compiler::RotaryScaling::Kind;
   const compiler::RotaryScaling& scaling = attributes.rotary_scaling;
   const double d = static_cast<double>(dim), factor = static_cast<double>(scaling.factor), pi = std::acos(-1.0);
-  const double context = static_cast<double>(scaling.positions), sequence = attributes.sequence;
+  const double context = static_cast<double>(scaling.positions),
+               sequence = attributes.positions > 0 ? attributes.positions : attributes.sequence;
   double base = static_cast<double>(attributes.rotary_base);
   if (scaling.kind == Kind::dynamic && sequence > context) {
     base *= std::pow(factor * sequence / context - factor + 1, d / (d - 2));

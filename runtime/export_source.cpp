@@ -1,0 +1,53 @@
+#include "runtime/export_source.h"
+
+#include "core/files.h"
+#include "core/log.h"
+#include "eps/checkpoint/checkpoint.h"
+#include "eps/checkpoint/manifest.h"
+#include "l2l/errors.h"
+#include "l2l/trainer.h"
+#include "models/hub/config.h"
+#include "models/hub/weights.h"
+#include "runtime/checkpoint_weights.h"
+
+namespace l2l::runtime {
+
+std::filesystem::path export_folder(const std::filesystem::path& source) {
+  if (!is_there(source)) throw BadInput(source.string() + ": does not exist");
+  for (const char* const name :
+       {"config.json", eps::kManifestName, "model.safetensors", "model.safetensors.index.json"}) {
+    if (is_folder(source) && std::filesystem::exists(std::filesystem::symlink_status(source / name))) return source;
+  }
+  return eps::find_checkpoint(source);
+}
+
+Options exported_options(const std::filesystem::path& folder) {
+  if (is_there(folder / eps::kManifestName)) return checkpoint_options(folder);
+  Options options;
+  options.model = models::read_hub_config(folder / "config.json");
+  options.model.sequence = 1;
+  return options;
+}
+
+std::unique_ptr<WeightSource> exported_weights(const std::filesystem::path& folder, const Options& options,
+                                               const ModelLayout& layout) {
+  if (!options.model.base.empty() && (options.lora.rank > 0 || is_there(options.model.base))) {
+    return std::make_unique<CheckpointWeights>(folder, options, layout);
+  }
+  if (!options.model.base.empty()) {
+    log(LogLevel::warning, "model.base = \"" + options.model.base.string() +
+                               "\" is not there: frozen parameters are those of the checkpoint, in the type that they "
+                               "were kept in");
+  }
+  return std::make_unique<models::HubWeights>(folder, options.model, layout, /*new_head=*/false);
+}
+
+void require_room(const std::filesystem::path& folder, Bytes bytes) {
+  std::error_code error;
+  const std::filesystem::space_info space = std::filesystem::space(folder, error);
+  if (error || space.available >= bytes) return;
+  throw BadInput(folder.string() + ": " + format_bytes(bytes) + " are needed, " + format_bytes(space.available) +
+                 " are free: " + format_bytes(bytes - space.available) + " too few; choose another place or dtype");
+}
+
+}  // namespace l2l::runtime

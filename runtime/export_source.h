@@ -1,0 +1,23 @@
+// What is exported: a checkpoint or a model directory.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "core/bytes.h"
+#include "core/weight_source.h"
+#include "l2l/options.h"
+
+namespace l2l::runtime {
+
+// The checkpoint that is meant, or else the directory itself. Throws BadInput.
+std::filesystem::path export_folder(const std::filesystem::path& source);
+// Of the run that made the checkpoint, or with the model in the directory. Throws BadInput.
+Options exported_options(const std::filesystem::path& folder);
+// The weights in it, adapters merged. `layout`: of exported_options() without adapters, with what is trained.
+std::unique_ptr<WeightSource> exported_weights(const std::filesystem::path& folder, const Options& options,
+                                               const ModelLayout& layout);
+// Throws BadInput where the disk of `folder` has fewer bytes free.
+void require_room(const std::filesystem::path& folder, Bytes bytes);
+
+}  // namespace l2l::runtime

@@ -1,0 +1,117 @@
+#include "tools/sample_prompts.h"
+
+#include "core/files.h"
+#include "core/json.h"
+#include "l2l/errors.h"
+#include "runtime/data/chat_templates.h"
+#include "runtime/export_source.h"
+
+namespace l2l::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Bytes kMostBytes = Bytes{1} << 30;  // of a file of prompts
+constexpr std::string_view kReplacement = "\uFFFD";
+
+std::string read_prompt(const std::string& line, bool json, const std::string& place) {
+  if (!json) return line;
+  const nlohmann::json object = parse_json(line);
+  const auto prompt = object.is_object() ? object.find("prompt") : object.end();
+  if (!object.is_object() || prompt == object.end() || !prompt->is_string()) {
+    throw BadInput(place + ": expected a JSON object with a text \"prompt\"");
+  }
+  return prompt->get<std::string>();
+}
+
+// Of a JSON file: its eos_token_id, a number or a list of them.
+std::vector<std::int32_t> ids_in(const fs::path& file) {
+  std::vector<std::int32_t> ids;
+  if (!is_there(file)) return ids;
+  const nlohmann::json json = parse_json(InputFile(file).text());
+  if (!json.is_object()) throw BadInput(file.string() + ": is not a JSON object in UTF-8");
+  const auto value = json.find("eos_token_id");
+  if (value == json.end()) return ids;
+  const nlohmann::json list = value->is_array() ? *value : nlohmann::json::array({*value});
+  for (const nlohmann::json& id : list) {
+    if (id.is_number_unsigned() && id.get<std::uint64_t>() <= INT32_MAX) ids.push_back(id.get<std::int32_t>());
+  }
+  return ids;
+}
+
+}  // namespace
+
+std::vector<std::string> read_prompts(const fs::path& file) {
+  const InputFile input(file);
+  if (input.bytes() > kMostBytes) throw BadInput(file.string() + ": is too long for a file of prompts");
+  const std::string text = input.text(), extension = file.extension().string();
+  const bool json = extension == ".jsonl" || extension == ".ndjson";
+  std::vector<std::string> prompts;
+  std::size_t number = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::string line = text.substr(begin, end - begin);
+    if (line.ends_with('\r')) line.pop_back();
+    begin = end + 1;
+    ++number;
+    if (!line.empty()) prompts.push_back(read_prompt(line, json, file.string() + ": line " + std::to_string(number)));
+  }
+  if (prompts.empty()) throw BadInput(file.string() + ": has no prompt");
+  return prompts;
+}
+
+PromptText::PromptText(const std::string& tokenizer) {
+  if (tokenizer != "bytes") tokenizer_ = text::open_tokenizer(tokenizer);
+}
+
+std::vector<std::int32_t> PromptText::encode(const std::string& text) const {
+  std::vector<std::int32_t> ids;
+  if (tokenizer_) {
+    tokenizer_->make_encoder()->encode(text, /*special=*/false, ids);
+  } else {
+    for (const char byte : text) ids.push_back(static_cast<unsigned char>(byte));
+  }
+  return ids;
+}
+
+std::string PromptText::decode(const std::vector<std::int32_t>& ids) const {
+  if (tokenizer_) return tokenizer_->decode(ids, /*special=*/false);
+  std::string text;
+  for (const std::int32_t id : ids) text += static_cast<char>(id);
+  return text;
+}
+
+std::vector<std::int32_t> PromptText::token(const std::string& text) const {
+  std::vector<std::int32_t> ids;
+  if (tokenizer_ && !text.empty()) ids = encode(text);
+  if (ids.size() != 1) ids.clear();
+  return ids;
+}
+
+TextStream::TextStream(const PromptText& text, std::vector<std::int32_t> ids)
+    : text_(text), ids_(std::move(ids)), shown_(text_.decode(ids_).size()) {}
+
+std::string TextStream::add(std::int32_t id) {
+  ids_.push_back(id);
+  const std::string text = text_.decode(ids_);
+  return text.ends_with(kReplacement) ? std::string() : behind_shown(text);
+}
+
+std::string TextStream::finish() { return behind_shown(text_.decode(ids_)); }
+
+std::string TextStream::behind_shown(const std::string& text) {
+  std::string added = text.size() > shown_ ? text.substr(shown_) : std::string();
+  shown_ = std::max(shown_, text.size());
+  return added;
+}
+
+std::vector<std::int32_t> stop_tokens(const fs::path& path, const PromptText* text) {
+  const fs::path folder = runtime::export_folder(path);
+  std::vector<std::int32_t> stop = ids_in(folder / "generation_config.json");
+  if (stop.empty()) stop = ids_in(folder / "config.json");
+  if (text == nullptr) return stop;
+  for (const std::int32_t id : text->token(runtime::special_token(folder, "eos_token"))) stop.push_back(id);
+  return stop;
+}
+
+}  // namespace l2l::tools

@@ -1,0 +1,54 @@
+// What l2l-sample continues, and how its answers are written.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "text/tokenizer.h"
+
+namespace l2l::tools {
+
+// A file of prompts: with a name that ends in .jsonl or .ndjson, JSON objects with a text "prompt", one on each line,
+// else a prompt on each line. Empty lines are left out. Throws BadInput naming file and line.
+std::vector<std::string> read_prompts(const std::filesystem::path& file);
+
+// Text to token ids and back, with a tokenizer or byte by byte. Immutable.
+class PromptText {
+ public:
+  // `tokenizer`: as data.tokenizer names it. Throws BadInput.
+  explicit PromptText(const std::string& tokenizer);
+  std::vector<std::int32_t> encode(const std::string& text) const;
+  std::string decode(const std::vector<std::int32_t>& ids) const;
+  // The id of a text that is one token.
+  std::vector<std::int32_t> token(const std::string& text) const;
+
+ private:
+  std::unique_ptr<text::Tokenizer> tokenizer_;  // null: bytes
+};
+
+// What has been added to a text since the last call, as its tokens come.
+class TextStream {
+ public:
+  // `ids`: those before the first token that is added.
+  TextStream(const PromptText& text, std::vector<std::int32_t> ids);
+  // Empty where the text ends within a character, which the next tokens complete.
+  std::string add(std::int32_t id);
+  // What was still held back.
+  std::string finish();
+
+ private:
+  std::string behind_shown(const std::string& text);
+
+  const PromptText& text_;
+  std::vector<std::int32_t> ids_;
+  std::size_t shown_;
+};
+
+// The tokens behind which the model of `path` ends a text, as its directory says: generation_config.json, config.json,
+// the tokenizer's eos_token. `text`: null where there is no tokenizer. Throws BadInput.
+std::vector<std::int32_t> stop_tokens(const std::filesystem::path& path, const PromptText* text);
+
+}  // namespace l2l::tools
