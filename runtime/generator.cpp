@@ -86,7 +86,7 @@ class NextLogits {
       if (texts[i].ended) continue;
       const std::span<const std::int32_t> tokens = texts[i].tokens;
       const auto count = static_cast<std::int64_t>(tokens.size());
-      if (cached_[i] + 1 == count && count <= capacity) {
+      if (cached_[i] > 0 && cached_[i] + 1 == count && count <= capacity) {
         rows.push_back({i, tokens.back(), cached_[i]});
       } else {
         whole.push_back({i, tokens.last(static_cast<std::size_t>(std::min(count, capacity)))});
