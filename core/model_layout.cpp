@@ -64,7 +64,8 @@ void validate_layer(const LayerSpec& layer, const ModelLayout& layout) {
 }
 
 // Calls visit(parameter, offset of its gradient) for the trained parameters of a group, in order. Parameters without a
-// gap between them stay neighbours, so that those that are one operand have gradients that are one, too. Returns the end.
+// gap between them stay neighbours, so that those that are one operand have gradients that are one, too. Returns the
+// end.
 template <typename Visit>
 std::int64_t for_each_gradient(const GroupSpec& group, const Visit& visit) {
   constexpr Bytes kAlignment = 8;  // elements; 16 bytes in 16-bit types

@@ -28,10 +28,10 @@ struct ParameterSpec {
   std::int64_t offset = 0;
   bool decay = false;  // weight decay applies
   Initial initial = Initial::zeros;
-  float deviation = 0;  // of Initial::normal; of Initial::uniform the bound on both sides of 0
-  float rate = 1;          // factor of the learning rate
+  float deviation = 0;      // of Initial::normal; of Initial::uniform the bound on both sides of 0
+  float rate = 1;           // factor of the learning rate
   float weight_decay = -1;  // its own, with or without `decay`; -1: the optimizer's, where `decay` is set
-  bool trained = true;  // else frozen: it has no gradient, no moments, and no master but its wire
+  bool trained = true;      // else frozen: it has no gradient, no moments, and no master but its wire
 };
 
 // Trained elements [begin, begin + elements) of a wire, and where their gradients begin.
@@ -83,15 +83,15 @@ struct ModelLayout {
   std::optional<std::vector<GradientRange>> gradient_ranges(const std::vector<LayerPart>& parts) const;
   // Per group: elements at which parts begin or end inside it, ascending. Sums over its elements do not cross these.
   std::vector<std::vector<std::int64_t>> cuts() const;
-  int uses(GroupIndex group) const;    // number of layers it is a part of
-  std::int64_t parameters() const;     // elements without padding, each group once
+  int uses(GroupIndex group) const;  // number of layers it is a part of
+  std::int64_t parameters() const;   // elements without padding, each group once
   std::int64_t trained_parameters() const;
-  std::int64_t largest_layer() const;  // elements
+  std::int64_t largest_layer() const;     // elements
   std::int64_t largest_gradient() const;  // elements of a layer's gradients
 
   // Throws BadInput naming the group, layer or parameter where ranges overlap or leave their group, parameters are out
-  // of order, ids or names are not unique, elements of a group are in no layer, a group is twice in one layer, or a layer has a range of
-  // a group of which some parameters are frozen and others are not.
+  // of order, ids or names are not unique, elements of a group are in no layer, a group is twice in one layer, or a
+  // layer has a range of a group of which some parameters are frozen and others are not.
   void validate() const;
 };
 

@@ -76,8 +76,8 @@ class GroupMemory {
   // 1). They lie in `block` and begin at a multiple of 512 from its begin.
   optimizers::Streams streams(const Block& block, std::int64_t begin, std::int64_t count, std::uint64_t update) const;
 
-  // Elements [first, first + size of the span) of one parameter's master as fp32. The master of a frozen parameter is its
-  // wire, to which writing rounds as updates do.
+  // Elements [first, first + size of the span) of one parameter's master as fp32. The master of a frozen parameter is
+  // its wire, to which writing rounds as updates do.
   void read_master(std::size_t parameter, std::int64_t first, std::span<float> destination) const;
   void write_master(std::size_t parameter, std::int64_t first, std::span<const float> source);
   // The same of one of its moments (0, or 1 if the optimizer has it); only of trained parameters. Writing rounds to

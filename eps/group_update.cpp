@@ -94,7 +94,8 @@ void update(const Target& target, const SgdSettings& settings) {
 // through the blocks backwards, so that it begins with what the first one left in the caches.
 class Lamb {
  public:
-  Lamb(const Target& target, const LambSettings& settings) : target_(target), choice_(settings, target.memory.rules()) {}
+  Lamb(const Target& target, const LambSettings& settings)
+      : target_(target), choice_(settings, target.memory.rules()) {}
 
   void run() const {
     const std::vector<BlockRange>& batches = make_batches();

@@ -104,9 +104,8 @@ std::uint64_t ParameterStore::state_hash() const {
     for (std::size_t k = 0; k < parameters.size(); ++k) {
       const std::int64_t elements = parameters[k].shape.elements();
       hash.update(std::as_bytes(std::span(parameters[k].name)));
-      hash_part(hash, elements, [&](std::int64_t first, std::span<float> values) {
-        memory.read_master(k, first, values);
-      });
+      hash_part(hash, elements,
+                [&](std::int64_t first, std::span<float> values) { memory.read_master(k, first, values); });
       for (int moment = 0; moment < moments() && parameters[k].trained; ++moment) {
         hash_part(hash, elements,
                   [&](std::int64_t first, std::span<float> values) { memory.read_moment(moment, k, first, values); });

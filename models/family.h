@@ -53,8 +53,8 @@ Model assemble(const TransformerShape& shape, const Family& family);
 compiler::ValueId attend(compiler::GraphBuilder& graph, const TransformerShape& shape, compiler::ValueId qkv,
                          const compiler::Attributes& attention);
 
-// A linear layer's result y with its adapters, if there are any. `modules`: names and columns of y, one behind the other.
-// `x` [rows, in]: what the layer reads.
+// A linear layer's result y with its adapters, if there are any. `modules`: names and columns of y, one behind the
+// other. `x` [rows, in]: what the layer reads.
 compiler::ValueId adapt(compiler::GraphBuilder& graph, LayerWeights& weights, const TransformerShape& shape,
                         compiler::ValueId x, compiler::ValueId y, std::int64_t in,
                         const std::vector<LayerWeights::Piece>& modules);

@@ -27,22 +27,24 @@ ValueId linear(GraphBuilder& graph, LayerWeights& weights, ValueId x, const Tran
 
 ValueId attention(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {
   const std::int64_t hidden = shape.hidden;
-  const ValueId qkv = linear(graph, weights, norm(graph, weights, x, shape, "ln_1"), shape, "attn.c_attn", hidden, 3 * hidden,
-                             kInitialDeviation);
+  const ValueId qkv = linear(graph, weights, norm(graph, weights, x, shape, "ln_1"), shape, "attn.c_attn", hidden,
+                             3 * hidden, kInitialDeviation);
   const ValueId mixed = attend(graph, shape, qkv,
                                {.probability = shape.dropout,
                                 .heads = static_cast<int>(shape.heads),
                                 .sequence = static_cast<int>(shape.sequence)});
-  const ValueId projected = linear(graph, weights, mixed, shape, "attn.c_proj", hidden, hidden, residual_deviation(shape));
+  const ValueId projected =
+      linear(graph, weights, mixed, shape, "attn.c_proj", hidden, hidden, residual_deviation(shape));
   return graph.dropout(projected, shape.dropout);
 }
 
 ValueId mlp(GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape& shape) {
   const std::int64_t hidden = shape.hidden, wide = shape.intermediate;
-  const ValueId widened = graph.gelu(
-      linear(graph, weights, norm(graph, weights, x, shape, "ln_2"), shape, "mlp.c_fc", hidden, wide, kInitialDeviation),
-      /*exact=*/shape.activation == Activation::gelu);
-  const ValueId narrowed = linear(graph, weights, widened, shape, "mlp.c_proj", wide, hidden, residual_deviation(shape));
+  const ValueId widened = graph.gelu(linear(graph, weights, norm(graph, weights, x, shape, "ln_2"), shape, "mlp.c_fc",
+                                            hidden, wide, kInitialDeviation),
+                                     /*exact=*/shape.activation == Activation::gelu);
+  const ValueId narrowed =
+      linear(graph, weights, widened, shape, "mlp.c_proj", wide, hidden, residual_deviation(shape));
   return graph.dropout(narrowed, shape.dropout);
 }
 

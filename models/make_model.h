@@ -14,12 +14,12 @@ struct ModelSettings {
   std::int64_t micro_batch = 1;  // sequences per microbatch
   std::int64_t sequence = 0;  // rows of each, at most model.sequence, which 0 stands for; parameters stay as they are
   DType compute = DType::f32;
-  std::int64_t vocabulary_chunk = 0;  // as in TransformerShape
-  bool keeps_inputs = false;          // likewise
-  bool packed = false;                // likewise
+  std::int64_t vocabulary_chunk = 0;    // as in TransformerShape
+  bool keeps_inputs = false;            // likewise
+  bool packed = false;                  // likewise
   std::vector<std::string> train = {};  // likewise
   Lora lora = {};                       // likewise
-  std::int64_t cache = 0;             // likewise
+  std::int64_t cache = 0;               // likewise
 };
 
 // `model` is valid (check_model()), without `pretrained`. Throws BadInput when the shapes of a graph do not fit.

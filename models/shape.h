@@ -32,8 +32,8 @@ HeadKind head_kind_of(std::string_view name);
 // Of an MLP: the family's own, GELU by the error function or in its tanh form, or SiLU, which only gates have.
 enum class Activation : std::uint8_t { own, gelu, gelu_tanh, silu };
 
-// Low-rank adapters (Hu et al., 2021) of linear layers in blocks: y = W x + factor B A dropout(x), with A [rank, in] and
-// B [out, rank], named as PEFT names them.
+// Low-rank adapters (Hu et al., 2021) of linear layers in blocks: y = W x + factor B A dropout(x), with A [rank, in]
+// and B [out, rank], named as PEFT names them.
 struct Lora {
   std::int64_t rank = 0;  // 0: there are none
   float alpha = 8;        // factor is alpha / rank; with rank stabilization (Kalajdzievski, 2023) alpha / sqrt(rank)

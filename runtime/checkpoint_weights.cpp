@@ -18,8 +18,9 @@ std::vector<float> read_all(const formats::SafetensorsFile& file, const formats:
 const std::filesystem::path& base_of(const Options& options) {
   const std::filesystem::path& base = options.model.base;
   if (std::filesystem::is_directory(base)) return base;
-  throw BadInput("model.base = \"" + base.string() +
-                 "\": is not a directory; the frozen part of the model is there, and the checkpoint is of no use without");
+  throw BadInput(
+      "model.base = \"" + base.string() +
+      "\": is not a directory; the frozen part of the model is there, and the checkpoint is of no use without");
 }
 
 }  // namespace
@@ -60,7 +61,8 @@ bool CheckpointWeights::read(const ParameterSpec& parameter, std::int64_t first,
   const auto& [a, b, rank, in, out] = adapter->second;
   const std::int64_t columns = transposed_ ? out : in;
   for (std::size_t i = 0; i < destination.size(); ++i) {
-    std::int64_t row = (first + static_cast<std::int64_t>(i)) / columns, column = (first + static_cast<std::int64_t>(i)) % columns;
+    std::int64_t row = (first + static_cast<std::int64_t>(i)) / columns,
+                 column = (first + static_cast<std::int64_t>(i)) % columns;
     if (transposed_) std::swap(row, column);
     float sum = 0;
     for (std::int64_t k = 0; k < rank; ++k) {

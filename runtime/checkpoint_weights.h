@@ -14,8 +14,8 @@
 
 namespace l2l::runtime {
 
-// Of each parameter: the checkpoint's, where it was trained, else the base's, as it is in its files; with adapters, what
-// these add is part of it: W + factor B A. Thread-safe after construction.
+// Of each parameter: the checkpoint's, where it was trained, else the base's, as it is in its files; with adapters,
+// what these add is part of it: W + factor B A. Thread-safe after construction.
 class CheckpointWeights final : public WeightSource {
  public:
   // `options`: the checkpoint's. `layout`: of the model without adapters, with what is trained. Throws BadInput where

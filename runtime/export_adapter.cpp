@@ -45,8 +45,8 @@ std::span<const std::byte> narrow(const ParameterSpec& parameter, DType dtype, s
 void write_adapter(const std::filesystem::path& folder, const Options& options, DType dtype,
                    const std::filesystem::path& target) {
   const models::Architecture& architecture = models::architecture_of(options.model.architecture);
-  const models::Model model = models::make_model(
-      options.model, {.train = options.optimizer.train, .lora = models::lora_of(options.lora)});
+  const models::Model model =
+      models::make_model(options.model, {.train = options.optimizer.train, .lora = models::lora_of(options.lora)});
   const formats::SafetensorsFile checkpoint(folder / "model.safetensors");
   std::vector<const ParameterSpec*> parameters;
   std::vector<formats::TensorToWrite> tensors;
@@ -73,8 +73,8 @@ void write_adapter(const std::filesystem::path& folder, const Options& options, 
   }
   writer.finish();
   eps::Companions companions = hub_companions(options.model, options.model.base);
-  companions.texts = {{models::kAdapterConfig,
-                       models::adapter_config(options.lora, options.model, options.model.base, saved)}};
+  companions.texts = {
+      {models::kAdapterConfig, models::adapter_config(options.lora, options.model, options.model.base, saved)}};
   std::erase_if(companions.copies, [](const auto& file) { return file.filename() == "generation_config.json"; });
   eps::write_companions(target, companions);
   sync_folder(target);

@@ -36,7 +36,6 @@ DType dtype_of(const std::string& name) {
   throw BadInput("dtype \"" + name + "\" is not supported; accepted: \"fp32\", \"bf16\", \"fp16\"");
 }
 
-
 // One file of the export, and which parameters it has.
 struct Shard {
   std::vector<const ParameterSpec*> parameters;
@@ -92,7 +91,8 @@ class Export {
                    const std::function<void(Bytes, Bytes)>& progress) {
     std::vector<TensorToWrite> tensors;
     for (const ParameterSpec* parameter : shard.parameters) {
-      tensors.push_back({models::hub_name(architecture_, parameter->name), parameter->shape, runtime::name_in_file(dtype_)});
+      tensors.push_back(
+          {models::hub_name(architecture_, parameter->name), parameter->shape, runtime::name_in_file(dtype_)});
     }
     SafetensorsWriter writer(path, tensors, {{"format", "pt"}});
     std::vector<float> values(kPiece);

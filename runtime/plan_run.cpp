@@ -76,7 +76,8 @@ Decisions decisions_of(const Study& study, Calibration& calibration) {
   const auto& [parts, candidates, proposals] = study;
   if (proposals.empty()) return least_decisions(parts);
   std::vector<StepRatio> ratios;
-  if (proposals.size() > 1 && parts.model.blocks_train_alike() && computes_here(candidates.types.back().programs.front().forward)) {
+  if (proposals.size() > 1 && parts.model.blocks_train_alike() &&
+      computes_here(candidates.types.back().programs.front().forward)) {
     ratios = measure_steps(parts, proposals, calibration);
   }
   const Proposal& best = decide(proposals, ratios);

@@ -70,8 +70,8 @@ Visit Relay::forward_pass(int first, int last, int microbatches) {
   }
 }
 
-// All layers, from the head to the embedding, which needs no weights; or, where some are frozen, down to the lowest that
-// is trained. `turn`: the layer that is still on the device.
+// All layers, from the head to the embedding, which needs no weights; or, where some are frozen, down to the lowest
+// that is trained. `turn`: the layer that is still on the device.
 void Relay::backward_pass(const Visit& turn) {
   if (!model_.visited_again(turn_)) weights_.release(turn, compute_);
   for (int layer = last_; layer >= std::max(first_block_, model_.lowest_visited()); --layer) {

@@ -90,8 +90,8 @@ int plan_directory(const ConfigArguments& arguments) {
       {"fits", plan.fits},
       {"settings", plan.settings},
       {"largest_sequence", plan.fits ? nlohmann::ordered_json(run.options.model.sequence) : nlohmann::ordered_json()},
-      {"disk_bytes", disk_bytes(run.options, run.options.lora.rank > 0 ? contract.trained_parameters
-                                                                         : contract.parameters)}};
+      {"disk_bytes",
+       disk_bytes(run.options, run.options.lora.rank > 0 ? contract.trained_parameters : contract.parameters)}};
   json.update(json_of(contract));
   print_contract(std::cerr, contract, run.options);
   std::cerr << (plan.fits ? "the longest sequence that fits has " + std::to_string(run.options.model.sequence) +

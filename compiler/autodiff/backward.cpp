@@ -93,7 +93,8 @@ std::vector<Backward::TrainedRows> Backward::trained_rows(ValueId id) {
   }
   std::vector<TrainedRows> pieces;
   for (const GradientRange& range : *forward_.gradient_ranges) {
-    const std::int64_t from = std::max(begin, range.begin), to = std::min(begin + elements, range.begin + range.elements);
+    const std::int64_t from = std::max(begin, range.begin),
+                       to = std::min(begin + elements, range.begin + range.elements);
     if (from >= to) continue;
     if ((from - begin) % width != 0 || (to - from) % width != 0) {
       throw BadInput(forward_.name + ": " + describe(weight) + ": a row is trained in part");

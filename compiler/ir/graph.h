@@ -112,8 +112,8 @@ struct Graph {
   std::string name;
   std::vector<Value> values;
   std::vector<Op> ops;
-  // Which elements of Region::weights are trained, and where their gradients lie in Region::gradients. Nothing: all are,
-  // and gradients lie like weights. Read when the graph is differentiated.
+  // Which elements of Region::weights are trained, and where their gradients lie in Region::gradients. Nothing: all
+  // are, and gradients lie like weights. Read when the graph is differentiated.
   std::optional<std::vector<GradientRange>> gradient_ranges = {};
 
   const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }

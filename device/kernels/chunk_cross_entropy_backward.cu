@@ -29,7 +29,8 @@ class ChunkCrossEntropyBackward final : public Kernel {
     const LogitOperands logits = pass_.logits_of(operands, as<double>(operands[3]), parameters);
     for (std::int64_t chunk = 0; chunk < pass_.panels().rows.count(); ++chunk) {
       float* const sums = as<float>(operands[dx_]) + pass_.panels().rows.begin(chunk) * hidden_;
-      const LogitGradients gradients{reinterpret_cast<std::byte*>(sums), true, trained_ > 0 ? as<float>(operands[dx_ + 1]) : nullptr,
+      const LogitGradients gradients{reinterpret_cast<std::byte*>(sums), true,
+                                     trained_ > 0 ? as<float>(operands[dx_ + 1]) : nullptr,
                                      trained_ > 1 ? as<float>(operands[dx_ + 2]) : nullptr};
       for (std::int64_t part = 0; part < pass_.panels().tokens.count(); ++part) {
         pass_.run(chunk, part, SoftmaxStep::differentiate, logits, buffers, stream);

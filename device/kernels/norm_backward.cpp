@@ -89,7 +89,7 @@ class NormBackward final : public Kernel {
   std::int64_t hidden_;
   Partition blocks_;
   std::size_t trained_;  // parameters
-  float offset_;  // RMS norm: the gain is offset + weight
+  float offset_;         // RMS norm: the gain is offset + weight
 };
 
 template <typename T>

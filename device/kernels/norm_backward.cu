@@ -287,7 +287,7 @@ class NormBackwardKernel final : public Kernel {
     }
   }
 
-  std::string name_;    // of the op, in errors
+  std::string name_;     // of the op, in errors
   std::size_t inputs_;   // with or without `other`
   std::size_t trained_;  // parameters
   std::int64_t rows_, hidden_;

@@ -157,8 +157,8 @@ struct BatchOptions {
 // Parameters that are updated in another way than the others.
 struct ParameterGroup {
   std::vector<std::string> parameters;  // patterns of names, as in optimizer.train
-  double learning_rate = -1;            // the highest of the schedule, which is followed in proportion; -1: the optimizer's
-  double weight_decay = -1;             // also of norms and biases; -1: the optimizer's
+  double learning_rate = -1;  // the highest of the schedule, which is followed in proportion; -1: the optimizer's
+  double weight_decay = -1;   // also of norms and biases; -1: the optimizer's
 };
 
 struct OptimizerOptions {
@@ -174,10 +174,11 @@ struct OptimizerOptions {
   // "eager": a layer is updated as soon as its gradients arrive. "after_backward": all layers are updated after the
   // backward pass. The bits are the same.
   std::string update = "eager";
-  // Patterns of names (* and ? as in file names) of the parameters that are trained: ["h.11.*", "*norm*"]. All others are
-  // frozen: they have no moments, no gradients, and no master but what crosses the link. Empty: all are trained.
+  // Patterns of names (* and ? as in file names) of the parameters that are trained: ["h.11.*", "*norm*"]. All others
+  // are frozen: they have no moments, no gradients, and no master but what crosses the link. Empty: all are trained.
   std::vector<std::string> train = {};
-  std::vector<ParameterGroup> group = {};  // each [[optimizer.group]]; of several that name a parameter the first counts
+  std::vector<ParameterGroup> group =
+      {};  // each [[optimizer.group]]; of several that name a parameter the first counts
   // Learning rates fall from layer to layer by this factor, from the head, which has 1, to the embedding (Clark et al.,
   // 2020, of ELECTRA's fine-tuning). In (0, 1]; a tied table counts as the embedding's.
   double layer_decay = 1;
@@ -185,14 +186,14 @@ struct OptimizerOptions {
 
 // Low-rank adapters (LoRA; Hu et al., 2021) beside a frozen model, as PEFT has them.
 struct LoraOptions {
-  std::int64_t rank = 0;                  // of their matrices; 0: none
-  double alpha = 8;                       // what they add is scaled by alpha / rank
-  double dropout = 0;                     // of what they read, in [0, 1)
+  std::int64_t rank = 0;  // of their matrices; 0: none
+  double alpha = 8;       // what they add is scaled by alpha / rank
+  double dropout = 0;     // of what they read, in [0, 1)
   // Linear layers of blocks, by the last parts of their names: ["q_proj", "v_proj"], or ["all-linear"]. Empty: as PEFT
   // chooses: query and value projections, gpt2: c_attn.
   std::vector<std::string> targets = {};
-  bool rank_stabilized = false;           // scaled by alpha / sqrt(rank) (rsLoRA; Kalajdzievski, 2023)
-  std::filesystem::path adapter = {};     // a PEFT adapter directory to begin from, which sets the keys above
+  bool rank_stabilized = false;        // scaled by alpha / sqrt(rank) (rsLoRA; Kalajdzievski, 2023)
+  std::filesystem::path adapter = {};  // a PEFT adapter directory to begin from, which sets the keys above
 };
 
 struct ScheduleOptions {

@@ -34,9 +34,9 @@ struct MemoryContract {
   std::uint64_t pinned_bytes = 0;        // page-locked host memory, for all devices
   std::uint64_t host_bytes = 0;          // host memory, for all devices
   int devices = 1;
-  std::vector<ContractLine> device;  // sums to device_bytes
-  std::vector<ContractLine> host;    // sums to host_bytes
-  std::int64_t parameters = 0;       // of the model
+  std::vector<ContractLine> device;     // sums to device_bytes
+  std::vector<ContractLine> host;       // sums to host_bytes
+  std::int64_t parameters = 0;          // of the model
   std::int64_t trained_parameters = 0;  // of these, those that are not frozen
   std::string device_description;
   std::string device_choice;  // what device.kind = "auto" chose and why; else empty

@@ -15,7 +15,8 @@ constexpr Bytes kMostAdapterBytes = 16 * kMiB;
 // Refuses a key that asks for what is not built, unless it is missing, null, false or empty.
 void refuse_unless_empty(const ConfigReader& config, const nlohmann::json& object, const char* key, const char* what) {
   const auto place = object.find(key);
-  if (place == object.end() || place->is_null() || *place == false || (place->is_structured() && place->empty())) return;
+  if (place == object.end() || place->is_null() || *place == false || (place->is_structured() && place->empty()))
+    return;
   config.refuse(key, std::string(what) + "; such adapters cannot be trained here");
 }
 

@@ -16,8 +16,8 @@ inline constexpr const char* kAdapterModel = "adapter_model.safetensors";
 
 Lora lora_of(const LoraOptions& options);
 
-// What an adapter_config.json says. Throws BadInput naming file and key, also where it asks for what is not built: other
-// methods than LoRA, DoRA, biases, ranks that differ, adapters of some layers alone.
+// What an adapter_config.json says. Throws BadInput naming file and key, also where it asks for what is not built:
+// other methods than LoRA, DoRA, biases, ranks that differ, adapters of some layers alone.
 LoraOptions read_adapter_config(const std::filesystem::path& file);
 // The text of such a file. `targets` are set. `saved`: modules beside the adapters that are trained as a whole.
 std::string adapter_config(const LoraOptions& lora, const ModelOptions& model, const std::filesystem::path& base,

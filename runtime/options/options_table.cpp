@@ -67,8 +67,8 @@ std::vector<Key> keys_of(DataSource& source) {
 }
 
 std::vector<Key> option_keys(Options& options) {
-  auto& [model, data, batch, optimizer, lora, schedule, precision, device, transfer, recompute, eps, checkpoint, run, given] =
-      options;
+  auto& [model, data, batch, optimizer, lora, schedule, precision, device, transfer, recompute, eps, checkpoint, run,
+         given] = options;
   std::vector<std::string_view> names;
   for (const models::Architecture& each : models::architectures()) names.push_back(each.name);
   return {

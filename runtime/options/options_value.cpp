@@ -206,18 +206,17 @@ bool take_tables(const toml::node& value, std::string_view where, std::vector<Ro
 }
 
 bool take_value(const Field& field, const toml::node& value, std::string_view where) {
-  return std::visit(Overloaded{[&](const IntegerField& f) { return take_integer(value, f); },
-                               [&](const UnsignedField& f) { return take_unsigned(value, f); },
-                               [&](const RealField& f) { return take_real(value, f); },
-                               [&](const PairField& f) { return take_pair(value, f); },
-                               [&](const BooleanField& f) { return take<bool>(value, *f.value); },
-                               [&](const TextField& f) { return take<std::string>(value, *f.value); },
-                               [&](const TextsField& f) { return take_texts(value, *f.value); },
-                               [&]<typename Row>(const TablesField<Row>& f) {
-                                 return take_tables(value, where, *f.value);
-                               },
-                               [&](const PathField& f) { return take<std::string>(value, *f.value); }},
-                    field);
+  return std::visit(
+      Overloaded{[&](const IntegerField& f) { return take_integer(value, f); },
+                 [&](const UnsignedField& f) { return take_unsigned(value, f); },
+                 [&](const RealField& f) { return take_real(value, f); },
+                 [&](const PairField& f) { return take_pair(value, f); },
+                 [&](const BooleanField& f) { return take<bool>(value, *f.value); },
+                 [&](const TextField& f) { return take<std::string>(value, *f.value); },
+                 [&](const TextsField& f) { return take_texts(value, *f.value); },
+                 [&]<typename Row>(const TablesField<Row>& f) { return take_tables(value, where, *f.value); },
+                 [&](const PathField& f) { return take<std::string>(value, *f.value); }},
+      field);
 }
 
 // "the string "fast"", "the integer 3", "an array of 2".

@@ -157,7 +157,8 @@ void ArenaPlan::add_saved(const models::Model& model, const ExecutionPlan& plan)
   }
   Bytes leaves = 0;  // of a block without a backward visit, too
   for (int block = 1; block <= model.blocks(); ++block) {
-    if (plan.placement(block).stash == StashPlace::host) leaves = std::max(leaves, model.saved_bytes(model.block(block)));
+    if (plan.placement(block).stash == StashPlace::host)
+      leaves = std::max(leaves, model.saved_bytes(model.block(block)));
   }
   if (leaves == 0) return;
   add(ArenaPart::saved_out, "saved values on their way to the stash", copies(kSavedSlots, leaves),

@@ -107,9 +107,9 @@ class ArenaPlan {
   Bytes bytes_ = 0;
 };
 
-// The first and the last block whose weights the relay fetches twice, last < first where there is none: the last block's
-// stay on the device while a head that is one layer runs, and frozen blocks below all that is trained are not visited
-// again.
+// The first and the last block whose weights the relay fetches twice, last < first where there is none: the last
+// block's stay on the device while a head that is one layer runs, and frozen blocks below all that is trained are not
+// visited again.
 inline std::pair<int, int> blocks_that_come_again(const models::Model& model) {
   return {std::max(1, model.lowest_visited() - model.block(0)), model.blocks() - (model.head_in_chunks() ? 0 : 1)};
 }

@@ -37,8 +37,7 @@ Programs::Programs(device::Device& device, const models::Model& model, DType gra
     const std::int64_t trained = gradient_elements(model, type);
     const auto compiled = [&](const Graph& graph) { return graph.ops.empty() ? nullptr : device.compile(graph); };
     types_.push_back({compiled(layer.forward), compiled(layer.backward),
-                      trained > 0 ? device.compile(drain_graph(trained, gradients)) : nullptr,
-                      compiled(layer.logits)});
+                      trained > 0 ? device.compile(drain_graph(trained, gradients)) : nullptr, compiled(layer.logits)});
   }
 }
 

@@ -73,8 +73,8 @@ models::Model make_model(const Options& options, std::int64_t sequence) {
                                             .lora = models::lora_of(options.lora)});
 }
 
-// Learning rates and weight decay of single parameters: those of optimizer.layer_decay, by layers, the last of which has
-// the factor 1, and of the first group that names it.
+// Learning rates and weight decay of single parameters: those of optimizer.layer_decay, by layers, the last of which
+// has the factor 1, and of the first group that names it.
 void set_update_rules(const OptimizerOptions& optimizer, models::Model& model) {
   std::vector<GroupSpec>& groups = model.layout.groups;
   const int blocks = model.blocks();

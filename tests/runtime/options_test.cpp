@@ -286,7 +286,11 @@ TEST(Options, EveryPrefixAndEveryFlippedByteOfAConfigIsReadOrRefused) {
 // Moves every field off its default, so that a key that to_toml() forgets or mixes up is seen.
 void change(const runtime::Field& field, int number) {
   using namespace runtime;
-  if (const auto* f = std::get_if<IntegerField>(&field)) *f->value = f->least + 1 + number % (f->most - f->least);
+  if (const auto* f = std::get_if<IntegerField>(&field)) {
+    const std::int64_t before = *f->value;
+    *f->value = f->least + 1 + number % (f->most - f->least);
+    if (*f->value == before) --*f->value;
+  }
   if (const auto* f = std::get_if<UnsignedField>(&field)) {
     *f->value = f->is_size ? 1'000'000'007u * static_cast<unsigned>(number + 1)
                            : std::numeric_limits<std::int64_t>::max() - number;
@@ -352,6 +356,16 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "model.rope_truncate",
                                                "model.pretrained",
                                                "model.new_head",
+                                               "model.base",
+                                               "optimizer.train",
+                                               "optimizer.group",
+                                               "optimizer.layer_decay",
+                                               "lora.rank",
+                                               "lora.alpha",
+                                               "lora.dropout",
+                                               "lora.targets",
+                                               "lora.rank_stabilized",
+                                               "lora.adapter",
                                                "model.architecture",
                                                "model.layers",
                                                "model.hidden",
