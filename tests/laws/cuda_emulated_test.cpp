@@ -79,6 +79,30 @@ TEST_F(CudaEmulated, PaddedSamplesOfSeveralLengthsHaveTheGradientsOfOne) {
   }
 }
 
+TEST_F(CudaEmulated, FrozenParametersAndAdaptersAreTheHostsToo) {
+  for (const char* const family : {"gpt2", "bert", "llama"}) {
+    for (const bool adapters : {false, true}) {
+      const auto run = [&](const char* kind, const char* execution) {
+        Options options = run_.options(family);
+        options.device.kind = kind;
+        options.device.execution = execution;
+        if (adapters) {
+          options.lora = {.rank = 3, .dropout = 0.1, .targets = {"c_attn", "query", "value", "q_proj", "down_proj"}};
+        } else {
+          options.optimizer.train = {"*.1.*", "*.2.*weight"};
+        }
+        return record(options);
+      };
+      const Record first = run("cuda", "relay"), host = run("host", "relay");
+      EXPECT_EQ(run("cuda", "resident"), first) << family;
+      for (std::size_t i = 0; i < first.losses.size(); ++i) {
+        EXPECT_NEAR(first.losses[i], host.losses[i], 1e-5 * host.losses[i]) << family;
+        EXPECT_NEAR(first.norms[i], host.norms[i], 1e-4 * host.norms[i]) << family;
+      }
+    }
+  }
+}
+
 TEST_F(CudaEmulated, ReversibleBlocksGiveTheBitsOfStoredInputs) {
   Options rebuilt = options("cuda", "relay", "auto");
   rebuilt.model.reversible = "fixed";
