@@ -280,7 +280,10 @@ class Gguf(unittest.TestCase):
         target = self.export(folder)[0]
         again = run(TOOLS / "l2l-export", folder, target, "--format", "gguf", status=2)
         self.assertIn("exists already", again.stderr)
-        run(TOOLS / "l2l-export", folder, self.work / "no.gguf", "--format", "gguf", "--type", "q4_0", status=2)
+        for more in (["--format", "gguf", "--type", "q4_0"], ["--format", "gguf", "--dtype", "bf16"], ["--type", "f16"],
+                     ["--format", "gguf", "--max-shard-size", "1GB"]):
+            run(TOOLS / "l2l-export", folder, self.work / "no.gguf", *more, status=2)
+            self.assertFalse((self.work / "no.gguf").exists())
 
     def with_tokenizer(self, tokenizer, vocabulary=64, **files):
         shapes = {key: [vocabulary if size == 29 else size for size in shape]
