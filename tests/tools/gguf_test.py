@@ -347,6 +347,9 @@ class Gguf(unittest.TestCase):
             "has 8 tokens, but model.vocabulary = 7": self.byte_level(),
             "do not follow one another": self.pieces(merges=last),
             '"\u2581 ab" is no merge': self.pieces(merges=["\u2581 a", "a b", "\u2581a b"]),
+            "token 8 is empty": self.byte_level(model={"type": "BPE", "vocab": {"a": 0, "": 8}, "merges": []}),
+            "merges a token without text": self.pieces(vocab=dict(self.pieces()["model"]["vocab"], **{"": 999}),
+                                                       merges=[["", "a"]]),
             "is no BPE": TOKENIZERS["word piece"]["tokenizer"] if "word piece" in TOKENIZERS else next(
                 each["tokenizer"] for each in TOKENIZERS.values() if each["tokenizer"]["model"].get("type") == "WordPiece"),
         }
