@@ -15,7 +15,7 @@ void check_pairs(const std::unordered_map<std::string_view, std::size_t>& ranks,
                  const std::string& place) {
   std::unordered_set<std::string_view> texts;
   for (const ListedToken& token : listed.tokens) {
-    if (token.type == ListedType::normal) texts.insert(token.text);
+    if (token.type == ListedType::normal && !token.text.empty()) texts.insert(token.text);
   }
   for (const std::string_view text : texts) {
     for (std::size_t cut = first_code_point(text).bytes; cut < text.size();
@@ -36,6 +36,7 @@ void score_by_merges(const std::vector<std::string>& merges, const std::string& 
   std::vector<std::string> made;
   for (const std::string& merge : merges) {
     const std::size_t space = merge.find(' ', 1);
+    if (space == std::string::npos) throw BadInput(place + ": merges a token without text" + kNotInLists);
     made.push_back(merge.substr(0, space) + merge.substr(space + 1));
   }
   std::unordered_map<std::string_view, std::size_t> ranks;

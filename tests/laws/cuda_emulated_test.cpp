@@ -141,6 +141,27 @@ TEST_F(CudaEmulated, LossesAreThoseOfTheHost) {
   }
 }
 
+// With a cache of keys and values, which the whole texts on the host have none of.
+TEST_F(CudaEmulated, ContinuesTextsAsTheHost) {
+  const std::vector<std::vector<std::int32_t>> prompts = {{'a', 'b', 'c'}, {'d'}, {'e', 'f'}};
+  const auto continuations = [&](const char* family, const char* kind, const char* execution, bool cache) {
+    Options options = run_.options(family);
+    options.device.kind = kind;
+    options.device.execution = execution;
+    options.batch = {.micro_batch = 1, .micro_batches = 1};
+    options.transfer.vocabulary_chunk = cache ? 100 : 0;
+    Trainer trainer(options);
+    if (cache) trainer.reserve_generation({.prompts = 3, .longest_prompt = 3, .tokens = 12});
+    return trainer.generate(prompts, {.tokens = 12, .temperature = 0});
+  };
+  for (const char* const family : {"gpt2", "llama"}) {
+    const auto host = continuations(family, "host", "relay", false);
+    EXPECT_EQ(continuations(family, "cuda", "relay", true), host) << family;
+    emulation::set_order(5);
+    EXPECT_EQ(continuations(family, "cuda", "resident", true), host) << family;
+  }
+}
+
 TEST_F(CudaEmulated, CoreAttentionIsTheHostsToo) {
   const auto core = [&](const char* kind, const char* execution) {
     Options options = this->options(kind, execution, "host");

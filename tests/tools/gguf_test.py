@@ -280,7 +280,10 @@ class Gguf(unittest.TestCase):
         target = self.export(folder)[0]
         again = run(TOOLS / "l2l-export", folder, target, "--format", "gguf", status=2)
         self.assertIn("exists already", again.stderr)
-        run(TOOLS / "l2l-export", folder, self.work / "no.gguf", "--format", "gguf", "--type", "q4_0", status=2)
+        for more in (["--format", "gguf", "--type", "q4_0"], ["--format", "gguf", "--dtype", "bf16"], ["--type", "f16"],
+                     ["--format", "gguf", "--max-shard-size", "1GB"]):
+            run(TOOLS / "l2l-export", folder, self.work / "no.gguf", *more, status=2)
+            self.assertFalse((self.work / "no.gguf").exists())
 
     def with_tokenizer(self, tokenizer, vocabulary=64, **files):
         shapes = {key: [vocabulary if size == 29 else size for size in shape]
@@ -344,6 +347,9 @@ class Gguf(unittest.TestCase):
             "has 8 tokens, but model.vocabulary = 7": self.byte_level(),
             "do not follow one another": self.pieces(merges=last),
             '"\u2581 ab" is no merge': self.pieces(merges=["\u2581 a", "a b", "\u2581a b"]),
+            "token 8 is empty": self.byte_level(model={"type": "BPE", "vocab": {"a": 0, "": 8}, "merges": []}),
+            "merges a token without text": self.pieces(vocab=dict(self.pieces()["model"]["vocab"], **{"": 999}),
+                                                       merges=[["", "a"]]),
             "is no BPE": TOKENIZERS["word piece"]["tokenizer"] if "word piece" in TOKENIZERS else next(
                 each["tokenizer"] for each in TOKENIZERS.values() if each["tokenizer"]["model"].get("type") == "WordPiece"),
         }
