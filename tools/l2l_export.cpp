@@ -11,7 +11,7 @@ namespace {
 // What the command line says; empty: nothing.
 struct Arguments {
   std::string source, target, format = "hf", dtype, max_shard_size, type;
-  bool quiet = false;
+  bool merge = false, quiet = false;
 };
 
 void refuse_with(const Arguments& arguments, const std::string& option, const std::string& value) {
@@ -33,6 +33,7 @@ int export_as(const Arguments& arguments) {
   refuse_with(arguments, "--type", arguments.type);
   ExportSettings settings;
   if (!arguments.dtype.empty()) settings.dtype = arguments.dtype;
+  settings.merge = arguments.merge;
   if (!arguments.max_shard_size.empty()) settings.max_shard_size = arguments.max_shard_size;
   export_model(arguments.source, arguments.target, settings, show);
   return kSuccess;

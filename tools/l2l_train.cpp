@@ -21,7 +21,7 @@ namespace {
 struct Arguments {
   ConfigArguments config;
   std::int64_t steps = -1;
-  std::string pretrained, resume, metrics, trace;
+  std::string pretrained, data, output, resume, metrics, trace;
   bool dry_run = false, quiet = false;
 };
 
@@ -244,14 +244,64 @@ nlohmann::ordered_json Run::summary(const std::filesystem::path& checkpoint) {
   return summary;
 }
 
-int train(const Arguments& arguments) {
-  Trainer trainer(options_of(arguments));
+int run(const Arguments& arguments, Trainer& trainer) {
   if (!arguments.trace.empty()) trainer.start_trace();
   if (!arguments.quiet) {
     print_contract(std::cerr, trainer.contract(), trainer.options());
     print_prediction(std::cerr, trainer.predict(/*measure=*/false));
   }
   return arguments.dry_run ? kSuccess : Run(arguments, trainer).run();
+}
+
+// Of --pretrained, --data and --output alone.
+void check_chosen(const Arguments& arguments) {
+  const bool has_config = !arguments.config.config.empty();
+  if (has_config && (!arguments.data.empty() || !arguments.output.empty())) {
+    throw BadInput("--data and --output are for a run without a CONFIG; set data.train and checkpoint.directory");
+  }
+  if (has_config) return;
+  if (arguments.pretrained.empty() || arguments.data.empty() || arguments.output.empty()) {
+    throw BadInput("give a CONFIG, or --pretrained DIR --data FILE.jsonl --output DIR");
+  }
+  if (!arguments.resume.empty())
+    throw BadInput("--resume: name the run's config: " + arguments.output + "/config.toml");
+  if (arguments.dry_run) throw BadInput("--dry-run is for a run with a CONFIG");
+}
+
+void write_text(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::trunc);
+  if (!(file << text << std::flush)) throw BadInput(path.string() + ": cannot be written");
+}
+
+// Chooses, says what and why, and keeps it as a config, in which the microbatch is the one that the plan has.
+int train_chosen(Arguments arguments) {
+  const std::filesystem::path output = arguments.output;
+  ChosenRun chosen = choose_run(arguments.pretrained, arguments.data, output, arguments.config.assignments);
+  std::optional<Trainer> trainer;
+  try {
+    trainer.emplace(chosen.options());
+    chosen.set("batch.micro_batch", std::to_string(trainer->options().batch.micro_batch), "as the plan has chosen");
+    write_text(output / "config.toml", chosen.config());
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove_all(output, ignored);
+    throw;
+  }
+  if (!arguments.quiet) {
+    std::cerr << arguments.data << ": " << chosen.data << "\nchosen (" << (output / "config.toml").string() << "):\n";
+    for (const ChosenKey& each : chosen.keys) {
+      std::cerr << "  " << each.key << " = " << each.value << "  " << each.reason << "\n";
+    }
+  }
+  if (arguments.metrics.empty()) arguments.metrics = output / "metrics.jsonl";
+  return run(arguments, *trainer);
+}
+
+int train(const Arguments& arguments) {
+  check_chosen(arguments);
+  if (arguments.config.config.empty()) return train_chosen(arguments);
+  Trainer trainer(options_of(arguments));
+  return run(arguments, trainer);
 }
 
 }  // namespace
@@ -262,12 +312,16 @@ int main(int argc, char** argv) {
   Arguments arguments;
   Command command("l2l-train", "Trains a transformer larger than its device, layer by layer.",
                   [&] { return train(arguments); });
-  arguments.config.add_to(command);
+  arguments.config.add_to(command, /*required=*/false);
   command.add(
       "--steps", &arguments.steps,
       "stop after this many steps in total, also after a resume (default and length of the schedule: run.steps)",
       {.least = 0});
   command.add("--pretrained", &arguments.pretrained, "model.pretrained: a Hugging Face model directory to begin from");
+  command.add("--data", &arguments.data,
+              "without a CONFIG: rows to learn from, JSON Lines; what is not said is chosen");
+  command.add("--output", &arguments.output,
+              "without a CONFIG: a new folder for config.toml, metrics.jsonl and checkpoints/");
   command.add("--resume", &arguments.resume, "continue from the newest good checkpoint below this directory");
   command.add("--dry-run", &arguments.dry_run, "check config and data, print the memory contract, and stop");
   command.add("--metrics", &arguments.metrics, "write one JSON object per step to this file");

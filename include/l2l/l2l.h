@@ -1,6 +1,7 @@
 // The public API of L2L in one include.
 #pragma once
 
+#include "l2l/choose.h"
 #include "l2l/errors.h"
 #include "l2l/log.h"
 #include "l2l/model_files.h"

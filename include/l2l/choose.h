@@ -1,0 +1,40 @@
+// A run of which only the model and the data are named.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "l2l/options.h"
+
+namespace l2l {
+
+// A key that was chosen, and why.
+struct ChosenKey {
+  std::string key;    // "optimizer.learning_rate"
+  std::string value;  // in TOML
+  std::string reason;
+};
+
+struct L2L_API ChosenRun {
+  std::string data;  // what the rows are: "9025 rows with a class of 2 (the larger: 54.8%); 452 are held out"
+  std::vector<ChosenKey> keys;  // in the order of sections
+  Options options() const;      // of these keys
+  // Replaces the key's value, or adds the key.
+  void set(const std::string& key, const std::string& value, const std::string& reason);
+  // A config file of these keys, with the reasons as comments.
+  std::string config() const;
+};
+
+// Chooses what trains the Hugging Face model in `pretrained` on the JSON Lines in `data`, whose rows all have the same
+// members: "text", also with "label" (a class or a number); "tokens" and "tags"; "context", "choices" and "label";
+// "prompt" and "completion"; "messages". `assignments` ("section.key=value") stand over what is chosen.
+//
+// 5% of the rows, which depend on their places alone, are held out for validation: writes `output`/data/train.jsonl and
+// validation.jsonl. Throws BadInput naming file, line and reason, also where `output` holds anything already; nothing
+// is written then.
+L2L_API ChosenRun choose_run(const std::filesystem::path& pretrained, const std::filesystem::path& data,
+                             const std::filesystem::path& output, std::span<const std::string> assignments);
+
+}  // namespace l2l

@@ -1,0 +1,320 @@
+// choose_run(): what is not said of a run.
+#include "l2l/choose.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/files.h"
+#include "core/host_memory.h"
+#include "core/json.h"
+#include "l2l/errors.h"
+#include "models/architecture.h"
+#include "models/hub/config.h"
+#include "runtime/options/options_table.h"
+#include "runtime/options/options_value.h"
+#include "runtime/options/row_survey.h"
+#include "text/tokenizer.h"
+
+namespace l2l {
+namespace {
+
+namespace fs = std::filesystem;
+using runtime::RowKind;
+using runtime::RowSurvey;
+
+constexpr std::int64_t kMinibatch = 32, kMostSequence = 512;
+
+std::string quoted(const std::string& text) { return json_text(nlohmann::json(text)); }  // as TOML writes it, too
+
+std::string list_of(const std::vector<std::string>& texts) {
+  std::string list;
+  for (const std::string& text : texts) list += (list.empty() ? "[" : ", ") + quoted(text);
+  return list + "]";
+}
+
+std::string short_number(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", number);
+  return text;
+}
+
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f%%", 100 * share);
+  return text;
+}
+
+// Removes what it made unless it is kept.
+class Output {
+ public:
+  explicit Output(const fs::path& folder) : folder_(folder), was_there_(fs::exists(folder)) {
+    if (was_there_ && (!fs::is_directory(folder) || !fs::is_empty(folder))) {
+      throw BadInput("--output " + folder.string() +
+                     ": is there already and not empty; name a new folder, or continue "
+                     "its run by l2l-train " +
+                     (folder / "config.toml").string() + " --resume " + (folder / "checkpoints").string());
+    }
+  }
+  ~Output() {
+    std::error_code ignored;
+    if (!kept_) fs::remove_all(was_there_ ? folder_ / "data" : folder_, ignored);
+  }
+  void keep() { kept_ = true; }
+
+ private:
+  const fs::path folder_;
+  const bool was_there_;
+  bool kept_ = false;
+};
+
+class Chooser {
+ public:
+  // `steps`: of the run, where they are said; else 0.
+  Chooser(const fs::path& pretrained, const fs::path& data, const fs::path& output, std::int64_t steps)
+      : steps_(steps),
+        pretrained_(fs::absolute(pretrained)),
+        output_(fs::absolute(output)),
+        model_(models::read_hub_config(pretrained_ / "config.json")),
+        encoder_(models::architecture_of(model_.architecture).encoder),
+        rows_(runtime::survey_rows(data)) {
+    check(data);
+  }
+
+  const RowSurvey& rows() const { return rows_; }
+  ChosenRun run();
+
+ private:
+  void check(const fs::path& data) const;
+  bool has_labels() const { return rows_.kind != RowKind::text && !converses(); }
+  bool converses() const { return rows_.kind == RowKind::chat || rows_.kind == RowKind::completion; }
+  void add(const std::string& key, const std::string& value, const std::string& reason) {
+    run_.keys.push_back({key, value, reason});
+  }
+  void add_model();
+  void add_data();
+  void add_optimizer();
+  void add_machine();
+  void measure_lengths();
+  std::uint64_t training_rows() const;
+  std::int64_t passes() const;
+  std::int64_t steps() const;
+  double parameters() const;
+
+  const std::int64_t steps_;
+  const fs::path pretrained_, output_;
+  const ModelOptions model_;
+  const bool encoder_;
+  const RowSurvey rows_;
+  std::int64_t sequence_ = 0;
+  double mean_tokens_ = 0;  // of a row
+  ChosenRun run_;
+};
+
+void Chooser::check(const fs::path& data) const {
+  const auto refuse = [&](const std::string& reason) { throw BadInput(data.string() + ": " + reason); };
+  if (rows_.rows < 20) refuse("has " + std::to_string(rows_.rows) + " rows; at least 20 make a run and a validation");
+  if (encoder_ && converses()) {
+    refuse("its rows are texts to continue, which " + model_.architecture +
+           " cannot; take a decoder, or rows with \"text\" and \"label\"");
+  }
+  if (!encoder_ && rows_.kind == RowKind::choices) {
+    refuse("its rows have choices, which are for bert and roberta; " + pretrained_.string() + " is " +
+           model_.architecture);
+  }
+  if (!text::has_tokenizer(pretrained_)) throw BadInput("--pretrained " + pretrained_.string() + ": has no tokenizer");
+}
+
+std::uint64_t Chooser::training_rows() const {
+  std::uint64_t rows = 0;
+  for (std::uint64_t i = 0; i < rows_.rows; ++i) rows += runtime::is_held_out(i, rows_.rows) ? 0 : 1;
+  return rows;
+}
+
+// Tokens of the sample: the sequence holds all rows but those twice as long as 99 of 100 are.
+void Chooser::measure_lengths() {
+  const auto tokenizer = text::open_tokenizer(pretrained_);
+  const auto encoder = tokenizer->make_encoder();
+  std::vector<std::int64_t> lengths;
+  std::vector<std::int32_t> ids;
+  for (const std::vector<std::string>& texts : rows_.sample) {
+    ids.clear();
+    for (const std::string& text : texts) encoder->encode(text, /*special=*/true, ids);
+    lengths.push_back(static_cast<std::int64_t>(ids.size()));
+  }
+  std::sort(lengths.begin(), lengths.end());
+  for (const std::int64_t length : lengths) mean_tokens_ += static_cast<double>(length);
+  mean_tokens_ /= static_cast<double>(lengths.size());
+  const std::int64_t most = std::min(lengths.back(), 2 * lengths[lengths.size() * 99 / 100]);
+  const std::int64_t positions = model_.positions - (model_.architecture == "roberta" ? model_.padding_token + 1 : 0);
+  sequence_ = std::min({std::max<std::int64_t>(16, (most + 7) / 8 * 8), kMostSequence, positions});
+  if (!has_labels()) sequence_ = std::min(kMostSequence, positions);
+}
+
+void Chooser::add_model() {
+  add("model.pretrained", quoted(pretrained_.string()), model_.architecture + ", --pretrained");
+  const char* const head = rows_.kind == RowKind::classified ? "classification"
+                           : rows_.kind == RowKind::scored   ? "regression"
+                           : rows_.kind == RowKind::words    ? "tokens"
+                           : rows_.kind == RowKind::choices  ? "choice"
+                                                             : "language";
+  add("model.head", quoted(head), "what the rows have");
+  if (rows_.classes > 0) add("model.labels", std::to_string(rows_.classes), "different labels in the rows");
+  if (!rows_.class_names.empty()) add("model.label_names", list_of(rows_.class_names), "as the rows name them");
+  if (encoder_ && !has_labels()) add("model.new_head", "true", "where the directory has no head for masked tokens");
+  add("model.sequence", std::to_string(sequence_),
+      has_labels() ? "holds the longest of the first " + std::to_string(rows_.sample.size()) + " rows, of " +
+                         short_number(std::round(mean_tokens_)) + " tokens on average"
+                   : "documents are packed into sequences of this length");
+}
+
+void Chooser::add_data() {
+  add("data.train", list_of({(output_ / "data/train.jsonl").string()}), "--data, but what is held out");
+  add("data.validation", list_of({(output_ / "data/validation.jsonl").string()}), "5% of the rows");
+  if (rows_.kind == RowKind::classified || rows_.kind == RowKind::scored)
+    add("data.label", quoted("label"), "as in the rows");
+  if (rows_.kind == RowKind::completion) add("data.learn", quoted("completion"), "the prompt is given");
+  if (rows_.kind == RowKind::chat) add("data.learn", quoted("assistant"), "what users say is given");
+  add("data.samples", quoted(has_labels() && encoder_ ? "padded" : "packed"),
+      has_labels() && encoder_ ? "rows of like length share a microbatch" : "no padding");
+}
+
+// About 8,000 rows are seen, each at least once and at most ten times.
+std::int64_t Chooser::passes() const {
+  if (!has_labels()) return 1;
+  const double wanted = 8000 / static_cast<double>(training_rows());
+  return std::clamp<std::int64_t>(std::llround(wanted), 1, rows_.rows < 800 ? 10 : 3);
+}
+
+std::int64_t Chooser::steps() const {
+  double sequences = static_cast<double>(training_rows());
+  if (!has_labels()) sequences *= std::max(1.0, mean_tokens_) / static_cast<double>(sequence_);
+  const double steps = std::ceil(sequences * static_cast<double>(passes()) / static_cast<double>(kMinibatch));
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(steps));
+}
+
+void Chooser::add_optimizer() {
+  const double rate = model_.hidden >= 1024 ? 2e-5 : model_.hidden >= 768 ? 5e-5 : 1e-4;
+  const std::int64_t count = steps_ > 0 ? steps_ : steps();
+  add("batch.minibatch", std::to_string(kMinibatch), "usual for fine-tuning");
+  add("optimizer.learning_rate", short_number(rate),
+      "all weights of a model with hidden = " + std::to_string(model_.hidden) +
+          " are trained; Devlin et al. (2019) took 2e-5 to 5e-5 for 768 and 1024, smaller models bear more");
+  add("optimizer.clip", quoted("global"), "a bad row does little harm");
+  add("schedule.kind", quoted("linear"), "usual for fine-tuning");
+  add("schedule.warmup_steps", std::to_string(std::max<std::int64_t>(1, count / 10)), "a tenth of the steps");
+  add("run.steps", std::to_string(count),
+      passes() == 1 ? "one pass over the rows" : std::to_string(passes()) + " passes over the rows");
+  add("run.validate_every", std::to_string(std::max<std::int64_t>(1, count / 4)), "four times in the run");
+}
+
+// By the bytes of its weights.
+double Chooser::parameters() const {
+  double bytes = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(pretrained_)) {
+    if (entry.path().extension() == ".safetensors") bytes += static_cast<double>(entry.file_size());
+  }
+  const nlohmann::json config = parse_json(InputFile(pretrained_ / "config.json").text());
+  const std::string dtype = config.value("dtype", config.value("torch_dtype", std::string("float32")));
+  return bytes / (dtype == "float32" ? 4 : 2);
+}
+
+void Chooser::add_machine() {
+  const bool gpu = fs::exists("/dev/nvidiactl");
+  add("precision.compute", quoted(gpu ? "bf16" : "fp32"), gpu ? "there is a GPU" : "there is no GPU");
+  const double room = 0.8 * static_cast<double>(HostMemory().available().bytes), count = parameters();
+  const std::string moments = 12 * count < room ? "fp32" : 8 * count < room ? "bf16" : "int8";
+  add("optimizer.moments", quoted(moments),
+      short_number(std::round(count / 1e5) / 10) + " million parameters, " +
+          format_bytes(static_cast<Bytes>(room / 0.8)) + " of host memory free");
+  // Korthikanti et al. (2022), equation 1 without the scores of attention, in fp32.
+  const double tokens = static_cast<double>(kMinibatch * sequence_);
+  const double activations = 68 * tokens * static_cast<double>(model_.hidden * model_.layers);
+  const double state = count * (moments[0] == 'f' ? 12 : moments[0] == 'b' ? 8 : 6.1);
+  const bool keeps = !gpu && state + activations < room;
+  add("recompute.policy", quoted(keeps ? "none" : "full"),
+      "activations of about " + format_bytes(static_cast<Bytes>(activations)) +
+          (keeps ? " fit, so nothing is computed twice" : " are computed twice, so that few bytes are kept"));
+  add("checkpoint.directory", quoted((output_ / "checkpoints").string()), "--output");
+}
+
+ChosenRun Chooser::run() {
+  measure_lengths();
+  add_model();
+  add_data();
+  add_optimizer();
+  add_machine();
+  const auto held = rows_.rows - training_rows();
+  run_.data = std::to_string(rows_.rows) + " rows with ";
+  if (rows_.classes > 0) {
+    run_.data += std::string(rows_.kind == RowKind::words ? "words of " : "a label of ") +
+                 std::to_string(rows_.classes) + " (the most frequent: " + percent(rows_.largest_class) + ")";
+  } else {
+    run_.data += rows_.kind == RowKind::scored       ? "a number to predict"
+                 : rows_.kind == RowKind::choices    ? "choices"
+                 : rows_.kind == RowKind::completion ? "prompt and completion"
+                 : rows_.kind == RowKind::chat       ? "messages"
+                                                     : "text";
+  }
+  run_.data += "; " + std::to_string(held) + " are held out for validation";
+  return std::move(run_);
+}
+
+}  // namespace
+
+void ChosenRun::set(const std::string& key, const std::string& value, const std::string& reason) {
+  for (ChosenKey& each : keys) {
+    if (each.key != key) continue;
+    each.value = value;
+    each.reason = reason;
+    return;
+  }
+  keys.push_back({key, value, reason});
+}
+
+std::string ChosenRun::config() const {
+  std::vector<std::string> sections;
+  const auto section_of = [](const std::string& key) { return key.substr(0, key.find('.')); };
+  for (const ChosenKey& each : keys) {
+    const std::string section = section_of(each.key);
+    if (std::find(sections.begin(), sections.end(), section) == sections.end()) sections.push_back(section);
+  }
+  std::string text;
+  for (const std::string& section : sections) {
+    text += (text.empty() ? "[" : "\n[") + section + "]\n";
+    for (const ChosenKey& each : keys) {
+      if (section_of(each.key) != section) continue;
+      text += each.key.substr(section.size() + 1) + " = " + each.value + "  # " + each.reason + "\n";
+    }
+  }
+  return text;
+}
+
+Options ChosenRun::options() const { return parse_options(config(), "(chosen options)"); }
+
+ChosenRun choose_run(const fs::path& pretrained, const fs::path& data, const fs::path& output,
+                     std::span<const std::string> assignments) {
+  Output folder(output);
+  Options said;
+  said.run.steps = 0;
+  for (const std::string& assignment : assignments) set_option(said, assignment);
+  Chooser chooser(pretrained, data, output, said.run.steps);
+  ChosenRun run = chooser.run();
+  for (const std::string& assignment : assignments) {
+    Options checked = run.options();
+    set_option(checked, assignment);
+    const std::size_t equals = assignment.find('=');
+    const std::string key = assignment.substr(0, equals);
+    for (const runtime::Key& each : runtime::option_keys(checked)) {
+      if (std::string(each.section) + "." + std::string(each.name) == key) {
+        run.set(key, runtime::value_to_toml(each.field), "--set");
+      }
+    }
+  }
+  validate_options(run.options());
+  make_folders(output / "data");
+  runtime::split_rows(data, chooser.rows().rows, output / "data/train.jsonl", output / "data/validation.jsonl");
+  folder.keep();
+  return run;
+}
+
+}  // namespace l2l

@@ -1,0 +1,196 @@
+#include "runtime/options/row_survey.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "core/files.h"
+#include "core/json.h"
+#include "core/philox.h"
+#include "formats/text_stream.h"
+#include "l2l/errors.h"
+
+namespace l2l::runtime {
+namespace {
+
+using nlohmann::json;
+
+constexpr Bytes kMostLine = Bytes{256} << 20;
+constexpr std::size_t kSample = 1000;       // rows
+constexpr std::size_t kMostClasses = 1000;  // that are told apart by name
+constexpr std::size_t kMostNumbers = 50;    // different whole numbers that are taken for classes
+constexpr std::uint64_t kOneOf = 20;        // rows is held out
+
+struct Kind {
+  RowKind kind;
+  std::vector<const char*> members;
+};
+
+// The first whose members a row has.
+const Kind kKinds[] = {{RowKind::chat, {"messages"}},
+                       {RowKind::completion, {"prompt", "completion"}},
+                       {RowKind::words, {"tokens", "tags"}},
+                       {RowKind::choices, {"context", "choices", "label"}},
+                       {RowKind::classified, {"text", "label"}},
+                       {RowKind::text, {"text"}}};
+
+bool has(const json& row, const Kind& kind) {
+  return std::all_of(kind.members.begin(), kind.members.end(), [&](const char* name) { return row.contains(name); });
+}
+
+std::string text_of(const json& value) { return value.is_string() ? value.get<std::string>() : json_text(value); }
+
+std::optional<double> number_of(const std::string& text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) return std::nullopt;
+  return number;
+}
+
+class Survey {
+ public:
+  explicit Survey(const std::filesystem::path& file) : stream_(file) {}
+
+  RowSurvey run() {
+    for (std::string line; stream_.read_line(line, kMostLine);) {
+      ++line_;
+      if (line.find_first_not_of(" \t\r") != std::string::npos) add(parse_json(line));
+    }
+    if (found_.rows == 0) throw BadInput(stream_.file().string() + ": has no rows");
+    if (found_.kind == RowKind::classified || found_.kind == RowKind::words) name_classes();
+    return std::move(found_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& reason) const {
+    throw BadInput(stream_.file().string() + ": line " + std::to_string(line_) + ": " + reason);
+  }
+
+  void add(const json& row) {
+    if (row.is_discarded() || !row.is_object()) refuse("is not a JSON object in UTF-8");
+    if (kind_ == nullptr) choose_kind(row);
+    for (const char* const name : kind_->members) {
+      if (!row.contains(name)) refuse(std::string("has no \"") + name + "\", as the first row has");
+    }
+    if (found_.kind == RowKind::classified) count(text_of(row.at("label")));
+    if (found_.kind == RowKind::words) count_tags(row.at("tags"));
+    if (found_.sample.size() < kSample) found_.sample.push_back(texts_of(row));
+    ++found_.rows;
+  }
+
+  void choose_kind(const json& row) {
+    for (const Kind& kind : kKinds) {
+      if (kind_ == nullptr && has(row, kind)) kind_ = &kind;
+    }
+    if (kind_ != nullptr) {
+      found_.kind = kind_->kind;
+      return;
+    }
+    std::string names;
+    for (const auto& [name, value] : row.items()) {
+      if (names.size() < 200) names += (names.empty() ? "\"" : ", \"") + name + "\"";
+    }
+    refuse(
+        "has " + (names.empty() ? "nothing" : names) +
+        "; rows have \"text\", also with \"label\"; \"tokens\" and \"tags\"; \"context\", \"choices\" and \"label\"; "
+        "\"prompt\" and \"completion\"; or \"messages\". Other names are for a config: data.columns, data.label");
+  }
+
+  void count(const std::string& label) {
+    if (labels_.size() <= kMostClasses || labels_.count(label) > 0) ++labels_[label];
+    all_numbers_ = all_numbers_ && number_of(label).has_value();
+    if (labels_.size() > kMostClasses && !all_numbers_) {
+      refuse("\"label\": more than " + std::to_string(kMostClasses) + " different ones, which are no classes");
+    }
+  }
+
+  void count_tags(const json& tags) {
+    if (!tags.is_array()) refuse("\"tags\" is not a list");
+    for (const json& tag : tags) count(text_of(tag));
+  }
+
+  // What of a row shares a sequence.
+  std::vector<std::string> texts_of(const json& row) const {
+    const auto string_of = [&](const json& value) { return value.is_string() ? value.get<std::string>() : ""; };
+    std::vector<std::string> texts;
+    if (found_.kind == RowKind::words && row.at("tokens").is_array()) {
+      for (const json& word : row.at("tokens")) {
+        texts.resize(1);
+        texts[0] += string_of(word) + " ";
+      }
+    } else if (found_.kind == RowKind::choices && row.at("choices").is_array()) {
+      for (const json& choice : row.at("choices")) texts.push_back(string_of(row.at("context")) + string_of(choice));
+    } else if (row.contains("text")) {
+      texts.push_back(string_of(row.at("text")));
+    }
+    return texts;
+  }
+
+  void name_classes() {
+    if (labels_.size() < 2) {
+      throw BadInput(stream_.file().string() + ": all rows have the label \"" + labels_.begin()->first +
+                     "\": there is nothing to tell apart");
+    }
+    bool whole = all_numbers_;
+    std::map<double, std::string> numbers;
+    std::uint64_t largest = 0, all = 0;
+    for (const auto& [label, count] : labels_) {
+      const double number = whole ? *number_of(label) : 0;
+      whole = whole && number == std::floor(number) && label.find_first_of(".eE") == std::string::npos;
+      numbers[number] = label;
+      largest = std::max(largest, count);
+      all += count;
+    }
+    if (found_.kind == RowKind::classified && all_numbers_ && (!whole || labels_.size() > kMostNumbers)) {
+      found_.kind = RowKind::scored;
+      return;
+    }
+    found_.classes = static_cast<std::int64_t>(labels_.size());
+    found_.largest_class = static_cast<double>(largest) / static_cast<double>(all);
+    if (whole && numbers.begin()->first == 0 && numbers.rbegin()->first == static_cast<double>(labels_.size()) - 1) {
+      return;  // they are their own numbers
+    }
+    if (whole) {
+      for (const auto& [number, label] : numbers) found_.class_names.push_back(label);
+    } else {
+      for (const auto& [label, count] : labels_) found_.class_names.push_back(label);
+    }
+  }
+
+  formats::TextStream stream_;
+  RowSurvey found_;
+  const Kind* kind_ = nullptr;
+  std::map<std::string, std::uint64_t> labels_;  // how often each occurs
+  bool all_numbers_ = true;
+  std::uint64_t line_ = 0;
+};
+
+}  // namespace
+
+RowSurvey survey_rows(const std::filesystem::path& file) { return Survey(file).run(); }
+
+bool is_held_out(std::uint64_t index, std::uint64_t rows) {
+  if (rows < 2 * kOneOf) return index + 1 == rows;
+  // One in each twenty neighbours, so that there is one of each part of the file.
+  const RngKey key{/*seed=*/0, static_cast<std::uint32_t>(index / kOneOf), 0, 0, 0};
+  const std::uint64_t chosen = philox(key, static_cast<std::uint32_t>(index / kOneOf >> 32))[0] % kOneOf;
+  return index % kOneOf == chosen;
+}
+
+void split_rows(const std::filesystem::path& file, std::uint64_t rows, const std::filesystem::path& train,
+                const std::filesystem::path& validation) {
+  formats::TextStream stream(file);
+  OutputFile kept(train), held(validation);
+  std::uint64_t index = 0;
+  for (std::string line; stream.read_line(line, kMostLine);) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    line += '\n';
+    (is_held_out(index++, rows) ? held : kept).write(line);
+  }
+  kept.finish();
+  held.finish();
+}
+
+}  // namespace l2l::runtime

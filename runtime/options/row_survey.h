@@ -1,0 +1,35 @@
+// What the rows of a file of JSON Lines are made for.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace l2l::runtime {
+
+enum class RowKind : std::uint8_t { text, classified, scored, words, choices, completion, chat };
+
+struct RowSurvey {
+  RowKind kind = RowKind::text;
+  std::uint64_t rows = 0;
+  std::int64_t classes = 0;
+  std::vector<std::string> class_names = {};  // in their order; empty where rows have the numbers 0 to classes - 1
+  double largest_class = 0;                   // its share of the rows
+  // Texts of a sample of rows, to measure lengths by: as one sequence has them.
+  std::vector<std::vector<std::string>> sample = {};
+};
+
+// Reads all rows. Throws BadInput naming file, line and field: a row that is no JSON object, of another kind than the
+// first, or without what its kind needs; labels of one class alone.
+RowSurvey survey_rows(const std::filesystem::path& file);
+
+// Whether row `index` (from 0) of `rows` is held out for validation: about one of twenty, by its place alone, and at
+// least one.
+bool is_held_out(std::uint64_t index, std::uint64_t rows);
+
+// Copies the rows of `file` to `train` and `validation`, in their order.
+void split_rows(const std::filesystem::path& file, std::uint64_t rows, const std::filesystem::path& train,
+                const std::filesystem::path& validation);
+
+}  // namespace l2l::runtime
