@@ -13,6 +13,7 @@
 #include "l2l/l2l.h"
 #include "tools/command.h"
 #include "tools/progress.h"
+#include "tools/report/page.h"
 #include "tools/tables.h"
 
 namespace l2l::tools {
@@ -79,11 +80,14 @@ class MetricsFile {
   // path writes nothing. Throws BadInput.
   MetricsFile(std::filesystem::path path, std::int64_t completed);
   // False when it cannot be written: the run is then to be saved before failure() is thrown.
-  bool add(const StepReport& report);
+  bool add(const StepReport& report) { return add(to_json(report)); }
+  bool add(std::int64_t step, const Trainer::Evaluation& validation);
   // What went wrong; empty when nothing did.
   const std::string& failure() const { return failure_; }
 
  private:
+  bool add(const std::string& line);
+
   const std::filesystem::path path_;
   std::ofstream file_;
   std::string failure_;
@@ -96,10 +100,16 @@ MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t completed) : p
   if (!(file_ << kept << std::flush)) throw BadInput("--metrics " + path_.string() + ": cannot be written");
 }
 
-bool MetricsFile::add(const StepReport& report) {
+bool MetricsFile::add(std::int64_t step, const Trainer::Evaluation& validation) {
+  nlohmann::ordered_json line = {{"step", step}, {"validation_loss", validation.loss}};
+  line["metrics"] = json_of(validation.metrics);
+  return add(json_text(line));
+}
+
+bool MetricsFile::add(const std::string& line) {
   if (path_.empty()) return true;
   errno = 0;
-  if (file_ << to_json(report) << std::endl) return true;
+  if (file_ << line << std::endl) return true;
   failure_ = "--metrics " + path_.string() + ": cannot be written" +
              (errno == 0 ? "" : std::string(": ") + std::strerror(errno));
   return false;
@@ -119,7 +129,10 @@ class Run {
   std::int64_t resume();
   void train(MetricsFile& metrics);
   bool go_on() const;
-  void save_and_validate(const StepReport& report);
+  void save_if_due(const StepReport& report);
+  // Into the metrics, too; nothing when interrupted.
+  void validate(MetricsFile& metrics);
+  void draw_report();
   void tell_saved();
   void say(const std::string& message);
   nlohmann::ordered_json summary(const std::filesystem::path& checkpoint);
@@ -157,9 +170,8 @@ int Run::run() {
     throw Error(metrics.failure() + "; the run stopped after step " + std::to_string(trainer_.completed_steps()) +
                 ", saved in " + checkpoint.string() + ": continue with --resume");
   }
-  if (!options_.data.validation.empty()) {
-    validation_ = trainer_.evaluate([] { return interrupted != 0; });
-  }
+  if (!options_.data.validation.empty()) validate(metrics);
+  draw_report();
   std::cout << json_text(summary(checkpoint)) << std::endl;
   if (!arguments_.trace.empty()) trainer_.write_trace(arguments_.trace);
   return kSuccess;
@@ -183,8 +195,10 @@ void Run::train(MetricsFile& metrics) {
     last_ = report;
     progress_->show(report);
     if (!metrics.add(report)) return false;
-    if (report.step < steps_) save_and_validate(report);
-    return go_on();
+    if (report.step == steps_) return go_on();
+    save_if_due(report);
+    if (options_.run.validate_every > 0 && report.step % options_.run.validate_every == 0) validate(metrics);
+    return metrics.failure().empty() && go_on();
   });
   progress_->finish();
   if (const std::optional<double> ratio = progress_->measured_over_predicted()) {
@@ -198,19 +212,32 @@ bool Run::go_on() const {
   return interrupted == 0 && (options_.run.seconds == 0 || elapsed.count() < static_cast<double>(options_.run.seconds));
 }
 
-void Run::save_and_validate(const StepReport& report) {
-  const auto due = [&](std::int64_t every) { return every > 0 && report.step % every == 0; };
+void Run::save_if_due(const StepReport& report) {
   if (!trainer_.saving()) tell_saved();
-  if (due(options_.checkpoint.every)) {
-    tell_saved();
-    trainer_.start_save();
-  }
-  if (!due(options_.run.validate_every)) return;
+  if (options_.checkpoint.every == 0 || report.step % options_.checkpoint.every != 0) return;
+  tell_saved();
+  trainer_.start_save();
+}
+
+void Run::validate(MetricsFile& metrics) {
   validation_ = trainer_.evaluate([] { return interrupted != 0; });
-  if (validation_) {
-    std::string line = "step " + std::to_string(report.step) + "  validation loss " + std::to_string(validation_->loss);
-    for (const auto& [name, value] : validation_->metrics) line += "  " + name + " " + std::to_string(value);
-    say(line);
+  if (!validation_) return;
+  const std::int64_t step = trainer_.completed_steps();
+  std::string line = "step " + std::to_string(step) + "  validation loss " + std::to_string(validation_->loss);
+  for (const auto& [name, value] : validation_->metrics) line += "  " + name + " " + std::to_string(value);
+  say(line);
+  metrics.add(step, *validation_);
+  draw_report();
+}
+
+// Of a run without a config, whose metrics are in its own folder. A report that cannot be drawn does not end the run.
+void Run::draw_report() {
+  if (arguments_.output.empty() || arguments_.metrics.empty()) return;
+  try {
+    const std::filesystem::path folder = arguments_.output;
+    write_report({folder}, folder / "report.html");
+  } catch (const Error& error) {
+    say(std::string("report: ") + error.what());
   }
 }
 

@@ -54,8 +54,9 @@ ROOMS = {
     "runtime/options": ["runtime/data"],
     "runtime/plan": ["runtime/data", "runtime/options"],
     "runtime/tuning": ["runtime/engine.h", "runtime/options", "runtime/plan"],
-    "tools": [],
+    "tools": ["tools/report"],
     "tools/bench": ["tools"],
+    "tools/report": [],
 }
 # Where more is allowed: folders or files, and prefixes of what they may include besides.
 BESIDES = {

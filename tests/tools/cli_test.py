@@ -45,6 +45,12 @@ SUMMARY = ("steps loss validation_loss metrics tokens_per_second measured_over_p
            "predicted_host_bytes checkpoint weights_hash").split()
 
 
+def lines_of(metrics):
+    """What --metrics wrote: lines of steps, and lines of validations."""
+    lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+    return [line for line in lines if "loss" in line], [line for line in lines if "loss" not in line]
+
+
 class ToolTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -86,7 +92,7 @@ class Cli(ToolTest):
     def test_outputs(self):
         out, err = self.run_tool("l2l-train", "run.toml", "--metrics", "m.jsonl", "--trace", "t.json", "--set", "transfer.stash=host",
                                  *TABLE_AT_ONCE)
-        lines = [json.loads(line) for line in (self.path / "m.jsonl").read_text().splitlines()]
+        lines, validations = lines_of(self.path / "m.jsonl")
         self.assertEqual([line["step"] for line in lines], [1, 2, 3, 4])
         for line in lines:
             self.assertEqual(list(line), METRICS)
@@ -94,6 +100,7 @@ class Cli(ToolTest):
         self.assertEqual(list(summary), SUMMARY)
         self.assertEqual(summary["device_peak_bytes"], summary["predicted_device_bytes"])
         self.assertEqual(summary["loss"], lines[-1]["loss"])
+        self.assertEqual(validations, [{"step": 4, "validation_loss": summary["validation_loss"], "metrics": {}}])
         self.assertTrue((self.path / summary["checkpoint"] / "manifest.json").exists())
         for text in ("device (exact)", "pinned", "host", "step 1/4", "tokens/s", "ETA"):
             self.assertIn(text, err)
@@ -236,7 +243,7 @@ class Cli(ToolTest):
         again = self.summary(*periodic, "--metrics", "m.jsonl", "--resume", "checkpoints/run/step-00000002")
         self.assertEqual(again["weights_hash"], whole["weights_hash"])
         self.assertTrue((self.path / "checkpoints/run/earlier-1/step-00000004").exists())
-        steps = [json.loads(line)["step"] for line in (self.path / "m.jsonl").read_text().splitlines()]
+        steps = [line["step"] for line in lines_of(self.path / "m.jsonl")[0]]
         self.assertEqual(steps, [1, 2, 3, 4])
 
     def test_a_checkpoint_that_cannot_be_written_fails_the_run_and_harms_no_older_one(self):
@@ -270,7 +277,7 @@ class Cli(ToolTest):
             out, err = process.communicate(timeout=120)
             self.assertEqual(process.returncode, 0, err)
             summary = json.loads(out.splitlines()[-1])
-            self.assertEqual(summary["steps"], len(metrics.read_text().splitlines()))
+            self.assertEqual(summary["steps"], len(lines_of(metrics)[0]))
             self.assertTrue((self.path / summary["checkpoint"] / "manifest.json").exists())
             metrics.unlink()
 
@@ -350,8 +357,8 @@ class Cli(ToolTest):
                                    "--set", f"checkpoint.directory={mode}")
             self.assertIn(f"reversible ({mode}), no stash", err)
             self.assertEqual("drift" in err, bool(more))
-            for line in (self.path / "m.jsonl").read_text().splitlines():
-                self.assertEqual(list(json.loads(line)), METRICS + more)
+            for line in lines_of(self.path / "m.jsonl")[0]:
+                self.assertEqual(list(line), METRICS + more)
             out, _ = self.run_tool("l2l-sample", mode, "--prompt", "the ", "--tokens", "5", "--temperature", "0")
             self.assertTrue(out.startswith("the ") and len(out) > len("the \n"))
         self.refused("run.toml", "--set", "model.reversible=fixed", "--set", "model.architecture=bert",
@@ -422,7 +429,7 @@ class Prediction(ToolTest):
 
     def metrics(self):
         _, err = self.run_tool("l2l-train", "run.toml", "--metrics", "m.jsonl")
-        return [json.loads(line) for line in (self.path / "m.jsonl").read_text().splitlines()], err
+        return lines_of(self.path / "m.jsonl")[0], err
 
     def test_plan_then_train(self):
         unknown, err = self.plan("--no-measure")
@@ -478,7 +485,7 @@ class LossScale(ToolTest):
     SETTINGS = ["--set", "precision.compute=fp16", "--set", "precision.loss_scale_growth=1"]
 
     def metrics(self, file):
-        return [json.loads(line) for line in (self.path / file).read_text().splitlines()]
+        return lines_of(self.path / file)[0]
 
     def test_skipped_steps(self):
         _, err = self.run_tool("l2l-train", "run.toml", *self.SETTINGS, "--steps", "20", "--metrics", "m.jsonl")

@@ -44,7 +44,12 @@ class OneCommandTest(unittest.TestCase):
         self.assertIn("60 rows with a label of 2 (the most frequent: 50.0%); 3 are held out", done.stderr)
         self.assertIn('model.label_names = ["bad", "good"]', done.stderr)
         self.assertIn("optimizer.learning_rate = 0.0001  all weights of a model with hidden = 384", done.stderr)
-        self.assertEqual(len((self.path / "out/metrics.jsonl").read_text().splitlines()), 4)
+        lines = [json.loads(line) for line in (self.path / "out/metrics.jsonl").read_text().splitlines()]
+        self.assertEqual(sum("loss" in line for line in lines), 4)
+        self.assertEqual(lines[-1]["metrics"], summary["metrics"])
+        report = (self.path / "out/report.html").read_text()
+        for part in ("<figcaption>Loss", "<figcaption>accuracy", "label_names"):
+            self.assertIn(part, report)
         self.assertTrue((self.path / "out/checkpoints/step-00000004/model.safetensors").is_file())
         config = json.loads((self.path / "out/checkpoints/step-00000004/config.json").read_text())
         self.assertEqual(config["id2label"], {"0": "bad", "1": "good"})

@@ -168,7 +168,7 @@ def check_losses(tools, work, model, data, steps=20):
         cache, config, metrics = work / ("cache-" + samples), work / "losses.toml", work / "metrics.jsonl"
         config.write_text(CONFIG.format(model=model, sequence=sequence, data=data, template="chatml", samples=samples, micro_batch=2, micro_batches=2, steps=steps))
         run([tools / "l2l-train", config, "--metrics", metrics], cache)
-        ours = [json.loads(line)["loss"] for line in metrics.read_text().splitlines()]
+        ours = [json.loads(line)["loss"] for line in metrics.read_text().splitlines() if '"loss"' in line]
         metrics.unlink()
         documents = cached_documents(cache)
         if samples == "padded":

@@ -127,7 +127,8 @@ class Comparison:
         start = self.ours(task, seed, precision, "relay", "--steps", "0")["checkpoint"]
         start = pathlib.Path(start).rename(self.work / f"start-{task}-{seed}-{precision}")
         relay = self.ours(task, seed, precision, "relay")
-        rates = [json.loads(line)["learning_rate"] for line in (self.work / "metrics.jsonl").read_text().splitlines()]
+        rates = [json.loads(line)["learning_rate"] for line in (self.work / "metrics.jsonl").read_text().splitlines()
+                 if '"loss"' in line]
         resident = self.ours(task, seed, precision, "resident")
         other = self.theirs(task, precision, start, rates)
         line = {"task": task, "precision": precision, "seed": seed, "relay": relay["metrics"][metric],

@@ -161,7 +161,7 @@ def train_ours(tools, work, name, head, samples):
                           text=True, env={**os.environ, "XDG_CACHE_HOME": str(work / "cache")})
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip())
-    losses = [json.loads(line)["loss"] for line in (work / "metrics.jsonl").read_text().splitlines()]
+    losses = [json.loads(line)["loss"] for line in (work / "metrics.jsonl").read_text().splitlines() if '"loss"' in line]
     return losses, json.loads(done.stdout.splitlines()[-1])["metrics"], sorted((work / "out").glob("step-*"))[-1]
 
 

@@ -180,7 +180,7 @@ def check_training(tools, model, folder, work, steps=10):
     config = work / "config.toml"
     config.write_text(CONFIG.format(folder=folder, data=data, steps=steps, out=work / "run"))
     run(tools / "l2l-train", config, "--metrics", work / "metrics.jsonl", "--quiet")
-    ours = [json.loads(line)["loss"] for line in (work / "metrics.jsonl").read_text().splitlines()]
+    ours = [json.loads(line)["loss"] for line in (work / "metrics.jsonl").read_text().splitlines() if '"loss"' in line]
     model = model.train()
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):

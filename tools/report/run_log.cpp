@@ -1,0 +1,104 @@
+#include "tools/report/run_log.h"
+
+#include <cmath>
+#include <fstream>
+#include <iterator>
+
+#include "core/json.h"
+#include "l2l/errors.h"
+
+namespace l2l::tools {
+namespace {
+
+constexpr std::size_t kMostLine = 1 << 20, kMostConfig = 1 << 20, kMostFields = 64;
+
+// The next line, without what is beyond kMostLine; false at the end. A last line without its end counts.
+bool next_line(std::istream& file, std::string& line, bool& whole) {
+  line.clear();
+  whole = true;
+  for (int c; (c = file.get()) != std::char_traits<char>::eof();) {
+    if (c == '\n') return true;
+    line.size() < kMostLine ? line.push_back(static_cast<char>(c)) : void(whole = false);
+  }
+  return !line.empty();
+}
+
+void take(RunLog& log, const std::string& name, double step, const nlohmann::json& value) {
+  if (!value.is_number() && !value.is_boolean()) return;
+  const double number = value.is_boolean() ? (value.get<bool>() ? 1 : 0) : value.get<double>();
+  if (!std::isfinite(number)) return;
+  if (log.series.size() >= kMostFields && log.series.count(name) == 0) return;
+  log.series[name].add(step, number);
+}
+
+void take(RunLog& log, const nlohmann::json& line) {
+  const double step = line["step"].get<double>();
+  for (const auto& [name, value] : line.items()) {
+    if (name == "step") continue;
+    if (name != "metrics" || !value.is_object()) {
+      take(log, name, step, value);
+      continue;
+    }
+    for (const auto& [metric, number] : value.items()) take(log, "metrics." + metric, step, number);
+  }
+}
+
+std::string read_config(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kMostConfig, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
+}  // namespace
+
+void Series::add(double step, double value) {
+  last_ = value;
+  steps_ += step;
+  values_ += value;
+  if (++open_ == each_) close();
+  if (points_.size() < kMost) return;
+  for (std::size_t i = 0; i < kMost / 2; ++i) {
+    const auto &a = points_[2 * i], &b = points_[2 * i + 1];
+    points_[i] = {(a.first + b.first) / 2, (a.second + b.second) / 2};
+  }
+  points_.resize(kMost / 2);
+  each_ *= 2;
+}
+
+void Series::close() {
+  const auto count = static_cast<double>(open_);
+  points_.emplace_back(steps_ / count, values_ / count);
+  steps_ = values_ = 0;
+  open_ = 0;
+}
+
+std::vector<std::pair<double, double>> Series::points() const {
+  Series all = *this;
+  if (all.open_ > 0) all.close();
+  return all.points_;
+}
+
+RunLog read_run_log(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(path, ignored);
+  const std::filesystem::path metrics = folder ? path / "metrics.jsonl" : path;
+  std::ifstream file(metrics, std::ios::binary);
+  if (!std::filesystem::is_regular_file(metrics, ignored) || !file) {
+    throw BadInput(metrics.string() + ": is no file that can be read; name one that --metrics wrote, or its directory");
+  }
+  RunLog log;
+  log.name = folder ? std::filesystem::absolute(path).lexically_normal().string() : path.string();
+  if (folder) log.config = read_config(path / "config.toml");
+  std::string line;
+  for (bool whole = true; next_line(file, line, whole);) {
+    ++log.lines;
+    const nlohmann::json json = whole ? parse_json(line) : nlohmann::json();
+    const bool good = json.is_object() && json.contains("step") && json["step"].is_number_unsigned();
+    good ? take(log, json) : void(++log.unread);
+  }
+  return log;
+}
+
+}  // namespace l2l::tools

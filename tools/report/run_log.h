@@ -1,0 +1,44 @@
+// What a run has written down (--metrics), as series of numbers by step.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace l2l::tools {
+
+// A series that is longer than a chart can show is averaged: of neighbouring points, ever more of them become one.
+// Thread-bound.
+class Series {
+ public:
+  void add(double step, double value);
+  // (step, value), at most kMost.
+  std::vector<std::pair<double, double>> points() const;
+  double last() const { return last_; }
+
+ private:
+  static constexpr std::size_t kMost = 1024;
+
+  void close();
+
+  std::vector<std::pair<double, double>> points_;  // means of `each_` points
+  std::int64_t each_ = 1, open_ = 0;
+  double steps_ = 0, values_ = 0;  // sums of the point that is open
+  double last_ = 0;
+};
+
+struct RunLog {
+  std::string name;
+  std::string config;                    // TOML; empty where there is none
+  std::map<std::string, Series> series;  // by field; those of "metrics" as "metrics.NAME"
+  std::int64_t lines = 0, unread = 0;    // unread: no JSON object with a step, or longer than 1 MiB
+};
+
+// `path`: a file of --metrics, or a directory with metrics.jsonl and perhaps config.toml. Numbers that are not finite
+// are left out. Throws BadInput where there is no such file.
+RunLog read_run_log(const std::filesystem::path& path);
+
+}  // namespace l2l::tools
