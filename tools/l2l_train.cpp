@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/json.h"
+#include "formats/event_file.h"
 #include "l2l/l2l.h"
 #include "tools/command.h"
 #include "tools/progress.h"
@@ -73,34 +74,60 @@ std::string lines_until(const std::filesystem::path& path, std::int64_t complete
   return kept;
 }
 
-// The file of --metrics: one JSON object per step.
+// The file of --metrics, one JSON object per step and per validation, and an event file for TensorBoard.
 class MetricsFile {
  public:
-  // Keeps the lines of an existing file up to step `completed` (a resumed run writes the later ones again). An empty
-  // path writes nothing. Throws BadInput.
-  MetricsFile(std::filesystem::path path, std::int64_t completed);
+  // Keeps the lines of an existing file up to step `completed` (a resumed run writes the later ones again). Empty paths
+  // write nothing. Throws BadInput.
+  MetricsFile(std::filesystem::path path, std::int64_t completed, const std::filesystem::path& tensorboard);
   // False when it cannot be written: the run is then to be saved before failure() is thrown.
-  bool add(const StepReport& report) { return add(to_json(report)); }
+  bool add(const StepReport& report);
   bool add(std::int64_t step, const Trainer::Evaluation& validation);
   // What went wrong; empty when nothing did.
   const std::string& failure() const { return failure_; }
 
  private:
   bool add(const std::string& line);
+  bool add(std::int64_t step, const std::vector<std::pair<std::string, double>>& scalars);
 
   const std::filesystem::path path_;
   std::ofstream file_;
+  std::optional<formats::EventFile> events_;
   std::string failure_;
 };
 
-MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t completed) : path_(std::move(path)) {
+MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t completed, const std::filesystem::path& tensorboard)
+    : path_(std::move(path)) {
+  if (!tensorboard.empty()) events_.emplace(tensorboard);
   if (path_.empty()) return;
   const std::string kept = lines_until(path_, completed);
   file_.open(path_, std::ios::trunc);
   if (!(file_ << kept << std::flush)) throw BadInput("--metrics " + path_.string() + ": cannot be written");
 }
 
+bool MetricsFile::add(const StepReport& report) {
+  return add(to_json(report)) && add(report.step, {{"loss", report.loss},
+                                                   {"learning_rate", report.learning_rate},
+                                                   {"gradient_norm", report.gradient_norm},
+                                                   {"tokens_per_second", report.tokens_per_second},
+                                                   {"step_ms", report.step_ms},
+                                                   {"loss_scale", report.loss_scale}});
+}
+
+bool MetricsFile::add(std::int64_t step, const std::vector<std::pair<std::string, double>>& scalars) {
+  if (!events_) return true;
+  try {
+    events_->add(step, scalars);
+  } catch (const Error& error) {
+    failure_ = std::string("run.tensorboard: ") + error.what();
+  }
+  return failure_.empty();
+}
+
 bool MetricsFile::add(std::int64_t step, const Trainer::Evaluation& validation) {
+  std::vector<std::pair<std::string, double>> scalars = {{"validation_loss", validation.loss}};
+  for (const auto& [name, value] : validation.metrics) scalars.emplace_back("metrics/" + name, value);
+  if (!add(step, scalars)) return false;
   nlohmann::ordered_json line = {{"step", step}, {"validation_loss", validation.loss}};
   line["metrics"] = json_of(validation.metrics);
   return add(json_text(line));
@@ -156,7 +183,7 @@ int Run::run() {
     trainer_.prepare([&](std::uint64_t done, std::uint64_t all) { loading.show(done, all); });
   }
   const std::int64_t kept = resume();
-  MetricsFile metrics(arguments_.metrics, trainer_.completed_steps());
+  MetricsFile metrics(arguments_.metrics, trainer_.completed_steps(), options_.run.tensorboard);
   if (!arguments_.trace.empty() && !std::ofstream(arguments_.trace)) {
     throw BadInput("--trace " + arguments_.trace + ": cannot be written");
   }

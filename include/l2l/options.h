@@ -271,10 +271,11 @@ struct CheckpointOptions {
 };
 
 struct RunOptions {
-  std::int64_t steps = 100;         // in total, those before a resume included
-  std::uint64_t seed = 1;           // of initial weights, dropout and the order of data
-  std::int64_t seconds = 0;         // l2l-train ends after the step that reaches this time; 0: no limit
-  std::int64_t validate_every = 0;  // l2l-train: steps between validations; 0: at the end only
+  std::int64_t steps = 100;                // in total, those before a resume included
+  std::uint64_t seed = 1;                  // of initial weights, dropout and the order of data
+  std::int64_t seconds = 0;                // l2l-train ends after the step that reaches this time; 0: no limit
+  std::int64_t validate_every = 0;         // l2l-train: steps between validations; 0: at the end only
+  std::filesystem::path tensorboard = {};  // l2l-train writes an event file for TensorBoard into it; empty: none
 };
 
 struct Options {

@@ -184,7 +184,8 @@ std::vector<Key> option_keys(Options& options) {
       {"run", "steps", IntegerField{&run.steps, 0, kMostSteps}},
       {"run", "seed", UnsignedField{&run.seed, false}},
       {"run", "seconds", IntegerField{&run.seconds, 0, kMostSteps}},
-      {"run", "validate_every", IntegerField{&run.validate_every, 0, kMostSteps}}};
+      {"run", "validate_every", IntegerField{&run.validate_every, 0, kMostSteps}},
+      {"run", "tensorboard", PathField{&run.tensorboard}}};
 }
 
 }  // namespace l2l::runtime

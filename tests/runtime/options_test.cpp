@@ -357,6 +357,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "model.pretrained",
                                                "model.new_head",
                                                "model.base",
+                                               "run.tensorboard",
                                                "optimizer.train",
                                                "optimizer.group",
                                                "optimizer.layer_decay",

@@ -4,6 +4,7 @@
     report_test.py FOLDER_OF_THE_TOOLS
 """
 import html.parser
+import importlib.util
 import json
 import pathlib
 import re
@@ -43,6 +44,44 @@ class Page(html.parser.HTMLParser):
 
 def step(i, **more):
     return json.dumps({"step": i, "loss": 5 / i, "learning_rate": 1e-3, "step_ms": 10 + i % 3, "h2d_bytes": 1 << 20, **more})
+
+
+@unittest.skipUnless(importlib.util.find_spec("tensorboard"), "tensorboard is not installed")
+class TensorBoardTest(unittest.TestCase):
+    CONFIG = """
+[model]
+layers = 1
+hidden = 16
+heads = 2
+sequence = 16
+[data]
+train = ["text"]
+validation = ["text"]
+[batch]
+micro_batch = 2
+micro_batches = 1
+[run]
+steps = 5
+validate_every = 2
+tensorboard = "events"
+"""
+
+    def test_it_reads_the_numbers_of_the_metrics(self):
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+        with tempfile.TemporaryDirectory() as place:
+            (pathlib.Path(place) / "text").write_text("the quick brown fox jumps over the lazy dog\n" * 40)
+            (pathlib.Path(place) / "run.toml").write_text(self.CONFIG)
+            subprocess.run([TOOL.parent / "l2l-train", "run.toml", "--quiet", "--metrics", "m.jsonl"], cwd=place, check=True, capture_output=True)
+            lines = [json.loads(line) for line in (pathlib.Path(place) / "m.jsonl").read_text().splitlines()]
+            events = EventAccumulator(str(pathlib.Path(place) / "events"), size_guidance={"scalars": 0})
+            events.Reload()
+        for name in ("loss", "validation_loss", "gradient_norm", "learning_rate", "step_ms"):
+            expected = [(line["step"], line[name]) for line in lines if name in line]
+            found = [(event.step, event.value) for event in events.Scalars(name)]
+            self.assertEqual([step for step, _ in found], [step for step, _ in expected])
+            for (_, a), (_, b) in zip(found, expected):
+                self.assertAlmostEqual(a, b, delta=1e-6 * abs(b))
+        self.assertEqual([event.step for event in events.Scalars("validation_loss")], [2, 4, 5])
 
 
 class ReportTest(unittest.TestCase):
