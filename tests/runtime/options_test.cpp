@@ -286,7 +286,10 @@ TEST(Options, EveryPrefixAndEveryFlippedByteOfAConfigIsReadOrRefused) {
 // Moves every field off its default, so that a key that to_toml() forgets or mixes up is seen.
 void change(const runtime::Field& field, int number) {
   using namespace runtime;
-  if (const auto* f = std::get_if<IntegerField>(&field)) *f->value = f->least + 1 + number % (f->most - f->least);
+  if (const auto* f = std::get_if<IntegerField>(&field)) {
+    const std::int64_t value = f->least + 1 + number % (f->most - f->least);
+    *f->value = value == *f->value ? f->least : value;
+  }
   if (const auto* f = std::get_if<UnsignedField>(&field)) {
     *f->value = f->is_size ? 1'000'000'007u * static_cast<unsigned>(number + 1)
                            : std::numeric_limits<std::int64_t>::max() - number;
@@ -381,6 +384,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "data.buckets",
                                                "data.label",
                                                "model.head",
+                                               "model.label_names",
                                                "model.labels",
                                                "data.mask_token",
                                                "data.format",
@@ -389,6 +393,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "data.source",
 
                                                "data.learn",
+                                               "data.task",
                                                "data.template",
                                                "data.samples",
                                                "data.order",
