@@ -287,9 +287,8 @@ TEST(Options, EveryPrefixAndEveryFlippedByteOfAConfigIsReadOrRefused) {
 void change(const runtime::Field& field, int number) {
   using namespace runtime;
   if (const auto* f = std::get_if<IntegerField>(&field)) {
-    const std::int64_t before = *f->value;
-    *f->value = f->least + 1 + number % (f->most - f->least);
-    if (*f->value == before) --*f->value;
+    const std::int64_t value = f->least + 1 + number % (f->most - f->least);
+    *f->value = value == *f->value ? f->least : value;
   }
   if (const auto* f = std::get_if<UnsignedField>(&field)) {
     *f->value = f->is_size ? 1'000'000'007u * static_cast<unsigned>(number + 1)
@@ -399,6 +398,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "data.buckets",
                                                "data.label",
                                                "model.head",
+                                               "model.label_names",
                                                "model.labels",
                                                "data.mask_token",
                                                "data.format",
@@ -407,6 +407,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "data.source",
 
                                                "data.learn",
+                                               "data.task",
                                                "data.template",
                                                "data.samples",
                                                "data.order",

@@ -122,7 +122,7 @@ BAD = {
     "a source without files": ("a.txt", b"text", {}, "[[data.source]]\nweight = 2.0", "data.train and [[data.source]] are both set"),
     "a kind that is not built": ("a.txt", b"text", {}, 'format = "parquet"', "data.format"),
     "a template that is not built": ("a.jsonl", rows(CHAT), {}, 'template = "phi3"', "data.template"),
-    "classes that nobody learns": ("a.jsonl", rows(GOOD_ROW), {}, 'label = "class"', "learns no classes"),
+    "classes that nobody learns": ("a.jsonl", rows(GOOD_ROW), {}, 'label = "class"', "learns no labels"),
     "masks that an encoder cannot learn": ("a.jsonl", rows(CHAT), {}, 'learn = "assistant"\ntemplate = "chatml"', "predicts masked tokens"),
 }
 

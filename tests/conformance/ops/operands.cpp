@@ -203,7 +203,7 @@ void prepare(const OpCase& test_case, Tensors& operands, std::mt19937_64& random
       return;
     case OpKind::squared_error:
     case OpKind::squared_error_backward:
-      for (std::size_t row = 2; row < operands[1].size(); row += 5) {  // without a target
+      for (std::size_t row = 3; row < operands[1].size(); row += 5) {  // without a target
         operands[1][row] = std::numeric_limits<double>::quiet_NaN();
       }
       return;

@@ -166,5 +166,41 @@ TEST(HubConfig, RoundTrips) {
   }
 }
 
+// Every head that a family has is read back, with the names of its classes; a head of tokens has none.
+TEST(HubConfig, HeadsRoundTrip) {
+  for (const Architecture& architecture : architectures()) {
+    for (const char* const head : {"classification", "regression", "tokens", "choice"}) {
+      ModelOptions model;
+      model.architecture = architecture.name;
+      model.sequence = 32;
+      model.positions = 64;
+      if (!architecture.learned_positions) model.dropout = 0;
+      model.head = head;
+      const bool classes = model.head == "classification" || model.head == "tokens";
+      if (classes) model.labels = 3, model.label_names = {"O", "B-X", "I-X"};
+      try {
+        check_model(model);
+      } catch (const BadInput&) {
+        EXPECT_TRUE(model.head == "choice" ? !architecture.encoder : architecture.name == "gemma3") << head;
+        continue;
+      }
+      const ModelOptions again = read(hub_config(model, R"({"id2label": {"0": "other", "1": "names"}})"));
+      EXPECT_EQ(again.head, head) << architecture.name;
+      EXPECT_EQ(again.label_names, model.label_names);
+      if (classes) EXPECT_EQ(again.labels, 3);
+    }
+  }
+}
+
+TEST(HubConfig, NamesOfClassesAreTheDirectorysWhereOptionsHaveNone) {
+  const std::string bert = R"({"model_type": "bert", "architectures": ["BertForSequenceClassification"], )";
+  const ModelOptions model = read(bert + R"("id2label": {"0": "no", "1": "yes"}})");
+  EXPECT_EQ(model.label_names, (std::vector<std::string>{"no", "yes"}));
+  EXPECT_TRUE(read(bert + R"("id2label": {"0": "LABEL_0", "1": "LABEL_1"}})").label_names.empty());
+  EXPECT_EQ(read(bert + R"("id2label": {"0": "LABEL_0"}})").head, "regression");
+  EXPECT_REFUSES(bert + R"("problem_type": "regression", "id2label": {"0": "a", "1": "b"}})",
+                 "problem_type: is \"regression\" of several numbers");
+}
+
 }  // namespace
 }  // namespace l2l::models
