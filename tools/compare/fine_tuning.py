@@ -3,7 +3,7 @@
 PyTorch. For each seed all begin with the same head and see the same sentences in the same order, with the same learning
 rates and no dropout.
 
-    fine_tuning.py BUILD/tools MODEL_DIRECTORY REVIEWS_FOLDER [--seeds N] [--steps N] [--precision fp32,bf16] [--task classes,numbers]
+    fine_tuning.py BUILD/tools MODEL_DIRECTORY REVIEWS_FOLDER [--seeds N] [--first SEED] [--steps N] [--precision fp32,bf16] [--task classes,numbers]
 
 Prints a JSON line for each run and, at the end, the rows of the table. Needs PyTorch, transformers, scikit-learn and scipy.
 Exit status 1 when resident execution gives other bits than the relay, or the mean difference to PyTorch is above one point.
@@ -155,13 +155,14 @@ def main():
     parser.add_argument("model", type=pathlib.Path)
     parser.add_argument("reviews", type=pathlib.Path)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--precision", default="fp32,bf16")
     parser.add_argument("--task", default="classes,numbers")
     arguments = parser.parse_args()
     found = {}
     with tempfile.TemporaryDirectory() as place:
-        for seed in range(1, arguments.seeds + 1):
+        for seed in range(arguments.first, arguments.first + arguments.seeds):
             for task in arguments.task.split(","):
                 for precision in arguments.precision.split(","):
                     work = pathlib.Path(place) / f"{task}-{seed}-{precision}"

@@ -26,6 +26,7 @@ circle.c0{fill:var(--c0)}circle.c1{fill:var(--c1)}circle.c2{fill:var(--c2)}circl
 span.c0{color:var(--c0)}span.c1{color:var(--c1)}span.c2{color:var(--c2)}span.c3{color:var(--c3)}span.c4{color:var(--c4)}span.c5{color:var(--c5)}
 .wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:.2rem .8rem .2rem 0;text-align:right;border-bottom:1px solid var(--rule)}
 td:first-child,th:first-child{text-align:left}th{overflow-wrap:anywhere}pre{overflow-x:auto;font-size:.85rem;border:1px solid var(--rule);border-radius:8px;padding:.7rem}
+@media(max-width:600px){svg text{font-size:19px}}
 @media print{figure{break-inside:avoid}}
 )";
 
