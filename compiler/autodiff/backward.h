@@ -47,7 +47,7 @@ class Backward {
   std::vector<TrainedRows> trained_rows(ValueId id);
   // For weights that are trained as a whole or not at all: nothing when `id` is frozen. Throws BadInput.
   std::optional<ValueId> accumulator(ValueId id);
-  // `inputs` and accumulators of `weights`, up to the first that is frozen; throws BadInput when one behind it is not.
+  // `outputs`, and accumulators of `weights` up to the first that is frozen. Throws BadInput when one behind it is not.
   std::vector<ValueId> with_accumulators(const Op& op, std::vector<ValueId> outputs, std::span<const ValueId> weights);
   // Columns [first, first + count) of a matrix; the matrix itself when these are all.
   ValueId columns(ValueId matrix, std::int64_t first, std::int64_t count, float factor = 1);
