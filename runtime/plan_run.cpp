@@ -128,11 +128,38 @@ void check_names(const models::Model& model, const std::vector<std::string>& pat
   }
 }
 
+// Each target of the adapters must name a linear layer of the blocks, and none beside them: "dense" would be the
+// pooler's, too, for PEFT.
+void check_targets(const RunParts& parts) {
+  const models::Model& model = parts.model;
+  const GroupIndex first = model.layout.layers[static_cast<std::size_t>(model.block(model.blocks()))].parts[0].group;
+  const std::vector<ParameterSpec>& block = model.layout.groups[static_cast<std::size_t>(first)].parameters;
+  for (const std::string& target : parts.options.lora.targets) {
+    const std::string end = "." + target + ".lora_A.weight";
+    const bool found =
+        std::ranges::any_of(block, [&](const ParameterSpec& parameter) { return parameter.name.ends_with(end); });
+    if (target != "all-linear" && !found) {
+      std::string names;
+      for (const ParameterSpec& each : block) {
+        if (each.shape.rank() == 2 && !models::is_adapter(each.name)) names += " " + each.name;
+      }
+      throw BadInput("lora.targets: \"" + target + "\" names no linear layer of the blocks; their matrices are" +
+                     names);
+    }
+    if (model.labels > 0 && !model.causal && (target == "dense" || target == "all-linear")) {
+      throw BadInput("lora.targets: \"" + target +
+                     "\" names the head's layers, too, which are trained as a whole; name those of the blocks, such as "
+                     "\"attention.output.dense\"");
+    }
+  }
+}
+
 }  // namespace
 
 RunPlan plan_run(const Options& options, Devices devices) {
   RunParts parts = make_parts(resolve(options), std::move(devices));
   check_names(parts.model, parts.options.optimizer.train, "optimizer.train");
+  check_targets(parts);
   for (const ParameterGroup& group : parts.options.optimizer.group) {
     check_names(parts.model, group.parameters, "optimizer.group");
   }

@@ -402,6 +402,13 @@ TEST_P(Adapters, BeginAsTheModelAndResumeToTheBit) {
             std::string::npos);
 }
 
+TEST_P(Adapters, OfLayersThatDoNotExistAreRefused) {
+  Options nothing = options();
+  nothing.lora.targets.push_back("no_proj");
+  const std::string message = testing::refusal([&] { Trainer trainer(nothing); });
+  EXPECT_NE(message.find("lora.targets: \"no_proj\" names no linear layer"), std::string::npos) << message;
+}
+
 TEST_P(Adapters, NeedTheBaseThatTheyWereTrainedBeside) {
   const Options own = options();
   {
