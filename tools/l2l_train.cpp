@@ -12,6 +12,7 @@
 #include "core/json.h"
 #include "formats/event_file.h"
 #include "l2l/l2l.h"
+#include "tools/best_checkpoint.h"
 #include "tools/command.h"
 #include "tools/progress.h"
 #include "tools/report/page.h"
@@ -157,8 +158,8 @@ class Run {
   void train(MetricsFile& metrics);
   bool go_on() const;
   void save_if_due(const StepReport& report);
-  // Into the metrics, too; nothing when interrupted.
-  void validate(MetricsFile& metrics);
+  // Into the metrics, too; nothing when interrupted. `saved`: the checkpoint of this step, if there is one.
+  void validate(MetricsFile& metrics, std::filesystem::path saved = {});
   void draw_report();
   void tell_saved();
   void say(const std::string& message);
@@ -172,6 +173,7 @@ class Run {
   std::optional<Progress> progress_;
   std::optional<StepReport> last_;
   std::optional<Trainer::Evaluation> validation_;
+  std::optional<BestCheckpoint> best_;
 };
 
 // All that can be refused is refused before anything is written.
@@ -188,6 +190,7 @@ int Run::run() {
     throw BadInput("--trace " + arguments_.trace + ": cannot be written");
   }
   set_aside_checkpoints(options_.checkpoint.directory, kept);
+  best_.emplace(options_, trainer_.completed_steps());
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
   train(metrics);
@@ -197,7 +200,7 @@ int Run::run() {
     throw Error(metrics.failure() + "; the run stopped after step " + std::to_string(trainer_.completed_steps()) +
                 ", saved in " + checkpoint.string() + ": continue with --resume");
   }
-  if (!options_.data.validation.empty()) validate(metrics);
+  if (!options_.data.validation.empty()) validate(metrics, checkpoint);
   draw_report();
   std::cout << json_text(summary(checkpoint)) << std::endl;
   if (!arguments_.trace.empty()) trainer_.write_trace(arguments_.trace);
@@ -225,6 +228,11 @@ void Run::train(MetricsFile& metrics) {
     if (report.step == steps_) return go_on();
     save_if_due(report);
     if (options_.run.validate_every > 0 && report.step % options_.run.validate_every == 0) validate(metrics);
+    if (best_->exhausted()) {
+      say("no better " + options_.checkpoint.best + " in " + std::to_string(options_.run.patience) +
+          " validations: stopping after step " + std::to_string(report.step));
+      return false;
+    }
     return metrics.failure().empty() && go_on();
   });
   progress_->finish();
@@ -246,7 +254,7 @@ void Run::save_if_due(const StepReport& report) {
   trainer_.start_save();
 }
 
-void Run::validate(MetricsFile& metrics) {
+void Run::validate(MetricsFile& metrics, std::filesystem::path saved) {
   validation_ = trainer_.evaluate([] { return interrupted != 0; });
   if (!validation_) return;
   const std::int64_t step = trainer_.completed_steps();
@@ -254,6 +262,14 @@ void Run::validate(MetricsFile& metrics) {
   for (const auto& [name, value] : validation_->metrics) line += "  " + name + " " + std::to_string(value);
   say(line);
   metrics.add(step, *validation_);
+  if (best_->take(step, *validation_)) {
+    if (saved.empty()) {
+      tell_saved();
+      saved = trainer_.save();
+    }
+    best_->keep(saved);
+    say("the best so far: " + (options_.checkpoint.directory / "best").string());
+  }
   draw_report();
 }
 

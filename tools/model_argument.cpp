@@ -28,7 +28,8 @@ Options options_of_model(const std::filesystem::path& path, ModelArgument& model
   options.batch = {.micro_batch = 1, .micro_batches = 1};
   options.checkpoint.directory.clear();
   options.recompute = {};  // nothing is trained
-  options.checkpoint.every = options.run.validate_every = 0;
+  options.checkpoint.every = options.run.validate_every = options.run.patience = 0;
+  options.checkpoint.best.clear();
   return options;
 }
 

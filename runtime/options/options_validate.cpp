@@ -201,6 +201,30 @@ void check_checkpoint(const CheckpointOptions& checkpoint) {
   }
 }
 
+// Which metrics a validation gives follows from the head.
+void check_best(const Options& options) {
+  const std::string& best = options.checkpoint.best;
+  if (best.empty()) {
+    if (options.run.patience == 0) return;
+    throw BadInput(show("run.patience", options.run.patience) +
+                   " needs to know what is better: set checkpoint.best = \"loss\", or to a metric");
+  }
+  const std::string what = "checkpoint.best = \"" + best + "\"";
+  if (options.data.validation.empty()) throw BadInput(what + ", but data.validation names no file");
+  if (options.checkpoint.directory.empty()) throw BadInput(what + ", but checkpoint.directory is empty");
+  std::vector<std::string_view> known{"loss"};
+  const std::string& head = options.model.head;
+  if (head == "classification" || head == "tokens" || head == "choice") known.push_back("accuracy");
+  if (head == "classification" || head == "tokens") known.push_back("f1");
+  if (head == "classification") known.push_back("matthews");
+  if (head == "regression") known.insert(known.end(), {"pearson", "spearman"});
+  if (options.data.task == "mnli") known.push_back("accuracy_mismatched");
+  if (std::find(known.begin(), known.end(), best) != known.end()) return;
+  std::string names;
+  for (const std::string_view name : known) names += (names.empty() ? "" : ", ") + std::string(name);
+  throw BadInput(what + ": model.head = \"" + head + "\" has " + names);
+}
+
 }  // namespace
 
 void validate_options(const Options& given) {
@@ -218,6 +242,7 @@ void validate_options(const Options& given) {
   check_transfer(options);
   check_recompute(options);
   check_checkpoint(options.checkpoint);
+  check_best(options);
 }
 
 }  // namespace l2l

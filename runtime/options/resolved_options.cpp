@@ -213,7 +213,7 @@ Options without_files(Options options) {
   options.data.train.clear();
   options.data.source.clear();
   options.data.validation.clear();
-  options.run.validate_every = 0;
+  options.run.validate_every = options.run.patience = 0;
   options.checkpoint = {};
   return options;
 }

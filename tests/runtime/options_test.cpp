@@ -357,6 +357,8 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "model.new_head",
                                                "model.base",
                                                "run.tensorboard",
+                                               "run.patience",
+                                               "checkpoint.best",
                                                "optimizer.train",
                                                "optimizer.group",
                                                "optimizer.layer_decay",

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -245,6 +246,33 @@ class Cli(ToolTest):
         self.assertTrue((self.path / "checkpoints/run/earlier-1/step-00000004").exists())
         steps = [line["step"] for line in lines_of(self.path / "m.jsonl")[0]]
         self.assertEqual(steps, [1, 2, 3, 4])
+
+    BEST = ["--set", "checkpoint.best=loss", "--set", "run.validate_every=2", "--set", "run.patience=2", "--set", "run.steps=60",
+            "--set", "optimizer.learning_rate=0.2", "--set", "checkpoint.every=2", "--quiet"]
+
+    def best(self):
+        """The best validation of m.jsonl, and that the checkpoint `best` is the one made then."""
+        steps, validations = lines_of(self.path / "m.jsonl")
+        best = min(validations, key=lambda line: line["validation_loss"])
+        folder = self.path / "checkpoints/run/best"
+        self.assertEqual(json.loads((folder / "manifest.json").read_text())["step"], best["step"])
+        out, _ = self.run_tool("l2l-eval", folder, "--data", "text")
+        self.assertAlmostEqual(json.loads(out)["loss"], best["validation_loss"], delta=1e-9)
+        return steps[-1]["step"], best
+
+    def test_the_best_checkpoint_is_kept_and_a_run_that_gets_no_better_ends(self):
+        self.summary(*self.BEST, "--metrics", "m.jsonl")
+        last, best = self.best()
+        self.assertEqual(last, best["step"] + 2 * 2)
+        self.assertLess(last, 60)
+        shutil.move(self.path / "checkpoints/run", self.path / "whole")
+        # The same, in two parts, the second of which begins before what the first has seen.
+        self.summary(*self.BEST, "--metrics", "m.jsonl", "--steps", str(last - 2))
+        self.summary(*self.BEST, "--metrics", "m.jsonl", "--resume", f"checkpoints/run/step-{last - 4:08}")
+        self.assertEqual(self.best(), (last, best))
+        for key, value, names in (("checkpoint.best", "accuracy", ["checkpoint.best", "has loss"]),
+                                  ("checkpoint.best", "", ["run.patience", "checkpoint.best"])):
+            self.refused("run.toml", *self.BEST, "--set", f'{key}="{value}"', names=names)
 
     def test_a_checkpoint_that_cannot_be_written_fails_the_run_and_harms_no_older_one(self):
         summary = self.summary("--steps", "2")

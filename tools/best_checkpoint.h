@@ -1,0 +1,41 @@
+// Which validation was the best so far, the checkpoint made then, and when to stop because none has been better since.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "l2l/trainer.h"
+
+namespace l2l::tools {
+
+// Keeps DIRECTORY/best, a checkpoint that is never pruned, and DIRECTORY/validations.json, [[step, value], ...] of all
+// validations. What it decides follows from these up to the step that a run resumes from, so that a resumed run decides
+// as the uninterrupted one did. Thread-bound.
+class BestCheckpoint {
+ public:
+  // `options`: checkpoint.directory, checkpoint.best (empty: nothing is kept), run.patience. `completed`: steps of the
+  // run so far; in a new run an earlier DIRECTORY/best is renamed. Throws CorruptFile and Error.
+  BestCheckpoint(const Options& options, std::int64_t completed);
+
+  // Whether it is the best so far; of equal ones the first is. A value that is not a number is none.
+  bool take(std::int64_t step, const Trainer::Evaluation& validation);
+  // The checkpoint `folder`, of the step taken last, becomes DIRECTORY/best.
+  void keep(const std::filesystem::path& folder) const;
+  // run.patience validations in a row were not better.
+  bool exhausted() const;
+
+ private:
+  std::size_t best() const;  // index; of no values 0
+  double value_of(const Trainer::Evaluation& validation) const;
+  bool better(double a, double b) const { return lower_is_better_ ? a < b : a > b; }
+
+  const std::filesystem::path directory_;
+  const std::string metric_;
+  const std::int64_t patience_;
+  const bool lower_is_better_;
+  std::vector<std::pair<std::int64_t, double>> values_;
+};
+
+}  // namespace l2l::tools
