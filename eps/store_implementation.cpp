@@ -188,21 +188,25 @@ void ParameterStore::Implementation::push(LayerIndex layer, int device, int slot
   const bool checked = squares && is_whole_gradient(layer_at(layer));
   hand_over.push(layer, device, checked ? std::optional(std::isfinite(*squares)) : std::nullopt);
   if (device > 0 && fault_point("eps.lost_contribution")) std::memset(slots.data(slot), 0, gradient_bytes(layer));
+  const auto trained = [&](const LayerPart& part) { return layout.gradient_elements_of(part) > 0; };
+  const auto shared = static_cast<int>(std::ranges::count_if(parts, trained));
+  if (shared == 0) {
+    slots.release(slot);
+    return;
+  }
+  slots.share(slot, shared);
   std::int64_t begin = 0;
-  int shared = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!trained(parts[i])) continue;
     const std::int64_t elements = layout.gradient_elements_of(parts[i]);
-    if (elements == 0) continue;
     GroupData& group = groups[static_cast<std::size_t>(parts[i].group)];
     const std::size_t contribution = hand_over.contribution(layer, i, device);
     group.gradients[contribution] = {slots.data(slot) + static_cast<Bytes>(begin) * size_of(options.gradients),
                                      parts[i].begin, parts[i].begin + elements};
     group.slots[contribution] = slot;
     begin += elements;
-    ++shared;
-    if (checked) take_check(parts[i].group, *squares);
+    if (checked) take_check(parts[i].group, *squares);  // gives the slot back where it is not finite
   }
-  shared > 0 ? slots.share(slot, shared) : void(slots.release(slot));
 }
 
 void ParameterStore::Implementation::release_contributions(GroupIndex group) {
