@@ -149,9 +149,14 @@ std::int64_t ModelLayout::gradient_elements_of(const LayerPart& part) const {
 }
 
 std::int64_t ModelLayout::gradient_elements(LayerIndex layer) const {
+  const LayerSpec& spec = layers[static_cast<std::size_t>(layer)];
   std::int64_t elements = 0;
-  for (const LayerPart& part : layers[static_cast<std::size_t>(layer)].parts) elements += gradient_elements_of(part);
-  return elements;
+  bool all = true;
+  for (const LayerPart& part : spec.parts) {
+    all = all && gradient_elements_of(part) == elements_of(part);
+    elements += gradient_elements_of(part);
+  }
+  return all ? spec.elements : elements;  // like the wire, with what may lie between its parts
 }
 
 std::optional<std::vector<GradientRange>> ModelLayout::gradient_ranges(const std::vector<LayerPart>& parts) const {
@@ -161,7 +166,7 @@ std::optional<std::vector<GradientRange>> ModelLayout::gradient_ranges(const std
   for (const LayerPart& part : parts) {
     const GroupSpec& group = groups[static_cast<std::size_t>(part.group)];
     const std::int64_t elements = elements_of(part), gradients = gradient_elements_of(part);
-    alike = alike && gradients == elements && begin == part.offset;
+    alike = alike && gradients == elements;
     const auto add = [&](std::int64_t at, std::int64_t count, std::int64_t gradient) {
       const bool joins = !ranges.empty() && ranges.back().begin + ranges.back().elements == at &&
                          ranges.back().gradient + ranges.back().elements == gradient;

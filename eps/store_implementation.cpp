@@ -195,16 +195,21 @@ void ParameterStore::Implementation::push(LayerIndex layer, int device, int slot
     return;
   }
   slots.share(slot, shared);
-  std::int64_t begin = 0;
+  const auto whole = [&](const LayerPart& part) {
+    return layout.gradient_elements_of(part) == layout.elements_of(part);
+  };
+  const bool like_wire = std::ranges::all_of(parts, whole);
+  std::int64_t end = 0;  // of the gradients of the parts so far
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (!trained(parts[i])) continue;
     const std::int64_t elements = layout.gradient_elements_of(parts[i]);
     GroupData& group = groups[static_cast<std::size_t>(parts[i].group)];
     const std::size_t contribution = hand_over.contribution(layer, i, device);
-    group.gradients[contribution] = {slots.data(slot) + static_cast<Bytes>(begin) * size_of(options.gradients),
-                                     parts[i].begin, parts[i].begin + elements};
+    const auto begin = static_cast<Bytes>(like_wire ? parts[i].offset : end);
+    group.gradients[contribution] = {slots.data(slot) + begin * size_of(options.gradients), parts[i].begin,
+                                     parts[i].begin + elements};
     group.slots[contribution] = slot;
-    begin += elements;
+    end += elements;
     if (checked) take_check(parts[i].group, *squares);  // gives the slot back where it is not finite
   }
 }

@@ -145,7 +145,7 @@ TEST(Validate, ProbabilitiesAreMatricesOfTheirSequences) {
   }
 }
 
-TEST(Validate, TheGradientOfAnOptionalBiasComesWithIt) {
+TEST(Validate, TheGradientOfAnOptionalBiasComesOnlyWithIt) {
   GraphBuilder graph("head");
   const ValueId x = graph.bound(Region::input, "x", DType::f32, {6, 4});
   const ValueId table = graph.bound(Region::weights, "table", DType::f32, {9, 4});
@@ -154,12 +154,11 @@ TEST(Validate, TheGradientOfAnOptionalBiasComesWithIt) {
   graph.place(graph.linear_cross_entropy(x, table, targets, bias), Region::loss);
   const Graph backward = differentiate(graph.finish());
   EXPECT_NO_THROW(backward.validate());
-  for (const bool keep_input : {false, true}) {
-    Graph broken = backward;
-    Op& op = op_of(broken, OpKind::linear_cross_entropy_backward);
-    (keep_input ? op.outputs : op.inputs).pop_back();
-    EXPECT_THROW(broken.validate(), Error);
-  }
+  Graph broken = backward, frozen = backward;
+  op_of(broken, OpKind::linear_cross_entropy_backward).inputs.pop_back();
+  EXPECT_THROW(broken.validate(), Error);
+  op_of(frozen, OpKind::linear_cross_entropy_backward).outputs.pop_back();
+  EXPECT_NO_THROW(frozen.validate());
 }
 
 TEST(Validate, AcceptsADrain) {
