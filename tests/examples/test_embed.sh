@@ -11,7 +11,7 @@ fail() { echo "FAILED: $*" >&2; exit 1; }
 meson install -C "$build_root" --no-rebuild --destdir "$folder" >"$folder/install.log" || { cat "$folder/install.log"; exit 1; }
 installed=$folder$prefix
 headers=$(cd "$installed/include" && find . -type f | sort | tr '\n' ' ')
-[[ $headers == "$(printf './l2l/%s.h ' errors export l2l log model_files options trainer version)" ]] || fail "headers: $headers"
+[[ $headers == "$(printf './l2l/%s.h ' choose errors export l2l log model_files options trainer version)" ]] || fail "headers: $headers"
 for tool in train plan sample eval export bench; do
   "$installed/bin/l2l-$tool" --help >"$folder/help" || fail "l2l-$tool does not run from $prefix"
 done
