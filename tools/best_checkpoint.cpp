@@ -8,6 +8,7 @@
 
 #include "core/json.h"
 #include "l2l/errors.h"
+#include "tools/output_file.h"
 
 namespace l2l::tools {
 namespace {
@@ -94,13 +95,9 @@ bool BestCheckpoint::take(std::int64_t step, const Trainer::Evaluation& validati
   values_.emplace_back(step, value);
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const auto& [at, number] : values_) json.push_back({at, number});
-  const fs::path file = history_of(directory_), temporary = file.string() + ".tmp-" + std::to_string(getpid());
-  std::error_code error;
-  fs::create_directories(directory_, error);
-  if (!(std::ofstream(temporary, std::ios::binary) << json_text(json) << "\n" << std::flush)) {
-    throw Error(temporary.string() + ": cannot be written");
-  }
-  move_folder(temporary, file);
+  std::error_code ignored;
+  fs::create_directories(directory_, ignored);
+  replace_file(history_of(directory_), json_text(json) + "\n");
   return !std::isnan(value) && best() + 1 == values_.size();
 }
 

@@ -79,7 +79,9 @@ const Command::Body& Command::chosen() const {
 int Command::run(int argc, char** argv) {
   try {
     app_->parse(argc, argv);
-    return chosen()();
+    const int status = chosen()();
+    if (status == kSuccess && !std::cout.flush()) throw Error("standard output cannot be written");
+    return status;
   } catch (const CLI::ParseError& error) {
     return app_->exit(error) == 0 ? kSuccess : kBadInput;
   } catch (const BadInput& error) {

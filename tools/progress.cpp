@@ -71,11 +71,16 @@ std::string Progress::text(const StepReport& report, double elapsed) const {
                step_time.c_str(), clock_time(left).c_str(), 100 * std::max(0.0, 1 - waits / total_ms)) +
          print(", waits: weights %.1f%%, stash %.1f%%, update %.1f%%", 100 * weights_ms_ / total_ms,
                100 * stash_ms_ / total_ms, 100 * update_ms_ / total_ms) +
-         (report.stream_drift ? print("  drift %.1e", *report.stream_drift) : "");
+         (report.stream_drift ? print("  drift %.1e", *report.stream_drift) : "") + validation_;
 }
 
 void Progress::add_ratio(const StepReport& report) {
   if (report.predicted_ms) ratios_[ratio_count_++ % kRatios] = report.step_ms / *report.predicted_ms;
+}
+
+void Progress::show_validation(const Trainer::Evaluation& validation) {
+  validation_ = print("  validation: loss %.4f", validation.loss);
+  for (const auto& [name, value] : validation.metrics) validation_ += " " + name + print(" %.4f", value);
 }
 
 std::optional<double> Progress::measured_over_predicted() const {
@@ -94,6 +99,11 @@ void Progress::finish() {
 double Progress::tokens_per_second() const {
   if (seconds_ > 0) return tokens_ / seconds_;
   return first_seconds_ > 0 ? first_tokens_ / first_seconds_ : 0;
+}
+
+void print_message(const std::string& message) {
+  const std::string line = (isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "") + message + "\n";
+  static_cast<void>(!write(STDERR_FILENO, line.data(), line.size()));
 }
 
 ByteProgress::ByteProgress(std::string what, bool quiet)

@@ -18,8 +18,12 @@ class Progress {
   Progress(std::int64_t first, std::int64_t steps, bool quiet);
 
   void show(const StepReport& report);
+  // The lines that follow end with its loss and metrics.
+  void show_validation(const Trainer::Evaluation& validation);
   // Ends the line that is rewritten, so that other messages can follow.
   void finish();
+
+  std::int64_t count() const { return count_; }  // steps shown
 
   // Tokens per second since the start, without the first step (which warms up), where there is more than one.
   double tokens_per_second() const;
@@ -45,8 +49,12 @@ class Progress {
   double weights_ms_ = 0, stash_ms_ = 0, update_ms_ = 0;
   std::array<double, kRatios> ratios_{};  // a ring
   std::size_t ratio_count_ = 0;
+  std::string validation_;  // of the last one; empty before
   bool open_line_ = false;
 };
+
+// Prints a line on stderr, in place of a line of progress that stands there. From any thread.
+void print_message(const std::string& message);
 
 // The progress of reading or writing a model's weights: on a terminal one line that is rewritten, in a log nothing.
 // Thread-bound: show() is called one at a time.

@@ -83,6 +83,9 @@ struct StepPrediction {
   std::optional<double> measured_ms;           // by check_prediction(): the time of real steps
 };
 
+// The processor, cores and instruction sets that measured times belong to, and the version of the library.
+L2L_API std::string machine_description();
+
 // One training step; the fields of a --metrics line.
 struct StepReport {
   std::int64_t step = 0;  // from 1: steps completed

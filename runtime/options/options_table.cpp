@@ -180,12 +180,14 @@ std::vector<Key> option_keys(Options& options) {
       {"eps", "stash_memory", UnsignedField{&eps.stash_memory, true}},
       {"checkpoint", "directory", PathField{&checkpoint.directory}},
       {"checkpoint", "every", IntegerField{&checkpoint.every, 0, kMostSteps}},
+      {"checkpoint", "minutes", RealField{&checkpoint.minutes, kNotNegative}},
       {"checkpoint", "keep", IntegerField{&checkpoint.keep, 1, 1'000'000}},
       {"checkpoint", "best", TextField{&checkpoint.best, {}}},
       {"run", "steps", IntegerField{&run.steps, 0, kMostSteps}},
       {"run", "seed", UnsignedField{&run.seed, false}},
       {"run", "seconds", IntegerField{&run.seconds, 0, kMostSteps}},
       {"run", "validate_every", IntegerField{&run.validate_every, 0, kMostSteps}},
+      {"run", "validate_minutes", RealField{&run.validate_minutes, kNotNegative}},
       {"run", "patience", IntegerField{&run.patience, 0, kMostSteps}},
       {"run", "tensorboard", PathField{&run.tensorboard}}};
 }

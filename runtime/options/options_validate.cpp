@@ -128,6 +128,9 @@ void check_data(const Options& options) {
   if (options.run.validate_every > 0 && options.data.validation.empty()) {
     throw BadInput(show("run.validate_every", options.run.validate_every) + ", but data.validation names no file");
   }
+  if (options.run.validate_minutes > 0 && options.data.validation.empty()) {
+    throw BadInput("run.validate_minutes is set, but data.validation names no file");
+  }
 }
 
 void check_schedule(const Options& options) {

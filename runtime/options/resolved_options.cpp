@@ -214,6 +214,7 @@ Options without_files(Options options) {
   options.data.source.clear();
   options.data.validation.clear();
   options.run.validate_every = options.run.patience = 0;
+  options.run.validate_minutes = 0;
   options.checkpoint = {};
   return options;
 }

@@ -159,3 +159,5 @@ void Calibration::save() {
 }
 
 }  // namespace l2l::runtime
+
+std::string l2l::machine_description() { return runtime::machine_key(); }

@@ -454,11 +454,13 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "eps.stash_memory",
                                                "checkpoint.directory",
                                                "checkpoint.every",
+                                               "checkpoint.minutes",
                                                "checkpoint.keep",
                                                "run.steps",
                                                "run.seconds",
                                                "run.seed",
-                                               "run.validate_every"};
+                                               "run.validate_every",
+                                               "run.validate_minutes"};
   Options options;
   std::multiset<std::string> names;
   for (const runtime::Key& key : runtime::option_keys(options)) {
@@ -503,6 +505,7 @@ TEST(ValidateOptions, ChecksCombinations) {
   EXPECT_SAYS(invalid({"checkpoint.every=5"}), "checkpoint.directory is empty");
   EXPECT_EQ(invalid({"checkpoint.every=5", "checkpoint.directory=x"}), "(no BadInput)");
   EXPECT_SAYS(invalid({"run.validate_every=5"}), "data.validation names no file");
+  EXPECT_SAYS(invalid({"run.validate_minutes=5"}), "data.validation names no file");
 }
 
 TEST(ValidateOptions, RefusesSizesWhoseProductsOverflowOrExceedTheRandomNumbers) {

@@ -107,6 +107,9 @@ class ReportTest(unittest.TestCase):
         lines.insert(20, json.dumps({"step": 20, "validation_loss": 0.5, "metrics": {"accuracy": 0.75}}))
         lines.append(json.dumps({"step": 40, "validation_loss": 0.25, "metrics": {"accuracy": 0.875}}))
         (run / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+        (run / "run.json").write_text(json.dumps({
+            "machine": "a processor", "host": 7, "memory": {"device": [{"what": "slots", "bytes": 3 << 20}, {"what": 1}, None], "host": "all"},
+            "warnings": ["<b>too hot</b>", 5]}))
         (run / "config.toml").write_text('[model]\nlayers = 2  # <script>alert("x")</script>\n')
         page = self.page(run)
         self.assertEqual(page.figures[:3], ["Loss", "accuracy", "Learning rate"])
@@ -116,6 +119,9 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(loss, sorted(loss), "a falling loss goes right and, in SVG's coordinates, down")
         self.assertEqual(len(page.lines[1]), 2)  # validation
         self.assertIn("0.875", page.cells)
+        self.assertIn("a processor", page.cells)
+        self.assertEqual(page.cells[page.cells.index("device"):][:4], ["device", "3", "slots", "3"])
+        self.assertNotIn("b", [tag for tag, _ in page.tags])
         # It needs nothing else, and text of others is text.
         for tag, attributes in page.tags:
             self.assertNotIn(tag, ("script", "link", "img", "iframe"))

@@ -1,12 +1,10 @@
 #include "tools/report/page.h"
 
-#include <unistd.h>
-
 #include <cctype>
-#include <fstream>
 #include <set>
 
 #include "l2l/errors.h"
+#include "tools/output_file.h"
 #include "tools/report/chart.h"
 
 namespace l2l::tools {
@@ -25,7 +23,7 @@ svg{width:100%;height:auto;display:block}svg text{fill:var(--soft);font-size:12p
 circle.c0{fill:var(--c0)}circle.c1{fill:var(--c1)}circle.c2{fill:var(--c2)}circle.c3{fill:var(--c3)}circle.c4{fill:var(--c4)}circle.c5{fill:var(--c5)}
 span.c0{color:var(--c0)}span.c1{color:var(--c1)}span.c2{color:var(--c2)}span.c3{color:var(--c3)}span.c4{color:var(--c4)}span.c5{color:var(--c5)}
 .wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:.2rem .8rem .2rem 0;text-align:right;border-bottom:1px solid var(--rule)}
-td:first-child,th:first-child{text-align:left}th{overflow-wrap:anywhere}pre{overflow-x:auto;font-size:.85rem;border:1px solid var(--rule);border-radius:8px;padding:.7rem}
+td:first-child,th:first-child,td.text{text-align:left}th{overflow-wrap:anywhere}pre{overflow-x:auto;font-size:.85rem;border:1px solid var(--rule);border-radius:8px;padding:.7rem}
 @media(max-width:600px){svg text{font-size:19px}}
 @media print{figure{break-inside:avoid}}
 )";
@@ -117,15 +115,63 @@ std::string last_numbers(const std::vector<RunLog>& runs) {
   return html + "</table></div>\n";
 }
 
+std::string mebibytes(double bytes) { return short_number(bytes / (1 << 20), 6); }
+
+// The contract's lines, their sum, and what was measured (of `field`, the peak so far).
+std::string memory_rows(const RunLog& run, const std::string& title, const std::vector<RunFacts::Memory>& lines,
+                        const std::string& field) {
+  if (lines.empty()) return {};
+  std::string rows;
+  double sum = 0;
+  for (const RunFacts::Memory& line : lines) {
+    sum += line.bytes;
+    rows +=
+        "<tr><td class=\"soft\">" + escaped(line.what) + "</td><td>" + mebibytes(line.bytes) + "</td><td></td></tr>\n";
+  }
+  const auto series = run.series.find(field);
+  const std::string measured = series == run.series.end() ? "" : mebibytes(series->second.last());
+  return "<tr><td>" + title + "</td><td>" + mebibytes(sum) + "</td><td>" + measured + "</td></tr>\n" + rows;
+}
+
+std::string memory_of(const RunLog& run) {
+  const std::string rows = memory_rows(run, "device", run.facts.device, "device_peak_bytes") +
+                           memory_rows(run, "host", run.facts.host, "host_bytes");
+  if (rows.empty()) return {};
+  return "<h2>Memory of " + escaped(run.name) +
+         "</h2><div class=\"wide\"><table><tr><th>MiB</th><th>contract</th><th>measured</th></tr>\n" + rows +
+         "</table></div>\n";
+}
+
+// Machine, warnings, memory and config.
+std::string facts_of(const RunLog& run) {
+  std::string html;
+  if (!run.facts.machine.empty()) {
+    html += "<h2>Machine of " + escaped(run.name) + "</h2><div class=\"wide\"><table>\n";
+    for (const auto& [label, text] : run.facts.machine) {
+      html += "<tr><td class=\"soft\">" + escaped(label) + "</td><td class=\"text\">" + escaped(text) + "</td></tr>\n";
+    }
+    html += "</table></div>\n";
+  }
+  if (!run.facts.warnings.empty()) {
+    html += "<h2>Warnings of " + escaped(run.name) + "</h2><ul>\n";
+    for (const std::string& warning : run.facts.warnings) html += "<li>" + escaped(warning) + "</li>\n";
+    html += "</ul>\n";
+  }
+  html += memory_of(run);
+  if (!run.config.empty()) {
+    html += "<h2>Config of " + escaped(run.name) + "</h2><pre>" + escaped(run.config) + "</pre>\n";
+  }
+  return html;
+}
+
 }  // namespace
 
 std::string report_page(const std::vector<RunLog>& runs) {
-  std::string about, configs, drawn;
+  std::string about, facts, drawn;
   for (const RunLog& run : runs) {
     about += (about.empty() ? "" : "; ") + escaped(run.name) + ": " + std::to_string(run.lines) + " lines" +
              (run.unread == 0 ? "" : ", " + std::to_string(run.unread) + " of them not read");
-    if (run.config.empty()) continue;
-    configs += "<h2>Config of " + escaped(run.name) + "</h2><pre>" + escaped(run.config) + "</pre>\n";
+    facts += facts_of(run);
   }
   for (const Chart& each : charts()) {
     drawn += draw(each, runs);
@@ -134,21 +180,13 @@ std::string report_page(const std::vector<RunLog>& runs) {
   return std::string("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">") +
          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>L2L: report</title><style>" +
          kStyle + "</style></head><body>\n<h1>Training report</h1><p class=\"about\">" + about + "</p>\n<main>\n" +
-         drawn + "</main>\n" + last_numbers(runs) + configs + "</body></html>\n";
+         drawn + "</main>\n" + last_numbers(runs) + facts + "</body></html>\n";
 }
 
 void write_report(const std::vector<std::filesystem::path>& runs, const std::filesystem::path& file) {
   std::vector<RunLog> logs;
   for (const std::filesystem::path& run : runs) logs.push_back(read_run_log(run));
-  const std::filesystem::path temporary = file.string() + ".tmp-" + std::to_string(getpid());
-  std::error_code error;
-  if (std::ofstream(temporary, std::ios::binary) << report_page(logs) << std::flush) {
-    std::filesystem::rename(temporary, file, error);
-    if (!error) return;
-  }
-  std::error_code ignored;
-  std::filesystem::remove(temporary, ignored);
-  throw Error(file.string() + ": cannot be written" + (error ? ": " + error.message() : ""));
+  replace_file(file, report_page(logs));
 }
 
 }  // namespace l2l::tools

@@ -9,7 +9,7 @@
 
 namespace l2l::tools {
 
-// A page with charts of all runs over each other, their last numbers and their configs.
+// A page with charts of all runs over each other, their last numbers, machines, warnings, memory and configs.
 std::string report_page(const std::vector<RunLog>& runs);
 
 // Reads the runs and writes their page to `file`, which appears whole. Throws BadInput, and Error when it cannot be

@@ -10,7 +10,7 @@
 namespace l2l::tools {
 namespace {
 
-constexpr std::size_t kMostLine = 1 << 20, kMostConfig = 1 << 20, kMostFields = 64;
+constexpr std::size_t kMostLine = 1 << 20, kMostText = 1 << 20, kMostFields = 64;
 
 // The next line, without what is beyond kMostLine; false at the end. A last line without its end counts.
 bool next_line(std::istream& file, std::string& line, bool& whole) {
@@ -43,12 +43,44 @@ void take(RunLog& log, const nlohmann::json& line) {
   }
 }
 
-std::string read_config(const std::filesystem::path& path) {
+std::string read_text(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string text(kMostConfig, '\0');
+  std::string text(kMostText, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
   return text;
+}
+
+std::vector<RunFacts::Memory> memory_of(const nlohmann::json& lines) {
+  std::vector<RunFacts::Memory> memory;
+  for (const nlohmann::json& line : lines) {
+    if (!line.is_object() || !line.contains("what") || !line["what"].is_string()) continue;
+    if (!line.contains("bytes") || !line["bytes"].is_number()) continue;
+    memory.push_back({line["what"].get<std::string>(), line["bytes"].get<double>()});
+  }
+  return memory;
+}
+
+// What is missing or of another kind is left out.
+RunFacts read_facts(const std::filesystem::path& path) {
+  RunFacts facts;
+  const nlohmann::json json = parse_json(read_text(path));
+  if (!json.is_object()) return facts;
+  for (const auto& [key, label] :
+       {std::pair("host", "host"), {"machine", "processor"}, {"device", "device"}, {"version", "L2L"}}) {
+    if (json.contains(key) && json[key].is_string()) facts.machine.emplace_back(label, json[key].get<std::string>());
+  }
+  const nlohmann::json& memory = json.contains("memory") ? json["memory"] : nlohmann::json();
+  if (memory.is_object()) {
+    if (memory.contains("device")) facts.device = memory_of(memory["device"]);
+    if (memory.contains("host")) facts.host = memory_of(memory["host"]);
+  }
+  if (json.contains("warnings") && json["warnings"].is_array()) {
+    for (const nlohmann::json& text : json["warnings"]) {
+      if (text.is_string()) facts.warnings.push_back(text.get<std::string>());
+    }
+  }
+  return facts;
 }
 
 }  // namespace
@@ -90,7 +122,10 @@ RunLog read_run_log(const std::filesystem::path& path) {
   }
   RunLog log;
   log.name = folder ? std::filesystem::absolute(path).lexically_normal().string() : path.string();
-  if (folder) log.config = read_config(path / "config.toml");
+  if (folder) {
+    log.config = read_text(path / "config.toml");
+    log.facts = read_facts(path / "run.json");
+  }
   std::string line;
   for (bool whole = true; next_line(file, line, whole);) {
     ++log.lines;

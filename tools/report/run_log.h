@@ -30,15 +30,27 @@ class Series {
   double last_ = 0;
 };
 
+// What run.json says (tools/train/run_record.h); all empty where there is none.
+struct RunFacts {
+  std::vector<std::pair<std::string, std::string>> machine;  // label, text
+  struct Memory {
+    std::string what;
+    double bytes;
+  };
+  std::vector<Memory> device, host;  // lines of the contract
+  std::vector<std::string> warnings;
+};
+
 struct RunLog {
   std::string name;
-  std::string config;                    // TOML; empty where there is none
+  std::string config;  // TOML; empty where there is none
+  RunFacts facts;
   std::map<std::string, Series> series;  // by field; those of "metrics" as "metrics.NAME"
   std::int64_t lines = 0, unread = 0;    // unread: no JSON object with a step, or longer than 1 MiB
 };
 
-// `path`: a file of --metrics, or a directory with metrics.jsonl and perhaps config.toml. Numbers that are not finite
-// are left out. Throws BadInput where there is no such file.
+// `path`: a file of --metrics, or a directory with metrics.jsonl and perhaps config.toml and run.json. Numbers that are
+// not finite are left out. Throws BadInput where there is no such file.
 RunLog read_run_log(const std::filesystem::path& path);
 
 }  // namespace l2l::tools

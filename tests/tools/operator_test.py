@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""l2l-train as an operator treats it: signals, outputs that go away or are full, files that are there already.
+
+    operator_test.py FOLDER_OF_THE_TOOLS
+"""
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+TOOLS = pathlib.Path(sys.argv.pop(1)).resolve()
+CONFIG = """
+[model]
+layers = 2
+hidden = 32
+heads = 2
+sequence = 32
+[data]
+train = ["text"]
+validation = ["text"]
+[batch]
+micro_batch = 2
+micro_batches = 2
+[device]
+kind = "host"
+threads = 1
+[run]
+steps = 4
+"""
+FOREVER = ("--set", "run.steps=100000000")
+SLOW = (*FOREVER, "--set", "transfer.link_bandwidth=200000")  # a step takes about a second
+
+
+class OperatorTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = pathlib.Path(self.folder.name)
+        (self.path / "text").write_text("the quick brown fox jumps over the lazy dog. " * 50)
+        (self.path / "run.toml").write_text(CONFIG)
+        self.metrics = self.path / "m.jsonl"
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def start(self, *arguments, **more):
+        metrics = () if "--metrics" in arguments else ("--metrics", "m.jsonl")
+        return subprocess.Popen([TOOLS / "l2l-train", "run.toml", *metrics, *arguments], cwd=self.path, text=True,
+                                **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more})
+
+    def run_to_end(self, *arguments, status=0, **more):
+        process = self.start(*arguments, **more)
+        out, err = process.communicate(timeout=200)
+        self.assertEqual(process.returncode, status, err)
+        return out, err
+
+    def steps(self):
+        lines = self.metrics.read_text().splitlines(keepends=True) if self.metrics.exists() else []
+        lines = [json.loads(line) for line in lines if line.endswith("\n")]
+        return [line["step"] for line in lines if "loss" in line]
+
+    def wait_for(self, condition, process):
+        until = time.monotonic() + 100
+        while not condition():
+            self.assertIsNone(process.poll())
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.01)
+
+    def checkpoints(self):
+        return sorted(path.parent.name for path in self.path.glob("checkpoints/run/step-*/manifest.json"))
+
+    def check_saved(self, process, names):
+        out, err = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 0, err)
+        summary = json.loads(out.splitlines()[-1])
+        self.assertEqual(summary["steps"], self.steps()[-1])
+        self.assertEqual(self.checkpoints()[-1], f"step-{summary['steps']:08}")
+        self.assertIn(names, err)
+        return summary
+
+    def test_hup_and_xcpu_save(self):
+        process = self.start(*FOREVER)
+        self.wait_for(lambda: len(self.steps()) > 2, process)
+        process.send_signal(signal.SIGHUP)
+        self.check_saved(process, "SIGHUP: finishing step")
+        # The kernel sends XCPU again every second.
+        process = self.start(*FOREVER, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (1, 60)))
+        self.check_saved(process, "interrupted by SIGXCPU: step")
+
+    def test_a_hup_that_was_ignored_stays_ignored(self):
+        process = self.start(*FOREVER, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        self.wait_for(lambda: len(self.steps()) > 2, process)
+        process.send_signal(signal.SIGHUP)
+        seen = len(self.steps())
+        self.wait_for(lambda: len(self.steps()) > seen + 5, process)
+        process.terminate()
+        self.check_saved(process, "interrupted by SIGTERM")
+
+    def test_usr1_saves_and_goes_on(self):
+        process = self.start(*FOREVER)
+        self.wait_for(lambda: len(self.steps()) > 2, process)
+        process.send_signal(signal.SIGUSR1)
+        self.wait_for(self.checkpoints, process)
+        first, seen = self.checkpoints(), len(self.steps())
+        self.wait_for(lambda: len(self.steps()) > seen, process)
+        process.terminate()
+        self.check_saved(process, "saved checkpoints/run/" + first[0])
+        self.assertEqual(len(self.checkpoints()), 2)
+
+    def test_before_the_run_signals_act_as_usual(self):
+        os.mkfifo(self.path / "waits")
+        process = self.start("--set", 'data.validation=["text"]', "--set", 'model.pretrained=""', "--trace", "waits")
+        self.wait_for(lambda: (self.path / "waits").exists(), process)
+        time.sleep(1)  # it waits for somebody who reads the trace
+        process.terminate()
+        process.communicate(timeout=20)
+        self.assertEqual(process.returncode, -signal.SIGTERM)
+
+    def test_the_second_term_waits_and_the_third_gives_up(self):
+        for count, status in ((2, 0), (3, -signal.SIGTERM)):
+            self.metrics.unlink(missing_ok=True)
+            before = self.checkpoints()
+            process = self.start(*SLOW)
+            self.wait_for(self.steps, process)
+            for _ in range(count):
+                process.terminate()
+                time.sleep(0.05)
+            out, err = process.communicate(timeout=100)
+            self.assertEqual(process.returncode, status, err)
+            self.assertIn("SIGTERM again: finishing step", err)
+            if status != 0:
+                self.assertEqual(out, "")
+                self.assertEqual(self.checkpoints(), before[:0])  # those of the run before were set aside
+
+    def test_output_that_goes_away_does_not_stop_a_run(self):
+        read, write = os.pipe()
+        process = self.start(stderr=write)
+        os.close(write)
+        os.read(read, 1)
+        os.close(read)
+        out, _ = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 0)
+        self.assertEqual(json.loads(out.splitlines()[-1])["steps"], 4)
+
+    def test_a_last_line_that_is_lost_is_a_failure(self):
+        read, write = os.pipe()
+        os.close(read)
+        with open("/dev/full", "w") as full, os.fdopen(write, "w") as closed:
+            for output in (full, closed):
+                self.metrics.unlink(missing_ok=True)
+                _, err = self.run_to_end(status=1, stdout=output)
+                message, line = err.splitlines()[-1].split("its last line is ")
+                self.assertIn("standard output cannot be written", message)
+                self.assertEqual(json.loads(line)["steps"], 4)
+                self.assertEqual(self.checkpoints(), ["step-00000004"])
+            for tool, arguments in (("l2l-plan", ["run.toml"]), ("l2l-eval", ["checkpoints/run", "--data", "text"]), ("l2l-report", ["m.jsonl"]),
+                                    ("l2l-sample", ["checkpoints/run", "--prompt", "the", "--tokens", "3"])):
+                done = subprocess.run([TOOLS / tool, *arguments], cwd=self.path, stdout=full, stderr=subprocess.PIPE, text=True, timeout=100)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn("standard output cannot be written", done.stderr)
+
+    def test_files_that_are_there_already(self):
+        self.run_to_end("--trace", "t.json")
+        first, trace = self.metrics.read_text(), (self.path / "t.json").read_text()
+        self.run_to_end("--trace", "t.json")
+        self.assertEqual((self.path / "m.jsonl.earlier-1").read_text(), first)
+        self.assertEqual((self.path / "t.json.earlier-1").read_text(), trace)
+        self.run_to_end()
+        self.assertTrue((self.path / "m.jsonl.earlier-2").exists())
+        for option in ("--metrics", "--trace"):
+            for name in ("text", "run.toml", "checkpoints/run/step-00000004/manifest.json"):
+                before = (self.path / name).read_bytes()
+                _, err = self.run_to_end(option, name, status=2)
+                self.assertIn(f"{option} {name}: is there already", err)
+                self.assertEqual((self.path / name).read_bytes(), before)
+        self.run_to_end("--metrics", "/dev/null")
+
+    def test_a_resumed_run_appends_to_its_metrics_and_cuts_what_it_repeats(self):
+        self.run_to_end("--set", "run.validate_every=2")
+        whole = self.metrics.read_text().splitlines()
+        self.run_to_end("--set", "run.validate_every=2", "--steps", "2", "--metrics", "n.jsonl")
+        lines = (self.path / "n.jsonl").read_text().splitlines()
+        (self.path / "n.jsonl").write_text("\n".join([*lines, whole[-2], whole[-1][:30]]))
+        kept = (self.path / "n.jsonl").stat().st_ino
+        self.run_to_end("--set", "run.validate_every=2", "--resume", "checkpoints/run", "--metrics", "n.jsonl")
+        self.assertEqual((self.path / "n.jsonl").stat().st_ino, kept)
+        what = [[{key: json.loads(line).get(key) for key in ("step", "loss", "validation_loss")} for line in text]
+                for text in ((self.path / "n.jsonl").read_text().splitlines(), whole)]
+        self.assertEqual(what[0][:3], what[1][:3])
+        self.assertEqual([line for line in what[0] if line["loss"]], [line for line in what[1] if line["loss"]])
+        self.assertEqual(what[0][-1], what[1][-1])
+
+    def test_saves_and_validations_by_time(self):
+        process = self.start(*FOREVER, "--set", "checkpoint.minutes=0.005", "--set", "run.validate_minutes=0.005")
+        self.wait_for(lambda: len(self.checkpoints()) == 2 and self.metrics.read_text().count("validation_loss") > 1, process)
+        process.terminate()
+        _, err = process.communicate(timeout=100)
+        self.assertGreaterEqual(err.count("saved checkpoints/run/step-"), 2)
+
+    def test_a_long_run_that_saves_nothing_is_warned_of(self):
+        for minutes, expected in ((0, 1), (30, 0)):
+            self.metrics.unlink(missing_ok=True)
+            process = self.start(*FOREVER, "--set", f"checkpoint.minutes={minutes}")
+            self.wait_for(lambda: len(self.steps()) > 5, process)
+            process.terminate()
+            _, err = process.communicate(timeout=100)
+            self.assertEqual(err.count("warning: nothing is saved before the end, in about"), expected)
+
+    def test_a_folder_of_the_run(self):
+        self.run_to_end("--output", "out", "--metrics", "out/metrics.jsonl", "--set", "run.validate_every=2")
+        out = self.path / "out"
+        self.assertEqual(sorted(path.name for path in out.iterdir()),
+                         ["checkpoints", "config.toml", "metrics.jsonl", "report.html", "run.json"])
+        record, report = json.loads((out / "run.json").read_text()), (out / "report.html").read_text()
+        lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual(sum(line["bytes"] for line in record["memory"]["host"]), record["memory"]["host_bytes"])
+        for text in (record["machine"], "Memory of", "weight slots", f"{lines[0]['device_peak_bytes'] / 2**20:.6g}"):
+            self.assertIn(text, report)
+        _, err = self.run_to_end("--output", "out", status=2)
+        self.assertIn("is there already and not empty", err)
+        self.run_to_end("--output", "out", "--metrics", "out/metrics.jsonl", "--resume", "out/checkpoints", "--steps", "6")
+        self.assertEqual(json.loads((out / "run.json").read_text())["resumed_at"], 4)
+        self.assertEqual([step["step"] for step in map(json.loads, (out / "metrics.jsonl").read_text().splitlines()) if "loss" in step],
+                         [1, 2, 3, 4, 5, 6])
+        # Its config makes the same run again.
+        subprocess.run([TOOLS / "l2l-train", "out/config.toml", "--quiet", "--set", "checkpoint.directory=again"], cwd=self.path, check=True,
+                       capture_output=True, timeout=100)
+        hashes = [json.loads((self.path / folder / "step-00000004/manifest.json").read_text())["tensors"]
+                  for folder in ("out/checkpoints", "again")]
+        self.assertEqual(*hashes)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,69 @@
+#include "tools/output_file.h"
+
+#include <unistd.h>
+
+#include <fstream>
+
+#include "core/json.h"
+#include "l2l/errors.h"
+
+namespace l2l::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string beginning_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kBeginning, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
+}  // namespace
+
+bool is_metrics(std::string_view beginning) {
+  const nlohmann::json line = parse_json(std::string(beginning.substr(0, beginning.find('\n'))));
+  return line.is_object() && line.contains("step") && line["step"].is_number_unsigned() &&
+         (line.contains("step_ms") || line.contains("validation_loss"));
+}
+
+bool is_trace(std::string_view beginning) { return beginning.starts_with("{\"displayTimeUnit\":"); }
+
+void check_ours(const fs::path& path, const std::string& option, IsOurs ours) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return;
+  const std::string beginning = beginning_of(path);
+  if (!beginning.empty() && !ours(beginning)) {
+    throw BadInput(option + " " + path.string() +
+                   ": is there already and is no file that this option wrote; name another file, or move it away");
+  }
+}
+
+void make_room(const fs::path& path, const std::string& option, IsOurs ours) {
+  check_ours(path, option, ours);
+  std::error_code error;
+  if (!fs::is_regular_file(path, error) || fs::file_size(path, error) == 0) return;
+  fs::path aside;
+  for (int n = 1; aside.empty() || fs::exists(fs::symlink_status(aside, error)); ++n) {
+    aside = path.string() + ".earlier-" + std::to_string(n);
+  }
+  fs::rename(path, aside, error);
+  if (error) {
+    throw BadInput(option + " " + path.string() + ": cannot be renamed to " + aside.string() + ": " + error.message());
+  }
+}
+
+void replace_file(const fs::path& path, const std::string& text) {
+  const fs::path temporary = path.string() + ".tmp-" + std::to_string(getpid());
+  std::error_code error;
+  if (std::ofstream(temporary, std::ios::binary) << text << std::flush) {
+    fs::rename(temporary, path, error);
+    if (!error) return;
+  }
+  std::error_code ignored;
+  fs::remove(temporary, ignored);
+  throw Error(path.string() + ": cannot be written" + (error ? ": " + error.message() : ""));
+}
+
+}  // namespace l2l::tools

@@ -1,0 +1,27 @@
+// Files that a tool writes: never over what is not its own, and whole.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace l2l::tools {
+
+// Whether a file that begins so (with at most kBeginning bytes) is one that the tool wrote.
+using IsOurs = bool (*)(std::string_view beginning);
+inline constexpr std::size_t kBeginning = 4096;
+
+bool is_metrics(std::string_view beginning);  // of l2l-train --metrics
+bool is_trace(std::string_view beginning);    // of --trace
+
+// Throws BadInput, naming `option`, where a file stands at `path` that is neither empty nor ours. Pipes and devices
+// pass.
+void check_ours(const std::filesystem::path& path, const std::string& option, IsOurs ours);
+// check_ours(), then renames a file that stands there to `path`.earlier-N, with the first N that is free. Throws
+// BadInput.
+void make_room(const std::filesystem::path& path, const std::string& option, IsOurs ours);
+
+// Writes `text` beside `path` and renames it, so that a reader sees the old file or the new one. Throws Error.
+void replace_file(const std::filesystem::path& path, const std::string& text);
+
+}  // namespace l2l::tools

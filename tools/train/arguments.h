@@ -1,0 +1,18 @@
+// The command line of l2l-train.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tools/command.h"
+
+namespace l2l::tools {
+
+struct TrainArguments {
+  ConfigArguments config;
+  std::int64_t steps = -1;
+  std::string pretrained, data, output, resume, metrics, trace;
+  bool dry_run = false, quiet = false;
+};
+
+}  // namespace l2l::tools

@@ -1,0 +1,87 @@
+#include "tools/train/metrics_file.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/json.h"
+#include "l2l/errors.h"
+#include "tools/output_file.h"
+
+namespace l2l::tools {
+namespace {
+
+constexpr const char* kOption = "--metrics";
+
+// Bytes of the lines of steps 1 to `completed`; a last line that a kill cut short is not among them.
+std::uintmax_t bytes_until(const std::filesystem::path& path, std::int64_t completed) {
+  std::ifstream file(path, std::ios::binary);
+  std::uintmax_t bytes = 0;
+  for (std::string line; std::getline(file, line) && !file.eof();) {
+    const nlohmann::json json = parse_json(line);
+    const bool has_step = json.is_object() && json.contains("step") && json["step"].is_number_unsigned();
+    if (!has_step || json["step"].get<std::int64_t>() > completed) break;
+    bytes += line.size() + 1;
+  }
+  return bytes;
+}
+
+// What stays of an earlier file.
+void prepare_file(const std::filesystem::path& path, std::int64_t completed) {
+  if (completed == 0) return make_room(path, kOption, is_metrics);
+  check_ours(path, kOption, is_metrics);
+  std::error_code error;
+  if (std::filesystem::is_regular_file(path, error)) {
+    std::filesystem::resize_file(path, bytes_until(path, completed), error);
+  }
+  if (error) throw BadInput(std::string(kOption) + " " + path.string() + ": " + error.message());
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t completed, const std::filesystem::path& tensorboard)
+    : path_(std::move(path)) {
+  if (!tensorboard.empty()) events_.emplace(tensorboard);
+  if (path_.empty()) return;
+  prepare_file(path_, completed);
+  file_.open(path_, std::ios::app);
+  if (!file_) throw BadInput(std::string(kOption) + " " + path_.string() + ": cannot be written");
+}
+
+bool MetricsFile::add(const StepReport& report) {
+  return add(to_json(report)) && add(report.step, {{"loss", report.loss},
+                                                   {"learning_rate", report.learning_rate},
+                                                   {"gradient_norm", report.gradient_norm},
+                                                   {"tokens_per_second", report.tokens_per_second},
+                                                   {"step_ms", report.step_ms},
+                                                   {"loss_scale", report.loss_scale}});
+}
+
+bool MetricsFile::add(std::int64_t step, const Trainer::Evaluation& validation) {
+  std::vector<std::pair<std::string, double>> scalars = {{"validation_loss", validation.loss}};
+  for (const auto& [name, value] : validation.metrics) scalars.emplace_back("metrics/" + name, value);
+  if (!add(step, scalars)) return false;
+  nlohmann::ordered_json line = {{"step", step}, {"validation_loss", validation.loss}};
+  line["metrics"] = json_of(validation.metrics);
+  return add(json_text(line));
+}
+
+bool MetricsFile::add(std::int64_t step, const std::vector<std::pair<std::string, double>>& scalars) {
+  if (!events_) return true;
+  try {
+    events_->add(step, scalars);
+  } catch (const Error& error) {
+    failure_ = std::string("run.tensorboard: ") + error.what();
+  }
+  return failure_.empty();
+}
+
+bool MetricsFile::add(const std::string& line) {
+  if (path_.empty()) return true;
+  errno = 0;
+  if (file_ << line << std::endl) return true;
+  failure_ = std::string(kOption) + " " + path_.string() + ": cannot be written" +
+             (errno == 0 ? "" : std::string(": ") + std::strerror(errno));
+  return false;
+}
+
+}  // namespace l2l::tools

@@ -1,0 +1,52 @@
+// run.json of a run's folder: what l2l-report cannot know from the metrics.
+//
+//   {"version", "host", "machine", "device", "started": SECONDS SINCE 1970, "resumed_at": STEP (0: begun afresh),
+//    "memory": {"device": [{"what", "bytes"}, ...], "host": [...], "device_bytes", "pinned_bytes", "host_bytes"},
+//    "warnings": [TEXT, ...]}
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/json.h"
+#include "l2l/log.h"
+#include "l2l/trainer.h"
+
+namespace l2l::tools {
+
+// Collects the warnings of the library from its construction on, and prints them as the library would. One at a time.
+class Warnings {
+ public:
+  Warnings();
+  ~Warnings();
+  Warnings(const Warnings&) = delete;
+  Warnings& operator=(const Warnings&) = delete;
+
+  void add(LogLevel level, std::string_view message);  // from any thread
+  std::vector<std::string> texts() const;              // warnings and errors, each once, at most kMost
+
+ private:
+  static constexpr std::size_t kMost = 100;
+
+  mutable std::mutex mutex_;
+  std::vector<std::string> texts_;  // guarded by mutex_
+};
+
+// Thread-bound.
+class RunRecord {
+ public:
+  // An empty `file` writes nothing. `completed`: steps before this process.
+  RunRecord(std::filesystem::path file, const Trainer& trainer, std::int64_t completed);
+  // Replaces the file whole. Throws Error.
+  void write(const Warnings& warnings);
+
+ private:
+  const std::filesystem::path file_;
+  nlohmann::ordered_json record_;
+};
+
+}  // namespace l2l::tools

@@ -1,0 +1,123 @@
+#include "tools/train/signals.h"
+
+#include <pthread.h>
+
+#include <utility>
+
+#include "tools/progress.h"
+#include "tools/tables.h"
+
+namespace l2l::tools {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::pair<int, const char*> kTaken[] = {{SIGINT, "SIGINT"},   {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"},
+                                                  {SIGXCPU, "SIGXCPU"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"}};
+constexpr std::chrono::seconds kKeyboard{3};
+
+const char* name_of(int signal) {
+  for (const auto& [number, name] : kTaken) {
+    if (number == signal) return name;
+  }
+  return "";
+}
+
+bool ignored(int signal) {
+  struct sigaction action {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+// As if the program had never asked for it.
+void act_as_usual(int signal) {
+  std::signal(signal, SIG_DFL);
+  sigset_t one;
+  sigemptyset(&one);
+  sigaddset(&one, signal);
+  pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
+  raise(signal);
+}
+
+// Wakes the thread to end it.
+int waking_signal() { return SIGRTMIN; }
+
+}  // namespace
+
+Signals::Signals() {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  sigemptyset(&taken_);
+  sigaddset(&taken_, waking_signal());
+  for (const auto& [signal, name] : kTaken) {
+    if (!ignored(signal)) sigaddset(&taken_, signal);
+  }
+  pthread_sigmask(SIG_BLOCK, &taken_, nullptr);
+  thread_ = std::thread([this] { serve(); });
+}
+
+Signals::~Signals() {
+  done_ = true;
+  pthread_kill(thread_.native_handle(), waking_signal());
+  thread_.join();
+}
+
+void Signals::begin(const std::string& directory, std::function<std::string()> describe_threads) {
+  const std::lock_guard lock(mutex_);
+  directory_ = directory;
+  describe_threads_ = std::move(describe_threads);
+  begun_ = true;
+}
+
+std::string Signals::stopped_by() const { return name_of(stopped_by_); }
+
+void Signals::show_step(std::int64_t completed, double step_ms) {
+  completed_ = completed;
+  step_ms_ = step_ms;
+  saving_ = false;
+}
+
+void Signals::serve() {
+  for (int signal = 0; sigwait(&taken_, &signal) == 0 && !done_;) {
+    begun_ ? answer(signal) : act_as_usual(signal);
+  }
+}
+
+void Signals::answer(int signal) {
+  if (signal == SIGUSR1) {
+    save_requested_ = true;
+  } else if (signal == SIGUSR2) {
+    const std::lock_guard lock(mutex_);
+    print_message(describe_threads_());
+  } else {
+    ask_to_stop(signal);
+  }
+}
+
+void Signals::ask_to_stop(int signal) {
+  const bool deliberate = signal == SIGINT || signal == SIGTERM;
+  const bool first = stopped_by_ == 0;
+  if (first) stopped_by_ = signal;
+  if (!first && !deliberate) return;  // the kernel repeats XCPU every second
+  const steady_clock::time_point now = steady_clock::now();
+  const bool late = signal == SIGINT && now - last_stop_ > kKeyboard;
+  last_stop_ = now;
+  stops_ = first ? 1 : late ? 2 : stops_ + 1;
+  if (stops_ == 1) {
+    print_message(std::string(name_of(signal)) + ": " + what_now() + "; SIGINT or SIGTERM twice more ends it unsaved");
+  } else if (stops_ == 2) {
+    print_message(std::string(name_of(signal)) + " again: " + what_now() + "; one more" +
+                  (signal == SIGINT ? " within 3 s" : "") + " to stop without saving");
+  } else {
+    act_as_usual(signal);
+  }
+}
+
+std::string Signals::what_now() {
+  const std::lock_guard lock(mutex_);
+  if (saving_) return "saving in " + directory_;
+  const double seconds = step_ms_ * 1e-3;
+  const std::string about = seconds >= 1 ? print(" (about %.0f s)", seconds) : "";
+  return "finishing step " + std::to_string(completed_ + 1) + about + ", then saving in " + directory_;
+}
+
+}  // namespace l2l::tools

@@ -1,0 +1,66 @@
+// What signals ask of a training run.
+//
+//   INT, TERM   finish the step, save, and end; the second one is told what the third does: it ends at once, unsaved
+//               (of INT, from the keyboard, only within 3 s)
+//   HUP, XCPU   finish the step, save, and end
+//   USR1        save after this step and go on
+//   USR2        print what every thread is doing
+//   PIPE, XFSZ  nothing: a write fails instead
+//
+// A signal that was ignored when the program started stays ignored (nohup).
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace l2l::tools {
+
+// One per process. A thread of its own takes the signals, so that answering them needs no care of what a handler may
+// call.
+class Signals {
+ public:
+  // Blocks the signals in this thread and those that it makes later: construct it before any other thread. Until
+  // begin(), signals act as usual.
+  Signals();
+  ~Signals();
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+
+  // From here on signals ask the run, which saves below `directory`. `describe_threads` is called on the thread of
+  // signals.
+  void begin(const std::string& directory, std::function<std::string()> describe_threads);
+  // Whether the run is to end after this step, and the signal that asked first: "SIGTERM".
+  bool stop() const { return stopped_by_ != 0; }
+  std::string stopped_by() const;
+  // Whether a save was asked for since the last call.
+  bool take_save_request() { return save_requested_.exchange(false); }
+  // What the run is doing, for the messages: a step after `completed` ones, which take about `step_ms`; or saving.
+  void show_step(std::int64_t completed, double step_ms);
+  void show_saving() { saving_ = true; }
+
+ private:
+  void serve();
+  void answer(int signal);
+  void ask_to_stop(int signal);
+  std::string what_now();
+
+  sigset_t taken_{};
+  std::atomic<bool> begun_{false}, done_{false}, save_requested_{false}, saving_{false};
+  std::atomic<int> stopped_by_{0};
+  std::mutex mutex_;
+  std::string directory_;                          // guarded by mutex_
+  std::function<std::string()> describe_threads_;  // guarded by mutex_
+  std::atomic<std::int64_t> completed_{0};
+  std::atomic<double> step_ms_{0};
+  int stops_ = 0;  // INT and TERM so far, and the signals below: of the thread alone
+  std::chrono::steady_clock::time_point last_stop_{};
+  std::thread thread_;
+};
+
+}  // namespace l2l::tools
