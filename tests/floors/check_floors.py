@@ -54,9 +54,10 @@ ROOMS = {
     "runtime/options": ["runtime/data"],
     "runtime/plan": ["runtime/data", "runtime/options"],
     "runtime/tuning": ["runtime/engine.h", "runtime/options", "runtime/plan"],
-    "tools": ["tools/report"],
+    "tools": ["tools/report", "tools/train"],
     "tools/bench": ["tools"],
-    "tools/report": [],
+    "tools/report": ["tools/output_file.h"],
+    "tools/train": ["tools", "tools/report"],
 }
 # Where more is allowed: folders or files, and prefixes of what they may include besides.
 BESIDES = {
