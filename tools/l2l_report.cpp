@@ -3,6 +3,7 @@
 
 #include "l2l/errors.h"
 #include "tools/command.h"
+#include "tools/output_file.h"
 #include "tools/report/page.h"
 
 int main(int argc, char** argv) {
@@ -19,6 +20,7 @@ int main(int argc, char** argv) {
     if (!std::filesystem::is_directory(folder, ignored)) {
       throw l2l::BadInput("--output " + output + ": " + folder.string() + " is not a directory");
     }
+    check_ours(output, "--output", is_report);
     write_report({runs.begin(), runs.end()}, output);
     std::cout << output << std::endl;
     return kSuccess;

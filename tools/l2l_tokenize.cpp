@@ -1,5 +1,6 @@
 // l2l-tokenize: text to token ids, and back. One line on stdout for each text; or a shard of ids for training.
 #include <charconv>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <thread>
@@ -10,6 +11,7 @@
 #include "l2l/errors.h"
 #include "text/tokenizer.h"
 #include "tools/command.h"
+#include "tools/output_file.h"
 
 namespace l2l::tools {
 namespace {
@@ -129,9 +131,19 @@ class Shard {
   nlohmann::ordered_json about_;
 };
 
+// A shard is known by the file beside it.
+void check_shard(const std::string& name) {
+  const auto is_about = [](std::string_view beginning) {
+    return beginning.find("\"tokenizer_hash\"") != std::string_view::npos;
+  };
+  check_ours(name + ".json", "--output", is_about);
+  if (!std::filesystem::exists(name + ".json")) check_ours(name, "--output", [](std::string_view) { return false; });
+}
+
 void encode(const Tokenizer& tokenizer, const Arguments& arguments) {
   std::optional<Shard> shard;
   if (!arguments.output.empty()) {
+    check_shard(arguments.output);
     shard.emplace(arguments.output, tokenizer.vocabulary(), text::hash_of(arguments.tokenizer));
   }
   const int threads = arguments.threads > 0 ? arguments.threads : static_cast<int>(std::thread::hardware_concurrency());

@@ -11,6 +11,7 @@
 #include "compiler/memory/svg.h"
 #include "core/json.h"
 #include "l2l/errors.h"
+#include "tools/output_file.h"
 
 namespace l2l::tools {
 namespace {
@@ -54,8 +55,16 @@ nlohmann::ordered_json json_of(const memory::Problem& problem, const memory::Sol
           {"peak", peak}};
 }
 
+// A plan of --output has offsets, which a problem need not have.
+bool is_plan(std::string_view beginning) {
+  return beginning.substr(0, beginning.find('\n')).find("offset") != std::string_view::npos;
+}
+
+bool is_drawing(std::string_view beginning) { return beginning.starts_with("<svg "); }
+
 template <typename Write>
-void write_file(const std::string& file, const Write& write) {
+void write_file(const std::string& file, const std::string& option, IsOurs ours, const Write& write) {
+  make_room(file, option, ours);
   std::ofstream stream(file, std::ios::binary);
   write(stream);
   stream.flush();
@@ -80,6 +89,8 @@ void ProblemArguments::add_to(Command& command) {
 
 int plan_problem(const ProblemArguments& arguments) {
   const auto start = Clock::now();
+  check_ours(arguments.output, "--output", is_plan);
+  check_ours(arguments.svg, "--svg", is_drawing);
   const memory::Problem problem = memory::read_csv(arguments.problem);
   memory::PortfolioOptions options;
   options.deadline =
@@ -94,10 +105,11 @@ int plan_problem(const ProblemArguments& arguments) {
   if (!wrong.empty()) throw Error(arguments.problem + ": the plan is wrong: " + wrong);
   const std::chrono::duration<double> seconds = Clock::now() - start;
   if (!arguments.output.empty()) {
-    write_file(arguments.output, [&](std::ostream& file) { memory::write_csv(file, problem, solution.plan); });
+    write_file(arguments.output, "--output", is_plan,
+               [&](std::ostream& file) { memory::write_csv(file, problem, solution.plan); });
   }
   if (!arguments.svg.empty()) {
-    write_file(arguments.svg,
+    write_file(arguments.svg, "--svg", is_drawing,
                [&](std::ostream& file) { memory::write_svg(file, problem, solution.plan, solution.bound.tensors); });
   }
   std::cout << json_text(json_of(problem, solution, seconds.count())) << std::endl;

@@ -15,6 +15,7 @@ import time
 import unittest
 
 TOOLS = pathlib.Path(sys.argv.pop(1)).resolve()
+MODEL = pathlib.Path(os.environ.get("L2L_TEST_DATA", "/nonexistent")) / "minilm"
 CONFIG = """
 [model]
 layers = 2
@@ -179,6 +180,23 @@ class OperatorTest(unittest.TestCase):
                 self.assertIn(f"{option} {name}: is there already", err)
                 self.assertEqual((self.path / name).read_bytes(), before)
         self.run_to_end("--metrics", "/dev/null")
+
+    def test_no_tool_writes_over_what_is_not_its_own(self):
+        (self.path / "p.csv").write_text("id,lower,upper,size\na,0,2,64\nb,1,3,64\n")
+        for tool, arguments, option, name in (
+                ("l2l-plan", ["--problem", "p.csv"], "--output", "plan.csv"), ("l2l-plan", ["--problem", "p.csv"], "--svg", "plan.svg"),
+                ("l2l-report", ["m.jsonl"], "--output", "page.html"), ("l2l-tokenize", [MODEL, "text"], "--output", "shard")):
+            self.metrics.write_text('{"step": 1, "step_ms": 1, "loss": 2}\n')
+            if MODEL in arguments and not MODEL.is_dir():
+                continue
+            command = [TOOLS / tool, *arguments, option]
+            for output, status in ((name, 0), (name, 0), ("text", 2), ("run.toml", 2), ("p.csv", 2)):
+                before = (self.path / output).read_bytes() if status else b""
+                done = subprocess.run([*command, output], cwd=self.path, capture_output=True, text=True, timeout=100)
+                self.assertEqual(done.returncode, status, done.stderr)
+                if status:
+                    self.assertIn(f"{option} {output}: is there already", done.stderr)
+                    self.assertEqual((self.path / output).read_bytes(), before)
 
     def test_a_resumed_run_appends_to_its_metrics_and_cuts_what_it_repeats(self):
         self.run_to_end("--set", "run.validate_every=2")

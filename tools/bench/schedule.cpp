@@ -6,6 +6,7 @@
 
 #include "core/json.h"
 #include "tools/bench/measured_run.h"
+#include "tools/output_file.h"
 
 namespace l2l::tools {
 namespace {
@@ -51,6 +52,7 @@ device::PaceTable read_pace(const std::string& file) {
 int bench_schedule(const Options& options, const ScheduleArguments& arguments, bool json) {
   MeasuredSettings settings{options, {}, !arguments.serial};
   if (!arguments.pace.empty()) settings.paced = read_pace(arguments.pace);
+  make_room(arguments.trace, "--trace", is_trace);
   const Measurement result = measure(settings, /*warm_up=*/2, arguments.steps, arguments.trace);
   std::cout << (json ? result.schedule.json() + "\n" : result.schedule.table()) << std::flush;
   return kSuccess;

@@ -10,6 +10,7 @@
 namespace l2l::tools {
 namespace {
 
+constexpr const char* kTitle = "<title>L2L: report</title>";
 constexpr const char* kStyle = R"(
 :root{color-scheme:light dark;--ink:#1d232a;--paper:#fff;--soft:#5c6773;--rule:#e3e7eb;--c0:#1668c5;--c1:#c2410c;--c2:#15803d;--c3:#9333ea;--c4:#b45309;--c5:#be185d}
 @media(prefers-color-scheme:dark){:root{--ink:#e6e9ed;--paper:#14181d;--soft:#9aa5b1;--rule:#2b323a;--c0:#6cb2ff;--c1:#fb923c;--c2:#4ade80;--c3:#c99bff;--c4:#fbbf24;--c5:#f472b6}}
@@ -166,6 +167,8 @@ std::string facts_of(const RunLog& run) {
 
 }  // namespace
 
+bool is_report(std::string_view beginning) { return beginning.find(kTitle) != std::string_view::npos; }
+
 std::string report_page(const std::vector<RunLog>& runs) {
   std::string about, facts, drawn;
   for (const RunLog& run : runs) {
@@ -178,9 +181,9 @@ std::string report_page(const std::vector<RunLog>& runs) {
     if (&each == &charts().front()) drawn += task_metrics(runs);
   }
   return std::string("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">") +
-         "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>L2L: report</title><style>" +
-         kStyle + "</style></head><body>\n<h1>Training report</h1><p class=\"about\">" + about + "</p>\n<main>\n" +
-         drawn + "</main>\n" + last_numbers(runs) + facts + "</body></html>\n";
+         "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">" + kTitle + "<style>" + kStyle +
+         "</style></head><body>\n<h1>Training report</h1><p class=\"about\">" + about + "</p>\n<main>\n" + drawn +
+         "</main>\n" + last_numbers(runs) + facts + "</body></html>\n";
 }
 
 void write_report(const std::vector<std::filesystem::path>& runs, const std::filesystem::path& file) {
