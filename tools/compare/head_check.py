@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares heads with transformers' classes, for small models of every family: ...ForSequenceClassification of classes and
 of numbers, ...ForTokenClassification, ...ForMultipleChoice. Held against each other are the losses of ten AdamW steps on
-labelled texts, the checkpoint's logits, and the metrics of a validation pass with scikit-learn's, scipy's and seqeval's.
+labelled texts, the logits after them and at equal weights, and the metrics of a validation pass with scikit-learn's, scipy's and seqeval's.
 
     head_check.py BUILD/tools [FAMILY...] [--head HEAD]
 
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 
+import numpy
 import torch
 import transformers
 from scipy.stats import pearsonr, spearmanr
@@ -165,6 +166,24 @@ def train_ours(tools, work, name, head, samples):
     return losses, json.loads(done.stdout.splitlines()[-1])["metrics"], sorted((work / "out").glob("step-*"))[-1]
 
 
+def logits_apart(tools, work, checkpoint, model, rows, head):
+    """Largest relative L2 of our logits of a checkpoint to those of `model`, which has its weights, over a few texts."""
+    apart = 0
+    for row in rows.rows[:4]:
+        batch = rows.batch([row], model.config.pad_token_id)
+        ids, mask = batch["input_ids"].flatten(0, -2)[:1], batch["attention_mask"].flatten(0, -2)[:1].bool()
+        ids = ids[mask].reshape(1, -1)
+        (work / "ids").write_text(" ".join(map(str, ids[0].tolist())))
+        subprocess.run([tools / "l2l-eval", checkpoint, "--tokens", work / "ids", "--logits", work / "logits.npy"], check=True, capture_output=True)
+        found = torch.from_numpy(numpy.load(work / "logits.npy"))
+        with torch.no_grad():
+            expected = model(ids.reshape(1, 1, -1) if head == "choice" else ids).logits
+        encoder = model.config.model_type in ("bert", "roberta")
+        found, expected = (found, expected[0]) if head == "tokens" else (found[0 if encoder else -1], expected.flatten())
+        apart = max(apart, float((found - expected).norm() / expected.norm()))
+    return apart
+
+
 def check(tools, name, head, samples):
     torch.manual_seed(3)
     model = CLASSES[head].from_config(config_of(name, head), attn_implementation="eager").float()
@@ -179,6 +198,7 @@ def check(tools, name, head, samples):
         ours, metrics, checkpoint = train_ours(tools, work, name, head, samples)
         again, loading = type(model).from_pretrained(checkpoint, attn_implementation="eager", output_loading_info=True)
         again.eval()
+        equal = logits_apart(tools, work, checkpoint, again, rows, head)
     pad = model.config.pad_token_id
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)
     theirs = []
@@ -201,8 +221,8 @@ def check(tools, name, head, samples):
     scores = rows.metrics(found, batch["labels"])
     same = metrics.keys() == scores.keys() and all(abs(metrics[name] - score) < 2e-6 for name, score in scores.items())
     lost = sorted(loading["missing_keys"]) + sorted(loading["unexpected_keys"])
-    good = apart < 1e-4 and logits < 1e-3 and same and not lost
-    print(f"{'ok ' if good else 'BAD'} {name:8} {head:14} {samples}  losses {apart:.1e}  logits of the checkpoint {logits:.1e}  "
+    good = equal < 1e-5 and apart < 1e-4 and logits < 1e-3 and same and not lost
+    print(f"{'ok ' if good else 'BAD'} {name:8} {head:14} {samples}  logits {equal:.1e}  losses {apart:.1e}  logits ten steps on {logits:.1e}  "
           f"metrics {'same' if same else f'{metrics}, expected {scores}'} {lost or ''}", flush=True)
     return good
 
