@@ -19,8 +19,13 @@ struct ShardedTensor {
 // Whether read_floats() reads it: F32, BF16 or F16.
 bool is_float(const TensorEntry& tensor);
 // Elements [first, first + size of `destination`) of a tensor of floats, which has them, in fp32. Throws CorruptFile,
-// also where one is not finite.
-void read_floats(const ShardedTensor& tensor, std::int64_t first, std::span<float> destination);
+// also, unless it is allowed, where one is not finite.
+void read_floats(const ShardedTensor& tensor, std::int64_t first, std::span<float> destination,
+                 bool allow_nonfinite = false);
+// Throws CorruptFile naming file, tensor and element where one of `values`, elements of it from `first` on, is not
+// finite.
+void check_finite(const SafetensorsFile& file, const TensorEntry& tensor, std::int64_t first,
+                  std::span<const float> values);
 
 // Immutable; open files with their headers. Throws CorruptFile naming file, tensor and reason: what SafetensorsFile
 // refuses, an index that names files outside of the directory or that are not there, a tensor in two files, or one

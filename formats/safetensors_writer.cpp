@@ -37,6 +37,12 @@ std::string make_header(std::span<const TensorToWrite> tensors, const std::map<s
 
 }  // namespace
 
+Bytes safetensors_bytes(std::span<const TensorToWrite> tensors, const std::map<std::string, std::string>& metadata) {
+  Bytes bytes = make_header(tensors, metadata).size();
+  for (const TensorToWrite& tensor : tensors) bytes += bytes_of(tensor);
+  return bytes;
+}
+
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file, std::span<const TensorToWrite> tensors,
                                      const std::map<std::string, std::string>& metadata)
     : file_(file) {

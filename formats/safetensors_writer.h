@@ -20,6 +20,9 @@ struct TensorToWrite {
   std::string dtype = "F32";
 };
 
+// Bytes of the file that SafetensorsWriter makes of these.
+Bytes safetensors_bytes(std::span<const TensorToWrite> tensors, const std::map<std::string, std::string>& metadata);
+
 // A new file of tensors in the given order, without holes. Thread-bound. Every function throws Error naming the file.
 class SafetensorsWriter {
  public:

@@ -4,6 +4,7 @@
 
 #include "core/files.h"
 #include "core/log.h"
+#include "eps/checkpoint/checkpoint_locks.h"
 #include "eps/checkpoint/manifest.h"
 #include "formats/gguf.h"
 #include "l2l/errors.h"
@@ -122,7 +123,9 @@ void export_gguf(const std::filesystem::path& source, const std::filesystem::pat
   const formats::GgufType type = formats::parse_gguf_type(settings.type);
   const std::filesystem::path place = std::filesystem::absolute(target).lexically_normal();
   if (is_there(place)) throw BadInput(target.string() + ": exists already; name a new file");
-  GgufExport model(runtime::export_folder(source), type);
+  const std::filesystem::path folder = runtime::export_folder(source);
+  const eps::ReadLock lock(folder);
+  GgufExport model(folder, type);
   for (const std::string& remark : model.remarks()) log(LogLevel::warning, remark);
   make_folders(place.parent_path());
   runtime::require_room(place.parent_path(), model.bytes());

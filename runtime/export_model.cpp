@@ -11,6 +11,7 @@
 #include "core/json.h"
 #include "core/log.h"
 #include "eps/checkpoint/checkpoint.h"
+#include "eps/checkpoint/checkpoint_locks.h"
 #include "formats/safetensors_writer.h"
 #include "l2l/errors.h"
 #include "l2l/model_files.h"
@@ -160,6 +161,7 @@ void export_model(const std::filesystem::path& source, const std::filesystem::pa
   const std::filesystem::path place = std::filesystem::absolute(target).lexically_normal();
   if (is_there(place)) throw BadInput(target.string() + ": exists already; name a new directory");
   const std::filesystem::path folder = runtime::export_folder(source);
+  const eps::ReadLock lock(folder);
   const Options options = runtime::exported_options(folder);
   if (settings.merge && options.lora.rank == 0) throw BadInput(source.string() + ": has no adapters to merge");
   std::optional<Export> model;

@@ -4,6 +4,8 @@
 
 #include "core/host_memory.h"
 #include "core/log.h"
+#include "eps/checkpoint/checkpoint_locks.h"
+#include "eps/checkpoint/checkpoint_room.h"
 #include "eps/checkpoint/checkpoint_writer.h"
 #include "models/hub/weights.h"
 #include "optimizers/schedule.h"
@@ -80,6 +82,7 @@ struct Trainer::Implementation {
   std::uint64_t fill_validation(const runtime::Samples& samples, std::uint64_t first);
   std::optional<Evaluation> evaluate(const runtime::Samples& samples, const std::function<bool()>& stop);
   StepReport run_step();
+  void check_room(eps::DirectoryUse use) const;
   void restore(const eps::RunState& state);
 
   const runtime::RunPlan plan;
@@ -90,6 +93,7 @@ struct Trainer::Implementation {
   std::unique_ptr<Trace> trace;
   std::unique_ptr<runtime::GenerationPlan> generation;
   std::unique_ptr<runtime::Engine> engine;
+  std::optional<eps::RunLock> lock;                  // of the checkpoint directory, from the first claim on
   std::optional<eps::CheckpointWriter> checkpoints;  // made with the engine, as is the next
   StepPrediction prediction;                         // of a training step, from earlier measurements
   PeakResident peak;
@@ -107,6 +111,7 @@ std::unique_ptr<runtime::Engine> Trainer::Implementation::make_engine(const Load
     base_hash = weights.hash();
     runtime::tell_rounded(plan, weights);
   }
+  if (plan.options.run.allow_nonfinite) weights.allow_nonfinite();
   if (loading) weights.on_progress([&](Bytes done) { loading(done, weights.bytes()); });
   return std::make_unique<runtime::Engine>(plan, trace.get(), &weights);
 }
@@ -164,6 +169,15 @@ void Trainer::Implementation::restore(const eps::RunState& state) {
   }
 }
 
+// A run that saves once alone needs room for one.
+void Trainer::Implementation::check_room(eps::DirectoryUse use) const {
+  const CheckpointOptions& checkpoint = plan.options.checkpoint;
+  if (checkpoint.directory.empty()) return;
+  const bool once = checkpoint.every == 0 && checkpoint.minutes == 0;
+  const int kept = static_cast<int>(checkpoint.keep) + (checkpoint.best.empty() ? 0 : 1);
+  eps::check_room(checkpoint.directory, {runtime::checkpoint_size(plan), once ? 1 : 2, once ? 1 : kept + 1}, use);
+}
+
 Trainer::Trainer(Options options) : implementation_(std::make_unique<Implementation>(options)) {}
 Trainer::~Trainer() = default;
 Trainer::Trainer(Trainer&&) noexcept = default;
@@ -197,7 +211,7 @@ std::filesystem::path Trainer::resume(const std::filesystem::path& directory) {
   for (const std::filesystem::path& folder : folders) {
     try {
       runtime::check_trained(self.plan, folder);
-      self.restore(eps::load_checkpoint(folder, self.running().store()));
+      self.restore(eps::load_checkpoint(folder, self.running().store(), options().run.allow_nonfinite));
       if (self.plan.options.lora.rank == 0) self.companions_from = folder;
       runtime::warn_of_lost_steps(directory, folder, self.step);
       return folder;
@@ -262,10 +276,23 @@ std::optional<Trainer::Evaluation> Trainer::evaluate(const std::function<bool()>
   return evaluation;
 }
 
+void Trainer::check_checkpoint_directory() const {
+  if (!options().checkpoint.directory.empty()) eps::check_unlocked(options().checkpoint.directory);
+  implementation_->check_room(eps::DirectoryUse::look);
+}
+
+void Trainer::claim_checkpoint_directory() {
+  Implementation& self = *implementation_;
+  if (self.lock || options().checkpoint.directory.empty()) return;
+  self.check_room(eps::DirectoryUse::stay);
+  self.lock.emplace(options().checkpoint.directory);
+}
+
 void Trainer::start_save() {
   Implementation& self = *implementation_;
   const CheckpointOptions& checkpoint = self.plan.options.checkpoint;
   if (checkpoint.directory.empty()) throw BadInput("checkpoint.directory: not set; nowhere to save to");
+  claim_checkpoint_directory();
   self.running();
   finish_save();
   Options options = self.plan.options;

@@ -21,6 +21,8 @@ inline constexpr int kSuccess = 0;
 inline constexpr int kFailure = 1;   // while running
 inline constexpr int kBadInput = 2;  // usage, config, data, does not fit
 
+inline constexpr const char* kAllowNonfinite = "load weights that are NaN or infinite, too (run.allow_nonfinite)";
+
 // Where the value of an option goes; what stands there is its default. A bool is set by the mere name of the option,
 // integers of a list are separated by commas.
 using Target = std::variant<bool*, int*, std::int64_t*, std::uint64_t*, double*, std::string*, std::vector<int>*,

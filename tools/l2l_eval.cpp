@@ -19,6 +19,7 @@ struct Arguments {
   std::string model, tokens, logits, hidden, pooled;
   std::vector<std::string> data, assignments;
   std::int64_t sequence = 0;
+  bool allow_nonfinite = false;
 };
 
 std::vector<std::int32_t> read_tokens(const std::string& name) {
@@ -69,6 +70,7 @@ int evaluate(const Arguments& arguments) {
   check(arguments);
   ModelArgument model;
   Options options = options_of_model(arguments.model, model);
+  options.run.allow_nonfinite |= arguments.allow_nonfinite;
   for (const std::string& assignment : arguments.assignments) set_option(options, assignment);
   options.data.validation = arguments.data;
   const std::vector<std::int32_t> tokens =
@@ -118,5 +120,6 @@ int main(int argc, char** argv) {
   command.add("--pooled", &arguments.pooled,
               "write what the pooler of an encoder's directory makes of the first one, float32 [1, hidden]");
   command.add("--set", &arguments.assignments, "section.key=value");
+  command.add("--allow-nonfinite", &arguments.allow_nonfinite, kAllowNonfinite);
   return command.run(argc, argv);
 }

@@ -75,13 +75,6 @@ int plan(const ConfigArguments& arguments, Time time) {
   return kSuccess;
 }
 
-// Of a checkpoint: master weights and moments.
-std::uint64_t disk_bytes(const Options& options, std::int64_t parameters) {
-  const std::string& moments = options.optimizer.moments;
-  const double bytes = moments == "fp32" ? 12 : moments == "bf16_first" ? 10 : moments == "bf16" ? 8 : 6.04;
-  return static_cast<std::uint64_t>(bytes * static_cast<double>(parameters));
-}
-
 int plan_directory(const ConfigArguments& arguments) {
   const ModelPlan plan = plan_model(arguments.config, arguments.assignments);
   const runtime::RunPlan run = runtime::plan_run(plan.options);
@@ -90,8 +83,7 @@ int plan_directory(const ConfigArguments& arguments) {
       {"fits", plan.fits},
       {"settings", plan.settings},
       {"largest_sequence", plan.fits ? nlohmann::ordered_json(run.options.model.sequence) : nlohmann::ordered_json()},
-      {"disk_bytes",
-       disk_bytes(run.options, run.options.lora.rank > 0 ? contract.trained_parameters : contract.parameters)}};
+      {"disk_bytes", contract.checkpoint_bytes}};
   json.update(json_of(contract));
   print_contract(std::cerr, contract, run.options);
   std::cerr << (plan.fits ? "the longest sequence that fits has " + std::to_string(run.options.model.sequence) +

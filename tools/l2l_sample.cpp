@@ -16,7 +16,7 @@ namespace {
 struct Arguments {
   std::string model, prompt, prompts, chat_template = "auto";
   std::vector<int> ids;
-  bool chat = false, goes_on = false, whole = false;
+  bool chat = false, goes_on = false, whole = false, allow_nonfinite = false;
   GenerateOptions generate;
 };
 
@@ -113,7 +113,8 @@ class Sampler {
 
 int sample(const Arguments& arguments) {
   ModelArgument model;
-  const Options options = options_of_model(arguments.model, model);
+  Options options = options_of_model(arguments.model, model);
+  options.run.allow_nonfinite |= arguments.allow_nonfinite;
   Sampler sampler(arguments, options, model);
   if (!arguments.ids.empty()) return sampler.continue_ids();
   constexpr std::string_view kIds[] = {"tokens", "tokens32", "llm.c", "megatron", "npy"};
@@ -155,5 +156,6 @@ int main(int argc, char** argv) {
   command.add("--no-stop", &arguments.goes_on, "go on behind the end of a sequence");
   command.add("--no-cache", &arguments.whole, "run the whole text again for every token");
   command.add("--seed", &arguments.generate.seed, "of the sampling");
+  command.add("--allow-nonfinite", &arguments.allow_nonfinite, kAllowNonfinite);
   return command.run(argc, argv);
 }

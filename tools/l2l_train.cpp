@@ -34,6 +34,7 @@ Options options_of(const TrainArguments& arguments) {
   if (!arguments.output.empty() && !has_directory) {
     options.checkpoint.directory = fs::path(arguments.output) / "checkpoints";
   }
+  options.run.allow_nonfinite |= arguments.allow_nonfinite;
   if (arguments.resume.empty()) return options;
   const Options resumed = options_to_resume(options, arguments.resume);
   if (resumed.batch.micro_batch != options.batch.micro_batch && !arguments.quiet) {
@@ -49,7 +50,11 @@ int run(const TrainArguments& arguments, Trainer& trainer, Session& session) {
     print_contract(std::cerr, trainer.contract(), trainer.options());
     print_prediction(std::cerr, trainer.predict(/*measure=*/false));
   }
-  return arguments.dry_run ? kSuccess : Run(arguments, trainer, session.signals, session.warnings).run();
+  if (arguments.dry_run) {
+    trainer.check_checkpoint_directory();
+    return kSuccess;
+  }
+  return Run(arguments, trainer, session.signals, session.warnings).run();
 }
 
 // The folder of a run is its own.
@@ -139,6 +144,7 @@ int main(int argc, char** argv) {
   command.add("--dry-run", &arguments.dry_run, "check config and data, print the memory contract, and stop");
   command.add("--metrics", &arguments.metrics, "write one JSON object per step to this file");
   command.add("--trace", &arguments.trace, "write a timeline to this file (Chrome trace JSON; opens in Perfetto)");
+  command.add("--allow-nonfinite", &arguments.allow_nonfinite, kAllowNonfinite);
   command.add("--quiet", &arguments.quiet, "no contract and no progress");
   return command.run(argc, argv);
 }

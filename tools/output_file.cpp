@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 
 #include "core/json.h"
@@ -31,7 +33,12 @@ bool is_metrics(std::string_view beginning) {
 bool is_trace(std::string_view beginning) { return beginning.starts_with("{\"displayTimeUnit\":"); }
 
 void check_ours(const fs::path& path, const std::string& option, IsOurs ours) {
+  if (path.empty()) return;
   std::error_code error;
+  const bool there = fs::exists(path, error);
+  if (access((there ? path : fs::absolute(path).parent_path()).c_str(), W_OK) != 0) {
+    throw BadInput(option + " " + path.string() + ": cannot be written: " + std::strerror(errno));
+  }
   if (!fs::is_regular_file(path, error)) return;
   const std::string beginning = beginning_of(path);
   if (!beginning.empty() && !ours(beginning)) {

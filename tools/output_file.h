@@ -14,8 +14,8 @@ inline constexpr std::size_t kBeginning = 4096;
 bool is_metrics(std::string_view beginning);  // of l2l-train --metrics
 bool is_trace(std::string_view beginning);    // of --trace
 
-// Throws BadInput, naming `option`, where a file stands at `path` that is neither empty nor ours. Pipes and devices
-// pass.
+// Throws BadInput, naming `option`, where a file stands at `path` that is neither empty nor ours, or none can be
+// written. Pipes and devices pass. Changes nothing.
 void check_ours(const std::filesystem::path& path, const std::string& option, IsOurs ours);
 // check_ours(), then renames a file that stands there to `path`.earlier-N, with the first N that is free. Throws
 // BadInput.

@@ -90,6 +90,10 @@ void print_contract(std::ostream& out, const MemoryContract& contract, const Opt
   }
   section(out, "pinned (exact; part of host)", contract.pinned_bytes, {});
   section(out, "host (peak of the process)", contract.host_bytes, contract.host);
+  if (!options.checkpoint.directory.empty()) {
+    section(out, "on disk: each checkpoint, " + std::to_string(options.checkpoint.keep) + " kept",
+            contract.checkpoint_bytes, {});
+  }
 }
 
 void print_prediction(std::ostream& out, const StepPrediction& prediction) {

@@ -62,7 +62,7 @@ std::filesystem::path find_checkpoint(const std::filesystem::path& directory);
 std::uint64_t newest_step(const std::filesystem::path& directory);
 
 // Validates every file against manifest and layout first, then restores the store. Throws CorruptFile naming file,
-// tensor and reason; the store is then unchanged.
-RunState load_checkpoint(const std::filesystem::path& folder, ParameterStore& store);
+// tensor and reason, unless it is allowed also where a weight is not finite; the store is then unchanged.
+RunState load_checkpoint(const std::filesystem::path& folder, ParameterStore& store, bool allow_nonfinite = false);
 
 }  // namespace l2l::eps

@@ -11,6 +11,7 @@
 
 #include "core/files.h"
 #include "core/log.h"
+#include "eps/checkpoint/checkpoint_locks.h"
 #include "eps/checkpoint/manifest.h"
 #include "l2l/errors.h"
 
@@ -19,6 +20,8 @@ namespace l2l::eps {
 namespace {
 
 constexpr std::string_view kPrefix = "step-", kReplaced = ".old", kTemporary = ".tmp-";
+
+constexpr std::uint64_t kMostStep = std::uint64_t{1} << 53;
 
 std::optional<std::uint64_t> parse_number(std::string_view digits) {
   std::uint64_t value = 0;
@@ -35,7 +38,7 @@ std::optional<CheckpointFolder> parse_folder(const std::filesystem::path& path) 
   const bool replaced = digits.ends_with(kReplaced);
   if (replaced) digits.remove_suffix(kReplaced.size());
   const std::optional<std::uint64_t> step = parse_number(digits);
-  if (!step) return std::nullopt;
+  if (!step || *step > kMostStep) return std::nullopt;
   return CheckpointFolder{path, *step, replaced};
 }
 
@@ -66,9 +69,12 @@ void or_warn(const char* what, Function function) {
   }
 }
 
-// Renames the folder to a hidden name first, so that no reader sees half of it.
+// Renames the folder to a hidden name first, so that no reader sees half of it. While one reads it, it stays until the
+// next save.
 void discard(const std::filesystem::path& folder) {
   or_warn("an old checkpoint stays", [&] {
+    const std::optional<FileLock> lock = lock_to_remove(folder);
+    if (!lock) return;
     const std::filesystem::path hidden = temporary_name(folder);
     move_folder(folder, hidden);
     remove_folder(hidden);
@@ -175,6 +181,12 @@ std::filesystem::path set_aside(const std::filesystem::path& directory, std::int
   std::erase_if(folders, [&](const auto& folder) { return static_cast<std::int64_t>(folder.step) <= steps; });
   if (folders.empty()) return {};
   const std::filesystem::path aside = earlier_folder(directory);
+  std::vector<FileLock> locks;
+  for (const CheckpointFolder& folder : folders) {
+    std::optional<FileLock> lock = lock_to_remove(folder.path);
+    if (!lock) throw Error(folder.path.string() + ": is being read by another program; wait until that has ended");
+    locks.push_back(std::move(*lock));
+  }
   make_folder(aside);
   sync_folder(directory);  // or a rename could outlive the folder that it leads to
   for (const CheckpointFolder& folder : folders) move_folder(folder.path, aside / folder.path.filename());

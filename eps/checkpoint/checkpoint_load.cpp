@@ -7,11 +7,13 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "eps/checkpoint/checkpoint.h"
+#include "eps/checkpoint/checkpoint_locks.h"
 #include "eps/checkpoint/checkpoint_parts.h"
 #include "eps/checkpoint/manifest.h"
 #include "eps/checkpoint/moment_tensors.h"
 #include "formats/safetensors.h"
 #include "formats/safetensors_header.h"
+#include "formats/safetensors_shards.h"
 #include "l2l/errors.h"
 
 namespace l2l::eps {
@@ -101,6 +103,17 @@ void check_tensors(const formats::SafetensorsFile& file, const ParameterStore& s
   }
 }
 
+// Of weights alone: a second moment of huge gradients may be infinite, and the parameter then rests.
+void check_finite(const formats::SafetensorsFile& file) {
+  std::vector<float> buffer(kPiece);
+  for (const formats::TensorEntry& tensor : file.tensors()) {
+    if (!formats::is_float(tensor)) continue;
+    for_each_piece(tensor.shape.elements(), buffer, [&](std::int64_t first, std::span<float> values) {
+      formats::read_floats({&file, &tensor}, first, values);
+    });
+  }
+}
+
 std::vector<std::uint64_t> update_counts(const std::filesystem::path& folder, const Manifest& manifest,
                                          const ModelLayout& layout) {
   const std::filesystem::path path = folder / kManifestName;
@@ -177,7 +190,8 @@ class Restorer {
 
 }  // namespace
 
-RunState load_checkpoint(const std::filesystem::path& folder, ParameterStore& store) {
+RunState load_checkpoint(const std::filesystem::path& folder, ParameterStore& store, bool allow_nonfinite) {
+  const ReadLock lock(folder);
   Manifest manifest = read_manifest(folder);
   const ManifestFile& model_stated = check_size(folder / kModelName, manifest);
   const ManifestFile& optimizer_stated = check_size(folder / kOptimizerName, manifest);
@@ -186,6 +200,7 @@ RunState load_checkpoint(const std::filesystem::path& folder, ParameterStore& st
   check_hashes(optimizer, optimizer_stated, manifest);
   check_tensors(model, store, kModelParts, manifest.state.without_frozen);
   check_tensors(optimizer, store, optimizer_parts(store.moments()), manifest.state.without_frozen);
+  if (!allow_nonfinite) check_finite(model);
   std::vector<std::uint64_t> counts = update_counts(folder, manifest, store.layout());
 
   if (!fault_point("checkpoint.drop_master")) Restorer(model, store).restore(kModelParts);

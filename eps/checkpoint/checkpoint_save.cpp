@@ -10,7 +10,7 @@
 #include "eps/checkpoint/checkpoint_folders.h"
 #include "eps/checkpoint/checkpoint_parts.h"
 #include "eps/checkpoint/manifest.h"
-#include "eps/checkpoint/moment_tensors.h"
+#include "eps/checkpoint/tensor_list.h"
 #include "formats/safetensors_writer.h"
 #include "l2l/errors.h"
 
@@ -18,39 +18,7 @@ namespace l2l::eps {
 
 namespace {
 
-// The tensors that hold one part of a parameter.
-void add_tensors(std::vector<formats::TensorToWrite>& tensors, const ParameterSpec& parameter, StatePart part,
-                 const ParameterStore& store) {
-  if (!has_part(parameter, part)) return;
-  const std::string name = tensor_name(parameter.name, part);
-  if (part == StatePart::master) {
-    return tensors.push_back({name, parameter.shape, master_dtype(parameter, store.wire_type())});
-  }
-  const optimizers::MomentFormats formats = store.moment_formats();
-  const optimizers::MomentFormat format = part == StatePart::moment1 ? formats.first : formats.second;
-  tensors.push_back({name, parameter.shape, moment_dtype(format, part)});
-  if (format != optimizers::MomentFormat::int8) return;
-  tensors.push_back({scales_name(name), scales_shape(parameter.shape), "BF16"});
-}
-
-// The tensors of a file, and the index of each group's first one.
-struct TensorList {
-  std::vector<formats::TensorToWrite> tensors;
-  std::vector<std::size_t> first;
-
-  TensorList(const ParameterStore& store, std::span<const StatePart> parts, bool without_frozen) {
-    for (const GroupSpec& group : store.layout().groups) {
-      first.push_back(tensors.size());
-      for (const ParameterSpec& parameter : group.parameters) {
-        if (without_frozen && !parameter.trained) continue;
-        for (const StatePart part : parts) add_tensors(tensors, parameter, part, store);
-      }
-    }
-  }
-};
-
-// One file with some parts of every parameter, written group by group in any order. Other programs read the model's
-// file; Hugging Face transformers requires the metadata.
+// One file with some parts of every parameter, written group by group in any order.
 class PartsFile {
  public:
   PartsFile(const std::filesystem::path& path, const ParameterStore& store, std::span<const StatePart> parts,
@@ -59,8 +27,8 @@ class PartsFile {
         store_(store),
         parts_(parts),
         without_frozen_(without_frozen),
-        list_(store, parts, without_frozen),
-        file_(path, list_.tensors, {{"format", "pt"}}) {}
+        list_(store.layout(), state_types(store), parts, without_frozen),
+        file_(path, list_.tensors, checkpoint_metadata()) {}
 
   // Adds the hash of each tensor to `hashes`.
   void write(GroupIndex group, std::span<float> buffer, std::map<std::string, std::uint64_t>& hashes) {

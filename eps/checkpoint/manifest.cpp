@@ -2,11 +2,13 @@
 
 #include <bit>
 #include <charconv>
+#include <limits>
 #include <span>
 
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/json.h"
+#include "eps/checkpoint/checkpoint_parts.h"
 #include "l2l/errors.h"
 
 namespace l2l::eps {
@@ -18,6 +20,8 @@ using Json = nlohmann::json;
 constexpr const char* kFormat = "l2l-checkpoint";
 constexpr std::uint64_t kVersion = 2;
 constexpr Bytes kMostBytes = 256 * kMiB;
+constexpr std::uint64_t kMostCount = std::uint64_t{1} << 53;  // steps, samples, updates
+constexpr Bytes kMostFile = Bytes{1} << 62;
 
 std::string dump(const Json& json) { return json_text(json, 1) + "\n"; }
 
@@ -49,9 +53,12 @@ class FieldReader {
     return value;
   }
 
-  std::uint64_t number(const Json& value, const std::string& field) const {
+  std::uint64_t number(const Json& value, const std::string& field,
+                       std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) const {
     if (!value.is_number_unsigned()) refuse(field, "is no whole number from 0 on");
-    return value.get<std::uint64_t>();
+    const auto number = value.get<std::uint64_t>();
+    if (number > most) refuse(field, "is " + std::to_string(number) + ", beyond " + std::to_string(most));
+    return number;
   }
 
   const std::string& text(const Json& value, const std::string& field) const {
@@ -75,7 +82,7 @@ class FieldReader {
 void read_scaler(const Json& json, const FieldReader& reader, RunState& state) {
   constexpr std::uint64_t kMostScale = 1 << 24;
   state.loss_scale = reader.number(reader.member(json, "loss_scale"), "loss_scale");
-  state.good_steps = reader.number(reader.member(json, "good_steps"), "good_steps");
+  state.good_steps = reader.number(reader.member(json, "good_steps"), "good_steps", kMostCount);
   if (!std::has_single_bit(state.loss_scale) || state.loss_scale > kMostScale) {
     reader.refuse("loss_scale", "is no power of two from 1 to 2^24");
   }
@@ -83,9 +90,9 @@ void read_scaler(const Json& json, const FieldReader& reader, RunState& state) {
 
 RunState read_state(const Json& json, const FieldReader& reader) {
   RunState state;
-  state.step = reader.number(reader.member(json, "step"), "step");
+  state.step = reader.number(reader.member(json, "step"), "step", kMostCount);
   state.seed = reader.number(reader.member(json, "seed"), "seed");
-  state.data_position = reader.number(reader.member(json, "data_position"), "data_position");
+  state.data_position = reader.number(reader.member(json, "data_position"), "data_position", kMostCount);
   state.data_hash = reader.hash(reader.member(json, "data_hash"), "data_hash");
   state.config = reader.text(reader.member(json, "config"), "config");
   if (json.contains("loss_scale")) read_scaler(json, reader, state);
@@ -111,11 +118,12 @@ Manifest read_fields(const Json& json, const FieldReader& reader) {
   Manifest manifest;
   manifest.state = read_state(json, reader);
   for (const auto& [name, count] : reader.object(json, "update_counts").items()) {
-    manifest.update_counts[name] = reader.number(count, "update_counts." + name);
+    manifest.update_counts[name] = reader.number(count, "update_counts." + name, kMostCount);
   }
   for (const auto& [name, file] : reader.object(json, "files").items()) {
     const std::string field = "files." + name;
-    manifest.files[name] = {reader.number(reader.member(file, "bytes"), field + ".bytes"),
+    if (name != kModelName && name != kOptimizerName) reader.refuse(field, "is no file of a checkpoint");
+    manifest.files[name] = {reader.number(reader.member(file, "bytes"), field + ".bytes", kMostFile),
                             reader.hash(reader.member(file, "header"), field + ".header")};
   }
   for (const auto& [name, hash] : reader.object(json, "tensors").items()) {

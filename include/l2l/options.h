@@ -281,6 +281,7 @@ struct RunOptions {
   std::int64_t patience = 0;               // l2l-train ends after so many validations without a better one; 0: never
   std::int64_t validate_every = 0;         // l2l-train: steps between validations; 0: at the end only
   double validate_minutes = 0;             // l2l-train also validates so long after the last validation; 0: it does not
+  bool allow_nonfinite = false;            // load weights that are NaN or infinite, not refuse them
   std::filesystem::path tensorboard = {};  // l2l-train writes an event file for TensorBoard into it; empty: none
 };
 

@@ -33,6 +33,7 @@ struct MemoryContract {
   std::uint64_t device_other_bytes = 0;  // held by the driver and other processes when this was written
   std::uint64_t pinned_bytes = 0;        // page-locked host memory, for all devices
   std::uint64_t host_bytes = 0;          // host memory, for all devices
+  std::uint64_t checkpoint_bytes = 0;    // of a checkpoint on disk, without a tokenizer
   int devices = 1;
   std::vector<ContractLine> device;     // sums to device_bytes
   std::vector<ContractLine> host;       // sums to host_bytes
@@ -163,6 +164,14 @@ class L2L_API Trainer {
   // that needs it does so. Throws BadInput with the list of all tensors that are missing, unexpected or of a wrong
   // shape, CorruptFile and OutOfMemory; nothing is half loaded.
   void prepare(const std::function<void(std::uint64_t, std::uint64_t)>& loading = {});
+
+  // Checks that options().checkpoint.directory can hold this run's checkpoints: that it can be made and written, that
+  // there is room for two at a time, and that no limit on file sizes is in the way. Leaves nothing behind. Throws
+  // BadInput naming need and shortfall; does nothing where no directory is set.
+  void check_checkpoint_directory() const;
+  // The same, but the directory stays, and this Trainer holds it for its life: another one that wants to save there, in
+  // this process or another, is refused with BadInput that names this process. The first start_save() does so anyway.
+  void claim_checkpoint_directory();
 
   // Restores weights, moments, step and data position from the newest good checkpoint below `directory` (or from
   // `directory` itself if it is one) and returns its folder. If a damaged one is passed over for an older one, a

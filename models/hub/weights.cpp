@@ -149,7 +149,7 @@ void HubWeights::check_copies(const std::vector<ShardedTensor>& copies) const {
 bool HubWeights::read(const ParameterSpec& parameter, std::int64_t first, std::span<float> destination) const {
   const auto place = tensors_.find(parameter.name);
   if (place == tensors_.end()) return false;
-  formats::read_floats(place->second, first, destination);
+  formats::read_floats(place->second, first, destination, allow_nonfinite_);
   const Bytes read = destination.size_bytes() / (place->second.entry->dtype == "F32" ? 1 : 2);
   const Bytes done = done_.fetch_add(read) + read;
   if (progress_ && !reporting_.test_and_set()) {

@@ -32,6 +32,9 @@ class HubWeights final : public WeightSource {
   // Whether a parameter's tensor has another type than this one.
   bool has_other_type(const ParameterSpec& parameter, DType type) const;
 
+  // From now on elements may be NaN or infinite.
+  void allow_nonfinite() { allow_nonfinite_ = true; }
+
   Bytes bytes() const { return bytes_; }  // of all tensors that parameters have
   // Called from any thread, one at a time, with the bytes read so far. Set before the first read().
   void on_progress(std::function<void(Bytes done)> progress) { progress_ = std::move(progress); }
@@ -43,6 +46,7 @@ class HubWeights final : public WeightSource {
   std::optional<formats::SafetensorsFile> adapter_;
   std::unordered_map<std::string, formats::ShardedTensor> tensors_;  // by parameter
   Bytes bytes_ = 0;
+  bool allow_nonfinite_ = false;
   std::function<void(Bytes)> progress_;
   mutable std::atomic<Bytes> done_{0};
   mutable std::atomic_flag reporting_;

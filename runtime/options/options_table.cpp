@@ -189,6 +189,7 @@ std::vector<Key> option_keys(Options& options) {
       {"run", "validate_every", IntegerField{&run.validate_every, 0, kMostSteps}},
       {"run", "validate_minutes", RealField{&run.validate_minutes, kNotNegative}},
       {"run", "patience", IntegerField{&run.patience, 0, kMostSteps}},
+      {"run", "allow_nonfinite", BooleanField{&run.allow_nonfinite}},
       {"run", "tensorboard", PathField{&run.tensorboard}}};
 }
 

@@ -105,12 +105,18 @@ std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& s
   return lines;
 }
 
+eps::CheckpointSize checkpoint_size(const RunPlan& plan) {
+  const bool without_frozen = !plan.options.model.base.empty() && plan.options.lora.rank > 0;
+  return eps::checkpoint_size(plan.model.layout, eps::state_types(plan.store), without_frozen);
+}
+
 MemoryContract memory_contract(const RunPlan& plan) {
   const eps::StoreBytes store = eps::ParameterStore::bytes_needed(plan.model.layout, plan.store);
   const HostStaging staging = host_staging(plan.model, plan.execution);
   MemoryContract contract;
   contract.devices = plan.execution.devices;
   contract.device_choice = plan.device_choice;
+  contract.checkpoint_bytes = checkpoint_size(plan).bytes();
   describe_devices(plan, contract);
   contract.device = plan.arena->lines();
   contract.device_bytes = plan.arena->bytes();

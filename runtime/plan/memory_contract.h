@@ -1,6 +1,7 @@
 // What a planned run will need of every kind of memory (law 3), before any of it is allocated.
 #pragma once
 
+#include "eps/checkpoint/tensor_list.h"
 #include "l2l/trainer.h"
 #include "runtime/plan/generation_plan.h"
 #include "runtime/plan/run_plan.h"
@@ -12,6 +13,8 @@ namespace l2l::runtime {
 std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& staging, Bytes arena);
 
 MemoryContract memory_contract(const RunPlan& plan);
+// Of a checkpoint of the run.
+eps::CheckpointSize checkpoint_size(const RunPlan& plan);
 // With what continuing texts needs besides, on the first device.
 void add_generation(const GenerationPlan& generation, const RunPlan& plan, MemoryContract& contract);
 

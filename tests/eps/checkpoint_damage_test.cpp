@@ -1,6 +1,7 @@
 // Law 7 for checkpoints: whatever was done to their files, loading refuses and changes nothing.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 #include <set>
 
@@ -184,6 +185,50 @@ TEST_F(DamagedCheckpoint, ManifestsThatDoNotFitTheModelAreRefused) {
   EXPECT_SAYS(refusal([](Manifest& m) { ++m.files[kModelName].header; }), "header: was changed");
   EXPECT_SAYS(refusal([](Manifest& m) { m.tensors.erase("gain"); }), "\"gain\": was not saved");
   EXPECT_SAYS(refusal([](Manifest& m) { ++m.tensors["gain"]; }), "\"gain\": was changed");
+}
+
+// Whatever looks at the folder refuses it, before anything that the manifest names is touched.
+TEST_F(DamagedCheckpoint, ManifestsThatNameOtherFilesOrImpossibleCountsAreRefused) {
+  const std::string good = read_all(path_ / kManifestName);
+  constexpr std::uint64_t kHuge = std::uint64_t{1} << 62;
+  const std::pair<std::function<void(Manifest&)>, std::string> forgeries[] = {
+      {[](Manifest& m) {
+         m.files["../../x"] = {1, 2};
+       },
+       "files.../../x: is no file of a checkpoint"},
+      {[](Manifest& m) {
+         m.files["/etc/passwd"] = {1, 2};
+       },
+       "is no file of a checkpoint"},
+      {[](Manifest& m) {
+         m.files[""] = {1, 2};
+       },
+       "is no file of a checkpoint"},
+      {[](Manifest& m) { m.files[kModelName].bytes = ~Bytes{0}; },
+       "model.safetensors.bytes: is 18446744073709551615, beyond"},
+      {[](Manifest& m) { m.state.step = kHuge; }, "step: is 4611686018427387904, beyond 9007199254740992"},
+      {[](Manifest& m) { m.state.data_position = kHuge; }, "data_position: is 4611686018427387904, beyond"},
+      {[](Manifest& m) { m.update_counts["second"] = kHuge; }, "update_counts.second: is 4611686018427387904, beyond"}};
+  for (const auto& [change, reason] : forgeries) {
+    forge(path_, change);
+    EXPECT_SAYS(load_refusal(path_, target_.store), reason);
+    EXPECT_SAYS(defect(path_), reason);
+    EXPECT_THROW(find_checkpoints(path_.parent_path()), BadInput);
+    write_all(path_ / kManifestName, good);
+  }
+  fs::rename(path_, path_.parent_path() / "step-4611686018427387904");
+  EXPECT_TRUE(list_checkpoints(path_.parent_path()).empty());
+}
+
+TEST_F(DamagedCheckpoint, WeightsThatAreNotFiniteAreRefusedUnlessThatIsAllowed) {
+  TestRun source(small_layout());
+  fill(source.store);
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+    source.store.write(0, 1, StatePart::master, 1, std::span(&bad, 1));
+    const fs::path saved = save_checkpoint(path_.parent_path() / "other", source.store, {}, 1);
+    EXPECT_SAYS(load_refusal(saved, target_.store), "model.safetensors: tensor \"bias\": element 1 is not finite");
+    EXPECT_NO_THROW(load_checkpoint(saved, target_.store, /*allow_nonfinite=*/true));
+  }
 }
 
 TEST_F(DamagedCheckpoint, ManifestsOfWrongKindsAreRefused) {

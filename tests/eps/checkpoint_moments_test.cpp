@@ -5,6 +5,7 @@
 
 #include "eps/checkpoint/checkpoint_folders.h"
 #include "eps/checkpoint/checkpoint_parts.h"
+#include "eps/checkpoint/tensor_list.h"
 #include "eps/group_memory.h"
 #include "formats/safetensors.h"
 #include "tests/eps/small_checkpoint.h"
@@ -50,7 +51,11 @@ TEST(CheckpointMoments, LieInTheirOwnFormat) {
     const TemporaryFolder folder;
     TestRun run(toy_layout(), options_with(c.moments));
     run.train(0, 1);
-    const formats::SafetensorsFile file(save_checkpoint(folder.path(), run.store, {1, 1, 0, ""}, 1) / kOptimizerName);
+    const fs::path saved = save_checkpoint(folder.path(), run.store, {1, 1, 0, ""}, 1);
+    const formats::SafetensorsFile file(saved / kOptimizerName);
+    const CheckpointSize size = checkpoint_size(toy_layout(), state_types(run.options), /*without_frozen=*/false);
+    EXPECT_EQ(size.model, fs::file_size(saved / kModelName));
+    EXPECT_EQ(size.optimizer, fs::file_size(saved / kOptimizerName));
     EXPECT_EQ(file.find("wte.weight.moment1")->dtype, c.first);
     EXPECT_EQ(file.find("wte.weight.moment2")->dtype, c.second);
     EXPECT_EQ(file.find("wte.weight.moment1.scales") != nullptr, c.scales);

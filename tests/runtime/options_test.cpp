@@ -460,7 +460,8 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "run.seconds",
                                                "run.seed",
                                                "run.validate_every",
-                                               "run.validate_minutes"};
+                                               "run.validate_minutes",
+                                               "run.allow_nonfinite"};
   Options options;
   std::multiset<std::string> names;
   for (const runtime::Key& key : runtime::option_keys(options)) {

@@ -274,21 +274,15 @@ class Cli(ToolTest):
                                   ("checkpoint.best", "", ["run.patience", "checkpoint.best"])):
             self.refused("run.toml", *self.BEST, "--set", f'{key}="{value}"', names=names)
 
-    def test_a_checkpoint_that_cannot_be_written_fails_the_run_and_harms_no_older_one(self):
-        summary = self.summary("--steps", "2")
-
-        def small_files():
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-
-        process = subprocess.run([TOOLS / "l2l-train", "run.toml", "--quiet", "--resume", "checkpoints/run", "--steps", "99",
-                                  "--set", "checkpoint.every=1"], cwd=self.path, capture_output=True, text=True,
-                                 preexec_fn=small_files, timeout=300)
-        self.assertEqual(process.returncode, 1, process.stderr)
-        self.assertIn(".safetensors: cannot be written: File too large", process.stderr)
-        self.assertEqual([entry.name for entry in (self.path / "checkpoints/run").iterdir()], ["step-00000002"])
-        again = self.summary("--resume", "checkpoints/run", "--steps", "2")
-        self.assertEqual(again["weights_hash"], summary["weights_hash"])
+    def test_a_limit_on_file_sizes_is_found_before_the_first_step(self):
+        self.summary("--steps", "2")
+        before = sorted(self.path.rglob("*"))
+        process = subprocess.run([TOOLS / "l2l-train", "run.toml", "--quiet", "--resume", "checkpoints/run", "--steps", "99"], cwd=self.path,
+                                 capture_output=True, text=True, timeout=300,
+                                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)))
+        self.assertEqual(process.returncode, 2, process.stderr)
+        self.assertIn("files of this process may have 4.00 KiB; raise the limit (ulimit -f)", process.stderr)
+        self.assertEqual(sorted(self.path.rglob("*")), before)
 
     def test_a_time_limit_ends_the_run_as_if_it_were_done(self):
         summary = self.summary("--steps", "100000000", "--set", "run.seconds=1")

@@ -72,7 +72,7 @@ class Folder:
 
     def names(self):
         directory = self.path / CHECKPOINTS
-        return sorted(entry.name for entry in directory.iterdir()) if directory.exists() else []
+        return sorted(entry.name for entry in directory.iterdir() if entry.name != ".lock") if directory.exists() else []
 
     def files(self, checkpoint):
         return {file.name: file.read_bytes() for file in (self.path / CHECKPOINTS / checkpoint).iterdir()}
@@ -158,11 +158,6 @@ class Kill(unittest.TestCase):
         self.assertGreater(self.in_save, self.kills // 8)
 
 
-def limit_files(size):
-    """For a new process: files may not grow beyond `size` bytes."""
-    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-
 class FullDisk(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -178,9 +173,13 @@ class FullDisk(unittest.TestCase):
         before = Folder(pathlib.Path(self.folder.name) / "limited")
         self.assertEqual(before.run("--steps", "5")[0], 0)
         good = before.files("step-00000005")
-        status, out, messages = before.run("--resume", CHECKPOINTS, preexec_fn=limit_files(50_000))
-        self.assertEqual((status, out), (1, ""), messages)
-        self.assertIn("optimizer.safetensors: cannot be written: File too large", messages)
+        # A step takes long enough for the disk to become full in it.
+        process = before.start("--resume", CHECKPOINTS, "--set", "transfer.link_bandwidth=20000")
+        while f" {process.pid}\n" not in (before.path / CHECKPOINTS / ".lock").read_text() and process.poll() is None:
+            time.sleep(0.001)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (50_000, 50_000))
+        self.assertEqual((process.wait(timeout=120), before.out.read_text()), (1, ""))
+        self.assertIn("optimizer.safetensors: cannot be written: File too large", before.log.read_text())
         self.assertEqual(before.names(), ["step-00000004", "step-00000005"])
         self.assertEqual(before.files("step-00000005"), good)
         status, out, messages = before.run("--resume", CHECKPOINTS)

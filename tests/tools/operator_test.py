@@ -3,6 +3,7 @@
 
     operator_test.py FOLDER_OF_THE_TOOLS
 """
+import fcntl
 import json
 import os
 import pathlib
@@ -219,6 +220,57 @@ class OperatorTest(unittest.TestCase):
         process.terminate()
         _, err = process.communicate(timeout=100)
         self.assertGreaterEqual(err.count("saved checkpoints/run/step-"), 2)
+
+    def test_a_checkpoint_directory_is_one_runs(self):
+        first = self.start(*SLOW)
+        self.wait_for(self.steps, first)
+        before = sorted(self.path.rglob("*"))
+        for more in ((), ("--dry-run",), ("--set", "checkpoint.directory=checkpoints/../checkpoints/run")):
+            _, err = self.run_to_end("--metrics", "n.jsonl", *more, status=2)
+            self.assertIn(f": process {first.pid} on {os.uname().nodename} saves into it", err)
+        self.assertEqual(sorted(self.path.rglob("*")), before)
+        first.kill()
+        first.communicate()
+        self.run_to_end("--metrics", "n.jsonl")
+
+    def test_a_checkpoint_that_is_read_is_not_removed(self):
+        every = ("--set", "checkpoint.every=1", "--set", "checkpoint.keep=1")
+        self.run_to_end("--steps", "2", *every)
+        with open(self.path / "checkpoints/run/step-00000002/manifest.json") as manifest:
+            fcntl.flock(manifest, fcntl.LOCK_SH)
+            self.run_to_end("--resume", "checkpoints/run", *every)
+            self.assertEqual(self.checkpoints(), ["step-00000002", "step-00000004"])
+            _, err = self.run_to_end(*every, status=1)  # would move it to earlier-1
+            self.assertIn("is being read by another program", err)
+        self.run_to_end("--resume", "checkpoints/run", "--steps", "5", *every)
+        self.assertEqual(self.checkpoints(), ["step-00000005"])
+
+    def test_directories_that_cannot_hold_checkpoints(self):
+        os.mkfifo(self.path / "pipe")
+        (self.path / "dangling").symlink_to("nowhere/at/all")
+        before = sorted(self.path.rglob("*"))
+        for directory in ("/proc/x", "/dev/null", "pipe", "dangling", "text", "text/below", "new/" + 300 * "x"):
+            for more in ((), ("--dry-run",)):
+                _, err = self.run_to_end("--quiet", "--set", f"checkpoint.directory={directory}", *more, status=2)
+                self.assertIn(f"checkpoint.directory {directory}: cannot hold checkpoints: ", err)
+                self.assertEqual(sorted(self.path.rglob("*")), before)
+        self.run_to_end("--dry-run", "--set", "checkpoint.directory=new/deep/down")
+        self.assertEqual(sorted(self.path.rglob("*")), before)
+
+    def test_room_for_checkpoints(self):
+        disk = self.path / "disk"
+        disk.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "none", disk], capture_output=True).returncode != 0:
+            self.skipTest("no file system can be mounted")
+        try:
+            _, err = self.run_to_end("--set", "checkpoint.directory=disk/run", status=2)  # two of 414 KiB
+            self.assertRegex(err, r"disk/run: .* are free, a checkpoint has .*: for 2 of them, short by .*; make room")
+            self.assertEqual(list(disk.iterdir()), [])
+            once = ("--set", "checkpoint.directory=disk/run", "--set", "checkpoint.minutes=0")
+            self.run_to_end(*once)
+            self.run_to_end(*once, "--resume", "disk/run", "--steps", "5", status=2)
+        finally:
+            subprocess.run(["umount", disk], check=True)
 
     def test_a_long_run_that_saves_nothing_is_warned_of(self):
         for minutes, expected in ((0, 1), (30, 0)):

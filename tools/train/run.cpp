@@ -1,7 +1,5 @@
 #include "tools/train/run.h"
 
-#include <unistd.h>
-
 #include <fstream>
 #include <iostream>
 
@@ -17,18 +15,6 @@ namespace fs = std::filesystem;
 
 constexpr double kLongRun = 30 * 60;  // seconds
 
-// Throws BadInput unless `directory` can be made below what is there.
-void check_writable(const fs::path& directory) {
-  fs::path there = fs::absolute(directory);
-  while (!fs::exists(there) && there.has_relative_path()) there = there.parent_path();
-  if (!fs::is_directory(there)) {
-    throw BadInput("checkpoint.directory " + directory.string() + ": " + there.string() + " is not a directory");
-  }
-  if (access(there.c_str(), W_OK) != 0) {
-    throw BadInput("checkpoint.directory " + directory.string() + ": " + there.string() + " is not writable");
-  }
-}
-
 }  // namespace
 
 Run::Run(const TrainArguments& arguments, Trainer& trainer, Signals& signals, Warnings& warnings)
@@ -40,7 +26,7 @@ Run::Run(const TrainArguments& arguments, Trainer& trainer, Signals& signals, Wa
       steps_(arguments.steps >= 0 ? arguments.steps : options_.run.steps) {}
 
 int Run::run() {
-  check_writable(options_.checkpoint.directory);
+  trainer_.check_checkpoint_directory();
   {
     ByteProgress loading("loading", arguments_.quiet);
     trainer_.prepare([&](std::uint64_t done, std::uint64_t all) { loading.show(done, all); });
@@ -75,6 +61,9 @@ std::int64_t Run::resume() {
 // Makes the files of the run. `kept`: up to how many steps checkpoints stay where they are.
 void Run::begin(std::int64_t kept) {
   const std::int64_t completed = trainer_.completed_steps();
+  check_ours(arguments_.metrics, "--metrics", is_metrics);
+  check_ours(arguments_.trace, "--trace", is_trace);
+  trainer_.claim_checkpoint_directory();
   if (!arguments_.trace.empty()) {
     make_room(arguments_.trace, "--trace", is_trace);
     if (!std::ofstream(arguments_.trace)) throw BadInput("--trace " + arguments_.trace + ": cannot be written");

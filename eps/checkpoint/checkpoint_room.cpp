@@ -1,0 +1,116 @@
+#include "eps/checkpoint/checkpoint_room.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/files.h"
+#include "core/log.h"
+#include "eps/checkpoint/checkpoint_folders.h"
+#include "l2l/errors.h"
+
+namespace l2l::eps {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string named(const fs::path& directory) { return "checkpoint.directory " + directory.string() + ": "; }
+
+// The folders that make_folders() would make, the innermost first.
+std::vector<fs::path> missing_folders(const fs::path& directory) {
+  std::vector<fs::path> missing;
+  std::error_code error;
+  for (fs::path path = fs::absolute(directory);
+       !fs::exists(fs::symlink_status(path, error)) && path.has_relative_path(); path = path.parent_path()) {
+    if (!path.filename().empty()) missing.push_back(path);
+  }
+  return missing;
+}
+
+// Removes folders that are empty, unless it is told to keep them.
+class NewFolders {
+ public:
+  explicit NewFolders(const fs::path& directory) : folders_(missing_folders(directory)) {}
+  ~NewFolders() {
+    std::error_code ignored;
+    if (!kept_) {
+      for (const fs::path& folder : folders_) fs::remove(folder, ignored);
+    }
+  }
+  void keep() { kept_ = true; }
+
+ private:
+  const std::vector<fs::path> folders_;
+  bool kept_ = false;
+};
+
+void write_and_remove(const fs::path& file) {
+  std::error_code ignored;
+  try {
+    OutputFile probe(file);
+    probe.write("probe");
+    probe.finish();
+  } catch (...) {
+    fs::remove(file, ignored);
+    throw;
+  }
+  fs::remove(file, ignored);
+}
+
+void check_writable(const fs::path& directory) {
+  try {
+    make_folders(directory);
+    write_and_remove(directory / (".probe.tmp-" + std::to_string(getpid())));
+  } catch (const Error& error) {
+    throw BadInput(named(directory) + "cannot hold checkpoints: " + error.what() + "; set another directory");
+  }
+}
+
+void check_file_size(const fs::path& directory, const CheckpointSize& size) {
+  rlimit limit{};
+  const Bytes largest = std::max(size.model, size.optimizer);
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= largest) return;
+  throw BadInput(named(directory) + "a checkpoint has a file of " + format_bytes(largest) + ", but files of this " +
+                 "process may have " + format_bytes(limit.rlim_cur) + "; raise the limit (ulimit -f)");
+}
+
+// Complete or not: both have their room already.
+int count_checkpoints(const fs::path& directory) {
+  return static_cast<int>(std::min<std::size_t>(list_checkpoints(directory).size(), 1'000'000));
+}
+
+void check_free(const fs::path& directory, const CheckpointNeed& need, DirectoryUse use) {
+  std::error_code error;
+  const fs::space_info space = fs::space(directory, error);
+  if (error) return;
+  const int there = count_checkpoints(directory);
+  const auto bytes = [&](int checkpoints) {
+    return need.size.bytes() * static_cast<Bytes>(std::max(1, checkpoints - there));
+  };
+  const std::string text =
+      format_bytes(space.available) + " are free, a checkpoint has " + format_bytes(need.size.bytes());
+  if (bytes(need.at_once) > space.available) {
+    throw BadInput(named(directory) + text + ": for " + std::to_string(std::max(1, need.at_once - there)) +
+                   " of them, short by " + format_bytes(bytes(need.at_once) - space.available) +
+                   "; make room, or set another directory");
+  }
+  if (use == DirectoryUse::stay && bytes(need.at_most) > space.available) {
+    log(LogLevel::warning, named(directory) + text + ": too little for " + std::to_string(need.at_most) +
+                               " at a time, as checkpoint.keep and checkpoint.best have it");
+  }
+}
+
+}  // namespace
+
+void check_room(const fs::path& directory, const CheckpointNeed& need, DirectoryUse use) {
+  NewFolders made(directory);
+  check_writable(directory);
+  check_file_size(directory, need.size);
+  check_free(directory, need, use);
+  if (use == DirectoryUse::stay) made.keep();
+}
+
+}  // namespace l2l::eps

@@ -1,0 +1,26 @@
+// Whether a directory can hold a run's checkpoints, found out before step 1.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "eps/checkpoint/tensor_list.h"
+
+namespace l2l::eps {
+
+// What a run will write.
+struct CheckpointNeed {
+  CheckpointSize size;
+  int at_once = 2;  // checkpoints that exist at the same time at least: the new one beside the one that it replaces
+  int at_most = 3;  // with all that are kept
+};
+
+enum class DirectoryUse : std::uint8_t { look, stay };
+
+// Makes `directory` with its parents, and writes and removes a file in it. Throws BadInput naming the reason and the
+// way out when that fails, when no file may become as large as a checkpoint's (RLIMIT_FSIZE), or when there is no room
+// for `at_once` checkpoints, those that are there counted. After DirectoryUse::look, and when it throws, what it made
+// is gone; with DirectoryUse::stay it warns when there is no room for `at_most`.
+void check_room(const std::filesystem::path& directory, const CheckpointNeed& need, DirectoryUse use);
+
+}  // namespace l2l::eps
