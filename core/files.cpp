@@ -44,6 +44,14 @@ bool sync_if_readable(const std::filesystem::path& folder) {
 
 }  // namespace
 
+void refuse_special(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return;
+  throw BadInput(path.string() + ": is " +
+                 (std::filesystem::is_directory(status) ? "a directory" : "a pipe or device") + ", not a file");
+}
+
 OutputFile::OutputFile(const std::filesystem::path& path) : path_(path), descriptor_(file_system().create(path)) {
   if (descriptor_ < 0) fail(path_, "cannot be created");
 }

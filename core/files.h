@@ -57,6 +57,10 @@ class InputFile {
   Bytes bytes_ = 0;
 };
 
+// Throws BadInput where something else than a regular file stands at `path`: a pipe would be waited for, and a device
+// has no end.
+void refuse_special(const std::filesystem::path& path);
+
 // The functions below throw Error naming the paths and the reason.
 bool is_there(const std::filesystem::path& path);                                     // throws when it cannot be known
 bool is_folder(const std::filesystem::path& path);                                    // likewise

@@ -1,6 +1,7 @@
 // The only file that includes CLI11, which takes long to compile.
 #include "tools/command.h"
 
+#include <cmath>
 #include <iostream>
 #include <type_traits>
 #include <utility>
@@ -14,6 +15,14 @@ namespace {
 
 template <typename Number>
 void check_range(CLI::Option& option, const Rules& rules) {
+  if constexpr (std::is_floating_point_v<Number>) {
+    option.check(
+        [](const std::string& text) {
+          double value = 0;
+          return CLI::detail::lexical_cast(text, value) && std::isfinite(value) ? "" : text + " is no finite number";
+        },
+        "FINITE");
+  }
   if (!rules.least) return;
   if (rules.most) {
     option.check(CLI::Range(static_cast<Number>(*rules.least), static_cast<Number>(*rules.most)));

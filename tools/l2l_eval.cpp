@@ -5,6 +5,7 @@
 #include <iostream>
 #include <optional>
 
+#include "core/files.h"
 #include "core/json.h"
 #include "formats/npy.h"
 #include "l2l/errors.h"
@@ -23,6 +24,7 @@ struct Arguments {
 };
 
 std::vector<std::int32_t> read_tokens(const std::string& name) {
+  refuse_special(name);
   std::ifstream file(name);
   if (!file) throw BadInput("--tokens " + name + ": cannot be opened");
   std::vector<std::int32_t> tokens;

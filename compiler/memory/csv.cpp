@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "compiler/memory/planner.h"
+#include "core/files.h"
 #include "l2l/errors.h"
 
 namespace l2l::compiler::memory {
@@ -177,6 +178,7 @@ std::string clock_text(std::span<const Time> clock) {
 Problem read_csv(std::istream& stream, const std::string& name) { return Reader(stream, name).read(); }
 
 Problem read_csv(const std::string& file) {
+  refuse_special(file);
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw BadInput(file + ": cannot be read");
   return read_csv(stream, file);

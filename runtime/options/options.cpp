@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 
+#include "core/files.h"
 #include "l2l/errors.h"
 #include "runtime/options/options_table.h"
 #include "runtime/options/options_value.h"
@@ -90,8 +91,7 @@ void assign(const std::vector<Key>& keys, std::string_view section, std::string_
 
 std::string read_config(const std::filesystem::path& file) {
   const std::string name = file.string();
-  std::error_code ignored;
-  if (std::filesystem::is_directory(file, ignored)) throw BadInput(name + ": is a directory, not a config file");
+  refuse_special(file);
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw BadInput(name + ": cannot be opened: " + std::strerror(errno));
   std::string text(kMostConfigBytes + 1, '\0');

@@ -166,6 +166,24 @@ class OperatorTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertIn("standard output cannot be written", done.stderr)
 
+    def test_pipes_directories_and_devices_are_no_files(self):
+        os.mkfifo(self.path / "pipe")
+        self.run_to_end()
+        for special in ("pipe", ".", "/dev/zero"):
+            for tool, arguments in (("l2l-train", [special]), ("l2l-plan", [special]), ("l2l-plan", ["--problem", special]),
+                                    ("l2l-plan", ["--trace", special, "--budget", "1GiB"]), ("l2l-report", [special]),
+                                    ("l2l-eval", ["checkpoints/run", "--tokens", special, "--logits", "x.npy"]),
+                                    ("l2l-eval", ["checkpoints/run", "--data", special])):
+                done = subprocess.run([TOOLS / tool, *arguments], cwd=self.path, capture_output=True, text=True, timeout=60)
+                self.assertEqual(done.returncode, 2, (tool, arguments, done.stderr))
+                self.assertIn(special, done.stderr)
+        for value in ("nan", "inf", "-1"):
+            for option in ("--temperature", "--top-p"):
+                done = subprocess.run([TOOLS / "l2l-sample", "checkpoints/run", "--prompt", "a", option, value], cwd=self.path,
+                                      capture_output=True, text=True, timeout=60)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(option, done.stderr)
+
     def test_files_that_are_there_already(self):
         self.run_to_end("--trace", "t.json")
         first, trace = self.metrics.read_text(), (self.path / "t.json").read_text()

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <iterator>
 
+#include "core/files.h"
 #include "core/json.h"
 #include "tools/bench/measured_run.h"
 #include "tools/output_file.h"
@@ -38,6 +39,7 @@ void set(device::PaceTable& table, const std::string& key, const nlohmann::json&
 
 // Reads {"h2d_bandwidth": bytes per second, "d2h_bandwidth": ..., "launches_us": {"block": 4000, ...}, "other_us": 0}.
 device::PaceTable read_pace(const std::string& file) {
+  refuse_special(file);
   std::ifstream stream(file);
   if (!stream) throw BadInput("--pace " + file + ": cannot be read");
   const nlohmann::json json = parse_json(std::string(std::istreambuf_iterator<char>(stream), {}));

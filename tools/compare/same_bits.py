@@ -70,6 +70,8 @@ def train(tools, config):
     if run.returncode != 0:
         return "failed: " + run.stderr.strip().splitlines()[-1]
     result = json.loads(run.stdout.strip().splitlines()[-1])
+    if isinstance(result["weights_hash"], int):  # as builds before 24 November 2026 printed it
+        result["weights_hash"] = f"{result['weights_hash']:016x}"
     return tuple(result[key] for key in ("loss", "weights_hash", "device_peak_bytes"))
 
 

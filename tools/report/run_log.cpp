@@ -44,6 +44,8 @@ void take(RunLog& log, const nlohmann::json& line) {
 }
 
 std::string read_text(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return {};
   std::ifstream file(path, std::ios::binary);
   std::string text(kMostText, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -116,8 +118,9 @@ RunLog read_run_log(const std::filesystem::path& path) {
   std::error_code ignored;
   const bool folder = std::filesystem::is_directory(path, ignored);
   const std::filesystem::path metrics = folder ? path / "metrics.jsonl" : path;
-  std::ifstream file(metrics, std::ios::binary);
-  if (!std::filesystem::is_regular_file(metrics, ignored) || !file) {
+  std::ifstream file;
+  if (std::filesystem::is_regular_file(metrics, ignored)) file.open(metrics, std::ios::binary);
+  if (!file.is_open()) {
     throw BadInput(metrics.string() + ": is no file that can be read; name one that --metrics wrote, or its directory");
   }
   RunLog log;

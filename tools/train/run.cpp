@@ -221,7 +221,7 @@ nlohmann::ordered_json Run::summary(const fs::path& checkpoint) {
   summary["predicted_device_bytes"] = trainer_.contract().device_bytes;
   summary["predicted_host_bytes"] = trainer_.contract().host_bytes;
   summary["checkpoint"] = checkpoint.string();
-  summary["weights_hash"] = trainer_.weights_hash();
+  summary["weights_hash"] = print("%016llx", static_cast<unsigned long long>(trainer_.weights_hash()));
   return summary;
 }
 

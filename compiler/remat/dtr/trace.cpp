@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "compiler/remat/dtr/record.h"
+#include "core/files.h"
 #include "l2l/errors.h"
 
 namespace l2l::compiler::remat::dtr {
@@ -253,6 +254,7 @@ class Reader {
 Trace read_trace(std::istream& stream, const std::string& name) { return Reader(stream, name).read(); }
 
 Trace read_trace(const std::string& file) {
+  refuse_special(file);
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw BadInput(file + ": cannot be read");
   return read_trace(stream, file);
