@@ -200,6 +200,22 @@ TEST_P(EachSampleOnce, AfterResumingAnywhereAndInAnotherShape) {
   }
 }
 
+// Windows that fill no whole minibatch included.
+TEST_P(EachSampleOnce, ValidationPredictsEachTokenOnceAtEveryShape) {
+  std::optional<double> loss;
+  for (const Shape& shape : kShapes) {
+    SCOPED_TRACE(shape);
+    Options options = this->options(shape, "none");
+    options.data.validation = options.data.train;
+    Trainer trainer(options);
+    const Trainer::Evaluation evaluation = trainer.evaluate().value();
+    // Of a stream every byte, behind the separator that begins its document.
+    EXPECT_EQ(evaluation.tokens, stream() ? kStream : kInputs);
+    if (!loss) loss = evaluation.loss;
+    EXPECT_NEAR(evaluation.loss, *loss, 1e-6);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Samples, EachSampleOnce, ::testing::Values("stream", "packed", "padded"),
                          [](const auto& info) { return std::string(info.param); });
 
