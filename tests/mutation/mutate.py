@@ -8,7 +8,7 @@
     mutate.py FOLDER survivors                                     what was not
 
 FOLDER has the copy (`tree/`), `mutants.json`, `cases.jsonl` and `log.jsonl`, to which each mutant adds a line:
-"does not compile", "caught" (by which program and cases), "survived" (with the number of cases that reached it).
+"does not compile", "caught" (by which program and cases), "survived" (with the number of cases that it met).
 A mutant meets only the cases that reach it: those of its own room first, then laws, then the others, the short ones
 before the long ones, up to the first failure. A case that takes ten times its time, and 20 s, has failed.
 """
@@ -25,8 +25,8 @@ from test_cases import Case, Programs
 
 OPTIONS = ['-Dbuildtype=debugoptimized', '-Ddebug=false', '-Dcpp_args=-g1', '-Dfault_points=enabled', '-Dtests=true',
            '-Dcuda=disabled']
-# What cannot notice a mutant, and what judges by measured times.
-WITHOUT = ['floors', 'fuzz', 'emulation', 'conformance', 'formats', 'core', 'law_overlap', 'prediction', 'update_speed',
+# What cannot notice a mutant, what judges by measured times, and what has mutants of its own.
+WITHOUT = ['mutant_*', 'floors', 'fuzz', 'emulation', 'conformance', 'formats', 'core', 'law_overlap', 'prediction', 'update_speed',
            'eps_denormals', 'count_tests', 'kernel_objects', 'kernel_objects_negative_control', 'library', 'examples']
 TOGETHER_S = 4.0  # cases of one program that run in one process
 
@@ -98,21 +98,27 @@ class Experiment:
 
     def run(self, minutes, quick):
         programs = Programs(self.copy.build, self.without)
-        cases = [Case(**{name: line[name] for name in ('program', 'suite', 'name', 'seconds', 'reached')})
-                 for line in lines(self.observed) if line['passed'] and (line['name'] or not quick)]
+        observed = lines(self.observed)
         reaching = {}
-        for case in cases:
-            for number in case.reached:
-                reaching.setdefault(number, []).append(case)
+        for index, line in enumerate(observed):
+            if line.pop('passed') and (line['name'] or not quick):
+                for number in line['reached']:
+                    reaching.setdefault(number, {})[(line['program'], line['name'])] = (index, Case(**line))
         outcomes, end = self.outcomes(), time.monotonic() + 60 * minutes
         for mutant in self.mutants():
             if time.monotonic() > end:
                 break
             known = outcomes.get(mutant.number)
-            if known and (known['outcome'] != 'survived' or known['whole'] or quick):
+            if known and known['outcome'] != 'survived':
                 continue
-            outcome = judge(programs, mutant, reaching.get(mutant.number, []))
-            append(self.log, dict(outcome, whole=not quick, mutant=mutant.as_json()))
+            cases = [case for index, case in reaching.get(mutant.number, {}).values()
+                     if not known or index >= known['observed'] or not (case.name or known['whole'])]
+            if known and not cases:
+                continue
+            outcome = judge(programs, mutant, cases)
+            if outcome['outcome'] == 'survived':
+                outcome['met'] += known['met'] if known else 0
+            append(self.log, dict(outcome, whole=not quick, observed=len(observed), mutant=mutant.as_json()))
             print(mutant.number, mutant.file, mutant.line, mutant.operator, outcome['outcome'], outcome.get('by', ''),
                   flush=True)
 
@@ -140,7 +146,7 @@ def judge(programs, mutant, cases):
         if status != 0:
             return {'outcome': 'caught', 'by': group[0].program, 'cases': [case.name for case in group][:3],
                     'status': status, 'seconds': round(time.monotonic() - started, 1)}
-    return {'outcome': 'survived', 'reached_by': len(cases), 'seconds': round(time.monotonic() - started, 1)}
+    return {'outcome': 'survived', 'met': len(cases), 'seconds': round(time.monotonic() - started, 1)}
 
 
 def table(outcomes):
@@ -181,8 +187,8 @@ def main():
         for line in experiment.outcomes().values():
             if line['outcome'] == 'survived':
                 mutant = line['mutant']
-                print(f'{mutant["number"]} {mutant["file"]}:{mutant["line"]} {mutant["operator"]}, reached by '
-                      f'{line["reached_by"]} cases\n  - {mutant["before"]}\n  + {mutant["after"]}')
+                print(f'{mutant["number"]} {mutant["file"]}:{mutant["line"]} {mutant["operator"]}, met '
+                      f'{line["met"]} cases\n  - {mutant["before"]}\n  + {mutant["after"]}')
 
 
 if __name__ == '__main__':

@@ -1,4 +1,5 @@
 """The tests of a build as commands, case by case for GoogleTest's programs, and which mutants each one reaches."""
+import fnmatch
 import json
 import os
 import signal
@@ -37,7 +38,8 @@ def run_limited(command, environment, folder, limit):
 
 
 class Programs:
-    """What Meson knows of the tests of a build folder. Programs that measure, and those of `without`, are left out."""
+    """What Meson knows of the tests of a build folder. Those whose suite or name is in `without`, which may
+    have * and ?, are left out."""
 
     def __init__(self, build, without):
         self.build = Path(build)
@@ -48,7 +50,8 @@ class Programs:
         for test in json.loads(said):
             suite = test['suite'][0].split(':')[-1]
             command = tuple(test['cmd'])
-            left_out = suite in without or test['name'] in without or len(test['suite']) > 1
+            left_out = len(test['suite']) > 1 or any(
+                fnmatch.fnmatch(test['name'], pattern) or suite == pattern for pattern in without)
             if left_out or command in commands:
                 continue
             commands.add(command)  # shards of one program are one
