@@ -66,7 +66,7 @@ class Experiment:
                    if digests.get(name) != digest} & {mutant.file for mutant in self.mutants()}
         if changed:
             raise SystemExit(f'{", ".join(sorted(changed))}: changed since the mutants were drawn; take a new folder')
-        dropped = set(self.outcomes())
+        dropped = {number for number, line in self.outcomes().items() if line['outcome'] == 'does not compile'}
         while True:
             left = [mutant for mutant in self.mutants() if mutant.number not in dropped]
             self.copy.write(self.mutants(), dropped)
