@@ -249,6 +249,7 @@ TEST_F(DamagedCheckpoint, ManifestsOfWrongKindsAreRefused) {
   EXPECT_SAYS(refusal("\"bytes\"", "\"byte\""), "bytes: is missing");
   EXPECT_SAYS(refusal("\"update_counts\": {", "\"update_counts\": 1, \"x\": {"), "update_counts: is no object");
   EXPECT_SAYS(refusal("\"header\": \"", "\"header\": \"g"), "header: is no hash of 16");
+  EXPECT_SAYS(refusal("\"header\": \"", "\"header\": \"0"), "header: is no hash of 16");  // a digit too many
   for (const char* text : {"", "{", "null", "[]", "3", "{}"}) {
     write_all(path_ / kManifestName, text);
     EXPECT_SAYS(load_refusal(path_, target_.store), "manifest.json: ");

@@ -68,6 +68,16 @@ TEST(Pull, OfAVersionThatIsGoneIsAnError) {
   EXPECT_THROW(toy.store.pull(9, 1), Error);
 }
 
+TEST(Pull, OfALayerThatIsNotThereIsAnError) {
+  LeasedToy toy;
+  const auto layers = static_cast<LayerIndex>(toy.store.layout().layers.size());
+  for (const LayerIndex layer : {LayerIndex{-1}, layers}) {
+    EXPECT_THROW(toy.store.pull(layer, 0), Error);
+    EXPECT_THROW(toy.store.try_pull(layer, 0), Error);
+  }
+  EXPECT_TRUE(toy.store.try_pull(layers - 1, 0).has_value());
+}
+
 TEST(Pull, PartsLieWhereTheLayoutPutsThem) {
   LeasedToy toy;
   const WeightLease lease = toy.store.pull(kHead, 0);

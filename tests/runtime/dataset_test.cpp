@@ -102,6 +102,16 @@ TEST(Dataset, NamesFileAndOffsetOfATokenBeyondTheVocabulary) {
   EXPECT_SAYS(message, "b.bin: token 100 at byte 200 is not below model.vocabulary = 100");
 }
 
+// Files are scanned a mebibyte at a time.
+TEST(Dataset, NamesTheOffsetOfATokenFarIntoAFile) {
+  const Data data;
+  std::string bytes(5u << 20, '\0');
+  bytes[bytes.size() - 2] = 100;
+  data.write("long.bin", bytes);
+  const std::string message = bad_input([&] { Dataset(data.find({"long.bin"}, TokenFormat::tokens), {8, 100, 1}); });
+  EXPECT_SAYS(message, "long.bin: token 100 at byte 5242878 is not below");
+}
+
 TEST(Dataset, RefusesAFileThatChangedSinceItWasMeasured) {
   const Data data;
   data.write("a.txt", "hello");
@@ -242,6 +252,22 @@ TEST(Permutation, ReachesHugeCounts) {
   for (std::uint64_t i = 0; i < 1000; ++i) seen.insert(permute(i * 1'000'000'007u % kCount, kCount, 1, 1));
   EXPECT_EQ(seen.size(), 1000u);
   EXPECT_GT(*seen.rbegin(), kCount / 2);
+}
+
+// A checkpoint's position in the data has a meaning only as long as the order stays as it is. The numbers are those of
+// a few lines of Python: Philox4x32-10, six rounds over the smallest power of four of at least 64 that holds `count`.
+TEST(Permutation, IsTheOneThatCheckpointsReferTo) {
+  const auto first = [](std::uint64_t count) {
+    std::vector<std::uint64_t> images;
+    for (std::uint64_t i = 0; i < 5; ++i) images.push_back(permute(i, count, 1, 3));
+    return images;
+  };
+  using Images = std::vector<std::uint64_t>;
+  EXPECT_EQ(first(10), (Images{5, 9, 6, 7, 1}));
+  EXPECT_EQ(first(64), (Images{53, 19, 40, 20, 1}));
+  EXPECT_EQ(first(65), (Images{48, 3, 57, 46, 9}));
+  EXPECT_EQ(first(100'000), (Images{61445, 15685, 74594, 93830, 23141}));
+  EXPECT_EQ(first(1'099'511'640'121), (Images{814855748663, 523825798794, 296799961780, 467497484434, 270305871897}));
 }
 
 // Chi-squared over where item `index` of `count` goes in many epochs: 95 degrees of freedom, mean 95, deviation 13.8.

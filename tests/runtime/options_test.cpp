@@ -509,6 +509,25 @@ TEST(ValidateOptions, ChecksCombinations) {
   EXPECT_SAYS(invalid({"run.validate_minutes=5"}), "data.validation names no file");
 }
 
+TEST(ValidateOptions, TheBestCheckpointNeedsAValidationAPlaceAndAMetricOfTheHead) {
+  const std::string validation = "data.validation=[\"x\"]", directory = "checkpoint.directory=y",
+                    loss = "checkpoint.best=loss";
+  EXPECT_EQ(invalid({validation, directory, loss, "run.patience=2"}), "(no BadInput)");
+  EXPECT_SAYS(invalid({validation, directory, "run.patience=2"}), "run.patience = 2 needs to know what is better");
+  EXPECT_SAYS(invalid({directory, loss}), "data.validation names no file");
+  EXPECT_SAYS(invalid({validation, loss}), "checkpoint.directory is empty");
+  const auto with_head = [&](const char* head, const char* metric) {
+    return invalid({validation, directory, std::string("checkpoint.best=") + metric, std::string("model.head=") + head,
+                    "data.label=l", "data.format=jsonl", "model.architecture=bert", "model.vocabulary=300"});
+  };
+  for (const char* metric : {"accuracy", "f1", "matthews"})
+    EXPECT_EQ(with_head("classification", metric), "(no BadInput)");
+  for (const char* metric : {"pearson", "spearman"}) EXPECT_EQ(with_head("regression", metric), "(no BadInput)");
+  EXPECT_SAYS(with_head("classification", "pearson"), "has loss, accuracy, f1, matthews");
+  EXPECT_SAYS(with_head("regression", "accuracy"), "has loss, pearson, spearman");
+  EXPECT_SAYS(invalid({validation, directory, "checkpoint.best=accuracy"}), "model.head = \"language\" has loss");
+}
+
 TEST(ValidateOptions, RefusesSizesWhoseProductsOverflowOrExceedTheRandomNumbers) {
   EXPECT_SAYS(invalid({"model.vocabulary=16777216", "model.hidden=1048576"}), "model.vocabulary x model.hidden");
   EXPECT_SAYS(invalid({"model.sequence=1048576"}), "model.sequence x model.sequence");

@@ -87,6 +87,17 @@ TEST(GraphBuilder, DropoutOfNothingIsNoOpAndShiftsNoKeys) {
   EXPECT_EQ(last_key(0), last_key(0.5f));
 }
 
+// The numbers that keys of random numbers have for their ops (RngKey::op, eight bits): others give other masks.
+TEST(GraphBuilder, OpsThatDrawAreNumberedFromOne) {
+  for (const bool core : {false, true}) {
+    std::vector<std::uint32_t> drawing;
+    for (const Op& op : example_block({.core_attention = core}).ops) {
+      if (op.kind == OpKind::dropout || op.kind == OpKind::attention) drawing.push_back(op.attributes.rng_op);
+    }
+    EXPECT_EQ(drawing, (std::vector<std::uint32_t>{1, 2, 3}));
+  }
+}
+
 TEST(GraphBuilder, PlacedValuesLeaveScratch) {
   Parts p;
   const ValueId y = p.graph.gelu(p.input({6, 4}));

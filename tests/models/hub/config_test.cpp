@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 
 #include "core/json.h"
@@ -94,6 +95,35 @@ TEST(HubConfig, EverySpellingOfPositionsIsRead) {
   }
 }
 
+// Peng et al. (2023), section 3.4, and transformers' two further keys: a ratio of two such factors.
+TEST(HubConfig, YarnScalesAttentionByTheFactorOfItsPaper) {
+  const auto yarn = [](const std::string& more) {
+    return read(R"({"model_type": "llama", "rope_scaling": {"rope_type": "yarn", "factor": 4.0,
+                    "original_max_position_embeddings": 1024)" +
+                more + "}}");
+  };
+  EXPECT_DOUBLE_EQ(yarn("").rope_attention_factor, 0.1 * std::log(4.0) + 1);
+  EXPECT_DOUBLE_EQ(yarn(R"(, "mscale": 2.0, "mscale_all_dim": 0.5)").rope_attention_factor,
+                   (0.2 * std::log(4.0) + 1) / (0.05 * std::log(4.0) + 1));
+  EXPECT_DOUBLE_EQ(yarn(R"(, "mscale": 2.0)").rope_attention_factor, 0.1 * std::log(4.0) + 1) << "both, or neither";
+  EXPECT_EQ(yarn(R"(, "attention_factor": 1.5, "mscale": 2.0, "mscale_all_dim": 0.5)").rope_attention_factor, 1.5);
+  EXPECT_EQ(yarn("").rope_beta_fast, 32);
+  EXPECT_EQ(yarn("").rope_beta_slow, 1);
+  EXPECT_EQ(yarn(R"(, "beta_fast": 16, "beta_slow": 2)").rope_beta_fast, 16);
+  EXPECT_EQ(yarn(R"(, "beta_fast": 16, "beta_slow": 2)").rope_beta_slow, 2);
+  EXPECT_FALSE(yarn(R"(, "truncate": false)").rope_truncate);
+}
+
+TEST(HubConfig, BoundsBelongToTheirRange) {
+  const auto epsilon = [](const std::string& value) {
+    return R"({"model_type": "gpt2", "layer_norm_epsilon": )" + value + "}";
+  };
+  EXPECT_EQ(read(epsilon("1")).norm_epsilon, 1);
+  EXPECT_EQ(read(epsilon("0")).norm_epsilon, 0);
+  EXPECT_REFUSES(epsilon("1.0000001"), "layer_norm_epsilon: expected a number from 0.0 to 1.0");
+  EXPECT_REFUSES(epsilon("-0.0000001"), "layer_norm_epsilon: expected a number from 0.0 to 1.0");
+}
+
 TEST(HubConfig, LayersOfTwoKindsAreAPeriod) {
   const ModelOptions window = read(R"({"model_type": "qwen2", "num_hidden_layers": 4, "use_sliding_window": true,
       "max_window_layers": 3})");
@@ -160,6 +190,15 @@ TEST(HubConfig, RoundTrips) {
     EXPECT_EQ(json["torch_dtype"], "float32");
     const ModelOptions a = with_defaults(model), b = with_defaults(again);
     EXPECT_EQ(hub_config(a, ""), hub_config(b, "")) << architecture.name;
+    EXPECT_EQ(a.layers, b.layers) << architecture.name;
+    EXPECT_EQ(a.hidden, b.hidden) << architecture.name;
+    EXPECT_EQ(a.heads, b.heads) << architecture.name;
+    EXPECT_EQ(a.kv_heads, b.kv_heads) << architecture.name;
+    EXPECT_EQ(a.head_dim, b.head_dim) << architecture.name;
+    EXPECT_EQ(a.intermediate, b.intermediate) << architecture.name;
+    EXPECT_EQ(a.positions, b.positions) << architecture.name;
+    EXPECT_EQ(a.vocabulary, b.vocabulary) << architecture.name;
+    EXPECT_EQ(a.rope_factor, b.rope_factor) << architecture.name;
     EXPECT_EQ(a.layer_types, b.layer_types);
     EXPECT_EQ(a.rope_attention_factor, b.rope_attention_factor);
     EXPECT_EQ(a.dropout, b.dropout);
