@@ -57,7 +57,7 @@ void add_limits(fs::path group, const Mount& mount, const Version& version, std:
     const std::optional<Bytes> limit = read_number(group / version.limit), usage = read_number(group / version.usage);
     if (limit && usage) {
       const Bytes used = *usage - std::min(*usage, reclaimable(group, version));
-      limits.push_back({*limit - std::min(*limit, used), (group / version.limit).string()});
+      limits.push_back({*limit - std::min(*limit, used), (group / version.limit).string(), *limit});
     }
     if (group == mount.point || !group.has_relative_path()) return;
   }

@@ -48,13 +48,24 @@ HostAvailable HostMemory::address_space() const {
   return {limit.rlim_cur > used ? limit.rlim_cur - used : 0, "the address-space limit (ulimit -v)"};
 }
 
-HostAvailable HostMemory::available() const {
-  HostAvailable tightest{read_kib_field(proc_ / "meminfo", "MemAvailable"), "MemAvailable of the machine"};
-  for (HostAvailable& other : control_group_limits(proc_)) {
-    if (other.bytes < tightest.bytes) tightest = std::move(other);
+std::vector<HostAvailable> HostMemory::limits() const {
+  std::vector<HostAvailable> all = control_group_limits(proc_);
+  // First, so that the machine is named where limits are equal.
+  all.insert(all.begin(), {read_kib_field(proc_ / "meminfo", "MemAvailable"), "MemAvailable of the machine"});
+  all.push_back(address_space());
+  return all;
+}
+
+HostAvailable HostMemory::available() const { return std::ranges::min(limits(), {}, &HostAvailable::bytes); }
+
+HostAvailable HostMemory::capacity() const {
+  const Bytes held = resident();
+  std::vector<HostAvailable> all = limits();
+  for (HostAvailable& each : all) {
+    const Bytes room = std::numeric_limits<Bytes>::max() - held;
+    each.bytes = std::min(each.limit, held + std::min(each.bytes, room));
   }
-  const HostAvailable addresses = address_space();
-  return addresses.bytes < tightest.bytes ? addresses : tightest;
+  return std::ranges::min(all, {}, &HostAvailable::bytes);
 }
 
 PeakResident::PeakResident() : status_(open("/proc/self/status", O_RDONLY | O_CLOEXEC)) {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <filesystem>
+#include <limits>
 #include <string>
+#include <vector>
 
 #include "core/bytes.h"
 
@@ -12,6 +14,8 @@ namespace l2l {
 struct HostAvailable {
   Bytes bytes = 0;     // up to the tightest limit
   std::string source;  // name of that limit for messages: "memory.max of /sys/fs/cgroup/job"
+  // All that a process may hold under this limit, however much of what it holds now was counted as free or elsewhere.
+  Bytes limit = std::numeric_limits<Bytes>::max();
 };
 
 // Immutable. Every function reads anew; throws Error naming the file and field that cannot be read.
@@ -23,9 +27,13 @@ class HostMemory {
   Bytes peak_resident() const;  // of this process so far (VmHWM)
   Bytes resident() const;       // now (VmRSS)
   HostAvailable available() const;
+  // `bytes` is what this process may hold in all: what it holds now and may still take, at most the limit itself. Its
+  // mapped files are part of what it holds and of a group's reclaimable cache, so the sum alone would count them twice.
+  HostAvailable capacity() const;
 
  private:
   HostAvailable address_space() const;  // RLIMIT_AS
+  std::vector<HostAvailable> limits() const;
 
   std::filesystem::path proc_;
 };

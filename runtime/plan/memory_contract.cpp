@@ -177,9 +177,8 @@ void check_limits(const RunPlan& plan, const MemoryContract& contract) {
                 static_cast<Bytes>(plan.execution.devices) * (staging.stash + staging.saved), options.eps.stash_memory,
                 "lower batch.micro_batches, set recompute.policy = \"full\" or transfer.stash = \"device\"");
   }
-  const HostMemory memory;
-  const HostAvailable available = memory.available();
-  check_limit("host memory", available.source, contract.host_bytes, memory.resident() + available.bytes,
+  const HostAvailable capacity = HostMemory().capacity();
+  check_limit("host memory", capacity.source, contract.host_bytes, capacity.bytes,
               "lower model.layers, model.hidden or batch.micro_batches, or set recompute.policy = \"full\"");
 }
 

@@ -189,14 +189,13 @@ class BlockChain {
 // Host memory: what the run leaves of the machine for the stash of each device; where devices take host memory, for
 // their arenas, too.
 MemoryLimits memory_limits(const RunParts& parts) {
-  const HostMemory memory;
   const auto devices = static_cast<Bytes>(parts.execution.devices);
   const ExecutionPlan least = execution_with(parts, least_decisions(parts).placements);
   HostStaging staging = host_staging(parts.model, least);
   Bytes needed = 0;
   for (const ContractLine& line : host_lines(parts, staging, /*arena=*/0)) needed += line.bytes;
   needed -= devices * staging.stash;
-  const Bytes free = above(memory.resident() + memory.available().bytes, needed) / devices;
+  const Bytes free = above(HostMemory().capacity().bytes, needed) / devices;
   const std::optional<DeviceLimit> device = device_limit(parts);
   const Bytes set = parts.options.eps.stash_memory;
   MemoryLimits limits{device ? device->bytes : kNoLimit, free, kNoLimit};

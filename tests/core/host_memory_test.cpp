@@ -106,6 +106,27 @@ TEST(HostMemory, LegacyGroups) {
   EXPECT_EQ(machine.available().bytes, 5'500'000u);
 }
 
+// What a process maps of files is in its resident memory and in its group's reclaimable cache: 1,000 KiB are held here,
+// all of them such pages.
+TEST(HostMemory, TheCapacityIsAtMostTheLimitOfTheGroup) {
+  FakeMachine machine;
+  machine.mount("mem", "/", "cgroup", "rw,memory");
+  machine.write("proc/self/cgroup", "4:memory:/job\n");
+  machine.write("mem/job/memory.limit_in_bytes", "8192000\n");
+  machine.write("mem/job/memory.usage_in_bytes", "1024000\n");
+  machine.write("mem/job/memory.stat", "total_inactive_file 24000\ntotal_active_file 1000000\n");
+  EXPECT_EQ(machine.memory().capacity().bytes, 8'192'000u);
+  EXPECT_NE(machine.memory().capacity().source.find("job/memory.limit_in_bytes"), std::string::npos);
+  machine.write("mem/job/memory.stat", "total_inactive_file 0\ntotal_active_file 0\n");
+  machine.write("mem/job/memory.usage_in_bytes", "4000000\n");
+  EXPECT_EQ(machine.memory().capacity().bytes, 8'192'000u - 4'000'000u + 1000 * kKiB) << "others in the group";
+}
+
+TEST(HostMemory, WithoutLimitsTheCapacityIsWhatIsHeldAndFree) {
+  const FakeMachine machine;
+  EXPECT_EQ(machine.memory().capacity().bytes, 51000 * kKiB);
+}
+
 TEST(HostMemory, UnreadableGroupsSetNoLimit) {
   FakeMachine machine;
   machine.mount("cg", "/", "cgroup2", "rw");
