@@ -106,12 +106,16 @@ class OperatorTest(unittest.TestCase):
     def test_usr1_saves_and_goes_on(self):
         process = self.start(*FOREVER)
         self.wait_for(lambda: len(self.steps()) > 2, process)
+        process.send_signal(signal.SIGUSR2)
         process.send_signal(signal.SIGUSR1)
         self.wait_for(self.checkpoints, process)
         first, seen = self.checkpoints(), len(self.steps())
         self.wait_for(lambda: len(self.steps()) > seen, process)
         process.terminate()
-        self.check_saved(process, "saved checkpoints/run/" + first[0])
+        _, err = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertIn("saved checkpoints/run/" + first[0], err)
+        self.assertRegex(err, "SIGUSR2: running step [0-9]+\n")
         self.assertEqual(len(self.checkpoints()), 2)
 
     def test_before_the_run_signals_act_as_usual(self):

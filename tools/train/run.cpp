@@ -75,7 +75,7 @@ void Run::begin(std::int64_t kept) {
   record_.emplace(arguments_.output.empty() ? fs::path() : fs::path(arguments_.output) / "run.json", trainer_,
                   completed);
   show_run();
-  signals_.begin(options_.checkpoint.directory.string(), [] { return std::string("no thread is known"); });
+  signals_.begin(options_.checkpoint.directory.string());
 }
 
 // With the config that makes the same run again, unless it has one.

@@ -61,10 +61,9 @@ Signals::~Signals() {
   thread_.join();
 }
 
-void Signals::begin(const std::string& directory, std::function<std::string()> describe_threads) {
+void Signals::begin(const std::string& directory) {
   const std::lock_guard lock(mutex_);
   directory_ = directory;
-  describe_threads_ = std::move(describe_threads);
   begun_ = true;
 }
 
@@ -86,8 +85,7 @@ void Signals::answer(int signal) {
   if (signal == SIGUSR1) {
     save_requested_ = true;
   } else if (signal == SIGUSR2) {
-    const std::lock_guard lock(mutex_);
-    print_message(describe_threads_());
+    print_message("SIGUSR2: " + what_now("running"));
   } else {
     ask_to_stop(signal);
   }
@@ -103,21 +101,23 @@ void Signals::ask_to_stop(int signal) {
   last_stop_ = now;
   stops_ = first ? 1 : late ? 2 : stops_ + 1;
   if (stops_ == 1) {
-    print_message(std::string(name_of(signal)) + ": " + what_now() + "; SIGINT or SIGTERM twice more ends it unsaved");
+    print_message(std::string(name_of(signal)) + ": " + what_now("finishing") +
+                  "; SIGINT or SIGTERM twice more ends it unsaved");
   } else if (stops_ == 2) {
-    print_message(std::string(name_of(signal)) + " again: " + what_now() + "; one more" +
+    print_message(std::string(name_of(signal)) + " again: " + what_now("finishing") + "; one more" +
                   (signal == SIGINT ? " within 3 s" : "") + " to stop without saving");
   } else {
     act_as_usual(signal);
   }
 }
 
-std::string Signals::what_now() {
+std::string Signals::what_now(const std::string& verb) {
   const std::lock_guard lock(mutex_);
   if (saving_) return "saving in " + directory_;
   const double seconds = step_ms_ * 1e-3;
   const std::string about = seconds >= 1 ? print(" (about %.0f s)", seconds) : "";
-  return "finishing step " + std::to_string(completed_ + 1) + about + ", then saving in " + directory_;
+  const std::string step = verb + " step " + std::to_string(completed_ + 1) + about;
+  return stop() ? step + ", then saving in " + directory_ : step;
 }
 
 }  // namespace l2l::tools

@@ -4,7 +4,7 @@
 //               (of INT, from the keyboard, only within 3 s)
 //   HUP, XCPU   finish the step, save, and end
 //   USR1        save after this step and go on
-//   USR2        print what every thread is doing
+//   USR2        say what the run is doing
 //   PIPE, XFSZ  nothing: a write fails instead
 //
 // A signal that was ignored when the program started stays ignored (nohup).
@@ -14,7 +14,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
-#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -32,9 +31,8 @@ class Signals {
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
-  // From here on signals ask the run, which saves below `directory`. `describe_threads` is called on the thread of
-  // signals.
-  void begin(const std::string& directory, std::function<std::string()> describe_threads);
+  // From here on signals ask the run, which saves below `directory`.
+  void begin(const std::string& directory);
   // Whether the run is to end after this step, and the signal that asked first: "SIGTERM".
   bool stop() const { return stopped_by_ != 0; }
   std::string stopped_by() const;
@@ -48,14 +46,13 @@ class Signals {
   void serve();
   void answer(int signal);
   void ask_to_stop(int signal);
-  std::string what_now();
+  std::string what_now(const std::string& verb);
 
   sigset_t taken_{};
   std::atomic<bool> begun_{false}, done_{false}, save_requested_{false}, saving_{false};
   std::atomic<int> stopped_by_{0};
   std::mutex mutex_;
-  std::string directory_;                          // guarded by mutex_
-  std::function<std::string()> describe_threads_;  // guarded by mutex_
+  std::string directory_;  // guarded by mutex_
   std::atomic<std::int64_t> completed_{0};
   std::atomic<double> step_ms_{0};
   int stops_ = 0;  // INT and TERM so far, and the signals below: of the thread alone
