@@ -325,7 +325,7 @@ class Cli(ToolTest):
         self.assertIn("<svg", (self.path / "o.svg").read_text())
         again = json.loads(self.run_tool("l2l-plan", "--problem", "o.csv", "--threads", "1", "--seed", "7")[0])
         self.assertEqual(again["footprint"], 150)  # pinned now
-        _, err = self.run_tool("l2l-plan", "--problem", "p.csv", "--svg", "/nonexistent/o.svg", status=1)
+        _, err = self.run_tool("l2l-plan", "--problem", "p.csv", "--svg", "/nonexistent/o.svg", status=2)
         self.assertIn("/nonexistent/o.svg: cannot be written", err)
 
         (self.path / "p.csv").write_text("id,lower,upper,size\na,0,2,100\nb,3,1,50\n")

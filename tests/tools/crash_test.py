@@ -7,6 +7,7 @@ N kills in all (default 80), spread over as many runs as that takes. Prints how 
 """
 import argparse
 import json
+import os
 import pathlib
 import random
 import re
@@ -71,8 +72,10 @@ class Folder:
         return status, self.out.read_text(), self.log.read_text()
 
     def names(self):
-        directory = self.path / CHECKPOINTS
-        return sorted(entry.name for entry in directory.iterdir() if entry.name != ".lock") if directory.exists() else []
+        try:  # the run makes the directory, removes it again where it only looks, and makes it for good
+            return sorted(name for name in os.listdir(self.path / CHECKPOINTS) if name != ".lock")
+        except FileNotFoundError:
+            return []
 
     def files(self, checkpoint):
         return {file.name: file.read_bytes() for file in (self.path / CHECKPOINTS / checkpoint).iterdir()}

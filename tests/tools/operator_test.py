@@ -304,8 +304,9 @@ class OperatorTest(unittest.TestCase):
             self.assertEqual(err.count("warning: nothing is saved before the end, in about"), expected)
 
     def test_a_folder_of_the_run(self):
-        self.run_to_end("--output", "out", "--metrics", "out/metrics.jsonl", "--set", "run.validate_every=2")
+        self.run_to_end("--output", "out", "--metrics", "out/metrics.jsonl", "--trace", "out/trace", "--set", "run.validate_every=2")
         out = self.path / "out"
+        (out / "trace").unlink()
         self.assertEqual(sorted(path.name for path in out.iterdir()),
                          ["checkpoints", "config.toml", "metrics.jsonl", "report.html", "run.json"])
         record, report = json.loads((out / "run.json").read_text()), (out / "report.html").read_text()

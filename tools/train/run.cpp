@@ -61,14 +61,17 @@ std::int64_t Run::resume() {
 // Makes the files of the run. `kept`: up to how many steps checkpoints stay where they are.
 void Run::begin(std::int64_t kept) {
   const std::int64_t completed = trainer_.completed_steps();
-  check_ours(arguments_.metrics, "--metrics", is_metrics);
-  check_ours(arguments_.trace, "--trace", is_trace);
+  const auto in_folder = [&](const std::string& file) {  // which make_folder() makes
+    return !arguments_.output.empty() && fs::path(file).parent_path() == fs::path(arguments_.output);
+  };
+  if (!in_folder(arguments_.metrics)) check_ours(arguments_.metrics, "--metrics", is_metrics);
+  if (!in_folder(arguments_.trace)) check_ours(arguments_.trace, "--trace", is_trace);
   trainer_.claim_checkpoint_directory();
+  make_folder();
   if (!arguments_.trace.empty()) {
     make_room(arguments_.trace, "--trace", is_trace);
     if (!std::ofstream(arguments_.trace)) throw BadInput("--trace " + arguments_.trace + ": cannot be written");
   }
-  make_folder();
   metrics_.emplace(arguments_.metrics, completed, options_.run.tensorboard);
   set_aside_checkpoints(options_.checkpoint.directory, kept);
   best_.emplace(options_, completed);
