@@ -1,10 +1,14 @@
 #include "eps/checkpoint/checkpoint_room.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/files.h"
@@ -47,23 +51,34 @@ class NewFolders {
   bool kept_ = false;
 };
 
-void write_and_remove(const fs::path& file) {
-  std::error_code ignored;
-  try {
-    OutputFile probe(file);
-    probe.write("probe");
-    probe.finish();
-  } catch (...) {
-    fs::remove(file, ignored);
-    throw;
-  }
-  fs::remove(file, ignored);
+// A new file there without a name, which no death leaves behind. -1: not possible.
+int open_nameless(const fs::path& directory) {
+  const int file = ::open(directory.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+  if (file >= 0) return file;
+  // Where the file system has no such files: one that loses its name at once. The names of saves begin so, too; what
+  // a crash leaves of them is cleared by the next save.
+  const fs::path named = directory / (".step-00000000.tmp-" + std::to_string(getpid()));
+  const int other = ::open(named.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+  const int error = errno;
+  if (other >= 0) ::unlink(named.c_str());
+  errno = error;
+  return other;
+}
+
+// Throws Error.
+void write_and_remove(const fs::path& directory) {
+  constexpr std::string_view kText = "probe";
+  const int file = open_nameless(directory);
+  const bool written = file >= 0 && ::write(file, kText.data(), kText.size()) == static_cast<ssize_t>(kText.size());
+  const int error = errno;
+  if (file >= 0) ::close(file);
+  if (!written) throw Error("a file there cannot be written: " + std::string(std::strerror(error)));
 }
 
 void check_writable(const fs::path& directory) {
   try {
     make_folders(directory);
-    write_and_remove(directory / (".probe.tmp-" + std::to_string(getpid())));
+    write_and_remove(directory);
   } catch (const Error& error) {
     throw BadInput(named(directory) + "cannot hold checkpoints: " + error.what() + "; set another directory");
   }
