@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/activity.h"
 #include "core/control_groups.h"
 #include "core/denormals.h"
 #include "core/fault_point.h"
@@ -18,12 +19,16 @@ Clock::time_point at(std::int64_t ticks) { return Clock::time_point(Clock::durat
 }  // namespace
 
 void Workers::parallel_for(std::int64_t blocks, BlockFunction function) {
-  if (trace_ == nullptr) return run(blocks, function);
+  const auto one = [&](std::int64_t block, int slot) {
+    const ActivitySpan span(Doing::job, "a block");
+    function(block, slot);
+  };
+  if (trace_ == nullptr) return run(blocks, one);
   run(blocks, [&](std::int64_t block, int slot) {
     Span& span = spans_[static_cast<std::size_t>(slot)];
     if (!span.worked) span.begin = now();
     span.worked = true;
-    function(block, slot);
+    one(block, slot);
     span.end = now();
   });
   for (Span& span : spans_) {

@@ -9,11 +9,12 @@
 #include <thread>
 #include <vector>
 
+#include "core/activity.h"
 #include "core/workers.h"
 
 namespace l2l {
 struct Workers::Implementation {
-  Implementation(const std::string& name, int threads, const std::vector<int>& cpus) : cpus_(cpus) {
+  Implementation(const std::string& name, int threads, const std::vector<int>& cpus) : name_(name), cpus_(cpus) {
     for (int slot = 1; slot < threads; ++slot) {
       try {
         threads_.emplace_back([this, slot] { work(slot); });
@@ -32,6 +33,7 @@ struct Workers::Implementation {
   void work(int slot);
   void run_blocks(int slot);
 
+  const std::string name_;
   const CpuSet cpus_;
   std::mutex mutex_;
   std::condition_variable opened_, left_;
@@ -56,10 +58,12 @@ void Workers::Implementation::join() {
 }
 
 void Workers::Implementation::work(int slot) {
+  const ThreadActivity listed(name_ + " worker", slot);
   bind_thread(cpus_);
   flush_denormals_to_zero();
   std::unique_lock lock(mutex_);
   for (std::uint64_t seen = 0;;) {
+    const ActivitySpan span(Doing::rests, "the wait for blocks");
     opened_.wait(lock, [&] { return stop_ || (open_ && calls_ != seen); });
     if (stop_) return;
     seen = calls_;

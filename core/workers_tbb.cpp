@@ -10,8 +10,11 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "core/activity.h"
 #include "core/workers.h"
 
 namespace l2l {
@@ -39,10 +42,11 @@ std::shared_ptr<tbb::global_control> raise_thread_limit() {
 // and get their previous CPUs back when they leave: those of the thread that made the pool, since a thread that oneTBB
 // starts for a bound caller inherits its binding. For the same reason, once there was a pool with `cpus`, pools without
 // check their threads too. Thread-safe: an entry per thread of the arena.
+// It also lists them among the threads of the library (core/activity.h).
 class ArenaBinding final : public tbb::task_scheduler_observer {
  public:
-  ArenaBinding(tbb::task_arena& arena, int threads, const std::vector<int>& cpus)
-      : task_scheduler_observer(arena), cpus_(cpus), guests_(static_cast<std::size_t>(threads)) {
+  ArenaBinding(tbb::task_arena& arena, std::string name, int threads, const std::vector<int>& cpus)
+      : task_scheduler_observer(arena), name_(std::move(name)), cpus_(cpus), guests_(static_cast<std::size_t>(threads)) {
     if (!cpus.empty()) any_bound_ = true;
     observe(true);
   }
@@ -54,13 +58,17 @@ class ArenaBinding final : public tbb::task_scheduler_observer {
     }
   }
   void on_scheduler_entry(bool is_worker) override {
-    if (!is_worker || !any_bound_) return;
+    if (!is_worker) return;
+    list_thread(name_, static_cast<int>(place()));
+    if (!any_bound_) return;
     if (cpus_.empty()) return free_thread();
     guests_[place()] = gettid();
     bind_thread(cpus_);
   }
   void on_scheduler_exit(bool is_worker) override {
-    if (!is_worker || cpus_.empty()) return;
+    if (!is_worker) return;
+    unlist_thread();
+    if (cpus_.empty()) return;
     bind_thread(home_);
     guests_[place()] = 0;
   }
@@ -72,6 +80,7 @@ class ArenaBinding final : public tbb::task_scheduler_observer {
   }
 
   static inline std::atomic<bool> any_bound_{false};
+  const std::string name_;
   const CpuSet cpus_, home_ = CpuSet::of_thread();
   std::vector<int> guests_;  // by index in the arena: the thread bound for it; 0: none
 };
@@ -79,17 +88,17 @@ class ArenaBinding final : public tbb::task_scheduler_observer {
 }  // namespace
 
 struct Workers::Implementation {
-  Implementation(int threads, const std::vector<int>& cpus)
-      : arena(threads, /*reserved_for_masters=*/1), binding(arena, threads, cpus) {}
+  Implementation(const std::string& name, int threads, const std::vector<int>& cpus)
+      : arena(threads, /*reserved_for_masters=*/1), binding(arena, name + " worker", threads, cpus) {}
 
   std::shared_ptr<tbb::global_control> limit = raise_thread_limit();
   tbb::task_arena arena;
   ArenaBinding binding;
 };
 
-// The name is unused: oneTBB shares its threads between pools.
-Workers::Workers(std::string, int threads, const std::vector<int>& cpus)
-    : threads_(std::max(1, threads)), implementation_(std::make_unique<Implementation>(threads_, cpus)) {}
+// oneTBB shares its threads between pools: one has the pool's name while it works there.
+Workers::Workers(std::string name, int threads, const std::vector<int>& cpus)
+    : threads_(std::max(1, threads)), implementation_(std::make_unique<Implementation>(name, threads_, cpus)) {}
 
 Workers::~Workers() = default;
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "core/activity.h"
 #include "core/log.h"
 #include "eps/store_implementation.h"
 
@@ -49,6 +50,7 @@ std::optional<GroupIndex> StateSave::next() {
       guard.unlock();
       self.failure.rethrow();
     }
+    const ActivitySpan span(Doing::rests, "the wait for a group to save");
     self.changed.wait(guard);
   }
   return std::nullopt;

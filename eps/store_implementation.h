@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/activity.h"
 #include "eps/gradient_slots.h"
 #include "eps/group_gradient.h"
 #include "eps/group_memory.h"
@@ -120,6 +121,7 @@ void ParameterStore::Implementation::wait(std::unique_lock<std::mutex>& lock, co
       lock.lock();
     }
     if (ready()) return;
+    const ActivitySpan span(Doing::rests, "the wait for updates and gradients");
     changed.wait(lock);
   }
 }

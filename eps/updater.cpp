@@ -2,14 +2,16 @@
 #include <cmath>
 #include <exception>
 
+#include "core/activity.h"
 #include "core/fault_point.h"
 #include "eps/store_implementation.h"
 
 namespace l2l::eps {
 
 void ParameterStore::Implementation::run_updater(Lane& lane) {
-  bind_thread(lane.cpus);
+  const ThreadActivity listed("eps updater", lane.index);
   try {
+    bind_thread(lane.cpus);
     while (const std::optional<Job> job = wait_for_job(lane)) {
       if (job->kind == JobKind::check) {
         check(job->group, lane);
@@ -18,7 +20,7 @@ void ParameterStore::Implementation::run_updater(Lane& lane) {
       }
     }
   } catch (...) {
-    failure.fail(std::current_exception());
+    failure.fail(named_exception("eps updater " + std::to_string(lane.index)));
   }
 }
 
@@ -26,6 +28,7 @@ std::optional<Job> ParameterStore::Implementation::wait_for_job(const Lane& lane
   auto guard = lock();
   while (!stopping) {
     if (const std::optional<Job> job = hand_over.start_job(lane.index)) return job;
+    const ActivitySpan span(Doing::rests, "the wait for a job");
     changed.wait(guard);
   }
   return std::nullopt;
@@ -34,6 +37,7 @@ std::optional<Job> ParameterStore::Implementation::wait_for_job(const Lane& lane
 void ParameterStore::Implementation::check(GroupIndex index, Lane& lane) {
   GroupData& group = groups[static_cast<std::size_t>(index)];
   const Clock::time_point begin = Clock::now();
+  const ActivitySpan span(Doing::job, "a check", hand_over.first_use(index));
   if (trace != nullptr) lane.workers.annotate("check", hand_over.first_use(index));
   const double sum = sum_of_squares(group.memory, {group.gradients, options.gradients}, lane.workers, lane.block_sums);
   record(lane.track, "check", index, begin);
@@ -51,6 +55,7 @@ void ParameterStore::Implementation::update(GroupIndex index, Lane& lane) {
   const Clock::time_point begin = Clock::now();
   const std::uint64_t count = group.updates + (fault_point("eps.skip_correction") ? 2 : 1);
   const optimizers::Optimizer optimizer = optimizers::for_update(options.optimizer, group.learning_rate, count);
+  const ActivitySpan span(Doing::job, "an update", hand_over.first_use(index));
   if (trace != nullptr) lane.workers.annotate("update", hand_over.first_use(index));
   // Negative controls: the update of one group is lost, or applied twice.
   const int times = index != 2 ? 1 : fault_point("eps.lost_update") ? 0 : fault_point("eps.double_update") ? 2 : 1;

@@ -1,5 +1,7 @@
 #include "runtime/relay_threads.h"
 
+#include "core/activity.h"
+
 namespace l2l::runtime {
 
 RelayThreads::RelayThreads(int devices, Failure& failure) : failure_(failure), begin_(devices), end_(devices) {
@@ -13,8 +15,12 @@ RelayThreads::~RelayThreads() {
 }
 
 void RelayThreads::serve(int device) {
+  const ThreadActivity listed("relay", device);
   while (true) {
-    begin_.arrive_and_wait();
+    {
+      const ActivitySpan span(Doing::rests, "the wait for a pass");
+      begin_.arrive_and_wait();
+    }
     if (function_ == nullptr) return;
     perform(device);
     end_.arrive_and_wait();
@@ -25,7 +31,7 @@ void RelayThreads::perform(int device) {
   try {
     function_(context_, device);
   } catch (...) {
-    failure_.fail(std::current_exception());
+    failure_.fail(named_exception("relay " + std::to_string(device)));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "core/activity.h"
 #include "core/host_memory.h"
 #include "core/log.h"
 #include "eps/checkpoint/checkpoint_locks.h"
@@ -370,6 +371,8 @@ std::uint64_t Trainer::weights_hash() {
   store.complete_updates();
   return store.state_hash();
 }
+
+std::string Trainer::describe_threads() { return l2l::describe_threads(); }
 
 void Trainer::start_trace() {
   if (implementation_->engine) throw Error("start_trace(): call it right after construction");

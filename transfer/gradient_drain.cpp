@@ -1,5 +1,7 @@
 #include "transfer/gradient_drain.h"
 
+#include "core/activity.h"
+
 namespace l2l::transfer {
 
 GradientDrain::GradientDrain(Link& link, eps::ParameterStore& store, std::vector<device::BufferView> slots,
@@ -27,9 +29,11 @@ device::BufferView GradientDrain::acquire(LayerIndex layer, device::Stream& comp
 }
 
 void GradientDrain::run() {
+  const ThreadActivity listed("gradient completion", link_.index());
   try {
     for (SlotRing::Slot slot; (slot = ring_.take(*stream_)) != SlotRing::kClosed;) {
       const LayerIndex layer = slot_layer_[static_cast<std::size_t>(slot)];
+      const ActivitySpan span(Doing::acts, "a gradient", layer);
       eps::GradientBuffer gradients = store_.gradient_buffer(layer, link_.index());
       link_.device().annotate(*stream_, layer, -1);
       link_.to_host(Traffic::gradients, *stream_, {gradients.data(), gradients.bytes()},
@@ -41,7 +45,7 @@ void GradientDrain::run() {
       store_.push(layer, link_.index(), std::move(gradients), *reinterpret_cast<const double*>(squares_.data));
     }
   } catch (...) {
-    failure_.fail(std::current_exception());
+    failure_.fail(named_exception("gradient completion " + std::to_string(link_.index())));
   }
 }
 

@@ -1,5 +1,7 @@
 #include "transfer/slot_ring.h"
 
+#include "core/activity.h"
+
 namespace l2l::transfer {
 
 using device::Stream;
@@ -68,6 +70,7 @@ void SlotRing::close() {
 
 SlotRing::Slot SlotRing::pop_when_there(std::vector<Slot>& queue) {
   std::unique_lock lock(mutex_);
+  const ActivitySpan span(Doing::rests, "the wait for a slot");
   changed_.wait(lock, [&] { return !queue.empty() || closed_ || failure_.failed(); });
   if (queue.empty()) failure_.rethrow();
   if (queue.empty()) return kClosed;

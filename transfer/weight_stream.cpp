@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/activity.h"
 #include "core/fault_point.h"
 
 namespace l2l::transfer {
@@ -53,6 +54,7 @@ WeightStream::~WeightStream() {
 void WeightStream::begin_pass(std::span<const LayerIndex> visits, eps::Version version) {
   {
     std::unique_lock lock(mutex_);
+    const ActivitySpan span(Doing::rests, "the wait for the feeder");
     changed_.wait(lock, [&] { return !has_pass_ || failure_.failed(); });
     failure_.rethrow();
     pass_ = {visits, version};
@@ -85,16 +87,18 @@ void WeightStream::release(const Visit& visit, device::Stream& compute) {
 }
 
 void WeightStream::run() {
+  const ThreadActivity listed("weight feeder", link_.index());
   try {
     Pass pass;
     while (wait_for_pass(pass)) fetch(pass);
   } catch (...) {
-    failure_.fail(std::current_exception());
+    failure_.fail(named_exception("weight feeder " + std::to_string(link_.index())));
   }
 }
 
 bool WeightStream::wait_for_pass(Pass& pass) {
   std::unique_lock lock(mutex_);
+  const ActivitySpan span(Doing::rests, "the wait for a pass");
   changed_.wait(lock, [&] { return has_pass_ || stopping_ || failure_.failed(); });
   if (!has_pass_ || failure_.failed()) return false;
   pass = pass_;
@@ -132,6 +136,7 @@ void WeightStream::fetch(const Pass& pass) {
 // The lease lives exactly as long as the copy: an update of the layer waits for it.
 void WeightStream::fetch(LayerIndex layer, eps::Version version) {
   if (fault_point("transfer.no_prefetch")) wait_until_asked();
+  const ActivitySpan span(Doing::acts, "a fetch", layer);
   SlotRing& ring = ring_of(layer);
   const SlotRing::Slot slot = ring.acquire(*stream_);
   std::chrono::nanoseconds waited{0};

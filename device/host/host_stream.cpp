@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "core/activity.h"
+
 namespace l2l::device {
 namespace {
 
@@ -25,6 +27,8 @@ void Progress::advance() {
 }
 
 void Progress::wait(std::unique_lock<std::mutex>& lock, std::uint64_t position) {
+  if (completed_ >= position) return;
+  const ActivitySpan span(Doing::rests, "the wait for a stream");
   while (completed_ < position) {
     awaited_ = std::min(awaited_, position);
     changed_.wait(lock);
@@ -97,9 +101,10 @@ double HostStream::stalled_seconds(WaitReason reason) const {
 
 void HostStream::work() {
   prepare_thread(name_);
+  const ThreadActivity listed(name_);
   std::unique_lock lock(progress_->mutex);
   for (std::uint64_t next = 0;; ++next) {
-    enqueued_or_stopped_.wait(lock, [&] { return enqueued_ > next || stopped_; });
+    wait_for_command(lock, next);
     if (enqueued_ == next) return;
     Entry& entry = queue_[next % kCapacity];
     const StreamTrack track = track_;
@@ -112,6 +117,12 @@ void HostStream::work() {
   }
 }
 
+void HostStream::wait_for_command(std::unique_lock<std::mutex>& lock, std::uint64_t next) {
+  if (enqueued_ > next) return;
+  const ActivitySpan span(Doing::rests, "the wait for commands");
+  enqueued_or_stopped_.wait(lock, [&] { return enqueued_ > next || stopped_; });
+}
+
 void HostStream::execute(const Entry& entry, const StreamTrack& track) {
   const auto& [command, label] = entry;
   if (const auto* wait = std::get_if<WaitCommand>(&command)) return run(*wait, track);
@@ -122,7 +133,7 @@ void HostStream::execute(const Entry& entry, const StreamTrack& track) {
     if (const auto* launch = std::get_if<LaunchCommand>(&command)) run(*launch, track, label);
     if (const auto* call = std::get_if<CallCommand>(&command)) call->function();
   } catch (...) {
-    shared_->failure.fail(std::current_exception());
+    shared_->failure.fail(named_exception(name_));
   }
 }
 
@@ -135,6 +146,7 @@ void HostStream::run(const WaitCommand& wait, const StreamTrack& track) {
 }
 
 void HostStream::run(const CopyCommand& copy, const StreamTrack& track, SpanLabel label) {
+  const ActivitySpan span(Doing::acts, "a copy", label.layer);
   const Clock::time_point now = Clock::now();
   const LinkClock::Turn turn = copy.link ? copy.link->reserve(copy.source.size) : LinkClock::Turn{now, now};
   if (copy.source.size > 0) std::memcpy(copy.destination.data, copy.source.data, copy.source.size);
@@ -150,6 +162,7 @@ void HostStream::run(const ZeroCommand& zero, const StreamTrack& track, SpanLabe
 
 void HostStream::run(const LaunchCommand& launch, const StreamTrack& track, SpanLabel label) {
   const std::lock_guard lock(shared_->compute_mutex);
+  const ActivitySpan span(Doing::job, "a launch", label.layer);
   const Clock::time_point begin = Clock::now();
   launch.executable->run(launch.bindings, launch.parameters, shared_->workers);
   track.record(launch.executable->program().graph.name, begin, Clock::now(), label_or(label, launch.parameters));

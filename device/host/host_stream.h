@@ -141,6 +141,7 @@ class HostStream : public Stream {
   };
 
   void work();
+  void wait_for_command(std::unique_lock<std::mutex>& lock, std::uint64_t next);
   void execute(const Entry& entry, const StreamTrack& track);
   void run(const WaitCommand& wait, const StreamTrack& track);
   void run(const CopyCommand& copy, const StreamTrack& track, SpanLabel label);

@@ -4,6 +4,7 @@
 #include <exception>
 #include <string>
 
+#include "core/activity.h"
 #include "core/log.h"
 
 namespace l2l::eps {
@@ -21,6 +22,8 @@ void CheckpointWriter::start(const std::filesystem::path& directory, const RunSt
   finish();
   pending_ = std::async(std::launch::async, [this, directory, save = store_.begin_save(), state, keep,
                                              companions = std::move(companions)]() mutable {
+    const ThreadActivity listed("checkpoint saver");
+    const ActivitySpan span(Doing::file, "writing a checkpoint");
     return save_checkpoint(directory, store_, std::move(save), state, keep, companions);
   });
 }

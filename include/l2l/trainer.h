@@ -251,6 +251,10 @@ class L2L_API Trainer {
   // Hash of all fp32 master weights and moments. Waits for pending updates.
   std::uint64_t weights_hash();
 
+  // One line for each thread of the library in this process: its name and the span that it is in. May be called from
+  // any thread, during a step as well.
+  static std::string describe_threads();
+
   // Records a timeline from now on; its memory becomes a line of the contract. Throws Error unless called right after
   // construction, and OutOfMemory.
   void start_trace();
