@@ -72,10 +72,11 @@ Fields fields_of(const GroupSpec& group, const StoreOptions& options) {
   return fields;
 }
 
-std::size_t count_blocks(const GroupSpec& group) {
+std::size_t count_blocks(const GroupSpec& group, bool trained) {
   std::size_t count = 0;
   for (const ParameterSpec& parameter : group.parameters) {
-    if (parameter.trained) count += static_cast<std::size_t>((parameter.shape.elements() + kBlock - 1) / kBlock);
+    if (parameter.trained != trained) continue;
+    count += static_cast<std::size_t>((parameter.shape.elements() + kBlock - 1) / kBlock);
   }
   return count;
 }
@@ -100,8 +101,10 @@ void write_wire(void* wire, DType type, std::span<const float> source) {
 
 Bytes GroupMemory::bytes(const GroupSpec& group, const StoreOptions& options) { return fields_of(group, options).end; }
 
-Bytes GroupMemory::list_bytes(const GroupSpec& group) {
-  return count_blocks(group) * (sizeof(Block) + sizeof(BlockRange));
+Bytes GroupMemory::list_bytes(const GroupSpec& group, const StoreOptions& options) {
+  const std::size_t blocks = count_blocks(group, true), frozen = options.verify ? count_blocks(group, false) : 0;
+  const Bytes sums = options.verify ? (blocks + frozen) * sizeof(StateSums) : 0;
+  return blocks * (sizeof(Block) + sizeof(BlockRange)) + frozen * sizeof(Block) + sums;
 }
 
 GroupMemory::GroupMemory(const GroupSpec& group, const StoreOptions& options, MemorySource& memory)
@@ -119,11 +122,14 @@ GroupMemory::GroupMemory(const GroupSpec& group, const StoreOptions& options, Me
     if (fields.scales[i] > 0) moments_[i].scales = reinterpret_cast<std::uint16_t*>(base + fields.scales[i]);
   }
   cut_into_blocks(group);
+  if (!options.verify) return;
+  cut_frozen();
+  sums_.resize(blocks_.size() + frozen_.size());
 }
 
 void GroupMemory::cut_into_blocks(const GroupSpec& group) {
-  blocks_.reserve(count_blocks(group));
-  jobs_.reserve(count_blocks(group));  // at most one each
+  blocks_.reserve(count_blocks(group, true));
+  jobs_.reserve(count_blocks(group, true));  // at most one each
   const std::vector<std::int64_t> gradients = group.gradient_offsets();
   std::int64_t scales = 0, job = 0;  // elements of the last job
   for (std::size_t i = 0; i < group.parameters.size(); ++i) {

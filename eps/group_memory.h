@@ -9,6 +9,7 @@
 
 #include "core/model_layout.h"
 #include "eps/parameter_store.h"
+#include "eps/state_sums.h"
 #include "optimizers/format.h"
 #include "optimizers/streams.h"
 
@@ -54,8 +55,8 @@ struct RawMoment {
 class GroupMemory {
  public:
   static Bytes bytes(const GroupSpec& group, const StoreOptions& options);
-  // Of the lists of blocks and jobs, which lie outside of that memory.
-  static Bytes list_bytes(const GroupSpec& group);
+  // Of the lists of blocks, jobs and checksums, which lie outside of that memory.
+  static Bytes list_bytes(const GroupSpec& group, const StoreOptions& options);
   GroupMemory(const GroupSpec& group, const StoreOptions& options, MemorySource& memory);
 
   optimizers::MasterFormat master_format() const { return optimizers::master_format(wire_type_); }
@@ -88,6 +89,19 @@ class GroupMemory {
   // The same without conversion.
   RawMoment raw_moment(int moment, std::size_t parameter) const;
 
+  // Checksums of the state, block by block; those of frozen parameters are blocks of elements of the parameter. All
+  // functions do nothing where the store keeps none.
+  bool verifies() const { return !sums_.empty(); }
+  // Takes those of all blocks, of the blocks with elements [first, first + count) of a parameter, or of one.
+  void seal();
+  void seal(std::size_t parameter, std::int64_t first, std::int64_t count);
+  void seal(const Block& block, const StateSums& sums) { sums_[index_of(block)] = sums; }
+  // Throws StateMismatch.
+  void check() const;
+  void check(const Block& block, const StateSums& sums) const;
+  // Adds elements [begin, end) of a block; all pieces but a block's last have a multiple of kSumPiece elements.
+  void add(StateLanes& lanes, const Block& block, std::int64_t begin, std::int64_t end) const;
+
  private:
   struct Moment {
     std::byte* codes = nullptr;
@@ -100,6 +114,12 @@ class GroupMemory {
   };
   void cut_into_blocks(const GroupSpec& group);
   std::uint32_t rule_of(const ParameterSpec& parameter);
+  void cut_frozen();
+  std::size_t index_of(const Block& block) const { return static_cast<std::size_t>(&block - blocks_.data()); }
+  const Block& sealed(std::size_t index) const;
+  void add_frozen(StateLanes& lanes, const Block& block) const;
+  StateSums sums_of(std::size_t index) const;
+  void check(std::size_t index, const StateSums& sums) const;
   optimizers::MomentFormat format_of(int moment) const { return moment == 0 ? formats_.first : formats_.second; }
   optimizers::Streams master_streams(std::size_t parameter, std::int64_t first, std::size_t count) const;
   optimizers::MomentStream moment_stream(int moment, std::size_t parameter, std::int64_t first) const;
@@ -113,6 +133,8 @@ class GroupMemory {
   std::vector<Block> blocks_;
   std::vector<BlockRange> jobs_, parameters_;
   std::vector<UpdateRule> rules_;
+  std::vector<Block> frozen_;    // of elements of the parameter; with checksums only
+  std::vector<StateSums> sums_;  // of blocks_, then of frozen_; empty: none are kept
   std::byte* wire_ = nullptr;
   std::byte* master_ = nullptr;  // fp32; split master: its low halves; fp32 wire: null
   Moment moments_[2];            // null where the optimizer has none

@@ -53,6 +53,27 @@ struct Target {
   // Calls function(streams, type of the gradients) for every run of a block.
   template <typename F>
   void for_each_run(const Block& block, const F& function) const {
+    for_each_piece(block, [&](const Block& piece) { runs_of(piece, function); });
+  }
+  // Calls function(piece) for pieces of a block, ascending, and compares the checksums of what it finds there with
+  // those of the last update; what it leaves has new ones. Each piece is summed, changed and summed again while it is
+  // in the caches. Throws StateMismatch after the last piece. Without checksums there is one piece.
+  template <typename F>
+  void for_each_piece(const Block& block, const F& function) const {
+    if (!memory.verifies()) return function(block);
+    StateLanes before, after;
+    Block piece = block;
+    for (; piece.begin < block.end; piece.begin = piece.end) {
+      piece.end = std::min(piece.begin + kSumPiece, block.end);
+      memory.add(before, block, piece.begin, piece.end);
+      function(piece);
+      memory.add(after, block, piece.begin, piece.end);
+    }
+    memory.check(block, before.sums());
+    memory.seal(block, after.sums());
+  }
+  template <typename F>
+  void runs_of(const Block& block, const F& function) const {
     GradientRuns runs(contributions, block);
     while (runs.next()) {
       Streams streams = memory.streams(block, runs.begin(), runs.count(), count);
@@ -148,9 +169,11 @@ class Lamb {
   void second_pass(std::int64_t index, double ratio) const {
     const Block& block = target_.memory.block(index);
     const LambConstants& constants = choice_.of(block);
-    target_.kernels.lamb_apply_of(target_.master, target_.moments)(
-        target_.memory.streams(block, block.begin, block.end - block.begin, target_.count), constants,
-        static_cast<float>(constants.learning_rate * ratio));
+    target_.for_each_piece(block, [&](const Block& piece) {
+      target_.kernels.lamb_apply_of(target_.master, target_.moments)(
+          target_.memory.streams(piece, piece.begin, piece.end - piece.begin, target_.count), constants,
+          static_cast<float>(constants.learning_rate * ratio));
+    });
   }
   double ratio(BlockRange blocks) const {
     LambSquares sum;

@@ -5,6 +5,7 @@
 
 #include "core/hash.h"
 #include "eps/store_implementation.h"
+#include "l2l/corrupt_state.h"
 #include "l2l/errors.h"
 
 namespace l2l::eps {
@@ -64,6 +65,7 @@ void ParameterStore::write(GroupIndex group, std::size_t parameter, StatePart pa
   } else {
     memory.write_moment(check_moment(spec, part, moments()), parameter, first, source);
   }
+  memory.seal(parameter, first, static_cast<std::int64_t>(source.size()));
 }
 
 std::span<const std::byte> ParameterStore::wire(GroupIndex group, std::size_t parameter) const {
@@ -91,14 +93,45 @@ void ParameterStore::restore(std::uint64_t step, std::span<const std::uint64_t> 
                 " parameter groups");
   }
   const auto guard = self.lock();
+  for (Implementation::GroupData& group : self.groups) group.memory.seal();
   self.hand_over.restore(step);
   for (std::size_t i = 0; i < update_counts.size(); ++i) self.groups[i].updates = update_counts[i];
   self.notify();
 }
 
+void ParameterStore::check_state(GroupIndex group) const {
+  try {
+    implementation_->groups.at(static_cast<std::size_t>(group)).memory.check();
+  } catch (const StateMismatch& found) {
+    implementation_->throw_corrupt(group, found);
+  }
+}
+
+void ParameterStore::Implementation::throw_corrupt(GroupIndex index, const StateMismatch& found) const {
+  const bool split = optimizers::master_format(options.wire) == optimizers::MasterFormat::split;
+  const bool same = optimizers::master_format(options.wire) == optimizers::MasterFormat::f32;
+  const char* const names[kStateArrays] = {same    ? "master"
+                                           : split ? "wire (the upper halves of its master)"
+                                                   : "wire",
+                                           split ? "lower halves of its master" : "master", "first moment",
+                                           "second moment"};
+  const GroupSpec& group = layout.groups[static_cast<std::size_t>(index)];
+  Version step;
+  {
+    const auto guard = lock();
+    step = hand_over.step() + (hand_over.open() ? 1 : 0);
+  }
+  throw CorruptState("step " + std::to_string(step) + ": group " + group.name + ": the " +
+                     names[static_cast<std::size_t>(found.array)] + " of " + group.parameters[found.parameter].name +
+                     ", elements " + std::to_string(found.first) + " to " + std::to_string(found.end - 1) +
+                     ", is not what was last written there: most likely host memory is bad, or something else wrote "
+                     "there; nothing of it was saved. Test this machine's memory");
+}
+
 std::uint64_t ParameterStore::state_hash() const {
   Hash64 hash;
   for (std::size_t i = 0; i < implementation_->groups.size(); ++i) {
+    check_state(static_cast<GroupIndex>(i));
     const GroupMemory& memory = implementation_->groups[i].memory;
     const std::vector<ParameterSpec>& parameters = layout().groups[i].parameters;
     for (std::size_t k = 0; k < parameters.size(); ++k) {

@@ -38,7 +38,7 @@ StoreBytes ParameterStore::bytes_needed(const ModelLayout& layout, const StoreOp
   StoreBytes bytes;
   for (const GroupSpec& group : layout.groups) {
     bytes.state += GroupMemory::bytes(group, options);
-    bytes.blocks += GroupMemory::list_bytes(group);
+    bytes.blocks += GroupMemory::list_bytes(group, options);
   }
   (options.held() ? bytes.held : bytes.staging) = GradientSlots::bytes(layout, options);
   return bytes;

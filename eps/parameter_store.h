@@ -46,6 +46,7 @@ struct StoreOptions {
   optimizers::Optimizer optimizer;    // learning rate and corrections are set per step
   optimizers::MomentFormats moments;  // one of optimizers::kMomentFormatNames
   bool loss_scaling = false;          // gradients come multiplied by a factor, and a step may be skipped
+  bool verify = true;                 // checksums of the state: taken when it is written, compared when it is read
   int devices = 1;
   int threads = 1;      // workers, where `placement` is empty
   Placement placement;  // a pool and an updater thread per lane, its groups in the memory of its node
@@ -129,7 +130,7 @@ struct StoreBytes {
   Bytes state = 0;    // wire, low halves or master, moments
   Bytes held = 0;     // held gradients
   Bytes staging = 0;  // gradient buffers of eager mode, and of tied groups
-  Bytes blocks = 0;   // the lists of the blocks that updates are cut into; not from the MemorySource
+  Bytes blocks = 0;   // the lists of the blocks that updates are cut into, with checksums; not from the MemorySource
 };
 
 // Work of a store's jobs so far.
@@ -197,10 +198,14 @@ class ParameterStore {
   // A moment of one parameter as it lies in memory, valid at the same times. Writing through it changes the state.
   RawMoment raw_moment(GroupIndex group, std::size_t parameter, StatePart moment) const;
   std::uint64_t update_count(GroupIndex group) const;
-  // Sets counts and version after loading: the next step is `step`.
+  // Throws CorruptState where a byte of the group's state is not what was last written there. Does nothing without
+  // StoreOptions::verify. Call when read() may be called; every update does the same as it goes.
+  void check_state(GroupIndex group) const;
+  // Sets counts and version after loading, and takes the checksums of what raw_moment() has written: the next step is
+  // `step`.
   void restore(std::uint64_t step, std::span<const std::uint64_t> update_counts);
 
-  // XXH64 over all parameters in layout order: name, then master and moments in fp32. Independent of wire, threads and
+  // Throws as check_state() does. XXH64 over all parameters in layout order: name, then master and moments in fp32. Independent of wire, threads and
   // stash.
   std::uint64_t state_hash() const;
 

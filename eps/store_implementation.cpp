@@ -99,6 +99,7 @@ void ParameterStore::Implementation::add_group(const GroupSpec& spec, Lane& lane
                     .slots = std::vector<int>(contributions)});
   const GroupMemory& memory = groups.back().memory;
   set_initial_weights(groups.back().memory, spec, options.seed, weights, lane.workers);
+  groups.back().memory.seal();
   lane.block_sums.resize(std::max(lane.block_sums.size(), static_cast<std::size_t>(memory.blocks())));
   lane.workspace.reserve(memory, options.optimizer);
 }

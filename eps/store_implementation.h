@@ -85,6 +85,7 @@ struct ParameterStore::Implementation {
   std::optional<Job> wait_for_job(const Lane& lane);
   void check(GroupIndex group, Lane& lane);
   void update(GroupIndex group, Lane& lane);
+  [[noreturn]] void throw_corrupt(GroupIndex group, const StateMismatch& found) const;  // CorruptState
   void record(int on_track, const char* name, GroupIndex group, Clock::time_point begin) const;
   void add_work(Bytes bytes, Clock::time_point begin);  // of a job, for work()
   Bytes gradient_traffic(const GroupData& group) const;

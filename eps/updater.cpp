@@ -59,9 +59,13 @@ void ParameterStore::Implementation::update(GroupIndex index, Lane& lane) {
   if (trace != nullptr) lane.workers.annotate("update", hand_over.first_use(index));
   // Negative controls: the update of one group is lost, or applied twice.
   const int times = index != 2 ? 1 : fault_point("eps.lost_update") ? 0 : fault_point("eps.double_update") ? 2 : 1;
-  for (int i = 0; i < times; ++i) {
-    update_group(group.memory, {group.gradients, options.gradients}, group.factor, optimizer, count, lane.workers,
-                 lane.workspace);
+  try {
+    for (int i = 0; i < times; ++i) {
+      update_group(group.memory, {group.gradients, options.gradients}, group.factor, optimizer, count, lane.workers,
+                   lane.workspace);
+    }
+  } catch (const StateMismatch& found) {
+    throw_corrupt(index, found);
   }
   record(lane.track, "update", index, begin);
   add_work(gradient_traffic(group) + state_traffic(layout.groups[static_cast<std::size_t>(index)], options), begin);

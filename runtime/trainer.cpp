@@ -5,9 +5,11 @@
 #include "core/activity.h"
 #include "core/host_memory.h"
 #include "core/log.h"
+#include "core/watchdog.h"
 #include "eps/checkpoint/checkpoint_locks.h"
 #include "eps/checkpoint/checkpoint_room.h"
 #include "eps/checkpoint/checkpoint_writer.h"
+#include "l2l/corrupt_state.h"
 #include "models/hub/weights.h"
 #include "optimizers/schedule.h"
 #include "runtime/data/dataset.h"
@@ -71,6 +73,7 @@ struct Trainer::Implementation {
       checkpoints.emplace(engine->store());
       runtime::Calibration calibration;
       prediction = runtime::predict_step(plan, calibration, /*may_measure=*/false);
+      start_watchdog();
     }
     return *engine;
   }
@@ -84,6 +87,8 @@ struct Trainer::Implementation {
   std::optional<Evaluation> evaluate(const runtime::Samples& samples, const std::function<bool()>& stop);
   StepReport run_step();
   void check_room(eps::DirectoryUse use) const;
+  void start_watchdog();
+  std::string why_to_resume() const;
   void restore(const eps::RunState& state);
 
   const runtime::RunPlan plan;
@@ -97,6 +102,7 @@ struct Trainer::Implementation {
   std::optional<eps::RunLock> lock;                  // of the checkpoint directory, from the first claim on
   std::optional<eps::CheckpointWriter> checkpoints;  // made with the engine, as is the next
   StepPrediction prediction;                         // of a training step, from earlier measurements
+  std::unique_ptr<Watchdog> watchdog;                // the same; none where the environment says so
   PeakResident peak;
   std::uint64_t step = 0;           // completed
   std::uint64_t data_position = 0;  // samples consumed
@@ -136,10 +142,30 @@ std::uint64_t Trainer::Implementation::fill_validation(const runtime::Samples& s
   return first + samples_per_step();
 }
 
+void Trainer::Implementation::start_watchdog() {
+  const double visits = 2 * static_cast<double>(plan.model.layout.layers.size());
+  const std::chrono::duration<double, std::milli> visit(prediction.step_ms.value_or(0) / visits);
+  const std::optional<Watchdog::Limits> limits = hang_limits(visit);
+  if (!limits) return;
+  watchdog = std::make_unique<Watchdog>(
+      *limits, "what is on disk is whole: go on with --resume. L2L_HANG_SECONDS sets how long is too long; 0: never");
+}
+
+// What to do after a flipped bit.
+std::string Trainer::Implementation::why_to_resume() const {
+  const std::filesystem::path& directory = plan.options.checkpoint.directory;
+  try {
+    if (!directory.empty()) return ", then go on from " + eps::find_checkpoint(directory).string();
+  } catch (const BadInput&) {  // there is none
+  }
+  return ", then start again: no checkpoint was saved yet";
+}
+
 StepReport Trainer::Implementation::run_step() {
   const runtime::StepMeter meter(running());
   fill_training();
   const double rate = schedule.at(step);
+  const Watchdog::Watch watch(watchdog.get());
   const runtime::Engine::Result result = engine->train(step, rate);
   ++step;
   StepReport report = meter.report(engine->minibatch().rows());
@@ -225,8 +251,11 @@ std::filesystem::path Trainer::resume(const std::filesystem::path& directory) {
 }
 
 StepReport Trainer::step() {
+  const ThreadActivity listed("relay", 0);
   try {
     return implementation_->run_step();
+  } catch (const CorruptState& error) {
+    throw CorruptState(error.what() + implementation_->why_to_resume());
   } catch (const NumericError& error) {
     if (options().model.reversible != "fixed") throw;
     throw NumericError(std::string(error.what()) +
@@ -258,6 +287,7 @@ std::optional<Trainer::Evaluation> Trainer::Implementation::evaluate(const runti
     if (stop && stop()) return std::nullopt;
     window = fill_validation(samples, window);
     evaluation.tokens += running().minibatch().predicted();
+    const Watchdog::Watch watch(watchdog.get());
     sum += running().evaluate(step);
     if (head != models::HeadKind::language) running().minibatch().for_each_labelled(add);
   }
@@ -316,7 +346,12 @@ bool Trainer::saving() const { return implementation_->checkpoints && implementa
 
 std::filesystem::path Trainer::finish_save() {
   if (!implementation_->checkpoints) return {};
-  std::filesystem::path folder = implementation_->checkpoints->finish();
+  std::filesystem::path folder;
+  try {
+    folder = implementation_->checkpoints->finish();
+  } catch (const CorruptState& error) {
+    throw CorruptState(error.what() + implementation_->why_to_resume());
+  }
   if (!folder.empty() && implementation_->plan.options.lora.rank == 0) implementation_->companions_from = folder;
   return folder;
 }

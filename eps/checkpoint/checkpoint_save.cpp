@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/activity.h"
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/log.h"
@@ -93,6 +94,8 @@ void write_groups(PartsFile& model, PartsFile& optimizer, const ParameterStore& 
   while (const std::optional<GroupIndex> group = save.next()) {
     model.write(*group, buffer, manifest.tensors);
     optimizer.write(*group, buffer, manifest.tensors);
+    store.check_state(*group);  // after the last read: what was written is what the checksums were taken of
+    note_progress();
     const std::string& name = store.layout().groups[static_cast<std::size_t>(*group)].name;
     manifest.update_counts[name] = store.update_count(*group);
   }

@@ -262,6 +262,9 @@ struct EpsOptions {
   std::int64_t threads = 0;        // workers of the parameter server; 0: all cores, less one for a GPU's feeder
   std::uint64_t memory = 0;        // limit on weights, optimizer state and gradients in host memory, in bytes
   std::uint64_t stash_memory = 0;  // limit on the host stash, in bytes
+  // Checksums of weights and optimizer state, taken at every update and compared when they are read next, so that a bit
+  // that flips in host memory ends the run before it is saved (CorruptState).
+  bool verify = true;
 };
 
 struct CheckpointOptions {

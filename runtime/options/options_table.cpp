@@ -178,6 +178,7 @@ std::vector<Key> option_keys(Options& options) {
       {"eps", "threads", IntegerField{&eps.threads, 0, kMostThreads}},
       {"eps", "memory", UnsignedField{&eps.memory, true}},
       {"eps", "stash_memory", UnsignedField{&eps.stash_memory, true}},
+      {"eps", "verify", BooleanField{&eps.verify}},
       {"checkpoint", "directory", PathField{&checkpoint.directory}},
       {"checkpoint", "every", IntegerField{&checkpoint.every, 0, kMostSteps}},
       {"checkpoint", "minutes", RealField{&checkpoint.minutes, kNotNegative}},

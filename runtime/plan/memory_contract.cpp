@@ -100,7 +100,7 @@ std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& s
   add("buffers for saving and loading",
       parts.options.checkpoint.directory.empty() ? 0 : eps::checkpoint_buffer_bytes());
   add("names and bookkeeping of tensors", kBytesPerTensor * tensors(parts.model.layout));
-  add("lists of blocks of parameters", store.blocks);
+  add("lists of blocks of parameters, with checksums", store.blocks);
   add("process (code, libraries, threads)", HostMemory().resident() + kBytesTouchedLater);
   return lines;
 }

@@ -123,6 +123,7 @@ eps::StoreOptions store_options(const Options& options, const Placement& placeme
   store.devices = static_cast<int>(options.device.count);
   store.staging_slots = 1 + 2 * store.devices;
   store.seed = options.run.seed;
+  store.verify = options.eps.verify;
   return store;
 }
 

@@ -452,6 +452,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "eps.threads",
                                                "eps.memory",
                                                "eps.stash_memory",
+                                               "eps.verify",
                                                "checkpoint.directory",
                                                "checkpoint.every",
                                                "checkpoint.minutes",

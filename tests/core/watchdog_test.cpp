@@ -1,0 +1,111 @@
+#include "core/watchdog.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <stdexcept>
+#include <thread>
+
+#include "core/activity.h"
+
+namespace l2l {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr Watchdog::Limits kLimits{milliseconds(200), milliseconds(1000)};
+
+// What a watchdog says within `time` about threads that run meanwhile; "" for nothing.
+struct Listener {
+  std::promise<std::string> promise;
+  std::future<std::string> heard = promise.get_future();
+  std::string within(milliseconds time) {
+    return heard.wait_for(time) == std::future_status::ready ? heard.get() : "";
+  }
+};
+
+// A listed thread in a span until it is destroyed.
+class InSpan {
+ public:
+  InSpan(const char* name, Doing doing, const char* what, bool moves = false)
+      : thread_([=, this] {
+          const ThreadActivity listed(name, 3);
+          const ActivitySpan span(doing, what, 7);
+          entered_.set_value();
+          while (!ended_) {
+            std::this_thread::sleep_for(milliseconds(20));
+            if (moves) note_progress();
+          }
+        }) {
+    entered_.get_future().wait();
+  }
+  ~InSpan() {
+    ended_ = true;
+    thread_.join();
+  }
+
+ private:
+  std::promise<void> entered_;
+  std::atomic<bool> ended_{false};
+  std::thread thread_;
+};
+
+TEST(Activity, SaysWhatEachThreadDoes) {
+  const InSpan thread("a feeder", Doing::acts, "a fetch");
+  EXPECT_NE(describe_threads().find("a feeder 3: in a fetch of layer 7\n"), std::string::npos) << describe_threads();
+}
+
+TEST(Activity, AnUnknownExceptionNamesItsThread) {
+  try {
+    throw std::runtime_error("no more");
+  } catch (...) {
+    try {
+      std::rethrow_exception(named_exception("eps updater 0"));
+    } catch (const std::exception& error) {
+      EXPECT_STREQ(error.what(), "thread \"eps updater 0\" failed: no more");
+    }
+  }
+}
+
+TEST(Watchdog, NamesAThreadThatStaysInAJob) {
+  Listener listener;
+  const InSpan hung("an updater", Doing::job, "an update"), well("a worker", Doing::job, "a block", /*moves=*/true);
+  const Watchdog watchdog(kLimits, "advice", [&](const std::string& said) { listener.promise.set_value(said); });
+  const std::string said = listener.within(milliseconds(10'000));
+  EXPECT_NE(said.find("the run hangs: thread an updater 3: in an update of layer 7 for "), std::string::npos) << said;
+  EXPECT_NE(said.find("a worker 3: in a block"), std::string::npos) << said;
+  EXPECT_NE(said.find("advice"), std::string::npos) << said;
+}
+
+TEST(Watchdog, SaysNothingOfThreadsThatRestOrMove) {
+  Listener listener;
+  const InSpan rests("a saver", Doing::rests, "a wait"), well("a worker", Doing::job, "a block", /*moves=*/true);
+  Watchdog watchdog(kLimits, "", [&](const std::string& said) { listener.promise.set_value(said); });
+  const Watchdog::Watch watch(&watchdog);
+  EXPECT_EQ(listener.within(milliseconds(1000)), "");
+}
+
+TEST(Watchdog, ARunInWhichNobodyMovesHangs) {
+  Listener listener;
+  const InSpan feeder("a feeder", Doing::acts, "a fetch"), rests("a stream", Doing::rests, "a wait");
+  Watchdog watchdog(kLimits, "", [&](const std::string& said) { listener.promise.set_value(said); });
+  EXPECT_EQ(listener.within(milliseconds(600)), "");  // nothing is watched: no work is pending
+  const Watchdog::Watch watch(&watchdog);
+  const std::string said = listener.within(milliseconds(10'000));
+  EXPECT_NE(said.find("the run hangs: thread a feeder 3: in a fetch of layer 7; no thread has come further for"),
+            std::string::npos)
+      << said;
+}
+
+TEST(Watchdog, FilesMayTakeLonger) {
+  Listener listener;
+  const InSpan saver("a saver", Doing::file, "writing a checkpoint");
+  Watchdog watchdog(kLimits, "", [&](const std::string& said) { listener.promise.set_value(said); });
+  const Watchdog::Watch watch(&watchdog);
+  EXPECT_EQ(listener.within(milliseconds(500)), "");
+  EXPECT_NE(listener.within(milliseconds(10'000)).find("a saver 3: in writing a checkpoint"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace l2l
