@@ -103,8 +103,13 @@ std::vector<ThreadState> thread_states() {
     if (!slot.used.load(std::memory_order_acquire)) continue;
     const std::uint64_t moments = slot.moments.load(std::memory_order_acquire);
     const char* const what = slot.what.load(kRelaxed);
-    ThreadState state{{}, what != nullptr ? what : "", slot.doing.load(kRelaxed), slot.layer.load(kRelaxed),
-                      slot.thread.load(kRelaxed), moments, i};
+    ThreadState state{{},
+                      what != nullptr ? what : "",
+                      slot.doing.load(kRelaxed),
+                      slot.layer.load(kRelaxed),
+                      slot.thread.load(kRelaxed),
+                      moments,
+                      i};
     for (const std::atomic<char>& letter : slot.name) {
       const char c = letter.load(kRelaxed);
       if (c == '\0') break;

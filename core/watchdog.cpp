@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -34,50 +35,54 @@ bool is_busy(const ThreadState& thread) {
   return state == 'R' || state == 'D';
 }
 
-// What one look at the threads found, and for how long it has been so.
+// What the looks at the threads have found so far.
 class Stalls {
  public:
-  explicit Stalls(Watchdog::Limits limits) : limits_(limits) {}
-
   // `since`: the last look. The message of an alarm; empty: none.
-  std::string look(Duration since, bool watched) {
+  std::string look(Watchdog::Limits limits, Duration since, bool watched) {
     const std::vector<ThreadState> threads = thread_states();
-    bool moved = false;
+    bool moved = false, busy = false, file = false;
     std::string alarm;
     for (const ThreadState& thread : threads) {
-      Seen& seen = seen_of(thread.place);
-      const bool still = seen.moments == thread.moments;
-      seen.still = still ? seen.still + since : Duration(0);
-      seen.moments = thread.moments;
-      moved = moved || !still;
-      if (alarm.empty() && hangs(thread, seen)) alarm = "thread " + describe(thread) + " for " + seconds(seen.still);
+      Stall& stall = stall_of(thread);
+      const bool runs = is_busy(thread);
+      moved = stall.count(thread.moments, since, runs) || moved;
+      busy = busy || runs;
+      file = file || thread.doing == Doing::file;
+      const bool bounded = thread.doing == Doing::job || thread.doing == Doing::file;
+      if (alarm.empty() && bounded && stall.exceeds(limit_of(limits, thread.doing == Doing::file))) {
+        alarm = "thread " + describe(thread) + " for " + seconds(stall.still);
+      }
     }
-    all_still_ = moved || !watched ? Duration(0) : all_still_ + since;
-    if (alarm.empty() && all_hang(threads)) alarm = all_message(threads);
+    if (moved || !watched) all_ = {};
+    all_.count(all_.moments, since, busy);
+    if (alarm.empty() && all_.exceeds(limit_of(limits, file))) alarm = all_message(threads);
     return alarm;
   }
 
  private:
-  struct Seen {
+  // Time without progress: all of it, and what was slept of it without a break.
+  struct Stall {
     std::uint64_t moments = 0;
-    Duration still{0};
+    Duration still{0}, asleep{0};
+
+    // Whether there was progress.
+    bool count(std::uint64_t now, Duration since, bool busy) {
+      if (moments != now) {
+        *this = {now, {}, {}};
+        return true;
+      }
+      still += since;
+      asleep = busy ? Duration(0) : asleep + since;
+      return false;
+    }
+    bool exceeds(Duration limit) const { return asleep >= limit || still >= kPatience * limit; }
   };
 
-  Seen& seen_of(std::size_t place) {
-    if (place >= seen_.size()) seen_.resize(place + 1);
-    return seen_[place];
-  }
-  bool hangs(const ThreadState& thread, const Seen& seen) const {
-    if (thread.doing != Doing::job && thread.doing != Doing::file) return false;
-    const Duration limit = thread.doing == Doing::job ? limits_.limit : limits_.file_limit;
-    if (seen.still < limit) return false;
-    return seen.still >= kPatience * limit || !is_busy(thread);
-  }
-  bool all_hang(const std::vector<ThreadState>& threads) const {
-    const bool file = std::ranges::any_of(threads, [](const auto& each) { return each.doing == Doing::file; });
-    const Duration limit = file ? limits_.file_limit : limits_.limit;
-    if (all_still_ < limit) return false;
-    return all_still_ >= kPatience * limit || std::ranges::none_of(threads, is_busy);
+  static Duration limit_of(Watchdog::Limits limits, bool file) { return file ? limits.file_limit : limits.limit; }
+  Stall& stall_of(const ThreadState& thread) {
+    if (thread.place >= stalls_.size()) stalls_.resize(thread.place + 1);
+    return stalls_[thread.place];
   }
   // Those that wait for nobody are the ones that others wait for.
   std::string all_message(const std::vector<ThreadState>& threads) const {
@@ -86,7 +91,7 @@ class Stalls {
       if (thread.doing != Doing::rests) names += (names.empty() ? "thread " : "; or thread ") + describe(thread);
     }
     return (names.empty() ? "every thread waits for another" : names) + "; no thread has come further for " +
-           seconds(all_still_);
+           seconds(all_.still);
   }
   static std::string seconds(Duration duration) {
     char text[32];
@@ -94,15 +99,37 @@ class Stalls {
     return text;
   }
 
-  const Watchdog::Limits limits_;
-  std::vector<Seen> seen_;  // by place in the table of threads
-  Duration all_still_{0};
+  std::vector<Stall> stalls_;  // by place in the table of threads
+  Stall all_;                  // of the run as a whole
 };
+
+HangHandler& handler() {
+  static HangHandler one;
+  return one;
+}
+std::mutex handler_mutex;
 
 }  // namespace
 
+void set_hang_handler(HangHandler new_handler) {
+  const std::lock_guard lock(handler_mutex);
+  handler() = std::move(new_handler);
+}
+
+void report_hang(const std::string& message) {
+  HangHandler chosen;
+  {
+    const std::lock_guard lock(handler_mutex);
+    chosen = handler();
+  }
+  if (chosen) return chosen(message);
+  const std::string text = "l2l: error: " + message + "\n";
+  static_cast<void>(!::write(STDERR_FILENO, text.data(), text.size()));
+  ::_exit(1);
+}
+
 Watchdog::Watchdog(Limits limits, std::string advice, Alarm alarm)
-    : limits_(limits), advice_(std::move(advice)), alarm_(std::move(alarm)), thread_([this] { run(); }) {}
+    : advice_(std::move(advice)), alarm_(std::move(alarm)), limits_(limits), thread_([this] { run(); }) {}
 
 Watchdog::~Watchdog() {
   {
@@ -113,25 +140,27 @@ Watchdog::~Watchdog() {
   thread_.join();
 }
 
+void Watchdog::set_limits(Limits limits) {
+  const std::lock_guard lock(mutex_);
+  limits_ = limits;
+}
+
 void Watchdog::run() {
-  const Duration period = std::clamp(limits_.limit / 40, Duration(10), Duration(250));
-  Stalls stalls(limits_);
+  Stalls stalls;
+  std::string found;
   std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, period, [&] { return stopping_; })) {
-    const std::string found = stalls.look(period, watched_.load() > 0);
-    if (found.empty()) continue;
-    return alarm_("the run hangs: " + found + ". The threads:\n" + describe_threads() + advice_);
+  while (true) {
+    const Duration period = std::clamp(limits_.limit / 40, Duration(10), Duration(250));
+    if (changed_.wait_for(lock, period, [&] { return stopping_; })) return;
+    found = stalls.look(limits_, period, watched_.load() > 0);
+    if (!found.empty()) break;
   }
+  lock.unlock();
+  alarm_("the run hangs: " + found + ". The threads:\n" + describe_threads() + advice_);
 }
 
-void Watchdog::end_process(const std::string& message) {
-  const std::string text = "l2l: error: " + message + "\n";
-  static_cast<void>(!::write(STDERR_FILENO, text.data(), text.size()));
-  ::_exit(1);
-}
-
-std::optional<Watchdog::Limits> hang_limits(std::chrono::duration<double> visit) {
-  constexpr Duration kLeast(10'000), kFile(600'000);
+std::optional<Watchdog::Limits> hang_limits(std::optional<std::chrono::duration<double>> visit) {
+  constexpr Duration kLeast(10'000), kLong(600'000);
   if (const char* const text = std::getenv("L2L_HANG_SECONDS"); text != nullptr && *text != '\0') {
     char* end = nullptr;
     const double seconds = std::strtod(text, &end);
@@ -142,8 +171,9 @@ std::optional<Watchdog::Limits> hang_limits(std::chrono::duration<double> visit)
     if (limit == Duration(0)) return std::nullopt;
     return Watchdog::Limits{limit, limit};
   }
-  const Duration limit = std::max(kLeast, std::chrono::duration_cast<Duration>(20 * visit));
-  return Watchdog::Limits{limit, kFaultPoints ? limit : std::max(limit, kFile)};
+  if (!visit) return kFaultPoints ? Watchdog::Limits{kLeast, kLeast} : Watchdog::Limits{kLong, kLong};
+  const Duration limit = std::max(kLeast, std::chrono::duration_cast<Duration>(20 * *visit));
+  return Watchdog::Limits{limit, kFaultPoints ? limit : std::max(limit, kLong)};
 }
 
 }  // namespace l2l

@@ -46,7 +46,10 @@ std::shared_ptr<tbb::global_control> raise_thread_limit() {
 class ArenaBinding final : public tbb::task_scheduler_observer {
  public:
   ArenaBinding(tbb::task_arena& arena, std::string name, int threads, const std::vector<int>& cpus)
-      : task_scheduler_observer(arena), name_(std::move(name)), cpus_(cpus), guests_(static_cast<std::size_t>(threads)) {
+      : task_scheduler_observer(arena),
+        name_(std::move(name)),
+        cpus_(cpus),
+        guests_(static_cast<std::size_t>(threads)) {
     if (!cpus.empty()) any_bound_ = true;
     observe(true);
   }

@@ -205,8 +205,8 @@ class ParameterStore {
   // `step`.
   void restore(std::uint64_t step, std::span<const std::uint64_t> update_counts);
 
-  // Throws as check_state() does. XXH64 over all parameters in layout order: name, then master and moments in fp32. Independent of wire, threads and
-  // stash.
+  // Throws as check_state() does. XXH64 over all parameters in layout order: name, then master and moments in fp32.
+  // Independent of wire, threads and stash.
   std::uint64_t state_hash() const;
 
  private:

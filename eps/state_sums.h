@@ -35,7 +35,7 @@ struct StateLanes {
 // Thrown by GroupMemory; the store makes a CorruptState of it, which names group and step.
 struct StateMismatch {
   StateArray array;
-  std::size_t parameter;          // index in the group
+  std::size_t parameter;            // index in the group
   std::int64_t first = 0, end = 0;  // elements of the parameter
 };
 

@@ -87,6 +87,7 @@ struct Trainer::Implementation {
   std::optional<Evaluation> evaluate(const runtime::Samples& samples, const std::function<bool()>& stop);
   StepReport run_step();
   void check_room(eps::DirectoryUse use) const;
+  std::optional<std::chrono::duration<double>> visit(std::optional<double> step_ms) const;
   void start_watchdog();
   std::string why_to_resume() const;
   void restore(const eps::RunState& state);
@@ -142,13 +143,18 @@ std::uint64_t Trainer::Implementation::fill_validation(const runtime::Samples& s
   return first + samples_per_step();
 }
 
-void Trainer::Implementation::start_watchdog() {
+std::optional<std::chrono::duration<double>> Trainer::Implementation::visit(std::optional<double> step_ms) const {
+  if (!step_ms) return std::nullopt;
   const double visits = 2 * static_cast<double>(plan.model.layout.layers.size());
-  const std::chrono::duration<double, std::milli> visit(prediction.step_ms.value_or(0) / visits);
-  const std::optional<Watchdog::Limits> limits = hang_limits(visit);
+  return std::chrono::duration<double, std::milli>(*step_ms / visits);
+}
+
+void Trainer::Implementation::start_watchdog() {
+  const std::optional<Watchdog::Limits> limits = hang_limits(visit(prediction.step_ms));
   if (!limits) return;
-  watchdog = std::make_unique<Watchdog>(
-      *limits, "what is on disk is whole: go on with --resume. L2L_HANG_SECONDS sets how long is too long; 0: never");
+  const char* const advice =
+      "what is on disk is whole: go on with --resume. L2L_HANG_SECONDS sets how long is too long; 0: never";
+  watchdog = std::make_unique<Watchdog>(*limits, advice, report_hang);
 }
 
 // What to do after a flipped bit.
@@ -179,6 +185,7 @@ StepReport Trainer::Implementation::run_step() {
   report.device_peak_bytes = plan.device_peak_bytes();
   report.host_bytes = peak.bytes();
   report.predicted_ms = prediction.step_ms;
+  if (watchdog && !prediction.step_ms) watchdog->set_limits(*hang_limits(visit(report.step_ms)));
   if (prediction.memory_gb_per_second) {
     report.eps_fraction = report.eps_gb_per_second / *prediction.memory_gb_per_second;
   }

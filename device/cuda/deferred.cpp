@@ -5,11 +5,14 @@
 #include <string>
 #include <utility>
 
+#include "core/activity.h"
+
 namespace l2l::device::cuda {
 
 DeferredQueue::DeferredQueue(const std::string& name, std::function<void(const Entry&)> execute)
     : execute_(std::move(execute)), entries_(kCapacity), thread_([this, name] {
         pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+        const ThreadActivity listed(name);
         work();
       }) {}
 
@@ -40,7 +43,10 @@ void DeferredQueue::drain() {
 void DeferredQueue::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return pushed_ > executed_ || stopped_; });
+    {
+      const ActivitySpan span(Doing::rests, "the wait for commands");
+      changed_.wait(lock, [&] { return pushed_ > executed_ || stopped_; });
+    }
     if (pushed_ == executed_) return;
     Entry& entry = entries_[executed_ % kCapacity];
     lock.unlock();

@@ -1,6 +1,7 @@
 // Errors that the library throws. Every message says what went wrong, where (file, key, tensor), and what to do.
 #pragma once
 
+#include <functional>
 #include <stdexcept>
 #include <string>
 
@@ -43,5 +44,13 @@ class L2L_API NumericError : public Error {
  public:
   using Error::Error;
 };
+
+// Gets the message of a hang: which thread of the library has done nothing for how long, and what all of them are in.
+using HangHandler = std::function<void(const std::string& message)>;
+
+// What happens when a thread of the library hangs, so that a step can never end: calls `handler`, once, from a thread
+// of its own. By default, and after an empty function, the message goes to stderr and the process ends with status 1;
+// checkpoints on disk are whole at any time. Thread-safe.
+L2L_API void set_hang_handler(HangHandler handler);
 
 }  // namespace l2l

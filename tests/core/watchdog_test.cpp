@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <future>
 #include <stdexcept>
 #include <thread>
 
 #include "core/activity.h"
+#include "l2l/errors.h"
 
 namespace l2l {
 namespace {
@@ -20,9 +22,7 @@ constexpr Watchdog::Limits kLimits{milliseconds(200), milliseconds(1000)};
 struct Listener {
   std::promise<std::string> promise;
   std::future<std::string> heard = promise.get_future();
-  std::string within(milliseconds time) {
-    return heard.wait_for(time) == std::future_status::ready ? heard.get() : "";
-  }
+  std::string within(milliseconds time) { return heard.wait_for(time) == std::future_status::ready ? heard.get() : ""; }
 };
 
 // A listed thread in a span until it is destroyed.
@@ -76,6 +76,52 @@ TEST(Watchdog, NamesAThreadThatStaysInAJob) {
   EXPECT_NE(said.find("the run hangs: thread an updater 3: in an update of layer 7 for "), std::string::npos) << said;
   EXPECT_NE(said.find("a worker 3: in a block"), std::string::npos) << said;
   EXPECT_NE(said.find("advice"), std::string::npos) << said;
+}
+
+// A thread that computes for longer than its job is thought to take is slow; one that sleeps there hangs.
+TEST(Watchdog, WhoComputesHasTenTimesAsLong) {
+  Listener listener;
+  std::atomic<bool> ended{false};
+  std::thread busy([&] {
+    const ThreadActivity listed("a worker");
+    const ActivitySpan span(Doing::job, "a block");
+    while (!ended) {
+    }
+  });
+  {
+    const Watchdog watchdog(kLimits, "", [&](const std::string& said) { listener.promise.set_value(said); });
+    EXPECT_EQ(listener.within(milliseconds(1000)), "");
+    EXPECT_NE(listener.within(milliseconds(10'000)).find("a worker: in a block"), std::string::npos);
+  }
+  ended = true;
+  busy.join();
+}
+
+// The hang of a child ends it; the program that embeds the library may decide otherwise.
+TEST(Watchdog, AHangEndsTheProcessUnlessAHandlerIsSet) {
+  EXPECT_EXIT(report_hang("thread x"), ::testing::ExitedWithCode(1), "l2l: error: thread x");
+  std::string said;
+  set_hang_handler([&](const std::string& message) { said = message; });
+  report_hang("thread y");
+  EXPECT_EQ(said, "thread y");
+  set_hang_handler({});
+  EXPECT_EXIT(report_hang("thread z"), ::testing::ExitedWithCode(1), "thread z");
+}
+
+TEST(Watchdog, LimitsFollowTheVisitAndTheEnvironment) {
+  using std::chrono::seconds;
+  ::unsetenv("L2L_HANG_SECONDS");
+  EXPECT_EQ(hang_limits(seconds(0))->limit, seconds(10));
+  EXPECT_EQ(hang_limits(seconds(3))->limit, seconds(60));
+  ::setenv("L2L_HANG_SECONDS", "2.5", 1);
+  EXPECT_EQ(hang_limits(seconds(3))->limit, milliseconds(2500));
+  ::setenv("L2L_HANG_SECONDS", "0", 1);
+  EXPECT_FALSE(hang_limits(seconds(3)));
+  for (const char* const bad : {"x", "-1", "nan", "1e9"}) {
+    ::setenv("L2L_HANG_SECONDS", bad, 1);
+    EXPECT_THROW(hang_limits(seconds(3)), BadInput) << bad;
+  }
+  ::unsetenv("L2L_HANG_SECONDS");
 }
 
 TEST(Watchdog, SaysNothingOfThreadsThatRestOrMove) {

@@ -122,7 +122,8 @@ TEST(ProofOfState, TenThousandRandomFlipsAreFound) {
     EXPECT_NO_THROW(memory.check());
     int missed = 0;
     for (int i = 0; i < 2500; ++i) {
-      const Block& block = memory.block(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(memory.blocks())));
+      const Block& block =
+          memory.block(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(memory.blocks())));
       auto arrays = arrays_of(memory, block, formats);
       std::span<std::uint8_t> array = arrays[random() % arrays.size()];
       std::uint8_t& byte = array[random() % array.size()];
@@ -147,8 +148,7 @@ void flip(ParameterStore& store, GroupIndex group, std::size_t parameter, int ar
     const std::span<const std::byte> wire = store.wire(group, parameter);
     const_cast<std::byte&>(wire[at % wire.size()]) ^= std::byte{16};
   } else {
-    const RawMoment moment =
-        store.raw_moment(group, parameter, array == 1 ? StatePart::moment1 : StatePart::moment2);
+    const RawMoment moment = store.raw_moment(group, parameter, array == 1 ? StatePart::moment1 : StatePart::moment2);
     moment.codes[at % moment.codes.size()] ^= std::byte{16};
   }
 }

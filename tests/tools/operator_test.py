@@ -115,7 +115,9 @@ class OperatorTest(unittest.TestCase):
         _, err = process.communicate(timeout=100)
         self.assertEqual(process.returncode, 0, err)
         self.assertIn("saved checkpoints/run/" + first[0], err)
-        self.assertRegex(err, "SIGUSR2: running step [0-9]+\n")
+        self.assertRegex(err, "SIGUSR2: running step [0-9]+; the threads:\n")
+        for thread in ("relay 0", "eps updater 0", "weight feeder 0"):
+            self.assertRegex(err, "\n" + thread + ": in [a-z]")
         self.assertEqual(len(self.checkpoints()), 2)
 
     def test_before_the_run_signals_act_as_usual(self):

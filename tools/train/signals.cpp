@@ -85,7 +85,7 @@ void Signals::answer(int signal) {
   if (signal == SIGUSR1) {
     save_requested_ = true;
   } else if (signal == SIGUSR2) {
-    print_message("SIGUSR2: " + what_now("running"));
+    print_message("SIGUSR2: " + what_now("running") + "; the threads:\n" + Trainer::describe_threads());
   } else {
     ask_to_stop(signal);
   }
