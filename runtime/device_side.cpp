@@ -49,7 +49,7 @@ std::unique_ptr<transfer::Stash> make_input_stash(const RunPlan& plan, BufferVie
   }
   return make_stash(plan,
                     {ArenaPart::stash, ArenaPart::activations, ArenaPart::fetch,
-                     input_sizes(plan.model, plan.execution, StashPlace::host), "stash"},
+                     input_sizes(plan.model, plan.execution, StashPlace::host).list(), "stash"},
                     arena, link, pinned, failure);
 }
 
@@ -57,7 +57,7 @@ std::unique_ptr<transfer::Stash> make_saved_stash(const RunPlan& plan, BufferVie
                                                   PinnedMemory& pinned, Failure& failure) {
   return make_stash(plan,
                     {ArenaPart::saved, ArenaPart::saved_out, ArenaPart::saved_fetch,
-                     saved_sizes(plan.model, plan.execution, StashPlace::host), "saved"},
+                     saved_sizes(plan.model, plan.execution, StashPlace::host).list(), "saved"},
                     arena, link, pinned, failure);
 }
 
@@ -117,11 +117,12 @@ DeviceSide::DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& stor
   const ArenaPlan& parts = *plan.arena;
   weights_ = std::make_unique<transfer::WeightStream>(link_, store, parts.views(ArenaPart::weights, arena),
                                                       own_weights(plan, arena),
-                                                      layer_sizes(plan.model, plan.model.compute), failure);
+                                                      layer_sizes(plan.model, plan.model.compute).list(), failure);
   const HostStaging host = host_staging(plan.model, plan.execution);
   const BufferView squares{pinned_.allocate(host.squares, "norms of gradients"), host.squares};
-  gradients_ = std::make_unique<transfer::GradientDrain>(link_, store, parts.views(ArenaPart::drain, arena), squares,
-                                                         gradient_sizes(plan.model, plan.execution.gradients), failure);
+  gradients_ =
+      std::make_unique<transfer::GradientDrain>(link_, store, parts.views(ArenaPart::drain, arena), squares,
+                                                gradient_sizes(plan.model, plan.execution.gradients).list(), failure);
   const BufferView staging{pinned_.allocate(host.batch, "batch staging"), host.batch};
   minibatch_ = std::make_unique<MinibatchPart>(link_, *runner_, plan.execution.microbatches,
                                                plan.options.model.sequence, staging);

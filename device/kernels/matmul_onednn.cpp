@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <utility>
 #include <vector>
 
 #include "device/kernels/matmul.h"
@@ -65,56 +66,60 @@ dnnl::matmul::primitive_desc describe(const MatmulShape& shape, std::int64_t row
 #endif
 }
 
-struct RowRange {
-  std::int64_t begin, end;
-  std::int64_t size() const { return end - begin; }
-};
-
-// One primitive with memory objects whose handles are set before each run.
+// The primitive of tiles of so many rows, with memory objects for each worker, whose handles are set before each run.
 class Tile {
  public:
-  Tile(const MatmulShape& shape, RowRange rows, const dnnl::engine& engine)
-      : Tile(shape, rows, engine, describe(shape, rows.size(), engine)) {}
+  Tile(const MatmulShape& shape, std::int64_t rows, const dnnl::engine& engine)
+      : Tile(shape, rows, describe(shape, rows, engine)) {}
 
   // Bytes per slot.
-  Bytes workspace() const { return copy_bytes_ + scratchpad_bytes_; }
+  Bytes workspace() const { return copy_bytes_ + align_up(description_.scratchpad_desc().get_size(), 64); }
 
-  void execute(const MatmulShape& shape, const MatmulOperands& operands, std::byte* workspace,
-               dnnl_stream_t stream) const {
-    const std::byte* a = operands.a + a_offset_;
+  void prepare(int slots, const dnnl::engine& engine) {
+    while (static_cast<int>(objects_.size()) < slots) objects_.emplace_back(description_, has_bias_, engine);
+  }
+
+  // Of the tile that begins at row `begin`.
+  void execute(const MatmulShape& shape, std::int64_t begin, const MatmulOperands& operands, std::byte* workspace,
+               int slot, dnnl_stream_t stream) const {
+    const std::int64_t first_a = shape.transpose_a ? begin : begin * shape.k;
+    const std::byte* a = operands.a + static_cast<Bytes>(first_a) * size_of(shape.input);
     if (copy_bytes_ > 0) a = copy_columns(shape, a, workspace);
-    dnnl_exec_arg_t arguments[5] = {{DNNL_ARG_SRC, at(a_, a)},
-                                    {DNNL_ARG_WEIGHTS, at(b_, operands.b)},
-                                    {DNNL_ARG_DST, at(y_, operands.y + y_offset_)},
-                                    {DNNL_ARG_SCRATCHPAD, at(scratchpad_, workspace + copy_bytes_)},
+    const Objects& of = objects_[static_cast<std::size_t>(slot)];
+    std::byte* const y = operands.y + static_cast<Bytes>(begin * shape.n) * size_of(shape.output);
+    dnnl_exec_arg_t arguments[5] = {{DNNL_ARG_SRC, at(of.a, a)},
+                                    {DNNL_ARG_WEIGHTS, at(of.b, operands.b)},
+                                    {DNNL_ARG_DST, at(of.y, y)},
+                                    {DNNL_ARG_SCRATCHPAD, at(of.scratchpad, workspace + copy_bytes_)},
                                     {DNNL_ARG_BIAS, nullptr}};
-    if (shape.bias) arguments[4].memory = at(bias_, operands.bias);
+    if (shape.bias) arguments[4].memory = at(of.bias, operands.bias);
     const dnnl_status_t status = dnnl_primitive_execute(primitive_.get(), stream, shape.bias ? 5 : 4, arguments);
     if (status != dnnl_success) throw Error("oneDNN: matmul failed with status " + std::to_string(status));
   }
 
  private:
-  Tile(const MatmulShape& shape, RowRange rows, const dnnl::engine& engine,
-       const dnnl::matmul::primitive_desc& description)
-      : primitive_(description),
-        a_(description.src_desc(), engine, nullptr),
-        b_(description.weights_desc(), engine, nullptr),
-        y_(description.dst_desc(), engine, nullptr),
-        scratchpad_(description.scratchpad_desc(), engine, nullptr),
-        rows_(rows),
-        a_offset_(static_cast<Bytes>(shape.transpose_a ? rows.begin : rows.begin * shape.k) * size_of(shape.input)),
-        y_offset_(static_cast<Bytes>(rows.begin * shape.n) * size_of(shape.output)),
-        scratchpad_bytes_(align_up(description.scratchpad_desc().get_size(), 64)) {
-    if (shape.bias) bias_ = memory(description.query_md(dnnl::query::weights_md, 1), engine, nullptr);
-    if (shape.transpose_a && rows.size() < shape.m) {
-      copy_bytes_ = align_up(static_cast<Bytes>(rows.size() * shape.k) * size_of(shape.input), 64);
+  struct Objects {
+    Objects(const dnnl::matmul::primitive_desc& description, bool has_bias, const dnnl::engine& engine)
+        : a(description.src_desc(), engine, nullptr),
+          b(description.weights_desc(), engine, nullptr),
+          y(description.dst_desc(), engine, nullptr),
+          scratchpad(description.scratchpad_desc(), engine, nullptr) {
+      if (has_bias) bias = memory(description.query_md(dnnl::query::weights_md, 1), engine, nullptr);
+    }
+    memory a, b, y, scratchpad, bias;
+  };
+
+  Tile(const MatmulShape& shape, std::int64_t rows, dnnl::matmul::primitive_desc description)
+      : description_(std::move(description)), primitive_(description_), rows_(rows), has_bias_(shape.bias) {
+    if (shape.transpose_a && rows < shape.m) {
+      copy_bytes_ = align_up(static_cast<Bytes>(rows * shape.k) * size_of(shape.input), 64);
     }
   }
 
   // The tile's columns of a [k, m], dense.
   const std::byte* copy_columns(const MatmulShape& shape, const std::byte* a, std::byte* copy) const {
     const Bytes from = static_cast<Bytes>(shape.m) * size_of(shape.input);
-    const Bytes to = static_cast<Bytes>(rows_.size()) * size_of(shape.input);
+    const Bytes to = static_cast<Bytes>(rows_) * size_of(shape.input);
     for (std::int64_t k = 0; k < shape.k; ++k) {
       std::memcpy(copy + static_cast<Bytes>(k) * to, a + static_cast<Bytes>(k) * from, to);
     }
@@ -126,12 +131,12 @@ class Tile {
     return object.get();
   }
 
+  dnnl::matmul::primitive_desc description_;
   dnnl::matmul primitive_;
-  memory a_, b_, y_, scratchpad_, bias_;
-  RowRange rows_;
-  Bytes a_offset_, y_offset_;  // into the whole operands
+  std::vector<Objects> objects_;  // by slot
+  std::int64_t rows_;
+  bool has_bias_;
   Bytes copy_bytes_ = 0;
-  Bytes scratchpad_bytes_;
 };
 
 }  // namespace
@@ -141,7 +146,8 @@ struct MatmulPlan::Implementation {
   PackedProduct own{shape};
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
-  std::vector<Tile> tiles;  // none: our own product
+  const Partition rows = row_tiles(shape);
+  std::vector<Tile> tiles;  // all but the last, and the last where it is smaller; none: our own product
   Bytes slot_bytes = 0;
 
   explicit Implementation(const MatmulShape& product) : shape(product) {
@@ -150,15 +156,13 @@ struct MatmulPlan::Implementation {
     slot_bytes = tiles.empty() ? own.workspace() : largest_workspace();
   }
 
-  // Equal tiles share a primitive through oneDNN's cache. None where oneDNN has no bf16.
+  // None where oneDNN has no bf16.
   void make_tiles() {
     const OneOpenMpThread one_thread;
-    const Partition rows = row_tiles(shape);
-    tiles.reserve(static_cast<std::size_t>(rows.count()));
     try {
-      for (std::int64_t tile = 0; tile < rows.count(); ++tile) {
-        tiles.emplace_back(shape, RowRange{rows.begin(tile), rows.end(tile)}, engine);
-      }
+      tiles.emplace_back(shape, rows.end(0), engine);
+      const std::int64_t last = rows.total - rows.begin(rows.count() - 1);
+      if (last != rows.end(0)) tiles.emplace_back(shape, last, engine);
     } catch (const dnnl::error& error) {
       if (shape.input != DType::bf16 || error.status != dnnl_unimplemented) throw;
       tiles.clear();
@@ -188,13 +192,15 @@ MatmulPlan::MatmulPlan(MatmulPlan&&) noexcept = default;
 Bytes MatmulPlan::workspace(int threads) const { return implementation_->slot_bytes * static_cast<Bytes>(threads); }
 
 void MatmulPlan::run(const MatmulOperands& operands, std::byte* workspace, Workers& workers) const {
-  const Implementation& plan = *implementation_;
-  const std::int64_t count = plan.tiles.empty() ? plan.own.tiles() : static_cast<std::int64_t>(plan.tiles.size());
+  Implementation& plan = *implementation_;
+  for (Tile& tile : plan.tiles) tile.prepare(workers.threads(), plan.engine);
+  const std::int64_t count = plan.tiles.empty() ? plan.own.tiles() : plan.rows.count();
   workers.parallel_for(count, [&](std::int64_t tile, int slot) {
     std::byte* slot_workspace = workspace + plan.slot_bytes * static_cast<Bytes>(slot);
     if (plan.tiles.empty()) return plan.own.run(tile, operands, slot_workspace);
     const OneOpenMpThread one_thread;
-    plan.tiles[static_cast<std::size_t>(tile)].execute(plan.shape, operands, slot_workspace, plan.stream.get());
+    const Tile& kind = tile + 1 < count ? plan.tiles.front() : plan.tiles.back();
+    kind.execute(plan.shape, plan.rows.begin(tile), operands, slot_workspace, slot, plan.stream.get());
   });
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr Bytes kMostConfig = 1 << 24;
 constexpr std::int64_t kMostSize = 1 << 24;
-constexpr std::int64_t kMostLayers = 1'000'000;
+constexpr std::int64_t kMostLayers = 10'000;
 constexpr std::string_view kFull = "full_attention", kSliding = "sliding_attention";
 
 // What transformers 5 takes for a key that is missing.

@@ -33,12 +33,20 @@ StreamProgram phases() {
   return program;
 }
 
-std::vector<Bytes> copies(std::size_t count, Bytes size) { return std::vector<Bytes>(count, size); }
-
 std::string scratch_name(Phase phase) {
   if (phase == Phase::forward) return "scratch of the forward pass";
   if (phase == Phase::head) return "scratch of the head";
   return phase == Phase::backward ? "scratch of the blocks' backward pass" : "scratch of the embedding's backward pass";
+}
+
+// " (4 x 1.00 MiB)"; empty for one buffer, and where those that are not empty differ.
+std::string times(const BufferSizes& sizes) {
+  std::size_t count = 0;
+  for (const BufferSizes::Run& run : sizes.runs()) {
+    if (run.size != 0 && run.size != sizes.largest()) return "";
+    count += run.size == 0 ? 0 : run.count;
+  }
+  return count > 1 ? " (" + std::to_string(count) + " x " + format_bytes(sizes.largest()) + ")" : "";
 }
 
 // A reversible model's embedding in chunks makes its rows in the memory of these gradients.
@@ -62,35 +70,36 @@ ArenaPlan::ArenaPlan(const models::Model& model, const Scratch& scratch, const E
   const auto live = static_cast<std::size_t>(plan.live_microbatches());
   const Bytes gradients = static_cast<Bytes>(model.layout.largest_gradient()) * size_of(plan.gradients);
   add_weights(model, plan);
-  add(ArenaPart::drain, "gradients on their way out", copies(kDrainSlots, transfer::drained_bytes(gradients)));
+  add(ArenaPart::drain, "gradients on their way out", BufferSizes(kDrainSlots, transfer::drained_bytes(gradients)));
   add_stash(model, plan);
   add_saved(model, plan);
-  add(ArenaPart::input_gradients, "gradients of layer inputs", copies(live + 1, model.input_gradient_bytes()),
+  add(ArenaPart::input_gradients, "gradients of layer inputs", BufferSizes(live + 1, model.input_gradient_bytes()),
       gradient_phases(model));
   // One scratch per phase: its programs run one after the other.
-  for (const auto& [phase, bytes] : scratch) scratch_of_[phase] = add(scratch_name(phase), {bytes}, {phase});
+  for (const auto& [phase, bytes] : scratch) scratch_of_[phase] = add(scratch_name(phase), {1, bytes}, {phase});
   add(ArenaPart::batch, "token ids and targets",
-      copies(2 * microbatches, static_cast<Bytes>(model.rows) * size_of(DType::i32)));
+      BufferSizes(2 * microbatches, static_cast<Bytes>(model.rows) * size_of(DType::i32)));
   if (model.packed) {
-    add(ArenaPart::row_fields, "positions and documents of rows", copies(microbatches, model.row_fields_bytes()));
+    add(ArenaPart::row_fields, "positions and documents of rows", BufferSizes(microbatches, model.row_fields_bytes()));
   }
-  add(ArenaPart::losses, "losses", copies(microbatches, model.results_bytes()));
+  add(ArenaPart::losses, "losses", BufferSizes(microbatches, model.results_bytes()));
   if (model.label_logits_bytes() > 0) {
-    add(ArenaPart::logits, "logits of all rows", copies(microbatches, model.label_logits_bytes()));
+    add(ArenaPart::logits, "logits of all rows", BufferSizes(microbatches, model.label_logits_bytes()));
   } else if (!model.head_in_chunks()) {
-    add(ArenaPart::logits, "logits of one token", {static_cast<Bytes>(model.outputs()) * size_of(model.compute)});
+    add(ArenaPart::logits, "logits of one token", {1, static_cast<Bytes>(model.outputs()) * size_of(model.compute)});
   } else {
     add(ArenaPart::carry, "head in " + std::to_string(model.chunks.count) + " vocabulary chunks",
-        copies(live, model.carry_bytes()), {Phase::head});
+        BufferSizes(live, model.carry_bytes()), {Phase::head});
   }
   place();
 }
 
-std::size_t ArenaPlan::add(std::string what, const std::vector<Bytes>& sizes, const std::vector<Phase>& phases) {
-  Buffers buffers{.sizes = sizes, .what = std::move(what)};
-  for (const Bytes size : sizes) {
-    buffers.offsets.push_back(buffers.total);
-    buffers.total = align_up(checked_add(buffers.total, size, "device memory"), kAlignment);
+std::size_t ArenaPlan::add(std::string what, BufferSizes sizes, const std::vector<Phase>& phases) {
+  constexpr const char* kWhat = "device memory";
+  Buffers buffers{.sizes = std::move(sizes), .what = std::move(what)};
+  for (const BufferSizes::Run& run : buffers.sizes.runs()) {
+    const Bytes padded = checked_add(run.size, kAlignment - 1, kWhat) / kAlignment * kAlignment;
+    buffers.total = checked_add(buffers.total, checked_multiply(run.count, padded, kWhat), kWhat);
   }
   compiler::memory::StreamTensor tensor{.name = buffers.what, .size = buffers.total, .lifelong = phases.empty()};
   for (const Phase phase : phases) tensor.consumers.push_back(static_cast<Index>(phase));
@@ -103,9 +112,8 @@ std::size_t ArenaPlan::add(std::string what, const std::vector<Bytes>& sizes, co
   return buffers_.size() - 1;
 }
 
-void ArenaPlan::add(ArenaPart part, std::string what, const std::vector<Bytes>& sizes,
-                    const std::vector<Phase>& phases) {
-  of_part_[static_cast<std::size_t>(part)] = add(std::move(what), sizes, phases);
+void ArenaPlan::add(ArenaPart part, std::string what, BufferSizes sizes, const std::vector<Phase>& phases) {
+  of_part_[static_cast<std::size_t>(part)] = add(std::move(what), std::move(sizes), phases);
 }
 
 void ArenaPlan::add_weights(const models::Model& model, const ExecutionPlan& plan) {
@@ -115,14 +123,14 @@ void ArenaPlan::add_weights(const models::Model& model, const ExecutionPlan& pla
   }
   const Bytes largest = static_cast<Bytes>(model.layout.largest_layer());
   add(ArenaPart::weights, "weight slots",
-      copies(static_cast<std::size_t>(plan.prefetch) + 1, largest * size_of(model.compute)));
-  std::vector<Bytes> staying;
+      BufferSizes(static_cast<std::size_t>(plan.prefetch) + 1, largest * size_of(model.compute)));
+  BufferSizes staying;
   for (int block = 1; block <= model.blocks(); ++block) {
-    if (plan.placement(block).weights_stay) staying.push_back(model.wire_bytes(model.block(block)));
+    if (plan.placement(block).weights_stay) staying.add(1, model.wire_bytes(model.block(block)));
   }
-  if (!staying.empty()) add(ArenaPart::own_weights, "weights of blocks that stay", staying);
+  if (!staying.runs().empty()) add(ArenaPart::own_weights, "weights of blocks that stay", staying);
   const Bytes gradients = static_cast<Bytes>(model.layout.largest_gradient());
-  add(ArenaPart::accumulators, "gradient accumulators (fp32)", {gradients * size_of(DType::f32)},
+  add(ArenaPart::accumulators, "gradient accumulators (fp32)", {1, gradients * size_of(DType::f32)},
       {Phase::head, Phase::backward, Phase::embedding});
 }
 
@@ -131,28 +139,27 @@ void ArenaPlan::add_stash(const models::Model& model, const ExecutionPlan& plan)
   const Bytes activation = model.activation_bytes();
   const auto live = static_cast<std::size_t>(plan.live_microbatches());
   if (model.rebuilds) {
-    return add(ArenaPart::activations, "streams between layers", copies(live + 1, activation),
+    return add(ArenaPart::activations, "streams between layers", BufferSizes(live + 1, activation),
                {Phase::forward, Phase::head, Phase::backward, Phase::embedding});
   }
   const bool leaves = plan.stashed(StashPlace::host) > 0;
   if (plan.stashed(StashPlace::device) > 0) {
-    std::vector<Bytes> sizes = input_sizes(model, plan, StashPlace::device);
-    if (!leaves) sizes.insert(sizes.end(), live, activation);
+    BufferSizes sizes = input_sizes(model, plan, StashPlace::device);
+    if (!leaves) sizes.add(live, activation);
     add(ArenaPart::stash, "stash (layer inputs)", sizes, {Phase::forward, Phase::head, Phase::backward});
   }
   if (!leaves) return;
-  add(ArenaPart::activations, "layer inputs on their way to the stash", copies(live + 1, activation),
+  add(ArenaPart::activations, "layer inputs on their way to the stash", BufferSizes(live + 1, activation),
       {Phase::forward, Phase::store, Phase::head});
   add(ArenaPart::fetch, "layer inputs, back from the stash",
-      copies(static_cast<std::size_t>(plan.prefetch) + 1, activation), {Phase::fetch, Phase::backward});
+      BufferSizes(static_cast<std::size_t>(plan.prefetch) + 1, activation), {Phase::fetch, Phase::backward});
 }
 
 // Every block with a stash on the host fetches an item, be it empty, so the blocks' backward pass begins when all saved
 // values have left.
 void ArenaPlan::add_saved(const models::Model& model, const ExecutionPlan& plan) {
-  const auto largest = [](const std::vector<Bytes>& sizes) { return *std::max_element(sizes.begin(), sizes.end()); };
-  const std::vector<Bytes> stay = saved_sizes(model, plan, StashPlace::device);
-  if (largest(stay) > 0) {
+  const BufferSizes stay = saved_sizes(model, plan, StashPlace::device);
+  if (stay.largest() > 0) {
     add(ArenaPart::saved, "values saved for the backward visits", stay, {Phase::forward, Phase::head, Phase::backward});
   }
   Bytes leaves = 0;  // of a block without a backward visit, too
@@ -161,10 +168,10 @@ void ArenaPlan::add_saved(const models::Model& model, const ExecutionPlan& plan)
       leaves = std::max(leaves, model.saved_bytes(model.block(block)));
   }
   if (leaves == 0) return;
-  add(ArenaPart::saved_out, "saved values on their way to the stash", copies(kSavedSlots, leaves),
+  add(ArenaPart::saved_out, "saved values on their way to the stash", BufferSizes(kSavedSlots, leaves),
       {Phase::forward, Phase::store_saved});
   add(ArenaPart::saved_fetch, "saved values, back from the stash",
-      copies(static_cast<std::size_t>(plan.prefetch) + 1, leaves), {Phase::fetch_saved, Phase::backward});
+      BufferSizes(static_cast<std::size_t>(plan.prefetch) + 1, leaves), {Phase::fetch_saved, Phase::backward});
 }
 
 void ArenaPlan::place() {
@@ -191,15 +198,17 @@ std::vector<device::BufferView> ArenaPlan::views(ArenaPart part, device::BufferV
   const std::size_t tensor = of_part_[static_cast<std::size_t>(part)];
   if (tensor == kNoTensor) return views;
   const Buffers& buffers = buffers_[tensor];
-  for (std::size_t i = 0; i < buffers.sizes.size(); ++i) {
-    views.push_back(arena.slice(buffers.begin + buffers.offsets[i], buffers.sizes[i]));
+  Bytes begin = buffers.begin;
+  for (const Bytes size : buffers.sizes.list()) {
+    views.push_back(arena.slice(begin, size));
+    begin += align_up(size, kAlignment);
   }
   return views;
 }
 
 device::BufferView ArenaPlan::scratch(Phase phase, device::BufferView arena) const {
   const Buffers& buffers = buffers_[scratch_of_.at(phase)];
-  return arena.slice(buffers.begin, buffers.sizes[0]);
+  return arena.slice(buffers.begin, buffers.sizes.runs().front().size);
 }
 
 std::vector<ContractLine> ArenaPlan::lines() const {
@@ -222,12 +231,7 @@ std::vector<ContractLine> ArenaPlan::lines() const {
     covered += fresh;
     if (buffers.total == 0) continue;
     lines[i] = {buffers.what, fresh};
-    std::vector<Bytes> sizes = buffers.sizes;
-    std::erase(sizes, Bytes{0});
-    const bool equal = std::all_of(sizes.begin(), sizes.end(), [&](Bytes size) { return size == sizes[0]; });
-    if (sizes.size() > 1 && equal) {
-      lines[i].what += " (" + std::to_string(sizes.size()) + " x " + format_bytes(sizes[0]) + ")";
-    }
+    lines[i].what += times(buffers.sizes);
     if (fresh < buffers.total) lines[i].what += ", sharing " + format_bytes(buffers.total - fresh);
   }
   std::erase_if(lines, [](const ContractLine& line) { return line.what.empty(); });
@@ -253,9 +257,11 @@ ArenaPlan::Scratch scratch_of(const models::Model& model, std::span<const std::u
 }
 
 HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan) {
-  const auto sum = [](const std::vector<Bytes>& sizes, const char* what) {
+  const auto sum = [](const BufferSizes& sizes, const char* what) {
     Bytes all = 0;
-    for (const Bytes size : sizes) all = checked_add(all, size, what);
+    for (const BufferSizes::Run& run : sizes.runs()) {
+      all = checked_add(all, checked_multiply(run.count, run.size, what), what);
+    }
     return all;
   };
   HostStaging staging;
@@ -272,36 +278,36 @@ HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan) 
 namespace {
 
 template <typename SizeOfBlock>
-std::vector<Bytes> item_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place,
-                              const SizeOfBlock& size) {
-  std::vector<Bytes> sizes;
+BufferSizes item_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place,
+                       const SizeOfBlock& size) {
+  BufferSizes sizes;
   for (int block = 1; block <= model.blocks(); ++block) {
     const bool leaves_for_good = place == StashPlace::host && !model.visited_again(model.block(block));
     const Bytes its = plan.placement(block).stash == place && !leaves_for_good ? size(block) : 0;
-    sizes.insert(sizes.end(), static_cast<std::size_t>(plan.live_microbatches()), its);
+    sizes.add(static_cast<std::size_t>(plan.live_microbatches()), its);
   }
   return sizes;
 }
 
 }  // namespace
 
-std::vector<Bytes> layer_sizes(const models::Model& model, DType dtype) {
-  std::vector<Bytes> sizes;
-  for (int layer = 0; layer < model.layers(); ++layer) sizes.push_back(model.layer_bytes(layer, dtype));
+BufferSizes layer_sizes(const models::Model& model, DType dtype) {
+  BufferSizes sizes;
+  for (int layer = 0; layer < model.layers(); ++layer) sizes.add(1, model.layer_bytes(layer, dtype));
   return sizes;
 }
 
-std::vector<Bytes> gradient_sizes(const models::Model& model, DType dtype) {
-  std::vector<Bytes> sizes;
-  for (int layer = 0; layer < model.layers(); ++layer) sizes.push_back(model.gradient_bytes(layer, dtype));
+BufferSizes gradient_sizes(const models::Model& model, DType dtype) {
+  BufferSizes sizes;
+  for (int layer = 0; layer < model.layers(); ++layer) sizes.add(1, model.gradient_bytes(layer, dtype));
   return sizes;
 }
 
-std::vector<Bytes> input_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place) {
+BufferSizes input_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place) {
   return item_sizes(model, plan, place, [&](int) { return model.activation_bytes(); });
 }
 
-std::vector<Bytes> saved_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place) {
+BufferSizes saved_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place) {
   return item_sizes(model, plan, place, [&](int block) { return model.saved_bytes(model.block(block)); });
 }
 

@@ -12,6 +12,7 @@
 #include "l2l/trainer.h"
 #include "models/model.h"
 #include "runtime/plan/block_placement.h"
+#include "runtime/plan/buffer_sizes.h"
 #include "runtime/plan/programs.h"
 
 namespace l2l::runtime {
@@ -88,13 +89,13 @@ class ArenaPlan {
 
  private:
   struct Buffers {
-    std::vector<Bytes> offsets = {}, sizes = {};  // from the part's begin, until place()
-    Bytes begin = 0, total = 0;                   // padding included
+    BufferSizes sizes = {};
+    Bytes begin = 0, total = 0;  // padding included; begin by place()
     std::string what = {};
   };
   // Alive in `phases`, in their order; none: always. Returns the tensor.
-  std::size_t add(std::string what, const std::vector<Bytes>& sizes, const std::vector<Phase>& phases);
-  void add(ArenaPart part, std::string what, const std::vector<Bytes>& sizes, const std::vector<Phase>& phases = {});
+  std::size_t add(std::string what, BufferSizes sizes, const std::vector<Phase>& phases);
+  void add(ArenaPart part, std::string what, BufferSizes sizes, const std::vector<Phase>& phases = {});
   void add_weights(const models::Model& model, const ExecutionPlan& plan);
   void add_stash(const models::Model& model, const ExecutionPlan& plan);
   void add_saved(const models::Model& model, const ExecutionPlan& plan);
@@ -130,10 +131,10 @@ struct HostStaging {
 HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan);
 
 // Bytes of each layer's parameters in `dtype`, and of their gradients.
-std::vector<Bytes> layer_sizes(const models::Model& model, DType dtype);
-std::vector<Bytes> gradient_sizes(const models::Model& model, DType dtype);
+BufferSizes layer_sizes(const models::Model& model, DType dtype);
+BufferSizes gradient_sizes(const models::Model& model, DType dtype);
 // Bytes of the items of a stash that are kept at `place`, [block 1, ...][live microbatch]; 0 for those kept elsewhere.
-std::vector<Bytes> input_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place);
-std::vector<Bytes> saved_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place);
+BufferSizes input_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place);
+BufferSizes saved_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place);
 
 }  // namespace l2l::runtime

@@ -29,9 +29,9 @@ void require_right(const Graph& plain, const compiler::Visits& visits) {
 template <typename T>
 std::vector<T> resampled(const std::vector<T>& all, int blocks) {
   std::vector<T> fewer;
-  const auto last = static_cast<int>(all.size()) - 1;
-  for (int block = 0; block < blocks && last >= 0; ++block) {
-    const int place = blocks > 1 ? (block * last + (blocks - 1) / 2) / (blocks - 1) : last;
+  const auto last = static_cast<std::int64_t>(all.size()) - 1;
+  for (std::int64_t block = 0; block < blocks && last >= 0; ++block) {
+    const std::int64_t place = blocks > 1 ? (block * last + (blocks - 1) / 2) / (blocks - 1) : last;
     fewer.push_back(all[static_cast<std::size_t>(place)]);
   }
   return fewer;

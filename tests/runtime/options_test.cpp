@@ -105,7 +105,7 @@ TEST(Options, SuggestsAcrossSections) {
 }
 
 TEST(Options, SaysWhatWasExpectedAndFound) {
-  EXPECT_SAYS(refusal("model.layers=many"), "expected an integer from 1 to 1000000, found the string \"many\"");
+  EXPECT_SAYS(refusal("model.layers=many"), "expected an integer from 1 to 10000, found the string \"many\"");
   EXPECT_SAYS(refusal("model.layers=2.0"), "found the number 2.0");
   EXPECT_SAYS(refusal("model.layers=true"), "found true");
   EXPECT_SAYS(refusal("model.tie_embeddings=1"), "expected true or false, found the integer 1");
@@ -173,7 +173,7 @@ TEST(Options, KeepsEveryRange) {
   // Just inside and just outside of each bound.
   const std::vector<std::pair<std::string, std::string>> pairs = {
       {"model.layers=1", "model.layers=0"},
-      {"model.layers=1000000", "model.layers=1000001"},
+      {"model.layers=10000", "model.layers=10001"},
       {"model.dropout=0.999", "model.dropout=1"},
       {"model.rope_theta=1.001", "model.rope_theta=1"},
       {"device.count=1", "device.count=0"},
@@ -533,7 +533,7 @@ TEST(ValidateOptions, RefusesSizesWhoseProductsOverflowOrExceedTheRandomNumbers)
   EXPECT_SAYS(invalid({"model.vocabulary=16777216", "model.hidden=1048576"}), "model.vocabulary x model.hidden");
   EXPECT_SAYS(invalid({"model.sequence=1048576"}), "model.sequence x model.sequence");
   EXPECT_SAYS(invalid({"batch.micro_batch=1048576", "model.sequence=1048576"}), "elements; at most");
-  EXPECT_SAYS(invalid({"model.layers=1000000", "batch.micro_batches=16777215"}), "model.layers x batch.micro_batches");
+  EXPECT_SAYS(invalid({"model.layers=10000", "batch.micro_batches=16777215"}), "model.layers x batch.micro_batches");
   EXPECT_SAYS(invalid({"model.layers=1", "model.hidden=4", "model.sequence=8", "batch.micro_batches=16777215",
                        "batch.micro_batch=131072", "run.steps=1000000000000"}),
               "tokens of the run");
