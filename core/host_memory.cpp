@@ -38,13 +38,17 @@ Bytes read_kib_field(const std::filesystem::path& file, const std::string& field
 
 Bytes HostMemory::peak_resident() const { return read_kib_field(proc_ / "self/status", "VmHWM"); }
 
+Bytes HostMemory::address_space_used() const { return read_kib_field(proc_ / "self/status", "VmSize"); }
+
+Bytes HostMemory::data_used() const { return read_kib_field(proc_ / "self/status", "VmData"); }
+
 Bytes HostMemory::resident() const { return read_kib_field(proc_ / "self/status", "VmRSS"); }
 
 HostAvailable HostMemory::address_space() const {
   rlimit limit{};
   HostAvailable unlimited{std::numeric_limits<Bytes>::max(), ""};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return unlimited;
-  const Bytes used = read_kib_field(proc_ / "self/status", "VmSize");
+  const Bytes used = address_space_used();
   return {limit.rlim_cur > used ? limit.rlim_cur - used : 0, "the address-space limit (ulimit -v)"};
 }
 

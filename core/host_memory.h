@@ -24,8 +24,10 @@ class HostMemory {
   // Tests pass a directory laid out like /proc.
   explicit HostMemory(std::filesystem::path proc = "/proc") : proc_(std::move(proc)) {}
 
-  Bytes peak_resident() const;  // of this process so far (VmHWM)
-  Bytes resident() const;       // now (VmRSS)
+  Bytes peak_resident() const;       // of this process so far (VmHWM)
+  Bytes resident() const;            // now (VmRSS)
+  Bytes address_space_used() const;  // what RLIMIT_AS counts (VmSize)
+  Bytes data_used() const;           // what RLIMIT_DATA counts (VmData)
   HostAvailable available() const;
   // `bytes` is what this process may hold in all: what it holds now and may still take, at most the limit itself. Its
   // mapped files are part of what it holds and of a group's reclaimable cache, so the sum alone would count them twice.

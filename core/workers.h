@@ -34,7 +34,7 @@ class BlockFunction {
 class Workers {
  public:
   // `threads`: at least 1, the caller of parallel_for included. The others stay on `cpus`, if there are any; the caller
-  // binds itself (bind_thread()).
+  // binds itself (bind_thread()). They are all made here. Throws BadInput where the system refuses one.
   Workers(std::string name, int threads, const std::vector<int>& cpus = {});
   ~Workers();
   Workers(const Workers&) = delete;

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include "core/activity.h"
+#include "core/process_limits.h"
 #include "core/workers.h"
 
 namespace l2l {
@@ -99,11 +102,39 @@ struct Workers::Implementation {
   ArenaBinding binding;
 };
 
+namespace {
+
+// Threads of all pools that live, beside their callers, and the most that there ever were: oneTBB keeps its threads.
+std::atomic<int> pool_threads{0}, made_threads{0};
+
+// oneTBB makes a thread when there is work for it, and ends the process where it cannot. So it is seen first that it
+// can, and then there is work for all.
+void make_threads(Workers& workers) {
+  const int threads = workers.threads(), needed = pool_threads + threads - 1;
+  if (needed > made_threads) check_threads(needed - made_threads);
+  made_threads = std::max(made_threads.load(), needed);
+  pool_threads += threads - 1;
+  constexpr std::chrono::milliseconds kPatience(100);
+  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  std::mutex mutex;
+  std::condition_variable all_there;
+  int there = 0;
+  workers.parallel_for(threads, [&](std::int64_t, int) {
+    std::unique_lock lock(mutex);
+    if (++there == threads) all_there.notify_all();
+    all_there.wait_until(lock, give_up, [&] { return there == threads; });
+  });
+}
+
+}  // namespace
+
 // oneTBB shares its threads between pools: one has the pool's name while it works there.
 Workers::Workers(std::string name, int threads, const std::vector<int>& cpus)
-    : threads_(std::max(1, threads)), implementation_(std::make_unique<Implementation>(name, threads_, cpus)) {}
+    : threads_(std::max(1, threads)), implementation_(std::make_unique<Implementation>(name, threads_, cpus)) {
+  make_threads(*this);
+}
 
-Workers::~Workers() = default;
+Workers::~Workers() { pool_threads -= threads_ - 1; }
 
 void Workers::run_in_parallel(std::int64_t blocks, BlockFunction function) {
   const auto body = [function](const tbb::blocked_range<std::int64_t>& range) {

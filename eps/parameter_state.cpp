@@ -5,7 +5,6 @@
 
 #include "core/hash.h"
 #include "eps/store_implementation.h"
-#include "l2l/corrupt_state.h"
 #include "l2l/errors.h"
 
 namespace l2l::eps {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/host_memory.h"
+#include "core/process_limits.h"
 #include "l2l/errors.h"
 #include "runtime/options/batch_shape.h"
 #include "runtime/plan/fixed_decisions.h"
@@ -157,6 +158,8 @@ void check_targets(const RunParts& parts) {
 }  // namespace
 
 RunPlan plan_run(const Options& options, Devices devices) {
+  constexpr Bytes kPlanning = 48 * kMiB;  // taken by libraries, of which some crash where they get no memory
+  check_address_space(kPlanning, 0);
   RunParts parts = make_parts(resolve(options), std::move(devices));
   check_names(parts.model, parts.options.optimizer.train, "optimizer.train");
   check_targets(parts);

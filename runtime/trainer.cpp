@@ -5,11 +5,11 @@
 #include "core/activity.h"
 #include "core/host_memory.h"
 #include "core/log.h"
+#include "core/process_limits.h"
 #include "core/watchdog.h"
 #include "eps/checkpoint/checkpoint_locks.h"
 #include "eps/checkpoint/checkpoint_room.h"
 #include "eps/checkpoint/checkpoint_writer.h"
-#include "l2l/corrupt_state.h"
 #include "models/hub/weights.h"
 #include "optimizers/schedule.h"
 #include "runtime/data/dataset.h"
@@ -52,6 +52,7 @@ struct Trainer::Implementation {
         schedule(make_schedule(plan.options)),
         companions_from(plan.options.weights) {
     runtime::check_limits(plan, contract);
+    runtime::check_process_limits(plan, contract);
     if (!plan.options.train.empty()) {
       train = plan.training_samples();
       train->require_training_data();
@@ -68,14 +69,22 @@ struct Trainer::Implementation {
   // The engine; allocates everything on first use.
   runtime::Engine& running(const LoadProgress& loading = {}) {
     if (!engine) {
-      engine = make_engine(loading);
-      if (generation) engine->start_generation(*generation);
-      checkpoints.emplace(engine->store());
-      runtime::Calibration calibration;
-      prediction = runtime::predict_step(plan, calibration, /*may_measure=*/false);
-      start_watchdog();
+      try {
+        start(loading);
+      } catch (...) {
+        rethrow_with_limits();
+      }
     }
     return *engine;
+  }
+  // Makes all threads, and allocates all that a run needs.
+  void start(const LoadProgress& loading) {
+    engine = make_engine(loading);
+    if (generation) engine->start_generation(*generation);
+    checkpoints.emplace(engine->store());
+    runtime::Calibration calibration;
+    prediction = runtime::predict_step(plan, calibration, /*may_measure=*/false);
+    start_watchdog();
   }
 
   std::uint64_t samples_per_step() const {

@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <iostream>
+#include <new>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 
@@ -96,6 +98,14 @@ int Command::run(int argc, char** argv) {
   } catch (const BadInput& error) {
     std::cerr << app_->get_name() << ": " << error.what() << "\n";
     return kBadInput;
+  } catch (const std::bad_alloc&) {
+    std::cerr << app_->get_name() << ": failed: memory ran out; see the limits of this shell (ulimit -v, ulimit -d)\n";
+    return kFailure;
+  } catch (const std::system_error& error) {
+    const bool thread = error.code() == std::errc::resource_unavailable_try_again;
+    std::cerr << app_->get_name() << ": failed: " << error.what()
+              << (thread ? "; no thread could be made: raise the limits (ulimit -u, -v)" : "") << "\n";
+    return thread ? kBadInput : kFailure;
   } catch (const std::exception& error) {
     std::cerr << app_->get_name() << ": failed: " << error.what() << "\n";
     return kFailure;

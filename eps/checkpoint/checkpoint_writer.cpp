@@ -3,11 +3,14 @@
 #include <chrono>
 #include <exception>
 #include <string>
+#include <utility>
 
 #include "core/activity.h"
 #include "core/log.h"
 
 namespace l2l::eps {
+
+CheckpointWriter::CheckpointWriter(ParameterStore& store) : store_(store), thread_([this] { serve(); }) {}
 
 CheckpointWriter::~CheckpointWriter() {
   try {
@@ -15,17 +18,44 @@ CheckpointWriter::~CheckpointWriter() {
   } catch (const std::exception& error) {
     log(LogLevel::error, std::string("a checkpoint was not written: ") + error.what());
   }
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void CheckpointWriter::serve() {
+  const ThreadActivity listed("checkpoint saver");
+  std::unique_lock lock(mutex_);
+  while (true) {
+    {
+      const ActivitySpan span(Doing::rests, "the wait for a save");
+      changed_.wait(lock, [&] { return next_.valid() || stopping_; });
+    }
+    if (!next_.valid()) return;
+    Save save = std::move(next_);
+    next_ = {};
+    lock.unlock();
+    save();
+    lock.lock();
+  }
 }
 
 void CheckpointWriter::start(const std::filesystem::path& directory, const RunState& state, int keep,
                              Companions companions) {
   finish();
-  pending_ = std::async(std::launch::async, [this, directory, save = store_.begin_save(), state, keep,
-                                             companions = std::move(companions)]() mutable {
-    const ThreadActivity listed("checkpoint saver");
+  Save save([this, directory, begun = store_.begin_save(), state, keep, companions = std::move(companions)]() mutable {
     const ActivitySpan span(Doing::file, "writing a checkpoint");
-    return save_checkpoint(directory, store_, std::move(save), state, keep, companions);
+    return save_checkpoint(directory, store_, std::move(begun), state, keep, companions);
   });
+  pending_ = save.get_future();
+  {
+    const std::lock_guard lock(mutex_);
+    next_ = std::move(save);
+  }
+  changed_.notify_all();
 }
 
 bool CheckpointWriter::running() const {

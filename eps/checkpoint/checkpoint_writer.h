@@ -1,8 +1,11 @@
 // Saves checkpoints on a thread of its own during training.
 #pragma once
 
+#include <condition_variable>
 #include <filesystem>
 #include <future>
+#include <mutex>
+#include <thread>
 
 #include "eps/checkpoint/checkpoint.h"
 
@@ -11,7 +14,7 @@ namespace l2l::eps {
 // Thread-bound; one save at a time. Must not outlive the store. The destructor waits for the save and logs its failure.
 class CheckpointWriter {
  public:
-  explicit CheckpointWriter(ParameterStore& store) : store_(store) {}
+  explicit CheckpointWriter(ParameterStore& store);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -26,8 +29,17 @@ class CheckpointWriter {
   std::filesystem::path finish();
 
  private:
+  using Save = std::packaged_task<std::filesystem::path()>;
+
+  void serve();
+
   ParameterStore& store_;
   std::future<std::filesystem::path> pending_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Save next_;              // guarded by mutex_
+  bool stopping_ = false;  // guarded by mutex_
+  std::thread thread_;     // last: it uses all of the above
 };
 
 }  // namespace l2l::eps

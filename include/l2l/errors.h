@@ -45,6 +45,13 @@ class L2L_API NumericError : public Error {
   using Error::Error;
 };
 
+// Weights or moments in host memory are not what the last update left there: a bit has flipped, or another part of the
+// program wrote there. The message names step, group and place. Nothing of that state was saved.
+class L2L_API CorruptState : public Error {
+ public:
+  using Error::Error;
+};
+
 // Gets the message of a hang: which thread of the library has done nothing for how long, and what all of them are in.
 using HangHandler = std::function<void(const std::string& message)>;
 

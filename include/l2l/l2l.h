@@ -2,7 +2,6 @@
 #pragma once
 
 #include "l2l/choose.h"
-#include "l2l/corrupt_state.h"
 #include "l2l/errors.h"
 #include "l2l/log.h"
 #include "l2l/model_files.h"

@@ -12,7 +12,7 @@ namespace l2l::runtime {
 namespace {
 
 constexpr std::int64_t kMostSteps = 1'000'000'000'000;
-constexpr std::int64_t kMostThreads = 4096;
+constexpr std::int64_t kMostThreads = 1024;
 
 const std::vector<std::string_view> kDataFormats = {"auto",   "text",     "jsonl", "csv",      "tsv",
                                                     "tokens", "tokens32", "llm.c", "megatron", "npy"};

@@ -52,7 +52,7 @@ void check_sizes(const ModelOptions& model, const BatchOptions& batch) {
                "batch.micro_batch x model.heads x model.sequence x model.sequence");
 }
 
-// Parameters need no check of their own: 10^6 layers of such tensors are below 2^57.
+// Parameters need no check of their own: 10^4 layers of such tensors are below 2^51.
 void check_totals(const Options& options, const BatchOptions& batch) {
   const ModelOptions& model = options.model;
   const std::string stash = "model.layers x batch.micro_batches x batch.micro_batch x model.sequence x model.hidden";

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "core/host_memory.h"
+#include "core/process_limits.h"
+#include "core/workers.h"
 #include "eps/checkpoint/checkpoint.h"
 #include "l2l/errors.h"
 #include "runtime/data/document_dataset.h"
@@ -180,6 +182,19 @@ void check_limits(const RunPlan& plan, const MemoryContract& contract) {
   const HostAvailable capacity = HostMemory().capacity();
   check_limit("host memory", capacity.source, contract.host_bytes, capacity.bytes,
               "lower model.layers, model.hidden or batch.micro_batches, or set recompute.policy = \"full\"");
+}
+
+void check_process_limits(const RunPlan& plan, const MemoryContract& contract) {
+  constexpr Bytes kSlack = 32 * kMiB;       // what allocators take in large pieces
+  constexpr int kFiles = 16;                // a run had up to 8 open beside its standard ones
+  constexpr int kOfRun = 4, kOfDevice = 9;  // threads beside workers; of a device with both stashes on the host
+  const auto cores = static_cast<std::int64_t>(available_cores());
+  const auto workers = [&](std::int64_t asked) { return asked > 0 ? asked : cores; };
+  const std::int64_t threads = kOfRun + kOfDevice * plan.execution.devices + workers(plan.options.device.threads) +
+                               workers(plan.options.eps.threads);
+  const Bytes resident = HostMemory().resident();
+  check_address_space(std::max(contract.host_bytes, resident) - resident + kSlack, static_cast<int>(threads));
+  check_open_files(kFiles);
 }
 
 }  // namespace l2l::runtime

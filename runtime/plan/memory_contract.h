@@ -21,5 +21,8 @@ void add_generation(const GenerationPlan& generation, const RunPlan& plan, Memor
 // Throws OutOfMemory when the contract exceeds a limit of the options or of the machine, naming need, limit, shortfall
 // and remedy.
 void check_limits(const RunPlan& plan, const MemoryContract& contract);
+// Throws BadInput, or OutOfMemory, where limits of the process (ulimit -v, -d, -n) leave less than the run needs: what
+// it allocates, the stacks of its threads, and its files.
+void check_process_limits(const RunPlan& plan, const MemoryContract& contract);
 
 }  // namespace l2l::runtime

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "eps/group_memory.h"
-#include "l2l/corrupt_state.h"
+#include "l2l/errors.h"
 #include "optimizers/checksum.h"
 #include "optimizers/kernels.h"
 #include "tests/eps/small_checkpoint.h"

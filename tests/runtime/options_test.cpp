@@ -533,7 +533,8 @@ TEST(ValidateOptions, RefusesSizesWhoseProductsOverflowOrExceedTheRandomNumbers)
   EXPECT_SAYS(invalid({"model.vocabulary=16777216", "model.hidden=1048576"}), "model.vocabulary x model.hidden");
   EXPECT_SAYS(invalid({"model.sequence=1048576"}), "model.sequence x model.sequence");
   EXPECT_SAYS(invalid({"batch.micro_batch=1048576", "model.sequence=1048576"}), "elements; at most");
-  EXPECT_SAYS(invalid({"model.layers=10000", "batch.micro_batches=16777215"}), "model.layers x batch.micro_batches");
+  EXPECT_SAYS(invalid({"model.layers=10000", "batch.micro_batches=16777215", "batch.micro_batch=64"}),
+              "model.layers x batch.micro_batches");
   EXPECT_SAYS(invalid({"model.layers=1", "model.hidden=4", "model.sequence=8", "batch.micro_batches=16777215",
                        "batch.micro_batch=131072", "run.steps=1000000000000"}),
               "tokens of the run");
