@@ -18,7 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Bytes kMostHashes = Bytes{4} << 20;
+constexpr Bytes kMostHashes = 4 * kMiB;
+constexpr Bytes kDiskBlock = 4 * kKiB;  // what the smallest file takes
 
 std::optional<std::uint64_t> read_hash(const fs::path& file, const std::string& facts) {
   std::ifstream stream(file);
@@ -77,7 +78,8 @@ void trim_cache(const fs::path& folder, const std::set<fs::path>& used, Bytes mo
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
     if (!entry.is_regular_file(ignored)) continue;
-    entries.push_back({entry.last_write_time(ignored), entry.file_size(ignored), entry.path()});
+    const Bytes blocks = align_up(entry.file_size(ignored), kDiskBlock);
+    entries.push_back({entry.last_write_time(ignored), blocks, entry.path()});
     sum += entries.back().bytes;
   }
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.time < b.time; });

@@ -22,7 +22,7 @@ std::string file_facts(const std::filesystem::path& file);
 std::uint64_t remembered_hash(const std::string& facts, const std::function<std::uint64_t()>& compute);
 
 // Removes from `folder` those files that were not used for longest, but none of `used`, while all take more than
-// `most`.
+// `most` on a disk with blocks of 4 KiB.
 void trim_cache(const std::filesystem::path& folder, const std::set<std::filesystem::path>& used, Bytes most);
 
 }  // namespace l2l::runtime

@@ -542,6 +542,14 @@ class HostPrediction(ToolTest):
                 summary = self.summary("--set", "model.hidden=512", "--set", "model.layers=6", "--set", "model.heads=8", *setting)
                 self.assertLess(abs(summary["host_bytes"] / summary["predicted_host_bytes"] - 1), 0.02, summary)
 
+    @unittest.skipIf(SANITIZED, "instrumented builds take several times the memory")
+    def test_peak_of_small_models(self):
+        self.summary("--steps", "1")  # what is remembered of the data later
+        for setting in ([], ["--set", "transfer.stash=host", "--set", "recompute.policy=none"]):
+            with self.subTest(setting=setting):
+                summary = self.summary("--set", "model.hidden=64", "--set", "model.layers=2", "--set", "model.heads=2", *setting)
+                self.assertLess(abs(summary["host_bytes"] - summary["predicted_host_bytes"]), 2**20, summary)
+
 
 if __name__ == "__main__":
     unittest.main()
