@@ -88,10 +88,4 @@ std::string describe(const ThreadState& state);
 // Within a handler: what is being handled; where that is no Error of the library, an Error that names the thread.
 std::exception_ptr named_exception(std::string_view name);
 
-#ifdef L2L_FAULT_POINTS
-// Negative control: at moment number `moment` of progress from now on, of whatever thread, that thread throws, or
-// sleeps for ever. 0: never. The environment variable L2L_FAULT_MOMENT ("throw:1234", "hang:1234") does the same.
-void arm_fault_moment(bool hang, std::int64_t moment);
-#endif
-
 }  // namespace l2l

@@ -9,28 +9,23 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "core/activity.h"
-
 namespace l2l {
 namespace {
 
 std::atomic<bool> hangs{false};
-std::atomic<std::int64_t> left{0};  // moments; 0 or below: not armed, or past
+std::atomic<long long> left{0};  // moments; 0 or below: not armed, or past
 
 bool arm_from_environment() {
   const char* const text = std::getenv("L2L_FAULT_MOMENT");
   if (text == nullptr) return false;
   const char* const colon = std::strchr(text, ':');
-  if (colon != nullptr) arm_fault_moment(std::strncmp(text, "hang", 4) == 0, std::atoll(colon + 1));
+  if (colon == nullptr) return false;
+  hangs = std::strncmp(text, "hang", 4) == 0;
+  left = std::atoll(colon + 1);
   return true;
 }
 
 }  // namespace
-
-void arm_fault_moment(bool hang, std::int64_t moment) {
-  hangs.store(hang);
-  left.store(moment);
-}
 
 void fault_moment() {
   static const bool from_environment = arm_from_environment();

@@ -6,7 +6,8 @@ namespace l2l {
 
 #ifdef L2L_FAULT_POINTS
 inline constexpr bool kFaultPoints = true;
-// Counts a moment, and breaks the calling thread where it is the one of arm_fault_moment() (core/activity.h).
+// Counts a moment. At the one that the environment variable L2L_FAULT_MOMENT names ("throw:1234", "hang:1234"), of
+// whatever thread, that thread throws, or sleeps for ever.
 void fault_moment();
 #else
 inline constexpr bool kFaultPoints = false;

@@ -98,7 +98,7 @@ struct Trainer::Implementation {
   void check_room(eps::DirectoryUse use) const;
   std::optional<std::chrono::duration<double>> visit(std::optional<double> step_ms) const;
   void start_watchdog();
-  std::string why_to_resume() const;
+  std::string how_to_go_on() const;
   void restore(const eps::RunState& state);
 
   const runtime::RunPlan plan;
@@ -167,7 +167,7 @@ void Trainer::Implementation::start_watchdog() {
 }
 
 // What to do after a flipped bit.
-std::string Trainer::Implementation::why_to_resume() const {
+std::string Trainer::Implementation::how_to_go_on() const {
   const std::filesystem::path& directory = plan.options.checkpoint.directory;
   try {
     if (!directory.empty()) return ", then go on from " + eps::find_checkpoint(directory).string();
@@ -271,7 +271,7 @@ StepReport Trainer::step() {
   try {
     return implementation_->run_step();
   } catch (const CorruptState& error) {
-    throw CorruptState(error.what() + implementation_->why_to_resume());
+    throw CorruptState(error.what() + implementation_->how_to_go_on());
   } catch (const NumericError& error) {
     if (options().model.reversible != "fixed") throw;
     throw NumericError(std::string(error.what()) +
@@ -366,7 +366,7 @@ std::filesystem::path Trainer::finish_save() {
   try {
     folder = implementation_->checkpoints->finish();
   } catch (const CorruptState& error) {
-    throw CorruptState(error.what() + implementation_->why_to_resume());
+    throw CorruptState(error.what() + implementation_->how_to_go_on());
   }
   if (!folder.empty() && implementation_->plan.options.lora.rank == 0) implementation_->companions_from = folder;
   return folder;
