@@ -1,4 +1,4 @@
-// What the fuzz targets share. Each of them defines LLVMFuzzerTestOneInput(), which tools/fuzz.sh links with libFuzzer
+// What the fuzz targets share. Each of them defines LLVMFuzzerTestOneInput(), which tests/fuzz/run links with libFuzzer
 // and the test suite with main.cpp, which feeds it its seeds.
 #pragma once
 

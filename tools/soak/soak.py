@@ -5,9 +5,10 @@
 
 Disturbances, one every so many seconds on average: TERM, HUP, XCPU and KILL (the run is then resumed), USR1 (save), USR2, STOP and
 CONT, a disk that is full (a limit on file sizes, until a save has failed), a limit on open files, and, where libfaketime is
-installed, jumps of the clock. Memory, descriptors and threads of the process are sampled every second. It ends after N
-steps or M minutes, and is then held against the checkpoint of the same step that the other run, which goes beside it, has saved. Prints a
-summary as JSON; exit status 1 when weights differ, a process ended as it should not, or memory, descriptors or threads grew.
+installed, jumps of the clock. Memory, descriptors and threads of both runs are sampled every second. It ends after N
+steps or M minutes, and is then held against the checkpoint of the same step that the other run, which goes beside it in one
+process, has saved. Prints a summary as JSON; exit status 1 when weights differ, a process ended as it should not, or memory,
+descriptors or threads grew: of a disturbed process after its first minute, of the other one after the first half of the time.
 """
 import argparse
 import glob
@@ -103,6 +104,7 @@ class Soak:
     def start_whole(self):
         """A run that nobody disturbs, which keeps all of its checkpoints."""
         command = self.command("--quiet", "--set", "checkpoint.directory=whole", "--set", "checkpoint.keep=1000000")
+        self.whole_samples = []
         with open(self.folder / "whole.log", "w") as log:
             return subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=log)
 
@@ -161,6 +163,8 @@ class Soak:
             time.sleep(min(1, max(0.01, next_one - time.monotonic())))
             if seen := sample(self.process.pid):
                 self.samples.append((time.monotonic() - born, seen))
+            if self.whole.poll() is None and (seen := sample(self.whole.pid)):
+                self.whole_samples.append((time.monotonic() - self.begin, seen))
             if self.over():
                 self.process.terminate()
                 self.process.wait(300)
@@ -177,19 +181,19 @@ class Soak:
             self.faults.append(f"exit status {status}, expected {sorted(self.expected)}: {messages[-600:]}")
         if "lost" in messages or "trying an older" in messages:
             self.faults.append("a checkpoint was lost: " + messages[-600:])
-        self.lives.append({"seconds": round(time.monotonic() - born), "status": status, **self.growth()})
+        self.lives.append({"seconds": round(time.monotonic() - born), "status": status, **self.growth(self.samples, WARM_UP)})
 
-    def growth(self):
-        """The most that each figure was in the first minute and afterwards."""
+    def growth(self, samples, warm_up):
+        """The most that each figure was before `warm_up` seconds and afterwards."""
         result = {}
         for name, slack in SLACK.items():
-            early = [seen[name] for age, seen in self.samples if 2 < age < WARM_UP]
-            late = [seen[name] for age, seen in self.samples if age >= WARM_UP]
+            early = [seen[name] for age, seen in samples if 2 < age < warm_up]
+            late = [seen[name] for age, seen in samples if age >= warm_up]
             if not early or not late:
                 continue
             result[name] = [max(early), max(late)]
             if max(late) > max(early) + slack:
-                self.faults.append(f"{name} grew from {max(early)} to {max(late)} in a process of {self.samples[-1][0]:.0f} s")
+                self.faults.append(f"{name} grew from {max(early)} to {max(late)} in a process of {samples[-1][0]:.0f} s")
         return result
 
     def align(self):
@@ -207,6 +211,7 @@ class Soak:
         self.whole = self.start_whole()
         while self.reached() < self.arguments.steps and not self.over() and len(self.faults) < 20:
             self.live()
+        undisturbed = self.growth(self.whole_samples, (time.monotonic() - self.begin) / 2)
         step, same = self.align()
         long = [life for life in self.lives if "resident_kib" in life]
         print(json.dumps({"steps": step, "seconds": round(time.monotonic() - self.begin), "same_weights": same,
@@ -215,6 +220,7 @@ class Soak:
                           "median_process_seconds": statistics.median(life["seconds"] for life in self.lives),
                           "processes_over_a_minute": len(long),
                           **{name: [max(life[name][i] for life in long) for i in (0, 1)] for name in SLACK if long},
+                          "undisturbed": undisturbed,
                           "faults": self.faults}, indent=1))
         return same and not self.faults
 
