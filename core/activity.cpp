@@ -71,7 +71,7 @@ void unlist_thread() {
 ActivitySpan::ActivitySpan(Doing doing, const char* what, int layer) {
   ThreadSlot* const slot = current;
   if (slot == nullptr) return;
-  if (doing != Doing::rests) fault_moment();
+  if (doing != Doing::rests) fault_moment(*slot);
   doing_ = slot->doing.load(kRelaxed);
   what_ = slot->what.load(kRelaxed);
   layer_ = slot->layer.load(kRelaxed);
@@ -92,7 +92,7 @@ ActivitySpan::~ActivitySpan() {
 
 void note_progress() {
   if (current == nullptr) return;
-  fault_moment();
+  fault_moment(*current);
   advance(*current);
 }
 

@@ -4,14 +4,17 @@
 
 namespace l2l {
 
+struct ThreadSlot;  // core/activity.h
+
 #ifdef L2L_FAULT_POINTS
 inline constexpr bool kFaultPoints = true;
-// Counts a moment. At the one that the environment variable L2L_FAULT_MOMENT names ("throw:1234", "hang:1234"), of
-// whatever thread, that thread throws, or sleeps for ever.
-void fault_moment();
+// Counts a moment of `thread`, the calling one. At the one that the environment variable L2L_FAULT_MOMENT names, it
+// throws, or sleeps for ever: "throw:1234", "hang:1234", counted over all threads, or "throw:2:checkpoint saver", over
+// those whose names begin so.
+void fault_moment(const ThreadSlot& thread);
 #else
 inline constexpr bool kFaultPoints = false;
-inline void fault_moment() {}
+inline void fault_moment(const ThreadSlot&) {}
 #endif
 
 }  // namespace l2l

@@ -1,7 +1,7 @@
 #include "formats/safetensors_header.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -13,21 +13,10 @@ namespace l2l::formats {
 
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Bytes>, 15> kTypes = {{{"F64", 8},
-                                                                        {"F32", 4},
-                                                                        {"F16", 2},
-                                                                        {"BF16", 2},
-                                                                        {"I64", 8},
-                                                                        {"I32", 4},
-                                                                        {"I16", 2},
-                                                                        {"I8", 1},
-                                                                        {"U64", 8},
-                                                                        {"U32", 4},
-                                                                        {"U16", 2},
-                                                                        {"U8", 1},
-                                                                        {"BOOL", 1},
-                                                                        {"F8_E4M3", 1},
-                                                                        {"F8_E5M2", 1}}};
+constexpr std::pair<std::string_view, Bytes> kTypes[] = {
+    {"F64", 8},     {"F32", 4},     {"F16", 2},         {"BF16", 2},        {"I64", 8},    {"I32", 4},  {"I16", 2},
+    {"I8", 1},      {"U64", 8},     {"U32", 4},         {"U16", 2},         {"U8", 1},     {"BOOL", 1}, {"C64", 8},
+    {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E4M3FNUZ", 1}, {"F8_E5M2FNUZ", 1}, {"F8_E8M0", 1}};
 
 // Parses token by token (SAX), so that no tree of a hostile file is built.
 class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
@@ -199,8 +188,9 @@ void check_cover(const std::vector<TensorEntry>& tensors, Bytes data_bytes, cons
 }  // namespace
 
 Bytes safetensors_element(std::string_view dtype) {
-  const auto type = std::find_if(kTypes.begin(), kTypes.end(), [&](const auto& t) { return t.first == dtype; });
-  return type == kTypes.end() ? 0 : type->second;
+  const auto* const type =
+      std::find_if(std::begin(kTypes), std::end(kTypes), [&](const auto& t) { return t.first == dtype; });
+  return type == std::end(kTypes) ? 0 : type->second;
 }
 
 std::string show_name(std::string_view name) {

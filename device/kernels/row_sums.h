@@ -67,6 +67,8 @@ struct RowSums {
   float* table;
   RowOf row_of;
 };
+template <typename RowOf>
+RowSums(float*, RowOf) -> RowSums<RowOf>;  // clang before 17 deduces nothing of an aggregate by itself
 
 // Adds the rows of dy [rows, hidden] times `factor` to each of `sums`, in ascending order. Each task owns some columns:
 // equal rows of a table meet in one thread.

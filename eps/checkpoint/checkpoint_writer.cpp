@@ -7,6 +7,7 @@
 
 #include "core/activity.h"
 #include "core/log.h"
+#include "eps/state_save.h"
 
 namespace l2l::eps {
 
@@ -47,8 +48,15 @@ void CheckpointWriter::start(const std::filesystem::path& directory, const RunSt
                              Companions companions) {
   finish();
   Save save([this, directory, begun = store_.begin_save(), state, keep, companions = std::move(companions)]() mutable {
-    const ActivitySpan span(Doing::file, "writing a checkpoint");
-    return save_checkpoint(directory, store_, std::move(begun), state, keep, companions);
+    // What is captured lives until somebody asks for the result. The save must end here, even where it fails: updates
+    // wait for it.
+    StateSave ending = std::move(begun);
+    try {
+      const ActivitySpan span(Doing::file, "writing a checkpoint");
+      return save_checkpoint(directory, store_, std::move(ending), state, keep, companions);
+    } catch (...) {
+      std::rethrow_exception(named_exception("checkpoint saver"));
+    }
   });
   pending_ = save.get_future();
   {

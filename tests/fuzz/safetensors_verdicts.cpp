@@ -1,6 +1,7 @@
-// What SafetensorsFile makes of files, for safetensors_differential.py. Reads batches from standard input: a count (u32), then
-// for each file its length (u32) and its bytes. Answers each file, after its whole batch is read, with a length (u32) and a text: "+" and
-// for each tensor name, dtype, shape, begin and end, each ended by a NUL; or "-" and the reason for which it is refused.
+// What SafetensorsFile makes of files, for safetensors_differential.py. Reads batches from standard input: a count
+// (u32), then for each file its length (u32) and its bytes. Answers each file, after its whole batch is read, with a
+// length (u32) and a text: "+" and for each tensor name, dtype, shape, begin and end, each ended by a NUL; or "-" and
+// the reason for which it is refused.
 #include <cstring>
 #include <iostream>
 #include <vector>

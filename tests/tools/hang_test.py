@@ -3,8 +3,8 @@ within 10 s of what the limit says; what was saved before can be gone on from, a
 
     hang_test.py FOLDER_OF_THE_TOOLS [--moments N] [--seed N]
 
-N moments (default 8; half of them throw, half hang), spread evenly over all that a run has. Needs a build with fault
-points; skips (77) without.
+Each thread in turn throws at its first moment and hangs at its second; then come N moments (default 4; half of them throw, half
+hang), spread evenly over all that a run has. Needs a build with fault points; skips (77) without.
 """
 import argparse
 import json
@@ -39,6 +39,7 @@ every = 2
 steps = 8
 """
 LIMIT = 2.0  # seconds without progress
+THREADS = ["eps updater", "compute", "h2d weights", "weight feeder", "d2h gradients", "gradient completion", "checkpoint saver"]
 NAMED = re.compile(r"thread \"?(relay|weight feeder|gradient completion|eps|checkpoint saver|compute|h2d|d2h|device|host)[^\n]*")
 
 
@@ -66,7 +67,7 @@ def hash_of(done):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("tools", type=pathlib.Path)
-    parser.add_argument("--moments", type=int, default=8)
+    parser.add_argument("--moments", type=int, default=4)
     parser.add_argument("--last", type=int, default=0, help="the last moment; 0: found by trial")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
@@ -90,9 +91,9 @@ def main():
                 print("no fault points in this build")
                 return 77
         failures, slowest, names = [], 0.0, {}
-        for i in range(arguments.moments):
-            kind = ("throw", "hang")[i % 2]
-            fault = f"{kind}:{draw.randint(1, last)}"
+        faults = [f"throw:1:{name}" for name in THREADS] + [f"hang:2:{name}" for name in THREADS]
+        faults += [f"{('throw', 'hang')[i % 2]}:{draw.randint(1, last)}" for i in range(arguments.moments)]
+        for i, fault in enumerate(faults):
             folder = base / f"run{i}"
             prepare(folder)
             done, seconds = run(tools, folder, fault)
@@ -107,7 +108,7 @@ def main():
                 again, _ = run(tools, folder, resume=True)
                 if again.returncode != 0 or hash_of(again) != hash_of(peace):
                     failures.append(f"{fault}: resumed: status {again.returncode}: {again.stderr[-300:]}")
-        print(f"{arguments.moments} moments of {last}, {len(failures)} failures; longest end {slowest:.1f} s after an "
+        print(f"{len(faults)} moments, of {last}, {len(failures)} failures; longest end {slowest:.1f} s after an "
               f"undisturbed run's time; named: {names}")
         print("\n".join(failures))
         return 1 if failures else 0
