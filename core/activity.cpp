@@ -31,6 +31,16 @@ void set_name(ThreadSlot& slot, std::string_view name, int index) {
   slot.name[length].store('\0', kRelaxed);
 }
 
+std::string name_of(const ThreadSlot& slot) {
+  std::string name;
+  for (const std::atomic<char>& letter : slot.name) {
+    const char c = letter.load(kRelaxed);
+    if (c == '\0') break;
+    name += c;
+  }
+  return name;
+}
+
 ThreadSlot* take_slot() {
   for (std::size_t i = 0; i < kSlots; ++i) {
     bool free = false;
@@ -110,11 +120,7 @@ std::vector<ThreadState> thread_states() {
                       slot.thread.load(kRelaxed),
                       moments,
                       i};
-    for (const std::atomic<char>& letter : slot.name) {
-      const char c = letter.load(kRelaxed);
-      if (c == '\0') break;
-      state.name += c;
-    }
+    state.name = name_of(slot);
     all.push_back(std::move(state));
   }
   return all;
@@ -142,6 +148,10 @@ std::exception_ptr named_exception(std::string_view name) {
   } catch (...) {
     return std::make_exception_ptr(Error("thread \"" + std::string(name) + "\" failed with an unknown exception"));
   }
+}
+
+std::exception_ptr named_exception() {
+  return current != nullptr ? named_exception(name_of(*current)) : std::current_exception();
 }
 
 }  // namespace l2l

@@ -87,5 +87,7 @@ std::string describe(const ThreadState& state);
 
 // Within a handler: what is being handled; where that is no Error of the library, an Error that names the thread.
 std::exception_ptr named_exception(std::string_view name);
+// The same with the name of the calling thread, where it is listed.
+std::exception_ptr named_exception();
 
 }  // namespace l2l

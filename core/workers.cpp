@@ -2,6 +2,7 @@
 #include "core/workers.h"
 
 #include <algorithm>
+#include <exception>
 
 #include "core/activity.h"
 #include "core/control_groups.h"
@@ -20,8 +21,12 @@ Clock::time_point at(std::int64_t ticks) { return Clock::time_point(Clock::durat
 
 void Workers::parallel_for(std::int64_t blocks, BlockFunction function) {
   const auto one = [&](std::int64_t block, int slot) {
-    const ActivitySpan span(Doing::job, "a block");
-    function(block, slot);
+    try {
+      const ActivitySpan span(Doing::job, "a block");
+      function(block, slot);
+    } catch (...) {
+      std::rethrow_exception(named_exception());
+    }
   };
   if (trace_ == nullptr) return run(blocks, one);
   run(blocks, [&](std::int64_t block, int slot) {

@@ -27,6 +27,7 @@ TEST(CheckpointFolders, FindsTheNewestCompleteOne) {
     save_checkpoint(folder.path(), run.store, at_step(step), 10);
   }
   EXPECT_EQ(find_checkpoint(folder.path()).filename(), "step-100000000") << "by number, not by name";
+  EXPECT_EQ(newest_step(folder.path()), 100'000'000u);
   write_all(folder / "step-100000000/optimizer.safetensors", "short");
   EXPECT_EQ(find_checkpoint(folder.path()).filename(), "step-99999999");
   write_all(folder / "step-99999999/manifest.json", "{}");

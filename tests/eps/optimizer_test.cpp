@@ -171,5 +171,32 @@ TEST(Optimizers, SgdHasOneMoment) {
   EXPECT_NO_THROW(read_state(store, kNorm, 0, {master, moment1, {}}));
 }
 
+// Bytes that an update moves for each element of a state without scales: master and moments are read and written, an
+// f16 wire is written. Int8 adds scales.
+TEST(Optimizers, TrafficOfAnUpdateIsWhatItReadsAndWrites) {
+  const ModelLayout layout = toy_layout();
+  Bytes elements = 0;
+  for (const GroupSpec& group : layout.groups) {
+    for (const ParameterSpec& parameter : group.parameters) elements += static_cast<Bytes>(parameter.shape.elements());
+  }
+  const auto moved = [&](const Optimizer& optimizer, DType wire, const char* moments) {
+    StoreOptions options = toy_options();
+    options.optimizer = optimizer;
+    options.wire = wire;
+    options.moments = optimizers::parse_moment_formats(moments);
+    return ParameterStore::bytes_moved(layout, options);
+  };
+  const Optimizer adamw = toy_options().optimizer;
+  EXPECT_EQ(moved(adamw, DType::f32, "fp32"), elements * 24);
+  EXPECT_EQ(moved(adamw, DType::bf16, "fp32"), elements * 24);
+  EXPECT_EQ(moved(adamw, DType::f16, "fp32"), elements * 26);
+  EXPECT_EQ(moved(adamw, DType::bf16, "bf16_first"), elements * 20);
+  EXPECT_EQ(moved(adamw, DType::bf16, "bf16"), elements * 16);
+  EXPECT_EQ(moved(sgd(), DType::f32, "fp32"), elements * 16);
+  const Bytes with_scales = moved(adamw, DType::bf16, "int8");
+  EXPECT_GT(with_scales, elements * 12);
+  EXPECT_LT(with_scales, elements * 15);
+}
+
 }  // namespace
 }  // namespace l2l::eps::testing
