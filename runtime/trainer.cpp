@@ -79,12 +79,15 @@ struct Trainer::Implementation {
   }
   // Makes all threads, and allocates all that a run needs.
   void start(const LoadProgress& loading) {
+    const ThreadActivity listed("relay", 0);
+    start_watchdog();  // the threads that draw or read the weights may hang, too
+    const Watchdog::Watch watch(watchdog.get());
     engine = make_engine(loading);
     if (generation) engine->start_generation(*generation);
     checkpoints.emplace(engine->store());
     runtime::Calibration calibration;
     prediction = runtime::predict_step(plan, calibration, /*may_measure=*/false);
-    start_watchdog();
+    if (watchdog) watchdog->set_limits(*hang_limits(visit(prediction.step_ms)));
   }
 
   std::uint64_t samples_per_step() const {
@@ -112,7 +115,7 @@ struct Trainer::Implementation {
   std::optional<eps::RunLock> lock;                  // of the checkpoint directory, from the first claim on
   std::optional<eps::CheckpointWriter> checkpoints;  // made with the engine, as is the next
   StepPrediction prediction;                         // of a training step, from earlier measurements
-  std::unique_ptr<Watchdog> watchdog;                // the same; none where the environment says so
+  std::unique_ptr<Watchdog> watchdog;                // made before the engine; none where the environment says so
   PeakResident peak;
   std::uint64_t step = 0;           // completed
   std::uint64_t data_position = 0;  // samples consumed

@@ -3,7 +3,7 @@ within 10 s of what the limit says; what was saved before can be gone on from, a
 
     hang_test.py FOLDER_OF_THE_TOOLS [--moments N] [--seed N]
 
-Each thread in turn throws at its first moment and hangs at its second; then come N moments (default 4; half of them throw, half
+Each thread in turn throws at its first moment and hangs at its second, as do the workers that draw the first weights; then come N moments (default 4; half of them throw, half
 hang), spread evenly over all that a run has. Needs a build with fault points; skips (77) without.
 """
 import argparse
@@ -92,6 +92,7 @@ def main():
                 return 77
         failures, slowest, names = [], 0.0, {}
         faults = [f"throw:1:{name}" for name in THREADS] + [f"hang:2:{name}" for name in THREADS]
+        faults += ["throw:1", "hang:2"]  # the first moments are theirs
         faults += [f"{('throw', 'hang')[i % 2]}:{draw.randint(1, last)}" for i in range(arguments.moments)]
         for i, fault in enumerate(faults):
             folder = base / f"run{i}"

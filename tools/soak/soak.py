@@ -55,7 +55,7 @@ validate_every = {every}
 """
 CHECKPOINTS = "checkpoints/run"
 WARM_UP = 60  # seconds of a process before its memory may no longer grow
-SLACK = {"resident_kib": 512, "descriptors": 1, "threads": 0}  # between the first minute and any later one; a save opens a file
+SLACK = {"resident_kib": 1024, "descriptors": 3, "threads": 0}  # what a save takes for itself, which the first minute may be without
 
 
 def sample(pid):
