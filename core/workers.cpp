@@ -24,7 +24,7 @@ void Workers::parallel_for(std::int64_t blocks, BlockFunction function) {
     try {
       const ActivitySpan span(Doing::job, "a block");
       function(block, slot);
-    } catch (...) {
+    } catch (const std::exception&) {  // others are for the caller alone
       std::rethrow_exception(named_exception());
     }
   };
