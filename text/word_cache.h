@@ -1,6 +1,7 @@
 // The ids of frequent pieces of text.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -17,7 +18,7 @@ class WordCache {
   bool find(std::string_view piece, std::vector<TokenId>& ids) const {
     if (piece.size() > kMostBytes) return false;
     const Entry& entry = entries_[place(piece)];
-    if (entry.bytes != piece.size() || std::memcmp(entry.piece, piece.data(), piece.size()) != 0) return false;
+    if (std::string_view(entry.piece, entry.bytes) != piece) return false;
     ids.insert(ids.end(), entry.ids, entry.ids + entry.count);
     return true;
   }
@@ -27,14 +28,14 @@ class WordCache {
     Entry& entry = entries_[place(piece)];
     entry.bytes = static_cast<std::uint8_t>(piece.size());
     entry.count = static_cast<std::uint8_t>(ids.size());
-    std::memcpy(entry.piece, piece.data(), piece.size());
-    std::memcpy(entry.ids, ids.data(), ids.size_bytes());
+    std::copy(piece.begin(), piece.end(), entry.piece);
+    std::copy(ids.begin(), ids.end(), entry.ids);
   }
 
  private:
   static constexpr std::size_t kEntries = 1 << 15, kMostBytes = 30, kMostIds = 8;
   struct Entry {
-    std::uint8_t bytes = 0, count = 0;  // no piece is empty
+    std::uint8_t bytes = 0, count = 0;
     char piece[kMostBytes];
     TokenId ids[kMostIds];
   };
