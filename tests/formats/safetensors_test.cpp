@@ -72,6 +72,22 @@ std::uint64_t write_two_tensors(const std::filesystem::path& path,
   return file.header_hash();
 }
 
+// Of version 0.8.0 of the reference implementation, all whose elements are whole bytes.
+TEST(Safetensors, TypesOfTheReferenceAreRead) {
+  for (const char* const type : {"F64", "I64", "U64", "C64", "F32", "I32", "U32", "F16", "BF16", "I16", "U16", "I8",
+                                 "U8", "BOOL", "F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F8_E8M0"}) {
+    const std::size_t bytes = safetensors_element(type);
+    const std::string end = std::to_string(3 * bytes);
+    EXPECT_EQ(
+        header_refusal(R"({"a":{"dtype":")" + std::string(type) + R"(","shape":[3],"data_offsets":[0,)" + end + "]}}",
+                       3 * bytes),
+        "(accepted)");
+  }
+  EXPECT_EQ(safetensors_element("C64"), 8u);
+  EXPECT_EQ(safetensors_element("F8_E8M0"), 1u);
+  EXPECT_EQ(safetensors_element("F4"), 0u) << "half a byte";
+}
+
 TEST(Safetensors, WritesTheFormatByTheLetter) {
   const TemporaryFolder folder;
   const std::uint64_t hash = write_two_tensors(folder / "x.safetensors");
