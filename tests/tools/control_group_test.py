@@ -24,7 +24,7 @@ every = 2
 steps = 3
 """
 MIB = 1 << 20
-SLACK = 256 << 10  # the process's own part is measured at its start, and differs that much from one start to the next
+SLACK = 512 << 10  # the process's own part is measured at its start, and differs that much from one start to the next
 CHOICES = {"model.hidden": [64, 256, 512], "model.layers": [2, 8], "batch.micro_batches": [1, 4], "precision.compute": ["fp32", "bf16"],
            "optimizer.moments": ["fp32", "bf16"]}
 
