@@ -55,7 +55,7 @@ void CheckpointWriter::start(const std::filesystem::path& directory, const RunSt
       const ActivitySpan span(Doing::file, "writing a checkpoint");
       return save_checkpoint(directory, store_, std::move(ending), state, keep, companions);
     } catch (...) {
-      std::rethrow_exception(named_exception("checkpoint saver"));
+      std::rethrow_exception(named_exception());
     }
   });
   pending_ = save.get_future();

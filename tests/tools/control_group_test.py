@@ -29,28 +29,37 @@ CHOICES = {"model.hidden": [64, 256, 512], "model.layers": [2, 8], "batch.micro_
            "optimizer.moments": ["fp32", "bf16"]}
 
 
+def memory_groups():
+    """This process's own groups whose children may have limits on memory, and the name of the limit's file there."""
+    for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "memory":
+            yield pathlib.Path("/sys/fs/cgroup/memory" + path), "memory.limit_in_bytes"
+        elif controllers == "":
+            yield pathlib.Path("/sys/fs/cgroup" + path), "memory.max"
+
+
 class Group:
     """A group below this process's own, with a group of its own below, in which commands run."""
 
-    def __init__(self):
-        self.folder = None
-        for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            root = {"memory": "/sys/fs/cgroup/memory", "": "/sys/fs/cgroup"}.get(controllers)
-            name = "memory.limit_in_bytes" if controllers == "memory" else "memory.max"
-            if root is None or self.folder is not None:
-                continue
-            folder = pathlib.Path(root + path) / f"l2l-test-{os.getpid()}"
+    def __init__(self, folder, limit_file):
+        self.folder, self.limit_file = folder, limit_file
+
+    @staticmethod
+    def make():
+        """None where that is not possible."""
+        for parent, limit in memory_groups():
+            folder = parent / f"l2l-test-{os.getpid()}"
             try:
                 (folder / "inner").mkdir(parents=True)
-                if (folder / name).exists():
-                    self.folder, self.limit_file = folder, folder / name
-                    self.set_limit(1 << 40)
-                    continue
+                if (folder / limit).exists():
+                    group = Group(folder, folder / limit)
+                    group.set_limit(1 << 40)
+                    return group
             except OSError:
                 pass
-            self.folder = None
             remove(folder)
+        return None
 
     def set_limit(self, value):
         self.limit_file.write_text(str(value))
@@ -96,8 +105,8 @@ def main():
     parser.add_argument("tools", type=lambda name: pathlib.Path(name).resolve())
     parser.add_argument("--configs", type=int, default=4)
     arguments = parser.parse_args()
-    group = Group()
-    if group.folder is None:
+    group = Group.make()
+    if group is None:
         print("no control group with a limit on memory can be made here")
         return 77
     try:

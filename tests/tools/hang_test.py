@@ -3,8 +3,9 @@ within 10 s of what the limit says; what was saved before can be gone on from, a
 
     hang_test.py FOLDER_OF_THE_TOOLS [--moments N] [--seed N]
 
-Each thread in turn throws at its first moment and hangs at its second, as do the workers that draw the first weights; then come N moments (default 4; half of them throw, half
-hang), spread evenly over all that a run has. Needs a build with fault points; skips (77) without.
+Each thread in turn throws at its first moment and hangs at its second, as do the workers that draw the first weights; then
+come N moments (default 4; half of them throw, half hang), spread evenly over all that a run has. Needs a build with fault
+points; skips (77) without.
 """
 import argparse
 import json
