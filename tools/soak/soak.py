@@ -55,7 +55,7 @@ validate_every = {every}
 """
 CHECKPOINTS = "checkpoints/run"
 WARM_UP = 60  # seconds of a process before its memory may no longer grow
-SLACK = {"resident_kib": 1024, "descriptors": 3, "threads": 0}  # what a save takes for itself, which the first minute may be without
+SLACK = {"resident_kib": 512, "descriptors": 1, "threads": 0}  # between the first minute, which has saves, and any later one
 
 
 def sample(pid):
@@ -95,7 +95,7 @@ class Soak:
         self.counts, self.lives, self.faults = {}, [], []
         self.begin = time.monotonic()
         (folder / "text").write_text("the quick brown fox jumps over the lazy dog. " * 50)
-        self.every = max(1, arguments.steps // 500)  # steps between saves
+        self.every = min(2000, max(1, arguments.steps // 500))  # steps between saves: several a minute
         (folder / "run.toml").write_text(CONFIG.format(steps=arguments.steps, every=self.every))
 
     def command(self, *more):
