@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -56,8 +57,12 @@ class ArenaBinding final : public tbb::task_scheduler_observer {
     if (!cpus.empty()) any_bound_ = true;
     observe(true);
   }
-  // Threads that are still in the arena get no on_scheduler_exit() later.
+  // Threads leave an idle arena by themselves. Those that are still there get no on_scheduler_exit() later, and oneTBB
+  // would lose what it noted of this observer for them if the process ended first.
   ~ArenaBinding() override {
+    constexpr std::chrono::milliseconds kPatience(100), kPause(1);
+    const auto give_up = std::chrono::steady_clock::now() + kPatience;
+    while (inside_ != 0 && std::chrono::steady_clock::now() < give_up) std::this_thread::sleep_for(kPause);
     observe(false);
     for (const int thread : guests_) {
       if (thread != 0) home_.apply(thread);
@@ -65,6 +70,7 @@ class ArenaBinding final : public tbb::task_scheduler_observer {
   }
   void on_scheduler_entry(bool is_worker) override {
     if (!is_worker) return;
+    ++inside_;
     list_thread(name_, static_cast<int>(place()));
     if (!any_bound_) return;
     if (cpus_.empty()) return free_thread();
@@ -74,9 +80,11 @@ class ArenaBinding final : public tbb::task_scheduler_observer {
   void on_scheduler_exit(bool is_worker) override {
     if (!is_worker) return;
     unlist_thread();
-    if (cpus_.empty()) return;
-    bind_thread(home_);
-    guests_[place()] = 0;
+    if (!cpus_.empty()) {
+      bind_thread(home_);
+      guests_[place()] = 0;
+    }
+    --inside_;
   }
 
  private:
@@ -88,7 +96,8 @@ class ArenaBinding final : public tbb::task_scheduler_observer {
   static inline std::atomic<bool> any_bound_{false};
   const std::string name_;
   const CpuSet cpus_, home_ = CpuSet::of_thread();
-  std::vector<int> guests_;  // by index in the arena: the thread bound for it; 0: none
+  std::atomic<int> inside_ = 0;  // threads of oneTBB that are in the arena
+  std::vector<int> guests_;      // by index in the arena: the thread bound for it; 0: none
 };
 
 }  // namespace
