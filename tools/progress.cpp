@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/tables.h"
+#include "tools/terminal.h"
 
 namespace l2l::tools {
 namespace {
@@ -15,7 +17,8 @@ namespace {
 using std::chrono::duration;
 using std::chrono::steady_clock;
 
-constexpr double kTerminalInterval = 0.2, kLogInterval = 10;  // seconds
+constexpr double kTerminalInterval = 0.2, kLogInterval = 30;  // seconds
+constexpr int kLogColumns = 1000;                             // all parts of a line
 
 std::string clock_time(double seconds) {
   const long whole = static_cast<long>(seconds + 0.5);
@@ -26,7 +29,7 @@ std::string clock_time(double seconds) {
 }  // namespace
 
 Progress::Progress(std::int64_t first, std::int64_t steps, bool quiet)
-    : first_(first), steps_(steps), quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
+    : first_(first), steps_(steps), quiet_(quiet), terminal_(rewrites_lines()) {}
 
 void Progress::show(const StepReport& report) {
   double& tokens = count_ == 0 ? first_tokens_ : tokens_;
@@ -46,9 +49,13 @@ void Progress::show(const StepReport& report) {
   const bool due = count_ == 1 || report.step == steps_ || duration<double>(now - last_shown_).count() >= interval;
   if (quiet_ || !due) return;
   last_shown_ = now;
-  const std::string line = text(report, duration<double>(now - start_).count());
-  std::fprintf(stderr, terminal_ ? "\r%s\033[K" : "%s\n", line.c_str());
-  std::fflush(stderr);
+  std::vector<LinePart> line = parts(report, duration<double>(now - start_).count());
+  if (terminal_) {
+    rewrite_line(fit(std::move(line), terminal_columns()));
+  } else {
+    std::fprintf(stderr, "%s\n", fit(std::move(line), kLogColumns).c_str());
+    std::fflush(stderr);
+  }
   open_line_ = terminal_;
 }
 
@@ -60,18 +67,23 @@ void Progress::show_skipped(const StepReport& report) {
                static_cast<long long>(report.step), static_cast<long long>(steps_), report.loss_scale);
 }
 
-std::string Progress::text(const StepReport& report, double elapsed) const {
+std::vector<LinePart> Progress::parts(const StepReport& report, double elapsed) const {
   const double left = static_cast<double>(steps_ - report.step) * elapsed / static_cast<double>(report.step - first_);
   const double total_ms = std::max(1e-9, 1e3 * (seconds_ + first_seconds_));
   const double waits = weights_ms_ + stash_ms_ + update_ms_;
-  const std::string step_time =
-      report.predicted_ms ? print("%.4g ms (predicted %.4g)", report.step_ms, *report.predicted_ms) + "  " : "";
-  return print("step %lld/%lld  loss %.4f  %.0f tokens/s  %sETA %s  time: compute %.0f%%",
-               static_cast<long long>(report.step), static_cast<long long>(steps_), report.loss, tokens_per_second(),
-               step_time.c_str(), clock_time(left).c_str(), 100 * std::max(0.0, 1 - waits / total_ms)) +
-         print(", waits: weights %.1f%%, stash %.1f%%, update %.1f%%", 100 * weights_ms_ / total_ms,
-               100 * stash_ms_ / total_ms, 100 * update_ms_ / total_ms) +
-         (report.stream_drift ? print("  drift %.1e", *report.stream_drift) : "") + validation_;
+  std::vector<LinePart> parts = {
+      {0, print("step %lld/%lld", static_cast<long long>(report.step), static_cast<long long>(steps_))},
+      {1, print("loss %.4f", report.loss)},
+      {3, print("%.0f tokens/s", tokens_per_second())},
+      {2, "ETA " + clock_time(left)}};
+  if (!validation_.empty()) parts.push_back({4, validation_});
+  parts.push_back({5, print("%.4g ms", report.step_ms) +
+                          (report.predicted_ms ? print(" (predicted %.4g)", *report.predicted_ms) : "")});
+  parts.push_back({6, print("compute %.0f%%", 100 * std::max(0.0, 1 - waits / total_ms))});
+  parts.push_back({7, print("waits: weights %.1f%%, stash %.1f%%, update %.1f%%", 100 * weights_ms_ / total_ms,
+                            100 * stash_ms_ / total_ms, 100 * update_ms_ / total_ms)});
+  if (report.stream_drift) parts.push_back({6, print("drift %.1e", *report.stream_drift)});
+  return parts;
 }
 
 void Progress::add_ratio(const StepReport& report) {
@@ -79,7 +91,7 @@ void Progress::add_ratio(const StepReport& report) {
 }
 
 void Progress::show_validation(const Trainer::Evaluation& validation) {
-  validation_ = print("  validation: loss %.4f", validation.loss);
+  validation_ = print("validation %.4f", validation.loss);
   for (const auto& [name, value] : validation.metrics) validation_ += " " + name + print(" %.4f", value);
 }
 
@@ -102,12 +114,11 @@ double Progress::tokens_per_second() const {
 }
 
 void print_message(const std::string& message) {
-  const std::string line = (isatty(STDERR_FILENO) != 0 ? "\r\033[K" : "") + message + "\n";
+  const std::string line = (rewrites_lines() ? "\r\033[K" : "") + message + "\n";
   static_cast<void>(!write(STDERR_FILENO, line.data(), line.size()));
 }
 
-ByteProgress::ByteProgress(std::string what, bool quiet)
-    : what_(std::move(what)), quiet_(quiet || isatty(STDERR_FILENO) == 0) {}
+ByteProgress::ByteProgress(std::string what, bool quiet) : what_(std::move(what)), quiet_(quiet || !rewrites_lines()) {}
 
 ByteProgress::~ByteProgress() {
   if (open_line_) std::fputc('\n', stderr);
@@ -119,12 +130,11 @@ void ByteProgress::show(std::uint64_t done, std::uint64_t all) {
   last_shown_ = now;
   const double share = all > 0 ? static_cast<double>(done) / static_cast<double>(all) : 1;
   const double elapsed = duration<double>(now - start_).count();
-  const std::string line =
-      print("%s: %.0f%% of %.2f GB  %.2f GB/s  ETA %s", what_.c_str(), 100 * share, 1e-9 * static_cast<double>(all),
-            1e-9 * static_cast<double>(done) / std::max(1e-9, elapsed),
-            clock_time(elapsed * (1 - share) / std::max(1e-9, share)).c_str());
-  std::fprintf(stderr, "\r%s\033[K", line.c_str());
-  std::fflush(stderr);
+  const std::string eta = clock_time(elapsed * (1 - share) / std::max(1e-9, share));
+  rewrite_line(fit({{0, print("%s: %.0f%% of %.2f GB", what_.c_str(), 100 * share, 1e-9 * static_cast<double>(all))},
+                    {2, print("%.2f GB/s", 1e-9 * static_cast<double>(done) / std::max(1e-9, elapsed))},
+                    {1, "ETA " + eta}},
+                   terminal_columns()));
   open_line_ = true;
 }
 

@@ -1,4 +1,4 @@
-// The progress of a run: on a terminal one line that is rewritten, in a log a line every few seconds.
+// The progress of a run: on a terminal one line that is rewritten and fits, in a log a whole line every 30 s.
 #pragma once
 
 #include <array>
@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "l2l/trainer.h"
+#include "tools/terminal.h"
 
 namespace l2l::tools {
 
@@ -37,7 +39,7 @@ class Progress {
 
   void add_ratio(const StepReport& report);
   void show_skipped(const StepReport& report);
-  std::string text(const StepReport& report, double elapsed) const;
+  std::vector<LinePart> parts(const StepReport& report, double elapsed) const;
 
   const std::int64_t first_, steps_;
   const bool quiet_, terminal_;

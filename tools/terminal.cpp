@@ -1,0 +1,56 @@
+#include "tools/terminal.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+namespace l2l::tools {
+namespace {
+
+constexpr int kUnknown = 80, kMost = 10000;
+
+std::string join(const std::vector<LinePart>& parts) {
+  std::string line;
+  for (const LinePart& part : parts) {
+    if (!line.empty()) line += "  ";
+    line += part.text;
+  }
+  return line;
+}
+
+}  // namespace
+
+bool rewrites_lines() {
+  const char* const terminal = std::getenv("TERM");
+  return isatty(STDERR_FILENO) != 0 && (terminal == nullptr || std::string_view(terminal) != "dumb");
+}
+
+int terminal_columns() {
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  const char* const columns = std::getenv("COLUMNS");
+  const int number = columns == nullptr ? 0 : std::atoi(columns);
+  return number > 0 && number <= kMost ? number : kUnknown;
+}
+
+std::string fit(std::vector<LinePart> parts, int columns) {
+  const std::size_t room = static_cast<std::size_t>(std::max(1, columns - 1));
+  while (parts.size() > 1 && join(parts).size() > room) {
+    // Of equal ranks the last.
+    const auto least = std::max_element(parts.rbegin(), parts.rend(),
+                                        [](const LinePart& a, const LinePart& b) { return a.rank < b.rank; });
+    parts.erase(std::next(least).base());
+  }
+  return join(parts).substr(0, room);
+}
+
+void rewrite_line(const std::string& line) {
+  std::fprintf(stderr, "\r%s\033[K", line.c_str());
+  std::fflush(stderr);
+}
+
+}  // namespace l2l::tools

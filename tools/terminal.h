@@ -1,0 +1,27 @@
+// Standard error as a terminal: whether a line can be rewritten there, and how much of it fits.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace l2l::tools {
+
+// Whether standard error is a terminal that can rewrite a line (TERM is not "dumb").
+bool rewrites_lines();
+// Columns of standard error now: as the terminal says, else by COLUMNS, else 80.
+int terminal_columns();
+
+// A part of a line; those of the highest rank are the first to go.
+struct LinePart {
+  int rank = 0;
+  std::string text;
+};
+
+// The parts, two spaces between them, as many as fit in `columns`; what is still too long is cut off. One column stays
+// free, since some terminals wrap a full line.
+std::string fit(std::vector<LinePart> parts, int columns);
+
+// Writes a line in place of the one that was rewritten before, without an end.
+void rewrite_line(const std::string& line);
+
+}  // namespace l2l::tools
