@@ -152,7 +152,11 @@ StepVerdict ParameterStore::finish_step() {
     const StepVerdict verdict = self.close_step();
     self.notify();
     return verdict;
-  } catch (const NumericError&) {
+  } catch (const NumericError& error) {
+    if (error.nothing_changed()) {
+      self.notify();
+      throw;
+    }
     guard.unlock();
     self.failure.fail(std::current_exception());
     throw;

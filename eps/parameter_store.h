@@ -175,8 +175,9 @@ class ParameterStore {
   // gradients are then read in the update alone.
   void push(LayerIndex layer, int device, GradientBuffer gradients, std::optional<double> squares = std::nullopt);
   // Waits until every group of the step is reduced and checked, but not for the updates; held updates start here. When
-  // a gradient is not finite, either skips the step (GradientScale) or throws NumericError, also stored in `failure`,
-  // naming step (counted from 1, as in reports) and layer; that group is then unchanged (held: all are).
+  // a gradient is not finite, either skips the step (GradientScale) or throws NumericError naming step (counted from
+  // 1, as in reports) and layer. Held: the step is then skipped as well. Else that group alone is unchanged, and the
+  // error is stored in `failure`.
   StepVerdict finish_step();
   // Waits until every group has the version of the next step.
   void complete_updates();

@@ -259,13 +259,14 @@ std::string ParameterStore::Implementation::why_overflow_stays() const {
 
 void ParameterStore::Implementation::refuse_step(GroupIndex broken) {
   const Version step = hand_over.step();
-  hand_over.verdict(false);
+  options.held() ? hand_over.skip() : hand_over.verdict(false);
   const GroupSpec& group = layout.groups[static_cast<std::size_t>(broken)];
   const LayerSpec& layer = layer_at(hand_over.last_use(broken));
   const std::string part = layer.parts.size() > 1 ? ", group " + group.name : "";
   throw NumericError("step " + std::to_string(step + 1) + ": layer " + layer.name + part +
-                     ": gradient is not finite (NaN or infinity)" + why_overflow_stays() +
-                     "; weights and moments of the layer are unchanged");
+                         ": gradient is not finite (NaN or infinity)" + why_overflow_stays() +
+                         "; weights and moments of " + (options.held() ? "all layers" : "the layer") + " are unchanged",
+                     /*nothing_changed=*/options.held());
 }
 
 StepVerdict ParameterStore::Implementation::close_step() {

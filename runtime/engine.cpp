@@ -1,5 +1,7 @@
 #include "runtime/engine.h"
 
+#include "l2l/errors.h"
+
 namespace l2l::runtime {
 
 using transfer::Traffic;
@@ -27,6 +29,9 @@ template <typename Body>
 auto Engine::guarded(Body body) {
   try {
     return body();
+  } catch (const NumericError& error) {
+    if (error.nothing_changed()) throw;
+    failure_.fail(std::current_exception());
   } catch (...) {
     failure_.fail(std::current_exception());
   }

@@ -13,7 +13,8 @@
 namespace l2l::runtime {
 
 // Thread-bound. The calling thread runs device 0, and each further device has a relay thread of its own. After a call
-// has thrown, only destruction is allowed; it joins all threads.
+// has thrown, only destruction is allowed, which joins all threads; after a NumericError that changed nothing the
+// store may still be saved.
 class Engine {
  public:
   // `plan` and `trace` (may be null) must outlive the engine. `weights`: initial ones; null: all are random.

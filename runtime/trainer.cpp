@@ -13,6 +13,7 @@
 #include "models/hub/weights.h"
 #include "optimizers/schedule.h"
 #include "runtime/data/dataset.h"
+#include "runtime/divergence.h"
 #include "runtime/engine.h"
 #include "runtime/generator.h"
 #include "runtime/hub_companions.h"
@@ -276,10 +277,9 @@ StepReport Trainer::step() {
   } catch (const CorruptState& error) {
     throw CorruptState(error.what() + implementation_->how_to_go_on());
   } catch (const NumericError& error) {
-    if (options().model.reversible != "fixed") throw;
-    throw NumericError(std::string(error.what()) +
-                       "; in fixed point a residual stream that leaves +-32768 shows so, too: model.reversible = "
-                       "\"float\" has no such range");
+    // As if the step had not begun.
+    if (error.nothing_changed()) implementation_->data_position -= implementation_->samples_per_step();
+    throw runtime::with_advice(error, options());
   }
 }
 

@@ -18,8 +18,9 @@ class App;
 namespace l2l::tools {
 
 inline constexpr int kSuccess = 0;
-inline constexpr int kFailure = 1;   // while running
-inline constexpr int kBadInput = 2;  // usage, config, data, does not fit
+inline constexpr int kFailure = 1;       // while running
+inline constexpr int kBadInput = 2;      // usage, config, data, does not fit
+inline constexpr int kUnfinished = 130;  // l2l-train --must-finish: the run stopped before its last step, and is saved
 
 inline constexpr const char* kAllowNonfinite = "load weights that are NaN or infinite, too (run.allow_nonfinite)";
 

@@ -145,6 +145,8 @@ int main(int argc, char** argv) {
   command.add("--metrics", &arguments.metrics, "write one JSON object per step to this file");
   command.add("--trace", &arguments.trace, "write a timeline to this file (Chrome trace JSON; opens in Perfetto)");
   command.add("--allow-nonfinite", &arguments.allow_nonfinite, kAllowNonfinite);
+  command.add("--must-finish", &arguments.must_finish,
+              "end with status 130 where the run is saved, but stopped before its last step");
   command.add("--quiet", &arguments.quiet, "no contract and no progress");
   return command.run(argc, argv);
 }

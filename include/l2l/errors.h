@@ -42,7 +42,15 @@ class L2L_API DeviceError : public Error {
 // A NaN or infinity reached the optimizer. The message names the step and the layer; that layer's state is unchanged.
 class L2L_API NumericError : public Error {
  public:
-  using Error::Error;
+  explicit NumericError(const std::string& message, bool nothing_changed = false)
+      : Error(message), nothing_changed_(nothing_changed) {}
+
+  // Whether every other layer's state is unchanged, too, so that the steps before can still be saved. That is so where
+  // updates wait for the whole backward pass: optimizer.clip = "global", optimizer.update = "after_backward" and fp16.
+  bool nothing_changed() const { return nothing_changed_; }
+
+ private:
+  bool nothing_changed_;
 };
 
 // Weights or moments in host memory are not what the last update left there: a bit has flipped, or another part of the

@@ -134,7 +134,8 @@ struct GenerationShape {
   std::int64_t tokens = 200;        // GenerateOptions::tokens
 };
 
-// Thread-bound: one thread at a time. After a failed step, only destruction is allowed.
+// Thread-bound: one thread at a time. After a failed step, only destruction is allowed, but
+// after a NumericError with nothing_changed() also save() and weights_hash().
 class L2L_API Trainer {
  public:
   // Validates the options, reads the data, and plans device and host memory. Throws BadInput, or OutOfMemory when the

@@ -194,16 +194,29 @@ TEST(StateSave, AWaitingSaverLearnsOfAFailure) {
   saver.join();
 }
 
-TEST(StateSave, ARejectedStepCannotBeSaved) {
-  SavedToy toy(options_of(true, DType::f32));
-  toy.store.begin_step(0, 0.1);
+// Step 1 of a store, with a gradient that is not finite, after a sound step.
+void fail_second_step(SavedToy& toy) {
+  toy.step(0);
+  toy.store.begin_step(1, 0.1);
   for (LayerIndex layer = kHead; layer >= kEmbedding; --layer) {
-    std::vector<float> gradient = toy_gradient(toy.store.layout(), layer, 0, 0, DType::f32);
+    std::vector<float> gradient = toy_gradient(toy.store.layout(), layer, 0, 1, DType::f32);
     if (layer == kFirstBlock) gradient[3] = std::numeric_limits<float>::infinity();
     push_gradient(toy.store, gradient, DType::f32, layer, 0);
   }
   EXPECT_THROW(toy.store.finish_step(), NumericError);
+}
+
+TEST(StateSave, AStepOfWhichAPartIsAppliedCannotBeSaved) {
+  SavedToy toy(options_of(false, DType::f32));
+  fail_second_step(toy);
   EXPECT_THROW(toy.store.begin_save(), NumericError);
+}
+
+TEST(StateSave, AfterAStepThatChangedNothingTheOneBeforeIsSaved) {
+  SavedToy toy(options_of(true, DType::f32)), sound(toy.options);
+  fail_second_step(toy);
+  sound.step(0);
+  EXPECT_EQ(read_all(toy.store.begin_save(), toy.store).state(), sound.state());
 }
 
 }  // namespace

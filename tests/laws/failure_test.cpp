@@ -113,5 +113,52 @@ INSTANTIATE_TEST_SUITE_P(Modes, NotFinite,
                                             ::testing::Values("fp32", "bf16", "fp16")),
                          [](const auto& info) { return std::get<0>(info.param) + "_" + std::get<1>(info.param); });
 
+// Steps until one is not finite; returns its message.
+std::string diverge(Trainer& trainer) {
+  try {
+    while (trainer.completed_steps() < 10) trainer.step();
+  } catch (const NumericError& error) {
+    EXPECT_TRUE(error.nothing_changed());
+    return error.what();
+  }
+  return "";
+}
+
+// Where a step is applied as a whole, one that is not finite leaves those before it to be saved, and the run goes on
+// from there.
+TEST(Divergence, TheStepsBeforeAreSavedAndGoOn) {
+  const SmallRun run;
+  for (const char* const update : {"eager", "after_backward"}) {
+    Options options = options_of(run, "relay", update);
+    options.checkpoint.directory = run.folder() / update;
+    options.optimizer.name = "sgd";
+    options.optimizer.clip = update == std::string("eager") ? "global" : "none";
+    options.optimizer.learning_rate = options.optimizer.max_norm = 1e12;
+    Trainer trainer(options);
+    const std::string message = diverge(trainer);
+    const std::int64_t sound = trainer.completed_steps();
+    ASSERT_GT(sound, 0);
+    EXPECT_NE(message.find("step " + std::to_string(sound + 1) + ": layer "), std::string::npos) << message;
+    EXPECT_NE(message.find("a lower optimizer.learning_rate (now 1e+12)"), std::string::npos) << message;
+    EXPECT_NE(message.find("no checkpoint was saved yet"), std::string::npos) << message;
+    const std::filesystem::path folder = trainer.save();
+    const std::uint64_t hash = trainer.weights_hash();
+
+    Options undisturbed = options;
+    undisturbed.checkpoint.directory.clear();
+    Trainer same(undisturbed);
+    for (std::int64_t step = 0; step < sound; ++step) same.step();
+    EXPECT_EQ(same.weights_hash(), hash) << update;
+
+    Trainer resumed(options);
+    EXPECT_EQ(resumed.resume(options.checkpoint.directory), folder);
+    EXPECT_EQ(resumed.completed_steps(), sound);
+    EXPECT_EQ(resumed.weights_hash(), hash) << update;
+    const std::string again = diverge(resumed);  // the same data, hence at the same step
+    EXPECT_EQ(again.substr(0, again.find(';')), message.substr(0, message.find(';')));
+    EXPECT_NE(again.find(folder.string() + ", after step " + std::to_string(sound)), std::string::npos) << again;
+  }
+}
+
 }  // namespace
 }  // namespace l2l::failure_law

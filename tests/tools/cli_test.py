@@ -42,7 +42,7 @@ LEAVES_MICRO_BATCH = ["--set", "recompute.policy=auto", "--set", "batch.minibatc
 METRICS = ("step loss learning_rate gradient_norm tokens tokens_per_second step_ms device_peak_bytes host_bytes h2d_bytes "
            "d2h_bytes weight_stall_ms stash_stall_ms update_stall_ms loss_scale skipped predicted_ms eps_gb_per_second "
            "eps_fraction").split()
-SUMMARY = ("steps loss validation_loss metrics tokens_per_second measured_over_predicted device_peak_bytes host_bytes pinned_bytes predicted_device_bytes "
+SUMMARY = ("steps finished reason loss validation_loss metrics tokens_per_second measured_over_predicted device_peak_bytes host_bytes pinned_bytes predicted_device_bytes "
            "predicted_host_bytes checkpoint weights_hash").split()
 
 

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import pathlib
+import re
 import resource
 import signal
 import subprocess
@@ -80,6 +81,7 @@ class OperatorTest(unittest.TestCase):
         out, err = process.communicate(timeout=100)
         self.assertEqual(process.returncode, 0, err)
         summary = json.loads(out.splitlines()[-1])
+        self.assertEqual((summary["finished"], summary["reason"]), (False, "interrupt"))
         self.assertEqual(summary["steps"], self.steps()[-1])
         self.assertEqual(self.checkpoints()[-1], f"step-{summary['steps']:08}")
         self.assertIn(names, err)
@@ -93,6 +95,36 @@ class OperatorTest(unittest.TestCase):
         # The kernel sends XCPU again every second.
         process = self.start(*FOREVER, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (1, 60)))
         self.check_saved(process, "interrupted by SIGXCPU: step")
+
+    def test_a_run_that_must_finish_says_by_its_status_that_it_has_not(self):
+        process = self.start(*FOREVER, "--must-finish")
+        self.wait_for(lambda: len(self.steps()) > 2, process)
+        process.terminate()
+        out, err = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertEqual(json.loads(out.splitlines()[-1])["reason"], "interrupt")
+        out, _ = self.run_to_end(*FOREVER, "--must-finish", "--set", "run.seconds=1", status=130)
+        summary = json.loads(out)
+        self.assertEqual((summary["finished"], summary["reason"]), (False, "seconds"))
+        out, _ = self.run_to_end("--must-finish")
+        summary = json.loads(out)
+        self.assertEqual((summary["finished"], summary["reason"]), (True, "steps"))
+
+    def test_a_step_that_diverges_leaves_the_one_before_and_advice(self):
+        wild = ("--set", "optimizer.name=sgd", "--set", "optimizer.learning_rate=1e12", "--set", "optimizer.max_norm=1e12",
+                "--set", "schedule.warmup_steps=0")
+        out, err = self.run_to_end(*FOREVER, *wild, "--set", "optimizer.clip=global", status=1)
+        self.assertEqual(out, "")
+        failed = int(re.search("step ([0-9]+): layer .* is not finite", err).group(1))
+        self.assertIn("what usually helps: a lower optimizer.learning_rate (now 1e+12), a longer schedule.warmup_steps (now 0)", err)
+        self.assertRegex(err, f"step {failed - 1} is now saved: checkpoints/run/step-0*{failed - 1}\n$")
+        _, err = self.run_to_end("--resume", "checkpoints/run", "--set", "optimizer.learning_rate=1e-9", "--set", "optimizer.name=sgd",
+                                 "--set", f"run.steps={failed + 3}")
+        self.assertIn(f"resumed from checkpoints/run/step-{failed - 1:08}", err)
+        # Where each layer is updated at once, the others have gone on: nothing is saved, and the last checkpoint is named.
+        _, err = self.run_to_end(*FOREVER, *wild, "--set", "optimizer.clip=none", "--set", "checkpoint.every=1", status=1)
+        self.assertIn('optimizer.clip = "global" (now "none")', err)
+        self.assertRegex(err, "the last checkpoint is checkpoints/run/step-0*([0-9]+), after step \\1\n")
 
     def test_a_hup_that_was_ignored_stays_ignored(self):
         process = self.start(*FOREVER, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))

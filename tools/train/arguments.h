@@ -12,7 +12,7 @@ struct TrainArguments {
   ConfigArguments config;
   std::int64_t steps = -1;
   std::string pretrained, data, output, resume, metrics, trace;
-  bool dry_run = false, quiet = false, allow_nonfinite = false;
+  bool dry_run = false, quiet = false, allow_nonfinite = false, must_finish = false;
 };
 
 }  // namespace l2l::tools

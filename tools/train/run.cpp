@@ -14,6 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kLongRun = 30 * 60;  // seconds
+// Why runs end, of those that are finished.
+constexpr std::string_view kStepsDone = "steps", kPatienceOver = "patience";
 
 }  // namespace
 
@@ -45,8 +47,17 @@ int Run::run() {
   if (!(std::cout << line << std::endl)) {
     throw Error("standard output cannot be written; the run is done and saved, and its last line is " + line);
   }
-  return kSuccess;
+  return finished() || !arguments_.must_finish ? kSuccess : kUnfinished;
 }
+
+// Why the run ends here.
+std::string_view Run::reason() const {
+  if (trainer_.completed_steps() >= steps_) return kStepsDone;
+  if (signals_.stop()) return "interrupt";
+  return best_->exhausted() ? kPatienceOver : "seconds";
+}
+
+bool Run::finished() const { return reason() == kStepsDone || reason() == kPatienceOver; }
 
 // Checkpoints of up to how many steps, in the run's own directory, belong to it.
 std::int64_t Run::resume() {
@@ -95,7 +106,11 @@ void Run::train() {
   progress_.emplace(trainer_.completed_steps(), steps_, arguments_.quiet);
   last_save_ = last_validation_ = Clock::now();
   signals_.show_step(trainer_.completed_steps(), 0);
-  if (!signals_.stop()) trainer_.train(steps_, [this](const StepReport& report) { return take(report); });
+  try {
+    if (!signals_.stop()) trainer_.train(steps_, [this](const StepReport& report) { return take(report); });
+  } catch (const NumericError& error) {
+    end_diverged(error);
+  }
   progress_->finish();
   if (const std::optional<double> ratio = progress_->measured_over_predicted()) {
     say(print("a step took %.2f times what was predicted (median)", *ratio));
@@ -104,6 +119,18 @@ void Run::train() {
     say("interrupted by " + signals_.stopped_by() + ": step " + std::to_string(trainer_.completed_steps()) +
         " is finished; saving");
   }
+}
+
+// Saves the steps before the one that failed where they can be.
+void Run::end_diverged(const NumericError& error) {
+  progress_->finish();
+  tell_saved();
+  show_run();
+  const bool unsaved = progress_->count() > 0 && saved_step_ != trainer_.completed_steps();
+  if (!error.nothing_changed() || !unsaved) throw error;
+  const fs::path folder = save();
+  throw Error(error.what() +
+              ("; step " + std::to_string(trainer_.completed_steps()) + " is now saved: " + folder.string()));
 }
 
 // After each step; false when it was the last.
@@ -213,6 +240,8 @@ void Run::say(const std::string& message) {
 nlohmann::ordered_json Run::summary(const fs::path& checkpoint) {
   nlohmann::ordered_json summary;
   summary["steps"] = trainer_.completed_steps();
+  summary["finished"] = finished();
+  summary["reason"] = reason();
   summary["loss"] = or_null(last_ ? std::optional(last_->loss) : std::nullopt);
   summary["validation_loss"] = or_null(validation_ ? std::optional(validation_->loss) : std::nullopt);
   summary["metrics"] = json_of(validation_ ? validation_->metrics : decltype(validation_->metrics){});

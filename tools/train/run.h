@@ -33,7 +33,10 @@ class Run {
   void make_folder();
   void train();
   bool take(const StepReport& report);
+  [[noreturn]] void end_diverged(const NumericError& error);
   bool go_on() const;
+  std::string_view reason() const;
+  bool finished() const;
   // Whether what is due every so many steps, or minutes after `last`, is due after this step.
   static bool due(std::int64_t step, std::int64_t every, Clock::time_point last, double minutes);
   void save_if_due(const StepReport& report);

@@ -100,12 +100,13 @@ void Signals::ask_to_stop(int signal) {
   const bool late = signal == SIGINT && now - last_stop_ > kKeyboard;
   last_stop_ = now;
   stops_ = first ? 1 : late ? 2 : stops_ + 1;
+  const std::string name = signal == SIGINT ? "Ctrl-C" : name_of(signal);
   if (stops_ == 1) {
-    print_message(std::string(name_of(signal)) + ": " + what_now("finishing") +
-                  "; SIGINT or SIGTERM twice more ends it unsaved");
+    print_message(name + ": " + what_now("finishing") + "; " + (deliberate ? name : "SIGTERM") +
+                  " twice more to stop without saving");
   } else if (stops_ == 2) {
-    print_message(std::string(name_of(signal)) + " again: " + what_now("finishing") + "; one more" +
-                  (signal == SIGINT ? " within 3 s" : "") + " to stop without saving");
+    print_message(name + " again: " + what_now("finishing") + "; once more" + (signal == SIGINT ? " within 3 s" : "") +
+                  " to stop without saving");
   } else {
     act_as_usual(signal);
   }
