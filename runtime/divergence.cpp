@@ -32,7 +32,7 @@ std::string last_checkpoint(const std::filesystem::path& directory) {
     if (!directory.empty()) {
       const std::filesystem::path folder = eps::find_checkpoint(directory);
       return "the last checkpoint is " + folder.string() + ", after step " +
-             std::to_string(eps::read_manifest(folder).step);
+             std::to_string(eps::read_manifest(folder).state.step);
     }
   } catch (const BadInput&) {  // there is none
   }

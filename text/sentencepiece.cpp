@@ -1,5 +1,7 @@
 #include <sentencepiece_processor.h>
 
+#include <exception>
+
 #include "l2l/errors.h"
 #include "text/tokenizer_files.h"
 #include "text/utf8.h"
@@ -9,8 +11,18 @@ namespace {
 
 using sentencepiece::SentencePieceProcessor;
 
-void check(const sentencepiece::util::Status& status, const std::string& what) {
-  if (!status.ok()) throw BadInput(what + ": " + status.ToString());
+// Of a call that returns a status; parts of the library throw exceptions of their own.
+template <typename Call>
+void check(const std::string& what, const Call& call) {
+  std::string failure;
+  try {
+    const sentencepiece::util::Status status = call();
+    if (status.ok()) return;
+    failure = status.ToString();
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  throw BadInput(what + ": " + failure);
 }
 
 class SentencePieceEncoder final : public Encoder {
@@ -19,7 +31,7 @@ class SentencePieceEncoder final : public Encoder {
   void encode(std::string_view text, bool, std::vector<std::int32_t>& ids) override {
     std::string valid;
     if (valid_prefix(text) != text.size()) text = valid = replace_invalid(text);
-    check(processor_.Encode({text.data(), text.size()}, &found_), "SentencePiece");
+    check("SentencePiece", [&] { return processor_.Encode({text.data(), text.size()}, &found_); });
     ids.insert(ids.end(), found_.begin(), found_.end());
   }
 
@@ -33,8 +45,9 @@ class SentencePiece final : public Tokenizer {
  public:
   explicit SentencePiece(const std::filesystem::path& file) {
     const std::string model = read_tokenizer_file(file);
-    check(processor_.LoadFromSerializedProto({model.data(), model.size()}),
-          file.string() + ": not a SentencePiece model");
+    check(file.string() + ": not a SentencePiece model", [&] {
+      return processor_.LoadFromSerializedProto({model.data(), model.size()});
+    });
   }
   std::int64_t vocabulary() const override { return processor_.GetPieceSize(); }
   std::unique_ptr<Encoder> make_encoder() const override { return std::make_unique<SentencePieceEncoder>(processor_); }
@@ -47,7 +60,7 @@ class SentencePiece final : public Tokenizer {
       if (special || !processor_.IsControl(id)) shown.push_back(id);
     }
     std::string text;
-    check(processor_.Decode(shown, &text), "SentencePiece");
+    check("SentencePiece", [&] { return processor_.Decode(shown, &text); });
     return text;
   }
 

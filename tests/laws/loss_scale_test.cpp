@@ -44,12 +44,6 @@ std::vector<Step> steps_of(const Options& options, int steps) {
   return all;
 }
 
-int changed_by_skipped_steps(const std::vector<Step>& steps) {
-  int changed = 0;
-  for (const Step& step : steps) changed += step.report.skipped && step.after != step.before ? 1 : 0;
-  return changed;
-}
-
 TEST(LossScale, AnOverflowedStepChangesNothingAndHalvesTheScale) {
   const SmallRun run;
   const std::vector<Step> steps = steps_of(overflowing(run), kSteps);
@@ -162,6 +156,12 @@ TEST(LossScale, TrainsLikeFp32) {
 }
 
 #ifdef L2L_FAULT_POINTS
+int changed_by_skipped_steps(const std::vector<Step>& steps) {
+  int changed = 0;
+  for (const Step& step : steps) changed += step.report.skipped && step.after != step.before ? 1 : 0;
+  return changed;
+}
+
 TEST(LossScaleNegativeControl, AnUpdateWithOverflowedGradientsIsCaught) {
   const SmallRun run;
   arm_fault_point("eps.update_on_overflow");

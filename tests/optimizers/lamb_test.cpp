@@ -13,9 +13,9 @@ namespace {
 
 std::vector<float> normal_values(std::size_t size, unsigned seed, float deviation) {
   std::mt19937 generator(seed);
-  std::normal_distribution<float> normal(0, deviation);
+  std::normal_distribution<float> normal;
   std::vector<float> values(size);
-  for (float& value : values) value = normal(generator);
+  for (float& value : values) value = deviation * normal(generator);
   return values;
 }
 

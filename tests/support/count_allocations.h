@@ -29,24 +29,29 @@ inline void* checked(void* memory) {
 
 }  // namespace l2l::testing
 
-// Every form, so that no memory is allocated by one library's operator and freed by another's.
-void* operator new(std::size_t size) { return l2l::testing::checked(l2l::testing::counted(size)); }
-void* operator new[](std::size_t size) { return l2l::testing::checked(l2l::testing::counted(size)); }
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return l2l::testing::counted(size); }
-void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return l2l::testing::counted(size); }
-void* operator new(std::size_t size, std::align_val_t alignment) {
+// Every form, so that no memory is allocated by one library's operator and freed by another's. Not
+// inlined, since GCC then takes a pair for malloc() and delete, or new and free().
+[[gnu::noinline]] void* operator new(std::size_t size) { return l2l::testing::checked(l2l::testing::counted(size)); }
+[[gnu::noinline]] void* operator new[](std::size_t size) { return l2l::testing::checked(l2l::testing::counted(size)); }
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return l2l::testing::counted(size);
+}
+[[gnu::noinline]] void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return l2l::testing::counted(size);
+}
+[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
   return l2l::testing::checked(l2l::testing::counted(size, alignment));
 }
-void* operator new[](std::size_t size, std::align_val_t alignment) {
+[[gnu::noinline]] void* operator new[](std::size_t size, std::align_val_t alignment) {
   return l2l::testing::checked(l2l::testing::counted(size, alignment));
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
-void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
