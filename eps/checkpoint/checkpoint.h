@@ -25,7 +25,7 @@ struct RunState {
   std::uint64_t step = 0;           // completed steps
   std::uint64_t seed = 0;           // of the random numbers (counter-based: seed and step are their whole state)
   std::uint64_t data_position = 0;  // samples consumed
-  std::string config;               // TOML, for people and tools
+  std::string config = {};          // TOML, for people and tools
   std::uint64_t data_hash = 0;      // of the training data, in which data_position counts
   // Dynamic loss scaling: the scale, a power of two up to 2^24, or 0 for none; and the steps since it last changed.
   std::uint64_t loss_scale = 0, good_steps = 0;

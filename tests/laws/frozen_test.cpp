@@ -435,7 +435,6 @@ TEST_P(Adapters, NeedTheBaseThatTheyWereTrainedBeside) {
 
 TEST_P(Adapters, ComeBackFromAPeftDirectoryAndMerge) {
   const Options own = options();
-  std::uint64_t hash = 0;
   std::vector<float> with_adapters, merged;
   const std::vector<std::int32_t> tokens = {97, 98, 99, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109};
   const auto logits = [&](Trainer& trainer) {

@@ -53,7 +53,9 @@ TEST(StepReport, BytesAreThoseOfTheLinkAndRatesThoseOfTheSchedule) {
     before = after;
     // It rises to its peak in three steps, and falls from there to the minimum.
     EXPECT_EQ(report.learning_rate > last, step <= 3) << "step " << step;
-    if (step == 3) EXPECT_DOUBLE_EQ(report.learning_rate, options.optimizer.learning_rate);
+    if (step == 3) {
+      EXPECT_DOUBLE_EQ(report.learning_rate, options.optimizer.learning_rate);
+    }
     last = report.learning_rate;
     EXPECT_GE(report.learning_rate, 1e-4);
     EXPECT_EQ(report.tokens, 6 * 13);

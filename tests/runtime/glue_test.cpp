@@ -96,7 +96,9 @@ TEST(Glue, ReadsTheFilesOfEachTask) {
     ASSERT_EQ(rows.size(), sample.rows);
     EXPECT_EQ(rows[0].text, std::string(sample.first) + sample.second);
     EXPECT_EQ(rows[0].is_pair, *sample.second != '\0');
-    if (rows[0].is_pair) EXPECT_EQ(rows[0].first, std::string(sample.first).size());
+    if (rows[0].is_pair) {
+      EXPECT_EQ(rows[0].first, std::string(sample.first).size());
+    }
     EXPECT_EQ(rows[0].label, sample.label);
     EXPECT_SAYS(refusal(sample.task, sample.bad), sample.reason);
   }

@@ -226,7 +226,9 @@ TEST(HubConfig, HeadsRoundTrip) {
       const ModelOptions again = read(hub_config(model, R"({"id2label": {"0": "other", "1": "names"}})"));
       EXPECT_EQ(again.head, head) << architecture.name;
       EXPECT_EQ(again.label_names, model.label_names);
-      if (classes) EXPECT_EQ(again.labels, 3);
+      if (classes) {
+        EXPECT_EQ(again.labels, 3);
+      }
     }
   }
 }
