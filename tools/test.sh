@@ -12,8 +12,9 @@ usage() {
 
 folder=build-test
 # One architecture, which later GPUs run as well: half the time of the CUDA compiler.
-# -g1, names and lines of functions but no variables, costs a quarter less than -g.
-options=(-Dbuildtype=debugoptimized -Ddebug=false -Dcpp_args=-g1 -Dfault_points=enabled -Dtests=true -Dgpu_arch=80)
+# -g1, names and lines of functions but no variables, costs a quarter less than -g. The library's assertions: newer Meson
+# switches them on by itself.
+options=(-Dbuildtype=debugoptimized -Ddebug=false '-Dcpp_args=-g1 -D_GLIBCXX_ASSERTIONS=1' -Dfault_points=enabled -Dtests=true -Dgpu_arch=80)
 arguments=(--print-errorlogs)
 while (($#)); do
   case $1 in

@@ -7,6 +7,7 @@
 #include "core/fault_point.h"
 #include "tests/laws/small_run.h"
 #include "tests/support/fault_device.h"
+#include "tests/support/instrumented.h"
 
 namespace l2l {
 namespace {
@@ -45,11 +46,7 @@ std::vector<Combination> combinations(bool every) {
       }
     }
   }
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  const std::size_t stride = every ? 7 : 35;
-#else
-  const std::size_t stride = every ? 1 : 5;
-#endif
+  const std::size_t stride = (every ? 1 : 5) * (testing::kInstrumented ? 7 : 1);
   std::vector<Combination> some;
   for (std::size_t i = 0; i < all.size(); i += stride) some.push_back(all[i]);
   return some;

@@ -11,6 +11,7 @@
 #include "tests/laws/counting_device.h"
 #include "tests/laws/outcome.h"
 #include "tests/laws/small_run.h"
+#include "tests/support/instrumented.h"
 
 namespace l2l::devices_law {
 namespace {
@@ -25,11 +26,7 @@ constexpr std::int64_t kMicrobatches = 24;  // divisible by every number of devi
 constexpr std::int64_t kCounts[] = {1, 2, 3, 8};
 
 // Instrumented builds, which are ten times slower, take fewer repeats of the same.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kInstrumented = true;
-#else
-constexpr bool kInstrumented = false;
-#endif
+using testing::kInstrumented;
 
 // The stated bounds, relative: of the first step's gradient norm, and of the losses of kSteps steps.
 struct Bounds {

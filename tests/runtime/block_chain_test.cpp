@@ -10,6 +10,7 @@
 
 #include "runtime/plan/fixed_decisions.h"
 #include "runtime/plan/run_plan.h"
+#include "tests/support/instrumented.h"
 
 namespace l2l::runtime {
 namespace {
@@ -60,6 +61,7 @@ class BlockChainTest : public ::testing::Test {
 };
 
 TEST_F(BlockChainTest, MemoryGoesToWhatSavesLink) {
+  L2L_NEEDS_TRUE_TIMES();
   const Bytes low = arena_bytes(parts_, least_decisions(parts_));
   const std::optional<Proposal> all = shortest(kPlenty);
   ASSERT_TRUE(all);
@@ -115,6 +117,7 @@ TEST_F(BlockChainTest, CountsWhatCrossesTheLink) {
   const Bytes weights = 2 * kBlocks * parts_.model.wire_bytes(parts_.model.block(1));
   EXPECT_EQ(crossing(StashPlace::device), weights);
   EXPECT_EQ(crossing(StashPlace::host), weights + 2 * kBlocks * 2 * (2 * 64 * 64 * sizeof(float)));
+  L2L_NEEDS_TRUE_TIMES();
   EXPECT_LT(shortest(kPlenty)->crossing, weights) << "some weights stay";
 }
 

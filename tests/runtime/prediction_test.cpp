@@ -13,6 +13,7 @@
 #include "runtime/plan_run.h"
 #include "runtime/tuning/shallow_run.h"
 #include "tests/runtime/test_data.h"
+#include "tests/support/instrumented.h"
 #include "tests/support/temporary_folder.h"
 #include "tools/bench/measured_run.h"
 
@@ -174,6 +175,7 @@ class Paced : public ::testing::Test {
 // The table is known, and the paced device's steps are real; attempts, since feeder, drain and parameter server are
 // threads on cores that others use.
 TEST_F(Paced, ThePredictedStepIsTheStep) {
+  L2L_NEEDS_TRUE_TIMES();
   for (const Bytes bandwidth : {Bytes{1} << 32, Bytes{6'000'000}}) {  // compute is the bound; the link is
     double ratio = 0;
     StepPrediction prediction;
@@ -225,6 +227,7 @@ TEST_F(Paced, WithoutMeasuringWhatIsMissingIsNamed) {
 
 // A figure that lies must show: half of what the blocks' backward takes is gone from the step.
 TEST_F(Paced, NegativeControlAHalvedProgramIsSeen) {
+  L2L_NEEDS_TRUE_TIMES();
   const double honest = *predict(table(Bytes{1} << 32), /*measure=*/true).step_ms;
   const RunPlan plan = plan_run(options(), {std::make_shared<device::PacedDevice>(table(Bytes{1} << 32))});
   Calibration calibration(file_, "test");
