@@ -4,6 +4,7 @@
 #include <string>
 
 #include "l2l/errors.h"
+#include "l2l/version.h"
 
 namespace l2l::optimizers {
 
@@ -87,3 +88,5 @@ double sum_of_lanes(const double* lanes) {
 }
 
 }  // namespace l2l::optimizers
+
+std::string l2l::instruction_set() { return std::string(optimizers::kernels().name); }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "l2l/options.h"
+#include "tools/command_line/description.h"
 
 namespace CLI {
 class App;
@@ -32,13 +33,17 @@ using Target = std::variant<bool*, int*, std::int64_t*, std::uint64_t*, double*,
 // What must hold for an option.
 struct Rules {
   bool required = false;
-  // Of numbers. Without `most`, `least` stands for 0.
-  std::optional<double> least = {}, most = {};
-  std::vector<std::string> one_of = {};  // of texts; empty: any
-  std::string needs = {};                // an option, added before, without which this one makes no sense
+  std::optional<double> least = {}, most = {};  // of numbers; a `most` has a `least`
+  std::vector<std::string> one_of = {};         // of texts; empty: any
+  std::string needs = {};                       // an option, added before, without which this one makes no sense
+  std::vector<std::string> offers = {};         // beginnings of values, which shells offer
 };
 
-// A command line, by CLI11. Thread-bound.
+// The keys of a config as --set takes them: "optimizer.learning_rate=".
+std::vector<std::string> config_keys();
+
+// A command line, by CLI11. Beside its own options, every tool has --help, --version and, for the build alone,
+// --describe FOLDER, which writes its manual page and completions there. Thread-bound.
 class Command {
  public:
   // What the command does; returns the exit status.
@@ -49,7 +54,8 @@ class Command {
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
-  // `name` begins with dashes, or else is that of an argument by its place.
+  // `name` begins with dashes, or else is that of an argument by its place. A value that its rules refuse, such as -1
+  // of at least 0, is no default to speak of.
   void add(const std::string& name, Target target, const std::string& help, const Rules& rules = {});
   // Options, added before, that may not both be given.
   void exclude(const std::string& name, const std::string& other);
@@ -57,15 +63,27 @@ class Command {
   // may also stand behind the subcommand. The reference is valid as long as this command.
   Command& add_subcommand(const std::string& name, const std::string& description, Body body);
 
+  // For --help and the manual page: a command line, and what it does.
+  void add_example(const std::string& command, const std::string& what);
+
   // Parses, runs the body, and turns exceptions into one message on stderr and the exit status of the contract.
   int run(int argc, char** argv);
 
  private:
-  explicit Command(std::shared_ptr<CLI::App> app, Body body);
-  const Body& chosen() const;
+  Command(std::shared_ptr<CLI::App> app, const std::string& summary, Body body);
+  int parse_and_run(int argc, char** argv);
+  // The subcommand that was named, or this.
+  const Command& chosen() const;
+  // With all subcommands.
+  CommandDescription description() const;
+  // Of what was named, with the options that it shares.
+  CommandDescription chosen_description() const;
+  // What is wrong with a command line of which CLI11 says `what`.
+  std::string refusal(const std::string& what) const;
 
   const std::shared_ptr<CLI::App> app_;
   const Body body_;
+  CommandDescription own_;
   std::vector<std::unique_ptr<Command>> subcommands_;
 };
 

@@ -121,7 +121,11 @@ int main(int argc, char** argv) {
               "write their hidden states, which the head reads, to this .npy file, float32 [tokens, hidden]");
   command.add("--pooled", &arguments.pooled,
               "write what the pooler of an encoder's directory makes of the first one, float32 [1, hidden]");
-  command.add("--set", &arguments.assignments, "section.key=value");
+  command.add("--set", &arguments.assignments, "section.key=value", {.offers = config_keys()});
   command.add("--allow-nonfinite", &arguments.allow_nonfinite, kAllowNonfinite);
+  command.add_example("l2l-eval checkpoints/run --data held-out.txt",
+                      "prints loss and perplexity of the newest checkpoint on a text");
+  command.add_example("l2l-eval models/bert --tokens ids --logits logits.npy",
+                      "writes the logits of one sequence of token ids");
   return command.run(argc, argv);
 }

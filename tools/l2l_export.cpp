@@ -59,5 +59,9 @@ int main(int argc, char** argv) {
   command.add("--merge", &arguments.merge,
               "of a checkpoint of adapters: the model with what they add, instead of a PEFT adapter directory");
   command.add("--quiet", &arguments.quiet, "no progress");
+  command.add_example("l2l-export checkpoints/run tuned --dtype bf16",
+                      "writes the newest checkpoint as a model directory for transformers");
+  command.add_example("l2l-export checkpoints/run tuned.gguf --format gguf --type q8_0",
+                      "writes it as one file for llama.cpp");
   return command.run(argc, argv);
 }

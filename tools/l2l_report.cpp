@@ -27,5 +27,7 @@ int main(int argc, char** argv) {
   });
   command.add("RUN", &runs, "files that --metrics wrote, or directories with metrics.jsonl", {.required = true});
   command.add("--output", &output, "the HTML file; else RUN/report.html of one directory, or report.html");
+  command.add_example("l2l-report out", "draws the run in out/ into out/report.html");
+  command.add_example("l2l-report first second --output both.html", "draws two runs into one file");
   return command.run(argc, argv);
 }

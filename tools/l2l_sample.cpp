@@ -157,5 +157,8 @@ int main(int argc, char** argv) {
   command.add("--no-cache", &arguments.whole, "run the whole text again for every token");
   command.add("--seed", &arguments.generate.seed, "of the sampling");
   command.add("--allow-nonfinite", &arguments.allow_nonfinite, kAllowNonfinite);
+  command.add_example("l2l-sample checkpoints/run --prompt \"Once \"", "continues a text with the newest checkpoint");
+  command.add_example("l2l-sample models/Qwen3-0.6B --chat --prompt \"Who are you?\" --temperature 0.7",
+                      "prints the answer of a chat model");
   return command.run(argc, argv);
 }

@@ -185,5 +185,8 @@ int main(int argc, char** argv) {
   command.add("--special", &arguments.special, "with the tokens that belong around a text, such as [CLS]");
   command.add("--null", &arguments.null, "texts in files, and decoded ones, end with a zero byte");
   command.add("--threads", &arguments.threads, "default: as many as there are processors", {.least = 1});
+  command.add_example("l2l-tokenize models/Llama-3.2-1B books/one.txt", "prints the token ids of a text");
+  command.add_example("l2l-tokenize tokenizer.json books/*.txt --output books.bin",
+                      "writes the token ids of many texts to a shard, once for all");
   return command.run(argc, argv);
 }

@@ -148,5 +148,9 @@ int main(int argc, char** argv) {
   command.add("--must-finish", &arguments.must_finish,
               "end with status 130 where the run is saved, but stopped before its last step");
   command.add("--quiet", &arguments.quiet, "no contract and no progress");
+  command.add_example("l2l-train run.toml --output out",
+                      "trains the model of run.toml; out/ gets metrics, report.html and checkpoints");
+  command.add_example("l2l-train --pretrained models/MiniLM --data reviews.jsonl --output tuned",
+                      "fine-tunes a Hugging Face model on rows of JSON Lines; what is not said is chosen");
   return command.run(argc, argv);
 }

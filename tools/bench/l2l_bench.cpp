@@ -44,5 +44,8 @@ int main(int argc, char** argv) {
   schedule.add("--pace", &schedule_arguments.pace, "a paced device with the table in this JSON file");
   schedule.add("--serial", &schedule_arguments.serial, "nothing on the device beside anything else");
   schedule.add("--trace", &schedule_arguments.trace, "write the timeline to this file (Chrome trace JSON)");
+  command.add_example("l2l-bench relay", "measures relay against resident execution");
+  command.add_example("l2l-bench step run.toml --steps 20 --json",
+                      "measures what a config reaches per step, and prints it as JSON");
   return command.run(argc, argv);
 }
