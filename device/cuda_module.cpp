@@ -37,6 +37,7 @@ std::vector<fs::path> candidates() {
   std::vector<fs::path> found;
   fs::path folder = own_folder();
   if (!folder.empty()) found.push_back(folder / kFile);
+  if (!folder.empty()) found.push_back(folder / L2L_LIBRARY_FOLDER_FROM_TOOLS / kFile);
   for (int i = 0; i < kBuildDepth && folder.has_relative_path(); ++i) {
     folder = folder.parent_path();
     found.push_back(folder / kBuildFolder / kFile);

@@ -1,29 +1,61 @@
 #!/usr/bin/env bash
-# Installs the build into a folder of its own, compiles examples/embed.cpp against nothing but that, and runs it.
-#   test_embed.sh SOURCE_ROOT BUILD_ROOT PREFIX SANITIZE COMPILER...
+# Installs the build as packagers do, moves what was installed, runs the tools from there, compiles examples/embed.cpp
+# against nothing but that, and runs it.
+#   test_embed.sh SOURCE_ROOT BUILD_ROOT PREFIX SANITIZE RELOCATABLE MANUALS COMPILER...
+# RELOCATABLE: whether pkg-config finds moved files (the option pkgconfig.relocatable); MANUALS: whether there are any.
 set -euo pipefail
-source_root=$1 build_root=$2 prefix=$3 sanitize=$4
-shift 4
+source_root=$1 build_root=$2 prefix=$3 sanitize=$4 relocatable=$5 manuals=$6
+shift 6
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
 meson install -C "$build_root" --no-rebuild --destdir "$folder" >"$folder/install.log" || { cat "$folder/install.log"; exit 1; }
-installed=$folder$prefix
+installed=$folder/elsewhere
+mv "$folder$prefix" "$installed"
 headers=$(cd "$installed/include" && find . -type f | sort | tr '\n' ' ')
 [[ $headers == "$(printf './l2l/%s.h ' choose errors export l2l log model_files options trainer version)" ]] || fail "headers: $headers"
-for tool in train plan sample eval export bench; do
-  "$installed/bin/l2l-$tool" --help >"$folder/help" || fail "l2l-$tool does not run from $prefix"
+unset LD_LIBRARY_PATH
+for tool in train plan sample eval export report tokenize bench; do
+  "$installed/bin/l2l-$tool" --version >"$folder/version" || fail "l2l-$tool does not run from another place"
+  [[ $(head -1 "$folder/version") == "l2l-$tool "* ]] || fail "l2l-$tool --version: $(head -1 "$folder/version")"
+  if [[ $manuals == true ]]; then
+    for file in "man/man1/l2l-$tool.1" "bash-completion/completions/l2l-$tool.bash" "zsh/site-functions/_l2l-$tool"; do
+      [[ -s $installed/share/$file ]] || fail "share/$file is not installed"
+    done
+  fi
+done
+
+for _ in {1..200}; do printf 'to be or not to be, that is the question: '; done >"$folder/text"
+cat >"$folder/tiny.toml" <<EOF
+model = {layers = 2, hidden = 16, heads = 2, sequence = 16}
+data = {train = ["$folder/text"]}
+checkpoint = {directory = "$folder/tiny"}
+run = {steps = 2}
+EOF
+"$installed/bin/l2l-train" "$folder/tiny.toml" --quiet >"$folder/result" || fail "no training from another place"
+grep -q '"steps": *2\b' "$folder/result" || fail "not two steps: $(cat "$folder/result")"
+
+# Tools find the CUDA module of the place that they were moved to: an empty one is no module, or lacks a driver.
+library=$(find "$installed" -name libl2l.so)
+module=$(dirname "$library")/libl2l_cuda.so
+[[ -e $module ]] || touch "$module"
+for tool in plan train; do
+  status=0
+  L2L_CUDA_MODULE='' "$installed/bin/l2l-$tool" "$folder/tiny.toml" --set device.kind=cuda --set device.index=999 \
+    2>"$folder/error" >/dev/null || status=$?
+  [[ $status == 2 ]] || fail "l2l-$tool with a device that is not there: exit status $status"
+  ! grep -q 'no CUDA module' "$folder/error" || fail "the moved CUDA module was not found: $(cat "$folder/error")"
 done
 
 PKG_CONFIG_PATH=$(dirname "$(find "$installed" -name l2l.pc)")
 export PKG_CONFIG_PATH
-read -ra flags < <(pkg-config --define-variable=prefix="$installed" --cflags --libs l2l)
+[[ $relocatable == true ]] && where=() || where=(--define-variable=prefix="$installed")
+read -ra flags < <(pkg-config "${where[@]}" --cflags --libs l2l)
 [[ $sanitize == none ]] || flags+=("-fsanitize=$sanitize")
-"$@" -std=c++20 -Wall -Wextra "$source_root/examples/embed.cpp" -o "$folder/embed" "${flags[@]}"
+"$@" -Wall -Wextra "$source_root/examples/embed.cpp" -o "$folder/embed" "${flags[@]}"
 
-for _ in {1..200}; do printf 'to be or not to be, that is the question: '; done >"$folder/text"
-LD_LIBRARY_PATH=$(dirname "$(find "$installed" -name libl2l.so)")
+LD_LIBRARY_PATH=$(dirname "$library")
 export LD_LIBRARY_PATH
 "$folder/embed" "$folder/text" "$folder/checkpoints" >"$folder/output"
 cat "$folder/output"
