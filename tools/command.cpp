@@ -262,10 +262,15 @@ int Command::parse_and_run(int argc, char** argv) {
   } catch (const CLI::CallForVersion&) {
     std::cout << version_text(own_.name);
     return kSuccess;
-  } catch (const CLI::ParseError& error) {
-    throw BadInput(refusal(error.what()));
   }
   return chosen().body_();
+}
+
+int Command::fail(int status, const std::string& message) const {
+  std::cerr << app_->get_name() << ": " << message << "\n";
+  const std::string next = next_step_ ? next_step_(status) : "";
+  if (!next.empty()) std::cerr << next << "\n";
+  return status;
 }
 
 int Command::run(int argc, char** argv) {
@@ -273,20 +278,20 @@ int Command::run(int argc, char** argv) {
     const int status = parse_and_run(argc, argv);
     if (status == kSuccess && !std::cout.flush()) throw Error("standard output cannot be written");
     return status;
-  } catch (const BadInput& error) {
-    std::cerr << app_->get_name() << ": " << error.what() << "\n";
+  } catch (const CLI::ParseError& error) {
+    std::cerr << app_->get_name() << ": " << refusal(error.what()) << "\n";
     return kBadInput;
+  } catch (const BadInput& error) {
+    return fail(kBadInput, error.what());
   } catch (const std::bad_alloc&) {
-    std::cerr << app_->get_name() << ": failed: memory ran out; see the limits of this shell (ulimit -v, ulimit -d)\n";
-    return kFailure;
+    return fail(kFailure, "failed: memory ran out; see the limits of this shell (ulimit -v, ulimit -d)");
   } catch (const std::system_error& error) {
     const bool thread = error.code() == std::errc::resource_unavailable_try_again;
-    std::cerr << app_->get_name() << ": failed: " << error.what()
-              << (thread ? "; no thread could be made: raise the limits (ulimit -u, -v)" : "") << "\n";
-    return thread ? kBadInput : kFailure;
+    return fail(thread ? kBadInput : kFailure,
+                std::string("failed: ") + error.what() +
+                    (thread ? "; no thread could be made: raise the limits (ulimit -u, -v)" : ""));
   } catch (const std::exception& error) {
-    std::cerr << app_->get_name() << ": failed: " << error.what() << "\n";
-    return kFailure;
+    return fail(kFailure, std::string("failed: ") + error.what());
   }
 }
 

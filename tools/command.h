@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -66,12 +67,18 @@ class Command {
   // For --help and the manual page: a command line, and what it does.
   void add_example(const std::string& command, const std::string& what);
 
+  // Says, by exit status, what to type after the body has failed; empty: nothing.
+  using NextStep = std::function<std::string(int status)>;
+  void set_next_step(NextStep next_step) { next_step_ = std::move(next_step); }
+
   // Parses, runs the body, and turns exceptions into one message on stderr and the exit status of the contract.
   int run(int argc, char** argv);
 
  private:
   Command(std::shared_ptr<CLI::App> app, const std::string& summary, Body body);
   int parse_and_run(int argc, char** argv);
+  // Says what has failed and what comes next; returns `status`.
+  int fail(int status, const std::string& message) const;
   // The subcommand that was named, or this.
   const Command& chosen() const;
   // With all subcommands.
@@ -83,6 +90,7 @@ class Command {
 
   const std::shared_ptr<CLI::App> app_;
   const Body body_;
+  NextStep next_step_;
   CommandDescription own_;
   std::vector<std::unique_ptr<Command>> subcommands_;
 };

@@ -9,6 +9,7 @@
 #include "tools/command.h"
 #include "tools/tables.h"
 #include "tools/train/arguments.h"
+#include "tools/train/next_command.h"
 #include "tools/train/run.h"
 #include "tools/train/run_record.h"
 #include "tools/train/signals.h"
@@ -22,6 +23,7 @@ namespace fs = std::filesystem;
 struct Session {
   Signals signals;
   Warnings warnings;
+  fs::path& directory;  // of checkpoints, once it is known
 };
 
 Options options_of(const TrainArguments& arguments) {
@@ -45,6 +47,7 @@ Options options_of(const TrainArguments& arguments) {
 }
 
 int run(const TrainArguments& arguments, Trainer& trainer, Session& session) {
+  session.directory = trainer.options().checkpoint.directory;
   if (!arguments.trace.empty()) trainer.start_trace();
   if (!arguments.quiet) {
     print_contract(std::cerr, trainer.contract(), trainer.options());
@@ -111,8 +114,8 @@ int train_chosen(const TrainArguments& arguments, Session& session) {
   return run(arguments, *trainer, session);
 }
 
-int train(TrainArguments arguments) {
-  Session session;
+int train(TrainArguments arguments, fs::path& directory) {
+  Session session{.signals = {}, .warnings = {}, .directory = directory};
   check_chosen(arguments);
   if (!arguments.output.empty() && arguments.metrics.empty()) {
     arguments.metrics = fs::path(arguments.output) / "metrics.jsonl";
@@ -129,8 +132,10 @@ int train(TrainArguments arguments) {
 int main(int argc, char** argv) {
   using namespace l2l::tools;
   TrainArguments arguments;
+  std::filesystem::path directory;
   Command command("l2l-train", "Trains a transformer larger than its device, layer by layer.",
-                  [&] { return train(arguments); });
+                  [&] { return train(arguments, directory); });
+  command.set_next_step([&](int status) { return next_command({argv, argv + argc}, status, directory); });
   arguments.config.add_to(command, /*required=*/false);
   command.add(
       "--steps", &arguments.steps,

@@ -110,6 +110,17 @@ class OperatorTest(unittest.TestCase):
         summary = json.loads(out)
         self.assertEqual((summary["finished"], summary["reason"]), (True, "steps"))
 
+    def test_the_last_line_of_a_failure_says_what_to_type_next(self):
+        _, err = self.run_to_end("--set", "model.layers=0", "--set", """data.train=["it's here"]""", status=2)
+        self.assertEqual(err.splitlines()[-1], f"when that is mended, check it: {TOOLS}/l2l-train run.toml --metrics m.jsonl --set model.layers=0 "
+                                               """--set 'data.train=["it'\\''s here"]' --dry-run""")
+        with open("/dev/full", "w") as full:
+            _, err = self.run_to_end(status=1, stdout=full)
+            line = err.splitlines()[-1]
+            self.assertEqual(line, f"to go on: {TOOLS}/l2l-train run.toml --metrics m.jsonl --resume checkpoints/run")
+        done = subprocess.run(line.removeprefix("to go on: "), shell=True, cwd=self.path, capture_output=True, text=True, timeout=100)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_a_step_that_diverges_leaves_the_one_before_and_advice(self):
         wild = ("--set", "optimizer.name=sgd", "--set", "optimizer.learning_rate=1e12", "--set", "optimizer.max_norm=1e12",
                 "--set", "schedule.warmup_steps=0")
@@ -117,7 +128,8 @@ class OperatorTest(unittest.TestCase):
         self.assertEqual(out, "")
         failed = int(re.search("step ([0-9]+): layer .* is not finite", err).group(1))
         self.assertIn("what usually helps: a lower optimizer.learning_rate (now 1e+12), a longer schedule.warmup_steps (now 0)", err)
-        self.assertRegex(err, f"step {failed - 1} is now saved: checkpoints/run/step-0*{failed - 1}\n$")
+        self.assertRegex(err, f"step {failed - 1} is now saved: checkpoints/run/step-0*{failed - 1}\n")
+        self.assertRegex(err, "\nto go on: [^\n]*/l2l-train run.toml --metrics m.jsonl [^\n]* --resume checkpoints/run\n$")
         _, err = self.run_to_end("--resume", "checkpoints/run", "--set", "optimizer.learning_rate=1e-9", "--set", "optimizer.name=sgd",
                                  "--set", f"run.steps={failed + 3}")
         self.assertIn(f"resumed from checkpoints/run/step-{failed - 1:08}", err)
@@ -194,7 +206,7 @@ class OperatorTest(unittest.TestCase):
             for output in (full, closed):
                 self.metrics.unlink(missing_ok=True)
                 _, err = self.run_to_end(status=1, stdout=output)
-                message, line = err.splitlines()[-1].split("its last line is ")
+                message, line = err.splitlines()[-2].split("its last line is ")
                 self.assertIn("standard output cannot be written", message)
                 self.assertEqual(json.loads(line)["steps"], 4)
                 self.assertEqual(self.checkpoints(), ["step-00000004"])
