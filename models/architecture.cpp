@@ -12,17 +12,19 @@ namespace {
 constexpr std::string_view kFull = "full_attention", kSliding = "sliding_attention";
 
 constexpr std::array<Architecture, 9> kArchitectures = {{
-    {.name = "gpt2", .model_type = "gpt2", .learned_positions = true, .activation = "gelu_tanh"},
+    {.name = "gpt2", .model_type = "gpt2", .learned_positions = true, .dropout = 0.1, .activation = "gelu_tanh"},
     {.name = "bert",
      .model_type = "bert",
      .encoder = true,
      .learned_positions = true,
+     .dropout = 0.1,
      .norm_epsilon = 1e-12,
      .activation = "gelu"},
     {.name = "roberta",
      .model_type = "roberta",
      .encoder = true,
      .learned_positions = true,
+     .dropout = 0.1,
      .norm_epsilon = 1e-12,
      .activation = "gelu"},
     {.name = "llama",
@@ -111,7 +113,7 @@ void check_uses(const ModelOptions& model, const Architecture& architecture) {
   for (const auto& key : keys) {
     if (!key.set || key.used) continue;
     throw BadInput("model." + std::string(key.key) + " is set, but " + std::string(architecture.name) +
-                   (key.key == "dropout" ? " has no dropout: set it to 0"
+                   (key.key == "dropout" ? " has no dropout: remove it, or set it to 0"
                                          : " has no use for it: remove it, or set another model.architecture"));
   }
 }

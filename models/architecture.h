@@ -23,7 +23,8 @@ struct Architecture {
   bool chooses_bias = false;  // attention_bias may be set
   bool chooses_mlp_bias = false;     // mlp_bias may be set
   bool tied = true;                  // tie_embeddings of a Hugging Face config that does not say
-  double norm_epsilon = 1e-5;        // where options do not say
+  double dropout = 0;                // where options do not say
+  double norm_epsilon = 1e-5;        // likewise
   std::string_view activation = {};  // likewise
 };
 

@@ -1,5 +1,7 @@
 // All settings of a run as plain values, under the names that the TOML config uses. Sizes are in bytes; a limit of 0 is
-// no limit. A value outside the range given here is refused with BadInput.
+// no limit. A value outside the range given here is refused with BadInput. Defaults that depend on model.architecture
+// are those of gpt2 here; the others' are filled in where a key was not set: Options::given does not name it, and its
+// value is the one below.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +14,10 @@
 
 namespace l2l {
 
-// Sizes and variants of the model. A key that the architecture has no use for is refused when it is set. Sources:
-// GPT-2: Radford et al., 2019; BERT: Devlin et al., 2019; RoBERTa: Liu et al., 2019; Llama: Touvron et al., 2023;
-// Mistral: Jiang et al., 2023; Qwen2 and Qwen3: Qwen team, 2024 and 2025; Gemma 2 and 3: Gemma team, 2024 and 2025.
+// Sizes and variants of the model. A key that the architecture has no use for is refused when it is set to something.
+// Sources: GPT-2: Radford et al., 2019; BERT: Devlin et al., 2019; RoBERTa: Liu et al., 2019; Llama: Touvron et al.,
+// 2023; Mistral: Jiang et al., 2023; Qwen2 and Qwen3: Qwen team, 2024 and 2025; Gemma 2 and 3: Gemma team, 2024 and
+// 2025.
 struct ModelOptions {
   // Directory of a Hugging Face model: architecture, sizes and weights come from its config.json and safetensors files.
   // Of the keys below, only sequence (up to positions), dropout, attention and reversible may then differ from it; any
@@ -36,8 +39,9 @@ struct ModelOptions {
   // Width of the MLP; 0: 4 x hidden; with a gate (all but gpt2, bert, roberta) 8/3 x hidden, rounded up to a multiple
   // of 256.
   std::int64_t intermediate = 0;
-  std::int64_t vocabulary = 256;  // different tokens; ids lie in [0, vocabulary)
-  std::int64_t sequence = 256;    // tokens per sequence
+  // Different tokens; ids lie in [0, vocabulary). Not set, of bert and roberta that learn masked bytes: 257.
+  std::int64_t vocabulary = 256;
+  std::int64_t sequence = 256;  // tokens per sequence
   // The longest sequence that the model is made for; 0: sequence. gpt2, bert: rows of the position table. roberta: rows
   // of that table, whose first padding_token + 1 are not used.
   std::int64_t positions = 0;
@@ -50,7 +54,8 @@ struct ModelOptions {
   std::vector<std::string> label_names = {};  // of the classes, in their order, in data and config.json; may be empty
   std::int64_t token_types = 2;               // bert, roberta: rows of the token type table, of which the first is used
   std::int64_t padding_token = -1;            // roberta: its id; -1: 1
-  // Probability, for embedding, attention and residual branches; in [0, 1); 0 but for gpt2, bert and roberta.
+  // Probability, for embedding, attention and residual branches; in [0, 1). Not set: 0 but for gpt2, bert and
+  // roberta, which alone may have any.
   double dropout = 0.1;
   double norm_epsilon = 0;  // of layer and RMS norms; 0: the architecture's own (1e-5, bert: 1e-12, qwen, gemma: 1e-6)
   // Of the MLP: "auto" (the architecture's own) | "gelu" | "gelu_tanh" | "silu"

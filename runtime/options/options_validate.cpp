@@ -7,6 +7,7 @@
 #include "l2l/errors.h"
 #include "l2l/options.h"
 #include "models/architecture.h"
+#include "runtime/options/architecture_defaults.h"
 #include "runtime/options/batch_shape.h"
 #include "runtime/options/options_table.h"
 #include "runtime/options/options_value.h"
@@ -63,18 +64,6 @@ void check_totals(const Options& options, const BatchOptions& batch) {
           "tokens of the run (batch.micro_batches x batch.micro_batch x model.sequence x run.steps)");
 }
 
-// Whether each byte of a text is a token. Files of "auto" with a name that ids have may be text, but are not taken for
-// it.
-bool reads_bytes(const Options& options) {
-  const DataOptions& data = options.data;
-  if (data.tokenizer != "bytes") return false;
-  const bool text = data.format == "text" || data.format == "jsonl" || data.format == "csv" || data.format == "tsv";
-  if (data.format != "auto") return text;
-  const auto ids = [](const std::string& name) { return name.ends_with(".bin") || name.ends_with(".npy"); };
-  return std::none_of(data.train.begin(), data.train.end(), ids) &&
-         std::none_of(data.validation.begin(), data.validation.end(), ids);
-}
-
 // Masked tokens need a token that stands for them, and others to put in their place.
 void check_masking(const Options& options) {
   const std::int64_t vocabulary = options.model.vocabulary, mask = options.data.mask_token;
@@ -84,7 +73,7 @@ void check_masking(const Options& options) {
   if (vocabulary < 2)
     throw BadInput(show("model.vocabulary", vocabulary) + ": " + options.model.architecture +
                    " needs a token beside its mask");
-  if (!reads_bytes(options)) return;
+  if (!runtime::reads_bytes(options)) return;
   if (vocabulary < 257) {
     throw BadInput(show("model.vocabulary", vocabulary) + ": " + options.model.architecture +
                    " on text with data.tokenizer = \"bytes\" has 256 tokens and the mask; set it to at least 257");
@@ -121,7 +110,7 @@ void check_data(const Options& options) {
     throw BadInput("data.learn = \"" + data.learn +
                    "\" with data.samples = \"stream\", in which all is predicted; set \"packed\" or \"padded\"");
   }
-  if (reads_bytes(options) && options.model.vocabulary < 256) {
+  if (runtime::reads_bytes(options) && options.model.vocabulary < 256) {
     throw BadInput(show("model.vocabulary", options.model.vocabulary) +
                    ": text with data.tokenizer = \"bytes\" has 256 tokens; set it to at least 256");
   }

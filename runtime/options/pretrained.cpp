@@ -6,6 +6,7 @@
 #include "models/architecture.h"
 #include "models/hub/config.h"
 #include "models/hub/special_tokens.h"
+#include "runtime/options/architecture_defaults.h"
 #include "runtime/options/options_table.h"
 #include "runtime/options/options_value.h"
 #include "text/tokenizer.h"
@@ -20,20 +21,13 @@ bool is_free(std::string_view name) {
   return std::find(std::begin(kFree), std::end(kFree), name) != std::end(kFree);
 }
 
-// Of one key of [model], in TOML.
-std::string value_of(ModelOptions model, std::string_view name) {
-  Options options;
-  options.model = std::move(model);
-  for (const Key& key : option_keys(options)) {
-    if (key.section == "model" && key.name == name) return value_to_toml(key.field);
-  }
-  throw Error("model." + std::string(name) + " is not in the table of options");
-}
+std::string full_name(const Key& key) { return "model." + std::string(key.name); }
 
-bool is_set(const Options& options, const Key& key) {
-  const std::string name = "model." + std::string(key.name);
-  if (std::find(options.given.begin(), options.given.end(), name) != options.given.end()) return true;
-  return value_to_toml(key.field) != value_of(ModelOptions(), key.name);
+// Of one key of [model], in TOML.
+std::string value_in(const ModelOptions& model, const Key& key) {
+  Options options;
+  options.model = model;
+  return value_of(std::move(options), full_name(key));
 }
 
 // Stores the value of the field in the field of the same key of `model`.
@@ -56,10 +50,10 @@ void refuse_contradiction(const Options& options, const Key& key, const ModelOpt
                           const std::filesystem::path& path) {
   ModelOptions changed = file;
   copy_value(key.field, key.name, changed);
-  const std::string ours = value_of(models::with_defaults(changed), key.name);
-  const std::string its = value_of(models::with_defaults(file), key.name);
+  const std::string ours = value_in(models::with_defaults(changed), key);
+  const std::string its = value_in(models::with_defaults(file), key);
   if (ours == its) return;
-  throw BadInput("model." + std::string(key.name) + " = " + ours + ", but " + path.string() + " gives " + its +
+  throw BadInput(full_name(key) + " = " + ours + ", but " + path.string() + " gives " + its +
                  "; remove it, or train a model of your own sizes without model.pretrained = \"" +
                  options.model.pretrained.string() + "\"");
 }
@@ -68,7 +62,7 @@ void refuse_contradiction(const Options& options, const Key& key, const ModelOpt
 
 Options with_pretrained_model(const Options& options) {
   if (options.model.pretrained.empty()) {
-    if (!options.model.new_head) return options;
+    if (!options.model.new_head) return with_architecture_defaults(options);
     throw BadInput("model.new_head = true without model.pretrained: every part of a random model is new; remove it");
   }
   const std::filesystem::path path = options.model.pretrained / "config.json";
@@ -76,7 +70,7 @@ Options with_pretrained_model(const Options& options) {
   Options merged = options;
   bool sequence_is_set = false;
   for (const Key& key : option_keys(merged)) {
-    if (key.section != "model" || !is_set(options, key)) continue;
+    if (key.section != "model" || !is_set(options, full_name(key))) continue;
     sequence_is_set |= key.name == "sequence";
     is_free(key.name) ? copy_value(key.field, key.name, model) : refuse_contradiction(options, key, model, path);
   }
@@ -88,10 +82,7 @@ Options with_pretrained_model(const Options& options) {
   if (encoder && merged.data.mask_token < 0) {
     merged.data.mask_token = models::mask_token(options.model.pretrained).value_or(-1);
   }
-  const bool tokenizer_is_set =
-      merged.data.tokenizer != DataOptions().tokenizer ||
-      std::find(options.given.begin(), options.given.end(), "data.tokenizer") != options.given.end();
-  if (!tokenizer_is_set && text::has_tokenizer(options.model.pretrained)) {
+  if (!is_set(options, "data.tokenizer") && text::has_tokenizer(options.model.pretrained)) {
     merged.data.tokenizer = options.model.pretrained.string();
   }
   model.pretrained.clear();
@@ -105,7 +96,8 @@ Options with_saved_model(Options options, const Options& saved) {
   ModelOptions model = saved.model;
   Options given = options;
   for (const Key& key : option_keys(given)) {
-    if (key.section == "model" && is_free(key.name) && is_set(options, key)) copy_value(key.field, key.name, model);
+    if (key.section == "model" && is_free(key.name) && is_set(options, full_name(key)))
+      copy_value(key.field, key.name, model);
   }
   model.pretrained.clear();
   model.new_head = false;

@@ -8,9 +8,9 @@ namespace l2l::runtime {
 // Most tokens of a sequence where model.sequence is not set and the directory allows more.
 inline constexpr std::int64_t kPretrainedSequence = 1024;
 
-// `options` with `model` replaced by what the directory's config.json says, and model.pretrained empty; the same
-// options where it is empty already. A key of [model] counts as set when it is in Options::given or differs from its
-// default. Throws BadInput naming file and key when a key that was set contradicts the file.
+// `options` with `model` replaced by what the directory's config.json says, and model.pretrained empty; where
+// it is empty already, with the defaults of its architecture. Throws BadInput naming file and key when a key that was
+// set contradicts the file.
 Options with_pretrained_model(const Options& options);
 
 // The same for a run that goes on from a checkpoint, which was written with the options `saved` and has the model: its

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "l2l/options.h"
+#include "models/architecture.h"
+#include "runtime/options/resolved_options.h"
 #include "tests/runtime/test_data.h"
 
 namespace l2l {
@@ -16,7 +18,8 @@ std::string refusal(const std::vector<std::string>& assignments) {
 TEST(FamilyOptions, AreCheckedTogether) {
   EXPECT_SAYS(refusal({"model.kv_heads=2"}), "model.kv_heads is set, but gpt2 has no use for it");
   EXPECT_SAYS(refusal({"model.architecture=bert", "model.kv_heads=2"}), "but bert has no use for it");
-  EXPECT_SAYS(refusal({"model.architecture=llama"}), "model.dropout is set, but llama has no dropout: set it to 0");
+  EXPECT_SAYS(refusal({"model.architecture=llama", "model.dropout=0.1"}),
+              "model.dropout is set, but llama has no dropout: remove it, or set it to 0");
   const auto llama = [](std::vector<std::string> more) {
     more.insert(more.begin(), {"model.architecture=llama", "model.dropout=0"});
     return refusal(more);
@@ -25,6 +28,41 @@ TEST(FamilyOptions, AreCheckedTogether) {
   EXPECT_EQ(llama({"model.kv_heads=2", "model.tie_embeddings=false"}), "(no BadInput)");
   EXPECT_SAYS(llama({"model.kv_heads=3"}), "model.heads = 4 is not divisible by model.kv_heads = 3");
   EXPECT_SAYS(llama({"model.hidden=100"}), "rotary positions turn pairs of elements");
+}
+
+Options resolved(const std::vector<std::string>& assignments) {
+  Options options;
+  for (const std::string& assignment : assignments) set_option(options, assignment);
+  return runtime::resolve(options);
+}
+
+// What is not set follows the architecture; what it resolves to is a config again.
+TEST(FamilyOptions, HaveTheDefaultsOfTheirArchitecture) {
+  for (const models::Architecture& architecture : models::architectures()) {
+    const Options options = resolved({"model.architecture=" + std::string(architecture.name)});
+    EXPECT_EQ(options.model.dropout, architecture.learned_positions ? 0.1 : 0.0) << architecture.name;
+    EXPECT_EQ(options.model.vocabulary, architecture.encoder ? 257 : 256) << architecture.name;
+    const std::string written = to_toml(options);
+    EXPECT_EQ(to_toml(runtime::resolve(parse_options(written, "written"))), written) << architecture.name;
+  }
+  EXPECT_EQ(resolved({"model.architecture=llama", "model.dropout=0"}).model.dropout, 0);
+  EXPECT_EQ(resolved({"model.architecture=bert", "model.dropout=0"}).model.dropout, 0);
+  // Whatever worked with 256 tokens still has as many.
+  EXPECT_EQ(resolved({"model.architecture=bert", "data.format=tokens"}).model.vocabulary, 256);
+  EXPECT_EQ(resolved({"model.architecture=bert", "model.head=classification"}).model.vocabulary, 256);
+}
+
+// Nothing says which fields were set: those that differ from Options().
+TEST(FamilyOptions, ThatWereMadeInCodeHaveThem) {
+  Options options;
+  options.model.architecture = "llama";
+  EXPECT_EQ(runtime::resolve(options).model.dropout, 0);
+  options.model.dropout = 0.2;
+  EXPECT_SAYS(runtime::test::bad_input([&] { validate_options(options); }), "llama has no dropout");
+  options.model.architecture = "bert";
+  options.model.vocabulary = 300;
+  EXPECT_EQ(runtime::resolve(options).model.dropout, 0.2);
+  EXPECT_EQ(runtime::resolve(options).model.vocabulary, 300);
 }
 
 // Every key that one architecture needs is refused by another.
@@ -80,7 +118,7 @@ TEST(FamilyOptions, ReversibleBlocksHaveNoNormBehindTheirSums) {
 }
 
 TEST(FamilyOptions, GiveTheMaskATokenOfItsOwn) {
-  EXPECT_SAYS(refusal({"model.architecture=bert"}), "set it to at least 257");
+  EXPECT_SAYS(refusal({"model.architecture=bert", "model.vocabulary=256"}), "set it to at least 257");
   EXPECT_EQ(refusal({"model.architecture=bert", "model.vocabulary=257"}), "(no BadInput)");
   EXPECT_SAYS(refusal({"model.architecture=bert", "model.vocabulary=264", "data.mask_token=264"}),
               "data.mask_token = 264 is not below model.vocabulary = 264");

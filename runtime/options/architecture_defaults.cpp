@@ -1,0 +1,45 @@
+#include "runtime/options/architecture_defaults.h"
+
+#include <algorithm>
+
+#include "l2l/errors.h"
+#include "models/architecture.h"
+#include "runtime/options/options_table.h"
+#include "runtime/options/options_value.h"
+
+namespace l2l::runtime {
+
+std::string value_of(Options options, std::string_view key) {
+  for (const Key& each : option_keys(options)) {
+    const std::size_t dot = each.section.size();
+    const bool same = key.size() == dot + 1 + each.name.size() && key.starts_with(each.section) && key[dot] == '.' &&
+                      key.ends_with(each.name);
+    if (same) return value_to_toml(each.field);
+  }
+  throw Error(std::string(key) + " is not in the table of options");
+}
+
+bool is_set(const Options& options, std::string_view key) {
+  if (std::find(options.given.begin(), options.given.end(), key) != options.given.end()) return true;
+  return value_of(options, key) != value_of(Options(), key);
+}
+
+bool reads_bytes(const Options& options) {
+  const DataOptions& data = options.data;
+  if (data.tokenizer != "bytes") return false;
+  const bool text = data.format == "text" || data.format == "jsonl" || data.format == "csv" || data.format == "tsv";
+  if (data.format != "auto") return text;
+  const auto ids = [](const std::string& name) { return name.ends_with(".bin") || name.ends_with(".npy"); };
+  return std::none_of(data.train.begin(), data.train.end(), ids) &&
+         std::none_of(data.validation.begin(), data.validation.end(), ids);
+}
+
+Options with_architecture_defaults(Options options) {
+  const models::Architecture& architecture = models::architecture_of(options.model.architecture);
+  const bool masks_bytes = architecture.encoder && options.model.head == "language" && reads_bytes(options);
+  if (!is_set(options, "model.dropout")) options.model.dropout = architecture.dropout;
+  if (!is_set(options, "model.vocabulary") && masks_bytes) options.model.vocabulary = 256 + 1;
+  return options;
+}
+
+}  // namespace l2l::runtime

@@ -1,0 +1,26 @@
+// What keys of the config that were not set stand for, where that follows from model.architecture.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "l2l/options.h"
+
+namespace l2l::runtime {
+
+// Whether `key` ("model.dropout") was set: it is in Options::given, or, in options that were made in code, has another
+// value than Options() has.
+bool is_set(const Options& options, std::string_view key);
+
+// The value of `key`, in TOML.
+std::string value_of(Options options, std::string_view key);
+
+// Whether each byte of a text is a token. Files of "auto" with a name that ids have may be text, but are not taken for
+// it.
+bool reads_bytes(const Options& options);
+
+// `options` of a model without model.pretrained; of keys that were not set, model.dropout is that of the architecture,
+// and model.vocabulary has room for the mask where an encoder reads bytes.
+Options with_architecture_defaults(Options options);
+
+}  // namespace l2l::runtime
