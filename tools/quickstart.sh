@@ -76,8 +76,8 @@ dropout = 0.0
 
 [data]
 format = "text"
-train = ["$run/data/train/*"]
-validation = ["$run/data/validation/*"]
+train = ["data/train/*"]
+validation = ["data/validation/*"]
 
 [batch]
 micro_batch = 2

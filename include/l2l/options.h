@@ -99,7 +99,7 @@ struct ModelOptions {
 
 // One of several sources of training data: [[data.source]]. What is empty is as in [data].
 struct DataSource {
-  std::vector<std::string> train;  // files or globs of one kind
+  std::vector<std::string> train;  // files or patterns, of one kind
   double weight = 1;               // its share of the samples, over the sum of all weights
   std::string format = {};
   std::string separator = {};
@@ -109,9 +109,10 @@ struct DataSource {
 };
 
 struct DataOptions {
-  std::vector<std::string> train;       // files or globs; needed to train, or `source`
+  // Files or patterns (* ? [..] as in a shell, ** for folders at any depth); needed to train, or `source`.
+  std::vector<std::string> train;
   std::vector<DataSource> source = {};  // instead of `train`: a mixture, each with epochs of its own
-  std::vector<std::string> validation;  // files or globs; may be empty
+  std::vector<std::string> validation;  // likewise; may be empty
   // Text: "text" | "jsonl" (a JSON object on each line) | "csv", "tsv" (a table whose first line names its columns),
   // any of them also compressed by gzip or zstd. Token ids: "tokens", "tokens32" (raw little-endian uint16, uint32) |
   // "llm.c" | "megatron" (a .bin with its .idx) | "npy". "auto": by the names of the files, and by what they begin
@@ -316,10 +317,13 @@ struct Options {
 };
 
 // Reads a TOML file. Throws BadInput naming file, line and key: unknown keys (with the nearest known one), wrong types,
-// values outside their range. Relative paths in it are relative to the working directory.
+// values outside their range. What a run reads (data, tokenizer, model.pretrained, lora.adapter) is looked for in the
+// folder of the file where its name is relative; for one version more, what is not there is looked for in the working
+// directory, with a warning. What a run writes (checkpoint.directory, run.tensorboard) is relative to the working
+// directory. ~ is the user's home in each of these, and in set_option().
 L2L_API Options load_options(const std::filesystem::path& file);
 
-// The same from text; `name` stands for the file in messages.
+// The same from text; `name` stands for the file in messages. All names are relative to the working directory.
 L2L_API Options parse_options(const std::string& text, const std::string& name);
 
 // Applies one `section.key=value`, the value in TOML (a bare word is taken for a string). Throws BadInput.
@@ -328,7 +332,12 @@ L2L_API void set_option(Options& options, std::string_view assignment);
 // Checks what single keys cannot show (divisibility, combinations). Throws BadInput naming the keys. Trainer calls it.
 L2L_API void validate_options(const Options& options);
 
-// The options as a config file that load_options() reads back to the same values.
+// The options as a config file that load_options() reads back to the same values, with the same working directory and
+// the file in it.
 L2L_API std::string to_toml(const Options& options);
+
+// The options with the names of all files and folders made absolute, from those relative to the working directory: to
+// be written to a config that is read anywhere.
+L2L_API Options with_absolute_paths(Options options);
 
 }  // namespace l2l

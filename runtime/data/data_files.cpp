@@ -1,56 +1,53 @@
 #include "runtime/data/data_files.h"
 
-#include <glob.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <set>
 
 #include "core/checked.h"
 #include "l2l/errors.h"
+#include "runtime/data/path_pattern.h"
 
 namespace l2l::runtime {
 
 namespace {
 
-class Glob {
- public:
-  explicit Glob(const std::string& pattern) : status_(glob(pattern.c_str(), GLOB_NOSORT, nullptr, &matches_)) {}
-  ~Glob() { globfree(&matches_); }
-  Glob(const Glob&) = delete;
-  Glob& operator=(const Glob&) = delete;
-
-  int status() const { return status_; }
-  // In byte order, whatever the locale.
-  std::vector<std::string> sorted() const {
-    std::vector<std::string> names(matches_.gl_pathv, matches_.gl_pathv + matches_.gl_pathc);
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-
- private:
-  glob_t matches_{};
-  int status_;
-};
-
 std::vector<std::string> expand(const std::string& pattern, const std::string& key) {
+  std::vector<std::string> names = expand_pattern(pattern);
+  if (!names.empty()) return names;
+  const std::filesystem::path folder = searched_folder(pattern);
   std::error_code ignored;
-  if (std::filesystem::exists(pattern, ignored)) return {pattern};  // a file's name may contain [ or *
-  const Glob matches(pattern);
-  if (matches.status() == GLOB_NOSPACE) throw OutOfMemory(key + ": no memory to expand \"" + pattern + "\"");
-  if (matches.status() != 0) throw BadInput(key + ": no file matches \"" + pattern + "\"");
-  return matches.sorted();
+  throw BadInput(key + ": no file matches \"" + pattern + "\"; " +
+                 (std::filesystem::is_directory(folder, ignored) ? "searched in " + folder.string()
+                                                                 : "there is no folder " + folder.string()));
+}
+
+// "data.train = ["books/*.txt"]", with the most frequent extension of the folder's files.
+std::string suggest_files(std::filesystem::path folder, const std::string& key) {
+  if (!folder.has_filename()) folder = folder.parent_path();
+  std::map<std::string, int> counts;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->is_regular_file(ignored)) ++counts[entry->path().extension().string()];
+  }
+  const auto most =
+      std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const std::string extension = most == counts.end() ? ".txt" : most->first;
+  const std::string name = key.starts_with("data.source") ? "train" : key;
+  return name + " = [\"" + (folder / ("*" + extension)).string() + "\"]";
 }
 
 Bytes measure(const std::string& name, const std::string& key) {
   struct stat status {};
   const std::string what = key + ": " + name;
   if (stat(name.c_str(), &status) != 0) throw BadInput(what + ": " + std::strerror(errno));
-  if (S_ISDIR(status.st_mode))
-    throw BadInput(what + ": is a directory; name its files, such as \"" + name + "/*.txt\"");
+  if (S_ISDIR(status.st_mode)) throw BadInput(what + ": is a directory; name its files: " + suggest_files(name, key));
   if (!S_ISREG(status.st_mode)) throw BadInput(what + ": is not a regular file");
   if (access(name.c_str(), R_OK) != 0) throw BadInput(what + ": cannot be read: " + std::strerror(errno));
   return static_cast<Bytes>(status.st_size);

@@ -48,9 +48,9 @@ struct DataFiles {
   std::string description() const;  // key and files, for messages
 };
 
-// Expands globs: files in the order of the patterns, those of one pattern sorted by name, and no file twice. Throws
-// BadInput, naming key and file, when a pattern matches nothing, a file is not regular or not readable, or there is no
-// file at all.
+// Expands patterns (runtime/data/path_pattern.h): files in the order of the patterns, those of one pattern sorted by
+// name, and no file twice. Throws BadInput, naming key and file, when a pattern matches nothing, a file is not regular
+// or not readable, or there is no file at all.
 std::vector<DataFile> find_files(const std::vector<std::string>& patterns, const std::string& key);
 
 // Raw tokens of one format. Throws also when a file has no whole number of tokens.

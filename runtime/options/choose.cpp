@@ -302,6 +302,7 @@ ChosenRun choose_run(const fs::path& pretrained, const fs::path& data, const fs:
   for (const std::string& assignment : assignments) {
     Options checked = run.options();
     set_option(checked, assignment);
+    checked = with_absolute_paths(std::move(checked));
     const std::size_t equals = assignment.find('=');
     const std::string key = assignment.substr(0, equals);
     for (const runtime::Key& each : runtime::option_keys(checked)) {

@@ -9,6 +9,7 @@
 
 #include "core/files.h"
 #include "l2l/errors.h"
+#include "runtime/options/option_paths.h"
 #include "runtime/options/options_table.h"
 #include "runtime/options/options_value.h"
 
@@ -146,7 +147,11 @@ std::string_view trim(std::string_view text) {
 
 }  // namespace
 
-Options load_options(const std::filesystem::path& file) { return parse_options(read_config(file), file.string()); }
+Options load_options(const std::filesystem::path& file) {
+  Options options = parse_options(read_config(file), file.string());
+  runtime::resolve_inputs(options, file);
+  return options;
+}
 
 Options parse_options(const std::string& text, const std::string& name) {
   const toml::table table = parse(text, name);
@@ -166,6 +171,7 @@ Options parse_options(const std::string& text, const std::string& name) {
              options.given);
     }
   }
+  runtime::expand_home(options);
   return options;
 }
 
@@ -181,6 +187,7 @@ void set_option(Options& options, std::string_view assignment) {
   Options changed = options;
   assign(runtime::option_keys(changed), name.substr(0, dot), name.substr(dot + 1), *value.get("value"), where,
          changed.given);
+  runtime::expand_home(changed);
   options = std::move(changed);
 }
 

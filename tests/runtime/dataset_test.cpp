@@ -37,6 +37,20 @@ TEST(DataFiles, ExpandsGlobsSortedAndEachFileOnce) {
   EXPECT_EQ(found.tokens(), 4u * 3);
 }
 
+TEST(DataFiles, TwoStarsAreFoldersAtAnyDepth) {
+  const Data data;
+  for (const char* name : {"a.txt", "x/b.txt", "x/y/c.txt", "x/y/d.md", "x/.hidden/e.txt", "[z]/f.txt"})
+    data.write(name, "x");
+  const auto found = [&](const std::string& pattern) { return names(data.find({pattern})); };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(found("**/*.txt"), (Names{"f.txt", "a.txt", "b.txt", "c.txt"}));
+  EXPECT_EQ(found("x/**/*.txt"), (Names{"b.txt", "c.txt"}));
+  EXPECT_EQ(found("x/**"), (Names{"b.txt", "c.txt", "d.md"}));
+  EXPECT_EQ(found("**/y/*"), (Names{"c.txt", "d.md"}));
+  EXPECT_EQ(found("**/y/**/c.*"), Names{"c.txt"});
+  EXPECT_SAYS(bad_input([&] { data.find({"x/**/*.csv"}); }), "searched in " + data.path("x"));
+}
+
 TEST(DataFiles, ANameWithGlobCharactersIsTakenAsItIs) {
   const Data data;
   data.write("a[1].txt", "x");
@@ -52,7 +66,13 @@ TEST(DataFiles, RefusesWhatIsNoData) {
   };
   EXPECT_SAYS(refuse("none-*.txt", TokenFormat::text), "data.train: no file matches \"" + data.path("none-*.txt"));
   EXPECT_SAYS(refuse("missing.txt", TokenFormat::text), "no file matches");
-  EXPECT_SAYS(refuse("folder", TokenFormat::text), "is a directory");
+  EXPECT_SAYS(refuse("folder/none-*.txt", TokenFormat::text), "; searched in " + data.path("folder"));
+  EXPECT_SAYS(refuse("nowhere/*.txt", TokenFormat::text), "; there is no folder " + data.path("nowhere"));
+  EXPECT_SAYS(refuse("folder", TokenFormat::text),
+              "is a directory; name its files: data.train = [\"" + data.path("folder/*.txt") + "\"]");
+  data.write("rows/a.jsonl", "");
+  EXPECT_SAYS(refuse("rows/", TokenFormat::text),
+              "name its files: data.train = [\"" + data.path("rows/*.jsonl") + "\"]");
   EXPECT_SAYS(refuse("odd.bin", TokenFormat::tokens), "odd.bin: 3 bytes");
   EXPECT_SAYS(bad_input([&] { find_data({"/dev/null"}, TokenFormat::text, "data.train"); }), "not a regular file");
   EXPECT_SAYS(bad_input([&] { data.find({}); }), "data.train: names no file");

@@ -44,7 +44,7 @@ std::string invalid(const std::vector<std::string>& assignments) {
 }
 
 TEST(Options, ReadsEveryKindOfValue) {
-  const Options options = loaded(R"(
+  const Options options = parse_options(R"(
 [model]
 layers = 3
 dropout = 0
@@ -67,7 +67,8 @@ memory = "500MB"
 directory = "runs/a"
 [run]
 seed = 9223372036854775807
-)");
+)",
+                                        "run.toml");
   EXPECT_EQ(options.model.layers, 3);
   EXPECT_EQ(options.model.dropout, 0.0);
   EXPECT_EQ(options.data.train, (std::vector<std::string>{"a.txt", "b/*.txt"}));
@@ -323,7 +324,7 @@ TEST(Options, TomlRoundTripsEveryField) {
   Options options;
   int number = 0;
   for (const runtime::Key& key : runtime::option_keys(options)) change(key.field, number++);
-  Options read = loaded(to_toml(options));
+  Options read = parse_options(to_toml(options), "written");
   const auto written_keys = runtime::option_keys(options), read_keys = runtime::option_keys(read);
   Options defaults;
   const auto default_keys = runtime::option_keys(defaults);

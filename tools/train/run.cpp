@@ -99,7 +99,7 @@ void Run::make_folder() {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw BadInput("--output " + folder.string() + ": cannot be made: " + error.message());
-  if (!fs::exists(config)) replace_file(config, to_toml(options_));
+  if (!fs::exists(config)) replace_file(config, to_toml(with_absolute_paths(options_)));
 }
 
 void Run::train() {
