@@ -52,7 +52,7 @@ struct Trainer::Implementation {
         contract(runtime::memory_contract(plan)),
         schedule(make_schedule(plan.options)),
         companions_from(plan.options.weights) {
-    runtime::check_limits(plan, contract);
+    runtime::check_limits(plan, contract, runtime::Advice::planned);
     runtime::check_process_limits(plan, contract);
     if (!plan.options.train.empty()) {
       train = plan.training_samples();
@@ -398,7 +398,7 @@ void Trainer::reserve_generation(const GenerationShape& shape) {
   if (!runtime::can_cache(self.plan.model)) return;
   auto generation = std::make_unique<runtime::GenerationPlan>(self.plan, shape);
   runtime::add_generation(*generation, self.plan, self.contract);
-  runtime::check_limits(self.plan, self.contract);
+  runtime::check_limits(self.plan, self.contract, runtime::Advice::planned);
   self.generation = std::move(generation);
 }
 
@@ -433,7 +433,7 @@ void Trainer::start_trace() {
   MemoryContract& contract = implementation_->contract;
   contract.host.push_back({"timeline (--trace)", Trace::bytes(kTraceSpans)});
   contract.host_bytes += Trace::bytes(kTraceSpans);
-  runtime::check_limits(implementation_->plan, contract);
+  runtime::check_limits(implementation_->plan, contract, runtime::Advice::planned);
   implementation_->trace = std::make_unique<Trace>(kTraceSpans);
   implementation_->plan.set_trace(implementation_->trace.get());
 }

@@ -8,6 +8,7 @@
 #include "eps/checkpoint/checkpoint.h"
 #include "l2l/errors.h"
 #include "runtime/data/document_dataset.h"
+#include "runtime/plan/memory_advice.h"
 
 namespace l2l::runtime {
 namespace {
@@ -56,12 +57,6 @@ void describe_devices(const RunPlan& plan, MemoryContract& contract) {
     contract.device_other_bytes = std::max(contract.device_other_bytes, each->other_bytes());
   }
   if (plan.execution.devices > 1) text = std::to_string(plan.execution.devices) + " devices: " + text;
-}
-
-void check_limit(const std::string& what, const std::string& limit, Bytes need, Bytes have, const std::string& remedy) {
-  if (need <= have) return;
-  throw OutOfMemory(what + ": needs " + format_bytes(need) + " (" + std::to_string(need) + " bytes), " + limit +
-                    " is " + format_bytes(have) + ", short by " + format_bytes(need - have) + "; " + remedy);
 }
 
 }  // namespace
@@ -159,30 +154,14 @@ void add_generation(const GenerationPlan& generation, const RunPlan& plan, Memor
   if (plan.device->uses_host_memory()) add("keys, values and activations of texts", generation.device_bytes());
 }
 
-void check_limits(const RunPlan& plan, const MemoryContract& contract) {
-  const Options& options = plan.options;
-  if (const std::optional<DeviceLimit> limit = device_limit(plan)) {
-    check_limit("device memory", limit->name, contract.device_bytes, limit->bytes,
-                std::string("lower batch.micro_batch, batch.micro_batches (or batch.minibatch) or transfer.prefetch") +
-                    (plan.model.rebuilds ? "" : ", or set transfer.stash = \"host\" or recompute.policy = \"full\""));
+void check_limits(const RunPlan& plan, const MemoryContract& contract, Advice advice) {
+  for (const ContractLimit& limit : contract_limits(plan, contract)) {
+    if (limit.holds()) continue;
+    throw OutOfMemory(limit.what + ": needs " + format_bytes(limit.need) + " (" + std::to_string(limit.need) +
+                      " bytes), " + limit.name + " is " + format_bytes(limit.have) + ", short by " +
+                      format_bytes(limit.need - limit.have) +
+                      (advice == Advice::none ? "" : "; " + memory_advice(plan, contract, limit)));
   }
-  const eps::StoreBytes store = eps::ParameterStore::bytes_needed(plan.model.layout, plan.store);
-  if (options.eps.memory > 0) {
-    check_limit(
-        "parameter server", "eps.memory", store.state + store.held + store.staging, options.eps.memory,
-        options.precision.compute == "fp16"
-            ? "lower model.layers or model.hidden, or set precision.compute = \"bf16\", which need not hold gradients"
-            : "lower model.layers or model.hidden, or set optimizer.update = \"eager\" and optimizer.clip = \"none\"");
-  }
-  if (options.eps.stash_memory > 0) {
-    const HostStaging staging = host_staging(plan.model, plan.execution);
-    check_limit("host stash", "eps.stash_memory",
-                static_cast<Bytes>(plan.execution.devices) * (staging.stash + staging.saved), options.eps.stash_memory,
-                "lower batch.micro_batches, set recompute.policy = \"full\" or transfer.stash = \"device\"");
-  }
-  const HostAvailable capacity = HostMemory().capacity();
-  check_limit("host memory", capacity.source, contract.host_bytes, capacity.bytes,
-              "lower model.layers, model.hidden or batch.micro_batches, or set recompute.policy = \"full\"");
 }
 
 void check_process_limits(const RunPlan& plan, const MemoryContract& contract) {

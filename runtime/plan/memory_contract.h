@@ -18,9 +18,12 @@ eps::CheckpointSize checkpoint_size(const RunPlan& plan);
 // With what continuing texts needs besides, on the first device.
 void add_generation(const GenerationPlan& generation, const RunPlan& plan, MemoryContract& contract);
 
-// Throws OutOfMemory when the contract exceeds a limit of the options or of the machine, naming need, limit, shortfall
-// and remedy.
-void check_limits(const RunPlan& plan, const MemoryContract& contract);
+// Whether a refusal says what would need less, which takes a second to find out (runtime/plan/memory_advice.h).
+enum class Advice : std::uint8_t { none, planned };
+
+// Throws OutOfMemory when the contract exceeds a limit of the options or of the machine, naming need, limit and
+// shortfall.
+void check_limits(const RunPlan& plan, const MemoryContract& contract, Advice advice = Advice::none);
 // Throws BadInput, or OutOfMemory, where limits of the process (ulimit -v, -d, -n) leave less than the run needs: what
 // it allocates, the stacks of its threads, and its files.
 void check_process_limits(const RunPlan& plan, const MemoryContract& contract);

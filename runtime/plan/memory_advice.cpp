@@ -1,0 +1,243 @@
+#include "runtime/plan/memory_advice.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "core/host_memory.h"
+#include "l2l/errors.h"
+#include "runtime/plan/fixed_decisions.h"
+#include "runtime/plan/memory_contract.h"
+
+namespace l2l::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A refusal may take 2 s, of which making the plan that is refused has taken some.
+constexpr std::chrono::milliseconds kMostTime{1000};
+
+constexpr std::size_t kMostRemedies = 3;  // that are enough
+constexpr Bytes kLeastShare = 20;         // what saves less than a twentieth of the shortfall is not told
+
+struct Setting {
+  std::string text;  // "transfer.prefetch = 1"
+  std::function<void(ResolvedOptions&)> apply;
+};
+
+// What may be set otherwise, from what costs nothing but time in which copies are waited for, over what computes more,
+// to what trains otherwise. Of a list the first that is enough counts.
+std::vector<std::vector<Setting>> candidates(const RunPlan& plan) {
+  const Options& now = plan.options;
+  std::vector<std::vector<Setting>> all;
+  const auto add = [&](bool applies, const char* text, std::function<void(ResolvedOptions&)> apply) {
+    if (applies) all.push_back({{text, std::move(apply)}});
+  };
+  const bool relay = now.device.execution == "relay", fp16 = now.precision.compute == "fp16";
+  add(now.optimizer.update != "eager", "optimizer.update = \"eager\"", [](auto& o) { o.optimizer.update = "eager"; });
+  add(relay && now.transfer.resident_layers > 0, "transfer.resident_layers = 0",
+      [](auto& o) { o.transfer.resident_layers = 0; });
+  add(relay && now.transfer.prefetch > 1, "transfer.prefetch = 1", [](auto& o) { o.transfer.prefetch = 1; });
+  add(now.transfer.vocabulary_chunk > 0, "transfer.vocabulary_chunk = 0",
+      [](auto& o) { o.transfer.vocabulary_chunk = 0; });
+  add(now.transfer.stash == "device", "transfer.stash = \"host\"", [](auto& o) { o.transfer.stash = "host"; });
+  add(now.transfer.stash != "device" && !plan.model.rebuilds, "transfer.stash = \"device\"",
+      [](auto& o) { o.transfer.stash = "device"; });
+  add(!relay, "device.execution = \"relay\"", [](auto& o) { o.device.execution = "relay"; });
+  add(now.recompute.policy != "full" && !now.recompute.leaves_choice(), "recompute.policy = \"full\"",
+      [](auto& o) { o.recompute.policy = "full"; });
+  std::vector<Setting> smaller;
+  for (std::int64_t parts = 2; now.batch.micro_batch % parts == 0; parts *= 2) {
+    const std::int64_t size = now.batch.micro_batch / parts, count = now.batch.micro_batches * parts;
+    smaller.push_back(
+        {"batch.micro_batch = " + std::to_string(size) + " with batch.micro_batches = " + std::to_string(count),
+         [=](auto& o) { o.batch.micro_batch = size, o.batch.micro_batches = count; }});
+  }
+  all.push_back(smaller);
+  add(now.model.attention == "core", "model.attention = \"fused\"", [](auto& o) { o.model.attention = "fused"; });
+  add(now.optimizer.clip == "global", "optimizer.clip = \"per_layer\"",
+      [](auto& o) { o.optimizer.clip = "per_layer"; });
+  add(now.precision.compute != "bf16" && (!fp16 || now.precision.loss_scale == 0) && now.precision.gradients == "auto",
+      "precision.compute = \"bf16\"", [](auto& o) { o.precision.compute = "bf16"; });
+  std::vector<Setting> moments;
+  const std::vector<std::string> formats = {"fp32", "bf16_first", "bf16", "int8"};
+  auto format = std::find(formats.begin(), formats.end(), now.optimizer.moments);
+  for (format += format != formats.end(); format < formats.end(); ++format) {
+    if (*format == "bf16_first" && now.optimizer.name == "sgd") continue;  // has one moment
+    moments.push_back(
+        {"optimizer.moments = \"" + *format + "\"", [name = *format](auto& o) { o.optimizer.moments = name; }});
+  }
+  all.push_back(moments);
+  std::vector<Setting> fewer;
+  const std::int64_t least = now.device.count;
+  for (std::int64_t count = now.batch.micro_batches / 2; count >= least; count /= 2) {
+    const std::int64_t whole = count / least * least;
+    fewer.push_back({"batch.micro_batches = " + std::to_string(whole) + " (a smaller minibatch)", [=](auto& o) {
+                       o.batch.micro_batches = whole;
+                       o.batch.minibatch = whole * o.batch.micro_batch;
+                     }});
+  }
+  all.push_back(fewer);
+  return all;
+}
+
+// Plans variants of a run that is too large.
+class Adviser {
+ public:
+  Adviser(const RunPlan& plan, const MemoryContract& contract, const ContractLimit& exceeded)
+      : plan_(plan), exceeded_(exceeded), more_(more_than_planned(plan, contract)) {}
+
+  std::string advice() {
+    const std::vector<std::vector<Setting>> all = candidates(plan_);
+    std::vector<Remedy> enough, helpful;
+    for (const std::vector<Setting>& settings : all) {
+      const std::optional<Remedy> remedy = best_of(settings, {}, exceeded_.need);
+      if (!remedy) continue;
+      (remedy->need <= exceeded_.have ? enough : helpful).push_back(*remedy);
+      if (enough.size() == kMostRemedies) break;
+    }
+    if (!enough.empty()) return "what is enough: " + list(enough);
+    const std::string smaller = "make the model smaller (model.hidden, model.layers, model.sequence)";
+    if (helpful.empty()) return smaller;
+    time_ = kMostTime;
+    const auto [settings, need] = together(all);
+    return "what helps: " + list(helpful) + (settings.empty() ? "" : "; together " + settings) +
+           (need <= exceeded_.have ? "" : "; " + smaller);
+  }
+
+ private:
+  struct Remedy {
+    Setting setting;
+    Bytes need;
+  };
+
+  // What the contract has beside what follows from the plan: a timeline, continued texts.
+  static std::vector<Bytes> more_than_planned(const RunPlan& plan, const MemoryContract& contract) {
+    const std::vector<ContractLimit> all = contract_limits(plan, contract);
+    const std::vector<ContractLimit> planned = contract_limits(plan, memory_contract(plan));
+    std::vector<Bytes> more;
+    for (std::size_t i = 0; i < all.size(); ++i) more.push_back(all[i].need - std::min(all[i].need, planned[i].need));
+    return more;
+  }
+
+  static std::string list(const std::vector<Remedy>& remedies) {
+    std::string text;
+    for (const Remedy& each : remedies) {
+      text += (text.empty() ? "" : "; ") + each.setting.text + ": " + format_bytes(each.need);
+    }
+    return text;
+  }
+
+  // Beside `others`, with which the need is `before`: the first that is enough, else the last if it saves anything to
+  // speak of. The need falls from setting to setting.
+  std::optional<Remedy> best_of(const std::vector<Setting>& settings, const std::vector<Setting>& others,
+                                Bytes before) {
+    const auto need_of = [&](std::size_t i) {
+      std::vector<Setting> with = others;
+      with.push_back(settings[i]);
+      return need_with(with);
+    };
+    if (settings.empty()) return std::nullopt;
+    std::size_t from = 0, to = settings.size() - 1;  // the first that is enough lies between
+    std::optional<Bytes> need = need_of(to);
+    if (!need || *need + (before - exceeded_.have) / kLeastShare >= before) return std::nullopt;
+    while (from < to && *need <= exceeded_.have) {
+      const std::size_t middle = (from + to) / 2;
+      const std::optional<Bytes> other = need_of(middle);
+      if (other && *other <= exceeded_.have) {
+        to = middle;
+        need = other;
+      } else {
+        from = middle + 1;
+      }
+    }
+    return Remedy{settings[to], *need};
+  }
+
+  // One setting after the other that saves something beside those before it, until that is enough; and the need.
+  std::pair<std::string, Bytes> together(const std::vector<std::vector<Setting>>& all) {
+    std::vector<Setting> taken;
+    std::string text;
+    Bytes need = exceeded_.need;
+    for (const std::vector<Setting>& settings : all) {
+      const std::optional<Remedy> remedy = best_of(settings, taken, need);
+      if (!remedy) continue;
+      taken.push_back(remedy->setting);
+      text += (text.empty() ? "" : ", ") + remedy->setting.text;
+      need = remedy->need;
+      if (need <= exceeded_.have) break;
+    }
+    return {taken.size() < 2 ? "" : text + ": " + format_bytes(need), need};
+  }
+
+  // Of the kind of memory that is short. Nothing where the settings do not go together, where there would be too little
+  // of another kind, or where there is no time to plan it.
+  std::optional<Bytes> need_with(const std::vector<Setting>& settings) {
+    const Clock::time_point begin = Clock::now();
+    if (begin - start_ + longest_ > time_) return std::nullopt;
+    std::optional<Bytes> need;
+    try {
+      need = planned_need(settings);
+    } catch (const BadInput&) {
+    }
+    longest_ = std::max(longest_, Clock::now() - begin);
+    return need;
+  }
+
+  std::optional<Bytes> planned_need(const std::vector<Setting>& settings) const {
+    ResolvedOptions options = plan_.options;
+    for (const Setting& setting : settings) setting.apply(options);
+    validate_options(options);
+    // A device chooses its kernels by the policy.
+    const bool same = options.recompute.policy == plan_.options.recompute.policy;
+    RunParts parts = make_parts(std::move(options), same ? plan_.devices : Devices());
+    Decisions decisions = parts.options.recompute.leaves_choice() ? least_decisions(parts) : fixed_decisions(parts);
+    const RunPlan plan(std::move(parts), std::move(decisions));
+    const std::vector<ContractLimit> limits = contract_limits(plan, memory_contract(plan));
+    std::optional<Bytes> need;
+    for (std::size_t i = 0; i < limits.size(); ++i) {
+      if (limits[i].what == exceeded_.what) {
+        need = limits[i].need + more_.at(i);
+      } else if (!limits[i].holds()) {
+        return std::nullopt;
+      }
+    }
+    return need;
+  }
+
+  const RunPlan& plan_;
+  const ContractLimit& exceeded_;
+  const std::vector<Bytes> more_;  // by limit
+  const Clock::time_point start_ = Clock::now();
+  Clock::duration longest_{}, time_ = kMostTime / 2;  // of making a plan; for all of them
+};
+
+}  // namespace
+
+std::vector<ContractLimit> contract_limits(const RunPlan& plan, const MemoryContract& contract) {
+  std::vector<ContractLimit> limits;
+  const Options& options = plan.options;
+  if (const std::optional<DeviceLimit> limit = device_limit(plan)) {
+    limits.push_back({"device memory", limit->name, contract.device_bytes, limit->bytes});
+  }
+  if (options.eps.memory > 0) {
+    const eps::StoreBytes store = eps::ParameterStore::bytes_needed(plan.model.layout, plan.store);
+    limits.push_back({"parameter server", "eps.memory", store.state + store.held + store.staging, options.eps.memory});
+  }
+  if (options.eps.stash_memory > 0) {
+    const HostStaging staging = host_staging(plan.model, plan.execution);
+    const Bytes need = static_cast<Bytes>(plan.execution.devices) * (staging.stash + staging.saved);
+    limits.push_back({"host stash", "eps.stash_memory", need, options.eps.stash_memory});
+  }
+  const HostAvailable capacity = HostMemory().capacity();
+  limits.push_back({"host memory", capacity.source, contract.host_bytes, capacity.bytes});
+  return limits;
+}
+
+std::string memory_advice(const RunPlan& plan, const MemoryContract& contract, const ContractLimit& exceeded) {
+  return Adviser(plan, contract, exceeded).advice();
+}
+
+}  // namespace l2l::runtime
