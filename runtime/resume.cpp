@@ -1,19 +1,51 @@
 #include "runtime/resume.h"
 
+#include <algorithm>
+
 #include "core/log.h"
-#include "l2l/trainer.h"
+#include "eps/checkpoint/manifest.h"
+#include "l2l/errors.h"
 #include "runtime/options/batch_shape.h"
+#include "runtime/resume_changes.h"
 
 namespace l2l::runtime {
 namespace {
 
-void check_micro_batch(const Options& options, const eps::RunState& state) {
+void check_micro_batch(const Options& options, const Options& saved) {
   const std::int64_t ours = options.batch.micro_batch;
-  const std::optional<std::int64_t> its =
-      micro_batch_to_keep(options, parse_options(state.config, "the checkpoint's config"));
+  const std::optional<std::int64_t> its = micro_batch_to_keep(options, saved);
   if (!its || *its == ours) return;
   throw BadInput("batch.micro_batch was chosen to be " + std::to_string(ours) + ", but the checkpoint was made with " +
                  std::to_string(*its) + "; another one gives other bits: set it to that, as options_to_resume() does");
+}
+
+// Other adapters or moments than these cannot be read.
+void check_trained(const RunPlan& plan, const Options& saved, const std::filesystem::path& folder) {
+  const LoraOptions &ours = plan.options.lora, &its = saved.lora;
+  if (ours.rank != its.rank || ours.alpha != its.alpha || ours.targets != its.targets ||
+      ours.rank_stabilized != its.rank_stabilized) {
+    throw BadInput(folder.string() + ": has adapters of lora.rank = " + std::to_string(its.rank) +
+                   ", alpha = " + std::to_string(its.alpha) +
+                   "; the keys of [lora] must be what they were when this checkpoint was made");
+  }
+  if (saved.optimizer.train == plan.options.optimizer.train) return;
+  throw BadInput(folder.string() +
+                 ": optimizer.train is not what it was when this checkpoint was made, which has moments of what was "
+                 "trained then alone: set it to that; or begin a new run from these weights with model.pretrained");
+}
+
+// The position in the data, which are others now, is kept. Returns what to tell people.
+std::string check_data(const RunPlan& plan, const Options& saved, const std::vector<std::string>& allowed) {
+  const std::string reading = changed_reading(plan.options, saved);
+  const std::string what = reading.empty()
+                               ? "data.train: its files do not hold what they held when the checkpoint was made"
+                               : "the training data are not those that the checkpoint was made with: " + reading;
+  const bool may =
+      plan.options.data.allow_change || std::find(allowed.begin(), allowed.end(), "data.train") != allowed.end();
+  if (may) return what + "; training goes on at the same position in the new ones";
+  throw BadInput(what +
+                 "; the position in them has no meaning now: restore them, or go on with --allow-change "
+                 "data.train (data.allow_change = true)");
 }
 
 }  // namespace
@@ -38,36 +70,25 @@ void tell_rounded(const RunPlan& plan, const models::HubWeights& weights) {
                           plan.options.precision.compute + ", converted once");
 }
 
-void check_trained(const RunPlan& plan, const std::filesystem::path& folder) {
-  const Options saved = checkpoint_options(folder);
-  const LoraOptions &ours = plan.options.lora, &its = saved.lora;
-  if (ours.rank != its.rank || ours.alpha != its.alpha || ours.targets != its.targets ||
-      ours.rank_stabilized != its.rank_stabilized) {
-    throw BadInput(folder.string() + ": has adapters of lora.rank = " + std::to_string(its.rank) +
-                   ", alpha = " + std::to_string(its.alpha) +
-                   "; the keys of [lora] must be what they were when this checkpoint was made");
-  }
-  if (saved.optimizer.train == plan.options.optimizer.train) return;
-  throw BadInput(folder.string() +
-                 ": optimizer.train is not what it was when this checkpoint was made, which has moments of what was "
-                 "trained then alone: set it to that; or begin a new run from these weights with model.pretrained");
+void check_seed(const RunPlan& plan, const eps::RunState& state) {
+  if (state.seed == plan.options.run.seed) return;
+  throw BadInput(
+      "run.seed is " + std::to_string(plan.options.run.seed) + ", but the checkpoint was made with seed " +
+      std::to_string(state.seed) +
+      "; its random numbers and order of data follow from that: set run.seed = " + std::to_string(state.seed));
 }
 
-void check_resumable(const RunPlan& plan, const eps::RunState& state, std::uint64_t data_hash) {
-  if (state.seed != plan.options.run.seed) {
-    throw BadInput(
-        "run.seed is " + std::to_string(plan.options.run.seed) + ", but the checkpoint was made with seed " +
-        std::to_string(state.seed) +
-        "; its random numbers and order of data follow from that: set run.seed = " + std::to_string(state.seed));
-  }
-  if (!plan.options.train.empty() && state.data_hash != data_hash) {
-    const std::string what = "data.train: its files do not hold what they held when the checkpoint was made";
-    if (!plan.options.data.allow_change) {
-      throw BadInput(what + "; the position in them has no meaning now: restore them, or set data.allow_change = true");
-    }
-    log(LogLevel::warning, what + "; training goes on at the same position in the new ones");
-  }
-  if (plan.decisions.micro_batch) check_micro_batch(plan.options, state);
+std::vector<std::string> check_resumable(const RunPlan& plan, const std::filesystem::path& folder,
+                                         std::uint64_t data_hash, const std::vector<std::string>& allowed) {
+  const eps::RunState state = eps::read_manifest(folder).state;
+  const Options saved = parse_options(state.config, (folder / eps::kManifestName).string() + " (config)");
+  const bool trains = !plan.options.train.empty();
+  check_seed(plan, state);
+  check_trained(plan, saved, folder);
+  std::vector<std::string> told = check_changes(plan.options, saved, folder, trains, allowed);
+  if (trains && state.data_hash != data_hash) told.push_back(check_data(plan, saved, allowed));
+  if (plan.decisions.micro_batch) check_micro_batch(plan.options, saved);
+  return told;
 }
 
 void warn_of_lost_steps(const std::filesystem::path& directory, const std::filesystem::path& used, std::uint64_t step) {

@@ -10,6 +10,7 @@
 #include "eps/checkpoint/checkpoint_locks.h"
 #include "eps/checkpoint/checkpoint_room.h"
 #include "eps/checkpoint/checkpoint_writer.h"
+#include "eps/checkpoint/manifest.h"
 #include "models/hub/weights.h"
 #include "optimizers/schedule.h"
 #include "runtime/data/dataset.h"
@@ -94,6 +95,7 @@ struct Trainer::Implementation {
   std::uint64_t samples_per_step() const {
     return static_cast<std::uint64_t>(plan.options.batch.micro_batch * plan.options.batch.micro_batches);
   }
+  models::HubWeights open_weights() const;
   std::unique_ptr<runtime::Engine> make_engine(const LoadProgress& loading);
   void fill_training();
   std::uint64_t fill_validation(const runtime::Samples& samples, std::uint64_t first);
@@ -124,10 +126,14 @@ struct Trainer::Implementation {
   std::uint64_t base_hash = 0;      // of model.base, where that is set, from the first use of the engine on
 };
 
+models::HubWeights Trainer::Implementation::open_weights() const {
+  return {plan.options.weights, plan.options.model, plan.model.layout, plan.options.new_head,
+          plan.options.lora.adapter};
+}
+
 std::unique_ptr<runtime::Engine> Trainer::Implementation::make_engine(const LoadProgress& loading) {
   if (plan.options.weights.empty()) return std::make_unique<runtime::Engine>(plan, trace.get());
-  models::HubWeights weights(plan.options.weights, plan.options.model, plan.model.layout, plan.options.new_head,
-                             plan.options.lora.adapter);
+  models::HubWeights weights = open_weights();
   if (!plan.options.model.base.empty()) {
     base_hash = weights.hash();
     runtime::tell_rounded(plan, weights);
@@ -206,7 +212,7 @@ StepReport Trainer::Implementation::run_step() {
 }
 
 void Trainer::Implementation::restore(const eps::RunState& state) {
-  runtime::check_resumable(plan, state, data_hash);
+  runtime::check_seed(plan, state);
   runtime::check_base(plan, state, base_hash);
   step = state.step;
   data_position = state.data_position;
@@ -250,16 +256,30 @@ void Trainer::prepare(const std::function<void(std::uint64_t, std::uint64_t)>& l
   implementation_->running(loading);
 }
 
-std::filesystem::path Trainer::resume(const std::filesystem::path& directory) {
+std::int64_t Trainer::check_resume(const std::filesystem::path& directory,
+                                   const std::vector<std::string>& allowed) const {
+  const Implementation& self = *implementation_;
+  const std::filesystem::path folder = eps::find_checkpoint(directory);
+  runtime::check_resumable(self.plan, folder, self.data_hash, allowed);
+  return static_cast<std::int64_t>(eps::read_manifest(folder).state.step);
+}
+
+void Trainer::check_weights() const {
+  const Implementation& self = *implementation_;
+  if (!self.plan.options.weights.empty()) static_cast<void>(self.open_weights());
+}
+
+std::filesystem::path Trainer::resume(const std::filesystem::path& directory, const std::vector<std::string>& allowed) {
   Implementation& self = *implementation_;
   if (self.step > 0) throw Error("resume(): call it before the first step");
   finish_save();
   const std::vector<std::filesystem::path> folders = eps::find_checkpoints(directory);
   for (const std::filesystem::path& folder : folders) {
     try {
-      runtime::check_trained(self.plan, folder);
+      const std::vector<std::string> told = runtime::check_resumable(self.plan, folder, self.data_hash, allowed);
       self.restore(eps::load_checkpoint(folder, self.running().store(), options().run.allow_nonfinite));
       if (self.plan.options.lora.rank == 0) self.companions_from = folder;
+      for (const std::string& each : told) log(LogLevel::warning, each);
       runtime::warn_of_lost_steps(directory, folder, self.step);
       return folder;
     } catch (const CorruptFile& error) {

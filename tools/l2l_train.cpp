@@ -53,11 +53,9 @@ int run(const TrainArguments& arguments, Trainer& trainer, Session& session) {
     print_contract(std::cerr, trainer.contract(), trainer.options());
     print_prediction(std::cerr, trainer.predict(/*measure=*/false));
   }
-  if (arguments.dry_run) {
-    trainer.check_checkpoint_directory();
-    return kSuccess;
-  }
-  return Run(arguments, trainer, session.signals, session.warnings).run();
+  Run training(arguments, trainer, session.signals, session.warnings);
+  training.check();
+  return arguments.dry_run ? kSuccess : training.run();
 }
 
 // The folder of a run is its own.
@@ -146,7 +144,12 @@ int main(int argc, char** argv) {
   command.add("--output", &arguments.output,
               "a new folder for config.toml, metrics.jsonl, run.json, report.html and checkpoints/");
   command.add("--resume", &arguments.resume, "continue from the newest good checkpoint below this directory");
-  command.add("--dry-run", &arguments.dry_run, "check config and data, print the memory contract, and stop");
+  command.add(
+      "--allow-change", &arguments.allow_change,
+      "with --resume: go on although this key (optimizer.learning_rate, data.train for what the files hold) has "
+      "changed; may be repeated",
+      {.needs = "--resume"});
+  command.add("--dry-run", &arguments.dry_run, "check all that a run checks, print the memory contract, and stop");
   command.add("--metrics", &arguments.metrics, "write one JSON object per step to this file");
   command.add("--trace", &arguments.trace, "write a timeline to this file (Chrome trace JSON; opens in Perfetto)");
   command.add("--allow-nonfinite", &arguments.allow_nonfinite, kAllowNonfinite);

@@ -39,12 +39,25 @@ void check_ours(const fs::path& path, const std::string& option, IsOurs ours) {
   if (access((there ? path : fs::absolute(path).parent_path()).c_str(), W_OK) != 0) {
     throw BadInput(option + " " + path.string() + ": cannot be written: " + std::strerror(errno));
   }
+  if (fs::is_directory(path, error)) throw BadInput(option + " " + path.string() + ": is a directory");
   if (!fs::is_regular_file(path, error)) return;
   const std::string beginning = beginning_of(path);
   if (!beginning.empty() && !ours(beginning)) {
     throw BadInput(option + " " + path.string() +
                    ": is there already and is no file that this option wrote; name another file, or move it away");
   }
+}
+
+void check_folder(const fs::path& path, const std::string& option) {
+  if (path.empty()) return;
+  const auto refuse = [&](const fs::path& there, const std::string& reason) {
+    throw BadInput(option + " " + path.string() + ": cannot be made: " + there.string() + ": " + reason);
+  };
+  std::error_code error;
+  fs::path there = fs::absolute(path);
+  while (!fs::exists(fs::symlink_status(there, error)) && there.has_relative_path()) there = there.parent_path();
+  if (!fs::is_directory(there, error)) refuse(there, "is not a directory");
+  if (access(there.c_str(), W_OK | X_OK) != 0) refuse(there, std::strerror(errno));
 }
 
 void make_room(const fs::path& path, const std::string& option, IsOurs ours) {

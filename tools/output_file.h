@@ -17,6 +17,9 @@ bool is_trace(std::string_view beginning);    // of --trace
 // Throws BadInput, naming `option`, where a file stands at `path` that is neither empty nor ours, or none can be
 // written. Pipes and devices pass. Changes nothing.
 void check_ours(const std::filesystem::path& path, const std::string& option, IsOurs ours);
+// Throws BadInput, naming `option`, where no folder is at `path` and none can be made, or where no file can be made in
+// it. An empty path passes. Changes nothing.
+void check_folder(const std::filesystem::path& path, const std::string& option);
 // check_ours(), then renames a file that stands there to `path`.earlier-N, with the first N that is free. Throws
 // BadInput.
 void make_room(const std::filesystem::path& path, const std::string& option, IsOurs ours);

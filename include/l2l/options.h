@@ -147,7 +147,9 @@ struct DataOptions {
   // bert, roberta: id that replaces most of them; -1: [MASK] of model.pretrained's tokenizer, or else the vocabulary's
   // last.
   std::int64_t mask_token = -1;
-  bool allow_change = false;  // resume although the training data differ from the checkpoint's
+  // Resume although the training data differ from the checkpoint's; for one resume: l2l-train --allow-change
+  // data.train.
+  bool allow_change = false;
 };
 
 // minibatch = micro_batch x micro_batches. 0 is "not set": the value then follows from those that are set.

@@ -176,9 +176,17 @@ class L2L_API Trainer {
 
   // Restores weights, moments, step and data position from the newest good checkpoint below `directory` (or from
   // `directory` itself if it is one) and returns its folder. If a damaged one is passed over for an older one, a
-  // warning names the one in use and the steps that are lost. Call before the first step. Throws CorruptFile or
-  // BadInput.
-  std::filesystem::path resume(const std::filesystem::path& directory);
+  // warning names the one in use and the steps that are lost. Call before the first step. Throws CorruptFile, or
+  // BadInput, naming keys and the way out, where the options are not those that the checkpoint was made with: where
+  // seed, shape of the model, adapters or what is trained differ, and where the training data ("data.train"), or a key
+  // of [model], [optimizer], or of the order of data has changed that is not in `allowed` ("optimizer.learning_rate").
+  std::filesystem::path resume(const std::filesystem::path& directory, const std::vector<std::string>& allowed = {});
+  // Throws what resume() would throw, as far as manifests show it, and returns the steps that are completed in the
+  // checkpoint that it would take. Loads and changes nothing.
+  std::int64_t check_resume(const std::filesystem::path& directory, const std::vector<std::string>& allowed = {}) const;
+  // Throws what prepare() would throw because of tensors that model.pretrained or lora.adapter has not, or has too
+  // many, or of a wrong shape. Reads no values.
+  void check_weights() const;
 
   // Trains on one minibatch. Returns when the loss and the gradient norm are known; updates may still run and overlap
   // with the next step. Throws NumericError, DeviceError.

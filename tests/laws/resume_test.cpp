@@ -3,6 +3,7 @@
 
 #include "core/fault_point.h"
 #include "tests/laws/small_run.h"
+#include "tests/support/refusal.h"
 
 namespace l2l {
 namespace {
@@ -200,8 +201,11 @@ TEST(ResumeErrors, OtherData) {
   Trainer third(options);
   third.resume(run.folder() / "checkpoints");
   EXPECT_EQ(third.completed_steps(), 1);
-  options.data.train.clear();  // as for sampling
   options.data.allow_change = false;
+  Trainer allowed(options);
+  allowed.resume(run.folder() / "checkpoints", {"data.train"});
+  EXPECT_EQ(allowed.completed_steps(), 1);
+  options.data.train.clear();  // as for sampling
   Trainer fourth(options);
   fourth.resume(run.folder() / "checkpoints");
 }
@@ -220,7 +224,62 @@ TEST(ResumeErrors, OtherShape) {
   Options other = run.options();
   other.model.hidden = 48;
   Trainer second(other);
-  EXPECT_THROW(second.resume(run.folder() / "checkpoints"), BadInput);
+  const std::string refused =
+      testing::refusal([&] { second.resume(run.folder() / "checkpoints", {"model.hidden"}); });  // cannot be allowed
+  EXPECT_NE(refused.find("model.hidden = 48 (was 24)"), std::string::npos) << refused;
+}
+
+// What may change changes silently, or is told; what makes another run of it is refused unless it is named.
+TEST(ResumeErrors, OtherSettings) {
+  const SmallRun run;
+  Trainer first(run.options());
+  first.step();
+  first.save();
+  const auto resumed = [&](const auto& change, const std::vector<std::string>& allowed) {
+    Options other = run.options();
+    change(other);
+    Trainer trainer(other);
+    std::string said;
+    set_log_sink([&](LogLevel, std::string_view message) { said += message; });
+    const std::string refused = testing::refusal([&] {
+      EXPECT_EQ(trainer.check_resume(run.folder() / "checkpoints", allowed), 1);
+      trainer.resume(run.folder() / "checkpoints", allowed);
+    });
+    set_log_sink({});
+    return trainer.completed_steps() == 1 ? said : refused;
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  };
+  const auto rate = [](Options& options) { options.optimizer.learning_rate = 0.5; };
+  EXPECT_TRUE(has(resumed(rate, {}),
+                  "optimizer.learning_rate = 0.5 (was 0.003); set it back, or go on with "
+                  "--allow-change optimizer.learning_rate"));
+  EXPECT_TRUE(has(resumed(rate, {"optimizer.betas"}), "--allow-change optimizer.learning_rate"));
+  EXPECT_EQ(resumed(rate, {"optimizer.learning_rate"}),
+            "going on with other settings than the checkpoint's: optimizer.learning_rate = 0.5 (was 0.003)");
+  EXPECT_TRUE(has(resumed([](Options&) {}, {"optimizer.rate"}), "--allow-change optimizer.rate: there is no such key"));
+  const auto sgd = [](Options& options) { options.optimizer.name = "sgd"; };
+  EXPECT_TRUE(has(resumed(sgd, {"optimizer.name"}), "cannot go on with optimizer.name = \"sgd\" (was \"adamw\")"));
+  EXPECT_EQ(resumed([](Options& options) { options.optimizer.name = "lamb"; }, {"optimizer.name"}),
+            "going on with other settings than the checkpoint's: optimizer.name = \"lamb\" (was \"adamw\")");
+  EXPECT_TRUE(
+      has(resumed([](Options& options) { options.data.order = "sequential"; }, {}), "--allow-change data.order"));
+  EXPECT_TRUE(has(resumed([](Options& options) { options.model.sequence = 12; }, {"model.sequence"}),
+                  "cannot go on with model.sequence = 12 (was 13)"))
+      << "the rows of its position table";
+  EXPECT_EQ(resumed([](Options& options) { options.batch.micro_batches = 6; }, {}),
+            "going on with other settings than the checkpoint's: batch.minibatch = 12 (was 6), batch.micro_batches = 6 "
+            "(was 3)");
+  EXPECT_EQ(resumed(
+                [](Options& options) {
+                  options.run.steps = 99;
+                  options.model.activation = "gelu_tanh";  // gpt2's own
+                  options.transfer.prefetch = 2;
+                  options.optimizer.update = "after_backward";
+                },
+                {}),
+            "");
 }
 
 std::string said_while(const std::function<void()>& function) {

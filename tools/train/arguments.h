@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tools/command.h"
 
@@ -12,6 +13,7 @@ struct TrainArguments {
   ConfigArguments config;
   std::int64_t steps = -1;
   std::string pretrained, data, output, resume, metrics, trace;
+  std::vector<std::string> allow_change;  // keys
   bool dry_run = false, quiet = false, allow_nonfinite = false, must_finish = false;
 };
 

@@ -27,8 +27,30 @@ Run::Run(const TrainArguments& arguments, Trainer& trainer, Signals& signals, Wa
       options_(trainer.options()),
       steps_(arguments.steps >= 0 ? arguments.steps : options_.run.steps) {}
 
-int Run::run() {
+void Run::check() const {
+  check_outputs();
   trainer_.check_checkpoint_directory();
+  if (arguments_.resume.empty()) {
+    if (arguments_.dry_run) trainer_.check_weights();  // else prepare() does, before anything is written
+    return;
+  }
+  const std::int64_t completed = trainer_.check_resume(arguments_.resume, arguments_.allow_change);
+  if (completed > 0) static_cast<void>(BestCheckpoint(options_, completed));  // reads what it has to go on with
+}
+
+void Run::check_outputs() const {
+  const fs::path folder = arguments_.output;
+  const bool makes_folder = !folder.empty() && !fs::exists(folder);
+  const auto check_file = [&](const fs::path& file, const std::string& option, IsOurs ours) {
+    if (!makes_folder || file.parent_path() != folder) check_ours(file, option, ours);
+  };
+  check_folder(folder, "--output");
+  check_folder(options_.run.tensorboard, "run.tensorboard");
+  check_file(arguments_.metrics, "--metrics", is_metrics);
+  check_file(arguments_.trace, "--trace", is_trace);
+}
+
+int Run::run() {
   {
     ByteProgress loading("loading", arguments_.quiet);
     trainer_.prepare([&](std::uint64_t done, std::uint64_t all) { loading.show(done, all); });
@@ -62,21 +84,20 @@ bool Run::finished() const { return reason() == kStepsDone || reason() == kPatie
 // Checkpoints of up to how many steps, in the run's own directory, belong to it.
 std::int64_t Run::resume() {
   if (arguments_.resume.empty()) return -1;
-  const fs::path folder = trainer_.resume(arguments_.resume);
+  const fs::path folder = trainer_.resume(arguments_.resume, arguments_.allow_change);
   say("resumed from " + folder.string());
+  if (const std::string nothing = nothing_left(); !nothing.empty()) print_message(nothing);
   std::error_code ignored;
   const bool own = fs::equivalent(fs::absolute(folder).parent_path(), options_.checkpoint.directory, ignored);
-  return own ? trainer_.completed_steps() : -1;
+  if (!own) return -1;
+  if (!nothing_left().empty()) saved_ = folder, saved_step_ = trainer_.completed_steps();
+  return trainer_.completed_steps();
 }
 
 // Makes the files of the run. `kept`: up to how many steps checkpoints stay where they are.
 void Run::begin(std::int64_t kept) {
   const std::int64_t completed = trainer_.completed_steps();
-  const auto in_folder = [&](const std::string& file) {  // which make_folder() makes
-    return !arguments_.output.empty() && fs::path(file).parent_path() == fs::path(arguments_.output);
-  };
-  if (!in_folder(arguments_.metrics)) check_ours(arguments_.metrics, "--metrics", is_metrics);
-  if (!in_folder(arguments_.trace)) check_ours(arguments_.trace, "--trace", is_trace);
+  check_outputs();  // again: loading may have taken long
   trainer_.claim_checkpoint_directory();
   make_folder();
   if (!arguments_.trace.empty()) {
@@ -237,12 +258,23 @@ void Run::say(const std::string& message) {
   print_message(message);
 }
 
+std::string Run::nothing_left() const {
+  const std::int64_t completed = trainer_.completed_steps();
+  if (arguments_.resume.empty() || last_ || completed < steps_) return "";
+  return "already at " + std::to_string(completed) + " of " + std::to_string(steps_) + " steps: raise " +
+         (arguments_.steps >= 0 ? "--steps" : "run.steps");
+}
+
 nlohmann::ordered_json Run::summary(const fs::path& checkpoint) {
   nlohmann::ordered_json summary;
   summary["steps"] = trainer_.completed_steps();
   summary["finished"] = finished();
   summary["reason"] = reason();
-  summary["loss"] = or_null(last_ ? std::optional(last_->loss) : std::nullopt);
+  if (const std::string nothing = nothing_left(); !nothing.empty()) {
+    summary["message"] = nothing;
+  } else {
+    summary["loss"] = or_null(last_ ? std::optional(last_->loss) : std::nullopt);
+  }
   summary["validation_loss"] = or_null(validation_ ? std::optional(validation_->loss) : std::nullopt);
   summary["metrics"] = json_of(validation_ ? validation_->metrics : decltype(validation_->metrics){});
   summary["tokens_per_second"] = progress_->tokens_per_second();

@@ -22,12 +22,16 @@ class Run {
  public:
   Run(const TrainArguments& arguments, Trainer& trainer, Signals& signals, Warnings& warnings);
 
+  // Throws BadInput where what run() would write cannot be written, or what it would read cannot be read, as far as
+  // that shows before weights are loaded. Leaves nothing behind.
+  void check() const;
   // Trains, validates, saves; returns the exit status. All that can be refused is refused before anything is written.
   int run();
 
  private:
   using Clock = std::chrono::steady_clock;
 
+  void check_outputs() const;
   std::int64_t resume();
   void begin(std::int64_t kept);
   void make_folder();
@@ -48,6 +52,8 @@ class Run {
   // What a run's folder shows: run.json and report.html. Failing to write these does not end the run.
   void show_run();
   void say(const std::string& message);
+  // "already at 40 of 40 steps: raise run.steps", where nothing was left to train.
+  std::string nothing_left() const;
   nlohmann::ordered_json summary(const std::filesystem::path& checkpoint);
 
   const TrainArguments& arguments_;

@@ -1,0 +1,126 @@
+#include "runtime/resume_changes.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+
+#include "l2l/errors.h"
+#include "models/architecture.h"
+#include "runtime/options/architecture_defaults.h"
+#include "runtime/options/options_table.h"
+
+namespace l2l::runtime {
+namespace {
+
+enum class Rule : std::uint8_t {
+  free,   // may change
+  told,   // may change, and is told: other bits follow
+  named,  // may change where it is allowed by name
+  fixed   // would be another model
+};
+
+bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+Rule rule_of_model(std::string_view name, const Options& options) {
+  if (is_one_of(name, {"pretrained", "new_head", "base", "label_names"})) return Rule::free;
+  const bool table = models::architecture_of(options.model.architecture).learned_positions;
+  if (is_one_of(name, {"sequence", "positions"})) {
+    const bool derived = name == "sequence" && options.model.positions > 0;
+    return table && !derived ? Rule::fixed : Rule::named;
+  }
+  const bool shape =
+      is_one_of(name, {"architecture", "layers", "hidden", "heads", "kv_heads", "head_dim", "intermediate",
+                       "vocabulary", "token_types", "attention_bias", "mlp_bias", "tie_embeddings", "head", "labels"});
+  return shape ? Rule::fixed : Rule::named;
+}
+
+// What the optimizer keeps of each parameter follows from its name.
+bool keeps_alike(const Options& a, const Options& b) {
+  return (a.optimizer.name == "sgd") == (b.optimizer.name == "sgd");
+}
+
+Rule rule_of(const Key& key, const Options& ours, const Options& saved) {
+  if (key.section == "model") return rule_of_model(key.name, ours);
+  if (key.section == "optimizer") {
+    if (is_one_of(key.name, {"train", "update", "moments"})) return Rule::free;
+    return key.name != "name" || keeps_alike(ours, saved) ? Rule::named : Rule::fixed;
+  }
+  if (key.section == "data" && is_one_of(key.name, {"samples", "order", "masked", "mask_token"})) return Rule::named;
+  return is_one_of(key.section, {"schedule", "precision", "batch"}) ? Rule::told : Rule::free;
+}
+
+std::string name_of(const Key& key) { return std::string(key.section) + "." + std::string(key.name); }
+
+// With what the architecture makes of zeros and "auto": writing it out is no change.
+std::string resolved_value(Options options, const std::string& key) {
+  options.model = models::with_defaults(options.model);
+  return value_of(std::move(options), key);
+}
+
+bool differs(const Options& ours, const Options& saved, const std::string& key) {
+  return value_of(ours, key) != value_of(saved, key) && resolved_value(ours, key) != resolved_value(saved, key);
+}
+
+// "model.hidden = 32 (was 16)"
+std::string show(const Options& ours, const Options& saved, const std::string& key) {
+  return key + " = " + value_of(ours, key) + " (was " + value_of(saved, key) + ")";
+}
+
+void append(std::string& list, const std::string& text, const char* separator = ", ") {
+  list += (list.empty() ? "" : separator) + text;
+}
+
+}  // namespace
+
+void check_keys(const std::vector<std::string>& allowed) {
+  Options options;
+  const std::vector<Key> keys = option_keys(options);
+  for (const std::string& name : allowed) {
+    if (std::any_of(keys.begin(), keys.end(), [&](const Key& key) { return name_of(key) == name; })) continue;
+    throw BadInput("--allow-change " + name + ": there is no such key; name one as optimizer.learning_rate");
+  }
+}
+
+std::vector<std::string> check_changes(const Options& ours, const Options& saved, const std::filesystem::path& folder,
+                                       bool trains, const std::vector<std::string>& allowed) {
+  check_keys(allowed);
+  std::string fixed, refused, way_out, told;
+  Options copy = ours;
+  for (const Key& key : option_keys(copy)) {
+    const std::string name = name_of(key);
+    const Rule rule = rule_of(key, ours, saved);
+    if (rule == Rule::free || !differs(ours, saved, name)) continue;
+    const bool may = rule == Rule::told || std::find(allowed.begin(), allowed.end(), name) != allowed.end();
+    if (rule == Rule::fixed) {
+      append(fixed, show(ours, saved, name));
+    } else if (trains && may) {
+      append(told, show(ours, saved, name));
+    } else if (trains) {
+      append(refused, show(ours, saved, name));
+      append(way_out, "--allow-change " + name, " ");
+    }
+  }
+  if (!fixed.empty()) {
+    throw BadInput(folder.string() + ": cannot go on with " + fixed +
+                   ": its weights or moments are of another shape; set it back, or begin a new run");
+  }
+  if (!refused.empty()) {
+    throw BadInput(folder.string() + ": its run had other settings: " + refused + "; set it back, or go on with " +
+                   way_out);
+  }
+  if (told.empty()) return {};
+  return {"going on with other settings than the checkpoint's: " + told};
+}
+
+std::string changed_reading(const Options& ours, const Options& saved) {
+  std::string changed;
+  for (const char* const name : {"format", "separator", "columns", "label", "task", "learn", "template"}) {
+    const std::string key = std::string("data.") + name;
+    if (differs(ours, saved, key)) append(changed, show(ours, saved, key));
+  }
+  return changed;
+}
+
+}  // namespace l2l::runtime
