@@ -1,5 +1,7 @@
 #include "text/utf8.h"
 
+#include <algorithm>
+
 namespace l2l::text {
 namespace {
 
@@ -60,6 +62,17 @@ std::size_t valid_prefix(std::string_view text) {
     end += static_cast<std::size_t>(length);
   }
   return end;
+}
+
+std::size_t finished_prefix(std::string_view text) {
+  constexpr std::size_t kMost = 3;  // bytes of a character that lacks one
+  for (std::size_t bytes = 1; bytes <= std::min(kMost, text.size()); ++bytes) {
+    const std::size_t begin = text.size() - bytes;
+    const int length = sequence_length(text.substr(begin));
+    if (length > 0) break;
+    if (static_cast<unsigned char>(text[begin]) >= 0xc2 && static_cast<std::size_t>(-length) == bytes) return begin;
+  }
+  return text.size();
 }
 
 std::string replace_invalid(std::string_view text) {

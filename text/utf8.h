@@ -30,6 +30,8 @@ void append_code_point(std::string& text, char32_t value);
 
 // The length of the prefix that is valid UTF-8.
 std::size_t valid_prefix(std::string_view text);
+// The length of `text` without a character at its end that further bytes may complete.
+std::size_t finished_prefix(std::string_view text);
 // `text` with U+FFFD for every maximal part that is not UTF-8 (The Unicode Standard, 3.9, "U+FFFD Substitution of
 // Maximal Subparts"), which is what Python's errors="replace" and Rust's from_utf8_lossy give.
 std::string replace_invalid(std::string_view text);

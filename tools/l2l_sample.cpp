@@ -41,7 +41,7 @@ class Sampler {
   // One prompt, whose text is shown as it is made.
   int continue_prompt() {
     open_text();
-    const Ids ids = text_->encode(wrapped(arguments_.prompt));
+    const Ids ids = text_->encode(wrapped(prompt_of(arguments_.prompt)));
     TextStream stream(*text_, ids);
     // Shown when all is well: with the first token.
     std::string shown = arguments_.chat ? std::string() : text_->decode(ids);
@@ -84,6 +84,15 @@ class Sampler {
   std::string wrapped(const std::string& prompt) const { return chat_ ? chat_->prompt({{"user", prompt}}) : prompt; }
   std::string turn_end() const { return chat_ ? chat_->end_of_turn() : std::string(); }
 
+  void tell_cut(const std::vector<Ids>& prompts, std::int64_t most) const {
+    const auto is_cut = [&](const Ids& prompt) { return static_cast<std::int64_t>(prompt.size()) > most; };
+    const auto cut = std::count_if(prompts.begin(), prompts.end(), is_cut);
+    if (cut == 0) return;
+    const std::string what = prompts.size() == 1 ? "the prompt has " + std::to_string(prompts[0].size()) + " tokens"
+                                                 : std::to_string(cut) + " prompts are longer";
+    std::cerr << what << ": the model reads the last " << most << "\n";
+  }
+
   // `turn_end`: the text of a token that ends a text, too.
   std::vector<Ids> run(const std::vector<Ids>& prompts, const PromptText* text, const std::string& turn_end,
                        const Trainer::TakeToken& take) {
@@ -99,6 +108,7 @@ class Sampler {
     for (const Ids& prompt : prompts) {
       shape.longest_prompt = std::max(shape.longest_prompt, static_cast<std::int64_t>(prompt.size()));
     }
+    tell_cut(prompts, trainer.options().model.sequence);
     if (!arguments_.whole) trainer.reserve_generation(shape);
     load_weights(trainer, model_);
     return trainer.generate(prompts, generate, take);
@@ -135,7 +145,7 @@ int main(int argc, char** argv) {
   command.add("MODEL", &arguments.model,
               "a checkpoint, a directory of them (the newest is taken), or a Hugging Face model directory",
               {.required = true});
-  command.add("--prompt", &arguments.prompt, "text to continue");
+  command.add("--prompt", &arguments.prompt, "text to continue; -: standard input, without the end of its last line");
   command.add(
       "--prompts", &arguments.prompts,
       "file of texts to continue: one on each line, or .jsonl with {\"prompt\": TEXT}; gives a JSON object each");

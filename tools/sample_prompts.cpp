@@ -1,10 +1,14 @@
 #include "tools/sample_prompts.h"
 
+#include <iostream>
+#include <iterator>
+
 #include "core/files.h"
 #include "core/json.h"
 #include "l2l/errors.h"
 #include "runtime/data/chat_templates.h"
 #include "runtime/export_source.h"
+#include "text/utf8.h"
 
 namespace l2l::tools {
 namespace {
@@ -60,6 +64,13 @@ std::vector<std::string> read_prompts(const fs::path& file) {
   return prompts;
 }
 
+std::string prompt_of(const std::string& argument) {
+  if (argument != "-") return argument;
+  std::string text{std::istreambuf_iterator<char>(std::cin), {}};
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
 PromptText::PromptText(const std::string& tokenizer) {
   if (tokenizer != "bytes") tokenizer_ = text::open_tokenizer(tokenizer);
 }
@@ -94,7 +105,7 @@ TextStream::TextStream(const PromptText& text, std::vector<std::int32_t> ids)
 std::string TextStream::add(std::int32_t id) {
   ids_.push_back(id);
   const std::string text = text_.decode(ids_);
-  return text.ends_with(kReplacement) ? std::string() : behind_shown(text);
+  return text.ends_with(kReplacement) ? std::string() : behind_shown(text.substr(0, text::finished_prefix(text)));
 }
 
 std::string TextStream::finish() { return behind_shown(text_.decode(ids_)); }

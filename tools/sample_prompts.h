@@ -15,6 +15,9 @@ namespace l2l::tools {
 // else a prompt on each line. Empty lines are left out. Throws BadInput naming file and line.
 std::vector<std::string> read_prompts(const std::filesystem::path& file);
 
+// The text of --prompt: `argument`, or where that is "-", standard input without the end of its last line.
+std::string prompt_of(const std::string& argument);
+
 // Text to token ids and back, with a tokenizer or byte by byte. Immutable.
 class PromptText {
  public:
