@@ -52,15 +52,16 @@ fs::path find_module() {
   for (const fs::path& place : places) {
     if (fs::exists(place, ignored)) return place;
   }
-  throw BadInput("this build has no CUDA module (" + std::string(kFile) + " is neither beside " +
-                 places.front().parent_path().string() + " nor in " + places.back().parent_path().string() +
-                 "): configure with -Dcuda=enabled, or set L2L_CUDA_MODULE to its file");
+  throw NoCuda("this build has no CUDA module",
+               " (" + std::string(kFile) + " is neither beside " + places.front().parent_path().string() + " nor in " +
+                   places.back().parent_path().string() +
+                   "): configure with -Dcuda=enabled, or set L2L_CUDA_MODULE to its file");
 }
 
 // A module without a driver could only say so, after loading hundreds of megabytes of libraries.
 void check_driver() {
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-  if (driver == nullptr) throw BadInput("no NVIDIA driver on this machine (" + last_error() + ")");
+  if (driver == nullptr) throw NoCuda("there is no NVIDIA driver on this machine", " (" + last_error() + ")");
   dlclose(driver);
 }
 

@@ -29,6 +29,8 @@ std::unique_ptr<Device> open_best_device(const DeviceSettings& settings, std::st
     std::unique_ptr<Device> device = open_cuda_device(settings);
     reason = "the GPU, since its driver and the CUDA module are there";
     return device;
+  } catch (const NoCuda& error) {
+    reason = "the host, since " + error.brief();
   } catch (const BadInput& error) {
     reason = std::string("the host, since ") + error.what();
   } catch (const DeviceError& error) {

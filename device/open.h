@@ -5,6 +5,7 @@
 #include <string>
 
 #include "device/device.h"
+#include "l2l/errors.h"
 
 namespace l2l::device {
 
@@ -23,9 +24,20 @@ struct DeviceSettings {
 // when `kind` is unknown or not available here.
 std::unique_ptr<Device> open_device(const DeviceSettings& settings, std::string* reason = nullptr);
 
+// This build or this machine has no part of CUDA. `brief` says what is missing, `more` where it was looked for and what
+// would help.
+class NoCuda : public BadInput {
+ public:
+  NoCuda(const std::string& brief, const std::string& more) : BadInput(brief + more), brief_(brief) {}
+  const std::string& brief() const { return brief_; }
+
+ private:
+  std::string brief_;
+};
+
 // Opens the CUDA module: the file that the environment's L2L_CUDA_MODULE names, else libl2l_cuda.so beside this library
 // or executable, in the build tree around it, or where it was installed. It stays open while the process lives. Throws
-// BadInput in one sentence: there is no module, it does not open, no driver, no such device.
+// NoCuda where there is no module or no driver, or BadInput in one sentence: it does not open, no such device.
 std::unique_ptr<Device> open_cuda_device(const DeviceSettings& settings);
 
 }  // namespace l2l::device

@@ -74,6 +74,17 @@ TEST(CudaModule, AutoFallsBackAndSaysWhy) {
   EXPECT_EQ(reason.find("the host, since the CUDA module does not open: "), 0u) << reason;
 }
 
+// Which is said on every run: shortly.
+TEST(CudaModule, AMachineWithoutCudaIsToldInFewWords) {
+  if (has_driver()) GTEST_SKIP() << "there is a driver";
+  const ModuleVariable variable("");
+  std::string reason;
+  open_device({.kind = "auto", .threads = 1}, &reason);
+  EXPECT_TRUE(reason == "the host, since this build has no CUDA module" ||
+              reason == "the host, since there is no NVIDIA driver on this machine")
+      << reason;
+}
+
 TEST(CudaModule, AHostThatWasAskedForNeedsNoReason) {
   std::string reason = "old";
   open_device({.kind = "host", .threads = 1}, &reason);
