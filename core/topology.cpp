@@ -28,6 +28,12 @@ int Topology::cpus() const {
   return count;
 }
 
+Bytes Topology::caches() const {
+  Bytes sum = 0;
+  for (const NumaNode& node : nodes) sum += node.l3 + node.cores.size() * node.l2;
+  return sum;
+}
+
 Topology single_node(const CpuSet& allowed) {
   NumaNode node;
   for (const int cpu : allowed.list()) node.cores.push_back({{cpu}});

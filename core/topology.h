@@ -29,6 +29,7 @@ struct Topology {
   int limit = 1;                // cores allowed by affinity mask and control groups, at least 1
   bool ours = true;             // false: a machine described to hwloc (HWLOC_XMLFILE); threads cannot be bound
   int cpus() const;
+  Bytes caches() const;  // of all nodes, as far as they are known
 };
 
 // As the calling thread may use the machine now. With hwloc, HWLOC_XMLFILE may name the description of another machine.

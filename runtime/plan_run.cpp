@@ -14,8 +14,6 @@
 namespace l2l::runtime {
 namespace {
 
-constexpr bool kMayMeasure = true;
-
 // What was measured is kept although a later stage fails.
 struct KeptCalibration : Calibration {
   ~KeptCalibration() { save(); }
@@ -26,24 +24,34 @@ struct Study {
   RunParts parts;
   Candidates candidates;
   std::vector<Proposal> proposals;
+  int measured, estimated;  // figures that the above rest on
 
   // Of the layers of a step.
   double seconds() const { return 1e-9 * static_cast<double>(proposals.front().time) + candidates.seconds_elsewhere; }
 };
 
-Study study(const RunParts& parts, Calibration& calibration) {
-  StepCosts costs(parts, calibration, kMayMeasure);
+// What is measured with.
+struct Bench {
+  Calibration& calibration;
+  MeasuringSession& session;
+
+  StepCosts costs(const RunParts& parts) const { return {parts, calibration, &session}; }
+};
+
+Study study(const RunParts& parts, const Bench& bench) {
+  StepCosts costs = bench.costs(parts);
+  costs.announce([&](StepCosts& announcing) { block_candidates(parts, announcing); });
   Candidates candidates = block_candidates(parts, costs);
   std::vector<Proposal> proposals = propose(parts, candidates, memory_limits(parts));
-  return {parts, std::move(candidates), std::move(proposals)};
+  return {parts, std::move(candidates), std::move(proposals), costs.measured() + costs.cached(), costs.estimated()};
 }
 
 // Nothing: microbatches of this size are too large for something.
-std::optional<Study> study_where_it_fits(const RunParts& whole, std::int64_t micro_batch, Calibration& calibration) {
+std::optional<Study> study_where_it_fits(const RunParts& whole, std::int64_t micro_batch, const Bench& bench) {
   try {
     const RunParts parts = with_micro_batch(whole, micro_batch);
     if (arena_bytes(parts, least_decisions(parts)) > memory_limits(parts).device) return std::nullopt;
-    Study found = study(parts, calibration);
+    Study found = study(parts, bench);
     return found.proposals.empty() ? std::nullopt : std::optional(std::move(found));
   } catch (const BadInput&) {  // or OutOfMemory
     return std::nullopt;
@@ -52,52 +60,69 @@ std::optional<Study> study_where_it_fits(const RunParts& whole, std::int64_t mic
 
 // With the microbatch that makes the step shortest; of equal ones the least. Where nothing fits, the smallest, so that
 // the refusal says by how much. Sets `why`, for people.
-Study study_of_best_micro_batch(const RunParts& parts, Calibration& calibration, std::string& why) {
+Study study_of_best_micro_batch(const RunParts& parts, const Bench& bench, std::string& why) {
   const std::int64_t minibatch = parts.options.batch.minibatch;
   const std::vector<std::int64_t> sizes = micro_batch_candidates(minibatch, parts.options.device.count);
-  if (sizes.size() == 1) return study(parts, calibration);
+  if (sizes.size() == 1) return study(parts, bench);
   std::optional<Study> best;
   std::string all;
   for (const std::int64_t size : sizes) {
-    std::optional<Study> found = study_where_it_fits(parts, size, calibration);
+    std::optional<Study> found = study_where_it_fits(parts, size, bench);
     all += (all.empty() ? "" : ", ") + std::to_string(size) + ": " +
            (found ? milliseconds(found->seconds()) : "does not fit");
     if (found && (!best || found->seconds() < best->seconds())) best = std::move(found);
   }
-  if (!best) best = study(with_micro_batch(parts, sizes.front()), calibration);
+  if (!best) best = study(with_micro_batch(parts, sizes.front()), bench);
   why = "microbatch: " + std::to_string(best->parts.options.batch.micro_batch) + " of the minibatch's " +
         std::to_string(minibatch) + " sequences (layers of a step, by sequences: " + all +
         "); set batch.micro_batch to keep it";
   return std::move(*best);
 }
 
+// For people: what a choice rests on, where that is not all that could be measured; else empty. `close`: choices that
+// were not compared by their steps.
+std::string grounds(int measured, int estimated, std::size_t close, const MeasuringSession& session) {
+  if (estimated == 0 && close == 0) return {};
+  std::string text = "chosen ";
+  if (close > 0) text += "by prediction among " + std::to_string(close) + " close choices, ";
+  text += "from " + std::to_string(measured) + " measured and " + std::to_string(estimated) +
+          " estimated figures; l2l-plan --check measures the rest";
+  return session.guessed() ? text + "; a run measures first, for some seconds, and may choose otherwise" : text;
+}
+
 // Where the device computes on the host's cores, what copies and compute cost each other decides between proposals that
 // are close, and only running them shows it. Where nothing fits, the run with the least memory shows by how much.
-Decisions decisions_of(const Study& study, Calibration& calibration) {
-  const auto& [parts, candidates, proposals] = study;
+Decisions decisions_of(const Study& study, const Bench& bench) {
+  const auto& [parts, candidates, proposals, measured, estimated] = study;
   if (proposals.empty()) return least_decisions(parts);
   std::vector<StepRatio> ratios;
   if (proposals.size() > 1 && parts.model.blocks_train_alike() &&
       computes_here(candidates.types.back().programs.front().forward)) {
-    ratios = measure_steps(parts, proposals, calibration);
+    ratios = measure_steps(parts, proposals, bench.calibration, bench.session);
   }
   const Proposal& best = decide(proposals, ratios);
   Decisions decisions = best.decisions;
-  StepCosts costs(parts, calibration, kMayMeasure);
+  StepCosts costs = bench.costs(parts);
   decisions.explanation = explain(parts, candidates, best, costs);
+  const bool by_prediction = !ratios.empty() && is_unknown(ratios.front());
+  const std::string why = grounds(measured, estimated, by_prediction ? proposals.size() : 0, bench.session);
+  if (!why.empty()) decisions.explanation.push_back(why);
   return decisions;
 }
 
 // Of what the options leave open. Sets the microbatch of `parts` where that is.
-Decisions choose(RunParts& parts, Calibration& calibration) {
+Decisions choose(RunParts& parts, const Bench& bench) {
   if (parts.options.recompute.policy != "auto") {
-    StepCosts costs(parts, calibration, kMayMeasure);
-    return decisions_within_budget(parts, costs);
+    StepCosts costs = bench.costs(parts);
+    Decisions decisions = decisions_within_budget(parts, costs);
+    const std::string why = grounds(costs.measured() + costs.cached(), costs.estimated(), 0, bench.session);
+    if (!why.empty()) decisions.explanation.push_back(why);
+    return decisions;
   }
-  if (!parts.options.chooses_micro_batch) return decisions_of(study(parts, calibration), calibration);
+  if (!parts.options.chooses_micro_batch) return decisions_of(study(parts, bench), bench);
   std::string why;
-  const Study best = study_of_best_micro_batch(parts, calibration, why);
-  Decisions decisions = decisions_of(best, calibration);
+  const Study best = study_of_best_micro_batch(parts, bench, why);
+  Decisions decisions = decisions_of(best, bench);
   if (!why.empty()) decisions.explanation.insert(decisions.explanation.begin(), why);
   decisions.micro_batch = best.parts.options.batch.micro_batch;
   parts = best.parts;
@@ -105,10 +130,10 @@ Decisions choose(RunParts& parts, Calibration& calibration) {
 }
 
 // The most memory that the process has held is part of what the run needs, where choosing has raised it.
-Decisions chosen_decisions(RunParts& parts) {
+Decisions chosen_decisions(RunParts& parts, MeasuringSession& session) {
   const Bytes before = HostMemory().peak_resident();
   KeptCalibration calibration;
-  Decisions decisions = choose(parts, calibration);
+  Decisions decisions = choose(parts, {calibration, session});
   const Bytes after = HostMemory().peak_resident();
   if (after > before) decisions.peak = after;
   return decisions;
@@ -157,7 +182,7 @@ void check_targets(const RunParts& parts) {
 
 }  // namespace
 
-RunPlan plan_run(const Options& options, Devices devices) {
+RunPlan plan_run(const Options& options, Devices devices, MeasuringSession* session) {
   constexpr Bytes kPlanning = 48 * kMiB;  // taken by libraries, of which some crash where they get no memory
   check_address_space(kPlanning, 0);
   RunParts parts = make_parts(resolve(options), std::move(devices));
@@ -166,7 +191,12 @@ RunPlan plan_run(const Options& options, Devices devices) {
   for (const ParameterGroup& group : parts.options.optimizer.group) {
     check_names(parts.model, group.parameters, "optimizer.group");
   }
-  Decisions decisions = parts.options.recompute.leaves_choice() ? chosen_decisions(parts) : fixed_decisions(parts);
+  if (!parts.options.recompute.leaves_choice()) {
+    Decisions decisions = fixed_decisions(parts);
+    return RunPlan(std::move(parts), std::move(decisions));
+  }
+  MeasuringSession own;
+  Decisions decisions = chosen_decisions(parts, session != nullptr ? *session : own);
   return RunPlan(std::move(parts), std::move(decisions));
 }
 

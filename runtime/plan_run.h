@@ -6,6 +6,7 @@
 #pragma once
 
 #include "runtime/plan/run_plan.h"
+#include "runtime/tuning/measuring.h"
 
 namespace l2l::runtime {
 
@@ -15,8 +16,8 @@ namespace l2l::runtime {
 //
 // Where recompute.policy is "auto" or recompute.budget is set, what blocks do is chosen by what pieces of the step
 // take, and where batch.minibatch alone is set, of the microbatches that it can be cut into the one whose step is
-// predicted to be the shortest. That runs pieces on the devices and, where they compute on the host, trains small
-// models beside them, for some seconds, unless this machine's calibration has what they show.
-RunPlan plan_run(const Options& options, Devices devices = {});
+// predicted to be the shortest. What this machine's calibration has not is measured in `session` (null: in one of its
+// own): pieces run on the devices and, where they compute on the host and the session is thorough, small models train.
+RunPlan plan_run(const Options& options, Devices devices = {}, MeasuringSession* session = nullptr);
 
 }  // namespace l2l::runtime

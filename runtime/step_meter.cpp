@@ -1,6 +1,14 @@
 #include "runtime/step_meter.h"
 
+#include <algorithm>
+
 namespace l2l::runtime {
+
+std::optional<double> MemoryShare::of(double gb_per_second) {
+  if (!most_) return std::nullopt;
+  most_ = std::max(*most_, gb_per_second);
+  return gb_per_second / *most_;
+}
 
 StepMeter::StepMeter(Engine& engine) : engine_(engine), begin_(Clock::now()), before_(totals()) {}
 

@@ -48,8 +48,9 @@ optimizers::Schedule make_schedule(const Options& options) {
 }  // namespace
 
 struct Trainer::Implementation {
-  explicit Implementation(const Options& options)
-      : plan(runtime::plan_run(options)),
+  Implementation(const Options& options, const Measuring& how)
+      : measuring(how),
+        plan(runtime::plan_run(options, {}, &measuring)),
         contract(runtime::memory_contract(plan)),
         schedule(make_schedule(plan.options)),
         companions_from(plan.options.weights) {
@@ -88,7 +89,8 @@ struct Trainer::Implementation {
     if (generation) engine->start_generation(*generation);
     checkpoints.emplace(engine->store());
     runtime::Calibration calibration;
-    prediction = runtime::predict_step(plan, calibration, /*may_measure=*/false);
+    prediction = runtime::predict_step(plan, calibration, /*session=*/nullptr);
+    memory_share = runtime::MemoryShare(prediction.memory_gb_per_second);
     if (watchdog) watchdog->set_limits(*hang_limits(visit(prediction.step_ms)));
   }
 
@@ -107,6 +109,7 @@ struct Trainer::Implementation {
   std::string how_to_go_on() const;
   void restore(const eps::RunState& state);
 
+  runtime::MeasuringSession measuring;
   const runtime::RunPlan plan;
   MemoryContract contract;
   optimizers::Schedule schedule;
@@ -118,6 +121,7 @@ struct Trainer::Implementation {
   std::optional<eps::RunLock> lock;                  // of the checkpoint directory, from the first claim on
   std::optional<eps::CheckpointWriter> checkpoints;  // made with the engine, as is the next
   StepPrediction prediction;                         // of a training step, from earlier measurements
+  runtime::MemoryShare memory_share;                 // of updates
   std::unique_ptr<Watchdog> watchdog;                // made before the engine; none where the environment says so
   PeakResident peak;
   std::uint64_t step = 0;           // completed
@@ -205,9 +209,7 @@ StepReport Trainer::Implementation::run_step() {
   report.host_bytes = peak.bytes();
   report.predicted_ms = prediction.step_ms;
   if (watchdog && !prediction.step_ms) watchdog->set_limits(*hang_limits(visit(report.step_ms)));
-  if (prediction.memory_gb_per_second) {
-    report.eps_fraction = report.eps_gb_per_second / *prediction.memory_gb_per_second;
-  }
+  report.eps_fraction = memory_share.of(report.eps_gb_per_second);
   return report;
 }
 
@@ -231,7 +233,8 @@ void Trainer::Implementation::check_room(eps::DirectoryUse use) const {
   eps::check_room(checkpoint.directory, {runtime::checkpoint_size(plan), once ? 1 : 2, once ? 1 : kept + 1}, use);
 }
 
-Trainer::Trainer(Options options) : implementation_(std::make_unique<Implementation>(options)) {}
+Trainer::Trainer(Options options, Measuring measuring)
+    : implementation_(std::make_unique<Implementation>(options, measuring)) {}
 Trainer::~Trainer() = default;
 Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer& Trainer::operator=(Trainer&&) noexcept = default;
@@ -241,15 +244,17 @@ const MemoryContract& Trainer::contract() const { return implementation_->contra
 std::int64_t Trainer::completed_steps() const { return static_cast<std::int64_t>(implementation_->step); }
 
 StepPrediction Trainer::check_prediction() {
-  if (implementation_->engine) throw Error("check_prediction(): call it before prepare() and before the first step");
-  return runtime::check_prediction(implementation_->plan);
+  Implementation& self = *implementation_;
+  if (self.engine) throw Error("check_prediction(): call it before prepare() and before the first step");
+  runtime::Calibration calibration;
+  return runtime::check_prediction(self.plan, calibration, self.measuring);
 }
 
 StepPrediction Trainer::predict(bool measure) {
   Implementation& self = *implementation_;
   if (measure && self.engine) throw Error("predict(): measure before prepare() and before the first step");
   runtime::Calibration calibration;
-  return runtime::predict_step(self.plan, calibration, measure);
+  return runtime::predict_step(self.plan, calibration, measure ? &self.measuring : nullptr);
 }
 
 void Trainer::prepare(const std::function<void(std::uint64_t, std::uint64_t)>& loading) {

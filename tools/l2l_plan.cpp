@@ -1,6 +1,9 @@
 // l2l-plan: the memory contract of a config and the predicted time of a step; no model is kept. Or, with --problem,
 // the plan of a bare allocation problem; or, with --trace, the cost of a recorded program under a memory budget. Given
-// the directory of a Hugging Face model, what training it takes here. Tables on stderr, one JSON object on stdout.
+// the directory of a Hugging Face model, what training it takes here. Tables on stderr, one JSON object on stdout,
+// which a terminal gets only when asked for beside tables.
+#include <unistd.h>
+
 #include <iostream>
 
 #include "core/json.h"
@@ -9,6 +12,7 @@
 #include "runtime/plan/memory_contract.h"
 #include "runtime/plan_run.h"
 #include "tools/command.h"
+#include "tools/measuring_line.h"
 #include "tools/plan_modes.h"
 #include "tools/tables.h"
 
@@ -34,15 +38,21 @@ nlohmann::ordered_json time_of(const StepPrediction& prediction) {
           {"missing", prediction.missing},
           {"measured", prediction.measured},
           {"cached", prediction.cached},
+          {"estimated", prediction.estimated},
           {"work", prediction.work},
           {"file", prediction.file},
           {"measured_ms", or_null(prediction.measured_ms)}};
 }
 
-enum class Time : std::uint8_t { known, measured, checked };
+struct Arguments {
+  ConfigArguments config;
+  bool no_measure = false, check = false, json = false;
 
-StepPrediction predict(Trainer& trainer, Time time) {
-  return time == Time::checked ? trainer.check_prediction() : trainer.predict(time == Time::measured);
+  double seconds() const { return check ? Measuring::kThorough : no_measure ? 0 : Measuring().seconds; }
+};
+
+void print_result(const nlohmann::ordered_json& result, const Arguments& arguments) {
+  if (arguments.json || isatty(STDOUT_FILENO) == 0) std::cout << json_text(result) << std::endl;
 }
 
 nlohmann::ordered_json json_of(const MemoryContract& contract) {
@@ -64,19 +74,23 @@ nlohmann::ordered_json json_of(const MemoryContract& contract) {
   return json;
 }
 
-int plan(const ConfigArguments& arguments, Time time) {
-  Trainer trainer(arguments.load());
+int plan(const Arguments& arguments) {
+  MeasuringLine line;
+  Trainer trainer(arguments.config.load(), line.measuring(arguments.seconds()));
+  line.finish();
   print_contract(std::cerr, trainer.contract(), trainer.options());
-  const StepPrediction prediction = predict(trainer, time);
+  const StepPrediction prediction =
+      arguments.check ? trainer.check_prediction() : trainer.predict(/*measure=*/!arguments.no_measure);
+  line.finish();
   print_prediction(std::cerr, prediction);
   nlohmann::ordered_json json = json_of(trainer.contract());
   json["time"] = time_of(prediction);
-  std::cout << json_text(json) << std::endl;
+  print_result(json, arguments);
   return kSuccess;
 }
 
-int plan_directory(const ConfigArguments& arguments) {
-  const ModelPlan plan = plan_model(arguments.config, arguments.assignments);
+int plan_directory(const Arguments& arguments) {
+  const ModelPlan plan = plan_model(arguments.config.config, arguments.config.assignments);
   const runtime::RunPlan run = runtime::plan_run(plan.options);
   const MemoryContract contract = runtime::memory_contract(run);
   nlohmann::ordered_json json = {
@@ -96,7 +110,7 @@ int plan_directory(const ConfigArguments& arguments) {
     json["time"] = time_of(trainer.predict(/*measure=*/false));
     json["step_ms"] = json["time"]["step_ms"];
   }
-  std::cout << json_text(json) << std::endl;
+  print_result(json, arguments);
   return kSuccess;
 }
 
@@ -105,32 +119,29 @@ int plan_directory(const ConfigArguments& arguments) {
 
 int main(int argc, char** argv) {
   using namespace l2l::tools;
-  ConfigArguments arguments;
+  Arguments arguments;
   ProblemArguments problem;
   TraceArguments trace;
-  bool no_measure = false, check = false;
   const auto body = [&] {
     if (!problem.problem.empty()) return plan_problem(problem);
     if (!trace.trace.empty()) return plan_trace(trace);
-    if (arguments.config.empty()) {
+    if (arguments.config.config.empty()) {
       throw l2l::BadInput("CONFIG.toml, the directory of a model, --problem FILE.csv or --trace FILE.json is required");
     }
-    if (std::filesystem::is_directory(arguments.config)) return plan_directory(arguments);
-    if (no_measure && arguments.load().recompute.leaves_choice()) {
-      throw l2l::BadInput(
-          "--no-measure: recompute.policy = \"auto\" and recompute.budget choose by measured times; name a "
-          "policy without a budget");
-    }
-    return plan(arguments, check ? Time::checked : no_measure ? Time::known : Time::measured);
+    return std::filesystem::is_directory(arguments.config.config) ? plan_directory(arguments) : plan(arguments);
   };
   Command command("l2l-plan",
                   "Prints the memory that a config will need, and predicts the time of a step; no model is kept.",
                   body);
-  arguments.add_to(command, /*required=*/false);
+  arguments.config.add_to(command, /*required=*/false);
   problem.add_to(command);
   trace.add_to(command);
-  command.add("--no-measure", &no_measure, "predict from what this machine was measured to take before, or not at all");
-  command.add("--check", &check, "train some steps on drawn tokens and print the step's time beside its prediction");
+  command.add("--no-measure", &arguments.no_measure,
+              "predict from what this machine was measured to take before, or not at all");
+  command.add("--check", &arguments.check,
+              "measure thoroughly what was not, for a minute or more, and train some steps on drawn tokens to print "
+              "the step's time beside its prediction");
+  command.add("--json", &arguments.json, "print the JSON object on a terminal, too");
   command.exclude("--trace", "--problem");
   command.exclude("CONFIG", "--problem");
   command.exclude("CONFIG", "--trace");

@@ -7,6 +7,7 @@
 
 #include "l2l/l2l.h"
 #include "tools/command.h"
+#include "tools/measuring_line.h"
 #include "tools/tables.h"
 #include "tools/train/arguments.h"
 #include "tools/train/next_command.h"
@@ -93,9 +94,11 @@ void write_text(const fs::path& path, const std::string& text) {
 int train_chosen(const TrainArguments& arguments, Session& session) {
   const fs::path output = arguments.output;
   ChosenRun chosen = choose_run(arguments.pretrained, arguments.data, output, arguments.config.assignments);
+  MeasuringLine line(arguments.quiet);
   std::optional<Trainer> trainer;
   try {
-    trainer.emplace(chosen.options());
+    trainer.emplace(chosen.options(), line.measuring(Measuring().seconds));
+    line.finish();
     chosen.set("batch.micro_batch", std::to_string(trainer->options().batch.micro_batch), "as the plan has chosen");
     write_text(output / "config.toml", chosen.config());
   } catch (...) {
@@ -120,7 +123,10 @@ int train(TrainArguments arguments, fs::path& directory) {
   }
   if (arguments.config.config.empty()) return train_chosen(arguments, session);
   check_output(arguments);
-  Trainer trainer(options_of(arguments));
+  MeasuringLine line(arguments.quiet);
+  // A dry run looks ahead, and waits for no measurement.
+  Trainer trainer(options_of(arguments), line.measuring(arguments.dry_run ? 0 : Measuring().seconds));
+  line.finish();
   return run(arguments, trainer, session);
 }
 

@@ -16,6 +16,7 @@ are decided.
 import argparse
 import json
 import math
+import os
 import pathlib
 import statistics
 import subprocess
@@ -37,12 +38,13 @@ def words_of(settings):
 
 class Tools:
     def __init__(self, tools, folder):
-        self.tools, self.folder = tools.resolve(), folder
+        self.tools, self.folder, self.calibration = tools.resolve(), folder, folder / "calibration.json"
         (folder / "run.toml").write_text("")
 
     def run(self, program, settings, *words):
         done = subprocess.run([self.tools / program[0], *program[1:], self.folder / "run.toml", *words_of(settings), *words],
-                              capture_output=True, text=True, cwd=self.folder, check=False)
+                              capture_output=True, text=True, cwd=self.folder, check=False,
+                              env=os.environ | {"L2L_CALIBRATION": str(self.calibration)})
         if done.returncode == 2:
             return None
         if done.returncode != 0:
@@ -51,6 +53,11 @@ class Tools:
 
     def plan(self, settings, *words):
         return self.run(["l2l-plan"], settings, *words)
+
+    def check(self, settings):
+        """All measured anew."""
+        self.calibration.unlink(missing_ok=True)
+        return self.plan(settings, "--check")
 
     def step_ms(self, settings, steps):
         return self.run(["l2l-bench", "step"], settings, "--steps", str(steps), "--json")["step_ms"]
@@ -62,7 +69,7 @@ def check_predictions(tools):
     for policy in POLICIES:
         for place in PLACES:
             settings = BASE | {"recompute.policy": policy, "transfer.stash": place}
-            times = [tools.plan(settings, "--check")["time"] for _ in range(3)]
+            times = [tools.check(settings)["time"] for _ in range(3)]
             ratio = statistics.median(time["step_ms"] / time["measured_ms"] for time in times)
             errors.append(abs(ratio - 1))
             print(f"{policy + ', ' + place:20} {statistics.median(t['step_ms'] for t in times):10.2f} "
@@ -109,7 +116,7 @@ def compare(tools, link, base, arguments):
     rows, last = [], None
     for budget in budgets:
         auto = base | {"recompute.policy": "auto", "device.memory": budget}
-        plan = tools.plan(auto)
+        plan = tools.plan(auto, "--check")
         contenders = {name: settings for name, (settings, its) in fixed.items() if its["device_bytes"] <= budget}
         times = {name: [] for name in contenders}
         for _ in range(arguments.rounds):

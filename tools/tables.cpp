@@ -44,16 +44,21 @@ std::string line_of(const PredictionLine& line, const StepPrediction& prediction
   const double hidden = std::max(0.0, line.ms - line.exposed_ms);
   std::string text =
       print("    %-24s %10.2f ms, %8.2f of them hidden %s", line.what.c_str(), line.ms, hidden, traffic(line).c_str());
-  if (line.what == "parameter server" && prediction.memory_gb_per_second) {
-    text += print(" (memory carries %.1f)", *prediction.memory_gb_per_second);
+  if (line.what == "parameter server") {
+    if (prediction.state_in_caches) text += " (in caches)";
+    if (prediction.memory_gb_per_second) text += print(" (memory carries %.1f)", *prediction.memory_gb_per_second);
   }
   return text + "\n";
 }
 
-std::string list(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
+// Where figures come from.
+std::string sources(const StepPrediction& prediction) {
+  std::string text =
+      std::to_string(prediction.measured) + " figures measured now, " + std::to_string(prediction.cached) + " earlier";
+  if (prediction.estimated > 0)
+    text += ", " + std::to_string(prediction.estimated) + " estimated (l2l-plan --check measures them)";
+  return text + "; " +
+         (prediction.file.empty() ? "not kept: set L2L_CALIBRATION to a file" : "kept in " + prediction.file);
 }
 
 }  // namespace
@@ -74,8 +79,9 @@ void print_contract(std::ostream& out, const MemoryContract& contract, const Opt
       << "\n"
       << "  minibatch " << options.batch.micro_batches << " x " << options.batch.micro_batch << " sequences, "
       << options.precision.compute << ", " << options.device.execution << ", " << stash << "\n"
-      << "  " << contract.device_description << "\n";
-  if (!contract.device_choice.empty()) out << "  device.kind = \"auto\" took " << contract.device_choice << "\n";
+      << "  " << contract.device_description;
+  if (!contract.device_choice.empty()) out << "; device.kind = \"auto\" took " << contract.device_choice;
+  out << "\n";
   out << "  parameter server: " << contract.eps_placement << "\n";
   out << "  updates are " << contract.update_mode << "\n";
   for (const std::string& line : contract.recomputation) out << "  recomputation: " << line << "\n";
@@ -98,8 +104,7 @@ void print_contract(std::ostream& out, const MemoryContract& contract, const Opt
 
 void print_prediction(std::ostream& out, const StepPrediction& prediction) {
   if (!prediction.step_ms) {
-    out << "time of a step: not known; l2l-plan measures what this machine was not yet measured to take: "
-        << list(prediction.missing) << "\n";
+    out << "time of a step: not known (l2l-plan measures it)\n";
     return;
   }
   out << "time of a step\n"
@@ -110,8 +115,7 @@ void print_prediction(std::ostream& out, const StepPrediction& prediction) {
                  *prediction.step_ms / *prediction.measured_ms);
   }
   for (const PredictionLine& line : prediction.lines) out << line_of(line, prediction);
-  out << "  " << prediction.measured << " figures measured now, " << prediction.cached << " from cache ("
-      << (prediction.file.empty() ? "none: set L2L_CALIBRATION" : prediction.file) << ")\n";
+  out << "  " << sources(prediction) << "\n";
 }
 
 }  // namespace l2l::tools

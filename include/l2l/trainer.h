@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -76,12 +77,34 @@ struct StepPrediction {
   std::string
       bound;  // the resource that limits the step: "device compute", "link to the device", "processor cores", ...
   std::vector<PredictionLine> lines;
-  std::optional<double> memory_gb_per_second;  // bandwidth that updates can reach: the parameter server's limit
-  std::vector<std::string> missing;            // what has not been measured on this machine
-  int measured = 0, cached = 0;                // how many measurements were made now, and how many were in `file`
-  std::string file;                            // the calibration file
-  std::string work;                            // a hash, equal for plans whose steps do the same work in the same order
-  std::optional<double> measured_ms;           // by check_prediction(): the time of real steps
+  // Bandwidth that updates can reach: the parameter server's limit. Nothing where it was not measured, or where the
+  // state is so small that caches hold much of it.
+  std::optional<double> memory_gb_per_second;
+  bool state_in_caches = false;
+  std::vector<std::string> missing;   // what has not been measured on this machine
+  int measured = 0, cached = 0;       // how many measurements were made now, and how many were in `file`
+  int estimated = 0;                  // figures that follow from other measurements
+  std::string file;                   // the calibration file
+  std::string work;                   // a hash, equal for plans whose steps do the same work in the same order
+  std::optional<double> measured_ms;  // by check_prediction(): the time of real steps
+};
+
+// A measurement of this machine that begins.
+struct MeasuringProgress {
+  std::string what;         // "copies"
+  int number = 0, of = 0;   // which of how many, as far as is known
+  double seconds_left = 0;  // about, with this one
+};
+
+// How what a step takes is measured, where this machine's calibration has no figures for it.
+struct Measuring {
+  static constexpr double kThorough = std::numeric_limits<double>::infinity();
+  // Seconds after which no further measurement begins: these are brief, and what is left is estimated from them. All
+  // figures are kept, estimates too, so that the same calibration gives the same predictions and choices. kThorough:
+  // every figure that was not measured thoroughly is, each for some tenths of a second; what shows only when steps run
+  // takes a minute or more. 0: nothing is measured, and estimates are not kept.
+  double seconds = 3;
+  std::function<void(const MeasuringProgress&)> show = {};  // called by the thread that measures
 };
 
 // The processor, cores and instruction sets that measured times belong to, and the version of the library.
@@ -106,8 +129,10 @@ struct StepReport {
   double loss_scale = 1;                // in this step
   bool skipped = false;  // fp16 gradients overflowed: weights and moments are unchanged, the loss scale halves
   std::optional<double> predicted_ms;  // the prediction for step_ms; nothing when measurements are missing
-  double eps_gb_per_second = 0;        // the parameter server's memory traffic while it was busy in this step
-  std::optional<double> eps_fraction;  // the same over the bandwidth that this machine was measured to reach
+  double eps_gb_per_second = 0;        // what the parameter server read and wrote while it was busy in this step
+  // The same over the bandwidth that memory was seen to reach: when it was measured, or in this run. Nothing where it
+  // was not measured, and where caches may hold much of the state.
+  std::optional<double> eps_fraction;
   // model.reversible = "float": the root mean square of the difference between the two streams when they are rebuilt
   // down to the embedding, where they began equal, over that of the streams. Else nothing.
   std::optional<double> stream_drift;
@@ -140,9 +165,10 @@ class L2L_API Trainer {
  public:
   // Validates the options, reads the data, and plans device and host memory. Throws BadInput, or OutOfMemory when the
   // plan does not fit. Neither device memory nor parameter state is allocated, and nothing is written. But with
-  // recompute.policy = "auto" or recompute.budget, measurements that are missing are made, as by predict(true); for
-  // these, shallower models are trained.
-  explicit Trainer(Options options);
+  // recompute.policy = "auto" or recompute.budget, figures that are missing are measured, as `measuring` says, and kept
+  // in the calibration file. Where that is thorough, small models are trained, too, since only running them tells close
+  // choices apart.
+  explicit Trainer(Options options, Measuring measuring = {});
   ~Trainer();
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;
@@ -151,13 +177,13 @@ class L2L_API Trainer {
   const Options& options() const;
   const MemoryContract& contract() const;
 
-  // The predicted time of a step. `measure`: measurements that are missing are made now and kept in the calibration
-  // file. That takes some seconds and up to 256 MiB; on a host device, two shallower models of up to 1 GiB of state
-  // each are trained, which takes longer where their steps are long. Reads no data. Throws Error when called with
+  // The predicted time of a step. `measure`: figures that are missing are measured now, as the constructor was told, in
+  // what it left of the time, and kept in the calibration file. That takes up to 256 MiB; on a host device, a shallower
+  // model is trained, too (thoroughly: two, of up to 1 GiB of state each). Reads no data. Throws Error when called with
   // `measure` after prepare() or a step.
   StepPrediction predict(bool measure);
-  // The same with all measurements made anew and none kept, and with the measured time of steps: allocates what a run
-  // does, and trains on random tokens. Throws Error when called after prepare() or a step.
+  // The same, measured thoroughly, and with the measured time of steps: allocates what a run does, and trains on random
+  // tokens. Throws Error when called after prepare() or a step.
   StepPrediction check_prediction();
 
   // Allocates all memory of the contract and, with model.pretrained, loads the weights. `loading`, if given, is called

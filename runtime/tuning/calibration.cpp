@@ -144,7 +144,13 @@ void Calibration::set(const std::string& name, double value) {
   values_[name] = changed_[name] = value;
 }
 
+void Calibration::save_now_and_then() {
+  constexpr std::chrono::milliseconds kBetween{200};
+  if (std::chrono::steady_clock::now() - saved_ > kBetween) save();
+}
+
 void Calibration::save() {
+  saved_ = std::chrono::steady_clock::now();
   if (changed_.empty() || file_.empty()) return;
   try {
     Machines machines = read(file_);

@@ -2,6 +2,7 @@
 // memory and link, and how long pieces of a step take.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -44,11 +45,14 @@ class Calibration {
   // Merges what was set into the file, whole or not at all (another process may have written meanwhile); a warning is
   // logged when it cannot be written. Does nothing when nothing was set.
   void save();
+  // The same, unless that was a moment ago: what is interrupted loses little.
+  void save_now_and_then();
 
  private:
   std::filesystem::path file_;
   std::string machine_;
   std::map<std::string, double, std::less<>> values_, changed_;
+  std::chrono::steady_clock::time_point saved_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace l2l::runtime

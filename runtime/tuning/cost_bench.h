@@ -14,11 +14,12 @@ class StepCosts::Bench {
  public:
   explicit Bench(const RunParts& parts);
 
-  // Processor time of programs that run on the host's cores: that of one thread, which waits for no other.
+  // Processor time of programs that run on the host's cores: that of one thread, which waits for no other, unless that
+  // takes too long for the effort.
   Cost launch(const device::Executable& program, LayerIndex layer, Effort effort);
-  Cost zero(Bytes bytes);
-  Cost copy(Direction direction, Bytes bytes);
-  Cost parameter_update(const ModelLayout& layout);
+  Cost zero(Bytes bytes, Effort effort);
+  Cost copy(Direction direction, Bytes bytes, Effort effort);
+  Cost parameter_update(const ModelLayout& layout, Effort effort);
 
  private:
   struct Lane {
@@ -27,7 +28,7 @@ class StepCosts::Bench {
   };
   using Enqueue = std::function<void()>;
   Cost time(Lane lane, const Enqueue& enqueue, int count);
-  Cost repeat(Lane lane, const Enqueue& enqueue, Effort effort = Effort::thorough);
+  Cost repeat(Lane lane, const Enqueue& enqueue, Effort effort);
   Cost launch(Lane lane, const device::Executable& program, LayerIndex layer, Effort effort);
   Lane own() const { return {device_, *stream_}; }
   Lane one_thread();

@@ -1,8 +1,10 @@
 #include "runtime/tuning/prediction.h"
 
+#include <algorithm>
 #include <array>
 #include <functional>
 
+#include "core/topology.h"
 #include "core/workers.h"
 #include "l2l/errors.h"
 #include "runtime/tuning/step_ratios.h"
@@ -44,21 +46,42 @@ StepModel model_of(const RunPlan& plan, StepCosts& costs) {
 }
 
 // Seconds of a step, if its pieces cost each other nothing on the cores and in the caches that they share.
-double pieces(const RunPlan& plan, Calibration& calibration) {
-  StepCosts costs(plan, calibration, /*may_measure=*/true);
+double pieces(const RunPlan& plan, Calibration& calibration, MeasuringSession& session) {
+  StepCosts costs(plan, calibration, &session);
   return model_of(plan, costs).step_seconds();
 }
 
 // The factor between a step and its pieces, of a shallower model. Its step is that of plain blocks by a ratio: measured
 // by itself, it would tell the speed of the machine at the time.
-double measure_sharing(const RunPlan& plan, Calibration& calibration) {
-  StepRatios ratios(plan, shallower(plan), calibration);
+double measure_sharing(const RunPlan& plan, Calibration& calibration, MeasuringSession& session) {
+  StepRatios ratios(plan, shallower(plan), calibration, session);
   const RunPlan run = ratios.run(plan.decisions);
   try {
-    return ratios.seconds(run) / pieces(run, calibration);
+    return ratios.seconds(run) / pieces(run, calibration, session);
   } catch (const OutOfMemory&) {  // beside the plain one
-    return measure_step(run) / pieces(run, calibration);
+    return measure_step(run) / pieces(run, calibration, session);
   }
+}
+
+// The same by a few steps of a smaller model.
+constexpr Bytes kBriefState = 64 << 20;
+double measure_sharing_briefly(const RunPlan& plan, Calibration& calibration, const MeasuringSession& session) {
+  const RunPlan run = shallower_plan(plan, shallower(plan, kBriefState), plan.decisions);
+  MeasuringSession look = session.without_time();
+  try {
+    return measure_step(run, Effort::brief) / pieces(run, calibration, look);
+  } catch (const OutOfMemory&) {
+    return 1;
+  }
+}
+
+// Seconds that this takes: of making the smaller model, and of its steps.
+double seconds_of_brief_steps(const RunPlan& plan, double step_seconds) {
+  constexpr double kSteps = 6, kBytesPerSecond = 1e9, kLeastShare = 0.25;  // embedding and head do not shrink
+  const auto layers = static_cast<double>(shallower(plan, kBriefState).model.layers);
+  const double share = std::max(kLeastShare, layers / static_cast<double>(plan.model.blocks()));
+  const auto state = static_cast<double>(eps::ParameterStore::bytes_needed(plan.model.layout, plan.store).state);
+  return share * (kSteps * step_seconds + state / kBytesPerSecond);
 }
 
 // Exposed is what a step would gain if the resource took no time.
@@ -80,14 +103,31 @@ std::vector<PredictionLine> lines_of(const RunPlan& plan, const StepModel& model
   return lines;
 }
 
-// `sharing`: measures that of the plan.
-StepPrediction predict(const RunPlan& plan, Calibration& calibration, bool may_measure,
+// Whether caches may hold more than a quarter of the state: how fast that is updated says little of memory.
+bool is_in_caches(const RunPlan& plan) {
+  constexpr Bytes kUsual = 32 << 20;  // where the machine does not say
+  return eps::ParameterStore::bytes_needed(plan.model.layout, plan.store).state <
+         4 * std::max(kUsual, read_topology().caches());
+}
+
+// `sharing`: measures that of the plan, when the session is thorough.
+StepPrediction predict(const RunPlan& plan, Calibration& calibration, MeasuringSession* session,
                        const std::function<double()>& sharing) {
-  StepCosts costs(plan, calibration, may_measure);
+  const bool thorough = session != nullptr && session->thorough();
+  StepCosts costs(plan, calibration, session);
+  costs.announce([&](StepCosts& announcing) {
+    model_of(plan, announcing);
+    if (plan.device->uses_host_memory()) announcing.sharing(plan, thorough ? 2 * kPairSeconds : 1, {});
+  });
   StepModel model = model_of(plan, costs);
-  if (model.shares()) model.sharing = costs.sharing(plan, sharing);
+  if (model.shares()) {
+    const double seconds = thorough ? 2 * kPairSeconds : seconds_of_brief_steps(plan, model.step_seconds());
+    model.sharing = costs.sharing(
+        plan, seconds, [&] { return thorough ? sharing() : measure_sharing_briefly(plan, calibration, *session); });
+  }
   StepPrediction prediction;
-  if (const std::optional<double> bandwidth = costs.memory_bandwidth()) {
+  prediction.state_in_caches = is_in_caches(plan);
+  if (const auto bandwidth = prediction.state_in_caches ? std::nullopt : costs.memory_bandwidth()) {
     prediction.memory_gb_per_second = 1e-9 * *bandwidth;
   }
   calibration.save();
@@ -95,6 +135,7 @@ StepPrediction predict(const RunPlan& plan, Calibration& calibration, bool may_m
   prediction.missing = costs.missing();
   prediction.measured = costs.measured();
   prediction.cached = costs.cached();
+  prediction.estimated = costs.estimated();
   prediction.file = calibration.file().string();
   if (!prediction.missing.empty()) return prediction;
   const double seconds = model.step_seconds();
@@ -102,25 +143,33 @@ StepPrediction predict(const RunPlan& plan, Calibration& calibration, bool may_m
   prediction.tokens_per_second = static_cast<double>(plan.model.rows * plan.execution.microbatches) / seconds;
   prediction.bound = model.bound();
   prediction.lines = lines_of(plan, model);
+  if (prediction.memory_gb_per_second) {  // updates that are faster show that memory carries more
+    const PredictionLine& updates = prediction.lines.back();
+    prediction.memory_gb_per_second =
+        std::max(*prediction.memory_gb_per_second, 1e-6 * static_cast<double>(updates.bytes) / updates.ms);
+  }
   return prediction;
 }
 
 }  // namespace
 
-StepPrediction predict_step(const RunPlan& plan, Calibration& calibration, bool may_measure) {
-  return predict(plan, calibration, may_measure, [&] { return measure_sharing(plan, calibration); });
+StepPrediction predict_step(const RunPlan& plan, Calibration& calibration, MeasuringSession* session) {
+  return predict(plan, calibration, session, [&] { return measure_sharing(plan, calibration, *session); });
 }
 
-StepPrediction check_prediction(const RunPlan& plan) {
-  Calibration nowhere({}, "");
+StepPrediction check_prediction(const RunPlan& plan, Calibration& calibration, MeasuringSession& session) {
   double measured = 0;
-  StepPrediction prediction = predict(plan, nowhere, /*may_measure=*/true, [&] {
+  StepPrediction prediction = predict(plan, calibration, &session, [&] {
     const RunPlan shallow = shallower_plan(plan, shallower(plan), plan.decisions);
     const StepPair pair = measure_pair(plan, shallow);
     measured = pair.seconds;
-    return pair.seconds / pair.ratio.value / pieces(shallow, nowhere);
+    return pair.seconds / pair.ratio.value / pieces(shallow, calibration, session);
   });
-  prediction.measured_ms = 1e3 * (measured > 0 ? measured : measure_step(plan));
+  if (measured == 0) {
+    session.begin("steps of this model", kPairSeconds / 2);
+    measured = measure_step(plan);
+  }
+  prediction.measured_ms = 1e3 * measured;
   return prediction;
 }
 

@@ -47,12 +47,13 @@ struct StepModel {
   std::string bound() const;
 };
 
-// Measures what is not known where `may_measure`; the plan's device must then be idle. Predictions for runs that differ
-// only in what their blocks do can be compared although they were made hours apart.
-StepPrediction predict_step(const RunPlan& plan, Calibration& calibration, bool may_measure);
+// Measures or estimates in `session` what is not known; the plan's device must then be idle. Null: only looks up.
+// Predictions for runs that differ only in what their blocks do, all measured thoroughly, can be compared although they
+// were made hours apart.
+StepPrediction predict_step(const RunPlan& plan, Calibration& calibration, MeasuringSession* session);
 
-// The prediction, all measured anew, beside what the step does take: the model and the shallower one train in turn, so
-// that both find the machine as fast as it is at the time. Fills in measured_ms.
-StepPrediction check_prediction(const RunPlan& plan);
+// The prediction, thoroughly measured, beside what the step does take. What is not known of the shallower model is
+// measured while the model trains in turn with it, so that both find the machine equally fast. Fills in measured_ms.
+StepPrediction check_prediction(const RunPlan& plan, Calibration& calibration, MeasuringSession& session);
 
 }  // namespace l2l::runtime

@@ -91,8 +91,8 @@ class Run {
 // By plan. The one that is first in a round is last in the next.
 std::vector<Rounds> measure_rounds(const std::vector<const RunPlan*>& plans, Effort effort) {
   constexpr double kSeconds = 0.1;  // of a round
-  const int times = effort == Effort::quick ? 1 : 3;
-  const int most = 8 * times;
+  const int times = effort == Effort::thorough ? 3 : 1;
+  const int most = effort == Effort::brief ? 1 : 8 * times;
   const double enough = 20 * times;  // seconds after which no further round begins
   std::vector<std::unique_ptr<Run>> runs;
   for (const RunPlan* const plan : plans) runs.push_back(std::make_unique<Run>(*plan));
@@ -121,7 +121,7 @@ StepRatio ratio_of(const std::vector<double>& ratios) {
 
 }  // namespace
 
-double measure_step(const RunPlan& plan) { return median(measure_rounds({&plan}, Effort::quick)[0].median); }
+double measure_step(const RunPlan& plan, Effort effort) { return median(measure_rounds({&plan}, effort)[0].median); }
 
 // Other work on the machine only ever adds to a step, so the fastest steps show what the two runs take themselves.
 StepPair measure_pair(const RunPlan& first, const RunPlan& second, Effort effort) {

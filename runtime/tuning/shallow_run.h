@@ -17,14 +17,16 @@ RunPlan shallower_plan(const RunParts& parts, const Options& options, const Deci
 // The plan of `options` with blocks that keep their inputs alone, on the host, unless they rebuild these.
 RunPlan plain_plan(Options options);
 
-// Seconds of a step, the median over some seconds: allocates the plan whole, draws tokens, trains it, and frees all.
-// Its devices must be idle. Throws OutOfMemory when it does not fit.
-double measure_step(const RunPlan& plan);
+// Seconds of a step, the median over some seconds, or, when the effort is brief, of a few steps: allocates the plan
+// whole, draws tokens, trains it, and frees all. Its devices must be idle. Throws OutOfMemory when it does not fit.
+double measure_step(const RunPlan& plan, Effort effort = Effort::quick);
 
 struct StepPair {
   double seconds;   // of a step of the first
   StepRatio ratio;  // over the second
 };
+// About how long that takes, for progress.
+constexpr double kPairSeconds = 10, kThoroughPairSeconds = 30;
 // The same of two plans that train in turn, some steps each, since a machine is not always equally fast. Quick: some
 // seconds. Thorough: three times as long, for plans that are close.
 StepPair measure_pair(const RunPlan& first, const RunPlan& second, Effort effort = Effort::quick);

@@ -40,7 +40,7 @@ std::size_t shortest_of(const std::vector<StepRatio>& steps) {
 }
 
 const Proposal& decide(const std::vector<Proposal>& proposals, const std::vector<StepRatio>& ratios) {
-  return proposals.at(ratios.empty() ? 0 : shortest_of(ratios));
+  return proposals.at(ratios.empty() || is_unknown(ratios.front()) ? 0 : shortest_of(ratios));
 }
 
 }  // namespace l2l::runtime

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <sstream>
 
 #include "runtime/tuning/cost_bench.h"
@@ -15,6 +14,8 @@ using compiler::Graph;
 constexpr double kLeast = 1e-12;        // seconds: a calibration holds only what is above 0
 constexpr Bytes kLargeCopy = 16 << 20;  // whose time is its bytes over what l2l-bench link measured
 constexpr Bytes kLargestStore = 256 << 20;
+constexpr double kNominalBandwidth = 1e10;  // bytes per second, as in piece_estimate.h
+constexpr double kStoreSteps = 20;          // as many steps as a store takes to be made and measured
 
 // All that a program's time can depend on, but for the device.
 std::string text_of(const Graph& graph) {
@@ -62,41 +63,88 @@ ModelLayout blocks_of(const RunParts& parts) {
 
 }  // namespace
 
-double measuring_time(double usual) {
-  static const double share = [] {
-    const char* const text = std::getenv("L2L_MEASURING_TIME");
-    const double value = text == nullptr ? 1 : std::strtod(text, nullptr);
-    return value > 0 && value <= 1 ? value : 1;
-  }();
-  return share * usual;
-}
-
-StepCosts::StepCosts(const RunParts& parts, Calibration& calibration, bool may_measure)
-    : parts_(parts), calibration_(calibration), may_measure_(may_measure) {}
+StepCosts::StepCosts(const RunParts& parts, Calibration& calibration, MeasuringSession* session)
+    : parts_(parts), calibration_(calibration), session_(session) {}
 
 StepCosts::~StepCosts() = default;
 
-template <typename Measure>
-Cost StepCosts::look_up(const std::string& name, const std::string& what, const Measure& measure) {
-  if (const auto known = found_.find(name); known != found_.end()) return known->second;
-  const std::string processor_name = name + ", processor";
-  const std::optional<double> seconds = calibration_.find(name), processor = calibration_.find(processor_name);
-  if (seconds && processor) {
-    ++cached_;
-    return found_[name] = {*seconds, *processor};
+Cost StepCosts::look_up(const Figure& figure, const Measure& measure) {
+  if (const auto known = found_.find(figure.name); known != found_.end()) return known->second;
+  Cost& cost = found_[figure.name];
+  if (const auto known = stored(figure)) {
+    cost = known->second;
+    ++(known->first == Grade::estimated ? estimated_ : cached_);
+    if (known->first != Grade::estimated && !announces_) rates().learn(figure.work, cost);
+  } else if (session_ == nullptr) {
+    if (std::find(missing_.begin(), missing_.end(), figure.what) == missing_.end()) missing_.push_back(figure.what);
+  } else if (announces_) {
+    session_->expect(1, seconds_of(figure, effort_for(figure)));
+  } else if (session_->thorough() || session_->allows(seconds_of(figure, Effort::brief))) {
+    cost = measured(figure, measure);
+  } else {
+    cost = estimated(figure);
   }
-  if (!may_measure_) {
-    if (std::find(missing_.begin(), missing_.end(), what) == missing_.end()) missing_.push_back(what);
-    return {};
+  return cost;
+}
+
+void StepCosts::announce(const std::function<void(StepCosts&)>& look_ups) const {
+  if (session_ == nullptr || !session_->keeps()) return;
+  StepCosts announcing(parts_, calibration_, session_);
+  announcing.announces_ = true;
+  look_ups(announcing);
+}
+
+std::optional<std::pair<Grade, Cost>> StepCosts::stored(const Figure& figure) const {
+  for (const Grade grade : {Grade::thorough, Grade::brief, Grade::estimated}) {
+    if (grade != Grade::thorough && session_ != nullptr && session_->thorough()) break;
+    const std::string name = figure.name + grade_suffix(grade);
+    const std::optional<double> seconds = calibration_.find(name), processor = calibration_.find(name + ", processor");
+    if (seconds && processor) return std::pair(grade, Cost{*seconds, *processor});
   }
+  return std::nullopt;
+}
+
+Cost StepCosts::measured(const Figure& figure, const Measure& measure) {
+  const Effort effort = effort_for(figure);
+  session_->begin(figure.what, seconds_of(figure, effort));
   if (!bench_) bench_ = std::make_unique<Bench>(parts_);
-  Cost cost = measure(*bench_);
-  if (!parts_.device->uses_host_memory() && !what.starts_with("update")) cost.processor = 0;  // what waiting takes
-  cost = {std::max(cost.seconds, kLeast), std::max(cost.processor, kLeast)};
-  calibration_.set(name, cost.seconds);
-  calibration_.set(processor_name, cost.processor);
+  const Cost cost = valid(figure, measure(*bench_, effort));
+  rates().learn(figure.work, cost);
   ++measured_;
-  return found_[name] = cost;
+  keep(figure, session_->grade(), cost);
+  return cost;
+}
+
+// Kept, too, so that the next run does the same.
+Cost StepCosts::estimated(const Figure& figure) {
+  const Cost cost = valid(figure, figure.estimate ? *figure.estimate : rates().estimate(figure.work));
+  ++estimated_;
+  session_->keeps() ? keep(figure, Grade::estimated, cost) : session_->guess();
+  return cost;
+}
+
+Cost StepCosts::valid(const Figure& figure, Cost cost) const {
+  if (!parts_.device->uses_host_memory() && !figure.what.starts_with("update"))
+    cost.processor = 0;  // what waiting takes
+  return {std::max(cost.seconds, kLeast), std::max(cost.processor, kLeast)};
+}
+
+void StepCosts::keep(const Figure& figure, Grade grade, const Cost& cost) {
+  const std::string name = figure.name + grade_suffix(grade);
+  calibration_.set(name, cost.seconds);
+  calibration_.set(name + ", processor", cost.processor);
+  calibration_.save_now_and_then();
+}
+
+// Of a program on the host's cores also those of the run on one thread.
+double StepCosts::seconds_of(const Figure& figure, Effort effort) const {
+  if (figure.seconds > 0) return figure.seconds;
+  constexpr double kRuns = 8;
+  const PieceRates& rates = session_ != nullptr ? session_->rates() : own_rates_;
+  const Cost once = rates.estimate(figure.work);
+  const double least = effort == Effort::thorough ? 0.3 : effort == Effort::quick ? 0.05 : 0.01;
+  if (effort == Effort::brief && once.seconds > kLongRun) return once.seconds;
+  return measuring_time(least) + kRuns * (once.seconds + once.processor);
 }
 
 std::string StepCosts::name_of_launch(const device::Executable& program) const {
@@ -105,14 +153,16 @@ std::string StepCosts::name_of_launch(const device::Executable& program) const {
 }
 
 Cost StepCosts::launch(const device::Executable& program, LayerIndex layer, Effort effort) {
-  return look_up(name_of_launch(program), "program \"" + program.program().graph.name + "\"",
-                 [&](Bench& bench) { return bench.launch(program, layer, effort); });
+  const Graph& graph = program.program().graph;
+  return look_up({name_of_launch(program), "program \"" + graph.name + "\"", work_of(graph), effort},
+                 [&](Bench& bench, Effort chosen) { return bench.launch(program, layer, chosen); });
 }
 
 Cost StepCosts::zero(Bytes bytes) {
   if (bytes == 0) return Cost{};
-  return look_up("fill of " + std::to_string(bytes) + " bytes, " + parts_.device->description(), "fills",
-                 [&](Bench& bench) { return bench.zero(bytes); });
+  const PieceWork work = work_of(PieceSort::memory, static_cast<double>(bytes) / kNominalBandwidth);
+  return look_up({"fill of " + std::to_string(bytes) + " bytes, " + parts_.device->description(), "fills", work},
+                 [&](Bench& bench, Effort effort) { return bench.zero(bytes, effort); });
 }
 
 Cost StepCosts::copy(Direction direction, Bytes bytes) {
@@ -124,10 +174,12 @@ Cost StepCosts::copy(Direction direction, Bytes bytes) {
     const double seconds = static_cast<double>(bytes) / *rate;
     return Cost{seconds, parts_.device->uses_host_memory() ? seconds : 0};
   }
-  return look_up((direction == Direction::to_device ? "copy h2d of " : "copy d2h of ") + std::to_string(bytes) +
-                     " bytes, " + parts_.device->description() +
-                     (throttled > 0 ? ", link of " + std::to_string(throttled) + " bytes/s" : ""),
-                 "copies", [&](Bench& bench) { return bench.copy(direction, bytes); });
+  const double nominal = throttled > 0 ? static_cast<double>(throttled) : kNominalBandwidth;
+  return look_up(
+      {(direction == Direction::to_device ? "copy h2d of " : "copy d2h of ") + std::to_string(bytes) + " bytes, " +
+           parts_.device->description() + (throttled > 0 ? ", link of " + std::to_string(throttled) + " bytes/s" : ""),
+       "copies", work_of(PieceSort::link, static_cast<double>(bytes) / nominal)},
+      [&](Bench& bench, Effort effort) { return bench.copy(direction, bytes, effort); });
 }
 
 std::string StepCosts::name_of_update(const ModelLayout& layout) const {
@@ -141,10 +193,15 @@ std::string StepCosts::name_of_update(const ModelLayout& layout) const {
   return name.str();
 }
 
+// Per parameter; a measurement makes a store and updates all of it some times.
 Cost StepCosts::parameter_update() {
   const ModelLayout layout = blocks_of(parts_);
-  return look_up(name_of_update(layout), "update of " + parts_.options.optimizer.name,
-                 [&](Bench& bench) { return bench.parameter_update(layout); });
+  const double parameters = static_cast<double>(layout.layers.size()) * static_cast<double>(layout.largest_layer());
+  const double moved = static_cast<double>(eps::ParameterStore::bytes_moved(layout, parts_.store));
+  const double step = moved / kNominalBandwidth;
+  return look_up({name_of_update(layout), "update of " + parts_.options.optimizer.name,
+                  work_of(PieceSort::update, step / parameters), Effort::thorough, kStoreSteps * step},
+                 [&](Bench& bench, Effort effort) { return bench.parameter_update(layout, effort); });
 }
 
 std::string StepCosts::name_of_step(const RunPlan& plan) const {
@@ -161,9 +218,14 @@ std::string StepCosts::name_of_step(const RunPlan& plan) const {
   return hash_of(text.str());
 }
 
-double StepCosts::sharing(const RunPlan& plan, const std::function<double()>& measure) {
-  return look_up("sharing of step " + name_of_step(plan), "pieces beside each other",
-                 [&](Bench&) {
+double StepCosts::sharing(const RunPlan& plan, double seconds, const std::function<double()>& measure) {
+  return look_up({"sharing of step " + name_of_step(plan),
+                  "steps of a shallower model",
+                  {},
+                  Effort::thorough,
+                  seconds,
+                  Cost{1, 0}},
+                 [&](Bench&, Effort) {
                    return Cost{measure(), 0};
                  })
       .seconds;
@@ -171,13 +233,15 @@ double StepCosts::sharing(const RunPlan& plan, const std::function<double()>& me
 
 // A step is predicted without it, too.
 std::optional<double> StepCosts::memory_bandwidth() {
+  constexpr double kSeconds = 0.5;
   const int threads = parts_.store.placement.workers();
   const std::string name = runtime::memory_bandwidth(threads);
   if (const std::optional<double> known = calibration_.find(name)) {
     ++cached_;
     return known;
   }
-  if (!may_measure_) return std::nullopt;
+  if (session_ == nullptr || !session_->thorough()) return std::nullopt;
+  session_->begin("memory", kSeconds);
   const double bandwidth = measure_memory(threads);
   calibration_.set(name, bandwidth);
   ++measured_;

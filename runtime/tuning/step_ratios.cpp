@@ -1,7 +1,6 @@
 #include "runtime/tuning/step_ratios.h"
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 
 #include "l2l/errors.h"
@@ -10,7 +9,6 @@ namespace l2l::runtime {
 namespace {
 
 constexpr double kLeastNoise = 1e-9;  // a calibration holds only what is above 0
-constexpr StepRatio kUnknown{std::numeric_limits<double>::infinity(), 0};
 
 // Of a model that shows what pieces cost each other.
 Options measured_options(const RunParts& parts) {
@@ -27,15 +25,16 @@ Options measured_options(const RunParts& parts) {
 
 }  // namespace
 
-StepRatios::StepRatios(const RunParts& parts, Options options, Calibration& calibration)
+StepRatios::StepRatios(const RunParts& parts, Options options, Calibration& calibration, MeasuringSession& session)
     : parts_(parts),
       calibration_(calibration),
+      session_(session),
       options_(std::move(options)),
       plain_(plain_plan(options_)),
       plain_name_(name_of_step(plain_)) {}
 
 std::string StepRatios::name_of_step(const RunPlan& run) const {
-  return StepCosts(run, calibration_, /*may_measure=*/false).name_of_step(run);
+  return StepCosts(run, calibration_, /*session=*/nullptr).name_of_step(run);
 }
 
 std::optional<StepRatio> StepRatios::find(const std::string& name) const {
@@ -44,16 +43,25 @@ std::optional<StepRatio> StepRatios::find(const std::string& name) const {
   return StepRatio{*value, *noise};
 }
 
+std::string StepRatios::name_of_ratio(const RunPlan& run, Effort effort) const {
+  return "step " + name_of_step(run) + " over " + plain_name_ + (effort == Effort::thorough ? ", thorough" : "");
+}
+
+std::optional<StepRatio> StepRatios::known(const RunPlan& run) const {
+  if (name_of_step(run) == plain_name_) return StepRatio{1, 0};
+  const std::optional<StepRatio> thorough = find(name_of_ratio(run, Effort::thorough));
+  return thorough ? thorough : find(name_of_ratio(run, Effort::quick));
+}
+
 StepRatio StepRatios::over_plain(const RunPlan& run, Effort effort) {
-  const std::string ours = name_of_step(run);
-  if (ours == plain_name_) return {1, 0};
-  const std::string quick = "step " + ours + " over " + plain_name_, thorough = quick + ", thorough";
-  if (const std::optional<StepRatio> known = find(thorough)) return *known;
-  const std::string& name = effort == Effort::quick ? quick : thorough;
-  if (const std::optional<StepRatio> known = find(name)) return *known;
+  const std::optional<StepRatio> known = this->known(run);
+  const std::string name = name_of_ratio(run, effort);
+  if (known && (effort == Effort::quick || known->noise == 0 || find(name))) return *known;
+  session_.begin("steps of a shallower model", effort == Effort::thorough ? kThoroughPairSeconds : kPairSeconds);
   const StepRatio ratio = measure_pair(run, plain_, effort).ratio;
   calibration_.set(name, ratio.value);
   calibration_.set(name + ", noise", std::max(ratio.noise, kLeastNoise));
+  calibration_.save_now_and_then();
   return ratio;
 }
 
@@ -61,6 +69,7 @@ double StepRatios::seconds(const RunPlan& run) {
   const double ratio = over_plain(run).value;
   const std::string name = "step " + plain_name_;
   if (const std::optional<double> plain = calibration_.find(name)) return ratio * *plain;
+  session_.begin("steps of a shallower model", kPairSeconds / 2);
   const double plain = measure_step(plain_);
   calibration_.set(name, plain);
   return ratio * plain;
@@ -69,16 +78,25 @@ double StepRatios::seconds(const RunPlan& run) {
 // Where the machine is busy, those that may be the shortest are measured again, thoroughly: the shortest of several
 // that were measured once was the luckiest.
 std::vector<StepRatio> measure_steps(const RunParts& parts, const std::vector<Proposal>& proposals,
-                                     Calibration& calibration) {
-  std::vector<StepRatio> steps(proposals.size(), kUnknown);
-  StepRatios ratios(parts, measured_options(parts), calibration);
+                                     Calibration& calibration, MeasuringSession& session) {
+  std::vector<StepRatio> steps(proposals.size(), kUnknownStep);
+  StepRatios ratios(parts, measured_options(parts), calibration, session);
+  const auto find = [&](std::size_t i) {
+    steps[i] = ratios.known(ratios.run(proposals[i].decisions)).value_or(kUnknownStep);
+  };
   const auto measure = [&](std::size_t i, Effort effort) {
     try {
       steps[i] = ratios.over_plain(ratios.run(proposals[i].decisions), effort);
     } catch (const OutOfMemory&) {
     }
   };
-  for (std::size_t i = 0; i < steps.size(); ++i) measure(i, Effort::quick);
+  for (std::size_t i = 0; i < steps.size(); ++i) find(i);
+  if (!session.thorough()) return steps;
+  const auto unknown = std::count_if(steps.begin(), steps.end(), is_unknown);
+  session.expect(static_cast<int>(unknown), static_cast<double>(unknown) * kPairSeconds);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (is_unknown(steps[i])) measure(i, Effort::quick);
+  }
   for (const std::size_t i : worth_measuring_again(steps)) measure(i, Effort::thorough);
   return steps;
 }

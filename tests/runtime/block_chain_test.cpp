@@ -44,7 +44,8 @@ class BlockChainTest : public ::testing::Test {
   static void SetUpTestSuite() {
     const RunParts parts = parts_with();
     Calibration calibration({}, "");
-    StepCosts costs(parts, calibration, /*may_measure=*/true);
+    MeasuringSession session({.seconds = Measuring::kThorough});
+    StepCosts costs(parts, calibration, &session);
     candidates_ = block_candidates(parts, costs);
   }
   Bytes arena_of(const Decisions& decisions) const { return RunPlan(parts_, decisions).arena->bytes(); }

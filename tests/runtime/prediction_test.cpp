@@ -32,6 +32,11 @@ Options small_options() {
   return options;
 }
 
+StepPrediction predict_thoroughly(const RunPlan& plan, Calibration& calibration) {
+  MeasuringSession session({.seconds = Measuring::kThorough});
+  return predict_step(plan, calibration, &session);
+}
+
 void count_work(const Options& options) {
   const RunPlan plan = plan_run(options);
   Bytes h2d = 0, d2h = 0;
@@ -162,7 +167,7 @@ class Paced : public ::testing::Test {
   StepPrediction predict(const device::PaceTable& paces, bool measure) const {
     const RunPlan plan = plan_run(options(), {std::make_shared<device::PacedDevice>(paces)});
     Calibration calibration(file_, "test");
-    return predict_step(plan, calibration, measure);
+    return measure ? predict_thoroughly(plan, calibration) : predict_step(plan, calibration, nullptr);
   }
   static double measured_ms(const device::PaceTable& paces) {
     return tools::measure({options(), paces, true}, /*warm_up=*/1, /*steps=*/3).schedule.step_ms;
@@ -233,7 +238,7 @@ TEST_F(Paced, NegativeControlAHalvedProgramIsSeen) {
   Calibration calibration(file_, "test");
   const LayerIndex block = plan.model.block(2);
   const device::Executable& backward = *plan.programs.front()->of(block).backward;
-  const std::string name = StepCosts(plan, calibration, false).name_of_launch(backward);
+  const std::string name = StepCosts(plan, calibration, nullptr).name_of_launch(backward);
   calibration.set(name, 0.5 * *calibration.find(name));
   calibration.save();
   const double lying = *predict(table(Bytes{1} << 32), /*measure=*/false).step_ms;
@@ -244,7 +249,7 @@ TEST(Prediction, OnTheHostCoresAreShared) {
   const TemporaryFolder folder;
   Calibration calibration(folder / "calibration.json", "test");
   const RunPlan plan = plan_run(small_options());
-  const StepPrediction prediction = predict_step(plan, calibration, /*may_measure=*/true);
+  const StepPrediction prediction = predict_thoroughly(plan, calibration);
   ASSERT_TRUE(prediction.step_ms);
   double exposed = 0;
   for (const PredictionLine& line : prediction.lines) {
@@ -253,7 +258,8 @@ TEST(Prediction, OnTheHostCoresAreShared) {
     exposed += line.exposed_ms;
   }
   EXPECT_LE(exposed, 1.001 * *prediction.step_ms);
-  EXPECT_GT(prediction.memory_gb_per_second.value_or(0), 0.1);
+  EXPECT_TRUE(prediction.state_in_caches);
+  EXPECT_FALSE(prediction.memory_gb_per_second) << "says nothing of a state that is in caches";
 }
 
 // A model of one block is its own shallower one, so that its step is what the calibration says. What all tests need is
@@ -263,8 +269,8 @@ class OfOneBlock : public ::testing::Test {
   static void SetUpTestSuite() {
     measured_.emplace();
     Calibration calibration(*measured_ / "calibration.json", "test");
-    predict_step(plan_run(options("full", "host")), calibration, true);
-    predict_step(plan_run(options("none", "device")), calibration, true);
+    predict_thoroughly(plan_run(options("full", "host")), calibration);
+    predict_thoroughly(plan_run(options("none", "device")), calibration);
   }
   static void TearDownTestSuite() { measured_.reset(); }
   static Options options(const std::string& policy, const std::string& stash) {
@@ -274,10 +280,10 @@ class OfOneBlock : public ::testing::Test {
     options.transfer.stash = stash;
     return options;
   }
-  double step_ms(const Options& options) { return *predict_step(plan_run(options), calibration_, true).step_ms; }
+  double step_ms(const Options& options) { return *predict_thoroughly(plan_run(options), calibration_).step_ms; }
   std::string name_of_step(const Options& options) {
     const RunPlan plan = plan_run(options);
-    return StepCosts(plan, calibration_, false).name_of_step(plan);
+    return StepCosts(plan, calibration_, nullptr).name_of_step(plan);
   }
 
   // Of a file of this test.
@@ -344,7 +350,7 @@ TEST_F(OfOneBlock, WhatWasTakenForADeviceIsSaid) {
 }
 
 TEST_F(OfOneBlock, WorkIsTheSameForThoseThatDoTheSame) {
-  const auto work = [&](const Options& options) { return predict_step(plan_run(options), calibration_, false).work; };
+  const auto work = [&](const Options& options) { return predict_step(plan_run(options), calibration_, nullptr).work; };
   Options one = plain_;
   one.eps.stash_memory = 1 << 30;
   EXPECT_EQ(work(one), work(plain_));

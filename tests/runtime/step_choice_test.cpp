@@ -29,6 +29,17 @@ TEST(StepChoice, WhatIsUnknownIsNotTakenUnlessAllAre) {
   EXPECT_EQ(shortest_of({{kUnknown, 0}, {kUnknown, 0}}), 0u);
 }
 
+// Measurements of others, left by another run's question, say nothing against the best prediction.
+TEST(StepChoice, APredictionStandsWhereItsStepIsUnknown) {
+  std::vector<Proposal> proposals(3);
+  const auto chosen = [&](const std::vector<StepRatio>& ratios) {
+    return &decide(proposals, ratios) - proposals.data();
+  };
+  EXPECT_EQ(chosen({}), 0);
+  EXPECT_EQ(chosen({kUnknownStep, {0.5, 0}, {0.6, 0}}), 0);
+  EXPECT_EQ(chosen({{0.7, 0}, kUnknownStep, {0.6, 0}}), 2);
+}
+
 TEST(StepChoice, ThoseThatMayBeTheShortestAreMeasuredAgainUnlessTheyAreKnownWell) {
   EXPECT_EQ(worth_measuring_again({{0.83, 0.02}, {0.8, 0.02}, {0.9, 0.02}}), (Indices{0, 1}));
   EXPECT_EQ(worth_measuring_again({{0.83, 0.005}, {0.8, 0.02}}), Indices{1}) << "known well";

@@ -458,9 +458,10 @@ class Prediction(ToolTest):
         unknown, err = self.plan("--no-measure")
         self.assertIsNone(unknown["step_ms"])
         self.assertIn('program "block"', unknown["missing"])
-        self.assertIn("time of a step: not known", err)
+        self.assertIn("\ntime of a step: not known (l2l-plan measures it)\n", err)
         self.assertFalse(self.calibration.exists())
         lines, err = self.metrics()
+        self.assertLess(max(len(line) for line in err.splitlines()), 200, err)
         self.assertEqual({line["predicted_ms"] for line in lines}, {None})
         self.assertFalse(self.calibration.exists())  # training measures nothing
 
@@ -470,7 +471,8 @@ class Prediction(ToolTest):
         resources = {line["what"]: line for line in first["resources"]}
         self.assertEqual(list(resources), ["device compute", "link to the device", "link to the host", "parameter server"])
         self.assertIn(first["bound"], resources)
-        for text in ("time of a step", f"the bound is: {first['bound']}", "parameter server", "GB/s", "measured now"):
+        self.assertIsNone(first["memory_gb_per_second"])
+        for text in ("time of a step", f"the bound is: {first['bound']}", "parameter server", "GB/s (in caches)", "measured now"):
             self.assertIn(text, err)
         again, _ = self.plan()
         self.assertEqual((again["measured"], again["step_ms"]), (0, first["step_ms"]))
@@ -479,7 +481,7 @@ class Prediction(ToolTest):
         self.assertEqual({line["predicted_ms"] for line in lines}, {first["step_ms"]})
         for line in lines[1:]:
             self.assertGreater(line["eps_gb_per_second"], 0)
-            self.assertAlmostEqual(line["eps_fraction"] * first["memory_gb_per_second"], line["eps_gb_per_second"])
+            self.assertIsNone(line["eps_fraction"])  # so small a state is in caches, which are faster than memory
         self.assertIn("(predicted ", err)
         self.assertIn("times what was predicted", err)
         # the link's bytes are what a step counts, but for token ids, losses, and each layer's sum of squares

@@ -1,0 +1,46 @@
+#include "runtime/tuning/measuring.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace l2l::runtime {
+
+const char* grade_suffix(Grade grade) {
+  return grade == Grade::thorough ? "" : grade == Grade::brief ? ", brief" : ", estimated";
+}
+
+double measuring_time(double usual) {
+  static const double share = [] {
+    const char* const text = std::getenv("L2L_MEASURING_TIME");
+    const double value = text == nullptr ? 1 : std::strtod(text, nullptr);
+    return value > 0 && value <= 1 ? value : 1;
+  }();
+  return share * usual;
+}
+
+double MeasuringSession::left() const {
+  const double all = measuring_time(measuring_.seconds);
+  if (!begin_) return all;
+  return all - std::chrono::duration<double>(std::chrono::steady_clock::now() - *begin_).count();
+}
+
+void MeasuringSession::expect(int count, double seconds) {
+  expected_ += count;
+  expected_seconds_ += seconds;
+}
+
+void MeasuringSession::begin(const std::string& what, double seconds) {
+  if (!begin_) begin_ = std::chrono::steady_clock::now();
+  expected_seconds_ = std::max(expected_seconds_ - current_seconds_, seconds);
+  current_seconds_ = seconds;
+  expected_ = std::max(expected_, ++count_);
+  if (measuring_.show) measuring_.show({what, count_, expected_, std::min(expected_seconds_, left())});
+}
+
+MeasuringSession MeasuringSession::without_time() const {
+  MeasuringSession look({.seconds = 0});
+  look.rates_ = rates_;
+  return look;
+}
+
+}  // namespace l2l::runtime

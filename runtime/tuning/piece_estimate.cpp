@@ -1,0 +1,98 @@
+#include "runtime/tuning/piece_estimate.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace l2l::runtime {
+namespace {
+
+using compiler::Graph;
+using compiler::Op;
+using compiler::OpKind;
+using compiler::Value;
+
+constexpr double kOperations = 1e11, kBytes = 1e10;  // a second
+constexpr double kLaunch = 2e-6;                     // seconds
+
+double elements(const Graph& graph, compiler::ValueId id) {
+  return static_cast<double>(graph.value(id).shape.elements());
+}
+
+// Operations of matrix products; 0 for an op that has none. Of attention, as if every row saw all of its sequence.
+double products(const Graph& graph, const Op& op) {
+  const auto input = [&](std::size_t i) { return elements(graph, op.inputs[i]); };
+  const auto columns = [&](std::size_t i) {
+    const auto& shape = graph.value(op.inputs[i]).shape;
+    return static_cast<double>(shape[shape.rank() - 1]);
+  };
+  const double sequence = op.attributes.sequence;
+  switch (op.kind) {
+    case OpKind::matmul:
+    case OpKind::matmul_gelu:
+      return 2 * std::sqrt(input(0) * input(1) * elements(graph, op.outputs[0]));
+    case OpKind::attention:
+      return 4 * sequence * elements(graph, op.outputs[0]);
+    case OpKind::attention_backward:
+      return 10 * sequence * input(0);
+    case OpKind::attention_probabilities:
+      return 2 * elements(graph, op.outputs[0]) * columns(0) / 3;
+    case OpKind::linear_cross_entropy:
+    case OpKind::softmax_statistics:
+      return 2 * input(0) * input(1) / columns(0);
+    case OpKind::linear_cross_entropy_backward:
+    case OpKind::chunk_cross_entropy_backward:
+      return 6 * input(0) * input(1) / columns(0);
+    default:
+      return 0;
+  }
+}
+
+double bytes(const Graph& graph, const Op& op) {
+  double sum = 0;
+  for (const auto& operands : {op.inputs, op.outputs}) {
+    for (const auto id : operands) sum += static_cast<double>(graph.value(id).bytes());
+  }
+  return sum;
+}
+
+}  // namespace
+
+PieceWork work_of(PieceSort sort, double seconds) {
+  PieceWork work{};
+  work[static_cast<std::size_t>(sort)] = seconds;
+  return work;
+}
+
+PieceWork work_of(const Graph& graph) {
+  PieceWork work{};
+  for (const Op& op : graph.ops) {
+    const double arithmetic = products(graph, op) / kOperations, memory = bytes(graph, op) / kBytes;
+    const PieceSort sort = arithmetic > memory ? PieceSort::arithmetic : PieceSort::memory;
+    work[static_cast<std::size_t>(sort)] += std::max(arithmetic, memory) + kLaunch;
+  }
+  return work;
+}
+
+Cost PieceRates::rate(std::size_t sort) const {
+  const Sum& sum = sums_[sort];
+  return sum.nominal > 0 ? (1 / sum.nominal) * sum.cost : Cost{1, 1};
+}
+
+void PieceRates::learn(const PieceWork& work, const Cost& cost) {
+  const double all = estimate(work).seconds;
+  if (all <= 0) return;
+  for (std::size_t sort = 0; sort < work.size(); ++sort) {
+    const double share = work[sort] * rate(sort).seconds / all;
+    if (share <= 0) continue;
+    sums_[sort].cost = sums_[sort].cost + share * cost;
+    sums_[sort].nominal += work[sort];
+  }
+}
+
+Cost PieceRates::estimate(const PieceWork& work) const {
+  Cost sum;
+  for (std::size_t sort = 0; sort < work.size(); ++sort) sum = sum + work[sort] * rate(sort);
+  return sum;
+}
+
+}  // namespace l2l::runtime
