@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 
+#include "core/edit_distance.h"
 #include "core/files.h"
 #include "l2l/errors.h"
 #include "runtime/options/option_paths.h"
@@ -21,22 +22,6 @@ using runtime::Key;
 
 constexpr std::size_t kMostConfigBytes = 1 << 20;
 constexpr std::size_t kMostDots = 2048;  // in a line
-
-// Levenshtein's distance, one row at a time.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
-}
 
 std::string full_name(std::string_view section, std::string_view name) {
   return std::string(section) + "." + std::string(name);
