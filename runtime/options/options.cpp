@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <numeric>
 #include <optional>
 
 #include "core/edit_distance.h"
