@@ -42,7 +42,8 @@ std::string last_checkpoint(const std::filesystem::path& directory) {
 }  // namespace
 
 NumericError with_advice(const NumericError& error, const Options& options) {
-  return NumericError(std::string(error.what()) + "; what usually helps: " + settings_that_help(options) + "; " +
+  return NumericError(std::string(error.what()) + "; what usually helps: " + settings_that_help(options) +
+                          " (a run that goes on takes a changed key with --allow-change KEY); " +
                           last_checkpoint(options.checkpoint.directory),
                       error.nothing_changed());
 }

@@ -41,12 +41,18 @@ bool keeps_alike(const Options& a, const Options& b) {
   return (a.optimizer.name == "sgd") == (b.optimizer.name == "sgd");
 }
 
+// Frozen parameters are saved in the type that crosses the link, unless they are in the directory that they came from.
+bool saves_frozen(const Options& options) {
+  return !options.optimizer.train.empty() || (options.lora.rank > 0 && options.model.base.empty());
+}
+
 Rule rule_of(const Key& key, const Options& ours, const Options& saved) {
   if (key.section == "model") return rule_of_model(key.name, ours);
   if (key.section == "optimizer") {
     if (is_one_of(key.name, {"train", "update", "moments"})) return Rule::free;
     return key.name != "name" || keeps_alike(ours, saved) ? Rule::named : Rule::fixed;
   }
+  if (key.section == "precision" && key.name == "compute" && saves_frozen(ours)) return Rule::fixed;
   if (key.section == "data" && is_one_of(key.name, {"samples", "order", "masked", "mask_token"})) return Rule::named;
   return is_one_of(key.section, {"schedule", "precision", "batch"}) ? Rule::told : Rule::free;
 }
@@ -104,7 +110,7 @@ std::vector<std::string> check_changes(const Options& ours, const Options& saved
   }
   if (!fixed.empty()) {
     throw BadInput(folder.string() + ": cannot go on with " + fixed +
-                   ": its weights or moments are of another shape; set it back, or begin a new run");
+                   ": its weights or moments are of another shape or type; set it back, or begin a new run");
   }
   if (!refused.empty()) {
     throw BadInput(folder.string() + ": its run had other settings: " + refused + "; set it back, or go on with " +

@@ -370,7 +370,7 @@ void Trainer::start_save() {
   claim_checkpoint_directory();
   self.running();
   finish_save();
-  Options options = with_absolute_paths(self.plan.options);
+  Options options = self.plan.options;
   options.lora.adapter.clear();  // what it brought is in the checkpoint
   eps::RunState state{self.step, self.plan.options.run.seed, self.data_position, to_toml(options), self.data_hash};
   state.base_hash = self.base_hash;

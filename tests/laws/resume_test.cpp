@@ -282,6 +282,20 @@ TEST(ResumeErrors, OtherSettings) {
             "");
 }
 
+// Frozen parameters are kept in the compute type: that is no damage either.
+TEST(ResumeErrors, OtherTypeOfFrozenParameters) {
+  const SmallRun run;
+  Options options = run.options();
+  options.optimizer.train = {"*h.2.*"};
+  Trainer first(options);
+  first.step();
+  first.save();
+  options.precision.compute = "bf16";
+  Trainer second(options);
+  const std::string refused = testing::refusal([&] { second.resume(run.folder() / "checkpoints"); });
+  EXPECT_NE(refused.find("precision.compute = \"bf16\" (was \"fp32\")"), std::string::npos) << refused;
+}
+
 std::string said_while(const std::function<void()>& function) {
   std::string said;
   set_log_sink([&](LogLevel, std::string_view message) { said += std::string(message) + "\n"; });

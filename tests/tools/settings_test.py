@@ -96,8 +96,10 @@ class Paths(ToolTest):
         self.assertNotIn("warning", done.stderr)
         self.assertTrue((self.path / "out/checkpoints/step-00000004").is_dir())
         self.assertEqual(list(elsewhere.iterdir()), [])
-        kept = json.loads((self.path / "out/checkpoints/step-00000004/manifest.json").read_text())["config"]
-        self.assertIn(f'train = ["{self.path}/configs/text"]', kept)
+        self.assertIn(f'train = ["{self.path}/configs/text"]', (self.path / "out/config.toml").read_text())
+        done = subprocess.run([TOOLS / "l2l-sample", "../out/checkpoints", "--prompt", "the ", "--tokens", "2"], cwd=elsewhere,
+                              capture_output=True, text=True, timeout=100)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 class Advice(ToolTest):
