@@ -139,7 +139,7 @@ int main(int argc, char** argv) {
   command.add("--no-measure", &arguments.no_measure,
               "predict from what this machine was measured to take before, or not at all");
   command.add("--check", &arguments.check,
-              "measure thoroughly what was not, for a minute or more, and train some steps on drawn tokens to print "
+              "measure thoroughly what was not, for some minutes, and train some steps on drawn tokens to print "
               "the step's time beside its prediction");
   command.add("--json", &arguments.json, "print the JSON object on a terminal, too");
   command.exclude("--trace", "--problem");

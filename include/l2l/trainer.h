@@ -102,7 +102,7 @@ struct Measuring {
   // Seconds after which no further measurement begins: these are brief, and what is left is estimated from them. All
   // figures are kept, estimates too, so that the same calibration gives the same predictions and choices. kThorough:
   // every figure that was not measured thoroughly is, each for some tenths of a second; what shows only when steps run
-  // takes a minute or more. 0: nothing is measured, and estimates are not kept.
+  // takes minutes. 0: nothing is measured, and estimates are not kept.
   double seconds = 3;
   std::function<void(const MeasuringProgress&)> show = {};  // called by the thread that measures
 };

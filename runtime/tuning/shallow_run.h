@@ -25,8 +25,8 @@ struct StepPair {
   double seconds;   // of a step of the first
   StepRatio ratio;  // over the second
 };
-// About how long that takes, for progress.
-constexpr double kPairSeconds = 10, kThoroughPairSeconds = 30;
+// How long the following takes where steps are long, for progress.
+constexpr double kPairSeconds = 20, kThoroughPairSeconds = 60;
 // The same of two plans that train in turn, some steps each, since a machine is not always equally fast. Quick: some
 // seconds. Thorough: three times as long, for plans that are close.
 StepPair measure_pair(const RunPlan& first, const RunPlan& second, Effort effort = Effort::quick);

@@ -97,7 +97,9 @@ std::vector<StepRatio> measure_steps(const RunParts& parts, const std::vector<Pr
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (is_unknown(steps[i])) measure(i, Effort::quick);
   }
-  for (const std::size_t i : worth_measuring_again(steps)) measure(i, Effort::thorough);
+  const std::vector<std::size_t> again = worth_measuring_again(steps);
+  session.expect(static_cast<int>(again.size()), static_cast<double>(again.size()) * kThoroughPairSeconds);
+  for (const std::size_t i : again) measure(i, Effort::thorough);
   return steps;
 }
 
