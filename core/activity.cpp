@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "core/fault_moment.h"
 #include "l2l/errors.h"
@@ -143,6 +144,8 @@ std::exception_ptr named_exception(std::string_view name) {
     throw;
   } catch (const Error&) {
     return std::current_exception();
+  } catch (const std::system_error& error) {
+    return std::make_exception_ptr(std::system_error(error.code(), "thread \"" + std::string(name) + "\" failed"));
   } catch (const std::exception& error) {
     return std::make_exception_ptr(Error("thread \"" + std::string(name) + "\" failed: " + error.what()));
   } catch (...) {

@@ -7,6 +7,7 @@
 #include "core/log.h"
 #include "core/process_limits.h"
 #include "core/watchdog.h"
+#include "eps/checkpoint/checkpoint_folders.h"
 #include "eps/checkpoint/checkpoint_locks.h"
 #include "eps/checkpoint/checkpoint_room.h"
 #include "eps/checkpoint/checkpoint_writer.h"
@@ -304,6 +305,7 @@ StepReport Trainer::step() {
   } catch (const NumericError& error) {
     // As if the step had not begun.
     if (error.nothing_changed()) implementation_->data_position -= implementation_->samples_per_step();
+    implementation_->checkpoints->wait();  // which may be of the checkpoint to go on from
     throw runtime::with_advice(error, options());
   }
 }
@@ -361,6 +363,7 @@ void Trainer::claim_checkpoint_directory() {
   if (self.lock || options().checkpoint.directory.empty()) return;
   self.check_room(eps::DirectoryUse::stay);
   self.lock.emplace(options().checkpoint.directory);
+  eps::remove_stale(options().checkpoint.directory);
 }
 
 void Trainer::start_save() {

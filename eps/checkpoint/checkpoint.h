@@ -6,7 +6,7 @@
 //                           manifest.json          the rest (eps/checkpoint/manifest.h)
 //                           config.json, ...       for other programs (Companions); never read back
 //   DIRECTORY/step-00000042.old                    for a moment, while the same step is saved again
-//   DIRECTORY/.step-00000042.tmp-PID               being written or removed; the next save clears what a crash left
+//   DIRECTORY/.step-00000042.tmp-PID               being written or removed; the next run clears what a crash left
 #pragma once
 
 #include <cstdint>

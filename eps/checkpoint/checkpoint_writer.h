@@ -24,6 +24,10 @@ class CheckpointWriter {
   void start(const std::filesystem::path& directory, const RunState& state, int keep, Companions companions = {});
   // Whether a save was started and still runs.
   bool running() const;
+  // Waits until no save runs; finish() has its outcome.
+  void wait() const {
+    if (pending_.valid()) pending_.wait();
+  }
   // Waits for the save that was started last and returns its folder; an empty path if there is none, or finish()
   // already returned it. Throws its failure.
   std::filesystem::path finish();

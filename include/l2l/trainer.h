@@ -196,8 +196,9 @@ class L2L_API Trainer {
   // there is room for two at a time, and that no limit on file sizes is in the way. Leaves nothing behind. Throws
   // BadInput naming need and shortfall; does nothing where no directory is set.
   void check_checkpoint_directory() const;
-  // The same, but the directory stays, and this Trainer holds it for its life: another one that wants to save there, in
-  // this process or another, is refused with BadInput that names this process. The first start_save() does so anyway.
+  // The same, but the directory stays, what a crash left there is removed, and this Trainer holds it for its life:
+  // another one that wants to save there, in this process or another, is refused with BadInput that names this process.
+  // The first start_save() does so anyway.
   void claim_checkpoint_directory();
 
   // Restores weights, moments, step and data position from the newest good checkpoint below `directory` (or from

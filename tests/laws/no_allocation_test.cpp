@@ -9,7 +9,7 @@
 namespace l2l {
 namespace {
 
-void* volatile leaked = nullptr;
+thread_local void* volatile leaked = nullptr;
 
 std::int64_t allocations_of_steps(const Options& options, bool leak) {
   Trainer trainer(options);

@@ -34,7 +34,7 @@ micro_batches = 2
 kind = "host"
 threads = 1
 [transfer]
-link_bandwidth = 1000000     # a step takes a quarter of a second, so that each is shown
+link_bandwidth = 3000000     # a step takes some tenths of a second, so that each is shown
 [run]
 steps = 8
 validate_every = 3
@@ -137,7 +137,7 @@ class TerminalTest(unittest.TestCase):
         self.assertRegex(shown, first)
         self.assertRegex(shown, "interrupted by SIGINT: step [23] is finished; saving")
         self.assertEqual(len(list(self.path.glob("checkpoints/run/step-*"))), 1)
-        shown = self.on_terminal(80, "--set", "transfer.link_bandwidth=100000",  # a step of seconds
+        shown = self.on_terminal(80, "--set", "transfer.link_bandwidth=200000",  # a step of seconds
                                  then=[("step 1/", press_control_c), ("Ctrl-C: ", press_control_c), ("once more within 3 s", press_control_c)],
                                  status=-signal.SIGINT)
         self.assertRegex(shown, first)
