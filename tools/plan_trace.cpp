@@ -44,7 +44,11 @@ nlohmann::ordered_json failure_of(const dtr::Simulation& simulation) {
 void TraceArguments::add_to(Command& command) {
   const std::string given = "--trace";
   command.add(given, &trace, "run the operator trace in this file under a memory budget, recomputing");
-  command.add("--budget", &budget, "bytes, or a size such as 8GiB; 0: no limit", {.needs = given});
+  command.add(
+      "--budget", &budget,
+      "bytes, or a size such as 8GiB; 0: no limit; one that is too small is told by \"failure\" in the JSON, with "
+      "exit status 0",
+      {.needs = given});
   command.add("--heuristic", &heuristic, "what is evicted first: dtr, dtr_eq, local, lru, size or msps",
               {.one_of = dtr::score_names(), .needs = given});
   command.add("--unreferenced", &unreferenced, "storages that the program dropped: keep, evict or banish",
