@@ -123,8 +123,10 @@ void make_threads(Workers& workers) {
   if (needed > made_threads) check_threads(needed - made_threads);
   made_threads = std::max(made_threads.load(), needed);
   pool_threads += threads - 1;
-  constexpr std::chrono::milliseconds kPatience(100);
-  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  // On a busy machine threads take long to come; where the embedder limits them, some never do.
+  const std::size_t allowed = tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism);
+  const std::chrono::milliseconds patience(allowed > static_cast<std::size_t>(needed) ? 5000 : 100);
+  const auto give_up = std::chrono::steady_clock::now() + patience;
   std::mutex mutex;
   std::condition_variable all_there;
   int there = 0;
