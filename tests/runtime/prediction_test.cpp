@@ -239,10 +239,11 @@ TEST_F(Paced, NegativeControlAHalvedProgramIsSeen) {
   const LayerIndex block = plan.model.block(2);
   const device::Executable& backward = *plan.programs.front()->of(block).backward;
   const std::string name = StepCosts(plan, calibration, nullptr).name_of_launch(backward);
-  calibration.set(name, 0.5 * *calibration.find(name));
+  const double half = 0.5 * *calibration.find(name);  // of what was measured, on a busy machine more than 6 ms
+  calibration.set(name, half);
   calibration.save();
   const double lying = *predict(table(Bytes{1} << 32), /*measure=*/false).step_ms;
-  EXPECT_NEAR(honest - lying, 3 * 8 * 3.0, 0.02 * 72);
+  EXPECT_NEAR(honest - lying, 3 * 8 * half * 1e3, 0.02 * 72);
 }
 
 TEST(Prediction, OnTheHostCoresAreShared) {
