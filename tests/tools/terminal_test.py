@@ -26,7 +26,7 @@ heads = 2
 sequence = 32
 [data]
 train = ["text"]
-validation = ["text"]
+validation = ["held"]
 [batch]
 micro_batch = 2
 micro_batches = 2
@@ -34,7 +34,7 @@ micro_batches = 2
 kind = "host"
 threads = 1
 [transfer]
-link_bandwidth = 3000000     # a step takes some tenths of a second, so that each is shown
+link_bandwidth = 1000000     # a step takes some tenths of a second, so that each is shown
 [run]
 steps = 8
 validate_every = 3
@@ -55,6 +55,7 @@ class TerminalTest(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.path = pathlib.Path(self.folder.name)
         (self.path / "text").write_text("the quick brown fox jumps over the lazy dog. " * 50)
+        (self.path / "held").write_text("the quick brown fox jumps over the lazy dog. " * 3)
         (self.path / "run.toml").write_text(CONFIG)
 
     def tearDown(self):
@@ -133,9 +134,9 @@ class TerminalTest(unittest.TestCase):
 
     def test_control_c_says_at_once_what_comes_and_how_to_give_up(self):
         first = r"Ctrl-C: finishing step [0-9]+( \(about [0-9]+ s\))?, then saving in checkpoints/run; Ctrl-C twice more to stop without saving"
-        shown = self.on_terminal(80, then=[("step 2/", press_control_c)])
+        shown = self.on_terminal(80, then=[("step 1/", press_control_c)])
         self.assertRegex(shown, first)
-        self.assertRegex(shown, "interrupted by SIGINT: step [23] is finished; saving")
+        self.assertRegex(shown, "interrupted by SIGINT: step [12] is finished; saving")
         self.assertEqual(len(list(self.path.glob("checkpoints/run/step-*"))), 1)
         shown = self.on_terminal(80, "--set", "transfer.link_bandwidth=200000",  # a step of seconds
                                  then=[("step 1/", press_control_c), ("Ctrl-C: ", press_control_c), ("once more within 3 s", press_control_c)],
