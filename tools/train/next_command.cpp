@@ -18,13 +18,14 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-// Without --dry-run, and without --resume and its value.
-std::string without_modes(const std::vector<std::string>& arguments) {
+// Without --dry-run, and unless it resumes without --resume and its value.
+std::string command_line(const std::vector<std::string>& arguments, bool resumes) {
   std::string text;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
-    if (word == "--resume") ++i;
-    if (word == "--dry-run" || word == "--resume" || word.starts_with("--resume=")) continue;
+    const bool resume = !resumes && (word == "--resume" || word.starts_with("--resume="));
+    if (resume && word == "--resume") ++i;
+    if (word == "--dry-run" || resume) continue;
     text += (text.empty() ? "" : " ") + quoted(word);
   }
   return text;
@@ -43,8 +44,10 @@ bool has_checkpoint(const std::filesystem::path& directory) {
 
 std::string next_command(const std::vector<std::string>& arguments, int status,
                          const std::filesystem::path& directory) {
-  const std::string command = without_modes(arguments);
-  if (status == kBadInput) return "when that is mended, check it: " + command + " --dry-run";
+  if (status == kBadInput) {
+    return "when that is mended, check it: " + command_line(arguments, /*resumes=*/true) + " --dry-run";
+  }
+  const std::string command = command_line(arguments, /*resumes=*/false);
   if (directory.empty() || !has_checkpoint(directory)) return "to start again: " + command;
   return "to go on: " + command + " --resume " + quoted(directory.string());
 }
