@@ -153,7 +153,7 @@ int main(int argc, char** argv) {
   command.add(
       "--allow-change", &arguments.allow_change,
       "with --resume: go on although this key (optimizer.learning_rate, data.train for what the files hold) has "
-      "changed; may be repeated",
+      "changed",
       {.needs = "--resume"});
   command.add("--dry-run", &arguments.dry_run, "check all that a run checks, print the memory contract, and stop");
   command.add("--metrics", &arguments.metrics, "write one JSON object per step to this file");
