@@ -366,6 +366,11 @@ void Trainer::claim_checkpoint_directory() {
   eps::remove_stale(options().checkpoint.directory);
 }
 
+void Trainer::prune_checkpoints(const std::filesystem::path& newest) {
+  claim_checkpoint_directory();
+  eps::prune(options().checkpoint.directory, newest, static_cast<int>(options().checkpoint.keep));
+}
+
 void Trainer::start_save() {
   Implementation& self = *implementation_;
   const CheckpointOptions& checkpoint = self.plan.options.checkpoint;

@@ -154,12 +154,19 @@ std::filesystem::path publish(const std::filesystem::path& directory, const std:
 void prune(const std::filesystem::path& directory, const std::filesystem::path& newest, int keep) {
   or_warn("old checkpoints stay", [&] {
     int kept = 0;
+    std::optional<std::uint64_t> complete;  // step of the last one counted
     for (const CheckpointFolder& folder : checkpoints_in(directory)) {
-      if (kept < keep) {
+      const bool replaced = folder.replaced && complete == folder.step;
+      if (kept < keep && !replaced) {
         const std::string reason = defect(folder.path);
-        kept += reason.empty();
-        if (!reason.empty()) log(LogLevel::warning, "not counted among the checkpoints to keep: " + reason);
+        if (reason.empty()) {
+          ++kept;
+          complete = folder.step;
+        } else {
+          log(LogLevel::warning, "not counted among the checkpoints to keep: " + reason);
+        }
       } else if (folder.path != newest) {
+        if (replaced) sync_folder(directory);  // its successor may not be on the disk yet
         discard(folder.path);
       }
     }

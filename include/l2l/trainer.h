@@ -200,6 +200,9 @@ class L2L_API Trainer {
   // another one that wants to save there, in this process or another, is refused with BadInput that names this process.
   // The first start_save() does so anyway.
   void claim_checkpoint_directory();
+  // Keeps `newest` and the newest checkpoint.keep in checkpoint.directory, as every save does after its own. For a run
+  // that saves nothing more, but that may have been killed before it removed the older ones.
+  void prune_checkpoints(const std::filesystem::path& newest);
 
   // Restores weights, moments, step and data position from the newest good checkpoint below `directory` (or from
   // `directory` itself if it is one) and returns its folder. If a damaged one is passed over for an older one, a

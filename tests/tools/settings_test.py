@@ -164,17 +164,24 @@ class Advice(ToolTest):
 
 class Resuming(ToolTest):
     def test_a_run_that_is_done(self):
-        whole = self.summary("--set", "checkpoint.best=loss")
-        saved = (self.path / "checkpoints/run/step-00000004/manifest.json").stat()
+        every = ["--set", "checkpoint.best=loss", "--set", "checkpoint.every=1"]
+        whole = self.summary(*every)
+        folder = self.path / "checkpoints/run"
+        names = sorted(path.name for path in folder.iterdir())
+        self.assertEqual([name for name in names if name.startswith("step-")], ["step-00000003", "step-00000004"])
+        saved = (folder / "step-00000004/manifest.json").stat()
+        for left in ("step-00000002", "step-00000004.old"):  # as by a process killed in its last save
+            shutil.copytree(folder / "step-00000003", folder / left)
         for more, key in (([], "run.steps"), (["--steps", "4"], "--steps")):
-            out, err = self.run_tool("l2l-train", "run.toml", "--quiet", "--resume", "checkpoints/run", "--set", "checkpoint.best=loss", *more)
+            out, err = self.run_tool("l2l-train", "run.toml", "--quiet", "--resume", "checkpoints/run", *every, *more)
             summary = json.loads(out.splitlines()[-1])
             self.assertEqual(summary["message"], f"already at 4 of 4 steps: raise {key}")
             self.assertIn(summary["message"], err)
             self.assertNotIn("loss", summary)
             for name in ("weights_hash", "validation_loss", "checkpoint"):
                 self.assertEqual(summary[name], whole[name])
-        now = (self.path / "checkpoints/run/step-00000004/manifest.json").stat()
+            self.assertEqual(sorted(path.name for path in folder.iterdir()), names)
+        now = (folder / "step-00000004/manifest.json").stat()
         self.assertEqual((now.st_ino, now.st_mtime_ns), (saved.st_ino, saved.st_mtime_ns), "saved again")
         self.assertNotIn("message", self.summary("--resume", "checkpoints/run", "--steps", "5"))
 

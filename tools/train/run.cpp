@@ -106,6 +106,7 @@ void Run::begin(std::int64_t kept) {
   }
   metrics_.emplace(arguments_.metrics, completed, options_.run.tensorboard);
   set_aside_checkpoints(options_.checkpoint.directory, kept);
+  if (!saved_.empty()) trainer_.prune_checkpoints(saved_);
   best_.emplace(options_, completed);
   record_.emplace(arguments_.output.empty() ? fs::path() : fs::path(arguments_.output) / "run.json", trainer_,
                   completed);
