@@ -17,8 +17,8 @@ TokenId id_of_pair(const JsonReader& json, const char* field) {
 using PairPart = SurroundingTokens::Part;
 
 void append_special(const JsonReader& json, const std::string& name, std::vector<TokenId>& ids) {
-  const nlohmann::json& list = json.object("special_tokens").object(name.c_str()).at("ids");
-  for (const nlohmann::json& id : list) {
+  const JsonReader token = json.object("special_tokens").object(name.c_str());
+  for (const nlohmann::json& id : token.at("ids")) {
     const bool good = id.is_number_unsigned() && id.get<std::uint64_t>() < static_cast<std::uint64_t>(kMostTokens);
     if (!good) json.refuse("special_tokens: the ids of " + json_text(nlohmann::json(name)) + " are not a list of ids");
     ids.push_back(id.get<TokenId>());

@@ -28,8 +28,9 @@ namespace {
   refuse(file.path(), "tensor " + formats::show_name(tensor) + ": " + reason);
 }
 
-const ManifestFile& check_size(const std::filesystem::path& path, const Manifest& manifest) {
-  const auto stated = manifest.files.find(path.filename().string());
+const ManifestFile& check_size(const std::filesystem::path& folder, const char* name, const Manifest& manifest) {
+  const std::filesystem::path path = folder / name;
+  const auto stated = manifest.files.find(name);
   if (stated == manifest.files.end()) refuse(path, "is not in the manifest");
   const Bytes bytes = InputFile(path).bytes();
   if (bytes == stated->second.bytes) return stated->second;
@@ -82,9 +83,11 @@ void check_part(const formats::SafetensorsFile& file, const ParameterSpec& param
   const std::optional<optimizers::MomentFormat> format = moment_format(tensor.dtype, part);
   check_dtype(file, tensor, format.has_value(), "a type of moments");
   if (format != optimizers::MomentFormat::int8) return;
-  const formats::TensorEntry& scales = check_tensor(file, scales_name(name), scales_shape(parameter.shape));
+  const std::string of_scales = scales_name(name);
+  const Shape shape = scales_shape(parameter.shape);
+  const formats::TensorEntry& scales = check_tensor(file, of_scales, shape);
   check_dtype(file, scales, scales.dtype == "BF16", "BF16");
-  expected.insert(scales.name);
+  expected.insert(of_scales);
 }
 
 // Checks that the file holds `parts` of every parameter, or of every one that is trained, and nothing else.
@@ -193,8 +196,8 @@ class Restorer {
 RunState load_checkpoint(const std::filesystem::path& folder, ParameterStore& store, bool allow_nonfinite) {
   const ReadLock lock(folder);
   Manifest manifest = read_manifest(folder);
-  const ManifestFile& model_stated = check_size(folder / kModelName, manifest);
-  const ManifestFile& optimizer_stated = check_size(folder / kOptimizerName, manifest);
+  const ManifestFile& model_stated = check_size(folder, kModelName, manifest);
+  const ManifestFile& optimizer_stated = check_size(folder, kOptimizerName, manifest);
   const formats::SafetensorsFile model(folder / kModelName), optimizer(folder / kOptimizerName);
   check_hashes(model, model_stated, manifest);
   check_hashes(optimizer, optimizer_stated, manifest);

@@ -1,6 +1,7 @@
 // The backward references are the derivatives of the forward references: central differences in float64.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <random>
