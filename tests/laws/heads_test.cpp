@@ -96,6 +96,19 @@ TEST_P(Classification, BeginsWithEqualChancesAndContinuesNoText) {
   EXPECT_THROW(trainer.generate(std::span(&prompt, 1), {}), BadInput);
 }
 
+TEST(ClassificationOptions, AdaptersOfTheHeadsLayersAreRefused) {
+  const testing::PaddedTexts texts;
+  Options options = texts.options("bert", /*buckets=*/8);
+  options.model.head = "classification";
+  options.model.labels = 3;
+  options.data.label = "class";
+  options.lora = {.rank = 2, .targets = {"attention.output.dense"}};
+  EXPECT_NO_THROW(runtime::plan_run(options));
+  options.lora.targets = {"all-linear"};
+  const std::string message = testing::refusal([&] { runtime::plan_run(options); });
+  EXPECT_NE(message.find("names the head's layers, too"), std::string::npos) << message;
+}
+
 TEST(ClassificationOptions, ThatContradictTheDataAreRefused) {
   const testing::PaddedTexts texts;
   const auto refusal = [&](const std::function<void(Options&)>& change) -> std::string {

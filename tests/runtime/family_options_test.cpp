@@ -28,6 +28,14 @@ TEST(FamilyOptions, AreCheckedTogether) {
   EXPECT_EQ(llama({"model.kv_heads=2", "model.tie_embeddings=false"}), "(no BadInput)");
   EXPECT_SAYS(llama({"model.kv_heads=3"}), "model.heads = 4 is not divisible by model.kv_heads = 3");
   EXPECT_SAYS(llama({"model.hidden=100"}), "rotary positions turn pairs of elements");
+  const std::vector<std::string> dynamic = {"model.rope_scaling=dynamic", "model.rope_factor=2", "model.positions=128"};
+  const auto dynamic_heads_of = [&](const std::string& elements) {
+    std::vector<std::string> more = dynamic;
+    more.push_back("model.head_dim=" + elements);
+    return llama(more);
+  };
+  EXPECT_SAYS(dynamic_heads_of("2"), "needs heads of more than 2 elements");
+  EXPECT_EQ(dynamic_heads_of("4"), "(no BadInput)");
 }
 
 Options resolved(const std::vector<std::string>& assignments) {

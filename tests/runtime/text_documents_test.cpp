@@ -232,7 +232,8 @@ TEST(DocumentEncoder, MarksWhatIsLearnt) {
   TextSettings settings{
       .kind = TextKind::jsonl, .learn = Learn::assistant, .chat_template = "chatml", .tokenizer = "bytes"};
   std::size_t failed = 0;
-  const RenderedChat chat = ChatTemplate("chatml", "bytes").render({{"user", "a"}, {"assistant", "bc"}});
+  const RenderedChat chat = ChatTemplate("chatml", "bytes").render({{"user", "a"}, {"assistant", "bc"}, {"user", "d"}});
+  ASSERT_LT(chat.of_assistant[0].end, chat.text.size());
   const TextDocument document{.text = chat.text, .is_chat = true, .learnt = chat.of_assistant};
   const std::vector<EncodedDocument> encoded = DocumentEncoder(settings, 2).encode(std::span(&document, 1), failed);
   ASSERT_EQ(encoded[0].ids.size(), chat.text.size());

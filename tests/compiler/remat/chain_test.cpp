@@ -216,6 +216,8 @@ TEST(Chain, OfNothingAndOfTooMuch) {
   EXPECT_THROW(choose({{1, 0, ~Nanoseconds{0}, 0, {{0, 0, 0, 0, 0, 1}}}}, {0, 0}), BadInput);
   EXPECT_THROW(choose({{~std::size_t{0}, 0, 0, 0, {{0, 0, 2}}}}, {0, 0}), BadInput);
   EXPECT_EQ(to_nanoseconds(1.5e-6), 1500u);
+  EXPECT_EQ(to_nanoseconds(3e7), 30'000'000'000'000'000u);
+  EXPECT_THROW(to_nanoseconds(365.0 * 86400), BadInput);
   EXPECT_THROW(to_nanoseconds(-1), BadInput);
   EXPECT_THROW(to_nanoseconds(std::numeric_limits<double>::quiet_NaN()), BadInput);
 }
