@@ -2,6 +2,7 @@
 #include "tools/command.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <iostream>
 #include <new>
@@ -48,16 +49,28 @@ struct ElementOf<std::vector<Value>> {
   using Type = Value;
 };
 
+// What is wrong with the text of a number; empty: nothing. CLI11 by itself would take what is too large for the largest
+// number, -1 for 2^64 - 1, and 010 for 8.
+template <typename Number>
+std::string read_number(const std::string& text, Number& value) {
+  if constexpr (std::is_integral_v<Number>) {
+    if (std::is_unsigned_v<Number> && text.starts_with('-')) return " must not be negative";
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error == std::errc::result_out_of_range && stop == end) return " is out of range";
+    if (error != std::errc() || stop != end) return " is no whole number";
+    const std::size_t first = text.find_first_not_of('-');
+    return text[first] == '0' && text.size() > first + 1 ? " begins with a zero" : "";
+  } else {
+    return CLI::detail::lexical_cast(text, value) ? "" : " is no number";
+  }
+}
+
 template <typename Number>
 std::string refusal_of_number(const std::string& text, const Rules& rules) {
   constexpr bool kWhole = std::is_integral_v<Number>;
   Number value{};
-  // Which CLI11 takes for 2^64 - 1.
-  if (std::is_unsigned_v<Number> && text.starts_with('-')) return text + " must not be negative";
-  if (!CLI::detail::lexical_cast(text, value)) {
-    const bool digits = text.find_first_not_of("-0123456789") == std::string::npos && !text.empty();
-    return text + (!kWhole ? " is no number" : digits ? " is out of range" : " is no whole number");
-  }
+  if (const std::string wrong = read_number(text, value); !wrong.empty()) return text + wrong;
   if (allows(rules, static_cast<double>(value))) return "";
   if (!std::isfinite(static_cast<double>(value))) return text + " is no finite number";
   if (rules.least == 0.0 && !rules.most) return text + " must not be negative";

@@ -144,7 +144,7 @@ int main(int argc, char** argv) {
   command.add(
       "--steps", &arguments.steps,
       "stop after this many steps in total, also after a resume (default and length of the schedule: run.steps)",
-      {.least = 0});
+      {.least = 0, .most = 1e12});
   command.add("--pretrained", &arguments.pretrained, "model.pretrained: a Hugging Face model directory to begin from");
   command.add("--data", &arguments.data, "without a CONFIG, which is then chosen: rows to learn from, JSON Lines");
   command.add("--output", &arguments.output,

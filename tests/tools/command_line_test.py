@@ -53,6 +53,9 @@ class Mistakes(unittest.TestCase):
                   ("l2l-sample", "--tokens", "few", "is no whole number"), ("l2l-sample", "--temperature", "hot", "is no number"),
                   ("l2l-export", "--format", "onnx", "is none of hf, gguf"),
                   ("l2l-tokenize", "--threads", "99999999999999999999", "is out of range"),
+                  ("l2l-train", "--steps", "99999999999999999999", "is out of range"),
+                  ("l2l-train", "--steps", "1000000000001", "must be in [0, 1000000000000]"),
+                  ("l2l-train", "--steps", "010", "begins with a zero"),
                   ("l2l-sample", "--seed", "-1", "must not be negative")]
         for tool, option, value, what in bounds:
             with self.subTest(option=option, value=value):
