@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <system_error>
 
 #include "core/fault_moment.h"
@@ -144,6 +145,8 @@ std::exception_ptr named_exception(std::string_view name) {
     throw;
   } catch (const Error&) {
     return std::current_exception();
+  } catch (const std::filesystem::filesystem_error& error) {
+    return std::make_exception_ptr(Error("thread \"" + std::string(name) + "\" failed: " + error.what()));
   } catch (const std::system_error& error) {
     return std::make_exception_ptr(std::system_error(error.code(), "thread \"" + std::string(name) + "\" failed"));
   } catch (const std::exception& error) {

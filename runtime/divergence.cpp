@@ -15,8 +15,9 @@ std::string settings_that_help(const Options& options) {
   if (options.optimizer.clip == "global") {
     text << ", a lower optimizer.max_norm (now " << options.optimizer.max_norm << ")";
   } else {
-    text << ", optimizer.clip = \"global\" (now \"" << options.optimizer.clip
-         << "\"), with which the steps before are saved, too";
+    text << ", optimizer.clip = \"global\" (now \"" << options.optimizer.clip << "\")";
+    const bool waits = options.optimizer.update == "after_backward" || options.precision.compute == "fp16";
+    if (!waits) text << ", with which the steps before are saved, too";
   }
   if (options.precision.compute == "fp16") text << ", precision.compute = \"bf16\" (now \"fp16\")";
   if (options.precision.compute == "bf16") text << ", precision.compute = \"fp32\" (now \"bf16\")";

@@ -54,6 +54,7 @@ Rule rule_of(const Key& key, const Options& ours, const Options& saved) {
   }
   if (key.section == "precision" && key.name == "compute" && saves_frozen(ours)) return Rule::fixed;
   if (key.section == "data" && is_one_of(key.name, {"samples", "order", "masked", "mask_token"})) return Rule::named;
+  if (key.section == "lora" && key.name == "dropout") return Rule::named;
   return is_one_of(key.section, {"schedule", "precision", "batch"}) ? Rule::told : Rule::free;
 }
 
@@ -62,6 +63,8 @@ std::string name_of(const Key& key) { return std::string(key.section) + "." + st
 // With what the architecture makes of zeros and "auto": writing it out is no change.
 std::string resolved_value(Options options, const std::string& key) {
   options.model = models::with_defaults(options.model);
+  if (options.data.mask_token < 0) options.data.mask_token = options.model.vocabulary - 1;
+  if (options.precision.gradients == "auto") options.precision.gradients = options.precision.compute;
   return value_of(std::move(options), key);
 }
 

@@ -9,7 +9,7 @@
 
 namespace l2l::runtime {
 
-// Throws BadInput for a key of `allowed` ("optimizer.learning_rate") that there is none of.
+// Throws BadInput for a name in `allowed` that is no key ("optimizer.learning_rate" is one).
 void check_keys(const std::vector<std::string>& allowed);
 
 // Throws BadInput naming each key, both values and the way out: where the model has another shape than that of

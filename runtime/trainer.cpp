@@ -248,7 +248,8 @@ StepPrediction Trainer::check_prediction() {
   Implementation& self = *implementation_;
   if (self.engine) throw Error("check_prediction(): call it before prepare() and before the first step");
   runtime::Calibration calibration;
-  return runtime::check_prediction(self.plan, calibration, self.measuring);
+  runtime::MeasuringSession thorough = self.measuring.thoroughly();
+  return runtime::check_prediction(self.plan, calibration, thorough);
 }
 
 StepPrediction Trainer::predict(bool measure) {
@@ -279,7 +280,11 @@ std::filesystem::path Trainer::resume(const std::filesystem::path& directory, co
   Implementation& self = *implementation_;
   if (self.step > 0) throw Error("resume(): call it before the first step");
   finish_save();
-  const std::vector<std::filesystem::path> folders = eps::find_checkpoints(directory);
+  std::string skipped;
+  const std::vector<std::filesystem::path> folders = eps::find_checkpoints(directory, &skipped);
+  if (!skipped.empty()) {
+    log(LogLevel::warning, "using " + folders[0].string() + ": newer ones are not complete" + skipped);
+  }
   for (const std::filesystem::path& folder : folders) {
     try {
       const std::vector<std::string> told = runtime::check_resumable(self.plan, folder, self.data_hash, allowed);

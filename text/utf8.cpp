@@ -70,7 +70,8 @@ std::size_t finished_prefix(std::string_view text) {
     const std::size_t begin = text.size() - bytes;
     const int length = sequence_length(text.substr(begin));
     if (length > 0) break;
-    if (static_cast<unsigned char>(text[begin]) >= 0xc2 && static_cast<std::size_t>(-length) == bytes) return begin;
+    const auto first = static_cast<unsigned char>(text[begin]);
+    if (first >= 0xc2 && first <= 0xf4 && static_cast<std::size_t>(-length) == bytes) return begin;
   }
   return text.size();
 }

@@ -15,7 +15,8 @@ mirror=$(apt-get indextargets --format '$(REPO_URI)' | sort -u | grep -v securit
 mkdir -p "$logs"
 
 close_root() {
-  umount --quiet "$root"/{proc,sys,dev} || true
+  umount --quiet --lazy --recursive "$root/sys" || true
+  umount --quiet "$root"/{proc,dev} || true
   rm -rf --one-file-system "$root"
 }
 
@@ -39,7 +40,6 @@ for release; do
       status=1
     fi
   done
-  umount --lazy --recursive "$root/sys"
   close_root
   trap - EXIT
 done

@@ -90,6 +90,10 @@ int plan(const Arguments& arguments) {
 }
 
 int plan_directory(const Arguments& arguments) {
+  if (arguments.check || arguments.no_measure) {
+    throw BadInput(std::string(arguments.check ? "--check" : "--no-measure") + ": needs a config, and " +
+                   arguments.config.config + " is a model directory: name it in a config as model.pretrained");
+  }
   const ModelPlan plan = plan_model(arguments.config.config, arguments.config.assignments);
   const runtime::RunPlan run = runtime::plan_run(plan.options);
   const MemoryContract contract = runtime::memory_contract(run);

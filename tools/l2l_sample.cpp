@@ -89,7 +89,7 @@ class Sampler {
     const auto cut = std::count_if(prompts.begin(), prompts.end(), is_cut);
     if (cut == 0) return;
     const std::string what = prompts.size() == 1 ? "the prompt has " + std::to_string(prompts[0].size()) + " tokens"
-                                                 : std::to_string(cut) + " prompts are longer";
+                                                 : std::to_string(cut) + " prompts are longer than that";
     std::cerr << what << ": the model reads the last " << most << "\n";
   }
 

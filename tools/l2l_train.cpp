@@ -63,7 +63,7 @@ int run(const TrainArguments& arguments, Trainer& trainer, Session& session) {
 void check_output(const TrainArguments& arguments) {
   const fs::path folder = arguments.output;
   std::error_code error;
-  if (folder.empty() || !arguments.resume.empty() || !fs::exists(folder)) return;
+  if (folder.empty() || !arguments.resume.empty() || !fs::exists(folder, error)) return;
   if (!fs::is_directory(folder, error) || !fs::is_empty(folder, error)) {
     throw BadInput("--output " + folder.string() +
                    ": is there already and not empty; name a new folder, or continue its run with --resume " +
@@ -93,6 +93,8 @@ void write_text(const fs::path& path, const std::string& text) {
 // Chooses, says what and why, and keeps it as a config, in which the microbatch is the one that the plan has.
 int train_chosen(const TrainArguments& arguments, Session& session) {
   const fs::path output = arguments.output;
+  std::error_code ignored;
+  const bool was_there = fs::exists(output, ignored);
   ChosenRun chosen = choose_run(arguments.pretrained, arguments.data, output, arguments.config.assignments);
   MeasuringLine line(arguments.quiet);
   std::optional<Trainer> trainer;
@@ -101,9 +103,10 @@ int train_chosen(const TrainArguments& arguments, Session& session) {
     line.finish();
     chosen.set("batch.micro_batch", std::to_string(trainer->options().batch.micro_batch), "as the plan has chosen");
     write_text(output / "config.toml", chosen.config());
+    Run(arguments, *trainer, session.signals, session.warnings).check();
   } catch (...) {
-    std::error_code ignored;
-    fs::remove_all(output, ignored);
+    for (const char* const name : {"config.toml", "data"}) fs::remove_all(output / name, ignored);
+    if (!was_there) fs::remove(output, ignored);
     throw;
   }
   if (!arguments.quiet) {
@@ -117,6 +120,7 @@ int train_chosen(const TrainArguments& arguments, Session& session) {
 
 int train(TrainArguments arguments, fs::path& directory) {
   Session session{.signals = {}, .warnings = {}, .directory = directory};
+  while (arguments.output.size() > 1 && arguments.output.ends_with('/')) arguments.output.pop_back();
   check_chosen(arguments);
   if (!arguments.output.empty() && arguments.metrics.empty()) {
     arguments.metrics = fs::path(arguments.output) / "metrics.jsonl";
@@ -139,7 +143,9 @@ int main(int argc, char** argv) {
   std::filesystem::path directory;
   Command command("l2l-train", "Trains a transformer larger than its device, layer by layer.",
                   [&] { return train(arguments, directory); });
-  command.set_next_step([&](int status) { return next_command({argv, argv + argc}, status, directory); });
+  command.set_next_step([&](int status) {
+    return next_command({{argv, argv + argc}, !arguments.config.config.empty(), arguments.output, directory}, status);
+  });
   arguments.config.add_to(command, /*required=*/false);
   command.add(
       "--steps", &arguments.steps,
@@ -150,11 +156,10 @@ int main(int argc, char** argv) {
   command.add("--output", &arguments.output,
               "a new folder for config.toml, metrics.jsonl, run.json, report.html and checkpoints/");
   command.add("--resume", &arguments.resume, "continue from the newest good checkpoint below this directory");
-  command.add(
-      "--allow-change", &arguments.allow_change,
-      "with --resume: go on although this key (optimizer.learning_rate, data.train for what the files hold) has "
-      "changed",
-      {.needs = "--resume"});
+  command.add("--allow-change", &arguments.allow_change,
+              "go on although this key (optimizer.learning_rate, data.train for what the files hold) has "
+              "changed",
+              {.needs = "--resume"});
   command.add("--dry-run", &arguments.dry_run, "check all that a run checks, print the memory contract, and stop");
   command.add("--metrics", &arguments.metrics, "write one JSON object per step to this file");
   command.add("--trace", &arguments.trace, "write a timeline to this file (Chrome trace JSON; opens in Perfetto)");
@@ -165,6 +170,6 @@ int main(int argc, char** argv) {
   command.add_example("l2l-train run.toml --output out",
                       "trains the model of run.toml; out/ gets metrics, report.html and checkpoints");
   command.add_example("l2l-train --pretrained models/MiniLM --data reviews.jsonl --output tuned",
-                      "fine-tunes a Hugging Face model on rows of JSON Lines; what is not said is chosen");
+                      "fine-tunes a Hugging Face model on rows of JSON Lines; chooses all other settings");
   return command.run(argc, argv);
 }

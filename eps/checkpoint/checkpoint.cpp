@@ -1,7 +1,6 @@
 #include "eps/checkpoint/checkpoint.h"
 
 #include "core/files.h"
-#include "core/log.h"
 #include "eps/checkpoint/checkpoint_folders.h"
 #include "eps/checkpoint/checkpoint_parts.h"
 #include "eps/checkpoint/manifest.h"
@@ -22,27 +21,25 @@ std::string tensor_name(const std::string& parameter, StatePart part) {
 
 Bytes checkpoint_buffer_bytes() { return static_cast<Bytes>(kPiece) * sizeof(float) + kSmallChange; }
 
-std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& directory) {
+std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& directory, std::string* skipped) {
   if (is_there(directory / kManifestName)) {
     const std::string reason = defect(directory);
     if (!reason.empty()) throw BadInput("the checkpoint " + directory.string() + " is not complete: " + reason);
     return {directory};
   }
   std::vector<std::filesystem::path> complete;
-  std::string skipped;
+  std::string defects;
   for (const CheckpointFolder& folder : list_checkpoints(directory)) {
     const std::string reason = defect(folder.path);
-    if (!reason.empty()) {
-      skipped += "; " + reason;
-      continue;
+    if (reason.empty()) {
+      complete.push_back(folder.path);
+    } else if (complete.empty()) {
+      defects += "; " + reason;
     }
-    if (complete.empty() && !skipped.empty()) {
-      log(LogLevel::warning, "using " + folder.path.string() + ": newer ones are not complete" + skipped);
-    }
-    complete.push_back(folder.path);
   }
-  if (!complete.empty()) return complete;
-  throw BadInput(directory.string() + ": holds no complete checkpoint (step-...)" + skipped);
+  if (complete.empty()) throw BadInput(directory.string() + ": holds no complete checkpoint (step-...)" + defects);
+  if (skipped != nullptr) *skipped = defects;
+  return complete;
 }
 
 std::uint64_t newest_step(const std::filesystem::path& directory) {

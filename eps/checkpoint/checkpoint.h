@@ -53,8 +53,10 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& directory, co
                                       const Companions& companions = {});
 
 // The complete checkpoints below `directory` (a readable manifest, files of the stated sizes), newest first; or
-// `directory` itself when it is one. At least one: throws BadInput when there is none.
-std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& directory);
+// `directory` itself when it is one. At least one: throws BadInput when there is none. `skipped`, if given: what is
+// wrong with newer ones.
+std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& directory,
+                                                    std::string* skipped = nullptr);
 // The first of them.
 std::filesystem::path find_checkpoint(const std::filesystem::path& directory);
 

@@ -41,12 +41,13 @@ std::string escaped(const std::string& name) {
   return text;
 }
 
-// `folder` and the folders below it.
+// `folder` and the folders below it, but for those that may not be read. Throws BadInput where one cannot be.
 std::vector<fs::path> folders_below(const fs::path& folder) {
   std::vector<fs::path> folders{folder};
   std::error_code error;
-  for (fs::recursive_directory_iterator entry(folder, fs::directory_options::skip_permission_denied, error), end;
-       !error && entry != end; entry.increment(error)) {
+  fs::recursive_directory_iterator entry(folder, fs::directory_options::skip_permission_denied, error);
+  if (error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory) return folders;
+  for (const fs::recursive_directory_iterator end; !error && entry != end; entry.increment(error)) {
     std::error_code ignored;
     if (!entry->is_directory(ignored) || entry->is_symlink(ignored)) continue;
     if (entry->path().filename().string().starts_with('.')) {
@@ -55,6 +56,7 @@ std::vector<fs::path> folders_below(const fs::path& folder) {
       folders.push_back(entry->path());
     }
   }
+  if (error) throw BadInput(folder.string() + ": cannot be searched: " + error.message());
   return folders;
 }
 

@@ -61,7 +61,8 @@ void resolve_inputs(Options& options, const fs::path& config) {
   for_each_input(options, [&](std::string_view key, std::string& name) {
     if (name.empty() || fs::path(name).is_absolute()) return;
     const std::string there = in_folder(folder, name);
-    if (!expand_pattern(there).empty() || expand_pattern(name).empty()) {
+    // Patterns of any folders came later than paths that begin at the file.
+    if (name.find("**") != std::string::npos || !expand_pattern(there).empty() || expand_pattern(name).empty()) {
       name = there;
       return;
     }
@@ -78,7 +79,7 @@ void resolve_inputs(Options& options, const fs::path& config) {
 Options with_absolute_paths(Options options) {
   const auto make_absolute = [](std::string_view, std::string& name) {
     if (!name.empty() && !std::filesystem::path(name).is_absolute()) {
-      name = std::filesystem::path(runtime::in_folder(std::filesystem::current_path(), name)).lexically_normal();
+      name = runtime::in_folder(std::filesystem::current_path(), name);
     }
   };
   runtime::for_each_input(options, make_absolute);

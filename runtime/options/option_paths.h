@@ -12,8 +12,8 @@ namespace l2l::runtime {
 void expand_home(Options& options);
 
 // Relative names of what a run reads become those in the folder of the file `config`, which the options were read from.
-// What is not there but in the working directory is taken from there, with a warning: so it was once. What a run writes
-// stays relative to the working directory.
+// What is not there but in the working directory is taken from there, with a warning, as earlier versions did; not so
+// patterns with **. What a run writes stays relative to the working directory.
 void resolve_inputs(Options& options, const std::filesystem::path& config);
 
 }  // namespace l2l::runtime

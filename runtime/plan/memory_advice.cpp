@@ -25,6 +25,7 @@ constexpr Bytes kLeastShare = 20;         // what saves less than a twentieth of
 struct Setting {
   std::string text;  // "transfer.prefetch = 1"
   std::function<void(ResolvedOptions&)> apply;
+  std::string also = {};  // " with batch.micro_batches = 8", unless that is set otherwise
 };
 
 // What may be set otherwise, from what costs nothing but time in which copies are waited for, over what computes more,
@@ -51,9 +52,9 @@ std::vector<std::vector<Setting>> candidates(const RunPlan& plan) {
   std::vector<Setting> smaller;
   for (std::int64_t parts = 2; now.batch.micro_batch % parts == 0; parts *= 2) {
     const std::int64_t size = now.batch.micro_batch / parts, count = now.batch.micro_batches * parts;
-    smaller.push_back(
-        {"batch.micro_batch = " + std::to_string(size) + " with batch.micro_batches = " + std::to_string(count),
-         [=](auto& o) { o.batch.micro_batch = size, o.batch.micro_batches = count; }});
+    smaller.push_back({"batch.micro_batch = " + std::to_string(size),
+                       [=](auto& o) { o.batch.micro_batch = size, o.batch.micro_batches = count; },
+                       " with batch.micro_batches = " + std::to_string(count)});
   }
   all.push_back(smaller);
   add(now.model.attention == "core", "model.attention = \"fused\"", [](auto& o) { o.model.attention = "fused"; });
@@ -72,11 +73,14 @@ std::vector<std::vector<Setting>> candidates(const RunPlan& plan) {
   all.push_back(moments);
   std::vector<Setting> fewer;
   const std::int64_t least = now.device.count;
+  const bool by_minibatch = std::count(now.given.begin(), now.given.end(), "batch.minibatch") > 0;
   for (std::int64_t count = now.batch.micro_batches / 2; count >= least; count /= 2) {
-    const std::int64_t whole = count / least * least;
-    fewer.push_back({"batch.micro_batches = " + std::to_string(whole) + " (a smaller minibatch)", [=](auto& o) {
-                       o.batch.micro_batches = whole;
-                       o.batch.minibatch = whole * o.batch.micro_batch;
+    const std::int64_t whole = count / least * least, minibatch = whole * now.batch.micro_batch;
+    const std::string text = by_minibatch ? "batch.minibatch = " + std::to_string(minibatch)
+                                          : "batch.micro_batches = " + std::to_string(whole) + " (a smaller minibatch)";
+    fewer.push_back({text, [=](auto& o) {
+                       o.batch.micro_batches = by_minibatch ? minibatch / o.batch.micro_batch : whole;
+                       o.batch.minibatch = o.batch.micro_batches * o.batch.micro_batch;
                      }});
   }
   all.push_back(fewer);
@@ -87,7 +91,10 @@ std::vector<std::vector<Setting>> candidates(const RunPlan& plan) {
 class Adviser {
  public:
   Adviser(const RunPlan& plan, const MemoryContract& contract, const ContractLimit& exceeded)
-      : plan_(plan), exceeded_(exceeded), more_(more_than_planned(plan, contract)) {}
+      : plan_(plan),
+        exceeded_(exceeded),
+        before_(contract_limits(plan, contract)),
+        more_(more_than_planned(plan, contract)) {}
 
   std::string advice() {
     const std::vector<std::vector<Setting>> all = candidates(plan_);
@@ -100,7 +107,7 @@ class Adviser {
     }
     if (!enough.empty()) return "what is enough: " + list(enough);
     const std::string smaller = "make the model smaller (model.hidden, model.layers, model.sequence)";
-    if (helpful.empty()) return smaller;
+    if (helpful.empty()) return (hurried_ ? "there was no time to try all other settings; " : "") + smaller;
     time_ = kMostTime;
     const auto [settings, need] = together(all);
     return "what helps: " + list(helpful) + (settings.empty() ? "" : "; together " + settings) +
@@ -125,7 +132,7 @@ class Adviser {
   static std::string list(const std::vector<Remedy>& remedies) {
     std::string text;
     for (const Remedy& each : remedies) {
-      text += (text.empty() ? "" : "; ") + each.setting.text + ": " + format_bytes(each.need);
+      text += (text.empty() ? "" : "; ") + each.setting.text + each.setting.also + ": " + format_bytes(each.need);
     }
     return text;
   }
@@ -159,28 +166,35 @@ class Adviser {
   // One setting after the other that saves something beside those before it, until that is enough; and the need.
   std::pair<std::string, Bytes> together(const std::vector<std::vector<Setting>>& all) {
     std::vector<Setting> taken;
-    std::string text;
     Bytes need = exceeded_.need;
     for (const std::vector<Setting>& settings : all) {
       const std::optional<Remedy> remedy = best_of(settings, taken, need);
       if (!remedy) continue;
+      // What changes the minibatch says what becomes of its microbatches.
+      if (remedy->setting.text.starts_with("batch.mini") || remedy->setting.text.starts_with("batch.micro_batches")) {
+        for (Setting& earlier : taken) earlier.also.clear();
+      }
       taken.push_back(remedy->setting);
-      text += (text.empty() ? "" : ", ") + remedy->setting.text;
       need = remedy->need;
       if (need <= exceeded_.have) break;
     }
+    std::string text;
+    for (const Setting& each : taken) text += (text.empty() ? "" : ", ") + each.text + each.also;
     return {taken.size() < 2 ? "" : text + ": " + format_bytes(need), need};
   }
 
-  // Of the kind of memory that is short. Nothing where the settings do not go together, where there would be too little
-  // of another kind, or where there is no time to plan it.
+  // Of the kind of memory that is short. Nothing where the settings do not go together, where more would be lacking of
+  // another kind than before, or where there is no time to plan it.
   std::optional<Bytes> need_with(const std::vector<Setting>& settings) {
     const Clock::time_point begin = Clock::now();
-    if (begin - start_ + longest_ > time_) return std::nullopt;
+    if (begin - start_ + longest_ > time_) {
+      hurried_ = true;
+      return std::nullopt;
+    }
     std::optional<Bytes> need;
     try {
       need = planned_need(settings);
-    } catch (const BadInput&) {
+    } catch (const Error&) {
     }
     longest_ = std::max(longest_, Clock::now() - begin);
     return need;
@@ -200,7 +214,7 @@ class Adviser {
     for (std::size_t i = 0; i < limits.size(); ++i) {
       if (limits[i].what == exceeded_.what) {
         need = limits[i].need + more_.at(i);
-      } else if (!limits[i].holds()) {
+      } else if (limits[i].need + more_.at(i) > std::max(limits[i].have, before_[i].need)) {
         return std::nullopt;
       }
     }
@@ -209,7 +223,9 @@ class Adviser {
 
   const RunPlan& plan_;
   const ContractLimit& exceeded_;
-  const std::vector<Bytes> more_;  // by limit
+  const std::vector<ContractLimit> before_;
+  const std::vector<Bytes> more_;  // by limit, as before_
+  bool hurried_ = false;           // whether there was no time for a setting
   const Clock::time_point start_ = Clock::now();
   Clock::duration longest_{}, time_ = kMostTime / 2;  // of making a plan; for all of them
 };

@@ -37,6 +37,12 @@ void MeasuringSession::begin(const std::string& what, double seconds) {
   if (measuring_.show) measuring_.show({what, count_, expected_, std::min(expected_seconds_, left())});
 }
 
+MeasuringSession MeasuringSession::thoroughly() const {
+  MeasuringSession session = *this;
+  session.measuring_.seconds = Measuring::kThorough;
+  return session;
+}
+
 MeasuringSession MeasuringSession::without_time() const {
   MeasuringSession look({.seconds = 0});
   look.rates_ = rates_;

@@ -44,6 +44,8 @@ class MeasuringSession {
   PieceRates& rates() { return rates_; }
   // A look at the same rates, without time for measuring.
   MeasuringSession without_time() const;
+  // One that takes the time it needs, and tells as this one does.
+  MeasuringSession thoroughly() const;
 
  private:
   double left() const;

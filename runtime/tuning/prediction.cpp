@@ -143,7 +143,8 @@ StepPrediction predict(const RunPlan& plan, Calibration& calibration, MeasuringS
   prediction.tokens_per_second = static_cast<double>(plan.model.rows * plan.execution.microbatches) / seconds;
   prediction.bound = model.bound();
   prediction.lines = lines_of(plan, model);
-  if (prediction.memory_gb_per_second) {  // updates that are faster show that memory carries more
+  if (prediction.memory_gb_per_second &&
+      prediction.estimated == 0) {  // updates that are faster show that memory carries more
     const PredictionLine& updates = prediction.lines.back();
     prediction.memory_gb_per_second =
         std::max(*prediction.memory_gb_per_second, 1e-6 * static_cast<double>(updates.bytes) / updates.ms);

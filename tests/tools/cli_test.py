@@ -87,7 +87,7 @@ class ToolTest(unittest.TestCase):
             self.assertIn(name, err)
         message, *rest = err.strip().splitlines()
         self.assertTrue(rest == [] and (tool != "l2l-train" or "--help" in message or "did you mean --" in message) or
-                        len(rest) == 1 and rest[0].startswith("when that is mended, check it: "), err)
+                        len(rest) == 1 and rest[0].startswith("once that is fixed, check it with: "), err)
         self.assertEqual(sorted(self.path.rglob("*")), before)
 
 

@@ -112,10 +112,10 @@ class OperatorTest(unittest.TestCase):
 
     def test_the_last_line_of_a_failure_says_what_to_type_next(self):
         _, err = self.run_to_end("--set", "model.layers=0", "--set", """data.train=["it's here"]""", status=2)
-        self.assertEqual(err.splitlines()[-1], f"when that is mended, check it: {TOOLS}/l2l-train run.toml --metrics m.jsonl --set model.layers=0 "
+        self.assertEqual(err.splitlines()[-1], f"once that is fixed, check it with: {TOOLS}/l2l-train run.toml --metrics m.jsonl --set model.layers=0 "
                                                """--set 'data.train=["it'\\''s here"]' --dry-run""")
         _, err = self.run_to_end("--resume", "nowhere", "--dry-run", status=2)
-        self.assertEqual(err.splitlines()[-1], f"when that is mended, check it: {TOOLS}/l2l-train run.toml --metrics m.jsonl --resume nowhere --dry-run")
+        self.assertEqual(err.splitlines()[-1], f"once that is fixed, check it with: {TOOLS}/l2l-train run.toml --metrics m.jsonl --resume nowhere --dry-run")
         with open("/dev/full", "w") as full:
             _, err = self.run_to_end(status=1, stdout=full)
             line = err.splitlines()[-1]

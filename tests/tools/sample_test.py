@@ -95,7 +95,7 @@ class SampleTest(unittest.TestCase):
         (self.path / "prompts.txt").write_text("die\n" + "der " * 9 + "\n" + "für " * 9 + "\n")
         for arguments, message in ((["--prompt", "x" * 20], "the prompt has 20 tokens: the model reads the last 16\n"),
                                    (["--ids", ",".join(["65"] * 17)], "the prompt has 17 tokens: the model reads the last 16\n"),
-                                   (["--prompts", "prompts.txt"], "2 prompts are longer: the model reads the last 16\n"),
+                                   (["--prompts", "prompts.txt"], "2 prompts are longer than that: the model reads the last 16\n"),
                                    (["--prompt", "x" * 16], "")):
             with self.subTest(arguments=arguments):
                 _, err = self.sample(*arguments, "--tokens", "2", *GREEDY)

@@ -1,5 +1,9 @@
 #include "tools/train/next_command.h"
 
+#include <algorithm>
+#include <initializer_list>
+#include <string_view>
+
 #include "l2l/errors.h"
 #include "l2l/trainer.h"
 #include "tools/command.h"
@@ -18,15 +22,19 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-// Without --dry-run, and unless it resumes without --resume and its value.
-std::string command_line(const std::vector<std::string>& arguments, bool resumes) {
+// Without the options of `dropped` and their values.
+std::string command_line(const std::vector<std::string>& arguments, std::initializer_list<std::string_view> dropped) {
   std::string text;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
-    const bool resume = !resumes && (word == "--resume" || word.starts_with("--resume="));
-    if (resume && word == "--resume") ++i;
-    if (word == "--dry-run" || resume) continue;
-    text += (text.empty() ? "" : " ") + quoted(word);
+    const auto names = [&](std::string_view option) {
+      return word == option || word.starts_with(std::string(option) + "=");
+    };
+    if (std::none_of(dropped.begin(), dropped.end(), names)) {
+      text += (text.empty() ? "" : " ") + quoted(word);
+    } else if (word.find('=') == std::string::npos) {
+      ++i;
+    }
   }
   return text;
 }
@@ -42,14 +50,25 @@ bool has_checkpoint(const std::filesystem::path& directory) {
 
 }  // namespace
 
-std::string next_command(const std::vector<std::string>& arguments, int status,
-                         const std::filesystem::path& directory) {
+std::string next_command(const FailedRun& run, int status) {
+  const bool dry = std::count(run.arguments.begin(), run.arguments.end(), "--dry-run") > 0;
+  const std::string same = command_line(run.arguments, {});
   if (status == kBadInput) {
-    return "when that is mended, check it: " + command_line(arguments, /*resumes=*/true) + " --dry-run";
+    if (run.arguments.size() == 1) return "for examples: " + same + " --help";
+    if (!run.has_config) return "once that is fixed: " + same;
+    return "once that is fixed, check it with: " + same + (dry ? "" : " --dry-run");
   }
-  const std::string command = command_line(arguments, /*resumes=*/false);
-  if (directory.empty() || !has_checkpoint(directory)) return "to start again: " + command;
-  return "to go on: " + command + " --resume " + quoted(directory.string());
+  if (!run.directory.empty() && has_checkpoint(run.directory)) {
+    std::vector<std::string> arguments = run.arguments;
+    if (!run.has_config) arguments.insert(arguments.begin() + 1, (run.output / "config.toml").string());
+    const std::string resume = " --resume " + quoted(run.directory.string());
+    return "to go on: " +
+           (run.has_config ? command_line(arguments, {"--resume"})
+                           : command_line(arguments, {"--pretrained", "--data", "--set"})) +
+           resume;
+  }
+  const bool made = !run.output.empty() && same.find("--resume") == std::string::npos;
+  return "to start again" + (made ? ", without " + quoted(run.output.string()) : "") + ": " + same;
 }
 
 }  // namespace l2l::tools

@@ -7,9 +7,15 @@
 
 namespace l2l::tools {
 
-// The last line of a failure. `arguments`: the command line that failed; `directory`: of its checkpoints, empty where
-// the run did not come so far. With a checkpoint there: the command that goes on from the newest one; after bad input:
-// the one that checks whether it is mended; else empty.
-std::string next_command(const std::vector<std::string>& arguments, int status, const std::filesystem::path& directory);
+struct FailedRun {
+  std::vector<std::string> arguments;  // the command line
+  bool has_config = true;              // whether it names a CONFIG
+  std::filesystem::path output;        // --output
+  std::filesystem::path directory;     // of its checkpoints; empty where the run did not come so far
+};
+
+// The last line of a failure. After bad input: the command that checks whether it is mended. Else the one that goes on
+// from the newest checkpoint of `directory` or, where there is none, that starts again.
+std::string next_command(const FailedRun& run, int status);
 
 }  // namespace l2l::tools

@@ -40,7 +40,8 @@ void Run::check() const {
 
 void Run::check_outputs() const {
   const fs::path folder = arguments_.output;
-  const bool makes_folder = !folder.empty() && !fs::exists(folder);
+  std::error_code ignored;
+  const bool makes_folder = !folder.empty() && !fs::exists(folder, ignored);
   const auto check_file = [&](const fs::path& file, const std::string& option, IsOurs ours) {
     if (!makes_folder || file.parent_path() != folder) check_ours(file, option, ours);
   };
@@ -73,13 +74,13 @@ int Run::run() {
 }
 
 // Why the run ends here.
-std::string_view Run::reason() const {
+std::string_view Run::reason_to_end() const {
   if (trainer_.completed_steps() >= steps_) return kStepsDone;
   if (signals_.stop()) return "interrupt";
   return best_->exhausted() ? kPatienceOver : "seconds";
 }
 
-bool Run::finished() const { return reason() == kStepsDone || reason() == kPatienceOver; }
+bool Run::finished() const { return reason_ == kStepsDone || reason_ == kPatienceOver; }
 
 // Checkpoints of up to how many steps, in the run's own directory, belong to it.
 std::int64_t Run::resume() {
@@ -133,6 +134,7 @@ void Run::train() {
   } catch (const NumericError& error) {
     end_diverged(error);
   }
+  reason_ = reason_to_end();
   progress_->finish();
   if (const std::optional<double> ratio = progress_->measured_over_predicted()) {
     say(print("a step took %.2f times what was predicted (median)", *ratio));
@@ -150,9 +152,13 @@ void Run::end_diverged(const NumericError& error) {
   show_run();
   const bool unsaved = progress_->count() > 0 && saved_step_ != trainer_.completed_steps();
   if (!error.nothing_changed() || !unsaved) throw error;
-  const fs::path folder = save();
-  throw Error(error.what() +
-              ("; step " + std::to_string(trainer_.completed_steps()) + " is now saved: " + folder.string()));
+  std::string saved;
+  try {
+    saved = "step " + std::to_string(trainer_.completed_steps()) + " is now saved: " + save().string();
+  } catch (const Error& failure) {
+    saved = std::string("the steps before could not be saved: ") + failure.what();
+  }
+  throw Error(error.what() + ("; " + saved));
 }
 
 // After each step; false when it was the last.
@@ -270,7 +276,7 @@ nlohmann::ordered_json Run::summary(const fs::path& checkpoint) {
   nlohmann::ordered_json summary;
   summary["steps"] = trainer_.completed_steps();
   summary["finished"] = finished();
-  summary["reason"] = reason();
+  summary["reason"] = reason_;
   if (const std::string nothing = nothing_left(); !nothing.empty()) {
     summary["message"] = nothing;
   } else {

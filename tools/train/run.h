@@ -35,11 +35,11 @@ class Run {
   std::int64_t resume();
   void begin(std::int64_t kept);
   void make_folder();
-  void train();
+  void train();  // and sets reason_
   bool take(const StepReport& report);
   [[noreturn]] void end_diverged(const NumericError& error);
   bool go_on() const;
-  std::string_view reason() const;
+  std::string_view reason_to_end() const;
   bool finished() const;
   // Whether what is due every so many steps, or minutes after `last`, is due after this step.
   static bool due(std::int64_t step, std::int64_t every, Clock::time_point last, double minutes);
@@ -64,6 +64,7 @@ class Run {
   const std::int64_t steps_;  // where this run ends; the schedule's length stays run.steps
   const Clock::time_point start_ = Clock::now();
   Clock::time_point last_save_ = start_, last_validation_ = start_;
+  std::string_view reason_;             // why the run ended
   std::int64_t saved_step_ = -1;        // of the save that was begun last
   std::filesystem::path saved_;         // the checkpoint that was finished last
   std::optional<MetricsFile> metrics_;  // from begin() on, as are the next three
