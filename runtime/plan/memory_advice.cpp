@@ -180,7 +180,9 @@ class Adviser {
     }
     std::string text;
     for (const Setting& each : taken) text += (text.empty() ? "" : ", ") + each.text + each.also;
-    return {taken.size() < 2 ? "" : text + ": " + format_bytes(need), need};
+    text += ": " + format_bytes(need);
+    if (need > exceeded_.have) text += ", still short by " + format_bytes(need - exceeded_.have);
+    return {taken.size() < 2 ? "" : text, need};
   }
 
   // Of the kind of memory that is short. Nothing where the settings do not go together, where more would be lacking of

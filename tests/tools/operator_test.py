@@ -123,6 +123,29 @@ class OperatorTest(unittest.TestCase):
         done = subprocess.run(line.removeprefix("to go on: "), shell=True, cwd=self.path, capture_output=True, text=True, timeout=100)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_what_to_type_next_can_be_typed(self):
+        """A new folder of its own is in the way of the same command, and a run without a checkpoint begins where it began."""
+        def last_line(*arguments, status):
+            done = subprocess.run([str(TOOLS / "l2l-train"), *arguments], cwd=self.path, capture_output=True, text=True, timeout=100)
+            self.assertEqual(done.returncode, status, done.stderr)
+            return done.stderr.splitlines()[-1]
+        self.assertEqual(last_line(status=2), f"for examples: {TOOLS}/l2l-train --help")
+        chosen = ("--pretrained", "nowhere", "--data", "rows.jsonl", "--output", "out")
+        self.assertEqual(last_line(*chosen, status=2), f"once that is fixed: {TOOLS}/l2l-train {' '.join(chosen)}")
+        wild = ("run.toml", "--set", "optimizer.learning_rate=1e25", "--output", "out")
+        self.assertEqual(last_line(*wild, status=1), f"once out is removed, to start again: {TOOLS}/l2l-train {' '.join(wild)}")
+        self.run_to_end()
+        further = ("run.toml", "--resume", "checkpoints/run", "--set", "optimizer.learning_rate=1e25", "--allow-change",
+                   "optimizer.learning_rate", "--set", "checkpoint.directory=other", "--steps", "99")
+        self.assertEqual(last_line(*further, status=1), f"to start again: {TOOLS}/l2l-train {' '.join(further)}")
+
+    def test_the_reason_is_that_of_the_moment_when_the_run_ended(self):
+        """And not what the last validation, which finds nothing better, would make of it."""
+        patient = (*FOREVER, "--set", "run.patience=1", "--set", "checkpoint.best=loss", "--set", "optimizer.learning_rate=1e-30")
+        self.run_to_end(*patient, "--steps", "1")
+        out, _ = self.run_to_end(*patient, "--resume", "checkpoints/run", "--must-finish", "--set", "run.seconds=2", status=130)
+        self.assertEqual(json.loads(out.splitlines()[-1])["reason"], "seconds")
+
     def test_a_step_that_diverges_leaves_the_one_before_and_advice(self):
         wild = ("--set", "optimizer.name=sgd", "--set", "optimizer.learning_rate=1e12", "--set", "optimizer.max_norm=1e12",
                 "--set", "schedule.warmup_steps=0")

@@ -68,7 +68,7 @@ std::string next_command(const FailedRun& run, int status) {
            resume;
   }
   const bool made = !run.output.empty() && same.find("--resume") == std::string::npos;
-  return "to start again" + (made ? ", without " + quoted(run.output.string()) : "") + ": " + same;
+  return (made ? "once " + quoted(run.output.string()) + " is removed, to start again: " : "to start again: ") + same;
 }
 
 }  // namespace l2l::tools
