@@ -10,6 +10,8 @@
 #include "formats/npy.h"
 #include "l2l/errors.h"
 #include "l2l/model_files.h"
+#include "models/architecture.h"
+#include "runtime/options/option_paths.h"
 #include "tools/command.h"
 #include "tools/model_argument.h"
 
@@ -73,8 +75,13 @@ int evaluate(const Arguments& arguments) {
   ModelArgument model;
   Options options = options_of_model(arguments.model, model);
   options.run.allow_nonfinite |= arguments.allow_nonfinite;
+  // A table of positions stays as long as it is, whatever the sequence.
+  if (model.is_checkpoint && models::architecture_of(options.model.architecture).learned_positions) {
+    options.model.positions = models::with_defaults(options.model).positions;
+  }
   for (const std::string& assignment : arguments.assignments) set_option(options, assignment);
   options.data.validation = arguments.data;
+  runtime::expand_home(options);
   const std::vector<std::int32_t> tokens =
       arguments.tokens.empty() ? std::vector<std::int32_t>() : read_tokens(arguments.tokens);
   if (arguments.sequence > 0) options.model.sequence = arguments.sequence;

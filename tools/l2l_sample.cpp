@@ -42,6 +42,9 @@ class Sampler {
   int continue_prompt() {
     open_text();
     const Ids ids = text_->encode(wrapped(prompt_of(arguments_.prompt)));
+    if (ids.empty()) {
+      throw BadInput("the prompt is empty: give --prompt TEXT (-: standard input), --prompts FILE or --ids N,...");
+    }
     TextStream stream(*text_, ids);
     // Shown when all is well: with the first token.
     std::string shown = arguments_.chat ? std::string() : text_->decode(ids);

@@ -140,12 +140,11 @@ int train(TrainArguments arguments, fs::path& directory) {
 int main(int argc, char** argv) {
   using namespace l2l::tools;
   TrainArguments arguments;
+  arguments.words = {argv, argv + argc};
   std::filesystem::path directory;
   Command command("l2l-train", "Trains a transformer larger than its device, layer by layer.",
                   [&] { return train(arguments, directory); });
-  command.set_next_step([&](int status) {
-    return next_command({{argv, argv + argc}, !arguments.config.config.empty(), arguments.output, directory}, status);
-  });
+  command.set_next_step([&](int status) { return next_command(arguments, status, directory); });
   arguments.config.add_to(command, /*required=*/false);
   command.add(
       "--steps", &arguments.steps,

@@ -1,5 +1,7 @@
 #include "eps/checkpoint/checkpoint.h"
 
+#include <algorithm>
+
 #include "core/files.h"
 #include "eps/checkpoint/checkpoint_folders.h"
 #include "eps/checkpoint/checkpoint_parts.h"
@@ -11,6 +13,26 @@ namespace l2l::eps {
 namespace {
 
 constexpr Bytes kSmallChange = 2 * kMiB;  // hashing buffer, headers, manifest, a thread
+
+// "; there are some in a, b": the folders within `directory` that hold checkpoints; empty: none does.
+std::string folders_with_checkpoints(const std::filesystem::path& directory) {
+  constexpr std::size_t kMost = 5;
+  std::vector<std::string> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    try {
+      if (!list_checkpoints(entry->path()).empty()) found.push_back(entry->path().string());
+    } catch (const BadInput&) {  // no folder, or one that may not be read
+    }
+  }
+  std::sort(found.begin(), found.end());
+  std::string text;
+  for (std::size_t i = 0; i < std::min(found.size(), kMost); ++i) {
+    text += (i == 0 ? "; there are some in " : ", ") + found[i];
+  }
+  return text + (found.size() > kMost ? ", ..." : "");
+}
 
 }  // namespace
 
@@ -37,7 +59,10 @@ std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path&
       defects += "; " + reason;
     }
   }
-  if (complete.empty()) throw BadInput(directory.string() + ": holds no complete checkpoint (step-...)" + defects);
+  if (complete.empty()) {
+    throw BadInput(directory.string() + ": holds no complete checkpoint (step-...)" + defects +
+                   folders_with_checkpoints(directory));
+  }
   if (skipped != nullptr) *skipped = defects;
   return complete;
 }

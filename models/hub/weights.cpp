@@ -111,7 +111,8 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
   }
   if (unused > 0) {
     log(LogLevel::info, directory.string() + ": " + std::to_string(unused) +
-                            " tensors are not used (buffers, pooler, next-sentence head)");
+                            (unused == 1 ? " tensor is" : " tensors are") +
+                            " not used (buffers, pooler, next-sentence head)");
   }
 }
 

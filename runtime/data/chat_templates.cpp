@@ -68,13 +68,13 @@ std::string published_template(const fs::path& tokenizer, const nlohmann::json& 
 [[noreturn]] void refuse(const std::string& what) {
   std::string names;
   for (const std::string_view name : kNames) names += (names.empty() ? "\"" : ", \"") + std::string(name) + "\"";
-  throw BadInput("data.template: " + what + "; name the one to use: " + names +
+  throw BadInput("data.template: " + what + "; name the one to use (l2l-sample: by --template): " + names +
                  "; or write each conversation as one \"text\" with the template of your own");
 }
 
 std::string find_name(const fs::path& tokenizer, const nlohmann::json& config) {
   const std::string text = published_template(tokenizer, config);
-  if (text.empty()) refuse(folder_of(tokenizer).string() + " has no chat template");
+  if (text.empty()) refuse((is_there(tokenizer) ? folder_of(tokenizer) : tokenizer).string() + " has no chat template");
   const std::uint64_t hash = fingerprint(text);
   for (const Known& known : kKnown) {
     if (known.hash == hash) return std::string(known.name);

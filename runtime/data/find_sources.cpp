@@ -132,8 +132,8 @@ DataFiles find_sources(const std::vector<std::string>& patterns, const DataOptio
     return formats::compression_of(file.path) != formats::Compression::none;
   });
   if (kind == TextKind::text && data.learn != "all") {
-    throw BadInput("data.learn = \"" + data.learn +
-                   "\": text files are learnt as a whole; it takes JSON Lines or tables");
+    throw BadInput(key + ": " + first.string() + ": text files are learnt as a whole, but data.learn = \"" +
+                   data.learn + "\"; it takes JSON Lines or tables");
   }
   const bool as_stored = kind == TextKind::text && data.tokenizer == "bytes" && data.separator.empty() && !compressed &&
                          data.samples != "packed" && data.samples != "padded";

@@ -141,7 +141,8 @@ class Lines : public DocumentReader {
     }
     refuse_label(value, field,
                  "a class from 0 to " + std::to_string(settings_.labels - 1) + (known.empty() ? "" : known + "\"") +
-                     " (model.labels = " + std::to_string(settings_.labels) + ")");
+                     " (model.labels = " + std::to_string(settings_.labels) + ")" +
+                     (known.empty() && !number ? "; name the classes in model.label_names" : ""));
   }
 
   // Its bits in fp32.

@@ -52,7 +52,8 @@ class Output {
       throw BadInput("--output " + folder.string() +
                      ": is there already and not empty; name a new folder, or continue "
                      "its run by l2l-train " +
-                     (folder / "config.toml").string() + " --resume " + (folder / "checkpoints").string());
+                     (folder / "config.toml").string() + " --output " + folder.string() + " --resume " +
+                     (folder / "checkpoints").string());
     }
   }
   ~Output() {

@@ -86,7 +86,9 @@ std::string expectation(const Field& field) {
                  [](const PairField& f) { return "an array of two numbers in " + f.range.to_string(); },
                  [](const BooleanField&) { return std::string("true or false"); },
                  [](const TextField& f) { return f.choices.empty() ? "a string" : "one of " + quote_all(f.choices); },
-                 [](const TextsField&) { return std::string("an array of strings without control characters"); },
+                 [](const TextsField&) {
+                   return std::string("an array of strings without control characters, such as [\"one\", \"two\"]");
+                 },
                  []<typename Row>(const TablesField<Row>&) {
                    return "tables, each [[" + std::string(table_name<Row>()) + "]]";
                  },

@@ -69,7 +69,9 @@ class Survey {
   }
 
   void add(const json& row) {
-    if (row.is_discarded() || !row.is_object()) refuse("is not a JSON object in UTF-8");
+    if (row.is_discarded() || !row.is_object()) {
+      refuse("is not a JSON object in UTF-8; tables and plain text are for a config: data.train, data.label");
+    }
     if (kind_ == nullptr) choose_kind(row);
     for (const char* const name : kind_->members) {
       if (!row.contains(name)) refuse(std::string("has no \"") + name + "\", as the first row has");

@@ -22,6 +22,8 @@ constexpr std::chrono::milliseconds kMostTime{1000};
 constexpr std::size_t kMostRemedies = 3;  // that are enough
 constexpr Bytes kLeastShare = 20;         // what saves less than a twentieth of the shortfall is not told
 
+const char* const kHostMemory = "host memory";
+
 struct Setting {
   std::string text;  // "transfer.prefetch = 1"
   std::function<void(ResolvedOptions&)> apply;
@@ -106,7 +108,7 @@ class Adviser {
       if (enough.size() == kMostRemedies) break;
     }
     if (!enough.empty()) return "what is enough: " + list(enough);
-    const std::string smaller = "make the model smaller (model.hidden, model.layers, model.sequence)";
+    const std::string smaller = smaller_model();
     if (helpful.empty()) return (hurried_ ? "there was no time to try all other settings; " : "") + smaller;
     time_ = kMostTime;
     const auto [settings, need] = together(all);
@@ -119,6 +121,14 @@ class Adviser {
     Setting setting;
     Bytes need;
   };
+
+  std::string smaller_model() const {
+    const Options& options = plan_.options;
+    if (options.model.pretrained.empty()) return "make the model smaller (model.hidden, model.layers, model.sequence)";
+    const bool adapters = options.lora.rank == 0 && exceeded_.what == kHostMemory;
+    return std::string(adapters ? "train adapters (lora.rank), " : "") +
+           "make model.sequence smaller, or take a smaller model";
+  }
 
   // What the contract has beside what follows from the plan: a timeline, continued texts.
   static std::vector<Bytes> more_than_planned(const RunPlan& plan, const MemoryContract& contract) {
@@ -250,7 +260,7 @@ std::vector<ContractLimit> contract_limits(const RunPlan& plan, const MemoryCont
     limits.push_back({"host stash", "eps.stash_memory", need, options.eps.stash_memory});
   }
   const HostAvailable capacity = HostMemory().capacity();
-  limits.push_back({"host memory", capacity.source, contract.host_bytes, capacity.bytes});
+  limits.push_back({kHostMemory, capacity.source, contract.host_bytes, capacity.bytes});
   return limits;
 }
 

@@ -155,11 +155,17 @@ void add_generation(const GenerationPlan& generation, const RunPlan& plan, Memor
 }
 
 void check_limits(const RunPlan& plan, const MemoryContract& contract, Advice advice) {
-  for (const ContractLimit& limit : contract_limits(plan, contract)) {
+  const std::vector<ContractLimit> limits = contract_limits(plan, contract);
+  for (const ContractLimit& limit : limits) {
     if (limit.holds()) continue;
+    std::string others;
+    for (const ContractLimit* other = &limit + 1; other < limits.data() + limits.size(); ++other) {
+      if (other->holds()) continue;
+      others += (others.empty() ? " (" : ", ") + other->what + " by " + format_bytes(other->need - other->have);
+    }
     throw OutOfMemory(limit.what + ": needs " + format_bytes(limit.need) + " (" + std::to_string(limit.need) +
                       " bytes), " + limit.name + " is " + format_bytes(limit.have) + ", short by " +
-                      format_bytes(limit.need - limit.have) +
+                      format_bytes(limit.need - limit.have) + others + (others.empty() ? "" : " as well)") +
                       (advice == Advice::none ? "" : "; " + memory_advice(plan, contract, limit)));
   }
 }

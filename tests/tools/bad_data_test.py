@@ -84,7 +84,7 @@ BAD = {
     "a role without a place": ("a.jsonl", rows({"messages": [{"role": "tool", "content": "x"}]}), {}, 'template = "zephyr"', '"tool" has no place'),
     "no chat template": ("a.jsonl", rows(CHAT), {}, "", "has no chat template; name the one to use"),
     "nothing to learn of a text": ("a.jsonl", rows(GOOD_ROW), {}, 'learn = "assistant"', "would learn nothing"),
-    "nothing to learn of text files": ("a.txt", b"text", {}, 'learn = "completion"', "text files are learnt as a whole"),
+    "nothing to learn of text files": ("a.txt", b"text", {}, 'learn = "completion"', "a.txt: text files are learnt as a whole, but data.learn ="),
     "rows of a stream that are learnt in part": ("a.jsonl", rows(CHAT), {}, 'learn = "assistant"\nsamples = "stream"', "in which all is predicted"),
     "three columns": ("a.csv", b"a,b,c\n", {}, 'columns = ["a", "b", "c"]', "data.columns names 3 columns"),
     "a table without the column": ("a.csv", b"id,body\n1,x\n", {}, "", 'there is no column "text" among "id", "body"'),

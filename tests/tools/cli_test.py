@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 SANITIZED = os.environ.get("L2L_SANITIZED") == "1"
 TOOLS = pathlib.Path(sys.argv.pop(1)).resolve()
@@ -87,7 +88,7 @@ class ToolTest(unittest.TestCase):
             self.assertIn(name, err)
         message, *rest = err.strip().splitlines()
         self.assertTrue(rest == [] and (tool != "l2l-train" or "--help" in message or "did you mean --" in message) or
-                        len(rest) == 1 and rest[0].startswith("once that is fixed, check it with: "), err)
+                        len(rest) == 1 and rest[0].startswith("once that is fixed"), err)
         self.assertEqual(sorted(self.path.rglob("*")), before)
 
 
@@ -108,6 +109,21 @@ class Cli(ToolTest):
         for text in ("device (exact)", "pinned", "host", "step 1/4", "tokens/s", "ETA"):
             self.assertIn(text, err)
         self.check_trace(json.loads((self.path / "t.json").read_text()), steps=4, layers=4)
+
+    def test_evaluation_of_fewer_tokens_than_a_table_of_positions_has(self):
+        self.run_tool("l2l-train", "run.toml", "--quiet")
+        self.run_tool("l2l-export", "checkpoints/run", "exported")
+        (self.path / "ids").write_text("1 2 3")
+        for model in ("checkpoints/run", "exported"):
+            self.run_tool("l2l-eval", model, "--tokens", "ids", "--logits", model.replace("/", "-") + ".npy")
+        self.assertEqual((self.path / "checkpoints-run.npy").read_bytes(), (self.path / "exported.npy").read_bytes())
+        self.refused("checkpoints/run", "--data", "text", "--sequence", "1000", names=["model.sequence = 1000", "model.positions"], tool="l2l-eval")
+
+    def test_evaluation_knows_the_home(self):
+        self.run_tool("l2l-train", "run.toml", "--quiet")
+        with unittest.mock.patch.dict(os.environ, HOME=str(self.path)):
+            there, here = (self.run_tool("l2l-eval", "checkpoints/run", "--data", name)[0] for name in ("~/te*", "text"))
+        self.assertEqual(there, here)
 
     def check_trace(self, trace, steps, layers):
         """As Perfetto reads it: a track per stream and per worker, on each of which spans follow one another."""

@@ -59,18 +59,22 @@ class OneCommandTest(unittest.TestCase):
         refused = self.train()
         self.assertEqual(refused.returncode, 2)
         self.assertIn("is there already and not empty", refused.stderr)
+        self.assertIn("l2l-train out/config.toml --output out --resume out/checkpoints\n", refused.stderr)
         self.assertTrue((self.path / "out/config.toml").is_file())
 
     def refuse(self, says, *more, **named):
         done = self.train(*more, **named)
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn(says, done.stderr)
+        self.assertNotIn("--dry-run", done.stderr)  # is for a run with a CONFIG
         self.assertEqual([entry.name for entry in self.path.iterdir() if entry.name not in ("rows.jsonl", "bad.jsonl", "cache")], [])
 
     def test_bad_input_leaves_nothing(self):
         bad = self.path / "bad.jsonl"
         bad.write_text('{"text": "x", "label": 1}\n' * 3 + "{\n")
         self.refuse("bad.jsonl: line 4: is not a JSON object", data=bad)
+        bad.write_text("text,label\nx,1\n")
+        self.refuse("tables and plain text are for a config: data.train", data=bad)
         bad.write_text("".join(json.dumps({"text": "x", "label": i % 2}) + "\n" for i in range(19)))
         self.refuse("has 19 rows; at least 20", data=bad)
         bad.write_text("".join(json.dumps({"prompt": "x", "completion": "y"}) + "\n" for _ in range(30)))

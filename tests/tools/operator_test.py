@@ -115,7 +115,7 @@ class OperatorTest(unittest.TestCase):
         self.assertEqual(err.splitlines()[-1], f"once that is fixed, check it with: {TOOLS}/l2l-train run.toml --metrics m.jsonl --set model.layers=0 "
                                                """--set 'data.train=["it'\\''s here"]' --dry-run""")
         _, err = self.run_to_end("--resume", "nowhere", "--dry-run", status=2)
-        self.assertEqual(err.splitlines()[-1], f"once that is fixed, check it with: {TOOLS}/l2l-train run.toml --metrics m.jsonl --resume nowhere --dry-run")
+        self.assertEqual(err.splitlines()[-1], f"once that is fixed: {TOOLS}/l2l-train run.toml --metrics m.jsonl --resume nowhere --dry-run")
         with open("/dev/full", "w") as full:
             _, err = self.run_to_end(status=1, stdout=full)
             line = err.splitlines()[-1]
@@ -138,6 +138,20 @@ class OperatorTest(unittest.TestCase):
         further = ("run.toml", "--resume", "checkpoints/run", "--set", "optimizer.learning_rate=1e25", "--allow-change",
                    "optimizer.learning_rate", "--set", "checkpoint.directory=other", "--steps", "99")
         self.assertEqual(last_line(*further, status=1), f"to start again: {TOOLS}/l2l-train {' '.join(further)}")
+
+    def test_a_run_that_is_stopped_says_how_to_go_on(self):
+        process = self.start(*FOREVER)
+        self.wait_for(lambda: len(self.steps()) > 2, process)
+        process.terminate()
+        out, err = process.communicate(timeout=100)
+        step = json.loads(out.splitlines()[-1])["steps"]
+        line = err.splitlines()[-1]
+        self.assertRegex(line, f"^to go on: {TOOLS}/l2l-train run.toml --metrics m.jsonl .* --resume checkpoints/run$")
+        done = subprocess.run(f"{line.removeprefix('to go on: ')} --steps {step + 1}", shell=True, cwd=self.path, capture_output=True,
+                              text=True, timeout=100)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f"resumed from checkpoints/run/step-{step:08}", done.stderr)
+        self.assertNotIn("to go on", done.stderr)
 
     def test_the_reason_is_that_of_the_moment_when_the_run_ended(self):
         """And not what the last validation, which finds nothing better, would make of it."""

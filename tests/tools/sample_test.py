@@ -90,6 +90,15 @@ class SampleTest(unittest.TestCase):
         out, err = self.sample("--prompt", "-", status=2)
         self.assertEqual(out, b"")
         self.assertIn("empty", err)
+        _, err = self.sample(status=2, given=b"die H")
+        self.assertIn("give --prompt TEXT (-: standard input), --prompts FILE or --ids", err)
+        _, err = self.sample("--prompt", "x", "--chat", status=2)
+        self.assertIn("bytes has no chat template; name the one to use (l2l-sample: by --template)", err)
+
+    def test_a_folder_of_runs_names_those_that_have_checkpoints(self):
+        done = subprocess.run([TOOLS / "l2l-sample", "checkpoints", "--prompt", "x"], cwd=self.path, capture_output=True, text=True, timeout=100)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("checkpoints: holds no complete checkpoint (step-...); there are some in checkpoints/run\n", done.stderr)
 
     def test_a_prompt_that_is_cut_says_so(self):
         (self.path / "prompts.txt").write_text("die\n" + "der " * 9 + "\n" + "für " * 9 + "\n")

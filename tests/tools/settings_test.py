@@ -150,6 +150,14 @@ class Advice(ToolTest):
             self.assertNotIn(key, text)
         self.assertIn("make the model smaller", err)
 
+    def test_where_two_kinds_are_short(self):
+        settings = sets(model_hidden=2048, model_layers=100, model_sequence=64, batch_micro_batch=8, transfer_stash="host")
+        kind, remedies, err = self.advice(*settings, *sets(device_memory="64MiB"))
+        self.assertRegex(err, r"device memory: .* short by [0-9.]+ [MG]iB \(host memory by [0-9.]+ [GT]iB as well\); ")
+        self.assertIn(kind, ("what helps", "what is enough"), err)
+        self.assertTrue(remedies, err)
+        self.assertRegex(err, r", still short by [0-9.]+ [MG]iB; make the model smaller")
+
     def test_of_the_parameter_server(self):
         late = sets(optimizer_update="after_backward", model_layers=12)
         plan = json.loads(self.run_tool("l2l-plan", "run.toml", "--no-measure", *late)[0])

@@ -10,6 +10,7 @@
 namespace l2l::tools {
 
 struct TrainArguments {
+  std::vector<std::string> words;  // the command line
   ConfigArguments config;
   std::int64_t steps = -1;
   std::string pretrained, data, output, resume, metrics, trace;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <string_view>
+#include <vector>
 
 #include "l2l/errors.h"
 #include "l2l/trainer.h"
@@ -22,20 +23,24 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-// Without the options of `dropped` and their values.
-std::string command_line(const std::vector<std::string>& arguments, std::initializer_list<std::string_view> dropped) {
-  std::string text;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& word = arguments[i];
-    const auto names = [&](std::string_view option) {
-      return word == option || word.starts_with(std::string(option) + "=");
-    };
-    if (std::none_of(dropped.begin(), dropped.end(), names)) {
-      text += (text.empty() ? "" : " ") + quoted(word);
-    } else if (word.find('=') == std::string::npos) {
+// Without these options and their values.
+std::vector<std::string> without(const std::vector<std::string>& words,
+                                 std::initializer_list<std::string_view> options) {
+  std::vector<std::string> left;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string_view name = std::string_view(words[i]).substr(0, words[i].find('='));
+    if (std::find(options.begin(), options.end(), name) == options.end()) {
+      left.push_back(words[i]);
+    } else if (name == words[i]) {
       ++i;
     }
   }
+  return left;
+}
+
+std::string command_line(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + quoted(word);
   return text;
 }
 
@@ -50,25 +55,26 @@ bool has_checkpoint(const std::filesystem::path& directory) {
 
 }  // namespace
 
-std::string next_command(const FailedRun& run, int status) {
-  const bool dry = std::count(run.arguments.begin(), run.arguments.end(), "--dry-run") > 0;
-  const std::string same = command_line(run.arguments, {});
+std::string next_command(const TrainArguments& arguments, int status, const std::filesystem::path& directory) {
+  const bool has_config = !arguments.config.config.empty();
+  const std::string same = command_line(arguments.words);
   if (status == kBadInput) {
-    if (run.arguments.size() == 1) return "for examples: " + same + " --help";
-    if (!run.has_config) return "once that is fixed: " + same;
-    return "once that is fixed, check it with: " + same + (dry ? "" : " --dry-run");
+    if (arguments.words.size() == 1) return "for examples: " + same + " --help";
+    if (!has_config || arguments.dry_run) return "once that is fixed: " + same;
+    return "once that is fixed, check it with: " + same + " --dry-run";
   }
-  if (!run.directory.empty() && has_checkpoint(run.directory)) {
-    std::vector<std::string> arguments = run.arguments;
-    if (!run.has_config) arguments.insert(arguments.begin() + 1, (run.output / "config.toml").string());
-    const std::string resume = " --resume " + quoted(run.directory.string());
-    return "to go on: " +
-           (run.has_config ? command_line(arguments, {"--resume"})
-                           : command_line(arguments, {"--pretrained", "--data", "--set"})) +
-           resume;
+  if (!directory.empty() && has_checkpoint(directory)) {
+    std::vector<std::string> words = arguments.words;
+    if (has_config) {
+      words = without(words, {"--resume"});
+    } else {
+      words = without(words, {"--pretrained", "--data", "--set"});  // which are in the config that was chosen
+      words.insert(words.begin() + 1, (std::filesystem::path(arguments.output) / "config.toml").string());
+    }
+    return "to go on: " + command_line(words) + " --resume " + quoted(directory.string());
   }
-  const bool made = !run.output.empty() && same.find("--resume") == std::string::npos;
-  return (made ? "once " + quoted(run.output.string()) + " is removed, to start again: " : "to start again: ") + same;
+  const bool made = !arguments.output.empty() && arguments.resume.empty();
+  return (made ? "once " + quoted(arguments.output) + " is removed, to start again: " : "to start again: ") + same;
 }
 
 }  // namespace l2l::tools

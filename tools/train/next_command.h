@@ -1,21 +1,16 @@
-// What to type after a run of l2l-train has failed.
+// What to type after a run of l2l-train has failed or was stopped.
 #pragma once
 
 #include <filesystem>
 #include <string>
-#include <vector>
+
+#include "tools/train/arguments.h"
 
 namespace l2l::tools {
 
-struct FailedRun {
-  std::vector<std::string> arguments;  // the command line
-  bool has_config = true;              // whether it names a CONFIG
-  std::filesystem::path output;        // --output
-  std::filesystem::path directory;     // of its checkpoints; empty where the run did not come so far
-};
-
-// The last line of a failure. After bad input: the command that checks whether it is mended. Else the one that goes on
-// from the newest checkpoint of `directory` or, where there is none, that starts again.
-std::string next_command(const FailedRun& run, int status);
+// The last line on stderr. After bad input: the command that checks whether it is mended. Else the one that goes on
+// from the newest checkpoint of `directory` or, where there is none, that starts again. `directory`: of the run's
+// checkpoints; empty where the run did not come so far.
+std::string next_command(const TrainArguments& arguments, int status, const std::filesystem::path& directory);
 
 }  // namespace l2l::tools

@@ -7,6 +7,7 @@
 #include "tools/output_file.h"
 #include "tools/report/page.h"
 #include "tools/tables.h"
+#include "tools/train/next_command.h"
 
 namespace l2l::tools {
 namespace {
@@ -66,6 +67,7 @@ int Run::run() {
   if (!options_.data.validation.empty()) validate(checkpoint);
   show_run();
   if (!arguments_.trace.empty()) trainer_.write_trace(arguments_.trace);
+  if (!finished()) say(next_command(arguments_, kUnfinished, options_.checkpoint.directory));
   const std::string line = json_text(summary(checkpoint));
   if (!(std::cout << line << std::endl)) {
     throw Error("standard output cannot be written; the run is done and saved, and its last line is " + line);
