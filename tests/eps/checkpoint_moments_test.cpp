@@ -1,7 +1,9 @@
 // Checkpoints of moments in every format: resumed bit for bit in the same one, converted to another.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "eps/checkpoint/checkpoint_folders.h"
 #include "eps/checkpoint/checkpoint_parts.h"
@@ -60,6 +62,23 @@ TEST(CheckpointMoments, LieInTheirOwnFormat) {
     EXPECT_EQ(file.find("wte.weight.moment2")->dtype, c.second);
     EXPECT_EQ(file.find("wte.weight.moment1.scales") != nullptr, c.scales);
     EXPECT_EQ(file.find("wte.weight.moment2.scales") != nullptr, c.scales);
+  }
+}
+
+TEST(CheckpointMoments, APartIsThatPartOfTheWhole) {
+  for (const auto& [name, formats] : kMomentFormatNames) {
+    TestRun run(toy_layout(), options_with(name));
+    run.train(0, 2);
+    for (const StatePart moment : {StatePart::moment1, StatePart::moment2}) {
+      std::vector<float> whole(41 * 15);
+      run.store.read(kTable, 0, moment, 0, whole);
+      for (const auto& [first, count] : {std::pair<std::size_t, std::size_t>{3, 40}, {500, 115}, {512, 1}}) {
+        std::vector<float> part(count);
+        run.store.read(kTable, 0, moment, static_cast<std::int64_t>(first), part);
+        EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + static_cast<std::ptrdiff_t>(first)))
+            << name << ", from " << first;
+      }
+    }
   }
 }
 
