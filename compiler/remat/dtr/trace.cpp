@@ -1,5 +1,6 @@
 #include "compiler/remat/dtr/trace.h"
 
+#include <algorithm>
 #include <fstream>
 #include <optional>
 #include <unordered_map>
@@ -12,6 +13,7 @@ namespace l2l::compiler::remat::dtr {
 namespace {
 
 constexpr std::size_t kLongestLine = std::size_t{1} << 20;
+constexpr std::size_t kUsualLine = 4096;
 constexpr std::int64_t kMost = std::int64_t{1} << 60;  // of bytes in all storages, and of time in all outputs
 
 struct Tensor {
@@ -43,14 +45,25 @@ class Reader {
     std::string_view line;
     do {
       ++number_;
-      stream_.getline(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
-      const auto length = static_cast<std::size_t>(stream_.gcount());
+      const std::size_t length = read_line();
       if (stream_.bad()) throw BadInput(name_ + ": cannot be read to its end");
       if (stream_.eof() && length == 0) return std::nullopt;
       if (stream_.fail()) throw BadInput(where() + ": is longer than " + std::to_string(kLongestLine) + " bytes");
       line = std::string_view(buffer_.data(), stream_.eof() ? length : length - 1);  // the line end counts
     } while (line.find_first_not_of(" \t\r") == line.npos);
     return Record(line, where());
+  }
+
+  // Into `buffer_`, which grows as lines need; the result counts the line end.
+  std::size_t read_line() {
+    for (std::size_t length = 0;;) {
+      stream_.getline(buffer_.data() + length, static_cast<std::streamsize>(buffer_.size() - length));
+      length += static_cast<std::size_t>(stream_.gcount());
+      const bool full = stream_.fail() && !stream_.bad() && !stream_.eof();
+      if (!full || buffer_.size() == kLongestLine + 2) return length;
+      stream_.clear();
+      buffer_.resize(std::min(2 * buffer_.size(), kLongestLine + 2));
+    }
   }
 
   std::string where() const { return name_ + ":" + std::to_string(number_); }
@@ -239,7 +252,7 @@ class Reader {
 
   std::istream& stream_;
   const std::string& name_;
-  std::vector<char> buffer_ = std::vector<char>(kLongestLine + 2);
+  std::vector<char> buffer_ = std::vector<char>(kUsualLine);
   std::size_t number_ = 0;
   Trace trace_;
   std::vector<Tensor> tensors_;

@@ -182,6 +182,17 @@ std::vector<BadTrace> bad_traces() {
   };
 }
 
+TEST(Trace, LinesMayBeLongerThanUsual) {
+  for (const std::size_t usual : {4096, 8192}) {
+    for (std::size_t length = usual - 3; length <= usual + 3; ++length) {
+      const std::string name(length, 'x'), blank(length, ' ');
+      const Trace trace = read(blank + "\n" + kStart + constant(name, "8") + blank);
+      ASSERT_EQ(trace.ops.size(), 1u) << length;
+      EXPECT_EQ(trace.ops[0].outputs[0].bytes, 8) << length;
+    }
+  }
+}
+
 TEST(Trace, RefusesWithLineAndField) {
   for (const BadTrace& bad : bad_traces()) {
     const std::string found = refusal(bad.whole ? bad.text : kSmall + bad.text);
