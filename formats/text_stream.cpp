@@ -1,5 +1,6 @@
 #include "formats/text_stream.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <vector>
@@ -32,7 +33,7 @@ void TextStream::refuse(const std::string& reason) const { throw CorruptFile(fil
 
 void TextStream::fill_input() {
   const std::size_t count = std::min<Bytes>(kWindow, file_->bytes() - offset_);
-  input_.resize(kWindow);
+  input_.resize(count);
   file_->read(offset_, std::span(input_).first(count));
   offset_ += count;
   input_begin_ = 0;
@@ -80,6 +81,11 @@ TextStream::TextStream(const std::filesystem::path& file) : file_(std::make_uniq
   }
 }
 
+std::size_t TextStream::window() const {
+  constexpr Bytes kLeast = 4096, kExpansion = 8;
+  return std::clamp<Bytes>(kExpansion * std::min<Bytes>(file_->bytes(), kWindow), kLeast, kWindow);
+}
+
 std::size_t TextStream::read(std::span<char> bytes) {
   const std::size_t ahead = std::min(bytes.size(), window_end_ - window_begin_);
   std::copy_n(window_.begin() + static_cast<std::ptrdiff_t>(window_begin_), ahead, bytes.begin());
@@ -91,7 +97,7 @@ bool TextStream::read_line(std::string& line, Bytes most) {
   line.clear();
   while (true) {
     if (window_begin_ == window_end_) {
-      window_.resize(kWindow);
+      window_.resize(window());
       window_begin_ = 0;
       window_end_ = read_on(window_);
       if (window_end_ == 0) return !line.empty();
@@ -112,10 +118,10 @@ bool TextStream::read_line(std::string& line, Bytes most) {
 
 std::string TextStream::rest(Bytes most) {
   std::string text;
-  std::vector<char> window(kWindow);
-  while (const std::size_t count = read(window)) {
+  std::vector<char> part(window());
+  while (const std::size_t count = read(part)) {
     if (text.size() + count > most) refuse("holds a text of more than " + format_bytes(most));
-    text.append(window.data(), count);
+    text.append(part.data(), count);
   }
   return text;
 }

@@ -25,6 +25,8 @@ class TextStream {
   explicit TextStream(const std::filesystem::path& file);
 
   const std::filesystem::path& file() const { return file_->path(); }
+  // How much to read at once: little of a small file, because clearing a large buffer takes longer than reading it.
+  std::size_t window() const;
   // The next bytes; fewer than asked for at the end of the text alone.
   std::size_t read(std::span<char> bytes);
   // The next line without its end, "\n" or "\r\n"; false at the end of the text. Refuses one of more than `most` bytes:

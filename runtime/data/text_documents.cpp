@@ -56,7 +56,7 @@ class TextFile final : public DocumentReader {
       searched_ = ahead_.size();
       if (ahead_.size() > kMostText) throw BadInput(where() + ": is longer than " + format_bytes(kMostText));
       const std::size_t before = ahead_.size();
-      ahead_.resize(before + kWindow);
+      ahead_.resize(before + stream_.window());
       const std::size_t count = stream_.read(std::span(ahead_).subspan(before));
       ahead_.resize(before + count);
       if (count > 0) continue;
@@ -64,8 +64,6 @@ class TextFile final : public DocumentReader {
       return std::move(ahead_);
     }
   }
-
-  static constexpr std::size_t kWindow = 1 << 20;
 
   formats::TextStream stream_;
   const TextSettings& settings_;
