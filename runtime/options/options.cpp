@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fstream>
 #include <optional>
+#include <utility>
 
 #include "core/edit_distance.h"
 #include "core/files.h"
@@ -31,6 +32,7 @@ std::string suggest_key(const std::vector<Key>& keys, std::string_view section, 
   const Key* nearest = nullptr;
   std::size_t least = std::max<std::size_t>(2, name.size() / 3) + 1;
   for (const Key& key : keys) {
+    if (std::max(name.size(), key.name.size()) - std::min(name.size(), key.name.size()) > least) continue;
     const std::size_t distance = edit_distance(name, key.name);
     const bool nearer = distance < least || (distance == least && nearest != nullptr && key.section == section &&
                                              nearest->section != section);
@@ -48,10 +50,15 @@ std::string suggest_key(const std::vector<Key>& keys, std::string_view section, 
 }
 
 std::string suggest_section(const std::vector<Key>& keys, std::string_view section) {
-  const Key& nearest = *std::min_element(keys.begin(), keys.end(), [&](const Key& a, const Key& b) {
-    return edit_distance(section, a.section) < edit_distance(section, b.section);
-  });
-  return "; did you mean [" + std::string(nearest.section) + "]?";
+  constexpr std::size_t kMostCompared = 64;  // characters: no section is longer
+  std::string_view nearest, before;
+  std::size_t least = std::string_view::npos;
+  for (const Key& key : keys) {
+    if (std::exchange(before, key.section) == key.section) continue;  // the keys of a section stand together
+    const std::size_t distance = edit_distance(section.substr(0, kMostCompared), key.section);
+    if (distance < least) least = distance, nearest = key.section;
+  }
+  return "; did you mean [" + std::string(nearest) + "]?";
 }
 
 bool has_section(const std::vector<Key>& keys, std::string_view section) {
