@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "core/workers.h"
 #include "l2l/errors.h"
+#include "l2l/trainer.h"
 #include "l2l/version.h"
 
 namespace l2l::runtime {
@@ -65,9 +66,9 @@ Machines parse(const std::string& text) {
 
 // Nothing of a file that is not there or damaged.
 Machines read(const std::filesystem::path& path) {
-  std::error_code none;
-  if (path.empty() || !std::filesystem::exists(path, none)) return {};
+  if (path.empty()) return {};
   try {
+    if (!is_there(path)) return {};
     const InputFile file(path);
     if (file.bytes() > kLargestFile) throw Error("larger than 16 MiB");
     return parse(file.text());
