@@ -1,6 +1,8 @@
 // Feeds a target the files of the folders that it is given, and what becomes of each of them when it is cut short or a
 // byte of it is changed.
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <vector>

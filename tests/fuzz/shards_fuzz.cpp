@@ -7,6 +7,7 @@
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace l2l;
   if (size == 0) return 0;
+  fuzz::files_in_memory().clear();  // an index of the input before
   const auto kind = static_cast<formats::ShardKind>(data[0] % 3);
   std::size_t ids = size - 1;
   if (kind == formats::ShardKind::megatron) {
