@@ -3,7 +3,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <new>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -35,11 +39,22 @@ class WordCache {
  private:
   static constexpr std::size_t kEntries = 1 << 15, kMostBytes = 30, kMostIds = 8;
   struct Entry {
-    std::uint8_t bytes = 0, count = 0;
+    std::uint8_t bytes, count;
     char piece[kMostBytes];
     TokenId ids[kMostIds];
   };
   static_assert(sizeof(Entry) == 64);
+  struct Free {
+    void operator()(Entry* entries) const { std::free(entries); }
+  };
+  using Entries = std::unique_ptr<Entry[], Free>;
+
+  // Zeros, of which the system gives no more than are touched: most encoders of small texts need few.
+  static Entries make_entries() {
+    Entries entries(static_cast<Entry*>(std::calloc(kEntries, sizeof(Entry))));
+    if (entries == nullptr) throw std::bad_alloc();
+    return entries;
+  }
 
   static std::size_t place(std::string_view piece) {
     std::uint64_t hash = piece.size();
@@ -57,7 +72,7 @@ class WordCache {
     return x ^ x >> 32;
   }
 
-  std::vector<Entry> entries_ = std::vector<Entry>(kEntries);
+  Entries entries_ = make_entries();
 };
 
 }  // namespace l2l::text
