@@ -65,9 +65,16 @@ class Install(unittest.TestCase):
         self.assertEqual(said[0], f"{prefix}/bin/l2l-train")
         self.assertEqual(said[1].split(":")[0], f"{prefix}/lib/pkgconfig")
 
+    def test_options_of_the_build(self):
+        result = self.install("a", "-Dcuda=disabled", "-Dprefix=elsewhere")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        setup = self.calls()[0]
+        self.assertIn("-Dcuda=disabled", setup)
+        self.assertLess(setup.index("elsewhere"), setup.index(f"-Dprefix={self.path.resolve()}/a"), "the last one counts")
+
     def test_what_cannot_be_done_is_refused_before_the_build(self):
         (self.path / "file").touch()
-        for arguments, what in [([], "usage"), (["a", "b"], "usage"), (["--prefix=a"], "usage"), ([""], "usage"),
+        for arguments, what in [([], "usage"), (["a", "b"], "usage"), (["a", "-D"], "usage"), (["a", "--destdir=b"], "usage"), (["--prefix=a"], "usage"), ([""], "usage"),
                                 (["file/below"], "file/below cannot be written"), (["file"], "file cannot be written")]:
             with self.subTest(arguments=arguments):
                 result = self.install(*arguments)
