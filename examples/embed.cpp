@@ -1,5 +1,6 @@
 // Trains a tiny model on one file, all options in code, and continues a prompt:
-//   g++ -std=c++20 embed.cpp $(pkg-config --cflags --libs l2l) -o embed && ./embed TEXT_FILE FOLDER
+//   g++ embed.cpp $(pkg-config --cflags --libs l2l) -Wl,-rpath,$(pkg-config --variable=libdir l2l) -o embed
+//   ./embed TEXT_FILE FOLDER
 #include <cstdint>
 #include <cstdio>
 #include <exception>

@@ -35,5 +35,6 @@ echo "installed $("$prefix/bin/l2l-train" --version | head -1) in $prefix. Put i
 echo "  export PATH=$(printf %q "$prefix/bin"):\$PATH"
 echo "for C++ programs that embed it:"
 echo "  export PKG_CONFIG_PATH=$(printf %q "$pkgconfig"):\$PKG_CONFIG_PATH"
+echo "  and link them with -Wl,-rpath,\$(pkg-config --variable=libdir l2l)"
 echo "and go on with:"
 echo "  $(printf %q "$prefix/bin/l2l-train") --help"

@@ -58,6 +58,7 @@ class Install(unittest.TestCase):
             self.assertIn(option, setup)
         self.assertEqual((build, install), ("ninja -C build-install", "meson install -C build-install --no-rebuild"))
         self.assertIn(f"installed l2l-train 1.2.3 in {prefix}", result.stdout)
+        self.assertIn("-Wl,-rpath,$(pkg-config --variable=libdir l2l)", result.stdout)
         # what it says may be pasted into a shell
         exports = "".join(line + "\n" for line in result.stdout.splitlines() if line.startswith("  export "))
         said = subprocess.run(["bash", "-c", exports + 'command -v l2l-train; echo "$PKG_CONFIG_PATH"'], capture_output=True,
