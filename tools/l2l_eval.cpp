@@ -10,7 +10,7 @@
 #include "formats/npy.h"
 #include "l2l/errors.h"
 #include "l2l/model_files.h"
-#include "models/architecture.h"
+#include "runtime/options/architecture_defaults.h"
 #include "runtime/options/option_paths.h"
 #include "tools/command.h"
 #include "tools/model_argument.h"
@@ -75,10 +75,7 @@ int evaluate(const Arguments& arguments) {
   ModelArgument model;
   Options options = options_of_model(arguments.model, model);
   options.run.allow_nonfinite |= arguments.allow_nonfinite;
-  // A table of positions stays as long as it is, whatever the sequence.
-  if (model.is_checkpoint && models::architecture_of(options.model.architecture).learned_positions) {
-    options.model.positions = models::with_defaults(options.model).positions;
-  }
+  if (model.is_checkpoint) options = runtime::with_its_positions(options);
   for (const std::string& assignment : arguments.assignments) set_option(options, assignment);
   options.data.validation = arguments.data;
   runtime::expand_home(options);

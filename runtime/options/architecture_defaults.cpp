@@ -42,4 +42,11 @@ Options with_architecture_defaults(Options options) {
   return options;
 }
 
+Options with_its_positions(Options options) {
+  if (models::architecture_of(options.model.architecture).learned_positions) {
+    options.model.positions = models::with_defaults(options.model).positions;
+  }
+  return options;
+}
+
 }  // namespace l2l::runtime

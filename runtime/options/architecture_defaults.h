@@ -23,4 +23,7 @@ bool reads_bytes(const Options& options);
 // and model.vocabulary has room for the mask where an encoder reads bytes.
 Options with_architecture_defaults(Options options);
 
+// `options` in which a table of positions stays as long as it is, whatever model.sequence becomes.
+Options with_its_positions(Options options);
+
 }  // namespace l2l::runtime

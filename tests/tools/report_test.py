@@ -161,8 +161,9 @@ class ReportTest(unittest.TestCase):
     def test_refusals(self):
         (self.path / "empty").write_text("")
         self.assertEqual(self.run_tool("empty").returncode, 0)
+        (self.path / "rows").write_text('{"text": "a"}\n')
         before = sorted(self.path.rglob("*"))
-        for arguments, says in ((["nothing"], "nothing: is no file"), ([self.path], "metrics.jsonl: is no file"), ([], "RUN"),
+        for arguments, says in ((["nothing"], "nothing: is no file"), (["rows"], "rows: no line of it is one that --metrics wrote"), ([self.path], "metrics.jsonl: is no file"), ([], "RUN"),
                                 (["empty", "--output", "no/such/place.html"], "is not a directory")):
             done = self.run_tool(*arguments)
             self.assertEqual(done.returncode, 2, done.stderr)

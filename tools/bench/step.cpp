@@ -55,6 +55,8 @@ int bench_step(Options options, int steps, bool json) {
   const SyntheticText text;
   if (options.data.train.empty()) options.data.train = {text.path().string()};
   options.data.validation.clear();
+  options.run.validate_every = options.run.patience = 0;
+  options.run.validate_minutes = 0;
   options.checkpoint = {};
   options.run.steps = steps + 1;
   Trainer trainer(std::move(options));

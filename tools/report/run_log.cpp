@@ -136,6 +136,9 @@ RunLog read_run_log(const std::filesystem::path& path) {
     const bool good = json.is_object() && json.contains("step") && json["step"].is_number_unsigned();
     good ? take(log, json) : void(++log.unread);
   }
+  if (log.lines > 0 && log.unread == log.lines) {
+    throw BadInput(metrics.string() + ": no line of it is one that --metrics wrote, an object with \"step\"");
+  }
   return log;
 }
 

@@ -50,7 +50,7 @@ struct RunLog {
 };
 
 // `path`: a file of --metrics, or a directory with metrics.jsonl and perhaps config.toml and run.json. Numbers that are
-// not finite are left out. Throws BadInput where there is no such file.
+// not finite are left out. Throws BadInput where there is no such file, or only lines of another kind in it.
 RunLog read_run_log(const std::filesystem::path& path);
 
 }  // namespace l2l::tools
