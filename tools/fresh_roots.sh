@@ -15,8 +15,7 @@ mirror=$(apt-get indextargets --format '$(REPO_URI)' | sort -u | grep -v securit
 mkdir -p "$logs"
 
 close_root() {
-  umount --quiet --lazy --recursive "$root/sys" || true
-  umount --quiet "$root"/{proc,dev} || true
+  for mounted in sys dev proc; do umount --quiet --lazy --recursive "$root/$mounted" || true; done
   rm -rf --one-file-system "$root"
 }
 
@@ -27,7 +26,7 @@ for release; do
   debootstrap --variant=minbase "$release" "$root" "$mirror" >"$logs/$release-root.log"
   mount -t proc none "$root/proc"
   mount --rbind --make-rslave /sys "$root/sys"
-  mount --bind /dev "$root/dev"
+  mount --rbind --make-rslave /dev "$root/dev"  # with its pseudo-terminals
   cp /etc/resolv.conf "$root/etc/"
   mkdir "$root/l2l"
   git archive HEAD | tar --extract --directory "$root/l2l"
