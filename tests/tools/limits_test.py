@@ -104,6 +104,9 @@ class LimitsTest(unittest.TestCase):
         for value in values:
             with self.subTest(limit=value):
                 done = self.train(limits=((which, value),), **options)
+                # Libraries of the system that die before main(), as oneTBB's allocator of Debian 13 does.
+                if done.returncode < 0 and self.train("--version", limits=((which, value),), **options).returncode < 0:
+                    continue
                 if self.check(done, words, value):
                     expected = json.loads(self.train().stdout)["weights_hash"]
                     self.assertEqual(json.loads(done.stdout)["weights_hash"], expected)
