@@ -77,6 +77,7 @@ class LimitsTest(unittest.TestCase):
                 command = [str(TOOLS / "l2l-train"), "run.toml", "--quiet", "--dry-run"]
                 for assignment in assignments:
                     command += ["--set", assignment]
+                begin = time.monotonic()
                 process = subprocess.Popen(command, cwd=self.path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
                 err = process.stderr.read()
                 _, status, usage = os.wait4(process.pid, 0)
@@ -85,7 +86,8 @@ class LimitsTest(unittest.TestCase):
                 self.assertEqual(process.returncode, 0 if refusal is None else 2, err)
                 self.assertIn(refusal or "", err)
                 if os.environ.get("L2L_SANITIZED") != "1":
-                    self.assertLess(usage.ru_utime + usage.ru_stime, 2)
+                    # Of the processor where others are busy, on the clock where several threads are made at once.
+                    self.assertLess(min(usage.ru_utime + usage.ru_stime, time.monotonic() - begin), 2)
                     self.assertLess(usage.ru_maxrss, 256 * 1024)
 
     def check(self, done, words, least):
