@@ -18,12 +18,7 @@ std::filesystem::path export_folder(const std::filesystem::path& source) {
        {"config.json", eps::kManifestName, "model.safetensors", "model.safetensors.index.json"}) {
     if (is_folder(source) && std::filesystem::exists(std::filesystem::symlink_status(source / name))) return source;
   }
-  std::string skipped;
-  const std::filesystem::path folder = eps::find_checkpoints(source, &skipped)[0];
-  if (!skipped.empty()) {
-    log(LogLevel::warning, "using " + folder.string() + ": newer ones are not complete" + skipped);
-  }
-  return folder;
+  return eps::find_checkpoints(source, /*warn=*/true).front();
 }
 
 Options exported_options(const std::filesystem::path& folder) {

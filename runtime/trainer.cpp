@@ -280,11 +280,7 @@ std::filesystem::path Trainer::resume(const std::filesystem::path& directory, co
   Implementation& self = *implementation_;
   if (self.step > 0) throw Error("resume(): call it before the first step");
   finish_save();
-  std::string skipped;
-  const std::vector<std::filesystem::path> folders = eps::find_checkpoints(directory, &skipped);
-  if (!skipped.empty()) {
-    log(LogLevel::warning, "using " + folders[0].string() + ": newer ones are not complete" + skipped);
-  }
+  const std::vector<std::filesystem::path> folders = eps::find_checkpoints(directory, /*warn=*/true);
   for (const std::filesystem::path& folder : folders) {
     try {
       const std::vector<std::string> told = runtime::check_resumable(self.plan, folder, self.data_hash, allowed);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/files.h"
+#include "core/log.h"
 #include "eps/checkpoint/checkpoint_folders.h"
 #include "eps/checkpoint/checkpoint_parts.h"
 #include "eps/checkpoint/manifest.h"
@@ -43,7 +44,7 @@ std::string tensor_name(const std::string& parameter, StatePart part) {
 
 Bytes checkpoint_buffer_bytes() { return static_cast<Bytes>(kPiece) * sizeof(float) + kSmallChange; }
 
-std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& directory, std::string* skipped) {
+std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& directory, bool warn) {
   if (is_there(directory / kManifestName)) {
     const std::string reason = defect(directory);
     if (!reason.empty()) throw BadInput("the checkpoint " + directory.string() + " is not complete: " + reason);
@@ -63,7 +64,9 @@ std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path&
     throw BadInput(directory.string() + ": holds no complete checkpoint (step-...)" + defects +
                    folders_with_checkpoints(directory));
   }
-  if (skipped != nullptr) *skipped = defects;
+  if (warn && !defects.empty()) {
+    log(LogLevel::warning, "using " + complete[0].string() + ": newer ones are not complete" + defects);
+  }
   return complete;
 }
 

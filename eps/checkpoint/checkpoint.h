@@ -53,11 +53,10 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& directory, co
                                       const Companions& companions = {});
 
 // The complete checkpoints below `directory` (a readable manifest, files of the stated sizes), newest first; or
-// `directory` itself when it is one. At least one: throws BadInput when there is none. `skipped`, if given: what is
-// wrong with newer ones.
-std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& directory,
-                                                    std::string* skipped = nullptr);
-// The first of them.
+// `directory` itself when it is one. At least one: throws BadInput when there is none. `warn`: of newer ones
+// that are not complete.
+std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& directory, bool warn = false);
+// The first of them, without a warning.
 std::filesystem::path find_checkpoint(const std::filesystem::path& directory);
 
 // The largest step in the names of checkpoints below `directory`, complete or not; 0 when there is none.
