@@ -21,7 +21,9 @@ int main(int argc, char** argv) {
       throw l2l::BadInput("--output " + output + ": " + folder.string() + " is not a directory");
     }
     check_ours(output, "--output", is_report);
-    write_report({runs.begin(), runs.end()}, output);
+    std::vector<RunLog> logs;
+    for (const std::string& run : runs) logs.push_back(RunLogReader(run).read());
+    replace_file(output, report_page(logs));
     std::cout << output << std::endl;
     return kSuccess;
   });

@@ -565,7 +565,8 @@ class HostPrediction(ToolTest):
     @unittest.skipIf(SANITIZED, "instrumented builds take several times the memory")
     def test_peak_of_small_models(self):
         self.summary("--steps", "1")  # what is remembered of the data later
-        for setting in ([], ["--set", "transfer.stash=host", "--set", "recompute.policy=none"]):
+        for setting in ([], ["--set", "transfer.stash=host", "--set", "recompute.policy=none"],
+                        ["--output", "out", "--set", "run.validate_every=1"]):
             with self.subTest(setting=setting):
                 summary = self.summary("--set", "model.hidden=64", "--set", "model.layers=2", "--set", "model.heads=2", *setting)
                 self.assertLess(abs(summary["host_bytes"] - summary["predicted_host_bytes"]), 2**20, summary)

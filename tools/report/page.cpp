@@ -3,8 +3,6 @@
 #include <cctype>
 #include <set>
 
-#include "l2l/errors.h"
-#include "tools/output_file.h"
 #include "tools/report/chart.h"
 
 namespace l2l::tools {
@@ -69,7 +67,7 @@ std::vector<std::pair<double, double>> points_of(const RunLog& run, const std::s
   return points;
 }
 
-std::string draw(const Chart& chart_of, const std::vector<RunLog>& runs) {
+std::string draw(const Chart& chart_of, std::span<const RunLog> runs) {
   std::vector<ChartLine> lines;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     for (std::size_t k = 0; k < chart_of.parts.size(); ++k) {
@@ -82,7 +80,7 @@ std::string draw(const Chart& chart_of, const std::vector<RunLog>& runs) {
   return chart(chart_of.title, chart_of.unit, lines);
 }
 
-std::string task_metrics(const std::vector<RunLog>& runs) {
+std::string task_metrics(std::span<const RunLog> runs) {
   std::set<std::string> names;
   for (const RunLog& run : runs) {
     for (const auto& [name, series] : run.series) {
@@ -97,7 +95,7 @@ std::string task_metrics(const std::vector<RunLog>& runs) {
   return html;
 }
 
-std::string last_numbers(const std::vector<RunLog>& runs) {
+std::string last_numbers(std::span<const RunLog> runs) {
   std::set<std::string> names;
   for (const RunLog& run : runs) {
     for (const auto& [name, series] : run.series) names.insert(name);
@@ -169,7 +167,7 @@ std::string facts_of(const RunLog& run) {
 
 bool is_report(std::string_view beginning) { return beginning.find(kTitle) != std::string_view::npos; }
 
-std::string report_page(const std::vector<RunLog>& runs) {
+std::string report_page(std::span<const RunLog> runs) {
   std::string about, facts, drawn;
   for (const RunLog& run : runs) {
     about += (about.empty() ? "" : "; ") + escaped(run.name) + ": " + std::to_string(run.lines) + " lines" +
@@ -184,12 +182,6 @@ std::string report_page(const std::vector<RunLog>& runs) {
          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">" + kTitle + "<style>" + kStyle +
          "</style></head><body>\n<h1>Training report</h1><p class=\"about\">" + about + "</p>\n<main>\n" + drawn +
          "</main>\n" + last_numbers(runs) + facts + "</body></html>\n";
-}
-
-void write_report(const std::vector<std::filesystem::path>& runs, const std::filesystem::path& file) {
-  std::vector<RunLog> logs;
-  for (const std::filesystem::path& run : runs) logs.push_back(read_run_log(run));
-  replace_file(file, report_page(logs));
 }
 
 }  // namespace l2l::tools

@@ -1,5 +1,6 @@
 #include "tools/report/run_log.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -13,10 +14,10 @@ namespace {
 constexpr std::size_t kMostLine = 1 << 20, kMostText = 1 << 20, kMostFields = 64;
 
 // The next line, without what is beyond kMostLine; false at the end. A last line without its end counts.
-bool next_line(std::istream& file, std::string& line, bool& whole) {
+bool next_line(std::streambuf& file, std::string& line, bool& whole) {
   line.clear();
   whole = true;
-  for (int c; (c = file.get()) != std::char_traits<char>::eof();) {
+  for (int c; (c = file.sbumpc()) != std::char_traits<char>::eof();) {
     if (c == '\n') return true;
     line.size() < kMostLine ? line.push_back(static_cast<char>(c)) : void(whole = false);
   }
@@ -44,10 +45,12 @@ void take(RunLog& log, const nlohmann::json& line) {
 }
 
 std::string read_text(const std::filesystem::path& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return {};
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return {};
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  if (error) return {};
   std::ifstream file(path, std::ios::binary);
-  std::string text(kMostText, '\0');
+  std::string text(std::min<std::uintmax_t>(size, kMostText), '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
   return text;
@@ -114,32 +117,33 @@ std::vector<std::pair<double, double>> Series::points() const {
   return all.points_;
 }
 
-RunLog read_run_log(const std::filesystem::path& path) {
+const RunLog& RunLogReader::read() {
   std::error_code ignored;
-  const bool folder = std::filesystem::is_directory(path, ignored);
-  const std::filesystem::path metrics = folder ? path / "metrics.jsonl" : path;
+  const bool folder = std::filesystem::is_directory(path_, ignored);
+  const std::filesystem::path metrics = folder ? path_ / "metrics.jsonl" : path_;
   std::ifstream file;
   if (std::filesystem::is_regular_file(metrics, ignored)) file.open(metrics, std::ios::binary);
   if (!file.is_open()) {
     throw BadInput(metrics.string() + ": is no file that can be read; name one that --metrics wrote, or its directory");
   }
-  RunLog log;
-  log.name = folder ? std::filesystem::absolute(path).lexically_normal().string() : path.string();
+  log_.name = folder ? std::filesystem::absolute(path_).lexically_normal().string() : path_.string();
   if (folder) {
-    log.config = read_text(path / "config.toml");
-    log.facts = read_facts(path / "run.json");
+    log_.config = read_text(path_ / "config.toml");
+    log_.facts = read_facts(path_ / "run.json");
   }
+  file.seekg(read_);
   std::string line;
-  for (bool whole = true; next_line(file, line, whole);) {
-    ++log.lines;
+  for (bool whole = true; next_line(*file.rdbuf(), line, whole);) {
+    ++log_.lines;
     const nlohmann::json json = whole ? parse_json(line) : nlohmann::json();
     const bool good = json.is_object() && json.contains("step") && json["step"].is_number_unsigned();
-    good ? take(log, json) : void(++log.unread);
+    good ? take(log_, json) : void(++log_.unread);
   }
-  if (log.lines > 0 && log.unread == log.lines) {
+  read_ = file.tellg();
+  if (log_.lines > 0 && log_.unread == log_.lines) {
     throw BadInput(metrics.string() + ": no line of it is one that --metrics wrote, an object with \"step\"");
   }
-  return log;
+  return log_;
 }
 
 }  // namespace l2l::tools

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <ios>
 #include <map>
 #include <string>
 #include <utility>
@@ -49,8 +50,19 @@ struct RunLog {
   std::int64_t lines = 0, unread = 0;    // unread: no JSON object with a step, or longer than 1 MiB
 };
 
-// `path`: a file of --metrics, or a directory with metrics.jsonl and perhaps config.toml and run.json. Numbers that are
-// not finite are left out. Throws BadInput where there is no such file, or only lines of another kind in it.
-RunLog read_run_log(const std::filesystem::path& path);
+// Reads the log of a run, which may go on growing by whole lines. Thread-bound.
+class RunLogReader {
+ public:
+  // `path`: a file of --metrics, or a directory with metrics.jsonl and perhaps config.toml and run.json.
+  explicit RunLogReader(std::filesystem::path path) : path_(std::move(path)) {}
+  // All that is written by now; of the metrics it reads what came since the last call. Numbers that are not finite are
+  // left out. Throws BadInput where there is no such file, or only lines of another kind in it.
+  const RunLog& read();
+
+ private:
+  const std::filesystem::path path_;
+  std::streamoff read_ = 0;  // bytes
+  RunLog log_;
+};
 
 }  // namespace l2l::tools

@@ -111,6 +111,7 @@ void Run::begin(std::int64_t kept) {
   set_aside_checkpoints(options_.checkpoint.directory, kept);
   if (!saved_.empty()) trainer_.prune_checkpoints(saved_);
   best_.emplace(options_, completed);
+  log_.emplace(arguments_.output);
   record_.emplace(arguments_.output.empty() ? fs::path() : fs::path(arguments_.output) / "run.json", trainer_,
                   completed);
   show_run();
@@ -255,7 +256,9 @@ void Run::show_run() {
   const fs::path folder = arguments_.output;
   try {
     record_->write(warnings_);
-    if (fs::exists(folder / "metrics.jsonl")) write_report({folder}, folder / "report.html");
+    if (fs::exists(folder / "metrics.jsonl")) {
+      replace_file(folder / "report.html", report_page({&log_->read(), 1}));
+    }
   } catch (const Error& error) {
     say(std::string("report: ") + error.what());
   }

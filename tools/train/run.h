@@ -10,6 +10,7 @@
 #include "l2l/trainer.h"
 #include "tools/best_checkpoint.h"
 #include "tools/progress.h"
+#include "tools/report/run_log.h"
 #include "tools/train/arguments.h"
 #include "tools/train/metrics_file.h"
 #include "tools/train/run_record.h"
@@ -67,7 +68,8 @@ class Run {
   std::string_view reason_;             // why the run ended
   std::int64_t saved_step_ = -1;        // of the save that was begun last
   std::filesystem::path saved_;         // the checkpoint that was finished last
-  std::optional<MetricsFile> metrics_;  // from begin() on, as are the next three
+  std::optional<MetricsFile> metrics_;  // from begin() on, as are the next four
+  std::optional<RunLogReader> log_;
   std::optional<RunRecord> record_;
   std::optional<BestCheckpoint> best_;
   std::optional<Progress> progress_;
