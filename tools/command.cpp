@@ -19,9 +19,12 @@
 #include "l2l/version.h"
 #include "tools/command_line/version_text.h"
 #include "tools/tables.h"
+#include "tools/terminal.h"
 
 namespace l2l::tools {
 namespace {
+
+constexpr int kHelpColumns = 100;
 
 // A number in messages and help.
 std::string text_of(double value, bool whole) {
@@ -270,7 +273,7 @@ int Command::parse_and_run(int argc, char** argv) {
   try {
     app_->parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    std::cout << help_text(chosen_description());
+    std::cout << help_text(chosen_description(), output_columns(kHelpColumns));
     return kSuccess;
   } catch (const CLI::CallForVersion&) {
     std::cout << version_text(own_.name);

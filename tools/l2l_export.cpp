@@ -1,4 +1,5 @@
 // l2l-export: writes a checkpoint or a model directory as a plain Hugging Face model directory or as a GGUF file.
+#include <filesystem>
 #include <iostream>
 
 #include "l2l/l2l.h"
@@ -29,6 +30,10 @@ int export_as(const Arguments& arguments) {
     if (!arguments.type.empty()) settings.type = arguments.type;
     export_gguf(arguments.source, arguments.target, settings, show);
     return kSuccess;
+  }
+  if (std::filesystem::path(arguments.target).extension() == ".gguf") {
+    throw BadInput(arguments.target +
+                   ": is the name of a GGUF file, but --format hf makes a directory; add --format gguf");
   }
   refuse_with(arguments, "--type", arguments.type);
   ExportSettings settings;

@@ -77,8 +77,8 @@ std::vector<LinePart> Progress::parts(const StepReport& report, double elapsed) 
       {3, print("%.0f tokens/s", tokens_per_second())},
       {2, "ETA " + clock_time(left)}};
   if (!validation_.empty()) parts.push_back({4, validation_});
-  parts.push_back({5, print("%.4g ms", report.step_ms) +
-                          (report.predicted_ms ? print(" (predicted %.4g)", *report.predicted_ms) : "")});
+  parts.push_back({5, milliseconds(report.step_ms) +
+                          (report.predicted_ms ? " (predicted " + milliseconds(*report.predicted_ms) + ")" : "")});
   parts.push_back({6, print("compute %.0f%%", 100 * std::max(0.0, 1 - waits / total_ms))});
   parts.push_back({7, print("waits: weights %.1f%%, stash %.1f%%, update %.1f%%", 100 * weights_ms_ / total_ms,
                             100 * stash_ms_ / total_ms, 100 * update_ms_ / total_ms)});

@@ -18,7 +18,9 @@ std::string human_bytes(std::uint64_t bytes) {
 }
 
 void line(std::ostream& out, const std::string& what, std::uint64_t bytes) {
-  out << "    " << std::left << std::setw(kWidth) << what << std::right << std::setw(12) << human_bytes(bytes) << "\n";
+  const int over = std::max(0, static_cast<int>(what.size()) - kWidth);
+  out << "    " << std::left << std::setw(kWidth) << what << std::right << " " << std::setw(11 - std::min(11, over))
+      << human_bytes(bytes) << "\n";
 }
 
 void section(std::ostream& out, const std::string& title, std::uint64_t total, const std::vector<ContractLine>& lines) {
@@ -62,6 +64,8 @@ std::string sources(const StepPrediction& prediction) {
 }
 
 }  // namespace
+
+std::string milliseconds(double ms) { return print(ms < 9999.5 ? "%.4g ms" : "%.0f ms", ms); }
 
 void print_contract(std::ostream& out, const MemoryContract& contract, const Options& options) {
   const std::string& reversible = options.model.reversible;
@@ -108,11 +112,11 @@ void print_prediction(std::ostream& out, const StepPrediction& prediction) {
     return;
   }
   out << "time of a step\n"
-      << print("  predicted %.4g ms, %.0f tokens/s; the bound is: %s\n", *prediction.step_ms,
-               prediction.tokens_per_second, prediction.bound.c_str());
+      << "  predicted " << milliseconds(*prediction.step_ms)
+      << print(", %.0f tokens/s; the bound is: %s\n", prediction.tokens_per_second, prediction.bound.c_str());
   if (prediction.measured_ms) {
-    out << print("  measured %.4g ms: predicted / measured %.3f\n", *prediction.measured_ms,
-                 *prediction.step_ms / *prediction.measured_ms);
+    out << "  measured " << milliseconds(*prediction.measured_ms)
+        << print(": predicted / measured %.3f\n", *prediction.step_ms / *prediction.measured_ms);
   }
   for (const PredictionLine& line : prediction.lines) out << line_of(line, prediction);
   out << "  " << sources(prediction) << "\n";

@@ -13,6 +13,9 @@ void print_contract(std::ostream& out, const MemoryContract& contract, const Opt
 // The predicted time of a step.
 void print_prediction(std::ostream& out, const StepPrediction& prediction);
 
+// "9740 ms", "0.1254 ms": four digits, or the whole number.
+std::string milliseconds(double ms);
+
 // A line of text by a format of printf, at most 255 characters of it.
 template <typename... Arguments>
 std::string print(const char* format, Arguments... arguments) {

@@ -37,6 +37,12 @@ int terminal_columns() {
   return number > 0 && number <= kMost ? number : kUnknown;
 }
 
+int output_columns(int most) {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return most;
+  return std::min(most, static_cast<int>(size.ws_col));
+}
+
 std::string fit(std::vector<LinePart> parts, int columns) {
   const std::size_t room = static_cast<std::size_t>(std::max(1, columns - 1));
   while (parts.size() > 1 && join(parts).size() > room) {

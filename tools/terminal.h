@@ -11,6 +11,9 @@ bool rewrites_lines();
 // Columns of standard error now: as the terminal says, else by COLUMNS, else 80.
 int terminal_columns();
 
+// Columns of standard output where it is a terminal, but at most `most`, which files and pipes get.
+int output_columns(int most);
+
 // A part of a line; those of the highest rank are the first to go.
 struct LinePart {
   int rank = 0;

@@ -13,7 +13,8 @@ namespace l2l::eps {
 
 namespace {
 
-constexpr Bytes kSmallChange = 2 * kMiB;  // hashing buffer, headers, manifest, a thread
+constexpr const char* kRunCheckpoints = "checkpoints";  // in the folder of a run (l2l-train --output)
+constexpr Bytes kSmallChange = 2 * kMiB;                // hashing buffer, headers, manifest, a thread
 
 // "; there are some in a, b": the folders within `directory` that hold checkpoints; empty: none does.
 std::string folders_with_checkpoints(const std::filesystem::path& directory) {
@@ -50,9 +51,13 @@ std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path&
     if (!reason.empty()) throw BadInput("the checkpoint " + directory.string() + " is not complete: " + reason);
     return {directory};
   }
+  const std::vector<CheckpointFolder> folders = list_checkpoints(directory);
+  const std::filesystem::path below = directory / kRunCheckpoints;
+  std::error_code ignored;
+  if (folders.empty() && std::filesystem::is_directory(below, ignored)) return find_checkpoints(below, warn);
   std::vector<std::filesystem::path> complete;
   std::string defects;
-  for (const CheckpointFolder& folder : list_checkpoints(directory)) {
+  for (const CheckpointFolder& folder : folders) {
     const std::string reason = defect(folder.path);
     if (reason.empty()) {
       complete.push_back(folder.path);

@@ -52,9 +52,9 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& directory, co
                                       StateSave save, const RunState& state, int keep,
                                       const Companions& companions = {});
 
-// The complete checkpoints below `directory` (a readable manifest, files of the stated sizes), newest first; or
-// `directory` itself when it is one. At least one: throws BadInput when there is none. `warn`: of newer ones
-// that are not complete.
+// The complete checkpoints in `directory` (a readable manifest, files of the stated sizes), newest first; where it has
+// none at all, those in `directory`/checkpoints; or `directory` itself when it is one. At least one: throws BadInput
+// when there is none. `warn`: of newer ones that are not complete.
 std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& directory, bool warn = false);
 // The first of them, without a warning.
 std::filesystem::path find_checkpoint(const std::filesystem::path& directory);

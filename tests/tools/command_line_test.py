@@ -2,15 +2,19 @@
 
     command_line_test.py FOLDER_OF_THE_TOOLS
 """
+import contextlib
+import fcntl
 import os
 import pathlib
 import pty
 import re
 import select
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
@@ -87,6 +91,21 @@ class Help(unittest.TestCase):
         # stands for the model's own
         self.assertTrue(self.explanation(self.help("l2l-eval"), "--sequence N").endswith("(at least 1)"))
         self.assertIn("with --problem", self.explanation(self.help("l2l-plan"), "--seconds X"))
+
+    def test_it_fits_the_terminal(self):
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 70, 0, 0))
+        process = subprocess.Popen([TOOLS / "l2l-train", "--help"], stdout=theirs)
+        os.close(theirs)
+        shown = b""
+        with os.fdopen(ours, "rb", buffering=0) as terminal, contextlib.suppress(OSError):  # when the process has ended
+            while piece := terminal.read(4096):
+                shown += piece
+        self.assertEqual(process.wait(), 0)
+        lines = shown.decode().splitlines()
+        self.assertGreater(len(lines), 20)
+        options = lines[:lines.index("Examples:")]  # what may be typed is not broken
+        self.assertLessEqual(max(map(len, options)), 70)
 
     def test_two_examples_whose_options_exist(self):
         for tool in NAMES:

@@ -62,6 +62,14 @@ class OneCommandTest(unittest.TestCase):
         self.assertIn("l2l-train out/config.toml --output out --resume out/checkpoints\n", refused.stderr)
         self.assertTrue((self.path / "out/config.toml").is_file())
 
+    def test_a_run_that_stops_goes_on(self):
+        done = self.train("--set", "run.seconds=1", "--set", "run.steps=1000000")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        line = next(line for line in done.stderr.splitlines() if line.startswith("to go on: "))
+        self.assertRegex(line, "l2l-train out/config.toml --output out --resume .*/out/checkpoints$")
+        more = subprocess.run(line.removeprefix("to go on: "), shell=True, cwd=self.path, capture_output=True, text=True, timeout=100)
+        self.assertEqual(more.returncode, 0, more.stderr)
+
     def refuse(self, says, *more, **named):
         done = self.train(*more, **named)
         self.assertEqual(done.returncode, 2, done.stderr)
@@ -79,6 +87,8 @@ class OneCommandTest(unittest.TestCase):
         self.refuse("has 19 rows; at least 20", data=bad)
         bad.write_text("".join(json.dumps({"prompt": "x", "completion": "y"}) + "\n" for _ in range(30)))
         self.refuse("are texts to continue, which bert cannot", data=bad)
+        bad.write_text("text,label\nx,1\n")
+        self.refuse("line 1: is not a JSON object in UTF-8; tables and plain text are for a config", data=bad)
         self.refuse("unknown key", "--set", "optimizer.lerning_rate=1")
         self.refuse("model.sequence", "--set", "model.sequence=100000")
         self.refuse("cannot be", data=self.path / "none.jsonl")

@@ -416,6 +416,17 @@ class OperatorTest(unittest.TestCase):
         hashes = [json.loads((self.path / folder / "step-00000004/manifest.json").read_text())["tensors"]
                   for folder in ("out/checkpoints", "again")]
         self.assertEqual(*hashes)
+        # The folder stands for its checkpoints.
+        _, err = self.run_to_end("--output", "out", "--metrics", "out/metrics.jsonl", "--resume", "out", "--steps", "7")
+        self.assertIn("resumed from out/checkpoints/step-00000006", err)
+        for tool, *arguments in (("l2l-sample", "out", "--prompt", "x", "--tokens", "1"), ("l2l-eval", "out", "--data", "text"),
+                                 ("l2l-export", "out", "exported")):
+            done = subprocess.run([TOOLS / tool, *arguments], cwd=self.path, capture_output=True, text=True, timeout=100)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        done = subprocess.run([TOOLS / "l2l-export", "out", "out.gguf"], cwd=self.path, capture_output=True, text=True, timeout=100)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("out.gguf: is the name of a GGUF file, but --format hf makes a directory; add --format gguf", done.stderr)
+        self.assertFalse((self.path / "out.gguf").exists())
 
 
 if __name__ == "__main__":

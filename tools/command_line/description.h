@@ -40,8 +40,8 @@ std::string signature_of(const ArgumentDescription& argument);
 // The help, and its notes in parentheses.
 std::string explanation_of(const ArgumentDescription& argument);
 
-// What --help prints.
-std::string help_text(const CommandDescription& command);
+// What --help prints, in lines of at most `columns` where words are not longer.
+std::string help_text(const CommandDescription& command, int columns);
 // A page for man(1), in man(7).
 std::string manual_page(const CommandDescription& command);
 // A script that bash, or zsh, loads.
