@@ -3,10 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <new>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -15,7 +12,7 @@
 
 namespace l2l::text {
 
-// Each piece has one place; the last one that needed it stays. 2 MiB. Not synchronised.
+// Each piece has one place; the last one that needed it stays. Grows to 2 MiB as it is used. Not synchronised.
 class WordCache {
  public:
   // Appends its ids, or returns false.
@@ -29,6 +26,7 @@ class WordCache {
 
   void keep(std::string_view piece, std::span<const TokenId> ids) {
     if (piece.size() > kMostBytes || ids.size() > kMostIds) return;
+    if (++kept_ > entries_.size() && entries_.size() < kMostEntries) entries_.assign(2 * entries_.size(), {});
     Entry& entry = entries_[place(piece)];
     entry.bytes = static_cast<std::uint8_t>(piece.size());
     entry.count = static_cast<std::uint8_t>(ids.size());
@@ -37,26 +35,16 @@ class WordCache {
   }
 
  private:
-  static constexpr std::size_t kEntries = 1 << 15, kMostBytes = 30, kMostIds = 8;
+  static constexpr std::size_t kFirstEntries = 1 << 8, kMostEntries = 1 << 15;
+  static constexpr std::size_t kMostBytes = 30, kMostIds = 8;
   struct Entry {
-    std::uint8_t bytes, count;
+    std::uint8_t bytes = 0, count = 0;
     char piece[kMostBytes];
     TokenId ids[kMostIds];
   };
   static_assert(sizeof(Entry) == 64);
-  struct Free {
-    void operator()(Entry* entries) const { std::free(entries); }
-  };
-  using Entries = std::unique_ptr<Entry[], Free>;
 
-  // Zeros, of which the system gives no more than are touched: most encoders of small texts need few.
-  static Entries make_entries() {
-    Entries entries(static_cast<Entry*>(std::calloc(kEntries, sizeof(Entry))));
-    if (entries == nullptr) throw std::bad_alloc();
-    return entries;
-  }
-
-  static std::size_t place(std::string_view piece) {
+  std::size_t place(std::string_view piece) const {
     std::uint64_t hash = piece.size();
     for (; piece.size() >= sizeof hash; piece.remove_prefix(sizeof hash)) {
       std::uint64_t word = 0;
@@ -65,14 +53,15 @@ class WordCache {
     }
     std::uint64_t rest = 0;
     std::memcpy(&rest, piece.data(), piece.size());
-    return static_cast<std::size_t>(mix(hash ^ rest) % kEntries);
+    return static_cast<std::size_t>(mix(hash ^ rest)) & (entries_.size() - 1);
   }
   static std::uint64_t mix(std::uint64_t x) {
     x *= 0x9e3779b97f4a7c15u;
     return x ^ x >> 32;
   }
 
-  Entries entries_ = make_entries();
+  std::vector<Entry> entries_ = std::vector<Entry>(kFirstEntries);  // a power of two; empties when it grows
+  std::size_t kept_ = 0;
 };
 
 }  // namespace l2l::text

@@ -46,13 +46,15 @@ class TextFile final : public DocumentReader {
   // Up to the next separator.
   std::string part() {
     while (true) {
-      const std::size_t from = searched_ > settings_.separator.size() ? searched_ - settings_.separator.size() : 0;
-      if (const std::size_t found = ahead_.find(settings_.separator, from); found != std::string::npos) {
-        std::string text = ahead_.substr(0, found);
-        ahead_.erase(0, found + settings_.separator.size());
-        searched_ = 0;
+      const std::size_t overlap = std::min(settings_.separator.size(), searched_ - begin_);
+      const std::size_t found = ahead_.find(settings_.separator, searched_ - overlap);
+      if (found != std::string::npos) {
+        std::string text = ahead_.substr(begin_, found - begin_);
+        begin_ = searched_ = found + settings_.separator.size();
         return text;
       }
+      ahead_.erase(0, begin_);
+      begin_ = 0;
       searched_ = ahead_.size();
       if (ahead_.size() > kMostText) throw BadInput(where() + ": is longer than " + format_bytes(kMostText));
       const std::size_t before = ahead_.size();
@@ -67,8 +69,9 @@ class TextFile final : public DocumentReader {
 
   formats::TextStream stream_;
   const TextSettings& settings_;
-  std::string ahead_;         // read, but not yet handed out
-  std::size_t searched_ = 0;  // bytes of it that hold no separator
+  std::string ahead_;         // read ahead
+  std::size_t begin_ = 0;     // of what is not yet handed out
+  std::size_t searched_ = 0;  // from `begin_` up to here there is no separator
   bool at_end_ = false;
   std::uint64_t number_ = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "l2l/errors.h"
@@ -63,6 +64,24 @@ TEST_F(TextStreams, LinesOfAnyEnd) {
   ASSERT_TRUE(stream.read_line(line, 3'000'000));
   EXPECT_EQ(line, longer);
   EXPECT_EQ(stream.rest(3), "end");
+}
+
+TEST_F(TextStreams, LinesAcrossWindows) {
+  Lines expected;
+  std::string text;
+  for (std::size_t i = 0; i < 40'000; ++i) {
+    expected.emplace_back(i % 97, static_cast<char>('a' + i % 26));
+    text += expected.back() + "\n";
+  }
+  EXPECT_EQ(lines(text), expected);
+  TextStream stream(write(text));
+  std::string line;
+  for (std::size_t i = 0; i < 300; ++i) ASSERT_TRUE(stream.read_line(line, 97));
+  std::string left = stream.rest(text.size());
+  EXPECT_EQ(text.substr(text.size() - left.size()), left);
+  EXPECT_EQ(static_cast<std::size_t>(std::count(left.begin(), left.end(), '\n')), expected.size() - 300);
+  EXPECT_EQ(stream.rest(0), "");
+  EXPECT_THROW(TextStream(write(text)).rest(text.size() - 1), CorruptFile);
 }
 
 TEST_F(TextStreams, CompressedFilesAndSeveralMembers) {

@@ -38,6 +38,17 @@ TEST(TextDocuments, AFileIsOneDocumentOrSeveral) {
   const std::string piece(700'000, 'x');
   EXPECT_EQ(texts(data, piece + "--" + piece + "-" + piece + "--" + piece, {.separator = "--"}),
             (Texts{piece, piece + "-" + piece, piece}));
+  for (std::size_t size = 16'380; size < 16'390; ++size) {
+    const std::string first(size, 'x');
+    EXPECT_EQ(texts(data, first + "|--|b|--|c", {.separator = "|--|"}), (Texts{first, "b", "c"})) << size;
+  }
+  std::string many;
+  Texts expected;
+  for (int i = 0; i < 50'000; ++i) {
+    expected.push_back("document " + std::to_string(i));
+    many += expected.back() + "--";
+  }
+  EXPECT_EQ(texts(data, many, {.separator = "--"}), expected);
 }
 
 TEST(TextDocuments, JsonLines) {
