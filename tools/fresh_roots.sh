@@ -22,6 +22,7 @@ close_root() {
 status=0
 for release; do
   root=$(mktemp -d)
+  chmod 755 "$root"  # other users' too
   trap close_root EXIT
   debootstrap --variant=minbase "$release" "$root" "$mirror" >"$logs/$release-root.log"
   mount -t proc none "$root/proc"

@@ -109,6 +109,17 @@ TEST(PieceRates, AProductTakesTwoOperationsAnElement) {
   EXPECT_EQ(work[static_cast<std::size_t>(PieceSort::memory)], 0);
 }
 
+TEST(PieceRates, ALossIsAProductOfRowsAndTable) {
+  compiler::GraphBuilder builder("loss");
+  using compiler::Region;
+  const auto x = builder.bound(Region::input, "x", DType::f32, Shape{512, 256});
+  const auto table = builder.bound(Region::weights, "table", DType::f32, Shape{5000, 256});
+  const auto targets = builder.bound(Region::input, "targets", DType::i32, Shape{512}, 512 * 256 * 4);
+  builder.linear_cross_entropy(x, table, targets);
+  const PieceWork work = work_of(builder.finish());
+  EXPECT_NEAR(work[static_cast<std::size_t>(PieceSort::arithmetic)], 2.0 * 512 * 256 * 5000 / 1e11, 1e-5);
+}
+
 TEST_F(MeasuringTest, WhatThereIsNoTimeForIsEstimatedAndStaysSo) {
   const StepPrediction first = predict(kMoment);
   EXPECT_TRUE(shown_.empty());
