@@ -67,16 +67,18 @@ const Kernels& kernels_named(std::string_view name) {
   for (const Kernels* set : all) {
     if (set->name == name) return *set;
   }
-  throw BadInput("L2L_INSTRUCTION_SET = " + std::string(name) +
-                 " is not one of those that this build and processor "
-                 "have (" +
-                 names(all) + "); remove it for the best");
+  throw BadInput(std::string(name) + " is not an instruction set that this build and processor have (" + names(all) +
+                 ")");
 }
 
 const Kernels& kernels() {
   static const Kernels& chosen = []() -> const Kernels& {
     const char* const name = std::getenv("L2L_INSTRUCTION_SET");
-    return kernels_named(name == nullptr ? "" : name);
+    try {
+      return kernels_named(name == nullptr ? "" : name);
+    } catch (const BadInput& error) {
+      throw BadInput(std::string("L2L_INSTRUCTION_SET = ") + error.what() + "; remove it for the best");
+    }
   }();
   return chosen;
 }

@@ -81,7 +81,7 @@ struct Kernels {
 const Kernels& kernels();
 // Every set that this build and this processor have, the best last.
 std::vector<const Kernels*> supported_kernels();
-// The set called `name`; the best for an empty name. Throws as kernels() does.
+// The set called `name`; the best for an empty name. Throws BadInput as kernels() does.
 const Kernels& kernels_named(std::string_view name);
 
 // Sum of the sixteen lanes of SquaresKernel, in ascending order.

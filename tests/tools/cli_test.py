@@ -193,7 +193,8 @@ class Cli(ToolTest):
             if max(map(min, zip(*ratios))) < 2:
                 break
         self.assertEqual(result["parameters"], 2**22)
-        self.assertIn(result["instruction_set"], ("portable", "avx2", "avx512"))
+        self.assertIn(result["rows"][0]["instruction_set"], ("portable", "avx2", "avx512"))
+        self.assertEqual(len({row["instruction_set"] for row in result["rows"]}), 1)
         formats = ("fp32", "bf16_first", "bf16", "int8")
         expected = [("kernel", optimizer, "bf16", moments, 1) for moments in formats for optimizer in ("adamw", "lamb")]
         expected += [("kernel", "sgd", "bf16", moments, 1) for moments in ("fp32", "bf16", "int8")]
@@ -209,7 +210,11 @@ class Cli(ToolTest):
         self.assertEqual(list(result["memory_gb_per_second"]), ["1", "2"])
         self.assertGreater(min(result["memory_gb_per_second"].values()), 0)
         table, _ = self.run_tool("l2l-bench", "eps", "--quick", "--only", "adamw bf16 bf16", "--contributions", "1", "--threads", "2")
-        self.assertEqual(table.count("kernel adamw"), 2, table)  # bf16_first begins so, too
+        self.assertEqual(table.count(" adamw "), 2, table)  # bf16_first begins so, too
+        several = json.loads(self.run_tool("l2l-bench", "eps", "--quick", "--json", "--only", "sgd bf16 fp32", "--threads", "1",
+                                           "--instruction-set", "portable", "--instruction-set", result["rows"][0]["instruction_set"])[0])
+        self.assertEqual([row["instruction_set"] for row in several["rows"]], ["portable", result["rows"][0]["instruction_set"]])
+        self.refused("eps", "--instruction-set", "mmx", tool="l2l-bench", names=["mmx", "portable"])
         self.refused("eps", "--only", "abacus", tool="l2l-bench", names=["abacus", "OPTIMIZER"])
         self.refused("eps", "--parameters", "30000000000", tool="l2l-bench", names=["short", "--parameters"])
 

@@ -15,6 +15,7 @@ double gigabytes(const UpdateSpeed& row, double params_per_second) {
 
 nlohmann::ordered_json to_json(const UpdateSpeed& row) {
   return {{"kind", row.kind},
+          {"instruction_set", row.instruction_set},
           {"optimizer", row.optimizer},
           {"wire", row.wire},
           {"moments", row.moments},
@@ -45,12 +46,12 @@ nlohmann::ordered_json record(const UpdateSpeeds& speeds, std::int64_t parameter
 }
 
 void print_table(const UpdateSpeeds& speeds, const nlohmann::ordered_json& limits) {
-  std::printf("  %-6s %-6s %-5s %-10s %2s %8s %9s %7s %7s %7s  %s\n", "", "", "wire", "moments", "K", "threads",
-              "Gparam/s", "GB/s", "limit", "ratio", "(range)");
+  std::printf("  %-6s %-8s %-6s %-5s %-10s %2s %8s %9s %7s %7s %7s  %s\n", "", "", "", "wire", "moments", "K",
+              "threads", "Gparam/s", "GB/s", "limit", "ratio", "(range)");
   for (const UpdateSpeed& row : speeds.rows) {
-    std::printf("  %-6s %-6s %-5s %-10s %2d %8d %9.3f %7.2f %7.2f %7.3f  (%.3f to %.3f)\n", row.kind.c_str(),
-                row.optimizer.c_str(), row.wire.c_str(), row.moments.c_str(), row.contributions, row.threads,
-                1e-9 * row.params_per_second, gigabytes(row, row.params_per_second),
+    std::printf("  %-6s %-8s %-6s %-5s %-10s %2d %8d %9.3f %7.2f %7.2f %7.3f  (%.3f to %.3f)\n", row.kind.c_str(),
+                row.instruction_set.c_str(), row.optimizer.c_str(), row.wire.c_str(), row.moments.c_str(),
+                row.contributions, row.threads, 1e-9 * row.params_per_second, gigabytes(row, row.params_per_second),
                 gigabytes(row, row.limit_params_per_second), row.ratio, row.least_ratio, row.most_ratio);
   }
   for (const auto& [threads, rate] : limits.items()) {
@@ -68,6 +69,8 @@ void EpsArguments::add_to(Command& command) {
   command.add("--contributions", &settings.contributions, "of one update, such as 1,4; else 1,2,4,8",
               {.least = 1, .most = 8});
   command.add("--only", &settings.only, "rows that begin so: OPTIMIZER WIRE MOMENTS, such as \"adamw bf16\"");
+  command.add("--instruction-set", &settings.instruction_sets,
+              "portable, avx2 or avx512: of the kernels, also several one by one; else the best");
   command.add("--huge-pages", &settings.huge_pages, "for the arrays and the store");
   command.add("--quick", &quick, "4 Mi parameters, five rounds");
 }
@@ -91,7 +94,6 @@ int bench_eps(EpsArguments arguments, bool json) {
   for (const UpdateSpeed& row : speeds.rows) rows.push_back(to_json(row));
   const nlohmann::ordered_json result = {{"parameters", settings.parameters},
                                          {"rounds", settings.rounds},
-                                         {"instruction_set", speeds.instruction_set},
                                          {"host_bytes", speeds.host_bytes},
                                          {"memory_gb_per_second", limits},
                                          {"rows", rows}};

@@ -42,10 +42,13 @@ double pass(const UpdateArrays& arrays, Workers& workers, const UpdateJob& job, 
 // A row and the results of its rounds.
 struct Measured {
   UpdateJob job;
+  const optimizers::Kernels* kernels;
   int threads = 1;
   std::vector<double> rates, limits, ratios;
 
-  bool same_streams(const Measured& other) const { return threads == other.threads && job.same_streams(other.job); }
+  bool same_baseline(const Measured& other) const {
+    return kernels == other.kernels && threads == other.threads && job.same_streams(other.job);
+  }
   void add(double rate, double limit) {
     rates.push_back(rate);
     limits.push_back(limit);
@@ -53,9 +56,19 @@ struct Measured {
   }
   UpdateSpeed speed(const std::string& kind) const {
     const auto [least, most] = std::minmax_element(ratios.begin(), ratios.end());
-    return {kind,    job.optimizer, job.wire_name(),        job.moments_name(),      job.contributions,
-            threads, job.bytes(),   runtime::median(rates), runtime::median(limits), runtime::median(ratios),
-            *least,  *most};
+    return {.kind = kind,
+            .instruction_set = kernels->name,
+            .optimizer = job.optimizer,
+            .wire = job.wire_name(),
+            .moments = job.moments_name(),
+            .contributions = job.contributions,
+            .threads = threads,
+            .bytes_per_parameter = job.bytes(),
+            .params_per_second = runtime::median(rates),
+            .limit_params_per_second = runtime::median(limits),
+            .ratio = runtime::median(ratios),
+            .least_ratio = *least,
+            .most_ratio = *most};
   }
 };
 
@@ -71,11 +84,14 @@ class UpdateBench {
         memory_(bytes(settings, jobs), settings.huge_pages) {
     for (const int threads : settings.threads) pools_.emplace(threads, new Workers("bench", threads));
     arrays_.emplace(parameters_, most_contributions(jobs), memory_, *pools_.at(most_threads_));
-    for (const int threads : settings.threads) {
-      for (const UpdateJob& job : jobs) rows_.push_back({job, threads, {}, {}, {}});
+    for (const optimizers::Kernels* const kernels : kernels_of(settings)) {
+      for (const int threads : settings.threads) {
+        for (const UpdateJob& job : jobs) rows_.push_back({job, kernels, threads, {}, {}, {}});
+      }
     }
     if (!has_store(settings, jobs)) return;
     stored_.job = *std::find_if(jobs.begin(), jobs.end(), is_stored);
+    stored_.kernels = &optimizers::kernels();
     stored_.threads = most_threads_;
     store_.emplace(parameters_, kLayer, store_options(most_threads_), memory_);
   }
@@ -88,9 +104,9 @@ class UpdateBench {
     double limit = 0, kernel = 0;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       Measured& row = rows_[i];
-      if (i == 0 || !row.same_streams(rows_[i - 1])) limit = baseline_rate(row);
-      const double rate = rate_of(row, update_of(kernels_, row.job));
-      if (row.threads == most_threads_ && is_stored(row.job)) kernel = rate;
+      if (i == 0 || !row.same_baseline(rows_[i - 1])) limit = baseline_rate(row);
+      const double rate = rate_of(row, update_of(*row.kernels, row.job));
+      if (row.threads == most_threads_ && row.kernels == stored_.kernels && is_stored(row.job)) kernel = rate;
       if (counts) row.add(rate, limit);
     }
     if (!store_) return;
@@ -98,15 +114,24 @@ class UpdateBench {
     if (counts) stored_.add(rate, kernel);
   }
   UpdateSpeeds speeds() const {
-    UpdateSpeeds speeds{kernels_.name, memory_.allocated(), {}};
+    UpdateSpeeds speeds{memory_.allocated(), {}};
     for (const Measured& row : rows_) speeds.rows.push_back(row.speed("kernel"));
     if (store_) speeds.rows.push_back(stored_.speed("store"));
     return speeds;
   }
 
  private:
+  static std::vector<const optimizers::Kernels*> kernels_of(const UpdateSpeedSettings& settings) {
+    if (settings.instruction_sets.empty()) return {&optimizers::kernels()};
+    std::vector<const optimizers::Kernels*> all;
+    for (const std::string& name : settings.instruction_sets) all.push_back(&optimizers::kernels_named(name));
+    return all;
+  }
+  // The store has the kernels that are in use.
   static bool has_store(const UpdateSpeedSettings& settings, const std::vector<UpdateJob>& jobs) {
-    return settings.only.empty() && std::any_of(jobs.begin(), jobs.end(), is_stored);
+    const std::vector<const optimizers::Kernels*> all = kernels_of(settings);
+    return settings.only.empty() && std::find(all.begin(), all.end(), &optimizers::kernels()) != all.end() &&
+           std::any_of(jobs.begin(), jobs.end(), is_stored);
   }
   static int most_contributions(const std::vector<UpdateJob>& jobs) {
     int most = 1;
@@ -129,19 +154,18 @@ class UpdateBench {
   }
   // Over two runs: the second undoes what the first did to the arrays.
   double baseline_rate(const Measured& row) const {
-    const UpdateRun run = baseline_of(kernels_, row.job);
+    const UpdateRun run = baseline_of(*row.kernels, row.job);
     const double first = rate_of(row, run), second = rate_of(row, run);
     return 2 / (1 / first + 1 / second);
   }
 
-  const optimizers::Kernels& kernels_ = optimizers::kernels();
   const std::int64_t parameters_;
   const int most_threads_;
   BenchMemory memory_;
   std::map<int, std::unique_ptr<Workers>> pools_;
   std::optional<UpdateArrays> arrays_;
   std::vector<Measured> rows_;
-  Measured stored_;
+  Measured stored_ = {};
   std::optional<StoreBench> store_;
 };
 

@@ -17,6 +17,7 @@ struct UpdateSpeedSettings {
   std::vector<int> threads;                       // of the worker pools; empty: 1, 2, 4, ... and all cores
   std::vector<int> contributions = {1, 2, 4, 8};  // of one update; 1 to 8
   std::string only;                               // rows whose name begins with it; empty: all
+  std::vector<std::string> instruction_sets;      // of the kernels; empty: the one in use (optimizers::kernels())
   bool huge_pages = false;                        // for all of it
 };
 
@@ -25,6 +26,7 @@ struct UpdateSpeed {
   // "kernel": the kernels alone, over plain arrays, by jobs of a worker pool, layer by layer. "store": a step of the
   // ParameterStore, from the first push to the last version, checks of the gradients included.
   std::string kind;
+  std::string instruction_set;
   std::string optimizer, wire, moments;  // "adamw", "bf16", "fp32"
   int contributions = 1, threads = 1;
   double bytes_per_parameter = 0;  // read and written by one update
@@ -34,14 +36,14 @@ struct UpdateSpeed {
 };
 
 struct UpdateSpeeds {
-  std::string instruction_set;
   Bytes host_bytes = 0;  // that the arrays take
   std::vector<UpdateSpeed> rows;
 };
 
 // Runs every row once per round, right after the baseline of its streams. The arrays are allocated once; a baseline
 // runs twice, which leaves them as they were. LAMB's tensors have 128 Ki elements, each one job: moments, ratio,
-// weights. Throws BadInput where the settings leave no row, and OutOfMemory where the arrays do not fit in the host's
+// weights. Throws BadInput where the settings leave no row or
+// name no instruction set of this processor, and OutOfMemory where the arrays do not fit in the host's
 // free memory.
 UpdateSpeeds measure_updates(UpdateSpeedSettings settings);
 
