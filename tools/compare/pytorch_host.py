@@ -1,164 +1,150 @@
 #!/usr/bin/env python3
-"""Trains the same GPT-2 on the host with L2L and with PyTorch, in turn, and compares tokens per second.
+"""Trains the same models on the host with L2L and with PyTorch, in turn, and compares tokens per second.
 
-  python3 tools/compare/pytorch_host.py build-release/tools [--layers N] [--hidden N] [--sequence N] [--micro-batch N]
-      [--micro-batches N] [--threads N] [--steps N] [--rounds N] [--json]
+  python3 tools/compare/pytorch_host.py build-release/tools [--families gpt2,llama] [--shapes 6x512x256,12x768x1024]
+      [--vocabulary N] [--micro-batch N] [--micro-batches N] [--precisions fp32,bf16,fp16] [--policies full,none]
+      [--sides checkpointed,plain,compiled] [--threads N] [--steps N] [--rounds N] [--json]
 
-Needs PyTorch (CPU). Both sides: the same shapes, batch and threads, bf16 arithmetic on fp32 master weights, AdamW, no
-clipping, dropout 0, gradients accumulated over the microbatches. PyTorch runs under autocast (its way to the same
-precision), with fused attention and fused AdamW; with activation checkpointing of every block (what the relay does too:
-only layer inputs are kept), and without. A round runs each side once in a process of its own; each reports the median of
-its steps but the first. The table gives medians over the rounds, and the range of the ratio over them.
+A shape is LAYERSxHIDDENxSEQUENCE, with heads of 64. Sides of PyTorch:
+  plain          fused attention, fused AdamW, everything kept for the backward pass
+  checkpointed   the same, every block recomputed in the backward pass (what the relay does by "full", too)
+  compiled       plain, under torch.compile
+Both sides: fp32 masters, AdamW, no clipping, dropout 0, gradients accumulated over the microbatches, the same threads.
+bf16 and fp16 are PyTorch's autocast, fp16 with a gradient scaler; L2L's fp16 on the host is a storage format, its
+arithmetic fp32. L2L: the relay, its stash on the host. A round runs each side once in a process of its own; each reports
+the median of its steps, warm-up left out, and the peak of its process. The table gives medians over the rounds, and the
+range of the ratios over them. Needs PyTorch (CPU).
 """
 import argparse
+import contextlib
+import itertools
 import json
 import os
-import pathlib
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
+
+from shapes import Shape, run_json, run_l2l
+
+SIDES = ("checkpointed", "plain", "compiled")
+WARM_UP = 2  # steps of PyTorch's that are not counted: torch.compile may compile again in the second
+MIB = 2**20
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tools", help="folder of l2l-train")
-    for name, value in (("layers", 6), ("hidden", 512), ("sequence", 256), ("micro-batch", 4), ("micro-batches", 4),
-                        ("vocabulary", 256), ("threads", os.cpu_count()), ("steps", 5), ("rounds", 3)):
+    parser.add_argument("tools", help="folder of l2l-bench")
+    for name, value, known in (("families", "gpt2", ("gpt2", "llama")), ("precisions", "bf16", ("fp32", "bf16", "fp16")),
+                               ("policies", "full", ("full", "none", "auto")), ("sides", ",".join(SIDES), SIDES)):
+        parser.add_argument(f"--{name}", type=some_of(known), default=value, help=f"of {', '.join(known)}; default {value}")
+    parser.add_argument("--shapes", type=lambda text: [[int(n) for n in each.split("x")] for each in text.split(",")],
+                        default="6x512x256", help="default 6x512x256")
+    for name, value in (("vocabulary", 256), ("micro-batch", 4), ("micro-batches", 4), ("threads", os.cpu_count()), ("steps", 5),
+                        ("rounds", 3)):
         parser.add_argument(f"--{name}", type=int, default=value, help=f"default {value}")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--side", choices=("plain", "checkpointed"), help=argparse.SUPPRESS)
+    parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def tokens_per_step(a):
-    return a.micro_batch * a.micro_batches * a.sequence
+def some_of(known):
+    def split(text):
+        words = text.split(",")
+        if unknown := set(words) - set(known):
+            raise argparse.ArgumentTypeError(f"unknown: {', '.join(sorted(unknown))}")
+        return words
+    return split
+
+
+def shape_of(a, family, layers, hidden, sequence):
+    heads = max(1, hidden // 64)
+    # Llama's three matrices have about as many elements as GPT-2's two.
+    intermediate = 4 * hidden if family == "gpt2" else (8 * hidden // 3 + 63) // 64 * 64
+    return Shape(family, layers, hidden, heads, heads, intermediate, a.vocabulary, sequence, a.micro_batch, a.micro_batches)
+
+
+def peak_bytes():
+    with open("/proc/self/status", encoding="ascii") as status:
+        return next(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 
 
 def train_pytorch(a):
-    """Prints the median seconds of a step."""
+    """Prints one JSON object: median time of a step, peak of the process."""
     import torch
-    from torch import nn
-    from torch.nn import functional
-    from torch.utils.checkpoint import checkpoint
+    from pytorch_models import make_model
 
+    shape = shape_of(a, a.families[0], *a.shapes[0])
+    types = {"bf16": torch.bfloat16, "fp16": torch.float16}
+    precision = a.precisions[0]
     torch.set_num_threads(a.threads)
     torch.manual_seed(1)
-    heads = max(1, a.hidden // 64)
-
-    class Block(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.ln_1, self.ln_2 = nn.LayerNorm(a.hidden), nn.LayerNorm(a.hidden)
-            self.attention, self.projection = nn.Linear(a.hidden, 3 * a.hidden), nn.Linear(a.hidden, a.hidden)
-            self.wide, self.narrow = nn.Linear(a.hidden, 4 * a.hidden), nn.Linear(4 * a.hidden, a.hidden)
-
-        def forward(self, x):
-            q, k, v = (part.unflatten(-1, (heads, -1)).transpose(1, 2)
-                       for part in self.attention(self.ln_1(x)).chunk(3, -1))
-            mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(-2)
-            x = x + self.projection(mixed)
-            return x + self.narrow(functional.gelu(self.wide(self.ln_2(x)), approximate="tanh"))
-
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.table, self.places = nn.Embedding(a.vocabulary, a.hidden), nn.Embedding(a.sequence, a.hidden)
-            self.blocks = nn.ModuleList(Block() for _ in range(a.layers))
-            self.norm = nn.LayerNorm(a.hidden)
-
-        def forward(self, tokens, targets):
-            x = self.table(tokens) + self.places.weight
-            for block in self.blocks:
-                x = checkpoint(block, x, use_reentrant=False) if a.side == "checkpointed" else block(x)
-            logits = functional.linear(self.norm(x), self.table.weight)
-            return functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten(), reduction="sum")
-
-    model = Model()
+    model = make_model(shape, recompute=a.side == "checkpointed")
+    step_model = torch.compile(model) if a.side == "compiled" else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    scaler = torch.amp.GradScaler("cpu", enabled=precision == "fp16")
     seconds = []
-    for _ in range(a.steps + 1):
+    for _ in range(a.steps + WARM_UP):
         begin = time.perf_counter()
-        for _ in range(a.micro_batches):
-            tokens = torch.randint(a.vocabulary, (a.micro_batch, a.sequence + 1))
-            with torch.autocast("cpu", dtype=torch.bfloat16):
-                loss = model(tokens[:, :-1], tokens[:, 1:]) / tokens_per_step(a)
-            loss.backward()
-        optimizer.step()
+        for _ in range(shape.micro_batches):
+            tokens = torch.randint(shape.vocabulary, (shape.micro_batch, shape.sequence + 1))
+            with torch.autocast("cpu", dtype=types[precision]) if precision in types else contextlib.nullcontext():
+                loss = step_model(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()) / shape.tokens()
+            scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
         optimizer.zero_grad(set_to_none=True)
         seconds.append(time.perf_counter() - begin)
-    print(statistics.median(seconds[1:]))
+    print(json.dumps({"step_ms": 1e3 * statistics.median(seconds[WARM_UP:]), "host_bytes": peak_bytes()}))
 
 
-CONFIG = """
-[model]
-layers = {layers}
-hidden = {hidden}
-heads = {heads}
-vocabulary = {vocabulary}
-sequence = {sequence}
-dropout = 0
-[data]
-train = ["{folder}/text"]
-[batch]
-micro_batch = {micro_batch}
-micro_batches = {micro_batches}
-[optimizer]
-learning_rate = 1e-4
-[precision]
-compute = "bf16"
-[device]
-threads = {threads}
-[eps]
-threads = {threads}
-[transfer]
-stash = "host"
-[run]
-steps = {steps}
-"""
+def run_pytorch(a, side, family, shape, precision):
+    words = {"--side": side, "--families": family, "--shapes": "x".join(map(str, shape)), "--precisions": precision}
+    return run_json([sys.executable, __file__, *sys.argv[1:], *itertools.chain(*words.items())])
 
 
-def seconds_of_l2l(a, folder):
-    text = pathlib.Path(folder, "text")
-    text.write_bytes(bytes(i * 7919 // 13 % 251 for i in range(200_000)))
-    values = dict(vars(a), heads=max(1, a.hidden // 64), folder=folder, steps=a.steps + 1)
-    pathlib.Path(folder, "run.toml").write_text(CONFIG.format(**values))
-    tool = pathlib.Path(a.tools).resolve() / "l2l-train"
-    subprocess.run([tool, "run.toml", "--quiet", "--metrics", "metrics.jsonl"], cwd=folder, check=True,
-                   stdout=subprocess.DEVNULL)
-    lines = pathlib.Path(folder, "metrics.jsonl").read_text().splitlines()
-    return statistics.median(json.loads(line)["step_ms"] / 1000 for line in lines[1:])
-
-
-def seconds_of_pytorch(side):
-    command = [sys.executable, __file__, *sys.argv[1:], "--side", side]
-    return float(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.split()[-1])
-
-
-def compare(a):
-    rounds = []
+def compare(a, family, shape, precision):
+    """{side: [result per round]}; L2L's sides are the policies."""
+    results = {side: [] for side in a.policies + a.sides}
     for _ in range(a.rounds):
-        with tempfile.TemporaryDirectory() as folder:
-            rounds.append({"l2l": seconds_of_l2l(a, folder), "checkpointed": seconds_of_pytorch("checkpointed"),
-                           "plain": seconds_of_pytorch("plain")})
-    rate = {side: tokens_per_step(a) / statistics.median(r[side] for r in rounds) for side in rounds[0]}
-    ratios = {side: sorted(r[side] / r["l2l"] for r in rounds) for side in ("checkpointed", "plain")}
-    return rate, ratios
+        for policy in a.policies:
+            extra = {"device.kind": '"host"', "device.threads": a.threads, "eps.threads": a.threads,
+                     "precision.compute": f'"{precision}"', "recompute.policy": f'"{policy}"'}
+            results[policy].append(run_l2l(a.tools, shape_of(a, family, *shape), steps=a.steps, extra=extra))
+        for side in a.sides:
+            results[side].append(run_pytorch(a, side, family, shape, precision))
+    return results
+
+
+def cell(a, shape, rounds, own=None):
+    """Tokens per second and peak; `own`: rounds of L2L, whose ratio to these is added."""
+    if failed := [r["error"] for r in rounds if "error" in r]:
+        return failed[0]
+    rate = 1e3 * shape.tokens() / statistics.median(r["step_ms"] for r in rounds)
+    text = f"{rate:,.0f} ({max(r['host_bytes'] for r in rounds) / MIB:,.0f})"
+    if own is None or any("error" in r for r in own):
+        return text
+    ratios = sorted(theirs["step_ms"] / ours["step_ms"] for theirs, ours in zip(rounds, own))
+    return text + f": {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
 
 
 def main():
     a = arguments()
     if a.side:
         return train_pytorch(a)
-    rate, ratios = compare(a)
+    cases = list(itertools.product(a.families, a.shapes, a.precisions))
     if a.json:
-        return print(json.dumps({"tokens_per_second": rate, "l2l_over": ratios}))
-    print(f"{a.layers} layers x {a.hidden}, {a.micro_batches} x {a.micro_batch} x {a.sequence} tokens, bf16, {a.threads} threads")
-    print(f"L2L relay                        {rate['l2l']:8.0f} tokens/s")
-    for side, what in (("checkpointed", "with"), ("plain", "without")):
-        low, middle, high = ratios[side][0], statistics.median(ratios[side]), ratios[side][-1]
-        print(f"PyTorch {what:7} checkpointing     {rate[side]:8.0f} tokens/s   L2L / PyTorch {middle:.2f} ({low:.2f} to {high:.2f})")
+        return print(json.dumps([{"family": family, "shape": shape, "precision": precision,
+                                  "results": compare(a, family, shape, precision)} for family, shape, precision in cases]))
+    import torch
+    print(f"PyTorch {torch.__version__}, {a.threads} threads, {a.micro_batches} x {a.micro_batch} sequences per step, vocabulary "
+          f"{a.vocabulary}\nTokens per second (peak MiB of the process): L2L over it (range over {a.rounds} rounds)\n")
+    print(f"| model | L2L | {' | '.join(a.sides)} |\n|{'---|' * (2 + len(a.sides))}")
+    for family, shape, precision in cases:
+        results, model = compare(a, family, shape, precision), shape_of(a, family, *shape)
+        for policy in a.policies:
+            cells = [cell(a, model, results[policy]), *(cell(a, model, results[side], results[policy]) for side in a.sides)]
+            name = f"{family} {'x'.join(map(str, shape))}, {precision}, \"{policy}\""
+            print(f"| {name} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":
