@@ -154,7 +154,8 @@ int main(int argc, char** argv) {
   command.add("--data", &arguments.data, "without a CONFIG, which is then chosen: rows to learn from, JSON Lines");
   command.add("--output", &arguments.output,
               "a new folder for config.toml, metrics.jsonl, run.json, report.html and checkpoints/");
-  command.add("--resume", &arguments.resume, "continue from the newest good checkpoint in this directory, which may be that of --output");
+  command.add("--resume", &arguments.resume,
+              "continue from the newest good checkpoint in this directory, which may be that of --output");
   command.add("--allow-change", &arguments.allow_change,
               "go on although this key (optimizer.learning_rate, data.train for what the files hold) has "
               "changed",

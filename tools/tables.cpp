@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <iomanip>
+#include <sstream>
+
+#include "tools/terminal.h"
 
 namespace l2l::tools {
 namespace {
 
-constexpr int kWidth = 52;
+constexpr int kWidth = 46;
 
 // "1.50 GiB"
 std::string human_bytes(std::uint64_t bytes) {
@@ -25,7 +28,7 @@ void line(std::ostream& out, const std::string& what, std::uint64_t bytes) {
 
 void section(std::ostream& out, const std::string& title, std::uint64_t total, const std::vector<ContractLine>& lines) {
   out << "  " << std::left << std::setw(kWidth + 2) << title << std::right << std::setw(12) << human_bytes(total)
-      << "  (" << total << " bytes)\n";
+      << "  (" << total << " B)\n";
   for (const ContractLine& entry : lines) line(out, entry.what, entry.bytes);
 }
 
@@ -68,27 +71,28 @@ std::string sources(const StepPrediction& prediction) {
 std::string milliseconds(double ms) { return print(ms < 9999.5 ? "%.4g ms" : "%.0f ms", ms); }
 
 void print_contract(std::ostream& out, const MemoryContract& contract, const Options& options) {
+  const auto say = [&](const std::string& text) { out << "  " << wrapped(text, message_columns(), 4) << "\n"; };
   const std::string& reversible = options.model.reversible;
   const std::string stash = (reversible == "none" ? "" : "reversible (" + reversible + "), ") +
                             describe_stash(contract, options) +
                             (contract.resident_layers == 0
                                  ? ""
                                  : ", weights of " + std::to_string(contract.resident_layers) + " stay on the device");
-  out << "L2L: " << options.model.architecture << ", " << options.model.layers << " layers, hidden "
-      << options.model.hidden << ", " << options.model.heads << " heads, sequence " << options.model.sequence
-      << ", vocabulary " << options.model.vocabulary << ": " << contract.parameters << " parameters"
-      << (contract.trained_parameters == contract.parameters
-              ? ""
-              : ", of which " + std::to_string(contract.trained_parameters) + " are trained")
-      << "\n"
-      << "  minibatch " << options.batch.micro_batches << " x " << options.batch.micro_batch << " sequences, "
-      << options.precision.compute << ", " << options.device.execution << ", " << stash << "\n"
-      << "  " << contract.device_description;
-  if (!contract.device_choice.empty()) out << "; device.kind = \"auto\" took " << contract.device_choice;
-  out << "\n";
-  out << "  parameter server: " << contract.eps_placement << "\n";
-  out << "  updates are " << contract.update_mode << "\n";
-  for (const std::string& line : contract.recomputation) out << "  recomputation: " << line << "\n";
+  std::ostringstream model;
+  model << "L2L: " << options.model.architecture << ", " << options.model.layers << " layers, hidden "
+        << options.model.hidden << ", " << options.model.heads << " heads, sequence " << options.model.sequence
+        << ", vocabulary " << options.model.vocabulary << ": " << contract.parameters << " parameters";
+  if (contract.trained_parameters != contract.parameters) {
+    model << ", of which " << contract.trained_parameters << " are trained";
+  }
+  out << wrapped(model.str(), message_columns(), 2) << "\n";
+  say("minibatch " + std::to_string(options.batch.micro_batches) + " x " + std::to_string(options.batch.micro_batch) +
+      " sequences, " + options.precision.compute + ", " + options.device.execution + ", " + stash);
+  say(contract.device_description +
+      (contract.device_choice.empty() ? "" : "; device.kind = \"auto\" took " + contract.device_choice));
+  say("parameter server: " + contract.eps_placement);
+  say("updates are " + contract.update_mode);
+  for (const std::string& line : contract.recomputation) say("recomputation: " + line);
   out << "memory before step 1\n";
   const std::string each = contract.devices > 1 ? "each of " + std::to_string(contract.devices) + " devices" : "device";
   section(out, each + " (exact)", contract.device_bytes, contract.device);
@@ -119,7 +123,7 @@ void print_prediction(std::ostream& out, const StepPrediction& prediction) {
         << print(": predicted / measured %.3f\n", *prediction.step_ms / *prediction.measured_ms);
   }
   for (const PredictionLine& line : prediction.lines) out << line_of(line, prediction);
-  out << "  " << sources(prediction) << "\n";
+  out << "  " << wrapped(sources(prediction), message_columns(), 4) << "\n";
 }
 
 }  // namespace l2l::tools

@@ -1,4 +1,5 @@
-// Standard error as a terminal: whether a line can be rewritten there, and how much of it fits.
+// Standard error as a terminal: whether a line can be rewritten there, and how much of it fits. How text is broken into
+// lines.
 #pragma once
 
 #include <string>
@@ -11,8 +12,14 @@ bool rewrites_lines();
 // Columns of standard error now: as the terminal says, else by COLUMNS, else 80.
 int terminal_columns();
 
+// The same where standard error is a terminal, else no limit.
+int message_columns();
 // Columns of standard output where it is a terminal, but at most `most`, which files and pipes get.
 int output_columns(int most);
+
+// `text` in lines that end before column `columns`, which only a word may exceed. The first begins at column `indent`
+// of a line that is begun; the others begin with `indent` spaces.
+std::string wrapped(const std::string& text, int columns, int indent);
 
 // A part of a line; those of the highest rank are the first to go.
 struct LinePart {

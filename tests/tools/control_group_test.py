@@ -86,7 +86,7 @@ def judge(group, tools, settings):
         (folder / "run.toml").write_text(CONFIG)
         group.set_limit(8 << 30)
         said = group.run([*command, "--dry-run"], cwd=folder)
-        need = int(re.search(r"host \(peak of the process\).*\((\d+) bytes\)", said.stdout + said.stderr).group(1))
+        need = int(re.search(r"host \(peak of the process\).*\((\d+) B\)", said.stdout + said.stderr).group(1))
         group.set_limit((need - MIB) // 4096 * 4096)
         less = group.run(command, cwd=folder)
         if less.returncode != 2 or "short by" not in less.stderr or str(group.limit_file) not in less.stderr:

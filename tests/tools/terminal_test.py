@@ -125,6 +125,12 @@ class TerminalTest(unittest.TestCase):
             longest = max(len(line) for line in self.rewritten(self.on_terminal(0, **environment)))
             self.assertTrue(columns - 30 < longest < columns, longest)
 
+    def test_what_is_said_before_the_first_step_fits(self):
+        shown = self.on_terminal(80, "--dry-run", "--set", "recompute.policy=auto", "--set", "transfer.stash=host")
+        for line in shown.splitlines():
+            self.assertLessEqual(len(line), 80)
+        self.assertIn("recomputation: saved values", shown)
+
     def test_validation_has_a_line_of_its_own(self):
         shown = self.on_terminal(80, "--metrics", "m.jsonl")
         for step in (3, 6):
