@@ -4,6 +4,7 @@
 #include <iomanip>
 #include <sstream>
 
+#include "tools/command_line/wrapped_text.h"
 #include "tools/terminal.h"
 
 namespace l2l::tools {

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
-#include <sstream>
 #include <string_view>
 
 namespace l2l::tools {
@@ -45,23 +44,6 @@ int output_columns(int most) {
   winsize size{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return most;
   return std::min(most, static_cast<int>(size.ws_col));
-}
-
-std::string wrapped(const std::string& text, int columns, int indent) {
-  std::istringstream words(text);
-  std::string lines;
-  const auto begin = static_cast<std::size_t>(indent), end = static_cast<std::size_t>(std::max(columns, 1));
-  std::size_t column = begin;
-  for (std::string word; words >> word;) {
-    if (column > begin && column + 1 + word.size() > end) {
-      lines += "\n" + std::string(begin, ' ');
-      column = begin;
-    }
-    const std::string space = column == begin ? "" : " ";
-    lines += space + word;
-    column += space.size() + word.size();
-  }
-  return lines;
 }
 
 std::string fit(std::vector<LinePart> parts, int columns) {

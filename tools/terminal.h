@@ -1,5 +1,4 @@
-// Standard error as a terminal: whether a line can be rewritten there, and how much of it fits. How text is broken into
-// lines.
+// Standard error as a terminal: whether a line can be rewritten there, and how much of it fits.
 #pragma once
 
 #include <string>
@@ -16,10 +15,6 @@ int terminal_columns();
 int message_columns();
 // Columns of standard output where it is a terminal, but at most `most`, which files and pipes get.
 int output_columns(int most);
-
-// `text` in lines that end before column `columns`, which only a word may exceed. The first begins at column `indent`
-// of a line that is begun; the others begin with `indent` spaces.
-std::string wrapped(const std::string& text, int columns, int indent);
 
 // A part of a line; those of the highest rank are the first to go.
 struct LinePart {

@@ -1,5 +1,5 @@
 #include "tools/command_line/description.h"
-#include "tools/terminal.h"
+#include "tools/command_line/wrapped_text.h"
 
 namespace l2l::tools {
 namespace {
