@@ -13,7 +13,7 @@
 namespace l2l {
 
 Options checkpoint_options(const std::filesystem::path& directory) {
-  const std::filesystem::path folder = eps::find_checkpoint(directory);
+  const std::filesystem::path folder = eps::find_checkpoint(eps::checkpoints_directory(directory));
   Options options =
       parse_options(eps::read_manifest(folder).state.config, (folder / eps::kManifestName).string() + " (config)");
   // A tokenizer that has gone since is carried along in the checkpoint.

@@ -18,7 +18,7 @@ std::filesystem::path export_folder(const std::filesystem::path& source) {
        {"config.json", eps::kManifestName, "model.safetensors", "model.safetensors.index.json"}) {
     if (is_folder(source) && std::filesystem::exists(std::filesystem::symlink_status(source / name))) return source;
   }
-  return eps::find_checkpoints(source, /*warn=*/true).front();
+  return eps::find_checkpoints(eps::checkpoints_directory(source), /*warn=*/true).front();
 }
 
 Options exported_options(const std::filesystem::path& folder) {

@@ -266,7 +266,7 @@ void Trainer::prepare(const std::function<void(std::uint64_t, std::uint64_t)>& l
 std::int64_t Trainer::check_resume(const std::filesystem::path& directory,
                                    const std::vector<std::string>& allowed) const {
   const Implementation& self = *implementation_;
-  const std::filesystem::path folder = eps::find_checkpoint(directory);
+  const std::filesystem::path folder = eps::find_checkpoint(eps::checkpoints_directory(directory));
   runtime::check_resumable(self.plan, folder, self.data_hash, allowed);
   return static_cast<std::int64_t>(eps::read_manifest(folder).state.step);
 }
@@ -276,10 +276,11 @@ void Trainer::check_weights() const {
   if (!self.plan.options.weights.empty()) static_cast<void>(self.open_weights());
 }
 
-std::filesystem::path Trainer::resume(const std::filesystem::path& directory, const std::vector<std::string>& allowed) {
+std::filesystem::path Trainer::resume(const std::filesystem::path& run, const std::vector<std::string>& allowed) {
   Implementation& self = *implementation_;
   if (self.step > 0) throw Error("resume(): call it before the first step");
   finish_save();
+  const std::filesystem::path directory = eps::checkpoints_directory(run);
   const std::vector<std::filesystem::path> folders = eps::find_checkpoints(directory, /*warn=*/true);
   for (const std::filesystem::path& folder : folders) {
     try {

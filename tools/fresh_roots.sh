@@ -22,7 +22,7 @@ close_root() {
 status=0
 for release; do
   root=$(mktemp -d)
-  chmod 755 "$root"  # other users' too
+  chmod 755 "$root"  # mktemp makes it 700, but some tests run tools as another user
   trap close_root EXIT
   debootstrap --variant=minbase "$release" "$root" "$mirror" >"$logs/$release-root.log"
   mount -t proc none "$root/proc"

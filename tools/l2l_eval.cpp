@@ -113,7 +113,8 @@ int main(int argc, char** argv) {
   Command command("l2l-eval", "Loss and perplexity of a model, or its logits, layer by layer.",
                   [&] { return evaluate(arguments); });
   command.add("MODEL", &arguments.model,
-              "a checkpoint, a directory of them (the newest is taken), or a Hugging Face model directory",
+              "a checkpoint, a directory of them (the newest is taken), a folder of --output, or a Hugging Face model "
+              "directory",
               {.required = true});
   command.add("--data", &arguments.data, "files or globs, in the format of data.format");
   command.add("--sequence", &arguments.sequence,

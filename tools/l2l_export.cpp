@@ -54,7 +54,8 @@ int main(int argc, char** argv) {
   Command command("l2l-export", "Writes a model directory for transformers, or a file for llama.cpp.",
                   [&] { return export_as(arguments); });
   command.add("SOURCE", &arguments.source,
-              "a checkpoint, a directory of them (the newest is taken), or a model directory", {.required = true});
+              "a checkpoint, a directory of them (the newest is taken), a folder of --output, or a model directory",
+              {.required = true});
   command.add("OUT", &arguments.target, "the new directory, or GGUF file", {.required = true});
   command.add("--format", &arguments.format, "hf: a Hugging Face directory; gguf: one file for llama.cpp",
               {.one_of = {"hf", "gguf"}});

@@ -15,6 +15,7 @@
 #include "tools/measuring_line.h"
 #include "tools/plan_modes.h"
 #include "tools/tables.h"
+#include "tools/terminal.h"
 
 namespace l2l::tools {
 namespace {
@@ -78,11 +79,11 @@ int plan(const Arguments& arguments) {
   MeasuringLine line;
   Trainer trainer(arguments.config.load(), line.measuring(arguments.seconds()));
   line.finish();
-  print_contract(std::cerr, trainer.contract(), trainer.options());
+  print_contract(std::cerr, message_columns(), trainer.contract(), trainer.options());
   const StepPrediction prediction =
       arguments.check ? trainer.check_prediction() : trainer.predict(/*measure=*/!arguments.no_measure);
   line.finish();
-  print_prediction(std::cerr, prediction);
+  print_prediction(std::cerr, message_columns(), prediction);
   nlohmann::ordered_json json = json_of(trainer.contract());
   json["time"] = time_of(prediction);
   print_result(json, arguments);
@@ -103,7 +104,7 @@ int plan_directory(const Arguments& arguments) {
       {"largest_sequence", plan.fits ? nlohmann::ordered_json(run.options.model.sequence) : nlohmann::ordered_json()},
       {"disk_bytes", contract.checkpoint_bytes}};
   json.update(json_of(contract));
-  print_contract(std::cerr, contract, run.options);
+  print_contract(std::cerr, message_columns(), contract, run.options);
   std::cerr << (plan.fits ? "the longest sequence that fits has " + std::to_string(run.options.model.sequence) +
                                 " tokens, with microbatches of one"
                           : "it does not fit: " + plan.shortfall)

@@ -1,5 +1,8 @@
 // l2l-report: draws what runs wrote with --metrics as one HTML file. Prints its name.
+#include <filesystem>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "l2l/errors.h"
 #include "tools/command.h"

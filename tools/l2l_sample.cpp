@@ -146,7 +146,8 @@ int main(int argc, char** argv) {
   Arguments arguments;
   Command command("l2l-sample", "Continues prompts with a model.", [&] { return sample(arguments); });
   command.add("MODEL", &arguments.model,
-              "a checkpoint, a directory of them (the newest is taken), or a Hugging Face model directory",
+              "a checkpoint, a directory of them (the newest is taken), a folder of --output, or a Hugging Face model "
+              "directory",
               {.required = true});
   command.add("--prompt", &arguments.prompt, "text to continue; -: standard input, without the end of its last line");
   command.add(

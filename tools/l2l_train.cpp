@@ -9,6 +9,7 @@
 #include "tools/command.h"
 #include "tools/measuring_line.h"
 #include "tools/tables.h"
+#include "tools/terminal.h"
 #include "tools/train/arguments.h"
 #include "tools/train/next_command.h"
 #include "tools/train/run.h"
@@ -51,8 +52,8 @@ int run(const TrainArguments& arguments, Trainer& trainer, Session& session) {
   session.directory = trainer.options().checkpoint.directory;
   if (!arguments.trace.empty()) trainer.start_trace();
   if (!arguments.quiet) {
-    print_contract(std::cerr, trainer.contract(), trainer.options());
-    print_prediction(std::cerr, trainer.predict(/*measure=*/false));
+    print_contract(std::cerr, message_columns(), trainer.contract(), trainer.options());
+    print_prediction(std::cerr, message_columns(), trainer.predict(/*measure=*/false));
   }
   Run training(arguments, trainer, session.signals, session.warnings);
   training.check();

@@ -5,7 +5,6 @@
 #include <sstream>
 
 #include "tools/command_line/wrapped_text.h"
-#include "tools/terminal.h"
 
 namespace l2l::tools {
 namespace {
@@ -43,18 +42,20 @@ std::string describe_stash(const MemoryContract& contract, const Options& option
 // Bytes and their rate, where the resource moves any.
 std::string traffic(const PredictionLine& line) {
   if (line.bytes == 0 || line.ms <= 0) return {};
-  return print("%10s %7.1f GB/s", human_bytes(line.bytes).c_str(), 1e-6 * static_cast<double>(line.bytes) / line.ms);
+  return print("  %9s %6.1f GB/s", human_bytes(line.bytes).c_str(), 1e-6 * static_cast<double>(line.bytes) / line.ms);
 }
 
 std::string line_of(const PredictionLine& line, const StepPrediction& prediction) {
   const double hidden = std::max(0.0, line.ms - line.exposed_ms);
   std::string text =
-      print("    %-24s %10.2f ms, %8.2f of them hidden %s", line.what.c_str(), line.ms, hidden, traffic(line).c_str());
+      print("    %-18s %9.2f ms, %9.2f hidden%s\n", line.what.c_str(), line.ms, hidden, traffic(line).c_str());
   if (line.what == "parameter server") {
-    if (prediction.state_in_caches) text += " (in caches)";
-    if (prediction.memory_gb_per_second) text += print(" (memory carries %.1f)", *prediction.memory_gb_per_second);
+    if (prediction.state_in_caches) text += "      its state is in caches\n";
+    if (prediction.memory_gb_per_second) {
+      text += print("      memory carries %.1f GB/s\n", *prediction.memory_gb_per_second);
+    }
   }
-  return text + "\n";
+  return text;
 }
 
 // Where figures come from.
@@ -71,8 +72,8 @@ std::string sources(const StepPrediction& prediction) {
 
 std::string milliseconds(double ms) { return print(ms < 9999.5 ? "%.4g ms" : "%.0f ms", ms); }
 
-void print_contract(std::ostream& out, const MemoryContract& contract, const Options& options) {
-  const auto say = [&](const std::string& text) { out << "  " << wrapped(text, message_columns(), 4) << "\n"; };
+void print_contract(std::ostream& out, int columns, const MemoryContract& contract, const Options& options) {
+  const auto say = [&](const std::string& text) { out << "  " << wrapped(text, columns, 4) << "\n"; };
   const std::string& reversible = options.model.reversible;
   const std::string stash = (reversible == "none" ? "" : "reversible (" + reversible + "), ") +
                             describe_stash(contract, options) +
@@ -86,7 +87,7 @@ void print_contract(std::ostream& out, const MemoryContract& contract, const Opt
   if (contract.trained_parameters != contract.parameters) {
     model << ", of which " << contract.trained_parameters << " are trained";
   }
-  out << wrapped(model.str(), message_columns(), 2) << "\n";
+  out << wrapped(model.str(), columns, 2) << "\n";
   say("minibatch " + std::to_string(options.batch.micro_batches) + " x " + std::to_string(options.batch.micro_batch) +
       " sequences, " + options.precision.compute + ", " + options.device.execution + ", " + stash);
   say(contract.device_description +
@@ -111,7 +112,7 @@ void print_contract(std::ostream& out, const MemoryContract& contract, const Opt
   }
 }
 
-void print_prediction(std::ostream& out, const StepPrediction& prediction) {
+void print_prediction(std::ostream& out, int columns, const StepPrediction& prediction) {
   if (!prediction.step_ms) {
     out << "time of a step: not known (l2l-plan measures it)\n";
     return;
@@ -124,7 +125,7 @@ void print_prediction(std::ostream& out, const StepPrediction& prediction) {
         << print(": predicted / measured %.3f\n", *prediction.step_ms / *prediction.measured_ms);
   }
   for (const PredictionLine& line : prediction.lines) out << line_of(line, prediction);
-  out << "  " << wrapped(sources(prediction), message_columns(), 4) << "\n";
+  out << "  " << wrapped(sources(prediction), columns, 4) << "\n";
 }
 
 }  // namespace l2l::tools

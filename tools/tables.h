@@ -9,9 +9,10 @@
 
 namespace l2l::tools {
 
-void print_contract(std::ostream& out, const MemoryContract& contract, const Options& options);
+// In lines of at most `columns` characters.
+void print_contract(std::ostream& out, int columns, const MemoryContract& contract, const Options& options);
 // The predicted time of a step.
-void print_prediction(std::ostream& out, const StepPrediction& prediction);
+void print_prediction(std::ostream& out, int columns, const StepPrediction& prediction);
 
 // "9740 ms", "0.1254 ms": four digits, or the whole number.
 std::string milliseconds(double ms);

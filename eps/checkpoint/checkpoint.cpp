@@ -45,19 +45,21 @@ std::string tensor_name(const std::string& parameter, StatePart part) {
 
 Bytes checkpoint_buffer_bytes() { return static_cast<Bytes>(kPiece) * sizeof(float) + kSmallChange; }
 
+std::filesystem::path checkpoints_directory(const std::filesystem::path& directory) {
+  if (is_there(directory / kManifestName) || !list_checkpoints(directory).empty()) return directory;
+  const std::filesystem::path below = directory / kRunCheckpoints;
+  return is_folder(below) && !list_checkpoints(below).empty() ? below : directory;
+}
+
 std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& directory, bool warn) {
   if (is_there(directory / kManifestName)) {
     const std::string reason = defect(directory);
     if (!reason.empty()) throw BadInput("the checkpoint " + directory.string() + " is not complete: " + reason);
     return {directory};
   }
-  const std::vector<CheckpointFolder> folders = list_checkpoints(directory);
-  const std::filesystem::path below = directory / kRunCheckpoints;
-  std::error_code ignored;
-  if (folders.empty() && std::filesystem::is_directory(below, ignored)) return find_checkpoints(below, warn);
   std::vector<std::filesystem::path> complete;
   std::string defects;
-  for (const CheckpointFolder& folder : folders) {
+  for (const CheckpointFolder& folder : list_checkpoints(directory)) {
     const std::string reason = defect(folder.path);
     if (reason.empty()) {
       complete.push_back(folder.path);

@@ -52,9 +52,13 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& directory, co
                                       StateSave save, const RunState& state, int keep,
                                       const Companions& companions = {});
 
-// The complete checkpoints in `directory` (a readable manifest, files of the stated sizes), newest first; where it has
-// none at all, those in `directory`/checkpoints; or `directory` itself when it is one. At least one: throws BadInput
-// when there is none. `warn`: of newer ones that are not complete.
+// Where the checkpoints of a run lie, complete or not: `directory`; or, where it neither is one nor has any,
+// `directory`/checkpoints if that has some, as in the folder of l2l-train --output.
+std::filesystem::path checkpoints_directory(const std::filesystem::path& directory);
+
+// The complete checkpoints in `directory` (a readable manifest, files of the stated sizes), newest first; or
+// `directory` itself when it is one. At least one: throws BadInput when there is none. `warn`: of newer ones
+// that are not complete.
 std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& directory, bool warn = false);
 // The first of them, without a warning.
 std::filesystem::path find_checkpoint(const std::filesystem::path& directory);

@@ -30,8 +30,8 @@ std::string defect(const std::filesystem::path& folder);
 std::filesystem::path publish(const std::filesystem::path& directory, const std::filesystem::path& temporary,
                               std::uint64_t step);
 
-// Keeps the newest `keep` complete checkpoints and `newest`, removes the others, and what one of them has replaced. Logs
-// what cannot be removed.
+// Keeps the newest `keep` complete checkpoints and `newest`, removes the others, and what one of them has replaced.
+// Logs what cannot be removed.
 void prune(const std::filesystem::path& directory, const std::filesystem::path& newest, int keep);
 
 // Removes temporary folders of processes that have ended. Logs what cannot be removed.

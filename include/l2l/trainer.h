@@ -204,12 +204,13 @@ class L2L_API Trainer {
   // that saves nothing more, but that may have been killed before it removed the older ones.
   void prune_checkpoints(const std::filesystem::path& newest);
 
-  // Restores weights, moments, step and data position from the newest good checkpoint below `directory` (or from
-  // `directory` itself if it is one) and returns its folder. If a damaged one is passed over for an older one, a
-  // warning names the one in use and the steps that are lost. Call before the first step. Throws CorruptFile, or
-  // BadInput, naming keys and the way out, where the options are not those that the checkpoint was made with: where
-  // seed, shape of the model, adapters or what is trained differ, and where the training data ("data.train"), or a key
-  // of [model], [optimizer], or of the order of data has changed that is not in `allowed` ("optimizer.learning_rate").
+  // Restores weights, moments, step and data position from the newest good checkpoint in `directory` (in
+  // `directory`/checkpoints, if only that has some; from `directory` itself if it is one) and returns its folder. If a
+  // damaged one is passed over for an older one, a warning names the one in use and the steps that are lost. Call
+  // before the first step. Throws CorruptFile, or BadInput, naming keys and the way out, where the options are not
+  // those that the checkpoint was made with: where seed, shape of the model, adapters or what is trained differ, and
+  // where the training data ("data.train"), or a key of [model], [optimizer], or of the order of data has changed that
+  // is not in `allowed` ("optimizer.learning_rate").
   std::filesystem::path resume(const std::filesystem::path& directory, const std::vector<std::string>& allowed = {});
   // Throws what resume() would throw, as far as manifests show it, and returns the steps that are completed in the
   // checkpoint that it would take. Loads and changes nothing.
@@ -305,7 +306,7 @@ class L2L_API Trainer {
   std::unique_ptr<Implementation> implementation_;
 };
 
-// The options with which the newest checkpoint below `directory` (or `directory` itself) was written. Throws BadInput.
+// The options with which the newest checkpoint in `directory` was written (found as by resume()). Throws BadInput.
 L2L_API Options checkpoint_options(const std::filesystem::path& directory);
 
 // The options for a Trainer that will resume() from `directory`. With model.pretrained, the model becomes the

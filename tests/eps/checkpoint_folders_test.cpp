@@ -39,6 +39,23 @@ TEST(CheckpointFolders, FindsTheNewestCompleteOne) {
   EXPECT_SAYS(bad_input([&] { find_checkpoint(folder / "missing"); }), "missing: cannot be listed");
 }
 
+TEST(CheckpointFolders, AreInTheFolderOfARun) {
+  const TemporaryFolder folder;
+  TestRun run(small_layout());
+  const fs::path below = folder / "checkpoints";
+  fs::create_directory(below);
+  EXPECT_EQ(checkpoints_directory(folder.path()), folder.path()) << "none in either";
+  const fs::path saved = save_checkpoint(below, run.store, at_step(3), 10);
+  EXPECT_EQ(checkpoints_directory(folder.path()), below);
+  EXPECT_EQ(checkpoints_directory(below), below);
+  EXPECT_EQ(checkpoints_directory(saved), saved) << "a checkpoint itself";
+  write_all(saved / "model.safetensors", "short");
+  EXPECT_EQ(checkpoints_directory(folder.path()), below) << "also of damaged ones";
+  save_checkpoint(folder.path(), run.store, at_step(1), 10);
+  EXPECT_EQ(checkpoints_directory(folder.path()), folder.path()) << "its own come first";
+  EXPECT_SAYS(bad_input([&] { checkpoints_directory(folder / "missing"); }), "missing: cannot be listed");
+}
+
 TEST(CheckpointFolders, IgnoresWhatOnlyLooksAlike) {
   const TemporaryFolder folder;
   TestRun run(small_layout());

@@ -495,7 +495,7 @@ class Prediction(ToolTest):
         self.assertEqual(list(resources), ["device compute", "link to the device", "link to the host", "parameter server"])
         self.assertIn(first["bound"], resources)
         self.assertIsNone(first["memory_gb_per_second"])
-        for text in ("time of a step", f"the bound is: {first['bound']}", "parameter server", "GB/s (in caches)", "measured now"):
+        for text in ("time of a step", f"the bound is: {first['bound']}", "parameter server", "GB/s", "its state is in caches", "measured now"):
             self.assertIn(text, err)
         again, _ = self.plan()
         self.assertEqual((again["measured"], again["step_ms"]), (0, first["step_ms"]))

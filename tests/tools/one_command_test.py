@@ -69,6 +69,7 @@ class OneCommandTest(unittest.TestCase):
         self.assertRegex(line, "l2l-train out/config.toml --output out --resume .*/out/checkpoints$")
         more = subprocess.run(line.removeprefix("to go on: "), shell=True, cwd=self.path, capture_output=True, text=True, timeout=100)
         self.assertEqual(more.returncode, 0, more.stderr)
+        self.assertIn("resumed from ", more.stderr)
 
     def refuse(self, says, *more, **named):
         done = self.train(*more, **named)

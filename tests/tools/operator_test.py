@@ -419,6 +419,9 @@ class OperatorTest(unittest.TestCase):
         # The folder stands for its checkpoints.
         _, err = self.run_to_end("--output", "out", "--metrics", "out/metrics.jsonl", "--resume", "out", "--steps", "7")
         self.assertIn("resumed from out/checkpoints/step-00000006", err)
+        os.truncate(out / "checkpoints/step-00000007/model.safetensors", 100)
+        _, err = self.run_to_end("--output", "out", "--metrics", "out/metrics.jsonl", "--resume", "out", "--steps", "7")
+        self.assertIn("resuming from out/checkpoints/step-00000006: step 7 is lost and will be repeated", err)
         for tool, *arguments in (("l2l-sample", "out", "--prompt", "x", "--tokens", "1"), ("l2l-eval", "out", "--data", "text"),
                                  ("l2l-export", "out", "exported")):
             done = subprocess.run([TOOLS / tool, *arguments], cwd=self.path, capture_output=True, text=True, timeout=100)

@@ -126,10 +126,17 @@ class TerminalTest(unittest.TestCase):
             self.assertTrue(columns - 30 < longest < columns, longest)
 
     def test_what_is_said_before_the_first_step_fits(self):
-        shown = self.on_terminal(80, "--dry-run", "--set", "recompute.policy=auto", "--set", "transfer.stash=host")
-        for line in shown.splitlines():
-            self.assertLessEqual(len(line), 80)
-        self.assertIn("recomputation: saved values", shown)
+        settings = ("--set", "recompute.policy=auto", "--set", "transfer.stash=host")
+        calibration = {"L2L_CALIBRATION": str(self.path / "calibration.json")}
+        for measured, expected in ((False, "time of a step: not known"), (True, "parameter server   ")):
+            if measured:
+                subprocess.run([TOOLS / "l2l-plan", "run.toml", *settings], cwd=self.path, check=True, capture_output=True, timeout=100,
+                               env={**os.environ, **calibration})
+            shown = self.on_terminal(80, "--dry-run", *settings, **calibration)
+            for line in shown.splitlines():
+                self.assertLessEqual(len(line), 80)
+            self.assertIn("recomputation: saved values", shown)
+            self.assertIn(expected, shown)
 
     def test_validation_has_a_line_of_its_own(self):
         shown = self.on_terminal(80, "--metrics", "m.jsonl")

@@ -124,7 +124,11 @@ class UpdateBench {
   static std::vector<const optimizers::Kernels*> kernels_of(const UpdateSpeedSettings& settings) {
     if (settings.instruction_sets.empty()) return {&optimizers::kernels()};
     std::vector<const optimizers::Kernels*> all;
-    for (const std::string& name : settings.instruction_sets) all.push_back(&optimizers::kernels_named(name));
+    try {
+      for (const std::string& name : settings.instruction_sets) all.push_back(&optimizers::kernels_named(name));
+    } catch (const BadInput& error) {
+      throw BadInput(std::string("--instruction-set: ") + error.what());
+    }
     return all;
   }
   // The store has the kernels that are in use.

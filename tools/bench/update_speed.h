@@ -42,9 +42,8 @@ struct UpdateSpeeds {
 
 // Runs every row once per round, right after the baseline of its streams. The arrays are allocated once; a baseline
 // runs twice, which leaves them as they were. LAMB's tensors have 128 Ki elements, each one job: moments, ratio,
-// weights. Throws BadInput where the settings leave no row or
-// name no instruction set of this processor, and OutOfMemory where the arrays do not fit in the host's
-// free memory.
+// weights. Throws BadInput where the settings leave no row or name an instruction set that this processor lacks, and
+// OutOfMemory where the arrays do not fit in the host's free memory.
 UpdateSpeeds measure_updates(UpdateSpeedSettings settings);
 
 // Gigabytes per second that baselines reach by number of threads: the best row, recorded as the machine's limit.

@@ -6,9 +6,10 @@
 namespace l2l::tools {
 
 std::string wrapped(const std::string& text, int columns, int indent) {
+  const auto begin = static_cast<std::size_t>(indent), end = static_cast<std::size_t>(std::max(columns, 1));
+  if (begin + text.size() <= end) return text;
   std::istringstream words(text);
   std::string lines;
-  const auto begin = static_cast<std::size_t>(indent), end = static_cast<std::size_t>(std::max(columns, 1));
   std::size_t column = begin;
   for (std::string word; words >> word;) {
     if (column > begin && column + 1 + word.size() > end) {

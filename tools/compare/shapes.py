@@ -8,7 +8,7 @@ import tempfile
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """`micro_batch` sequences of `sequence` tokens per microbatch, `micro_batches` of them per step; bf16, no dropout."""
+    """`micro_batch` sequences of `sequence` tokens per microbatch, `micro_batches` of them per step; no dropout."""
     architecture: str
     layers: int
     hidden: int

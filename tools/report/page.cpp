@@ -2,6 +2,8 @@
 
 #include <cctype>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "tools/report/chart.h"
 

@@ -126,6 +126,10 @@ const RunLog& RunLogReader::read() {
   if (!file.is_open()) {
     throw BadInput(metrics.string() + ": is no file that can be read; name one that --metrics wrote, or its directory");
   }
+  if (const std::streamoff bytes = file.seekg(0, std::ios::end).tellg(); bytes < read_) {
+    log_ = {};  // cut off since
+    read_ = 0;
+  }
   log_.name = folder ? std::filesystem::absolute(path_).lexically_normal().string() : path_.string();
   if (folder) {
     log_.config = read_text(path_ / "config.toml");
@@ -133,13 +137,16 @@ const RunLog& RunLogReader::read() {
   }
   file.seekg(read_);
   std::string line;
-  for (bool whole = true; next_line(*file.rdbuf(), line, whole);) {
-    ++log_.lines;
-    const nlohmann::json json = whole ? parse_json(line) : nlohmann::json();
-    const bool good = json.is_object() && json.contains("step") && json["step"].is_number_unsigned();
-    good ? take(log_, json) : void(++log_.unread);
+  try {
+    for (bool whole = true; next_line(*file.rdbuf(), line, whole); read_ = file.tellg()) {
+      ++log_.lines;
+      const nlohmann::json json = whole ? parse_json(line) : nlohmann::json();
+      const bool good = json.is_object() && json.contains("step") && json["step"].is_number_unsigned();
+      good ? take(log_, json) : void(++log_.unread);
+    }
+  } catch (const std::ios_base::failure& error) {
+    throw Error(metrics.string() + ": cannot be read: " + error.what());
   }
-  read_ = file.tellg();
   if (log_.lines > 0 && log_.unread == log_.lines) {
     throw BadInput(metrics.string() + ": no line of it is one that --metrics wrote, an object with \"step\"");
   }

@@ -55,8 +55,9 @@ class RunLogReader {
  public:
   // `path`: a file of --metrics, or a directory with metrics.jsonl and perhaps config.toml and run.json.
   explicit RunLogReader(std::filesystem::path path) : path_(std::move(path)) {}
-  // All that is written by now; of the metrics it reads what came since the last call. Numbers that are not finite are
-  // left out. Throws BadInput where there is no such file, or only lines of another kind in it.
+  // All that is written by now; of the metrics it reads what came since the last call, or all where they have become
+  // shorter. Numbers that are not finite are left out. Throws BadInput where there is no such file, or only lines of
+  // another kind in it, and Error where it cannot be read.
   const RunLog& read();
 
  private:
