@@ -141,6 +141,7 @@ TEST_F(MeasuringTest, AFewSecondsMeasureASmallModelAndAreShown) {
   EXPECT_EQ(prediction.estimated, 0);
   EXPECT_EQ(prediction.measured, static_cast<int>(shown_.size()));
   EXPECT_EQ(shown_.back().number, shown_.back().of);
+  EXPECT_LT(shown_.back().seconds_left, 2) << "a few steps of a tiny model";
   EXPECT_TRUE(
       std::is_sorted(shown_.begin(), shown_.end(), [](const auto& a, const auto& b) { return a.number < b.number; }));
   EXPECT_TRUE(
