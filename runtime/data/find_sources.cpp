@@ -4,6 +4,7 @@
 
 #include "core/files.h"
 #include "core/json.h"
+#include "core/log.h"
 #include "formats/token_shards.h"
 #include "l2l/errors.h"
 #include "runtime/data/tokenized_files.h"
@@ -124,6 +125,11 @@ DataFiles find_sources(const std::vector<std::string>& patterns, const DataOptio
     return read_shards(files, *kind, key);
   }
   const TextKind kind = text_kind(data.format, first);
+  if (data.format == "auto" && first.extension() == ".json") {
+    log(LogLevel::warning, first.string() +
+                               ": is read as plain text; if each line is a JSON object, set data.format = "
+                               "\"jsonl\", else \"text\"");
+  }
   for (const DataFile& file : files) {
     refuse_raw_ids(data, file.path, key);
     if (!is_text(data, file.path) || text_kind(data.format, file.path) != kind) refuse_mixture(key, first, file.path);

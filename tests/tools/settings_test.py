@@ -37,6 +37,12 @@ class Defaults(ToolTest):
         for name, key, value, said in (("llama", "dropout", 0.1, "llama has no dropout"), ("bert", "vocabulary", 256, "at least 257")):
             self.refused("run.toml", *sets(model_architecture=name), "--set", f"model.{key}={value}", names=[f"model.{key}", said])
 
+    def test_a_json_file_is_text_unless_said(self):
+        shutil.copy(self.path / "text", self.path / "text.json")
+        for settings, count in ((sets(data_train='["text.json"]'), 1), (sets(data_train='["text.json"]', data_format="text"), 0)):
+            _, err = self.run_tool("l2l-train", "run.toml", "--dry-run", *settings)
+            self.assertEqual(err.count('text.json: is read as plain text; if each line is a JSON object, set data.format = "jsonl"'), count, err)
+
     def test_what_was_resolved_is_a_config(self):
         self.run_tool("l2l-train", "run.toml", "--quiet", "--output", "out", *sets(model_architecture="llama", run_steps=1))
         self.assertIn("dropout = 0.0", (self.path / "out/config.toml").read_text())
