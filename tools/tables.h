@@ -9,7 +9,7 @@
 
 namespace l2l::tools {
 
-// In lines of at most `columns` characters.
+// Sentences are broken into lines of `columns`; rows of tables take 80.
 void print_contract(std::ostream& out, int columns, const MemoryContract& contract, const Options& options);
 // The predicted time of a step.
 void print_prediction(std::ostream& out, int columns, const StepPrediction& prediction);

@@ -14,6 +14,12 @@ namespace {
 
 constexpr int kUnknown = 80, kMost = 10000;
 
+// As the terminal says; 0 where it does not, or where this is none.
+int columns_of(int descriptor) {
+  winsize size{};
+  return ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
 std::string join(const std::vector<LinePart>& parts) {
   std::string line;
   for (const LinePart& part : parts) {
@@ -31,8 +37,7 @@ bool rewrites_lines() {
 }
 
 int terminal_columns() {
-  winsize size{};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  if (const int said = columns_of(STDERR_FILENO); said > 0) return said;
   const char* const columns = std::getenv("COLUMNS");
   const int number = columns == nullptr ? 0 : std::atoi(columns);
   return number > 0 && number <= kMost ? number : kUnknown;
@@ -41,9 +46,8 @@ int terminal_columns() {
 int message_columns() { return isatty(STDERR_FILENO) != 0 ? terminal_columns() : std::numeric_limits<int>::max(); }
 
 int output_columns(int most) {
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return most;
-  return std::min(most, static_cast<int>(size.ws_col));
+  const int said = columns_of(STDOUT_FILENO);
+  return said > 0 ? std::min(most, said) : most;
 }
 
 std::string fit(std::vector<LinePart> parts, int columns) {

@@ -401,7 +401,7 @@ class OperatorTest(unittest.TestCase):
         self.assertEqual(sum(line["bytes"] for line in record["memory"]["host"]), record["memory"]["host_bytes"])
         for text in (record["machine"], "Memory of", "weight slots", f"{lines[0]['device_peak_bytes'] / 2**20:.6g}"):
             self.assertIn(text, report)
-        # The run read its metrics bit by bit, and drew what all of them at once make.
+        # The run read its metrics piece by piece, and drew what all of them at once make.
         subprocess.run([TOOLS / "l2l-report", out, "--output", "whole.html"], cwd=self.path, check=True, capture_output=True, timeout=100)
         self.assertEqual((self.path / "whole.html").read_text(), report)
         _, err = self.run_to_end("--output", "out", status=2)

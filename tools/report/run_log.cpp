@@ -138,15 +138,18 @@ const RunLog& RunLogReader::read() {
   file.seekg(read_);
   std::string line;
   try {
-    for (bool whole = true; next_line(*file.rdbuf(), line, whole); read_ = file.tellg()) {
+    for (bool whole = true; next_line(*file.rdbuf(), line, whole);) {
       ++log_.lines;
       const nlohmann::json json = whole ? parse_json(line) : nlohmann::json();
       const bool good = json.is_object() && json.contains("step") && json["step"].is_number_unsigned();
       good ? take(log_, json) : void(++log_.unread);
     }
   } catch (const std::ios_base::failure& error) {
+    log_ = {};
+    read_ = 0;
     throw Error(metrics.string() + ": cannot be read: " + error.what());
   }
+  read_ = file.tellg();
   if (log_.lines > 0 && log_.unread == log_.lines) {
     throw BadInput(metrics.string() + ": no line of it is one that --metrics wrote, an object with \"step\"");
   }
