@@ -27,8 +27,9 @@ struct Range {
 class Blocks {
  public:
   // `problem` must be one that check() accepts, and outlive this object. Blocks that are not connected know nothing of
-  // their neighbours.
+  // their neighbours, which must not be asked for.
   explicit Blocks(const Problem& problem, bool connected = true);
+  bool connected() const { return !starts_.empty(); }
 
   std::size_t count() const { return blocks_.size(); }
   Bytes size(Index block) const { return blocks_[block].size; }  // aligned up
@@ -52,7 +53,7 @@ class Blocks {
   // Whether there are neither groups nor pinned blocks.
   bool unconstrained() const { return unconstrained_; }
   const Problem& problem() const { return problem_; }
-  // Edges (both directions) and ranges: the work of placing every block once.
+  // Edges (both directions) and ranges: the work of placing every block once. 0 if not connected.
   std::uint64_t steps() const { return neighbours_.size() + ranges_.size(); }
 
   // The plan for these offsets of blocks. Tensors in no block go to where they are pinned, else to 0.

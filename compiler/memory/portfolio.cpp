@@ -20,7 +20,9 @@ constexpr std::uint64_t kFewSteps = 50'000;       // of one greedy order: all of
 constexpr std::size_t kMostOnStreams = 50'000;    // tensors: every pair is compared
 constexpr std::size_t kFewBlocks = 1'000;         // the exact search has a good chance
 constexpr std::uint64_t kTurnsOfFew = 8;
-constexpr std::size_t kManyBlocks = 3'000;  // from here on the local search beats a greedy order in less time
+constexpr std::uint64_t kTurnsOfPriority = 4;
+// From here on the local search beats a greedy order in less time, and on one stream goes without the graph.
+constexpr std::size_t kManyBlocks = 3'000;
 
 bool too_many(const Problem& problem) {
   const std::vector<Index> tensors = live_tensors(problem);
@@ -49,14 +51,21 @@ class Portfolio {
     if (blocks.count() <= kManyBlocks || !blocks.unconstrained()) run_greedy(blocks, {Greedy{}});
     const std::uint64_t first_turn = std::min(kFirstTurn, 1 + options_.steps / 8);
     const std::uint64_t turns = blocks.count() <= kFewBlocks ? kTurnsOfFew : 1;
-    std::unique_ptr<Search> local, exact;
+    std::optional<Blocks> connected;
+    std::unique_ptr<Search> local, priority, exact;
     if (options_.solver != Solver::exact) local = local_search(blocks, limits(blocks, "local search"));
     if (options_.solver == Solver::portfolio) {
       take_turn(blocks, *local, first_turn);
-      if (blocks.steps() <= kFewSteps) run_greedy(blocks, all_greedy());
+      if (blocks.connected() && blocks.steps() <= kFewSteps) run_greedy(blocks, all_greedy());
     }
-    if (options_.solver != Solver::local && !done()) exact = exact_search(blocks, limits(blocks, "exact search"));
+    if (options_.solver != Solver::local && !done() && can_search_exactly(blocks) && !too_many(blocks.problem())) {
+      if (!blocks.connected()) connected.emplace(blocks.problem());
+      exact = exact_search(connected ? *connected : blocks, limits(blocks, "exact search"));
+    }
+    if (options_.solver == Solver::portfolio && blocks.count() > kFewBlocks)
+      priority = priority_search(blocks, limits(blocks, "priority search"));
     for (std::uint64_t turn = first_turn; (exact || local) && !done(); turn *= 2) {
+      if (priority) take_turn(blocks, *priority, kTurnsOfPriority * turn);
       if (exact) take_turn(blocks, *exact, turns * turn);
       if (local) take_turn(blocks, *local, turn);
     }
@@ -114,9 +123,15 @@ Solution solve(const Problem& problem, const PortfolioOptions& options) {
   Portfolio portfolio(options, solution);
   check(problem);
   solution.bound = lower_bound(problem);
-  const bool large = too_many(problem);
   portfolio.offer(plan_by_sweep(problem), "sweep");
-  if (!large && !solution.complete) portfolio.run(Blocks(problem));
+  if (solution.complete || Clock::now() >= options.deadline) return solution;
+  const Blocks unconnected(problem, /*connected=*/false);
+  const bool in_line = problem.streams == 1 && unconnected.unconstrained();
+  if (in_line && unconnected.count() > kManyBlocks && options.solver != Solver::greedy) {
+    portfolio.run(unconnected);
+  } else if (!too_many(problem)) {
+    portfolio.run(Blocks(problem));
+  }
   return solution;
 }
 

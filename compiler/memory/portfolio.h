@@ -33,7 +33,8 @@ struct Solution {
 };
 
 // Throws what check() throws. Unless the deadline cuts it short, the plan depends on problem, solver, steps and seed
-// only, not on threads or time. A problem with more than kMostInterferences pairs is planned by plan_by_sweep() alone.
+// only, not on threads or time. The local search needs no interference graph on one stream without groups and pinned
+// tensors; other problems with more than kMostInterferences pairs are planned by plan_by_sweep() alone.
 Solution solve(const Problem& problem, const PortfolioOptions& options);
 inline constexpr std::uint64_t kMostInterferences = 100'000'000;  // pairs; 800 MB
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <thread>
 
+#include "eps/group_memory.h"
 #include "l2l/errors.h"
 #include "tests/eps/toy.h"
 
@@ -72,6 +73,24 @@ TEST(BytesNeeded, ByHand) {
   options.devices = 2;
   EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).held, 2 * 2 * kLayerElements);
   EXPECT_EQ(ParameterStore::bytes_needed(toy_layout(), options).staging, 0u);
+}
+
+// Blocks, and the jobs that they are updated in; with checksums also those of the blocks.
+TEST(BytesNeeded, ListsByHand) {
+  const std::int64_t elements = 5 * kBlock - 1;
+  const auto group_of = [&](bool trained) {
+    GroupSpec group{.name = "g", .parameters = {}, .elements = elements};
+    group.parameters.push_back({.name = "w", .shape = {elements}, .trained = trained});
+    return group;
+  };
+  StoreOptions options = toy_options();
+  const auto bytes = [&](bool trained) { return GroupMemory::list_bytes(group_of(trained), options); };
+  options.verify = false;
+  EXPECT_EQ(bytes(true), 5 * (sizeof(Block) + sizeof(BlockRange)));
+  EXPECT_EQ(bytes(false), 0u);
+  options.verify = true;
+  EXPECT_EQ(bytes(true), 5 * (sizeof(Block) + sizeof(BlockRange) + sizeof(StateSums)));
+  EXPECT_EQ(bytes(false), 5 * (sizeof(Block) + sizeof(StateSums)));
 }
 
 TEST(GradientBuffers, BoundedWhenEager) {

@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "core/workers.h"
 #include "runtime/plan/fixed_decisions.h"
 #include "runtime/plan/run_plan.h"
 #include "tests/support/instrumented.h"
@@ -120,6 +121,66 @@ TEST_F(BlockChainTest, CountsWhatCrossesTheLink) {
   EXPECT_EQ(crossing(StashPlace::host), weights + 2 * kBlocks * 2 * (2 * 64 * 64 * sizeof(float)));
   L2L_NEEDS_TRUE_TIMES();
   EXPECT_LT(shortest(kPlenty)->crossing, weights) << "some weights stay";
+}
+
+// One program for all blocks, with times that are set here: in ms, of a microbatch (there are two) or a block's
+// weights.
+struct SetTimes {
+  double forward, backward, input_to_host, input_to_device, weights, gradients;
+};
+Candidates with_times(const RunParts& parts, const SetTimes& ms) {
+  const auto cost = [](double ms) { return Cost{ms * 1e-3, available_cores() * ms * 1e-3}; };  // on all cores
+  BlockCandidates type;
+  for (int block = 1; block <= kBlocks; ++block) type.blocks.push_back(block);
+  type.programs.push_back({.policy = uniform_policy(parts.model, compiler::remat::Policy::full).policies[0],
+                           .forward = cost(ms.forward),
+                           .backward = cost(ms.backward)});
+  type.input_copy = {ms.input_to_host * 1e-3, ms.input_to_device * 1e-3};
+  type.wire_seconds = ms.weights * 1e-3;
+  type.gradient_seconds = ms.gradients * 1e-3;
+  return {.types = {type}, .scratch = {}};
+}
+
+// ms that all blocks are predicted to take, weights and all.
+double predicted(const RunParts& parts, const SetTimes& times, StashPlace stash) {
+  const auto proposal = shortest(parts, with_times(parts, times), {stash, "full"}, {kPlenty, kPlenty, kPlenty});
+  return static_cast<double>(proposal->time) / 1e6 / kBlocks;
+}
+
+TEST(BlockChainTimes, WithALinkOfItsOwnAVisitTakesAsLongAsTheSlowestOfComputeAndCopies) {
+  const RunParts parts = parts_with("auto", 0);  // the link is throttled
+  const SetTimes times{3, 6, 10, 20, 1, 2};
+  EXPECT_NEAR(predicted(parts, times, StashPlace::host), (2 * 10) + (1 + 2 * 20), 1e-5);
+  EXPECT_NEAR(predicted(parts, times, StashPlace::device), 2 * 3 + 2 * 6, 1e-5);
+  EXPECT_NEAR(predicted(parts, {3, 6, 1, 1, 30, 50}, StashPlace::host), 30 + 50, 1e-5);
+}
+
+TEST(BlockChainTimes, WhereCopiesTakeTheCoresThatComputeTheyAddToIt) {
+  RunParts parts = parts_with("auto", 0);
+  parts.options.transfer.link_bandwidth = 0;
+  const double forward = 2 * 3, backward = 2 * 6, cores = available_cores();
+  const SetTimes times{3, 6, 10, 20, 1, 2};
+  EXPECT_NEAR(predicted(parts, times, StashPlace::host),
+              forward + (2 * 10 + 1) / cores + backward + (2 * 20 + 1) / cores, 1e-5);
+  EXPECT_NEAR(predicted(parts, times, StashPlace::device), forward + 1 / cores + backward + 1 / cores, 1e-5);
+}
+
+// Memory for the stash of some: the others' crosses the link, and is counted beside the weights.
+TEST(BlockChainTimes, WhatCrossesTheLinkIsCountedForEveryShare) {
+  const RunParts parts = parts_with("auto", 0);
+  const Candidates candidates = with_times(parts, {3, 6, 10, 20, 1, 2});
+  const Bytes stash = parts.model.activation_bytes();
+  std::set<int> counts;
+  // Less and less memory, until nothing fits.
+  for (Bytes limit = RunPlan(parts, least_decisions(parts)).arena->bytes(); limit > stash; limit -= stash) {
+    const std::optional<Proposal> proposal = shortest(parts, candidates, {}, {limit, kPlenty, kPlenty});
+    if (!proposal) break;
+    const int on_host = count_stashes(proposal->decisions.placements, StashPlace::host);
+    EXPECT_EQ(proposal->crossing, 2 * kBlocks * parts.model.wire_bytes(parts.model.block(1)) +
+                                      static_cast<Bytes>(on_host) * 2 * 2 * (2 * 64 * 64 * sizeof(float)));
+    counts.insert(on_host);
+  }
+  EXPECT_GT(counts.size(), 2u) << "all or nothing";
 }
 
 TEST(BlockChainCandidate, OfTwoThatTakeAsLongTheOneThatCopiesLessIsFirst) {

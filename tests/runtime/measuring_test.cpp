@@ -188,6 +188,16 @@ TEST_F(MeasuringTest, TheSameFiguresGiveTheSameChoice) {
   }
 }
 
+// What the host device does takes time of this process's threads, which is measured beside the time that passes.
+TEST(StepCosts, HaveTheTimeOfTheThreadsThatCompute) {
+  const RunParts parts = make_parts(resolve(options()));
+  Calibration calibration({}, "");
+  MeasuringSession session({.seconds = Measuring::kThorough});
+  StepCosts costs(parts, calibration, &session);
+  const Cost zeros = costs.zero(Bytes{1} << 24);
+  EXPECT_TRUE(computes_here(zeros)) << zeros.processor << " s of " << zeros.seconds;
+}
+
 TEST(MemoryShare, IsOfTheMostThatMemoryWasSeenToCarry) {
   MemoryShare unknown, share(20.0);
   EXPECT_FALSE(unknown.of(10));

@@ -1,6 +1,8 @@
 // The stages between options and a memory contract, each from a value made by hand: nothing is measured.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "runtime/plan/fixed_decisions.h"
 #include "runtime/plan/memory_contract.h"
 #include "runtime/tuning/step_choice.h"
@@ -141,6 +143,21 @@ TEST(RunPlan, CarriesOutItsDecisions) {
   EXPECT_GT(plan.model.saved_bytes(plan.model.block(1)), 0u);
   EXPECT_EQ(run.model.saved_bytes(run.model.block(1)), 0u);
   EXPECT_THROW(RunPlan(run, uniform_policy(run.model, compiler::remat::Policy::full)), Error) << "no placements";
+}
+
+TEST(MemoryContract, CountsTheDocumentsOfAllTrainingData) {
+  RunParts run = parts();
+  DataFiles three, five;
+  three.document_ends = {10, 20, 30};
+  five.document_ends = {1, 2, 3, 4, 5};
+  run.options.train = {three, five};
+  ASSERT_EQ(sample_kind(run.options), SampleKind::stream);
+  const std::vector<ContractLine> lines = host_lines(run, {}, 0);
+  const auto line = std::find_if(lines.begin(), lines.end(), [](const ContractLine& each) {
+    return each.what == "documents of the training data";
+  });
+  ASSERT_NE(line, lines.end());
+  EXPECT_EQ(line->bytes, (3 + 5) * sizeof(std::uint64_t));
 }
 
 TEST(MemoryContract, FollowsFromDecisions) {

@@ -133,15 +133,16 @@ class ExactSearch : public Search {
   std::vector<double> weights_;
 };
 
-bool small_enough(const Blocks& blocks) {
+}  // namespace
+
+bool can_search_exactly(const Blocks& blocks) {
+  if (blocks.grouped()) return false;
   if (blocks.problem().streams > 1) return blocks.count() <= kMostBlocksOnStreams;
   return make_timeline(blocks).members() <= kMostMembers;
 }
 
-}  // namespace
-
 std::unique_ptr<Search> exact_search(const Blocks& blocks, const SearchLimits& limits) {
-  if (blocks.grouped() || !small_enough(blocks)) return nullptr;
+  if (!can_search_exactly(blocks)) return nullptr;
   return std::make_unique<ExactSearch>(blocks, limits);
 }
 

@@ -1,6 +1,5 @@
-#include <algorithm>
-
-#include "compiler/memory/gaps.h"
+#include "compiler/memory/search/chains.h"
+#include "compiler/memory/search/decoder.h"
 #include "compiler/memory/search/search.h"
 #include "compiler/memory/search/shared.h"
 
@@ -10,63 +9,22 @@ namespace l2l::compiler::memory {
 namespace {
 
 constexpr std::size_t kChains = 4;
-constexpr std::uint64_t kStepsPerRound = 40'000'000;  // per chain
 constexpr std::uint64_t kStepsPerChange = 200, kStepsPerMove = 8;
 
 constexpr double kTolerance = 0.01;  // of the gap to the bound; falls to 0 with the last change
 constexpr std::size_t kMostMoves = 3;
-constexpr std::size_t kStepsPerQuestion = 64;
 
-struct Waiting {
-  Bytes place;
-  std::uint32_t rank;
-  Index block;
-};
-
-bool later(const Waiting& a, const Waiting& b) { return a.place != b.place ? a.place > b.place : a.rank > b.rank; }
-
-// Builds a plan from the bottom up: of the blocks whose lowest possible offset is the lowest of all, the first of
-// `order` is placed there. Keeps for each unplaced block the lowest offset above its placed neighbours. Returns as
-// place_in_gaps() does.
-std::optional<Placement> level_fit(const Blocks& blocks, std::span<const Index> order, Bytes highest,
-                                   const std::function<bool()>& stop) {
-  Placement found{std::vector<Bytes>(blocks.count(), 0), 0};
-  std::vector<char> placed(blocks.count(), 0);
-  std::vector<Waiting> heap;
-  heap.reserve(order.size());
-  for (std::uint32_t rank = 0; rank < order.size(); ++rank) heap.push_back({0, rank, order[rank]});
-  for (std::size_t step = 0; !heap.empty(); ++step) {
-    std::pop_heap(heap.begin(), heap.end(), later);
-    Waiting& next = heap.back();
-    if (found.offsets[next.block] > next.place) {  // has risen since
-      next.place = found.offsets[next.block];
-      std::push_heap(heap.begin(), heap.end(), later);
-      continue;
-    }
-    const Index block = next.block;
-    heap.pop_back();
-    placed[block] = 1;
-    const Bytes end = found.offsets[block] + blocks.size(block);
-    found.footprint = std::max(found.footprint, end);
-    if (end > highest || (step % kStepsPerQuestion == 0 && stop())) return std::nullopt;
-    for (const Index other : blocks.neighbours(block)) {
-      if (!placed[other]) found.offsets[other] = std::max(found.offsets[other], end);
-    }
-  }
-  return found;
-}
-
-// One chain: an order of blocks that is perturbed again and again, as in simulated annealing. An order stands for a
-// plan that is built from the bottom up, or, with groups or pinned blocks, for the one of place_in_gaps() by first fit.
-// Thread-bound, but may move from thread to thread.
+// One chain: an order of blocks that is perturbed again and again, as in simulated annealing. Thread-bound, but may
+// move from thread to thread.
 class OrderChain {
  public:
   static constexpr Bytes kNone = ~Bytes{0};
 
-  OrderChain(const Blocks& blocks, std::uint64_t seed);
+  OrderChain(const Decoder& decoder, std::uint64_t seed);
 
   // Restarts from `order`.
   void begin(std::vector<Index> order, const std::function<bool()>& stop);
+  void continue_from(const OrderChain& other, const std::function<bool()>& stop) { begin(other.best_order_, stop); }
   // Perturbs the order `count` times and accepts what is not much worse than the best so far. Returns early when the
   // footprint reaches `bound`, or stop() is true.
   void change(std::size_t count, Bytes bound, const std::function<bool()>& stop);
@@ -83,13 +41,15 @@ class OrderChain {
   Index block_under_peak();
   Index support_of(Index block);
 
+  const Decoder* decoder_;
   const Blocks* blocks_;
   SplitMix random_;
   std::vector<Index> order_, best_order_, before_;
   Placement now_{{}, kNone}, best_{{}, kNone};
 };
 
-OrderChain::OrderChain(const Blocks& blocks, std::uint64_t seed) : blocks_(&blocks), random_(seed) {}
+OrderChain::OrderChain(const Decoder& decoder, std::uint64_t seed)
+    : decoder_(&decoder), blocks_(&decoder.blocks()), random_(seed) {}
 
 void OrderChain::begin(std::vector<Index> order, const std::function<bool()>& stop) {
   order_ = std::move(order);
@@ -109,9 +69,7 @@ void OrderChain::change(std::size_t count, Bytes bound, const std::function<bool
 }
 
 bool OrderChain::accept(Bytes highest, const std::function<bool()>& stop) {
-  std::optional<Placement> found = blocks_->unconstrained()
-                                       ? level_fit(*blocks_, order_, highest, stop)
-                                       : place_in_gaps(*blocks_, order_, Fit::first, highest, stop);
+  std::optional<Placement> found = decoder_->decode(order_, highest, stop);
   if (!found) return false;
   now_ = std::move(*found);
   if (now_.footprint < best_.footprint) {
@@ -146,43 +104,28 @@ Index OrderChain::block_under_peak() {
 Index OrderChain::support_of(Index block) {
   Index below = block;
   std::size_t found = 0;
-  for (const Index other : blocks_->neighbours(block)) {
+  decoder_->each_neighbour(block, [&](Index other) {
     if (now_.offsets[other] + blocks_->size(other) == now_.offsets[block] && random_.below(++found) == 0) below = other;
-  }
+  });
   return below;
 }
 
-class LocalSearch : public Search {
+class LocalSearch : public ChainSearch<OrderChain> {
  public:
   LocalSearch(const Blocks& blocks, const SearchLimits& limits)
-      : blocks_(blocks), limits_(limits), bound_(align_up(limits.bound, blocks.alignment())) {
-    steps_per_change_ = kStepsPerChange + kStepsPerMove * blocks.count() + blocks.steps();
+      : ChainSearch(blocks, limits), blocks_(blocks), decoder_(blocks) {
+    steps_per_change_ = kStepsPerChange + kStepsPerMove * blocks.count() + decoder_.steps();
     for (std::size_t chain = 0; chain < kChains; ++chain) {
-      chains_.emplace_back(blocks, limits.seed * kChains + chain);
+      chains_.emplace_back(decoder_, limits.seed * kChains + chain);
     }
-  }
-
-  void run(SearchResult& best, std::uint64_t steps) override {
-    steps_left_ = steps;
-    best_ = std::move(best);
-    if (best_.footprint > bound_ && !begun_) begin();
-    while (best_.footprint > bound_ && !late() && steps_left_ >= kChains * steps_per_change_) {
-      round();
-      share();
-    }
-    best_.complete = best_.footprint <= bound_;
-    best = std::move(best_);
   }
 
  private:
-  bool late() const { return std::chrono::steady_clock::now() >= limits_.deadline; }
-
-  void begin() {
-    begun_ = true;
+  void begin() override {
     const std::vector<std::vector<Index>> orders = sorted_orders(blocks_);
     std::vector<OrderChain> tries;
-    for (std::size_t k = 0; k < orders.size(); ++k) tries.emplace_back(blocks_, 0);
-    for (std::size_t first = 0; first < orders.size() && best_.footprint > bound_ && !late(); first += kChains) {
+    for (std::size_t k = 0; k < orders.size(); ++k) tries.emplace_back(decoder_, 0);
+    for (std::size_t first = 0; first < orders.size() && !done(); first += kChains) {
       const std::size_t count = std::min(kChains, orders.size() - first);
       race(count, limits_.threads, [&](std::size_t k, const std::function<bool()>& lost) {
         tries[first + k].begin(orders[first + k], [&] { return lost() || late(); });
@@ -192,46 +135,14 @@ class LocalSearch : public Search {
     }
     std::stable_sort(tries.begin(), tries.end(),
                      [](const OrderChain& a, const OrderChain& b) { return a.footprint() < b.footprint(); });
-    for (std::size_t k = 0; k < kChains && best_.footprint > bound_ && !late(); ++k) {
-      chains_[k].begin(tries[std::min(k / 2, tries.size() - 1)].order(), [&] { return late(); });
+    for (std::size_t k = 0; k < kChains && !done(); ++k) {
+      chains_[k].continue_from(tries[std::min(k / 2, tries.size() - 1)], [&] { return late(); });
     }
     spend(orders.size() + kChains);
   }
 
-  void spend(std::uint64_t changes) { steps_left_ -= std::min(steps_left_, changes * steps_per_change_); }
-
-  void round() {
-    const std::uint64_t most = std::min(kStepsPerRound, steps_left_ / kChains);
-    const std::uint64_t changes = std::max<std::uint64_t>(1, most / steps_per_change_);
-    spend(kChains * changes);
-    race(kChains, limits_.threads, [&](std::size_t k, const std::function<bool()>& lost) {
-      chains_[k].change(changes, bound_, [&] { return lost() || late(); });
-      return chains_[k].footprint() <= bound_;
-    });
-    for (const OrderChain& chain : chains_) take(chain);
-  }
-
-  // Ties go to the first chain, so that one that was told to stop changes nothing.
-  void take(const OrderChain& chain) {
-    if (chain.footprint() >= best_.footprint) return;
-    best_.footprint = chain.footprint();
-    best_.offsets = chain.offsets();
-    if (limits_.improved) limits_.improved(best_);
-  }
-
-  void share() {
-    const auto less = [](const OrderChain& a, const OrderChain& b) { return a.footprint() < b.footprint(); };
-    const auto [first, last] = std::minmax_element(chains_.begin(), chains_.end(), less);
-    if (first->footprint() < last->footprint()) last->begin(first->order(), [&] { return late(); });
-  }
-
   const Blocks& blocks_;
-  const SearchLimits limits_;
-  const Bytes bound_;
-  SearchResult best_;
-  bool begun_ = false;
-  std::uint64_t steps_per_change_ = 0, steps_left_ = 0;
-  std::vector<OrderChain> chains_;
+  const Decoder decoder_;
 };
 
 }  // namespace

@@ -37,11 +37,15 @@ class Search {
   virtual void run(SearchResult& best, std::uint64_t steps) = 0;
 };
 
-// Branch and bound (exact_search.cpp). Null for problems with groups, and for those that are too large. `blocks` must
-// outlive it.
+// Branch and bound (exact_search.cpp). Null for what it cannot search. `blocks` must be connected, and outlive it.
 std::unique_ptr<Search> exact_search(const Blocks& blocks, const SearchLimits& limits);
+// Neither problems with groups nor those that are too large. `blocks` need not be connected.
+bool can_search_exactly(const Blocks& blocks);
 
-// Search through orders of blocks (local_search.cpp). `blocks` must outlive it.
+// Search through orders of blocks (local_search.cpp). `blocks` must outlive it; of one stream and unconstrained, they
+// need not be connected.
 std::unique_ptr<Search> local_search(const Blocks& blocks, const SearchLimits& limits);
+// Search through priorities of blocks (priority_search.cpp), for the same.
+std::unique_ptr<Search> priority_search(const Blocks& blocks, const SearchLimits& limits);
 
 }  // namespace l2l::compiler::memory

@@ -30,19 +30,26 @@ void features_along_line(const Blocks& blocks, std::vector<Features>& features) 
   }
 }
 
+void features_of_neighbours(const Blocks& blocks, std::vector<Features>& features) {
+  for (Index block = 0; block < blocks.count(); ++block) {
+    Features& its = features[block];
+    its.width = static_cast<double>(blocks.neighbours(block).size());
+    its.load = its.size;
+    for (const Index other : blocks.neighbours(block)) its.load += static_cast<double>(blocks.size(other));
+  }
+}
+
 std::vector<Features> features_of(const Blocks& blocks) {
   const Problem& problem = blocks.problem();
   std::vector<Features> features;
   for (Index block = 0; block < blocks.count(); ++block) {
-    Features its{static_cast<double>(blocks.size(block)), static_cast<double>(blocks.neighbours(block).size()), 0, 0,
-                 0};
-    its.load = its.size;
-    for (const Index other : blocks.neighbours(block)) its.load += static_cast<double>(blocks.size(other));
+    Features its{static_cast<double>(blocks.size(block)), 0, 0, 0, 0};
     its.begin = entry_sum(problem.begin_of(blocks.parts(block).front().tensor));
     its.end = entry_sum(problem.end_of(blocks.parts(block).back().tensor));
     features.push_back(its);
   }
-  if (problem.streams == 1 && !blocks.grouped()) features_along_line(blocks, features);
+  problem.streams == 1 && !blocks.grouped() ? features_along_line(blocks, features)
+                                            : features_of_neighbours(blocks, features);
   return features;
 }
 
@@ -72,6 +79,12 @@ std::vector<std::vector<Index>> sorted_orders(const Blocks& blocks) {
     if (std::find(orders.begin(), orders.end(), order) == orders.end()) orders.push_back(std::move(order));
   }
   return orders;
+}
+
+std::vector<double> areas_of(const Blocks& blocks) {
+  std::vector<double> areas;
+  for (const Features& its : features_of(blocks)) areas.push_back(its.area());
+  return areas;
 }
 
 std::size_t race(std::size_t count, int threads,

@@ -14,6 +14,9 @@ namespace l2l::compiler::memory {
 // one stream, the largest live load during its lifetime; with several, its size and those of its neighbours.
 std::vector<std::vector<Index>> sorted_orders(const Blocks& blocks);
 
+// Size times lifetime, as sorted_orders() has them; with several streams size times the number of neighbours.
+std::vector<double> areas_of(const Blocks& blocks);
+
 // The same with every standard library: SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
 // generators", OOPSLA 2014). Thread-bound.
 class SplitMix {

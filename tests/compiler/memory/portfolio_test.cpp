@@ -6,6 +6,8 @@
 #include <ctime>
 #include <sstream>
 
+#include "compiler/memory/greedy.h"
+#include "compiler/memory/interference.h"
 #include "compiler/memory/planner.h"
 #include "compiler/memory/svg.h"
 #include "tests/compiler/memory/known_optimum.h"
@@ -125,17 +127,33 @@ TEST(Portfolio, ADeadlineInThePastStillGivesAPlan) {
   EXPECT_EQ(validate(problem, solution.plan), "");
 }
 
-// All pairs of 30,000 tensors interfere: more pairs than are listed.
+// All pairs of 30,000 tensors interfere: more pairs than are listed, as a pinned tensor would need.
 TEST(Portfolio, TooManyMeetingsAreSwept) {
   Random random(4);
   Problem problem;
   for (int i = 0; i < 30'000; ++i) {
     problem.add({"", 64}, uniform(random, 0, 999), uniform(random, 1000, 2000));
   }
+  problem.tensors[0].offset = 0;
   const Solution solution = solve(problem, {});
   EXPECT_EQ(solution.solver, "sweep");
   EXPECT_EQ(solution.plan.footprint, 30'000u * 64);
   EXPECT_TRUE(solution.complete);
+}
+
+// The same on one stream is searched for as long as there is time.
+TEST(Portfolio, WithoutAGraphPlansStillImprove) {
+  Random random(10);
+  const Problem problem = random_problem(random, 25'000, 3'000, 1 << 20, 64);
+  ASSERT_GT(count_interferences(problem, live_tensors(problem)), kMostInterferences);
+  const Bytes sweep = plan_by_sweep(problem).footprint;
+  const Solution some = solve(problem, {.steps = 1'000'000});
+  EXPECT_EQ(validate(problem, some.plan), "");
+  EXPECT_EQ(some.solver, "local search");
+  EXPECT_LT(some.plan.footprint, sweep);
+  const Solution more = solve(problem, {.steps = 100'000'000});
+  EXPECT_EQ(validate(problem, more.plan), "");
+  EXPECT_LT(more.plan.footprint, some.plan.footprint);
 }
 
 TEST(Portfolio, AMillionBuffers) {
