@@ -250,6 +250,65 @@ TEST(Formats, RoundingToNearestIsSeenAsWorse) {
   EXPECT_GT(error_after_a_thousand_updates(bf16, 0, true), 1.3 * stochastic);
 }
 
+// Of one run of updates: the master as fp32, the wire that it leaves, and the moments.
+struct MasterRun {
+  std::vector<float> master;
+  std::vector<std::uint16_t> wire;
+  std::vector<std::byte> codes[2];
+};
+
+MasterRun updates_of(const Kernels& kernels, MasterFormat format, MomentFormats moments) {
+  constexpr std::size_t kElements = 1111;
+  std::mt19937 generator(9);
+  std::vector<float> values(kElements), gradient(kElements);
+  for (float& value : values) value = std::normal_distribution<float>(0, 0.02f)(generator);
+  FormatState state(moments, kElements);
+  MasterRun run{values, std::vector<std::uint16_t>(kElements), {}};
+  std::vector<std::uint16_t> low(kElements);
+  std::vector<float> beside(kElements);
+  Streams streams;
+  streams.count = kElements;
+  streams.wire = format == MasterFormat::f32 ? static_cast<void*>(run.master.data()) : run.wire.data();
+  streams.master = format == MasterFormat::split ? static_cast<void*>(low.data()) : beside.data();
+  streams.first = state.stream(0);
+  streams.second = state.stream(1);
+  streams.contributions = 1;
+  kernels.store_master[static_cast<std::size_t>(format)](streams, values.data());
+  for (unsigned t = 1; t <= 5; ++t) {
+    for (float& value : gradient) value = std::normal_distribution<float>(0, 0.1f)(generator);
+    const void* gradients[] = {gradient.data()};
+    streams.gradients = gradients;
+    streams.key = t;
+    const AdamWConstants constants(with_bias_correction(adamw_settings(0.1f), t));
+    kernels.adamw_of(DType::f32, format, moments)(streams, constants);
+  }
+  kernels.load_master[static_cast<std::size_t>(format)](streams, run.master.data());
+  for (int i = 0; i < 2; ++i) run.codes[i] = state.codes[i];
+  return run;
+}
+
+// Moments in 16 bits are updated in pairs of rows, other than moments in fp32.
+TEST(Formats, EveryMasterIsThePlainFp32OneWithEveryMoment) {
+  const FlushDenormals flush;
+  for (const Kernels* const kernels : supported_kernels()) {
+    for (const char* const moments : {"fp32", "bf16_first", "bf16", "int8"}) {
+      const MomentFormats formats = parse_moment_formats(moments);
+      const MasterRun plain = updates_of(*kernels, MasterFormat::f32, formats);
+      for (const MasterFormat format : {MasterFormat::split, MasterFormat::beside_f16}) {
+        const MasterRun run = updates_of(*kernels, format, formats);
+        EXPECT_EQ(run.master, plain.master) << kernels->name << " " << moments;
+        EXPECT_EQ(run.codes[0], plain.codes[0]) << kernels->name << " " << moments;
+        EXPECT_EQ(run.codes[1], plain.codes[1]) << kernels->name << " " << moments;
+        for (std::size_t i = 0; i < run.wire.size(); ++i) {
+          const float value = plain.master[i];
+          ASSERT_EQ(run.wire[i], format == MasterFormat::split ? to_bf16(value).bits : to_f16(value).bits)
+              << kernels->name << " " << moments << " " << i;
+        }
+      }
+    }
+  }
+}
+
 // Issue point b: the split master is the fp32 master, to the bit, over 10,000 updates; of 10^6 parameters where
 // L2L_LONG_TESTS is set, else of fewer.
 TEST(Formats, SplitMasterIsThePlainFp32OneOverTenThousandUpdates) {
