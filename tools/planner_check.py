@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 """The arena planner on public allocation problems, against limits: footprint, seconds and memory of the process.
 
-    planner_check.py FOLDER_OF_TOOLS DATA_FOLDER [--threads N] [--only TEXT] [--solver NAME] [--seconds S] [--deadlines]
+    planner_check.py FOLDER_OF_TOOLS DATA_FOLDER [--threads N] [--only TEXT] [--solver NAME] [--seconds S]
+                     [--deadlines | --large]
 
 One row per problem; exit status 1 when a limit is missed. Files that are not in DATA_FOLDER are named. With --deadlines,
-the footprint after 0.1, 0.3, 1, 3 and 10 seconds of each solver alone and of the portfolio on three hard problems.
+the footprint after 0.1, 0.3, 1, 3 and 10 seconds of each solver alone and of the portfolio on three hard problems. With
+--large, the footprint after 0.3 to 30 seconds of problems that are made of iopddl_S_1: repeated in time with random
+shifts, random buffers left out, until there are as many as wanted.
 """
 import argparse
+import csv
 import json
 import os
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
@@ -42,6 +47,8 @@ LIMITS = [
 SOLVERS = ("greedy", "exact", "local", "portfolio")
 HARD = ("pinwheel_n257", "somas_bert_large", "streams_sync_dense_n2048_t8")
 DEADLINES = (0.1, 0.3, 1, 3, 10)
+LARGE = ((62_185, 1), (120_000, 5), (200_000, 2))  # buffers, seed
+LARGE_DEADLINES = (0.3, 1, 3, 8, 30)
 
 
 def plan(tools, file, options):
@@ -107,6 +114,33 @@ def deadlines(arguments, options):
     return 0
 
 
+def write_large(file, source, count, seed):
+    numbers = random.Random(seed)
+    with source.open() as text:
+        buffers = [tuple(map(int, row)) for row in list(csv.reader(text))[1:]]
+    span = max(upper for _, _, upper, _ in buffers)
+    rows, shift = [], 0
+    while len(rows) < count:
+        share = numbers.uniform(0.75, 0.95)
+        rows += [(lower + shift, upper + shift, size) for _, lower, upper, size in buffers if numbers.random() < share]
+        shift += int(span * numbers.uniform(0.2, 0.6))
+    lines = (f"{number},{lower},{upper},{size}" for number, (lower, upper, size) in enumerate(rows[:count]))
+    file.write_text("\n".join(["id,lower,upper,size", *lines]) + "\n")
+
+
+def large(arguments, options):
+    print("| buffers | seed | bound |" + "".join(f" {seconds} s |" for seconds in LARGE_DEADLINES) + " MiB |")
+    print("|---|---|---|" + "---|" * len(LARGE_DEADLINES) + "---|")
+    with tempfile.TemporaryDirectory() as folder:
+        for count, seed in LARGE:
+            file = pathlib.Path(folder) / "large.csv"
+            write_large(file, arguments.data / "iopddl_S_1.csv", count, seed)
+            result, _, mib = plan(arguments.tools, file, [*options, "--seconds", str(LARGE_DEADLINES[-1])])
+            print(f"| {count} | {seed} | {result['bound']} |"
+                  + "".join(f" {after(result, seconds)} |" for seconds in LARGE_DEADLINES) + f" {mib:.0f} |", flush=True)
+    return 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tools", type=pathlib.Path)
@@ -116,12 +150,13 @@ def main():
     parser.add_argument("--solver", choices=SOLVERS)
     parser.add_argument("--seconds")
     parser.add_argument("--deadlines", action="store_true")
+    parser.add_argument("--large", action="store_true")
     arguments = parser.parse_args()
     options = ["--threads", arguments.threads]
     for name in ("solver", "seconds"):
         if getattr(arguments, name):
             options += [f"--{name}", getattr(arguments, name)]
-    return (deadlines if arguments.deadlines else check)(arguments, options)
+    return (large if arguments.large else deadlines if arguments.deadlines else check)(arguments, options)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ struct Blame {
   double level;
   std::uint64_t exponents;
 };
-constexpr Blame kBlames[] = {{0.1, 7}, {0, 7}, {0, 4}, {0.1, 12}};
+constexpr Blame kBlames[] = {{0, 7}, {0.1, 7}, {0, 4}, {0.1, 12}};
+constexpr std::size_t kLarge = 50'000;  // blocks: chains make few changes, so there are only the first two
 
 // Thread-bound, but may move from thread to thread.
 class PriorityChain {
@@ -89,7 +90,8 @@ class PrioritySearch : public ChainSearch<PriorityChain> {
  private:
   void begin() override {
     const std::vector<double> areas = areas_of(decoder_.blocks());
-    for (std::size_t k = 0; k < std::size(kBlames); ++k)
+    const std::size_t chains = areas.size() > kLarge ? 2 : std::size(kBlames);
+    for (std::size_t k = 0; k < chains; ++k)
       chains_.emplace_back(decoder_, areas, kBlames[k], seed_ * std::size(kBlames) + k);
   }
 
