@@ -96,8 +96,8 @@ kind = "cosine"
 warmup_steps = $((steps / 20 + 1))
 minimum = 1e-4
 
-[transfer]
-stash = "host"
+[recompute]
+policy = "auto"
 
 [checkpoint]
 directory = "$run/checkpoints"

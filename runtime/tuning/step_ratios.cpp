@@ -75,8 +75,9 @@ double StepRatios::seconds(const RunPlan& run) {
   return ratio * plain;
 }
 
-// Where the machine is busy, those that may be the shortest are measured again, thoroughly: the shortest of several
-// that were measured once was the luckiest.
+// Where the machine is busy, those that may be the shortest are measured again, thoroughly, since the shortest of
+// several that were measured once was the luckiest; and so on with those that may be the shortest then, so that the
+// same question leaves nothing to measure.
 std::vector<StepRatio> measure_steps(const RunParts& parts, const std::vector<Proposal>& proposals,
                                      Calibration& calibration, MeasuringSession& session) {
   std::vector<StepRatio> steps(proposals.size(), kUnknownStep);
@@ -97,10 +98,17 @@ std::vector<StepRatio> measure_steps(const RunParts& parts, const std::vector<Pr
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (is_unknown(steps[i])) measure(i, Effort::quick);
   }
-  const std::vector<std::size_t> again = worth_measuring_again(steps);
-  session.expect(static_cast<int>(again.size()), static_cast<double>(again.size()) * kThoroughPairSeconds);
-  for (const std::size_t i : again) measure(i, Effort::thorough);
-  return steps;
+  std::vector<bool> measured(steps.size());
+  while (true) {
+    std::vector<std::size_t> again = worth_measuring_again(steps);
+    std::erase_if(again, [&](std::size_t i) { return measured[i]; });
+    if (again.empty()) return steps;
+    session.expect(static_cast<int>(again.size()), static_cast<double>(again.size()) * kThoroughPairSeconds);
+    for (const std::size_t i : again) {
+      measure(i, Effort::thorough);
+      measured[i] = true;
+    }
+  }
 }
 
 }  // namespace l2l::runtime

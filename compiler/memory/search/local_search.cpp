@@ -32,7 +32,6 @@ class OrderChain {
   // The best so far. kNone before begin(), or when begin() was stopped.
   Bytes footprint() const { return best_.footprint; }
   const std::vector<Bytes>& offsets() const { return best_.offsets; }
-  const std::vector<Index>& order() const { return best_order_; }
 
  private:
   // Whether the plan of the order is no higher than `highest`. Then it is kept, also as the best if it is that.

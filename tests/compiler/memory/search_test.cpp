@@ -11,6 +11,7 @@ namespace l2l::compiler::memory {
 namespace {
 
 using MakeSearch = std::unique_ptr<Search> (*)(const Blocks&, const SearchLimits&);
+constexpr MakeSearch kAll[] = {exact_search, local_search, priority_search};
 constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 using Clock = std::chrono::steady_clock;
 
@@ -127,16 +128,17 @@ TEST(ExactSearch, ReachesKnownOptima) {
   }
 }
 
-TEST(LocalSearch, ComesNearKnownOptima) {
+TEST(SearchesOfOrders, ComeNearKnownOptima) {
   Random random(13);
   for (const std::size_t streams : {1, 3}) {
     const Problem problem = known_optimum(random, streams, 90, 20);
     const SearchLimits limits = limits_of(problem, 20, 2);
     EXPECT_LE(run(local_search, problem, limits, 50'000'000).footprint, kKnownOptimum + kKnownOptimum / 8);
+    EXPECT_LE(run(priority_search, problem, limits, 50'000'000).footprint, kKnownOptimum + kKnownOptimum / 4);
   }
 }
 
-TEST(LocalSearch, KeepsGroupsAndPinnedTensors) {
+TEST(SearchesOfOrders, KeepGroupsAndPinnedTensors) {
   Random random(14);
   for (int i = 0; i < 300; ++i) {
     Problem problem = i % 2 ? random_problem(random, 12, 6, 20, 4) : random_streams(random, 12, 2, 9, 20, 4);
@@ -150,6 +152,7 @@ TEST(LocalSearch, KeepsGroupsAndPinnedTensors) {
     }
     const SearchLimits limits = limits_of(problem, 10);
     run(local_search, problem, limits, 100'000);
+    run(priority_search, problem, limits, 100'000);
     const Blocks blocks(problem);
     EXPECT_EQ(exact_search(blocks, limits) == nullptr, blocks.grouped());
   }
@@ -162,7 +165,7 @@ TEST(Searches, AreTheSameWithOneThreadAndTwo) {
     const Problem problem = i % 3 == 0   ? known_optimum(random, 1, 150, 30)
                             : i % 3 == 1 ? random_streams(random, 60, 3, 40, 1000, 1)
                                          : random_problem(random, 80, 30, 1000, 1);
-    for (const MakeSearch search : {exact_search, local_search}) {
+    for (const MakeSearch search : kAll) {
       SearchLimits limits = limits_of(problem, 60);
       limits.seed = 1 + random() % 9;
       const SearchResult one = run(search, problem, limits, 10'000'000);
@@ -180,7 +183,7 @@ TEST(Searches, StopAtTheDeadline) {
   for (const Problem& problem :
        {random_problem(random, 3000, 200, 1 << 20, 1), random_streams(random, 1500, 4, 300, 1 << 20, 1)}) {
     const Blocks blocks(problem);
-    for (const MakeSearch make : {exact_search, local_search}) {
+    for (const MakeSearch make : kAll) {
       SearchLimits limits = limits_of(problem, 0);
       limits.bound = 1;
       double late = 1;
@@ -200,7 +203,7 @@ TEST(Searches, GoOnWhereTheyStopped) {
   Random random(18);
   const Problem problem = known_optimum(random, 1, 200, 60);
   const Blocks blocks(problem);
-  for (const MakeSearch make : {exact_search, local_search}) {
+  for (const MakeSearch make : kAll) {
     SearchResult result = one_above_the_other(blocks);
     const std::unique_ptr<Search> search = make(blocks, limits_of(problem, 20));
     std::vector<Bytes> footprints;
