@@ -6,6 +6,7 @@
 #include "compiler/memory/greedy.h"
 #include "compiler/memory/planner.h"
 #include "tests/compiler/memory/known_optimum.h"
+#include "tests/support/instrumented.h"
 
 namespace l2l::compiler::memory {
 namespace {
@@ -179,6 +180,7 @@ TEST(Searches, AreTheSameWithOneThreadAndTwo) {
 
 // Problems that cannot be solved in this time (see the first lines of the test).
 TEST(Searches, StopAtTheDeadline) {
+  L2L_NEEDS_TRUE_TIMES();
   Random random(16);
   for (const Problem& problem :
        {random_problem(random, 3000, 200, 1 << 20, 1), random_streams(random, 1500, 4, 300, 1 << 20, 1)}) {
