@@ -140,10 +140,10 @@ class Advice(ToolTest):
     def test_what_is_enough_together(self):
         """Where no setting alone is."""
         settings = sets(model_hidden=64, model_layers=12, model_sequence=64, batch_micro_batch=16, recompute_policy="none", transfer_stash="device")
-        kind, _, err = self.advice(*settings, *sets(device_memory="1MiB"))
+        kind, _, err = self.advice(*settings, *sets(device_memory="1280KiB"))
         self.assertEqual(kind, "what helps", err)
         changed, need = re.search(r"; together (.*): ([0-9.]+ [KM]iB)$", err.splitlines()[0]).groups()
-        self.assertLessEqual(size_of(need), 2**20)
+        self.assertLessEqual(size_of(need), 1280 * 2**10)
         self.check(settings, changed, need, err)
 
     def test_what_is_set_is_not_advised(self):
