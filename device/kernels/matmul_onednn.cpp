@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/process_limits.h"
 #include "device/kernels/matmul.h"
 #include "device/kernels/matmul_tiles.h"
 #include "device/kernels/packed_product.h"
@@ -21,6 +22,9 @@ namespace l2l::device::kernels {
 namespace {
 
 using dnnl::memory;
+
+// What oneDNN takes at most while it makes the code of a primitive; where there is less, it crashes.
+constexpr Bytes kBytesOfCode = Bytes{16} << 20;
 
 // oneDNN asks OpenMP for its number of threads when a primitive is made and when it runs.
 class OneOpenMpThread {
@@ -164,6 +168,7 @@ struct MatmulPlan::Implementation {
   }
 
   void make_tiles() {
+    check_address_space(kBytesOfCode, /*threads=*/0);
     const OneOpenMpThread one_thread;
     tiles.emplace_back(shape, rows.end(0), engine);
     const std::int64_t last = rows.total - rows.begin(rows.count() - 1);
