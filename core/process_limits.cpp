@@ -119,6 +119,7 @@ void check_open_files(int count) {
 }
 
 void check_address_space(Bytes bytes, int threads) {
+  if (!limit_of(RLIMIT_AS) && !limit_of(RLIMIT_DATA)) return;  // what is used is not even read then
   const Bytes stacks = static_cast<Bytes>(threads) * stack_bytes();
   const HostMemory memory;
   const std::string parts = format_bytes(bytes) + " beside what is there, and " + std::to_string(threads) +

@@ -1,15 +1,16 @@
 #include "compiler/memory/portfolio.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "compiler/memory/greedy.h"
 #include "compiler/memory/interference.h"
 #include "compiler/memory/planner.h"
 #include "compiler/memory/search/search.h"
 
-// The schedule: a sweep, one greedy order, a short local search, all greedy orders of a small problem, then exact and
-// local search by turns of doubling length. Turns are counted in steps, so that the result does not depend on the
-// machine.
+// The schedule: a sweep, one greedy order, a short local search, all greedy orders of a small problem, then priority
+// search of a larger one, exact and local search by turns of doubling length. Turns are counted in steps, so that the
+// result does not depend on the machine.
 namespace l2l::compiler::memory {
 namespace {
 
@@ -58,9 +59,11 @@ class Portfolio {
       take_turn(blocks, *local, first_turn);
       if (blocks.connected() && blocks.steps() <= kFewSteps) run_greedy(blocks, all_greedy());
     }
-    if (options_.solver != Solver::local && !done() && can_search_exactly(blocks) && !too_many(blocks.problem())) {
-      if (!blocks.connected()) connected.emplace(blocks.problem());
-      exact = exact_search(connected ? *connected : blocks, limits(blocks, "exact search"));
+    if (options_.solver != Solver::local && !done()) {
+      if (!blocks.connected() && can_search_exactly(blocks) && !too_many(blocks.problem()))
+        connected.emplace(blocks.problem());
+      if (connected || blocks.connected())
+        exact = exact_search(connected ? *connected : blocks, limits(blocks, "exact search"));
     }
     if (options_.solver == Solver::portfolio && blocks.count() > kFewBlocks)
       priority = priority_search(blocks, limits(blocks, "priority search"));
@@ -125,13 +128,14 @@ Solution solve(const Problem& problem, const PortfolioOptions& options) {
   solution.bound = lower_bound(problem);
   portfolio.offer(plan_by_sweep(problem), "sweep");
   if (solution.complete || Clock::now() >= options.deadline) return solution;
-  const Blocks unconnected(problem, /*connected=*/false);
-  const bool in_line = problem.streams == 1 && unconnected.unconstrained();
-  if (in_line && unconnected.count() > kManyBlocks && options.solver != Solver::greedy) {
-    portfolio.run(unconnected);
-  } else if (!too_many(problem)) {
-    portfolio.run(Blocks(problem));
+  if (problem.streams == 1 && problem.tensors.size() > kManyBlocks && options.solver != Solver::greedy) {
+    const Blocks unconnected(problem, /*connected=*/false);
+    if (unconnected.unconstrained() && unconnected.count() > kManyBlocks) {
+      portfolio.run(unconnected);
+      return solution;
+    }
   }
+  if (!too_many(problem)) portfolio.run(Blocks(problem));
   return solution;
 }
 

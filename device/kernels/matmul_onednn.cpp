@@ -23,7 +23,7 @@ namespace {
 
 using dnnl::memory;
 
-// What oneDNN takes at most while it makes the code of a primitive; where there is less, it crashes.
+// Left before oneDNN makes the code of a primitive: it crashes where memory runs out meanwhile.
 constexpr Bytes kBytesOfCode = Bytes{16} << 20;
 
 // oneDNN asks OpenMP for its number of threads when a primitive is made and when it runs.

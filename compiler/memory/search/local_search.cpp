@@ -111,8 +111,7 @@ Index OrderChain::support_of(Index block) {
 
 class LocalSearch : public ChainSearch<OrderChain> {
  public:
-  LocalSearch(const Blocks& blocks, const SearchLimits& limits)
-      : ChainSearch(blocks, limits), blocks_(blocks), decoder_(blocks) {
+  LocalSearch(const Blocks& blocks, const SearchLimits& limits) : ChainSearch(blocks, limits), decoder_(blocks) {
     steps_per_change_ = kStepsPerChange + kStepsPerMove * blocks.count() + decoder_.steps();
     for (std::size_t chain = 0; chain < kChains; ++chain) {
       chains_.emplace_back(decoder_, limits.seed * kChains + chain);
@@ -121,7 +120,7 @@ class LocalSearch : public ChainSearch<OrderChain> {
 
  private:
   void begin() override {
-    const std::vector<std::vector<Index>> orders = sorted_orders(blocks_);
+    const std::vector<std::vector<Index>> orders = sorted_orders(decoder_.blocks());
     std::vector<OrderChain> tries;
     for (std::size_t k = 0; k < orders.size(); ++k) tries.emplace_back(decoder_, 0);
     for (std::size_t first = 0; first < orders.size() && !done(); first += kChains) {
@@ -140,7 +139,6 @@ class LocalSearch : public ChainSearch<OrderChain> {
     spend(orders.size() + kChains);
   }
 
-  const Blocks& blocks_;
   const Decoder decoder_;
 };
 
