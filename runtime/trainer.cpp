@@ -313,6 +313,7 @@ StepReport Trainer::step() {
 }
 
 void Trainer::train(std::int64_t steps, const std::function<bool(const StepReport&)>& progress) {
+  const ThreadActivity listed("relay", 0);  // between steps as well
   while (completed_steps() < steps && progress(step())) {
   }
 }
@@ -400,6 +401,8 @@ bool Trainer::saving() const { return implementation_->checkpoints && implementa
 
 std::filesystem::path Trainer::finish_save() {
   if (!implementation_->checkpoints) return {};
+  const ThreadActivity listed("relay", 0);
+  const ActivitySpan span(Doing::rests, "the wait for a checkpoint");
   std::filesystem::path folder;
   try {
     folder = implementation_->checkpoints->finish();
