@@ -11,6 +11,9 @@
 #include <limits>
 #include <optional>
 #include <sstream>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 #include "core/control_groups.h"
 #include "l2l/errors.h"
@@ -70,6 +73,12 @@ HostAvailable HostMemory::capacity() const {
     each.bytes = std::min(each.limit, held + std::min(each.bytes, room));
   }
   return std::ranges::min(all, {}, &HostAvailable::bytes);
+}
+
+void release_free_memory() {
+#if defined(__GLIBC__)
+  malloc_trim(0);
+#endif
 }
 
 PeakResident::PeakResident() : status_(open("/proc/self/status", O_RDONLY | O_CLOEXEC)) {

@@ -40,6 +40,9 @@ class HostMemory {
   std::filesystem::path proc_;
 };
 
+// Returns to the system what the allocator has free, where it can, so that what the process holds is what it uses.
+void release_free_memory();
+
 // Peak resident memory of this process, read with one system call and no allocation. Thread-safe.
 class PeakResident {
  public:

@@ -122,6 +122,8 @@ class Device {
 
   // "host (2 threads, oneDNN, AVX-512)"
   virtual std::string description() const = 0;
+  // Whether products of this type take no longer than those of fp32.
+  virtual bool multiplies_fast(DType) const { return true; }
   // Whether device memory is host memory (and counts there, too).
   virtual bool uses_host_memory() const = 0;
   // NUMA node of the host that is nearest to the device; -1: unknown, or none is nearer.

@@ -15,6 +15,7 @@ class ForwardingDevice : public Device {
   explicit ForwardingDevice(std::unique_ptr<Device> inner) : inner_(std::move(inner)) {}
 
   std::string description() const override { return inner_->description(); }
+  bool multiplies_fast(DType dtype) const override { return inner_->multiplies_fast(dtype); }
   bool uses_host_memory() const override { return inner_->uses_host_memory(); }
   int numa_node() const override { return inner_->numa_node(); }
   std::unique_ptr<Buffer> allocate(Bytes size, std::string_view purpose) override {

@@ -24,9 +24,10 @@ std::string make_header(std::span<const TensorToWrite> tensors, const std::map<s
   Bytes offset = 0;
   for (const TensorToWrite& tensor : tensors) {
     const Bytes end = offset + bytes_of(tensor);
-    text += (text.size() > 1 ? "," : "") + json_text(nlohmann::json(tensor.name)) + ":{\"dtype\":\"" + tensor.dtype +
-            "\",\"shape\":" + tensor.shape.to_string() + ",\"data_offsets\":[" + std::to_string(offset) + "," +
-            std::to_string(end) + "]}";
+    if (text.size() > 1) text += ',';
+    text.append(json_text(nlohmann::json(tensor.name))).append(":{\"dtype\":\"").append(tensor.dtype);
+    text.append("\",\"shape\":").append(tensor.shape.to_string()).append(",\"data_offsets\":[");
+    text.append(std::to_string(offset)).append(1, ',').append(std::to_string(end)).append("]}");
     offset = end;
   }
   text += "}";

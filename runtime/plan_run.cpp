@@ -38,20 +38,21 @@ struct Bench {
   StepCosts costs(const RunParts& parts) const { return {parts, calibration, &session}; }
 };
 
+// Choosing for a run that cannot fit would be in vain.
 Study study(const RunParts& parts, const Bench& bench) {
+  const MemoryLimits limits = memory_limits(parts);
+  if (!limits.leave_enough) return {parts, {}, {}, 0, 0};
   StepCosts costs = bench.costs(parts);
   costs.announce([&](StepCosts& announcing) { block_candidates(parts, announcing); });
   Candidates candidates = block_candidates(parts, costs);
-  std::vector<Proposal> proposals = propose(parts, candidates, memory_limits(parts));
+  std::vector<Proposal> proposals = propose(parts, candidates, limits);
   return {parts, std::move(candidates), std::move(proposals), costs.measured() + costs.cached(), costs.estimated()};
 }
 
 // Nothing: microbatches of this size are too large for something.
 std::optional<Study> study_where_it_fits(const RunParts& whole, std::int64_t micro_batch, const Bench& bench) {
   try {
-    const RunParts parts = with_micro_batch(whole, micro_batch);
-    if (arena_bytes(parts, least_decisions(parts)) > memory_limits(parts).device) return std::nullopt;
-    Study found = study(parts, bench);
+    Study found = study(with_micro_batch(whole, micro_batch), bench);
     return found.proposals.empty() ? std::nullopt : std::optional(std::move(found));
   } catch (const BadInput&) {  // or OutOfMemory
     return std::nullopt;
@@ -79,6 +80,8 @@ Study study_of_best_micro_batch(const RunParts& parts, const Bench& bench, std::
   return std::move(*best);
 }
 
+constexpr const char* kMayChange = "a run measures first, for some seconds, and may choose otherwise";
+
 // For people: what a choice rests on, where that is not all that could be measured; else empty. `close`: choices that
 // were not compared by their steps.
 std::string grounds(int measured, int estimated, std::size_t close, const MeasuringSession& session) {
@@ -87,7 +90,7 @@ std::string grounds(int measured, int estimated, std::size_t close, const Measur
   if (close > 0) text += "by prediction among " + std::to_string(close) + " close choices, ";
   text += "from " + std::to_string(measured) + " measured and " + std::to_string(estimated) +
           " estimated figures; l2l-plan --check measures the rest";
-  return session.guessed() ? text + "; a run measures first, for some seconds, and may choose otherwise" : text;
+  return session.guessed() ? text + "; " + kMayChange : text;
 }
 
 // Where the device computes on the host's cores, what copies and compute cost each other decides between proposals that
@@ -104,6 +107,8 @@ Decisions decisions_of(const Study& study, const Bench& bench) {
   Decisions decisions = best.decisions;
   StepCosts costs = bench.costs(parts);
   decisions.explanation = explain(parts, candidates, best, costs);
+  decisions.summary = summarize(candidates, best);
+  if (bench.session.guessed()) decisions.summary += std::string("; ") + kMayChange;
   const bool by_prediction = !ratios.empty() && is_unknown(ratios.front());
   const std::string why = grounds(measured, estimated, by_prediction ? proposals.size() : 0, bench.session);
   if (!why.empty()) decisions.explanation.push_back(why);
@@ -131,6 +136,7 @@ Decisions choose(RunParts& parts, const Bench& bench) {
 
 // The most memory that the process has held is part of what the run needs, where choosing has raised it.
 Decisions chosen_decisions(RunParts& parts, MeasuringSession& session) {
+  const WatchedMeasuring watched(session);
   const Bytes before = HostMemory().peak_resident();
   KeptCalibration calibration;
   Decisions decisions = choose(parts, {calibration, session});
@@ -197,6 +203,7 @@ RunPlan plan_run(const Options& options, Devices devices, MeasuringSession* sess
   }
   MeasuringSession own;
   Decisions decisions = chosen_decisions(parts, session != nullptr ? *session : own);
+  release_free_memory();
   return RunPlan(std::move(parts), std::move(decisions));
 }
 

@@ -86,13 +86,18 @@ struct Trainer::Implementation {
     const ThreadActivity listed("relay", 0);
     start_watchdog();  // the threads that draw or read the weights may hang, too
     const Watchdog::Watch watch(watchdog.get());
+    prediction =
+        predict_by_what_is_known();  // a calibration is large beside a small model: before that one takes its memory
     engine = make_engine(loading);
     if (generation) engine->start_generation(*generation);
     checkpoints.emplace(engine->store());
-    runtime::Calibration calibration;
-    prediction = runtime::predict_step(plan, calibration, /*session=*/nullptr);
     memory_share = runtime::MemoryShare(prediction.memory_gb_per_second);
     if (watchdog) watchdog->set_limits(*hang_limits(visit(prediction.step_ms)));
+  }
+
+  StepPrediction predict_by_what_is_known() const {
+    runtime::Calibration calibration;
+    return runtime::predict_step(plan, calibration, /*session=*/nullptr);
   }
 
   std::uint64_t samples_per_step() const {

@@ -79,7 +79,7 @@ int plan(const Arguments& arguments) {
   MeasuringLine line;
   Trainer trainer(arguments.config.load(), line.measuring(arguments.seconds()));
   line.finish();
-  print_contract(std::cerr, message_columns(), trainer.contract(), trainer.options());
+  print_contract(std::cerr, message_columns(), trainer.contract(), trainer.options(), Choices::reasons);
   const StepPrediction prediction =
       arguments.check ? trainer.check_prediction() : trainer.predict(/*measure=*/!arguments.no_measure);
   line.finish();
@@ -104,7 +104,7 @@ int plan_directory(const Arguments& arguments) {
       {"largest_sequence", plan.fits ? nlohmann::ordered_json(run.options.model.sequence) : nlohmann::ordered_json()},
       {"disk_bytes", contract.checkpoint_bytes}};
   json.update(json_of(contract));
-  print_contract(std::cerr, message_columns(), contract, run.options);
+  print_contract(std::cerr, message_columns(), contract, run.options, Choices::reasons);
   std::cerr << (plan.fits ? "the longest sequence that fits has " + std::to_string(run.options.model.sequence) +
                                 " tokens, with microbatches of one"
                           : "it does not fit: " + plan.shortfall)

@@ -52,7 +52,7 @@ int run(const TrainArguments& arguments, Trainer& trainer, Session& session) {
   session.directory = trainer.options().checkpoint.directory;
   if (!arguments.trace.empty()) trainer.start_trace();
   if (!arguments.quiet) {
-    print_contract(std::cerr, message_columns(), trainer.contract(), trainer.options());
+    print_contract(std::cerr, message_columns(), trainer.contract(), trainer.options(), Choices::summary);
     print_prediction(std::cerr, message_columns(), trainer.predict(/*measure=*/false));
   }
   Run training(arguments, trainer, session.signals, session.warnings);

@@ -96,9 +96,6 @@ kind = "cosine"
 warmup_steps = $((steps / 20 + 1))
 minimum = 1e-4
 
-[recompute]
-policy = "auto"
-
 [checkpoint]
 directory = "$run/checkpoints"
 keep = 1

@@ -72,7 +72,8 @@ std::string sources(const StepPrediction& prediction) {
 
 std::string milliseconds(double ms) { return print(ms < 9999.5 ? "%.4g ms" : "%.0f ms", ms); }
 
-void print_contract(std::ostream& out, int columns, const MemoryContract& contract, const Options& options) {
+void print_contract(std::ostream& out, int columns, const MemoryContract& contract, const Options& options,
+                    Choices choices) {
   const auto say = [&](const std::string& text) { out << "  " << wrapped(text, columns, 4) << "\n"; };
   const std::string& reversible = options.model.reversible;
   const std::string stash = (reversible == "none" ? "" : "reversible (" + reversible + "), ") +
@@ -92,9 +93,14 @@ void print_contract(std::ostream& out, int columns, const MemoryContract& contra
       " sequences, " + options.precision.compute + ", " + options.device.execution + ", " + stash);
   say(contract.device_description +
       (contract.device_choice.empty() ? "" : "; device.kind = \"auto\" took " + contract.device_choice));
+  if (!contract.advice.empty()) say(contract.advice);
   say("parameter server: " + contract.eps_placement);
   say("updates are " + contract.update_mode);
-  for (const std::string& line : contract.recomputation) say("recomputation: " + line);
+  if (choices == Choices::summary && !contract.recomputation_summary.empty()) {
+    say("recomputation: " + contract.recomputation_summary + "; l2l-plan says why");
+  } else {
+    for (const std::string& line : contract.recomputation) say("recomputation: " + line);
+  }
   out << "memory before step 1\n";
   const std::string each = contract.devices > 1 ? "each of " + std::to_string(contract.devices) + " devices" : "device";
   section(out, each + " (exact)", contract.device_bytes, contract.device);

@@ -9,8 +9,12 @@
 
 namespace l2l::tools {
 
+// What was chosen: a line of it, or all that it rests on.
+enum class Choices { summary, reasons };
+
 // Sentences are broken into lines of `columns`; rows of tables take 80.
-void print_contract(std::ostream& out, int columns, const MemoryContract& contract, const Options& options);
+void print_contract(std::ostream& out, int columns, const MemoryContract& contract, const Options& options,
+                    Choices choices);
 // The predicted time of a step.
 void print_prediction(std::ostream& out, int columns, const StepPrediction& prediction);
 

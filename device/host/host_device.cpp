@@ -33,6 +33,8 @@ std::string HostDevice::description() const {
          std::string(kernels::matmul_library()) + ", " + instruction_set() + ")";
 }
 
+bool HostDevice::multiplies_fast(DType dtype) const { return kernels::has_instructions(dtype); }
+
 std::unique_ptr<Buffer> HostDevice::allocate(Bytes size, std::string_view purpose) {
   return map_memory(size, purpose, account_);
 }

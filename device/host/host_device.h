@@ -18,6 +18,7 @@ class HostDevice : public Device {
   HostDevice(int threads, Bytes link_bandwidth);
 
   std::string description() const override;
+  bool multiplies_fast(DType dtype) const override;
   bool uses_host_memory() const override { return true; }
   std::unique_ptr<Buffer> allocate(Bytes size, std::string_view purpose) override;
   std::unique_ptr<Buffer> allocate_pinned(Bytes size, std::string_view purpose) override;

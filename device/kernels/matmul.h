@@ -44,6 +44,9 @@ class MatmulPlan {
   std::unique_ptr<Implementation> implementation_;
 };
 
+// Whether this processor, and the library, multiply such numbers without converting each to fp32 first.
+bool has_instructions(DType input);
+
 // "oneDNN" or "portable".
 std::string_view matmul_library();
 

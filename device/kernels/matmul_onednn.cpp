@@ -42,11 +42,6 @@ class OneOpenMpThread {
   int before_;
 };
 
-bool has_bf16_instructions() {
-  constexpr auto kNeeded = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);  // a mask that later ones contain
-  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kNeeded) == kNeeded;
-}
-
 memory::data_type type_of(DType dtype) {
   return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
@@ -162,7 +157,7 @@ struct MatmulPlan::Implementation {
 
   explicit Implementation(const MatmulShape& product) : shape(product) {
     const bool ours = shape.input == DType::f16 || (shape.transpose_a && shape.input == DType::f32) ||
-                      (shape.input == DType::bf16 && !has_bf16_instructions());
+                      (shape.input == DType::bf16 && !has_instructions(DType::bf16));
     if (!ours) make_tiles();
     slot_bytes = tiles.empty() ? own.workspace() : largest_workspace();
   }
@@ -208,6 +203,12 @@ void MatmulPlan::run(const MatmulOperands& operands, std::byte* workspace, Worke
     const Tile& kind = tile + 1 < count ? plan.tiles.front() : plan.tiles.back();
     kind.execute(plan.shape, plan.rows.begin(tile), operands, slot_workspace, slot, plan.stream.get());
   });
+}
+
+bool has_instructions(DType input) {
+  constexpr auto kNeeded = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);  // a mask that later ones contain
+  const bool bf16 = (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kNeeded) == kNeeded;
+  return input == DType::f32 || (input == DType::bf16 && bf16);
 }
 
 std::string_view matmul_library() { return "oneDNN"; }

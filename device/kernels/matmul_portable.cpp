@@ -24,6 +24,8 @@ void MatmulPlan::run(const MatmulOperands& operands, std::byte* workspace, Worke
   });
 }
 
+bool has_instructions(DType input) { return input == DType::f32; }
+
 std::string_view matmul_library() { return "portable"; }
 
 }  // namespace l2l::device::kernels

@@ -155,9 +155,12 @@ struct DataOptions {
 // minibatch = micro_batch x micro_batches. 0 is "not set": the value then follows from those that are set.
 // Trainer::options() has all three.
 struct BatchOptions {
+  static constexpr std::int64_t kChosen = -1;
+
   std::int64_t minibatch = 0;  // sequences per minibatch, of all devices together; divisible by device.count
   // Sequences per microbatch. Not set: 8; where minibatch alone is set, the largest divisor of a device's share up to
-  // 8, or, with recompute.policy = "auto", the one that makes the step shortest.
+  // 8. kChosen (key: "auto"), with minibatch and recompute.policy = "auto" alone: the one that makes the step shortest
+  // on this machine. Other microbatches give other bits.
   std::int64_t micro_batch = 0;
   std::int64_t micro_batches = 0;  // microbatches of all devices together; divisible by device.count; not set: 1
 };
@@ -223,7 +226,9 @@ struct DeviceOptions {
   std::string kind = "auto";  // "auto" (a GPU if there are a driver and our CUDA module, else host) | "host" | "cuda"
   std::int64_t index = 0;     // cuda: the first device, as the driver counts them
   std::int64_t count = 1;     // devices, each with an equal share of the microbatches
-  std::uint64_t memory = 0;   // limit on each device's memory, in bytes; 0: what it has free
+  // Limit on each device's memory, in bytes. 0: what it has free; but of a host's memory, which others need too,
+  // recompute.policy = "auto" takes a quarter at most, or the least with which the model can be trained.
+  std::uint64_t memory = 0;
   // "relay": layer by layer, weights in host memory. "resident": the conventional baseline, all weights on the device.
   std::string execution = "relay";
   std::int64_t threads = 0;         // host: compute threads of each device; 0: all cores, divided among the devices
@@ -255,11 +260,12 @@ struct RecomputeOptions {
   //   "min_cut"    what needs no matrix product, from the fewest bytes
   //   "none"       nothing
   //   "budget"     as "full", with scratch of at most `budget`, which must be set
-  //   "auto"       chosen for each block together with the place of its stash, to make the step shortest in the memory
-  //                there is; ops whose time on this machine is not known are measured first, which takes some seconds
-  std::string policy = "full";
-  // Limit on the scratch of a block's backward pass of one microbatch; the block recomputes more where it must. Not
-  // with "auto", which keeps to device.memory.
+  //   "auto"       chosen for each block together with the place of its stash, to make the step shortest in
+  //                device.memory; ops whose time on this machine is not known are measured first, which takes some
+  //                seconds. With a budget as "budget"; as "full" where blocks rebuild their inputs. No choice changes
+  //                a bit
+  std::string policy = "auto";
+  // Limit on the scratch of a block's backward pass of one microbatch; the block recomputes more where it must.
   std::uint64_t budget = 0;
 
   // Whether the choice follows from measured times.

@@ -42,10 +42,12 @@ struct MemoryContract {
   std::int64_t trained_parameters = 0;  // of these, those that are not frozen
   std::string device_description;
   std::string device_choice;  // what device.kind = "auto" chose and why; else empty
+  std::string advice;         // on precision.compute, where the device is faster in another; else empty
   std::string stash;          // "host", "device", "split" between them, or "none": blocks rebuild their inputs
   int blocks_stashed_on_device = 0;
   int resident_layers = 0;                 // blocks whose weights stay on the device, each in a slot of its own
   std::string eps_placement;               // "3 workers on node 0 (CPUs 1-3); core of CPU 0 feeds the device"
+  std::string recomputation_summary;       // what blocks keep where "auto" chose it; else empty
   std::vector<std::string> recomputation;  // what was chosen for "auto" or a budget, and why; else empty
   std::string update_mode;  // "eager: ..." or "held until the step's verdict: ...", with the reasons and the cost
 };

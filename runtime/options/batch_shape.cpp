@@ -97,6 +97,7 @@ bool is_possible(std::int64_t micro_batch, std::int64_t minibatch, std::int64_t 
 
 BatchOptions resolved(const BatchOptions& given, std::int64_t devices) {
   BatchOptions batch = given;
+  if (batch.micro_batch == BatchOptions::kChosen) batch.micro_batch = 0;
   if (batch.minibatch == 0) {
     if (batch.micro_batch == 0) batch.micro_batch = kUsualMicroBatch;
     if (batch.micro_batches == 0) batch.micro_batches = 1;
@@ -121,11 +122,7 @@ BatchOptions resolved(const BatchOptions& given, std::int64_t devices) {
   return batch;
 }
 
-bool leaves_micro_batch(const Options& options) {
-  const BatchOptions& batch = options.batch;
-  return options.recompute.policy == "auto" && batch.minibatch > 0 && batch.micro_batch == 0 &&
-         batch.micro_batches == 0;
-}
+bool leaves_micro_batch(const Options& options) { return options.batch.micro_batch == BatchOptions::kChosen; }
 
 std::optional<std::int64_t> micro_batch_to_keep(const Options& options, const Options& saved) {
   const BatchOptions batch = resolved(saved.batch, saved.device.count);

@@ -14,15 +14,14 @@ constexpr std::int64_t kMostMicroBatches = (1 << 24) - 1;  // RngKey::microbatch
 constexpr std::size_t kMostCandidates = 6;                 // of micro_batch_candidates()
 
 // `given` with all three fields set, so that minibatch = micro_batch x micro_batches and each of `devices` runs the
-// same number of microbatches. Fields are within the ranges of their keys, 0 is "not set":
+// same number of microbatches. Fields are within the ranges of their keys; 0, and kChosen, are "not set":
 //   no minibatch               micro_batch is 8 and micro_batches 1, each where it is not set
 //   minibatch and one of them  the other is the quotient
 //   minibatch alone            the largest microbatch of at most 8 sequences
 // Throws BadInput naming keys, values and the nearest ones that would do.
 BatchOptions resolved(const BatchOptions& given, std::int64_t devices);
 
-// Whether the microbatch is the planner's to choose: recompute.policy is "auto", and of `batch` the minibatch alone is
-// set.
+// Whether the microbatch is the planner's to choose.
 bool leaves_micro_batch(const Options& options);
 
 // The microbatch with which a run of `options` goes on bit by bit from a checkpoint of a run of `saved`: that run's

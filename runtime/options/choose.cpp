@@ -227,14 +227,6 @@ void Chooser::add_machine() {
   add("optimizer.moments", quoted(moments),
       short_number(std::round(count / 1e5) / 10) + " million parameters, " +
           format_bytes(static_cast<Bytes>(room / 0.8)) + " of host memory free");
-  // Korthikanti et al. (2022), equation 1 without the scores of attention, in fp32.
-  const double tokens = static_cast<double>(kMinibatch * sequence_);
-  const double activations = 68 * tokens * static_cast<double>(model_.hidden * model_.layers);
-  const double state = count * (moments[0] == 'f' ? 12 : moments[0] == 'b' ? 8 : 6.1);
-  const bool keeps = !gpu && state + activations < room;
-  add("recompute.policy", quoted(keeps ? "none" : "full"),
-      "activations of about " + format_bytes(static_cast<Bytes>(activations)) +
-          (keeps ? " fit, so nothing is computed twice" : " are computed twice, so that few bytes are kept"));
   add("checkpoint.directory", quoted((output_ / "checkpoints").string()), "--output");
 }
 

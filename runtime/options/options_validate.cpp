@@ -12,6 +12,7 @@
 #include "runtime/options/options_table.h"
 #include "runtime/options/options_value.h"
 #include "runtime/options/pretrained.h"
+#include "runtime/options/resolved_options.h"
 
 namespace l2l {
 
@@ -172,19 +173,26 @@ void check_transfer(const Options& options) {
 }
 
 void check_recompute(const Options& options) {
-  const RecomputeOptions& recompute = options.recompute;
-  if (options.rebuilds_inputs() && (recompute.policy != "full" || recompute.budget > 0)) {
+  const std::string policy = runtime::resolved_policy(options);
+  const Bytes budget = options.recompute.budget;
+  if (options.rebuilds_inputs() && (policy != "full" || budget > 0)) {
     throw BadInput("model.reversible = \"" + options.model.reversible +
                    "\" rebuilds the inputs of its blocks and keeps nothing: set recompute.policy = \"full\" without a "
                    "budget, or keep the inputs with transfer.stash = \"host\" or \"device\"");
   }
-  if (recompute.policy == "budget" && recompute.budget == 0) {
+  if (options.recompute.policy == "budget" && budget == 0) {
     throw BadInput("recompute.policy = \"budget\" without a budget: set recompute.budget, such as \"300MiB\"");
   }
-  if (recompute.policy != "auto" || recompute.budget == 0) return;
-  throw BadInput(
-      "recompute.budget with recompute.policy = \"auto\", which fits everything in device.memory; remove it, or name a "
-      "policy");
+  if (!runtime::leaves_micro_batch(options)) return;
+  const std::string choice = "batch.micro_batch = \"auto\"";
+  if (policy != "auto") {
+    throw BadInput(
+        choice + ", but what blocks recompute is not left open, and the two are chosen together: set " +
+        "recompute.policy = \"auto\" without a budget, in a model that is not reversible, or name a microbatch");
+  }
+  if (options.batch.minibatch == 0 || options.batch.micro_batches != 0) {
+    throw BadInput(choice + " chooses how batch.minibatch is cut: set that, and leave batch.micro_batches out");
+  }
 }
 
 void check_checkpoint(const CheckpointOptions& checkpoint) {

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::uint64_t kMostUnsigned = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kAuto = TransferOptions::kChosen;
+static_assert(kAuto == BatchOptions::kChosen);
 
 template <typename... Functions>
 struct Overloaded : Functions... {

@@ -182,6 +182,12 @@ void set_base(ResolvedOptions& options) {
 
 SampleKind sample_kind(const Options& options) { return sample_kind(options.data, nullptr); }
 
+std::string resolved_policy(const Options& options) {
+  const RecomputeOptions& recompute = options.recompute;
+  const bool has_no_choice = recompute.budget > 0 || options.rebuilds_inputs();
+  return recompute.policy == "budget" || (recompute.policy == "auto" && has_no_choice) ? "full" : recompute.policy;
+}
+
 ResolvedOptions resolve(const Options& unread) {
   const Options asked = with_task(unread);
   validate_options(asked);
@@ -205,7 +211,7 @@ ResolvedOptions resolve(const Options& unread) {
   options.lengths = lengths_of(options);
   if (options.lengths.size() > 1) log(LogLevel::info, "padded to " + list(options.lengths) + " tokens (data.buckets)");
   options.batch = resolved(given.batch, given.device.count);
-  if (options.recompute.policy == "budget") options.recompute.policy = "full";
+  options.recompute.policy = resolved_policy(options);
   return options;
 }
 

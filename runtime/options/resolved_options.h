@@ -10,7 +10,7 @@
 namespace l2l::runtime {
 
 // Valid options in which `model` is what model.pretrained stands for, `batch` has all three numbers, data.samples is
-// not "auto", and recompute.policy "budget" is the "full" that it stands for. What measured times decide stays open:
+// not "auto", and recompute.policy is resolved_policy(). What measured times decide stays open:
 // recompute (leaves_choice()), and the microbatch where `chooses_micro_batch`, of which `batch` has the one to take
 // without times.
 struct ResolvedOptions : Options {
@@ -25,6 +25,10 @@ struct ResolvedOptions : Options {
   std::vector<std::int64_t> lengths = {};
   bool chooses_micro_batch = false;
 };
+
+// recompute.policy, but "full" for what that stands for: "budget", and "auto" where a budget is set or the blocks
+// rebuild their inputs.
+std::string resolved_policy(const Options& options);
 
 SampleKind sample_kind(const Options& options);  // data.samples, which is not "auto"
 

@@ -25,18 +25,6 @@ void require_right(const Graph& plain, const compiler::Visits& visits) {
   if (!wrong.empty()) throw Error("recomputation: the programs are wrong: " + wrong);
 }
 
-// `blocks` of `all`, from the first to the last at equal distances.
-template <typename T>
-std::vector<T> resampled(const std::vector<T>& all, int blocks) {
-  std::vector<T> fewer;
-  const auto last = static_cast<std::int64_t>(all.size()) - 1;
-  for (std::int64_t block = 0; block < blocks && last >= 0; ++block) {
-    const std::int64_t place = blocks > 1 ? (block * last + (blocks - 1) / 2) / (blocks - 1) : last;
-    fewer.push_back(all[static_cast<std::size_t>(place)]);
-  }
-  return fewer;
-}
-
 }  // namespace
 
 Decisions uniform_policy(const models::Model& model, compiler::remat::Policy policy) {
@@ -55,10 +43,25 @@ Decisions uniform_policy(const models::Model& model, compiler::remat::Policy pol
   return decisions;
 }
 
+std::vector<int> places_of_fewer(int all, int blocks) {
+  std::vector<int> places;
+  const std::int64_t last = all - 1;
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    const std::int64_t place = blocks > 1 ? (block * last + (blocks - 1) / 2) / (blocks - 1) : last;
+    places.push_back(static_cast<int>(place));
+  }
+  return places;
+}
+
 Decisions resampled(const Decisions& decisions, int blocks) {
   Decisions fewer = decisions;
-  fewer.policy_of = resampled(decisions.policy_of, blocks);
-  fewer.placements = resampled(decisions.placements, blocks);
+  fewer.policy_of.clear();
+  fewer.placements.clear();
+  for (const int place : places_of_fewer(static_cast<int>(decisions.placements.size()), blocks)) {
+    const auto at = static_cast<std::size_t>(place);
+    if (!decisions.policy_of.empty()) fewer.policy_of.push_back(decisions.policy_of[at]);
+    fewer.placements.push_back(decisions.placements[at]);
+  }
   return fewer;
 }
 

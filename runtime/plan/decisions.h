@@ -25,14 +25,18 @@ struct Decisions {
   std::vector<int> policy_of = {};               // of blocks 1, 2, ...: index into policies
   std::vector<BlockPlacement> placements = {};   // of blocks 1, 2, ...
   std::optional<std::int64_t> micro_batch = {};  // sequences, where that was left open
-  std::vector<std::string> explanation = {};     // lines for people; none where the options decide
+  std::string summary = {};                      // what blocks keep, for people; empty where the options decide
+  std::vector<std::string> explanation = {};     // why, in lines
   Bytes peak = 0;                                // of the process, where choosing has raised it
 };
 
 // The same policy for all blocks, without placements. Throws BadInput when a block's graph has no derivative.
 Decisions uniform_policy(const models::Model& model, compiler::remat::Policy policy);
 
-// For a model with fewer blocks: each does what the one at about its place does.
+// Of a model with `all` blocks, those that stand for it in one with fewer: from the first to the last at equal
+// distances; of one, the last. Counted from 0.
+std::vector<int> places_of_fewer(int all, int blocks);
+// For a model with fewer blocks: each does what the one at about its place does, places_of_fewer().
 Decisions resampled(const Decisions& decisions, int blocks);
 
 // `model` with each block's programs those of its policy; blocks of one type and policy share theirs.

@@ -59,6 +59,18 @@ void describe_devices(const RunPlan& plan, MemoryContract& contract) {
   if (plan.execution.devices > 1) text = std::to_string(plan.execution.devices) + " devices: " + text;
 }
 
+// On processors: which other type of matrix products is faster than that of the options. Empty: none.
+std::string precision_advice(const RunPlan& plan) {
+  if (!plan.device->uses_host_memory()) return {};
+  const DType compute = plan.model.compute;
+  const auto advise = [](const std::string& other, const std::string& why) {
+    return "precision.compute = \"" + other + "\" would be faster: this processor " + why;
+  };
+  if (compute == DType::f32) return plan.device->multiplies_fast(DType::bf16) ? advise("bf16", "multiplies it") : "";
+  if (plan.device->multiplies_fast(compute)) return {};
+  return advise("fp32", "converts " + plan.options.precision.compute + " to multiply it");
+}
+
 }  // namespace
 
 // Tokens stay in their files; what is known of documents does not.
@@ -114,6 +126,7 @@ MemoryContract memory_contract(const RunPlan& plan) {
   MemoryContract contract;
   contract.devices = plan.execution.devices;
   contract.device_choice = plan.device_choice;
+  contract.advice = precision_advice(plan);
   contract.checkpoint_bytes = checkpoint_size(plan).bytes();
   describe_devices(plan, contract);
   contract.device = plan.arena->lines();
@@ -127,6 +140,7 @@ MemoryContract memory_contract(const RunPlan& plan) {
   const StashPlace first = plan.execution.placement(1).stash;
   contract.stash = plan.execution.stashed(first) < plan.model.blocks() ? "split" : name_of(first);
   contract.update_mode = describe_update(plan.store, store.held);
+  contract.recomputation_summary = plan.decisions.summary;
   contract.recomputation = plan.decisions.explanation;
   contract.pinned_bytes =
       store.state + store.held + store.staging +

@@ -38,9 +38,35 @@ std::string layer_inputs(const RunParts& parts, const Proposal& proposal, StepCo
          format_bytes(on_host * live * one) + "; " + copy_time(costs, one) + " back for each microbatch)";
 }
 
-// Of one program: `device` blocks keep its values there, `host` blocks in host memory.
-std::string saved_values(const BlockCandidates& type, const BlockProgram& program, std::size_t device, std::size_t host,
-                         StepCosts& costs) {
+// Blocks of one type that do the same: so many that keep its values on the device, and in host memory.
+struct Alike {
+  const BlockCandidates& type;
+  const BlockProgram& program;
+  std::size_t device = 0, host = 0;
+
+  std::size_t blocks() const { return device + host; }
+  // Where values are kept.
+  std::string where() const {
+    if (device > 0 && host > 0) return "of " + std::to_string(device) + " on the device, of the others on the host";
+    return host == 0 ? "on the device" : "on the host";
+  }
+};
+
+std::vector<Alike> alike(const Candidates& candidates, const Proposal& proposal) {
+  std::vector<Alike> all;
+  for (std::size_t t = 0; t < candidates.types.size(); ++t) {
+    std::map<std::size_t, std::array<std::size_t, 2>> blocks;  // by program: on the device, on the host
+    for (const BlockShare& share : proposal.shares[t]) {
+      blocks[share.program][share.placement.stash == StashPlace::host] += share.blocks;
+    }
+    const BlockCandidates& type = candidates.types[t];
+    for (const auto& [program, counts] : blocks) all.push_back({type, type.programs[program], counts[0], counts[1]});
+  }
+  return all;
+}
+
+std::string saved_values(const Alike& alike, StepCosts& costs) {
+  const auto& [type, program, device, host] = alike;
   std::string kept, again;
   for (const SavableValue& savable : type.values) {
     const compiler::Value& value = program.policy.visits.forward.value(savable.value);
@@ -48,15 +74,29 @@ std::string saved_values(const BlockCandidates& type, const BlockProgram& progra
     list += (list.empty() ? "" : ", ") + value.name + " (" + format_bytes(value.bytes()) + ", link " +
             copy_time(costs, value.bytes()) + ", recomputed in " + milliseconds(savable.recomputed) + ")";
   }
-  std::string where = host == 0 ? "on the device" : "on the host";
-  if (device > 0 && host > 0) where = "of " + std::to_string(device) + " on the device, of the others on the host";
-  std::string text = "saved values: " + std::to_string(device + host) + " of " + std::to_string(type.blocks.size()) +
+  std::string text = "saved values: " + std::to_string(alike.blocks()) + " of " + std::to_string(type.blocks.size()) +
                      " blocks (\"" + program.policy.visits.forward.name + "\"), " + program.policy.name +
                      ": a microbatch takes " + milliseconds(program.forward.seconds) + " forward and " +
                      milliseconds(program.backward.seconds) + " backward";
-  if (!kept.empty()) text += "; kept, " + where + ": " + kept;
+  if (!kept.empty()) text += "; kept, " + alike.where() + ": " + kept;
   if (!again.empty()) text += "; recomputed: " + again;
   return text;
+}
+
+// "4 blocks keep 3 of 12 values (96.0 KiB a microbatch, on the device)"
+std::string summarize(const Alike& alike) {
+  std::size_t count = 0;
+  Bytes bytes = 0;
+  for (const SavableValue& savable : alike.type.values) {
+    const compiler::Value& value = alike.program.policy.visits.forward.value(savable.value);
+    if (value.region != Region::saved) continue;
+    ++count;
+    bytes += value.bytes();
+  }
+  const std::string blocks = std::to_string(alike.blocks()) + (alike.blocks() == 1 ? " block" : " blocks");
+  if (count == 0) return blocks + " recompute all values";
+  return blocks + " keep " + std::to_string(count) + " of " + std::to_string(alike.type.values.size()) + " values (" +
+         format_bytes(bytes) + " a microbatch, " + alike.where() + ")";
 }
 
 }  // namespace
@@ -70,17 +110,14 @@ std::string milliseconds(double seconds) {
 std::vector<std::string> explain(const RunParts& parts, const Candidates& candidates, const Proposal& proposal,
                                  StepCosts& costs) {
   std::vector<std::string> lines = {weights(parts, proposal, costs), layer_inputs(parts, proposal, costs)};
-  for (std::size_t t = 0; t < candidates.types.size(); ++t) {
-    const BlockCandidates& type = candidates.types[t];
-    std::map<std::size_t, std::array<std::size_t, 2>> blocks;  // by program: on the device, on the host
-    for (const BlockShare& share : proposal.shares[t]) {
-      blocks[share.program][share.placement.stash == StashPlace::host] += share.blocks;
-    }
-    for (const auto& [program, counts] : blocks) {
-      lines.push_back(saved_values(type, type.programs[program], counts[0], counts[1], costs));
-    }
-  }
+  for (const Alike& blocks : alike(candidates, proposal)) lines.push_back(saved_values(blocks, costs));
   return lines;
+}
+
+std::string summarize(const Candidates& candidates, const Proposal& proposal) {
+  std::string text;
+  for (const Alike& blocks : alike(candidates, proposal)) text += (text.empty() ? "" : "; ") + summarize(blocks);
+  return text;
 }
 
 }  // namespace l2l::runtime

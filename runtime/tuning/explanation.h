@@ -15,5 +15,7 @@ std::string milliseconds(double seconds);
 // Measures copies that are not known.
 std::vector<std::string> explain(const RunParts& parts, const Candidates& candidates, const Proposal& proposal,
                                  StepCosts& costs);
+// The same in a line: how many values blocks keep.
+std::string summarize(const Candidates& candidates, const Proposal& proposal);
 
 }  // namespace l2l::runtime

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <system_error>
 
 namespace l2l::runtime {
 
@@ -35,6 +36,18 @@ void MeasuringSession::begin(const std::string& what, double seconds) {
   current_seconds_ = seconds;
   expected_ = std::max(expected_, ++count_);
   if (measuring_.show) measuring_.show({what, count_, expected_, std::min(expected_seconds_, left())});
+}
+
+WatchedMeasuring::WatchedMeasuring(const MeasuringSession& session) {
+  if (!session.keeps()) return;
+  const std::optional<Watchdog::Limits> limits = hang_limits(/*visit=*/std::nullopt);
+  if (!limits) return;
+  try {
+    watchdog_ = std::make_unique<Watchdog>(
+        *limits, "it was measuring. L2L_HANG_SECONDS sets how long is too long; 0: never", report_hang);
+    watch_.emplace(watchdog_.get());
+  } catch (const std::system_error&) {  // no thread for it
+  }
 }
 
 MeasuringSession MeasuringSession::thoroughly() const {

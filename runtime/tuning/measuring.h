@@ -2,9 +2,12 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "core/activity.h"
+#include "core/watchdog.h"
 #include "l2l/trainer.h"
 #include "runtime/tuning/piece_estimate.h"
 
@@ -56,6 +59,17 @@ class MeasuringSession {
   bool guessed_ = false;
   int count_ = 0, expected_ = 0;
   double current_seconds_ = 0, expected_seconds_ = 0;  // of the measurement that runs; of it and those to come
+};
+
+// Watches the calling thread while it measures, and the threads that it starts: they may hang, as those of a run may.
+class WatchedMeasuring {
+ public:
+  explicit WatchedMeasuring(const MeasuringSession& session);
+
+ private:
+  const ThreadActivity listed_{"relay", 0};
+  std::unique_ptr<Watchdog> watchdog_;
+  std::optional<Watchdog::Watch> watch_;
 };
 
 }  // namespace l2l::runtime

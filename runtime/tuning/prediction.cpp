@@ -155,10 +155,13 @@ StepPrediction predict(const RunPlan& plan, Calibration& calibration, MeasuringS
 }  // namespace
 
 StepPrediction predict_step(const RunPlan& plan, Calibration& calibration, MeasuringSession* session) {
+  std::optional<WatchedMeasuring> watched;
+  if (session != nullptr) watched.emplace(*session);
   return predict(plan, calibration, session, [&] { return measure_sharing(plan, calibration, *session); });
 }
 
 StepPrediction check_prediction(const RunPlan& plan, Calibration& calibration, MeasuringSession& session) {
+  const WatchedMeasuring watched(session);
   double measured = 0;
   StepPrediction prediction = predict(plan, calibration, &session, [&] {
     const RunPlan shallow = shallower_plan(plan, shallower(plan), plan.decisions);

@@ -187,23 +187,28 @@ class BlockChain {
 }  // namespace
 
 // Host memory: what the run leaves of the machine for the stash of each device; where devices take host memory, for
-// their arenas, too.
+// their arenas, too, but without a limit that was set only a quarter of it, since it is not theirs alone.
 MemoryLimits memory_limits(const RunParts& parts) {
   const auto devices = static_cast<Bytes>(parts.execution.devices);
-  const ExecutionPlan least = execution_with(parts, least_decisions(parts).placements);
-  HostStaging staging = host_staging(parts.model, least);
+  const Decisions least = least_decisions(parts);
+  const HostStaging staging = host_staging(parts.model, execution_with(parts, least.placements));
   Bytes needed = 0;
   for (const ContractLine& line : host_lines(parts, staging, /*arena=*/0)) needed += line.bytes;
   needed -= devices * staging.stash;
   const Bytes free = above(HostMemory().capacity().bytes, needed) / devices;
   const std::optional<DeviceLimit> device = device_limit(parts);
   const Bytes set = parts.options.eps.stash_memory;
+  const Bytes least_device = arena_bytes(parts, least), least_host = staging.stash;
   MemoryLimits limits{device ? device->bytes : kNoLimit, free, kNoLimit};
   if (set > 0) limits.host = std::min(free, set / devices);
   if (parts.device->uses_host_memory()) {
-    limits.device = std::min(limits.device, free);
-    limits.together = free;
+    const bool is_set = parts.options.device.memory > 0;
+    limits.together = is_set ? free : std::min(free, std::max(free / 4, least_device + least_host));
+    limits.device = std::min(limits.device, limits.together);
   }
+  // The stash may lie on either side, or in part on both.
+  const bool stash_fits = least_host <= limits.host || least_host - limits.host <= limits.device;
+  limits.leave_enough = least_device <= limits.device && stash_fits && least_host <= limits.together;
   return limits;
 }
 

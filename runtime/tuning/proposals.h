@@ -33,8 +33,9 @@ struct Proposal {
 };
 
 struct MemoryLimits {
-  Bytes device, host;  // of an arena; of what one device keeps in host memory
-  Bytes together;      // of both
+  Bytes device, host;        // of an arena; of what one device keeps in host memory
+  Bytes together;            // of both
+  bool leave_enough = true;  // for what takes least; false: nothing fits
 };
 // What the options, the devices and the machine leave of each.
 MemoryLimits memory_limits(const RunParts& parts);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/trace.h"
+#include "models/architecture.h"
 #include "runtime/engine.h"
 #include "runtime/plan/fixed_decisions.h"
 #include "runtime/plan/memory_contract.h"
@@ -19,22 +20,30 @@ Options shallower(const RunParts& parts, Bytes state) {
   options.batch.minibatch = 0;  // follows from the other two, which may be changed
   options.model.layers =
       static_cast<std::int64_t>(std::max<Bytes>(1, std::min((blocks + 1) / 2, state / std::max<Bytes>(1, one))));
+  // Each is of the kind of the block that it stands for.
+  const std::vector<std::string> types = models::with_defaults(options.model).layer_types;
+  if (types.size() > 1) {
+    options.model.layer_types.clear();
+    for (const int place : places_of_fewer(parts.model.blocks(), static_cast<int>(options.model.layers))) {
+      options.model.layer_types.push_back(types[static_cast<std::size_t>(place) % types.size()]);
+    }
+  }
   options.device.kind = "host";
   options.transfer.resident_layers = TransferOptions::kChosen;
   options.device.memory = options.eps.memory = options.eps.stash_memory = 0;
   return options;
 }
 
-RunPlan shallower_plan(const RunParts& parts, const Options& options, const Decisions& decisions) {
+RunPlan shallower_plan(const RunParts& parts, const Options& options, const Decisions& decisions, Devices devices) {
   const auto blocks = parts.model.blocks() - static_cast<int>(parts.options.model.layers - options.model.layers);
-  return RunPlan(make_parts(resolve(options)), resampled(decisions, blocks));
+  return RunPlan(make_parts(resolve(options), std::move(devices)), resampled(decisions, blocks));
 }
 
-RunPlan plain_plan(Options options) {
-  options.recompute = {};
+RunPlan plain_plan(Options options, Devices devices) {
+  options.recompute = {.policy = "full"};
   options.transfer.resident_layers = TransferOptions::kChosen;
   if (!options.rebuilds_inputs()) options.transfer.stash = "host";
-  RunParts parts = make_parts(resolve(options));
+  RunParts parts = make_parts(resolve(options), std::move(devices));
   Decisions decisions = fixed_decisions(parts);
   return RunPlan(std::move(parts), std::move(decisions));
 }

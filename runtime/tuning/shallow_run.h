@@ -12,10 +12,10 @@ namespace l2l::runtime {
 // limits of memory but the machine's; alike in all else.
 Options shallower(const RunParts& parts, Bytes state = Bytes{1} << 30);
 // The plan of `options`, those of shallower(), in which blocks do what those at about their place in the whole model
-// do.
-RunPlan shallower_plan(const RunParts& parts, const Options& options, const Decisions& decisions);
+// do. `devices`: none to open those of the options.
+RunPlan shallower_plan(const RunParts& parts, const Options& options, const Decisions& decisions, Devices devices = {});
 // The plan of `options` with blocks that keep their inputs alone, on the host, unless they rebuild these.
-RunPlan plain_plan(Options options);
+RunPlan plain_plan(Options options, Devices devices = {});
 
 // Seconds of a step, the median over some seconds, or, when the effort is brief, of a few steps: allocates the plan
 // whole, draws tokens, trains it, and frees all. Its devices must be idle. Throws OutOfMemory when it does not fit.

@@ -206,8 +206,13 @@ Cost StepCosts::parameter_update() {
 
 std::string StepCosts::name_of_step(const RunPlan& plan) const {
   std::ostringstream text;
+  std::map<const device::Executable*, std::string> names;  // layers of a type share their programs
   for (const VisitWork& visit : step_work(plan)) {
-    for (const auto& launches : visit.launches) text << name_of_launch(*launches.program) << launches.count << "|";
+    for (const auto& launches : visit.launches) {
+      std::string& name = names[launches.program];
+      if (name.empty()) name = name_of_launch(*launches.program);
+      text << name << launches.count << "|";
+    }
     for (const auto& copies :
          {visit.weights, visit.fetched, visit.reloaded, visit.stashed, visit.saved, visit.gradients}) {
       text << copies.bytes << " " << copies.count << "|";

@@ -30,7 +30,8 @@ StepRatios::StepRatios(const RunParts& parts, Options options, Calibration& cali
       calibration_(calibration),
       session_(session),
       options_(std::move(options)),
-      plain_(plain_plan(options_)),
+      devices_(!session.thorough() && parts.device->uses_host_memory() ? parts.devices : Devices()),
+      plain_(plain_plan(options_, devices_)),
       plain_name_(name_of_step(plain_)) {}
 
 std::string StepRatios::name_of_step(const RunPlan& run) const {

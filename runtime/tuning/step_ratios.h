@@ -20,7 +20,7 @@ class StepRatios {
   StepRatios(const RunParts& parts, Options options, Calibration& calibration, MeasuringSession& session);
 
   // The run of these options with blocks that do what `decisions`, for the model of `parts`, say.
-  RunPlan run(const Decisions& decisions) const { return shallower_plan(parts_, options_, decisions); }
+  RunPlan run(const Decisions& decisions) const { return shallower_plan(parts_, options_, decisions, devices_); }
   // A step of such a run over one of the plain one, measured thoroughly where that was once wanted; nothing: is not in
   // the calibration.
   std::optional<StepRatio> known(const RunPlan& run) const;
@@ -38,6 +38,7 @@ class StepRatios {
   Calibration& calibration_;
   MeasuringSession& session_;
   const Options options_;
+  const Devices devices_;  // of plans that are not to run but to be named; none where they may be
   const RunPlan plain_;
   const std::string plain_name_;  // of its step
 };

@@ -38,6 +38,7 @@ class PaddedTexts {
     options.batch = {.micro_batch = 2, .micro_batches = 4};
     options.optimizer.weight_decay = 0;
     options.run.steps = 4;
+    options.recompute.policy = "full";
     return options;
   }
 

@@ -61,6 +61,7 @@ class EachSampleOnce : public ::testing::TestWithParam<const char*> {
     options.data.train = {(folder_ / "text").string()};
     options.data.format = "text";
     options.data.samples = GetParam();
+    options.recompute.policy = "full";
     if (!stream()) options.data.separator = " ";
     options.device.kind = "host";
     options.device.count = shape.devices;

@@ -61,6 +61,7 @@ Options options_of(const ModelOptions& model) {
   options.data.format = "tokens";
   options.device.kind = "host";
   options.batch = {.micro_batch = 1, .micro_batches = 1};
+  options.recompute.policy = "full";
   return options;
 }
 

@@ -29,6 +29,7 @@ inline Options packing_options(const std::string& architecture, std::int64_t seq
   options.batch = {.micro_batch = 1, .micro_batches = 1};
   options.optimizer.weight_decay = 0;
   options.run.steps = 1;
+  options.recompute.policy = "full";
   return options;
 }
 

@@ -48,6 +48,7 @@ class SmallRun {
     options.optimizer.weight_decay = 0.1;
     options.optimizer.max_norm = 0.5;
     options.schedule = {.kind = "cosine", .warmup_steps = 3, .minimum = 1e-4};
+    options.recompute.policy = "full";  // nothing is measured
     options.checkpoint.directory = folder_ / "checkpoints";
     options.checkpoint.keep = 100;
     options.run.steps = 20;

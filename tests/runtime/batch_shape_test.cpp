@@ -153,20 +153,28 @@ TEST(BatchShape, QuotientsStayWithinTheirRanges) {
   EXPECT_SAYS(bad_input([] { resolved({.minibatch = kPrime}, 1); }), "in microbatches of 1");
 }
 
-TEST(LeavesMicroBatch, WithAutoAndTheMinibatchAlone) {
-  int left = 0;
-  for (int bits = 0; bits < 16; ++bits) {
-    Options options;
-    if (bits & 1) options.recompute.policy = "auto";
-    if (bits & 2) options.batch.minibatch = 8;
-    if (bits & 4) options.batch.micro_batch = 2;
-    if (bits & 8) options.batch.micro_batches = 4;
-    EXPECT_EQ(leaves_micro_batch(options), bits == 3) << bits;
-    left += leaves_micro_batch(options);
-    options.batch = resolved(options.batch, 1);
-    EXPECT_FALSE(leaves_micro_batch(options)) << "what is resolved leaves nothing";
-  }
-  EXPECT_EQ(left, 1);
+TEST(LeavesMicroBatch, WhereItIsToBeChosenWithRecomputation) {
+  Options options;
+  options.data.train = {"text"};
+  options.batch = {.minibatch = 8};
+  EXPECT_FALSE(leaves_micro_batch(options)) << "by default bits do not depend on the machine";
+  options.batch.micro_batch = BatchOptions::kChosen;
+  EXPECT_TRUE(leaves_micro_batch(options));
+  EXPECT_NO_THROW(validate_options(options));
+  EXPECT_EQ(outcome(options.batch, 1), "8 = 8 x 1 on 1") << "without times";
+  EXPECT_EQ(parse_options(to_toml(options), "saved").batch.micro_batch, BatchOptions::kChosen);
+
+  const auto refusal = [&](const auto& change) {
+    Options wrong = options;
+    change(wrong);
+    return bad_input([&] { validate_options(wrong); });
+  };
+  const std::string chosen_together = "the two are chosen together";
+  EXPECT_SAYS(refusal([](Options& o) { o.recompute.policy = "full"; }), chosen_together);
+  EXPECT_SAYS(refusal([](Options& o) { o.recompute.budget = 1 << 20; }), chosen_together);
+  EXPECT_SAYS(refusal([](Options& o) { o.model.reversible = "float"; }), chosen_together);
+  EXPECT_SAYS(refusal([](Options& o) { o.batch.minibatch = 0; }), "batch.minibatch is cut: set that");
+  EXPECT_SAYS(refusal([](Options& o) { o.batch.micro_batches = 2; }), "leave batch.micro_batches out");
 }
 
 int octave_of(std::int64_t number) {
@@ -240,6 +248,7 @@ Options small_options() {
   options.model = {.layers = 4, .hidden = 16, .heads = 2, .sequence = 8};
   options.device.kind = "host";
   options.device.threads = 1;
+  options.recompute.policy = "full";
   return options;
 }
 

@@ -238,5 +238,25 @@ TEST(BlockChainCandidate, NoSetSavesMoreThanAMixtureOfNeighboursInTheSets) {
   }
 }
 
+// A run takes what it is given; else a quarter of a host's memory, but never less than it can do with.
+TEST(MemoryLimits, OfAHostAreAQuarterOfItsFreeMemoryUnlessSet) {
+  RunParts parts = parts_with();
+  const MemoryLimits unset = memory_limits(parts);
+  EXPECT_EQ(unset.together, unset.host / 4);
+  EXPECT_EQ(unset.device, unset.together);
+  parts.options.device.memory = unset.host / 2;
+  const MemoryLimits set = memory_limits(parts);
+  EXPECT_EQ(set.device, parts.options.device.memory);
+  EXPECT_EQ(set.together, set.host);
+
+  Options large = options();
+  RunParts needs_more = parts_with();
+  while (arena_bytes(needs_more, least_decisions(needs_more)) < unset.host / 3) {
+    large.batch.micro_batch *= 2;
+    needs_more = make_parts(resolve(large));
+  }
+  EXPECT_GE(memory_limits(needs_more).device, arena_bytes(needs_more, least_decisions(needs_more)));
+}
+
 }  // namespace
 }  // namespace l2l::runtime

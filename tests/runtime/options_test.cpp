@@ -167,7 +167,7 @@ TEST(Options, RefusesWhatThisVersionHasNot) {
   EXPECT_SAYS(refusal("optimizer.name=lion"), "accepted: \"adamw\", \"lamb\", \"sgd\"");
   EXPECT_SAYS(refusal("optimizer.clip=value"), "accepted: \"none\", \"per_layer\", \"global\"");
   EXPECT_SAYS(refusal("precision.compute=fp8"), "accepted: \"fp32\", \"bf16\", \"fp16\"");
-  EXPECT_SAYS(refusal("recompute.policy=half"), "accepted: \"full\"");
+  EXPECT_SAYS(refusal("recompute.policy=half"), "accepted: \"auto\", \"full\"");
 }
 
 TEST(Options, KeepsEveryRange) {
@@ -206,7 +206,7 @@ TEST(Options, KeepsEveryRange) {
   for (const auto& [good, bad] : pairs) {
     Options options;
     EXPECT_NO_THROW(set_option(options, good)) << good;
-    EXPECT_SAYS(refusal(bad), "expected a") << bad;
+    EXPECT_SAYS(refusal(bad), "expected ") << bad;
   }
   EXPECT_SAYS(refusal("device.kind=gpu"), "accepted: \"auto\", \"host\", \"cuda\"");
   EXPECT_SAYS(refusal("device.graphs=1"), "expected true or false");

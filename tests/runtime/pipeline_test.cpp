@@ -21,6 +21,7 @@ Options pipeline_options() {
   options.batch = {.micro_batch = 2, .micro_batches = kMicrobatches};
   options.device.kind = "host";
   options.device.threads = 1;
+  options.recompute.policy = "full";
   options.eps.threads = 1;
   return options;
 }
@@ -72,8 +73,17 @@ TEST(ResolvedOptions, HaveNumbersAndFiles) {
   ASSERT_EQ(resolved.train.size(), 1u);
   EXPECT_EQ(resolved.train[0].files.size(), 1u);
   EXPECT_FALSE(resolved.validation);
-  options.recompute = {.policy = "auto", .budget = 0};
+  options.recompute.policy = "auto";  // with a budget
+  EXPECT_EQ(resolve(options).recompute.policy, "full");
+  options.recompute.budget = 0;
+  EXPECT_EQ(resolve(options).recompute.policy, "auto");
+  EXPECT_FALSE(resolve(options).chooses_micro_batch);
+  options.batch.micro_batch = BatchOptions::kChosen;
   EXPECT_TRUE(resolve(options).chooses_micro_batch);
+  EXPECT_EQ(resolve(options).batch.micro_batch, 6);
+  options.batch.micro_batch = 0;
+  options.model.reversible = "float";
+  EXPECT_EQ(resolve(options).recompute.policy, "full");
   options.data.validation = {data.path("missing")};
   EXPECT_THROW(resolve(options), BadInput);
 }

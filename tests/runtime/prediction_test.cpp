@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "device/forwarding_device.h"
+#include "device/open.h"
 #include "device/paced/paced_device.h"
 #include "runtime/plan/fixed_decisions.h"
 #include "runtime/plan/memory_contract.h"
@@ -29,6 +31,7 @@ Options small_options() {
   options.batch = {.micro_batch = 2, .micro_batches = 3};
   options.device.kind = "host";
   options.eps.threads = 1;
+  options.recompute.policy = "full";
   return options;
 }
 
@@ -348,6 +351,34 @@ TEST_F(OfOneBlock, WhatWasTakenForADeviceIsSaid) {
   const RunPlan plan = plan_run(options);
   EXPECT_FALSE(memory_contract(plan).device_choice.empty());
   EXPECT_EQ(memory_contract(plan).device_choice, plain_plan(options).device_choice);
+}
+
+// A host device whose processor has, or lacks, instructions for bf16.
+class Processor final : public device::ForwardingDevice {
+ public:
+  explicit Processor(bool multiplies_bf16)
+      : ForwardingDevice(device::open_device({"host", 1})), multiplies_bf16_(multiplies_bf16) {}
+  bool multiplies_fast(DType dtype) const override {
+    return dtype == DType::f32 || (dtype == DType::bf16 && multiplies_bf16_);
+  }
+
+ private:
+  const bool multiplies_bf16_;
+};
+
+TEST_F(OfOneBlock, AFasterTypeOfProductsIsAdvised) {
+  const auto advice = [&](const std::string& compute, bool multiplies_bf16) {
+    Options options = plain_;
+    options.precision.compute = compute;
+    Devices devices;
+    devices.push_back(std::make_unique<Processor>(multiplies_bf16));
+    return memory_contract(plan_run(options, std::move(devices))).advice;
+  };
+  EXPECT_SAYS(advice("fp32", true), "precision.compute = \"bf16\" would be faster");
+  EXPECT_EQ(advice("fp32", false), "");
+  EXPECT_EQ(advice("bf16", true), "");
+  EXPECT_SAYS(advice("bf16", false), "precision.compute = \"fp32\" would be faster");
+  EXPECT_SAYS(advice("fp16", true), "precision.compute = \"fp32\" would be faster");
 }
 
 TEST_F(OfOneBlock, WorkIsTheSameForThoseThatDoTheSame) {

@@ -28,6 +28,8 @@ micro_batch = 2
 micro_batches = 2
 [device]
 kind = "host"
+[recompute]
+policy = "full"
 [run]
 steps = 1
 """

@@ -250,7 +250,7 @@ class Tokenizers(unittest.TestCase):
         self.tokenizer.write_text(json.dumps(TOKENIZERS["byte level, no regex"]["tokenizer"]))
         begin = time.monotonic()
         done = run(TOOLS / "l2l-tokenize", self.tokenizer, "-", text=b"the cat sat on the mat " * 100000)
-        self.assertLess(time.monotonic() - begin, 20)
+        self.assertLess(time.monotonic() - begin, 100 if os.environ.get("L2L_SANITIZED") == "1" else 20)
         self.assertGreater(len(done.stdout.split()), 100000)
 
 

@@ -20,6 +20,7 @@ MeasuredSettings host_case(int microbatches) {
   options.model = {.layers = 6, .hidden = 256, .heads = 4, .sequence = 128};
   options.batch = {.micro_batch = 2, .micro_batches = microbatches};
   options.transfer.stash = "host";
+  options.recompute.policy = "full";
   return {options, {}, true};
 }
 

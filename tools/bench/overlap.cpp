@@ -16,6 +16,7 @@ MeasuredSettings host_case() {
   options.model = {.layers = 8, .hidden = 256, .heads = 4, .sequence = 128};
   options.batch = {.micro_batch = 2, .micro_batches = 4};
   options.transfer.stash = "host";
+  options.recompute.policy = "full";
   return {options, {}, true};
 }
 

@@ -34,6 +34,7 @@ Options options_of(const Shape& shape, const std::string& precision, const std::
   options.precision.compute = precision;
   options.device.execution = execution;
   options.transfer.stash = execution == "relay" ? "host" : "device";
+  options.recompute.policy = "full";
   return options;
 }
 

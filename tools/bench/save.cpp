@@ -33,6 +33,7 @@ Options options_of(const std::string& precision, const std::filesystem::path& te
   options.precision.compute = precision;
   options.checkpoint.directory = directory.string();
   options.checkpoint.keep = 1;
+  options.recompute.policy = "full";
   return options;
 }
 

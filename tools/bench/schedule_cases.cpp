@@ -14,6 +14,7 @@ Options small_model(int layers, int microbatches) {
   options.batch = {.micro_batch = 2, .micro_batches = microbatches};
   options.transfer.stash = "host";
   options.eps.threads = 1;
+  options.recompute.policy = "full";
   return options;
 }
 
