@@ -1,5 +1,6 @@
 #include "formats/safetensors_writer.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "core/hash.h"
@@ -18,6 +19,11 @@ Bytes bytes_of(const TensorToWrite& tensor) {
   return static_cast<Bytes>(tensor.shape.elements()) * safetensors_element(tensor.dtype);
 }
 
+std::string quoted(const std::string& name) {
+  const auto is_plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_'; };
+  return std::ranges::all_of(name, is_plain) ? '"' + name + '"' : json_text(nlohmann::json(name));
+}
+
 // With its length in front.
 std::string make_header(std::span<const TensorToWrite> tensors, const std::map<std::string, std::string>& metadata) {
   std::string text = metadata.empty() ? "{" : "{\"__metadata__\":" + json_text(nlohmann::json(metadata));
@@ -25,7 +31,7 @@ std::string make_header(std::span<const TensorToWrite> tensors, const std::map<s
   for (const TensorToWrite& tensor : tensors) {
     const Bytes end = offset + bytes_of(tensor);
     if (text.size() > 1) text += ',';
-    text.append(json_text(nlohmann::json(tensor.name))).append(":{\"dtype\":\"").append(tensor.dtype);
+    text.append(quoted(tensor.name)).append(":{\"dtype\":\"").append(tensor.dtype);
     text.append("\",\"shape\":").append(tensor.shape.to_string()).append(",\"data_offsets\":[");
     text.append(std::to_string(offset)).append(1, ',').append(std::to_string(end)).append("]}");
     offset = end;

@@ -20,6 +20,8 @@ train = ["text"]
 [checkpoint]
 directory = "saved"
 every = 2
+[recompute]
+policy = "full"  # "auto" would fit into less
 [run]
 steps = 3
 """

@@ -135,7 +135,7 @@ class TerminalTest(unittest.TestCase):
             shown = self.on_terminal(80, "--dry-run", *settings, **calibration)
             for line in shown.splitlines():
                 self.assertLessEqual(len(line), 80)
-            self.assertIn("recomputation: saved values", shown)
+            self.assertIn("recomputation: 2 blocks ", shown)
             self.assertIn(expected, shown)
 
     def test_validation_has_a_line_of_its_own(self):

@@ -58,7 +58,9 @@ void add_matmuls(std::vector<OpCase>& cases, DType dtype) {
                                 {130, 24, 160},
                                 {33, 700, 40},
                                 {520, 8, 24},
-                                {24, 520, 300}}) {
+                                {24, 520, 300},
+                                {520, 40, 300},
+                                {3400, 3, 260}}) {
     for (const bool transpose_a : {false, true}) {
       for (const bool transpose_b : {false, true}) {
         MatmulCase shape{m, n, k, transpose_a, transpose_b};
