@@ -1,6 +1,7 @@
 // Layer norm (kRms = false) and RMS norm (kRms = true) on the host.
 #include <cmath>
 
+#include "device/kernels/compute_rows.h"
 #include "device/kernels/elementwise.h"
 #include "device/kernels/factories.h"
 #include "device/kernels/reduce.h"
@@ -23,37 +24,56 @@ class NormForward final : public Kernel {
     op.require_dtype(DType::f32, {kInverse});
   }
 
-  void run(Operands operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
-    for_rows(rows_, hidden_, workers, [&](std::int64_t row) { normalize(operands, row); });
+  Bytes workspace(int threads) const override { return Rows::workspace(threads, hidden_); }
+
+  void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
+    const Partition blocks = row_blocks(rows_, hidden_);
+    workers.parallel_for(blocks.count(), [&](std::int64_t block, int slot) {
+      Rows rows(workspace, slot, hidden_);
+      const auto* gain = rows.read(as<T>(operands[1]));
+      const auto* bias = kRms ? nullptr : rows.read(as<T>(operands[2]));
+      for (std::int64_t row = blocks.begin(block); row < blocks.end(block); ++row) {
+        Rows its = rows;
+        const auto* x = its.read(as<T>(operands[0]) + row * hidden_);
+        T* const y = as<T>(operands[kY]) + row * hidden_;
+        auto* result = its.write(y);
+        const auto [mean, inverse] = normalize(x, gain, bias, result);
+        its.written(result, y);
+        if constexpr (!kRms) as<float>(operands[4])[row] = mean;
+        as<float>(operands[kInverse])[row] = inverse;
+      }
+    });
   }
 
  private:
+  using Rows = ComputeRows<T, 4>;
   static constexpr std::size_t kY = kRms ? 2 : 3, kInverse = kRms ? 3 : 5;
 
-  void normalize(Operands operands, std::int64_t row) const {
-    const T* x = as<T>(operands[0]) + row * hidden_;
-    const T* gain = as<T>(operands[1]);
-    T* y = as<T>(operands[kY]) + row * hidden_;
+  struct Statistics {
+    float mean, inverse;
+  };
+
+  // Of one row, of the type that it is computed in. RMS norm: mean 0, and no bias.
+  template <typename U>
+  Statistics normalize(const U* x, const U* gain, const U* bias, U* y) const {
     const float size = static_cast<float>(hidden_);
-    float inverse = 0;
     if constexpr (kRms) {
       const float squares = sum_of(hidden_, [x](std::int64_t i) { return widen(x[i]) * widen(x[i]); });
-      inverse = 1.0f / std::sqrt(squares / size + epsilon_);
+      const float inverse = 1.0f / std::sqrt(squares / size + epsilon_);
 #pragma omp simd
-      for (std::int64_t i = 0; i < hidden_; ++i) y[i] = narrow<T>(widen(x[i]) * inverse * (offset_ + widen(gain[i])));
+      for (std::int64_t i = 0; i < hidden_; ++i) y[i] = narrow<U>(widen(x[i]) * inverse * (offset_ + widen(gain[i])));
+      return {0, inverse};
     } else {
-      const T* bias = as<T>(operands[2]);
       const float mean = sum_of(hidden_, [x](std::int64_t i) { return widen(x[i]); }) / size;
       const float squares =
           sum_of(hidden_, [x, mean](std::int64_t i) { return (widen(x[i]) - mean) * (widen(x[i]) - mean); });
-      inverse = 1.0f / std::sqrt(squares / size + epsilon_);
+      const float inverse = 1.0f / std::sqrt(squares / size + epsilon_);
 #pragma omp simd
       for (std::int64_t i = 0; i < hidden_; ++i) {
-        y[i] = narrow<T>((widen(x[i]) - mean) * inverse * widen(gain[i]) + widen(bias[i]));
+        y[i] = narrow<U>((widen(x[i]) - mean) * inverse * widen(gain[i]) + widen(bias[i]));
       }
-      as<float>(operands[4])[row] = mean;
+      return {mean, inverse};
     }
-    as<float>(operands[kInverse])[row] = inverse;
   }
 
   std::int64_t rows_, hidden_;

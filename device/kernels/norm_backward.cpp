@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "device/kernels/common/operands.h"
+#include "device/kernels/compute_rows.h"
 #include "device/kernels/convert.h"
 #include "device/kernels/factories.h"
 #include "device/kernels/reduce.h"
@@ -28,16 +29,27 @@ class NormBackward final : public Kernel {
     for (std::size_t i = 0; i < trained_; ++i) op.require_dtype(DType::f32, {kDx + 1 + i});
   }
 
-  // Sums of each block: [blocks][dgain, dbias][hidden].
-  Bytes workspace(int) const override { return static_cast<Bytes>(blocks_.count() * sums()) * sizeof(float); }
+  // Rows of each worker, and sums of each block: [blocks][dgain, dbias][hidden].
+  Bytes workspace(int threads) const override {
+    return Rows::workspace(threads, hidden_) + static_cast<Bytes>(blocks_.count() * sums()) * sizeof(float);
+  }
 
   void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
-    float* const partials = as<float>(workspace);
-    workers.parallel_for(blocks_.count(), [&](std::int64_t block, int) {
+    float* const partials = as<float>(workspace + Rows::workspace(workers.threads(), hidden_));
+    workers.parallel_for(blocks_.count(), [&](std::int64_t block, int slot) {
       float* const dgain = partials + block * sums();
       std::fill(dgain, dgain + sums(), 0.0f);
+      Rows rows(workspace, slot, hidden_);
+      const auto* gain = rows.read(as<T>(operands[2]));
       for (std::int64_t row = blocks_.begin(block); row < blocks_.end(block); ++row) {
-        differentiate(operands, row, dgain, dgain + hidden_);
+        Rows its = rows;
+        const auto* dy = its.read(as<T>(operands[0]) + row * hidden_);
+        const auto* x = its.read(as<T>(operands[1]) + row * hidden_);
+        T* const dx = as<T>(operands[kDx]) + row * hidden_;
+        auto* result = its.write(dx);
+        const float mean = kRms ? 0.0f : as<float>(operands[3])[row], inverse = as<float>(operands[kInverse])[row];
+        differentiate(dy, x, gain, mean, inverse, result, dgain);
+        its.written(result, dx);
       }
     });
     for (std::size_t i = 0; i < trained_; ++i) {
@@ -47,17 +59,15 @@ class NormBackward final : public Kernel {
   }
 
  private:
+  using Rows = ComputeRows<T, 4>;
   static constexpr std::size_t kInverse = kRms ? 3 : 4, kDx = kInverse + 1;
 
   std::int64_t sums() const { return kRms ? hidden_ : 2 * hidden_; }
 
-  // `dbias` is not used by RMS norm.
-  void differentiate(Operands operands, std::int64_t row, float* dgain, float* dbias) const {
-    const T* dy = as<T>(operands[0]) + row * hidden_;
-    const T* x = as<T>(operands[1]) + row * hidden_;
-    const T* gain = as<T>(operands[2]);
-    T* dx = as<T>(operands[kDx]) + row * hidden_;
-    const float mean = kRms ? 0.0f : as<float>(operands[3])[row], inverse = as<float>(operands[kInverse])[row];
+  // One row, of the type that it is computed in. Adds to `dgain`, and behind it to dbias, which RMS norm has not.
+  template <typename U>
+  void differentiate(const U* dy, const U* x, const U* gain, float mean, float inverse, U* dx, float* dgain) const {
+    float* const dbias = dgain + hidden_;
     const auto normalized = [=](std::int64_t i) {
       if constexpr (kRms) return widen(x[i]) * inverse;
       return (widen(x[i]) - mean) * inverse;
@@ -79,9 +89,9 @@ class NormBackward final : public Kernel {
 #pragma omp simd
     for (std::int64_t i = 0; i < hidden_; ++i) {
       if constexpr (kRms) {
-        dx[i] = narrow<T>((g(i) - normalized(i) * projection) * inverse);
+        dx[i] = narrow<U>((g(i) - normalized(i) * projection) * inverse);
       } else {
-        dx[i] = narrow<T>((g(i) - mean_g - normalized(i) * projection) * inverse);
+        dx[i] = narrow<U>((g(i) - mean_g - normalized(i) * projection) * inverse);
       }
     }
   }
