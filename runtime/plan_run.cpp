@@ -128,7 +128,10 @@ Decisions choose(RunParts& parts, const Bench& bench) {
   std::string why;
   const Study best = study_of_best_micro_batch(parts, bench, why);
   Decisions decisions = decisions_of(best, bench);
-  if (!why.empty()) decisions.explanation.insert(decisions.explanation.begin(), why);
+  if (!why.empty()) {
+    decisions.explanation.insert(decisions.explanation.begin(), why);
+    decisions.summary = why + "; " + decisions.summary;
+  }
   decisions.micro_batch = best.parts.options.batch.micro_batch;
   parts = best.parts;
   return decisions;

@@ -15,9 +15,10 @@ namespace l2l::runtime {
 // check_limits() (plan/memory_contract.h).
 //
 // Where recompute.policy is "auto" or recompute.budget is set, what blocks do is chosen by what pieces of the step
-// take, and where batch.minibatch alone is set, of the microbatches that it can be cut into the one whose step is
-// predicted to be the shortest. What this machine's calibration has not is measured in `session` (null: in one of its
-// own): pieces run on the devices and, where they compute on the host and the session is thorough, small models train.
+// take, and where batch.micro_batch is "auto", of the microbatches that batch.minibatch can be cut into the one whose
+// step is predicted to be the shortest. What this machine's calibration has not is measured in `session` (null: in one
+// of its own): pieces run on the devices and, where they compute on the host and the session is thorough, small models
+// train.
 RunPlan plan_run(const Options& options, Devices devices = {}, MeasuringSession* session = nullptr);
 
 }  // namespace l2l::runtime

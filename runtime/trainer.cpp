@@ -52,7 +52,8 @@ struct Trainer::Implementation {
   Implementation(const Options& options, const Measuring& how)
       : measuring(how),
         plan(runtime::plan_run(options, {}, &measuring)),
-        contract(runtime::memory_contract(plan)),
+        checkpoint_size(runtime::checkpoint_size(plan)),
+        contract(runtime::memory_contract(plan, checkpoint_size)),
         schedule(make_schedule(plan.options)),
         companions_from(plan.options.weights) {
     runtime::check_limits(plan, contract, runtime::Advice::planned);
@@ -117,6 +118,7 @@ struct Trainer::Implementation {
 
   runtime::MeasuringSession measuring;
   const runtime::RunPlan plan;
+  const eps::CheckpointSize checkpoint_size;
   MemoryContract contract;
   optimizers::Schedule schedule;
   std::filesystem::path companions_from;  // the Hugging Face directory that this model was last in; or empty
@@ -236,7 +238,7 @@ void Trainer::Implementation::check_room(eps::DirectoryUse use) const {
   if (checkpoint.directory.empty()) return;
   const bool once = checkpoint.every == 0 && checkpoint.minutes == 0;
   const int kept = static_cast<int>(checkpoint.keep) + (checkpoint.best.empty() ? 0 : 1);
-  eps::check_room(checkpoint.directory, {runtime::checkpoint_size(plan), once ? 1 : 2, once ? 1 : kept + 1}, use);
+  eps::check_room(checkpoint.directory, {checkpoint_size, once ? 1 : 2, once ? 1 : kept + 1}, use);
 }
 
 Trainer::Trainer(Options options, Measuring measuring)

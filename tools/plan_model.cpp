@@ -70,6 +70,7 @@ ModelPlan plan_model(const std::filesystem::path& directory, const std::vector<s
   base.model.pretrained = directory;
   base.data.format = "tokens32";
   base.batch = {.micro_batch = 1, .micro_batches = 1};
+  base.recompute.policy = "full";  // takes least, and leaves nothing to be measured
   for (const std::string& assignment : assignments) set_option(base, assignment);
   const bool sequence_is_given = is_given(base, "model.sequence=");
   ModelPlan plan;

@@ -81,7 +81,7 @@ def main():
     found = [[] for _ in configs]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        (folder / "run.toml").write_text("")
+        (folder / "run.toml").write_text('[recompute]\npolicy = "full"\n')
         for _ in range(arguments.rounds):
             for of_config, settings in zip(found, configs):
                 of_config.append(check(arguments.tools.resolve(), folder, settings))

@@ -8,8 +8,8 @@
 
 namespace l2l::device::kernels {
 
-// At most kCount rows of one worker; a copy of this object takes further rows in the place of those taken after it was
-// made. Thread-bound.
+// At most kCount rows of one worker. A copy of this object starts where the original is: rows that one of them takes
+// from then on overwrite those that the other takes. Thread-bound.
 template <typename T, std::size_t kCount>
 class ComputeRows {
  public:

@@ -14,8 +14,8 @@ namespace l2l::device::kernels {
 namespace {
 
 // A strip of b (32 KiB) stays in L1, a block of a (48 KiB) and a panel of b (256 KiB) in L2. Sums of kHeight rows wait
-// for further steps in up to 768 KiB. Measured on an Emerald Rapids, AVX-512 and AVX2.
-constexpr std::int64_t kRows = 96, kColumns = 512, kStrip = 64, kSteps = 128, kHeight = 384;
+// for further steps in up to 576 KiB. Measured on an Emerald Rapids, AVX-512 and AVX2.
+constexpr std::int64_t kRows = 96, kColumns = 512, kStrip = 64, kSteps = 128, kHeight = 288;
 constexpr std::int64_t kNear = 256;  // elements between steps of a transposed a, which is then not copied
 
 // Rows of a transposed fp32 matrix that lie far apart share few places of a cache; others are read where they are.

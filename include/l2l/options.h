@@ -239,8 +239,9 @@ struct DeviceOptions {
 struct TransferOptions {
   static constexpr std::int64_t kChosen = -1;
 
-  // Where layer inputs wait for the backward pass. "auto": those of as many blocks as fit on the device, the others on
-  // the host; a reversible model keeps none. "host" | "device": all of them there, also those of a reversible model.
+  // Where layer inputs wait for the backward pass. "auto": where recompute.policy = "auto" finds the step shortest,
+  // else those of as many blocks as fit on the device, the others on the host; a reversible model keeps none. "host" |
+  // "device": all of them there, also those of a reversible model.
   std::string stash = "auto";
   // Blocks whose weights stay on the device from the forward to the backward pass, and so cross the link once a step.
   // The last block does so anyway where the head is one layer, and is not counted. kChosen (key: "auto"): none, or,
@@ -273,9 +274,11 @@ struct RecomputeOptions {
 };
 
 struct EpsOptions {
-  std::int64_t threads = 0;        // workers of the parameter server; 0: all cores, less one for a GPU's feeder
-  std::uint64_t memory = 0;        // limit on weights, optimizer state and gradients in host memory, in bytes
-  std::uint64_t stash_memory = 0;  // limit on the host stash, in bytes
+  std::int64_t threads = 0;  // workers of the parameter server; 0: all cores, less one for a GPU's feeder
+  std::uint64_t memory = 0;  // limit on weights, optimizer state and gradients in host memory, in bytes
+  // Limit on the host stash, in bytes. 0: what there is; but recompute.policy = "auto" takes a quarter of what is free
+  // at most, or the least that it can do with.
+  std::uint64_t stash_memory = 0;
   // Checksums of weights and optimizer state, taken at every update and compared when they are read next, so that a bit
   // that flips in host memory ends the run before it is saved (CorruptState).
   bool verify = true;

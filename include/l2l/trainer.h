@@ -313,9 +313,9 @@ L2L_API Options checkpoint_options(const std::filesystem::path& directory);
 
 // The options for a Trainer that will resume() from `directory`. With model.pretrained, the model becomes the
 // checkpoint's, so that its own directory is not needed any more. Where `options` leave the microbatch open
-// (recompute.policy = "auto", and only minibatch set in `batch`), it becomes that of the newest checkpoint there, since
-// another one would give other bits. It stays open when the checkpoint's minibatch differs, or when its microbatch does
-// not divide a device's share. All else stays. Throws BadInput when there is no checkpoint.
+// (batch.micro_batch = "auto"), it becomes that of the newest checkpoint there, since another one would give other
+// bits. It stays open when the checkpoint's minibatch differs, or when its microbatch does not divide a device's share.
+// All else stays. Throws BadInput when there is no checkpoint.
 L2L_API Options options_to_resume(Options options, const std::filesystem::path& directory);
 
 // Moves checkpoints of more than `steps` steps that an earlier run left in `directory` to `directory`/earlier-N, so

@@ -64,11 +64,13 @@ std::string precision_advice(const RunPlan& plan) {
   if (!plan.device->uses_host_memory()) return {};
   const DType compute = plan.model.compute;
   const auto advise = [](const std::string& other, const std::string& why) {
-    return "precision.compute = \"" + other + "\" would be faster: this processor " + why;
+    return "precision.compute = \"" + other + "\" may be faster (with other rounding): this processor has " + why;
   };
-  if (compute == DType::f32) return plan.device->multiplies_fast(DType::bf16) ? advise("bf16", "multiplies it") : "";
+  if (compute == DType::f32) {
+    return plan.device->multiplies_fast(DType::bf16) ? advise("bf16", "instructions for products of bf16") : "";
+  }
   if (plan.device->multiplies_fast(compute)) return {};
-  return advise("fp32", "converts " + plan.options.precision.compute + " to multiply it");
+  return advise("fp32", "no instructions for products of " + plan.options.precision.compute);
 }
 
 }  // namespace
@@ -120,14 +122,16 @@ eps::CheckpointSize checkpoint_size(const RunPlan& plan) {
   return eps::checkpoint_size(plan.model.layout, eps::state_types(plan.store), without_frozen);
 }
 
-MemoryContract memory_contract(const RunPlan& plan) {
+MemoryContract memory_contract(const RunPlan& plan) { return memory_contract(plan, checkpoint_size(plan)); }
+
+MemoryContract memory_contract(const RunPlan& plan, const eps::CheckpointSize& checkpoint) {
   const eps::StoreBytes store = eps::ParameterStore::bytes_needed(plan.model.layout, plan.store);
   const HostStaging staging = host_staging(plan.model, plan.execution);
   MemoryContract contract;
   contract.devices = plan.execution.devices;
   contract.device_choice = plan.device_choice;
   contract.advice = precision_advice(plan);
-  contract.checkpoint_bytes = checkpoint_size(plan).bytes();
+  contract.checkpoint_bytes = checkpoint.bytes();
   describe_devices(plan, contract);
   contract.device = plan.arena->lines();
   contract.device_bytes = plan.arena->bytes();

@@ -13,6 +13,8 @@ namespace l2l::runtime {
 std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& staging, Bytes arena);
 
 MemoryContract memory_contract(const RunPlan& plan);
+// The same, for who has its checkpoint_size() already.
+MemoryContract memory_contract(const RunPlan& plan, const eps::CheckpointSize& checkpoint);
 // Of a checkpoint of the run.
 eps::CheckpointSize checkpoint_size(const RunPlan& plan);
 // With what continuing texts needs besides, on the first device.

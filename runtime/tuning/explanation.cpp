@@ -93,10 +93,12 @@ std::string summarize(const Alike& alike) {
     ++count;
     bytes += value.bytes();
   }
-  const std::string blocks = std::to_string(alike.blocks()) + (alike.blocks() == 1 ? " block" : " blocks");
-  if (count == 0) return blocks + " recompute all values";
-  return blocks + " keep " + std::to_string(count) + " of " + std::to_string(alike.type.values.size()) + " values (" +
-         format_bytes(bytes) + " a microbatch, " + alike.where() + ")";
+  const bool one = alike.blocks() == 1;
+  const std::string blocks = std::to_string(alike.blocks()) + (one ? " block" : " blocks");
+  if (count == 0) return blocks + (one ? " recomputes" : " recompute") + " all values";
+  return blocks + (one ? " keeps " : " keep ") + std::to_string(count) + " of " +
+         std::to_string(alike.type.values.size()) + " values (" + format_bytes(bytes) + " a microbatch, " +
+         alike.where() + ")";
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ void MeasuringSession::expect(int count, double seconds) {
 }
 
 void MeasuringSession::begin(const std::string& what, double seconds) {
+  note_progress();
   if (!begin_) begin_ = std::chrono::steady_clock::now();
   expected_seconds_ = std::max(expected_seconds_ - current_seconds_, seconds);
   current_seconds_ = seconds;

@@ -187,7 +187,7 @@ class BlockChain {
 }  // namespace
 
 // Host memory: what the run leaves of the machine for the stash of each device; where devices take host memory, for
-// their arenas, too, but without a limit that was set only a quarter of it, since it is not theirs alone.
+// their arenas, too. It is not theirs alone: of what options set no limit to, a quarter, or what takes least.
 MemoryLimits memory_limits(const RunParts& parts) {
   const auto devices = static_cast<Bytes>(parts.execution.devices);
   const Decisions least = least_decisions(parts);
@@ -196,19 +196,29 @@ MemoryLimits memory_limits(const RunParts& parts) {
   for (const ContractLine& line : host_lines(parts, staging, /*arena=*/0)) needed += line.bytes;
   needed -= devices * staging.stash;
   const Bytes free = above(HostMemory().capacity().bytes, needed) / devices;
+  const Bytes least_device = arena_bytes(parts, least), least_host = staging.stash;
+  const auto share = [&](Bytes least_needed) { return std::min(free, std::max(free / 4, least_needed)); };
   const std::optional<DeviceLimit> device = device_limit(parts);
   const Bytes set = parts.options.eps.stash_memory;
-  const Bytes least_device = arena_bytes(parts, least), least_host = staging.stash;
-  MemoryLimits limits{device ? device->bytes : kNoLimit, free, kNoLimit};
-  if (set > 0) limits.host = std::min(free, set / devices);
+  MemoryLimits limits{.device = device ? device->bytes : kNoLimit,
+                      .host = set > 0 ? std::min(free, set / devices) : share(least_host),
+                      .together = kNoLimit};
   if (parts.device->uses_host_memory()) {
-    const bool is_set = parts.options.device.memory > 0;
-    limits.together = is_set ? free : std::min(free, std::max(free / 4, least_device + least_host));
+    const bool device_is_set = parts.options.device.memory > 0;
+    if (!device_is_set) limits.device = std::min(limits.device, share(least_device + least_host));
+    limits.together = device_is_set || set > 0 ? free : share(least_device + least_host);
     limits.device = std::min(limits.device, limits.together);
   }
-  // The stash may lie on either side, or in part on both.
-  const bool stash_fits = least_host <= limits.host || least_host - limits.host <= limits.device;
-  limits.leave_enough = least_device <= limits.device && stash_fits && least_host <= limits.together;
+  const auto holds = [&](Bytes on_device, Bytes on_host) {
+    return on_device <= limits.device && on_host <= limits.host && on_device + on_host <= limits.together;
+  };
+  limits.leave_enough = holds(least_device, least_host);
+  if (!limits.leave_enough && parts.options.transfer.stash == "auto" && !parts.model.rebuilds) {
+    Decisions on_device = least;
+    on_device.placements = fixed_placements(parts, least);
+    limits.leave_enough = holds(arena_bytes(parts, on_device),
+                                host_staging(parts.model, execution_with(parts, on_device.placements)).stash);
+  }
   return limits;
 }
 
@@ -216,18 +226,23 @@ MemoryLimits memory_limits(const RunParts& parts) {
 std::optional<Proposal> shortest(const RunParts& parts, const Candidates& candidates, const Constraint& constraint,
                                  const MemoryLimits& limits) {
   const BlockChain chain(parts, candidates, constraint);
-  ChainBudget budget{limits.device, limits.host};
+  ChainBudget budget{limits.device, std::min(limits.host, limits.together)};
   for (int attempt = 0; attempt < kMostTries; ++attempt) {
     const std::optional<ChainChoice> choice = chain.solve(budget);
     if (!choice) return std::nullopt;
     Proposal proposal = chain.proposal(*choice);
     const Bytes arena = chain.arena_bytes(proposal), device = choice->device, host = choice->host;
-    const Bytes excess = std::max(above(arena, limits.device), above(arena + host, limits.together));
-    if (excess == 0) return proposal;
-    const bool host_gives = arena <= limits.device && host > device;
-    const Bytes used = host_gives ? host : device;
-    if (used <= excess) return std::nullopt;
-    (host_gives ? budget.host : budget.device) = used - excess;
+    const Bytes over_device = above(arena, limits.device), over = above(arena + host, limits.together);
+    if (over_device == 0 && over == 0) return proposal;
+    // The larger side gives, or the other one where it cannot.
+    const ChainBudget less_host{budget.device, above(host, over)};
+    if (over_device == 0 && host > device && chain.solve(less_host)) {
+      budget = less_host;
+    } else {
+      const Bytes excess = over_device > 0 ? over_device : over;
+      if (device <= excess) return std::nullopt;
+      budget.device = device - excess;
+    }
   }
   return std::nullopt;
 }

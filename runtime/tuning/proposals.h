@@ -35,7 +35,7 @@ struct Proposal {
 struct MemoryLimits {
   Bytes device, host;        // of an arena; of what one device keeps in host memory
   Bytes together;            // of both
-  bool leave_enough = true;  // for what takes least; false: nothing fits
+  bool leave_enough = true;  // for the run that takes least
 };
 // What the options, the devices and the machine leave of each.
 MemoryLimits memory_limits(const RunParts& parts);

@@ -22,8 +22,8 @@ Options shallower(const RunParts& parts, Bytes state) {
       static_cast<std::int64_t>(std::max<Bytes>(1, std::min((blocks + 1) / 2, state / std::max<Bytes>(1, one))));
   // Each is of the kind of the block that it stands for.
   const std::vector<std::string> types = models::with_defaults(options.model).layer_types;
+  options.model.layer_types.clear();
   if (types.size() > 1) {
-    options.model.layer_types.clear();
     for (const int place : places_of_fewer(parts.model.blocks(), static_cast<int>(options.model.layers))) {
       options.model.layer_types.push_back(types[static_cast<std::size_t>(place) % types.size()]);
     }

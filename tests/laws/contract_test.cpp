@@ -56,7 +56,8 @@ TEST(Contract, TheArenaDoesNotGrowWithTheVocabulary) {
   EXPECT_FALSE(line(small, "vocabulary chunks"));
   const std::uint64_t chunks = large.device_bytes_apart - small.device_bytes_apart;
   EXPECT_LT(chunks, std::uint64_t{256} * 128'256);
-  EXPECT_LE(large.device_bytes, small.device_bytes + chunks);
+  // Phases may share a little less beside chunks.
+  EXPECT_LE(large.device_bytes, small.device_bytes + chunks + chunks / 20);
   EXPECT_EQ(line(large, "weight slots"), line(small, "weight slots"));
   constexpr std::int64_t kRows = 6152;  // of a chunk, which is no larger than a block
   // Half the chunks, with a last one of the same size, since scratch of its products may depend on that.

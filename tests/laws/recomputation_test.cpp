@@ -258,7 +258,7 @@ TEST_F(RecomputationChoice, AutoFitsAndGivesTheSameBits) {
 // Measured on a shallower model, whose blocks are of the kinds that they stand for.
 TEST_F(RecomputationChoice, BlocksOfSeveralKindsChooseToo) {
   for (const int layers : {4, 7}) {
-    for (const std::string& architecture : {"qwen2", "gemma2", "gemma3"}) {
+    for (const char* const architecture : {"qwen2", "gemma2", "gemma3"}) {
       Options options = options_of(run_, {"llama", "fp32"}, "full");
       options.model.architecture = architecture;
       options.model.layers = layers;
@@ -272,6 +272,11 @@ TEST_F(RecomputationChoice, BlocksOfSeveralKindsChooseToo) {
       EXPECT_FALSE(contract.recomputation_summary.empty());
     }
   }
+  // A list that is longer than the shallower model.
+  Options options = options_of(run_, {"llama", "fp32"}, "auto");
+  options.model.architecture = "qwen2";
+  options.model.layer_types = {"full_attention", "full_attention", "full_attention"};
+  EXPECT_NO_THROW(Trainer{options});
 }
 
 // Where the link is the bottleneck, memory is spent on what saves transfers: stashes, and weights that stay.

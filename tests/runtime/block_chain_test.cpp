@@ -242,16 +242,24 @@ TEST(BlockChainCandidate, NoSetSavesMoreThanAMixtureOfNeighboursInTheSets) {
 TEST(MemoryLimits, OfAHostAreAQuarterOfItsFreeMemoryUnlessSet) {
   RunParts parts = parts_with();
   const MemoryLimits unset = memory_limits(parts);
-  EXPECT_EQ(unset.together, unset.host / 4);
+  EXPECT_TRUE(unset.leave_enough);
   EXPECT_EQ(unset.device, unset.together);
-  parts.options.device.memory = unset.host / 2;
-  const MemoryLimits set = memory_limits(parts);
-  EXPECT_EQ(set.device, parts.options.device.memory);
-  EXPECT_EQ(set.together, set.host);
+  EXPECT_EQ(unset.host, unset.together);
+  parts.options.device.memory = 2 * unset.device;
+  const MemoryLimits device = memory_limits(parts);
+  EXPECT_EQ(device.device, parts.options.device.memory);
+  EXPECT_EQ(device.together / 4, device.host);
+  parts.options.device.memory = 0;
+  parts.options.eps.stash_memory = 2 * unset.host;
+  const MemoryLimits host = memory_limits(parts);
+  EXPECT_EQ(host.host, parts.options.eps.stash_memory);
+  EXPECT_EQ(host.together / 4, host.device);
+  parts.options.device.memory = 1;
+  EXPECT_FALSE(memory_limits(parts).leave_enough);
 
   Options large = options();
   RunParts needs_more = parts_with();
-  while (arena_bytes(needs_more, least_decisions(needs_more)) < unset.host / 3) {
+  while (arena_bytes(needs_more, least_decisions(needs_more)) < unset.device / 3 * 4) {
     large.batch.micro_batch *= 2;
     needs_more = make_parts(resolve(large));
   }

@@ -1,5 +1,6 @@
 #include "tools/bench/benches.h"
 
+#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -53,7 +54,13 @@ device::PaceTable read_pace(const std::string& file) {
 
 int bench_schedule(const Options& options, const ScheduleArguments& arguments, bool json) {
   MeasuredSettings settings{options, {}, !arguments.serial};
-  if (!arguments.pace.empty()) settings.paced = read_pace(arguments.pace);
+  if (!arguments.pace.empty()) {
+    settings.paced = read_pace(arguments.pace);
+    // Its times are those of the table: there is nothing to be measured.
+    const std::vector<std::string>& given = options.given;
+    const bool chosen = std::find(given.begin(), given.end(), "recompute.policy") != given.end();
+    if (!chosen) settings.options.recompute.policy = "full";
+  }
   make_room(arguments.trace, "--trace", is_trace);
   const Measurement result = measure(settings, /*warm_up=*/2, arguments.steps, arguments.trace);
   std::cout << (json ? result.schedule.json() + "\n" : result.schedule.table()) << std::flush;

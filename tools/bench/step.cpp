@@ -22,9 +22,12 @@ double median_of(const std::vector<StepReport>& reports, double StepReport::*fie
   return runtime::median(values);
 }
 
-// Forward, recomputation and backward of a parameter's products are 8 floating-point operations per token; attention is
-// not counted.
-double flops_per_token(const MemoryContract& contract) { return 8.0 * static_cast<double>(contract.parameters); }
+// Forward and backward of a parameter's products are 6 floating-point operations per token, and 8 where everything is
+// recomputed; attention, and what other policies recompute, are not counted.
+double flops_per_token(const Trainer& trainer) {
+  const double operations = trainer.options().recompute.policy == "full" ? 8 : 6;
+  return operations * static_cast<double>(trainer.contract().parameters);
+}
 
 Json to_json(const Trainer& trainer, const std::vector<StepReport>& reports, double prepare_seconds) {
   const MemoryContract& contract = trainer.contract();
@@ -34,7 +37,7 @@ Json to_json(const Trainer& trainer, const std::vector<StepReport>& reports, dou
           {"tokens_per_step", reports.back().tokens},
           {"tokens_per_second", rate},
           {"step_ms", median_of(reports, &StepReport::step_ms)},
-          {"teraflops", 1e-12 * flops_per_token(contract) * rate},
+          {"teraflops", 1e-12 * flops_per_token(trainer) * rate},
           {"device_peak_bytes", trainer.device_peak_bytes()},
           {"predicted_device_bytes", contract.device_bytes},
           {"pinned_bytes", contract.pinned_bytes},

@@ -47,6 +47,8 @@ kind = "host"
 memory = "256MiB"
 [transfer]
 stash = "host"
+[recompute]
+policy = "full"
 [checkpoint]
 directory = "checkpoints"
 keep = 1

@@ -54,7 +54,7 @@ def config_of(shape, execution, extra):
         "model.sequence": shape.sequence, "model.dropout": 0, "batch.micro_batch": shape.micro_batch,
         "batch.micro_batches": shape.micro_batches, "optimizer.name": f'"{shape.optimizer}"',
         "optimizer.learning_rate": 1e-4, "precision.compute": '"bf16"', "device.execution": f'"{execution}"',
-        "transfer.stash": '"host"' if execution == "relay" else '"device"',
+        "transfer.stash": '"host"' if execution == "relay" else '"device"', "recompute.policy": '"full"',
     }
     if shape.architecture == "llama":
         values |= {"model.kv_heads": shape.kv_heads, "model.tie_embeddings": "false"}
