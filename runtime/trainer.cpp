@@ -87,8 +87,7 @@ struct Trainer::Implementation {
     const ThreadActivity listed("relay", 0);
     start_watchdog();  // the threads that draw or read the weights may hang, too
     const Watchdog::Watch watch(watchdog.get());
-    prediction =
-        predict_by_what_is_known();  // a calibration is large beside a small model: before that one takes its memory
+    prediction = predict(/*session=*/nullptr);  // before the engine: beside a small one a calibration is large
     engine = make_engine(loading);
     if (generation) engine->start_generation(*generation);
     checkpoints.emplace(engine->store());
@@ -96,9 +95,10 @@ struct Trainer::Implementation {
     if (watchdog) watchdog->set_limits(*hang_limits(visit(prediction.step_ms)));
   }
 
-  StepPrediction predict_by_what_is_known() const {
+  // By what is known of the machine, and what is measured in `session`, unless it is null.
+  StepPrediction predict(runtime::MeasuringSession* session) const {
     runtime::Calibration calibration;
-    return runtime::predict_step(plan, calibration, /*session=*/nullptr);
+    return runtime::predict_step(plan, calibration, session);
   }
 
   std::uint64_t samples_per_step() const {
@@ -262,8 +262,7 @@ StepPrediction Trainer::check_prediction() {
 StepPrediction Trainer::predict(bool measure) {
   Implementation& self = *implementation_;
   if (measure && self.engine) throw Error("predict(): measure before prepare() and before the first step");
-  runtime::Calibration calibration;
-  return runtime::predict_step(self.plan, calibration, measure ? &self.measuring : nullptr);
+  return self.predict(measure ? &self.measuring : nullptr);
 }
 
 void Trainer::prepare(const std::function<void(std::uint64_t, std::uint64_t)>& loading) {

@@ -102,7 +102,7 @@ int train_chosen(const TrainArguments& arguments, Session& session) {
   try {
     trainer.emplace(chosen.options(), line.measuring(Measuring().seconds));
     line.finish();
-    chosen.set("batch.micro_batch", std::to_string(trainer->options().batch.micro_batch), "at most 8 that divide the minibatch, or as the plan has chosen");
+    chosen.set("batch.micro_batch", std::to_string(trainer->options().batch.micro_batch), "as the plan has it");
     write_text(output / "config.toml", chosen.config());
     Run(arguments, *trainer, session.signals, session.warnings).check();
   } catch (...) {

@@ -227,22 +227,23 @@ std::optional<Proposal> shortest(const RunParts& parts, const Candidates& candid
                                  const MemoryLimits& limits) {
   const BlockChain chain(parts, candidates, constraint);
   ChainBudget budget{limits.device, std::min(limits.host, limits.together)};
-  for (int attempt = 0; attempt < kMostTries; ++attempt) {
-    const std::optional<ChainChoice> choice = chain.solve(budget);
-    if (!choice) return std::nullopt;
+  std::optional<ChainChoice> choice = chain.solve(budget);
+  for (int attempt = 0; choice && attempt < kMostTries; ++attempt) {
     Proposal proposal = chain.proposal(*choice);
     const Bytes arena = chain.arena_bytes(proposal), device = choice->device, host = choice->host;
     const Bytes over_device = above(arena, limits.device), over = above(arena + host, limits.together);
     if (over_device == 0 && over == 0) return proposal;
     // The larger side gives, or the other one where it cannot.
     const ChainBudget less_host{budget.device, above(host, over)};
-    if (over_device == 0 && host > device && chain.solve(less_host)) {
+    choice = over_device == 0 && host > device ? chain.solve(less_host) : std::nullopt;
+    if (choice) {
       budget = less_host;
-    } else {
-      const Bytes excess = over_device > 0 ? over_device : over;
-      if (device <= excess) return std::nullopt;
-      budget.device = device - excess;
+      continue;
     }
+    const Bytes excess = over_device > 0 ? over_device : over;
+    if (device <= excess) return std::nullopt;
+    budget.device = device - excess;
+    choice = chain.solve(budget);
   }
   return std::nullopt;
 }

@@ -57,9 +57,8 @@ int bench_schedule(const Options& options, const ScheduleArguments& arguments, b
   if (!arguments.pace.empty()) {
     settings.paced = read_pace(arguments.pace);
     // Its times are those of the table: there is nothing to be measured.
-    const std::vector<std::string>& given = options.given;
-    const bool chosen = std::find(given.begin(), given.end(), "recompute.policy") != given.end();
-    if (!chosen) settings.options.recompute.policy = "full";
+    const bool is_given = std::count(options.given.begin(), options.given.end(), "recompute.policy") > 0;
+    if (!is_given) settings.options.recompute.policy = "full";
   }
   make_room(arguments.trace, "--trace", is_trace);
   const Measurement result = measure(settings, /*warm_up=*/2, arguments.steps, arguments.trace);
