@@ -65,10 +65,6 @@ int available_cores() {
   return quota > 0 ? std::min(cores, quota) : cores;
 }
 
-void flush_denormals_to_zero() {
-#if defined(__SSE__)
-  _mm_setcsr(_mm_getcsr() | FlushDenormals::kFlushToZero | FlushDenormals::kDenormalsAreZero);
-#endif
-}
+void flush_denormals_to_zero() { FloatControl::write(FloatControl::read() | FloatControl::kFlush); }
 
 }  // namespace l2l

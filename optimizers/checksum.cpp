@@ -10,6 +10,8 @@ ChecksumKernel portable_checksum();
 #ifdef L2L_X86_KERNELS
 ChecksumKernel avx2_checksum();
 ChecksumKernel avx512_checksum();
+#elif defined(L2L_NEON_KERNELS)
+ChecksumKernel neon_checksum();
 #endif
 
 // Odd factors: a change of one lane always changes the sum.
@@ -26,6 +28,8 @@ ChecksumKernel checksum_kernel_of(const char* name) {
 #ifdef L2L_X86_KERNELS
   if (std::string_view(name) == "avx2") return avx2_checksum();
   if (std::string_view(name) == "avx512") return avx512_checksum();
+#elif defined(L2L_NEON_KERNELS)
+  if (std::string_view(name) == "neon") return neon_checksum();
 #endif
   static_cast<void>(name);
   return portable_checksum();

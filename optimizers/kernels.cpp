@@ -12,6 +12,8 @@ const Kernels& portable_kernels();
 #ifdef L2L_X86_KERNELS
 const Kernels& avx2_kernels();
 const Kernels& avx512_kernels();
+#elif defined(L2L_NEON_KERNELS)
+const Kernels& neon_kernels();
 #endif
 
 namespace {
@@ -57,6 +59,8 @@ std::vector<const Kernels*> supported_kernels() {
                       __builtin_cpu_supports("avx512vl");
   if (avx2) all.push_back(&avx2_kernels());
   if (avx512) all.push_back(&avx512_kernels());
+#elif defined(L2L_NEON_KERNELS)
+  all.push_back(&neon_kernels());
 #endif
   return all;
 }

@@ -56,7 +56,7 @@ struct Kernels {
   using DecodeKernel = void (*)(const MomentStream&, std::size_t count, float* destination);
   using EncodeKernel = void (*)(const MomentStream&, std::size_t count, const float* source);
 
-  const char* name;  // "portable", "avx2" or "avx512"
+  const char* name;  // "portable", "avx2", "avx512" or "neon"
   // Null without has_update_kernels().
   AdamWKernel adamw[kGradientFormats][kMasterFormats][kMomentPairs];
   LambMomentsKernel lamb_moments[kGradientFormats][kMasterFormats][kMomentPairs];
@@ -77,7 +77,7 @@ struct Kernels {
 };
 
 // The best set of this processor, or the one named by the environment variable L2L_INSTRUCTION_SET (portable, avx2,
-// avx512). Chosen once. Throws BadInput with the choices where that name is unknown or not supported here.
+// avx512, neon). Chosen once. Throws BadInput with the choices where that name is unknown or not supported here.
 const Kernels& kernels();
 // Every set that this build and this processor have, the best last.
 std::vector<const Kernels*> supported_kernels();

@@ -21,9 +21,7 @@ struct Arrays : SlotArrays {
 // Turns scores[0, count) into e^(score - highest) and puts their sum into `sum`; returns the logsumexp.
 float exponentials(float* scores, std::int64_t count, float& sum) {
   const float highest = largest_of(scores, count);
-#pragma omp simd
-  for (std::int64_t j = 0; j < count; ++j) scores[j] = fast_exp(scores[j] - highest);
-  sum = sum_of(count, [scores](std::int64_t j) { return scores[j]; });
+  sum = sum_of(count, [=](std::int64_t j) { return scores[j] = fast_exp(scores[j] - highest); });
   return highest + std::log(sum);
 }
 
@@ -70,8 +68,12 @@ class Attention final : public AttentionKernel<Arrays> {
                     const DropoutMask& mask, const Arrays& arrays, float* logsumexp) const {
     const std::int64_t begin = seen_rows.first_vector(i), seen = seen_rows.end(i + rows - 1);
     const std::int64_t stride = shape_.padded_sequence;
-    block_product(rows, whole_vectors(seen) - begin, shape_.head_dim, {arrays.queries, shape_.padded_dim, 1},
-                  arrays.keys + begin, stride, arrays.scores + begin, stride, false);
+    const std::int64_t dim = shape_.padded_dim;
+    for_seen_parts(seen_rows, i, rows, begin, whole_vectors(seen),
+                   [&](std::int64_t row, std::int64_t count, std::int64_t first, std::int64_t last) {
+                     block_product(count, last - first, shape_.head_dim, {arrays.queries + row * dim, dim, 1},
+                                   arrays.keys + first, stride, arrays.scores + row * stride + first, stride, false);
+                   });
     for (std::int64_t row = 0; row < rows; ++row) {
       float* const line = arrays.scores + row * stride;
       float* const scores = line + begin;
@@ -87,8 +89,11 @@ class Attention final : public AttentionKernel<Arrays> {
       std::fill(scores, scores + first, 0.0f);
       std::fill(line + whole, line + std::max(seen, whole), 0.0f);
     }
-    block_product(rows, shape_.padded_dim, seen - begin, {arrays.scores + begin, stride, 1},
-                  arrays.rows + begin * shape_.padded_dim, shape_.padded_dim, arrays.sums, shape_.padded_dim, false);
+    for_seen_parts(seen_rows, i, rows, begin, seen,
+                   [&](std::int64_t row, std::int64_t count, std::int64_t first, std::int64_t last) {
+                     block_product(count, dim, last - first, {arrays.scores + row * stride + first, stride, 1},
+                                   arrays.rows + first * dim, dim, arrays.sums + row * dim, dim, first > begin);
+                   });
   }
 
   // Exponentials to probabilities after dropout.

@@ -19,6 +19,8 @@ namespace l2l::device::kernels {
 
 // Queries are taken in blocks of this many rows: a multiple of the rows that block_product holds in registers.
 inline constexpr std::int64_t kQueryBlock = 48;
+// Where the rows of a block see different columns, products are cut into slices of this many rows, for the same reason.
+inline constexpr std::int64_t kSlice = 12;
 
 struct AttentionShape {
   std::int64_t sequences, sequence, heads, kv_heads, width, head_dim;
@@ -93,6 +95,22 @@ struct SeenRows {
   // The same for all rows from i on, cut down to whole vectors.
   std::int64_t first_vector(std::int64_t i) const { return first(i) / kLanes * kLanes; }
 };
+
+// Cuts the columns [begin, end) of rows [i, i + rows) into rectangles that hold what these rows see of them and little
+// else: columns that all rows see, then slices of rows, each with what its last row sees beyond those. Calls
+// take(row, rows, first, last) for rows [row, row + rows) of the block and columns [first, last); for each row, the
+// columns rise from call to call.
+template <typename Take>
+void for_seen_parts(const SeenRows& seen, std::int64_t i, std::int64_t rows, std::int64_t begin, std::int64_t end,
+                    const Take& take) {
+  const auto seen_by = [&](std::int64_t row) { return std::clamp(whole_vectors(seen.end(i + row)), begin, end); };
+  const std::int64_t common = seen_by(0);
+  if (common > begin) take(std::int64_t{0}, rows, begin, common);
+  for (std::int64_t row = 0; row < rows; row += kSlice) {
+    const std::int64_t count = std::min(kSlice, rows - row), last = seen_by(row + count - 1);
+    if (last > common) take(row, count, common, last);
+  }
+}
 
 // Base of the fp32 copies and sums of one slot: arrays in its part of the workspace, in the order of their declaration.
 struct SlotArrays : WorkspaceCutter {

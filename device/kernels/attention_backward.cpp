@@ -102,7 +102,7 @@ class AttentionBackward final : public AttentionKernel<Arrays> {
     for (std::int64_t j = first; j < all; j += kKeyBlock) {
       const Block block{i, rows, j, std::min(kKeyBlock, all - j)};
       score_gradients(block, seen, task, logsumexp, mask, arrays);
-      add_gradients(block, /*begins=*/j == first, arrays);
+      add_gradients(block, seen, /*begins=*/j == first, arrays);
     }
     store_head(shape_, arrays.dq, rows, shape_.scale,
                gradient_of(operands, task) + i * shape_.width + shape_.first_column(task), shape_.width);
@@ -116,10 +116,16 @@ class AttentionBackward final : public AttentionKernel<Arrays> {
   void score_gradients(const Block& block, const SeenRows& seen_rows, std::int64_t task, const float* logsumexp,
                        const DropoutMask& mask, const Arrays& arrays) const {
     const std::int64_t dim = shape_.padded_dim, columns = whole_vectors(block.columns);
-    block_product(block.rows, columns, shape_.head_dim, {arrays.queries + block.i * dim, dim, 1},
-                  arrays.keys_transposed + block.j, shape_.padded_sequence, arrays.probabilities, kKeyBlock, false);
-    block_product(block.rows, columns, shape_.head_dim, {arrays.dy + block.i * dim, dim, 1},
-                  arrays.values_transposed + block.j, shape_.padded_sequence, arrays.dscores, kKeyBlock, false);
+    const auto product = [&](const float* rows, const float* transposed, float* result) {
+      for_seen_parts(seen_rows, block.i, block.rows, block.j, block.j + columns,
+                     [&](std::int64_t row, std::int64_t count, std::int64_t first, std::int64_t last) {
+                       block_product(count, last - first, shape_.head_dim, {rows + (block.i + row) * dim, dim, 1},
+                                     transposed + first, shape_.padded_sequence,
+                                     result + row * kKeyBlock + first - block.j, kKeyBlock, false);
+                     });
+    };
+    product(arrays.queries, arrays.keys_transposed, arrays.probabilities);
+    product(arrays.dy, arrays.values_transposed, arrays.dscores);
     for (std::int64_t row = 0; row < block.rows; ++row) {
       const std::int64_t i = block.i + row;
       const std::int64_t seen = std::clamp<std::int64_t>(seen_rows.end(i) - block.j, 0, block.columns);
@@ -173,14 +179,29 @@ class AttentionBackward final : public AttentionKernel<Arrays> {
   }
 
   // `begins`: it is the first block of these queries.
-  void add_gradients(const Block& block, bool begins, const Arrays& arrays) const {
+  void add_gradients(const Block& block, const SeenRows& seen, bool begins, const Arrays& arrays) const {
     const std::int64_t dim = shape_.padded_dim;
-    block_product(block.columns, dim, block.rows, {arrays.probabilities, 1, kKeyBlock}, arrays.dy + block.i * dim, dim,
-                  arrays.dv + block.j * dim, dim, true);
-    block_product(block.columns, dim, block.rows, {arrays.dscores, 1, kKeyBlock}, arrays.queries + block.i * dim, dim,
-                  arrays.dk + block.j * dim, dim, true);
-    block_product(block.rows, dim, block.columns, {arrays.dscores, kKeyBlock, 1}, arrays.keys + block.j * dim, dim,
-                  arrays.dq, dim, !begins);
+    // Keys [key, key + count) of the block, by its queries from `row` on.
+    const auto add_to_keys = [&](std::int64_t key, std::int64_t count, std::int64_t row) {
+      const std::int64_t rows = block.rows - row, at = row * kKeyBlock + key, query = (block.i + row) * dim;
+      block_product(count, dim, rows, {arrays.probabilities + at, 1, kKeyBlock}, arrays.dy + query, dim,
+                    arrays.dv + (block.j + key) * dim, dim, true);
+      block_product(count, dim, rows, {arrays.dscores + at, 1, kKeyBlock}, arrays.queries + query, dim,
+                    arrays.dk + (block.j + key) * dim, dim, true);
+    };
+    const std::int64_t seen_by_all = std::max<std::int64_t>(seen.end(block.i) - block.j, 0);
+    const std::int64_t common = std::min((seen_by_all + kSlice - 1) / kSlice * kSlice, block.columns);
+    add_to_keys(0, common, 0);
+    for (std::int64_t key = common, row = 0; key < block.columns; key += kSlice) {
+      while (seen.end(block.i + row) <= block.j + key) ++row;
+      add_to_keys(key, std::min(kSlice, block.columns - key), row);
+    }
+    for_seen_parts(seen, block.i, block.rows, block.j, block.j + block.columns,
+                   [&](std::int64_t row, std::int64_t count, std::int64_t first, std::int64_t last) {
+                     block_product(
+                         count, dim, last - first, {arrays.dscores + row * kKeyBlock + first - block.j, kKeyBlock, 1},
+                         arrays.keys + first * dim, dim, arrays.dq + row * dim, dim, !begins || first > block.j);
+                   });
   }
 };
 

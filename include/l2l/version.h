@@ -16,8 +16,8 @@ namespace l2l {
 // L2L_VERSION of the library.
 L2L_API const char* version();
 
-// What the parameter server's kernels use on this processor: "portable", "avx2" or "avx512". Throws BadInput where the
-// environment variable L2L_INSTRUCTION_SET names another one, or one that this processor does not have.
+// What the parameter server's kernels use on this processor: "portable", "avx2", "avx512" or "neon". Throws BadInput
+// where the environment variable L2L_INSTRUCTION_SET names another one, or one that this processor does not have.
 L2L_API std::string instruction_set();
 
 }  // namespace l2l

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/denormals.h"
 #include "core/log.h"
 #include "core/trace.h"
 
@@ -149,9 +150,7 @@ float twice(float value) {
 constexpr float kDenormal = 1e-40f;
 
 TEST(Workers, EveryThreadFlushesDenormalsAndTheCallerGetsItsSettingBack) {
-#if !defined(__SSE__)
-  GTEST_SKIP() << "no flush-to-zero on this processor";
-#endif
+  if (FloatControl::kFlush == 0) GTEST_SKIP() << "no flush-to-zero on this processor";
   ASSERT_GT(twice(kDenormal), 0.0f);
   for (const int threads : {1, kThreads}) {
     Workers workers("test", threads);
@@ -167,9 +166,7 @@ TEST(Workers, EveryThreadFlushesDenormalsAndTheCallerGetsItsSettingBack) {
 }
 
 TEST(Workers, FlushingCanBeSetForAThread) {
-#if !defined(__SSE__)
-  GTEST_SKIP() << "no flush-to-zero on this processor";
-#endif
+  if (FloatControl::kFlush == 0) GTEST_SKIP() << "no flush-to-zero on this processor";
   float after = 1;
   std::thread([&] {
     flush_denormals_to_zero();

@@ -1,15 +1,12 @@
 // What an update of denormal gradients and moments costs beside one of normal numbers. On its own, since it measures.
 #include <gtest/gtest.h>
 
-#if defined(__SSE__)
-#include <immintrin.h>
-#endif
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <vector>
 
+#include "core/denormals.h"
 #include "core/trace.h"
 #include "tests/eps/fault_points.h"
 #include "tests/eps/toy.h"
@@ -91,12 +88,11 @@ TEST(Denormals, CostNothing) {
   EXPECT_LE(ratio, kGuard);
 }
 
-#if defined(__SSE__)
 // Seconds of sums of numbers of this size, with denormals kept.
 double seconds_of_sums(float start) {
   constexpr int kLanes = 1024, kRuns = 2000;
-  const unsigned int before = _mm_getcsr();
-  _mm_setcsr(before & ~0x8040u);
+  const FloatControl::Word before = FloatControl::read();
+  FloatControl::write(before & ~FloatControl::kFlush);
   std::vector<float> sums(kLanes, start);
   const auto begin = std::chrono::steady_clock::now();
   for (int run = 0; run < kRuns; ++run) {
@@ -104,7 +100,7 @@ double seconds_of_sums(float start) {
     asm volatile("" : : "r"(sums.data()) : "memory");
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  _mm_setcsr(before);
+  FloatControl::write(before);
   return seconds;
 }
 
@@ -119,14 +115,9 @@ bool processor_pays_for_denormals() {
   }
   return denormal > kShows * normal;
 }
-#endif
 
 TEST(Denormals, WithoutFlushToZeroTheTestWouldSeeIt) {
-#if defined(__SSE__)
   if (!processor_pays_for_denormals()) GTEST_SKIP() << "denormals cost this processor nothing";
-#else
-  GTEST_SKIP() << "no flush-to-zero on this processor";
-#endif
   L2L_NEEDS_FAULT_POINTS();
   const l2l::testing::ArmedFaultPoint keep("workers.keep_denormals");
   const double ratio = cost_of_denormals();

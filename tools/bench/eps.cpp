@@ -70,7 +70,7 @@ void EpsArguments::add_to(Command& command) {
               {.least = 1, .most = 8});
   command.add("--only", &settings.only, "rows that begin so: OPTIMIZER WIRE MOMENTS, such as \"adamw bf16\"");
   command.add("--instruction-set", &settings.instruction_sets,
-              "of the kernels: portable, avx2 or avx512; the one in use by default");
+              "of the kernels: portable, avx2, avx512 or neon; the one in use by default");
   command.add("--huge-pages", &settings.huge_pages, "for the arrays and the store");
   command.add("--quick", &quick, "4 Mi parameters, five rounds");
 }

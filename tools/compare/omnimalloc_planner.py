@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """The arena planner beside omnimalloc's allocators (PyPI) on the same allocation problems.
 
-    omnimalloc_planner.py FOLDER_OF_TOOLS FILE.csv ... [--seconds S] [--threads N]
+    omnimalloc_planner.py FOLDER_OF_TOOLS [FILE.csv ...] [--generate FOLDER] [--seconds S] [--threads N]
 
 A row per file: the footprint over the bound of l2l-plan after S seconds (8 by default), and of the best of omnimalloc's
 allocators, each of which has S seconds where it takes a limit, with its name and its time. Offsets of both are validated
 by their own library. Files are those that l2l-plan --problem reads: CSV of id, lower, upper, size, with vector clocks as
-"a:b:c".
+"a:b:c". --generate writes such files with omnimalloc's own generator, one for each way in which its threads synchronize and
+each of GENERATED, and adds a row for each.
 """
 import argparse
 import csv
+import itertools
 import json
 import pathlib
 import subprocess
@@ -17,6 +19,10 @@ import time
 
 import omnimalloc
 from omnimalloc import allocators as theirs
+from omnimalloc.benchmark.sources import sync_patterns
+
+GENERATED = ((512, 4), (2048, 8))  # buffers, streams
+SEED = 1
 
 
 def clock(text):
@@ -28,6 +34,20 @@ def read(file):
     with file.open() as text:
         return [omnimalloc.Allocation(int(row["id"]), int(row["size"]), clock(row["lower"]), clock(row["upper"]))
                 for row in csv.DictReader(text)]
+
+
+def generate(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    for buffers, streams in GENERATED:
+        for pattern in sync_patterns.SYNC_PATTERNS:
+            source = sync_patterns.SyncPatternSource(buffers, streams, pattern, seed=SEED)
+            file = folder / f"{pattern}_n{buffers}_t{streams}.csv"
+            with file.open("w") as text:
+                print("id,lower,upper,size", file=text)
+                for each in source.get_allocations():
+                    lower, upper = (":".join(map(str, when)) for when in (each.start, each.end))
+                    print(each.id, lower, upper, each.size, sep=",", file=text)
+            yield file
 
 
 def rivals(seconds, on_streams):
@@ -59,7 +79,8 @@ def ours(tools, file, seconds, threads):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tools", type=pathlib.Path)
-    parser.add_argument("files", type=pathlib.Path, nargs="+")
+    parser.add_argument("files", type=pathlib.Path, nargs="*")
+    parser.add_argument("--generate", type=pathlib.Path, metavar="FOLDER")
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
@@ -67,7 +88,8 @@ def main():
     print(f"omnimalloc {omnimalloc.__version__}")
     print("| problem | buffers | l2l-plan | seconds | omnimalloc | seconds | its best |")
     print("|---|---|---|---|---|---|---|")
-    for file in arguments.files:
+    generated = generate(arguments.generate) if arguments.generate else ()
+    for file in itertools.chain(arguments.files, generated):
         result = ours(arguments.tools, file, arguments.seconds, arguments.threads)
         footprint, name, took = best_rival(file, arguments.seconds)
         print(f"| {file.stem} | {result['buffers']} | {result['ratio']:.6f} | {result['seconds']:.1f} "

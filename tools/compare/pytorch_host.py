@@ -11,7 +11,7 @@ A shape is LAYERSxHIDDENxSEQUENCE, with heads of 64. Sides of PyTorch:
   compiled       plain, under torch.compile
 Both sides: fp32 masters, AdamW, no clipping, dropout 0, gradients accumulated over the microbatches, the same threads.
 bf16 and fp16 are PyTorch's autocast, fp16 with a gradient scaler; L2L's fp16 on the host is a storage format, its
-arithmetic fp32. L2L: the relay, its stash on the host. A round runs each side once in a process of its own; each reports
+arithmetic fp32. L2L: the relay, with its defaults but for the policy. A round runs each side once in a process of its own; each reports
 the median of its steps, warm-up left out, and the peak of its process. The table gives medians over the rounds, and the
 range of the ratios over them. Needs PyTorch (CPU).
 """
@@ -108,7 +108,7 @@ def compare(a, family, shape, precision):
     for _ in range(a.rounds):
         for policy in a.policies:
             extra = {"device.kind": '"host"', "device.threads": a.threads, "eps.threads": a.threads,
-                     "precision.compute": f'"{precision}"', "recompute.policy": f'"{policy}"'}
+                     "precision.compute": f'"{precision}"', "recompute.policy": f'"{policy}"', "transfer.stash": '"auto"'}
             results[policy].append(run_l2l(a.tools, shape_of(a, family, *shape), steps=a.steps, extra=extra))
         for side in a.sides:
             results[side].append(run_pytorch(a, side, family, shape, precision))
