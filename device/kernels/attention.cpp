@@ -67,13 +67,11 @@ class Attention final : public AttentionKernel<Arrays> {
   void attend_block(const SeenRows& seen_rows, std::int64_t task, std::int64_t i, std::int64_t rows,
                     const DropoutMask& mask, const Arrays& arrays, float* logsumexp) const {
     const std::int64_t begin = seen_rows.first_vector(i), seen = seen_rows.end(i + rows - 1);
-    const std::int64_t stride = shape_.padded_sequence;
-    const std::int64_t dim = shape_.padded_dim;
-    for_seen_parts(seen_rows, i, rows, begin, whole_vectors(seen),
-                   [&](std::int64_t row, std::int64_t count, std::int64_t first, std::int64_t last) {
-                     block_product(count, last - first, shape_.head_dim, {arrays.queries + row * dim, dim, 1},
-                                   arrays.keys + first, stride, arrays.scores + row * stride + first, stride, false);
-                   });
+    const std::int64_t stride = shape_.padded_sequence, dim = shape_.padded_dim;
+    for_seen_parts(seen_rows, i, rows, begin, whole_vectors(seen), [&](const SeenPart& part) {
+      block_product(part.rows, part.columns(), shape_.head_dim, {arrays.queries + part.row * dim, dim, 1},
+                    arrays.keys + part.first, stride, arrays.scores + part.row * stride + part.first, stride, false);
+    });
     for (std::int64_t row = 0; row < rows; ++row) {
       float* const line = arrays.scores + row * stride;
       float* const scores = line + begin;
@@ -89,11 +87,10 @@ class Attention final : public AttentionKernel<Arrays> {
       std::fill(scores, scores + first, 0.0f);
       std::fill(line + whole, line + std::max(seen, whole), 0.0f);
     }
-    for_seen_parts(seen_rows, i, rows, begin, seen,
-                   [&](std::int64_t row, std::int64_t count, std::int64_t first, std::int64_t last) {
-                     block_product(count, dim, last - first, {arrays.scores + row * stride + first, stride, 1},
-                                   arrays.rows + first * dim, dim, arrays.sums + row * dim, dim, first > begin);
-                   });
+    for_seen_parts(seen_rows, i, rows, begin, seen, [&](const SeenPart& part) {
+      block_product(part.rows, dim, part.columns(), {arrays.scores + part.row * stride + part.first, stride, 1},
+                    arrays.rows + part.first * dim, dim, arrays.sums + part.row * dim, dim, part.first > begin);
+    });
   }
 
   // Exponentials to probabilities after dropout.

@@ -96,19 +96,25 @@ struct SeenRows {
   std::int64_t first_vector(std::int64_t i) const { return first(i) / kLanes * kLanes; }
 };
 
-// Cuts the columns [begin, end) of rows [i, i + rows) into rectangles that hold what these rows see of them and little
-// else: columns that all rows see, then slices of rows, each with what its last row sees beyond those. Calls
-// take(row, rows, first, last) for rows [row, row + rows) of the block and columns [first, last); for each row, the
-// columns rise from call to call.
+// Rows [row, row + rows) of a block of queries, and columns [first, last).
+struct SeenPart {
+  std::int64_t row, rows, first, last;
+
+  std::int64_t columns() const { return last - first; }
+};
+
+// Cuts the columns [begin, end) of rows [i, i + rows) into parts that hold what these rows see of them and little else:
+// columns that all rows see, then slices of rows, each with what its last row sees beyond those. Calls take(part); for
+// each row, the columns rise from call to call.
 template <typename Take>
 void for_seen_parts(const SeenRows& seen, std::int64_t i, std::int64_t rows, std::int64_t begin, std::int64_t end,
                     const Take& take) {
   const auto seen_by = [&](std::int64_t row) { return std::clamp(whole_vectors(seen.end(i + row)), begin, end); };
   const std::int64_t common = seen_by(0);
-  if (common > begin) take(std::int64_t{0}, rows, begin, common);
+  if (common > begin) take(SeenPart{0, rows, begin, common});
   for (std::int64_t row = 0; row < rows; row += kSlice) {
     const std::int64_t count = std::min(kSlice, rows - row), last = seen_by(row + count - 1);
-    if (last > common) take(row, count, common, last);
+    if (last > common) take(SeenPart{row, count, common, last});
   }
 }
 

@@ -117,12 +117,11 @@ class AttentionBackward final : public AttentionKernel<Arrays> {
                        const DropoutMask& mask, const Arrays& arrays) const {
     const std::int64_t dim = shape_.padded_dim, columns = whole_vectors(block.columns);
     const auto product = [&](const float* rows, const float* transposed, float* result) {
-      for_seen_parts(seen_rows, block.i, block.rows, block.j, block.j + columns,
-                     [&](std::int64_t row, std::int64_t count, std::int64_t first, std::int64_t last) {
-                       block_product(count, last - first, shape_.head_dim, {rows + (block.i + row) * dim, dim, 1},
-                                     transposed + first, shape_.padded_sequence,
-                                     result + row * kKeyBlock + first - block.j, kKeyBlock, false);
-                     });
+      for_seen_parts(seen_rows, block.i, block.rows, block.j, block.j + columns, [&](const SeenPart& part) {
+        block_product(part.rows, part.columns(), shape_.head_dim, {rows + (block.i + part.row) * dim, dim, 1},
+                      transposed + part.first, shape_.padded_sequence,
+                      result + part.row * kKeyBlock + part.first - block.j, kKeyBlock, false);
+      });
     };
     product(arrays.queries, arrays.keys_transposed, arrays.probabilities);
     product(arrays.dy, arrays.values_transposed, arrays.dscores);
@@ -196,12 +195,11 @@ class AttentionBackward final : public AttentionKernel<Arrays> {
       while (seen.end(block.i + row) <= block.j + key) ++row;
       add_to_keys(key, std::min(kSlice, block.columns - key), row);
     }
-    for_seen_parts(seen, block.i, block.rows, block.j, block.j + block.columns,
-                   [&](std::int64_t row, std::int64_t count, std::int64_t first, std::int64_t last) {
-                     block_product(
-                         count, dim, last - first, {arrays.dscores + row * kKeyBlock + first - block.j, kKeyBlock, 1},
-                         arrays.keys + first * dim, dim, arrays.dq + row * dim, dim, !begins || first > block.j);
-                   });
+    for_seen_parts(seen, block.i, block.rows, block.j, block.j + block.columns, [&](const SeenPart& part) {
+      block_product(
+          part.rows, dim, part.columns(), {arrays.dscores + part.row * kKeyBlock + part.first - block.j, kKeyBlock, 1},
+          arrays.keys + part.first * dim, dim, arrays.dq + part.row * dim, dim, !begins || part.first > block.j);
+    });
   }
 };
 

@@ -1,12 +1,12 @@
 #include "tools/bench/benches.h"
 
-#include <algorithm>
 #include <fstream>
 #include <iostream>
 #include <iterator>
 
 #include "core/files.h"
 #include "core/json.h"
+#include "runtime/options/architecture_defaults.h"
 #include "tools/bench/measured_run.h"
 #include "tools/output_file.h"
 
@@ -57,8 +57,7 @@ int bench_schedule(const Options& options, const ScheduleArguments& arguments, b
   if (!arguments.pace.empty()) {
     settings.paced = read_pace(arguments.pace);
     // Its times are those of the table: there is nothing to be measured.
-    const bool is_given = std::count(options.given.begin(), options.given.end(), "recompute.policy") > 0;
-    if (!is_given) settings.options.recompute.policy = "full";
+    if (!runtime::is_set(options, "recompute.policy")) settings.options.recompute.policy = "full";
   }
   make_room(arguments.trace, "--trace", is_trace);
   const Measurement result = measure(settings, /*warm_up=*/2, arguments.steps, arguments.trace);
