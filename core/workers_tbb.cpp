@@ -1,5 +1,6 @@
 #include <oneapi/tbb/blocked_range.h>
 #include <oneapi/tbb/global_control.h>
+#include <oneapi/tbb/info.h>
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/partitioner.h>
 #include <oneapi/tbb/task_arena.h>
@@ -12,6 +13,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,22 +27,6 @@ namespace l2l {
 namespace {
 
 namespace tbb = oneapi::tbb;
-
-// By default oneTBB has one thread per core, shared by all arenas; our pools may have more together. The tightest
-// global_control of a process holds, so all pools share one, and an embedder's own still limits them.
-constexpr std::size_t kThreadLimit = 1024;
-
-std::shared_ptr<tbb::global_control> raise_thread_limit() {
-  static std::mutex mutex;
-  static std::weak_ptr<tbb::global_control> shared;
-  const std::lock_guard lock(mutex);
-  std::shared_ptr<tbb::global_control> control = shared.lock();
-  if (!control) {
-    control = std::make_shared<tbb::global_control>(tbb::global_control::max_allowed_parallelism, kThreadLimit);
-    shared = control;
-  }
-  return control;
-}
 
 // Keeps oneTBB's threads on `cpus` while they work in the arena. They also serve other arenas, the embedder's included,
 // and get their previous CPUs back when they leave: those of the thread that made the pool, since a thread that oneTBB
@@ -100,52 +86,86 @@ class ArenaBinding final : public tbb::task_scheduler_observer {
   std::vector<int> guests_;      // by index in the arena: the thread bound for it; 0: none
 };
 
+// The threads of all pools, beside their callers. oneTBB makes one when there is work for it, even while another is
+// about to be free, ends the process or throws where it cannot, and keeps those that it made. By default it has one per
+// core for all arenas; pools may have more together. So a first pool, or one that takes more threads than there were,
+// sets oneTBB's limit, which the tightest global_control of a process holds (an embedder's own still counts), sees that
+// the threads can be made, and has them made at once. Thread-safe.
+class PoolThreads {
+ public:
+  void add(int threads) {
+    const std::lock_guard lock(mutex_);
+    if (used_ + threads > made_) {
+      check_threads(used_ + threads - made_);
+      made_ = used_ + threads;
+      limit_.reset();
+    }
+    used_ += threads;
+    ++pools_;
+    if (limit_) return;
+    const int cores = tbb::info::default_concurrency();  // what an embedder's own arenas count on
+    limit_.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(std::max(cores, made_ + 1)));
+    make();
+  }
+  void remove(int threads) {
+    const std::lock_guard lock(mutex_);
+    used_ -= threads;
+    if (--pools_ == 0) limit_.reset();
+  }
+
+ private:
+  // On a busy machine threads take long to come; where the embedder limits them, some never do.
+  void make() const {
+    const std::size_t allowed = tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism);
+    const std::chrono::milliseconds patience(allowed > static_cast<std::size_t>(made_) ? 5000 : 100);
+    const auto give_up = std::chrono::steady_clock::now() + patience;
+    std::mutex mutex;
+    std::condition_variable all_there;
+    int missing = made_ + 1;  // the caller works, too
+    const auto meet = [&](int) {
+      std::unique_lock lock(mutex);
+      if (--missing == 0) all_there.notify_all();
+      all_there.wait_until(lock, give_up, [&] { return missing == 0; });
+    };
+    tbb::task_arena arena(made_ + 1, /*reserved_for_masters=*/1);
+    arena.execute([&] { tbb::parallel_for(0, made_ + 1, meet, tbb::simple_partitioner{}); });
+  }
+
+  std::mutex mutex_;
+  std::optional<tbb::global_control> limit_;  // while there is a pool
+  int pools_ = 0, used_ = 0;
+  int made_ = 0;  // the most that pools ever had
+};
+
+PoolThreads& pool_threads() {
+  static PoolThreads all;
+  return all;
+}
+
 }  // namespace
 
 struct Workers::Implementation {
   Implementation(const std::string& name, int threads, const std::vector<int>& cpus)
-      : arena(threads, /*reserved_for_masters=*/1), binding(arena, name + " worker", threads, cpus) {}
+      : others(threads - 1),
+        arena(threads, /*reserved_for_masters=*/1),
+        binding(arena, name + " worker", threads, cpus) {}
 
-  std::shared_ptr<tbb::global_control> limit = raise_thread_limit();
+  struct Others {
+    explicit Others(int threads) : threads(threads) { pool_threads().add(threads); }
+    ~Others() { pool_threads().remove(threads); }
+    Others(const Others&) = delete;
+    Others& operator=(const Others&) = delete;
+    const int threads;
+  } others;
   tbb::task_arena arena;
   ArenaBinding binding;
 };
 
-namespace {
-
-// Threads of all pools that live, beside their callers, and the most that there ever were: oneTBB keeps its threads.
-std::atomic<int> pool_threads{0}, made_threads{0};
-
-// oneTBB makes a thread when there is work for it, and ends the process where it cannot. So it is seen first that it
-// can, and then there is work for all.
-void make_threads(Workers& workers) {
-  const int threads = workers.threads(), needed = pool_threads + threads - 1;
-  if (needed > made_threads) check_threads(needed - made_threads);
-  made_threads = std::max(made_threads.load(), needed);
-  pool_threads += threads - 1;
-  // On a busy machine threads take long to come; where the embedder limits them, some never do.
-  const std::size_t allowed = tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism);
-  const std::chrono::milliseconds patience(allowed > static_cast<std::size_t>(needed) ? 5000 : 100);
-  const auto give_up = std::chrono::steady_clock::now() + patience;
-  std::mutex mutex;
-  std::condition_variable all_there;
-  int there = 0;
-  workers.parallel_for(threads, [&](std::int64_t, int) {
-    std::unique_lock lock(mutex);
-    if (++there == threads) all_there.notify_all();
-    all_there.wait_until(lock, give_up, [&] { return there == threads; });
-  });
-}
-
-}  // namespace
-
 // oneTBB shares its threads between pools: one has the pool's name while it works there.
 Workers::Workers(std::string name, int threads, const std::vector<int>& cpus)
-    : threads_(std::max(1, threads)), implementation_(std::make_unique<Implementation>(name, threads_, cpus)) {
-  make_threads(*this);
-}
+    : threads_(std::max(1, threads)), implementation_(std::make_unique<Implementation>(name, threads_, cpus)) {}
 
-Workers::~Workers() { pool_threads -= threads_ - 1; }
+Workers::~Workers() = default;
 
 void Workers::run_in_parallel(std::int64_t blocks, BlockFunction function) {
   const auto body = [function](const tbb::blocked_range<std::int64_t>& range) {

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -94,6 +95,29 @@ TEST(Workers, PoolsDoNotTakeThreadsFromEachOther) {
   EXPECT_TRUE(all_threads_meet(first));
   other.join();
   EXPECT_TRUE(met);
+}
+
+std::ptrdiff_t threads_of_this_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return std::distance(begin(tasks), end(tasks));
+}
+
+TEST(Workers, PoolsThatAreBusyAtOnceNeedNoMoreThreads) {
+  Workers first("first", 9), second("second", 8);  // more than other tests
+  const std::ptrdiff_t before = threads_of_this_process();
+  const int all = first.threads() + second.threads();
+  std::atomic<int> inside = 0;
+  const auto deadline = steady_clock::now() + seconds(10);
+  const auto meet = [&](std::int64_t, int) {
+    for (++inside; inside < all && steady_clock::now() < deadline;) std::this_thread::yield();
+  };
+  std::thread other([&] { second.parallel_for(second.threads(), meet); });
+  first.parallel_for(first.threads(), meet);
+  other.join();
+  EXPECT_EQ(inside, all);
+  // A thread that was joined is listed a little longer.
+  while (threads_of_this_process() > before && steady_clock::now() < deadline) std::this_thread::yield();
+  EXPECT_LE(threads_of_this_process(), before);
 }
 
 TEST(Workers, NoTwoBlocksShareASlotAtATime) {

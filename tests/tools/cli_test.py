@@ -94,7 +94,7 @@ class ToolTest(unittest.TestCase):
 class Cli(ToolTest):
     def test_outputs(self):
         out, err = self.run_tool("l2l-train", "run.toml", "--metrics", "m.jsonl", "--trace", "t.json", "--set", "transfer.stash=host",
-                                 *TABLE_AT_ONCE)
+                                 "--set", "recompute.policy=full", *TABLE_AT_ONCE)
         lines, validations = lines_of(self.path / "m.jsonl")
         self.assertEqual([line["step"] for line in lines], [1, 2, 3, 4])
         for line in lines:
