@@ -37,12 +37,12 @@ void print_contract(const l2l::MemoryContract& contract) {
   }
 }
 
-void train(l2l::Trainer& trainer) {
-  while (trainer.completed_steps() < trainer.options().run.steps) {
-    const l2l::StepReport report = trainer.step();
+class Printer : public l2l::RunObserver {
+  void step(const l2l::StepReport& report) override {
     std::printf("step %lld, loss %.4f\n", static_cast<long long>(report.step), report.loss);
   }
-}
+  void saved(const std::filesystem::path& checkpoint) override { std::printf("checkpoint %s\n", checkpoint.c_str()); }
+};
 
 void continue_prompt(l2l::Trainer& trainer, const std::string& prompt) {
   std::vector<std::int32_t> tokens;
@@ -65,9 +65,9 @@ int main(int count, char** arguments) {
     std::printf("L2L %s\n", l2l::version());
     l2l::Trainer trainer(tiny_run(arguments[1], arguments[2]));
     print_contract(trainer.contract());
-    train(trainer);
+    Printer printer;
+    trainer.run(printer);
     continue_prompt(trainer, "the ");
-    std::printf("checkpoint %s\n", trainer.save().c_str());
   } catch (const l2l::BadInput& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 2;

@@ -22,6 +22,8 @@ class Engine {
   ~Engine();
 
   eps::ParameterStore& store() { return *store_; }
+  // That of all its threads: to fail it ends the call in progress, and all later ones, with the error.
+  Failure& failure() { return failure_; }
   Minibatch& minibatch() { return *minibatch_; }
   const transfer::Link& link(int device = 0) const { return sides_[static_cast<std::size_t>(device)]->link(); }
   // Bytes over the links of all devices so far.

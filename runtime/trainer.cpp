@@ -22,6 +22,8 @@
 #include "runtime/plan/memory_contract.h"
 #include "runtime/plan_run.h"
 #include "runtime/resume.h"
+#include "runtime/run_loop.h"
+#include "runtime/run_requests.h"
 #include "runtime/step_meter.h"
 #include "runtime/task_metrics.h"
 #include "runtime/tuning/prediction.h"
@@ -71,8 +73,11 @@ struct Trainer::Implementation {
     }
   }
 
+  ~Implementation() { requests.disconnect(); }
+
   // The engine; allocates everything on first use.
   runtime::Engine& running(const LoadProgress& loading = {}) {
+    requests.check_aborted();
     if (!engine) {
       try {
         start(loading);
@@ -89,6 +94,7 @@ struct Trainer::Implementation {
     const Watchdog::Watch watch(watchdog.get());
     prediction = predict(/*session=*/nullptr);  // before the engine: beside a small one a calibration is large
     engine = make_engine(loading);
+    requests.connect(engine->failure());
     if (generation) engine->start_generation(*generation);
     checkpoints.emplace(engine->store());
     memory_share = runtime::MemoryShare(prediction.memory_gb_per_second);
@@ -116,6 +122,9 @@ struct Trainer::Implementation {
   std::string how_to_go_on() const;
   void restore(const eps::RunState& state);
 
+  runtime::RunRequests requests;
+  runtime::OwnCheckpoint newest;  // in the checkpoint directory: that this run has written, or goes on from
+  std::int64_t saving = -1;       // completed steps of the save that was started last
   runtime::MeasuringSession measuring;
   const runtime::RunPlan plan;
   const eps::CheckpointSize checkpoint_size;
@@ -274,7 +283,9 @@ std::int64_t Trainer::check_resume(const std::filesystem::path& directory,
   const Implementation& self = *implementation_;
   const std::filesystem::path folder = eps::find_checkpoint(eps::checkpoints_directory(directory));
   runtime::check_resumable(self.plan, folder, self.data_hash, allowed);
-  return static_cast<std::int64_t>(eps::read_manifest(folder).state.step);
+  const auto completed = static_cast<std::int64_t>(eps::read_manifest(folder).state.step);
+  if (completed > 0) static_cast<void>(runtime::BestCheckpoint(options(), completed));
+  return completed;
 }
 
 void Trainer::check_weights() const {
@@ -295,6 +306,10 @@ std::filesystem::path Trainer::resume(const std::filesystem::path& run, const st
       if (self.plan.options.lora.rank == 0) self.companions_from = folder;
       for (const std::string& each : told) log(LogLevel::warning, each);
       runtime::warn_of_lost_steps(directory, folder, self.step);
+      std::error_code ignored;
+      const bool own = std::filesystem::equivalent(std::filesystem::absolute(folder).parent_path(),
+                                                   options().checkpoint.directory, ignored);
+      if (own) self.newest = {folder, completed_steps()};
       return folder;
     } catch (const CorruptFile& error) {
       if (folder == folders.back()) throw;
@@ -318,19 +333,29 @@ StepReport Trainer::step() {
   }
 }
 
-void Trainer::train(std::int64_t steps, const std::function<bool(const StepReport&)>& progress) {
+RunResult Trainer::run(RunObserver& observer, const RunLimits& limits) {
   const ThreadActivity listed("relay", 0);  // between steps as well
-  while (completed_steps() < steps && progress(step())) {
-  }
+  return runtime::RunLoop(*this, implementation_->requests, implementation_->newest, observer, limits).run();
 }
+
+RunResult Trainer::run(const RunLimits& limits) {
+  RunObserver nobody;
+  return run(nobody, limits);
+}
+
+void Trainer::request_stop() { implementation_->requests.stop = true; }
+
+void Trainer::request_save() { implementation_->requests.save = true; }
+
+void Trainer::abort() { implementation_->requests.abort(); }
 
 std::optional<double> Trainer::validation_loss(const std::function<bool()>& stop) {
   const std::optional<Evaluation> evaluation = evaluate(stop);
   return evaluation ? std::optional(evaluation->loss) : std::nullopt;
 }
 
-std::optional<Trainer::Evaluation> Trainer::Implementation::evaluate(const runtime::Samples& samples,
-                                                                     const std::function<bool()>& stop) {
+std::optional<Evaluation> Trainer::Implementation::evaluate(const runtime::Samples& samples,
+                                                            const std::function<bool()>& stop) {
   Evaluation evaluation;
   const models::HeadKind head = plan.model.head_kind;
   runtime::TaskMetrics task(head, plan.model.labels, plan.options.model.label_names);
@@ -351,7 +376,7 @@ std::optional<Trainer::Evaluation> Trainer::Implementation::evaluate(const runti
   return evaluation;
 }
 
-std::optional<Trainer::Evaluation> Trainer::evaluate(const std::function<bool()>& stop) {
+std::optional<Evaluation> Trainer::evaluate(const std::function<bool()>& stop) {
   Implementation& self = *implementation_;
   if (!self.validation) throw BadInput("data.validation: no validation data; name at least one file");
   std::optional<Evaluation> evaluation = self.evaluate(*self.validation, stop);
@@ -401,6 +426,7 @@ void Trainer::start_save() {
       runtime::hub_companions(self.plan.options.model, self.companions_from, self.plan.options.data.tokenizer);
   if (state.without_frozen) companions.texts.erase("config.json");  // no model that other programs could load
   self.checkpoints->start(checkpoint.directory, state, static_cast<int>(checkpoint.keep), companions);
+  self.saving = completed_steps();
 }
 
 bool Trainer::saving() const { return implementation_->checkpoints && implementation_->checkpoints->running(); }
@@ -415,7 +441,9 @@ std::filesystem::path Trainer::finish_save() {
   } catch (const CorruptState& error) {
     throw CorruptState(error.what() + implementation_->how_to_go_on());
   }
-  if (!folder.empty() && implementation_->plan.options.lora.rank == 0) implementation_->companions_from = folder;
+  if (folder.empty()) return folder;
+  implementation_->newest = {folder, implementation_->saving};
+  if (implementation_->plan.options.lora.rank == 0) implementation_->companions_from = folder;
   return folder;
 }
 

@@ -87,7 +87,7 @@ int evaluate(const Arguments& arguments) {
   load_weights(trainer, model);
   nlohmann::ordered_json result;
   if (!arguments.data.empty()) {
-    const Trainer::Evaluation evaluation = trainer.evaluate().value();
+    const Evaluation evaluation = trainer.evaluate().value();
     result["loss"] = evaluation.loss;
     result["perplexity"] = std::exp(evaluation.loss);
     result["tokens"] = evaluation.tokens;

@@ -90,7 +90,7 @@ void Progress::add_ratio(const StepReport& report) {
   if (report.predicted_ms) ratios_[ratio_count_++ % kRatios] = report.step_ms / *report.predicted_ms;
 }
 
-void Progress::show_validation(const Trainer::Evaluation& validation) {
+void Progress::show_validation(const Evaluation& validation) {
   validation_ = print("validation %.4f", validation.loss);
   for (const auto& [name, value] : validation.metrics) validation_ += " " + name + print(" %.4f", value);
 }

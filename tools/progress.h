@@ -21,7 +21,7 @@ class Progress {
 
   void show(const StepReport& report);
   // The lines that follow end with its loss and metrics.
-  void show_validation(const Trainer::Evaluation& validation);
+  void show_validation(const Evaluation& validation);
   // Ends the line that is rewritten, so that other messages can follow.
   void finish();
 

@@ -60,6 +60,12 @@ class L2L_API CorruptState : public Error {
   using Error::Error;
 };
 
+// Trainer::abort() was called.
+class L2L_API Aborted : public Error {
+ public:
+  using Error::Error;
+};
+
 // Gets the message of a hang: which thread of the library has done nothing for how long, and what all of them are in.
 using HangHandler = std::function<void(const std::string& message)>;
 

@@ -287,22 +287,22 @@ struct EpsOptions {
 struct CheckpointOptions {
   std::filesystem::path directory;  // empty: nothing is saved
   std::int64_t every = 0;           // steps between saves, which are written while training goes on; 0: at the end only
-  double minutes = 30;              // l2l-train also saves when the last save began so long ago; 0: it does not
+  double minutes = 30;              // a save also begins when the last one began so long ago; 0: it does not
   std::int64_t keep = 2;            // how many of the newest checkpoints are kept
-  // l2l-train keeps the checkpoint of the best validation, too, as `best` in the directory: "loss", or a metric, which
-  // is better the higher it is. Empty: it does not.
+  // The checkpoint of the best validation is kept, too, as `best` in the directory: by "loss", or by a metric, which is
+  // better the higher it is. Empty: it is not.
   std::string best = {};
 };
 
 struct RunOptions {
   std::int64_t steps = 100;                // in total, those before a resume included
   std::uint64_t seed = 1;                  // of initial weights, dropout and the order of data
-  std::int64_t seconds = 0;                // l2l-train ends after the step that reaches this time; 0: no limit
-  std::int64_t patience = 0;               // l2l-train ends after so many validations without a better one; 0: never
-  std::int64_t validate_every = 0;         // l2l-train: steps between validations; 0: at the end only
-  double validate_minutes = 0;             // l2l-train also validates so long after the last validation; 0: it does not
+  std::int64_t seconds = 0;                // the run ends after the step that reaches this time; 0: no limit
+  std::int64_t patience = 0;               // the run ends after so many validations without a better one; 0: never
+  std::int64_t validate_every = 0;         // steps between validations; 0: at the end only
+  double validate_minutes = 0;             // a validation also begins so long after the last one; 0: it does not
   bool allow_nonfinite = false;            // load weights that are NaN or infinite, not refuse them
-  std::filesystem::path tensorboard = {};  // l2l-train writes an event file for TensorBoard into it; empty: none
+  std::filesystem::path tensorboard = {};  // of an event file for TensorBoard; empty: none
 };
 
 struct Options {

@@ -17,6 +17,7 @@
 #include "l2l/export.h"
 #include "l2l/log.h"
 #include "l2l/options.h"
+#include "l2l/run.h"
 
 namespace l2l {
 
@@ -112,37 +113,6 @@ struct Measuring {
 // The processor, cores and instruction sets that measured times belong to, and the version of the library.
 L2L_API std::string machine_description();
 
-// One training step; the fields of a --metrics line.
-struct StepReport {
-  std::int64_t step = 0;  // from 1: steps completed
-  double loss = 0;        // mean over predicted tokens, in nats
-  double learning_rate = 0;
-  double gradient_norm = 0;  // before clipping; not finite when skipped
-  std::int64_t tokens = 0;   // processed in this step
-  double tokens_per_second = 0;
-  double step_ms = 0;
-  std::uint64_t device_peak_bytes = 0;  // the largest of all devices
-  std::uint64_t host_bytes = 0;         // peak resident memory of the process so far
-  std::uint64_t h2d_bytes = 0;          // copied to the devices in this step
-  std::uint64_t d2h_bytes = 0;          // copied from the devices in this step
-  double weight_stall_ms = 0;           // compute waited for weights; the mean of all devices, as are the next two
-  double stash_stall_ms = 0;            // compute waited for the stash
-  double update_stall_ms = 0;           // the weight stream waited for updates; prefetch may hide this from compute
-  double loss_scale = 1;                // in this step
-  bool skipped = false;  // fp16 gradients overflowed: weights and moments are unchanged, the loss scale halves
-  std::optional<double> predicted_ms;  // the prediction for step_ms; nothing when measurements are missing
-  double eps_gb_per_second = 0;        // what the parameter server read and wrote while it was busy in this step
-  // The same over the bandwidth that memory was seen to reach: when it was measured, or in this run. Nothing where it
-  // was not measured, and where caches may hold much of the state.
-  std::optional<double> eps_fraction;
-  // model.reversible = "float": the root mean square of the difference between the two streams when they are rebuilt
-  // down to the embedding, where they began equal, over that of the streams. Else nothing.
-  std::optional<double> stream_drift;
-};
-
-// The step as one line of JSON; numbers round-trip.
-L2L_API std::string to_json(const StepReport& report);
-
 struct GenerateOptions {
   std::int64_t tokens = 200;  // how many to sample
   double temperature = 0.8;   // divides the logits; 0: always the most probable token
@@ -161,8 +131,8 @@ struct GenerationShape {
   std::int64_t tokens = 200;        // GenerateOptions::tokens
 };
 
-// Thread-bound: one thread at a time. After a failed step, only destruction is allowed, but
-// after a NumericError with nothing_changed() also save() and weights_hash().
+// Thread-bound, one thread at a time, but for request_stop(), request_save() and abort(). After a failed step, only
+// destruction is allowed, but after a NumericError with nothing_changed() also save() and weights_hash().
 class L2L_API Trainer {
  public:
   // Validates the options, reads the data, and plans device and host memory. Throws BadInput, or OutOfMemory when the
@@ -215,7 +185,7 @@ class L2L_API Trainer {
   // is not in `allowed` ("optimizer.learning_rate").
   std::filesystem::path resume(const std::filesystem::path& directory, const std::vector<std::string>& allowed = {});
   // Throws what resume() would throw, as far as manifests show it, and returns the steps that are completed in the
-  // checkpoint that it would take. Loads and changes nothing.
+  // checkpoint that it would take. Also reads what checkpoint.best goes on with. Loads and changes nothing.
   std::int64_t check_resume(const std::filesystem::path& directory, const std::vector<std::string>& allowed = {}) const;
   // Throws what prepare() would throw because of tensors that model.pretrained or lora.adapter has not, or has too
   // many, or of a wrong shape. Reads no values.
@@ -224,8 +194,23 @@ class L2L_API Trainer {
   // Trains on one minibatch. Returns when the loss and the gradient norm are known; updates may still run and overlap
   // with the next step. Throws NumericError, DeviceError.
   StepReport step();
-  // Runs steps until completed_steps() is `steps`, or `progress`, which is called after each step, returns false.
-  void train(std::int64_t steps, const std::function<bool(const StepReport&)>& progress);
+  // A whole run: steps until `limits` or an option ends it, with all that options ask for: saves (checkpoint.every and
+  // .minutes, at the end, .keep, .best), validations (run.validate_every and .validate_minutes, at the end),
+  // run.seconds, run.patience and run.tensorboard. Nothing is saved where no checkpoint.directory is set. Calls
+  // `observer` on this thread. Checkpoints in the directory that are not of this run are set aside first. Throws what
+  // step(), evaluate() and save() throw; where a step fails without changing anything, the steps before it are saved
+  // first.
+  RunResult run(RunObserver& observer, const RunLimits& limits = {});
+  RunResult run(const RunLimits& limits = {});
+  // From any thread, also before run(): the step in progress is finished and saved, no validation begins or goes on,
+  // and run() returns. A request is used up by the run that it ends.
+  void request_stop();
+  // From any thread: run() saves after the step in progress, beside later steps.
+  void request_save();
+  // From any thread: the call in progress, and every later one, throws Aborted. It does so within a layer's visit of
+  // the device; of resident execution, within a step; while a file is read or written, after that. Then only
+  // destruction is allowed. Nothing more is saved, and the newest checkpoint stands.
+  void abort();
   std::int64_t completed_steps() const;
 
   // Mean loss over the validation data, in nats per predicted token, dropout off. Every token is predicted once; for
@@ -233,15 +218,7 @@ class L2L_API Trainer {
   // true. Throws BadInput when there is no validation data.
   std::optional<double> validation_loss(const std::function<bool()>& stop = {});
   // The same with the number of tokens that were predicted.
-  struct Evaluation {
-    double loss = 0;
-    std::int64_t tokens = 0;
-    // How well the head does its task: name and value; empty where it predicts tokens. Classification: "accuracy",
-    // "f1" (of class 1; of more than two classes the mean over all) and "matthews". Regression: "pearson" and
-    // "spearman". Words: "accuracy" and, where model.label_names are BIO tags, "f1" of entities. Choices: "accuracy".
-    // Of MNLI also those of the second validation set, as NAME_mismatched; the loss is that of the first.
-    std::vector<std::pair<std::string, double>> metrics = {};
-  };
+  using Evaluation = l2l::Evaluation;
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop = {});
 
   // Starts to write a checkpoint of the completed steps below options().checkpoint.directory, and returns. It is

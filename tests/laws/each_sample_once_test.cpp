@@ -209,7 +209,7 @@ TEST_P(EachSampleOnce, ValidationPredictsEachTokenOnceAtEveryShape) {
     Options options = this->options(shape, "none");
     options.data.validation = options.data.train;
     Trainer trainer(options);
-    const Trainer::Evaluation evaluation = trainer.evaluate().value();
+    const Evaluation evaluation = trainer.evaluate().value();
     // Of a stream every byte, behind the separator that begins its document.
     EXPECT_EQ(evaluation.tokens, stream() ? kStream : kInputs);
     if (!loss) loss = evaluation.loss;

@@ -69,7 +69,7 @@ TEST_P(Classification, DocumentsThatShareASequenceHaveTheGradientsOfPaddedOnes) 
 }
 
 TEST_P(Classification, MetricsDoNotDependOnHowDocumentsShareSequences) {
-  std::vector<Trainer::Evaluation> found;
+  std::vector<Evaluation> found;
   for (const char* const samples : {"packed", "padded"}) {
     for (const char* const execution : {"relay", "resident"}) {
       Options own = options();
@@ -83,7 +83,7 @@ TEST_P(Classification, MetricsDoNotDependOnHowDocumentsShareSequences) {
   }
   ASSERT_EQ(found[0].metrics.size(), 3u);
   EXPECT_EQ(found[0].metrics[0].first, "accuracy");
-  for (const Trainer::Evaluation& each : found) {
+  for (const Evaluation& each : found) {
     EXPECT_EQ(each.metrics, found[0].metrics);
     EXPECT_NEAR(each.loss, found[0].loss, 1e-5);
   }
@@ -222,7 +222,7 @@ TEST_P(OtherHeads, DocumentsThatShareASequenceHaveTheGradientsOfPaddedOnes) {
 }
 
 TEST_P(OtherHeads, MetricsDoNotDependOnHowDocumentsShareSequences) {
-  const Trainer::Evaluation packed = Trainer(options("packed")).evaluate().value(),
+  const Evaluation packed = Trainer(options("packed")).evaluate().value(),
                             padded = Trainer(options()).evaluate().value();
   ASSERT_FALSE(padded.metrics.empty());
   ASSERT_EQ(packed.metrics.size(), padded.metrics.size());

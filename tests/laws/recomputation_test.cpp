@@ -258,7 +258,7 @@ TEST_F(RecomputationChoice, AutoFitsAndGivesTheSameBits) {
 // Measured on a shallower model, whose blocks are of the kinds that they stand for.
 TEST_F(RecomputationChoice, BlocksOfSeveralKindsChooseToo) {
   for (const int layers : {4, 7}) {
-    for (const char* const architecture : {"qwen2", "gemma2", "gemma3"}) {
+    for (const std::string architecture : {"qwen2", "gemma2", "gemma3"}) {
       Options options = options_of(run_, {"llama", "fp32"}, "full");
       options.model.architecture = architecture;
       options.model.layers = layers;

@@ -26,7 +26,7 @@ TEST(StepReport, LossIsThatOfTheTokensThatItWasGiven) {
        {BatchOptions{.micro_batch = 5, .micro_batches = 1}, BatchOptions{.micro_batch = 1, .micro_batches = 5}}) {
     options.batch = batch;
     Trainer trainer(options);
-    const Trainer::Evaluation whole = trainer.evaluate().value();
+    const Evaluation whole = trainer.evaluate().value();
     EXPECT_EQ(whole.tokens, 65);
     const StepReport report = trainer.step();
     EXPECT_NEAR(report.loss, whole.loss, 1e-6);

@@ -38,41 +38,19 @@ void prepare_file(const std::filesystem::path& path, std::int64_t completed) {
 
 }  // namespace
 
-MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t completed, const std::filesystem::path& tensorboard)
-    : path_(std::move(path)) {
-  if (!tensorboard.empty()) events_.emplace(tensorboard);
+MetricsFile::MetricsFile(std::filesystem::path path, std::int64_t completed) : path_(std::move(path)) {
   if (path_.empty()) return;
   prepare_file(path_, completed);
   file_.open(path_, std::ios::app);
   if (!file_) throw BadInput(std::string(kOption) + " " + path_.string() + ": cannot be written");
 }
 
-bool MetricsFile::add(const StepReport& report) {
-  return add(to_json(report)) && add(report.step, {{"loss", report.loss},
-                                                   {"learning_rate", report.learning_rate},
-                                                   {"gradient_norm", report.gradient_norm},
-                                                   {"tokens_per_second", report.tokens_per_second},
-                                                   {"step_ms", report.step_ms},
-                                                   {"loss_scale", report.loss_scale}});
-}
+bool MetricsFile::add(const StepReport& report) { return add(to_json(report)); }
 
-bool MetricsFile::add(std::int64_t step, const Trainer::Evaluation& validation) {
-  std::vector<std::pair<std::string, double>> scalars = {{"validation_loss", validation.loss}};
-  for (const auto& [name, value] : validation.metrics) scalars.emplace_back("metrics/" + name, value);
-  if (!add(step, scalars)) return false;
+bool MetricsFile::add(std::int64_t step, const Evaluation& validation) {
   nlohmann::ordered_json line = {{"step", step}, {"validation_loss", validation.loss}};
   line["metrics"] = json_of(validation.metrics);
   return add(json_text(line));
-}
-
-bool MetricsFile::add(std::int64_t step, const std::vector<std::pair<std::string, double>>& scalars) {
-  if (!events_) return true;
-  try {
-    events_->add(step, scalars);
-  } catch (const Error& error) {
-    failure_ = std::string("run.tensorboard: ") + error.what();
-  }
-  return failure_.empty();
 }
 
 bool MetricsFile::add(const std::string& line) {

@@ -1,14 +1,13 @@
 // One run of l2l-train, from the loaded model to the last line.
 #pragma once
 
-#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 
 #include "core/json.h"
 #include "l2l/trainer.h"
-#include "tools/best_checkpoint.h"
 #include "tools/progress.h"
 #include "tools/report/run_log.h"
 #include "tools/train/arguments.h"
@@ -19,9 +18,10 @@
 namespace l2l::tools {
 
 // Thread-bound.
-class Run {
+class Run final : RunObserver {
  public:
   Run(const TrainArguments& arguments, Trainer& trainer, Signals& signals, Warnings& warnings);
+  ~Run() override;
 
   // Throws BadInput where what run() would write cannot be written, or what it would read cannot be read, as far as
   // that shows before weights are loaded. Leaves nothing behind.
@@ -30,51 +30,39 @@ class Run {
   int run();
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   void check_outputs() const;
-  std::int64_t resume();
-  void begin(std::int64_t kept);
+  void resume();
+  void make_outputs();
   void make_folder();
-  void train();  // and sets reason_
-  bool take(const StepReport& report);
-  [[noreturn]] void end_diverged(const NumericError& error);
-  bool go_on() const;
-  std::string_view reason_to_end() const;
-  bool finished() const;
-  // Whether what is due every so many steps, or minutes after `last`, is due after this step.
-  static bool due(std::int64_t step, std::int64_t every, Clock::time_point last, double minutes);
-  void save_if_due(const StepReport& report);
-  void warn_of_unsaved_work(const StepReport& report);
-  // `saved`: the checkpoint of this step, if there is one. Into the metrics, too; nothing when interrupted.
-  void validate(std::filesystem::path saved = {});
-  std::filesystem::path save();
-  void tell_saved();
+
+  // As Trainer::run() tells.
+  void begin(std::int64_t completed, std::int64_t steps) override;
+  void step(const StepReport& report) override;
+  void saving(std::int64_t step, SaveReason reason) override;
+  void saved(const std::filesystem::path& checkpoint) override;
+  void validated(std::int64_t step, const Evaluation& evaluation) override;
+  void kept_best(const std::filesystem::path& checkpoint) override;
+  void ending(RunEnd end) override;
+
   // What a run's folder shows: run.json and report.html. Failing to write these does not end the run.
   void show_run();
   void say(const std::string& message);
   // "already at 40 of 40 steps: raise run.steps", where nothing was left to train.
   std::string nothing_left() const;
-  nlohmann::ordered_json summary(const std::filesystem::path& checkpoint);
+  nlohmann::ordered_json summary(const RunResult& result);
 
   const TrainArguments& arguments_;
   Trainer& trainer_;
   Signals& signals_;
   Warnings& warnings_;
   const Options& options_;
+  const RunLimits limits_;
   const std::int64_t steps_;  // where this run ends; the schedule's length stays run.steps
-  const Clock::time_point start_ = Clock::now();
-  Clock::time_point last_save_ = start_, last_validation_ = start_;
-  std::string_view reason_;             // why the run ended
-  std::int64_t saved_step_ = -1;        // of the save that was begun last
-  std::filesystem::path saved_;         // the checkpoint that was finished last
-  std::optional<MetricsFile> metrics_;  // from begin() on, as are the next four
+  bool stepped_ = false;
+  std::optional<MetricsFile> metrics_;  // from make_outputs() on, as are the next two
   std::optional<RunLogReader> log_;
   std::optional<RunRecord> record_;
-  std::optional<BestCheckpoint> best_;
-  std::optional<Progress> progress_;
-  std::optional<StepReport> last_;
-  std::optional<Trainer::Evaluation> validation_;
+  std::optional<Progress> progress_;  // from begin() on
 };
 
 }  // namespace l2l::tools

@@ -61,10 +61,16 @@ Signals::~Signals() {
   thread_.join();
 }
 
-void Signals::begin(const std::string& directory) {
+void Signals::begin(Trainer& trainer) {
   const std::lock_guard lock(mutex_);
-  directory_ = directory;
+  directory_ = trainer.options().checkpoint.directory.string();
+  trainer_ = &trainer;
   begun_ = true;
+}
+
+void Signals::end() {
+  const std::lock_guard lock(mutex_);
+  trainer_ = nullptr;
 }
 
 std::string Signals::stopped_by() const { return name_of(stopped_by_); }
@@ -83,7 +89,7 @@ void Signals::serve() {
 
 void Signals::answer(int signal) {
   if (signal == SIGUSR1) {
-    save_requested_ = true;
+    ask(&Trainer::request_save);
   } else if (signal == SIGUSR2) {
     print_message("SIGUSR2: " + what_now("running") + "; the threads:\n" + Trainer::describe_threads());
   } else {
@@ -91,10 +97,15 @@ void Signals::answer(int signal) {
   }
 }
 
+void Signals::ask(void (Trainer::*request)()) {
+  const std::lock_guard lock(mutex_);
+  if (trainer_ != nullptr) (trainer_->*request)();
+}
+
 void Signals::ask_to_stop(int signal) {
   const bool deliberate = signal == SIGINT || signal == SIGTERM;
   const bool first = stopped_by_ == 0;
-  if (first) stopped_by_ = signal;
+  if (first) stopped_by_ = signal, ask(&Trainer::request_stop);
   if (!first && !deliberate) return;  // the kernel repeats XCPU every second
   const steady_clock::time_point now = steady_clock::now();
   const bool late = signal == SIGINT && now - last_stop_ > kKeyboard;
@@ -118,7 +129,7 @@ std::string Signals::what_now(const std::string& verb) {
   const double seconds = step_ms_ * 1e-3;
   const std::string about = seconds >= 1 ? print(" (about %.0f s)", seconds) : "";
   const std::string step = verb + " step " + std::to_string(completed_ + 1) + about;
-  return stop() ? step + ", then saving in " + directory_ : step;
+  return stopped_by_ != 0 ? step + ", then saving in " + directory_ : step;
 }
 
 }  // namespace l2l::tools

@@ -18,6 +18,8 @@
 #include <string>
 #include <thread>
 
+#include "l2l/trainer.h"
+
 namespace l2l::tools {
 
 // One per process. A thread of its own takes the signals, so that answering them needs no care of what a handler may
@@ -31,13 +33,11 @@ class Signals {
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
-  // From here on signals ask the run, which saves below `directory`.
-  void begin(const std::string& directory);
-  // Whether the run is to end after this step, and the signal that asked first: "SIGTERM".
-  bool stop() const { return stopped_by_ != 0; }
+  // From here to end() signals ask `trainer`, which saves in its checkpoint directory.
+  void begin(Trainer& trainer);
+  void end();
+  // The signal that asked first to end the run: "SIGTERM"; empty: none has.
   std::string stopped_by() const;
-  // Whether a save was asked for since the last call.
-  bool take_save_request() { return save_requested_.exchange(false); }
   // What the run is doing, for the messages: a step after `completed` ones, which take about `step_ms`; or saving.
   void show_step(std::int64_t completed, double step_ms);
   void show_saving() { saving_ = true; }
@@ -45,14 +45,16 @@ class Signals {
  private:
   void serve();
   void answer(int signal);
+  void ask(void (Trainer::*request)());
   void ask_to_stop(int signal);
   std::string what_now(const std::string& verb);
 
   sigset_t taken_{};
-  std::atomic<bool> begun_{false}, done_{false}, save_requested_{false}, saving_{false};
+  std::atomic<bool> begun_{false}, done_{false}, saving_{false};
   std::atomic<int> stopped_by_{0};
   std::mutex mutex_;
-  std::string directory_;  // guarded by mutex_
+  std::string directory_;       // guarded by mutex_
+  Trainer* trainer_ = nullptr;  // likewise
   std::atomic<std::int64_t> completed_{0};
   std::atomic<double> step_ms_{0};
   int stops_ = 0;  // INT and TERM so far, and the signals below: of the thread alone

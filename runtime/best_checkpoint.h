@@ -6,9 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "l2l/trainer.h"
+#include "l2l/options.h"
+#include "l2l/run.h"
 
-namespace l2l::tools {
+namespace l2l::runtime {
 
 // Keeps DIRECTORY/best, a checkpoint that is never pruned, and DIRECTORY/validations.json, [[step, value], ...] of all
 // validations. What it decides follows from these up to the step that a run resumes from, so that a resumed run decides
@@ -20,7 +21,7 @@ class BestCheckpoint {
   BestCheckpoint(const Options& options, std::int64_t completed);
 
   // Whether it is the best so far; of equal ones the first is. A value that is not a number is none.
-  bool take(std::int64_t step, const Trainer::Evaluation& validation);
+  bool take(std::int64_t step, const Evaluation& validation);
   // The checkpoint `folder`, of the step taken last, becomes DIRECTORY/best.
   void keep(const std::filesystem::path& folder) const;
   // run.patience validations in a row were not better.
@@ -28,7 +29,7 @@ class BestCheckpoint {
 
  private:
   std::size_t best() const;  // index; of no values 0
-  double value_of(const Trainer::Evaluation& validation) const;
+  double value_of(const Evaluation& validation) const;
   bool better(double a, double b) const { return lower_is_better_ ? a < b : a > b; }
 
   const std::filesystem::path directory_;
@@ -38,4 +39,4 @@ class BestCheckpoint {
   std::vector<std::pair<std::int64_t, double>> values_;
 };
 
-}  // namespace l2l::tools
+}  // namespace l2l::runtime

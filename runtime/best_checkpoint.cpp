@@ -1,16 +1,15 @@
-#include "tools/best_checkpoint.h"
+#include "runtime/best_checkpoint.h"
 
 #include <unistd.h>
 
 #include <cmath>
-#include <fstream>
 #include <limits>
 
+#include "core/files.h"
 #include "core/json.h"
 #include "l2l/errors.h"
-#include "tools/output_file.h"
 
-namespace l2l::tools {
+namespace l2l::runtime {
 namespace {
 
 namespace fs = std::filesystem;
@@ -25,8 +24,7 @@ std::vector<std::pair<std::int64_t, double>> read_history(const fs::path& file, 
   std::error_code error;
   if (!fs::exists(file, error)) return values;
   if (fs::file_size(file, error) > kMostBytes || error) throw CorruptFile(file.string() + ": is too large");
-  std::ifstream stream(file, std::ios::binary);
-  const nlohmann::json json = parse_json(std::string(std::istreambuf_iterator<char>(stream), {}));
+  const nlohmann::json json = parse_json(InputFile(file).text());
   if (!json.is_array()) throw CorruptFile(file.string() + ": is no array of [step, value]");
   for (const nlohmann::json& each : json) {
     const bool good = each.is_array() && each.size() == 2 && each[0].is_number_unsigned() &&
@@ -39,10 +37,13 @@ std::vector<std::pair<std::int64_t, double>> read_history(const fs::path& file, 
   return values;
 }
 
-void move_folder(const fs::path& from, const fs::path& to) {
-  std::error_code error;
-  fs::rename(from, to, error);
-  if (error) throw Error(from.string() + ": cannot be renamed to " + to.string() + ": " + error.message());
+// A reader sees the old file or the new one.
+void replace(const fs::path& file, const std::string& text) {
+  const fs::path fresh = file.string() + ".tmp-" + std::to_string(getpid());
+  OutputFile output(fresh);
+  output.write(text);
+  output.finish();
+  move_folder(fresh, file);
 }
 
 // Moves what an earlier run left out of the way.
@@ -71,7 +72,7 @@ BestCheckpoint::BestCheckpoint(const Options& options, std::int64_t completed)
   }
 }
 
-double BestCheckpoint::value_of(const Trainer::Evaluation& validation) const {
+double BestCheckpoint::value_of(const Evaluation& validation) const {
   if (metric_ == "loss") return validation.loss;
   for (const auto& [name, value] : validation.metrics) {
     if (name == metric_) return value;
@@ -88,7 +89,7 @@ std::size_t BestCheckpoint::best() const {
   return found;
 }
 
-bool BestCheckpoint::take(std::int64_t step, const Trainer::Evaluation& validation) {
+bool BestCheckpoint::take(std::int64_t step, const Evaluation& validation) {
   if (metric_.empty()) return false;
   const double value = value_of(validation);
   if (!values_.empty() && values_.back().first == step) values_.pop_back();  // validated again after a resume
@@ -97,7 +98,7 @@ bool BestCheckpoint::take(std::int64_t step, const Trainer::Evaluation& validati
   for (const auto& [at, number] : values_) json.push_back({at, number});
   std::error_code ignored;
   fs::create_directories(directory_, ignored);
-  replace_file(history_of(directory_), json_text(json) + "\n");
+  replace(history_of(directory_), json_text(json) + "\n");
   return !std::isnan(value) && best() + 1 == values_.size();
 }
 
@@ -124,4 +125,4 @@ bool BestCheckpoint::exhausted() const {
   return patience_ > 0 && static_cast<std::int64_t>(values_.size() - best()) > patience_;
 }
 
-}  // namespace l2l::tools
+}  // namespace l2l::runtime

@@ -1,0 +1,202 @@
+#include "runtime/run_loop.h"
+
+#include <cstdio>
+
+#include "core/log.h"
+#include "l2l/errors.h"
+
+namespace l2l {
+
+RunObserver::~RunObserver() = default;
+void RunObserver::begin(std::int64_t, std::int64_t) {}
+void RunObserver::step(const StepReport&) {}
+void RunObserver::saving(std::int64_t, SaveReason) {}
+void RunObserver::saved(const std::filesystem::path&) {}
+void RunObserver::validated(std::int64_t, const Evaluation&) {}
+void RunObserver::kept_best(const std::filesystem::path&) {}
+void RunObserver::ending(RunEnd) {}
+
+namespace runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kLongRun = 30 * 60;  // seconds
+
+}  // namespace
+
+RunLoop::RunLoop(Trainer& trainer, RunRequests& requests, OwnCheckpoint newest, RunObserver& observer,
+                 const RunLimits& limits)
+    : trainer_(trainer),
+      requests_(requests),
+      observer_(observer),
+      options_(trainer.options()),
+      saves_(!options_.checkpoint.directory.empty()),
+      first_(trainer.completed_steps()),
+      steps_(limits.steps >= 0 ? limits.steps : options_.run.steps),
+      since_(limits.since),
+      newest_(std::move(newest)) {}
+
+RunResult RunLoop::run() {
+  trainer_.prepare();
+  begin();
+  train();
+  if (saves_) result_.checkpoint = save(SaveReason::end);
+  if (!failure_.empty()) {
+    throw Error(failure_ + "; the run stopped after step " + std::to_string(trainer_.completed_steps()) +
+                (saves_ ? ", saved in " + result_.checkpoint.string() : ""));
+  }
+  if (!options_.data.validation.empty()) validate();
+  requests_.stop = requests_.save = false;
+  return std::move(result_);
+}
+
+void RunLoop::begin() {
+  if (!options_.run.tensorboard.empty()) events_.emplace(options_.run.tensorboard);
+  if (saves_) {
+    trainer_.claim_checkpoint_directory();
+    set_aside_checkpoints(options_.checkpoint.directory, newest_.step);
+    // A run that saves nothing more may have been killed before it removed the older ones.
+    if (first_ >= steps_ && newest_.step == first_) trainer_.prune_checkpoints(newest_.folder);
+  }
+  best_.emplace(options_, first_);
+  last_save_ = last_validation_ = Clock::now();
+  observer_.begin(first_, steps_);
+}
+
+void RunLoop::train() {
+  std::optional<RunEnd> end = requests_.stop ? std::optional(RunEnd::stopped) : std::nullopt;
+  if (first_ >= steps_) end = RunEnd::steps;
+  while (!end) {
+    try {
+      result_.last = trainer_.step();
+    } catch (const NumericError& error) {
+      end_diverged(error);
+    }
+    const bool goes_on = take(*result_.last);
+    end = reason_to_end();
+    if (!goes_on && !end) end = RunEnd::stopped;
+  }
+  result_.end = *end;
+  observer_.ending(*end);
+}
+
+// Saves the steps before the one that failed where they can be.
+void RunLoop::end_diverged(const NumericError& error) {
+  finish_save();
+  const bool unsaved = result_.last && saving_ != trainer_.completed_steps();
+  if (!error.nothing_changed() || !unsaved || !saves_) throw error;
+  std::string saved;
+  try {
+    saved = "step " + std::to_string(trainer_.completed_steps()) + " is now saved: " + save(SaveReason::end).string();
+  } catch (const Error& failure) {
+    saved = std::string("the steps before could not be saved: ") + failure.what();
+  }
+  throw Error(error.what() + ("; " + saved));
+}
+
+// After each step; false when the run cannot go on.
+bool RunLoop::take(const StepReport& report) {
+  observer_.step(report);
+  draw(report.step, {{"loss", report.loss},
+                     {"learning_rate", report.learning_rate},
+                     {"gradient_norm", report.gradient_norm},
+                     {"tokens_per_second", report.tokens_per_second},
+                     {"step_ms", report.step_ms},
+                     {"loss_scale", report.loss_scale}});
+  if (report.step == steps_ || !failure_.empty()) return failure_.empty();
+  warn_of_unsaved_work(report);
+  if (saves_) save_if_due(report.step);
+  if (due(report.step, options_.run.validate_every, last_validation_, options_.run.validate_minutes)) validate();
+  return failure_.empty();
+}
+
+// Nothing while it goes on.
+std::optional<RunEnd> RunLoop::reason_to_end() const {
+  if (trainer_.completed_steps() >= steps_) return RunEnd::steps;
+  if (requests_.stop) return RunEnd::stopped;
+  if (best_->exhausted()) return RunEnd::patience;
+  const std::chrono::duration<double> elapsed = Clock::now() - since_;
+  const bool over = options_.run.seconds > 0 && elapsed.count() >= static_cast<double>(options_.run.seconds);
+  return over ? std::optional(RunEnd::seconds) : std::nullopt;
+}
+
+bool RunLoop::due(std::int64_t step, std::int64_t every, Clock::time_point last, double minutes) {
+  const std::chrono::duration<double, std::ratio<60>> elapsed = Clock::now() - last;
+  return (every > 0 && step % every == 0) || (minutes > 0 && elapsed.count() >= minutes);
+}
+
+void RunLoop::save_if_due(std::int64_t step) {
+  if (!trainer_.saving()) finish_save();
+  const bool asked = requests_.save.exchange(false);
+  if (!asked && !due(step, options_.checkpoint.every, last_save_, options_.checkpoint.minutes)) return;
+  finish_save();
+  start_save(asked ? SaveReason::asked : SaveReason::due);
+}
+
+void RunLoop::start_save(SaveReason reason) {
+  saving_ = trainer_.completed_steps();
+  last_save_ = Clock::now();
+  observer_.saving(saving_, reason);
+  trainer_.start_save();
+}
+
+// The checkpoint of the completed steps, which may be there, or on its way.
+fs::path RunLoop::save(SaveReason reason) {
+  finish_save();
+  if (newest_.step != trainer_.completed_steps()) {
+    start_save(reason);
+    newest_ = {trainer_.finish_save(), saving_};
+    observer_.saved(newest_.folder);
+  }
+  return newest_.folder;
+}
+
+// Waits for the checkpoint that is written beside training, if there is one.
+void RunLoop::finish_save() {
+  const fs::path folder = trainer_.finish_save();
+  if (folder.empty()) return;
+  newest_ = {folder, saving_};
+  observer_.saved(folder);
+}
+
+void RunLoop::validate() {
+  const std::optional<Evaluation> evaluation = trainer_.evaluate([this] { return requests_.stop.load(); });
+  last_validation_ = Clock::now();
+  if (!evaluation) return;
+  result_.validation = evaluation;
+  const std::int64_t step = trainer_.completed_steps();
+  std::vector<std::pair<std::string, double>> scalars = {{"validation_loss", evaluation->loss}};
+  for (const auto& [name, value] : evaluation->metrics) scalars.emplace_back("metrics/" + name, value);
+  draw(step, scalars);
+  const bool better = best_->take(step, *evaluation);
+  observer_.validated(step, *evaluation);
+  if (!better) return;
+  best_->keep(save(SaveReason::best));
+  observer_.kept_best(options_.checkpoint.directory / "best");
+}
+
+// Once, when the second step has shown how long the run will take.
+void RunLoop::warn_of_unsaved_work(const StepReport& report) const {
+  const CheckpointOptions& checkpoint = options_.checkpoint;
+  if (report.step != first_ + 2 || !saves_ || checkpoint.every > 0 || checkpoint.minutes > 0) return;
+  const double seconds = static_cast<double>(steps_ - report.step) * report.step_ms * 1e-3;
+  if (seconds < kLongRun) return;
+  char hours[32];
+  std::snprintf(hours, sizeof hours, "%.1f", seconds / 3600);
+  log(LogLevel::warning, std::string("nothing is saved before the end, in about ") + hours +
+                             " h: set checkpoint.minutes or checkpoint.every, or ask for a save "
+                             "(of l2l-train with SIGUSR1)");
+}
+
+void RunLoop::draw(std::int64_t step, const std::vector<std::pair<std::string, double>>& scalars) {
+  if (!events_) return;
+  try {
+    events_->add(step, scalars);
+  } catch (const Error& error) {
+    failure_ = std::string("run.tensorboard: ") + error.what();
+  }
+}
+
+}  // namespace runtime
+}  // namespace l2l

@@ -1,0 +1,68 @@
+// Trainer::run(): when a run saves, validates and ends, as its options say.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "formats/event_file.h"
+#include "l2l/trainer.h"
+#include "runtime/best_checkpoint.h"
+#include "runtime/run_requests.h"
+
+namespace l2l::runtime {
+
+// A checkpoint in the run's own directory.
+struct OwnCheckpoint {
+  std::filesystem::path folder;  // empty: there is none
+  std::int64_t step = -1;        // completed in it
+};
+
+// One run. Thread-bound.
+class RunLoop {
+ public:
+  // `newest`: the checkpoint of which this run is the continuation. The references must outlive this object.
+  RunLoop(Trainer& trainer, RunRequests& requests, OwnCheckpoint newest, RunObserver& observer,
+          const RunLimits& limits);
+
+  RunResult run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void begin();
+  void train();
+  [[noreturn]] void end_diverged(const NumericError& error);
+  bool take(const StepReport& report);
+  std::optional<RunEnd> reason_to_end() const;
+  // Whether what is due every so many steps, or minutes after `last`, is due after this step.
+  static bool due(std::int64_t step, std::int64_t every, Clock::time_point last, double minutes);
+  void save_if_due(std::int64_t step);
+  void start_save(SaveReason reason);
+  std::filesystem::path save(SaveReason reason);
+  void finish_save();
+  void validate();
+  void warn_of_unsaved_work(const StepReport& report) const;
+  void draw(std::int64_t step, const std::vector<std::pair<std::string, double>>& scalars);
+
+  Trainer& trainer_;
+  RunRequests& requests_;
+  RunObserver& observer_;
+  const Options& options_;
+  const bool saves_;                  // there is a directory
+  const std::int64_t first_, steps_;  // completed when the run begins, and when it ends at the latest
+  const Clock::time_point since_;
+  Clock::time_point last_save_, last_validation_;
+  OwnCheckpoint newest_;
+  std::int64_t saving_ = -1;  // the step of the save that was begun last
+  std::optional<formats::EventFile> events_;
+  std::string failure_;                 // of `events_`, which ends the run
+  std::optional<BestCheckpoint> best_;  // from begin() on
+  RunResult result_;
+};
+
+}  // namespace l2l::runtime

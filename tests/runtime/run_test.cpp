@@ -1,0 +1,393 @@
+// Trainer::run(): every option of a run is obeyed, and other threads may end one at any moment.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "runtime/options/options_table.h"
+#include "tests/laws/small_run.h"
+
+namespace l2l::run {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::duration;
+using std::chrono::steady_clock;
+using testing::SmallRun;
+
+// What a run told, by step.
+class Told : public RunObserver {
+ public:
+  void begin(std::int64_t completed, std::int64_t steps) override {
+    order += "begin " + std::to_string(completed) + " of " + std::to_string(steps);
+  }
+  void step(const StepReport& report) override {
+    order += ", step " + std::to_string(report.step);
+    ++steps;
+    if (each) each(report);
+  }
+  void saving(std::int64_t step, SaveReason reason) override { saves.emplace_back(step, reason); }
+  void saved(const fs::path& checkpoint) override {
+    EXPECT_TRUE(fs::exists(checkpoint / "manifest.json"));
+    folders.insert(checkpoint);
+  }
+  void validated(std::int64_t step, const Evaluation& evaluation) override {
+    EXPECT_GT(evaluation.tokens, 0);
+    validations.push_back(step);
+  }
+  void kept_best(const fs::path& checkpoint) override { best = checkpoint; }
+  void ending(RunEnd) override { order += ", ending"; }
+
+  std::function<void(const StepReport&)> each;
+  std::string order;
+  int steps = 0;
+  std::vector<std::pair<std::int64_t, SaveReason>> saves;
+  std::vector<std::int64_t> validations;
+  std::set<fs::path> folders;
+  fs::path best;
+};
+
+class Run : public ::testing::Test {
+ protected:
+  Options small() const {
+    Options options = run_.options();
+    options.device.threads = options.eps.threads = 1;
+    options.checkpoint.minutes = 0;
+    options.run.steps = 6;
+    return options;
+  }
+  RunResult run(const Options& options, Told& told) const { return Trainer(options).run(told); }
+  // Of the run's end, saving nothing; goes on from `resumed` where there is a checkpoint.
+  std::uint64_t hash_of(Options options, const fs::path& resumed = {}) const {
+    options.checkpoint.every = 0;
+    options.checkpoint.directory.clear();
+    Trainer trainer(options);
+    if (!resumed.empty()) trainer.resume(resumed);
+    trainer.run();
+    return trainer.weights_hash();
+  }
+
+  SmallRun run_;
+};
+
+using Saves = std::vector<std::pair<std::int64_t, SaveReason>>;
+
+TEST_F(Run, TellsWhatHappensInOrder) {
+  Told told;
+  const RunResult result = run(small(), told);
+  EXPECT_EQ(told.order, "begin 0 of 6, step 1, step 2, step 3, step 4, step 5, step 6, ending");
+  EXPECT_EQ(told.saves, (Saves{{6, SaveReason::end}}));
+  EXPECT_EQ(told.validations, std::vector<std::int64_t>{6});
+  EXPECT_EQ(result.end, RunEnd::steps);
+  EXPECT_EQ(told.folders, std::set<fs::path>{result.checkpoint});
+  EXPECT_EQ(result.last.value().step, 6);
+  EXPECT_TRUE(result.validation);
+}
+
+// A key of these sections that is not named here has no proof.
+TEST_F(Run, ObeysEveryKeyOfARun) {
+  const std::map<std::string, std::function<void()>> proofs = {
+      {"checkpoint.directory",
+       [&] {
+         Options options = small();
+         options.checkpoint.directory.clear();
+         Told told;
+         EXPECT_TRUE(run(options, told).checkpoint.empty());
+         EXPECT_TRUE(told.saves.empty());
+         options.checkpoint.directory = run_.folder() / "another";
+         EXPECT_EQ(run(options, told).checkpoint.parent_path(), options.checkpoint.directory);
+       }},
+      {"checkpoint.every",
+       [&] {
+         Options options = small();
+         options.checkpoint.every = 2;
+         Told told;
+         run(options, told);
+         EXPECT_EQ(told.saves, (Saves{{2, SaveReason::due}, {4, SaveReason::due}, {6, SaveReason::end}}));
+         EXPECT_EQ(told.folders.size(), 3u);
+       }},
+      {"checkpoint.minutes",
+       [&] {
+         Options options = small();
+         options.checkpoint.minutes = 1e-9;
+         Told told;
+         run(options, told);
+         EXPECT_EQ(told.saves.size(), 6u);
+       }},
+      {"checkpoint.keep",
+       [&] {
+         Options options = small();
+         options.checkpoint = {.directory = run_.folder() / "kept", .every = 1, .minutes = 0, .keep = 2};
+         Told told;
+         run(options, told);
+         EXPECT_EQ(told.folders.size(), 6u);
+         int left = 0;
+         for (const fs::path& folder : told.folders) left += fs::exists(folder) ? 1 : 0;
+         EXPECT_EQ(left, 2);
+       }},
+      {"checkpoint.best",
+       [&] {
+         Options options = small();
+         options.run.validate_every = 2;
+         Told told;
+         run(options, told);
+         EXPECT_TRUE(told.best.empty());
+         options.checkpoint.best = "loss";
+         run(options, told);
+         EXPECT_TRUE(fs::exists(told.best / "manifest.json"));
+       }},
+      {"run.steps",
+       [&] {
+         Options options = small();
+         options.run.steps = 3;
+         Told told;
+         run(options, told);
+         EXPECT_EQ(told.steps, 3);
+         EXPECT_EQ(Trainer(options).run({.steps = 2}).last.value().step, 2);
+       }},
+      {"run.seed",
+       [&] {
+         Options options = small();
+         const std::uint64_t one = hash_of(options);
+         EXPECT_EQ(hash_of(options), one);
+         options.run.seed = 2;
+         EXPECT_NE(hash_of(options), one);
+       }},
+      {"run.seconds",
+       [&] {
+         Options options = small();
+         options.run.steps = 1'000'000;
+         options.run.seconds = 1;
+         EXPECT_EQ(Trainer(options).run().end, RunEnd::seconds);
+         Told told;
+         Trainer(options).run(told, {.since = steady_clock::now() - std::chrono::seconds(2)});
+         EXPECT_EQ(told.steps, 1);
+         EXPECT_EQ(told.validations.size(), 1u);
+       }},
+      {"run.patience",
+       [&] {
+         Options options = small();
+         options.run.steps = 1000;
+         options.run.validate_every = 1;
+         options.run.patience = 3;
+         options.checkpoint.best = "loss";
+         options.optimizer.learning_rate = 0.3;
+         options.schedule = {};
+         Told told;
+         EXPECT_EQ(run(options, told).end, RunEnd::patience);
+         EXPECT_LT(told.steps, 1000);
+       }},
+      {"run.validate_every",
+       [&] {
+         Options options = small();
+         options.run.validate_every = 4;
+         Told told;
+         run(options, told);
+         EXPECT_EQ(told.validations, (std::vector<std::int64_t>{4, 6}));
+       }},
+      {"run.validate_minutes",
+       [&] {
+         Options options = small();
+         options.run.validate_minutes = 1e-9;
+         Told told;
+         run(options, told);
+         EXPECT_EQ(told.validations, (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6}));
+       }},
+      {"run.allow_nonfinite",
+       [&] {
+         Options options = small();
+         Told told;
+         const fs::path from = run(options, told).checkpoint, to = run_.folder() / "model";
+         fs::create_directory(to);
+         for (const char* const name : {"config.json", "model.safetensors"}) fs::copy_file(from / name, to / name);
+         std::fstream file(to / "model.safetensors", std::ios::binary | std::ios::in | std::ios::out);
+         file.seekp(-4, std::ios::end).write("\xff\xff\xff\x7f", 4);
+         file.close();
+         options.model = {.pretrained = to, .sequence = 13, .dropout = 0.1};
+         EXPECT_THROW(Trainer(options).run({.steps = 0}), BadInput);
+         options.run.allow_nonfinite = true;
+         EXPECT_EQ(Trainer(options).run({.steps = 0}).end, RunEnd::steps);
+       }},
+      {"run.tensorboard",
+       [&] {
+         Options options = small();
+         options.run.tensorboard = run_.folder() / "board";
+         Told told;
+         run(options, told);
+         ASSERT_FALSE(fs::is_empty(options.run.tensorboard));
+         const fs::path events = fs::directory_iterator(options.run.tensorboard)->path();
+         std::ifstream file(events, std::ios::binary);
+         const std::string text(std::istreambuf_iterator<char>(file), {});
+         for (const char* const name : {"loss", "learning_rate", "validation_loss"}) {
+           EXPECT_NE(text.find(name), std::string::npos) << name;
+         }
+       }},
+  };
+  Options options;
+  for (const runtime::Key& key : runtime::option_keys(options)) {
+    if (key.section != "checkpoint" && key.section != "run") continue;
+    const std::string name = std::string(key.section) + "." + std::string(key.name);
+    SCOPED_TRACE(name);
+    const auto proof = proofs.find(name);
+    ASSERT_NE(proof, proofs.end()) << "no proof that Trainer::run() obeys it";
+    fs::remove_all(run_.options().checkpoint.directory);
+    proof->second();
+  }
+}
+
+TEST_F(Run, SavesWhenAskedTo) {
+  Told told;
+  Trainer trainer(small());
+  told.each = [&](const StepReport& report) {
+    if (report.step == 3) trainer.request_save();
+  };
+  trainer.run(told);
+  EXPECT_EQ(told.saves, (Saves{{3, SaveReason::asked}, {6, SaveReason::end}}));
+}
+
+TEST_F(Run, AStopBeforeTheFirstStepIsObeyedOnce) {
+  Trainer trainer(small());
+  trainer.request_stop();
+  Told told;
+  RunResult result = trainer.run(told);
+  EXPECT_EQ(result.end, RunEnd::stopped);
+  EXPECT_FALSE(result.last);
+  EXPECT_EQ(told.order, "begin 0 of 6, ending");
+  EXPECT_TRUE(told.validations.empty());
+  EXPECT_TRUE(fs::exists(result.checkpoint / "manifest.json"));
+  result = trainer.run();
+  EXPECT_EQ(result.end, RunEnd::steps);
+  EXPECT_EQ(trainer.weights_hash(), hash_of(small()));
+}
+
+TEST_F(Run, WhatAnObserverThrowsEndsIt) {
+  struct Refusal {};
+  Told told;
+  told.each = [](const StepReport& report) {
+    if (report.step == 2) throw Refusal();
+  };
+  Trainer trainer(small());
+  EXPECT_THROW(trainer.run(told), Refusal);
+  EXPECT_EQ(trainer.completed_steps(), 2);
+  trainer.run();  // the trainer itself is whole
+  EXPECT_EQ(trainer.weights_hash(), hash_of(small()));
+}
+
+// The steps of a run that was stopped, saved and resumed are those of one in peace.
+TEST_F(Run, MayBeStoppedAtAnyMoment) {
+  Options options = small();
+  options.run.steps = 12;
+  options.checkpoint.every = 5;
+  const std::uint64_t expected = hash_of(options);
+  std::mt19937 random(1);
+  int stopped = 0;
+  for (int moment = 0; moment < 200; ++moment) {
+    SCOPED_TRACE(moment);
+    options.checkpoint.directory = run_.folder() / ("stopped-" + std::to_string(moment));
+    fs::path checkpoint;
+    {
+      Trainer trainer(options);
+      trainer.prepare();
+      const std::chrono::microseconds delay(random() % 15'000);
+      std::thread other([&] {
+        std::this_thread::sleep_for(delay);
+        trainer.request_stop();
+      });
+      const RunResult result = trainer.run();
+      other.join();
+      stopped += result.end == RunEnd::stopped ? 1 : 0;
+      EXPECT_EQ(result.last ? result.last->step : 0, trainer.completed_steps());
+      checkpoint = result.checkpoint;
+    }
+    ASSERT_EQ(hash_of(options, checkpoint), expected);
+    fs::remove_all(options.checkpoint.directory);
+  }
+  EXPECT_GT(stopped, 20);
+}
+
+// Nothing is saved then, but what was saved stands.
+TEST_F(Run, MayBeAbortedAtAnyMoment) {
+  for (const char* const execution : {"relay", "resident"}) {
+    Options options = small();
+    options.device.execution = execution;
+    options.run.steps = 12;
+    options.checkpoint.every = 3;
+    const std::uint64_t expected = hash_of(options);
+    std::mt19937 random(2);
+    int aborted = 0;
+    for (int moment = 0; moment < 100; ++moment) {
+      SCOPED_TRACE(std::string(execution) + " " + std::to_string(moment));
+      options.checkpoint.directory = run_.folder() / ("aborted-" + std::to_string(moment));
+      fs::path newest;
+      {
+        Told told;
+        Trainer trainer(options);
+        const std::chrono::microseconds delay(random() % 20'000);
+        std::thread other([&] {
+          std::this_thread::sleep_for(delay);
+          trainer.abort();
+        });
+        try {
+          trainer.run(told);
+        } catch (const Aborted&) {
+          ++aborted;
+        }
+        if (!told.folders.empty()) newest = *told.folders.rbegin();
+        other.join();
+        EXPECT_THROW(trainer.step(), Aborted);
+        EXPECT_THROW(trainer.run(), Aborted);
+      }
+      ASSERT_EQ(hash_of(options, newest), expected);
+      fs::remove_all(options.checkpoint.directory);
+    }
+    EXPECT_GT(aborted, 20);
+  }
+}
+
+// Over a link on which a layer takes long.
+TEST_F(Run, AnAbortEndsWithinALayersVisit) {
+  Options options = small();
+  options.model.layers = 40;
+  options.checkpoint.directory.clear();
+  options.transfer.link_bandwidth = 1'500'000;
+  Trainer trainer(options);
+  trainer.prepare();
+  const auto begin = steady_clock::now();
+  trainer.step();
+  const duration<double> step = steady_clock::now() - begin;
+  ASSERT_GT(step.count(), 0.5);
+  steady_clock::time_point asked;
+  std::thread other([&] {
+    std::this_thread::sleep_for(step / 3);
+    asked = steady_clock::now();
+    trainer.abort();
+  });
+  EXPECT_THROW(trainer.step(), Aborted);
+  other.join();
+  const duration<double> took = steady_clock::now() - asked;
+  EXPECT_LT(took, step / 10) << "of " << step.count() << " s";  // of 81 visits
+}
+
+TEST_F(Run, TwoTrainersRunInOneProcess) {
+  std::vector<Options> both(2, small());
+  both[0].run.steps = both[1].run.steps = 40;
+  both[1].run.seed = 2;
+  std::vector<std::uint64_t> alone, together(2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    both[i].checkpoint.directory = run_.folder() / std::to_string(i);
+    alone.push_back(hash_of(both[i]));
+  }
+  std::thread other([&] { together[1] = hash_of(both[1]); });
+  together[0] = hash_of(both[0]);
+  other.join();
+  EXPECT_EQ(together, alone);
+}
+
+}  // namespace
+}  // namespace l2l::run
