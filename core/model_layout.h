@@ -32,6 +32,7 @@ struct ParameterSpec {
   float rate = 1;           // factor of the learning rate
   float weight_decay = -1;  // its own, with or without `decay`; -1: the optimizer's, where `decay` is set
   bool trained = true;      // else frozen: it has no gradient, no moments, and no master but its wire
+  bool operator==(const ParameterSpec&) const = default;
 };
 
 // Trained elements [begin, begin + elements) of a wire, and where their gradients begin.

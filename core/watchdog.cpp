@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -25,7 +24,8 @@ constexpr int kPatience = 10;  // with threads that run, or wait for a disk
 // 'R' running, 'S' sleeping, 'D' waiting for a disk (proc(5), /proc/pid/stat); '?' where the file cannot be read.
 char kernel_state(int thread) {
   std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  std::getline(file, text);  // which does not throw where the thread ends meanwhile
   const std::size_t end = text.rfind(')');
   return end == std::string::npos || end + 2 >= text.size() ? '?' : text[end + 2];
 }

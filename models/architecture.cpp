@@ -1,5 +1,7 @@
 #include "models/architecture.h"
 
+#include "models/own_layers.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -254,6 +256,15 @@ void check_model(const ModelOptions& model) {
   check_rope(model);
   check_reversible(model, architecture);
   check_head(model, architecture);
+  check_layers(model.blocks);
+  if (model.blocks.empty() && !model.block_names.empty()) {
+    throw BadInput("model.blocks: the model has " + std::to_string(model.block_names.size()) +
+                   " layers that a program describes (" + model.block_names.front() +
+                   ", ...): only that program can run it");
+  }
+  if (!model.blocks.empty() && model.reversible != "none") {
+    throw BadInput("model.blocks: " + show("reversible", model.reversible) + " takes blocks of the architecture alone");
+  }
 }
 
 }  // namespace l2l::models

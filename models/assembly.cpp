@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include <fnmatch.h>
 
 #include "compiler/autodiff/differentiate.h"
+#include "l2l/errors.h"
 #include "models/family.h"
+#include "models/own_layers.h"
 #include "models/streams.h"
 
 namespace l2l::models {
@@ -59,20 +62,61 @@ Graph block_graph(const TransformerShape& shape, const Family& family, Parameter
 
 bool rebuilds(const TransformerShape& shape) { return shape.streams() && !shape.keeps_inputs; }
 
-// The forward graph of blocks that do not slide and of those that do, empty where there are none. All have the same
-// parameters.
-std::vector<Graph> block_graphs(const TransformerShape& shape, const Family& family, ParameterList& list) {
-  std::vector<Graph> graphs(2);
-  for (const bool slides : {false, true}) {
-    TransformerShape own = shape;
-    own.sliding = {slides};
-    bool used = false;
-    for (std::int64_t i = 0; i < shape.layers && !used; ++i) used = shape.slides(i) == slides;
-    if (!used) continue;
-    list = {};
-    graphs[slides] = block_graph(own, family, list);
+// What blocks have in common that may share a type.
+struct BlockKind {
+  Graph forward;
+  ParameterList parameters;
+  bool operator==(const BlockKind&) const = default;
+};
+
+// The kinds of blocks, and the kind of each.
+struct Blocks {
+  std::vector<BlockKind> kinds;
+  std::vector<std::size_t> kind_of;
+  std::vector<std::uint32_t> ids;
+
+  std::int64_t largest() const {
+    std::int64_t elements = 0;
+    for (const BlockKind& kind : kinds) elements = std::max(elements, kind.parameters.elements());
+    return elements;
   }
-  return graphs;
+};
+
+// Of a family blocks that slide and that do not have the same parameters.
+BlockKind family_block(const TransformerShape& shape, const Family& family, bool slides) {
+  TransformerShape own = shape;
+  own.sliding = {slides};
+  BlockKind kind;
+  kind.forward = block_graph(own, family, kind.parameters);
+  return kind;
+}
+
+BlockKind own_block(const TransformerShape& shape, const Layer& layer) {
+  BlockKind kind;
+  kind.forward = layer_graph("block", shape, part_of(layer), shape.rows(), kind.parameters);
+  return kind;
+}
+
+Blocks make_blocks(const TransformerShape& shape, const Family& family) {
+  std::vector<Layer> layers = shape.blocks;
+  for (std::int64_t i = 0; i < shape.layers && shape.blocks.empty(); ++i) {
+    layers.push_back({.id = static_cast<std::uint32_t>(i)});
+  }
+  Blocks blocks;
+  std::map<std::pair<std::string, bool>, std::size_t> known;  // by type, and whether it slides
+  for (const Layer& layer : layers) {
+    const bool slides = !layer.build && shape.slides(layer.id);
+    const auto [kind, fresh] = known.try_emplace({layer.type, slides}, blocks.kinds.size());
+    if (fresh) {
+      blocks.kinds.push_back(layer.build ? own_block(shape, layer) : family_block(shape, family, slides));
+    } else if (layer.build && !(own_block(shape, layer) == blocks.kinds[kind->second])) {
+      throw BadInput("model.blocks: layer " + std::to_string(layer.id) + " of type \"" + layer.type +
+                     "\" is another graph than the first of that type: give it a type of its own");
+    }
+    blocks.kind_of.push_back(kind->second);
+    blocks.ids.push_back(layer.id);
+  }
+  return blocks;
 }
 
 // A group of one parameter: a table that several layers use, or that travels in chunks.
@@ -121,7 +165,7 @@ class Assembly {
   int add(LayerType type);
   std::vector<LayerPart> placed(std::vector<LayerPart> parts) const;
   LayerType layer_type(Graph forward, const std::vector<LayerPart>& parts) const;
-  int block_type(std::uint32_t block, const std::vector<LayerPart>& parts);
+  int block_type(std::size_t kind, const std::vector<LayerPart>& parts);
   bool trained(GroupIndex group) const {
     return model_.layout.groups[static_cast<std::size_t>(group)].gradient_elements() > 0;
   }
@@ -131,10 +175,9 @@ class Assembly {
 
   const TransformerShape& shape_;
   const Family& family_;
-  ParameterList block_;
-  std::vector<Graph> block_graphs_;  // forward, of blocks that do not slide, and of those that do
-  // Types of blocks so far. They differ in whether they slide, and in what of them is trained.
-  std::vector<std::pair<bool, int>> block_types_;  // whether they slide, type
+  const Blocks blocks_;
+  // Types of blocks so far: by kind, and by what of them is trained.
+  std::vector<std::pair<std::size_t, int>> block_types_;  // kind, type
   const VocabularyChunks chunks_;
   GroupIndex table_ = 0, head_table_ = 0, head_bias_ = -1;
   Model model_;
@@ -143,8 +186,8 @@ class Assembly {
 Assembly::Assembly(const TransformerShape& shape, const Family& family)
     : shape_(shape),
       family_(family),
-      block_graphs_(block_graphs(shape, family, block_)),
-      chunks_{shape, chunk_rows(shape, block_.elements()), family.embedding_dropout, family.embedding_factor,
+      blocks_(make_blocks(shape, family)),
+      chunks_{shape, chunk_rows(shape, blocks_.largest()), family.embedding_dropout, family.embedding_factor,
               !family.head_bias.empty()} {
   model_.rows = shape.rows();
   model_.hidden = shape.hidden;
@@ -241,26 +284,28 @@ void Assembly::add_embedding_norm() {
 }
 
 void Assembly::add_blocks() {
-  for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(shape_.layers); ++i) {
-    const std::string name = family_.blocks + "." + std::to_string(i);
-    const std::vector<LayerPart> parts = {{add(block_.group(name, kFirstBlockId + i, name + "."))}};
-    add_layer(block_type(i, parts), name, kFirstBlockId + i, parts);
+  for (std::size_t i = 0; i < blocks_.ids.size(); ++i) {
+    const std::uint32_t number = blocks_.ids[i], id = kFirstBlockId + number;
+    const std::string name = family_.blocks + "." + std::to_string(number);
+    const ParameterList& parameters = blocks_.kinds[blocks_.kind_of[i]].parameters;
+    const std::vector<LayerPart> parts = {{add(parameters.group(name, id, name + "."))}};
+    add_layer(block_type(blocks_.kind_of[i], parts), name, id, parts);
   }
 }
 
-int Assembly::block_type(std::uint32_t block, const std::vector<LayerPart>& parts) {
-  Graph forward = block_graphs_[shape_.slides(block)];
+int Assembly::block_type(std::size_t kind, const std::vector<LayerPart>& parts) {
+  Graph forward = blocks_.kinds[kind].forward;
   forward.gradient_ranges = model_.layout.gradient_ranges(parts);
-  for (const auto& [slides, type] : block_types_) {
+  for (const auto& [of, type] : block_types_) {
     const Graph& known = model_.types[static_cast<std::size_t>(type)].forward;
-    if (slides == shape_.slides(block) && known.gradient_ranges == forward.gradient_ranges) return type;
+    if (of == kind && known.gradient_ranges == forward.gradient_ranges) return type;
   }
   Graph backward;  // none where texts are continued
   if (shape_.cache == 0) {
     backward = rebuilds(shape_) ? compiler::differentiate_reversible(forward) : compiler::differentiate(forward);
   }
   const int type = add(LayerType{std::move(forward), std::move(backward), {}});
-  block_types_.emplace_back(shape_.slides(block), type);
+  block_types_.emplace_back(kind, type);
   return type;
 }
 

@@ -65,6 +65,7 @@ TransformerShape make_shape(const ModelOptions& model, const Architecture& archi
                          .keeps_inputs = settings.keeps_inputs};
   shape.train = settings.train;
   shape.lora = settings.lora;
+  shape.blocks = model.blocks;
   shape.head_kind = head_kind_of(model.head);
   const bool one_number = shape.head_kind == HeadKind::regression || shape.head_kind == HeadKind::choice;
   shape.labels = shape.head_kind == HeadKind::language ? 0 : one_number ? 1 : model.labels;

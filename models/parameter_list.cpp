@@ -32,8 +32,8 @@ ValueId LayerWeights::matrix(const std::string& name, std::int64_t rows, std::in
   return borrowed(name, {rows, columns}, wire_offset_ + list_.add({{name, {rows, columns}}}, initial, deviation));
 }
 
-ValueId LayerWeights::vector(const std::string& name, std::int64_t size, Initial initial) {
-  return joined_vector({{name, size}}, initial);
+ValueId LayerWeights::vector(const std::string& name, std::int64_t size, Initial initial, float deviation) {
+  return joined_vector({{name, size}}, initial, deviation);
 }
 
 ValueId LayerWeights::rows_from(const std::string& name, std::int64_t rows, std::int64_t first, std::int64_t columns,
@@ -43,17 +43,22 @@ ValueId LayerWeights::rows_from(const std::string& name, std::int64_t rows, std:
 }
 
 ValueId LayerWeights::joined_matrix(const std::vector<Piece>& pieces, std::int64_t columns, float deviation) {
+  return joined_matrix(pieces, columns, Initial::normal, deviation);
+}
+
+ValueId LayerWeights::joined_matrix(const std::vector<Piece>& pieces, std::int64_t columns, Initial initial,
+                                    float deviation) {
   return joined(
       pieces,
       [&](std::int64_t rows) {
         return Shape{rows, columns};
       },
-      Initial::normal, deviation);
+      initial, deviation);
 }
 
-ValueId LayerWeights::joined_vector(const std::vector<Piece>& pieces, Initial initial) {
+ValueId LayerWeights::joined_vector(const std::vector<Piece>& pieces, Initial initial, float deviation) {
   return joined(
-      pieces, [](std::int64_t rows) { return Shape{rows}; }, initial, /*deviation=*/0);
+      pieces, [](std::int64_t rows) { return Shape{rows}; }, initial, deviation);
 }
 
 template <typename ShapeOf>

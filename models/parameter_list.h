@@ -23,6 +23,7 @@ class ParameterList {
   // These parameters as a group, each name prefixed.
   GroupSpec group(std::string name, std::uint32_t id, const std::string& prefix = "") const;
   std::int64_t elements() const { return elements_; }
+  bool operator==(const ParameterList&) const = default;
 
  private:
   std::vector<ParameterSpec> parameters_;
@@ -39,7 +40,7 @@ class LayerWeights {
   compiler::ValueId matrix(const std::string& name, std::int64_t rows, std::int64_t columns, float deviation);
   compiler::ValueId matrix(const std::string& name, std::int64_t rows, std::int64_t columns, Initial initial,
                            float deviation);
-  compiler::ValueId vector(const std::string& name, std::int64_t size, Initial initial);
+  compiler::ValueId vector(const std::string& name, std::int64_t size, Initial initial, float deviation = 0);
   // A matrix of which the graph uses rows [first, rows).
   compiler::ValueId rows_from(const std::string& name, std::int64_t rows, std::int64_t first, std::int64_t columns,
                               float deviation);
@@ -49,7 +50,9 @@ class LayerWeights {
     std::int64_t rows;
   };
   compiler::ValueId joined_matrix(const std::vector<Piece>& pieces, std::int64_t columns, float deviation);
-  compiler::ValueId joined_vector(const std::vector<Piece>& pieces, Initial initial);
+  compiler::ValueId joined_matrix(const std::vector<Piece>& pieces, std::int64_t columns, Initial initial,
+                                  float deviation);
+  compiler::ValueId joined_vector(const std::vector<Piece>& pieces, Initial initial, float deviation = 0);
   // A parameter of another group (such as a tied table) at `offset` elements of this layer's wire.
   compiler::ValueId borrowed(const std::string& name, Shape shape, std::int64_t offset);
 

@@ -9,6 +9,7 @@
 #include "compiler/ir/rotary.h"
 #include "core/bytes.h"
 #include "core/dtype.h"
+#include "l2l/graph.h"
 
 namespace l2l::models {
 
@@ -84,6 +85,7 @@ struct TransformerShape {
   std::vector<std::string> train = {};  // patterns of the names of parameters that are trained (glob); empty: all are
 
   Lora lora = {};
+  std::vector<Layer> blocks = {};  // ModelOptions::blocks: instead of `layers` blocks of the family
 
   // With adapters, these and what `train` names alone.
   bool trains(const std::string& parameter) const;

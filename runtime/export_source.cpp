@@ -22,7 +22,12 @@ std::filesystem::path export_folder(const std::filesystem::path& source) {
 }
 
 Options exported_options(const std::filesystem::path& folder) {
-  if (is_there(folder / eps::kManifestName)) return checkpoint_options(folder);
+  if (is_there(folder / eps::kManifestName)) {
+    Options saved = checkpoint_options(folder);
+    if (saved.model.block_names.empty()) return saved;
+    throw BadInput(folder.string() + ": has layers that a program describes (" + saved.model.block_names.front() +
+                   ", ...), which no other program could load");
+  }
   Options options;
   options.model = models::read_hub_config(folder / "config.json");
   options.model.sequence = 1;

@@ -6,7 +6,6 @@
 
 #include "core/dtype.h"
 #include "models/streams.h"
-#include "runtime/data/buckets.h"
 
 namespace l2l::runtime {
 
@@ -47,16 +46,7 @@ std::span<std::int32_t> MinibatchPart::row_fields(int microbatch) {
 
 SequenceView MinibatchPart::sequence(int index) {
   const int u = index / sequences_;
-  const std::size_t length = rows(u) / static_cast<std::size_t>(sequences_);
-  const std::size_t row = static_cast<std::size_t>(index % sequences_) * length;
-  const std::span<std::int32_t> fields = row_fields(u);
-  const auto field = [&](compiler::RowField which) {
-    return fields.empty() ? fields : fields.subspan(static_cast<std::size_t>(which) * rows(u) + row, length);
-  };
-  using compiler::RowField;
-  return {tokens(u).subspan(row, length), targets(u).subspan(row, length),
-          field(RowField::position),      field(RowField::begin),
-          field(RowField::end),           field(RowField::token_type)};
+  return sequence_of(tokens(u), targets(u), row_fields(u), sequences_, index % sequences_);
 }
 
 // Behind the ids.
@@ -107,16 +97,16 @@ double MinibatchPart::result(int microbatch, int index) const {
   return value;
 }
 
-void Minibatch::fill(std::span<const std::int64_t> lengths, const RowsOf& rows, const Write& write) {
-  if (lengths.size() == 1) {
-    for (int i = 0; i < sequences(); ++i) write(i, sequence(i));
-    return;
+void Minibatch::take(PreparedMinibatch& samples) {
+  for (int u = 0; u < microbatches(); ++u) {
+    part(u).set_length(place(u), samples.length(u));
+    const auto copy = [](std::span<const std::int32_t> from, std::span<std::int32_t> to) {
+      std::copy_n(from.begin(), to.size(), to.begin());
+    };
+    copy(samples.tokens(u), tokens(u));
+    copy(samples.targets(u), targets(u));
+    copy(samples.fields(u), part(u).row_fields(place(u)));
   }
-  std::vector<std::int64_t> of_sample;
-  for (int i = 0; i < sequences(); ++i) of_sample.push_back(rows(i));
-  const Deal deal = deal_samples(of_sample, lengths, sequences() / microbatches(), static_cast<int>(parts_.size()));
-  for (int u = 0; u < microbatches(); ++u) part(u).set_length(place(u), deal.length_of[static_cast<std::size_t>(u)]);
-  for (int i = 0; i < sequences(); ++i) write(deal.sample_of[static_cast<std::size_t>(i)], sequence(i));
 }
 
 std::int64_t Minibatch::rows() {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/data/samples.h"
+#include "runtime/data/prepared_minibatch.h"
 #include "runtime/layer_runner.h"
 #include "transfer/link.h"
 
@@ -87,11 +87,8 @@ class Minibatch {
     return parts_[static_cast<std::size_t>(index / each)]->sequence(index % each);
   }
   void set_longest(int microbatch) { part(microbatch).set_longest(place(microbatch)); }
-  // Has `write` write as many samples as there are sequences, each once. Where there are several `lengths` (those of
-  // the runners), samples of like length share a microbatch (data/buckets.h), by what `rows` says of each sample.
-  using RowsOf = std::function<std::int64_t(int sample)>;
-  using Write = std::function<void(int sample, const SequenceView& sequence)>;
-  void fill(std::span<const std::int64_t> lengths, const RowsOf& rows, const Write& write);
+  // Of the same shape.
+  void take(PreparedMinibatch& samples);
   // Of all sequences, padding included.
   std::int64_t rows();
   // Fills tokens and targets with pseudo-random numbers that the model takes, the same in every call. For measurements.

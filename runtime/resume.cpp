@@ -37,7 +37,10 @@ void check_trained(const RunPlan& plan, const Options& saved, const std::filesys
 // The position in the data, which are others now, is kept. Returns what to tell people.
 std::string check_data(const RunPlan& plan, const Options& saved, const std::vector<std::string>& allowed) {
   const std::string reading = changed_reading(plan.options, saved);
-  const std::string what = reading.empty()
+  const std::string what = plan.options.data.train_source != nullptr
+                               ? "the program's source of samples is not the one that the checkpoint was made with: "
+                                 "its identity() or size() has changed"
+                           : reading.empty()
                                ? "data.train: its files do not hold what they held when the checkpoint was made"
                                : "the training data are not those that the checkpoint was made with: " + reading;
   const bool may =
@@ -82,7 +85,7 @@ std::vector<std::string> check_resumable(const RunPlan& plan, const std::filesys
                                          std::uint64_t data_hash, const std::vector<std::string>& allowed) {
   const eps::RunState state = eps::read_manifest(folder).state;
   const Options saved = parse_options(state.config, (folder / eps::kManifestName).string() + " (config)");
-  const bool trains = !plan.options.train.empty();
+  const bool trains = plan.options.data.has_training();
   check_seed(plan, state);
   check_trained(plan, saved, folder);
   std::vector<std::string> told = check_changes(plan.options, saved, folder, trains, allowed);

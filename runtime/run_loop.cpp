@@ -46,7 +46,7 @@ RunResult RunLoop::run() {
     throw Error(failure_ + "; the run stopped after step " + std::to_string(trainer_.completed_steps()) +
                 (saves_ ? ", saved in " + result_.checkpoint.string() : ""));
   }
-  if (!options_.data.validation.empty()) validate();
+  if (options_.data.has_validation()) validate();
   requests_.stop = requests_.save = false;
   return std::move(result_);
 }

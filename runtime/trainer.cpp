@@ -1,5 +1,6 @@
 #include "l2l/trainer.h"
 
+#include <cmath>
 #include <optional>
 
 #include "core/activity.h"
@@ -19,8 +20,10 @@
 #include "runtime/engine.h"
 #include "runtime/generator.h"
 #include "runtime/hub_companions.h"
+#include "runtime/parameter_access.h"
 #include "runtime/plan/memory_contract.h"
 #include "runtime/plan_run.h"
+#include "runtime/read_ahead.h"
 #include "runtime/resume.h"
 #include "runtime/run_loop.h"
 #include "runtime/run_requests.h"
@@ -60,17 +63,11 @@ struct Trainer::Implementation {
         companions_from(plan.options.weights) {
     runtime::check_limits(plan, contract, runtime::Advice::planned);
     runtime::check_process_limits(plan, contract);
-    if (!plan.options.train.empty()) {
-      train = plan.training_samples();
-      train->require_training_data();
-      data_hash = train->hash();
-    }
-    if (plan.options.validation) {
-      validation = runtime::make_samples(*plan.options.validation, plan.dataset_settings());
-    }
-    if (plan.options.mismatched) {
-      mismatched = runtime::make_samples(*plan.options.mismatched, plan.dataset_settings());
-    }
+    const runtime::DatasetSettings settings = runtime::dataset_settings(plan.options);
+    train = runtime::training_samples(plan.options, settings);
+    validation = runtime::validation_samples(plan.options, settings);
+    if (plan.options.mismatched) mismatched = runtime::make_samples(*plan.options.mismatched, settings);
+    if (train) data_hash = train->hash();
   }
 
   ~Implementation() { requests.disconnect(); }
@@ -93,6 +90,10 @@ struct Trainer::Implementation {
     start_watchdog();  // the threads that draw or read the weights may hang, too
     const Watchdog::Watch watch(watchdog.get());
     prediction = predict(/*session=*/nullptr);  // before the engine: beside a small one a calibration is large
+    if (train || validation) {
+      reader =
+          std::make_unique<runtime::ReadAhead>(plan.minibatch_shape(), static_cast<int>(plan.options.data.threads));
+    }
     engine = make_engine(loading);
     requests.connect(engine->failure());
     if (generation) engine->start_generation(*generation);
@@ -113,8 +114,8 @@ struct Trainer::Implementation {
   models::HubWeights open_weights() const;
   std::unique_ptr<runtime::Engine> make_engine(const LoadProgress& loading);
   void fill_training();
-  std::uint64_t fill_validation(const runtime::Samples& samples, std::uint64_t first);
   std::optional<Evaluation> evaluate(const runtime::Samples& samples, const std::function<bool()>& stop);
+  double learning_rate() const;
   StepReport run_step();
   void check_room(eps::DirectoryUse use) const;
   std::optional<std::chrono::duration<double>> visit(std::optional<double> step_ms) const;
@@ -132,6 +133,7 @@ struct Trainer::Implementation {
   optimizers::Schedule schedule;
   std::filesystem::path companions_from;  // the Hugging Face directory that this model was last in; or empty
   std::unique_ptr<runtime::Samples> train, validation, mismatched;
+  std::unique_ptr<runtime::ReadAhead> reader;  // of these; made with the engine
   std::unique_ptr<Trace> trace;
   std::unique_ptr<runtime::GenerationPlan> generation;
   std::unique_ptr<runtime::Engine> engine;
@@ -165,22 +167,9 @@ std::unique_ptr<runtime::Engine> Trainer::Implementation::make_engine(const Load
 }
 
 void Trainer::Implementation::fill_training() {
-  if (!train) throw BadInput("data.train: no training data; name at least one file");
-  const auto position = [this](int i) { return data_position + static_cast<std::uint64_t>(i); };
-  running().minibatch().fill(
-      plan.options.lengths, [&](int i) { return train->rows(position(i)); },
-      [&](int i, const runtime::SequenceView& sequence) { train->sample(position(i), sequence); });
+  if (!train) throw BadInput("data.train: no training data; name at least one file, or give a source of samples");
+  reader->fill(running().minibatch(), *train, runtime::DrawnFor::training, data_position);
   data_position += samples_per_step();
-}
-
-// Fills in as many windows from `first` on as a minibatch holds. Beyond the last one, targets are -1. Returns the
-// number of the next window.
-std::uint64_t Trainer::Implementation::fill_validation(const runtime::Samples& samples, std::uint64_t first) {
-  const auto window = [first](int i) { return first + static_cast<std::uint64_t>(i); };
-  running().minibatch().fill(
-      plan.options.lengths, [&](int i) { return samples.validation_rows(window(i)); },
-      [&](int i, const runtime::SequenceView& sequence) { samples.validation_window(window(i), sequence); });
-  return first + samples_per_step();
 }
 
 std::optional<std::chrono::duration<double>> Trainer::Implementation::visit(std::optional<double> step_ms) const {
@@ -207,11 +196,21 @@ std::string Trainer::Implementation::how_to_go_on() const {
   return ", then start again: no checkpoint was saved yet";
 }
 
+// Of the next step.
+double Trainer::Implementation::learning_rate() const {
+  const ScheduleOptions& options = plan.options.schedule;
+  if (!options.rate) return schedule.at(step);
+  const double rate = options.rate(static_cast<std::int64_t>(step));
+  if (std::isfinite(rate) && rate >= 0) return rate;
+  throw BadInput("schedule.rate: gives " + std::to_string(rate) + " for step " + std::to_string(step) +
+                 "; a learning rate is 0 or more");
+}
+
 StepReport Trainer::Implementation::run_step() {
   const runtime::StepMeter meter(running());
-  fill_training();
-  const double rate = schedule.at(step);
   const Watchdog::Watch watch(watchdog.get());
+  fill_training();
+  const double rate = learning_rate();
   const runtime::Engine::Result result = engine->train(step, rate);
   ++step;
   StepReport report = meter.report(engine->minibatch().rows());
@@ -365,11 +364,13 @@ std::optional<Evaluation> Trainer::Implementation::evaluate(const runtime::Sampl
   double sum = 0;
   for (std::uint64_t window = 0; window < samples.windows();) {
     if (stop && stop()) return std::nullopt;
-    window = fill_validation(samples, window);
-    evaluation.tokens += running().minibatch().predicted();
+    runtime::Minibatch& minibatch = running().minibatch();
     const Watchdog::Watch watch(watchdog.get());
+    reader->fill(minibatch, samples, runtime::DrawnFor::validation, window);
+    window += samples_per_step();
+    evaluation.tokens += minibatch.predicted();
     sum += running().evaluate(step);
-    if (head != models::HeadKind::language) running().minibatch().for_each_labelled(add);
+    if (head != models::HeadKind::language) minibatch.for_each_labelled(add);
   }
   evaluation.loss = sum / static_cast<double>(evaluation.tokens);
   evaluation.metrics = task.metrics();
@@ -424,7 +425,8 @@ void Trainer::start_save() {
   }
   eps::Companions companions =
       runtime::hub_companions(self.plan.options.model, self.companions_from, self.plan.options.data.tokenizer);
-  if (state.without_frozen) companions.texts.erase("config.json");  // no model that other programs could load
+  // No model that other programs could load.
+  if (state.without_frozen || !options.model.blocks.empty()) companions.texts.erase("config.json");
   self.checkpoints->start(checkpoint.directory, state, static_cast<int>(checkpoint.keep), companions);
   self.saving = completed_steps();
 }
@@ -482,6 +484,24 @@ void Trainer::logits(std::span<const std::int32_t> tokens, const TakeLogits& tak
 void Trainer::hidden_states(std::span<const std::int32_t> tokens, const TakeHidden& take) {
   runtime::predict_sequence(implementation_->running(), implementation_->plan, implementation_->step, tokens,
                             /*hidden=*/true, take);
+}
+
+std::vector<Parameter> Trainer::parameters() const {
+  return runtime::list_parameters(implementation_->plan.model.layout);
+}
+
+void Trainer::read_parameter(const std::string& name, ParameterPart part, std::int64_t first, std::span<float> values) {
+  eps::ParameterStore& store = implementation_->running().store();
+  store.complete_updates();
+  runtime::read_parameter(store, name, part, first, values);
+}
+
+void Trainer::write_parameter(const std::string& name, ParameterPart part, std::int64_t first,
+                              std::span<const float> values) {
+  eps::ParameterStore& store = implementation_->running().store();
+  store.complete_updates();
+  implementation_->checkpoints->wait();
+  runtime::write_parameter(store, name, part, first, values);
 }
 
 LinkCounters Trainer::link_counters() const {

@@ -113,8 +113,14 @@ void gelu_vjp(Backward& backward, const Op& op) {
                         op.attributes);
 }
 
-void tanh_vjp(Backward& backward, const Op& op) {
-  append_input_gradient(backward, op, OpKind::tanh_backward, {backward.gradient(op.outputs[0]), op.outputs[0]}, {});
+// Of a function whose derivative follows from its value.
+template <OpKind kBackward>
+void by_value_vjp(Backward& backward, const Op& op) {
+  append_input_gradient(backward, op, kBackward, {backward.gradient(op.outputs[0]), op.outputs[0]}, {});
+}
+
+void silu_vjp(Backward& backward, const Op& op) {
+  append_input_gradient(backward, op, OpKind::silu_backward, {backward.gradient(op.outputs[0]), op.inputs[0]}, {});
 }
 
 void attention_vjp(Backward& backward, const Op& op) {
@@ -132,6 +138,15 @@ void add_vjp(Backward& backward, const Op& op) {
   const ValueId dy = backward.gradient(op.outputs[0]);
   backward.contribute(op.inputs[1], dy);
   backward.contribute(op.inputs[0], dy);
+}
+
+void multiply_vjp(Backward& backward, const Op& op) {
+  const ValueId dy = backward.gradient(op.outputs[0]);
+  for (const std::size_t factor : {1, 0}) {
+    const ValueId of = op.inputs[factor], gradient = backward.like(of);
+    backward.append(OpKind::multiply, {dy, op.inputs[1 - factor]}, {gradient}, {});
+    backward.contribute(of, gradient);
+  }
 }
 
 void add_columns_vjp(Backward& backward, const Op& op) {
@@ -230,10 +245,14 @@ VectorJacobianProduct* vjp_of(OpKind kind) {
       {OpKind::layer_norm, layer_norm_vjp},
       {OpKind::matmul, matmul_vjp},
       {OpKind::gelu, gelu_vjp},
-      {OpKind::tanh, tanh_vjp},
+      {OpKind::tanh, by_value_vjp<OpKind::tanh_backward>},
+      {OpKind::sigmoid, by_value_vjp<OpKind::sigmoid_backward>},
+      {OpKind::silu, silu_vjp},
+      {OpKind::relu, by_value_vjp<OpKind::relu_backward>},
       {OpKind::attention, attention_vjp},
       {OpKind::dropout, dropout_vjp},
       {OpKind::add, add_vjp},
+      {OpKind::multiply, multiply_vjp},
       {OpKind::add_columns, add_columns_vjp},
       {OpKind::linear_cross_entropy, linear_cross_entropy_vjp},
       {OpKind::squared_error, row_loss_vjp<OpKind::squared_error_backward>},

@@ -55,7 +55,9 @@ ValueId GraphBuilder::layer_norm(ValueId x, ValueId gain, ValueId bias, float ep
   return append(OpKind::layer_norm, {x, gain, bias}, {.epsilon = epsilon});
 }
 
-ValueId GraphBuilder::linear(ValueId x, ValueId w, ValueId b) { return append(OpKind::matmul, {x, w, b}, {}); }
+ValueId GraphBuilder::linear(ValueId x, ValueId w, std::optional<ValueId> b) {
+  return append(OpKind::matmul, with_optional({x, w}, b), {});
+}
 
 ValueId GraphBuilder::linear_transposed(ValueId x, ValueId w, std::optional<ValueId> b) {
   return append(OpKind::matmul, with_optional({x, w}, b), {.transpose_b = true});
@@ -70,6 +72,12 @@ ValueId GraphBuilder::head_norm(ValueId qkv, ValueId query_gain, ValueId key_gai
 }
 
 ValueId GraphBuilder::tanh(ValueId x) { return append(OpKind::tanh, {x}, {}); }
+
+ValueId GraphBuilder::sigmoid(ValueId x) { return append(OpKind::sigmoid, {x}, {}); }
+
+ValueId GraphBuilder::silu(ValueId x) { return append(OpKind::silu, {x}, {}); }
+
+ValueId GraphBuilder::relu(ValueId x) { return append(OpKind::relu, {x}, {}); }
 
 ValueId GraphBuilder::gelu(ValueId x, bool exact) { return append(OpKind::gelu, {x}, {.exact = exact}); }
 
@@ -108,6 +116,8 @@ ValueId GraphBuilder::dropout(ValueId x, float probability) {
 }
 
 ValueId GraphBuilder::add(ValueId a, ValueId b) { return append(OpKind::add, {a, b}, {}); }
+
+ValueId GraphBuilder::multiply(ValueId a, ValueId b) { return append(OpKind::multiply, {a, b}, {}); }
 
 ValueId GraphBuilder::add_columns(ValueId x, ValueId y, std::int64_t first, float factor) {
   return append(OpKind::add_columns, {x, y}, {.factor = factor, .first = first});

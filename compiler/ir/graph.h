@@ -62,6 +62,7 @@ struct Value {
   Bytes offset = 0;  // within its region; not used for scratch
 
   Bytes bytes() const { return static_cast<Bytes>(shape.elements()) * size_of(dtype); }
+  bool operator==(const Value&) const = default;
 };
 
 // Attributes that an op's kind does not use are ignored.
@@ -103,6 +104,7 @@ struct Op {
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   Attributes attributes;
+  bool operator==(const Op&) const = default;
 };
 
 // In static single assignment, except for accumulators, to which ops marked (+=) in ops.def add, and for the regions
@@ -123,6 +125,7 @@ struct Graph {
   const Op* producer(ValueId id) const;
   // Throws Error naming op and value when shapes, dtypes, regions or the order of ops break the rules of ops.def.
   void validate() const;
+  bool operator==(const Graph&) const = default;
 };
 
 // Builds forward graphs. Thread-bound. Each function appends one op, infers its output's shape and dtype, and returns
@@ -138,7 +141,7 @@ class GraphBuilder {
   ValueId embedding(ValueId tokens, ValueId table, ValueId positions, int sequence, std::optional<ValueId> places = {});
   ValueId layer_norm(ValueId x, ValueId gain, ValueId bias, float epsilon);
   // y = x w + b with w [in, out] (the layout of GPT-2 files).
-  ValueId linear(ValueId x, ValueId w, ValueId b);
+  ValueId linear(ValueId x, ValueId w, std::optional<ValueId> b = {});
   ValueId rms_norm(ValueId x, ValueId gain, float epsilon, bool unit_offset = false);
   // RMS norms of each head of queries and of keys; `shape`: heads, kv_heads, epsilon, unit_offset.
   ValueId head_norm(ValueId qkv, ValueId query_gain, ValueId key_gain, Attributes shape);
@@ -146,6 +149,9 @@ class GraphBuilder {
   ValueId linear_transposed(ValueId x, ValueId w, std::optional<ValueId> b = {});
   ValueId gelu(ValueId x, bool exact = false);
   ValueId tanh(ValueId x);
+  ValueId sigmoid(ValueId x);
+  ValueId silu(ValueId x);
+  ValueId relu(ValueId x);
   // `gate`: gelu, exact.
   ValueId swiglu(ValueId x, Attributes gate = {});
   // `shape`: heads, kv_heads, sequence, causal, probability, window, scale, softcap; and rotary_base, rotary_scaling.
@@ -162,6 +168,7 @@ class GraphBuilder {
   ValueId rotary(ValueId qkv, Attributes shape, std::optional<ValueId> positions = {});
   ValueId dropout(ValueId x, float probability);
   ValueId add(ValueId a, ValueId b);
+  ValueId multiply(ValueId a, ValueId b);
   // x, to whose columns from `first` on factor * y is added.
   ValueId add_columns(ValueId x, ValueId y, std::int64_t first, float factor);
   ValueId linear_cross_entropy(ValueId x, ValueId table, ValueId targets, std::optional<ValueId> bias = {},
@@ -180,6 +187,9 @@ class GraphBuilder {
 
   // Appends an op whose outputs are existing bound values: accumulators, and values in normed or carry.
   void append_onto(OpKind kind, std::vector<ValueId> inputs, std::vector<ValueId> outputs, Attributes attributes);
+
+  const Value& value(ValueId id) const { return graph_.value(id); }
+  ValueId count() const { return static_cast<ValueId>(graph_.values.size()); }  // of values so far
 
   // Moves the op result `value` from scratch to `region` (output, loss, input_gradient or drained), at `offset` bytes.
   void place(ValueId value, Region region, Bytes offset = 0);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "l2l/choose.h"
+#include "l2l/data.h"
 #include "l2l/errors.h"
+#include "l2l/graph.h"
 #include "l2l/log.h"
 #include "l2l/model_files.h"
 #include "l2l/options.h"

@@ -6,11 +6,15 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "l2l/data.h"
 #include "l2l/export.h"
+#include "l2l/graph.h"
 
 namespace l2l {
 
@@ -95,6 +99,13 @@ struct ModelOptions {
   // same parameters. "float": streams in fp32, which drift by rounding (StepReport::stream_drift). "fixed": streams in
   // fixed point, rebuilt bit for bit.
   std::string reversible = "none";
+  // A program's own blocks between embedding and head (l2l/graph.h), of which `layers` then is the number. They may
+  // stand among blocks of the architecture, also of `pretrained`: then blocks that are not listed are left out, and
+  // those of other types begin at random. Empty: `layers` blocks of the architecture.
+  std::vector<Layer> blocks = {};
+  // Key: blocks. Ids and types of `blocks`, from which it follows ("0", "100 adapter"): by it a checkpoint's config
+  // says that only a program which describes them can run the model.
+  std::vector<std::string> block_names = {};
 };
 
 // One of several sources of training data: [[data.source]]. What is empty is as in [data].
@@ -150,6 +161,12 @@ struct DataOptions {
   // Resume although the training data differ from the checkpoint's; for one resume: l2l-train --allow-change
   // data.train.
   bool allow_change = false;
+  std::int64_t threads = 1;  // that read samples ahead, while a step runs
+  // A program's own data instead of files; no keys of a config.
+  std::shared_ptr<const SampleSource> train_source = nullptr, validation_source = nullptr;
+
+  bool has_training() const { return train_source != nullptr || !train.empty() || !source.empty(); }
+  bool has_validation() const { return validation_source != nullptr || !validation.empty(); }
 };
 
 // minibatch = micro_batch x micro_batches. 0 is "not set": the value then follows from those that are set.
@@ -211,6 +228,9 @@ struct ScheduleOptions {
   std::string kind = "constant";  // "constant" | "cosine" | "linear": how the rate falls after the warm-up
   std::int64_t warmup_steps = 0;  // in which the learning rate rises linearly
   double minimum = 0;             // learning rate at the end of the run; not with "constant"
+  // A program's own rule instead: the learning rate of step `step`, from 0; 0 or more. A pure function, so that a run
+  // resumes bit for bit; no key of a config.
+  std::function<double(std::int64_t step)> rate = nullptr;
 };
 
 struct PrecisionOptions {

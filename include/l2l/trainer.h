@@ -131,6 +131,16 @@ struct GenerationShape {
   std::int64_t tokens = 200;        // GenerateOptions::tokens
 };
 
+// A parameter of the model.
+struct Parameter {
+  std::string name;  // as in Hugging Face files: "h.0.attn.c_attn.weight"
+  std::vector<std::int64_t> shape;
+  bool trained = true;  // else frozen: it has no moments, and is kept in precision.compute
+};
+
+// What is kept of a parameter: itself, and the optimizer's moments of it.
+enum class ParameterPart : std::uint8_t { value, moment1, moment2 };
+
 // Thread-bound, one thread at a time, but for request_stop(), request_save() and abort(). After a failed step, only
 // destruction is allowed, but after a NumericError with nothing_changed() also save() and weights_hash().
 class L2L_API Trainer {
@@ -261,6 +271,16 @@ class L2L_API Trainer {
   // also where model.reversible is set.
   using TakeHidden = std::function<void(std::int64_t row, std::int64_t first_element, std::span<const float> values)>;
   void hidden_states(std::span<const std::int32_t> tokens, const TakeHidden& take);
+
+  // In the order of layers.
+  std::vector<Parameter> parameters() const;
+  // Elements [first, first + values.size()) of a parameter's part, row-major, in fp32: a piece at a time, so that large
+  // ones need no memory of their own. Waits for pending updates. Throws BadInput for a name, a range or a moment that
+  // there is not.
+  void read_parameter(const std::string& name, ParameterPart part, std::int64_t first, std::span<float> values);
+  // Replaces them, from the next step on. Rounds to the format in which they are kept. Also waits for a checkpoint that
+  // is being written. Throws BadInput also for values that are not finite.
+  void write_parameter(const std::string& name, ParameterPart part, std::int64_t first, std::span<const float> values);
 
   LinkCounters link_counters() const;
   // The largest of all devices, so far.

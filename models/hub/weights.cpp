@@ -38,6 +38,33 @@ class Mismatches {
   std::size_t count_ = 0;
 };
 
+// Which blocks of a file are used, where the model lists its blocks.
+class ListedBlocks {
+ public:
+  explicit ListedBlocks(const std::vector<Layer>& blocks) {
+    for (const Layer& layer : blocks) (layer.build ? own_ : of_file_).insert(std::to_string(layer.id));
+  }
+  // Whether a parameter's layer is a program's own.
+  bool is_own(const std::string& parameter) const { return own_.contains(number_in(parameter)); }
+  // Whether a tensor belongs to a block that is left out.
+  bool is_left_out(const std::string& tensor) const {
+    const std::string number = number_in(tensor);
+    return !(own_.empty() && of_file_.empty()) && !number.empty() && !of_file_.contains(number);
+  }
+
+ private:
+  // "transformer.h.3.attn.bias" -> "3".
+  static std::string number_in(const std::string& name) {
+    for (std::size_t begin = name.find('.'); begin != std::string::npos; begin = name.find('.', begin + 1)) {
+      const std::size_t end = std::min(name.find_first_not_of("0123456789", begin + 1), name.size());
+      if (end > begin + 1 && end < name.size() && name[end] == '.') return name.substr(begin + 1, end - begin - 1);
+    }
+    return {};
+  }
+
+  std::set<std::string> own_, of_file_;  // numbers
+};
+
 }  // namespace
 
 HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOptions& model, const ModelLayout& layout,
@@ -49,6 +76,7 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
   // used.
   const bool classifies = model.head != "language";
   new_head |= classifies;
+  const ListedBlocks listed(model.blocks);
   Mismatches missing, unexpected, wrong;
   std::set<std::string_view> used;
   bool head_is_missing = false;
@@ -80,6 +108,7 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
         wrong.add([&] { return describe(tensor) + "; expected is F32, BF16 or F16 " + parameter.shape.to_string(); });
       }
       if (copies.empty()) {
+        if (listed.is_own(parameter.name)) continue;
         const bool of_head = belongs_to_head(parameter.name);
         head_is_missing |= of_head;
         if (!of_head || !new_head) missing.add([&] { return hub_name(architecture, parameter.name); });
@@ -95,9 +124,10 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
     for (const formats::TensorEntry& tensor : file.tensors()) {
       if (used.count(tensor.name) > 0) continue;
       const bool other_head = classifies && predicts_tokens(tensor.name);
-      other_head || is_unused(tensor.name) ? static_cast<void>(++unused) : unexpected.add([&] {
-        return describe({&file, &tensor});
-      });
+      other_head || is_unused(tensor.name) || listed.is_left_out(tensor.name) ? static_cast<void>(++unused)
+                                                                              : unexpected.add([&] {
+                                                                                  return describe({&file, &tensor});
+                                                                                });
     }
   }
   for (const formats::TensorEntry& tensor : adapter_ ? adapter_->tensors() : std::vector<formats::TensorEntry>()) {
@@ -112,7 +142,7 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
   if (unused > 0) {
     log(LogLevel::info, directory.string() + ": " + std::to_string(unused) +
                             (unused == 1 ? " tensor is" : " tensors are") +
-                            " not used (buffers, pooler, next-sentence head)");
+                            " not used (buffers, pooler, next-sentence head, blocks that are not listed)");
   }
 }
 

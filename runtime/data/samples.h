@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
+#include "l2l/data.h"
 #include "models/shape.h"
 #include "runtime/data/masking.h"
 
@@ -21,17 +21,14 @@ struct DatasetSettings {
   bool in_order = false;  // samples come in the order of the data, in every epoch the same
   SampleKind kind = SampleKind::stream;
   models::HeadKind head = models::HeadKind::language;
-  bool causal = true;  // each row sees those before it alone
+  bool causal = true;            // each row sees those before it alone
+  std::int64_t labels = 0;       // classes of a head that tells classes apart
+  std::int64_t token_types = 0;  // that the model knows
 };
 
-// Where a sample is written: spans of [rows] each, at least those that the sample takes. Targets of -1 are not
-// predicted.
-struct SequenceView {
-  std::span<std::int32_t> tokens, targets;
-  // Of each row: its position, the first row of its document and the one behind its last, its token type
-  // (compiler::RowField). Empty where the model takes none.
-  std::span<std::int32_t> positions = {}, begins = {}, ends = {}, token_types = {};
-};
+// Where a sample is written: spans of [rows] each, at least those that the sample takes. Row fields
+// (compiler::RowField) are empty where the model takes none.
+using SequenceView = SampleView;
 
 // Immutable. A sample is a pure function of seed and position (law 5). Sampling allocates nothing.
 class Samples {

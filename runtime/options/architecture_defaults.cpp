@@ -26,7 +26,7 @@ bool is_set(const Options& options, std::string_view key) {
 
 bool reads_bytes(const Options& options) {
   const DataOptions& data = options.data;
-  if (data.tokenizer != "bytes") return false;
+  if (data.tokenizer != "bytes" || data.train_source || data.validation_source) return false;
   const bool text = data.format == "text" || data.format == "jsonl" || data.format == "csv" || data.format == "tsv";
   if (data.format != "auto") return text;
   const auto ids = [](const std::string& name) { return name.ends_with(".bin") || name.ends_with(".npy"); };

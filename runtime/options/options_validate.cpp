@@ -98,6 +98,14 @@ void check_data(const Options& options) {
   if (!data.source.empty() && !data.train.empty()) {
     throw BadInput("data.train and [[data.source]] are both set: name all files by one of them");
   }
+  const bool files = !data.train.empty() || !data.source.empty();
+  if ((data.train_source && files) || (data.validation_source && !data.validation.empty())) {
+    throw BadInput("data." + std::string(data.train_source && files ? "train" : "validation") +
+                   " names files beside the program's own source: give one of them");
+  }
+  if ((data.train_source || data.validation_source) && options.model.head == "choice") {
+    throw BadInput("model.head = \"choice\" reads files alone, not a program's own source");
+  }
   for (std::size_t i = 0; i < data.source.size(); ++i) {
     if (data.source[i].train.empty()) {
       throw BadInput("data.source " + std::to_string(i + 1) + ": has no train, the files to read");
@@ -115,10 +123,10 @@ void check_data(const Options& options) {
     throw BadInput(show("model.vocabulary", options.model.vocabulary) +
                    ": text with data.tokenizer = \"bytes\" has 256 tokens; set it to at least 256");
   }
-  if (options.run.validate_every > 0 && options.data.validation.empty()) {
+  if (options.run.validate_every > 0 && !data.has_validation()) {
     throw BadInput(show("run.validate_every", options.run.validate_every) + ", but data.validation names no file");
   }
-  if (options.run.validate_minutes > 0 && options.data.validation.empty()) {
+  if (options.run.validate_minutes > 0 && !data.has_validation()) {
     throw BadInput("run.validate_minutes is set, but data.validation names no file");
   }
 }
@@ -210,7 +218,7 @@ void check_best(const Options& options) {
                    " needs to know what is better: set checkpoint.best = \"loss\", or to a metric");
   }
   const std::string what = "checkpoint.best = \"" + best + "\"";
-  if (options.data.validation.empty()) throw BadInput(what + ", but data.validation names no file");
+  if (!options.data.has_validation()) throw BadInput(what + ", but data.validation names no file");
   if (options.checkpoint.directory.empty()) throw BadInput(what + ", but checkpoint.directory is empty");
   std::vector<std::string_view> known{"loss"};
   const std::string& head = options.model.head;
@@ -243,6 +251,9 @@ void validate_options(const Options& given) {
   check_recompute(options);
   check_checkpoint(options.checkpoint);
   check_best(options);
+  if (options.lora.rank > 0 && !options.model.blocks.empty()) {
+    throw BadInput("lora.rank: adapters beside a program's own model.blocks are not built");
+  }
 }
 
 }  // namespace l2l

@@ -16,8 +16,8 @@ namespace {
 
 // Keys of [model] that are free to differ from the file.
 bool is_free(std::string_view name) {
-  constexpr std::string_view kFree[] = {"pretrained",  "new_head", "base",    "head",      "labels",
-                                        "label_names", "sequence", "dropout", "attention", "reversible"};
+  constexpr std::string_view kFree[] = {"pretrained", "new_head", "base",    "head",      "labels",    "label_names",
+                                        "blocks",     "sequence", "dropout", "attention", "reversible"};
   return std::find(std::begin(kFree), std::end(kFree), name) != std::end(kFree);
 }
 
@@ -58,11 +58,23 @@ void refuse_contradiction(const Options& options, const Key& key, const ModelOpt
                  options.model.pretrained.string() + "\"");
 }
 
+// `model.layers` follows from them.
+Options with_own_blocks(Options options, const std::vector<Layer>& blocks) {
+  options.model.blocks = blocks;
+  if (blocks.empty()) return options;
+  options.model.layers = static_cast<std::int64_t>(blocks.size());
+  options.model.block_names.clear();
+  for (const Layer& layer : blocks) {
+    options.model.block_names.push_back(std::to_string(layer.id) + (layer.type.empty() ? "" : " " + layer.type));
+  }
+  return options;
+}
+
 }  // namespace
 
 Options with_pretrained_model(const Options& options) {
   if (options.model.pretrained.empty()) {
-    if (!options.model.new_head) return with_architecture_defaults(options);
+    if (!options.model.new_head) return with_own_blocks(with_architecture_defaults(options), options.model.blocks);
     throw BadInput("model.new_head = true without model.pretrained: every part of a random model is new; remove it");
   }
   const std::filesystem::path path = options.model.pretrained / "config.json";
@@ -88,7 +100,7 @@ Options with_pretrained_model(const Options& options) {
   model.pretrained.clear();
   model.new_head = false;
   merged.model = std::move(model);
-  return merged;
+  return with_own_blocks(std::move(merged), options.model.blocks);
 }
 
 Options with_saved_model(Options options, const Options& saved) {
@@ -102,6 +114,7 @@ Options with_saved_model(Options options, const Options& saved) {
   model.pretrained.clear();
   model.new_head = false;
   model.base = saved.model.base;
+  model.blocks = options.model.blocks;
   options.model = std::move(model);
   if (options.data.mask_token < 0) options.data.mask_token = saved.data.mask_token;
   if (options.data.tokenizer == DataOptions().tokenizer) options.data.tokenizer = saved.data.tokenizer;

@@ -7,9 +7,11 @@
 #include "models/hub/adapter.h"
 #include "models/shape.h"
 #include "runtime/data/buckets.h"
+#include "runtime/data/dataset.h"
 #include "runtime/data/document_dataset.h"
 #include "runtime/data/find_sources.h"
 #include "runtime/data/glue.h"
+#include "runtime/data/source_samples.h"
 #include "runtime/options/batch_shape.h"
 #include "runtime/options/pretrained.h"
 
@@ -45,8 +47,14 @@ std::optional<DataFiles> find_validation(const DataOptions& data, const TextMode
 }
 
 // data.samples as options give it; "auto": packed where all sources have documents that rows or separators tell apart.
+// A program's own samples are single documents, whose padding an encoder must not see.
 SampleKind kind_of(const ResolvedOptions& options) {
   const DataOptions& data = options.data;
+  if (data.train_source || data.validation_source) {
+    const bool encoder = models::architecture_of(options.model.architecture).encoder;
+    const bool single = options.model.head == "language" && !encoder;
+    return data.samples == "stream" || (data.samples == "auto" && single) ? SampleKind::stream : SampleKind::packed;
+  }
   if (data.source.empty()) {
     const DataFiles* const validation = options.validation ? &*options.validation : nullptr;
     return sample_kind(data, options.train.empty() ? validation : &options.train[0]);
@@ -182,6 +190,41 @@ void set_base(ResolvedOptions& options) {
 
 SampleKind sample_kind(const Options& options) { return sample_kind(options.data, nullptr); }
 
+DatasetSettings dataset_settings(const ResolvedOptions& options) {
+  const ModelOptions& model = options.model;
+  DatasetSettings settings{model.sequence, model.vocabulary, options.run.seed};
+  settings.in_order = options.data.order == "sequential";
+  settings.kind = sample_kind(options);
+  settings.head = models::head_kind_of(model.head);
+  settings.causal = !models::architecture_of(model.architecture).encoder;
+  settings.labels = model.labels;
+  settings.token_types = model.token_types;
+  if (settings.causal || settings.head != models::HeadKind::language) return settings;
+  const std::int64_t mask = options.data.mask_token < 0 ? model.vocabulary - 1 : options.data.mask_token;
+  settings.masking = {options.data.masked, static_cast<std::int32_t>(mask), model.vocabulary};
+  return settings;
+}
+
+std::unique_ptr<Samples> training_samples(const ResolvedOptions& options, const DatasetSettings& settings) {
+  std::unique_ptr<Samples> samples;
+  if (options.data.train_source) {
+    samples = std::make_unique<SourceSamples>(options.data.train_source, settings);
+  } else if (!options.train.empty()) {
+    std::vector<double> weights;
+    for (const DataSource& source : options.data.source) weights.push_back(source.weight);
+    samples = make_samples(options.train, weights, settings);
+  }
+  if (samples) samples->require_training_data();
+  return samples;
+}
+
+std::unique_ptr<Samples> validation_samples(const ResolvedOptions& options, const DatasetSettings& settings) {
+  if (options.data.validation_source) {
+    return std::make_unique<SourceSamples>(options.data.validation_source, settings);
+  }
+  return options.validation ? make_samples(*options.validation, settings) : nullptr;
+}
+
 std::string resolved_policy(const Options& options) {
   const RecomputeOptions& recompute = options.recompute;
   const bool has_no_choice = recompute.budget > 0 || options.rebuilds_inputs();
@@ -219,6 +262,8 @@ Options without_files(Options options) {
   options.data.train.clear();
   options.data.source.clear();
   options.data.validation.clear();
+  options.data.train_source = options.data.validation_source = nullptr;
+  options.data.format = "tokens";  // of a vocabulary of any size
   options.run.validate_every = options.run.patience = 0;
   options.run.validate_minutes = 0;
   options.checkpoint = {};

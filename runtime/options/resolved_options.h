@@ -1,6 +1,7 @@
 // The first stage between options and a plan: every number that follows from others is set, every file is found.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "l2l/options.h"
@@ -31,6 +32,12 @@ struct ResolvedOptions : Options {
 std::string resolved_policy(const Options& options);
 
 SampleKind sample_kind(const Options& options);  // data.samples, which is not "auto"
+
+DatasetSettings dataset_settings(const ResolvedOptions& options);
+// What steps draw from, and what validation does; null where the options name none. Throw BadInput when the data do not
+// fit the model, or are too few to train.
+std::unique_ptr<Samples> training_samples(const ResolvedOptions& options, const DatasetSettings& settings);
+std::unique_ptr<Samples> validation_samples(const ResolvedOptions& options, const DatasetSettings& settings);
 
 // Throws BadInput.
 ResolvedOptions resolve(const Options& given);

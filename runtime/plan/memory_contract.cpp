@@ -102,6 +102,10 @@ std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& s
     add("streams of further devices", (count - 1) * (3 + of_stash) * kBytesPerStream);
     add("streams of stashes", of_stash * kBytesPerStream);
   }
+  const DataOptions& data = parts.options.data;
+  if (data.has_training() || data.has_validation()) {
+    add("samples that are read ahead", PreparedMinibatch::bytes(parts.minibatch_shape()));
+  }
   Bytes documents = 0;
   for (const DataFiles& files : parts.options.train) documents += document_bytes(parts, files);
   add("documents of the training data", documents);
@@ -191,11 +195,11 @@ void check_limits(const RunPlan& plan, const MemoryContract& contract, Advice ad
 void check_process_limits(const RunPlan& plan, const MemoryContract& contract) {
   constexpr Bytes kSlack = 32 * kMiB;       // what allocators take in large pieces
   constexpr int kFiles = 16;                // a run had up to 8 open beside its standard ones
-  constexpr int kOfRun = 4, kOfDevice = 9;  // threads beside workers; of a device with both stashes on the host
+  constexpr int kOfRun = 5, kOfDevice = 9;  // threads beside workers; of a device with both stashes on the host
   const auto cores = static_cast<std::int64_t>(available_cores());
   const auto workers = [&](std::int64_t asked) { return asked > 0 ? asked : cores; };
-  const std::int64_t threads = kOfRun + kOfDevice * plan.execution.devices + workers(plan.options.device.threads) +
-                               workers(plan.options.eps.threads);
+  const std::int64_t threads = kOfRun + plan.options.data.threads - 1 + kOfDevice * plan.execution.devices +
+                               workers(plan.options.device.threads) + workers(plan.options.eps.threads);
   const Bytes resident = HostMemory().resident();
   check_address_space(std::max(contract.host_bytes, resident) - resident + kSlack, static_cast<int>(threads));
   check_open_files(kFiles);

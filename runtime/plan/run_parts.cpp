@@ -214,22 +214,9 @@ std::optional<DeviceLimit> device_limit(const RunParts& parts) {
                      "what is free of " + parts.tightest->description() + " (less a reserve for the driver)"};
 }
 
-DatasetSettings RunParts::dataset_settings() const {
-  DatasetSettings settings{options.model.sequence, options.model.vocabulary, options.run.seed};
-  settings.in_order = options.data.order == "sequential";
-  settings.kind = sample_kind(options);
-  settings.head = model.head_kind;
-  settings.causal = model.causal;
-  if (model.causal || model.labels > 0) return settings;
-  const std::int64_t mask = options.data.mask_token < 0 ? options.model.vocabulary - 1 : options.data.mask_token;
-  settings.masking = {options.data.masked, static_cast<std::int32_t>(mask), options.model.vocabulary};
-  return settings;
-}
-
-std::unique_ptr<Samples> RunParts::training_samples() const {
-  std::vector<double> weights;
-  for (const DataSource& source : options.data.source) weights.push_back(source.weight);
-  return make_samples(options.train, weights, dataset_settings());
+MinibatchShape RunParts::minibatch_shape() const {
+  return {execution.devices, static_cast<int>(options.batch.micro_batches), static_cast<int>(options.batch.micro_batch),
+          options.lengths, model.packed};
 }
 
 Bytes RunParts::device_peak_bytes() const {

@@ -11,6 +11,7 @@
 #include "eps/parameter_store.h"
 #include "models/model.h"
 #include "optimizers/loss_scaler.h"
+#include "runtime/data/prepared_minibatch.h"
 #include "runtime/options/resolved_options.h"
 #include "runtime/plan/arena_plan.h"
 
@@ -23,9 +24,7 @@ using Devices = std::vector<std::shared_ptr<device::Device>>;
 device::DeviceSettings device_settings(const Options& options);
 
 struct RunParts {
-  DatasetSettings dataset_settings() const;
-  // There must be some. Throws BadInput when the data do not fit the model.
-  std::unique_ptr<Samples> training_samples() const;
+  MinibatchShape minibatch_shape() const;
   // The highest that any device's memory has been.
   Bytes device_peak_bytes() const;
   void set_trace(Trace* trace) const;

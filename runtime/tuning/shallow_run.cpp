@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "core/trace.h"
 #include "models/architecture.h"
@@ -21,11 +22,16 @@ Options shallower(const RunParts& parts, Bytes state) {
   options.model.layers =
       static_cast<std::int64_t>(std::max<Bytes>(1, std::min((blocks + 1) / 2, state / std::max<Bytes>(1, one))));
   // Each is of the kind of the block that it stands for.
+  const std::vector<int> places = places_of_fewer(parts.model.blocks(), static_cast<int>(options.model.layers));
   const std::vector<std::string> types = models::with_defaults(options.model).layer_types;
-  options.model.layer_types.clear();
-  if (types.size() > 1) {
-    for (const int place : places_of_fewer(parts.model.blocks(), static_cast<int>(options.model.layers))) {
-      options.model.layer_types.push_back(types[static_cast<std::size_t>(place) % types.size()]);
+  const std::vector<Layer> own = std::exchange(options.model.blocks, {});
+  if (own.empty()) options.model.layer_types.clear();
+  for (const int place : places) {
+    const auto at = static_cast<std::size_t>(place);
+    if (!own.empty()) {
+      options.model.blocks.push_back(own[at]);
+    } else if (types.size() > 1) {
+      options.model.layer_types.push_back(types[at % types.size()]);
     }
   }
   options.device.kind = "host";

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the build as packagers do, moves what was installed, runs the tools from there, compiles examples/embed.cpp
-# against nothing but that, and runs it.
+# Installs the build as packagers do, moves what was installed, runs the tools from there, compiles the examples
+# against nothing but that, by pkg-config and by CMake, and runs them.
 #   test_embed.sh SOURCE_ROOT BUILD_ROOT PREFIX SANITIZE RELOCATABLE MANUALS COMPILER...
 # RELOCATABLE: whether pkg-config finds moved files (the option pkgconfig.relocatable); MANUALS: whether there are any.
 set -euo pipefail
@@ -14,7 +14,7 @@ meson install -C "$build_root" --no-rebuild --destdir "$folder" >"$folder/instal
 installed=$folder/elsewhere
 mv "$folder$prefix" "$installed"
 headers=$(cd "$installed/include" && find . -type f | sort | tr '\n' ' ')
-[[ $headers == "$(printf './l2l/%s.h ' choose errors export l2l log model_files options trainer version)" ]] || fail "headers: $headers"
+[[ $headers == "$(printf './l2l/%s.h ' choose data errors export graph l2l log model_files options run trainer version)" ]] || fail "headers: $headers"
 unset LD_LIBRARY_PATH
 for tool in train plan sample eval export report tokenize bench; do
   "$installed/bin/l2l-$tool" --version >"$folder/version" || fail "l2l-$tool does not run from another place"
@@ -54,6 +54,32 @@ export PKG_CONFIG_PATH
 read -ra flags < <(pkg-config "${where[@]}" --cflags --libs l2l)
 [[ $sanitize == none ]] || flags+=("-fsanitize=$sanitize")
 "$@" -Wall -Wextra "$source_root/examples/embed.cpp" -o "$folder/embed" "${flags[@]}"
+for example in own_data own_layer; do
+  "$@" -Wall -Wextra "$source_root/examples/$example.cpp" -o "$folder/$example" "${flags[@]}"
+done
+
+# The same by CMake, which finds what was moved in any case.
+if command -v cmake >/dev/null; then
+  mkdir "$folder/by_cmake"
+  cat >"$folder/by_cmake/CMakeLists.txt" <<EOF
+cmake_minimum_required(VERSION 3.18)
+project(by_cmake CXX)
+find_package(l2l $(pkg-config --modversion l2l) REQUIRED)
+add_executable(by_cmake $source_root/examples/embed.cpp)
+target_link_libraries(by_cmake PRIVATE l2l::l2l)
+EOF
+  [[ $sanitize == none ]] || export CXXFLAGS="-fsanitize=$sanitize"
+  cmake -S "$folder/by_cmake" -B "$folder/by_cmake/build" -DCMAKE_PREFIX_PATH="$installed" >"$folder/cmake.log" 2>&1 &&
+    cmake --build "$folder/by_cmake/build" >>"$folder/cmake.log" 2>&1 || { cat "$folder/cmake.log"; fail "no build by CMake"; }
+  unset CXXFLAGS
+  "$folder/by_cmake/build/by_cmake" "$folder/text" "$folder/cmade" >"$folder/by_cmake/output"
+  grep -q '^step 30, loss' "$folder/by_cmake/output" || fail "what CMake built does not train"
+  sed -i 's/find_package(l2l [0-9.]*/find_package(l2l 0.0.1/' "$folder/by_cmake/CMakeLists.txt"
+  ! cmake -S "$folder/by_cmake" -B "$folder/by_cmake/other" -DCMAKE_PREFIX_PATH="$installed" >"$folder/cmake.log" 2>&1 ||
+    fail "another version was found"
+else
+  echo "no cmake: that way to build was not tried"
+fi
 
 LD_LIBRARY_PATH=$(dirname "$library")
 export LD_LIBRARY_PATH
@@ -64,6 +90,10 @@ status=0
 "$folder/embed" "$folder/missing" "$folder/checkpoints" 2>"$folder/error" || status=$?
 [[ $status == 2 ]] && grep -q missing "$folder/error" || fail "an l2l::BadInput was not caught as one"
 
+"$folder/own_data" 300 >"$folder/sums"
+awk '/^step 100,/ { first = $4 } /^step 300,/ { last = $4 } END { exit !(first > 0 && last < first / 2) }' "$folder/sums" ||
+  fail "sums were not learnt"
+
 grep -q '^[0-9]* parameters, [0-9]* device bytes$' "$folder/output" || fail "no contract"
 [[ $(grep -c '^step [0-9]*, loss ' "$folder/output") == 30 ]] || fail "not 30 steps"
 # Untrained, every byte is as likely as any other: ln 256 = 5.5 nats. The text repeats itself.
@@ -72,3 +102,9 @@ awk '/^step 1,/ { first = $4 } /^step 30,/ { last = $4 } END { exit !(first > 5 
 grep -q '^the ..' "$folder/output" || fail "nothing generated"
 checkpoint=$(sed -n 's/^checkpoint //p' "$folder/output")
 [[ -n $checkpoint && -e $checkpoint ]] || fail "no checkpoint"
+
+# The checkpoint is a Hugging Face model directory, to which layers are added.
+"$folder/own_layer" "$checkpoint" "$folder/text" "$folder/adapters" >"$folder/adapted"
+cat "$folder/adapted"
+awk '/^before:/ { before = $3 } /^after:/ { after = $3 } END { exit !(after > 0 && after < before) }' "$folder/adapted" ||
+  fail "adapters did not learn"

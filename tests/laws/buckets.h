@@ -7,6 +7,7 @@
 #include <string>
 
 #include "runtime/plan_run.h"
+#include "runtime/read_ahead.h"
 #include "tests/laws/gradients.h"
 #include "tests/support/temporary_folder.h"
 
@@ -53,10 +54,8 @@ inline Gradients gradients_padded(
     const Options& options, const std::function<void(runtime::Minibatch&)>& change = [](runtime::Minibatch&) {}) {
   const runtime::RunPlan plan = runtime::plan_run(options);
   runtime::Engine engine(plan, nullptr);
-  const auto samples = plan.training_samples();
-  engine.minibatch().fill(
-      plan.options.lengths, [&](int i) { return samples->rows(static_cast<std::uint64_t>(i)); },
-      [&](int i, const runtime::SequenceView& to) { samples->sample(static_cast<std::uint64_t>(i), to); });
+  const auto samples = runtime::training_samples(plan.options, runtime::dataset_settings(plan.options));
+  runtime::ReadAhead(plan.minibatch_shape(), 1).fill(engine.minibatch(), *samples, runtime::DrawnFor::training, 0);
   change(engine.minibatch());
   return gradients_of(plan, engine);
 }

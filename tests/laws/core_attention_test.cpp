@@ -17,7 +17,7 @@ using testing::SmallRun;
 constexpr double kTolerance = 1e-5;  // relative L2 of every gradient
 
 void draw_minibatch(const runtime::RunPlan& plan, runtime::Engine& engine) {
-  const runtime::Dataset data(plan.options.train[0], plan.dataset_settings());
+  const runtime::Dataset data(plan.options.train[0], runtime::dataset_settings(plan.options));
   for (int i = 0; i < engine.minibatch().sequences(); ++i) {
     data.sample(static_cast<std::uint64_t>(i), engine.minibatch().sequence(i));
   }

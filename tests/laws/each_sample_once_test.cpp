@@ -79,7 +79,8 @@ class EachSampleOnce : public ::testing::TestWithParam<const char*> {
 
   // What a data set of our own says of the samples.
   std::unique_ptr<runtime::Samples> samples() const {
-    return runtime::make_parts(runtime::resolve(options({}, "none"))).training_samples();
+    const runtime::ResolvedOptions resolved = runtime::resolve(options({}, "none"));
+    return runtime::training_samples(resolved, runtime::dataset_settings(resolved));
   }
 
   static std::vector<float> embedding(const std::filesystem::path& checkpoint) {

@@ -16,6 +16,11 @@ using testing::difference;
 using testing::gradients_padded;
 using testing::Record;
 
+std::uint64_t epoch_of(const Options& options) {
+  const runtime::ResolvedOptions resolved = runtime::resolve(options);
+  return runtime::training_samples(resolved, runtime::dataset_settings(resolved))->samples_per_epoch();
+}
+
 class Classification : public ::testing::TestWithParam<const char*> {
  protected:
   Options options() const {
@@ -52,7 +57,7 @@ TEST_P(Classification, DocumentsThatShareASequenceHaveTheGradientsOfPaddedOnes) 
   packed.data.samples = "packed";
   packed.data.order = padded.data.order = "sequential";
   packed.batch = {.micro_batch = 1, .micro_batches = 7};  // all documents
-  ASSERT_EQ(runtime::plan_run(packed).training_samples()->samples_per_epoch(), 7u);
+  ASSERT_EQ(epoch_of(packed), 7u);
   padded.batch = {.micro_batch = 4, .micro_batches = 4};
   const testing::Gradients expected = gradients_padded(padded);
   EXPECT_LE(difference(gradients_padded(packed), expected), 1e-5);
@@ -202,7 +207,7 @@ TEST_P(OtherHeads, RelayIsResidentBitForBit) {
 
 TEST_P(OtherHeads, DocumentsThatShareASequenceHaveTheGradientsOfPaddedOnes) {
   Options packed = options("packed"), padded = options();
-  const auto sequences = static_cast<std::int64_t>(runtime::plan_run(packed).training_samples()->samples_per_epoch());
+  const auto sequences = static_cast<std::int64_t>(epoch_of(packed));
   packed.batch = {.micro_batch = 1, .micro_batches = sequences};
   padded.batch = {.micro_batch = 1, .micro_batches = 7};
   const testing::Gradients expected = gradients_padded(padded);
@@ -223,7 +228,7 @@ TEST_P(OtherHeads, DocumentsThatShareASequenceHaveTheGradientsOfPaddedOnes) {
 
 TEST_P(OtherHeads, MetricsDoNotDependOnHowDocumentsShareSequences) {
   const Evaluation packed = Trainer(options("packed")).evaluate().value(),
-                            padded = Trainer(options()).evaluate().value();
+                   padded = Trainer(options()).evaluate().value();
   ASSERT_FALSE(padded.metrics.empty());
   ASSERT_EQ(packed.metrics.size(), padded.metrics.size());
   EXPECT_EQ(packed.tokens, padded.tokens);

@@ -138,7 +138,7 @@ inline Record record_on(
   const runtime::RunPlan plan =
       decisions == nullptr ? runtime::plan_run(options, std::move(devices)) : plan_with(*decisions);
   runtime::Engine engine(plan, nullptr);
-  const auto data = plan.training_samples();
+  const auto data = runtime::training_samples(plan.options, runtime::dataset_settings(plan.options));
   Record record;
   std::uint64_t position = 0;
   for (int step = 0; step < steps; ++step) {

@@ -7,6 +7,8 @@ HEADERS = ["""
 #define L2L_API __attribute__((visibility("default")))
 class L2L_API Error : public std::runtime_error {
 };
+class L2L_API Source final : public Error {
+};
 class L2L_API Trainer {
   struct L2L_HIDDEN Implementation;
 };
@@ -17,6 +19,7 @@ L2L_API void set_aside_checkpoints(const std::filesystem::path& directory,
                                    std::int64_t steps = -1);
 """]
 PUBLIC = ["typeinfo for l2l::Error", "typeinfo name for l2l::Error", "vtable for l2l::Error", "l2l::Error::~Error()",
+          "vtable for l2l::Source",
           "l2l::Trainer::Trainer(l2l::Options)", "l2l::Trainer::options() const", "l2l::Trainer::operator=(l2l::Trainer&&)",
           "l2l::load_options[abi:cxx11](std::filesystem::__cxx11::path const&)", "l2l::version()",
           "l2l::set_aside_checkpoints(std::filesystem::__cxx11::path const&, long)"]
@@ -26,26 +29,39 @@ PLANTED = ["l2l::runtime::Engine::train(unsigned long, double)", "l2l::Trainer::
            "vtable for l2l::eps::ParameterStore", "void l2l::log<int>(int)", "answer"]
 
 
+VERSION = "L2L_0.1"
+
+
+def check(symbols, names):
+    return list(offences([f"{symbol}@@{VERSION}" for symbol in symbols], names, VERSION))
+
+
 class CheckExports(unittest.TestCase):
     names = marked_names(HEADERS)
 
     def test_names_of_headers(self):
-        self.assertEqual(self.names, {"Error", "Trainer", "load_options", "version", "set_aside_checkpoints"})
+        self.assertEqual(self.names, {"Error", "Source", "Trainer", "load_options", "version", "set_aside_checkpoints"})
 
     def test_public_names_pass(self):
-        self.assertEqual(list(offences(PUBLIC, self.names)), [])
+        self.assertEqual(check(PUBLIC, self.names), [])
+
+    def test_a_name_without_the_version_is_found(self):
+        public = [f"{symbol}@@{VERSION}" for symbol in PUBLIC]
+        for found, its in ((["l2l::version()"], "none"), (["l2l::version()@@L2L_0.0"], "L2L_0.0")):
+            self.assertEqual(list(offences(public + found, self.names, VERSION)),
+                             [f"exported with version {its} instead of {VERSION}: l2l::version()"])
 
     def test_each_planted_name_is_found(self):
         for symbol in PLANTED:
             with self.subTest(symbol=symbol):
-                self.assertEqual(list(offences(PUBLIC + [symbol], self.names)),
+                self.assertEqual(check(PUBLIC + [symbol], self.names),
                                  [f"exported, but in no public header: {symbol}"])
 
     def test_each_missing_name_is_found(self):
         for name in self.names:
             with self.subTest(name=name):
                 rest = [symbol for symbol in PUBLIC if f"l2l::{name}" not in symbol]
-                self.assertEqual(list(offences(rest, self.names)), [f"in a public header, but not exported: {name}"])
+                self.assertEqual(check(rest, self.names), [f"in a public header, but not exported: {name}"])
 
 
 if __name__ == "__main__":

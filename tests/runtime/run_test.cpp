@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <map>
 #include <random>
 #include <set>
@@ -372,6 +373,59 @@ TEST_F(Run, AnAbortEndsWithinALayersVisit) {
   other.join();
   const duration<double> took = steady_clock::now() - asked;
   EXPECT_LT(took, step / 10) << "of " << step.count() << " s";  // of 81 visits
+}
+
+TEST_F(Run, FollowsALearningRateOfItsOwn) {
+  Options options = small();
+  options.schedule = {.rate = [](std::int64_t step) { return step < 3 ? 1e-3 : 2e-3; }};
+  Told told;
+  std::vector<double> rates;
+  told.each = [&](const StepReport& report) { rates.push_back(report.learning_rate); };
+  run(options, told);
+  EXPECT_EQ(rates, (std::vector<double>{1e-3, 1e-3, 1e-3, 2e-3, 2e-3, 2e-3}));
+  options.schedule.rate = [](std::int64_t step) { return step == 4 ? -1 : 1e-3; };
+  EXPECT_THROW(run(options, told), BadInput);
+}
+
+// What is read and written back leaves a run as it was; moments and values moved by hand into another run make it the
+// same one.
+TEST_F(Run, ReadsAndWritesParametersByName) {
+  for (const char* const compute : {"fp32", "bf16", "fp16"}) {
+    SCOPED_TRACE(compute);
+    Options options = small();
+    options.precision.compute = compute;
+    options.checkpoint.directory.clear();
+    Trainer from(options);
+    from.run();
+    const std::uint64_t expected = from.weights_hash();
+    options.run.seed = 7;
+    Trainer to(options);
+    to.run();
+    EXPECT_NE(to.weights_hash(), expected);
+    std::int64_t elements = 0;
+    for (const Parameter& parameter : from.parameters()) {
+      std::int64_t size = 1;
+      for (const std::int64_t dimension : parameter.shape) size *= dimension;
+      elements += size;
+      for (const ParameterPart part : {ParameterPart::value, ParameterPart::moment1, ParameterPart::moment2}) {
+        for (std::int64_t first = 0; first < size; first += 100) {
+          std::vector<float> values(static_cast<std::size_t>(std::min<std::int64_t>(100, size - first)));
+          from.read_parameter(parameter.name, part, first, values);
+          to.write_parameter(parameter.name, part, first, values);
+        }
+      }
+    }
+    EXPECT_EQ(elements, from.contract().parameters);
+    EXPECT_EQ(to.weights_hash(), expected);
+    EXPECT_EQ(to.validation_loss(), from.validation_loss());
+    std::vector<float> one(1, 0.5f);
+    EXPECT_THROW(to.read_parameter("nobody", ParameterPart::value, 0, one), BadInput);
+    EXPECT_THROW(to.read_parameter("h.0.ln_1.bias", ParameterPart::value, 24, one), BadInput);
+    EXPECT_THROW(to.read_parameter("h.0.ln_1.bias", ParameterPart::value, -1, one), BadInput);
+    one[0] = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_THROW(to.write_parameter("h.0.ln_1.bias", ParameterPart::value, 0, one), BadInput);
+    EXPECT_EQ(to.weights_hash(), expected);
+  }
 }
 
 TEST_F(Run, TwoTrainersRunInOneProcess) {

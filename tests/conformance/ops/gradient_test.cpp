@@ -74,18 +74,53 @@ TEST(Gradient, Gelu) {
   }
 }
 
-TEST(Gradient, Tanh) {
-  const OpCase forward = pointwise_case(OpKind::tanh, DType::f32, 7, 8);
-  const OpCase backward = pointwise_case(OpKind::tanh_backward, DType::f32, 7, 8);
+// Of functions whose gradient reads their result, not their argument.
+TEST(Gradient, TanhSigmoidAndRelu) {
+  const std::pair<OpKind, OpKind> kinds[] = {{OpKind::tanh, OpKind::tanh_backward},
+                                             {OpKind::sigmoid, OpKind::sigmoid_backward},
+                                             {OpKind::relu, OpKind::relu_backward}};
+  for (const auto& [kind, of_gradient] : kinds) {
+    SCOPED_TRACE(compiler::name_of(kind));
+    const OpCase forward = pointwise_case(kind, DType::f32, 7, 8);
+    const OpCase backward = pointwise_case(of_gradient, DType::f32, 7, 8);
+    Tensors operands = make_operands(forward);
+    const Tensors x = operands;
+    run_exactly(forward, operands);
+    Tensors gradient = {weights_for(forward), operands[1], zeros_like(x[0])};
+    run_exactly(backward, gradient);
+    EXPECT_LE(gradient_error(forward, x, gradient[0], 0, gradient[2]), kTolerance);
+    if (kind == OpKind::relu) gradient[0] = zeros_like(x[0]);  // the sign of both is the same
+    gradient[1] = x[0];
+    const Tensor weights = weights_for(forward);
+    run_exactly(backward, gradient);
+    EXPECT_GT(gradient_error(forward, x, weights, 0, gradient[2]), kTolerance);
+  }
+}
+
+TEST(Gradient, Silu) {
+  const OpCase forward = pointwise_case(OpKind::silu, DType::f32, 7, 8);
+  const OpCase backward = pointwise_case(OpKind::silu_backward, DType::f32, 7, 8);
   Tensors operands = make_operands(forward);
   const Tensors x = operands;
-  run_exactly(forward, operands);
-  Tensors gradient = {weights_for(forward), operands[1], zeros_like(x[0])};
+  Tensors gradient = {weights_for(forward), x[0], zeros_like(x[0])};
   run_exactly(backward, gradient);
   EXPECT_LE(gradient_error(forward, x, gradient[0], 0, gradient[2]), kTolerance);
-  gradient[1] = x[0];  // it reads the result, not the argument
+  run_exactly(forward, operands);
+  gradient[1] = operands[1];  // it reads the argument
   run_exactly(backward, gradient);
   EXPECT_GT(gradient_error(forward, x, gradient[0], 0, gradient[2]), kTolerance);
+}
+
+// Each factor's is the other, times dy.
+TEST(Gradient, Multiply) {
+  const OpCase product = pointwise_case(OpKind::multiply, DType::f32, 7, 8);
+  const Tensors operands = make_operands(product);
+  for (const std::size_t factor : {0, 1}) {
+    Tensors gradient = {weights_for(product), operands[1 - factor], zeros_like(operands[0])};
+    run_exactly(product, gradient);
+    EXPECT_LE(gradient_error(product, operands, gradient[0], factor, gradient[2]), kTolerance);
+    EXPECT_GT(gradient_error(product, operands, gradient[0], 1 - factor, gradient[2]), kTolerance);
+  }
 }
 
 TEST(Gradient, AddColumns) {

@@ -129,8 +129,9 @@ void add_pointwise(std::vector<OpCase>& cases, DType dtype) {
   cases.push_back(convert_squares_case(dtype, 1100, 331));
   const std::array<std::int64_t, 2> shapes[] = {{1, 1}, {7, 8}, {33, 24}, {100, 331}};
   for (const auto& [rows, columns] : shapes) {
-    for (const OpKind kind :
-         {OpKind::gelu, OpKind::gelu_backward, OpKind::tanh, OpKind::tanh_backward, OpKind::add, OpKind::convert}) {
+    for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward, OpKind::tanh, OpKind::tanh_backward, OpKind::sigmoid,
+                              OpKind::sigmoid_backward, OpKind::silu, OpKind::silu_backward, OpKind::relu,
+                              OpKind::relu_backward, OpKind::add, OpKind::multiply, OpKind::convert}) {
       cases.push_back(pointwise_case(kind, dtype, rows, columns));
     }
     for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward}) {

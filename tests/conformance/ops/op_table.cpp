@@ -149,8 +149,7 @@ OpCase pointwise_case(OpKind kind, DType dtype, std::int64_t rows, std::int64_t 
   builder.attributes().exact = exact;
   if (exact) builder.named("exact");
   builder.named(join({rows, columns})).input(kind == OpKind::convert ? DType::f32 : dtype, {rows, columns});
-  const bool two = kind == OpKind::add || kind == OpKind::gelu_backward || kind == OpKind::tanh_backward;
-  if (two) builder.input({rows, columns});
+  if (compiler::rule_of(kind).inputs.size() == 2) builder.input({rows, columns});
   return builder.output({rows, columns}).finish();
 }
 

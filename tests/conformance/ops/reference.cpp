@@ -76,6 +76,20 @@ void run_whole(const ReferenceCall& call) {
       return reference_tanh(call);
     case OpKind::tanh_backward:
       return reference_tanh_backward(call);
+    case OpKind::sigmoid:
+      return reference_sigmoid(call);
+    case OpKind::sigmoid_backward:
+      return reference_sigmoid_backward(call);
+    case OpKind::silu:
+      return reference_silu(call);
+    case OpKind::silu_backward:
+      return reference_silu_backward(call);
+    case OpKind::relu:
+      return reference_relu(call);
+    case OpKind::relu_backward:
+      return reference_relu_backward(call);
+    case OpKind::multiply:
+      return reference_multiply(call);
     case OpKind::attention:
       return reference_attention(call);
     case OpKind::cached_attention:

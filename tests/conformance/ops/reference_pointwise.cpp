@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -37,6 +38,37 @@ void reference_tanh(const ReferenceCall& call) {
 
 void reference_tanh_backward(const ReferenceCall& call) {
   for (std::size_t i = 0; i < call[0].size(); ++i) call[2][i] = call[0][i] * (1 - call[1][i] * call[1][i]);
+}
+
+void reference_sigmoid(const ReferenceCall& call) {
+  for (std::size_t i = 0; i < call[0].size(); ++i) call[1][i] = sigmoid(call[0][i]);
+}
+
+void reference_sigmoid_backward(const ReferenceCall& call) {
+  for (std::size_t i = 0; i < call[0].size(); ++i) call[2][i] = call[0][i] * call[1][i] * (1 - call[1][i]);
+}
+
+void reference_silu(const ReferenceCall& call) {
+  for (std::size_t i = 0; i < call[0].size(); ++i) call[1][i] = call[0][i] * sigmoid(call[0][i]);
+}
+
+void reference_silu_backward(const ReferenceCall& call) {
+  for (std::size_t i = 0; i < call[0].size(); ++i) {
+    const double x = call[1][i], s = sigmoid(x);
+    call[2][i] = call[0][i] * s * (1 + x * (1 - s));
+  }
+}
+
+void reference_relu(const ReferenceCall& call) {
+  for (std::size_t i = 0; i < call[0].size(); ++i) call[1][i] = std::max(call[0][i], 0.0);
+}
+
+void reference_relu_backward(const ReferenceCall& call) {
+  for (std::size_t i = 0; i < call[0].size(); ++i) call[2][i] = call[1][i] > 0 ? call[0][i] : 0;
+}
+
+void reference_multiply(const ReferenceCall& call) {
+  for (std::size_t i = 0; i < call[0].size(); ++i) call[2][i] = call[0][i] * call[1][i];
 }
 
 namespace {

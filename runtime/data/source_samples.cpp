@@ -1,0 +1,104 @@
+#include "runtime/data/source_samples.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "core/hash.h"
+#include "l2l/errors.h"
+#include "runtime/data/permutation.h"
+
+namespace l2l::runtime {
+namespace {
+
+std::uint64_t hash_of(const SampleSource& source) {
+  const std::array<std::uint64_t, 2> both{source.size(), source.identity()};
+  Hash64 hash;
+  hash.update(std::as_bytes(std::span(both)));
+  return hash.value();
+}
+
+// A document of its own, which predicts nothing.
+void pad(const SequenceView& sequence, std::size_t row) {
+  sequence.tokens[row] = 0;
+  sequence.targets[row] = -1;
+  if (sequence.positions.empty()) return;
+  sequence.positions[row] = sequence.token_types[row] = 0;
+  sequence.begins[row] = static_cast<std::int32_t>(row);
+  sequence.ends[row] = static_cast<std::int32_t>(row + 1);
+}
+
+}  // namespace
+
+SourceSamples::SourceSamples(std::shared_ptr<const SampleSource> source, const DatasetSettings& settings)
+    : source_(std::move(source)), settings_(settings), size_(source_->size()), hash_(hash_of(*source_)) {
+  if (size_ == 0) throw BadInput("the program's source of samples is empty: size() is 0");
+}
+
+std::uint64_t SourceSamples::tokens() const { return size_ * static_cast<std::uint64_t>(settings_.sequence); }
+
+void SourceSamples::sample(std::uint64_t position, const SequenceView& sequence) const {
+  const std::uint64_t epoch = position / size_, place = position % size_;
+  const std::uint64_t index = settings_.in_order ? place : permute(place, size_, settings_.seed, epoch);
+  read({index, epoch, position}, sequence);
+}
+
+void SourceSamples::validation_window(std::uint64_t window, const SequenceView& sequence) const {
+  if (window < size_) return read({window, 0, window}, sequence);
+  for (std::size_t row = 0; row < sequence.tokens.size(); ++row) pad(sequence, row);
+}
+
+void SourceSamples::read(const SamplePosition& position, const SequenceView& sequence) const {
+  std::fill(sequence.tokens.begin(), sequence.tokens.end(), 0);
+  std::fill(sequence.targets.begin(), sequence.targets.end(), -1);
+  const auto length = static_cast<std::int64_t>(sequence.tokens.size());
+  const std::int64_t rows = source_->read(position, sequence);
+  if (rows < 1 || rows > length) {
+    throw BadInput("sample " + std::to_string(position.index) + " of the program's source: read() returned " +
+                   std::to_string(rows) + " rows; it is 1 to model.sequence = " + std::to_string(length));
+  }
+  // The document that reached behind the rows ends with them.
+  for (std::int64_t row = 0; row < rows && !sequence.ends.empty(); ++row) {
+    std::int32_t& end = sequence.ends[static_cast<std::size_t>(row)];
+    if (end == length) end = static_cast<std::int32_t>(rows);
+  }
+  for (std::int64_t row = rows; row < length; ++row) pad(sequence, static_cast<std::size_t>(row));
+  check(position, sequence);
+}
+
+void SourceSamples::check(const SamplePosition& position, const SequenceView& sequence) const {
+  const auto refuse = [&](std::size_t row, const std::string& what, std::int32_t value, const std::string& bound) {
+    throw BadInput("sample " + std::to_string(position.index) + " of the program's source, row " + std::to_string(row) +
+                   ": " + what + " is " + std::to_string(value) + "; it is " + bound);
+  };
+  const auto below = [](std::int32_t value, std::int64_t end) { return value >= 0 && value < end; };
+  const bool numbers = settings_.head == models::HeadKind::regression;
+  const bool language = settings_.head == models::HeadKind::language;
+  const std::int64_t outputs = language ? settings_.vocabulary : settings_.labels;
+  for (std::size_t row = 0; row < sequence.tokens.size(); ++row) {
+    const std::int32_t token = sequence.tokens[row], target = sequence.targets[row];
+    if (!below(token, settings_.vocabulary)) {
+      refuse(row, "the token", token, "0 to " + std::to_string(settings_.vocabulary - 1) + " (model.vocabulary)");
+    }
+    if (target != -1 && !numbers && !below(target, outputs)) {
+      refuse(row, "the target", target,
+             "-1, or 0 to " + std::to_string(outputs - 1) + (language ? " (model.vocabulary)" : " (model.labels)"));
+    }
+    if (sequence.positions.empty()) continue;
+    const auto here = static_cast<std::int32_t>(row);
+    const std::int32_t begin = sequence.begins[row], end = sequence.ends[row];
+    if (!below(sequence.positions[row], settings_.sequence)) {
+      refuse(row, "its position", sequence.positions[row], "0 to model.sequence - 1");
+    }
+    if (begin < 0 || begin > here) refuse(row, "the begin of its document", begin, "0 to the row");
+    if (end <= here || static_cast<std::size_t>(end) > sequence.tokens.size()) {
+      refuse(row, "the end of its document", end, "behind the row, and model.sequence at most");
+    }
+    const std::int64_t types = std::max<std::int64_t>(1, settings_.token_types);
+    if (!below(sequence.token_types[row], types)) {
+      refuse(row, "its token type", sequence.token_types[row], "0 to " + std::to_string(types - 1));
+    }
+  }
+}
+
+}  // namespace l2l::runtime

@@ -1,0 +1,306 @@
+// Layers that a program describes (include/l2l/graph.h): the laws hold for them as for those of the families.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "l2l/graph.h"
+#include "tests/laws/small_run.h"
+#include "tests/support/refusal.h"
+
+namespace l2l::own_layers {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Record;
+using testing::SmallRun;
+using Values = std::vector<Value>;
+using Inputs = std::span<const Value>;
+
+constexpr double kDeviation = 0.02;
+
+// GPT-2's block, of 24 columns and 3 heads, as models/gpt2.cpp describes it.
+Values gpt2_block(LayerBuilder& graph, Inputs inputs) {
+  const double residual = kDeviation / std::sqrt(2.0f * 3);
+  const auto norm = [&](Value x, const std::string& name) {
+    const Value gain = graph.vector(name + ".weight", 24, Distribution::ones());
+    return graph.layer_norm(x, gain, graph.vector(name + ".bias", 24, Distribution::zeros()), 1e-5);
+  };
+  const auto linear = [&](Value x, const std::string& name, std::int64_t out, double deviation) {
+    const Value w = graph.matrix(name + ".weight", graph.columns(x), out, Distribution::normal(deviation));
+    return graph.linear(x, w, graph.vector(name + ".bias", out, Distribution::zeros()));
+  };
+  Value x = inputs[0];
+  const Value qkv = linear(norm(x, "ln_1"), "attn.c_attn", 72, kDeviation);
+  const Value mixed = graph.attention(qkv, {.heads = 3, .dropout = 0.1});
+  x = graph.add(x, graph.dropout(linear(mixed, "attn.c_proj", 24, residual), 0.1));
+  const Value wide = graph.gelu(linear(norm(x, "ln_2"), "mlp.c_fc", 96, kDeviation), /*exact=*/false);
+  return {graph.add(x, graph.dropout(linear(wide, "mlp.c_proj", 24, residual), 0.1))};
+}
+
+// Llama's, of 24 columns, 4 heads that share 2, and a gate of 64.
+Values llama_block(LayerBuilder& graph, Inputs inputs) {
+  const double residual = kDeviation / std::sqrt(2.0f * 3);
+  const auto norm = [&](Value x, const std::string& name) {
+    return graph.rms_norm(x, graph.vector(name + ".weight", 24, Distribution::ones()), 1e-5);
+  };
+  Value x = inputs[0];
+  const Value normed = norm(x, "input_layernorm");
+  const Value projections = graph.matrices(
+      {{"self_attn.q_proj.weight", 24}, {"self_attn.k_proj.weight", 12}, {"self_attn.v_proj.weight", 12}}, 24,
+      Distribution::normal(kDeviation));
+  const Value turned = graph.rotary(graph.linear_transposed(normed, projections), 4, 2);
+  const Value mixed = graph.attention(turned, {.heads = 4, .kv_heads = 2});
+  const Value out = graph.matrix("self_attn.o_proj.weight", 24, 24, Distribution::normal(residual));
+  x = graph.add(x, graph.linear_transposed(mixed, out));
+  const Value again = norm(x, "post_attention_layernorm");
+  const Value gates =
+      graph.matrices({{"mlp.gate_proj.weight", 64}, {"mlp.up_proj.weight", 64}}, 24, Distribution::normal(kDeviation));
+  const Value gated = graph.gated(graph.linear_transposed(again, gates));
+  const Value down = graph.matrix("mlp.down_proj.weight", 24, 64, Distribution::normal(residual));
+  return {graph.add(x, graph.linear_transposed(gated, down))};
+}
+
+// x + B tanh(A x), with B = 0 at first where `zero`.
+Layer::Build bottleneck(std::int64_t width, bool zero = false) {
+  return [=](LayerBuilder& graph, Inputs inputs) -> Values {
+    const std::int64_t columns = graph.columns(inputs[0]);
+    const Value a = graph.matrix("a", columns, width, Distribution::uniform(0.3));
+    const Value b =
+        graph.matrix("b", width, columns, zero ? Distribution::zeros() : Distribution::normal(kDeviation * 4));
+    return {graph.add(inputs[0], graph.linear(graph.dropout(graph.tanh(graph.linear(inputs[0], a)), 0.2), b))};
+  };
+}
+
+class OwnLayers : public ::testing::Test {
+ protected:
+  Options options(const std::string& family = "gpt2") const {
+    Options options = run_.options(family);
+    options.checkpoint.directory.clear();
+    return options;
+  }
+  // An own layer, a block of the family, and two own layers of one type.
+  Options mixed() const {
+    Options own = options();
+    own.model.blocks = {{7, "narrow", bottleneck(5)},
+                        {1},
+                        {3, "wide", bottleneck(70)},
+                        {2, "wide", bottleneck(70)},
+                        {9, "gpt2", gpt2_block}};
+    return own;
+  }
+  static Record record(const Options& options, int steps = 4) {
+    Trainer trainer(options);
+    return testing::record_of(trainer, steps);
+  }
+
+  const SmallRun run_;
+};
+
+TEST_F(OwnLayers, AFamilysBlockIsThatOfTheFamilyBitForBit) {
+  for (const auto& [family, build] :
+       {std::pair<const char*, Layer::Build>{"gpt2", gpt2_block}, {"llama", llama_block}}) {
+    for (const char* const compute : {"fp32", "bf16", "fp16"}) {
+      for (const char* const samples : {"stream", "packed"}) {
+        Options built_in = options(family);
+        built_in.precision.compute = compute;
+        built_in.data.samples = samples;
+        built_in.data.separator = "a";
+        Options own = built_in;
+        own.model.blocks = {{0, "block", build}, {1, "block", build}, {2, "block", build}};
+        EXPECT_EQ(record(own), record(built_in)) << family << " " << compute << " " << samples;
+      }
+    }
+  }
+}
+
+// One op and the several that it stands for have the same gradients, up to rounding.
+TEST_F(OwnLayers, OpsThatStandForOneAnotherTrainAlike) {
+  // Of one matrix: silu(x w) x w.
+  const auto square = [](const auto& silu) {
+    return [silu](LayerBuilder& graph, Inputs inputs) -> Values {
+      const Value y = graph.linear(inputs[0], graph.matrix("w", 24, 24, Distribution::normal(0.3)));
+      return {graph.add(inputs[0], graph.multiply(silu(graph, y), y))};
+    };
+  };
+  const auto losses = [&](const Layer::Build& build) {
+    Options own = options();
+    own.model.dropout = 0;
+    own.optimizer.name = "sgd";
+    own.optimizer.learning_rate = 0.1;
+    own.model.blocks = {{0, "a", build}, {1, "a", build}};
+    return record(own, 8).losses;
+  };
+  const std::vector<double> expected = losses(square([](LayerBuilder& graph, Value x) { return graph.silu(x); }));
+  const auto apart = [&](const Layer::Build& build) {
+    const std::vector<double> found = losses(build);
+    double most = 0;
+    for (std::size_t i = 0; i < found.size(); ++i) most = std::max(most, std::abs(found[i] - expected[i]));
+    return most;
+  };
+  EXPECT_LT(apart(square([](LayerBuilder& graph, Value x) { return graph.multiply(x, graph.sigmoid(x)); })), 1e-6);
+  EXPECT_GT(apart(square([](LayerBuilder& graph, Value x) { return graph.multiply(x, graph.tanh(x)); })), 1e-4);
+  EXPECT_GT(apart(square([](LayerBuilder& graph, Value x) { return graph.relu(x); })), 1e-4);
+  // relu(x)^2 = x relu(x).
+  const auto twice = [](bool squared) -> Layer::Build {
+    return [squared](LayerBuilder& graph, Inputs inputs) -> Values {
+      const Value y = graph.linear(inputs[0], graph.matrix("w", 24, 24, Distribution::normal(0.3))), r = graph.relu(y);
+      return {graph.add(inputs[0], graph.multiply(squared ? r : y, r))};
+    };
+  };
+  const std::vector<double> one = losses(twice(false)), other = losses(twice(true));
+  for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(one[i], other[i], 1e-6);
+}
+
+TEST_F(OwnLayers, GiveTheSameBitsHoweverTheyAreRun) {
+  for (const char* const compute : {"fp32", "bf16"}) {
+    Options relay = mixed();
+    relay.precision.compute = compute;
+    const Record expected = record(relay);
+    const auto same = [&](const char* what, const auto& change) {
+      Options other = relay;
+      change(other);
+      EXPECT_EQ(record(other), expected) << compute << " " << what;
+    };
+    same("resident", [](Options& o) { o.device.execution = "resident"; });
+    same("device stash", [](Options& o) { o.transfer.stash = "device"; });
+    same("host stash", [](Options& o) { o.transfer.stash = "host"; });
+    same("resident layers", [](Options& o) { o.transfer.resident_layers = 2; });
+    same("prefetch", [](Options& o) { o.transfer.prefetch = 3; });
+    same("threads", [](Options& o) { o.device.threads = 3, o.eps.threads = 2; });
+    same("after backward", [](Options& o) { o.optimizer.update = "after_backward"; });
+    for (const char* const policy : {"selective", "min_cut", "none", "auto"}) {
+      same(policy, [&](Options& o) { o.recompute.policy = policy; });
+    }
+  }
+}
+
+// Each place has parameters and random numbers of its own, which follow from its id.
+TEST_F(OwnLayers, AreToldApartByTheirIds) {
+  const auto with = [&](std::uint32_t first, std::uint32_t second) {
+    Options own = options();
+    own.model.dropout = 0;
+    own.model.blocks = {{first, "narrow", bottleneck(5)}, {second, "narrow", bottleneck(5)}};
+    return record(own);
+  };
+  EXPECT_EQ(with(1, 2), with(1, 2));
+  EXPECT_NE(with(1, 2), with(2, 1));
+  EXPECT_NE(with(1, 2), with(1, 3));
+}
+
+TEST_F(OwnLayers, DeviceMemoryDoesNotDependOnDepth) {
+  const auto bytes = [&](std::uint32_t layers) {
+    Options own = options();
+    own.transfer.stash = "host";
+    for (std::uint32_t i = 0; i < layers; ++i) {
+      own.model.blocks.push_back({i, i % 3 == 0 ? "wide" : "narrow", bottleneck(i % 3 == 0 ? 70 : 5)});
+    }
+    Trainer trainer(own);
+    trainer.step();
+    EXPECT_EQ(trainer.device_peak_bytes(), trainer.contract().device_bytes);
+    return trainer.device_peak_bytes();
+  };
+  EXPECT_EQ(bytes(6), bytes(60));
+}
+
+TEST_F(OwnLayers, ResumeBitForBit) {
+  Options own = mixed();
+  own.checkpoint.directory = run_.folder() / "own";
+  const Record whole = record(own, 6);
+  fs::path checkpoint;
+  {
+    Trainer trainer(own);
+    testing::record_of(trainer, 4);
+    checkpoint = trainer.save();
+  }
+  EXPECT_FALSE(fs::exists(checkpoint / "config.json")) << "no model that other programs could load";
+  Trainer trainer(own);
+  trainer.resume(own.checkpoint.directory);
+  EXPECT_EQ(testing::record_of(trainer, 2).hash, whole.hash);
+  Options wider = own;
+  wider.model.blocks[0].build = bottleneck(6);
+  EXPECT_THROW(Trainer(wider).resume(own.checkpoint.directory), BadInput);
+}
+
+// Layers are put into a pretrained model, and blocks of it left out.
+TEST_F(OwnLayers, APretrainedModelIsEdited) {
+  Options whole = run_.options();
+  whole.run.steps = 2;
+  const fs::path checkpoint = Trainer(whole).run().checkpoint;
+  Options edited = options();
+  edited.model = {.pretrained = checkpoint, .sequence = 13, .dropout = 0.1};
+  const auto loss = [&](std::vector<Layer> blocks) {
+    Options with = edited;
+    with.model.blocks = std::move(blocks);
+    return Trainer(with).validation_loss().value();
+  };
+  const double expected = loss({});
+  EXPECT_EQ(loss({{0}, {1}, {2}}), expected);
+  EXPECT_EQ(loss({{0}, {100, "adapter", bottleneck(4, /*zero=*/true)}, {1}, {2}}), expected);
+  EXPECT_NE(loss({{0}, {100, "adapter", bottleneck(4)}, {1}, {2}}), expected);
+  EXPECT_NE(loss({{0}, {2}}), expected);
+  EXPECT_NE(loss({{0}, {2}, {1}}), expected);
+  EXPECT_NE(testing::refusal([&] { loss({{0}, {3}}); }).find("missing tensors"), std::string::npos);
+  // Only what was put in is trained.
+  Options frozen = edited;
+  frozen.model.blocks = {{0}, {100, "adapter", bottleneck(4, /*zero=*/true)}, {1}, {2}};
+  frozen.optimizer.train = {"h.100.*"};
+  Trainer trainer(frozen);
+  EXPECT_EQ(trainer.contract().trained_parameters, 2 * 4 * 24);
+  const double before = trainer.validation_loss().value();
+  testing::record_of(trainer, 3);
+  EXPECT_NE(trainer.validation_loss().value(), before);
+}
+
+TEST_F(OwnLayers, ContinueTextsWithACacheAsWithout) {
+  Options own = options("llama");
+  own.model.blocks = {{0, "block", llama_block}, {4, "narrow", bottleneck(5)}, {1, "block", llama_block}};
+  const std::vector<std::int32_t> prompt{97, 98, 99};
+  const GenerateOptions greedy{.tokens = 8, .temperature = 0};
+  Trainer plain(own), cached(own);
+  cached.reserve_generation({.prompts = 1, .longest_prompt = 3, .tokens = 8});
+  EXPECT_EQ(plain.generate(prompt, greedy), cached.generate(prompt, greedy));
+}
+
+TEST_F(OwnLayers, WhatIsDescribedWronglyIsRefused) {
+  const auto refused = [&](std::vector<Layer> blocks, const std::string& message) {
+    Options own = options();
+    own.model.blocks = std::move(blocks);
+    const std::string said = testing::refusal([&] { Trainer{own}; });
+    EXPECT_NE(said.find(message), std::string::npos) << said;
+  };
+  const auto of = [](const auto& build) {
+    return std::vector<Layer>{
+        {5, "odd", [=](LayerBuilder& graph, Inputs inputs) -> Values { return {build(graph, inputs[0])}; }}};
+  };
+  refused({{1, "a", bottleneck(4)}, {1, "b", bottleneck(5)}}, "layer 1 (b): another layer has the same id");
+  refused({{1, "", bottleneck(4)}}, "layer 1: has no type");
+  refused({{1, "a"}}, "layer 1 (a): has a type, but nothing that builds it");
+  refused({{1, "a", bottleneck(4)}, {2, "a", bottleneck(5)}}, "layer 2 of type \"a\" is another graph");
+  refused({{5, "odd", [](LayerBuilder&, Inputs) { return Values(); }}}, "layer 5 (odd): returns 0 values");
+  refused(of([](LayerBuilder&, Value x) { return x; }), "layer 5 (odd): returns its input");
+  refused(of([](LayerBuilder&, Value) { return Value{}; }), "layer 5 (odd): a value is used that");
+  refused(of([](LayerBuilder& graph, Value x) {
+            return graph.linear(x, graph.matrix("w", 24, 25, Distribution::normal(1)));
+          }),
+          "layer 5 (odd): returns [26, 25]; it must be as its input, [26, 24]");
+  refused(of([](LayerBuilder& graph, Value x) {
+            return graph.linear(x, graph.matrix("w", 23, 24, Distribution::normal(1)));
+          }),
+          "layer 5 (odd): ");
+  refused(
+      of([](LayerBuilder& graph, Value x) { return graph.add(x, graph.matrix("w", 26, 24, Distribution::normal(1))); }),
+      "layer 5 (odd): parameter w stands where");
+  refused(of([](LayerBuilder& graph, Value x) { return graph.dropout(x, 1.5); }), "dropout probability 1.5");
+  refused(of([](LayerBuilder& graph, Value x) { return graph.attention(x, {.heads = 5}); }), "layer 5 (odd): ");
+  Options reversible = options();
+  reversible.model.reversible = "float";
+  reversible.model.blocks = {{0}, {1}};
+  EXPECT_NE(testing::refusal([&] { Trainer{reversible}; }).find("reversible"), std::string::npos);
+  Options adapted = options();
+  adapted.lora.rank = 2;
+  adapted.model.blocks = {{0}, {1}};
+  EXPECT_NE(testing::refusal([&] { Trainer{adapted}; }).find("lora.rank"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace l2l::own_layers
