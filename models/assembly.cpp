@@ -73,7 +73,7 @@ struct BlockKind {
 struct Blocks {
   std::vector<BlockKind> kinds;
   std::vector<std::size_t> kind_of;
-  std::vector<std::uint32_t> ids;
+  std::vector<std::uint32_t> ids, owners;  // owner: the layer whose parameters a block uses, most often itself
 
   std::int64_t largest() const {
     std::int64_t elements = 0;
@@ -105,7 +105,8 @@ Blocks make_blocks(const TransformerShape& shape, const Family& family) {
   Blocks blocks;
   std::map<std::pair<std::string, bool>, std::size_t> known;  // by type, and whether it slides
   for (const Layer& layer : layers) {
-    const bool slides = !layer.build && shape.slides(layer.id);
+    const std::uint32_t owner = layer.shares.value_or(layer.id);
+    const bool slides = !layer.build && shape.slides(owner);
     const auto [kind, fresh] = known.try_emplace({layer.type, slides}, blocks.kinds.size());
     if (fresh) {
       blocks.kinds.push_back(layer.build ? own_block(shape, layer) : family_block(shape, family, slides));
@@ -115,6 +116,7 @@ Blocks make_blocks(const TransformerShape& shape, const Family& family) {
     }
     blocks.kind_of.push_back(kind->second);
     blocks.ids.push_back(layer.id);
+    blocks.owners.push_back(owner);
   }
   return blocks;
 }
@@ -284,12 +286,18 @@ void Assembly::add_embedding_norm() {
 }
 
 void Assembly::add_blocks() {
+  std::map<std::uint32_t, GroupIndex> groups;  // by owner
   for (std::size_t i = 0; i < blocks_.ids.size(); ++i) {
-    const std::uint32_t number = blocks_.ids[i], id = kFirstBlockId + number;
-    const std::string name = family_.blocks + "." + std::to_string(number);
-    const ParameterList& parameters = blocks_.kinds[blocks_.kind_of[i]].parameters;
-    const std::vector<LayerPart> parts = {{add(parameters.group(name, id, name + "."))}};
-    add_layer(block_type(blocks_.kind_of[i], parts), name, id, parts);
+    const auto name_of = [&](std::uint32_t block) { return family_.blocks + "." + std::to_string(block); };
+    const std::uint32_t owner = blocks_.owners[i];
+    const auto [group, fresh] = groups.try_emplace(owner);
+    if (fresh) {
+      const ParameterList& parameters = blocks_.kinds[blocks_.kind_of[i]].parameters;
+      group->second = add(parameters.group(name_of(owner), kFirstBlockId + owner, name_of(owner) + "."));
+    }
+    const std::vector<LayerPart> parts = {{group->second}};
+    const std::uint32_t block = blocks_.ids[i];
+    add_layer(block_type(blocks_.kind_of[i], parts), name_of(block), kFirstBlockId + block, parts);
   }
 }
 

@@ -178,12 +178,22 @@ Family::Part part_of(const Layer& layer) {
 void check_layers(const std::vector<Layer>& layers) {
   constexpr std::uint32_t kMostIds = std::uint32_t{1} << 31;
   std::set<std::uint32_t> ids;
+  std::map<std::uint32_t, std::string> owners;  // types of layers that share with no other
   for (const Layer& layer : layers) {
     const std::string where = "model.blocks: " + name_of(layer);
     if (layer.id >= kMostIds) throw BadInput(where + ": its id must be below 2^31");
     if (!ids.insert(layer.id).second) throw BadInput(where + ": another layer has the same id");
     if (!layer.build != layer.type.empty()) {
       throw BadInput(where + (layer.type.empty() ? ": has no type" : ": has a type, but nothing that builds it"));
+    }
+    if (!layer.shares) {
+      owners.emplace(layer.id, layer.type);
+      continue;
+    }
+    const auto owner = owners.find(*layer.shares);
+    if (owner == owners.end() || owner->second != layer.type) {
+      throw BadInput(where + ": shares the parameters of layer " + std::to_string(*layer.shares) +
+                     ", which is no earlier layer of its type with parameters of its own");
     }
   }
 }

@@ -104,6 +104,9 @@ struct Layer {
   // version both are one value, [rows, model.hidden]. Empty: block `id` of model.architecture, and no type.
   using Build = std::function<std::vector<Value>(LayerBuilder& graph, std::span<const Value> inputs)>;
   Build build = nullptr;
+  // An earlier layer of the same type, whose parameters this one uses: they are updated once a step, with the gradients
+  // of all their uses.
+  std::optional<std::uint32_t> shares = {};
 };
 
 }  // namespace l2l

@@ -103,8 +103,8 @@ struct ModelOptions {
   // stand among blocks of the architecture, also of `pretrained`: then blocks that are not listed are left out, and
   // those of other types begin at random. Empty: `layers` blocks of the architecture.
   std::vector<Layer> blocks = {};
-  // Key: blocks. Ids and types of `blocks`, from which it follows ("0", "100 adapter"): by it a checkpoint's config
-  // says that only a program which describes them can run the model.
+  // Key: blocks. Ids and types of `blocks`, from which it follows ("0", "100 adapter", "101 adapter of 100"): by it a
+  // checkpoint's config says that only a program which describes them can run the model.
   std::vector<std::string> block_names = {};
 };
 

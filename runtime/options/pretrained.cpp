@@ -65,7 +65,8 @@ Options with_own_blocks(Options options, const std::vector<Layer>& blocks) {
   options.model.layers = static_cast<std::int64_t>(blocks.size());
   options.model.block_names.clear();
   for (const Layer& layer : blocks) {
-    options.model.block_names.push_back(std::to_string(layer.id) + (layer.type.empty() ? "" : " " + layer.type));
+    options.model.block_names.push_back(std::to_string(layer.id) + (layer.type.empty() ? "" : " " + layer.type) +
+                                        (layer.shares ? " of " + std::to_string(*layer.shares) : ""));
   }
   return options;
 }

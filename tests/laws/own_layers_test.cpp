@@ -187,6 +187,79 @@ TEST_F(OwnLayers, AreToldApartByTheirIds) {
   EXPECT_NE(with(1, 2), with(1, 3));
 }
 
+std::vector<float> read(Trainer& trainer, const std::string& name, ParameterPart part = ParameterPart::value) {
+  for (const Parameter& parameter : trainer.parameters()) {
+    if (parameter.name != name) continue;
+    std::vector<float> values(static_cast<std::size_t>(parameter.shape[0] * parameter.shape[1]));
+    trainer.read_parameter(name, part, 0, values);
+    return values;
+  }
+  throw Error("no " + name);
+}
+
+// A step of gradient descent moves what two layers share by what it would move each of two that are equal.
+TEST_F(OwnLayers, SharedParametersHaveTheGradientsOfAllTheirUses) {
+  Options shared = options();
+  shared.model.dropout = 0;
+  shared.optimizer = {.name = "sgd", .learning_rate = 0.1, .momentum = 0, .weight_decay = 0};
+  shared.schedule = {};
+  shared.model.blocks = {{0, "wide", bottleneck(70)}, {1}, {5, "wide", bottleneck(70), /*shares=*/0}, {7, "", {}, 1}};
+  Options apart = shared;
+  apart.model.blocks = {{0, "wide", bottleneck(70)}, {1}, {5, "wide", bottleneck(70)}, {7}};
+  Trainer one(shared), two(apart);
+  EXPECT_LT(one.contract().parameters, two.contract().parameters);
+  const std::pair<const char*, const char*> names[] = {{"h.0.b", "h.5.b"},
+                                                       {"h.1.mlp.c_fc.weight", "h.7.mlp.c_fc.weight"}};
+  std::vector<std::vector<float>> before;
+  for (const Parameter& parameter : one.parameters()) {
+    std::int64_t elements = 1;
+    for (const std::int64_t size : parameter.shape) elements *= size;
+    std::vector<float> values(static_cast<std::size_t>(elements));
+    one.read_parameter(parameter.name, ParameterPart::value, 0, values);
+    std::string other = parameter.name;
+    two.write_parameter(other, ParameterPart::value, 0, values);
+    for (const auto& [from, to] : {std::pair("h.0.", "h.5."), std::pair("h.1.", "h.7.")}) {
+      if (!other.starts_with(from)) continue;
+      two.write_parameter(to + other.substr(4), ParameterPart::value, 0, values);
+    }
+  }
+  for (const auto& [name, twin] : names) before.push_back(read(one, name));
+  EXPECT_EQ(one.validation_loss(), two.validation_loss());
+  const StepReport report = one.step();
+  EXPECT_EQ(two.step().loss, report.loss);
+  for (std::size_t n = 0; n < 2; ++n) {
+    const std::vector<float> now = read(one, names[n].first), first = read(two, names[n].first),
+                             second = read(two, names[n].second);
+    double error = 0, moved = 0, by_one = 0;
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      const double was = before[n][i], expected = was + (first[i] - was) + (second[i] - was);
+      error = std::max(error, std::abs(now[i] - expected));
+      by_one = std::max(by_one, std::abs(static_cast<double>(now[i]) - first[i]));
+      moved = std::max(moved, std::abs(now[i] - was));
+    }
+    EXPECT_LT(error, 1e-6) << names[n].first;
+    EXPECT_GT(moved, 1e-4);
+    EXPECT_GT(by_one, 1e-4) << "the gradient of one use alone";
+  }
+  // However it is run, and resumed.
+  shared.optimizer = {};
+  const Record expected = record(shared);
+  Options resident = shared, held = shared, saved = shared;
+  resident.device.execution = "resident";
+  held.optimizer.update = "after_backward";
+  EXPECT_EQ(record(resident), expected);
+  EXPECT_EQ(record(held), expected);
+  saved.checkpoint.directory = run_.folder() / "shared";
+  {
+    Trainer trainer(saved);
+    testing::record_of(trainer, 2);
+    trainer.save();
+  }
+  Trainer trainer(saved);
+  trainer.resume(saved.checkpoint.directory);
+  EXPECT_EQ(testing::record_of(trainer, 2).hash, expected.hash);
+}
+
 TEST_F(OwnLayers, DeviceMemoryDoesNotDependOnDepth) {
   const auto bytes = [&](std::uint32_t layers) {
     Options own = options();
@@ -275,6 +348,11 @@ TEST_F(OwnLayers, WhatIsDescribedWronglyIsRefused) {
   refused({{1, "a", bottleneck(4)}, {1, "b", bottleneck(5)}}, "layer 1 (b): another layer has the same id");
   refused({{1, "", bottleneck(4)}}, "layer 1: has no type");
   refused({{1, "a"}}, "layer 1 (a): has a type, but nothing that builds it");
+  refused({{1, "a", bottleneck(4), 2}, {2, "a", bottleneck(4)}},
+          "layer 1 (a): shares the parameters of layer 2, which");
+  refused({{1, "a", bottleneck(4)}, {2, "b", bottleneck(4), 1}},
+          "layer 2 (b): shares the parameters of layer 1, which");
+  refused({{1}, {2, "", {}, 1}, {3, "", {}, 2}}, "layer 3: shares the parameters of layer 2, which");
   refused({{1, "a", bottleneck(4)}, {2, "a", bottleneck(5)}}, "layer 2 of type \"a\" is another graph");
   refused({{5, "odd", [](LayerBuilder&, Inputs) { return Values(); }}}, "layer 5 (odd): returns 0 values");
   refused(of([](LayerBuilder&, Value x) { return x; }), "layer 5 (odd): returns its input");
