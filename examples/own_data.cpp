@@ -1,5 +1,5 @@
 // Trains a small model on samples that the program makes up: sums of two numbers, of which it learns the result alone.
-//   g++ -std=c++20 own_data.cpp $(pkg-config --cflags --libs l2l) -o own_data
+//   g++ own_data.cpp $(pkg-config --cflags --libs l2l) -Wl,-rpath,$(pkg-config --variable=libdir l2l) -o own_data
 //   ./own_data STEPS
 #include <cstdint>
 #include <cstdio>

@@ -1,6 +1,6 @@
 // Puts a layer of its own behind every block of a Hugging Face model, and trains these layers alone (adapters as those
 // of Houlsby et al., 2019):
-//   g++ -std=c++20 own_layer.cpp $(pkg-config --cflags --libs l2l) -o own_layer
+//   g++ own_layer.cpp $(pkg-config --cflags --libs l2l) -Wl,-rpath,$(pkg-config --variable=libdir l2l) -o own_layer
 //   ./own_layer MODEL_DIRECTORY TEXT_FILE FOLDER
 #include <cstdint>
 #include <cstdio>

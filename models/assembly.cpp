@@ -94,7 +94,9 @@ BlockKind family_block(const TransformerShape& shape, const Family& family, bool
 BlockKind own_block(const TransformerShape& shape, const Layer& layer) {
   BlockKind kind;
   kind.forward = layer_graph("block", shape, part_of(layer), shape.rows(), kind.parameters);
-  return kind;
+  if (kind.parameters.elements() > 0) return kind;
+  throw BadInput("model.blocks: layer " + std::to_string(layer.id) + " (" + layer.type +
+                 "): has no parameters; make it a part of the layer before or behind it");
 }
 
 Blocks make_blocks(const TransformerShape& shape, const Family& family) {
@@ -479,7 +481,9 @@ ValueId attend(GraphBuilder& graph, const TransformerShape& shape, ValueId qkv, 
   if (shape.cache > 0) {
     compiler::Attributes cached = attention;
     cached.capacity = static_cast<int>(shape.cache);
-    const Shape rows{shape.micro_batch * shape.cache, 2 * shape.keys()};
+    const std::int64_t heads = attention.heads, keys = compiler::kv_heads(attention);
+    const std::int64_t head = graph.value(qkv).shape[1] / std::max<std::int64_t>(1, heads + 2 * keys);
+    const Shape rows{shape.micro_batch * shape.cache, 2 * keys * head};
     const ValueId cache = graph.bound(Region::cache, "keys and values", shape.compute, rows);
     return graph.cached_attention(qkv, cached, *documents, cache);
   }

@@ -1,5 +1,8 @@
 #include "models/own_layers.h"
 
+#include <algorithm>
+#include <cctype>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -15,7 +18,19 @@ struct LayerBuilder::Implementation {
   compiler::GraphBuilder& graph;
   models::LayerWeights& weights;
   const TransformerShape& shape;
+  std::set<std::string> names = {};  // of parameters
 
+  void declare(const std::string& name, const Distribution& initial) {
+    const auto allowed = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.'; };
+    if (name.empty() || !std::ranges::all_of(name, allowed)) {
+      throw BadInput("parameter \"" + name + "\": a name has letters, digits, '_', '-' and '.'");
+    }
+    if (!names.insert(name).second) throw BadInput("parameter " + name + " is declared twice");
+    if (!std::isfinite(initial.scale) || initial.scale < 0) {
+      throw BadInput("parameter " + name + ": begins with a scale of " + std::to_string(initial.scale) +
+                     "; it is 0 or more");
+    }
+  }
   ValueId at(Value value) const {
     if (value.id < 0 || value.id >= graph.count()) throw BadInput("a value is used that this graph has not made");
     return value.id;
@@ -63,13 +78,17 @@ Value LayerBuilder::matrix(const std::string& name, std::int64_t rows, std::int6
 }
 
 Value LayerBuilder::vector(const std::string& name, std::int64_t elements, Distribution initial) {
+  self_.declare(name, initial);
   return {self_.weights.vector(name, elements, initial_of(initial), static_cast<float>(initial.scale))};
 }
 
 Value LayerBuilder::matrices(const std::vector<std::pair<std::string, std::int64_t>>& pieces, std::int64_t columns,
                              Distribution initial) {
   std::vector<models::LayerWeights::Piece> all;
-  for (const auto& [name, rows] : pieces) all.push_back({name, rows});
+  for (const auto& [name, rows] : pieces) {
+    self_.declare(name, initial);
+    all.push_back({name, rows});
+  }
   return {self_.weights.joined_matrix(all, columns, initial_of(initial), static_cast<float>(initial.scale))};
 }
 
@@ -110,6 +129,10 @@ Value LayerBuilder::dropout(Value x, double probability) {
 Value LayerBuilder::add(Value a, Value b) { return {self_.graph.add(self_.rows(a), self_.rows(b))}; }
 
 Value LayerBuilder::multiply(Value a, Value b) { return {self_.graph.multiply(self_.rows(a), self_.rows(b))}; }
+
+Value LayerBuilder::scale(Value x, double factor) {
+  return {self_.graph.scale(self_.rows(x), static_cast<float>(factor))};
+}
 
 Value LayerBuilder::add_columns(Value x, Value y, std::int64_t first, double factor) {
   return {self_.graph.add_columns(self_.rows(x), self_.rows(y), first, static_cast<float>(factor))};

@@ -41,7 +41,7 @@ eps::Companions hub_companions(const ModelOptions& model, const std::filesystem:
   eps::Companions companions;
   std::string original;
   if (!from.empty()) {
-    original = read_text(from / "config.json");
+    if (is_there(from / "config.json")) original = read_text(from / "config.json");
     for (const char* const name : kCarried) {
       if (is_there(from / name)) companions.copies.push_back(from / name);
     }

@@ -30,6 +30,7 @@ Rule rule_of_model(std::string_view name, const Options& options) {
     const bool derived = name == "sequence" && options.model.positions > 0;
     return table && !derived ? Rule::fixed : Rule::named;
   }
+  if (name == "layers" && !options.model.block_names.empty()) return Rule::free;  // as `blocks`
   const bool shape =
       is_one_of(name, {"architecture", "layers", "hidden", "heads", "kv_heads", "head_dim", "intermediate",
                        "vocabulary", "token_types", "attention_bias", "mlp_bias", "tie_embeddings", "head", "labels"});
@@ -46,7 +47,17 @@ bool saves_frozen(const Options& options) {
   return !options.optimizer.train.empty() || (options.lora.rank > 0 && options.model.base.empty());
 }
 
+// Names of a program's own blocks that have parameters of their own, in no order.
+std::vector<std::string> owners_of(std::vector<std::string> names) {
+  std::erase_if(names, [](const std::string& name) { return name.find(" of ") != std::string::npos; });
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 Rule rule_of(const Key& key, const Options& ours, const Options& saved) {
+  if (key.section == "model" && key.name == "blocks") {
+    return owners_of(ours.model.block_names) == owners_of(saved.model.block_names) ? Rule::named : Rule::fixed;
+  }
   if (key.section == "model") return rule_of_model(key.name, ours);
   if (key.section == "optimizer") {
     if (is_one_of(key.name, {"train", "update", "moments"})) return Rule::free;

@@ -169,6 +169,10 @@ std::unique_ptr<runtime::Engine> Trainer::Implementation::make_engine(const Load
 void Trainer::Implementation::fill_training() {
   if (!train) throw BadInput("data.train: no training data; name at least one file, or give a source of samples");
   reader->fill(running().minibatch(), *train, runtime::DrawnFor::training, data_position);
+  if (running().minibatch().predicted() == 0) {
+    throw BadInput("the " + std::to_string(samples_per_step()) + " samples from number " +
+                   std::to_string(data_position) + " on have no targets: there is nothing to learn from them");
+  }
   data_position += samples_per_step();
 }
 
@@ -372,6 +376,7 @@ std::optional<Evaluation> Trainer::Implementation::evaluate(const runtime::Sampl
     sum += running().evaluate(step);
     if (head != models::HeadKind::language) minibatch.for_each_labelled(add);
   }
+  if (evaluation.tokens == 0) throw BadInput("the validation data have no targets: there is nothing to predict");
   evaluation.loss = sum / static_cast<double>(evaluation.tokens);
   evaluation.metrics = task.metrics();
   return evaluation;

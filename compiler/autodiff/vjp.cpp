@@ -149,6 +149,12 @@ void multiply_vjp(Backward& backward, const Op& op) {
   }
 }
 
+void columns_vjp(Backward& backward, const Op& op) {
+  const std::int64_t all = backward.value(op.inputs[0]).shape[1];
+  if (op.attributes.columns != all) backward.refuse(op, "the gradient of a part of the columns is not built");
+  backward.contribute(op.inputs[0], backward.columns(backward.gradient(op.outputs[0]), 0, all, op.attributes.factor));
+}
+
 void add_columns_vjp(Backward& backward, const Op& op) {
   const ValueId dy = backward.gradient(op.outputs[0]), part = op.inputs[1];
   const std::int64_t count = backward.value(part).shape[1];
@@ -254,6 +260,7 @@ VectorJacobianProduct* vjp_of(OpKind kind) {
       {OpKind::add, add_vjp},
       {OpKind::multiply, multiply_vjp},
       {OpKind::add_columns, add_columns_vjp},
+      {OpKind::columns, columns_vjp},
       {OpKind::linear_cross_entropy, linear_cross_entropy_vjp},
       {OpKind::squared_error, row_loss_vjp<OpKind::squared_error_backward>},
       {OpKind::choice_cross_entropy, row_loss_vjp<OpKind::choice_cross_entropy_backward>},

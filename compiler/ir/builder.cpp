@@ -117,6 +117,10 @@ ValueId GraphBuilder::dropout(ValueId x, float probability) {
 
 ValueId GraphBuilder::add(ValueId a, ValueId b) { return append(OpKind::add, {a, b}, {}); }
 
+ValueId GraphBuilder::scale(ValueId x, float factor) {
+  return append(OpKind::columns, {x}, {.factor = factor, .columns = value(x).shape[1]});
+}
+
 ValueId GraphBuilder::multiply(ValueId a, ValueId b) { return append(OpKind::multiply, {a, b}, {}); }
 
 ValueId GraphBuilder::add_columns(ValueId x, ValueId y, std::int64_t first, float factor) {

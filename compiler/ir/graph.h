@@ -169,6 +169,7 @@ class GraphBuilder {
   ValueId dropout(ValueId x, float probability);
   ValueId add(ValueId a, ValueId b);
   ValueId multiply(ValueId a, ValueId b);
+  ValueId scale(ValueId x, float factor);
   // x, to whose columns from `first` on factor * y is added.
   ValueId add_columns(ValueId x, ValueId y, std::int64_t first, float factor);
   ValueId linear_cross_entropy(ValueId x, ValueId table, ValueId targets, std::optional<ValueId> bias = {},

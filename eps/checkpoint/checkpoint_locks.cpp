@@ -24,6 +24,7 @@ std::string owner_of(const std::filesystem::path& file) {
   std::ifstream stream(file);
   std::string host, process;
   if (!(stream >> host >> process)) return "another process";
+  if (process == std::to_string(getpid())) return "another Trainer of this process";
   return "process " + process.substr(0, 20) + " on " + host.substr(0, 256);
 }
 

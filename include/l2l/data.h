@@ -46,7 +46,8 @@ class L2L_API SampleSource {
   // A hash of all that read() gives: a run that is resumed refuses a source whose identity has changed.
   virtual std::uint64_t identity() const = 0;
   // Writes a sample, the same one whenever it is asked for, so that a resumed run needs no state. Returns its rows, at
-  // least one; those behind them become padding. What it throws ends the run.
+  // least one; those behind them become padding. What it throws ends the run with an Error that names the sample, in
+  // which it is nested (std::rethrow_if_nested).
   virtual std::int64_t read(const SamplePosition& position, const SampleView& sample) const = 0;
 };
 

@@ -60,10 +60,13 @@ class L2L_API LayerBuilder {
   std::int64_t rows() const;            // of a microbatch: a whole number of sequences
   std::int64_t columns(Value x) const;  // of a vector: its elements
 
-  // Parameters, of the layer's own name "NAME". Matrices are subject to weight decay, vectors are not.
+  // Parameters. Matrices are subject to weight decay, vectors are not. What they begin with depends on the order in
+  // which they are declared: declare each in a statement of its own, since the order of a call's arguments is the
+  // compiler's. Names have letters, digits, '_', '-' and '.', and occur once in a layer.
   Value matrix(const std::string& name, std::int64_t rows, std::int64_t columns, Distribution initial);
   Value vector(const std::string& name, std::int64_t elements, Distribution initial);
-  // Several matrices, by name and rows, used as one with all their rows: queries, keys and values in one product.
+  // Several matrices, by name and rows, as one [all rows, columns]: queries, keys and values in one
+  // linear_transposed().
   Value matrices(const std::vector<std::pair<std::string, std::int64_t>>& pieces, std::int64_t columns,
                  Distribution initial);
 
@@ -81,6 +84,7 @@ class L2L_API LayerBuilder {
   Value dropout(Value x, double probability);    // in [0, 1); kept elements are scaled by 1 / (1 - probability)
   Value add(Value a, Value b);
   Value multiply(Value a, Value b);  // element by element
+  Value scale(Value x, double factor);
   // x, to whose columns from `first` on factor * y is added.
   Value add_columns(Value x, Value y, std::int64_t first, double factor = 1);
   // Of x = [queries | keys | values] by columns, each of whole heads: softmax(scale q k^T) v, [rows, columns of the

@@ -228,8 +228,8 @@ struct ScheduleOptions {
   std::string kind = "constant";  // "constant" | "cosine" | "linear": how the rate falls after the warm-up
   std::int64_t warmup_steps = 0;  // in which the learning rate rises linearly
   double minimum = 0;             // learning rate at the end of the run; not with "constant"
-  // A program's own rule instead: the learning rate of step `step`, from 0; 0 or more. A pure function, so that a run
-  // resumes bit for bit; no key of a config.
+  // A program's own rule instead of these keys and optimizer.learning_rate: the learning rate of step `step`, from 0; 0
+  // or more. A pure function, so that a run resumes bit for bit; no key of a config.
   std::function<double(std::int64_t step)> rate = nullptr;
 };
 

@@ -78,7 +78,8 @@ struct RunResult {
 };
 
 // Is told what happens, in the thread that called Trainer::run(), which goes on when a function returns. They may call
-// request_stop(), request_save() and all that is const; what they throw ends the run, and run() throws it.
+// request_stop(), request_save(), read_parameter(), write_parameter() and all that is const, and nothing else of the
+// Trainer. What they throw ends the run, and run() throws it.
 class L2L_API RunObserver {
  public:
   virtual ~RunObserver();

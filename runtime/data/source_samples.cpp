@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <string>
 
 #include "core/hash.h"
@@ -52,7 +53,7 @@ void SourceSamples::read(const SamplePosition& position, const SequenceView& seq
   std::fill(sequence.tokens.begin(), sequence.tokens.end(), 0);
   std::fill(sequence.targets.begin(), sequence.targets.end(), -1);
   const auto length = static_cast<std::int64_t>(sequence.tokens.size());
-  const std::int64_t rows = source_->read(position, sequence);
+  const std::int64_t rows = ask(position, sequence);
   if (rows < 1 || rows > length) {
     throw BadInput("sample " + std::to_string(position.index) + " of the program's source: read() returned " +
                    std::to_string(rows) + " rows; it is 1 to model.sequence = " + std::to_string(length));
@@ -64,6 +65,18 @@ void SourceSamples::read(const SamplePosition& position, const SequenceView& seq
   }
   for (std::int64_t row = rows; row < length; ++row) pad(sequence, static_cast<std::size_t>(row));
   check(position, sequence);
+}
+
+// Errors of the library, which a source of files throws, say enough; to others the sample is added.
+std::int64_t SourceSamples::ask(const SamplePosition& position, const SequenceView& sequence) const {
+  try {
+    return source_->read(position, sequence);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    std::throw_with_nested(
+        Error("sample " + std::to_string(position.index) + " of the program's source: " + error.what()));
+  }
 }
 
 void SourceSamples::check(const SamplePosition& position, const SequenceView& sequence) const {

@@ -30,6 +30,7 @@ Options shallower(const RunParts& parts, Bytes state) {
     const auto at = static_cast<std::size_t>(place);
     if (!own.empty()) {
       options.model.blocks.push_back(own[at]);
+      options.model.blocks.back().shares.reset();  // whose parameters may be left out
     } else if (types.size() > 1) {
       options.model.layer_types.push_back(types[at % types.size()]);
     }

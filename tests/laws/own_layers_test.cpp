@@ -140,6 +140,15 @@ TEST_F(OwnLayers, OpsThatStandForOneAnotherTrainAlike) {
   EXPECT_LT(apart(square([](LayerBuilder& graph, Value x) { return graph.multiply(x, graph.sigmoid(x)); })), 1e-6);
   EXPECT_GT(apart(square([](LayerBuilder& graph, Value x) { return graph.multiply(x, graph.tanh(x)); })), 1e-4);
   EXPECT_GT(apart(square([](LayerBuilder& graph, Value x) { return graph.relu(x); })), 1e-4);
+  // x + x = 2 x.
+  const auto doubled = [](const auto& twofold) -> Layer::Build {
+    return [twofold](LayerBuilder& graph, Inputs inputs) -> Values {
+      return {twofold(graph, graph.linear(inputs[0], graph.matrix("w", 24, 24, Distribution::normal(0.3))))};
+    };
+  };
+  const std::vector<double> sum = losses(doubled([](LayerBuilder& graph, Value x) { return graph.add(x, x); }));
+  const std::vector<double> product = losses(doubled([](LayerBuilder& graph, Value x) { return graph.scale(x, 2); }));
+  for (std::size_t i = 0; i < sum.size(); ++i) EXPECT_NEAR(sum[i], product[i], 1e-6);
   // relu(x)^2 = x relu(x).
   const auto twice = [](bool squared) -> Layer::Build {
     return [squared](LayerBuilder& graph, Inputs inputs) -> Values {
@@ -208,6 +217,15 @@ TEST_F(OwnLayers, SharedParametersHaveTheGradientsOfAllTheirUses) {
   apart.model.blocks = {{0, "wide", bottleneck(70)}, {1}, {5, "wide", bottleneck(70)}, {7}};
   Trainer one(shared), two(apart);
   EXPECT_LT(one.contract().parameters, two.contract().parameters);
+  // Wherever the owner stands among those that a shallower model leaves out when steps are measured.
+  for (std::uint32_t owner = 0; owner < 4; ++owner) {
+    Options measured = shared;
+    measured.recompute.policy = "auto";
+    measured.model.blocks.clear();
+    for (std::uint32_t i = 0; i < 4; ++i) measured.model.blocks.push_back({i, "wide", bottleneck(70)});
+    measured.model.blocks.push_back({9, "wide", bottleneck(70), owner});
+    EXPECT_NO_THROW(Trainer{measured}) << owner;
+  }
   const std::pair<const char*, const char*> names[] = {{"h.0.b", "h.5.b"},
                                                        {"h.1.mlp.c_fc.weight", "h.7.mlp.c_fc.weight"}};
   std::vector<std::vector<float>> before;
@@ -289,6 +307,19 @@ TEST_F(OwnLayers, ResumeBitForBit) {
   Trainer trainer(own);
   trainer.resume(own.checkpoint.directory);
   EXPECT_EQ(testing::record_of(trainer, 2).hash, whole.hash);
+  const auto refused = [&](std::vector<Layer> blocks, const std::vector<std::string>& allowed = {}) {
+    Options other = own;
+    other.model.blocks = std::move(blocks);
+    return testing::refusal([&] { Trainer(other).resume(own.checkpoint.directory, allowed); });
+  };
+  std::vector<Layer> fewer = own.model.blocks, turned = fewer;
+  fewer.erase(fewer.begin());
+  std::swap(turned[2], turned[3]);
+  const std::string said = refused(fewer, {"model.blocks"});
+  EXPECT_NE(said.find(R"(model.blocks = ["1", "3 wide", "2 wide", "9 gpt2"] (was ["7 narrow", "1")"), std::string::npos)
+      << said;
+  EXPECT_NE(refused(turned).find("model.blocks"), std::string::npos);
+  EXPECT_EQ(refused(turned, {"model.blocks"}), "(none)");
   Options wider = own;
   wider.model.blocks[0].build = bottleneck(6);
   EXPECT_THROW(Trainer(wider).resume(own.checkpoint.directory), BadInput);
@@ -329,6 +360,7 @@ TEST_F(OwnLayers, ContinueTextsWithACacheAsWithout) {
   own.model.blocks = {{0, "block", llama_block}, {4, "narrow", bottleneck(5)}, {1, "block", llama_block}};
   const std::vector<std::int32_t> prompt{97, 98, 99};
   const GenerateOptions greedy{.tokens = 8, .temperature = 0};
+  own.model.kv_heads = 4;  // of the model's own blocks, which have no say
   Trainer plain(own), cached(own);
   cached.reserve_generation({.prompts = 1, .longest_prompt = 3, .tokens = 8});
   EXPECT_EQ(plain.generate(prompt, greedy), cached.generate(prompt, greedy));
@@ -356,6 +388,19 @@ TEST_F(OwnLayers, WhatIsDescribedWronglyIsRefused) {
   refused({{1, "a", bottleneck(4)}, {2, "a", bottleneck(5)}}, "layer 2 of type \"a\" is another graph");
   refused({{5, "odd", [](LayerBuilder&, Inputs) { return Values(); }}}, "layer 5 (odd): returns 0 values");
   refused(of([](LayerBuilder&, Value x) { return x; }), "layer 5 (odd): returns its input");
+  refused(of([](LayerBuilder& graph, Value x) { return graph.add(x, graph.tanh(x)); }),
+          "layer 5 (odd): has no parameters");
+  refused(of([](LayerBuilder& graph, Value x) {
+            graph.vector("v", 24, Distribution::ones());
+            return graph.rms_norm(x, graph.vector("v", 24, Distribution::ones()));
+          }),
+          "layer 5 (odd): parameter v is declared twice");
+  refused(of([](LayerBuilder& graph, Value x) { return graph.rms_norm(x, graph.vector("a b", 24, {})); }),
+          "parameter \"a b\": a name has");
+  refused(of([](LayerBuilder& graph, Value x) {
+            return graph.rms_norm(x, graph.vector("v", 24, Distribution::normal(-1)));
+          }),
+          "parameter v: begins with a scale of -1");
   refused(of([](LayerBuilder&, Value) { return Value{}; }), "layer 5 (odd): a value is used that");
   refused(of([](LayerBuilder& graph, Value x) {
             return graph.linear(x, graph.matrix("w", 24, 25, Distribution::normal(1)));

@@ -231,8 +231,18 @@ TEST_F(DataSource, WhatItThrowsEndsTheStep) {
     FAIL() << "goes on";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("the disk is gone"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("reader"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find(" of the program's source: "), std::string::npos) << error.what();
+    EXPECT_THROW(std::rethrow_if_nested(error), std::runtime_error);
   }
+}
+
+TEST_F(DataSource, SamplesThatTeachNothingAreRefused) {
+  const auto blank = callback([](const SamplePosition&, const SampleView&) { return kSequence; });
+  Options options = with(blank);
+  options.data.validation_source = blank;
+  Trainer trainer(options);
+  expect_refused([&] { trainer.validation_loss(); }, "nothing to predict");
+  expect_refused([&] { trainer.step(); }, "nothing to learn");
 }
 
 TEST_F(DataSource, OptionsThatContradictItAreRefused) {
