@@ -138,7 +138,7 @@ class PoolThreads {
 };
 
 PoolThreads& pool_threads() {
-  static PoolThreads all;
+  static PoolThreads& all = *new PoolThreads;  // pools of static objects may outlive what is destroyed at exit
   return all;
 }
 

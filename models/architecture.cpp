@@ -149,7 +149,7 @@ void check_layer_types(const ModelOptions& model) {
     throw BadInput(show("layer_types", type) +
                    " is not supported; accepted: \"full_attention\", \"sliding_attention\"");
   }
-  if (static_cast<std::int64_t>(model.layer_types.size()) > model.layers) {
+  if (model.blocks.empty() && static_cast<std::int64_t>(model.layer_types.size()) > model.layers) {
     throw BadInput("model.layer_types has " + std::to_string(model.layer_types.size()) + " entries, but " +
                    show("layers", model.layers));
   }

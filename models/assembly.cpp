@@ -484,7 +484,8 @@ ValueId attend(GraphBuilder& graph, const TransformerShape& shape, ValueId qkv, 
     const std::int64_t heads = attention.heads, keys = compiler::kv_heads(attention);
     const std::int64_t head = graph.value(qkv).shape[1] / std::max<std::int64_t>(1, heads + 2 * keys);
     const Shape rows{shape.micro_batch * shape.cache, 2 * keys * head};
-    const ValueId cache = graph.bound(Region::cache, "keys and values", shape.compute, rows);
+    const ValueId cache = graph.bound(Region::cache, "keys and values", shape.compute, rows,
+                                      graph.region_bytes(Region::cache));  // each attention of a layer has its own
     return graph.cached_attention(qkv, cached, *documents, cache);
   }
   return shape.core_attention ? graph.core_attention(qkv, attention, documents)

@@ -41,8 +41,13 @@ struct LayerBuilder::Implementation {
     if (graph.value(id).region != compiler::Region::weights) return id;
     throw BadInput("parameter " + graph.value(id).name + " stands where a value with a row for each token is taken");
   }
-  std::optional<ValueId> at(std::optional<Value> value) const {
-    return value ? std::optional(at(*value)) : std::nullopt;
+  ValueId parameter(Value value) const {
+    const ValueId id = at(value);
+    if (graph.value(id).region == compiler::Region::weights) return id;
+    throw BadInput(graph.value(id).name + " stands where a parameter is taken");
+  }
+  std::optional<ValueId> parameter(std::optional<Value> value) const {
+    return value ? std::optional(parameter(*value)) : std::nullopt;
   }
 };
 
@@ -93,19 +98,20 @@ Value LayerBuilder::matrices(const std::vector<std::pair<std::string, std::int64
 }
 
 Value LayerBuilder::linear(Value x, Value w, std::optional<Value> b) {
-  return {self_.graph.linear(self_.rows(x), self_.at(w), self_.at(b))};
+  return {self_.graph.linear(self_.rows(x), self_.parameter(w), self_.parameter(b))};
 }
 
 Value LayerBuilder::linear_transposed(Value x, Value w, std::optional<Value> b) {
-  return {self_.graph.linear_transposed(self_.rows(x), self_.at(w), self_.at(b))};
+  return {self_.graph.linear_transposed(self_.rows(x), self_.parameter(w), self_.parameter(b))};
 }
 
 Value LayerBuilder::layer_norm(Value x, Value gain, Value bias, double epsilon) {
-  return {self_.graph.layer_norm(self_.rows(x), self_.at(gain), self_.at(bias), static_cast<float>(epsilon))};
+  return {
+      self_.graph.layer_norm(self_.rows(x), self_.parameter(gain), self_.parameter(bias), static_cast<float>(epsilon))};
 }
 
 Value LayerBuilder::rms_norm(Value x, Value gain, double epsilon) {
-  return {self_.graph.rms_norm(self_.rows(x), self_.at(gain), static_cast<float>(epsilon))};
+  return {self_.graph.rms_norm(self_.rows(x), self_.parameter(gain), static_cast<float>(epsilon))};
 }
 
 Value LayerBuilder::gelu(Value x, bool exact) { return {self_.graph.gelu(self_.rows(x), exact)}; }
@@ -139,6 +145,9 @@ Value LayerBuilder::add_columns(Value x, Value y, std::int64_t first, double fac
 }
 
 Value LayerBuilder::attention(Value x, const AttentionSettings& settings) {
+  if (!settings.causal && self_.shape.cache > 0) {
+    throw BadInput("attention that is not causal continues no text with a cache of keys and values");
+  }
   const compiler::Attributes attributes{.probability = static_cast<float>(settings.dropout),
                                         .heads = settings.heads,
                                         .kv_heads = settings.kv_heads,
@@ -196,6 +205,19 @@ Family::Part part_of(const Layer& layer) {
       throw BadInput("model.blocks: " + name_of(layer) + ": " + error.what());
     }
   };
+}
+
+void check_same_parameters(const ModelLayout& layout, const ModelLayout& other) {
+  const auto alike = [](const ParameterSpec& a, const ParameterSpec& b) {
+    return a.name == b.name && a.shape == b.shape && a.offset == b.offset;
+  };
+  const auto same = [&](const GroupSpec& a, const GroupSpec& b) {
+    return std::ranges::equal(a.parameters, b.parameters, alike);
+  };
+  if (std::ranges::equal(layout.groups, other.groups, same)) return;
+  throw BadInput(
+      "model.blocks: parameters differ with the length of sequences; their sizes may not follow from "
+      "LayerBuilder::sequence() or rows()");
 }
 
 void check_layers(const std::vector<Layer>& layers) {

@@ -1,4 +1,6 @@
 // A source of samples over what options take from files.
+#include <string>
+
 #include "l2l/data.h"
 #include "l2l/errors.h"
 #include "runtime/options/resolved_options.h"
@@ -7,6 +9,7 @@ namespace l2l {
 
 struct FileSource::Implementation {
   bool trains;
+  runtime::DatasetSettings settings;
   std::unique_ptr<runtime::Samples> samples;
 };
 
@@ -20,7 +23,7 @@ FileSource::FileSource(const Options& options, Files files) {
   auto samples =
       trains ? runtime::training_samples(resolved, settings) : runtime::validation_samples(resolved, settings);
   if (!samples) throw BadInput(std::string("data.") + (trains ? "train" : "validation") + ": names no file");
-  implementation_ = std::make_unique<const Implementation>(Implementation{trains, std::move(samples)});
+  implementation_ = std::make_unique<const Implementation>(Implementation{trains, settings, std::move(samples)});
 }
 
 FileSource::~FileSource() = default;
@@ -34,6 +37,17 @@ std::uint64_t FileSource::identity() const { return implementation_->samples->ha
 
 std::int64_t FileSource::read(const SamplePosition& position, const SampleView& sample) const {
   const runtime::Samples& samples = *implementation_->samples;
+  const runtime::DatasetSettings& settings = implementation_->settings;
+  if (static_cast<std::int64_t>(sample.tokens.size()) < settings.sequence) {
+    throw BadInput("a source of files with model.sequence = " + std::to_string(settings.sequence) +
+                   " is read by a model of " + std::to_string(sample.tokens.size()) +
+                   "; make it with the same options");
+  }
+  if (settings.kind != runtime::SampleKind::stream && sample.positions.empty()) {
+    throw BadInput(
+        "a source of files has documents, which the model that reads it does not tell apart: set "
+        "data.samples = \"packed\"");
+  }
   if (!implementation_->trains) {
     samples.validation_window(position.index, sample);
     return samples.validation_rows(position.index);

@@ -25,8 +25,8 @@ constexpr double kLongRun = 30 * 60;  // seconds
 
 }  // namespace
 
-RunLoop::RunLoop(Trainer& trainer, RunRequests& requests, OwnCheckpoint newest, RunObserver& observer,
-                 const RunLimits& limits)
+RunLoop::RunLoop(Trainer& trainer, RunRequests& requests, const OwnCheckpoint& newest, const std::int64_t& edits,
+                 RunObserver& observer, const RunLimits& limits)
     : trainer_(trainer),
       requests_(requests),
       observer_(observer),
@@ -35,7 +35,8 @@ RunLoop::RunLoop(Trainer& trainer, RunRequests& requests, OwnCheckpoint newest, 
       first_(trainer.completed_steps()),
       steps_(limits.steps >= 0 ? limits.steps : options_.run.steps),
       since_(limits.since),
-      newest_(std::move(newest)) {}
+      newest_(newest),
+      edits_(edits) {}
 
 RunResult RunLoop::run() {
   trainer_.prepare();
@@ -47,7 +48,8 @@ RunResult RunLoop::run() {
                 (saves_ ? ", saved in " + result_.checkpoint.string() : ""));
   }
   if (options_.data.has_validation()) validate();
-  requests_.stop = requests_.save = false;
+  if (result_.end == RunEnd::stopped) requests_.stop = false;
+  requests_.check_aborted();
   return std::move(result_);
 }
 
@@ -144,10 +146,9 @@ void RunLoop::start_save(SaveReason reason) {
 // The checkpoint of the completed steps, which may be there, or on its way.
 fs::path RunLoop::save(SaveReason reason) {
   finish_save();
-  if (newest_.step != trainer_.completed_steps()) {
+  if (newest_.step != trainer_.completed_steps() || newest_.edits != edits_) {
     start_save(reason);
-    newest_ = {trainer_.finish_save(), saving_};
-    observer_.saved(newest_.folder);
+    observer_.saved(trainer_.finish_save());
   }
   return newest_.folder;
 }
@@ -155,9 +156,7 @@ fs::path RunLoop::save(SaveReason reason) {
 // Waits for the checkpoint that is written beside training, if there is one.
 void RunLoop::finish_save() {
   const fs::path folder = trainer_.finish_save();
-  if (folder.empty()) return;
-  newest_ = {folder, saving_};
-  observer_.saved(folder);
+  if (!folder.empty()) observer_.saved(folder);
 }
 
 void RunLoop::validate() {

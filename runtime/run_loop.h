@@ -20,14 +20,16 @@ namespace l2l::runtime {
 struct OwnCheckpoint {
   std::filesystem::path folder;  // empty: there is none
   std::int64_t step = -1;        // completed in it
+  std::int64_t edits = 0;        // of parameters, by the program, before it
 };
 
 // One run. Thread-bound.
 class RunLoop {
  public:
-  // `newest`: the checkpoint of which this run is the continuation. The references must outlive this object.
-  RunLoop(Trainer& trainer, RunRequests& requests, OwnCheckpoint newest, RunObserver& observer,
-          const RunLimits& limits);
+  // `newest`: the checkpoint of which this run is the continuation, then the newest of the run. `edits`: so far. The
+  // references must outlive this object.
+  RunLoop(Trainer& trainer, RunRequests& requests, const OwnCheckpoint& newest, const std::int64_t& edits,
+          RunObserver& observer, const RunLimits& limits);
 
   RunResult run();
 
@@ -57,8 +59,9 @@ class RunLoop {
   const std::int64_t first_, steps_;  // completed when the run begins, and when it ends at the latest
   const Clock::time_point since_;
   Clock::time_point last_save_, last_validation_;
-  OwnCheckpoint newest_;
-  std::int64_t saving_ = -1;  // the step of the save that was begun last
+  const OwnCheckpoint& newest_;  // the trainer's, as it goes
+  const std::int64_t& edits_;    // likewise
+  std::int64_t saving_ = -1;     // the step of the save that was begun last
   std::optional<formats::EventFile> events_;
   std::string failure_;                 // of `events_`, which ends the run
   std::optional<BestCheckpoint> best_;  // from begin() on

@@ -81,6 +81,7 @@ struct Trainer::Implementation {
       } catch (...) {
         rethrow_with_limits();
       }
+      requests.check_aborted();
     }
     return *engine;
   }
@@ -124,8 +125,9 @@ struct Trainer::Implementation {
   void restore(const eps::RunState& state);
 
   runtime::RunRequests requests;
+  std::int64_t edits = 0;         // of parameters, by the program
   runtime::OwnCheckpoint newest;  // in the checkpoint directory: that this run has written, or goes on from
-  std::int64_t saving = -1;       // completed steps of the save that was started last
+  runtime::OwnCheckpoint saving;  // that was started last, without its folder
   runtime::MeasuringSession measuring;
   const runtime::RunPlan plan;
   const eps::CheckpointSize checkpoint_size;
@@ -312,7 +314,7 @@ std::filesystem::path Trainer::resume(const std::filesystem::path& run, const st
       std::error_code ignored;
       const bool own = std::filesystem::equivalent(std::filesystem::absolute(folder).parent_path(),
                                                    options().checkpoint.directory, ignored);
-      if (own) self.newest = {folder, completed_steps()};
+      if (own) self.newest = {folder, completed_steps(), self.edits};
       return folder;
     } catch (const CorruptFile& error) {
       if (folder == folders.back()) throw;
@@ -338,7 +340,10 @@ StepReport Trainer::step() {
 
 RunResult Trainer::run(RunObserver& observer, const RunLimits& limits) {
   const ThreadActivity listed("relay", 0);  // between steps as well
-  return runtime::RunLoop(*this, implementation_->requests, implementation_->newest, observer, limits).run();
+  finish_save();                            // of before the run
+  return runtime::RunLoop(*this, implementation_->requests, implementation_->newest, implementation_->edits, observer,
+                          limits)
+      .run();
 }
 
 RunResult Trainer::run(const RunLimits& limits) {
@@ -433,7 +438,7 @@ void Trainer::start_save() {
   // No model that other programs could load.
   if (state.without_frozen || !options.model.blocks.empty()) companions.texts.erase("config.json");
   self.checkpoints->start(checkpoint.directory, state, static_cast<int>(checkpoint.keep), companions);
-  self.saving = completed_steps();
+  self.saving = {{}, completed_steps(), self.edits};
 }
 
 bool Trainer::saving() const { return implementation_->checkpoints && implementation_->checkpoints->running(); }
@@ -449,7 +454,8 @@ std::filesystem::path Trainer::finish_save() {
     throw CorruptState(error.what() + implementation_->how_to_go_on());
   }
   if (folder.empty()) return folder;
-  implementation_->newest = {folder, implementation_->saving};
+  implementation_->newest = implementation_->saving;
+  implementation_->newest.folder = folder;
   if (implementation_->plan.options.lora.rank == 0) implementation_->companions_from = folder;
   return folder;
 }
@@ -507,6 +513,7 @@ void Trainer::write_parameter(const std::string& name, ParameterPart part, std::
   store.complete_updates();
   implementation_->checkpoints->wait();
   runtime::write_parameter(store, name, part, first, values);
+  ++implementation_->edits;
 }
 
 LinkCounters Trainer::link_counters() const {

@@ -190,7 +190,8 @@ class GraphBuilder {
   void append_onto(OpKind kind, std::vector<ValueId> inputs, std::vector<ValueId> outputs, Attributes attributes);
 
   const Value& value(ValueId id) const { return graph_.value(id); }
-  ValueId count() const { return static_cast<ValueId>(graph_.values.size()); }  // of values so far
+  Bytes region_bytes(Region region) const { return graph_.region_bytes(region); }  // so far
+  ValueId count() const { return static_cast<ValueId>(graph_.values.size()); }     // of values so far
 
   // Moves the op result `value` from scratch to `region` (output, loss, input_gradient or drained), at `offset` bytes.
   void place(ValueId value, Region region, Bytes offset = 0);

@@ -5,7 +5,7 @@ namespace l2l::device::kernels {
 namespace {
 
 struct Relu {
-  __attribute__((always_inline)) float operator()(float x) const { return x > 0 ? x : 0.0f; }
+  __attribute__((always_inline)) float operator()(float x) const { return x <= 0 ? 0.0f : x; }
 };
 
 }  // namespace

@@ -6,7 +6,7 @@ namespace {
 
 // Moves 2 elements of T per element.
 struct Relu {
-  __device__ float operator()(float x) const { return x > 0 ? x : 0.0f; }
+  __device__ float operator()(float x) const { return x <= 0 ? 0.0f : x; }
 };
 
 }  // namespace

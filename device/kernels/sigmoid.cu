@@ -6,7 +6,7 @@ namespace {
 
 // Moves 2 elements of T per element.
 struct Sigmoid {
-  __device__ float operator()(float x) const { return __fdividef(1.0f, 1.0f + expf(fminf(-x, 80.0f))); }
+  __device__ float operator()(float x) const { return __fdividef(1.0f, 1.0f + expf(-x > 80.0f ? 80.0f : -x)); }
 };
 
 }  // namespace

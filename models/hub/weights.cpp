@@ -42,7 +42,9 @@ class Mismatches {
 class ListedBlocks {
  public:
   explicit ListedBlocks(const std::vector<Layer>& blocks) {
-    for (const Layer& layer : blocks) (layer.build ? own_ : of_file_).insert(std::to_string(layer.id));
+    for (const Layer& layer : blocks) {
+      if (!layer.shares) (layer.build ? own_ : of_file_).insert(std::to_string(layer.id));
+    }
   }
   // Whether a parameter's layer is a program's own.
   bool is_own(const std::string& parameter) const { return own_.contains(number_in(parameter)); }
@@ -99,6 +101,7 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
         if (adapter_) missing.add([&] { return name_there + " in " + adapter_->path().string(); });
         continue;
       }
+      if (listed.is_own(parameter.name)) continue;
       std::vector<ShardedTensor> copies;
       for (const std::string& name : names_in_files(architecture, parameter.name, model.tie_embeddings)) {
         const ShardedTensor tensor = shards_.find(name);
@@ -108,7 +111,6 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
         wrong.add([&] { return describe(tensor) + "; expected is F32, BF16 or F16 " + parameter.shape.to_string(); });
       }
       if (copies.empty()) {
-        if (listed.is_own(parameter.name)) continue;
         const bool of_head = belongs_to_head(parameter.name);
         head_is_missing |= of_head;
         if (!of_head || !new_head) missing.add([&] { return hub_name(architecture, parameter.name); });

@@ -31,6 +31,10 @@ MemorySource::MemorySource(std::vector<Sample> samples) : samples_(std::move(sam
 MemorySource::~MemorySource() = default;
 
 std::int64_t MemorySource::read(const SamplePosition& position, const SampleView& sample) const {
+  if (position.index >= samples_.size()) {
+    throw BadInput("sample " + std::to_string(position.index) + " of " + std::to_string(samples_.size()) +
+                   " is asked for");
+  }
   const auto& [tokens, targets] = samples_[position.index];
   const std::size_t rows = targets.empty() ? tokens.size() - 1 : tokens.size();
   if (rows > sample.tokens.size()) {

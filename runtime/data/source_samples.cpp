@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <exception>
 #include <string>
 
@@ -64,7 +66,7 @@ void SourceSamples::read(const SamplePosition& position, const SequenceView& seq
     if (end == length) end = static_cast<std::int32_t>(rows);
   }
   for (std::int64_t row = rows; row < length; ++row) pad(sequence, static_cast<std::size_t>(row));
-  check(position, sequence);
+  check(position, sequence, rows);
 }
 
 // Errors of the library, which a source of files throws, say enough; to others the sample is added.
@@ -79,7 +81,8 @@ std::int64_t SourceSamples::ask(const SamplePosition& position, const SequenceVi
   }
 }
 
-void SourceSamples::check(const SamplePosition& position, const SequenceView& sequence) const {
+// `rows`: behind them is padding.
+void SourceSamples::check(const SamplePosition& position, const SequenceView& sequence, std::int64_t rows) const {
   const auto refuse = [&](std::size_t row, const std::string& what, std::int32_t value, const std::string& bound) {
     throw BadInput("sample " + std::to_string(position.index) + " of the program's source, row " + std::to_string(row) +
                    ": " + what + " is " + std::to_string(value) + "; it is " + bound);
@@ -93,6 +96,9 @@ void SourceSamples::check(const SamplePosition& position, const SequenceView& se
     if (!below(token, settings_.vocabulary)) {
       refuse(row, "the token", token, "0 to " + std::to_string(settings_.vocabulary - 1) + " (model.vocabulary)");
     }
+    if (target != -1 && numbers && !std::isfinite(std::bit_cast<float>(target))) {
+      refuse(row, "the target", target, "the bits of a float that is finite, or -1");
+    }
     if (target != -1 && !numbers && !below(target, outputs)) {
       refuse(row, "the target", target,
              "-1, or 0 to " + std::to_string(outputs - 1) + (language ? " (model.vocabulary)" : " (model.labels)"));
@@ -100,12 +106,19 @@ void SourceSamples::check(const SamplePosition& position, const SequenceView& se
     if (sequence.positions.empty()) continue;
     const auto here = static_cast<std::int32_t>(row);
     const std::int32_t begin = sequence.begins[row], end = sequence.ends[row];
+    // Either a document begins here, where the one before ended, or this is the next row of that one.
+    const bool first = row == 0, fresh = begin == here && (first || sequence.ends[row - 1] == here);
+    const bool goes_on = !first && begin == sequence.begins[row - 1] && end == sequence.ends[row - 1];
     if (!below(sequence.positions[row], settings_.sequence)) {
       refuse(row, "its position", sequence.positions[row], "0 to model.sequence - 1");
     }
     if (begin < 0 || begin > here) refuse(row, "the begin of its document", begin, "0 to the row");
-    if (end <= here || static_cast<std::size_t>(end) > sequence.tokens.size()) {
-      refuse(row, "the end of its document", end, "behind the row, and model.sequence at most");
+    const std::int64_t last = here < rows ? rows : here + 1;
+    if (end <= here || end > last) {
+      refuse(row, "the end of its document", end, "behind the row, and behind the sample's last one at most");
+    }
+    if (!fresh && !goes_on) {
+      refuse(row, "the begin of its document", begin, "that of the row before, or the row where the one before ends");
     }
     const std::int64_t types = std::max<std::int64_t>(1, settings_.token_types);
     if (!below(sequence.token_types[row], types)) {

@@ -26,7 +26,9 @@ bool is_set(const Options& options, std::string_view key) {
 
 bool reads_bytes(const Options& options) {
   const DataOptions& data = options.data;
-  if (data.tokenizer != "bytes" || data.train_source || data.validation_source) return false;
+  const bool files = !data.train.empty() || !data.source.empty() || !data.validation.empty();
+  const bool own = data.train_source != nullptr || data.validation_source != nullptr;
+  if (data.tokenizer != "bytes" || (own && !files)) return false;
   const bool text = data.format == "text" || data.format == "jsonl" || data.format == "csv" || data.format == "tsv";
   if (data.format != "auto") return text;
   const auto ids = [](const std::string& name) { return name.ends_with(".bin") || name.ends_with(".npy"); };

@@ -50,7 +50,8 @@ std::optional<DataFiles> find_validation(const DataOptions& data, const TextMode
 // A program's own samples are single documents, whose padding an encoder must not see.
 SampleKind kind_of(const ResolvedOptions& options) {
   const DataOptions& data = options.data;
-  if (data.train_source || data.validation_source) {
+  const bool files = !options.train.empty() || options.validation;
+  if (!files && (data.train_source || data.validation_source)) {
     const bool encoder = models::architecture_of(options.model.architecture).encoder;
     const bool single = options.model.head == "language" && !encoder;
     return data.samples == "stream" || (data.samples == "auto" && single) ? SampleKind::stream : SampleKind::packed;

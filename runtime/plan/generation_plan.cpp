@@ -6,6 +6,7 @@
 #include "l2l/errors.h"
 #include "models/hub/adapter.h"
 #include "models/make_model.h"
+#include "models/own_layers.h"
 
 namespace l2l::runtime {
 namespace {
@@ -17,13 +18,16 @@ std::vector<Bytes> times(std::int64_t count, Bytes size) {
 }
 
 models::Model model_for(const RunParts& parts, std::int64_t texts, std::int64_t rows, std::int64_t capacity) {
-  return models::make_model(parts.options.model, {.micro_batch = texts,
-                                                  .sequence = rows,
-                                                  .compute = parts.model.compute,
-                                                  .vocabulary_chunk = parts.options.transfer.vocabulary_chunk,
-                                                  .packed = true,
-                                                  .lora = models::lora_of(parts.options.lora),
-                                                  .cache = capacity});
+  models::Model model =
+      models::make_model(parts.options.model, {.micro_batch = texts,
+                                               .sequence = rows,
+                                               .compute = parts.model.compute,
+                                               .vocabulary_chunk = parts.options.transfer.vocabulary_chunk,
+                                               .packed = true,
+                                               .lora = models::lora_of(parts.options.lora),
+                                               .cache = capacity});
+  models::check_same_parameters(parts.model.layout, model.layout);
+  return model;
 }
 
 // Of one block's keys and values.

@@ -8,6 +8,7 @@
 #include "models/architecture.h"
 #include "models/hub/adapter.h"
 #include "models/make_model.h"
+#include "models/own_layers.h"
 #include "runtime/data/dataset.h"
 
 namespace l2l::runtime {
@@ -105,7 +106,9 @@ void make_models(RunParts& parts) {
   set_update_rules(parts.options.optimizer, parts.model);
   parts.shorter.clear();
   for (const std::int64_t length : parts.options.lengths) {
-    if (length < parts.options.model.sequence) parts.shorter.push_back(make_model(parts.options, length));
+    if (length == parts.options.model.sequence) continue;
+    parts.shorter.push_back(make_model(parts.options, length));
+    models::check_same_parameters(parts.model.layout, parts.shorter.back().layout);
   }
 }
 

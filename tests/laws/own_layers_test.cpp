@@ -344,6 +344,16 @@ TEST_F(OwnLayers, APretrainedModelIsEdited) {
   EXPECT_NE(loss({{0}, {2}}), expected);
   EXPECT_NE(loss({{0}, {2}, {1}}), expected);
   EXPECT_NE(testing::refusal([&] { loss({{0}, {3}}); }).find("missing tensors"), std::string::npos);
+  EXPECT_NE(loss({{0}, {1}, {2, "", {}, 1}}), expected);
+  // Its parameters begin as it says, whatever the file calls its own.
+  EXPECT_NE(loss({{0},
+                  {1, "own",
+                   [](LayerBuilder& graph, Inputs inputs) -> Values {
+                     const Value w = graph.matrix("attn.c_proj.weight", 24, 24, Distribution::zeros());
+                     return {graph.add(inputs[0], graph.linear(inputs[0], w))};
+                   }},
+                  {2}}),
+            expected);
   // Only what was put in is trained.
   Options frozen = edited;
   frozen.model.blocks = {{0}, {100, "adapter", bottleneck(4, /*zero=*/true)}, {1}, {2}};
@@ -364,6 +374,36 @@ TEST_F(OwnLayers, ContinueTextsWithACacheAsWithout) {
   Trainer plain(own), cached(own);
   cached.reserve_generation({.prompts = 1, .longest_prompt = 3, .tokens = 8});
   EXPECT_EQ(plain.generate(prompt, greedy), cached.generate(prompt, greedy));
+  // Each attention of a layer has a cache of its own.
+  Options twice = own;
+  twice.model.blocks = {{0, "two", [](LayerBuilder& graph, Inputs inputs) {
+                           Values x{inputs[0]};
+                           for (const char* const name : {"first", "second"}) {
+                             const Value w = graph.matrix(name, 72, 24, Distribution::normal(0.5));
+                             x[0] = graph.add(x[0], graph.attention(graph.linear_transposed(x[0], w), {.heads = 3}));
+                           }
+                           return x;
+                         }}};
+  Trainer two_plain(twice), two_cached(twice);
+  two_cached.reserve_generation({.prompts = 1, .longest_prompt = 3, .tokens = 8});
+  EXPECT_EQ(two_plain.generate(prompt, greedy), two_cached.generate(prompt, greedy));
+  const auto refused = [&](const Layer::Build& build) {
+    Options other = own;
+    other.model.blocks = {{0, "odd", build}};
+    return testing::refusal(
+        [&] { Trainer(other).reserve_generation({.prompts = 1, .longest_prompt = 3, .tokens = 8}); });
+  };
+  const auto sees_all = [](LayerBuilder& graph, Inputs inputs) -> Values {
+    const Value w = graph.matrix("w", 72, 24, Distribution::normal(0.5));
+    return {graph.attention(graph.linear_transposed(inputs[0], w), {.heads = 3, .causal = false})};
+  };
+  const auto by_length = [](LayerBuilder& graph, Inputs inputs) -> Values {
+    const Value a = graph.matrix("a", 24, graph.sequence(), Distribution::normal(0.5));
+    const Value b = graph.matrix("b", graph.sequence(), 24, Distribution::normal(0.5));
+    return {graph.linear(graph.linear(inputs[0], a), b)};
+  };
+  EXPECT_NE(refused(sees_all).find("not causal"), std::string::npos);
+  EXPECT_NE(refused(by_length).find("length of sequences"), std::string::npos);
 }
 
 TEST_F(OwnLayers, WhatIsDescribedWronglyIsRefused) {
@@ -413,6 +453,7 @@ TEST_F(OwnLayers, WhatIsDescribedWronglyIsRefused) {
   refused(
       of([](LayerBuilder& graph, Value x) { return graph.add(x, graph.matrix("w", 26, 24, Distribution::normal(1))); }),
       "layer 5 (odd): parameter w stands where");
+  refused(of([](LayerBuilder& graph, Value x) { return graph.linear_transposed(x, x); }), "where a parameter is taken");
   refused(of([](LayerBuilder& graph, Value x) { return graph.dropout(x, 1.5); }), "dropout probability 1.5");
   refused(of([](LayerBuilder& graph, Value x) { return graph.attention(x, {.heads = 5}); }), "layer 5 (odd): ");
   Options reversible = options();

@@ -213,6 +213,15 @@ TEST_F(DataSource, WhatItWritesIsChecked) {
   refused([](auto&, const SampleView& to) { return to.begins[2] = 3, all; }, "row 2: the begin");
   refused([](auto&, const SampleView& to) { return to.ends[2] = 2, all; }, "row 2: the end");
   refused([](auto&, const SampleView& to) { return to.ends[2] = 99, all; }, "row 2: the end");
+  // Documents that overlap, or reach into the padding.
+  refused([](auto&, const SampleView& to) { return to.begins[5] = 5, all; }, "row 5: the begin");
+  refused([](auto&, const SampleView& to) { return to.ends[5] = 9, all; }, "row 5: the begin");
+  refused(
+      [](auto&, const SampleView& to) {
+        for (std::size_t row = 0; row < 6; ++row) to.ends[row] = 8;
+        return std::int64_t{6};
+      },
+      "row 0: the end");
   refused([](auto&, const SampleView& to) { return to.positions[2] = 13, all; }, "row 2: its position");
   refused([](auto&, const SampleView& to) { return to.token_types[2] = 99, all; }, "row 2: its token type");
   refused([](auto&, const SampleView&) { return std::int64_t{0}; }, "returned 0 rows");
@@ -243,6 +252,28 @@ TEST_F(DataSource, SamplesThatTeachNothingAreRefused) {
   Trainer trainer(options);
   expect_refused([&] { trainer.validation_loss(); }, "nothing to predict");
   expect_refused([&] { trainer.step(); }, "nothing to learn");
+}
+
+TEST_F(DataSource, FilesAreReadByAModelThatFitsThem) {
+  Options files = run_.options();
+  files.data.separator = "a";
+  files.data.samples = "packed";
+  const auto source = std::make_shared<FileSource>(files, FileSource::Files::train);
+  Options shorter = with(source);
+  shorter.data.samples = "packed";
+  shorter.model.sequence = 6;
+  Trainer short_of_rows(shorter);
+  expect_refused([&] { short_of_rows.step(); }, "model.sequence = 13 is read by a model of 6");
+  Trainer without_documents(with(source));
+  expect_refused([&] { without_documents.step(); }, "set data.samples = \"packed\"");
+  // A source for validation has no say in how files are read.
+  Options beside = files;
+  beside.checkpoint.directory.clear();
+  const Record expected = record(beside);
+  beside.data.samples = "auto";
+  beside.data.validation.clear();
+  beside.data.validation_source = std::make_shared<FileSource>(files, FileSource::Files::validation);
+  EXPECT_EQ(record(beside), expected);
 }
 
 TEST_F(DataSource, OptionsThatContradictItAreRefused) {

@@ -375,6 +375,39 @@ TEST_F(Run, AnAbortEndsWithinALayersVisit) {
   EXPECT_LT(took, step / 10) << "of " << step.count() << " s";  // of 81 visits
 }
 
+// A checkpoint of the same step without them is not the run's last one.
+TEST_F(Run, SavesWhatTheProgramWrote) {
+  const Options options = small();
+  Trainer trainer(options);
+  const RunResult first = trainer.run();
+  const std::vector<float> value{0.25f};
+  trainer.write_parameter("h.0.ln_1.bias", ParameterPart::value, 3, value);
+  const RunResult second = trainer.run();
+  Trainer resumed(options);
+  resumed.resume(second.checkpoint);
+  std::vector<float> found(1);
+  resumed.read_parameter("h.0.ln_1.bias", ParameterPart::value, 3, found);
+  EXPECT_EQ(found, value);
+  EXPECT_EQ(first.end, RunEnd::steps);
+}
+
+TEST_F(Run, ASaveThatWasBegunBeforeStaysWhereItIs) {
+  Options options = small();
+  Trainer trainer(options);
+  trainer.step();
+  trainer.start_save();
+  Told told;
+  trainer.run(told);
+  EXPECT_TRUE(fs::exists(options.checkpoint.directory / "step-00000001" / "manifest.json"));
+}
+
+TEST_F(Run, AnAbortDuringPreparationIsThrown) {
+  Trainer trainer(small());
+  trainer.abort();
+  EXPECT_THROW(trainer.prepare(), Aborted);
+  EXPECT_THROW(trainer.run(), Aborted);
+}
+
 TEST_F(Run, FollowsALearningRateOfItsOwn) {
   Options options = small();
   options.schedule = {.rate = [](std::int64_t step) { return step < 3 ? 1e-3 : 2e-3; }};
