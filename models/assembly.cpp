@@ -94,9 +94,7 @@ BlockKind family_block(const TransformerShape& shape, const Family& family, bool
 BlockKind own_block(const TransformerShape& shape, const Layer& layer) {
   BlockKind kind;
   kind.forward = layer_graph("block", shape, part_of(layer), shape.rows(), kind.parameters);
-  if (kind.parameters.elements() > 0) return kind;
-  throw BadInput("model.blocks: layer " + std::to_string(layer.id) + " (" + layer.type +
-                 "): has no parameters; make it a part of the layer before or behind it");
+  return kind;
 }
 
 Blocks make_blocks(const TransformerShape& shape, const Family& family) {

@@ -192,6 +192,7 @@ ValueId build(const Layer& layer, compiler::GraphBuilder& graph, LayerWeights& w
   if (out.shape != in.shape) {
     throw BadInput("returns " + out.shape.to_string() + "; it must be as its input, " + in.shape.to_string());
   }
+  if (self.names.empty()) throw BadInput("has no parameters; make it a part of the layer before or behind it");
   return y;
 }
 

@@ -25,7 +25,7 @@ MinibatchPart::MinibatchPart(transfer::Link& link, LayerRunner& runner, int micr
 }
 
 void MinibatchPart::set_length(int microbatch, int length) {
-  runner_.set_length(microbatch, length);
+  set_length_alone(microbatch, length);
   if (!runner_.model().packed) return;
   models::write_single_documents(row_fields(microbatch), runner_.model_of(microbatch).rows / sequences_);
 }
@@ -99,7 +99,7 @@ double MinibatchPart::result(int microbatch, int index) const {
 
 void Minibatch::take(PreparedMinibatch& samples) {
   for (int u = 0; u < microbatches(); ++u) {
-    part(u).set_length(place(u), samples.length(u));
+    part(u).set_length_alone(place(u), samples.length(u));
     const auto copy = [](std::span<const std::int32_t> from, std::span<std::int32_t> to) {
       std::copy_n(from.begin(), to.size(), to.begin());
     };

@@ -27,6 +27,8 @@ class MinibatchPart {
   // sequence is one document until its row fields are written.
   void set_length(int microbatch, int length);
   void set_longest(int microbatch) { set_length(microbatch, runner_.longest()); }
+  // The same, but row fields are not written.
+  void set_length_alone(int microbatch, int length) { runner_.set_length(microbatch, length); }
   // Token ids of one microbatch, and what it should predict (-1: nothing), [rows]. Write them between passes only.
   std::span<std::int32_t> tokens(int microbatch) { return ids(2 * microbatch); }
   std::span<std::int32_t> targets(int microbatch) { return ids(2 * microbatch + 1); }

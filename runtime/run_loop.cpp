@@ -75,9 +75,8 @@ void RunLoop::train() {
     } catch (const NumericError& error) {
       end_diverged(error);
     }
-    const bool goes_on = take(*result_.last);
+    take(*result_.last);
     end = reason_to_end();
-    if (!goes_on && !end) end = RunEnd::stopped;
   }
   result_.end = *end;
   observer_.ending(*end);
@@ -86,7 +85,7 @@ void RunLoop::train() {
 // Saves the steps before the one that failed where they can be.
 void RunLoop::end_diverged(const NumericError& error) {
   finish_save();
-  const bool unsaved = result_.last && saving_ != trainer_.completed_steps();
+  const bool unsaved = result_.last && newest_.step != trainer_.completed_steps();
   if (!error.nothing_changed() || !unsaved || !saves_) throw error;
   std::string saved;
   try {
@@ -97,8 +96,8 @@ void RunLoop::end_diverged(const NumericError& error) {
   throw Error(error.what() + ("; " + saved));
 }
 
-// After each step; false when the run cannot go on.
-bool RunLoop::take(const StepReport& report) {
+// After each step.
+void RunLoop::take(const StepReport& report) {
   observer_.step(report);
   draw(report.step, {{"loss", report.loss},
                      {"learning_rate", report.learning_rate},
@@ -106,17 +105,16 @@ bool RunLoop::take(const StepReport& report) {
                      {"tokens_per_second", report.tokens_per_second},
                      {"step_ms", report.step_ms},
                      {"loss_scale", report.loss_scale}});
-  if (report.step == steps_ || !failure_.empty()) return failure_.empty();
+  if (report.step == steps_ || !failure_.empty()) return;
   warn_of_unsaved_work(report);
   if (saves_) save_if_due(report.step);
   if (due(report.step, options_.run.validate_every, last_validation_, options_.run.validate_minutes)) validate();
-  return failure_.empty();
 }
 
 // Nothing while it goes on.
 std::optional<RunEnd> RunLoop::reason_to_end() const {
   if (trainer_.completed_steps() >= steps_) return RunEnd::steps;
-  if (requests_.stop) return RunEnd::stopped;
+  if (requests_.stop || !failure_.empty()) return RunEnd::stopped;
   if (best_->exhausted()) return RunEnd::patience;
   const std::chrono::duration<double> elapsed = Clock::now() - since_;
   const bool over = options_.run.seconds > 0 && elapsed.count() >= static_cast<double>(options_.run.seconds);
@@ -137,9 +135,8 @@ void RunLoop::save_if_due(std::int64_t step) {
 }
 
 void RunLoop::start_save(SaveReason reason) {
-  saving_ = trainer_.completed_steps();
   last_save_ = Clock::now();
-  observer_.saving(saving_, reason);
+  observer_.saving(trainer_.completed_steps(), reason);
   trainer_.start_save();
 }
 

@@ -39,7 +39,7 @@ class RunLoop {
   void begin();
   void train();
   [[noreturn]] void end_diverged(const NumericError& error);
-  bool take(const StepReport& report);
+  void take(const StepReport& report);
   std::optional<RunEnd> reason_to_end() const;
   // Whether what is due every so many steps, or minutes after `last`, is due after this step.
   static bool due(std::int64_t step, std::int64_t every, Clock::time_point last, double minutes);
@@ -61,7 +61,6 @@ class RunLoop {
   Clock::time_point last_save_, last_validation_;
   const OwnCheckpoint& newest_;  // the trainer's, as it goes
   const std::int64_t& edits_;    // likewise
-  std::int64_t saving_ = -1;     // the step of the save that was begun last
   std::optional<formats::EventFile> events_;
   std::string failure_;                 // of `events_`, which ends the run
   std::optional<BestCheckpoint> best_;  // from begin() on

@@ -126,10 +126,11 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
     for (const formats::TensorEntry& tensor : file.tensors()) {
       if (used.count(tensor.name) > 0) continue;
       const bool other_head = classifies && predicts_tokens(tensor.name);
-      other_head || is_unused(tensor.name) || listed.is_left_out(tensor.name) ? static_cast<void>(++unused)
-                                                                              : unexpected.add([&] {
-                                                                                  return describe({&file, &tensor});
-                                                                                });
+      if (other_head || is_unused(tensor.name) || listed.is_left_out(tensor.name)) {
+        ++unused;
+      } else {
+        unexpected.add([&] { return describe({&file, &tensor}); });
+      }
     }
   }
   for (const formats::TensorEntry& tensor : adapter_ ? adapter_->tensors() : std::vector<formats::TensorEntry>()) {

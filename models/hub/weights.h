@@ -19,9 +19,9 @@ class HubWeights final : public WeightSource {
  public:
   // Finds a tensor for every parameter of `layout`, that of make_model(model). With `new_head`, parameters of the head
   // may have none, all of them or some. Those of adapters come from the PEFT directory `adapter`, or have none where
-  // that is empty. Where `model` lists its blocks, tensors of blocks that it has not are left alone, and blocks of other
-  // types than the architecture's need none. Throws BadInput with the list of all tensors that are missing, unexpected, or of a wrong shape or
-  // type; CorruptFile.
+  // that is empty. Where `model` lists its blocks, tensors of blocks that it has not are left alone, and blocks of
+  // other types than the architecture's have none. Throws BadInput with the list of all tensors that are missing,
+  // unexpected, or of a wrong shape or type; CorruptFile.
   HubWeights(const std::filesystem::path& directory, const ModelOptions& model, const ModelLayout& layout,
              bool new_head, const std::filesystem::path& adapter = {});
 
