@@ -69,6 +69,8 @@ constexpr std::array<Architecture, 9> kArchitectures = {{
      .activation = "gelu_tanh"},
 }};
 
+constexpr Architecture kCustom = {.name = "custom", .model_type = "", .learned_positions = true, .activation = "gelu"};
+
 std::string show(std::string_view key, std::int64_t value) {
   return "model." + std::string(key) + " = " + std::to_string(value);
 }
@@ -217,6 +219,7 @@ void check_head(const ModelOptions& model, const Architecture& architecture) {
 std::span<const Architecture> architectures() { return kArchitectures; }
 
 const Architecture& architecture_of(const std::string& name) {
+  if (name == kCustom.name) return kCustom;
   for (const Architecture& architecture : kArchitectures) {
     if (architecture.name == name) return architecture;
   }
@@ -257,11 +260,21 @@ void check_model(const ModelOptions& model) {
   check_reversible(model, architecture);
   check_head(model, architecture);
   check_layers(model.blocks);
+  const bool custom = architecture.name == kCustom.name;
+  if (custom != (model.head == "custom")) {
+    throw BadInput(show("head", model.head) + " with " + show("architecture", model.architecture) +
+                   ": \"custom\" is both or neither");
+  }
+  if (!custom && (!model.inputs.empty() || !model.targets.empty() || model.loss)) {
+    throw BadInput("model.inputs, targets and loss are for model.architecture = \"custom\"; it is " +
+                   model.architecture);
+  }
   if (model.blocks.empty() && !model.block_names.empty()) {
     throw BadInput("model.blocks: the model has " + std::to_string(model.block_names.size()) +
                    " layers that a program describes (" + model.block_names.front() +
                    ", ...): only that program can run it");
   }
+  if (custom) check_custom(model);
   if (!model.blocks.empty() && model.reversible != "none") {
     throw BadInput("model.blocks: " + show("reversible", model.reversible) + " takes blocks of the architecture alone");
   }

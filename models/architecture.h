@@ -28,8 +28,9 @@ struct Architecture {
   std::string_view activation = {};  // likewise
 };
 
+// Those that Hugging Face configs name.
 std::span<const Architecture> architectures();
-// Throws BadInput for an unknown name.
+// One of these, or "custom". Throws BadInput for an unknown name.
 const Architecture& architecture_of(const std::string& name);
 
 // `model` with every number set that it leaves to its architecture: kv_heads, head_dim, intermediate, positions,

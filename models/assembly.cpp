@@ -7,6 +7,7 @@
 
 #include "compiler/autodiff/differentiate.h"
 #include "l2l/errors.h"
+#include "models/families.h"
 #include "models/family.h"
 #include "models/own_layers.h"
 #include "models/streams.h"
@@ -66,6 +67,7 @@ bool rebuilds(const TransformerShape& shape) { return shape.streams() && !shape.
 struct BlockKind {
   Graph forward;
   ParameterList parameters;
+  LayerEnds outputs;
   bool operator==(const BlockKind&) const = default;
 };
 
@@ -74,6 +76,7 @@ struct Blocks {
   std::vector<BlockKind> kinds;
   std::vector<std::size_t> kind_of;
   std::vector<std::uint32_t> ids, owners;  // owner: the layer whose parameters a block uses, most often itself
+  std::vector<LayerEnds> inputs;           // of each; and of what follows the last one
 
   std::int64_t largest() const {
     std::int64_t elements = 0;
@@ -88,13 +91,24 @@ BlockKind family_block(const TransformerShape& shape, const Family& family, bool
   own.sliding = {slides};
   BlockKind kind;
   kind.forward = block_graph(own, family, kind.parameters);
+  kind.outputs = family_ends(shape);
   return kind;
 }
 
-BlockKind own_block(const TransformerShape& shape, const Layer& layer) {
+BlockKind own_block(const TransformerShape& shape, const Layer& layer, const LayerEnds& inputs) {
   BlockKind kind;
-  kind.forward = layer_graph("block", shape, part_of(layer), shape.rows(), kind.parameters);
+  kind.forward = layer_graph_of(layer, "block", shape, inputs, kind.outputs, kind.parameters);
   return kind;
+}
+
+// Throws BadInput unless a block of the family, or its head, can read `ends`.
+void check_family_ends(const TransformerShape& shape, const LayerEnds& ends, const std::string& reader) {
+  const LayerEnds family = family_ends(shape);
+  if (ends == family) return;
+  std::string shapes;
+  for (const LayerTensor& each : ends) shapes += (shapes.empty() ? "" : ", ") + each.shape.to_string();
+  throw BadInput("model.blocks: what stands before " + reader + " returns " + shapes + "; it must be one value, " +
+                 family[0].shape.to_string());
 }
 
 Blocks make_blocks(const TransformerShape& shape, const Family& family) {
@@ -103,21 +117,29 @@ Blocks make_blocks(const TransformerShape& shape, const Family& family) {
     layers.push_back({.id = static_cast<std::uint32_t>(i)});
   }
   Blocks blocks;
+  const bool custom = shape.head_kind == HeadKind::custom;
+  if (custom) layers.pop_back();  // with the loss it is the head
+  LayerEnds ends = custom ? input_ends(shape) : family_ends(shape);
   std::map<std::pair<std::string, bool>, std::size_t> known;  // by type, and whether it slides
   for (const Layer& layer : layers) {
     const std::uint32_t owner = layer.shares.value_or(layer.id);
     const bool slides = !layer.build && shape.slides(owner);
     const auto [kind, fresh] = known.try_emplace({layer.type, slides}, blocks.kinds.size());
+    if (!layer.build) check_family_ends(shape, ends, "block " + std::to_string(layer.id));
     if (fresh) {
-      blocks.kinds.push_back(layer.build ? own_block(shape, layer) : family_block(shape, family, slides));
-    } else if (layer.build && !(own_block(shape, layer) == blocks.kinds[kind->second])) {
+      blocks.kinds.push_back(layer.build ? own_block(shape, layer, ends) : family_block(shape, family, slides));
+    } else if (layer.build && !(own_block(shape, layer, ends) == blocks.kinds[kind->second])) {
       throw BadInput("model.blocks: layer " + std::to_string(layer.id) + " of type \"" + layer.type +
                      "\" is another graph than the first of that type: give it a type of its own");
     }
     blocks.kind_of.push_back(kind->second);
     blocks.ids.push_back(layer.id);
     blocks.owners.push_back(owner);
+    blocks.inputs.push_back(std::move(ends));
+    ends = blocks.kinds[kind->second].outputs;
   }
+  if (!custom) check_family_ends(shape, ends, "the head");
+  blocks.inputs.push_back(std::move(ends));
   return blocks;
 }
 
@@ -154,6 +176,8 @@ class Assembly {
   void add_head();
   void add_head_chunks();
   void add_classifier();
+  void add_inputs();
+  void add_custom_head();
   Graph embedding_graph(ParameterList& positions) const;
   Graph head_graph(ParameterList& list) const;
   enum class Of : std::uint8_t { loss, evaluation, single_row };
@@ -203,9 +227,17 @@ Assembly::Assembly(const TransformerShape& shape, const Family& family)
   model_.reversible = shape.reversible;
   model_.rebuilds = rebuilds(shape);
   if (chunked()) model_.chunks = {chunks_.count(), chunks_.rows};
+  for (const LayerEnds& inputs : blocks_.inputs) model_.input_bytes.push_back(bytes_of(inputs));
 }
 
 Model Assembly::finish() && {
+  if (shape_.head_kind == HeadKind::custom) {
+    add_inputs();
+    add_blocks();
+    add_custom_head();
+    while (model_.lowest_trained < model_.layers() && !model_.trained(model_.lowest_trained)) ++model_.lowest_trained;
+    return std::move(model_);
+  }
   add_tables();
   chunked() ? add_embedding_chunks() : add_embedding();
   model_.embedding_layers = model_.layers();
@@ -291,11 +323,12 @@ void Assembly::add_blocks() {
     const auto name_of = [&](std::uint32_t block) { return family_.blocks + "." + std::to_string(block); };
     const std::uint32_t owner = blocks_.owners[i];
     const auto [group, fresh] = groups.try_emplace(owner);
-    if (fresh) {
-      const ParameterList& parameters = blocks_.kinds[blocks_.kind_of[i]].parameters;
+    const ParameterList& parameters = blocks_.kinds[blocks_.kind_of[i]].parameters;
+    if (fresh && parameters.elements() > 0) {
       group->second = add(parameters.group(name_of(owner), kFirstBlockId + owner, name_of(owner) + "."));
     }
-    const std::vector<LayerPart> parts = {{group->second}};
+    std::vector<LayerPart> parts;
+    if (parameters.elements() > 0) parts.push_back({group->second});
     const std::uint32_t block = blocks_.ids[i];
     add_layer(block_type(blocks_.kind_of[i], parts), name_of(block), kFirstBlockId + block, parts);
   }
@@ -416,6 +449,39 @@ void Assembly::add_classifier() {
   add_layer(add(std::move(type)), "head", kClassifierId, parts);
 }
 
+// A custom model begins with a layer that has no parameters and is not visited in the backward pass.
+void Assembly::add_inputs() {
+  const auto tensors = [](const std::vector<TensorSpec>& specs) {
+    std::vector<SampleTensor> list;
+    for (const TensorSpec& spec : specs) {
+      SampleTensor tensor{.words = 1, .below = spec.below};
+      for (const std::int64_t size : spec.shape) tensor.words *= size;
+      list.push_back(tensor);
+    }
+    return list;
+  };
+  model_.inputs = tensors(shape_.inputs);
+  model_.targets = tensors(shape_.targets);
+  model_.targets.push_back({.words = 1, .below = 2});  // what read() returns
+  add_layer(add(LayerType{inputs_graph(shape_), {}, {}}), "inputs", kTableId, {});
+}
+
+void Assembly::add_custom_head() {
+  const Layer& layer = shape_.blocks.back();
+  ParameterList list, same;
+  const auto graph = [&](CustomHead kind, ParameterList& parameters) {
+    return custom_head_graph(layer, shape_, blocks_.inputs.back(), kind, parameters, model_.labels);
+  };
+  Graph forward = graph(CustomHead::loss, list);
+  const std::uint32_t owner = layer.shares.value_or(layer.id);
+  const std::string name = family_.blocks + "." + std::to_string(owner);
+  std::vector<LayerPart> parts;
+  if (list.elements() > 0) parts.push_back({add(list.group(name, kFirstBlockId + owner, name + "."))});
+  LayerType type = layer_type(std::move(forward), parts);
+  type.forward = graph(CustomHead::evaluation, same);
+  add_layer(add(std::move(type)), family_.blocks + "." + std::to_string(layer.id), kFirstBlockId + layer.id, parts);
+}
+
 // `trained`: whatever the shape says.
 GroupIndex Assembly::add(GroupSpec group, bool trained) {
   for (ParameterSpec& parameter : group.parameters) parameter.trained = trained || shape_.trains(parameter.name);
@@ -447,7 +513,7 @@ LayerType Assembly::layer_type(Graph forward, const std::vector<LayerPart>& part
 
 void Assembly::add_layer(int type, std::string name, std::uint32_t id, std::vector<LayerPart> parts) {
   parts = placed(std::move(parts));
-  const std::int64_t elements = parts.back().offset + model_.layout.elements_of(parts.back());
+  const std::int64_t elements = parts.empty() ? 0 : parts.back().offset + model_.layout.elements_of(parts.back());
   model_.layout.layers.push_back({std::move(name), id, std::move(parts), elements});
   model_.type_of.push_back(type);
 }
@@ -470,6 +536,13 @@ bool matches(const std::string& name, const std::string& pattern) {
 bool TransformerShape::trains(const std::string& parameter) const {
   if (lora.rank > 0 ? is_adapter(parameter) : train.empty()) return true;
   return std::ranges::any_of(train, [&](const std::string& each) { return matches(parameter, each); });
+}
+
+Model make_custom(const TransformerShape& shape) {
+  Family family;
+  family.blocks = "layers";
+  family.causal = false;
+  return assemble(shape, family);
 }
 
 Model assemble(const TransformerShape& shape, const Family& family) { return Assembly(shape, family).finish(); }

@@ -28,4 +28,7 @@ Model make_llama(const TransformerShape& shape);
 // not used.
 Model make_gemma(const TransformerShape& shape);
 
+// A program's own layers and loss, and nothing else (ModelOptions::blocks, inputs, targets, loss).
+Model make_custom(const TransformerShape& shape);
+
 }  // namespace l2l::models

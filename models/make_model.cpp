@@ -66,9 +66,13 @@ TransformerShape make_shape(const ModelOptions& model, const Architecture& archi
   shape.train = settings.train;
   shape.lora = settings.lora;
   shape.blocks = model.blocks;
+  shape.inputs = model.inputs;
+  shape.targets = model.targets;
+  shape.loss = model.loss;
   shape.head_kind = head_kind_of(model.head);
   const bool one_number = shape.head_kind == HeadKind::regression || shape.head_kind == HeadKind::choice;
-  shape.labels = shape.head_kind == HeadKind::language ? 0 : one_number ? 1 : model.labels;
+  const bool has_classes = shape.head_kind == HeadKind::classification || shape.head_kind == HeadKind::tokens;
+  shape.labels = one_number ? 1 : has_classes ? model.labels : 0;
   shape.positions = model.positions;
   shape.first_position = architecture.name == "roberta" ? model.padding_token + 1 : 0;
   shape.token_types = model.token_types;
@@ -97,6 +101,7 @@ HeadKind head_kind_of(std::string_view name) {
   if (name == "classification") return HeadKind::classification;
   if (name == "regression") return HeadKind::regression;
   if (name == "tokens") return HeadKind::tokens;
+  if (name == "custom") return HeadKind::custom;
   return name == "choice" ? HeadKind::choice : HeadKind::language;
 }
 
@@ -104,6 +109,7 @@ Model make_model(const ModelOptions& options, const ModelSettings& settings) {
   const ModelOptions model = with_defaults(options);
   const Architecture& architecture = architecture_of(model.architecture);
   const TransformerShape shape = make_shape(model, architecture, settings);
+  if (architecture.name == "custom") return make_custom(shape);
   if (architecture.name == "gpt2") return make_gpt2(shape);
   if (architecture.name == "bert") return make_bert(shape);
   if (architecture.name == "roberta") return make_roberta(shape);

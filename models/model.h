@@ -22,6 +22,24 @@ struct LayerType {
   compiler::Graph logits;  // of a head: logits of a single row; with a cache (TransformerShape::cache) of all rows
 };
 
+// A tensor that each row of a microbatch brings, one after the other in Region::tokens or Region::targets: a token or
+// its target; of a custom model what its options list, and behind the targets what the sample counts for.
+struct SampleTensor {
+  std::int64_t words = 1;  // of 32 bits
+  std::int64_t below = 0;  // indices lie below it; 0: numbers in fp32, or bounds that are the model's
+};
+
+// Where each tensor of `rows` rows begins in its region.
+inline std::vector<Bytes> tensor_places(const std::vector<SampleTensor>& tensors, std::int64_t rows) {
+  std::vector<Bytes> places;
+  Bytes end = 0;
+  for (const SampleTensor& tensor : tensors) {
+    places.push_back(align_up(end, 64));
+    end = places.back() + static_cast<Bytes>(rows * tensor.words) * size_of(DType::i32);
+  }
+  return places;
+}
+
 // A table that is larger than a block is cut into chunks of rows, each a layer of its own, so that the largest block
 // and not the vocabulary sets the size of a weight slot:
 //
@@ -31,7 +49,9 @@ struct LayerType {
 // What a family has between embedding and blocks (BERT's norm) is a block of its own type, the first of the N.
 //
 // Between the layers of a reversible model lie two streams, [2][rows, hidden] of four bytes each. Both begin as the
-// embedding, and the head reads their sum.
+// embedding, and the head reads their sum. Between layers of a program's own lies what these return.
+//
+// A custom model is [inputs] [block] x N [last layer and loss]; the first of these has no parameters.
 struct Model {
   std::vector<LayerType> types;
   std::vector<int> type_of;  // per layer: index into types
@@ -51,7 +71,9 @@ struct Model {
   float logit_softcap =
       0;  // c: logits l, those of LayerType::logits as well, stand for c tanh(l / c); 0: for themselves
   int embedding_layers = 1, head_layers = 1;
-  int lowest_trained = 0;  // the first layer with trained parameters
+  std::vector<Bytes> input_bytes;  // of each block and of the head: what one microbatch brings, in models of one stream
+  std::vector<SampleTensor> inputs{1}, targets{1};  // of a row
+  int lowest_trained = 0;                           // the first layer with trained parameters
   Reversible reversible = Reversible::no;
   bool rebuilds = false;  // blocks rebuild their inputs in the backward pass, so that none is kept
 
@@ -96,10 +118,19 @@ struct Model {
   bool head_in_chunks() const { return head_layers > 1; }
   bool streams() const { return reversible != Reversible::no; }
   // What one microbatch leaves between two layers, and its gradient.
-  Bytes activation_bytes() const { return stream_bytes() * (streams() ? 2 : 1); }
-  Bytes input_gradient_bytes() const {
-    return static_cast<Bytes>(rows * hidden) * size_of(compute) * (streams() ? 2 : 1);
+  Bytes activation_bytes() const {
+    return streams() ? 2 * stream_bytes() : *std::max_element(input_bytes.begin(), input_bytes.end());
   }
+  // Of the input of `layer`, a block or the head; the largest is that above.
+  Bytes activation_bytes(int layer) const {
+    return streams() ? activation_bytes() : input_bytes[static_cast<std::size_t>(layer - block(1))];
+  }
+  Bytes input_gradient_bytes() const {
+    return streams() ? 2 * static_cast<Bytes>(rows * hidden) * size_of(compute) : activation_bytes();
+  }
+  // Of one microbatch.
+  Bytes tokens_bytes() const { return sample_bytes(inputs); }
+  Bytes targets_bytes() const { return sample_bytes(targets); }
   Bytes stream_bytes() const { return static_cast<Bytes>(rows * hidden) * size_of(stream_dtype()); }
   DType stream_dtype() const { return models::stream_dtype(reversible, compute); }
   // The embedding's chunks gather rows in memory of their own, since the layer's output has another shape.
@@ -136,6 +167,11 @@ struct Model {
   }
   // The lowest layer that a backward pass visits.
   int lowest_visited() const { return std::min(lowest_trained, head()); }
+
+ private:
+  Bytes sample_bytes(const std::vector<SampleTensor>& tensors) const {
+    return tensor_places(tensors, rows).back() + static_cast<Bytes>(rows * tensors.back().words) * size_of(DType::i32);
+  }
 };
 
 }  // namespace l2l::models

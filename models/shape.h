@@ -27,7 +27,7 @@ inline DType stream_dtype(Reversible reversible, DType compute) {
 }
 
 // What the head gives (ModelOptions::head).
-enum class HeadKind : std::uint8_t { language, classification, regression, tokens, choice };
+enum class HeadKind : std::uint8_t { language, classification, regression, tokens, choice, custom };
 HeadKind head_kind_of(std::string_view name);
 
 // Of an MLP: the family's own, GELU by the error function or in its tanh form, or SiLU, which only gates have.
@@ -86,6 +86,9 @@ struct TransformerShape {
 
   Lora lora = {};
   std::vector<Layer> blocks = {};  // ModelOptions::blocks: instead of `layers` blocks of the family
+  // Of a custom model, which is `blocks` from `inputs` to `loss`; sequences are one row, a sample.
+  std::vector<TensorSpec> inputs = {}, targets = {};
+  LossBuilder loss = nullptr;
 
   // With adapters, these and what `train` names alone.
   bool trains(const std::string& parameter) const;

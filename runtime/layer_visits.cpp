@@ -30,7 +30,7 @@ void LayerVisits::begin_forward(bool keep) {
 }
 
 void LayerVisits::made(StashItem item, int microbatch) {
-  stash_.made(item, compute_, needed(item.layer, runner_.model_of(microbatch).activation_bytes()));
+  stash_.made(item, compute_, needed(item.layer, runner_.model_of(microbatch).activation_bytes(item.layer)));
 }
 
 void LayerVisits::begin_backward() {

@@ -1,6 +1,7 @@
 #include "runtime/minibatch.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -17,7 +18,7 @@ MinibatchPart::MinibatchPart(transfer::Link& link, LayerRunner& runner, int micr
     : link_(link),
       runner_(runner),
       microbatches_(microbatches),
-      id_bytes_(runner.batch()[0].size),
+      id_bytes_(runner.model().tokens_bytes() + runner.model().targets_bytes()),
       sequences_(static_cast<int>(runner.model().rows / sequence)),
       staging_(staging),
       done_(link.device().create_event()) {
@@ -31,7 +32,10 @@ void MinibatchPart::set_length(int microbatch, int length) {
 }
 
 BufferView MinibatchPart::staged_ids(int index) const {
-  return staging_.slice(static_cast<Bytes>(index) * id_bytes_, rows(index / 2) * sizeof(std::int32_t));
+  const models::Model& model = runner_.model_of(index / 2);
+  const bool targets = index % 2 != 0;
+  return staging_.slice(static_cast<Bytes>(index / 2) * id_bytes_ + (targets ? runner_.model().tokens_bytes() : 0),
+                        targets ? model.targets_bytes() : model.tokens_bytes());
 }
 
 std::span<std::int32_t> MinibatchPart::ids(int index) {
@@ -52,7 +56,7 @@ SequenceView MinibatchPart::sequence(int index) {
 // Behind the ids.
 BufferView MinibatchPart::staged_fields(int microbatch) const {
   const Bytes most = runner_.model().row_fields_bytes();
-  return staging_.slice(static_cast<Bytes>(2 * microbatches_) * id_bytes_ + static_cast<Bytes>(microbatch) * most,
+  return staging_.slice(static_cast<Bytes>(microbatches_) * id_bytes_ + static_cast<Bytes>(microbatch) * most,
                         runner_.model_of(microbatch).row_fields_bytes());
 }
 
@@ -71,7 +75,7 @@ void MinibatchPart::upload() {
 
 // Results lie behind the input.
 BufferView MinibatchPart::results(Bytes begin, Bytes bytes) const {
-  const Bytes input = 2 * id_bytes_ + runner_.model().row_fields_bytes();
+  const Bytes input = id_bytes_ + runner_.model().row_fields_bytes();
   return staging_.slice(static_cast<Bytes>(microbatches_) * input + begin, bytes);
 }
 
@@ -97,12 +101,36 @@ double MinibatchPart::result(int microbatch, int index) const {
   return value;
 }
 
+namespace {
+
+// From samples, one behind the other, to tensors.
+void copy_tensors(std::span<const std::int32_t> from, const std::vector<models::SampleTensor>& tensors,
+                  std::int64_t samples, std::span<std::int32_t> to) {
+  const std::vector<Bytes> places = models::tensor_places(tensors, samples);
+  std::ptrdiff_t words = 0, first = 0;
+  for (const models::SampleTensor& tensor : tensors) words += tensor.words;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    auto next = to.begin() + static_cast<std::ptrdiff_t>(places[i] / sizeof(std::int32_t));
+    for (std::int64_t sample = 0; sample < samples; ++sample) {
+      next = std::copy_n(from.begin() + sample * words + first, tensors[i].words, next);
+    }
+    first += tensors[i].words;
+  }
+}
+
+}  // namespace
+
 void Minibatch::take(PreparedMinibatch& samples) {
   for (int u = 0; u < microbatches(); ++u) {
     part(u).set_length_alone(place(u), samples.length(u));
     const auto copy = [](std::span<const std::int32_t> from, std::span<std::int32_t> to) {
       std::copy_n(from.begin(), to.size(), to.begin());
     };
+    if (const models::Model& model = part(u).model(); model.head_kind == models::HeadKind::custom) {
+      copy_tensors(samples.tokens(u), model.inputs, model.rows, tokens(u));
+      copy_tensors(samples.targets(u), model.targets, model.rows, targets(u));
+      continue;
+    }
     copy(samples.tokens(u), tokens(u));
     copy(samples.targets(u), targets(u));
     copy(samples.fields(u), part(u).row_fields(place(u)));
@@ -111,8 +139,29 @@ void Minibatch::take(PreparedMinibatch& samples) {
 
 std::int64_t Minibatch::rows() {
   std::int64_t rows = 0;
-  for (int u = 0; u < microbatches(); ++u) rows += static_cast<std::int64_t>(tokens(u).size());
+  for (int u = 0; u < microbatches(); ++u) rows += part(u).rows(place(u));
   return rows;
+}
+
+// Numbers from 0 to 1, and indices; each sample counts.
+template <typename Draw>
+void Minibatch::draw_tensors(const models::Model& model, const Draw& draw) {
+  const auto fill = [&](const std::vector<models::SampleTensor>& tensors, std::span<std::int32_t> words) {
+    const std::vector<Bytes> places = models::tensor_places(tensors, model.rows);
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const std::span<std::int32_t> own =
+          words.subspan(places[i] / sizeof(std::int32_t), static_cast<std::size_t>(model.rows * tensors[i].words));
+      for (std::int32_t& word : own) {
+        word = tensors[i].below > 0 ? draw(tensors[i].below)
+                                    : std::bit_cast<std::int32_t>(static_cast<float>(draw(1024)) / 1024);
+      }
+    }
+  };
+  for (int u = 0; u < microbatches(); ++u) {
+    fill(model.inputs, tokens(u));
+    fill(model.targets, targets(u));
+    std::ranges::fill(targets(u).last(static_cast<std::size_t>(model.rows)), 1);
+  }
 }
 
 void Minibatch::draw(const models::Model& model) {
@@ -121,6 +170,7 @@ void Minibatch::draw(const models::Model& model) {
     state = state * 1664525u + 1013904223u;
     return static_cast<std::int32_t>((state >> 8) % static_cast<std::uint32_t>(below));
   };
+  if (model.head_kind == models::HeadKind::custom) return draw_tensors(model, draw);
   for (int u = 0; u < microbatches(); ++u) {
     for (std::int32_t& token : tokens(u)) token = draw(model.vocabulary);
     for (std::int32_t& target : targets(u)) target = draw(model.outputs());
@@ -130,6 +180,14 @@ void Minibatch::draw(const models::Model& model) {
 std::int64_t Minibatch::predicted() {
   const bool numbers = parts_[0]->head() == models::HeadKind::regression;
   std::int64_t count = 0;
+  if (parts_[0]->head() == models::HeadKind::custom) {
+    for (int u = 0; u < microbatches(); ++u) {
+      for (const std::int32_t of_sample : targets(u).last(static_cast<std::size_t>(part(u).rows(place(u))))) {
+        count += of_sample;
+      }
+    }
+    return count;
+  }
   for (int u = 0; u < microbatches(); ++u) {
     for (const std::int32_t target : targets(u)) count += target >= 0 || (numbers && target != -1) ? 1 : 0;
   }
@@ -193,6 +251,16 @@ void MinibatchPart::fetch_logits() {
 void MinibatchPart::logits(int microbatch, std::int64_t row, std::span<float> values) const {
   const DType dtype = runner_.model().compute;
   to_floats(dtype, staged_logits(microbatch).data + static_cast<Bytes>(row) * values.size() * size_of(dtype), values);
+}
+
+void Minibatch::for_each_output(const std::function<void(std::span<const float>)>& take) {
+  std::vector<float> values(static_cast<std::size_t>(parts_[0]->labels()));
+  for (int u = 0; u < microbatches(); ++u) {
+    for (std::int64_t row = 0; row < part(u).rows(place(u)); ++row) {
+      part(u).logits(place(u), row, values);
+      take(values);
+    }
+  }
 }
 
 void Minibatch::for_each_labelled(const TakeLabelled& take) {

@@ -29,11 +29,14 @@ class MinibatchPart {
   void set_longest(int microbatch) { set_length(microbatch, runner_.longest()); }
   // The same, but row fields are not written.
   void set_length_alone(int microbatch, int length) { runner_.set_length(microbatch, length); }
-  // Token ids of one microbatch, and what it should predict (-1: nothing), [rows]. Write them between passes only.
+  // Token ids of one microbatch, and what it should predict (-1: nothing), [rows]; of a custom model all that rows
+  // bring (Model::inputs, targets), a tensor behind the other. Write them between passes only.
   std::span<std::int32_t> tokens(int microbatch) { return ids(2 * microbatch); }
   std::span<std::int32_t> targets(int microbatch) { return ids(2 * microbatch + 1); }
+  const models::Model& model() const { return runner_.model(); }
   // Region::rows, [4, rows]. Empty where rows are not told apart.
   std::span<std::int32_t> row_fields(int microbatch);
+  std::int64_t rows(int microbatch) const { return runner_.model_of(microbatch).rows; }
   int sequences() const { return microbatches_ * sequences_; }
   // Where sequence `index` of all microbatches is written.
   SequenceView sequence(int index);
@@ -55,7 +58,6 @@ class MinibatchPart {
   void fetch_values(device::BufferView source, std::span<float> values);
 
  private:
-  std::size_t rows(int microbatch) const { return static_cast<std::size_t>(runner_.model_of(microbatch).rows); }
   // Of a microbatch's length; the places are as large as the longest needs.
   device::BufferView staged_ids(int index) const;
   device::BufferView staged_fields(int microbatch) const;
@@ -67,7 +69,7 @@ class MinibatchPart {
   transfer::Link& link_;
   LayerRunner& runner_;
   const int microbatches_;
-  const Bytes id_bytes_;  // of the tokens, or of the targets, of one microbatch of the longest sequences
+  const Bytes id_bytes_;  // of tokens and targets of one microbatch of the longest sequences
   const int sequences_;   // of one microbatch
   const device::BufferView staging_;
   const std::unique_ptr<device::Event> done_;
@@ -95,7 +97,8 @@ class Minibatch {
   std::int64_t rows();
   // Fills tokens and targets with pseudo-random numbers that the model takes, the same in every call. For measurements.
   void draw(const models::Model& model);
-  // The number of predicted tokens: targets at or above 0. Of documents with numbers and of questions: of these.
+  // The number of predicted tokens: targets at or above 0. Of documents with numbers and of questions: of these. Of a
+  // custom model what its samples count for.
   std::int64_t predicted();
   // Sum of all microbatches' losses, added in their order, so that it is the same for any number of devices.
   double loss_sum() const;
@@ -103,11 +106,15 @@ class Minibatch {
   // row is the first of its document that has a label.
   using TakeLabelled = std::function<void(std::span<const float> logits, std::int32_t target, bool begins)>;
   void for_each_labelled(const TakeLabelled& take);
+  // Of a custom model, after an evaluation: calls `take` with what the last layer gave of each sample, in their order.
+  void for_each_output(const std::function<void(std::span<const float> values)>& take);
   // How far rebuilt residual streams have drifted (Model::drifts): root mean square of the difference over that of the
   // streams.
   double drift() const;
 
  private:
+  template <typename Draw>
+  void draw_tensors(const models::Model& model, const Draw& draw);
   MinibatchPart& part(int microbatch) const {
     return *parts_[static_cast<std::size_t>(microbatch / parts_[0]->microbatches())];
   }

@@ -155,8 +155,9 @@ void check_names(const models::Model& model, const std::vector<std::string>& pat
     const auto names = [&](const ParameterSpec& parameter) { return models::matches(parameter.name, pattern); };
     const auto has_one = [&](const GroupSpec& group) { return std::ranges::any_of(group.parameters, names); };
     if (std::ranges::any_of(groups, has_one)) continue;
-    const GroupIndex first = model.layout.layers[static_cast<std::size_t>(model.block(1))].parts[0].group;
-    const std::vector<ParameterSpec>& block = groups[static_cast<std::size_t>(first)].parameters;
+    const std::vector<LayerPart>& parts = model.layout.layers[static_cast<std::size_t>(model.block(1))].parts;
+    const std::vector<ParameterSpec>& block =
+        groups[parts.empty() ? 0 : static_cast<std::size_t>(parts[0].group)].parameters;
     throw BadInput(std::string(key) + ": \"" + pattern + "\" names no parameter; they are called " +
                    groups.front().parameters.front().name + ", " + block.front().name + ", " + block.back().name +
                    " and so on");
@@ -166,6 +167,7 @@ void check_names(const models::Model& model, const std::vector<std::string>& pat
 // Each target of the adapters must name a linear layer of the blocks, and none beside them: "dense" would be the
 // pooler's, too, for PEFT.
 void check_targets(const RunParts& parts) {
+  if (parts.options.lora.targets.empty()) return;
   const models::Model& model = parts.model;
   const GroupIndex first = model.layout.layers[static_cast<std::size_t>(model.block(model.blocks()))].parts[0].group;
   const std::vector<ParameterSpec>& block = model.layout.groups[static_cast<std::size_t>(first)].parameters;

@@ -16,6 +16,7 @@
 #include "models/hub/weights.h"
 #include "optimizers/schedule.h"
 #include "runtime/data/dataset.h"
+#include "runtime/data/source_samples.h"
 #include "runtime/divergence.h"
 #include "runtime/engine.h"
 #include "runtime/generator.h"
@@ -379,12 +380,40 @@ std::optional<Evaluation> Trainer::Implementation::evaluate(const runtime::Sampl
     window += samples_per_step();
     evaluation.tokens += minibatch.predicted();
     sum += running().evaluate(step);
-    if (head != models::HeadKind::language) minibatch.for_each_labelled(add);
+    if (head != models::HeadKind::language && head != models::HeadKind::custom) minibatch.for_each_labelled(add);
   }
   if (evaluation.tokens == 0) throw BadInput("the validation data have no targets: there is nothing to predict");
   evaluation.loss = sum / static_cast<double>(evaluation.tokens);
   evaluation.metrics = task.metrics();
   return evaluation;
+}
+
+void Trainer::predict(const SampleSource& source, const TakeOutputs& take) {
+  Implementation& self = *implementation_;
+  const ThreadActivity listed("relay", 0);
+  if (self.plan.model.head_kind != models::HeadKind::custom) {
+    throw BadInput("predict(): is for model.architecture = \"custom\"; see logits() and generate()");
+  }
+  const std::shared_ptr<const SampleSource> borrowed(std::shared_ptr<const SampleSource>(), &source);
+  const runtime::SourceSamples samples(borrowed, runtime::dataset_settings(self.plan.options));
+  runtime::Minibatch& minibatch = self.running().minibatch();
+  runtime::PreparedMinibatch prepared(self.plan.minibatch_shape());
+  Workers alone("predict", 1);
+  std::uint64_t next = 0;  // to hand out
+  for (std::uint64_t first = 0; first < samples.windows(); first += self.samples_per_step()) {
+    const Watchdog::Watch watch(self.watchdog.get());
+    prepared.fill([](int) { return 1; },
+                  [&](int i, const SampleView& sample) {
+                    samples.validation_window(first + static_cast<std::uint64_t>(i), sample);
+                  },
+                  alone);
+    minibatch.take(prepared);
+    static_cast<void>(self.running().evaluate(self.step));
+    minibatch.for_each_output([&](std::span<const float> values) {
+      if (next < samples.windows()) take(next, values);
+      ++next;
+    });
+  }
 }
 
 std::optional<Evaluation> Trainer::evaluate(const std::function<bool()>& stop) {

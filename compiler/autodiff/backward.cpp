@@ -204,6 +204,7 @@ void Backward::place_input_gradient(ValueId input) {
   if (!reads(forward_, input)) return;
   const Value& value = forward_.value(input);
   const ValueId gradient = this->gradient(input);
+  if (gradient == kNone && value.dtype == DType::i32) return;  // indices have none
   if (gradient == kNone || graph_.value(gradient).region != Region::scratch) {
     throw BadInput(forward_.name + ": no op makes the gradient of the input " + describe(value) +
                    ": the result must depend on it through more than add");

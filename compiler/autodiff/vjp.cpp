@@ -65,6 +65,7 @@ void append_norm_gradient(Backward& backward, const Op& op, OpKind kind, std::pt
 }
 
 // The gradient of the bias alone is the sum of dy over rows.
+template <OpKind kBackward>
 void layer_norm_vjp(Backward& backward, const Op& op) {
   const ValueId gain = op.inputs[1], bias = op.inputs[2];
   std::vector<ValueId> trained{gain, bias};
@@ -74,7 +75,7 @@ void layer_norm_vjp(Backward& backward, const Op& op) {
     }
     trained.clear();
   }
-  append_norm_gradient(backward, op, OpKind::layer_norm_backward, 1, trained);
+  append_norm_gradient(backward, op, kBackward, 1, trained);
 }
 
 void rms_norm_vjp(Backward& backward, const Op& op) {
@@ -149,10 +150,75 @@ void multiply_vjp(Backward& backward, const Op& op) {
   }
 }
 
+// A part of the columns adds to the gradient of all so far.
 void columns_vjp(Backward& backward, const Op& op) {
-  const std::int64_t all = backward.value(op.inputs[0]).shape[1];
-  if (op.attributes.columns != all) backward.refuse(op, "the gradient of a part of the columns is not built");
-  backward.contribute(op.inputs[0], backward.columns(backward.gradient(op.outputs[0]), 0, all, op.attributes.factor));
+  const ValueId x = op.inputs[0], dy = backward.gradient(op.outputs[0]);
+  const std::int64_t all = backward.value(x).shape[1], first = op.attributes.first;
+  const float factor = op.attributes.factor;
+  if (op.attributes.columns == all) return backward.contribute(x, backward.columns(dy, 0, all, factor));
+  const ValueId dx = backward.like(x);
+  if (const std::optional<ValueId> known = backward.take(x)) {
+    backward.append(OpKind::add_columns, {*known, dy}, {dx}, {.factor = factor, .first = first});
+  } else {
+    backward.append(OpKind::pad_columns, {dy}, {dx}, {.factor = factor, .first = first, .columns = all});
+  }
+  backward.contribute(x, dx);
+}
+
+void pad_columns_vjp(Backward& backward, const Op& op) {
+  const std::int64_t count = backward.value(op.inputs[0]).shape[1];
+  const ValueId dy = backward.gradient(op.outputs[0]);
+  backward.contribute(op.inputs[0], backward.columns(dy, op.attributes.first, count, op.attributes.factor));
+}
+
+void reshape_vjp(Backward& backward, const Op& op) {
+  const Value& x = backward.value(op.inputs[0]);
+  if (x.dtype == DType::i32) return;
+  const std::int64_t columns = op.attributes.columns == 0 ? 0 : x.shape[1];
+  append_input_gradient(backward, op, OpKind::reshape, {backward.gradient(op.outputs[0])}, {.columns = columns});
+}
+
+void permute_vjp(Backward& backward, const Op& op) {
+  Attributes inverse;
+  for (std::uint8_t i = 0; i < 4; ++i) {
+    inverse.dims[i] = op.attributes.dims[op.attributes.axes[i]];
+    inverse.axes[op.attributes.axes[i]] = i;
+  }
+  append_input_gradient(backward, op, OpKind::permute, {backward.gradient(op.outputs[0])}, inverse);
+}
+
+void broadcast_vjp(Backward& backward, const Op& op) {
+  const ValueId dy = backward.gradient(op.outputs[0]);
+  if (!backward.is_weight(op.inputs[0])) {
+    return append_input_gradient(backward, op, OpKind::sum, {dy}, op.attributes);
+  }
+  if (const std::optional<ValueId> dx = backward.accumulator(op.inputs[0])) {
+    backward.append(OpKind::broadcast_backward, {dy}, {*dx}, op.attributes);
+  }
+}
+
+// Of a linear function of x whose transpose is an op of its own.
+template <OpKind kTranspose>
+void transpose_vjp(Backward& backward, const Op& op) {
+  append_input_gradient(backward, op, kTranspose, {backward.gradient(op.outputs[0])}, op.attributes);
+}
+
+void lookup_vjp(Backward& backward, const Op& op) {
+  if (const std::optional<ValueId> table = backward.accumulator(op.inputs[1])) {
+    const ValueId dy = backward.gradient(op.outputs[0]);
+    backward.append(OpKind::embedding_rows_backward, {op.inputs[0], dy}, {*table},
+                    {.vocabulary = backward.value(op.inputs[1]).shape[0]});
+  }
+}
+
+void max_pool_vjp(Backward& backward, const Op& op) {
+  append_input_gradient(backward, op, OpKind::max_pool_backward,
+                        {backward.gradient(op.outputs[0]), op.inputs[0], op.outputs[0]}, op.attributes);
+}
+
+void row_cross_entropy_vjp(Backward& backward, const Op& op) {
+  append_input_gradient(backward, op, OpKind::row_cross_entropy_backward,
+                        {backward.gradient(op.outputs[0]), op.inputs[0], op.inputs[1]}, op.attributes);
 }
 
 void add_columns_vjp(Backward& backward, const Op& op) {
@@ -248,7 +314,7 @@ void reversible_add_vjp(Backward& backward, const Op& op) {
 VectorJacobianProduct* vjp_of(OpKind kind) {
   static constexpr std::pair<OpKind, VectorJacobianProduct*> kProducts[] = {
       {OpKind::embedding, embedding_vjp},
-      {OpKind::layer_norm, layer_norm_vjp},
+      {OpKind::layer_norm, layer_norm_vjp<OpKind::layer_norm_backward>},
       {OpKind::matmul, matmul_vjp},
       {OpKind::gelu, gelu_vjp},
       {OpKind::tanh, by_value_vjp<OpKind::tanh_backward>},
@@ -275,6 +341,20 @@ VectorJacobianProduct* vjp_of(OpKind kind) {
       {OpKind::merge_streams, merge_streams_vjp},
       {OpKind::read_stream, read_stream_vjp},
       {OpKind::reversible_add, reversible_add_vjp},
+      {OpKind::reshape, reshape_vjp},
+      {OpKind::pad_columns, pad_columns_vjp},
+      {OpKind::permute, permute_vjp},
+      {OpKind::broadcast, broadcast_vjp},
+      {OpKind::sum, transpose_vjp<OpKind::broadcast>},
+      {OpKind::softmax, by_value_vjp<OpKind::softmax_backward>},
+      {OpKind::lookup, lookup_vjp},
+      {OpKind::unfold, transpose_vjp<OpKind::fold>},
+      {OpKind::fold, transpose_vjp<OpKind::unfold>},
+      {OpKind::max_pool, max_pool_vjp},
+      {OpKind::average_pool, transpose_vjp<OpKind::average_pool_backward>},
+      {OpKind::group_norm, layer_norm_vjp<OpKind::group_norm_backward>},
+      {OpKind::row_cross_entropy, row_cross_entropy_vjp},
+      {OpKind::sample_loss, row_loss_vjp<OpKind::sample_loss_backward>},
   };
   for (const auto& [of, product] : kProducts) {
     if (of == kind) return product;

@@ -127,6 +127,14 @@ ValueId GraphBuilder::add_columns(ValueId x, ValueId y, std::int64_t first, floa
   return append(OpKind::add_columns, {x, y}, {.factor = factor, .first = first});
 }
 
+ValueId GraphBuilder::reshape(ValueId x, std::int64_t columns) {
+  return append(OpKind::reshape, {x}, {.columns = columns});
+}
+
+ValueId GraphBuilder::apply(OpKind kind, std::vector<ValueId> inputs, Attributes attributes) {
+  return append(kind, std::move(inputs), attributes);
+}
+
 ValueId GraphBuilder::linear_cross_entropy(ValueId x, ValueId table, ValueId targets, std::optional<ValueId> bias,
                                            float softcap) {
   return append(OpKind::linear_cross_entropy, with_optional({x, table, targets}, bias), {.softcap = softcap});

@@ -2,6 +2,7 @@
 // layer. Models build forward graphs; compiler/autodiff/differentiate.h derives backward graphs from them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -65,6 +66,17 @@ struct Value {
   bool operator==(const Value&) const = default;
 };
 
+// A window that slides over the height and the width of an image: unfold, fold and the pools.
+struct Window {
+  std::array<std::int32_t, 2> size = {1, 1}, stride = {1, 1}, padding = {0, 0}, dilation = {1, 1};  // height, width
+
+  // Its places along dimension `side` (0: height) of an image that has `extent` elements there; below 1: none.
+  std::int64_t places(std::size_t side, std::int64_t extent) const {
+    return (extent + 2 * padding[side] - dilation[side] * (std::int64_t{size[side]} - 1) - 1) / stride[side] + 1;
+  }
+  bool operator==(const Window&) const = default;
+};
+
 // Attributes that an op's kind does not use are ignored.
 struct Attributes {
   bool transpose_a = false;  // matmul
@@ -88,10 +100,15 @@ struct Attributes {
   bool inverse = false;         // rotary: by the negative angle, which is its backward op; reversible_add: x - b
   bool exact = false;           // gelu, swiglu: x Phi(x) by the error function, not its tanh form
   bool gelu = false;            // swiglu: the gate's activation is GELU instead of SiLU
-  float factor = 1;             // embedding_rows: of the table's rows; columns, add_columns: of what is copied or added
-  std::int64_t first = 0;       // columns, add_columns: the first column
-  std::int64_t columns = 0;     // columns: how many
+  float factor = 1;             // embedding_rows: of the table's rows; of what columns, broadcast and others move
+  std::int64_t first = 0;       // columns, add_columns, pad_columns: the first column
+  std::int64_t columns = 0;     // columns: how many; pad_columns, reshape: of the result
   std::int64_t vocabulary = 0;  // tokens in all chunks: embedding_rows, softmax_statistics
+  std::array<std::int64_t, 4> dims = {1, 1, 1, 1};  // where a matrix stands for more dimensions: of x, broadcast: of y
+  std::array<std::uint8_t, 4> axes = {0, 1, 2, 3};  // permute
+  std::uint32_t kept = 0;                           // broadcast, sum: bit i for dimension i
+  std::int32_t groups = 1;                          // group_norm
+  Window image_window = {};                         // unfold, fold, the pools
 
   bool operator==(const Attributes&) const = default;
 };
@@ -174,6 +191,9 @@ class GraphBuilder {
   ValueId add_columns(ValueId x, ValueId y, std::int64_t first, float factor);
   ValueId linear_cross_entropy(ValueId x, ValueId table, ValueId targets, std::optional<ValueId> bias = {},
                                float softcap = 0);
+  // Of layers of a program's own; ops.def says what each does. `attributes`: what the op uses of them.
+  ValueId reshape(ValueId x, std::int64_t columns);
+  ValueId apply(OpKind kind, std::vector<ValueId> inputs, Attributes attributes = {});
   ValueId add_positions(ValueId x, ValueId positions, int sequence, std::optional<ValueId> places = {});
   ValueId cross_entropy(ValueId statistics, ValueId targets);
   // Losses of y [R,1].

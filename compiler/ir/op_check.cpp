@@ -8,6 +8,8 @@
 namespace l2l::compiler {
 namespace {
 
+constexpr std::string_view kAnyShape = "*";
+
 // The check of one op. Collects sizes and the compute dtype from operand to operand.
 class OpCheck {
  public:
@@ -45,7 +47,11 @@ class OpCheck {
     std::vector<Value> values;
     for (std::size_t i = 0; i < least_outputs(); ++i) {
       Value value{std::string(rule_.outputs[i].name), dtype_of(rule_.outputs[i], accumulates(op_, i)).value(), {}};
-      for (const char letter : rule_.outputs[i].dims) value.shape.push_back(sizes_[letter]);
+      if (rule_.outputs[i].dims == kAnyShape) {
+        value.shape = shape_of_any();
+      } else {
+        for (const char letter : rule_.outputs[i].dims) value.shape.push_back(sizes_[letter]);
+      }
       values.push_back(std::move(value));
     }
     return values;
@@ -56,6 +62,12 @@ class OpCheck {
     std::size_t least = rule_.outputs.size();
     while (least > 0 && rule_.outputs[least - 1].optional) --least;
     return least;
+  }
+
+  // Of reshape's result.
+  Shape shape_of_any() const {
+    const std::int64_t columns = op_.attributes.columns;
+    return columns == 0 ? graph_.value(op_.inputs[0]).shape : Shape{sizes_['E'] / columns, columns};
   }
 
   // Nothing when it is the compute dtype and no operand has fixed that yet.
@@ -71,6 +83,8 @@ class OpCheck {
       case SlotType::stream:
       case SlotType::stream_or_compute:
         return stream_;
+      case SlotType::any:
+        return any_;
       case SlotType::compute:
         break;
     }
@@ -83,6 +97,7 @@ class OpCheck {
     }
     const Value& value = graph_.value(id);
     dtype(slot, value, accumulated);
+    if (slot.dims == kAnyShape) return sizes_.set('E', value.shape.elements());
     if (value.shape.rank() != slot.dims.size()) fail(slot, value, "must be of shape " + expected(slot));
     for (std::size_t i = 0; i < slot.dims.size(); ++i) {
       const std::int64_t known = sizes_[slot.dims[i]];
@@ -95,6 +110,10 @@ class OpCheck {
     const std::optional<DType> wanted = dtype_of(slot, accumulated);
     if (wanted && *wanted != value.dtype) fail(slot, value, "must be " + std::string(name_of(*wanted)));
     if (wanted) return;
+    if (slot.type == SlotType::any) {
+      any_ = value.dtype;
+      return;
+    }
     if (slot.type == SlotType::stream || slot.type == SlotType::stream_or_compute) return stream(slot, value);
     if (!is_compute_type(value.dtype)) fail(slot, value, "must be f32, bf16 or f16");
     compute_ = value.dtype;
@@ -128,7 +147,7 @@ class OpCheck {
   const Op& op_;
   const OpRule& rule_;
   Sizes sizes_;
-  std::optional<DType> compute_, stream_;
+  std::optional<DType> compute_, stream_, any_;
 };
 
 std::string describe_operands(const Graph& graph, const Op& op) {

@@ -134,6 +134,92 @@ void derive_columns(const Attributes& attributes, Sizes& sizes) {
               " of N = " + std::to_string(sizes['N']));
 }
 
+void derive_reshape(const Attributes& attributes, Sizes& sizes) {
+  require(
+      attributes.columns >= 0 && (attributes.columns == 0 || sizes['E'] % attributes.columns == 0),
+      std::to_string(sizes['E']) + " elements are no whole number of rows of " + std::to_string(attributes.columns));
+}
+
+void derive_pad_columns(const Attributes& attributes, Sizes& sizes) {
+  sizes.set('N', attributes.columns);
+  derive_columns({.first = attributes.first}, sizes);
+}
+
+std::int64_t elements_of(const Attributes& attributes) {
+  Shape shape;
+  for (const std::int64_t dim : attributes.dims) shape.push_back(dim);
+  return shape.elements();
+}
+
+// Of the dimensions that are kept.
+std::int64_t kept_elements(const Attributes& attributes) {
+  std::int64_t elements = 1;
+  for (std::size_t i = 0; i < attributes.dims.size(); ++i) {
+    if ((attributes.kept >> i & 1u) != 0) elements *= attributes.dims[i];
+  }
+  return elements;
+}
+
+// `rows` and `columns` of a matrix that stands for `dims`.
+void require_dims(const Attributes& attributes, Sizes& sizes, char rows, char columns) {
+  sizes.set(columns, attributes.dims[3]);
+  sizes.set(rows, elements_of(attributes) / attributes.dims[3]);
+}
+
+void derive_permute(const Attributes& attributes, Sizes& sizes) {
+  require_dims(attributes, sizes, 'R', 'N');
+  unsigned seen = 0;
+  for (const std::uint8_t axis : attributes.axes) seen |= axis < 4 ? 1u << axis : 0u;
+  require(seen == 0xfu, "the axes name each of four dimensions once");
+  const std::int64_t columns = attributes.dims[attributes.axes[3]];
+  sizes.set('K', columns);
+  sizes.set('M', sizes['R'] * sizes['N'] / columns);
+}
+
+void derive_broadcast(const Attributes& attributes, Sizes& sizes) {
+  require_dims(attributes, sizes, 'M', 'K');
+  if (sizes['E'] != 0) sizes.set('E', kept_elements(attributes));
+}
+
+void derive_sum(const Attributes& attributes, Sizes& sizes) {
+  require_dims(attributes, sizes, 'M', 'K');
+  const std::int64_t columns = (attributes.kept >> 3 & 1u) != 0 ? attributes.dims[3] : 1;
+  sizes.set('Q', columns);
+  sizes.set('P', kept_elements(attributes) / columns);
+}
+
+// Sets R and M, the rows of the image and of what its windows give, and C.
+void derive_window(const Attributes& attributes, Sizes& sizes) {
+  const Window& window = attributes.image_window;
+  require_dims(attributes, sizes, 'R', 'C');
+  std::int64_t rows = attributes.dims[0];
+  for (const std::size_t side : {0u, 1u}) {
+    require(window.size[side] >= 1 && window.stride[side] >= 1 && window.dilation[side] >= 1,
+            "size, stride and dilation of a window are 1 or more");
+    require(window.padding[side] >= 0 && window.padding[side] < window.dilation[side] * (window.size[side] - 1) + 1,
+            "the padding of a window is below its extent");
+    const std::int64_t places = window.places(side, attributes.dims[1 + side]);
+    require(places >= 1, "a window of " + std::to_string(window.size[side]) + " does not fit into " +
+                             std::to_string(attributes.dims[1 + side]) + " elements");
+    rows *= places;
+  }
+  sizes.set('M', rows);
+}
+
+void derive_unfold(const Attributes& attributes, Sizes& sizes) {
+  derive_window(attributes, sizes);
+  sizes.set('K', attributes.image_window.size[0] * attributes.image_window.size[1] * sizes['C']);
+}
+
+void derive_group_norm(const Attributes& attributes, Sizes& sizes) {
+  derive_layer_norm(attributes, sizes);
+  require_dims(attributes, sizes, 'R', 'C');
+  require(attributes.groups >= 1 && sizes['C'] % attributes.groups == 0,
+          std::to_string(sizes['C']) + " channels are not made of " + std::to_string(attributes.groups) + " groups");
+  sizes.set('S', attributes.dims[0]);
+  sizes.set('G', attributes.groups);
+}
+
 // Sums over rows are f32; so are a norm's statistics and attention's logsumexp (D: heads).
 constexpr Slot accumulator(std::string_view name, std::string_view dims) { return {name, dims, SlotType::f32, true}; }
 // The gradient of a parameter, which may be frozen.
@@ -243,6 +329,33 @@ Table make_table() {
       {OpKind::merge_streams, {{"a", "RH", stream}, {"b", "RH", stream}}, {{"y", "RH"}}},
       {OpKind::read_stream, {{"x", "RH", stream}}, {{"y", "RH"}}},
       {OpKind::reversible_add, {{"x", "RH", stream}, {"b", "RH"}}, {{"y", "RH", stream}}},
+      {OpKind::reshape, {{"x", "*", any}}, {{"y", "*", any}}, derive_reshape},
+      {OpKind::pad_columns, {{"x", "RK"}}, {{"y", "RN"}}, derive_pad_columns},
+      {OpKind::permute, {{"x", "RN"}}, {{"y", "MK"}}, derive_permute},
+      {OpKind::broadcast, {{"x", "*"}}, {{"y", "MK"}}, derive_broadcast},
+      {OpKind::broadcast_backward, {{"dy", "MK"}}, {accumulator("dx", "*")}, derive_broadcast},
+      {OpKind::sum, {{"x", "MK"}}, {{"y", "PQ"}}, derive_sum},
+      {OpKind::softmax, {{"x", "RH"}}, {{"y", "RH"}}},
+      {OpKind::softmax_backward, {{"dy", "RH"}, {"y", "RH"}}, {{"dx", "RH"}}},
+      {OpKind::lookup, {{"indices", "R", i32}, {"table", "VH"}}, {{"y", "RH"}}},
+      {OpKind::unfold, {{"x", "RC"}}, {{"y", "MK"}}, derive_unfold},
+      {OpKind::fold, {{"dy", "MK"}}, {{"dx", "RC"}}, derive_unfold},
+      {OpKind::max_pool, {{"x", "RC"}}, {{"y", "MC"}}, derive_window},
+      {OpKind::max_pool_backward, {{"dy", "MC"}, {"x", "RC"}, {"y", "MC"}}, {{"dx", "RC"}}, derive_window},
+      {OpKind::average_pool, {{"x", "RC"}}, {{"y", "MC"}}, derive_window},
+      {OpKind::average_pool_backward, {{"dy", "MC"}}, {{"dx", "RC"}}, derive_window},
+      {OpKind::group_norm,
+       {{"x", "RC"}, {"gain", "C"}, {"bias", "C"}},
+       {{"y", "RC"}, {"mean", "SG", f32}, {"inverse_deviation", "SG", f32}},
+       derive_group_norm},
+      {OpKind::group_norm_backward,
+       {{"dy", "RC"}, {"x", "RC"}, {"gain", "C"}, {"mean", "SG", f32}, {"inverse_deviation", "SG", f32}},
+       {{"dx", "RC"}, trained("dgain", "C"), trained("dbias", "C")},
+       derive_group_norm},
+      {OpKind::row_cross_entropy, {{"logits", "RV"}, targets}, {{"y", "R1", f32}}},
+      {OpKind::row_cross_entropy_backward, {{"dy", "R1", f32}, {"logits", "RV"}, targets}, {{"dlogits", "RV"}}},
+      {OpKind::sample_loss, {{"parts", "S1"}, {"counts", "S", i32}}, {loss}},
+      {OpKind::sample_loss_backward, {{"parts", "S1"}, {"counts", "S", i32}}, {loss, {"dparts", "S1"}}},
       {OpKind::matmul_gelu,
        {{"a", "AB"}, {"b", "CD"}, {"bias", "N"}},
        {{"y", "MN"}, {"pre", "MN", compute, false, true}},

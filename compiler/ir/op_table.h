@@ -31,12 +31,13 @@ enum class SlotType : std::uint8_t {
   i32,
   stream,             // f32 or i32, the same for all of the op
   stream_or_compute,  // the same for all of the op
+  any,                // likewise
 };
 
 // One operand of an op kind.
 struct Slot {
   std::string_view name;
-  std::string_view dims;  // a letter per dimension (Sizes)
+  std::string_view dims;  // a letter per dimension (Sizes); "*": any shape, of E elements
   SlotType type = SlotType::compute;
   bool accumulates = false;  // an output that is added to (+=)
   bool optional = false;     // the last input or output, which may be left out

@@ -33,8 +33,8 @@ Use use_of(Region region) {
 bool fits(Region region, DType dtype) {
   switch (region) {
     case Region::targets:
-      return dtype == DType::i32 || dtype == DType::f32;
     case Region::tokens:
+      return dtype == DType::i32 || dtype == DType::f32;
     case Region::rows:
       return dtype == DType::i32;
     case Region::loss:

@@ -14,6 +14,7 @@
 namespace l2l {
 
 struct Options;
+struct TensorSpec;
 
 // Which sample is drawn. data.order = "random" takes each index once an epoch, another way in each epoch.
 struct SamplePosition {
@@ -34,6 +35,16 @@ struct SampleView {
   // Where data.samples = "packed", else empty. Of each row: its position in its document, the first row of that and the
   // row behind its last, and its token type. Rows see those of their own document alone.
   std::span<std::int32_t> positions = {}, begins = {}, ends = {}, token_types = {};
+
+  // Of a custom model: its model.inputs and model.targets. `tokens` then are the elements of all inputs, one tensor
+  // after the other, of 32 bits each; `targets` those of all targets. All begin as 0.
+  std::span<const TensorSpec> input_tensors = {}, target_tensors = {};
+  // Writes a tensor's elements, row-major, by its place in these. Throws BadInput unless there are as many, of its
+  // type.
+  L2L_API void set_input(std::size_t tensor, std::span<const float> values) const;
+  L2L_API void set_input(std::size_t tensor, std::span<const std::int32_t> values) const;
+  L2L_API void set_target(std::size_t tensor, std::span<const float> values) const;
+  L2L_API void set_target(std::size_t tensor, std::span<const std::int32_t> values) const;
 };
 
 // Samples that a program makes, reads or generates. What it says must not change while a Trainer has it. All functions
@@ -46,8 +57,9 @@ class L2L_API SampleSource {
   // A hash of all that read() gives: a run that is resumed refuses a source whose identity has changed.
   virtual std::uint64_t identity() const = 0;
   // Writes a sample, the same one whenever it is asked for, so that a resumed run needs no state. Returns its rows, at
-  // least one; those behind them become padding. What it throws ends the run with an Error that names the sample, in
-  // which it is nested (std::rethrow_if_nested).
+  // least one; those behind them become padding. Of a custom model returns what the sample counts for in the sum by
+  // which the minibatch's loss is divided, at least 1, most often that. What it throws ends the run with an Error that
+  // names the sample, in which it is nested (std::rethrow_if_nested).
   virtual std::int64_t read(const SamplePosition& position, const SampleView& sample) const = 0;
 };
 

@@ -2,8 +2,12 @@
 // programs follow from the graph, as they do for the built-in families.
 //
 //   options.model.blocks = {{.id = 0, .type = "mlp", .build = mlp}, {.id = 1, .type = "mlp", .build = mlp}};
+//
+// They stand between the embedding and the head of a family, or, with model.architecture = "custom", are the whole
+// model, from the tensors that samples bring (model.inputs) to a loss of one's own (model.loss).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -16,9 +20,19 @@
 
 namespace l2l {
 
-// A value of the graph that is being built: a matrix in precision.compute, or a parameter.
+// A value of the graph that is being built: a tensor of two to four dimensions, or a parameter. Dimension 0 is the
+// sample; in a family's model values are [rows, columns], of which each row is a token.
 struct Value {
   std::int32_t id = -1;
+};
+
+// A tensor that each sample brings (model.inputs, model.targets).
+struct TensorSpec {
+  enum class Element : std::uint8_t { f32, i32 };  // numbers, rounded to precision.compute; or indices
+  std::string name;
+  std::vector<std::int64_t> shape = {};  // of one sample: at most three dimensions; none: one element
+  Element element = Element::f32;
+  std::int64_t below = 0;  // of indices: they lie in [0, below); in targets also -1, which stands for none
 };
 
 // What a parameter begins with. Drawn from the run's seed, the layer's id and the parameter's place in it.
@@ -46,9 +60,16 @@ struct AttentionSettings {
 // Activation of the gate of gated().
 enum class Gate : std::uint8_t { silu, gelu, gelu_tanh };
 
-// Describes one layer. Every function appends an op and returns its result; x, a and b are matrices [rows, columns] of
-// which each row is a token. All are rounded to precision.compute and differentiable. They throw BadInput naming the op
-// and the sizes that do not fit. Thread-bound; only within Layer::build.
+// A window that slides over the height and the width of images; of each pair the height comes first.
+struct Window {
+  std::array<int, 2> size = {1, 1}, stride = {1, 1};
+  std::array<int, 2> padding = {0, 0};  // elements of 0 on both sides
+  std::array<int, 2> dilation = {1, 1};
+};
+
+// Describes one layer. Every function appends an op and returns its result. "Columns" are the last dimension, "rows"
+// all others. Results are rounded to precision.compute, unless it says otherwise, and differentiable. They throw
+// BadInput naming the op and the sizes that do not fit. Thread-bound; only within Layer::build and the loss.
 class L2L_API LayerBuilder {
  public:
   struct L2L_HIDDEN Implementation;
@@ -56,9 +77,10 @@ class L2L_API LayerBuilder {
   LayerBuilder(const LayerBuilder&) = delete;
   LayerBuilder& operator=(const LayerBuilder&) = delete;
 
-  std::int64_t sequence() const;        // rows of a sequence
-  std::int64_t rows() const;            // of a microbatch: a whole number of sequences
+  std::int64_t sequence() const;        // rows of a sequence; of a custom model 1
+  std::int64_t rows() const;            // of a microbatch: a whole number of sequences; of a custom model its samples
   std::int64_t columns(Value x) const;  // of a vector: its elements
+  std::vector<std::int64_t> shape(Value x) const;
 
   // Parameters. Matrices are subject to weight decay, vectors are not. What they begin with depends on the order in
   // which they are declared: declare each in a statement of its own, since the order of a call's arguments is the
@@ -81,36 +103,76 @@ class L2L_API LayerBuilder {
   Value silu(Value x);                           // x / (1 + e^-x)
   Value relu(Value x);                           // max(x, 0)
   Value gated(Value x, Gate gate = Gate::silu);  // gate(g) * u, of x = [g | u] by columns
+  Value softmax(Value x);                        // e^x / sum of e^x, over each row
   Value dropout(Value x, double probability);    // in [0, 1); kept elements are scaled by 1 / (1 - probability)
+  // Element by element. Shapes are aligned at the last dimension, and dimensions of 1 and those that are missing are
+  // repeated, as in NumPy. Either may be a parameter.
   Value add(Value a, Value b);
-  Value multiply(Value a, Value b);  // element by element
+  Value subtract(Value a, Value b);
+  Value multiply(Value a, Value b);
   Value scale(Value x, double factor);
+  // The sum, or the mean, over the dimensions that are named (not 0), which become 1.
+  Value sum(Value x, const std::vector<int>& dimensions);
+  Value mean(Value x, const std::vector<int>& dimensions);
+
+  // The same elements in another shape, that of one sample: dimension 0 stays.
+  Value reshape(Value x, const std::vector<std::int64_t>& of_sample);
+  Value permute(Value x, const std::vector<int>& axes);  // dimension i becomes what axes[i] was; axes[0] is 0
+  Value slice(Value x, int dimension, std::int64_t first, std::int64_t count);  // [first, first + count); not of 0
+  Value concatenate(const std::vector<Value>& values, int dimension);           // not along 0
+
+  // Rows of a table [below, columns] by indices: adds a dimension. Indices and table must agree in `below`.
+  Value lookup(Value indices, Value table);
+  // Of images [samples, height, width, channels], with w [channels out, height x width x channels of the window]: of
+  // each place of the window, its rows, columns and channels in that order. Channels in groups: slice() them.
+  Value convolution(Value x, Value w, std::optional<Value> b, const Window& window);
+  Value max_pool(Value x, const Window& window);      // of what of the window lies in the image
+  Value average_pool(Value x, const Window& window);  // over all of the window
+  // As layer_norm, over each of `groups` groups of channels of each sample, the channels being the last dimension (Wu
+  // and He, 2018). gain and bias are [channels].
+  Value group_norm(Value x, int groups, Value gain, Value bias, double epsilon = 1e-5);
+  // log(sum of e^logit) - the logit of the target, of each row of logits [..., classes], in fp32: [..., 1]. Where the
+  // target is -1, 0.
+  Value cross_entropy(Value logits, Value targets);
   // x, to whose columns from `first` on factor * y is added.
   Value add_columns(Value x, Value y, std::int64_t first, double factor = 1);
   // Of x = [queries | keys | values] by columns, each of whole heads: softmax(scale q k^T) v, [rows, columns of the
-  // queries]. Rows see their own document alone where data.samples = "packed".
+  // queries]. Rows see their own document alone where data.samples = "packed". In a custom model x has three
+  // dimensions, of which the second is the sequence.
   Value attention(Value x, const AttentionSettings& settings);
   // Queries and keys of [queries | keys | values], of which the pairs (j, j + d/2) of each head's d elements turn by
   // position * base^(-2j/d) (rotary positions; Su et al., 2021).
   Value rotary(Value x, int heads, int kv_heads = 0, double base = 10000);
 
  private:
+  Value reduced(Value x, const std::vector<int>& dimensions, double factor);
+  int sequence_of(const char* op, Value x) const;
+
   Implementation& self_;
 };
 
-// A layer between embedding and head. Layers of one type are the same graph with parameters of their own.
+// A layer between embedding and head, or of a custom model. Layers of one type are the same graph with parameters of
+// their own.
 struct Layer {
   // Stable: parameters are named by it ("h.ID.NAME" beside gpt2's embedding), random numbers follow from it, and
   // checkpoints keep what belongs to it. Unique in the model, below 2^31.
   std::uint32_t id = 0;
   std::string type = {};
-  // Describes the layer from its input to its output; called for each layer, and for each length of sequences. In this
-  // version both are one value, [rows, model.hidden]. Empty: block `id` of model.architecture, and no type.
+  // Describes the layer from its inputs to its outputs; called several times for each layer and length of sequences.
+  // What it returns are the inputs of the next layer: any number of values of any shapes, inputs of its own among them,
+  // for what later layers read besides. A family's embedding gives one value, [rows, model.hidden], and its head takes
+  // one. Empty: block `id` of model.architecture, and no type.
   using Build = std::function<std::vector<Value>(LayerBuilder& graph, std::span<const Value> inputs)>;
   Build build = nullptr;
   // An earlier layer of the same type, whose parameters this one uses: they are updated once a step, with the gradients
   // of all their uses.
   std::optional<std::uint32_t> shares = {};
 };
+
+// The loss of each sample, from what the last layer of a custom model returns and the targets that samples bring: a
+// value of which each sample's elements are summed. The minibatch's loss is the sum over its samples, divided by the
+// sum of what SampleSource::read() returned for each.
+using LossBuilder =
+    std::function<Value(LayerBuilder& graph, std::span<const Value> outputs, std::span<const Value> targets)>;
 
 }  // namespace l2l

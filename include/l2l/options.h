@@ -32,7 +32,8 @@ struct ModelOptions {
   // need it. A run sets it itself.
   std::filesystem::path base = {};
 
-  // "gpt2" | "bert" | "roberta" | "llama" | "mistral" | "qwen2" | "qwen3" | "gemma2" | "gemma3"
+  // "gpt2" | "bert" | "roberta" | "llama" | "mistral" | "qwen2" | "qwen3" | "gemma2" | "gemma3"; or "custom": `inputs`,
+  // `blocks`, `targets` and `loss` are the whole model, and no other key is used.
   std::string architecture = "gpt2";
   std::int64_t layers = 8;    // transformer blocks
   std::int64_t hidden = 256;  // elements of an activation per token
@@ -52,7 +53,8 @@ struct ModelOptions {
   // What the head gives: "language" (of each token the one behind it, or those that are masked); as transformers'
   // classes: "classification" (of each document one of `labels` classes, ...ForSequenceClassification) | "regression"
   // (of each document a number, the same class with one label) | "tokens" (of each word one of `labels` classes,
-  // ...ForTokenClassification) | "choice" (which of several choices is right, ...ForMultipleChoice; encoders).
+  // ...ForTokenClassification) | "choice" (which of several choices is right, ...ForMultipleChoice; encoders). Of a
+  // custom model: "custom".
   std::string head = "language";
   std::int64_t labels = 2;                    // classes
   std::vector<std::string> label_names = {};  // of the classes, in their order, in data and config.json; may be empty
@@ -103,6 +105,10 @@ struct ModelOptions {
   // stand among blocks of the architecture, also of `pretrained`: then blocks that are not listed are left out, and
   // those of other types begin at random. Empty: `layers` blocks of the architecture.
   std::vector<Layer> blocks = {};
+  // Of "custom": the tensors that each sample brings, `inputs` for the first of `blocks`, at least two, and `targets`
+  // for the loss, which also reads what the last of `blocks` returns.
+  std::vector<TensorSpec> inputs = {}, targets = {};
+  LossBuilder loss = nullptr;
   // Key: blocks. Ids and types of `blocks`, from which it follows ("0", "100 adapter", "101 adapter of 100"): by it a
   // checkpoint's config says that only a program which describes them can run the model.
   std::vector<std::string> block_names = {};

@@ -231,6 +231,11 @@ class L2L_API Trainer {
   using Evaluation = l2l::Evaluation;
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop = {});
 
+  // What the last layer of a custom model returns first, of each sample of `source`, dropout off: calls take(sample,
+  // values) in ascending order, in fp32. Reads the samples on this thread. Throws BadInput for other models.
+  using TakeOutputs = std::function<void(std::uint64_t sample, std::span<const float> values)>;
+  void predict(const SampleSource& source, const TakeOutputs& take);
+
   // Starts to write a checkpoint of the completed steps below options().checkpoint.directory, and returns. It is
   // written while later steps run, without a copy of the state (each layer is written before its next update), and
   // appears atomically. Its folder is also a Hugging Face model directory. Waits for an earlier checkpoint that is

@@ -1,11 +1,54 @@
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "core/hash.h"
 #include "l2l/data.h"
 #include "l2l/errors.h"
+#include "l2l/graph.h"
 
 namespace l2l {
+namespace {
+
+// Into `words`, in which the elements of `specs` lie one behind the other.
+template <typename Element>
+void write_tensor(std::span<const TensorSpec> specs, std::size_t tensor, TensorSpec::Element element,
+                  std::span<const Element> values, std::span<std::int32_t> words) {
+  if (tensor >= specs.size()) {
+    throw BadInput("tensor " + std::to_string(tensor) + " of a sample; there are " + std::to_string(specs.size()));
+  }
+  std::size_t first = 0, elements = 0;
+  for (std::size_t i = 0; i <= tensor; ++i) {
+    first += elements;
+    elements = 1;
+    for (const std::int64_t size : specs[i].shape) elements *= static_cast<std::size_t>(size);
+  }
+  if (specs[tensor].element != element || values.size() != elements) {
+    throw BadInput("tensor \"" + specs[tensor].name + "\" of a sample: " + std::to_string(values.size()) + " " +
+                   (element == TensorSpec::Element::f32 ? "numbers" : "indices") + " are written; it has " +
+                   std::to_string(elements) + " " +
+                   (specs[tensor].element == TensorSpec::Element::f32 ? "numbers" : "indices"));
+  }
+  std::memcpy(words.subspan(first, elements).data(), values.data(), values.size_bytes());
+}
+
+}  // namespace
+
+void SampleView::set_input(std::size_t tensor, std::span<const float> values) const {
+  write_tensor(input_tensors, tensor, TensorSpec::Element::f32, values, tokens);
+}
+
+void SampleView::set_input(std::size_t tensor, std::span<const std::int32_t> values) const {
+  write_tensor(input_tensors, tensor, TensorSpec::Element::i32, values, tokens);
+}
+
+void SampleView::set_target(std::size_t tensor, std::span<const float> values) const {
+  write_tensor(target_tensors, tensor, TensorSpec::Element::f32, values, targets);
+}
+
+void SampleView::set_target(std::size_t tensor, std::span<const std::int32_t> values) const {
+  write_tensor(target_tensors, tensor, TensorSpec::Element::i32, values, targets);
+}
 
 SampleSource::~SampleSource() = default;
 

@@ -17,12 +17,15 @@ SequenceView sequence_of(std::span<std::int32_t> tokens, std::span<std::int32_t>
   const auto field = [&](RowField which) {
     return fields.empty() ? fields : fields.subspan(static_cast<std::size_t>(which) * tokens.size() + row, length);
   };
-  return {tokens.subspan(row, length), targets.subspan(row, length), field(RowField::position),
-          field(RowField::begin),      field(RowField::end),         field(RowField::token_type)};
+  const std::size_t words = targets.size() / static_cast<std::size_t>(sequences);
+  return {tokens.subspan(row, length), targets.subspan(static_cast<std::size_t>(index) * words, words),
+          field(RowField::position),   field(RowField::begin),
+          field(RowField::end),        field(RowField::token_type)};
 }
 
 std::size_t PreparedMinibatch::lines(const MinibatchShape& shape) {
-  return 2 + (shape.packed ? static_cast<std::size_t>(RowField::count) : 0);
+  return static_cast<std::size_t>(shape.input_words + shape.target_words) +
+         (shape.packed ? static_cast<std::size_t>(RowField::count) : 0);
 }
 
 std::size_t PreparedMinibatch::most_rows(const MinibatchShape& shape) {

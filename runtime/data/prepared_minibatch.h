@@ -14,15 +14,17 @@ namespace l2l::runtime {
 
 struct MinibatchShape {
   int devices = 1;
-  int microbatches = 1;               // of all devices
-  int sequences = 1;                  // of a microbatch
-  std::vector<std::int64_t> lengths;  // that sequences may have, ascending
-  bool packed = false;                // rows have fields (compiler::RowField)
+  int microbatches = 1;                            // of all devices
+  int sequences = 1;                               // of a microbatch
+  std::vector<std::int64_t> lengths;               // that sequences may have, ascending
+  bool packed = false;                             // rows have fields (compiler::RowField)
+  std::int64_t input_words = 1, target_words = 1;  // of a row
 
   int samples() const { return microbatches * sequences; }
 };
 
-// Sequence `index` of a microbatch. `tokens`, `targets`: [sequences, length]; `fields`: [4, sequences, length] or
+// Sequence `index` of a microbatch. `tokens`, `targets`: [sequences, length]; of a custom model [samples, words];
+// `fields`: [4, sequences, length] or
 // empty.
 SequenceView sequence_of(std::span<std::int32_t> tokens, std::span<std::int32_t> targets,
                          std::span<std::int32_t> fields, int sequences, int index);
@@ -43,11 +45,16 @@ class PreparedMinibatch {
   // Of a microbatch, as it was filled: the index of its length, and [rows] of tokens and targets and [4, rows] of
   // fields.
   int length(int microbatch) const { return length_of_[static_cast<std::size_t>(microbatch)]; }
-  std::span<std::int32_t> tokens(int microbatch) { return part(microbatch, 0, 1); }
-  std::span<std::int32_t> targets(int microbatch) { return part(microbatch, 1, 1); }
-  std::span<std::int32_t> fields(int microbatch) { return part(microbatch, 2, lines(shape_) - 2); }
+  std::span<std::int32_t> tokens(int microbatch) { return part(microbatch, 0, inputs()); }
+  std::span<std::int32_t> targets(int microbatch) { return part(microbatch, inputs(), targets()); }
+  std::span<std::int32_t> fields(int microbatch) {
+    const std::size_t both = inputs() + targets();
+    return part(microbatch, both, lines(shape_) - both);
+  }
 
  private:
+  std::size_t inputs() const { return static_cast<std::size_t>(shape_.input_words); }
+  std::size_t targets() const { return static_cast<std::size_t>(shape_.target_words); }
   // Lines of [rows] of each microbatch: tokens, targets, fields.
   static std::size_t lines(const MinibatchShape& shape);
   static std::size_t most_rows(const MinibatchShape& shape);

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "l2l/data.h"
+#include "l2l/graph.h"
 #include "models/shape.h"
 #include "runtime/data/masking.h"
 
@@ -21,9 +23,10 @@ struct DatasetSettings {
   bool in_order = false;  // samples come in the order of the data, in every epoch the same
   SampleKind kind = SampleKind::stream;
   models::HeadKind head = models::HeadKind::language;
-  bool causal = true;            // each row sees those before it alone
-  std::int64_t labels = 0;       // classes of a head that tells classes apart
-  std::int64_t token_types = 0;  // that the model knows
+  bool causal = true;                                 // each row sees those before it alone
+  std::int64_t labels = 0;                            // classes of a head that tells classes apart
+  std::int64_t token_types = 0;                       // that the model knows
+  std::vector<TensorSpec> inputs = {}, targets = {};  // of a custom model
 };
 
 // Where a sample is written: spans of [rows] each, at least those that the sample takes. Row fields

@@ -48,10 +48,63 @@ void SourceSamples::sample(std::uint64_t position, const SequenceView& sequence)
 
 void SourceSamples::validation_window(std::uint64_t window, const SequenceView& sequence) const {
   if (window < size_) return read({window, 0, window}, sequence);
+  if (settings_.head == models::HeadKind::custom) {
+    std::ranges::fill(sequence.tokens, 0);
+    std::ranges::fill(sequence.targets, 0);
+    return;
+  }
   for (std::size_t row = 0; row < sequence.tokens.size(); ++row) pad(sequence, row);
 }
 
+namespace {
+
+// Throws BadInput where a word of `words`, a tensor's elements, is none of those that `spec` allows.
+void check_tensor_words(const TensorSpec& spec, std::span<const std::int32_t> words, std::int32_t least,
+                        const std::string& where) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const bool indices = spec.element == TensorSpec::Element::i32;
+    if (indices ? words[i] >= least && words[i] < spec.below : std::isfinite(std::bit_cast<float>(words[i]))) continue;
+    throw BadInput(where + ", tensor \"" + spec.name + "\", element " + std::to_string(i) +
+                   (indices ? " is " + std::to_string(words[i]) + "; it is " + std::to_string(least) + " to " +
+                                  std::to_string(spec.below - 1)
+                            : " is not finite"));
+  }
+}
+
+// The elements of each of `specs`, one behind the other in `words`.
+void check_all_words(std::span<const TensorSpec> specs, std::span<const std::int32_t> words, std::int32_t least,
+                     const std::string& where) {
+  for (const TensorSpec& spec : specs) {
+    std::size_t elements = 1;
+    for (const std::int64_t size : spec.shape) elements *= static_cast<std::size_t>(size);
+    check_tensor_words(spec, words.first(elements), least, where);
+    words = words.subspan(elements);
+  }
+}
+
+}  // namespace
+
+// Behind the targets is what the sample counts for.
+void SourceSamples::read_custom(const SamplePosition& position, const SequenceView& sequence) const {
+  SequenceView view = sequence;
+  view.targets = sequence.targets.first(sequence.targets.size() - 1);
+  view.input_tensors = settings_.inputs;
+  view.target_tensors = settings_.targets;
+  std::ranges::fill(sequence.tokens, 0);
+  std::ranges::fill(sequence.targets, 0);
+  const std::int64_t counts = ask(position, view);
+  const std::string where = "sample " + std::to_string(position.index) + " of the program's source";
+  constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;
+  if (counts < 1 || counts > kMost) {
+    throw BadInput(where + ": read() returned " + std::to_string(counts) + "; a sample counts for 1 or more");
+  }
+  sequence.targets.back() = static_cast<std::int32_t>(counts);
+  check_all_words(settings_.inputs, view.tokens, 0, where);
+  check_all_words(settings_.targets, view.targets, -1, where);
+}
+
 void SourceSamples::read(const SamplePosition& position, const SequenceView& sequence) const {
+  if (settings_.head == models::HeadKind::custom) return read_custom(position, sequence);
   std::fill(sequence.tokens.begin(), sequence.tokens.end(), 0);
   std::fill(sequence.targets.begin(), sequence.targets.end(), -1);
   const auto length = static_cast<std::int64_t>(sequence.tokens.size());

@@ -27,6 +27,7 @@ class SourceSamples final : public Samples {
   void read(const SamplePosition& position, const SequenceView& sequence) const;
   std::int64_t ask(const SamplePosition& position, const SequenceView& sequence) const;
   void check(const SamplePosition& position, const SequenceView& sequence, std::int64_t rows) const;
+  void read_custom(const SamplePosition& position, const SequenceView& sequence) const;
 
   const std::shared_ptr<const SampleSource> source_;
   const DatasetSettings settings_;

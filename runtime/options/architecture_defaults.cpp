@@ -28,7 +28,7 @@ bool reads_bytes(const Options& options) {
   const DataOptions& data = options.data;
   const bool files = !data.train.empty() || !data.source.empty() || !data.validation.empty();
   const bool own = data.train_source != nullptr || data.validation_source != nullptr;
-  if (data.tokenizer != "bytes" || (own && !files)) return false;
+  if (data.tokenizer != "bytes" || (own && !files) || options.model.architecture == "custom") return false;
   const bool text = data.format == "text" || data.format == "jsonl" || data.format == "csv" || data.format == "tsv";
   if (data.format != "auto") return text;
   const auto ids = [](const std::string& name) { return name.ends_with(".bin") || name.ends_with(".npy"); };
@@ -38,6 +38,10 @@ bool reads_bytes(const Options& options) {
 
 Options with_architecture_defaults(Options options) {
   const models::Architecture& architecture = models::architecture_of(options.model.architecture);
+  if (architecture.name == "custom") {
+    options.model.hidden = options.model.heads = options.model.vocabulary = options.model.sequence = 1;
+    options.model.head = "custom";
+  }
   const bool masks_bytes = architecture.encoder && options.model.head == "language" && reads_bytes(options);
   if (!is_set(options, "model.dropout")) options.model.dropout = architecture.dropout;
   if (!is_set(options, "model.vocabulary") && masks_bytes) options.model.vocabulary = 256 + 1;

@@ -71,11 +71,12 @@ std::vector<Key> option_keys(Options& options) {
          given] = options;
   std::vector<std::string_view> names;
   for (const models::Architecture& each : models::architectures()) names.push_back(each.name);
+  names.push_back("custom");
   return {
       {"model", "pretrained", PathField{&model.pretrained}},
       {"model", "new_head", BooleanField{&model.new_head}},
       {"model", "base", PathField{&model.base}},
-      {"model", "head", TextField{&model.head, {"language", "classification", "regression", "tokens", "choice"}}},
+      {"model", "head", TextField{&model.head, {"language", "classification", "regression", "tokens", "choice", "custom"}}},
       {"model", "labels", IntegerField{&model.labels, 2, 1 << 20}},
       {"model", "label_names", TextsField{&model.label_names}},
       {"model", "architecture", TextField{&model.architecture, names}},

@@ -95,6 +95,10 @@ void check_data(const Options& options) {
                      " predicts masked tokens; set \"all\"");
     }
   }
+  const bool named = !data.train.empty() || !data.source.empty() || !data.validation.empty();
+  if (options.model.architecture == "custom" && named) {
+    throw BadInput("data: a custom model reads a program's own source alone (data.train_source), and no files");
+  }
   if (!data.source.empty() && !data.train.empty()) {
     throw BadInput("data.train and [[data.source]] are both set: name all files by one of them");
   }

@@ -51,6 +51,7 @@ std::optional<DataFiles> find_validation(const DataOptions& data, const TextMode
 SampleKind kind_of(const ResolvedOptions& options) {
   const DataOptions& data = options.data;
   const bool files = !options.train.empty() || options.validation;
+  if (options.model.head == "custom") return SampleKind::stream;
   if (!files && (data.train_source || data.validation_source)) {
     const bool encoder = models::architecture_of(options.model.architecture).encoder;
     const bool single = options.model.head == "language" && !encoder;
@@ -115,7 +116,7 @@ void check_labels(const Options& options) {
                                             "\": model.head = \"language\" learns no labels; set \"classification\""
                                       : "model.head = \"" + head + "\" learns labels: name their column by data.label");
   }
-  if (head != "language" && (data.samples == "stream" || data.learn != "all")) {
+  if (head != "language" && head != "custom" && (data.samples == "stream" || data.learn != "all")) {
     throw BadInput("model.head = \"" + head +
                    "\" learns labels of documents: data.samples is \"packed\" or \"padded\", and data.learn \"all\"");
   }
@@ -200,6 +201,8 @@ DatasetSettings dataset_settings(const ResolvedOptions& options) {
   settings.causal = !models::architecture_of(model.architecture).encoder;
   settings.labels = model.labels;
   settings.token_types = model.token_types;
+  settings.inputs = model.inputs;
+  settings.targets = model.targets;
   if (settings.causal || settings.head != models::HeadKind::language) return settings;
   const std::int64_t mask = options.data.mask_token < 0 ? model.vocabulary - 1 : options.data.mask_token;
   settings.masking = {options.data.masked, static_cast<std::int32_t>(mask), model.vocabulary};

@@ -77,8 +77,13 @@ ArenaPlan::ArenaPlan(const models::Model& model, const Scratch& scratch, const E
       gradient_phases(model));
   // One scratch per phase: its programs run one after the other.
   for (const auto& [phase, bytes] : scratch) scratch_of_[phase] = add(scratch_name(phase), {1, bytes}, {phase});
-  add(ArenaPart::batch, "token ids and targets",
-      BufferSizes(2 * microbatches, static_cast<Bytes>(model.rows) * size_of(DType::i32)));
+  BufferSizes batch;
+  for (std::size_t u = 0; u < microbatches; ++u) {
+    batch.add(1, model.tokens_bytes());
+    batch.add(1, model.targets_bytes());
+  }
+  add(ArenaPart::batch, model.head_kind == models::HeadKind::custom ? "inputs and targets" : "token ids and targets",
+      std::move(batch));
   if (model.packed) {
     add(ArenaPart::row_fields, "positions and documents of rows", BufferSizes(microbatches, model.row_fields_bytes()));
   }
@@ -268,7 +273,7 @@ HostStaging host_staging(const models::Model& model, const ExecutionPlan& plan) 
   staging.stash = sum(input_sizes(model, plan, StashPlace::host), "stash");
   staging.saved = sum(saved_sizes(model, plan, StashPlace::host), "saved values");
   const auto microbatches = static_cast<Bytes>(plan.microbatches);
-  staging.batch = microbatches * (2 * static_cast<Bytes>(model.rows) * size_of(DType::i32) + model.row_fields_bytes() +
+  staging.batch = microbatches * (model.tokens_bytes() + model.targets_bytes() + model.row_fields_bytes() +
                                   model.results_bytes() + model.label_logits_bytes()) +
                   static_cast<Bytes>(std::max(model.outputs(), model.hidden)) * size_of(model.compute);
   staging.squares = size_of(DType::f64);
@@ -304,7 +309,7 @@ BufferSizes gradient_sizes(const models::Model& model, DType dtype) {
 }
 
 BufferSizes input_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place) {
-  return item_sizes(model, plan, place, [&](int) { return model.activation_bytes(); });
+  return item_sizes(model, plan, place, [&](int block) { return model.activation_bytes(model.block(block)); });
 }
 
 BufferSizes saved_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place) {

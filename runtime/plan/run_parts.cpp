@@ -218,8 +218,18 @@ std::optional<DeviceLimit> device_limit(const RunParts& parts) {
 }
 
 MinibatchShape RunParts::minibatch_shape() const {
-  return {execution.devices, static_cast<int>(options.batch.micro_batches), static_cast<int>(options.batch.micro_batch),
-          options.lengths, model.packed};
+  const auto words = [](const std::vector<models::SampleTensor>& tensors) {
+    std::int64_t all = 0;
+    for (const models::SampleTensor& tensor : tensors) all += tensor.words;
+    return all;
+  };
+  return {.devices = execution.devices,
+          .microbatches = static_cast<int>(options.batch.micro_batches),
+          .sequences = static_cast<int>(options.batch.micro_batch),
+          .lengths = options.lengths,
+          .packed = model.packed,
+          .input_words = words(model.inputs),
+          .target_words = words(model.targets)};
 }
 
 Bytes RunParts::device_peak_bytes() const {

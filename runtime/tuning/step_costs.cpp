@@ -35,6 +35,15 @@ std::string text_of(const Graph& graph) {
     text << ":" << a.transpose_a << a.transpose_b << a.accumulate << a.causal << a.inverse << a.exact << " "
          << a.probability << " " << a.heads << " " << a.kv_heads << " " << a.sequence << " " << a.vocabulary;
     if (a.window > 0 || a.softcap > 0 || a.gelu) text << " " << a.window << (a.softcap > 0) << a.gelu;
+    if (a.dims != compiler::Attributes().dims) {
+      for (const std::int64_t dim : a.dims) text << " " << dim;
+      for (const std::uint8_t axis : a.axes) text << " " << int{axis};
+      text << " " << a.kept << " " << a.groups;
+      const compiler::Window& window = a.image_window;
+      for (const auto& pair : {window.size, window.stride, window.padding, window.dilation}) {
+        text << " " << pair[0] << " " << pair[1];
+      }
+    }
   }
   return text.str();
 }
@@ -42,8 +51,11 @@ std::string text_of(const Graph& graph) {
 // Blocks of `model` and nothing else, so many that their state is about as large as the model's, up to kLargestStore.
 ModelLayout blocks_of(const RunParts& parts) {
   const ModelLayout& model = parts.model.layout;
-  const LayerSpec& block = model.layers[static_cast<std::size_t>(parts.model.block(parts.model.blocks()))];
-  const GroupSpec& first = model.groups[static_cast<std::size_t>(block.parts[0].group)];
+  const auto has_parts = [](const LayerSpec& layer) { return !layer.parts.empty(); };
+  const auto end = model.layers.begin() + parts.model.block(parts.model.blocks()) + 1;
+  const auto block = std::find_if(std::make_reverse_iterator(end), model.layers.rend(), has_parts);
+  const GroupSpec& first = block == model.layers.rend() ? model.groups.front()
+                                                        : model.groups[static_cast<std::size_t>(block->parts[0].group)];
   ModelLayout layout;
   const auto add = [&](std::uint32_t id) {
     GroupSpec group = first;

@@ -54,7 +54,7 @@ export PKG_CONFIG_PATH
 read -ra flags < <(pkg-config "${where[@]}" --cflags --libs l2l)
 [[ $sanitize == none ]] || flags+=("-fsanitize=$sanitize")
 "$@" -Wall -Wextra "$source_root/examples/embed.cpp" -o "$folder/embed" "${flags[@]}"
-for example in own_data own_layer; do
+for example in own_data own_layer vision; do
   "$@" -Wall -Wextra "$source_root/examples/$example.cpp" -o "$folder/$example" "${flags[@]}"
 done
 
@@ -102,6 +102,14 @@ awk '/^step 1,/ { first = $4 } /^step 30,/ { last = $4 } END { exit !(first > 5 
 grep -q '^the ..' "$folder/output" || fail "nothing generated"
 checkpoint=$(sed -n 's/^checkpoint //p' "$folder/output")
 [[ -n $checkpoint && -e $checkpoint ]] || fail "no checkpoint"
+
+# Images with a bright line, whose place is the class.
+awk 'BEGIN { for (i = 0; i < 400; ++i) { class = i * 7 % 8
+  for (pixel = 0; pixel < 64; ++pixel) printf "%d,", (int(pixel / 8) == class ? 12 : 3) + (i * 31 + pixel * 17) % 5
+  print class } }' >"$folder/lines.csv"
+"$folder/vision" "$folder/lines.csv" 40 >"$folder/seen"
+cat "$folder/seen"
+awk '/^right:/ { right = $2; all = $4 } END { exit !(all == 80 && right >= 76) }' "$folder/seen" || fail "no lines were seen"
 
 # The checkpoint is a Hugging Face model directory, to which layers are added.
 "$folder/own_layer" "$checkpoint" "$folder/text" "$folder/adapters" >"$folder/adapted"

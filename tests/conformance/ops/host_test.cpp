@@ -13,6 +13,8 @@
 namespace l2l::test {
 namespace {
 
+using compiler::OpKind;
+
 #ifdef L2L_FAULT_POINTS
 TEST(Workers, AnOrderThatDependsOnThemIsNoticed) {
   const OpCase test_case = bias_gradient_case(DType::f32, 200, 160);
@@ -32,15 +34,21 @@ TEST(Workers, AnOrderThatDependsOnThemIsNoticed) {
 
 TEST(Kernels, RefuseTokensOutsideTheVocabulary) {
   Workers workers("ops", 2);
-  const OpCase readers_of_tokens[] = {
-      embedding_case(DType::f32, 4, 4, 8, 5),         embedding_backward_case(DType::f32, 4, 4, 8, 5),
-      linear_cross_entropy_case(DType::f32, 4, 8, 5), linear_cross_entropy_backward_case(DType::f32, 4, 8, 5),
-      embedding_rows_case(DType::f32, 4, 8, 5),       softmax_statistics_case(DType::f32, 4, 8, 5)};
+  const OpCase readers_of_tokens[] = {embedding_case(DType::f32, 4, 4, 8, 5),
+                                      embedding_backward_case(DType::f32, 4, 4, 8, 5),
+                                      linear_cross_entropy_case(DType::f32, 4, 8, 5),
+                                      linear_cross_entropy_backward_case(DType::f32, 4, 8, 5),
+                                      embedding_rows_case(DType::f32, 4, 8, 5),
+                                      softmax_statistics_case(DType::f32, 4, 8, 5),
+                                      lookup_case(DType::f32, 4, 8, 5),
+                                      row_cross_entropy_case(OpKind::row_cross_entropy, DType::f32, 4, 5),
+                                      row_cross_entropy_case(OpKind::row_cross_entropy_backward, DType::f32, 4, 5)};
   for (const OpCase& test_case : readers_of_tokens) {
     Tensors operands = make_operands(test_case);
-    const bool embedding = test_case.graph.values[0].dtype == DType::i32;
+    std::size_t tokens = 0;
+    while (test_case.graph.values[tokens].dtype != DType::i32) ++tokens;
     const bool chunk = test_case.parameters.first_token > 0;
-    operands[embedding ? 0 : 2][1] = chunk ? kFirstToken + 5 + kTokensBehind : 5;
+    operands[tokens][1] = chunk ? kFirstToken + 5 + kTokensBehind : 5;
     Memory memory(test_case, operands);
     EXPECT_THROW(run_kernel(test_case, memory, workers), BadInput) << test_case.name;
   }
@@ -48,7 +56,7 @@ TEST(Kernels, RefuseTokensOutsideTheVocabulary) {
 
 Tensor reversible_sum(Workers& workers, bool inverse, DType stream, const Tensor& x, const Tensor& b) {
   const auto size = static_cast<std::int64_t>(x.size());
-  const OpCase test_case = stream_case(compiler::OpKind::reversible_add, DType::f32, stream, 1, size, inverse);
+  const OpCase test_case = stream_case(OpKind::reversible_add, DType::f32, stream, 1, size, inverse);
   Memory memory(test_case, {x, b, Tensor(x.size())});
   run_kernel(test_case, memory, workers);
   return memory.read()[2];
@@ -78,7 +86,7 @@ TEST(Kernels, WhatLeavesFixedPointIsNoNumberAndStaysSo) {
   EXPECT_EQ(sums, (Tensor{lost, lost, lost, lost, lost, lost, lost, 2147483000 - 65536}));
   EXPECT_EQ(reversible_sum(workers, true, DType::i32, sums, Tensor(8, 1))[0], lost);
   EXPECT_EQ(reversible_sum(workers, true, DType::i32, {7, -2147483000}, {nan, 1}), (Tensor{lost, lost}));
-  const OpCase read = stream_case(compiler::OpKind::read_stream, DType::bf16, DType::i32, 1, 2);
+  const OpCase read = stream_case(OpKind::read_stream, DType::bf16, DType::i32, 1, 2);
   Memory memory(read, {{lost, -98304}, Tensor(2)});
   run_kernel(read, memory, workers);
   EXPECT_TRUE(std::isnan(memory.read()[1][0]));
@@ -87,7 +95,7 @@ TEST(Kernels, WhatLeavesFixedPointIsNoNumberAndStaysSo) {
 
 TEST(Kernels, RefuseDtypesTheyDoNotHave) {
   Workers workers("ops", 1);
-  OpCase test_case = pointwise_case(compiler::OpKind::add, DType::f32, 3, 3);
+  OpCase test_case = pointwise_case(OpKind::add, DType::f32, 3, 3);
   test_case.graph.values[1].dtype = DType::bf16;
   Memory memory(test_case, make_operands(test_case));
   EXPECT_THROW(run_kernel(test_case, memory, workers), BadInput);

@@ -336,6 +336,15 @@ void add_losses(std::vector<OpCase>& cases, DType dtype) {
                             OpKind::choice_cross_entropy_backward}) {
     for (const std::int64_t rows : {7, 33, 2101}) cases.push_back(row_loss_case(kind, dtype, rows));
   }
+  for (const OpKind kind : {OpKind::row_cross_entropy, OpKind::row_cross_entropy_backward}) {
+    for (const auto& [rows, columns] :
+         {std::array<std::int64_t, 2>{1, 3}, {7, 33}, {33, 100}, {200, 7}, {2101, 17}, {3, 9000}, {2, 33001}}) {
+      cases.push_back(row_cross_entropy_case(kind, dtype, rows, columns));
+    }
+  }
+  for (const OpKind kind : {OpKind::sample_loss, OpKind::sample_loss_backward}) {
+    for (const std::int64_t samples : {1, 7, 33, 2101}) cases.push_back(sample_loss_case(kind, dtype, samples));
+  }
 }
 
 void add_chunks(std::vector<OpCase>& cases, DType dtype) {
@@ -388,9 +397,14 @@ std::vector<OpCase> conformance_cases() {
     add_losses(cases, dtype);
     add_chunks(cases, dtype);
     add_evaluation(cases, dtype);
-    for (OpCase& fused : fused_conformance_cases(dtype)) cases.push_back(std::move(fused));
+    for (const auto& part : {fused_conformance_cases, shape_conformance_cases, window_conformance_cases}) {
+      for (OpCase& each : part(dtype)) cases.push_back(std::move(each));
+    }
   }
   for (const std::int64_t rows : {1, 33}) cases.push_back(cross_entropy_case(rows));
+  for (const std::int64_t columns : {0, 3, 7, 33}) cases.push_back(reshape_case(DType::i32, {7, 33}, columns));
+  cases.push_back(reshape_case(DType::i32, {1}, 1));
+  cases.push_back(reshape_case(DType::i32, {33000}, 1100));
   return cases;
 }
 

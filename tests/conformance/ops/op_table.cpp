@@ -1,5 +1,8 @@
 #include "tests/conformance/ops/op_table.h"
 
+#include "compiler/ir/op_table.h"
+#include "tests/conformance/ops/case_builder.h"
+
 namespace l2l::test {
 namespace {
 
@@ -7,64 +10,6 @@ using compiler::Attributes;
 using compiler::OpKind;
 using compiler::Value;
 using compiler::ValueId;
-
-// Collects the values of one op and names the case after them.
-class CaseBuilder {
- public:
-  CaseBuilder(OpKind kind, DType dtype) : dtype_(dtype) {
-    case_.graph.ops.push_back({kind, {}, {}, {}});
-    case_.name = std::string(compiler::name_of(kind)) + "_" + std::string(name_of(dtype));
-    case_.parameters.seed = 0x123456789abcdef1u;
-    case_.parameters.step = 3;
-    case_.parameters.layer = 5;
-    case_.parameters.microbatch = 7;
-    case_.parameters.loss_scale = 1.0f / 19;
-    attributes().rng_op = 9;
-  }
-
-  Attributes& attributes() { return case_.graph.ops.front().attributes; }
-  CaseBuilder& input(DType dtype, Shape shape) {
-    case_.graph.ops.front().inputs.push_back(add(dtype, shape));
-    return *this;
-  }
-  CaseBuilder& output(DType dtype, Shape shape) {
-    case_.graph.ops.front().outputs.push_back(add(dtype, shape));
-    return *this;
-  }
-  CaseBuilder& input(Shape shape) { return input(dtype_, shape); }
-  CaseBuilder& output(Shape shape) { return output(dtype_, shape); }
-  CaseBuilder& named(const std::string& suffix) {
-    case_.name += "_" + suffix;
-    return *this;
-  }
-  CaseBuilder& first_token(std::int64_t token) {
-    case_.parameters.first_token = token;
-    return *this;
-  }
-  OpCase finish() {
-    case_.graph.name = case_.name;
-    return std::move(case_);
-  }
-
- private:
-  ValueId add(DType dtype, Shape shape) {
-    Value value;
-    value.name = "v" + std::to_string(case_.graph.values.size());
-    value.dtype = dtype;
-    value.shape = shape;
-    case_.graph.values.push_back(value);
-    return static_cast<ValueId>(case_.graph.values.size() - 1);
-  }
-
-  DType dtype_;
-  OpCase case_;
-};
-
-std::string join(std::initializer_list<std::int64_t> numbers) {
-  std::string text;
-  for (const std::int64_t number : numbers) text += (text.empty() ? "" : "x") + std::to_string(number);
-  return text;
-}
 
 std::string percent(float probability) {
   return probability > 0 ? "_p" + std::to_string(static_cast<int>(probability * 100 + 0.5f)) : "";

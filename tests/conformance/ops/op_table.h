@@ -1,6 +1,7 @@
 // The table of ops that drives every mode: compare, gradient, threads and speed.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <string>
 #include <vector>
@@ -97,15 +98,36 @@ OpCase fused_case(compiler::OpKind kind, DType dtype, std::int64_t rows, std::in
 OpCase cached_attention_case(DType dtype, const AttentionCase& shape, std::int64_t capacity);
 OpCase head_norm_case(DType dtype, const AttentionCase& shape);
 OpCase head_norm_backward_case(DType dtype, const AttentionCase& shape);
+
+// Of layers of a program's own: their cases are in shape_cases.cpp and window_cases.cpp.
+using Dims = std::array<std::int64_t, 4>;
+OpCase reshape_case(DType dtype, Shape from, std::int64_t columns);
+// `count` columns become those from `first` on of `columns`, times a factor.
+OpCase pad_columns_case(DType dtype, std::int64_t rows, std::int64_t count, std::int64_t first, std::int64_t columns);
+OpCase permute_case(DType dtype, Dims dims, std::array<std::uint8_t, 4> axes);
+// broadcast, broadcast_backward or sum; bit i of `kept` for dimension i.
+OpCase broadcast_case(compiler::OpKind kind, DType dtype, Dims dims, std::uint32_t kept, float factor = 1);
+OpCase lookup_case(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t table_rows);
+// unfold, fold, max_pool, average_pool or a gradient.
+OpCase window_case(compiler::OpKind kind, DType dtype, Dims dims, const compiler::Window& window);
+OpCase group_norm_case(DType dtype, Dims dims, int groups);
+OpCase group_norm_backward_case(DType dtype, Dims dims, int groups);
+// row_cross_entropy or its gradient.
+OpCase row_cross_entropy_case(compiler::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns);
+// sample_loss or its gradient.
+OpCase sample_loss_case(compiler::OpKind kind, DType dtype, std::int64_t samples);
+
 // The same case with documents that share sequences: the optional i32 input of attention, attention_backward,
 // attention_probabilities, rotary, embedding and positions.
 OpCase packed(OpCase original);
 // The same case with other attributes, `name` behind its own.
 OpCase varied(OpCase original, const std::string& name, const std::function<void(compiler::Attributes&)>& vary);
 
-// Small and odd shapes of every op in f32 and bf16.
+// Small and odd shapes of every op in f32, bf16 and f16.
 std::vector<OpCase> conformance_cases();
 std::vector<OpCase> fused_conformance_cases(DType dtype);
+std::vector<OpCase> shape_conformance_cases(DType dtype);
+std::vector<OpCase> window_conformance_cases(DType dtype);
 // Shapes of a training step.
 std::vector<OpCase> speed_cases();
 

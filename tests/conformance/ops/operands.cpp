@@ -174,6 +174,92 @@ void fill_questions(Tensor& targets, std::mt19937_64& random) {
   }
 }
 
+// mean and inverse_deviation of x.
+void prepare_group_norm_backward(const OpCase& test_case, Tensors& operands) {
+  const auto& attributes = test_case.op().attributes;
+  const OpCase forward = group_norm_case(test_case.graph.values[0].dtype, attributes.dims, attributes.groups);
+  Tensors values = {operands[1], operands[2], Tensor(operands[2].size()), operands[1], operands[3], operands[4]};
+  run_reference({forward.graph, forward.op(), forward.parameters, values});
+  operands[3] = values[4];
+  operands[4] = values[5];
+}
+
+// Multiples of 1/2, which every dtype holds: windows have several largest elements, and some have only negative ones.
+void fill_with_ties(Tensor& x) {
+  for (double& value : x) value = std::nearbyint(2 * value) / 2;
+}
+
+// The result of `forward`, an op of one input.
+Tensor result_of(const OpCase& forward, const Tensor& x) {
+  Tensors values = {x, Tensor(static_cast<std::size_t>(forward.graph.values[1].shape.elements()))};
+  run_reference({forward.graph, forward.op(), forward.parameters, values});
+  return values[1];
+}
+
+// Some rows of logits have a large sum of exponentials: it overflows fp32 unless the largest one is subtracted first.
+void raise_rows(Tensor& logits, std::size_t columns) {
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (i / columns % 4 == 1) logits[i] += 100;
+  }
+}
+
+// Columns, or -1 in rows without a target.
+void fill_targets(const OpCase& test_case, std::size_t logits, Tensors& operands, std::mt19937_64& random) {
+  const auto columns = static_cast<std::size_t>(test_case.graph.value(test_case.op().inputs[logits]).shape[1]);
+  raise_rows(operands[logits], columns);
+  fill_integers(operands[logits + 1], 0, static_cast<double>(columns), random);
+  for (std::size_t row = 2; row < operands[logits + 1].size(); row += 5) operands[logits + 1][row] = -1;
+}
+
+// The part of a sample that does not count is not read: the mean over no elements is not a number.
+void fill_counts(Tensor& parts, Tensor& counts) {
+  for (std::size_t sample = 0; sample < counts.size(); ++sample) {
+    counts[sample] = sample % 3 == 1 ? 0 : static_cast<double>(1 + sample % 4);
+    if (counts[sample] == 0) parts[sample] = std::numeric_limits<double>::quiet_NaN();
+  }
+}
+
+// Of the ops of a program's own layers.
+void prepare_own(const OpCase& test_case, Tensors& operands, std::mt19937_64& random) {
+  const auto& attributes = test_case.op().attributes;
+  const compiler::Value& first = test_case.graph.values[0];
+  switch (test_case.op().kind) {
+    case OpKind::reshape:
+      if (first.dtype == DType::i32) fill_integers(operands[0], -200000, 200000, random);
+      return;
+    case OpKind::sum:  // sums that do not cancel
+    case OpKind::broadcast_backward:
+      for (double& value : operands[0]) value += 0.5;
+      return;
+    case OpKind::softmax:
+      return raise_rows(operands[0], static_cast<std::size_t>(first.shape[1]));
+    case OpKind::softmax_backward:
+      operands[1] =
+          result_of(pointwise_case(OpKind::softmax, first.dtype, first.shape[0], first.shape[1]), operands[1]);
+      return;
+    case OpKind::lookup:
+      return fill_integers(operands[0], 0, size_of_rows(test_case, 1), random);
+    case OpKind::max_pool:
+      return fill_with_ties(operands[0]);
+    case OpKind::max_pool_backward:
+      fill_with_ties(operands[1]);
+      operands[2] =
+          result_of(window_case(OpKind::max_pool, first.dtype, attributes.dims, attributes.image_window), operands[1]);
+      return;
+    case OpKind::group_norm_backward:
+      return prepare_group_norm_backward(test_case, operands);
+    case OpKind::row_cross_entropy:
+      return fill_targets(test_case, 0, operands, random);
+    case OpKind::row_cross_entropy_backward:
+      return fill_targets(test_case, 1, operands, random);
+    case OpKind::sample_loss:
+    case OpKind::sample_loss_backward:
+      return fill_counts(operands[0], operands[1]);
+    default:
+      return;
+  }
+}
+
 void prepare(const OpCase& test_case, Tensors& operands, std::mt19937_64& random) {
   const bool backward = test_case.op().kind == OpKind::chunk_cross_entropy_backward;
   if (has_rows(test_case)) fill_documents(test_case, operands[test_case.op().inputs.size() - 1], random);
@@ -241,7 +327,7 @@ void prepare(const OpCase& test_case, Tensors& operands, std::mt19937_64& random
       }
       return;
     default:
-      return;
+      return prepare_own(test_case, operands, random);
   }
 }
 

@@ -18,6 +18,7 @@ namespace {
 std::vector<std::size_t> parameters_of(const compiler::Op& op) {
   switch (op.kind) {
     case OpKind::layer_norm_backward:
+    case OpKind::group_norm_backward:
       return {2, 2};
     case OpKind::rms_norm_backward:
       return {2};
@@ -160,6 +161,47 @@ void run_whole(const ReferenceCall& call) {
       return reference_read_stream(call);
     case OpKind::reversible_add:
       return reference_reversible_add(call);
+    case OpKind::reshape:
+      return reference_reshape(call);
+    case OpKind::pad_columns:
+      return reference_pad_columns(call);
+    case OpKind::permute:
+      return reference_permute(call);
+    case OpKind::broadcast:
+      return reference_broadcast(call);
+    case OpKind::broadcast_backward:
+      return reference_broadcast_backward(call);
+    case OpKind::sum:
+      return reference_sum(call);
+    case OpKind::softmax:
+      return reference_softmax(call);
+    case OpKind::softmax_backward:
+      return reference_softmax_backward(call);
+    case OpKind::lookup:
+      return reference_lookup(call);
+    case OpKind::unfold:
+      return reference_unfold(call);
+    case OpKind::fold:
+      return reference_fold(call);
+    case OpKind::max_pool:
+      return reference_max_pool(call);
+    case OpKind::max_pool_backward:
+      return reference_max_pool_backward(call);
+    case OpKind::average_pool:
+      return reference_average_pool(call);
+    case OpKind::average_pool_backward:
+      return reference_average_pool_backward(call);
+    case OpKind::group_norm:
+      return reference_group_norm(call);
+    case OpKind::group_norm_backward:
+      return reference_group_norm_backward(call);
+    case OpKind::row_cross_entropy:
+      return reference_row_cross_entropy(call);
+    case OpKind::row_cross_entropy_backward:
+      return reference_row_cross_entropy_backward(call);
+    case OpKind::sample_loss:
+    case OpKind::sample_loss_backward:
+      return reference_sample_loss(call);
     case OpKind::matmul_gelu:
     case OpKind::dropout_add:
     case OpKind::add_layer_norm:
@@ -186,6 +228,7 @@ bool accumulates(const compiler::Op& op, std::size_t position) {
     case OpKind::softmax_statistics:
     case OpKind::chunk_cross_entropy_backward:
     case OpKind::bias_gradient:
+    case OpKind::broadcast_backward:
       return true;
     case OpKind::layer_norm_backward:
     case OpKind::rms_norm_backward:
@@ -194,6 +237,7 @@ bool accumulates(const compiler::Op& op, std::size_t position) {
     case OpKind::gelu_backward_bias:
     case OpKind::dropout_bias:
     case OpKind::head_norm_backward:
+    case OpKind::group_norm_backward:
     case OpKind::cached_attention:
       return position > 0;
     case OpKind::linear_cross_entropy_backward:

@@ -109,6 +109,27 @@ void reference_attention_probabilities(const ReferenceCall& call);
 void reference_attention_probabilities_backward(const ReferenceCall& call);
 void reference_attention_mix(const ReferenceCall& call);
 void reference_attention_mix_backward(const ReferenceCall& call);
+// Of layers of a program's own.
+void reference_reshape(const ReferenceCall& call);
+void reference_pad_columns(const ReferenceCall& call);
+void reference_permute(const ReferenceCall& call);
+void reference_broadcast(const ReferenceCall& call);
+void reference_broadcast_backward(const ReferenceCall& call);
+void reference_sum(const ReferenceCall& call);
+void reference_softmax(const ReferenceCall& call);
+void reference_softmax_backward(const ReferenceCall& call);
+void reference_lookup(const ReferenceCall& call);
+void reference_unfold(const ReferenceCall& call);
+void reference_fold(const ReferenceCall& call);
+void reference_max_pool(const ReferenceCall& call);
+void reference_max_pool_backward(const ReferenceCall& call);
+void reference_average_pool(const ReferenceCall& call);
+void reference_average_pool_backward(const ReferenceCall& call);
+void reference_group_norm(const ReferenceCall& call);
+void reference_group_norm_backward(const ReferenceCall& call);
+void reference_row_cross_entropy(const ReferenceCall& call);
+void reference_row_cross_entropy_backward(const ReferenceCall& call);
+void reference_sample_loss(const ReferenceCall& call);  // and its gradient, where there is room for it
 // Any fused op: its parts, one after the other; what a later part reads is rounded to its dtype.
 void reference_fused(const ReferenceCall& call);
 

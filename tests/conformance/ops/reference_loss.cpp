@@ -117,4 +117,55 @@ void reference_choice_cross_entropy(const ReferenceCall& call) {
   }
 }
 
+namespace {
+
+// The logarithm of the sum of e^logit over the row that begins at `first`.
+double log_sum_of_row(const Tensor& logits, std::size_t first, std::size_t columns) {
+  const auto begin = logits.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto end = begin + static_cast<std::ptrdiff_t>(columns);
+  const double highest = *std::max_element(begin, end);
+  double sum = 0;
+  for (auto logit = begin; logit != end; ++logit) sum += std::exp(*logit - highest);
+  return highest + std::log(sum);
+}
+
+}  // namespace
+
+// Operands: logits, targets, y.
+void reference_row_cross_entropy(const ReferenceCall& call) {
+  const auto columns = static_cast<std::size_t>(call.shape(0)[1]);
+  for (std::size_t row = 0; row < call[1].size(); ++row) {
+    call[2][row] = 0;
+    if (call[1][row] < 0) continue;
+    const double chosen = call[0][row * columns + static_cast<std::size_t>(call[1][row])];
+    call[2][row] = log_sum_of_row(call[0], row * columns, columns) - chosen;
+  }
+}
+
+// Operands: dy, logits, targets, dlogits.
+void reference_row_cross_entropy_backward(const ReferenceCall& call) {
+  const auto columns = static_cast<std::size_t>(call.shape(1)[1]);
+  std::fill(call[3].begin(), call[3].end(), 0.0);
+  for (std::size_t row = 0; row < call[2].size(); ++row) {
+    if (call[2][row] < 0) continue;
+    const double log_sum = log_sum_of_row(call[1], row * columns, columns);
+    for (std::size_t c = 0; c < columns; ++c) {
+      const double probability = std::exp(call[1][row * columns + c] - log_sum);
+      const double slope = probability - (c == static_cast<std::size_t>(call[2][row]) ? 1 : 0);
+      call[3][row * columns + c] = call[0][row] * slope;
+    }
+  }
+}
+
+// Operands: parts, counts, loss, (dparts).
+void reference_sample_loss(const ReferenceCall& call) {
+  const bool gradient = call.op.outputs.size() > 1;
+  call[2][0] = 0;
+  for (std::size_t sample = 0; sample < call[0].size(); ++sample) {
+    const bool counted = call[1][sample] != 0;
+    if (counted) call[2][0] += call[0][sample];
+    if (gradient) call[3][sample] = counted ? static_cast<double>(call.parameters.loss_scale) : 0;
+  }
+}
+
 }  // namespace l2l::test

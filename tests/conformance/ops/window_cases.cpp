@@ -1,0 +1,109 @@
+// Cases of the ops of images: windows that slide over them, and norms of groups of their channels.
+#include <utility>
+
+#include "tests/conformance/ops/case_builder.h"
+
+namespace l2l::test {
+namespace {
+
+using compiler::OpKind;
+using compiler::Window;
+
+constexpr std::pair<Dims, Window> kWindows[] = {
+    {{1, 1, 1, 1}, {}},
+    {{1, 1, 1, 33}, {.size = {3, 3}, .padding = {1, 1}}},
+    {{2, 7, 5, 16}, {}},
+    {{2, 7, 5, 7}, {.stride = {2, 3}}},
+    {{2, 5, 7, 3}, {.size = {3, 3}, .padding = {1, 1}}},
+    {{2, 5, 7, 3}, {.size = {2, 3}, .stride = {2, 1}, .padding = {0, 1}}},
+    {{1, 9, 8, 7}, {.size = {3, 2}, .stride = {2, 3}, .padding = {2, 1}, .dilation = {2, 2}}},
+    {{2, 8, 9, 5}, {.size = {3, 3}, .dilation = {2, 3}}},
+    {{3, 6, 6, 8}, {.size = {2, 2}, .stride = {2, 2}}},
+    {{2, 10, 9, 3}, {.size = {2, 2}, .stride = {3, 4}}},  // gaps, and elements behind the last window
+    {{3, 4, 4, 33}, {.size = {4, 4}}},
+    {{1, 1, 33, 7}, {.size = {1, 5}, .padding = {0, 2}}},
+    {{2, 12, 3, 1}, {.size = {4, 1}, .stride = {1, 1}, .padding = {3, 0}}},
+    {{1, 12, 11, 24}, {.size = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}},
+    {{2, 30, 31, 5}, {.size = {3, 3}, .padding = {1, 1}}},
+    {{1, 9, 8, 40}, {.size = {5, 5}, .padding = {2, 2}}},
+};
+
+constexpr std::pair<Dims, int> kGroups[] = {
+    {{1, 1, 1, 8}, 1},   {{2, 3, 5, 7}, 1},    {{2, 3, 5, 7}, 7},    {{3, 1, 1, 33}, 1},
+    {{3, 1, 1, 33}, 3},  {{1, 1, 40, 24}, 4},  {{1, 1, 40, 24}, 24}, {{2, 8, 9, 12}, 3},
+    {{2, 8, 9, 12}, 12}, {{5, 4, 4, 32}, 8},   {{1, 20, 20, 6}, 2},  {{2, 30, 31, 5}, 1},
+    {{2, 30, 31, 5}, 5}, {{2, 1, 1, 8200}, 2}, {{4, 1, 2, 160}, 16}, {{70, 3, 3, 10}, 5}};
+
+CaseBuilder image_builder(OpKind kind, DType dtype, const Dims& dims) {
+  CaseBuilder builder(kind, dtype);
+  builder.attributes().dims = dims;
+  builder.named(join({dims[0], dims[1], dims[2], dims[3]}));
+  return builder;
+}
+
+std::string name_of_window(const Window& window) {
+  const auto two = [](const char* name, const std::array<std::int32_t, 2>& numbers) {
+    return name + join({numbers[0], numbers[1]});
+  };
+  std::string name = two("window", window.size);
+  if (window.stride != Window{}.stride) name += two("_stride", window.stride);
+  if (window.padding != Window{}.padding) name += two("_padding", window.padding);
+  if (window.dilation != Window{}.dilation) name += two("_dilation", window.dilation);
+  return name;
+}
+
+}  // namespace
+
+OpCase window_case(OpKind kind, DType dtype, Dims dims, const Window& window) {
+  CaseBuilder builder = image_builder(kind, dtype, dims);
+  builder.attributes().image_window = window;
+  builder.named(name_of_window(window));
+  const std::int64_t rows = dims[0] * window.places(0, dims[1]) * window.places(1, dims[2]);
+  const Shape image{dims[0] * dims[1] * dims[2], dims[3]}, pooled{rows, dims[3]};
+  const Shape unfolded{rows, window.size[0] * window.size[1] * dims[3]};
+  const bool backward =
+      kind == OpKind::fold || kind == OpKind::max_pool_backward || kind == OpKind::average_pool_backward;
+  const Shape& places = kind == OpKind::unfold || kind == OpKind::fold ? unfolded : pooled;
+  builder.input(backward ? places : image);
+  if (kind == OpKind::max_pool_backward) builder.input(image).input(pooled);
+  return builder.output(backward ? image : places).checked();
+}
+
+OpCase group_norm_case(DType dtype, Dims dims, int groups) {
+  CaseBuilder builder = image_builder(OpKind::group_norm, dtype, dims);
+  builder.attributes().epsilon = 1e-5f;
+  builder.attributes().groups = groups;
+  const Shape image{dims[0] * dims[1] * dims[2], dims[3]}, channels{dims[3]}, statistics{dims[0], groups};
+  builder.named("of" + std::to_string(groups)).input(image).input(channels).input(channels);
+  return builder.output(image).output(DType::f32, statistics).output(DType::f32, statistics).checked();
+}
+
+OpCase group_norm_backward_case(DType dtype, Dims dims, int groups) {
+  CaseBuilder builder = image_builder(OpKind::group_norm_backward, dtype, dims);
+  builder.attributes().epsilon = 1e-5f;
+  builder.attributes().groups = groups;
+  const Shape image{dims[0] * dims[1] * dims[2], dims[3]}, channels{dims[3]}, statistics{dims[0], groups};
+  builder.named("of" + std::to_string(groups)).input(image).input(image).input(channels);
+  builder.input(DType::f32, statistics).input(DType::f32, statistics);
+  return builder.output(image).output(DType::f32, channels).output(DType::f32, channels).checked();
+}
+
+std::vector<OpCase> window_conformance_cases(DType dtype) {
+  std::vector<OpCase> cases;
+  for (const auto& [dims, window] : kWindows) {
+    for (const OpKind kind : {OpKind::unfold, OpKind::fold, OpKind::max_pool, OpKind::max_pool_backward,
+                              OpKind::average_pool, OpKind::average_pool_backward}) {
+      cases.push_back(window_case(kind, dtype, dims, window));
+    }
+  }
+  for (const auto& [dims, groups] : kGroups) {
+    cases.push_back(group_norm_case(dtype, dims, groups));
+    cases.push_back(group_norm_backward_case(dtype, dims, groups));
+    for (const std::size_t parameters : {1, 2}) {
+      cases.push_back(frozen(group_norm_backward_case(dtype, dims, groups), parameters));
+    }
+  }
+  return cases;
+}
+
+}  // namespace l2l::test

@@ -1,0 +1,266 @@
+// Whole models of a program's own (model.architecture = "custom"): the laws hold, and PyTorch's gradients and losses
+// are theirs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "tests/laws/custom_models.h"
+#include "tests/laws/small_run.h"
+#include "tests/support/fixture.h"
+#include "tests/support/refusal.h"
+
+namespace l2l::custom_models {
+namespace {
+
+using testing::Record;
+using testing::SmallRun;
+
+Options options_of(ModelOptions model) {
+  Options options;
+  options.data.train_source = options.data.validation_source = testing::drawn_samples(model);
+  options.model = std::move(model);
+  options.device.kind = testing::test_device();
+  options.device.threads = 2;
+  options.batch = {.micro_batch = 3, .micro_batches = 2};
+  options.optimizer.learning_rate = 3e-3;
+  options.recompute.policy = "full";
+  options.run.steps = 20;
+  return options;
+}
+
+Record record(const Options& options, int steps = 4) {
+  Trainer trainer(options);
+  return testing::record_of(trainer, steps);
+}
+
+TEST(CustomModels, NoWayToRunThemChangesABit) {
+  for (const char* const name : testing::kCustomModels) {
+    for (const char* const compute : {"fp32", "bf16"}) {
+      Options options = options_of(testing::custom_model(name));
+      options.precision.compute = compute;
+      const Record expected = record(options);
+      const auto same = [&](const char* what, const std::function<void(Options&)>& change) {
+        Options changed = options;
+        change(changed);
+        EXPECT_EQ(record(changed), expected) << name << " " << compute << ": " << what;
+      };
+      same("resident", [](Options& o) { o.device.execution = "resident"; });
+      same("stash on the host", [](Options& o) { o.transfer.stash = "host"; });
+      same("stash on the device", [](Options& o) { o.transfer.stash = "device"; });
+      same("nothing is recomputed", [](Options& o) { o.recompute.policy = "none"; });
+      same("cheap values are recomputed", [](Options& o) { o.recompute.policy = "selective"; });
+      same("updates after the backward pass", [](Options& o) { o.optimizer.update = "after_backward"; });
+      same("one thread", [](Options& o) { o.device.threads = 1; });
+      Options other = options;
+      other.run.seed = 2;
+      EXPECT_FALSE(record(other) == expected);
+    }
+  }
+}
+
+TEST(CustomModels, DeviceMemoryDoesNotDependOnDepth) {
+  const auto peak = [](int layers, const char* stash) {
+    Options options = options_of(testing::perceptron(layers));
+    options.transfer.stash = stash;
+    Trainer trainer(options);
+    trainer.step();
+    return trainer.device_peak_bytes();
+  };
+  EXPECT_EQ(peak(2, "host"), peak(60, "host"));
+  EXPECT_LT(peak(2, "device"), peak(60, "device"));
+}
+
+TEST(CustomModels, AnInterruptedRunGoesOnBitForBit) {
+  for (const char* const name : testing::kCustomModels) {
+    const testing::TemporaryFolder folder;
+    Options options = options_of(testing::custom_model(name));
+    options.checkpoint.directory = folder / "checkpoints";
+    Trainer whole(options);
+    const Record expected = testing::record_of(whole, 5);
+    {
+      Trainer first(options);
+      testing::record_of(first, 2);
+      first.save();
+    }
+    Trainer second(options);
+    second.resume(options.checkpoint.directory);
+    testing::record_of(second, 3);
+    EXPECT_EQ(second.weights_hash(), expected.hash) << name;
+  }
+}
+
+// Every gradient of the first step, by a step of SGD at rate 1, and the losses of ten steps.
+class AgainstPyTorch : public ::testing::TestWithParam<const char*> {
+ protected:
+  Options options() {
+    Options options = options_of(testing::custom_model(GetParam()));
+    options.optimizer.name = "sgd";
+    options.optimizer.momentum = 0;
+    options.optimizer.weight_decay = 0;
+    options.optimizer.clip = "none";
+    options.schedule.kind = "constant";
+    options.data.order = "sequential";
+    options.batch = {.micro_batch = 2, .micro_batches = 2};
+    options.data.train_source = std::make_shared<CallbackSource>(40, 1, [&](const auto& position, const auto& sample) {
+      const auto copy = [&](std::span<const TensorSpec> specs, const std::string& prefix, const auto& set) {
+        for (std::size_t i = 0; i < specs.size(); ++i) {
+          const std::size_t count = testing::elements_of(specs[i]), first = position.index * count;
+          const std::string name = prefix + specs[i].name;
+          if (specs[i].below > 0) {
+            const std::vector<std::int32_t> all = fixture_.integers(name);
+            set(i, std::span(all).subspan(first, count));
+          } else {
+            const std::vector<float> all = fixture_.floats(name);
+            set(i, std::span(all).subspan(first, count));
+          }
+        }
+      };
+      copy(sample.input_tensors, "input.", [&](std::size_t i, auto values) { sample.set_input(i, values); });
+      copy(sample.target_tensors, "target.", [&](std::size_t i, auto values) { sample.set_target(i, values); });
+      return std::int64_t{1} + static_cast<std::int64_t>(position.index % 3);
+    });
+    return options;
+  }
+  // A run from the fixture's parameters.
+  std::unique_ptr<Trainer> begin(double rate) {
+    Options given = options();
+    given.optimizer.learning_rate = rate;
+    auto trainer = std::make_unique<Trainer>(given);
+    for (const Parameter& parameter : trainer->parameters()) {
+      trainer->write_parameter(parameter.name, ParameterPart::value, 0, fixture_.floats("initial." + parameter.name));
+    }
+    return trainer;
+  }
+  static double norm(std::span<const float> values) {
+    double sum = 0;
+    for (const float value : values) sum += static_cast<double>(value) * static_cast<double>(value);
+    return std::sqrt(sum);
+  }
+
+  const testing::Fixture fixture_{std::string("custom_") + GetParam() + ".safetensors"};
+};
+
+TEST_P(AgainstPyTorch, GradientsAgree) {
+  const std::unique_ptr<Trainer> trainer = begin(1);
+  trainer->step();
+  for (const Parameter& parameter : trainer->parameters()) {
+    const std::vector<float> before = fixture_.floats("initial." + parameter.name),
+                             expected = fixture_.floats("gradient." + parameter.name);
+    std::vector<float> after(before.size()), error(before.size());
+    trainer->read_parameter(parameter.name, ParameterPart::value, 0, after);
+    for (std::size_t i = 0; i < before.size(); ++i) error[i] = before[i] - after[i] - expected[i];
+    // Rounding of a master of about 1 hides 6e-8 of each element.
+    const double rounding = 6e-8 * norm(before);
+    EXPECT_LT(norm(error), 1e-5 * norm(expected) + rounding) << parameter.name;
+    EXPECT_GT(norm(expected), 100 * rounding) << parameter.name << " has no gradient to speak of";
+  }
+}
+
+TEST_P(AgainstPyTorch, LossesAndPredictionsAgree) {
+  const std::unique_ptr<Trainer> trainer = begin(0.05);
+  const std::vector<float> expected = fixture_.floats("losses");
+  for (const float loss : expected) EXPECT_NEAR(trainer->step().loss, loss, 1e-5 * std::abs(loss));
+  EXPECT_GT(std::abs(expected.front() - expected.back()), 1e-3 * std::abs(expected.front()));
+  const std::vector<float> predictions = fixture_.floats("predictions");
+  std::vector<float> found;
+  trainer->predict(*options().data.train_source, [&](std::uint64_t, std::span<const float> values) {
+    found.insert(found.end(), values.begin(), values.end());
+  });
+  ASSERT_EQ(found.size(), predictions.size());
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], predictions[i], 2e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, AgainstPyTorch, ::testing::ValuesIn(testing::kCustomModels),
+                         [](const auto& info) { return std::string(info.param); });
+
+// The loss of a sample that counts for 3 is divided with it, and samples behind the last one count for nothing.
+TEST(CustomModels, ALossIsDividedByWhatSamplesCountFor) {
+  const auto evaluation = [](std::int64_t counts, std::uint64_t size) {
+    Options options = options_of(testing::perceptron());
+    const auto samples = testing::drawn_samples(options.model);
+    options.data.validation_source =
+        std::make_shared<CallbackSource>(size, 1, [=](const SamplePosition& position, const SampleView& sample) {
+          samples->read(position, sample);
+          return counts;
+        });
+    Trainer trainer(options);
+    return trainer.evaluate().value();
+  };
+  const Evaluation once = evaluation(1, 7), thrice = evaluation(3, 7);
+  EXPECT_EQ(once.tokens, 7);
+  EXPECT_EQ(thrice.tokens, 21);
+  EXPECT_NEAR(once.loss, 3 * thrice.loss, 1e-12);
+  EXPECT_GT(once.loss, 0.5);
+}
+
+TEST(CustomModels, RefusalsNameTheLayerAndWhatDoesNotFit) {
+  using testing::Values;
+  using testing::ValueSpan;
+  const auto refusal = [](const std::function<void(Options&)>& change) {
+    Options options = options_of(testing::perceptron());
+    change(options);
+    return testing::refusal([&] { Trainer trainer(options); });
+  };
+  const auto building = [&](const std::function<Value(LayerBuilder&, Value)>& build) {
+    return refusal([&](Options& options) {
+      options.model.blocks[0].build = [build](LayerBuilder& graph, ValueSpan x) -> Values {
+        return {build(graph, testing::dense(graph, x[0], 16))};
+      };
+    });
+  };
+  const auto expect = [](const std::string& message, std::initializer_list<const char*> parts) {
+    for (const char* const part : parts) EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  expect(building([](LayerBuilder& g, Value x) { return g.reshape(x, {5}); }),
+         {"layer 0 (first)", "reshape", "[3, 16]"});
+  expect(building([](LayerBuilder& g, Value x) { return g.slice(x, 1, 10, 7); }), {"slice", "dimension 1", "[3, 16]"});
+  expect(building([](LayerBuilder& g, Value x) { return g.sum(x, {0}); }), {"sum", "dimension 0"});
+  expect(building([](LayerBuilder& g, Value x) { return g.permute(x, {1, 0}); }), {"permute", "[3, 16]"});
+  expect(building([](LayerBuilder& g, Value x) { return g.max_pool(x, {}); }), {"max_pool", "[3, 16]"});
+  expect(building([](LayerBuilder& g, Value x) { return g.add(x, g.vector("v", 7, Distribution::ones())); }),
+         {"add", "[3, 16]", "[7]"});
+  expect(building([](LayerBuilder& g, Value x) {
+           return g.max_pool(g.reshape(x, {4, 4, 1}), {.size = {5, 1}});
+         }),
+         {"max_pool", "window of 5"});
+  expect(refusal([](Options& o) { o.model.loss = nullptr; }), {"model.loss"});
+  expect(refusal([](Options& o) { o.model.inputs.clear(); }), {"model.inputs"});
+  expect(refusal([](Options& o) { o.model.blocks.resize(1); }), {"model.blocks", "two or more"});
+  expect(refusal([](Options& o) { o.model.targets[0].below = 6; }), {"model.loss", "cross_entropy", "5", "6"});
+  expect(refusal([](Options& o) { o.data.train = {"text"}; }), {"data", "custom"});
+  expect(refusal([](Options& o) { o.model.architecture = "gpt2"; }), {"model.inputs", "custom"});
+}
+
+TEST(CustomModels, WhatASourceWritesIsChecked) {
+  const auto refusal = [](const std::function<std::int64_t(const SampleView&)>& read) {
+    Options options = options_of(testing::mixed());
+    options.data.train_source = std::make_shared<CallbackSource>(
+        9, 1, [read](const SamplePosition&, const SampleView& sample) { return read(sample); });
+    return testing::refusal([&] { Trainer(options).step(); });
+  };
+  const std::vector<std::int32_t> words(10, 20);
+  const std::vector<float> numbers(3, NAN);
+  EXPECT_NE(refusal([&](const SampleView& s) { return s.set_input(0, words), 1; }).find("\"words\", element 0 is 20"),
+            std::string::npos);
+  EXPECT_NE(
+      refusal([&](const SampleView& s) { return s.set_input(1, numbers), 1; }).find("\"numbers\", element 0 is not"),
+      std::string::npos);
+  EXPECT_NE(refusal([&](const SampleView& s) { return s.set_input(0, numbers), 1; }).find("numbers are written"),
+            std::string::npos);
+  EXPECT_NE(refusal([&](const SampleView& s) { return s.set_input(2, numbers), 1; }).find("there are 2"),
+            std::string::npos);
+  EXPECT_NE(refusal([&](const SampleView&) { return 0; }).find("counts for 1 or more"), std::string::npos);
+}
+
+TEST(CustomModels, WhatIsForTextIsRefused) {
+  Trainer trainer(options_of(testing::perceptron()));
+  const std::vector<std::int32_t> prompt{1};
+  EXPECT_THROW(trainer.generate(prompt, {}), BadInput);
+  EXPECT_THROW(trainer.logits(prompt, [](auto, auto, auto) {}), BadInput);
+  EXPECT_THROW(trainer.hidden_states(prompt, [](auto, auto, auto) {}), BadInput);
+}
+
+}  // namespace
+}  // namespace l2l::custom_models
