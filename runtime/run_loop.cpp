@@ -25,8 +25,8 @@ constexpr double kLongRun = 30 * 60;  // seconds
 
 }  // namespace
 
-RunLoop::RunLoop(Trainer& trainer, RunRequests& requests, const OwnCheckpoint& newest, const std::int64_t& edits,
-                 RunObserver& observer, const RunLimits& limits)
+RunLoop::RunLoop(Trainer& trainer, RunRequests& requests, const RunState& state, RunObserver& observer,
+                 const RunLimits& limits)
     : trainer_(trainer),
       requests_(requests),
       observer_(observer),
@@ -35,8 +35,7 @@ RunLoop::RunLoop(Trainer& trainer, RunRequests& requests, const OwnCheckpoint& n
       first_(trainer.completed_steps()),
       steps_(limits.steps >= 0 ? limits.steps : options_.run.steps),
       since_(limits.since),
-      newest_(newest),
-      edits_(edits) {}
+      state_(state) {}
 
 RunResult RunLoop::run() {
   trainer_.prepare();
@@ -57,9 +56,9 @@ void RunLoop::begin() {
   if (!options_.run.tensorboard.empty()) events_.emplace(options_.run.tensorboard);
   if (saves_) {
     trainer_.claim_checkpoint_directory();
-    set_aside_checkpoints(options_.checkpoint.directory, newest_.step);
+    set_aside_checkpoints(options_.checkpoint.directory, state_.newest.step);
     // A run that saves nothing more may have been killed before it removed the older ones.
-    if (first_ >= steps_ && newest_.step == first_) trainer_.prune_checkpoints(newest_.folder);
+    if (first_ >= steps_ && state_.newest.step == first_) trainer_.prune_checkpoints(state_.newest.folder);
   }
   best_.emplace(options_, first_);
   last_save_ = last_validation_ = Clock::now();
@@ -74,6 +73,11 @@ void RunLoop::train() {
       result_.last = trainer_.step();
     } catch (const NumericError& error) {
       end_diverged(error);
+    } catch (const Aborted&) {
+      throw;
+    } catch (const std::exception&) {
+      if (state_.reads && result_.last && saves_) log(LogLevel::warning, save_before_failure());
+      throw;
     }
     take(*result_.last);
     end = reason_to_end();
@@ -82,18 +86,20 @@ void RunLoop::train() {
   observer_.ending(*end);
 }
 
-// Saves the steps before the one that failed where they can be.
 void RunLoop::end_diverged(const NumericError& error) {
   finish_save();
-  const bool unsaved = result_.last && newest_.step != trainer_.completed_steps();
+  const bool unsaved = result_.last && state_.newest.step != trainer_.completed_steps();
   if (!error.nothing_changed() || !unsaved || !saves_) throw error;
-  std::string saved;
+  throw Error(error.what() + ("; " + save_before_failure()));
+}
+
+// Saves the steps before the one that failed. Says what came of it.
+std::string RunLoop::save_before_failure() {
   try {
-    saved = "step " + std::to_string(trainer_.completed_steps()) + " is now saved: " + save(SaveReason::end).string();
+    return "step " + std::to_string(trainer_.completed_steps()) + " is now saved: " + save(SaveReason::end).string();
   } catch (const Error& failure) {
-    saved = std::string("the steps before could not be saved: ") + failure.what();
+    return std::string("the steps before could not be saved: ") + failure.what();
   }
-  throw Error(error.what() + ("; " + saved));
 }
 
 // After each step.
@@ -143,11 +149,11 @@ void RunLoop::start_save(SaveReason reason) {
 // The checkpoint of the completed steps, which may be there, or on its way.
 fs::path RunLoop::save(SaveReason reason) {
   finish_save();
-  if (newest_.step != trainer_.completed_steps() || newest_.edits != edits_) {
+  if (state_.newest.step != trainer_.completed_steps() || state_.newest.edits != state_.edits) {
     start_save(reason);
     observer_.saved(trainer_.finish_save());
   }
-  return newest_.folder;
+  return state_.newest.folder;
 }
 
 // Waits for the checkpoint that is written beside training, if there is one.

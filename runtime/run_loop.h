@@ -23,13 +23,19 @@ struct OwnCheckpoint {
   std::int64_t edits = 0;        // of parameters, by the program, before it
 };
 
+// What a run goes by of its trainer, as it changes.
+struct RunState {
+  OwnCheckpoint newest = {};  // of which this run is the continuation, then the newest of the run
+  std::int64_t edits = 0;     // of parameters, by the program
+  bool reads = false;         // a step reads its samples, and has changed nothing yet
+};
+
 // One run. Thread-bound.
 class RunLoop {
  public:
-  // `newest`: the checkpoint of which this run is the continuation, then the newest of the run. `edits`: so far. The
-  // references must outlive this object.
-  RunLoop(Trainer& trainer, RunRequests& requests, const OwnCheckpoint& newest, const std::int64_t& edits,
-          RunObserver& observer, const RunLimits& limits);
+  // The references must outlive this object.
+  RunLoop(Trainer& trainer, RunRequests& requests, const RunState& state, RunObserver& observer,
+          const RunLimits& limits);
 
   RunResult run();
 
@@ -39,6 +45,7 @@ class RunLoop {
   void begin();
   void train();
   [[noreturn]] void end_diverged(const NumericError& error);
+  std::string save_before_failure();
   void take(const StepReport& report);
   std::optional<RunEnd> reason_to_end() const;
   // Whether what is due every so many steps, or minutes after `last`, is due after this step.
@@ -59,8 +66,7 @@ class RunLoop {
   const std::int64_t first_, steps_;  // completed when the run begins, and when it ends at the latest
   const Clock::time_point since_;
   Clock::time_point last_save_, last_validation_;
-  const OwnCheckpoint& newest_;  // the trainer's, as it goes
-  const std::int64_t& edits_;    // likewise
+  const RunState& state_;
   std::optional<formats::EventFile> events_;
   std::string failure_;                 // of `events_`, which ends the run
   std::optional<BestCheckpoint> best_;  // from begin() on

@@ -126,8 +126,7 @@ struct Trainer::Implementation {
   void restore(const eps::RunState& state);
 
   runtime::RunRequests requests;
-  std::int64_t edits = 0;         // of parameters, by the program
-  runtime::OwnCheckpoint newest;  // in the checkpoint directory: that this run has written, or goes on from
+  runtime::RunState run;          // newest: in the checkpoint directory, that this run has written or goes on from
   runtime::OwnCheckpoint saving;  // that was started last, without its folder
   runtime::MeasuringSession measuring;
   const runtime::RunPlan plan;
@@ -216,7 +215,9 @@ double Trainer::Implementation::learning_rate() const {
 StepReport Trainer::Implementation::run_step() {
   const runtime::StepMeter meter(running());
   const Watchdog::Watch watch(watchdog.get());
+  run.reads = true;
   fill_training();
+  run.reads = false;
   const double rate = learning_rate();
   const runtime::Engine::Result result = engine->train(step, rate);
   ++step;
@@ -315,7 +316,7 @@ std::filesystem::path Trainer::resume(const std::filesystem::path& run, const st
       std::error_code ignored;
       const bool own = std::filesystem::equivalent(std::filesystem::absolute(folder).parent_path(),
                                                    options().checkpoint.directory, ignored);
-      if (own) self.newest = {folder, completed_steps(), self.edits};
+      if (own) self.run.newest = {folder, completed_steps(), self.run.edits};
       return folder;
     } catch (const CorruptFile& error) {
       if (folder == folders.back()) throw;
@@ -342,9 +343,7 @@ StepReport Trainer::step() {
 RunResult Trainer::run(RunObserver& observer, const RunLimits& limits) {
   const ThreadActivity listed("relay", 0);  // between steps as well
   finish_save();                            // of before the run
-  return runtime::RunLoop(*this, implementation_->requests, implementation_->newest, implementation_->edits, observer,
-                          limits)
-      .run();
+  return runtime::RunLoop(*this, implementation_->requests, implementation_->run, observer, limits).run();
 }
 
 RunResult Trainer::run(const RunLimits& limits) {
@@ -467,7 +466,7 @@ void Trainer::start_save() {
   // No model that other programs could load.
   if (state.without_frozen || !options.model.blocks.empty()) companions.texts.erase("config.json");
   self.checkpoints->start(checkpoint.directory, state, static_cast<int>(checkpoint.keep), companions);
-  self.saving = {{}, completed_steps(), self.edits};
+  self.saving = {{}, completed_steps(), self.run.edits};
 }
 
 bool Trainer::saving() const { return implementation_->checkpoints && implementation_->checkpoints->running(); }
@@ -483,8 +482,8 @@ std::filesystem::path Trainer::finish_save() {
     throw CorruptState(error.what() + implementation_->how_to_go_on());
   }
   if (folder.empty()) return folder;
-  implementation_->newest = implementation_->saving;
-  implementation_->newest.folder = folder;
+  implementation_->run.newest = implementation_->saving;
+  implementation_->run.newest.folder = folder;
   if (implementation_->plan.options.lora.rank == 0) implementation_->companions_from = folder;
   return folder;
 }
@@ -542,7 +541,7 @@ void Trainer::write_parameter(const std::string& name, ParameterPart part, std::
   store.complete_updates();
   implementation_->checkpoints->wait();
   runtime::write_parameter(store, name, part, first, values);
-  ++implementation_->edits;
+  ++implementation_->run.edits;
 }
 
 LinkCounters Trainer::link_counters() const {

@@ -208,8 +208,8 @@ class L2L_API Trainer {
   // .minutes, at the end, .keep, .best), validations (run.validate_every and .validate_minutes, at the end),
   // run.seconds, run.patience and run.tensorboard. Nothing is saved where no checkpoint.directory is set. Calls
   // `observer` on this thread. Checkpoints in the directory that are not of this run are set aside first. Throws what
-  // step(), evaluate() and save() throw; where a step fails without changing anything, the steps before it are saved
-  // first.
+  // step(), evaluate() and save() throw; where a step fails without changing anything, as where its samples cannot be
+  // read, the steps before it are saved first.
   RunResult run(RunObserver& observer, const RunLimits& limits = {});
   RunResult run(const RunLimits& limits = {});
   // From any thread, also before run(): the step in progress is finished and saved, no validation begins or goes on,
@@ -228,7 +228,6 @@ class L2L_API Trainer {
   // true. Throws BadInput when there is no validation data.
   std::optional<double> validation_loss(const std::function<bool()>& stop = {});
   // The same with the number of tokens that were predicted.
-  using Evaluation = l2l::Evaluation;
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop = {});
 
   // What the last layer of a custom model returns first, of each sample of `source`, dropout off: calls take(sample,

@@ -123,7 +123,7 @@ void check_data(const Options& options) {
     throw BadInput("data.learn = \"" + data.learn +
                    "\" with data.samples = \"stream\", in which all is predicted; set \"packed\" or \"padded\"");
   }
-  if (runtime::reads_bytes(options) && options.model.vocabulary < 256) {
+  if (named && runtime::reads_bytes(options) && options.model.vocabulary < 256) {
     throw BadInput(show("model.vocabulary", options.model.vocabulary) +
                    ": text with data.tokenizer = \"bytes\" has 256 tokens; set it to at least 256");
   }

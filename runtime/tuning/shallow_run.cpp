@@ -19,6 +19,13 @@ Options shallower(const RunParts& parts, Bytes state) {
   const Bytes one = eps::ParameterStore::bytes_needed(parts.model.layout, parts.store).state / blocks;
   Options options = without_files(parts.options);
   options.batch.minibatch = 0;  // follows from the other two, which may be changed
+  options.device.kind = "host";
+  options.transfer.resident_layers = TransferOptions::kChosen;
+  options.device.memory = options.eps.memory = options.eps.stash_memory = 0;
+  // Layers of a program's own that pass on values of several shapes fit each other alone.
+  const std::vector<Bytes>& inputs = parts.model.input_bytes;
+  const bool uniform = std::ranges::all_of(inputs, [&](Bytes bytes) { return bytes == inputs.front(); });
+  if (parts.model.head_kind == models::HeadKind::custom || !uniform) return options;
   options.model.layers =
       static_cast<std::int64_t>(std::max<Bytes>(1, std::min((blocks + 1) / 2, state / std::max<Bytes>(1, one))));
   // Each is of the kind of the block that it stands for.
@@ -35,9 +42,6 @@ Options shallower(const RunParts& parts, Bytes state) {
       options.model.layer_types.push_back(types[at % types.size()]);
     }
   }
-  options.device.kind = "host";
-  options.transfer.resident_layers = TransferOptions::kChosen;
-  options.device.memory = options.eps.memory = options.eps.stash_memory = 0;
   return options;
 }
 

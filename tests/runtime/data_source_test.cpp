@@ -245,6 +245,21 @@ TEST_F(DataSource, WhatItThrowsEndsTheStep) {
   }
 }
 
+TEST_F(DataSource, StepsBeforeASampleThatCannotBeReadAreSaved) {
+  Options options = with(callback([](const SamplePosition& position, const SampleView& sample) {
+    if (position.number == 20) throw std::runtime_error("the disk is gone");
+    return write_sample(position, sample);
+  }));
+  options.checkpoint.directory = run_.folder() / "saved_before";
+  Trainer trainer(options);
+  EXPECT_NE(testing::refusal([&] { trainer.run(); }).find("the disk is gone"), std::string::npos);
+  const std::int64_t per_step = options.batch.micro_batch * options.batch.micro_batches;
+  Trainer next(options);
+  next.resume(options.checkpoint.directory);
+  EXPECT_EQ(next.completed_steps(), 20 / per_step);
+  EXPECT_EQ(next.weights_hash(), trainer.weights_hash());
+}
+
 TEST_F(DataSource, SamplesThatTeachNothingAreRefused) {
   const auto blank = callback([](const SamplePosition&, const SampleView&) { return kSequence; });
   Options options = with(blank);

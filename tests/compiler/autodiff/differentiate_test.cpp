@@ -51,8 +51,8 @@ TEST(Differentiate, CoreAttentionReadsTwoMatricesPerHead) {
   const Graph backward = differentiate(example_block(shape));
   const auto op_of = [&](const auto& is) { return *std::find_if(backward.ops.begin(), backward.ops.end(), is); };
   const Op mix = op_of([](const Op& op) { return op.kind == attention_mix_backward; });
-  const Op softmax = op_of([](const Op& op) { return op.kind == attention_probabilities_backward; });
-  for (const auto& [reader, maker] : {std::pair{mix, dropout}, {softmax, attention_probabilities}}) {
+  const Op of_scores = op_of([](const Op& op) { return op.kind == attention_probabilities_backward; });
+  for (const auto& [reader, maker] : {std::pair{mix, dropout}, {of_scores, attention_probabilities}}) {
     const ValueId matrix = reader.inputs[1];
     EXPECT_EQ(op_of([&](const Op& op) { return op.outputs[0] == matrix; }).kind, maker);
     EXPECT_EQ(backward.value(matrix).bytes(),
