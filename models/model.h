@@ -29,15 +29,16 @@ struct SampleTensor {
   std::int64_t below = 0;  // indices lie below it; 0: numbers in fp32, or bounds that are the model's
 };
 
-// Where each tensor of `rows` rows begins in its region.
-inline std::vector<Bytes> tensor_places(const std::vector<SampleTensor>& tensors, std::int64_t rows) {
-  std::vector<Bytes> places;
+// Calls take(tensor, begin), in bytes, for each tensor of `rows` rows in its region. Returns where the last one ends.
+template <typename Take>
+Bytes for_each_tensor(const std::vector<SampleTensor>& tensors, std::int64_t rows, const Take& take) {
   Bytes end = 0;
   for (const SampleTensor& tensor : tensors) {
-    places.push_back(align_up(end, 64));
-    end = places.back() + static_cast<Bytes>(rows * tensor.words) * size_of(DType::i32);
+    const Bytes begin = align_up(end, 64);
+    take(tensor, begin);
+    end = begin + static_cast<Bytes>(rows * tensor.words) * size_of(DType::i32);
   }
-  return places;
+  return end;
 }
 
 // A table that is larger than a block is cut into chunks of rows, each a layer of its own, so that the largest block
@@ -170,7 +171,7 @@ struct Model {
 
  private:
   Bytes sample_bytes(const std::vector<SampleTensor>& tensors) const {
-    return tensor_places(tensors, rows).back() + static_cast<Bytes>(rows * tensors.back().words) * size_of(DType::i32);
+    return for_each_tensor(tensors, rows, [](const SampleTensor&, Bytes) {});
   }
 };
 

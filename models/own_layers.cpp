@@ -511,6 +511,20 @@ std::vector<Value> build(const Layer& layer, LayerBuilder::Implementation& self,
   return outputs;
 }
 
+// A layer whose gradient of an input is never written would leave that of another layer there.
+void check_inputs_are_read(const compiler::Graph& graph) {
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    const compiler::Value& value = graph.values[i];
+    if (value.region != compiler::Region::input || value.dtype == DType::i32) continue;
+    const auto reads = [&](const compiler::Op& op) {
+      return std::ranges::count(op.inputs, static_cast<ValueId>(i)) > 0;
+    };
+    if (std::ranges::any_of(graph.ops, reads)) continue;
+    throw BadInput("does not read its input " + value.name + " " + value.shape.to_string() +
+                   "; the layer before must not return it");
+  }
+}
+
 // Values of targets or inputs, which lie one behind the other, four bytes an element.
 LayerEnds read_samples(compiler::GraphBuilder& graph, compiler::Region region, const std::vector<TensorSpec>& specs,
                        const TransformerShape& shape, std::vector<ValueId>& ids) {
@@ -574,6 +588,7 @@ compiler::Graph layer_graph_of(const Layer& layer, const char* name, const Trans
       outputs.push_back(tensor);
     }
     result = graph.finish();
+    check_inputs_are_read(result);
   });
   return result;
 }
@@ -618,6 +633,7 @@ compiler::Graph custom_head_graph(const Layer& layer, const TransformerShape& sh
     }
     result = graph.finish();
   });
+  with_name("model.blocks: " + name_of(layer), [&] { check_inputs_are_read(result); });
   return result;
 }
 

@@ -18,7 +18,8 @@ LayerRunner::LayerRunner(transfer::Link& link, std::vector<ModelPrograms> length
       first_microbatch_(first_microbatch),
       plan_(plan),
       arena_(arena),
-      batch_(plan.views(ArenaPart::batch, arena)),
+      inputs_(plan.views(ArenaPart::inputs, arena)),
+      targets_(plan.views(ArenaPart::targets, arena)),
       row_fields_(plan.views(ArenaPart::row_fields, arena)),
       losses_(plan.views(ArenaPart::losses, arena)),
       logits_(plan.views(ArenaPart::logits, arena)),
@@ -73,8 +74,8 @@ void LayerRunner::launch(const device::Executable& program, Phase phase, int lay
                          const Operands& operands) {
   const auto u = static_cast<std::size_t>(microbatch);
   Bindings bindings;
-  bindings[Region::tokens] = batch_[2 * u];
-  bindings[Region::targets] = batch_[2 * u + 1];
+  bindings[Region::tokens] = inputs_[u];
+  bindings[Region::targets] = targets_[u];
   if (model_.packed) bindings[Region::rows] = row_fields_[u];
   bindings[Region::loss] = losses_[u];
   bindings[Region::weights] = operands.wire;

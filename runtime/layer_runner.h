@@ -48,8 +48,9 @@ class LayerRunner {
   const models::Model& model_of(int microbatch) const { return *of(microbatch).model; }
   void set_length(int microbatch, int length) { length_of_[static_cast<std::size_t>(microbatch)] = length; }
   int longest() const { return static_cast<int>(lengths_.size()) - 1; }
-  // Of microbatch u, tokens at 2u and targets at 2u + 1.
-  const std::vector<device::BufferView>& batch() const { return batch_; }
+  // Of each microbatch: Region::tokens and Region::targets.
+  const std::vector<device::BufferView>& inputs() const { return inputs_; }
+  const std::vector<device::BufferView>& targets() const { return targets_; }
   // Of each microbatch; none where rows are not told apart (Model::packed).
   const std::vector<device::BufferView>& row_fields() const { return row_fields_; }
   const std::vector<device::BufferView>& losses() const { return losses_; }
@@ -106,7 +107,7 @@ class LayerRunner {
   const int first_microbatch_;
   const ArenaPlan& plan_;
   const device::BufferView arena_;
-  const std::vector<device::BufferView> batch_;
+  const std::vector<device::BufferView> inputs_, targets_;
   const std::vector<device::BufferView> row_fields_;
   const std::vector<device::BufferView> losses_;
   const std::vector<device::BufferView> logits_;  // of one token, of each microbatch's rows, or none: then in carry_

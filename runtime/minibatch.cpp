@@ -31,22 +31,28 @@ void MinibatchPart::set_length(int microbatch, int length) {
   models::write_single_documents(row_fields(microbatch), runner_.model_of(microbatch).rows / sequences_);
 }
 
-BufferView MinibatchPart::staged_ids(int index) const {
-  const models::Model& model = runner_.model_of(index / 2);
-  const bool targets = index % 2 != 0;
-  return staging_.slice(static_cast<Bytes>(index / 2) * id_bytes_ + (targets ? runner_.model().tokens_bytes() : 0),
-                        targets ? model.targets_bytes() : model.tokens_bytes());
-}
+namespace {
 
-std::span<std::int32_t> MinibatchPart::ids(int index) {
-  const BufferView view = staged_ids(index);
+std::span<std::int32_t> words_of(BufferView view) {
   return {reinterpret_cast<std::int32_t*>(view.data), view.size / sizeof(std::int32_t)};
 }
 
-std::span<std::int32_t> MinibatchPart::row_fields(int microbatch) {
-  const BufferView view = staged_fields(microbatch);
-  return {reinterpret_cast<std::int32_t*>(view.data), view.size / sizeof(std::int32_t)};
+}  // namespace
+
+BufferView MinibatchPart::staged_inputs(int microbatch) const {
+  return staging_.slice(static_cast<Bytes>(microbatch) * id_bytes_, runner_.model_of(microbatch).tokens_bytes());
 }
+
+BufferView MinibatchPart::staged_targets(int microbatch) const {
+  return staging_.slice(static_cast<Bytes>(microbatch) * id_bytes_ + runner_.model().tokens_bytes(),
+                        runner_.model_of(microbatch).targets_bytes());
+}
+
+std::span<std::int32_t> MinibatchPart::tokens(int microbatch) { return words_of(staged_inputs(microbatch)); }
+
+std::span<std::int32_t> MinibatchPart::targets(int microbatch) { return words_of(staged_targets(microbatch)); }
+
+std::span<std::int32_t> MinibatchPart::row_fields(int microbatch) { return words_of(staged_fields(microbatch)); }
 
 SequenceView MinibatchPart::sequence(int index) {
   const int u = index / sequences_;
@@ -62,10 +68,11 @@ BufferView MinibatchPart::staged_fields(int microbatch) const {
 
 void MinibatchPart::upload() {
   link_.device().annotate(runner_.compute(), -1, -1);
-  for (int i = 0; i < 2 * microbatches_; ++i) {
-    const BufferView ids = staged_ids(i);
-    link_.to_device(Traffic::batch, runner_.compute(), runner_.batch()[static_cast<std::size_t>(i)].slice(0, ids.size),
-                    ids);
+  for (int u = 0; u < microbatches_; ++u) {
+    const auto place = static_cast<std::size_t>(u);
+    const BufferView inputs = staged_inputs(u), targets = staged_targets(u);
+    link_.to_device(Traffic::batch, runner_.compute(), runner_.inputs()[place].slice(0, inputs.size), inputs);
+    link_.to_device(Traffic::batch, runner_.compute(), runner_.targets()[place].slice(0, targets.size), targets);
   }
   for (std::size_t u = 0; u < runner_.row_fields().size(); ++u) {
     const BufferView fields = staged_fields(static_cast<int>(u));
@@ -106,16 +113,15 @@ namespace {
 // From samples, one behind the other, to tensors.
 void copy_tensors(std::span<const std::int32_t> from, const std::vector<models::SampleTensor>& tensors,
                   std::int64_t samples, std::span<std::int32_t> to) {
-  const std::vector<Bytes> places = models::tensor_places(tensors, samples);
   std::ptrdiff_t words = 0, first = 0;
   for (const models::SampleTensor& tensor : tensors) words += tensor.words;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    auto next = to.begin() + static_cast<std::ptrdiff_t>(places[i] / sizeof(std::int32_t));
+  models::for_each_tensor(tensors, samples, [&](const models::SampleTensor& tensor, Bytes begin) {
+    auto next = to.begin() + static_cast<std::ptrdiff_t>(begin / sizeof(std::int32_t));
     for (std::int64_t sample = 0; sample < samples; ++sample) {
-      next = std::copy_n(from.begin() + sample * words + first, tensors[i].words, next);
+      next = std::copy_n(from.begin() + sample * words + first, tensor.words, next);
     }
-    first += tensors[i].words;
-  }
+    first += tensor.words;
+  });
 }
 
 }  // namespace
@@ -147,15 +153,13 @@ std::int64_t Minibatch::rows() {
 template <typename Draw>
 void Minibatch::draw_tensors(const models::Model& model, const Draw& draw) {
   const auto fill = [&](const std::vector<models::SampleTensor>& tensors, std::span<std::int32_t> words) {
-    const std::vector<Bytes> places = models::tensor_places(tensors, model.rows);
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      const std::span<std::int32_t> own =
-          words.subspan(places[i] / sizeof(std::int32_t), static_cast<std::size_t>(model.rows * tensors[i].words));
-      for (std::int32_t& word : own) {
-        word = tensors[i].below > 0 ? draw(tensors[i].below)
-                                    : std::bit_cast<std::int32_t>(static_cast<float>(draw(1024)) / 1024);
+    models::for_each_tensor(tensors, model.rows, [&](const models::SampleTensor& tensor, Bytes begin) {
+      const auto count = static_cast<std::size_t>(model.rows * tensor.words);
+      for (std::int32_t& word : words.subspan(begin / sizeof(std::int32_t), count)) {
+        word =
+            tensor.below > 0 ? draw(tensor.below) : std::bit_cast<std::int32_t>(static_cast<float>(draw(1024)) / 1024);
       }
-    }
+    });
   };
   for (int u = 0; u < microbatches(); ++u) {
     fill(model.inputs, tokens(u));

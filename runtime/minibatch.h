@@ -31,8 +31,8 @@ class MinibatchPart {
   void set_length_alone(int microbatch, int length) { runner_.set_length(microbatch, length); }
   // Token ids of one microbatch, and what it should predict (-1: nothing), [rows]; of a custom model all that rows
   // bring (Model::inputs, targets), a tensor behind the other. Write them between passes only.
-  std::span<std::int32_t> tokens(int microbatch) { return ids(2 * microbatch); }
-  std::span<std::int32_t> targets(int microbatch) { return ids(2 * microbatch + 1); }
+  std::span<std::int32_t> tokens(int microbatch);
+  std::span<std::int32_t> targets(int microbatch);
   const models::Model& model() const { return runner_.model(); }
   // Region::rows, [4, rows]. Empty where rows are not told apart.
   std::span<std::int32_t> row_fields(int microbatch);
@@ -59,9 +59,9 @@ class MinibatchPart {
 
  private:
   // Of a microbatch's length; the places are as large as the longest needs.
-  device::BufferView staged_ids(int index) const;
+  device::BufferView staged_inputs(int microbatch) const;
+  device::BufferView staged_targets(int microbatch) const;
   device::BufferView staged_fields(int microbatch) const;
-  std::span<std::int32_t> ids(int index);
   device::BufferView results(Bytes begin, Bytes bytes) const;
   device::BufferView staged_logits(int microbatch) const;
   void wait();

@@ -203,11 +203,16 @@ Op Backward::again(const Op& op) {
 void Backward::place_input_gradient(ValueId input) {
   if (!reads(forward_, input)) return;
   const Value& value = forward_.value(input);
-  const ValueId gradient = this->gradient(input);
+  ValueId gradient = this->gradient(input);
   if (gradient == kNone && value.dtype == DType::i32) return;  // indices have none
-  if (gradient == kNone || graph_.value(gradient).region != Region::scratch) {
-    throw BadInput(forward_.name + ": no op makes the gradient of the input " + describe(value) +
-                   ": the result must depend on it through more than add");
+  if (gradient == kNone) {
+    throw BadInput(forward_.name + ": the result does not depend on the input " + describe(value) +
+                   ", which ops read; leave them out");
+  }
+  if (graph_.value(gradient).region != Region::scratch) {  // that of the output, or of another input, too
+    const ValueId copy = add_value({"d " + value.name, graph_.value(gradient).dtype, value.shape, Region::scratch});
+    append(OpKind::reshape, {gradient}, {copy}, {});
+    gradient = copy;
   }
   Value& placed = graph_.values[static_cast<std::size_t>(gradient)];
   placed.region = Region::input_gradient;

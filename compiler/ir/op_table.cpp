@@ -196,7 +196,7 @@ void derive_window(const Attributes& attributes, Sizes& sizes) {
   for (const std::size_t side : {0u, 1u}) {
     require(window.size[side] >= 1 && window.stride[side] >= 1 && window.dilation[side] >= 1,
             "size, stride and dilation of a window are 1 or more");
-    require(window.padding[side] >= 0 && window.padding[side] < window.dilation[side] * (window.size[side] - 1) + 1,
+    require(window.padding[side] >= 0 && window.padding[side] <= window.dilation[side] * (std::int64_t{window.size[side]} - 1),
             "the padding of a window is below its extent");
     const std::int64_t places = window.places(side, attributes.dims[1 + side]);
     require(places >= 1, "a window of " + std::to_string(window.size[side]) + " does not fit into " +
@@ -208,7 +208,7 @@ void derive_window(const Attributes& attributes, Sizes& sizes) {
 
 void derive_unfold(const Attributes& attributes, Sizes& sizes) {
   derive_window(attributes, sizes);
-  sizes.set('K', attributes.image_window.size[0] * attributes.image_window.size[1] * sizes['C']);
+  sizes.set('K', std::int64_t{attributes.image_window.size[0]} * attributes.image_window.size[1] * sizes['C']);
 }
 
 void derive_group_norm(const Attributes& attributes, Sizes& sizes) {

@@ -77,13 +77,9 @@ ArenaPlan::ArenaPlan(const models::Model& model, const Scratch& scratch, const E
       gradient_phases(model));
   // One scratch per phase: its programs run one after the other.
   for (const auto& [phase, bytes] : scratch) scratch_of_[phase] = add(scratch_name(phase), {1, bytes}, {phase});
-  BufferSizes batch;
-  for (std::size_t u = 0; u < microbatches; ++u) {
-    batch.add(1, model.tokens_bytes());
-    batch.add(1, model.targets_bytes());
-  }
-  add(ArenaPart::batch, model.head_kind == models::HeadKind::custom ? "inputs and targets" : "token ids and targets",
-      std::move(batch));
+  add(ArenaPart::inputs, model.head_kind == models::HeadKind::custom ? "inputs" : "token ids",
+      BufferSizes(microbatches, model.tokens_bytes()));
+  add(ArenaPart::targets, "targets", BufferSizes(microbatches, model.targets_bytes()));
   if (model.packed) {
     add(ArenaPart::row_fields, "positions and documents of rows", BufferSizes(microbatches, model.row_fields_bytes()));
   }

@@ -48,8 +48,9 @@ enum class ArenaPart : std::uint8_t {
   saved_out,        // where it does not: on its way to the host
   saved_fetch,      // back from the stash
   input_gradients,  // dL/d layer input
-  batch,            // tokens and targets
-  row_fields,       // Region::rows; none where rows are not told apart
+  inputs,           // tokens, or what samples of a custom model bring
+  targets,
+  row_fields,  // Region::rows; none where rows are not told apart
   losses,
   logits,  // of one token, or where it has labels of all rows of each microbatch; none for a head in chunks
   carry,   // of a head in chunks

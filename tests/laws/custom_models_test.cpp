@@ -175,6 +175,31 @@ TEST_P(AgainstPyTorch, LossesAndPredictionsAgree) {
 INSTANTIATE_TEST_SUITE_P(Models, AgainstPyTorch, ::testing::ValuesIn(testing::kCustomModels),
                          [](const auto& info) { return std::string(info.param); });
 
+// Sums, copies and layers without parameters hand gradients on: y, y and their sum are 2 y.
+TEST(CustomModels, GradientsPassThroughCopiesAndSums) {
+  using testing::Values;
+  using testing::ValueSpan;
+  const auto losses = [](std::vector<Layer> between) {
+    Options options = options_of(testing::perceptron(0));
+    options.model.blocks.insert(options.model.blocks.begin() + 1, between.begin(), between.end());
+    return record(options, 6).losses;
+  };
+  const auto twice =
+      testing::layer(1, "twice", [](LayerBuilder& graph, ValueSpan x) -> Values { return {graph.scale(x[0], 2)}; });
+  const auto copies = testing::layer(1, "copies", [](LayerBuilder& graph, ValueSpan x) -> Values {
+    const Value y = graph.scale(x[0], 1);
+    return {y, x[0], y};
+  });
+  const auto sum = testing::layer(2, "sum", [](LayerBuilder& graph, ValueSpan x) -> Values {
+    return {graph.add(x[0], x[1]), graph.scale(x[2], 0)};
+  });
+  const auto both =
+      testing::layer(3, "both", [](LayerBuilder& graph, ValueSpan x) -> Values { return {graph.add(x[0], x[1])}; });
+  const std::vector<double> expected = losses({twice}), found = losses({copies, sum, both});
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-6 * expected[i]);
+  EXPECT_GT(std::abs(expected[0] - expected[5]), 1e-3);
+}
+
 // The loss of a sample that counts for 3 is divided with it, and samples behind the last one count for nothing.
 TEST(CustomModels, ALossIsDividedByWhatSamplesCountFor) {
   const auto evaluation = [](std::int64_t counts, std::uint64_t size) {

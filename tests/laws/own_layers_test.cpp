@@ -426,10 +426,18 @@ TEST_F(OwnLayers, WhatIsDescribedWronglyIsRefused) {
           "layer 2 (b): shares the parameters of layer 1, which");
   refused({{1}, {2, "", {}, 1}, {3, "", {}, 2}}, "layer 3: shares the parameters of layer 2, which");
   refused({{1, "a", bottleneck(4)}, {2, "a", bottleneck(5)}}, "layer 2 of type \"a\" is another graph");
-  refused({{5, "odd", [](LayerBuilder&, Inputs) { return Values(); }}}, "layer 5 (odd): returns 0 values");
+  refused({{5, "odd", [](LayerBuilder&, Inputs) { return Values(); }}}, "layer 5 (odd): returns no value");
   refused(of([](LayerBuilder&, Value x) { return x; }), "layer 5 (odd): returns its input");
-  refused(of([](LayerBuilder& graph, Value x) { return graph.add(x, graph.tanh(x)); }),
-          "layer 5 (odd): has no parameters");
+  refused(of([](LayerBuilder& graph, Value x) {
+            return graph.add(graph.scale(x, 0), graph.vector("v", 24, Distribution::ones()));
+          }),
+          "(none)");
+  refused({{5, "odd",
+            [](LayerBuilder& graph, Inputs inputs) -> Values {
+              return {graph.tanh(inputs[0]), inputs[0]};
+            }},
+           {6, "other", [](LayerBuilder& graph, Inputs inputs) -> Values { return {graph.tanh(inputs[0])}; }}},
+          "layer 6 (other): does not read its input x1 [26, 24]");
   refused(of([](LayerBuilder& graph, Value x) {
             graph.vector("v", 24, Distribution::ones());
             return graph.rms_norm(x, graph.vector("v", 24, Distribution::ones()));
@@ -445,14 +453,13 @@ TEST_F(OwnLayers, WhatIsDescribedWronglyIsRefused) {
   refused(of([](LayerBuilder& graph, Value x) {
             return graph.linear(x, graph.matrix("w", 24, 25, Distribution::normal(1)));
           }),
-          "layer 5 (odd): returns [26, 25]; it must be as its input, [26, 24]");
+          "what stands before the head returns [26, 25]; it must be one value, [26, 24]");
   refused(of([](LayerBuilder& graph, Value x) {
             return graph.linear(x, graph.matrix("w", 23, 24, Distribution::normal(1)));
           }),
           "layer 5 (odd): ");
-  refused(
-      of([](LayerBuilder& graph, Value x) { return graph.add(x, graph.matrix("w", 26, 24, Distribution::normal(1))); }),
-      "layer 5 (odd): parameter w stands where");
+  refused(of([](LayerBuilder& graph, Value) { return graph.tanh(graph.matrix("w", 26, 24, Distribution::normal(1))); }),
+          "layer 5 (odd): parameter w stands where");
   refused(of([](LayerBuilder& graph, Value x) { return graph.linear_transposed(x, x); }), "where a parameter is taken");
   refused(of([](LayerBuilder& graph, Value x) { return graph.dropout(x, 1.5); }), "dropout probability 1.5");
   refused(of([](LayerBuilder& graph, Value x) { return graph.attention(x, {.heads = 5}); }), "layer 5 (odd): ");

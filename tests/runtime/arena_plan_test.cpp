@@ -75,7 +75,8 @@ std::vector<Use> uses(const RunPlan& plan) {
   std::vector<Phase> gradients = backward_pass;
   if (none && plan.options.transfer.vocabulary_chunk > 0) gradients.push_back(Phase::forward);
   add_part("input gradients", ArenaPart::input_gradients, gradients);
-  add_part("batch", ArenaPart::batch, {});
+  add_part("inputs", ArenaPart::inputs, {});
+  add_part("targets", ArenaPart::targets, {});
   add_part("losses", ArenaPart::losses, {});
   add_part("logits", ArenaPart::logits, {});
   add_part("carry", ArenaPart::carry, {Phase::head});

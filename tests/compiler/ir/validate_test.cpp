@@ -83,9 +83,9 @@ std::vector<Mistake> mistakes() {
        "does not fit the region gradients"},
       {"tokens_dtype",
        [](Graph& g) {
-         g.values.push_back({"t", DType::f32, {6}, Region::tokens});
+         g.values.push_back({"t", DType::bf16, {6}, Region::tokens});
        },
-       "t f32 [6] does not fit the region tokens"},
+       "t bf16 [6] does not fit the region tokens"},
       {"overlapping_weights", [](Graph& g) { g.values[1].offset += 4; }, "overlap in weights"},
       {"unaligned", [](Graph& g) { first_in(g, Region::weights).offset = 2; }, "is not aligned to its element size"},
       {"output_nobody_makes",
