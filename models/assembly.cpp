@@ -227,7 +227,10 @@ Assembly::Assembly(const TransformerShape& shape, const Family& family)
   model_.reversible = shape.reversible;
   model_.rebuilds = rebuilds(shape);
   if (chunked()) model_.chunks = {chunks_.count(), chunks_.rows};
-  for (const LayerEnds& inputs : blocks_.inputs) model_.input_bytes.push_back(bytes_of(inputs));
+  for (const LayerEnds& inputs : blocks_.inputs) {
+    model_.input_bytes.push_back(bytes_of(inputs));
+    model_.largest_input = std::max(model_.largest_input, model_.input_bytes.back());
+  }
 }
 
 Model Assembly::finish() && {
@@ -235,6 +238,8 @@ Model Assembly::finish() && {
     add_inputs();
     add_blocks();
     add_custom_head();
+    if (model_.layout.groups.empty())
+      throw BadInput("model.blocks: no layer has parameters: there is nothing to train");
     while (model_.lowest_trained < model_.layers() && !model_.trained(model_.lowest_trained)) ++model_.lowest_trained;
     return std::move(model_);
   }

@@ -114,6 +114,10 @@ struct LayerBuilder::Implementation {
   ValueId repeated(Value x, const Shape& shape) {
     const Shape& own = tensor(x).shape;
     if (own == shape && !is_parameter(x)) return rows(x);
+    if (is_parameter(x) && own.rank() == shape.rank() && own[0] != 1) {
+      throw BadInput("parameter " + graph.value(at(x)).name + " " + own.to_string() +
+                     " has elements for each sample of a microbatch " + shape.to_string());
+    }
     if (!is_parameter(x)) rows(x);  // which indices have not
     compiler::Attributes attributes{.dims = models::four(shape)};
     for (std::size_t i = 0; i < own.rank(); ++i) {
@@ -143,6 +147,10 @@ struct LayerBuilder::Implementation {
   Value two(OpKind kind, const char* op, Value a, Value b) {
     const Shape shape = common(op, a, b);
     const ValueId x = repeated(a, shape), y = repeated(b, shape);
+    if (graph.value(x).dtype != graph.value(y).dtype) {
+      throw BadInput(std::string(op) + ": the result of cross_entropy() is fp32, the other value " +
+                     std::string(l2l::name_of(this->shape.compute)) + ": set precision.compute = \"fp32\"");
+    }
     return add(graph.apply(kind, {x, y}), {shape, graph.value(x).dtype});
   }
   Value one(OpKind kind, Value x, const compiler::Attributes& attributes = {}) {
@@ -279,6 +287,7 @@ Value LayerBuilder::subtract(Value a, Value b) {
 Value LayerBuilder::multiply(Value a, Value b) { return self_.two(OpKind::multiply, "multiply", a, b); }
 
 Value LayerBuilder::scale(Value x, double factor) {
+  if (!std::isfinite(factor)) throw BadInput("scale: a factor of " + std::to_string(factor));
   return self_.like(x, self_.graph.scale(self_.rows(x), static_cast<float>(factor)));
 }
 
@@ -296,7 +305,9 @@ Value LayerBuilder::reduced(Value x, const std::vector<int>& dimensions, double 
   compiler::Attributes attributes{.factor = static_cast<float>(factor), .dims = models::four(shape), .kept = 0xf};
   for (const int each : dimensions) {
     const std::size_t dimension = self_.dimension("sum", x, each);
-    attributes.kept &= ~(1u << (4 - shape.rank() + dimension));
+    const std::uint32_t bit = 1u << (4 - shape.rank() + dimension);
+    if ((attributes.kept & bit) == 0) throw BadInput("sum: dimension " + std::to_string(each) + " is named twice");
+    attributes.kept &= ~bit;
     shape = self_.with(shape, dimension, 1);
   }
   return self_.add(self_.graph.apply(OpKind::sum, {self_.rows(x)}, attributes), {shape, self_.tensor(x).dtype});
@@ -681,6 +692,12 @@ void check_custom(const ModelOptions& model) {
   for (const Layer& layer : model.blocks) {
     if (layer.build) continue;
     throw BadInput(custom + ": layer " + std::to_string(layer.id) + " of model.blocks has nothing that builds it");
+  }
+  const Layer& last = model.blocks.back();
+  const auto alike = [&](const Layer& layer) { return layer.type == last.type || layer.shares == last.id; };
+  if (last.shares || std::count_if(model.blocks.begin(), model.blocks.end(), alike) > 1) {
+    throw BadInput(custom +
+                   ": the last layer of model.blocks, which the loss follows, needs a type and parameters of its own");
   }
   if (model.inputs.empty()) throw BadInput(custom + ": model.inputs: names no tensor");
   if (!model.loss) throw BadInput(custom + ": model.loss: is not set");

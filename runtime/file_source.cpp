@@ -38,6 +38,7 @@ std::uint64_t FileSource::identity() const { return implementation_->samples->ha
 std::int64_t FileSource::read(const SamplePosition& position, const SampleView& sample) const {
   const runtime::Samples& samples = *implementation_->samples;
   const runtime::DatasetSettings& settings = implementation_->settings;
+  if (!sample.input_tensors.empty()) throw BadInput("a source of files has tokens, and no tensors of a custom model");
   if (static_cast<std::int64_t>(sample.tokens.size()) < settings.sequence) {
     throw BadInput("a source of files with model.sequence = " + std::to_string(settings.sequence) +
                    " is read by a model of " + std::to_string(sample.tokens.size()) +

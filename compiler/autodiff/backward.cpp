@@ -91,6 +91,7 @@ std::vector<Backward::TrainedRows> Backward::trained_rows(ValueId id) {
     if (known == kNone) known = add_accumulator(weight.shape, begin);
     return {{0, weight.shape[0], known}};
   }
+  if (const auto known = trained_.find(id); known != trained_.end()) return known->second;
   std::vector<TrainedRows> pieces;
   for (const GradientRange& range : *forward_.gradient_ranges) {
     const std::int64_t from = std::max(begin, range.begin),
@@ -103,6 +104,7 @@ std::vector<Backward::TrainedRows> Backward::trained_rows(ValueId id) {
     const Shape shape = weight.shape.rank() == 1 ? Shape{rows} : Shape{rows, width};
     pieces.push_back({(from - begin) / width, rows, add_accumulator(shape, range.gradient + from - range.begin)});
   }
+  trained_.emplace(id, pieces);
   return pieces;
 }
 

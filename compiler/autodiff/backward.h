@@ -1,6 +1,7 @@
 // A backward graph under construction: what vector-Jacobian products read and append to.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -72,9 +73,10 @@ class Backward {
   Op again(const Op& op);
 
   const Graph& forward_;
-  Graph graph_;                     // the forward values, then the gradients; only backward ops
-  std::vector<ValueId> gradients_;  // per forward value: its gradient so far, or its accumulator
-  std::vector<bool> available_;     // per forward value: saved, or recomputed by now
+  Graph graph_;                                          // the forward values, then the gradients; only backward ops
+  std::vector<ValueId> gradients_;                       // per forward value: its gradient so far, or its accumulator
+  std::map<ValueId, std::vector<TrainedRows>> trained_;  // of weights of which parts may be frozen
+  std::vector<bool> available_;                          // per forward value: saved, or recomputed by now
 };
 
 // A vector-Jacobian product: appends the ops that propagate the gradient of the first output of `op` to its inputs; to

@@ -72,7 +72,9 @@ struct Window {
 
   // Its places along dimension `side` (0: height) of an image that has `extent` elements there; below 1: none.
   std::int64_t places(std::size_t side, std::int64_t extent) const {
-    return (extent + std::int64_t{2} * padding[side] - dilation[side] * (std::int64_t{size[side]} - 1) - 1) / stride[side] + 1;
+    return (extent + std::int64_t{2} * padding[side] - dilation[side] * (std::int64_t{size[side]} - 1) - 1) /
+               stride[side] +
+           1;
   }
   bool operator==(const Window&) const = default;
 };

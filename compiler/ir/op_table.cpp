@@ -196,9 +196,12 @@ void derive_window(const Attributes& attributes, Sizes& sizes) {
   for (const std::size_t side : {0u, 1u}) {
     require(window.size[side] >= 1 && window.stride[side] >= 1 && window.dilation[side] >= 1,
             "size, stride and dilation of a window are 1 or more");
-    require(window.padding[side] >= 0 && window.padding[side] <= window.dilation[side] * (std::int64_t{window.size[side]} - 1),
+    require(window.padding[side] >= 0 &&
+                window.padding[side] <= window.dilation[side] * (std::int64_t{window.size[side]} - 1),
             "the padding of a window is below its extent");
-    const std::int64_t places = window.places(side, attributes.dims[1 + side]);
+    const std::int64_t extent = window.dilation[side] * (std::int64_t{window.size[side]} - 1) + 1;
+    const std::int64_t room = attributes.dims[1 + side] + std::int64_t{2} * window.padding[side];
+    const std::int64_t places = extent <= room ? window.places(side, attributes.dims[1 + side]) : 0;
     require(places >= 1, "a window of " + std::to_string(window.size[side]) + " does not fit into " +
                              std::to_string(attributes.dims[1 + side]) + " elements");
     rows *= places;

@@ -26,7 +26,7 @@ struct SamplePosition {
 
 // Where a sample is written: spans of one element for each row of a sequence, model.sequence of them. They hold what
 // stands for nothing: tokens of 0, targets of -1, and all rows as one document.
-struct SampleView {
+struct L2L_API SampleView {
   std::span<std::int32_t> tokens;  // ids, below model.vocabulary
   // What the head learns of each row; -1: nothing. model.head = "language": a token, most often the one of the next row
   // (bert, roberta: of this row, whose own is masked). "tokens": its class. "classification": the document's class, at
@@ -41,10 +41,10 @@ struct SampleView {
   std::span<const TensorSpec> input_tensors = {}, target_tensors = {};
   // Writes a tensor's elements, row-major, by its place in these. Throws BadInput unless there are as many, of its
   // type.
-  L2L_API void set_input(std::size_t tensor, std::span<const float> values) const;
-  L2L_API void set_input(std::size_t tensor, std::span<const std::int32_t> values) const;
-  L2L_API void set_target(std::size_t tensor, std::span<const float> values) const;
-  L2L_API void set_target(std::size_t tensor, std::span<const std::int32_t> values) const;
+  void set_input(std::size_t tensor, std::span<const float> values) const;
+  void set_input(std::size_t tensor, std::span<const std::int32_t> values) const;
+  void set_target(std::size_t tensor, std::span<const float> values) const;
+  void set_target(std::size_t tensor, std::span<const std::int32_t> values) const;
 };
 
 // Samples that a program makes, reads or generates. What it says must not change while a Trainer has it. All functions

@@ -78,6 +78,10 @@ std::int64_t MemorySource::read(const SamplePosition& position, const SampleView
     throw BadInput("sample " + std::to_string(position.index) + " of " + std::to_string(samples_.size()) +
                    " is asked for");
   }
+  if (!sample.input_tensors.empty()) {
+    throw BadInput(
+        "a MemorySource has tokens, but samples of a custom model are tensors: write a source that sets them");
+  }
   const auto& [tokens, targets] = samples_[position.index];
   const std::size_t rows = targets.empty() ? tokens.size() - 1 : tokens.size();
   if (rows > sample.tokens.size()) {

@@ -200,6 +200,29 @@ TEST(CustomModels, GradientsPassThroughCopiesAndSums) {
   EXPECT_GT(std::abs(expected[0] - expected[5]), 1e-3);
 }
 
+// A parameter that is used twice, beside one that is frozen; and a loss of several parts.
+TEST(CustomModels, ParametersMayBeUsedTwiceBesideFrozenOnes) {
+  using testing::Values;
+  using testing::ValueSpan;
+  Options options = options_of(testing::perceptron());
+  options.model.blocks[1].build = [](LayerBuilder& graph, ValueSpan x) -> Values {
+    const Value w = graph.matrix("w", 16, 16, Distribution::normal(0.3));
+    const Value v = graph.matrix("v", 16, 16, Distribution::normal(0.3));
+    return {graph.linear(graph.linear(graph.linear(x[0], w), v), w)};
+  };
+  options.model.blocks[1].type = "twice";
+  options.optimizer.train = {"layers.1.w", "layers.0.*"};
+  options.model.loss = [](LayerBuilder& graph, ValueSpan outputs, ValueSpan targets) {
+    const Value small = graph.mean(graph.multiply(outputs[0], outputs[0]), {1});
+    return graph.add(graph.cross_entropy(outputs[0], targets[0]), small);
+  };
+  const Record relay = record(options);
+  options.device.execution = "resident";
+  EXPECT_EQ(record(options), relay);
+  options.precision.compute = "bf16";
+  EXPECT_NE(testing::refusal([&] { Trainer trainer(options); }).find("cross_entropy() is fp32"), std::string::npos);
+}
+
 // The loss of a sample that counts for 3 is divided with it, and samples behind the last one count for nothing.
 TEST(CustomModels, ALossIsDividedByWhatSamplesCountFor) {
   const auto evaluation = [](std::int64_t counts, std::uint64_t size) {
@@ -250,6 +273,15 @@ TEST(CustomModels, RefusalsNameTheLayerAndWhatDoesNotFit) {
            return g.max_pool(g.reshape(x, {4, 4, 1}), {.size = {5, 1}});
          }),
          {"max_pool", "window of 5"});
+  expect(building([](LayerBuilder& g, Value x) { return g.mean(x, {1, 1}); }), {"dimension 1 is named twice"});
+  expect(building([](LayerBuilder& g, Value x) { return g.add(x, g.matrix("each", 3, 16, Distribution::zeros())); }),
+         {"each [3, 16] has elements for each sample"});
+  expect(building([](LayerBuilder& g, Value x) {
+           return g.max_pool(g.reshape(x, {4, 2, 2}), {.size = {3, 3}, .stride = {2, 2}});
+         }),
+         {"does not fit"});
+  expect(refusal([](Options& o) { o.model.blocks.back().shares = 0; }), {"layer 100 (last)"});
+  expect(refusal([](Options& o) { o.model.blocks.back().type = "hidden"; }), {"the last layer"});
   expect(refusal([](Options& o) { o.model.loss = nullptr; }), {"model.loss"});
   expect(refusal([](Options& o) { o.model.inputs.clear(); }), {"model.inputs"});
   expect(refusal([](Options& o) { o.model.blocks.resize(1); }), {"model.blocks", "two or more"});
@@ -285,6 +317,12 @@ TEST(CustomModels, WhatIsForTextIsRefused) {
   EXPECT_THROW(trainer.generate(prompt, {}), BadInput);
   EXPECT_THROW(trainer.logits(prompt, [](auto, auto, auto) {}), BadInput);
   EXPECT_THROW(trainer.hidden_states(prompt, [](auto, auto, auto) {}), BadInput);
+  const std::vector<std::int32_t> first{0};
+  EXPECT_THROW(trainer.logits(first, [](auto, auto, auto) {}), BadInput);
+  Options tokens = options_of(testing::perceptron());
+  tokens.data.train_source = std::make_shared<MemorySource>(
+      std::vector<MemorySource::Sample>{{.tokens = {1, 2, 3, 4}}, {.tokens = {1, 2, 3}}});
+  EXPECT_NE(testing::refusal([&] { Trainer(tokens).step(); }).find("tensors"), std::string::npos);
 }
 
 }  // namespace

@@ -490,7 +490,7 @@ TEST(ValidateOptions, ChecksRangesOfFieldsThatWereSetInCode) {
 
 TEST(ValidateOptions, ChecksCombinations) {
   EXPECT_SAYS(invalid({"model.hidden=100", "model.heads=3"}), "model.hidden = 100 is not divisible by model.heads = 3");
-  EXPECT_SAYS(invalid({"model.vocabulary=255", "data.train=text"}), "model.vocabulary = 255");
+  EXPECT_SAYS(invalid({"model.vocabulary=255", "data.train=[\"text\"]"}), "model.vocabulary = 255");
   EXPECT_EQ(invalid({"model.vocabulary=255", "data.format=tokens"}), "(no BadInput)");
   EXPECT_EQ(invalid({"model.tie_embeddings=false"}), "(no BadInput)");
   EXPECT_SAYS(invalid({"device.count=2", "batch.micro_batches=3"}),
