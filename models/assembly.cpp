@@ -168,6 +168,8 @@ class Assembly {
   Model finish() &&;
 
  private:
+  void add_family_layers();
+  void add_custom_layers();
   void add_tables();
   void add_embedding();
   void add_embedding_chunks();
@@ -234,15 +236,19 @@ Assembly::Assembly(const TransformerShape& shape, const Family& family)
 }
 
 Model Assembly::finish() && {
-  if (shape_.head_kind == HeadKind::custom) {
-    add_inputs();
-    add_blocks();
-    add_custom_head();
-    if (model_.layout.groups.empty())
-      throw BadInput("model.blocks: no layer has parameters: there is nothing to train");
-    while (model_.lowest_trained < model_.layers() && !model_.trained(model_.lowest_trained)) ++model_.lowest_trained;
-    return std::move(model_);
-  }
+  shape_.head_kind == HeadKind::custom ? add_custom_layers() : add_family_layers();
+  while (model_.lowest_trained < model_.layers() && !model_.trained(model_.lowest_trained)) ++model_.lowest_trained;
+  return std::move(model_);
+}
+
+void Assembly::add_custom_layers() {
+  add_inputs();
+  add_blocks();
+  add_custom_head();
+  if (model_.layout.groups.empty()) throw BadInput("model.blocks: no layer has parameters: there is nothing to train");
+}
+
+void Assembly::add_family_layers() {
   add_tables();
   chunked() ? add_embedding_chunks() : add_embedding();
   model_.embedding_layers = model_.layers();
@@ -256,8 +262,6 @@ Model Assembly::finish() && {
     chunked() ? add_head_chunks() : add_head();
   }
   model_.head_layers = model_.layers() - before_head;
-  while (model_.lowest_trained < model_.layers() && !model_.trained(model_.lowest_trained)) ++model_.lowest_trained;
-  return std::move(model_);
 }
 
 // A tied table is a group of its own, with two uses.
@@ -458,11 +462,7 @@ void Assembly::add_classifier() {
 void Assembly::add_inputs() {
   const auto tensors = [](const std::vector<TensorSpec>& specs) {
     std::vector<SampleTensor> list;
-    for (const TensorSpec& spec : specs) {
-      SampleTensor tensor{.words = 1, .below = spec.below};
-      for (const std::int64_t size : spec.shape) tensor.words *= size;
-      list.push_back(tensor);
-    }
+    for (const TensorSpec& spec : specs) list.push_back({.words = elements_of(spec), .below = spec.below});
     return list;
   };
   model_.inputs = tensors(shape_.inputs);
@@ -478,13 +478,13 @@ void Assembly::add_custom_head() {
     return custom_head_graph(layer, shape_, blocks_.inputs.back(), kind, parameters, model_.labels);
   };
   Graph forward = graph(CustomHead::loss, list);
-  const std::uint32_t owner = layer.shares.value_or(layer.id);
-  const std::string name = family_.blocks + "." + std::to_string(owner);
+  const std::string name = family_.blocks + "." + std::to_string(layer.id);
+  const std::uint32_t id = kFirstBlockId + layer.id;
   std::vector<LayerPart> parts;
-  if (list.elements() > 0) parts.push_back({add(list.group(name, kFirstBlockId + owner, name + "."))});
+  if (list.elements() > 0) parts.push_back({add(list.group(name, id, name + "."))});
   LayerType type = layer_type(std::move(forward), parts);
   type.forward = graph(CustomHead::evaluation, same);
-  add_layer(add(std::move(type)), family_.blocks + "." + std::to_string(layer.id), kFirstBlockId + layer.id, parts);
+  add_layer(add(std::move(type)), name, id, parts);
 }
 
 // `trained`: whatever the shape says.

@@ -10,6 +10,13 @@
 
 namespace l2l::models {
 
+// Of one sample.
+inline std::int64_t elements_of(const TensorSpec& spec) {
+  std::int64_t elements = 1;
+  for (const std::int64_t size : spec.shape) elements *= size;
+  return elements;
+}
+
 // A tensor of one microbatch as LayerBuilder shows it, with its sample as dimension 0.
 struct LayerTensor {
   Shape shape;

@@ -113,6 +113,10 @@ namespace {
 // From samples, one behind the other, to tensors.
 void copy_tensors(std::span<const std::int32_t> from, const std::vector<models::SampleTensor>& tensors,
                   std::int64_t samples, std::span<std::int32_t> to) {
+  if (tensors.size() == 1) {
+    std::copy_n(from.begin(), to.size(), to.begin());
+    return;
+  }
   std::ptrdiff_t words = 0, first = 0;
   for (const models::SampleTensor& tensor : tensors) words += tensor.words;
   models::for_each_tensor(tensors, samples, [&](const models::SampleTensor& tensor, Bytes begin) {
@@ -129,17 +133,11 @@ void copy_tensors(std::span<const std::int32_t> from, const std::vector<models::
 void Minibatch::take(PreparedMinibatch& samples) {
   for (int u = 0; u < microbatches(); ++u) {
     part(u).set_length_alone(place(u), samples.length(u));
-    const auto copy = [](std::span<const std::int32_t> from, std::span<std::int32_t> to) {
-      std::copy_n(from.begin(), to.size(), to.begin());
-    };
-    if (const models::Model& model = part(u).model(); model.head_kind == models::HeadKind::custom) {
-      copy_tensors(samples.tokens(u), model.inputs, model.rows, tokens(u));
-      copy_tensors(samples.targets(u), model.targets, model.rows, targets(u));
-      continue;
-    }
-    copy(samples.tokens(u), tokens(u));
-    copy(samples.targets(u), targets(u));
-    copy(samples.fields(u), part(u).row_fields(place(u)));
+    const models::Model& model = part(u).model();
+    copy_tensors(samples.tokens(u), model.inputs, part(u).rows(place(u)), tokens(u));
+    copy_tensors(samples.targets(u), model.targets, part(u).rows(place(u)), targets(u));
+    const std::span<std::int32_t> fields = part(u).row_fields(place(u));
+    std::copy_n(samples.fields(u).begin(), fields.size(), fields.begin());
   }
 }
 

@@ -6,6 +6,7 @@
 #include "l2l/data.h"
 #include "l2l/errors.h"
 #include "l2l/graph.h"
+#include "models/own_layers.h"
 
 namespace l2l {
 namespace {
@@ -20,8 +21,7 @@ void write_tensor(std::span<const TensorSpec> specs, std::size_t tensor, TensorS
   std::size_t first = 0, elements = 0;
   for (std::size_t i = 0; i <= tensor; ++i) {
     first += elements;
-    elements = 1;
-    for (const std::int64_t size : specs[i].shape) elements *= static_cast<std::size_t>(size);
+    elements = static_cast<std::size_t>(models::elements_of(specs[i]));
   }
   if (specs[tensor].element != element || values.size() != elements) {
     throw BadInput("tensor \"" + specs[tensor].name + "\" of a sample: " + std::to_string(values.size()) + " " +

@@ -9,6 +9,7 @@
 
 #include "core/hash.h"
 #include "l2l/errors.h"
+#include "models/own_layers.h"
 #include "runtime/data/permutation.h"
 
 namespace l2l::runtime {
@@ -75,8 +76,7 @@ void check_tensor_words(const TensorSpec& spec, std::span<const std::int32_t> wo
 void check_all_words(std::span<const TensorSpec> specs, std::span<const std::int32_t> words, std::int32_t least,
                      const std::string& where) {
   for (const TensorSpec& spec : specs) {
-    std::size_t elements = 1;
-    for (const std::int64_t size : spec.shape) elements *= static_cast<std::size_t>(size);
+    const auto elements = static_cast<std::size_t>(models::elements_of(spec));
     check_tensor_words(spec, words.first(elements), least, where);
     words = words.subspan(elements);
   }
