@@ -10,10 +10,9 @@
 namespace l2l::device::cuda {
 
 struct Settings {
-  int index = 0;             // of the device, as the CUDA runtime counts them
-  bool graphs = true;        // programs run as CUDA graphs
-  Bytes pinned_memory = 0;   // limit on page-locked memory, beyond which copies are staged; 0: no limit
-  bool library_gelu = true;  // Context::library_gelu
+  int index = 0;            // of the device, as the CUDA runtime counts them
+  bool graphs = true;       // programs run as CUDA graphs
+  Bytes pinned_memory = 0;  // limit on page-locked memory, beyond which copies are staged; 0: no limit
 };
 
 // Its first two members never move: they are read before the stamp is compared.

@@ -16,8 +16,6 @@ struct DeviceSettings {
   int index = 0;              // cuda: which device, as the driver counts them
   bool graphs = true;         // cuda: programs run as CUDA graphs
   Bytes pinned_memory = 0;    // cuda: page-locked memory beyond which copies are staged; 0: no limit
-  bool library_gelu = true;  // cuda: GELU in the epilogue of 16-bit products, which reads sums before they are rounded;
-                             // false: the same bits whether or not the sum is kept
 };
 
 // Sets `reason`, unless it is null, to what "auto" chose and why; empty for other kinds. Throws BadInput that says why

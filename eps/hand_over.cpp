@@ -237,7 +237,7 @@ bool HandOver::may_update(const Group& group) const {
 }
 
 bool HandOver::later(const Job& a, const Job& b) const {
-  if (a.kind != b.kind) return a.kind == JobKind::check;
+  if (a.kind != b.kind) return a.kind == JobKind::update;
   return a.kind == JobKind::update ? updates_later(a.group, b.group) : checks_later(a.group, b.group);
 }
 

@@ -85,8 +85,9 @@ class HandOver {
   std::size_t contribution(LayerIndex layer, std::size_t part, int device) const;
   std::size_t contributions(GroupIndex group) const { return group_at(group).received.size(); }
 
-  // The next job of a lane, which the caller must finish: updates first, in the order in which the next forward pass
-  // needs them; then checks, in the order in which the backward pass completes them.
+  // The next job of a lane, which the caller must finish: checks first, in the order in which the backward pass
+  // completes them, since the end of the step waits for them and they are short; then updates, in the order in which
+  // the next forward pass needs them.
   std::optional<Job> start_job(int lane = 0);
   void finish_check(GroupIndex group, bool finite);
   void finish_update(GroupIndex group);

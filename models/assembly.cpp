@@ -324,6 +324,7 @@ void Assembly::add_embedding_norm() {
   Graph forward = layer_graph("embedding norm", shape_, family_.embedding_norm, shape_.rows(), norm);
   const std::vector<LayerPart> parts = {{add(norm.group("embedding.norm", kEmbeddingNormId))}};
   add_layer(add(layer_type(std::move(forward), parts)), "embedding.norm", kEmbeddingNormId, parts);
+  model_.input_bytes.insert(model_.input_bytes.begin(), bytes_of(family_ends(shape_)));
 }
 
 void Assembly::add_blocks() {

@@ -72,7 +72,8 @@ struct Model {
   float logit_softcap =
       0;  // c: logits l, those of LayerType::logits as well, stand for c tanh(l / c); 0: for themselves
   int embedding_layers = 1, head_layers = 1;
-  // Of each block and of the head: what one microbatch brings, in models of one stream; and the largest of these.
+  // Of each layer after the embedding, up to the head: what one microbatch brings, in models of one stream; and the
+  // largest of these.
   std::vector<Bytes> input_bytes;
   Bytes largest_input = 0;
   std::vector<SampleTensor> inputs{1}, targets{1};  // of a row
@@ -121,9 +122,7 @@ struct Model {
   bool head_in_chunks() const { return head_layers > 1; }
   bool streams() const { return reversible != Reversible::no; }
   // What one microbatch leaves between two layers, and its gradient.
-  Bytes activation_bytes() const {
-    return streams() ? 2 * stream_bytes() : largest_input;
-  }
+  Bytes activation_bytes() const { return streams() ? 2 * stream_bytes() : largest_input; }
   // Of the input of `layer`, a block or the head; the largest is that above.
   Bytes activation_bytes(int layer) const {
     return streams() ? activation_bytes() : input_bytes[static_cast<std::size_t>(layer - block(1))];

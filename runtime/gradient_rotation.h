@@ -19,6 +19,9 @@ class GradientRotation {
   // dL/d input of the current layer, which incoming() is in the next one. Shares its buffer with
   // incoming(microbatch - 1).
   device::BufferView outgoing(int microbatch) const { return at(microbatch); }
+  // Begins as the first time, so that every step's programs find the same memory; nothing that is held is needed any
+  // more.
+  void restart() { base_ = 0; }
   // Goes on to the next layer of the backward pass: what was outgoing becomes incoming.
   void advance() { base_ = (base_ + buffers_.size() - 1) % buffers_.size(); }
 

@@ -27,6 +27,7 @@ LayerVisits::LayerVisits(const ExecutorResources& resources)
 void LayerVisits::begin_forward(bool keep) {
   stash_.begin_forward(keep);
   saved_.begin_forward(keep);
+  input_gradients_.restart();
 }
 
 void LayerVisits::made(StashItem item, int microbatch) {

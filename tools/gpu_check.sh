@@ -6,7 +6,7 @@
 #   tools/gpu_check.sh --pack FOLDER            only builds, and collects all that a machine without our libraries needs
 #   tools/gpu_check.sh --build FOLDER [--quick] checks what --pack collected on another machine; needs the CUDA libraries there
 #
-# --quick leaves compute-sanitizer out. Environment: GPU_ARCH (default 90), CPU (-march; default native, x86-64-v3 for
+# --quick leaves out what takes minutes: the same bits 100 times, compute-sanitizer. Environment: GPU_ARCH (default 90), CPU (-march; default native, x86-64-v3 for
 # --pack), CUDNN_FRONTEND (folder of cudnn_frontend.h), OUT (folder for logs; default build-gpu/logs).
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -14,7 +14,7 @@ source tools/cuda_libraries.sh
 
 programs=(tools/l2l-train tools/l2l-plan tools/l2l-bench device/cuda/module/libl2l_cuda.so
   tests/conformance/device/device_conformance_cuda tests/conformance/ops/cuda-op-conformance-gpu
-  tests/laws/law_constant_memory tests/laws/law_counters_and_equivalence tests/laws/law_pytorch tests/laws/law_resume)
+  tests/laws/laws tests/laws/law_constant_memory tests/laws/law_counters_and_equivalence tests/laws/law_pytorch tests/laws/law_resume)
 
 usage() { sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 
@@ -45,32 +45,57 @@ pack() {
   du -sh "$folder"
 }
 
-rows=() failed=0
-# check NAME SECONDS COMMAND...: one row of the table; the output goes to a log.
+names=() logs_of=()
+# check NAME SECONDS COMMAND...: starts one row of the table; the output goes to a log, and beside it the exit status.
 check() {
-  local name=$1 limit=$2 begin=$SECONDS status=0 verdict
+  local name=$1 limit=$2 log="$logs/${1//[^a-z0-9]/_}.log"
   shift 2
-  local log="$logs/${name//[^a-z0-9]/_}.log"
-  timeout "$limit" "$@" >"$log" 2>&1 || status=$?
-  case $status in
-    0) verdict=ok ;;
-    77) verdict=skipped ;;
-    124) verdict="FAILED: longer than $limit s" ;;
-    *) verdict="FAILED: exit status $status" ;;
-  esac
-  grep -qE '^\[==========\] (Running )?0 tests' "$log" && verdict='FAILED: no test ran'
-  [[ $verdict == FAILED* ]] && { failed=1; tail -n 15 "$log" | sed 's/^/    /'; }
-  local said
-  said=$(grep -E '^\[  (PASSED|FAILED)  \] [0-9]+ test|ERROR SUMMARY|tests? ran' "$log" | tail -n 1)
-  rows+=("$(printf '%-34s %-28s %5d s  %s' "$name" "$verdict" $((SECONDS - begin)) "$said")")
-  echo "${rows[-1]}"
+  names+=("$name") logs_of+=("$log")
+  (
+    begin=$SECONDS status=0
+    timeout "$limit" "$@" >"$log" 2>&1 || status=$?
+    echo "$status $((SECONDS - begin)) $limit" >"$log.status"
+  ) &
 }
 
-# The driver's own figure for used memory, read while a run is under way, at two depths: it must not grow with depth.
+# shards COUNT NAME SECONDS COMMAND...: a suite of Google Test in COUNT processes.
+shards() {
+  local count=$1 name=$2 limit=$3 shard
+  shift 3
+  for ((shard = 0; shard < count; ++shard)); do
+    GTEST_TOTAL_SHARDS=$count GTEST_SHARD_INDEX=$shard check "$name $((shard + 1))/$count" "$limit" "$@"
+  done
+}
+
+rows=() failed=0
+# Waits for the checks that were started, and prints their rows.
+finish() {
+  local i status seconds limit verdict said log
+  wait
+  for i in "${!names[@]}"; do
+    log=${logs_of[i]}
+    read -r status seconds limit <"$log.status"
+    case $status in
+      0) verdict=ok ;;
+      77) verdict=skipped ;;
+      124) verdict="FAILED: longer than $limit s" ;;
+      *) verdict="FAILED: exit status $status" ;;
+    esac
+    grep -qE '^\[==========\] (Running )?0 tests' "$log" && verdict='FAILED: no test ran'
+    [[ $verdict == FAILED* ]] && { failed=1; grep -E '^\[  FAILED  \]|rror' "$log" | head -n 12 | cut -c 1-300 | sed 's/^/    /'; }
+    said=$(grep -E '^\[  (PASSED|FAILED)  \] [0-9]+ test|ERROR SUMMARY|tests? ran' "$log" | tail -n 1)
+    rows+=("$(printf '%-34s %-28s %5d s  %s' "${names[i]}" "$verdict" "$seconds" "$said")")
+    echo "${rows[-1]}"
+  done
+  names=() logs_of=()
+}
+
+# The driver's own figure for used memory, read while a run is under way, at two depths: it must not grow with depth. Both
+# are deep enough that every buffer, and so every CUDA graph, has been used.
 driver_memory() {
-  local depth steps=(1000 30) used=() folder
+  local depth steps=(200 30) used=() folder
   folder=$(mktemp -d)
-  for depth in 2 384; do
+  for depth in 48 384; do
     printf '[model]\nlayers = %d\nhidden = 256\nheads = 4\nsequence = 128\n[batch]\nmicro_batch = 2\nmicro_batches = 2\n[device]\nkind = "cuda"\n[transfer]\nstash = "host"\n[recompute]\npolicy = "full"\n' \
       "$depth" >"$folder/run.toml"
     "$bin/l2l-bench" step "$folder/run.toml" --steps "${steps[${#used[@]}]}" --json >"$folder/result" &
@@ -85,35 +110,38 @@ driver_memory() {
     echo "$depth layers: $most MiB used by the driver's figure; $(cat "$folder/result")"
   done
   rm -r "$folder"
-  # The figure is in MiB and other processes may breathe; a leak of 1 MiB per layer would be 382.
+  # The figure is in MiB and other processes may breathe; a leak of 1 MiB per layer would be 336.
   ((used[1] - used[0] <= 8))
 }
 
-sanitize() {
-  local tool=$1
-  shift
-  check "compute-sanitizer $tool, ops" 300 compute-sanitizer --tool "$tool" --error-exitcode 1 "$bin/cuda-op-conformance-gpu" "$@"
-}
-
+# All that share nothing but the GPU run side by side; the driver's own figure is read with nothing beside.
 run_checks() {
   check "device conformance" 300 "$bin/device_conformance_cuda" '--gtest_filter=Devices/*:Cuda*'
-  check "ops against float64" 400 "$bin/cuda-op-conformance-gpu"
-  L2L_NO_CUDNN=1 check "attention without cuDNN" 200 "$bin/cuda-op-conformance-gpu" '--gtest_filter=*attention*'
-  L2L_OP_REPEATS=100 check "ops, same bits 100 times" 600 "$bin/cuda-op-conformance-gpu"
+  shards 6 "ops against float64" 400 "$bin/cuda-op-conformance-gpu"
   export L2L_TEST_DEVICE=cuda L2L_TEST_FIXTURES=$fixtures
   check "law: constant memory" 300 "$bin/law_constant_memory" '--gtest_filter=ConstantMemory.*'
-  check "law: the driver's own figure" 120 bash -c driver_memory
-  check "law: equivalence, counters" 600 "$bin/law_counters_and_equivalence" '--gtest_filter=*Equivalence.SameBits*'
+  shards 2 "law: equivalence, counters" 400 "$bin/law_counters_and_equivalence" '--gtest_filter=*Equivalence.SameBits*'
   check "law: gradients, losses (PyTorch)" 120 "$bin/law_pytorch"
   check "law: resume" 300 "$bin/law_resume" '--gtest_filter=*/Resume.*'
+  shards 3 "laws of families and own layers" 300 "$bin/laws" "--gtest_filter=-$not_for_one_gpu"
   unset L2L_TEST_DEVICE
+  L2L_NO_CUDNN=1 check "attention without cuDNN" 200 "$bin/cuda-op-conformance-gpu" '--gtest_filter=*attention*'
+  finish
+  check "law: the driver's own figure" 120 bash -c driver_memory
+  finish
   ((quick)) && return
+  L2L_OP_REPEATS=100 shards 8 "ops, same bits 100 times" 600 "$bin/cuda-op-conformance-gpu"
+  finish
   if ! command -v compute-sanitizer >/dev/null; then
     rows+=("compute-sanitizer                  not installed")
     return
   fi
   local tool
-  for tool in memcheck racecheck initcheck synccheck; do sanitize "$tool" "--gtest_filter=$small_cases"; done
+  for tool in memcheck racecheck initcheck synccheck; do
+    shards 3 "compute-sanitizer $tool, ops" 300 compute-sanitizer --tool "$tool" --error-exitcode 1 \
+      "$bin/cuda-op-conformance-gpu" "--gtest_filter=$small_cases"
+  done
+  finish
 }
 export -f driver_memory
 
@@ -142,6 +170,9 @@ export LD_LIBRARY_PATH=$bin:$(cuda_libraries)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PAT
 logs=${OUT:-build-gpu}/logs
 export bin
 mkdir -p "$logs"
+# Laws that need two devices, or compare the run's device with a host device of their own, or its throttled link.
+not_for_one_gpu='*Devices*:*DeviceFamilies*:*Buckets*:Contract*:*DeviceAndPinnedBytes*:ReversibleNegativeControl*:'
+not_for_one_gpu+='*OneKnobDecides*:*AStreamThatLeavesItsRange*:StepReport.StallsLieWithinTheStep'
 # compute-sanitizer slows a case down a hundred times: some shapes of each op, each once.
 small_cases='*Float64Reference/*_33x*:*Float64Reference/*_2x*:*Float64Reference/*x5x*'
 run_checks

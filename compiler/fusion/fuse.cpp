@@ -78,31 +78,6 @@ void replace(Graph& graph, std::size_t kept, std::size_t dropped, Op fused) {
 // A rewrite tries to match its pattern with op `index` as the last op. Returns whether it changed the graph.
 using Rewrite = bool (*)(Graph& graph, std::size_t index);
 
-// Whether the backward pass runs branches again to undo sums; they must then give the same bits in both graphs.
-bool is_reversible(const Graph& graph) {
-  return std::any_of(graph.ops.begin(), graph.ops.end(),
-                     [](const Op& op) { return op.kind == OpKind::reversible_add; });
-}
-
-// matmul with bias, then gelu in tanh form -> matmul_gelu; the value between is an output if others read it. A library
-// may compute y with other bits when it has that output, so this is not done in reversible layers, where only the
-// backward graph would have it.
-bool fuse_matmul_gelu(Graph& graph, std::size_t index) {
-  const Op& gelu = graph.ops[index];
-  if (gelu.kind != OpKind::gelu || gelu.attributes.exact || is_reversible(graph)) return false;
-  const ValueId pre = gelu.inputs[0];
-  const auto product = maker_of(graph, pre, OpKind::matmul);
-  if (!product || !in_scratch(graph, pre) || !may_write_earlier(graph, index, *product)) return false;
-  Op fused = graph.ops[*product];
-  if (fused.inputs.size() != 3 || fused.attributes.accumulate) return false;
-  if (graph.value(pre).dtype != graph.value(fused.inputs[0]).dtype) return false;
-  fused.kind = OpKind::matmul_gelu;
-  fused.outputs = {gelu.outputs[0]};
-  if (!read_once(graph, pre)) fused.outputs.push_back(pre);
-  replace(graph, *product, index, std::move(fused));
-  return true;
-}
-
 // dropout, then add -> dropout_add.
 bool fuse_dropout_add(Graph& graph, std::size_t index) {
   const Op& add = graph.ops[index];
@@ -183,8 +158,7 @@ bool fuse_bias_gradient(Graph& graph, std::size_t index) {
 
 Graph fuse(const Graph& graph) {
   Graph fused = graph;
-  for (const Rewrite rewrite :
-       {fuse_matmul_gelu, fuse_bias_gradient, fuse_norm_backward_add, fuse_dropout_add, fuse_add_norm}) {
+  for (const Rewrite rewrite : {fuse_bias_gradient, fuse_norm_backward_add, fuse_dropout_add, fuse_add_norm}) {
     for (std::size_t i = 0; i < fused.ops.size();) {
       if (rewrite(fused, i)) {
         i = 0;

@@ -61,11 +61,6 @@ class Unfusing {
 
 constexpr ValueId kNew = Unfusing::kNone;
 
-void matmul_gelu(Unfusing& parts) {
-  const ValueId pre = parts.append(OpKind::matmul, {parts.in(0), parts.in(1), parts.in(2)}, parts.out(1));
-  parts.append(OpKind::gelu, {pre}, parts.out(0));
-}
-
 void dropout_add(Unfusing& parts) {
   const ValueId dropped = parts.append(OpKind::dropout, {parts.in(0)}, kNew);
   parts.append(OpKind::add, {dropped, parts.in(1)}, parts.out(0));

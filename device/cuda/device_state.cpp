@@ -67,6 +67,12 @@ CublasLtHandle make_cublas_lt() {
   return CublasLtHandle(handle);
 }
 
+cudaDeviceProp properties_of(int device) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  return properties;
+}
+
 Context context_of(int device, cublasLtHandle_t cublas_lt) {
   Context context;
   context.device = device;
@@ -76,12 +82,12 @@ Context context_of(int device, cublasLtHandle_t cublas_lt) {
   context.shared_memory_per_block =
       static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
   context.cublas_lt = cublas_lt;
+  context.attention_workspace = properties_of(device).totalGlobalMem / 16;
   return context;
 }
 
 std::string description_of(const Context& context) {
-  cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, context.device), "cudaGetDeviceProperties");
+  const cudaDeviceProp properties = properties_of(context.device);
   int driver = 0;
   cudaDriverGetVersion(&driver);
   return std::string(properties.name) + " (sm_" + std::to_string(context.compute_capability) + ", " +
@@ -101,7 +107,6 @@ DeviceState::DeviceState(const Settings& settings)
   parameters = std::make_unique<ParameterSlots>();
   cublas_lt_ = make_cublas_lt();
   context = context_of(settings.index, cublas_lt_.get());
-  context.library_gelu = settings.library_gelu;
   description = description_of(context);
   numa_node = numa_node_of(settings.index);
 }

@@ -6,18 +6,11 @@ namespace {
 
 // Moves one element of T per element.
 template <typename T>
-struct GradientSource : Unprepared {
+struct GradientSource : MatrixSource<T> {
   using Element = T;
-  const T* dy = nullptr;
-  std::int64_t columns;
 
-  explicit GradientSource(const OpView& op) : columns(op.input(0).shape[1]) {}
-  void bind(Operands operands, const LaunchParameters*) { dy = as<T>(operands[0]); }
-
-  template <int Count>
-  __device__ Floats<Count> at(std::int64_t row, std::int64_t column) const {
-    return load_floats<Count>(dy + row * columns + column);
-  }
+  explicit GradientSource(const OpView& op) { this->stride = op.input(0).shape[1]; }
+  void bind(Operands operands, const LaunchParameters*) { this->matrix = as<T>(operands[0]); }
 };
 
 template <typename T>

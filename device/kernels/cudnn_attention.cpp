@@ -31,9 +31,6 @@ enum Id : std::int64_t {
   kValueGradient
 };
 
-// The deterministic backward of most versions keeps gradients of all scores: [tasks, sequence, sequence], 16 bits each.
-// Beyond this multiple of the bytes of qkv, or this size, its memory costs more than its speed is worth.
-constexpr Bytes kLargestWorkspaceRatio = 6, kLargestWorkspace = 2 * kGiB;
 // Versions before (9.12) write statistics densely, whatever their strides.
 constexpr std::size_t kStridedStatistics = 91200;
 
@@ -173,9 +170,7 @@ class Backward final : public Kernel {
     description.becomes(dq, kQueryGradient, problem_.heads, problem_.qkv_stride());
     description.becomes(dk, kKeyGradient, problem_.kv_heads, problem_.qkv_stride());
     description.becomes(dv, kValueGradient, problem_.kv_heads, problem_.qkv_stride());
-    const Bytes qkv_bytes = static_cast<Bytes>(problem_.rows() * problem_.qkv_stride()) * size_of(dtype);
-    return plan_.build(description.graph(), context) &&
-           plan_.workspace <= std::min(kLargestWorkspace, kLargestWorkspaceRatio * qkv_bytes);
+    return plan_.build(description.graph(), context) && plan_.workspace <= context.attention_workspace;
   }
 
   Bytes workspace() const override { return statistics_bytes_ + plan_.workspace; }

@@ -9,10 +9,10 @@ namespace {
 template <typename T>
 class EmbeddingBackward final : public Kernel {
  public:
-  EmbeddingBackward(const Context& context, const OpView& op)
+  EmbeddingBackward(const Context&, const OpView& op)
       : first_output_(op.inputs.size()),
         table_(op.input(1).shape[0], op.input(1).shape[1], op.output(0).shape[0]),
-        positions_(context, op, 1) {}
+        positions_(op, 1) {}
 
   // The second sum begins when the first is done.
   Bytes workspace() const override { return std::max(table_.workspace(), positions_.workspace()); }

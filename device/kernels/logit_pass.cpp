@@ -55,7 +55,20 @@ LogitPass::Buffers LogitPass::take(kernels::WorkspaceCutter& cutter) const {
   Buffers buffers{};
   buffers.products = cutter.take<std::byte>(static_cast<std::int64_t>(products));
   buffers.logits = cutter.take<float>(panels_.elements());
+  if (dx_ && bias_) buffers.sums = cutter.take<std::byte>(static_cast<std::int64_t>(sums_bytes()));
   return buffers;
+}
+
+// Of the panel that needs most: the last chunk and the last part may be smaller, and cut into more slabs.
+Bytes LogitPass::sums_bytes() const {
+  Bytes bytes = 0;
+  for (const std::int64_t chunk : {std::int64_t{0}, panels_.rows.count() - 1}) {
+    for (const std::int64_t part : {std::int64_t{0}, panels_.tokens.count() - 1}) {
+      bytes = std::max(
+          bytes, column_sums_workspace(dtype_, panels_.rows_of(chunk), panels_.tokens_of(part), panels_.stride()));
+    }
+  }
+  return bytes;
 }
 
 LogitPanel LogitPass::panel(std::int64_t chunk, std::int64_t part, const LogitOperands& operands, float* logits) const {
@@ -95,7 +108,8 @@ void LogitPass::multiply(std::int64_t chunk, std::int64_t part, const LogitOpera
   auto* dtable = reinterpret_cast<std::byte*>(gradients.dtable + token * hidden_);
   dtable_->at(chunk, part).enqueue({dlogits, x, dtable}, true, buffers.products, stream);
   if (!gradients.dbias) return;
-  enqueue_column_sums(dtype_, panel(chunk, part, operands, buffers.logits), gradients.dbias + token, stream);
+  enqueue_column_sums(dtype_, panel(chunk, part, operands, buffers.logits), gradients.dbias + token, buffers.sums,
+                      stream);
 }
 
 }  // namespace l2l::device::cuda

@@ -31,7 +31,8 @@ class LogitPass {
  public:
   struct Buffers {
     std::byte* products;
-    float* logits;  // one panel; dlogits replace them
+    float* logits;    // one panel; dlogits replace them
+    std::byte* sums;  // of the bias's gradient; null where there is none
   };
 
   // `dx`: dtype of the product that gives dx; empty: no gradients. `chunk`: the table is a chunk of the vocabulary.
@@ -55,6 +56,7 @@ class LogitPass {
                 const Buffers& buffers, cudaStream_t stream) const;
 
  private:
+  Bytes sums_bytes() const;
   LogitPanel panel(std::int64_t chunk, std::int64_t part, const LogitOperands& operands, float* logits) const;
 
   DType dtype_;

@@ -112,7 +112,7 @@ const Factory make_matmul = [](const Context& context, const OpView& op) -> std:
   if (op.inputs.size() < 3) return std::make_unique<Matmul>(op, MatmulPlan(context, shape));
   // The library's bias has y's dtype and is added to what the product is, not to what y was.
   if (shape.input == shape.output && !op.attributes.accumulate) {
-    std::optional<MatmulPlan> plan = MatmulPlan::with(context, shape, Epilogue::bias);
+    std::optional<MatmulPlan> plan = MatmulPlan::with_bias(context, shape);
     if (plan) return std::make_unique<Matmul>(op, std::move(*plan));
   }
   return std::make_unique<MatmulAfterBias>(op, MatmulPlan(context, shape));

@@ -30,20 +30,6 @@ std::string describe(const MatmulShape& shape) {
          std::string(name_of(shape.output));
 }
 
-cublasLtEpilogue_t library_epilogue(Epilogue epilogue) {
-  switch (epilogue) {
-    case Epilogue::none:
-      return CUBLASLT_EPILOGUE_DEFAULT;
-    case Epilogue::bias:
-      return CUBLASLT_EPILOGUE_BIAS;
-    case Epilogue::gelu:
-      return CUBLASLT_EPILOGUE_GELU_BIAS;
-    case Epilogue::gelu_and_pre:
-      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-  }
-  throw Error("no such epilogue");
-}
-
 // An address that stands for "16-byte aligned": the heuristic reads alignments from these pointers, nothing else.
 void* aligned_address() { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(kAlignment)); }
 
@@ -84,8 +70,8 @@ void MatmulPlan::set(cublasLtMatmulDescAttributes_t attribute, const auto& value
         "cublasLtMatmulDescSetAttribute");
 }
 
-MatmulPlan::MatmulPlan(const Context& context, const MatmulShape& shape, Epilogue epilogue)
-    : library_(context.cublas_lt), epilogue_(epilogue) {
+MatmulPlan::MatmulPlan(const Context& context, const MatmulShape& shape, bool bias)
+    : library_(context.cublas_lt), bias_(bias) {
   const LibraryProduct product = library_product(shape);
   cublasLtMatmulDesc_t description = nullptr;
   const bool tf32 = context.tf32 && shape.input == DType::f32;
@@ -97,16 +83,9 @@ MatmulPlan::MatmulPlan(const Context& context, const MatmulShape& shape, Epilogu
   first_ = make_layout(product.first, shape.input);
   second_ = make_layout(product.second, shape.input);
   d_ = make_layout(product.d, shape.output);
-  describe_epilogue(shape);
-}
-
-void MatmulPlan::describe_epilogue(const MatmulShape& shape) {
-  if (epilogue_ == Epilogue::none) return;
-  set(CUBLASLT_MATMUL_DESC_EPILOGUE, library_epilogue(epilogue_));
+  if (!bias_) return;
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
   set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned_address());
-  if (epilogue_ != Epilogue::gelu_and_pre) return;
-  set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aligned_address());
-  set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, shape.n);
 }
 
 bool MatmulPlan::choose_algorithm(const MatmulShape& shape) {
@@ -128,16 +107,14 @@ bool MatmulPlan::choose_algorithm(const MatmulShape& shape) {
   return false;
 }
 
-MatmulPlan::MatmulPlan(const Context& context, const MatmulShape& shape) : MatmulPlan(context, shape, Epilogue::none) {
+MatmulPlan::MatmulPlan(const Context& context, const MatmulShape& shape) : MatmulPlan(context, shape, /*bias=*/false) {
   if (choose_algorithm(shape)) return;
   throw BadInput("cuBLASLt has no algorithm for " + describe(shape) + " on a GPU of compute capability " +
                  std::to_string(context.compute_capability));
 }
 
-std::optional<MatmulPlan> MatmulPlan::with(const Context& context, const MatmulShape& shape, Epilogue epilogue) {
-  // The library wants rows of pre in steps of eight elements (cublasLt.h, EPILOGUE_AUX_LD).
-  if (epilogue == Epilogue::gelu_and_pre && shape.n % 8 != 0) return std::nullopt;
-  MatmulPlan plan(context, shape, epilogue);
+std::optional<MatmulPlan> MatmulPlan::with_bias(const Context& context, const MatmulShape& shape) {
+  MatmulPlan plan(context, shape, /*bias=*/true);
   if (!plan.choose_algorithm(shape)) return std::nullopt;
   return plan;
 }
@@ -145,11 +122,12 @@ std::optional<MatmulPlan> MatmulPlan::with(const Context& context, const MatmulS
 void MatmulPlan::enqueue(const MatmulOperands& operands, bool accumulate, std::byte* workspace,
                          cudaStream_t stream) const {
   const float one = 1, beta = accumulate ? 1 : 0;
-  // The library reads the pointers while it enqueues, not later.
+  // The library reads the address while it enqueues, not later.
   std::unique_lock lock(*mutex_, std::defer_lock);
-  if (epilogue_ != Epilogue::none) lock.lock();
-  if (epilogue_ != Epilogue::none) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
-  if (epilogue_ == Epilogue::gelu_and_pre) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.pre);
+  if (bias_) {
+    lock.lock();
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+  }
   check(cublasLtMatmul(library_, description_.get(), &one, operands.b, first_.get(), operands.a, second_.get(), &beta,
                        operands.y, d_.get(), operands.y, d_.get(), &algorithm_, workspace_ > 0 ? workspace : nullptr,
                        workspace_, stream),

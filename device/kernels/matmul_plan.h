@@ -20,25 +20,14 @@
 
 namespace l2l::device::cuda {
 
-// What the library does to a product before it is rounded.
-enum class Epilogue : std::uint8_t {
-  none,
-  bias,  // y = product + bias
-  // y = GELU(product + bias) in the tanh form. GELU reads the sum before it is rounded to y's dtype; the unfused ops
-  // round first. The difference is at most the effect on GELU of half a unit in the sum's last place.
-  gelu,
-  gelu_and_pre,  // the same, and pre = product + bias
-};
-
 struct MatmulOperands {
   const std::byte* a;
   const std::byte* b;
   std::byte* y;
   const std::byte* bias = nullptr;  // [n], y's dtype
-  std::byte* pre = nullptr;         // [m, n], y's dtype, dense
 };
 
-// The product of a matmul or matmul_gelu: inputs a and b, output y.
+// The product of a matmul: inputs a and b, output y.
 MatmulShape matmul_shape(const OpView& op);
 
 // A product prepared for one shape. Thread-safe.
@@ -46,12 +35,12 @@ class MatmulPlan {
  public:
   // Throws BadInput when the library has no algorithm.
   MatmulPlan(const Context& context, const MatmulShape& shape);
-  // Empty when the library does not offer `epilogue` for this shape.
-  static std::optional<MatmulPlan> with(const Context& context, const MatmulShape& shape, Epilogue epilogue);
+  // Adds a bias before it rounds; empty when the library does not offer that for this shape.
+  static std::optional<MatmulPlan> with_bias(const Context& context, const MatmulShape& shape);
 
   // Bytes, at a 256-byte aligned address.
   Bytes workspace() const { return workspace_; }
-  // Enqueues y = product, or y += product (then without GELU). All addresses are 16-byte aligned.
+  // Enqueues y = product, or y += product. All addresses are 16-byte aligned.
   void enqueue(const MatmulOperands& operands, bool accumulate, std::byte* workspace, cudaStream_t stream) const;
 
  private:
@@ -64,17 +53,16 @@ class MatmulPlan {
   using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Destroy>;
   using Preference = std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Destroy>;
 
-  MatmulPlan(const Context& context, const MatmulShape& shape, Epilogue epilogue);
+  MatmulPlan(const Context& context, const MatmulShape& shape, bool bias);
   static Layout make_layout(const ColumnMajor& matrix, DType dtype);
   static Preference make_preference(const MatmulShape& shape);
-  void describe_epilogue(const MatmulShape& shape);
   // False: the library has none.
   bool choose_algorithm(const MatmulShape& shape);
   void set(cublasLtMatmulDescAttributes_t attribute, const auto& value) const;
 
   cublasLtHandle_t library_;
-  Epilogue epilogue_;
-  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();  // of an epilogue's pointers in description_
+  bool bias_;
+  std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();  // of the bias's address in description_
   Description description_;
   Layout first_, second_, d_;
   cublasLtMatmulAlgo_t algorithm_{};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "device/kernels/common/column_sums.cuh"
 #include "device/kernels/common/convert.cuh"
 #include "device/kernels/common/launch.cuh"
 
@@ -184,36 +185,6 @@ __global__ void __launch_bounds__(kMostThreads)
   if constexpr (kDifferentiate) differentiate_row(row, dlogits, state, parameters->loss_scale, target);
 }
 
-// Blocks of 32 lanes, each with its columns, by 16 warps, each with every sixteenth row.
-constexpr int kSumWarps = 16;
-
-template <typename T>
-__global__ void __launch_bounds__(32 * kSumWarps)
-    column_sums(const T* dlogits, std::int64_t stride, std::int64_t rows, std::int64_t tokens, float* dbias) {
-  constexpr int kWidth = kPack<T>, kColumns = 32 * kWidth;
-  __shared__ float shared[kSumWarps][kColumns];
-  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kColumns, column = first + lane * kWidth;
-  float sums[kWidth] = {};
-#pragma unroll 4
-  for (std::int64_t row = warp; row < rows; row += kSumWarps) {
-    const T* const from = dlogits + row * stride + column;
-    if (column + kWidth <= tokens) {
-      const Pack<T> pack = load_pack(from);
-      for (int i = 0; i < kWidth; ++i) sums[i] += widen(pack.elements[i]);
-    } else {
-      for (int i = 0; i < kWidth; ++i) sums[i] += column + i < tokens ? widen(from[i]) : 0.0f;
-    }
-  }
-  for (int i = 0; i < kWidth; ++i) shared[warp][lane * kWidth + i] = sums[i];
-  __syncthreads();
-  const int mine = static_cast<int>(threadIdx.x);
-  if (mine >= kColumns || first + mine >= tokens) return;
-  float sum = 0;
-  for (int i = 0; i < kSumWarps; ++i) sum += shared[i][mine];
-  dbias[first + mine] += sum;
-}
-
 constexpr int kLossThreads = 1024;
 
 // Each thread takes every 1024th row; then halves are added.
@@ -265,6 +236,12 @@ unsigned int threads_of(std::int64_t tokens) {
   return 32 * std::clamp(ceil_div(tokens, 32 * kTurn), 1u, static_cast<unsigned int>(kMostWarps));
 }
 
+// Elements of T from row to row of dlogits, which lie where the f32 logits were.
+template <typename T>
+std::int64_t stride_of(std::int64_t stride) {
+  return stride * static_cast<std::int64_t>(sizeof(float) / sizeof(T));
+}
+
 template <typename T>
 auto kernel_of(SoftmaxStep step) {
   switch (step) {
@@ -289,12 +266,18 @@ void enqueue_softmax(SoftmaxStep step, DType dtype, const LogitPanel& panel, con
             [&]<typename T>(T) { launch("softmax_rows", kernel_of<T>(step), shape, stream, panel, parameters); });
 }
 
-void enqueue_column_sums(DType dtype, const LogitPanel& panel, float* dbias, cudaStream_t stream) {
+Bytes column_sums_workspace(DType dtype, std::int64_t rows, std::int64_t tokens, std::int64_t stride) {
+  Bytes bytes = 0;
+  with_type(dtype, [&]<typename T>(T) { bytes = ColumnSums<T>(rows, tokens, stride_of<T>(stride)).workspace(); });
+  return bytes;
+}
+
+void enqueue_column_sums(DType dtype, const LogitPanel& panel, float* dbias, std::byte* workspace,
+                         cudaStream_t stream) {
   with_type(dtype, [&]<typename T>(T) {
-    const LaunchShape shape{dim3(ceil_div(panel.tokens, 32 * kPack<T>)), dim3(32 * kSumWarps)};
-    const std::int64_t stride = panel.stride * static_cast<std::int64_t>(sizeof(float) / sizeof(T));
-    launch("column_sums", column_sums<T>, shape, stream, reinterpret_cast<const T*>(panel.logits), stride, panel.rows,
-           panel.tokens, dbias);
+    const std::int64_t stride = stride_of<T>(panel.stride);
+    const MatrixSource<T> source{{}, reinterpret_cast<const T*>(panel.logits), stride};
+    ColumnSums<T>(panel.rows, panel.tokens, stride).enqueue("column_sums", source, workspace, dbias, stream);
   });
 }
 

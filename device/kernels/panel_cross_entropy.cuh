@@ -40,9 +40,10 @@ enum class SoftmaxStep {
 void enqueue_softmax(SoftmaxStep step, DType dtype, const LogitPanel& panel, const LaunchParameters* parameters,
                      cudaStream_t stream);
 
-// dbias f32 [tokens] += sum over rows of a panel's dlogits, in ascending order by sixteenths of the rows. Moves the
-// dlogits once.
-void enqueue_column_sums(DType dtype, const LogitPanel& panel, float* dbias, cudaStream_t stream);
+// dbias f32 [tokens] += sum over rows of a panel's dlogits (column_sums.cuh). Moves the dlogits once. `workspace`: at
+// least column_sums_workspace() bytes, 16-byte aligned.
+Bytes column_sums_workspace(DType dtype, std::int64_t rows, std::int64_t tokens, std::int64_t stride);
+void enqueue_column_sums(DType dtype, const LogitPanel& panel, float* dbias, std::byte* workspace, cudaStream_t stream);
 
 // loss f64 [1] = sum of the losses of all rows with a target. Statistics f64 [rows, 3].
 void enqueue_loss(const double* statistics, const std::int32_t* targets, std::int64_t rows, double* loss,

@@ -7,7 +7,7 @@ namespace {
 template <typename T>
 class PositionsBackward final : public Kernel {
  public:
-  PositionsBackward(const Context& context, const OpView& op) : positions_(context, op, 0) {}
+  PositionsBackward(const Context&, const OpView& op) : positions_(op, 0) {}
 
   Bytes workspace() const override { return positions_.workspace(); }
 

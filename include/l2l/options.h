@@ -302,6 +302,10 @@ struct RecomputeOptions {
 struct EpsOptions {
   std::int64_t threads = 0;  // workers of the parameter server; 0: all cores, less one for a GPU's feeder
   std::uint64_t memory = 0;  // limit on weights, optimizer state and gradients in host memory, in bytes
+  // Layers of each device whose gradients may wait in host memory for their updates. 0: about three. With more, a host
+  // that updates more slowly than the device computes makes up for it during the next forward pass: worth it up to the
+  // layers that it can update in that time. Without effect where updates wait for the whole backward pass anyway.
+  std::int64_t gradient_buffers = 0;
   // Limit on the host stash, in bytes. 0: what there is; but recompute.policy = "auto" takes a quarter of what is free
   // at most, or the least that it can do with.
   std::uint64_t stash_memory = 0;

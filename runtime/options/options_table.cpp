@@ -181,6 +181,7 @@ std::vector<Key> option_keys(Options& options) {
       {"recompute", "budget", UnsignedField{&recompute.budget, true}},
       {"eps", "threads", IntegerField{&eps.threads, 0, kMostThreads}},
       {"eps", "memory", UnsignedField{&eps.memory, true}},
+      {"eps", "gradient_buffers", IntegerField{&eps.gradient_buffers, 0, 4096}},
       {"eps", "stash_memory", UnsignedField{&eps.stash_memory, true}},
       {"eps", "verify", BooleanField{&eps.verify}},
       {"checkpoint", "directory", PathField{&checkpoint.directory}},

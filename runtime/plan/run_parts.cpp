@@ -124,7 +124,8 @@ eps::StoreOptions store_options(const Options& options, const Placement& placeme
   store.loss_scaling = options.precision.compute == "fp16";
   store.placement = placement;
   store.devices = static_cast<int>(options.device.count);
-  store.staging_slots = 1 + 2 * store.devices;
+  const auto buffers = static_cast<int>(options.eps.gradient_buffers);
+  store.staging_slots = buffers > 0 ? buffers * store.devices : 1 + 2 * store.devices;
   store.seed = options.run.seed;
   store.verify = options.eps.verify;
   return store;
@@ -175,8 +176,7 @@ device::DeviceSettings device_settings(const Options& options) {
           options.transfer.link_bandwidth,
           static_cast<int>(options.device.index),
           options.device.graphs,
-          options.device.pinned_memory,
-          /*library_gelu=*/options.recompute.policy == "full" && options.recompute.budget == 0};
+          options.device.pinned_memory};
 }
 
 RunParts make_parts(ResolvedOptions options, Devices devices) {

@@ -28,7 +28,6 @@ double products(const Graph& graph, const Op& op) {
   const double sequence = op.attributes.sequence;
   switch (op.kind) {
     case OpKind::matmul:
-    case OpKind::matmul_gelu:
       return 2 * std::sqrt(input(0) * input(1) * elements(graph, op.outputs[0]));
     case OpKind::attention:
       return 4 * sequence * elements(graph, op.outputs[0]);

@@ -1,9 +1,13 @@
 // Streams, events and graphs of the stand-in runtime.
+#include <atomic>
+
 #include "tests/emulation/state.h"
 #include "tests/emulation/stream.h"
 
 namespace l2l::emulation {
 namespace {
+
+std::atomic<int> graphs_counted{0};
 
 // Captures that this thread began and that go on.
 thread_local std::vector<std::shared_ptr<Capture>> captures;
@@ -82,6 +86,8 @@ cudaError_t end_capture(cudaStream_t stream, cudaGraph_t* graph) {
 }
 
 }  // namespace
+
+int graphs_made() { return graphs_counted; }
 
 bool spoil_capture_of_this_thread() {
   if (captures.empty()) return false;
@@ -180,6 +186,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph, unsig
   return call([&] {
     if (!graph) return cudaErrorInvalidValue;
     *made = new CUgraphExec_st{std::make_shared<const std::vector<Work>>(graph->works)};
+    ++graphs_counted;
     return cudaSuccess;
   });
 }

@@ -34,6 +34,9 @@ struct Machine {
 void set_machine(const Machine& machine);
 Machine machine();
 
+// How many times cudaGraphInstantiate() has made a graph. Thread-safe.
+int graphs_made();
+
 // Forgets a sticky error, which a real process cannot. Nothing may be enqueued.
 void clear_error();
 

@@ -106,8 +106,6 @@ TEST_F(CudaEmulated, FrozenParametersAndAdaptersAreTheHostsToo) {
 TEST_F(CudaEmulated, ReversibleBlocksGiveTheBitsOfStoredInputs) {
   Options rebuilt = options("cuda", "relay", "auto");
   rebuilt.model.reversible = "fixed";
-  // Types and sizes at which only one of the two programs would use the library's GELU, if products and GELU were
-  // fused.
   rebuilt.precision.compute = "bf16";
   rebuilt.model.intermediate = 100;
   Options stored = rebuilt, resident = rebuilt, host = rebuilt;
@@ -177,8 +175,7 @@ TEST_F(CudaEmulated, CoreAttentionIsTheHostsToo) {
   }
 }
 
-// Whatever is kept, wherever, and however little scratch there is. In 16 bits "full" is a program of its own
-// (docs/compiler.md, Recomputation).
+// Whatever is kept, wherever, and however little scratch there is.
 TEST_F(CudaEmulated, RecomputationChangesNoBit) {
   for (const char* const compute : {"fp32", "bf16"}) {
     const auto with = [&](const char* policy, const char* execution, const char* stash) {
@@ -191,9 +188,7 @@ TEST_F(CudaEmulated, RecomputationChangesNoBit) {
     emulation::set_order(3);
     EXPECT_EQ(with("min_cut", "relay", "host"), first) << compute;
     EXPECT_EQ(with("none", "resident", "device"), first) << compute;
-    if (std::string(compute) == "fp32") {
-      EXPECT_EQ(with("full", "relay", "device"), first) << compute;
-    }
+    EXPECT_EQ(with("full", "relay", "device"), first) << compute;
     // The stash of some blocks on the device, and weights that stay.
     Options partly = options("cuda", "relay", "host");
     partly.precision.compute = compute;
@@ -224,6 +219,24 @@ TEST_F(CudaEmulated, TwoDevicesTrainLikeOne) {
   EXPECT_EQ(record(two), first);
   two.device.index = 1;
   EXPECT_THROW(Trainer{two}, BadInput);
+}
+
+// Every step's programs find the same memory, but for the two slots of weights, which follow one another across steps:
+// a block, which is kept in memory of its own, has a graph for each pass, slot and microbatch.
+TEST_F(CudaEmulated, GraphsAreAsManyAsThereAreBuffers) {
+  for (const std::int64_t layers : {4, 9}) {
+    Options options = this->options("cuda", "relay", "device");
+    options.model.layers = layers;
+    Trainer trainer(options);
+    const int before = emulation::graphs_made();
+    for (int i = 0; i < 4; ++i) trainer.step();
+    const int made = emulation::graphs_made() - before;
+    const auto blocks = static_cast<int>(2 * 2 * layers * options.batch.micro_batches);
+    EXPECT_LE(made, blocks + 20) << layers;
+    EXPECT_GE(made, blocks / 2) << layers;
+    for (int i = 0; i < 6; ++i) trainer.step();
+    EXPECT_EQ(emulation::graphs_made() - before, made) << layers;
+  }
 }
 
 // Law 3 counts on it: what is planned is all that is taken.

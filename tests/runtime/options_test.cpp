@@ -454,6 +454,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "recompute.budget",
                                                "eps.threads",
                                                "eps.memory",
+                                               "eps.gradient_buffers",
                                                "eps.stash_memory",
                                                "eps.verify",
                                                "checkpoint.directory",

@@ -66,11 +66,26 @@ __global__ void __launch_bounds__(kSumThreads)
   }
 }
 
+// A source that reads a matrix with `stride` elements from row to row.
+template <typename T>
+struct MatrixSource : Unprepared {
+  const T* matrix = nullptr;
+  std::int64_t stride = 0;
+
+  template <int Count>
+  __device__ Floats<Count> at(std::int64_t row, std::int64_t column) const {
+    return load_floats<Count>(matrix + row * stride + column);
+  }
+};
+
 // Sums of all columns of a matrix. A Source gives its elements, and may also store them.
 template <typename T>
 class ColumnSums {
  public:
-  ColumnSums(std::int64_t rows, std::int64_t columns) : rows_(rows), columns_(columns) {
+  ColumnSums(std::int64_t rows, std::int64_t columns) : ColumnSums(rows, columns, columns) {}
+  // Of a source that may be read up to `stride`, in groups of elements that begin at multiples of 16 bytes.
+  ColumnSums(std::int64_t rows, std::int64_t columns, std::int64_t stride)
+      : rows_(rows), columns_(columns), packed_(rows_are_packed<T>(stride)) {
     // Some blocks for each of a hundred multiprocessors, and at least four rows for each slice of a block.
     constexpr std::int64_t kBlocks = 1056, kMostSlabs = 256;
     const std::int64_t across = ceil_div(columns, 32 * width());
@@ -85,7 +100,7 @@ class ColumnSums {
   void enqueue(const char* name, const Source& source, std::byte* workspace, float* sums, cudaStream_t stream) const {
     auto* const partials = reinterpret_cast<float*>(workspace);
     const LaunchShape shape{dim3(ceil_div(columns_, 32 * width()), static_cast<unsigned int>(slabs())), kSumThreads};
-    if (rows_are_packed<T>(columns_)) {
+    if (packed_) {
       launch(name, slab_sums<kPack<T>, Source>, shape, stream, rows_, columns_, slab_rows_, source, partials);
     } else {
       launch(name, slab_sums<1, Source>, shape, stream, rows_, columns_, slab_rows_, source, partials);
@@ -94,10 +109,11 @@ class ColumnSums {
   }
 
  private:
-  std::int64_t width() const { return rows_are_packed<T>(columns_) ? kPack<T> : 1; }
+  std::int64_t width() const { return packed_ ? kPack<T> : 1; }
   std::int64_t slabs() const { return ceil_div(rows_, slab_rows_); }
 
   std::int64_t rows_, columns_, slab_rows_ = 1;
+  bool packed_;
 };
 
 // A source of the values of an elementwise Body, which it rounds and stores in y.

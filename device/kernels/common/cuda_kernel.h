@@ -25,9 +25,11 @@ struct Context {
   std::size_t shared_memory_per_block = 0;  // bytes, after opting in
   cublasLtHandle_t cublas_lt = nullptr;
   bool tf32 = false;                // products of fp32 by TF32: ten bits of each factor's mantissa
-  bool library_gelu = true;         // false: GELU after a product by our kernel (device/kernels/matmul_gelu.cu)
   Bytes logits = Bytes{256} << 20;  // the most that a loss keeps at once (device/kernels/logit_panels.h)
   bool cudnn = true;                // attention may be cuDNN's; false: always our own kernels
+  // The most that the backward pass of cuDNN's attention may take beside its operands: its deterministic algorithm
+  // keeps the gradients of all scores, [sequences, heads, sequence, sequence] of 16 bits.
+  Bytes attention_workspace = Bytes{2} << 30;
 };
 
 // Immutable; enqueue() may be repeated and captured into a CUDA graph. It neither allocates nor waits, and touches only

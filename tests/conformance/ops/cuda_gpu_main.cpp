@@ -1,11 +1,12 @@
-// The op suite on a real GPU, or with `--speed [FILTER]` how fast its kernels are; exit status 77 (a skip) where there
-// is none.
+// The op suite on a real GPU, or with `--speed [FILTER...]` how fast its kernels are; exit status 77 (a skip) where
+// there is none.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
+#include <span>
 #include <string_view>
 
 #include "tests/conformance/ops/cuda_support.h"
@@ -32,7 +33,8 @@ int main(int argc, char** argv) {
     return 77;
   }
   if (argc > 1 && std::string_view(argv[1]) == "--speed") {
-    return l2l::test::run_cuda_speed(l2l::test::cuda_speed_cases(), argc > 2 ? argv[2] : "", 8192, 0.05) > 0 ? 0 : 1;
+    const std::span<const char* const> filters(argv + 2, static_cast<std::size_t>(argc - 2));
+    return l2l::test::run_cuda_speed(l2l::test::cuda_speed_cases(), filters, 8192, 0.05) > 0 ? 0 : 1;
   }
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();

@@ -40,6 +40,7 @@ class Run {
     }
   }
 
+  Bytes workspace() const { return kernel_->workspace(); }
   // Seconds for `times` runs.
   double operator()(std::int64_t times) const {
     const auto* parameters = reinterpret_cast<const device::LaunchParameters*>(parameters_.data());
@@ -110,7 +111,7 @@ CudaSpeed measure_cuda(const OpCase& test_case, double batch_seconds) {
   for (int batch = 0; batch < kBatches; ++batch) seconds.push_back(run(times) / static_cast<double>(times));
   std::nth_element(seconds.begin(), seconds.begin() + kBatches / 2, seconds.end());
   const double median = seconds[kBatches / 2];
-  return {median, bytes_of(test_case) / median / 1e12, operations(test_case) / median / 1e12};
+  return {median, bytes_of(test_case) / median / 1e12, operations(test_case) / median / 1e12, run.workspace()};
 }
 
 std::vector<OpCase> cuda_speed_cases() {
@@ -127,16 +128,22 @@ std::vector<OpCase> cuda_speed_cases() {
     add_loss(cases, dtype, kRows, kBert, 30522);
     add_loss(cases, dtype, kRows, kLlama, 32000);
     add_loss(cases, dtype, kRows / 4, kLlama, 128256);
-    cases.push_back(attention_case(dtype, {32, 512, 16, 64}));
-    cases.push_back(attention_backward_case(dtype, {32, 512, 16, 64}));
-    cases.push_back(attention_case(dtype, {8, 2048, 32, 128}));
-    cases.push_back(attention_backward_case(dtype, {8, 2048, 32, 128}));
+    for (const AttentionCase& shape : {AttentionCase{32, 512, 16, 64}, AttentionCase{2, 2048, 32, 128},
+                                       AttentionCase{8, 2048, 32, 128}, AttentionCase{2, 4096, 32, 128}}) {
+      cases.push_back(attention_case(dtype, shape));
+      cases.push_back(attention_backward_case(dtype, shape));
+    }
     cases.push_back(layer_norm_case(dtype, kRows, kBert));
     cases.push_back(layer_norm_backward_case(dtype, kRows, kBert));
     cases.push_back(bias_gradient_case(dtype, kRows, 3 * kBert));
     cases.push_back(dropout_case(dtype, kRows, kBert, 0.1f));
     cases.push_back(embedding_case(dtype, kRows, 512, kBert, 30522));
     cases.push_back(embedding_backward_case(dtype, kRows, 512, kBert, 30522));
+    cases.push_back(rms_norm_case(dtype, kRows, kLlama));
+    cases.push_back(rms_norm_backward_case(dtype, kRows, kLlama));
+    cases.push_back(swiglu_case(dtype, kRows, kLlamaUp));
+    cases.push_back(swiglu_backward_case(dtype, kRows, kLlamaUp));
+    cases.push_back(rotary_case(dtype, {8, 2048, 32, 128}, 10000, false));
     for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward, OpKind::add, OpKind::convert}) {
       cases.push_back(pointwise_case(kind, dtype, kRows, 4 * kBert));
     }
@@ -144,14 +151,20 @@ std::vector<OpCase> cuda_speed_cases() {
   return cases;
 }
 
-int run_cuda_speed(const std::vector<OpCase>& cases, const char* filter, std::int64_t size, double batch_seconds) {
+int run_cuda_speed(const std::vector<OpCase>& cases, std::span<const char* const> filters, std::int64_t size,
+                   double batch_seconds) {
+  const auto wanted = [&](const std::string& name) {
+    return filters.empty() ||
+           std::ranges::any_of(filters, [&](const char* filter) { return name.find(filter) != std::string::npos; });
+  };
   LargeProducts large(size, batch_seconds);
   int measured = 0;
-  std::printf("%-64s %10s %8s %9s %8s\n", "op", "median ms", "TB/s", "TFLOP/s", "of large");
+  std::printf("%-64s %10s %8s %13s %9s %8s\n", "op", "median ms", "TB/s", "workspace MiB", "TFLOP/s", "of large");
   for (const OpCase& test_case : cases) {
-    if (test_case.name.find(filter) == std::string::npos) continue;
+    if (!wanted(test_case.name)) continue;
     const CudaSpeed speed = measure_cuda(test_case, batch_seconds);
-    std::printf("%-64s %10.4f %8.3f", test_case.name.c_str(), speed.seconds * 1e3, speed.terabytes);
+    std::printf("%-64s %10.4f %8.3f %13.1f", test_case.name.c_str(), speed.seconds * 1e3, speed.terabytes,
+                static_cast<double>(speed.workspace) / kMiB);
     const std::optional<DType> dtype = product_type(test_case);
     if (speed.teraflops > 0 && dtype) {
       std::printf(" %9.1f %7.0f%%", speed.teraflops, 100 * speed.teraflops / large(*dtype));

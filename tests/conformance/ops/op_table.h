@@ -89,8 +89,7 @@ OpCase attention_probabilities_case(DType dtype, const AttentionCase& shape);
 OpCase attention_probabilities_backward_case(DType dtype, const AttentionCase& shape, bool other = true);
 OpCase attention_mix_case(DType dtype, const AttentionCase& shape);
 OpCase attention_mix_backward_case(DType dtype, const AttentionCase& shape);
-// What fuse() makes, with inputs of [rows, columns] (matmul_gelu: [rows, 24] x [24, columns]); `last`: with the
-// optional output (pre, sum).
+// What fuse() makes, with inputs of [rows, columns]; `last`: with the optional output (sum).
 OpCase fused_case(compiler::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns, float probability = 0,
                   bool last = true);
 

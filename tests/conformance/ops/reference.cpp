@@ -202,7 +202,6 @@ void run_whole(const ReferenceCall& call) {
     case OpKind::sample_loss:
     case OpKind::sample_loss_backward:
       return reference_sample_loss(call);
-    case OpKind::matmul_gelu:
     case OpKind::dropout_add:
     case OpKind::add_layer_norm:
     case OpKind::add_rms_norm:

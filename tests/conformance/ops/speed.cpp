@@ -22,8 +22,7 @@ double operations(const OpCase& test_case) {
   const auto shape = [&](std::size_t i) { return test_case.graph.value(op.inputs[i]).shape; };
   const auto product = [](double a, double b, double c) { return 2 * a * b * c; };
   switch (op.kind) {
-    case OpKind::matmul:
-    case OpKind::matmul_gelu: {
+    case OpKind::matmul: {
       const Shape y = test_case.graph.value(op.outputs[0]).shape;
       return product(static_cast<double>(y[0]), static_cast<double>(y[1]),
                      static_cast<double>(shape(0)[op.attributes.transpose_a ? 0 : 1]));
@@ -73,13 +72,20 @@ AlignedMemory allocate(Bytes bytes) {
 }  // namespace
 
 void fill(std::byte* memory, const compiler::Value& value) {
-  for (std::int64_t i = 0; i < value.shape.elements(); ++i) {
+  // Elements repeat.
+  const std::int64_t elements = value.shape.elements(), period = std::min<std::int64_t>(elements, 251 * 2003);
+  for (std::int64_t i = 0; i < period; ++i) {
     const float number = static_cast<float>((i * 7919) % 2003) / 2003.0f - 0.5f;
     if (value.dtype == DType::f32) reinterpret_cast<float*>(memory)[i] = number;
     if (value.dtype == DType::bf16) reinterpret_cast<bf16*>(memory)[i] = to_bf16(number);
     if (value.dtype == DType::f16) reinterpret_cast<f16*>(memory)[i] = to_f16(number);
     const auto token = static_cast<std::int32_t>(i * 7919 % 251);
     if (value.dtype == DType::i32) reinterpret_cast<std::int32_t*>(memory)[i] = token;
+  }
+  const Bytes size = size_of(value.dtype);
+  for (std::int64_t i = period; i < elements; i += period) {
+    const std::int64_t count = std::min(period, elements - i);
+    std::memcpy(memory + static_cast<Bytes>(i) * size, memory, static_cast<Bytes>(count) * size);
   }
 }
 

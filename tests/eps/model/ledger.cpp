@@ -129,7 +129,7 @@ void Ledger::expect_updatable(GroupIndex index) {
   require(has_all_contributions(index), "an update without each contribution once, in its place");
 }
 
-// Within a lane updates come before checks; each as urgent as there is one.
+// Within a lane checks come before updates; each as urgent as there is one.
 void Ledger::started(int lane, const std::optional<Job>& job) {
   require(!job || lane_of(job->group) == lane, "a lane works on a group of another");
   for (GroupIndex i = 0; i < kGroups; ++i) {
@@ -139,9 +139,9 @@ void Ledger::started(int lane, const std::optional<Job>& job) {
       require(!update, "an update waits for nobody");
       require(!check, "a check waits for nobody");
     } else if (job->kind == JobKind::check) {
-      require(!update, "a check comes before an update");
       require(!check || kFirstUse[i] <= kFirstUse[job->group], "a check comes before a more urgent one");
     } else {
+      require(!check, "an update comes before a check");
       require(!update || kFirstUse[i] >= kFirstUse[job->group], "an update comes before a more urgent one");
     }
   }

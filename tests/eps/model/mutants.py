@@ -51,7 +51,7 @@ MUTANTS = {
     # updates
     "version_skipped": ("++group_at(group).version;", "group_at(group).version += 2;"),
     "version_not_published": ("++group_at(group).version;", ""),
-    "checks_before_updates": ("return a.kind == JobKind::check;", "return a.kind == JobKind::update;"),
+    "updates_before_checks": ("return a.kind == JobKind::update;", "return a.kind == JobKind::check;"),
     "updates_out_of_order": ("return first_use(a) > first_use(b);", "return first_use(a) < first_use(b);"),
     "checks_out_of_order": ("return first_use(a) < first_use(b);", "return first_use(a) > first_use(b);"),
     "group_at_work_counts_as_resting": ("    --resting_;\n", ""),
