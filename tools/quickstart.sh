@@ -152,7 +152,7 @@ report() {
 }
 
 stage install install_packages "${build_packages[@]}"
-# On the CPU: the CUDA device has not run on a GPU yet (docs/benchmarks.md).
+# On the CPU: the CUDA module takes longer to build than all the rest.
 stage configure configure "$build" -Dbuildtype=release -Dtests=false -Dcuda=disabled
 stage build quietly ninja -C "$build" tools/l2l-train tools/l2l-sample
 select_text "${files[@]}"

@@ -82,7 +82,7 @@ Context context_of(int device, cublasLtHandle_t cublas_lt) {
   context.shared_memory_per_block =
       static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
   context.cublas_lt = cublas_lt;
-  context.attention_workspace = properties_of(device).totalGlobalMem / 16;
+  context.attention_workspace = properties_of(device).totalGlobalMem / 32;
   return context;
 }
 

@@ -97,6 +97,29 @@ TEST(Contract, DeviceAndPinnedBytesAreExact) {
   }
 }
 
+TEST(Contract, EachGradientBufferHoldsTheLargestLayer) {
+  const SmallRun run;
+  const auto with = [&](std::int64_t buffers) {
+    Options options = run.options();
+    options.eps.gradient_buffers = buffers;
+    return options;
+  };
+  const auto staging = [&](std::int64_t buffers) {
+    const Trainer trainer(with(buffers));
+    for (const ContractLine& line : trainer.contract().host) {
+      if (line.what.find("gradient staging") != std::string::npos) return line.bytes;
+    }
+    return std::uint64_t{0};
+  };
+  const std::uint64_t one = staging(5) - staging(4);
+  EXPECT_GT(one, 0u);
+  EXPECT_EQ(staging(5) - staging(3), 2 * one);
+  EXPECT_EQ(staging(0), staging(3));
+  EXPECT_EQ(staging(4096), staging(2048)) << "no more than there are layers";
+  Trainer few(with(1)), many(with(9));
+  EXPECT_EQ(testing::record_of(few, 3), testing::record_of(many, 3));
+}
+
 // Negative control: a component that allocates one byte more than planned, of either memory.
 TEST(ContractNegativeControl, OneByteBesideTheContractIsCaught) {
   const SmallRun run;
