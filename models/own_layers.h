@@ -54,6 +54,8 @@ compiler::Graph custom_head_graph(const Layer& layer, const TransformerShape& sh
 // parameters: a layer's depend on LayerBuilder::sequence() or rows().
 void check_same_parameters(const ModelLayout& layout, const ModelLayout& other);
 
+// In messages.
+std::string name_of(const Layer& layer);
 // Throws BadInput where ids or types do not fit together.
 void check_layers(const std::vector<Layer>& layers);
 // Of a custom model: layers, tensors of samples and loss.

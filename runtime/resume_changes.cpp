@@ -58,6 +58,9 @@ Rule rule_of(const Key& key, const Options& ours, const Options& saved) {
   if (key.section == "model" && key.name == "blocks") {
     return owners_of(ours.model.block_names) == owners_of(saved.model.block_names) ? Rule::named : Rule::fixed;
   }
+  // Checkpoints of earlier versions do not say.
+  if (key.section == "model" && key.name == "inputs" && saved.model.input_names.empty()) return Rule::free;
+  if (key.section == "model" && key.name == "targets" && saved.model.target_names.empty()) return Rule::free;
   if (key.section == "model") return rule_of_model(key.name, ours);
   if (key.section == "optimizer") {
     if (is_one_of(key.name, {"train", "update", "moments"})) return Rule::free;

@@ -76,6 +76,8 @@ struct Trainer::Implementation {
   // The engine; allocates everything on first use.
   runtime::Engine& running(const LoadProgress& loading = {}) {
     requests.check_aborted();
+    if (handing_out)
+      throw Error("the trainer is used within predict()'s take(): keep the values, and go on after predict()");
     if (!engine) {
       try {
         start(loading);
@@ -145,6 +147,7 @@ struct Trainer::Implementation {
   runtime::MemoryShare memory_share;                 // of updates
   std::unique_ptr<Watchdog> watchdog;                // made before the engine; none where the environment says so
   PeakResident peak;
+  bool handing_out = false;         // predict() calls a function with what lies in the minibatch's memory
   std::uint64_t step = 0;           // completed
   std::uint64_t data_position = 0;  // samples consumed
   std::uint64_t data_hash = 0;      // of `train`; constant after construction
@@ -388,6 +391,11 @@ std::optional<Evaluation> Trainer::Implementation::evaluate(const runtime::Sampl
 }
 
 void Trainer::predict(const SampleSource& source, const TakeOutputs& take) {
+  struct HandingOut {
+    bool& flag;
+    explicit HandingOut(bool& of) : flag(of) { flag = true; }
+    ~HandingOut() { flag = false; }
+  };
   Implementation& self = *implementation_;
   const ThreadActivity listed("relay", 0);
   if (self.plan.model.head_kind != models::HeadKind::custom) {
@@ -408,6 +416,7 @@ void Trainer::predict(const SampleSource& source, const TakeOutputs& take) {
                   alone);
     minibatch.take(prepared);
     static_cast<void>(self.running().evaluate(self.step));
+    const HandingOut scope(self.handing_out);
     minibatch.for_each_output([&](std::span<const float> values) {
       if (next < samples.windows()) take(next, values);
       ++next;

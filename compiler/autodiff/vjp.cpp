@@ -309,6 +309,14 @@ void reversible_add_vjp(Backward& backward, const Op& op) {
   add_vjp(backward, op);
 }
 
+void custom_vjp(Backward& backward, const Op& op) {
+  const ValueId x = op.inputs[0], dx = backward.like(x);
+  const std::span<const ValueId> parameters = std::span(op.inputs).subspan(1);
+  backward.append(OpKind::custom_backward, with_optional(op, 1, {backward.gradient(op.outputs[0]), x, op.outputs[0]}),
+                  backward.with_accumulators(op, {dx}, parameters), op.attributes);
+  backward.contribute(x, dx);
+}
+
 }  // namespace
 
 VectorJacobianProduct* vjp_of(OpKind kind) {
@@ -316,6 +324,7 @@ VectorJacobianProduct* vjp_of(OpKind kind) {
       {OpKind::embedding, embedding_vjp},
       {OpKind::layer_norm, layer_norm_vjp<OpKind::layer_norm_backward>},
       {OpKind::matmul, matmul_vjp},
+      {OpKind::custom, custom_vjp},
       {OpKind::gelu, gelu_vjp},
       {OpKind::tanh, by_value_vjp<OpKind::tanh_backward>},
       {OpKind::sigmoid, by_value_vjp<OpKind::sigmoid_backward>},

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "core/dtype.h"
 #include "core/model_layout.h"
 #include "core/shape.h"
+#include "l2l/custom_op.h"
 
 namespace l2l::compiler {
 
@@ -79,6 +81,15 @@ struct Window {
   bool operator==(const Window&) const = default;
 };
 
+// A program's own op, or null. Equal to another of the same name and version.
+struct CustomOpReference {
+  std::shared_ptr<const CustomOp> op;
+
+  bool operator==(const CustomOpReference& other) const {
+    return op == other.op || (op && other.op && op->name == other.op->name && op->version == other.op->version);
+  }
+};
+
 // Attributes that an op's kind does not use are ignored.
 struct Attributes {
   bool transpose_a = false;  // matmul
@@ -111,6 +122,7 @@ struct Attributes {
   std::uint32_t kept = 0;                           // broadcast, sum: bit i for dimension i
   std::int32_t groups = 1;                          // group_norm
   Window image_window = {};                         // unfold, fold, the pools
+  CustomOpReference custom = {};                    // custom; `columns` of the result
 
   bool operator==(const Attributes&) const = default;
 };

@@ -228,6 +228,12 @@ constexpr Slot accumulator(std::string_view name, std::string_view dims) { retur
 // The gradient of a parameter, which may be frozen.
 constexpr Slot trained(std::string_view name, std::string_view dims) { return {name, dims, SlotType::f32, true, true}; }
 
+void derive_custom(const Attributes& attributes, Sizes& sizes) {
+  require(attributes.custom.op != nullptr, "there is no function");
+  require(attributes.columns >= 1, "the result has no columns");
+  sizes.set('D', attributes.columns);
+}
+
 using Table = std::array<OpRule, static_cast<std::size_t>(OpKind::count)>;
 
 // In the order of OpKind.
@@ -359,6 +365,11 @@ Table make_table() {
       {OpKind::row_cross_entropy_backward, {{"dy", "R1", f32}, {"logits", "RV"}, targets}, {{"dlogits", "RV"}}},
       {OpKind::sample_loss, {{"parts", "S1"}, {"counts", "S", i32}}, {loss}},
       {OpKind::sample_loss_backward, {{"parts", "S1"}, {"counts", "S", i32}}, {loss, {"dparts", "S1"}}},
+      {OpKind::custom, {{"x", "RC"}, {"parameters", "P", compute, false, true}}, {{"y", "RD"}}, derive_custom},
+      {OpKind::custom_backward,
+       {{"dy", "RD"}, {"x", "RC"}, {"y", "RD"}, {"parameters", "P", compute, false, true}},
+       {{"dx", "RC"}, trained("dparameters", "P")},
+       derive_custom},
       {OpKind::dropout_add, {{"x", "RH"}, {"residual", "RH"}}, {{"y", "RH"}}, derive_dropout},
       {OpKind::add_layer_norm,
        {{"x", "RH"}, {"residual", "RH"}, {"gain", "H"}, {"bias", "H"}},

@@ -10,12 +10,14 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "l2l/custom_op.h"
 #include "l2l/export.h"
 
 namespace l2l {
@@ -121,7 +123,8 @@ class L2L_API LayerBuilder {
   Value slice(Value x, int dimension, std::int64_t first, std::int64_t count);  // [first, first + count); not of 0
   Value concatenate(const std::vector<Value>& values, int dimension);           // not along 0
 
-  // Rows of a table [below, columns] by indices: adds a dimension. Indices and table must agree in `below`.
+  // Rows of a table [below, columns] by indices: adds a dimension, or replaces a last one of 1. Indices and table must
+  // agree in `below`.
   Value lookup(Value indices, Value table);
   // Of images [samples, height, width, channels], with w [channels out, height x width x channels of the window]: of
   // each place of the window, its rows, columns and channels in that order. Channels in groups: slice() them.
@@ -143,6 +146,8 @@ class L2L_API LayerBuilder {
   // Queries and keys of [queries | keys | values], of which the pairs (j, j + d/2) of each head's d elements turn by
   // position * base^(-2j/d) (rotary positions; Su et al., 2021).
   Value rotary(Value x, int heads, int kv_heads = 0, double base = 10000);
+  // What `op` makes of each row of x, on the host. `parameters`: a vector() that it reads as well.
+  Value custom(Value x, std::shared_ptr<const CustomOp> op, std::optional<Value> parameters = {});
 
  private:
   Value reduced(Value x, const std::vector<int>& dimensions, double factor);

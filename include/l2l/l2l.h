@@ -2,6 +2,7 @@
 #pragma once
 
 #include "l2l/choose.h"
+#include "l2l/custom_op.h"
 #include "l2l/data.h"
 #include "l2l/errors.h"
 #include "l2l/graph.h"

@@ -112,6 +112,10 @@ struct ModelOptions {
   // Key: blocks. Ids and types of `blocks`, from which it follows ("0", "100 adapter", "101 adapter of 100"): by it a
   // checkpoint's config says that only a program which describes them can run the model.
   std::vector<std::string> block_names = {};
+  // Keys: inputs, targets, custom_ops. What follows from `inputs`, `targets` and the graphs of `blocks`, by which a run
+  // that goes on notices a change: tensors ("image f32 [8, 8, 1]", "class i32 [] below 10"), and names and versions of
+  // CustomOps ("swish 1").
+  std::vector<std::string> input_names = {}, target_names = {}, custom_op_names = {};
 };
 
 // One of several sources of training data: [[data.source]]. What is empty is as in [data].
@@ -302,9 +306,10 @@ struct RecomputeOptions {
 struct EpsOptions {
   std::int64_t threads = 0;  // workers of the parameter server; 0: all cores, less one for a GPU's feeder
   std::uint64_t memory = 0;  // limit on weights, optimizer state and gradients in host memory, in bytes
-  // Layers of each device whose gradients may wait in host memory for their updates. 0: about three. With more, a host
-  // that updates more slowly than the device computes makes up for it during the next forward pass: worth it up to the
-  // layers that it can update in that time. Without effect where updates wait for the whole backward pass anyway.
+  // Layers of each device whose gradients may wait in host memory for their updates, at most all. 0: 1 + 2 K for K
+  // devices, in all. With more, a host that updates more slowly than the device computes makes up for it during the
+  // next forward pass: worth it up to the layers that it can update in that time. Without effect where updates wait for
+  // the whole backward pass anyway.
   std::int64_t gradient_buffers = 0;
   // Limit on the host stash, in bytes. 0: what there is; but recompute.policy = "auto" takes a quarter of what is free
   // at most, or the least that it can do with.

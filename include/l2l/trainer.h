@@ -231,7 +231,8 @@ class L2L_API Trainer {
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop = {});
 
   // What the last layer of a custom model returns first, of each sample of `source`, dropout off: calls take(sample,
-  // values) in ascending order, in fp32. Reads the samples on this thread. Throws BadInput for other models.
+  // values) in ascending order, in fp32. Reads the samples on this thread. What take() throws ends it; within take()
+  // the trainer's other functions throw Error. Throws BadInput for other models.
   using TakeOutputs = std::function<void(std::uint64_t sample, std::span<const float> values)>;
   void predict(const SampleSource& source, const TakeOutputs& take);
 

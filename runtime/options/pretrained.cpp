@@ -58,9 +58,22 @@ void refuse_contradiction(const Options& options, const Key& key, const ModelOpt
                  options.model.pretrained.string() + "\"");
 }
 
-// `model.layers` follows from them.
+std::vector<std::string> names_of(const std::vector<TensorSpec>& specs) {
+  std::vector<std::string> names;
+  for (const TensorSpec& spec : specs) {
+    std::string shape;
+    for (const std::int64_t dimension : spec.shape) shape += (shape.empty() ? "" : ", ") + std::to_string(dimension);
+    names.push_back(spec.name + (spec.element == TensorSpec::Element::f32 ? " f32 [" : " i32 [") + shape + "]" +
+                    (spec.below > 0 ? " below " + std::to_string(spec.below) : ""));
+  }
+  return names;
+}
+
+// `model.layers` follows from them, as do the names by which a change is noticed.
 Options with_own_blocks(Options options, const std::vector<Layer>& blocks) {
   options.model.blocks = blocks;
+  options.model.input_names = names_of(options.model.inputs);
+  options.model.target_names = names_of(options.model.targets);
   if (blocks.empty()) return options;
   options.model.layers = static_cast<std::int64_t>(blocks.size());
   options.model.block_names.clear();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "core/workers.h"
 #include "l2l/errors.h"
@@ -101,8 +102,22 @@ void set_update_rules(const OptimizerOptions& optimizer, models::Model& model) {
   }
 }
 
+// Of a program's own ops, each once, in order.
+std::vector<std::string> custom_ops_of(const models::Model& model) {
+  std::set<std::string> names;
+  for (const models::LayerType& type : model.types) {
+    for (const compiler::Op& op : type.forward.ops) {
+      if (op.kind == compiler::OpKind::custom) {
+        names.insert(op.attributes.custom.op->name + " " + op.attributes.custom.op->version);
+      }
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
 void make_models(RunParts& parts) {
   parts.model = make_model(parts.options, parts.options.model.sequence);
+  parts.options.model.custom_op_names = custom_ops_of(parts.model);
   set_update_rules(parts.options.optimizer, parts.model);
   parts.shorter.clear();
   for (const std::int64_t length : parts.options.lengths) {
@@ -112,7 +127,7 @@ void make_models(RunParts& parts) {
   }
 }
 
-eps::StoreOptions store_options(const Options& options, const Placement& placement) {
+eps::StoreOptions store_options(const Options& options, const Placement& placement, std::size_t layers) {
   eps::StoreOptions store;
   store.wire = compute_dtype(options);
   store.gradients = gradient_dtype(options);
@@ -124,7 +139,7 @@ eps::StoreOptions store_options(const Options& options, const Placement& placeme
   store.loss_scaling = options.precision.compute == "fp16";
   store.placement = placement;
   store.devices = static_cast<int>(options.device.count);
-  const auto buffers = static_cast<int>(options.eps.gradient_buffers);
+  const auto buffers = std::min(static_cast<int>(options.eps.gradient_buffers), static_cast<int>(layers));
   store.staging_slots = buffers > 0 ? buffers * store.devices : 1 + 2 * store.devices;
   store.seed = options.run.seed;
   store.verify = options.eps.verify;
@@ -194,7 +209,7 @@ RunParts make_parts(ResolvedOptions options, Devices devices) {
   parts.placement = place_workers(read_topology(), {.threads = static_cast<int>(parts.options.eps.threads),
                                                     .feeds_device = !parts.device->uses_host_memory(),
                                                     .device_node = parts.device->numa_node()});
-  parts.store = store_options(parts.options, parts.placement);
+  parts.store = store_options(parts.options, parts.placement, parts.model.layout.layers.size());
   parts.scaler = loss_scaler(parts.options.precision);
   parts.execution = execution_plan(parts.options);
   return parts;

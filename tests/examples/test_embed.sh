@@ -54,7 +54,7 @@ export PKG_CONFIG_PATH
 read -ra flags < <(pkg-config "${where[@]}" --cflags --libs l2l)
 [[ $sanitize == none ]] || flags+=("-fsanitize=$sanitize")
 "$@" -Wall -Wextra "$source_root/examples/embed.cpp" -o "$folder/embed" "${flags[@]}"
-for example in own_data own_layer vision; do
+for example in own_data own_layer own_op vision; do
   "$@" -Wall -Wextra "$source_root/examples/$example.cpp" -o "$folder/$example" "${flags[@]}"
 done
 
@@ -102,6 +102,11 @@ awk '/^step 1,/ { first = $4 } /^step 30,/ { last = $4 } END { exit !(first > 5 
 grep -q '^the ..' "$folder/output" || fail "nothing generated"
 checkpoint=$(sed -n 's/^checkpoint //p' "$folder/output")
 [[ -n $checkpoint && -e $checkpoint ]] || fail "no checkpoint"
+
+"$folder/own_op" "$folder/text" >"$folder/bent"
+cat "$folder/bent"
+awk '/^gradient:/ { off = $4 } /^before:/ { before = $3 } /^after:/ { after = $3 }
+  END { exit !(off < 0.01 && after > 0 && after < before - 1) }' "$folder/bent" || fail "an op of its own did not learn"
 
 # Images with a bright line, whose place is the class.
 awk 'BEGIN { for (i = 0; i < 400; ++i) { class = i * 7 % 8

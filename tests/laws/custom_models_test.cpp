@@ -88,6 +88,9 @@ TEST(CustomModels, AnInterruptedRunGoesOnBitForBit) {
     second.resume(options.checkpoint.directory);
     testing::record_of(second, 3);
     EXPECT_EQ(second.weights_hash(), expected.hash) << name;
+    options.model.inputs[0].name += "s";
+    const std::string said = testing::refusal([&] { Trainer(options).resume(options.checkpoint.directory); });
+    EXPECT_NE(said.find("model.inputs = [\"" + options.model.inputs[0].name), std::string::npos) << said;
   }
 }
 
@@ -170,6 +173,13 @@ TEST_P(AgainstPyTorch, LossesAndPredictionsAgree) {
   });
   ASSERT_EQ(found.size(), predictions.size());
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], predictions[i], 2e-5);
+  const std::shared_ptr<const SampleSource> source = options().data.train_source;
+  const auto within = [&](const auto& use) {
+    trainer->predict(*source, [&](std::uint64_t, std::span<const float>) { use(); });
+  };
+  EXPECT_THROW(within([&] { trainer->step(); }), Error);
+  EXPECT_THROW(within([&] { within([] {}); }), Error);
+  within([] {});
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, AgainstPyTorch, ::testing::ValuesIn(testing::kCustomModels),

@@ -428,6 +428,13 @@ TEST_F(OwnLayers, WhatIsDescribedWronglyIsRefused) {
   refused({{1, "a", bottleneck(4)}, {2, "a", bottleneck(5)}}, "layer 2 of type \"a\" is another graph");
   refused({{5, "odd", [](LayerBuilder&, Inputs) { return Values(); }}}, "layer 5 (odd): returns no value");
   refused(of([](LayerBuilder&, Value x) { return x; }), "layer 5 (odd): returns its input");
+  refused({{5, "odd", [](LayerBuilder&, Inputs) -> Values { throw std::runtime_error("no such table"); }}},
+          "layer 5 (odd): no such table");
+  refused(of([](LayerBuilder& graph, Value x) {
+            const Value both = graph.vector("both", 24, Distribution::ones());
+            return graph.layer_norm(x, both, both);
+          }),
+          "layer 5 (odd): layer_norm: parameter both is gain and bias at once");
   refused(of([](LayerBuilder& graph, Value x) {
             return graph.add(graph.scale(x, 0), graph.vector("v", 24, Distribution::ones()));
           }),

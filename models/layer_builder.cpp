@@ -1,0 +1,320 @@
+#include "models/layer_builder.h"
+
+#include "models/streams.h"
+
+namespace l2l {
+
+using compiler::OpKind;
+using compiler::ValueId;
+
+namespace {
+
+Initial initial_of(const Distribution& distribution) {
+  switch (distribution.kind) {
+    case Distribution::Kind::zeros:
+      return Initial::zeros;
+    case Distribution::Kind::ones:
+      return Initial::ones;
+    case Distribution::Kind::normal:
+      return Initial::normal;
+    case Distribution::Kind::uniform:
+      break;
+  }
+  return Initial::uniform;
+}
+
+}  // namespace
+
+std::int64_t LayerBuilder::sequence() const { return self_.shape.sequence; }
+
+std::int64_t LayerBuilder::rows() const { return self_.shape.rows(); }
+
+std::int64_t LayerBuilder::columns(Value x) const {
+  const Shape& shape = self_.tensor(x).shape;
+  return shape[shape.rank() - 1];
+}
+
+std::vector<std::int64_t> LayerBuilder::shape(Value x) const {
+  const Shape& shape = self_.tensor(x).shape;
+  std::vector<std::int64_t> sizes;
+  for (std::size_t i = 0; i < shape.rank(); ++i) sizes.push_back(shape[i]);
+  return sizes;
+}
+
+Value LayerBuilder::matrix(const std::string& name, std::int64_t rows, std::int64_t columns, Distribution initial) {
+  return matrices({{name, rows}}, columns, initial);
+}
+
+Value LayerBuilder::vector(const std::string& name, std::int64_t elements, Distribution initial) {
+  self_.declare(name, initial);
+  return self_.add(self_.weights.vector(name, elements, initial_of(initial), static_cast<float>(initial.scale)));
+}
+
+Value LayerBuilder::matrices(const std::vector<std::pair<std::string, std::int64_t>>& pieces, std::int64_t columns,
+                             Distribution initial) {
+  std::vector<models::LayerWeights::Piece> all;
+  for (const auto& [name, rows] : pieces) {
+    self_.declare(name, initial);
+    all.push_back({name, rows});
+  }
+  return self_.add(self_.weights.joined_matrix(all, columns, initial_of(initial), static_cast<float>(initial.scale)));
+}
+
+Value LayerBuilder::linear(Value x, Value w, std::optional<Value> b) {
+  return self_.like(x, self_.graph.linear(self_.rows(x), self_.parameter(w), self_.parameter(b)));
+}
+
+Value LayerBuilder::linear_transposed(Value x, Value w, std::optional<Value> b) {
+  return self_.like(x, self_.graph.linear_transposed(self_.rows(x), self_.parameter(w), self_.parameter(b)));
+}
+
+Value LayerBuilder::layer_norm(Value x, Value gain, Value bias, double epsilon) {
+  self_.require_two("layer_norm", gain, bias);
+  return self_.like(x, self_.graph.layer_norm(self_.rows(x), self_.parameter(gain), self_.parameter(bias),
+                                              static_cast<float>(epsilon)));
+}
+
+Value LayerBuilder::rms_norm(Value x, Value gain, double epsilon) {
+  return self_.like(x, self_.graph.rms_norm(self_.rows(x), self_.parameter(gain), static_cast<float>(epsilon)));
+}
+
+Value LayerBuilder::group_norm(Value x, int groups, Value gain, Value bias, double epsilon) {
+  self_.require_two("group_norm", gain, bias);
+  const Shape& shape = self_.tensor(x).shape;
+  compiler::Attributes attributes{.epsilon = static_cast<float>(epsilon), .groups = groups};
+  const std::int64_t channels = columns(x);
+  attributes.dims = {shape[0], shape.elements() / (shape[0] * channels), 1, channels};
+  return self_.like(x, self_.graph.apply(OpKind::group_norm,
+                                         {self_.rows(x), self_.parameter(gain), self_.parameter(bias)}, attributes));
+}
+
+Value LayerBuilder::custom(Value x, std::shared_ptr<const CustomOp> op, std::optional<Value> parameters) {
+  if (!op) throw BadInput("custom: there is no op");
+  const std::string what = "custom op \"" + op->name + "\": ";
+  if (op->name.empty() || op->name.find(' ') != std::string::npos || op->version.empty()) {
+    throw BadInput(what + "it needs a name without spaces and a version");
+  }
+  if (!op->forward || !op->backward) throw BadInput(what + "forward or backward is missing");
+  std::vector<ValueId> inputs{self_.rows(x)};
+  if (parameters) inputs.push_back(self_.parameter(*parameters));
+  const std::int64_t given = columns(x);
+  compiler::Attributes attributes{.columns = op->result_columns ? op->result_columns(given) : given};
+  if (attributes.columns < 1) throw BadInput(what + "makes " + std::to_string(attributes.columns) + " columns");
+  attributes.custom = {std::move(op)};
+  return self_.like(x, self_.graph.apply(OpKind::custom, std::move(inputs), attributes));
+}
+
+Value LayerBuilder::gelu(Value x, bool exact) { return self_.like(x, self_.graph.gelu(self_.rows(x), exact)); }
+
+Value LayerBuilder::tanh(Value x) { return self_.one(OpKind::tanh, x); }
+
+Value LayerBuilder::sigmoid(Value x) { return self_.one(OpKind::sigmoid, x); }
+
+Value LayerBuilder::silu(Value x) { return self_.one(OpKind::silu, x); }
+
+Value LayerBuilder::relu(Value x) { return self_.one(OpKind::relu, x); }
+
+Value LayerBuilder::softmax(Value x) { return self_.one(OpKind::softmax, x); }
+
+Value LayerBuilder::gated(Value x, Gate gate) {
+  return self_.like(x, self_.graph.swiglu(self_.rows(x), {.exact = gate == Gate::gelu, .gelu = gate != Gate::silu}));
+}
+
+Value LayerBuilder::dropout(Value x, double probability) {
+  return self_.like(x, self_.graph.dropout(self_.rows(x), static_cast<float>(probability)));
+}
+
+Value LayerBuilder::add(Value a, Value b) { return self_.two(OpKind::add, "add", a, b); }
+
+Value LayerBuilder::subtract(Value a, Value b) {
+  if (!self_.is_parameter(b)) return add(a, scale(b, -1));
+  const Shape shape = self_.common("subtract", a, b);
+  return add(a, scale(self_.add(self_.repeated(b, shape), {shape, self_.shape.compute}), -1));
+}
+
+Value LayerBuilder::multiply(Value a, Value b) { return self_.two(OpKind::multiply, "multiply", a, b); }
+
+Value LayerBuilder::scale(Value x, double factor) {
+  if (!std::isfinite(factor)) throw BadInput("scale: a factor of " + std::to_string(factor));
+  return self_.like(x, self_.graph.scale(self_.rows(x), static_cast<float>(factor)));
+}
+
+Value LayerBuilder::sum(Value x, const std::vector<int>& dimensions) { return reduced(x, dimensions, 1); }
+
+Value LayerBuilder::mean(Value x, const std::vector<int>& dimensions) {
+  double elements = 1;
+  for (const int each : dimensions)
+    elements *= static_cast<double>(self_.tensor(x).shape[self_.dimension("mean", x, each)]);
+  return reduced(x, dimensions, 1 / elements);
+}
+
+Value LayerBuilder::reduced(Value x, const std::vector<int>& dimensions, double factor) {
+  Shape shape = self_.tensor(x).shape;
+  compiler::Attributes attributes{.factor = static_cast<float>(factor), .dims = models::four(shape), .kept = 0xf};
+  for (const int each : dimensions) {
+    const std::size_t dimension = self_.dimension("sum", x, each);
+    const std::uint32_t bit = 1u << (4 - shape.rank() + dimension);
+    if ((attributes.kept & bit) == 0) throw BadInput("sum: dimension " + std::to_string(each) + " is named twice");
+    attributes.kept &= ~bit;
+    shape = self_.with(shape, dimension, 1);
+  }
+  return self_.add(self_.graph.apply(OpKind::sum, {self_.rows(x)}, attributes), {shape, self_.tensor(x).dtype});
+}
+
+Value LayerBuilder::reshape(Value x, const std::vector<std::int64_t>& of_sample) {
+  const models::LayerTensor& tensor = self_.tensor(x);
+  Shape shape{tensor.shape[0]};
+  for (const std::int64_t size : of_sample) shape.push_back(size);
+  if (shape.rank() < 2 || shape.elements() != tensor.shape.elements()) {
+    throw BadInput("reshape: " + tensor.shape.to_string() + " has other elements than " + shape.to_string());
+  }
+  const models::LayerTensor result{shape, tensor.dtype, tensor.below};
+  if (tensor.dtype == DType::i32) return self_.add(self_.at(x), result);
+  return self_.add(self_.in_columns(self_.rows(x), shape[shape.rank() - 1]), result);
+}
+
+Value LayerBuilder::permute(Value x, const std::vector<int>& axes) {
+  const Shape& shape = self_.tensor(x).shape;
+  const std::size_t rank = shape.rank(), missing = 4 - rank;
+  std::set<int> different(axes.begin(), axes.end());
+  if (axes.size() != rank || different.size() != rank || axes[0] != 0 ||
+      *different.rbegin() != static_cast<int>(rank) - 1) {
+    throw BadInput("permute: axes of " + shape.to_string() + " are 0, and then the others in any order");
+  }
+  compiler::Attributes attributes{.dims = models::four(shape)};
+  Shape result;
+  for (std::size_t i = 0; i < rank; ++i) {
+    attributes.axes[missing + i] = static_cast<std::uint8_t>(missing + static_cast<std::size_t>(axes[i]));
+    result.push_back(shape[static_cast<std::size_t>(axes[i])]);
+  }
+  return self_.add(self_.graph.apply(OpKind::permute, {self_.rows(x)}, attributes), {result, self_.tensor(x).dtype});
+}
+
+// As columns of the matrix in which all from `dimension` on lie in a row.
+Value LayerBuilder::slice(Value x, int dimension, std::int64_t first, std::int64_t count) {
+  const Shape shape = self_.tensor(x).shape;
+  const std::size_t at = self_.dimension("slice", x, dimension);
+  if (first < 0 || count < 1 || first > shape[at] - count) {
+    throw BadInput("slice: " + std::to_string(count) + " from " + std::to_string(first) + " on of dimension " +
+                   std::to_string(dimension) + " of " + shape.to_string());
+  }
+  std::int64_t inner = 1;
+  for (std::size_t i = at + 1; i < shape.rank(); ++i) inner *= shape[i];
+  const ValueId rows = self_.in_columns(self_.rows(x), shape[at] * inner);
+  const ValueId part = self_.graph.apply(OpKind::columns, {rows}, {.first = first * inner, .columns = count * inner});
+  const Shape result = self_.with(shape, at, count);
+  return self_.add(self_.in_columns(part, result[result.rank() - 1]), {result, self_.tensor(x).dtype});
+}
+
+// Each into its columns, the first with zeros beside it, of the matrix in which all from `dimension` on lie in a row.
+Value LayerBuilder::concatenate(const std::vector<Value>& values, int dimension) {
+  if (values.empty()) throw BadInput("concatenate: takes one value or more");
+  const Shape shape = self_.tensor(values[0]).shape;
+  const std::size_t at = self_.dimension("concatenate", values[0], dimension);
+  std::int64_t inner = 1, size = 0;
+  for (std::size_t i = at + 1; i < shape.rank(); ++i) inner *= shape[i];
+  for (const Value value : values) {
+    const Shape& other = self_.tensor(value).shape;
+    if (other.rank() != shape.rank() || self_.with(other, at, shape[at]) != shape) {
+      throw BadInput("concatenate: " + other.to_string() + " does not fit " + shape.to_string());
+    }
+    size += other[at];
+  }
+  std::int64_t first = 0;
+  std::optional<ValueId> all;
+  for (const Value value : values) {
+    const std::int64_t count = self_.tensor(value).shape[at] * inner;
+    const ValueId part = self_.in_columns(self_.rows(value), count);
+    if (values.size() == 1) return value;
+    all = all ? self_.graph.add_columns(*all, part, first, 1)
+              : self_.graph.apply(OpKind::pad_columns, {part}, {.first = 0, .columns = size * inner});
+    first += count;
+  }
+  const Shape result = self_.with(shape, at, size);
+  return self_.add(self_.in_columns(*all, result[result.rank() - 1]), {result, self_.tensor(values[0]).dtype});
+}
+
+Value LayerBuilder::lookup(Value indices, Value table) {
+  const models::LayerTensor& of = self_.tensor(indices);
+  const std::string name = self_.graph.value(self_.at(indices)).name;
+  if (of.dtype != DType::i32) throw BadInput("lookup: " + name + " are numbers, and no indices");
+  const ValueId rows = self_.parameter(table);
+  const Shape& matrix = self_.graph.value(rows).shape;
+  if (matrix.rank() != 2 || matrix[0] != of.below) {
+    throw BadInput("lookup: a table " + matrix.to_string() + " for indices below " + std::to_string(of.below) + " (" +
+                   name + ")");
+  }
+  Shape shape = of.shape;
+  if (shape[shape.rank() - 1] == 1 && shape.rank() > 1) {
+    shape = self_.with(shape, shape.rank() - 1, matrix[1]);
+  } else {
+    shape.push_back(matrix[1]);
+  }
+  return self_.add(self_.graph.apply(OpKind::lookup, {self_.at(indices), rows}), {shape, self_.shape.compute});
+}
+
+Value LayerBuilder::convolution(Value x, Value w, std::optional<Value> b, const Window& window) {
+  const compiler::Attributes attributes = self_.windows("convolution", x, window);
+  const ValueId covered = self_.graph.apply(OpKind::unfold, {self_.rows(x)}, attributes);
+  return self_.of_windows(x, attributes,
+                          self_.graph.linear_transposed(covered, self_.parameter(w), self_.parameter(b)));
+}
+
+Value LayerBuilder::max_pool(Value x, const Window& window) {
+  const compiler::Attributes attributes = self_.windows("max_pool", x, window);
+  return self_.of_windows(x, attributes, self_.graph.apply(OpKind::max_pool, {self_.rows(x)}, attributes));
+}
+
+Value LayerBuilder::average_pool(Value x, const Window& window) {
+  const compiler::Attributes attributes = self_.windows("average_pool", x, window);
+  return self_.of_windows(x, attributes, self_.graph.apply(OpKind::average_pool, {self_.rows(x)}, attributes));
+}
+
+Value LayerBuilder::cross_entropy(Value logits, Value targets) {
+  const models::LayerTensor& of = self_.tensor(targets);
+  if (of.dtype != DType::i32) throw BadInput("cross_entropy: targets are indices, TensorSpec::Element::i32");
+  if (of.below != columns(logits)) {
+    throw BadInput("cross_entropy: " + std::to_string(columns(logits)) + " logits for targets below " +
+                   std::to_string(of.below));
+  }
+  return self_.like(logits, self_.graph.apply(OpKind::row_cross_entropy, {self_.rows(logits), self_.at(targets)}));
+}
+
+Value LayerBuilder::add_columns(Value x, Value y, std::int64_t first, double factor) {
+  return self_.like(x, self_.graph.add_columns(self_.rows(x), self_.rows(y), first, static_cast<float>(factor)));
+}
+
+// Rows of a sequence: of a value of three dimensions the second.
+int LayerBuilder::sequence_of(const char* op, Value x) const {
+  if (self_.shape.head_kind != models::HeadKind::custom) return static_cast<int>(sequence());
+  const Shape& shape = self_.tensor(x).shape;
+  if (shape.rank() == 3) return static_cast<int>(shape[1]);
+  throw BadInput(std::string(op) + ": takes [samples, sequence, columns], not " + shape.to_string());
+}
+
+Value LayerBuilder::attention(Value x, const AttentionSettings& settings) {
+  if (!settings.causal && self_.shape.cache > 0) {
+    throw BadInput("attention that is not causal continues no text with a cache of keys and values");
+  }
+  const compiler::Attributes attributes{.probability = static_cast<float>(settings.dropout),
+                                        .heads = settings.heads,
+                                        .kv_heads = settings.kv_heads,
+                                        .causal = settings.causal,
+                                        .window = settings.window,
+                                        .scale = static_cast<float>(settings.scale),
+                                        .softcap = static_cast<float>(settings.softcap),
+                                        .sequence = sequence_of("attention", x)};
+  return self_.like(x, models::attend(self_.graph, self_.shape, self_.rows(x), attributes));
+}
+
+Value LayerBuilder::rotary(Value x, int heads, int kv_heads, double base) {
+  const compiler::Attributes attributes{.heads = heads,
+                                        .kv_heads = kv_heads,
+                                        .sequence = sequence_of("rotary", x),
+                                        .positions = self_.shape.cache > 0 ? static_cast<int>(self_.shape.context) : 0,
+                                        .rotary_base = static_cast<float>(base)};
+  return self_.like(x, self_.graph.rotary(self_.rows(x), attributes,
+                                          models::read_rows(self_.graph, self_.shape, compiler::RowField::position)));
+}
+
+}  // namespace l2l

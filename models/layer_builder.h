@@ -1,0 +1,180 @@
+// What LayerBuilder (include/l2l/graph.h) keeps of the graph that it builds. Only layer_builder.cpp and own_layers.cpp
+// include this.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "l2l/errors.h"
+#include "models/own_layers.h"
+
+namespace l2l {
+
+namespace models {
+
+// `shape` as four dimensions, the missing ones in front.
+inline std::array<std::int64_t, 4> four(const Shape& shape) {
+  std::array<std::int64_t, 4> dims{1, 1, 1, 1};
+  for (std::size_t i = 0; i < shape.rank(); ++i) dims[4 - shape.rank() + i] = shape[i];
+  return dims;
+}
+
+}  // namespace models
+
+// What a value of LayerBuilder stands for: a value of the graph, a matrix, in the shape that the layer sees. Several
+// may stand for one.
+struct LayerBuilder::Implementation {
+  compiler::GraphBuilder& graph;
+  models::LayerWeights& weights;
+  const models::TransformerShape& shape;
+  std::vector<models::LayerTensor> tensors = {};
+  std::vector<compiler::ValueId> ids = {};                                                // of each of these
+  std::set<std::string> names = {};                                                       // of parameters
+  std::map<std::pair<compiler::ValueId, std::int64_t>, compiler::ValueId> reshaped = {};  // by columns
+
+  Value add(compiler::ValueId id, models::LayerTensor tensor) {
+    tensors.push_back(tensor);
+    ids.push_back(id);
+    return {static_cast<std::int32_t>(ids.size() - 1)};
+  }
+  // Of the graph's own shape and dtype.
+  Value add(compiler::ValueId id) { return add(id, {graph.value(id).shape, graph.value(id).dtype}); }
+  // Of the shape of x, but for the columns.
+  Value like(Value x, compiler::ValueId id) {
+    models::LayerTensor tensor = tensors[index(x)];
+    const Shape& matrix = graph.value(id).shape;
+    tensor.shape = with(tensor.shape, tensor.shape.rank() - 1, matrix[matrix.rank() - 1]);
+    tensor.dtype = graph.value(id).dtype;
+    return add(id, tensor);
+  }
+  static Shape with(const Shape& shape, std::size_t dimension, std::int64_t size) {
+    Shape changed;
+    for (std::size_t i = 0; i < shape.rank(); ++i) changed.push_back(i == dimension ? size : shape[i]);
+    return changed;
+  }
+
+  void declare(const std::string& name, const Distribution& initial) {
+    const auto allowed = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.'; };
+    if (name.empty() || !std::ranges::all_of(name, allowed)) {
+      throw BadInput("parameter \"" + name + "\": a name has letters, digits, '_', '-' and '.'");
+    }
+    if (!names.insert(name).second) throw BadInput("parameter " + name + " is declared twice");
+    if (!std::isfinite(initial.scale) || initial.scale < 0) {
+      throw BadInput("parameter " + name + ": begins with a scale of " + std::to_string(initial.scale) +
+                     "; it is 0 or more");
+    }
+  }
+  std::size_t index(Value value) const {
+    if (value.id >= 0 && static_cast<std::size_t>(value.id) < ids.size()) return static_cast<std::size_t>(value.id);
+    throw BadInput("a value is used that this graph has not made");
+  }
+  compiler::ValueId at(Value value) const { return ids[index(value)]; }
+  const models::LayerTensor& tensor(Value value) const { return tensors[index(value)]; }
+  bool is_parameter(Value value) const { return graph.value(at(value)).region == compiler::Region::weights; }
+  // A value with rows.
+  compiler::ValueId rows(Value value) const {
+    const compiler::ValueId id = at(value);
+    if (is_parameter(value)) {
+      throw BadInput("parameter " + graph.value(id).name + " stands where a value with rows is taken");
+    }
+    if (graph.value(id).dtype != DType::i32) return id;
+    throw BadInput(graph.value(id).name + " are indices, and stand where numbers are taken");
+  }
+  compiler::ValueId parameter(Value value) const {
+    if (is_parameter(value)) return at(value);
+    throw BadInput(graph.value(at(value)).name + " stands where a parameter is taken");
+  }
+  std::optional<compiler::ValueId> parameter(std::optional<Value> value) const {
+    return value ? std::optional(parameter(*value)) : std::nullopt;
+  }
+  void require_two(const char* op, Value gain, Value bias) const {
+    if (parameter(gain) != parameter(bias)) return;
+    throw BadInput(std::string(op) + ": parameter " + graph.value(at(gain)).name + " is gain and bias at once");
+  }
+  // `dimension` of x, which is not that of samples.
+  std::size_t dimension(const char* op, Value x, int dimension) const {
+    const std::size_t rank = tensor(x).shape.rank();
+    if (dimension >= 1 && static_cast<std::size_t>(dimension) < rank) return static_cast<std::size_t>(dimension);
+    throw BadInput(std::string(op) + ": dimension " + std::to_string(dimension) + " of a value " +
+                   tensor(x).shape.to_string() + "; it is 1 to " + std::to_string(rank - 1));
+  }
+  // The matrix `id` in rows of `columns`.
+  compiler::ValueId in_columns(compiler::ValueId id, std::int64_t columns) {
+    const Shape& matrix = graph.value(id).shape;
+    if (matrix[1] == columns) return id;
+    const auto [known, fresh] = reshaped.try_emplace({id, columns});
+    if (fresh) known->second = graph.reshape(id, columns);
+    return known->second;
+  }
+  // `x` repeated to `shape`.
+  compiler::ValueId repeated(Value x, const Shape& shape) {
+    const Shape& own = tensor(x).shape;
+    if (own == shape && !is_parameter(x)) return rows(x);
+    if (is_parameter(x) && own.rank() == shape.rank() && own[0] != 1) {
+      throw BadInput("parameter " + graph.value(at(x)).name + " " + own.to_string() +
+                     " has elements for each sample of a microbatch " + shape.to_string());
+    }
+    if (!is_parameter(x)) rows(x);  // which indices have not
+    compiler::Attributes attributes{.dims = models::four(shape)};
+    for (std::size_t i = 0; i < own.rank(); ++i) {
+      const std::size_t place = 4 - own.rank() + i;
+      if (own[i] == attributes.dims[place]) attributes.kept |= 1u << place;
+    }
+    return graph.apply(compiler::OpKind::broadcast, {at(x)}, attributes);
+  }
+  // The shape to which a and b are repeated.
+  Shape common(const char* op, Value a, Value b) const {
+    const Shape &x = tensor(a).shape, &y = tensor(b).shape;
+    const std::size_t rank = std::max(x.rank(), y.rank());
+    const auto size = [&](const Shape& shape, std::size_t i) {
+      return i + shape.rank() < rank ? 1 : shape[i + shape.rank() - rank];
+    };
+    Shape all;
+    for (std::size_t i = 0; i < rank; ++i) {
+      const std::int64_t of_x = size(x, i), of_y = size(y, i);
+      if (of_x != of_y && of_x != 1 && of_y != 1) {
+        throw BadInput(std::string(op) + ": shapes " + x.to_string() + " and " + y.to_string() + " do not fit");
+      }
+      all.push_back(std::max(of_x, of_y));
+    }
+    if (rank < 2) throw BadInput(std::string(op) + ": one of the two must have rows");
+    return all;
+  }
+  Value two(compiler::OpKind kind, const char* op, Value a, Value b) {
+    const Shape shape = common(op, a, b);
+    const compiler::ValueId x = repeated(a, shape), y = repeated(b, shape);
+    if (graph.value(x).dtype != graph.value(y).dtype) {
+      throw BadInput(std::string(op) + ": the result of cross_entropy() is fp32, the other value " +
+                     std::string(l2l::name_of(this->shape.compute)) + ": set precision.compute = \"fp32\"");
+    }
+    return add(graph.apply(kind, {x, y}), {shape, graph.value(x).dtype});
+  }
+  Value one(compiler::OpKind kind, Value x, const compiler::Attributes& attributes = {}) {
+    return like(x, graph.apply(kind, {rows(x)}, attributes));
+  }
+  // The four dimensions of an image.
+  const Shape& image(const char* op, Value x) const {
+    const Shape& shape = tensor(x).shape;
+    if (shape.rank() == 4) return shape;
+    throw BadInput(std::string(op) + ": takes [samples, height, width, channels], not " + shape.to_string());
+  }
+  compiler::Attributes windows(const char* op, Value x, const Window& window) const {
+    return {.dims = models::four(image(op, x)),
+            .image_window = {window.size, window.stride, window.padding, window.dilation}};
+  }
+  // What a window of the image x gives, with `id` as its value.
+  Value of_windows(Value x, const compiler::Attributes& attributes, compiler::ValueId id) {
+    Shape shape{attributes.dims[0]};
+    for (const std::size_t side : {0u, 1u}) {
+      shape.push_back(attributes.image_window.places(side, attributes.dims[1 + side]));
+    }
+    shape.push_back(graph.value(id).shape[1]);
+    return add(id, {shape, tensor(x).dtype});
+  }
+};
+
+}  // namespace l2l
