@@ -172,6 +172,11 @@ void ParameterStore::complete_updates() {
 
 DType ParameterStore::wire_type() const { return implementation_->options.wire; }
 
+double ParameterStore::gradient_norm(GroupIndex group) const {
+  const auto guard = implementation_->lock();
+  return implementation_->norm_of(implementation_->groups.at(static_cast<std::size_t>(group)).sum_of_squares);
+}
+
 EpsWork ParameterStore::work() const {
   const Implementation& self = *implementation_;
   return {self.bytes_moved.load(std::memory_order_relaxed), std::chrono::nanoseconds(self.busy_ns.load())};

@@ -182,6 +182,9 @@ class ParameterStore {
   // Waits until every group has the version of the next step.
   void complete_updates();
 
+  // Of one group's gradient in the step that finish_step() closed last, as in StepVerdict; 0 where it is frozen.
+  double gradient_norm(GroupIndex group) const;
+
   EpsWork work() const;
 
   // Begins a save of the next step's version, between steps; updates may still run. Throws Error while another runs.

@@ -147,6 +147,7 @@ struct Trainer::Implementation {
   runtime::MemoryShare memory_share;                 // of updates
   std::unique_ptr<Watchdog> watchdog;                // made before the engine; none where the environment says so
   PeakResident peak;
+  bool stepped = false;             // this Trainer has made a step
   bool handing_out = false;         // predict() calls a function with what lies in the minibatch's memory
   std::uint64_t step = 0;           // completed
   std::uint64_t data_position = 0;  // samples consumed
@@ -224,6 +225,7 @@ StepReport Trainer::Implementation::run_step() {
   const double rate = learning_rate();
   const runtime::Engine::Result result = engine->train(step, rate);
   ++step;
+  stepped = true;
   StepReport report = meter.report(engine->minibatch().rows());
   report.step = static_cast<std::int64_t>(step);
   report.loss = result.loss_sum / static_cast<double>(engine->minibatch().predicted());
@@ -536,6 +538,16 @@ void Trainer::hidden_states(std::span<const std::int32_t> tokens, const TakeHidd
 
 std::vector<Parameter> Trainer::parameters() const {
   return runtime::list_parameters(implementation_->plan.model.layout);
+}
+
+std::vector<GradientNorm> Trainer::gradient_norms() const {
+  const Implementation& self = *implementation_;
+  if (!self.stepped) return {};
+  std::vector<GradientNorm> norms;
+  for (const GroupSpec& group : self.plan.model.layout.groups) {
+    norms.push_back({group.name, self.engine->store().gradient_norm(static_cast<GroupIndex>(norms.size()))});
+  }
+  return norms;
 }
 
 void Trainer::read_parameter(const std::string& name, ParameterPart part, std::int64_t first, std::span<float> values) {

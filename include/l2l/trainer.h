@@ -138,6 +138,12 @@ struct Parameter {
   bool trained = true;  // else frozen: it has no moments, and is kept in precision.compute
 };
 
+// The norm of the gradient of a layer's parameters (of a table that embedding and head share: of both its uses).
+struct GradientNorm {
+  std::string layer;  // "h.0", as parameters' names begin
+  double norm = 0;    // before clipping, without the loss scale; 0 where all of it is frozen
+};
+
 // What is kept of a parameter: itself, and the optimizer's moments of it.
 enum class ParameterPart : std::uint8_t { value, moment1, moment2 };
 
@@ -279,6 +285,9 @@ class L2L_API Trainer {
 
   // In the order of layers.
   std::vector<Parameter> parameters() const;
+  // Of each layer in the last step, in the order of the model; their squares add up to the square of
+  // StepReport::gradient_norm. Empty before the first step.
+  std::vector<GradientNorm> gradient_norms() const;
   // Elements [first, first + values.size()) of a parameter's part, row-major, in fp32: a piece at a time, so that large
   // ones need no memory of their own. Waits for pending updates. Throws BadInput for a name, a range or a moment that
   // there is not.

@@ -35,6 +35,32 @@ TEST(StepReport, LossIsThatOfTheTokensThatItWasGiven) {
   }
 }
 
+TEST(StepReport, NormsOfLayersMakeUpThatOfAll) {
+  const SmallRun run;
+  for (const char* const clip : {"none", "global"}) {
+    Options options = run.options();
+    options.optimizer.clip = clip;
+    Trainer trainer(options);
+    EXPECT_TRUE(trainer.gradient_norms().empty());
+    for (int i = 0; i < 2; ++i) {
+      const StepReport report = trainer.step();
+      double squares = 0;
+      for (const GradientNorm& layer : trainer.gradient_norms()) {
+        EXPECT_GT(layer.norm, 0) << layer.layer;
+        squares += layer.norm * layer.norm;
+      }
+      EXPECT_NEAR(std::sqrt(squares), report.gradient_norm, 1e-12 * report.gradient_norm) << clip;
+    }
+  }
+  Options options = run.options();
+  options.optimizer.train = {"h.1.*"};
+  Trainer trainer(options);
+  const double norm = trainer.step().gradient_norm;
+  for (const GradientNorm& layer : trainer.gradient_norms()) {
+    EXPECT_EQ(layer.norm, layer.layer == "h.1" ? norm : 0) << layer.layer;
+  }
+}
+
 TEST(StepReport, BytesAreThoseOfTheLinkAndRatesThoseOfTheSchedule) {
   const SmallRun run;
   Options options = run.options();
