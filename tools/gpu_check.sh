@@ -6,17 +6,19 @@
 #   tools/gpu_check.sh --pack FOLDER            only builds, and collects all that a machine without our libraries needs
 #   tools/gpu_check.sh --build FOLDER [--quick] checks what --pack collected on another machine; needs the CUDA libraries there
 #
-# --quick leaves out what takes minutes: the same bits 100 times, compute-sanitizer. Environment: GPU_ARCH (default 90), CPU (-march; default native, x86-64-v3 for
-# --pack), CUDNN_FRONTEND (folder of cudnn_frontend.h), OUT (folder for logs; default build-gpu/logs).
+# --quick leaves out what takes minutes: the same bits 100 times, compute-sanitizer. Environment: GPU_ARCH (default 90),
+# CPU (-march; default native, x86-64-v3 for --pack), CUDNN_FRONTEND (folder of cudnn_frontend.h), OUT (folder for logs;
+# default build-gpu/logs).
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/cuda_libraries.sh
 
 programs=(tools/l2l-train tools/l2l-plan tools/l2l-bench device/cuda/module/libl2l_cuda.so
   tests/conformance/device/device_conformance_cuda tests/conformance/ops/cuda-op-conformance-gpu
-  tests/laws/laws tests/laws/law_constant_memory tests/laws/law_counters_and_equivalence tests/laws/law_pytorch tests/laws/law_resume)
+  tests/laws/laws tests/laws/law_constant_memory tests/laws/law_counters_and_equivalence tests/laws/law_pytorch
+  tests/laws/law_resume)
 
-usage() { sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+usage() { sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 
 build() {
   local options=(-Dbuildtype=release -Dfault_points=enabled -Dcuda=enabled "-Dgpu_arch=${GPU_ARCH:-90}" -Dtbb=disabled
