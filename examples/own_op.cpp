@@ -57,8 +57,7 @@ int main(int count, char** arguments) {
   }
   try {
     const auto op = std::make_shared<const l2l::CustomOp>(snake());
-    std::printf("gradient: off by %.4f\n",
-                l2l::testing::gradient_error(*op, /*rows=*/4, /*columns=*/6, /*parameters=*/6));
+    std::printf("gradient: off by %.4f\n", l2l::gradient_error(*op, /*rows=*/4, /*columns=*/6, /*parameters=*/6));
     l2l::Options options;
     options.model.hidden = 64;
     options.model.heads = 4;

@@ -8,7 +8,7 @@
 #include "l2l/errors.h"
 #include "l2l/testing.h"
 
-namespace l2l::testing {
+namespace l2l {
 namespace {
 
 using Numbers = std::vector<float>;
@@ -125,4 +125,4 @@ double gradient_error(const CustomOp& op, std::int64_t rows, std::int64_t column
   return Probe(op, rows, columns, parameters, seed).error();
 }
 
-}  // namespace l2l::testing
+}  // namespace l2l

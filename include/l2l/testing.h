@@ -6,7 +6,7 @@
 #include "l2l/custom_op.h"
 #include "l2l/export.h"
 
-namespace l2l::testing {
+namespace l2l {
 
 // How far `op`'s gradient is from central differences of its forward function: over random directions of x [rows,
 // columns], and over others of its `parameters` numbers, the largest difference of the directional derivatives,
@@ -17,4 +17,4 @@ namespace l2l::testing {
 L2L_API double gradient_error(const CustomOp& op, std::int64_t rows, std::int64_t columns, std::int64_t parameters = 0,
                               std::uint64_t seed = 1);
 
-}  // namespace l2l::testing
+}  // namespace l2l

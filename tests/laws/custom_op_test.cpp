@@ -124,18 +124,18 @@ TEST_F(CustomOps, TrainLikeTheBuiltInOpThatTheyRepeat) {
 }
 
 TEST_F(CustomOps, AWrongGradientIsNoticed) {
-  EXPECT_LT(testing::gradient_error(swish(), 7, 12, 12), 0.01);
-  EXPECT_GT(testing::gradient_error(swish(0.2f), 7, 12, 12), 0.05);
+  EXPECT_LT(gradient_error(swish(), 7, 12, 12), 0.01);
+  EXPECT_GT(gradient_error(swish(0.2f), 7, 12, 12), 0.05);
   CustomOp wrong = swish();
   wrong.backward = [right = wrong.backward](const CustomBackward& call) {
     right(call);
     for (float& number : call.dx) number *= 0.9f;
   };
-  EXPECT_GT(testing::gradient_error(wrong, 7, 12, 12), 0.05);
+  EXPECT_GT(gradient_error(wrong, 7, 12, 12), 0.05);
   const auto spoil = [&](const auto& spoiled) {
     CustomOp op = swish();
     op.backward = [right = op.backward, spoiled](const CustomBackward& call) { spoiled(call, right); };
-    return testing::gradient_error(op, 7, 12, 12);
+    return gradient_error(op, 7, 12, 12);
   };
   EXPECT_GT(spoil([](const CustomBackward& call, const auto& right) { right(call), call.dx[3] = NAN; }), 1e30);
   EXPECT_GT(spoil([](const CustomBackward&, const auto&) {}), 1e30) << "dx was not written";
@@ -146,7 +146,7 @@ TEST_F(CustomOps, AWrongGradientIsNoticed) {
             0.05)
       << "dparameters were overwritten";
   wrong.backward = nullptr;
-  EXPECT_THROW(testing::gradient_error(wrong, 7, 12, 12), BadInput);
+  EXPECT_THROW(gradient_error(wrong, 7, 12, 12), BadInput);
 }
 
 TEST_F(CustomOps, OfAnotherVersionAreNoticedWhenARunGoesOn) {

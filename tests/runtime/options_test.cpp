@@ -98,7 +98,7 @@ TEST(Options, SuggestsAcrossSections) {
   EXPECT_SAYS(refusal("optimiser.name=adamw"), "unknown section [optimiser]");
   EXPECT_SAYS(refusal("optimiser.name=adamw"), "did you mean [optimizer]?");
   EXPECT_SAYS(refusal("optimizer.beta1=0.9"), "did you mean betas?");
-  EXPECT_SAYS(refusal("eps.zzzzzzzzzzzz=1"), "[eps] has threads, memory, stash_memory");
+  EXPECT_SAYS(refusal("eps.zzzzzzzzzzzz=1"), "[eps] has threads, memory, gradient_buffers, stash_memory");
   EXPECT_SAYS(load_refusal("steps = 3\n"), "stands outside a section; did you mean run.steps?");
   EXPECT_SAYS(load_refusal("model = 3\n"), "expected a section");
   EXPECT_SAYS(load_refusal("[[model]]\nlayers = 3\n"), "expected a section");
