@@ -73,7 +73,7 @@ cudaDeviceProp properties_of(int device) {
   return properties;
 }
 
-Context context_of(int device, cublasLtHandle_t cublas_lt) {
+Context context_of(int device, const cudaDeviceProp& properties, cublasLtHandle_t cublas_lt) {
   Context context;
   context.device = device;
   context.compute_capability =
@@ -82,12 +82,11 @@ Context context_of(int device, cublasLtHandle_t cublas_lt) {
   context.shared_memory_per_block =
       static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
   context.cublas_lt = cublas_lt;
-  context.attention_workspace = properties_of(device).totalGlobalMem / 32;
+  context.attention_workspace = properties.totalGlobalMem / 32;
   return context;
 }
 
-std::string description_of(const Context& context) {
-  const cudaDeviceProp properties = properties_of(context.device);
+std::string description_of(const Context& context, const cudaDeviceProp& properties) {
   int driver = 0;
   cudaDriverGetVersion(&driver);
   return std::string(properties.name) + " (sm_" + std::to_string(context.compute_capability) + ", " +
@@ -106,8 +105,9 @@ DeviceState::DeviceState(const Settings& settings)
   select();
   parameters = std::make_unique<ParameterSlots>();
   cublas_lt_ = make_cublas_lt();
-  context = context_of(settings.index, cublas_lt_.get());
-  description = description_of(context);
+  const cudaDeviceProp properties = properties_of(settings.index);
+  context = context_of(settings.index, properties, cublas_lt_.get());
+  description = description_of(context, properties);
   numa_node = numa_node_of(settings.index);
 }
 

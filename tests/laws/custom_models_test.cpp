@@ -40,19 +40,9 @@ TEST(CustomModels, NoWayToRunThemChangesABit) {
     for (const char* const compute : {"fp32", "bf16"}) {
       Options options = options_of(testing::custom_model(name));
       options.precision.compute = compute;
-      const Record expected = record(options);
-      const auto same = [&](const char* what, const std::function<void(Options&)>& change) {
-        Options changed = options;
-        change(changed);
-        EXPECT_EQ(record(changed), expected) << name << " " << compute << ": " << what;
-      };
-      same("resident", [](Options& o) { o.device.execution = "resident"; });
-      same("stash on the host", [](Options& o) { o.transfer.stash = "host"; });
-      same("stash on the device", [](Options& o) { o.transfer.stash = "device"; });
-      same("nothing is recomputed", [](Options& o) { o.recompute.policy = "none"; });
-      same("cheap values are recomputed", [](Options& o) { o.recompute.policy = "selective"; });
-      same("updates after the backward pass", [](Options& o) { o.optimizer.update = "after_backward"; });
-      same("one thread", [](Options& o) { o.device.threads = 1; });
+      const Record expected = testing::expect_same_bits(options, [](const Options& o) { return record(o); },
+                                                        std::string(name) + " " + compute,
+                                                        {{"one thread", [](Options& o) { o.device.threads = 1; }}});
       Options other = options;
       other.run.seed = 2;
       EXPECT_FALSE(record(other) == expected);

@@ -164,22 +164,11 @@ TEST_F(OwnLayers, GiveTheSameBitsHoweverTheyAreRun) {
   for (const char* const compute : {"fp32", "bf16"}) {
     Options relay = mixed();
     relay.precision.compute = compute;
-    const Record expected = record(relay);
-    const auto same = [&](const char* what, const auto& change) {
-      Options other = relay;
-      change(other);
-      EXPECT_EQ(record(other), expected) << compute << " " << what;
-    };
-    same("resident", [](Options& o) { o.device.execution = "resident"; });
-    same("device stash", [](Options& o) { o.transfer.stash = "device"; });
-    same("host stash", [](Options& o) { o.transfer.stash = "host"; });
-    same("resident layers", [](Options& o) { o.transfer.resident_layers = 2; });
-    same("prefetch", [](Options& o) { o.transfer.prefetch = 3; });
-    same("threads", [](Options& o) { o.device.threads = 3, o.eps.threads = 2; });
-    same("after backward", [](Options& o) { o.optimizer.update = "after_backward"; });
-    for (const char* const policy : {"selective", "min_cut", "none", "auto"}) {
-      same(policy, [&](Options& o) { o.recompute.policy = policy; });
-    }
+    testing::expect_same_bits(relay, [](const Options& o) { return record(o); }, compute,
+                              {{"resident layers", [](Options& o) { o.transfer.resident_layers = 2; }},
+                               {"prefetch", [](Options& o) { o.transfer.prefetch = 3; }},
+                               {"min_cut", [](Options& o) { o.recompute.policy = "min_cut"; }},
+                               {"auto", [](Options& o) { o.recompute.policy = "auto"; }}});
   }
 }
 

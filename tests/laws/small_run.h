@@ -1,6 +1,8 @@
 // A model small enough to train a hundred times in a test, and what a run of it leaves behind.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -105,6 +107,30 @@ inline Record record_of(Trainer& trainer, int steps) {
   for (int i = 0; i < steps; ++i) add(record, trainer.step());
   record.hash = trainer.weights_hash();
   return record;
+}
+
+// Ways to execute a run, by name.
+using Ways = std::vector<std::pair<const char*, std::function<void(Options&)>>>;
+
+// Expects of `options` the same record in every way that layers of any kind have, and in `more`. Returns that record.
+inline Record expect_same_bits(const Options& options, const std::function<Record(const Options&)>& record,
+                               const std::string& where, const Ways& more = {}) {
+  Ways ways = {{"resident", [](Options& o) { o.device.execution = "resident"; }},
+               {"stash on the host", [](Options& o) { o.transfer.stash = "host"; }},
+               {"stash on the device", [](Options& o) { o.transfer.stash = "device"; }},
+               {"threads", [](Options& o) { o.device.threads = 3, o.eps.threads = 2; }},
+               {"after backward", [](Options& o) { o.optimizer.update = "after_backward"; }}};
+  ways.insert(ways.end(), more.begin(), more.end());
+  for (const char* const policy : {"selective", "none"}) {
+    ways.emplace_back(policy, [policy](Options& o) { o.recompute.policy = policy; });
+  }
+  const Record expected = record(options);
+  for (const auto& [name, change] : ways) {
+    Options other = options;
+    change(other);
+    EXPECT_EQ(record(other), expected) << where << ": " << name;
+  }
+  return expected;
 }
 
 // Makes the device of a test, given the honest one.
