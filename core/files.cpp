@@ -20,7 +20,7 @@ constexpr std::size_t kHashBuffer = 1 << 20;
 }
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& reason) {
-  throw CorruptFile(path.string() + ": " + reason);
+  throw CorruptFile(path.string(), reason);
 }
 
 // False when there is nothing of this name.

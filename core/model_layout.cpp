@@ -134,6 +134,10 @@ std::int64_t GroupSpec::gradient_elements() const {
   return for_each_gradient(*this, [](const ParameterSpec&, std::int64_t) {});
 }
 
+bool GroupSpec::has_statistics() const {
+  return std::ranges::any_of(parameters, [](const ParameterSpec& each) { return each.trained && each.statistic > 0; });
+}
+
 std::vector<std::int64_t> GroupSpec::gradient_offsets() const {
   std::vector<std::int64_t> offsets(parameters.size(), -1);
   for_each_gradient(*this, [&](const ParameterSpec& parameter, std::int64_t offset) {
@@ -202,6 +206,10 @@ std::vector<std::vector<std::int64_t>> ModelLayout::cuts() const {
     cuts.emplace_back(places.begin(), places.end());
   }
   return cuts;
+}
+
+bool ModelLayout::has_statistics() const {
+  return std::ranges::any_of(groups, [](const GroupSpec& group) { return group.has_statistics(); });
 }
 
 int ModelLayout::uses(GroupIndex group) const {

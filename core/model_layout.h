@@ -32,6 +32,9 @@ struct ParameterSpec {
   float rate = 1;           // factor of the learning rate
   float weight_decay = -1;  // its own, with or without `decay`; -1: the optimizer's, where `decay` is set
   bool trained = true;      // else frozen: it has no gradient, no moments, and no master but its wire
+  // Not 0: a statistic. What stands for its gradient is the sum of what microbatches measured; a step moves it by this
+  // share of the way to their mean. It has no part in norms of gradients, nor in clipping.
+  float statistic = 0;
   bool operator==(const ParameterSpec&) const = default;
 };
 
@@ -51,6 +54,7 @@ struct GroupSpec {
 
   // Of the gradients of its trained parameters, padding included; 0 where all are frozen.
   std::int64_t gradient_elements() const;
+  bool has_statistics() const;  // that are not frozen
   // By parameter: where its gradient begins; -1 where it is frozen.
   std::vector<std::int64_t> gradient_offsets() const;
 };
@@ -85,7 +89,8 @@ struct ModelLayout {
   // Per group: elements at which parts begin or end inside it, ascending. Sums over its elements do not cross these.
   std::vector<std::vector<std::int64_t>> cuts() const;
   int uses(GroupIndex group) const;  // number of layers it is a part of
-  std::int64_t parameters() const;   // elements without padding, each group once
+  bool has_statistics() const;
+  std::int64_t parameters() const;  // elements without padding, each group once
   std::int64_t trained_parameters() const;
   std::int64_t largest_layer() const;     // elements
   std::int64_t largest_gradient() const;  // elements of a layer's gradients

@@ -90,7 +90,7 @@ std::unique_ptr<Device> open_cuda_device(const DeviceSettings& settings) {
     check_driver();
   }
   return std::unique_ptr<Device>(
-      load(file).open({settings.index, settings.graphs, settings.pinned_memory}, &log));
+      load(file).open({settings.index, settings.graphs, settings.pinned_memory, settings.tf32}, &log));
 }
 
 }  // namespace l2l::device

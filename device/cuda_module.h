@@ -13,6 +13,7 @@ struct Settings {
   int index = 0;            // of the device, as the CUDA runtime counts them
   bool graphs = true;       // programs run as CUDA graphs
   Bytes pinned_memory = 0;  // limit on page-locked memory, beyond which copies are staged; 0: no limit
+  bool tf32 = false;        // products of fp32 by TF32
 };
 
 // Its first two members never move: they are read before the stamp is compared.

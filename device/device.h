@@ -69,9 +69,9 @@ struct LaunchParameters {
   std::uint32_t step = 0;
   std::uint32_t layer = 0;  // stable id of the layer: part of the random numbers' key
   std::uint32_t microbatch = 0;
+  bool training = true;          // false: dropout is the identity
   std::int64_t first_token = 0;  // where the layer is a chunk of a table: token of the chunk's first row
   float loss_scale = 1;          // gradient of the loss sum: 1 / predicted tokens of the minibatch
-  bool training = true;          // false: dropout is the identity
 };
 
 // The memory behind each region for one run of a program. Regions that the program does not use may be empty.

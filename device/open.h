@@ -16,6 +16,7 @@ struct DeviceSettings {
   int index = 0;              // cuda: which device, as the driver counts them
   bool graphs = true;         // cuda: programs run as CUDA graphs
   Bytes pinned_memory = 0;    // cuda: page-locked memory beyond which copies are staged; 0: no limit
+  bool tf32 = false;          // cuda: products of fp32 by TF32
 };
 
 // Sets `reason`, unless it is null, to what "auto" chose and why; empty for other kinds. Throws BadInput that says why

@@ -1,6 +1,7 @@
 #include "eps/group_gradient.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "l2l/errors.h"
@@ -56,6 +57,17 @@ bool GradientRuns::next() {
   return true;
 }
 
+void GradientRuns::sum(std::int64_t first, std::span<float> sums) const {
+  if (type_ != DType::f32) throw Error("what is measured for statistics comes in " + std::string(name_of(type_)));
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    float sum = 0;
+    for (std::size_t part = 0; part < parts_; ++part) {
+      sum += static_cast<const float*>(at_[part])[static_cast<std::size_t>(first) + i];
+    }
+    sums[i] = sum;
+  }
+}
+
 void GradientRuns::enter(optimizers::Streams& streams) const {
   streams.gradients = at_.data();
   streams.contributions = parts_;
@@ -76,7 +88,9 @@ double sum_of_squares(const GroupMemory& memory, const Contributions& contributi
         runs.enter(streams);
         kernels.squares[optimizers::index_of(runs.type())](streams, lanes);
       }
-      block_sums[static_cast<std::size_t>(block)] = optimizers::sum_of_lanes(lanes);
+      const double sum = optimizers::sum_of_lanes(lanes);
+      const bool counts = memory.rule(memory.block(block)).statistic == 0 || !std::isfinite(sum);
+      block_sums[static_cast<std::size_t>(block)] = counts ? sum : 0;
     }
   });
   double total = 0;

@@ -38,6 +38,8 @@ class GradientRuns {
   std::int64_t begin() const { return begin_; }
   std::int64_t count() const { return end_ - begin_; }
   DType type() const { return type_; }  // of the run's gradients
+  // The sums of its elements from begin() + `first` on. fp32 alone.
+  void sum(std::int64_t first, std::span<float> sums) const;
   // Sets the gradients of `streams` to the run's; valid until next().
   void enter(optimizers::Streams& streams) const;
 
@@ -55,7 +57,8 @@ class GradientRuns {
   alignas(64) std::array<float, kRunUnit> sums_;
 };
 
-// Sum of squares of the gradient, in double; not finite exactly if an element of the gradient is not. `block_sums` has
+// Sum of squares of the gradient, in double, in which statistics do not count; not finite exactly if an element of the
+// gradient, or of what was measured for a statistic, is not. `block_sums` has
 // room for the group's blocks. The bits depend on the shape of the group alone.
 double sum_of_squares(const GroupMemory& memory, const Contributions& contributions, Workers& workers,
                       std::span<double> block_sums);

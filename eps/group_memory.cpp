@@ -158,7 +158,7 @@ void GroupMemory::cut_into_blocks(const GroupSpec& group) {
 }
 
 std::uint32_t GroupMemory::rule_of(const ParameterSpec& parameter) {
-  UpdateRule rule{parameter.rate, std::nullopt};
+  UpdateRule rule{parameter.rate, std::nullopt, parameter.statistic};
   if (parameter.weight_decay >= 0) {
     rule.weight_decay = parameter.weight_decay;
   } else if (!parameter.decay) {
@@ -168,6 +168,10 @@ std::uint32_t GroupMemory::rule_of(const ParameterSpec& parameter) {
   const auto index = static_cast<std::uint32_t>(known - rules_.begin());
   if (known == rules_.end()) rules_.push_back(rule);
   return index;
+}
+
+bool GroupMemory::has_statistics() const {
+  return std::ranges::any_of(rules_, [](const UpdateRule& rule) { return rule.statistic > 0; });
 }
 
 std::span<const std::byte> GroupMemory::wire() const {

@@ -31,10 +31,11 @@ struct Block {
 };
 
 // How parameters are updated where they differ in it: as in ParameterSpec, with the weight decay, or nothing for the
-// optimizer's.
+// optimizer's; `statistic`: not by the optimizer.
 struct UpdateRule {
   float rate = 1;
   std::optional<float> weight_decay;
+  float statistic = 0;
   bool operator==(const UpdateRule&) const = default;
 };
 
@@ -72,6 +73,8 @@ class GroupMemory {
   // By parameter, in ascending order; a frozen one has none.
   std::span<const BlockRange> parameters() const { return parameters_; }
   std::span<const UpdateRule> rules() const { return rules_; }
+  const UpdateRule& rule(const Block& block) const { return rules_[block.rule]; }
+  bool has_statistics() const;
   bool trained(std::size_t parameter) const { return places_[parameter].gradient >= 0; }
   // The streams, without gradients, of elements [begin, begin + count) of the gradients in update number `update` (from
   // 1). They lie in `block` and begin at a multiple of 512 from its begin.

@@ -1,6 +1,7 @@
 #include "eps/group_update.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "core/fault_point.h"
@@ -44,6 +45,7 @@ struct Target {
   const Contributions& contributions;
   float factor;
   std::uint64_t count;
+  int microbatches;
   Workers& workers;
   UpdateWorkspace& workspace;
   const Kernels& kernels = optimizers::kernels();
@@ -82,13 +84,37 @@ struct Target {
       function(streams, runs.type());
     }
   }
-  // Calls function(block) for every block, on the workers.
+  bool is_statistic(const Block& block) const { return memory.rule(block).statistic > 0; }
+  // Of a statistic, which the optimizer does not touch.
+  void update_statistic(const Block& block) const {
+    const std::int64_t first_of_parameter = memory.block(memory.parameters()[block.parameter].begin).begin;
+    const float share = memory.rule(block).statistic;
+    const auto measures = static_cast<float>(contributions.parts.size() * static_cast<std::size_t>(microbatches));
+    for_each_piece(block, [&](const Block& piece) {
+      GradientRuns runs(contributions, piece);
+      while (runs.next()) {
+        for (std::int64_t begin = 0; begin < runs.count(); begin += kRunUnit) {
+          std::array<float, kRunUnit> values, measured;
+          const auto count = static_cast<std::size_t>(std::min(kRunUnit, runs.count() - begin));
+          const std::int64_t first = runs.begin() + begin - first_of_parameter;
+          runs.sum(begin, std::span(measured).first(count));
+          memory.read_master(block.parameter, first, std::span(values).first(count));
+          for (std::size_t i = 0; i < count; ++i) values[i] += share * (measured[i] / measures - values[i]);
+          memory.write_master(block.parameter, first, std::span(values).first(count));
+        }
+      }
+    });
+  }
+  // Calls function(block) for every block of the optimizer's, on the workers.
   template <typename F>
   void for_each_block(const F& function) const {
     const std::span<const BlockRange> jobs = memory.jobs();
     workers.parallel_for(static_cast<std::int64_t>(jobs.size()), [&](std::int64_t job, int) {
       const BlockRange range = jobs[static_cast<std::size_t>(job)];
-      for (std::int64_t i = range.begin; i < range.end; ++i) function(memory.block(i));
+      for (std::int64_t i = range.begin; i < range.end; ++i) {
+        const Block& block = memory.block(i);
+        is_statistic(block) ? update_statistic(block) : function(block);
+      }
     });
   }
 };
@@ -123,11 +149,17 @@ class Lamb {
     target_.workers.parallel_for(static_cast<std::int64_t>(batches.size()), [&](std::int64_t batch, int) {
       const BlockRange range = batches[static_cast<std::size_t>(batch)];
       for (std::int64_t i = range.begin; i < range.end; ++i) {
-        if (is_small(i)) update_small(parameter(i));
+        if (is_small(i) && !is_statistic(i)) update_small(parameter(i));
       }
     });
     for (std::int64_t i = 0; i < parameters(); ++i) {
-      if (!is_small(i)) update_large(parameter(i));
+      if (is_statistic(i)) {
+        for (std::int64_t block = parameter(i).begin; block < parameter(i).end; ++block) {
+          target_.update_statistic(target_.memory.block(block));
+        }
+      } else if (!is_small(i)) {
+        update_large(parameter(i));
+      }
     }
   }
 
@@ -138,6 +170,10 @@ class Lamb {
     const BlockRange blocks = parameter(i);
     if (blocks.begin == blocks.end) return 0;
     return target_.memory.block(blocks.end - 1).end - target_.memory.block(blocks.begin).begin;
+  }
+  bool is_statistic(std::int64_t i) const {
+    const BlockRange blocks = parameter(i);
+    return blocks.begin < blocks.end && target_.is_statistic(target_.memory.block(blocks.begin));
   }
   bool is_small(std::int64_t i) const { return elements(i) <= kTensorInCache; }
 
@@ -211,9 +247,9 @@ void UpdateWorkspace::reserve(const GroupMemory& memory, const optimizers::Optim
 }
 
 void update_group(GroupMemory& memory, const Contributions& contributions, float factor,
-                  const optimizers::Optimizer& optimizer, std::uint64_t count, Workers& workers,
+                  const optimizers::Optimizer& optimizer, std::uint64_t count, int microbatches, Workers& workers,
                   UpdateWorkspace& workspace) {
-  const Target target{memory, contributions, factor, count, workers, workspace};
+  const Target target{memory, contributions, factor, count, microbatches, workers, workspace};
   std::visit([&](const auto& settings) { update(target, settings); }, optimizer);
 }
 

@@ -20,9 +20,10 @@ struct UpdateWorkspace {
 };
 
 // Multiplies the gradient by `factor` and updates the group. `optimizer`: its settings in this update, number `count`
-// from 1; their weight decay applies to the parameters that have it. The bits do not depend on the number of workers.
+// from 1; their weight decay applies to the parameters that have it. Statistics move to what `microbatches` in each
+// contribution measured. The bits do not depend on the number of workers.
 void update_group(GroupMemory& memory, const Contributions& contributions, float factor,
-                  const optimizers::Optimizer& optimizer, std::uint64_t count, Workers& workers,
+                  const optimizers::Optimizer& optimizer, std::uint64_t count, int microbatches, Workers& workers,
                   UpdateWorkspace& workspace);
 
 }  // namespace l2l::eps

@@ -50,8 +50,9 @@ Bytes ParameterStore::bytes_moved(const ModelLayout& layout, const StoreOptions&
   for (const LayerSpec& layer : layout.layers) {
     for (const LayerPart& part : layer.parts) {
       const auto trained = [&](const LayerPart& each) { return layout.gradient_elements_of(each) > 0; };
-      const bool checked_by_device =
-          options.devices == 1 && layout.uses(part.group) == 1 && std::ranges::count_if(layer.parts, trained) == 1;
+      const bool checked_by_device = options.devices == 1 && layout.uses(part.group) == 1 &&
+                                     std::ranges::count_if(layer.parts, trained) == 1 &&
+                                     !layout.groups[static_cast<std::size_t>(part.group)].has_statistics();
       const Bytes gradients = static_cast<Bytes>(layout.gradient_elements_of(part)) * size_of(options.gradients);
       bytes += (checked_by_device ? 1 : 2) * static_cast<Bytes>(options.devices) * gradients;
     }

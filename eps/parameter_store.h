@@ -53,6 +53,7 @@ struct StoreOptions {
   // Gradient buffers in eager mode, divided among the devices, at least one each: how far a device may run ahead of the
   // updates and of the other devices.
   int staging_slots = 3;
+  int microbatches = 1;    // of each device: what they measured for statistics comes as their sum, in fp32
   std::uint64_t seed = 0;  // of the initial weights, and of stochastic rounding
 
   bool held() const { return update == UpdateMode::after_backward || clip == ClipMode::global || loss_scaling; }

@@ -171,6 +171,8 @@ bool ParameterStore::Implementation::is_whole_gradient(const LayerSpec& layer) c
   for (const LayerPart& part : layer.parts) {
     trained += hand_over.contributions(part.group) > 0 ? 1 : 0;
     contributions += hand_over.contributions(part.group);
+    // Of which the device's sum of squares has too much.
+    if (groups[static_cast<std::size_t>(part.group)].memory.has_statistics()) return false;
   }
   return trained == 1 && contributions == 1;
 }

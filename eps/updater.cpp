@@ -61,8 +61,8 @@ void ParameterStore::Implementation::update(GroupIndex index, Lane& lane) {
   const int times = index != 2 ? 1 : fault_point("eps.lost_update") ? 0 : fault_point("eps.double_update") ? 2 : 1;
   try {
     for (int i = 0; i < times; ++i) {
-      update_group(group.memory, {group.gradients, options.gradients}, group.factor, optimizer, count, lane.workers,
-                   lane.workspace);
+      update_group(group.memory, {group.gradients, options.gradients}, group.factor, optimizer, count,
+                   options.microbatches, lane.workers, lane.workspace);
     }
   } catch (const StateMismatch& found) {
     throw_corrupt(index, found);

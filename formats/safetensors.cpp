@@ -18,12 +18,13 @@ constexpr Bytes kLengthBytes = 8;
 
 std::string read_header(const InputFile& file) {
   const std::string name = file.path().string();
-  if (file.bytes() < kLengthBytes) throw CorruptFile(name + ": " + std::to_string(file.bytes()) + " bytes; too short");
+  if (file.bytes() < kLengthBytes) throw CorruptFile(name, std::to_string(file.bytes()) + " bytes; too short");
   std::uint64_t length = 0;
   file.read(0, std::as_writable_bytes(std::span(&length, 1)));
   if (length > kMostHeaderBytes || length > file.bytes() - kLengthBytes) {
-    throw CorruptFile(name + ": header: a length of " + std::to_string(length) + " bytes in a file of " +
-                      std::to_string(file.bytes()) + "; at most 100 MB");
+    throw CorruptFile(name, "header",
+                      "a length of " + std::to_string(length) + " bytes in a file of " + std::to_string(file.bytes()) +
+                          "; at most 100 MB");
   }
   std::string header(length, '\0');
   file.read(kLengthBytes, std::as_writable_bytes(std::span(header)));
@@ -47,7 +48,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& file) : file_(file
     return tensors_[a].name == tensors_[b].name;
   });
   if (twice != by_name_.end()) {
-    throw CorruptFile(file.string() + ": tensor " + show_name(tensors_[*twice].name) + ": stands twice");
+    throw CorruptFile(file.string(), "tensor " + show_name(tensors_[*twice].name), "stands twice");
   }
 }
 
@@ -60,17 +61,16 @@ const TensorEntry* SafetensorsFile::find(std::string_view name) const {
 
 void SafetensorsFile::read(const TensorEntry& tensor, std::span<float> destination) const {
   if (tensor.end - tensor.begin != destination.size_bytes()) {
-    throw CorruptFile(path().string() + ": tensor " + show_name(tensor.name) + ": has " +
-                      std::to_string((tensor.end - tensor.begin) / sizeof(float)) + " elements, not " +
-                      std::to_string(destination.size()));
+    throw CorruptFile(path().string(), "tensor " + show_name(tensor.name),
+                      "has " + std::to_string((tensor.end - tensor.begin) / sizeof(float)) + " elements, not " +
+                          std::to_string(destination.size()));
   }
   read(tensor, 0, destination);
 }
 
 void SafetensorsFile::read(const TensorEntry& tensor, std::int64_t first, std::span<float> destination) const {
   if (tensor.dtype != "F32") {
-    throw CorruptFile(path().string() + ": tensor " + show_name(tensor.name) + ": has dtype " + tensor.dtype +
-                      ", not F32");
+    throw CorruptFile(path().string(), "tensor " + show_name(tensor.name), "has dtype " + tensor.dtype + ", not F32");
   }
   read_raw(tensor, first, std::as_writable_bytes(destination));
 }
@@ -78,8 +78,7 @@ void SafetensorsFile::read(const TensorEntry& tensor, std::int64_t first, std::s
 void SafetensorsFile::read_raw(const TensorEntry& tensor, std::int64_t first, std::span<std::byte> destination) const {
   const Bytes begin = static_cast<Bytes>(first) * safetensors_element(tensor.dtype), bytes = tensor.end - tensor.begin;
   if (begin > bytes || destination.size() > bytes - begin) {
-    throw CorruptFile(path().string() + ": tensor " + show_name(tensor.name) +
-                      ": has fewer elements than are read from it");
+    throw CorruptFile(path().string(), "tensor " + show_name(tensor.name), "has fewer elements than are read from it");
   }
   file_.read(data_start_ + tensor.begin + begin, destination);
 }

@@ -90,7 +90,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
 
   [[noreturn]] void refuse(const std::string& reason) const {
     const bool in_tensor = place_ == Place::tensor || place_ == Place::shape || place_ == Place::offsets;
-    throw CorruptFile(file_ + ": header" + (in_tensor ? ", tensor " + show_name(tensor_name_) : "") + ": " + reason);
+    throw CorruptFile(file_, std::string("header") + (in_tensor ? ", tensor " + show_name(tensor_name_) : ""), reason);
   }
 
   bool enter(Place place) {
@@ -137,7 +137,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
 };
 
 [[noreturn]] void refuse_tensor(const std::string& file, const TensorEntry& tensor, const std::string& reason) {
-  throw CorruptFile(file + ": tensor " + show_name(tensor.name) + ": " + reason);
+  throw CorruptFile(file, "tensor " + show_name(tensor.name), reason);
 }
 
 std::string show_range(const TensorEntry& tensor) {
@@ -181,7 +181,7 @@ void check_cover(const std::vector<TensorEntry>& tensors, Bytes data_bytes, cons
     covered = tensor.end;
   }
   if (covered != data_bytes) {
-    throw CorruptFile(file + ": the last " + std::to_string(data_bytes - covered) + " bytes belong to no tensor");
+    throw CorruptFile(file, "the last " + std::to_string(data_bytes - covered) + " bytes belong to no tensor");
   }
 }
 
@@ -201,8 +201,8 @@ std::string show_name(std::string_view name) {
 
 SafetensorsHeader parse_safetensors_header(std::string_view json, Bytes data_bytes, const std::string& file) {
   // The library skips a byte order mark and takes a NUL for the end; the format allows neither.
-  if (json.empty() || json.front() != '{') throw CorruptFile(file + ": header: does not begin with '{'");
-  if (json.find('\0') != std::string_view::npos) throw CorruptFile(file + ": header: holds a NUL byte");
+  if (json.empty() || json.front() != '{') throw CorruptFile(file, "header", "does not begin with '{'");
+  if (json.find('\0') != std::string_view::npos) throw CorruptFile(file, "header", "holds a NUL byte");
   HeaderReader reader(file);
   parse_json(json, reader);
   SafetensorsHeader header = reader.take();

@@ -21,7 +21,7 @@ constexpr const char* kPickles[] = {"pytorch_model.bin", "pytorch_model.bin.inde
 constexpr Bytes kMostIndexBytes = 100'000'000;  // as of a header
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& reason) {
-  throw CorruptFile(path.string() + ": " + reason);
+  throw CorruptFile(path.string(), reason);
 }
 
 // A link that leads nowhere is nothing; one that leads in a circle is refused.
@@ -29,7 +29,7 @@ bool is_here(const std::filesystem::path& path) {
   try {
     return is_there(path);
   } catch (const Error& error) {
-    throw CorruptFile(error.what());
+    throw BadInput(error.what(), {.file = path.string(), .field = {}, .key = {}});
   }
 }
 
@@ -123,9 +123,9 @@ void check_finite(const SafetensorsFile& file, const TensorEntry& tensor, std::i
   for (const float value : values) finite &= std::abs(value) <= std::numeric_limits<float>::max();
   if (finite) return;
   const auto bad = std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
-  throw CorruptFile(file.path().string() + ": tensor " + show_name(tensor.name) + ": element " +
-                    std::to_string(first + (bad - values.begin())) +
-                    " is not finite (--allow-nonfinite, run.allow_nonfinite load it all the same)");
+  throw CorruptFile(file.path().string(), "tensor " + show_name(tensor.name),
+                    "element " + std::to_string(first + (bad - values.begin())) +
+                        " is not finite (--allow-nonfinite, run.allow_nonfinite load it all the same)");
 }
 
 SafetensorsShards::SafetensorsShards(const std::filesystem::path& directory) : directory_(directory) {

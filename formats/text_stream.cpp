@@ -29,7 +29,7 @@ Compression compression_of(const InputFile& file) {
 
 Compression compression_of(const std::filesystem::path& file) { return compression_of(InputFile(file)); }
 
-void TextStream::refuse(const std::string& reason) const { throw CorruptFile(file_->path().string() + ": " + reason); }
+void TextStream::refuse(const std::string& reason) const { throw CorruptFile(file_->path().string(), reason); }
 
 void TextStream::fill_input() {
   const std::size_t count = std::min<Bytes>(kWindow, file_->bytes() - offset_);

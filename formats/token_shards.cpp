@@ -20,7 +20,7 @@ constexpr std::string_view kMegatronMagic("MMIDIDX\0\0", 9), kNpyMagic("\x93NUMP
 constexpr std::int32_t kLlmCMagic16 = 20240520, kLlmCMagic32 = 20240801;
 
 [[noreturn]] void damaged(const std::filesystem::path& file, const std::string& reason) {
-  throw CorruptFile(file.string() + ": " + reason);
+  throw CorruptFile(file.string(), reason);
 }
 
 template <typename Number>

@@ -161,6 +161,16 @@ std::int64_t chunk_rows(const TransformerShape& shape, std::int64_t block_elemen
   return std::min(aligned(std::max<std::int64_t>(rows, 1)), shape.vocabulary);
 }
 
+// Derives what belongs to a layer; what is refused then has its name.
+template <typename Derive>
+auto naming_layer(const std::string& name, const Derive& derive) {
+  try {
+    return derive();
+  } catch (const BadInput& error) {
+    throw BadInput(name + ": " + error.what(), error.place());
+  }
+}
+
 // Builds a model layer by layer, from the embedding to the head.
 class Assembly {
  public:
@@ -340,7 +350,8 @@ void Assembly::add_blocks() {
     std::vector<LayerPart> parts;
     if (parameters.elements() > 0) parts.push_back({group->second});
     const std::uint32_t block = blocks_.ids[i];
-    add_layer(block_type(blocks_.kind_of[i], parts), name_of(block), kFirstBlockId + block, parts);
+    const int type = naming_layer(name_of(block), [&] { return block_type(blocks_.kind_of[i], parts); });
+    add_layer(type, name_of(block), kFirstBlockId + block, parts);
   }
 }
 
@@ -483,7 +494,7 @@ void Assembly::add_custom_head() {
   const std::uint32_t id = kFirstBlockId + layer.id;
   std::vector<LayerPart> parts;
   if (list.elements() > 0) parts.push_back({add(list.group(name, id, name + "."))});
-  LayerType type = layer_type(std::move(forward), parts);
+  LayerType type = naming_layer(name, [&] { return layer_type(std::move(forward), parts); });
   type.forward = graph(CustomHead::evaluation, same);
   add_layer(add(std::move(type)), name, id, parts);
 }

@@ -78,7 +78,7 @@ class Probe {
     Numbers y(dy_.size(), kUnwritten);
     in_parts([&](std::int64_t first, std::int64_t rows) {
       op_.forward({rows, columns_, result_columns_, rows_of(x, first, rows, columns_), parameters,
-                   rows_of(y, first, rows, result_columns_)});
+                   rows_of(y, first, rows, result_columns_), first});
     });
     return y;
   }
@@ -90,7 +90,7 @@ class Probe {
     in_parts([&](std::int64_t first, std::int64_t rows) {
       op_.backward({rows, columns_, result_columns_, rows_of(dy_, first, rows, result_columns_),
                     rows_of(x_, first, rows, columns_), rows_of(y, first, rows, result_columns_), parameters_,
-                    rows_of(dx, first, rows, columns_), dparameters});
+                    rows_of(dx, first, rows, columns_), dparameters, first});
     });
     for (std::size_t i = 0; i < before.size(); ++i) dparameters[i] -= before[i];
     return {dx, dparameters};

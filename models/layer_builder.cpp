@@ -60,6 +60,17 @@ Value LayerBuilder::matrices(const std::vector<std::pair<std::string, std::int64
   return self_.add(self_.weights.joined_matrix(all, columns, initial_of(initial), static_cast<float>(initial.scale)));
 }
 
+Value LayerBuilder::statistic(const std::string& name, std::int64_t elements, Distribution initial, double share) {
+  self_.declare(name, initial);
+  if (!(share > 0 && share <= 1)) throw BadInput("statistic " + name + ": a share of " + std::to_string(share));
+  if (initial.kind != Distribution::Kind::zeros && initial.kind != Distribution::Kind::ones) {
+    throw BadInput("statistic " + name + ": begins at zeros or ones");
+  }
+  const ValueId id = self_.weights.statistic(name, elements, initial_of(initial), static_cast<float>(share));
+  self_.statistics[id] = {initial.kind};
+  return self_.add(id);
+}
+
 Value LayerBuilder::linear(Value x, Value w, std::optional<Value> b) {
   return self_.like(x, self_.graph.linear(self_.rows(x), self_.parameter(w), self_.parameter(b)));
 }
@@ -88,6 +99,17 @@ Value LayerBuilder::group_norm(Value x, int groups, Value gain, Value bias, doub
                                          {self_.rows(x), self_.parameter(gain), self_.parameter(bias)}, attributes));
 }
 
+Value LayerBuilder::batch_norm(Value x, Value gain, Value bias, Value mean, Value variance, double epsilon) {
+  self_.require_two("batch_norm", gain, bias);
+  const ValueId rows = self_.rows(x), its_gain = self_.parameter(gain), its_bias = self_.parameter(bias);
+  const ValueId running_mean = self_.take_statistic(mean, Distribution::Kind::zeros);
+  const ValueId running_variance = self_.take_statistic(variance, Distribution::Kind::ones);
+  compiler::Attributes attributes{.epsilon = static_cast<float>(epsilon), .groups = static_cast<int>(columns(x))};
+  attributes.dims = {1, self_.tensor(x).shape.elements() / columns(x), 1, columns(x)};
+  return self_.like(
+      x, self_.graph.apply(OpKind::batch_norm, {rows, its_gain, its_bias, running_mean, running_variance}, attributes));
+}
+
 Value LayerBuilder::custom(Value x, std::shared_ptr<const CustomOp> op, std::optional<Value> parameters) {
   if (!op) throw BadInput("custom: there is no op");
   const std::string what = "custom op \"" + op->name + "\": ";
@@ -100,6 +122,7 @@ Value LayerBuilder::custom(Value x, std::shared_ptr<const CustomOp> op, std::opt
   const std::int64_t given = columns(x);
   compiler::Attributes attributes{.columns = op->result_columns ? op->result_columns(given) : given};
   if (attributes.columns < 1) throw BadInput(what + "makes " + std::to_string(attributes.columns) + " columns");
+  if (op->draws) attributes.rng_op = self_.graph.next_rng_op();
   attributes.custom = {std::move(op)};
   return self_.like(x, self_.graph.apply(OpKind::custom, std::move(inputs), attributes));
 }
@@ -201,7 +224,7 @@ Value LayerBuilder::slice(Value x, int dimension, std::int64_t first, std::int64
   std::int64_t inner = 1;
   for (std::size_t i = at + 1; i < shape.rank(); ++i) inner *= shape[i];
   const ValueId rows = self_.in_columns(self_.rows(x), shape[at] * inner);
-  const ValueId part = self_.graph.apply(OpKind::columns, {rows}, {.first = first * inner, .columns = count * inner});
+  const ValueId part = self_.columns_of(rows, first * inner, count * inner);
   const Shape result = self_.with(shape, at, count);
   return self_.add(self_.in_columns(part, result[result.rank() - 1]), {result, self_.tensor(x).dtype});
 }
@@ -226,8 +249,7 @@ Value LayerBuilder::concatenate(const std::vector<Value>& values, int dimension)
     const std::int64_t count = self_.tensor(value).shape[at] * inner;
     const ValueId part = self_.in_columns(self_.rows(value), count);
     if (values.size() == 1) return value;
-    all = all ? self_.graph.add_columns(*all, part, first, 1)
-              : self_.graph.apply(OpKind::pad_columns, {part}, {.first = 0, .columns = size * inner});
+    all = self_.beside(all, part, first, size * inner);
     first += count;
   }
   const Shape result = self_.with(shape, at, size);
@@ -238,6 +260,9 @@ Value LayerBuilder::lookup(Value indices, Value table) {
   const models::LayerTensor& of = self_.tensor(indices);
   const std::string name = self_.graph.value(self_.at(indices)).name;
   if (of.dtype != DType::i32) throw BadInput("lookup: " + name + " are numbers, and no indices");
+  if (self_.graph.value(self_.at(indices)).region == compiler::Region::targets) {
+    throw BadInput("lookup: " + name + " is a target, which may be -1; bring it as one of model.inputs");
+  }
   const ValueId rows = self_.parameter(table);
   const Shape& matrix = self_.graph.value(rows).shape;
   if (matrix.rank() != 2 || matrix[0] != of.below) {
@@ -253,11 +278,51 @@ Value LayerBuilder::lookup(Value indices, Value table) {
   return self_.add(self_.graph.apply(OpKind::lookup, {self_.at(indices), rows}), {shape, self_.shape.compute});
 }
 
-Value LayerBuilder::convolution(Value x, Value w, std::optional<Value> b, const Window& window) {
-  const compiler::Attributes attributes = self_.windows("convolution", x, window);
-  const ValueId covered = self_.graph.apply(OpKind::unfold, {self_.rows(x)}, attributes);
-  return self_.of_windows(x, attributes,
-                          self_.graph.linear_transposed(covered, self_.parameter(w), self_.parameter(b)));
+Value LayerBuilder::gather(Value x, Value indices) {
+  const Shape &shape = self_.tensor(x).shape, &of = self_.tensor(indices).shape;
+  const compiler::Value& named = self_.graph.value(self_.at(indices));
+  if (named.dtype != DType::i32) throw BadInput("gather: " + named.name + " are numbers, and no indices");
+  if (named.region == compiler::Region::targets) {
+    throw BadInput("gather: " + named.name + " is a target, which may be -1; bring it as one of model.inputs");
+  }
+  if (self_.tensor(indices).below != shape[1]) {
+    throw BadInput("gather: indices below " + std::to_string(self_.tensor(indices).below) + " (" + named.name +
+                   ") of the " + std::to_string(shape[1]) + " of " + shape.to_string());
+  }
+  Shape result = of;
+  for (std::size_t i = 2; i < shape.rank(); ++i) result.push_back(shape[i]);
+  const std::int64_t columns = shape.elements() / (shape[0] * shape[1]);
+  const compiler::Attributes attributes{.dims = {shape[0], shape[1], 1, columns}};
+  const ValueId rows = self_.in_columns(self_.rows(x), columns);
+  const ValueId taken = self_.graph.apply(OpKind::gather, {rows, self_.at(indices)}, attributes);
+  return self_.add(self_.in_columns(taken, result[result.rank() - 1]), {result, self_.tensor(x).dtype});
+}
+
+Value LayerBuilder::convolution(Value x, Value w, std::optional<Value> b, const Window& window, int groups) {
+  compiler::Attributes attributes = self_.windows("convolution", x, window);
+  const ValueId all = self_.rows(x);
+  if (groups == 1) {
+    const ValueId covered = self_.graph.apply(OpKind::unfold, {all}, attributes);
+    return self_.of_windows(x, attributes,
+                            self_.graph.linear_transposed(covered, self_.parameter(w), self_.parameter(b)));
+  }
+  const std::int64_t in = columns(x), out = self_.tensor(w).shape[0];
+  if (groups < 1 || in % groups != 0 || out % groups != 0) {
+    throw BadInput("convolution: " + std::to_string(in) + " channels in and " + std::to_string(out) +
+                   " out are not made of " + std::to_string(groups) + " groups");
+  }
+  const compiler::Attributes whole = attributes;
+  attributes.dims[3] = in / groups;
+  const std::vector<ValueId>& weights = self_.in_groups(w, groups);
+  std::optional<ValueId> result;
+  for (int group = 0; group < groups; ++group) {
+    const ValueId channels = self_.columns_of(all, group * (in / groups), in / groups);
+    const ValueId covered = self_.graph.apply(OpKind::unfold, {channels}, attributes);
+    const ValueId made = self_.graph.linear_transposed(covered, weights[static_cast<std::size_t>(group)]);
+    result = self_.beside(result, made, group * (out / groups), out);
+  }
+  const Value y = self_.of_windows(x, whole, *result);
+  return b ? add(y, *b) : y;
 }
 
 Value LayerBuilder::max_pool(Value x, const Window& window) {

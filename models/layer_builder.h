@@ -32,8 +32,14 @@ struct LayerBuilder::Implementation {
   models::LayerWeights& weights;
   const models::TransformerShape& shape;
   std::vector<models::LayerTensor> tensors = {};
-  std::vector<compiler::ValueId> ids = {};                                                // of each of these
-  std::set<std::string> names = {};                                                       // of parameters
+  std::vector<compiler::ValueId> ids = {};  // of each of these
+  std::set<std::string> names = {};         // of parameters
+  struct Statistic {
+    Distribution::Kind begins;
+    bool used = false;
+  };
+  std::map<compiler::ValueId, Statistic> statistics = {};
+  std::map<compiler::ValueId, std::vector<compiler::ValueId>> groups = {};                // parts of matrices
   std::map<std::pair<compiler::ValueId, std::int64_t>, compiler::ValueId> reshaped = {};  // by columns
 
   Value add(compiler::ValueId id, models::LayerTensor tensor) {
@@ -85,11 +91,38 @@ struct LayerBuilder::Implementation {
     throw BadInput(graph.value(id).name + " are indices, and stand where numbers are taken");
   }
   compiler::ValueId parameter(Value value) const {
-    if (is_parameter(value)) return at(value);
+    if (is_parameter(value)) return trained(value);
     throw BadInput(graph.value(at(value)).name + " stands where a parameter is taken");
+  }
+  // A parameter with a gradient.
+  compiler::ValueId trained(Value value) const {
+    const compiler::ValueId id = at(value);
+    if (groups.contains(id)) throw BadInput("parameter " + graph.value(id).name + " stands in groups before");
+    if (!statistics.contains(id)) return id;
+    throw BadInput("statistic " + graph.value(id).name + " stands where a parameter is taken");
+  }
+  // For its one use. `begins`: where one of its meaning does.
+  compiler::ValueId take_statistic(Value value, Distribution::Kind begins) {
+    const compiler::ValueId id = at(value);
+    const auto found = statistics.find(id);
+    if (found == statistics.end()) throw BadInput("batch_norm: " + graph.value(id).name + " is no statistic()");
+    if (found->second.used) {
+      throw BadInput("batch_norm: statistic " + graph.value(id).name + " is that of another one");
+    }
+    if (found->second.begins != begins) {
+      throw BadInput("batch_norm: the mean begins at zeros, the variance at ones; " + graph.value(id).name +
+                     " does not");
+    }
+    found->second.used = true;
+    return id;
   }
   std::optional<compiler::ValueId> parameter(std::optional<Value> value) const {
     return value ? std::optional(parameter(*value)) : std::nullopt;
+  }
+  void require_used_statistics() const {
+    for (const auto& [id, statistic] : statistics) {
+      if (!statistic.used) throw BadInput("measures nothing for its statistic " + graph.value(id).name);
+    }
   }
   void require_two(const char* op, Value gain, Value bias) const {
     if (parameter(gain) != parameter(bias)) return;
@@ -110,6 +143,27 @@ struct LayerBuilder::Implementation {
     if (fresh) known->second = graph.reshape(id, columns);
     return known->second;
   }
+  // Columns [first, first + count) of a matrix.
+  compiler::ValueId columns_of(compiler::ValueId matrix, std::int64_t first, std::int64_t count) {
+    if (count == graph.value(matrix).shape[1]) return matrix;
+    return graph.apply(compiler::OpKind::columns, {matrix}, {.first = first, .columns = count});
+  }
+  // `part` as the columns from `first` on of a matrix of `columns` of which `before`, if anything, has those so far.
+  compiler::ValueId beside(std::optional<compiler::ValueId> before, compiler::ValueId part, std::int64_t first,
+                           std::int64_t columns) {
+    if (before) return graph.add_columns(*before, part, first, 1);
+    if (graph.value(part).shape[1] == columns) return part;
+    return graph.apply(compiler::OpKind::pad_columns, {part}, {.first = first, .columns = columns});
+  }
+  // The `count` equal parts of a matrix's rows, as which alone it then stands.
+  const std::vector<compiler::ValueId>& in_groups(Value matrix, std::int64_t count) {
+    const compiler::ValueId id = at(matrix);
+    if (const auto known = groups.find(id); known != groups.end()) {
+      if (static_cast<std::int64_t>(known->second.size()) == count) return known->second;
+      throw BadInput("convolution: " + graph.value(id).name + " stands in other groups before");
+    }
+    return groups.emplace(id, graph.split_rows(parameter(matrix), count)).first->second;
+  }
   // `x` repeated to `shape`.
   compiler::ValueId repeated(Value x, const Shape& shape) {
     const Shape& own = tensor(x).shape;
@@ -118,7 +172,7 @@ struct LayerBuilder::Implementation {
       throw BadInput("parameter " + graph.value(at(x)).name + " " + own.to_string() +
                      " has elements for each sample of a microbatch " + shape.to_string());
     }
-    if (!is_parameter(x)) rows(x);  // which indices have not
+    is_parameter(x) ? trained(x) : rows(x);  // throws for statistics and indices
     compiler::Attributes attributes{.dims = models::four(shape)};
     for (std::size_t i = 0; i < own.rank(); ++i) {
       const std::size_t place = 4 - own.rank() + i;

@@ -24,7 +24,7 @@ void with_name(const std::string& name, const Build& build) {
   try {
     build();
   } catch (const BadInput& error) {
-    throw BadInput(name + ": " + error.what());
+    throw BadInput(name + ": " + error.what(), error.place());
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
@@ -45,6 +45,7 @@ std::vector<Value> build(const Layer& layer, LayerBuilder::Implementation& self,
   LayerBuilder builder(self);
   std::vector<Value> outputs = layer.build(builder, read);
   if (outputs.empty()) throw BadInput("returns no value");
+  self.require_used_statistics();
   const auto made = [&](Value value) { return self.graph.value(self.at(value)).region == compiler::Region::scratch; };
   for (const Value value : outputs) {
     if (self.is_parameter(value)) throw BadInput("returns a parameter");
@@ -162,6 +163,7 @@ compiler::Graph custom_head_graph(const Layer& layer, const TransformerShape& sh
   with_name("model.loss", [&] {
     LayerBuilder builder(self);
     const Value loss = shape.loss(builder, results, targets);
+    self.require_used_statistics();
     ValueId parts = self.in_columns(self.rows(loss), self.tensor(loss).shape.elements() / shape.rows());
     const std::int64_t each = graph.value(parts).shape[1];
     if (self.tensor(loss).shape[0] != shape.rows()) {

@@ -17,6 +17,13 @@ std::int64_t ParameterList::add(const std::vector<std::pair<std::string, Shape>>
   return first;
 }
 
+std::int64_t ParameterList::add_statistic(const std::string& name, std::int64_t elements, Initial initial,
+                                          float share) {
+  const std::int64_t first = add({{name, Shape{elements}}}, initial);
+  parameters_.back().statistic = share;
+  return first;
+}
+
 GroupSpec ParameterList::group(std::string name, std::uint32_t id, const std::string& prefix) const {
   GroupSpec group{std::move(name), id, parameters_, elements_};
   for (ParameterSpec& parameter : group.parameters) parameter.name = prefix + parameter.name;
@@ -34,6 +41,10 @@ ValueId LayerWeights::matrix(const std::string& name, std::int64_t rows, std::in
 
 ValueId LayerWeights::vector(const std::string& name, std::int64_t size, Initial initial, float deviation) {
   return joined_vector({{name, size}}, initial, deviation);
+}
+
+ValueId LayerWeights::statistic(const std::string& name, std::int64_t size, Initial initial, float share) {
+  return borrowed(name, {size}, wire_offset_ + list_.add_statistic(name, size, initial, share));
 }
 
 ValueId LayerWeights::rows_from(const std::string& name, std::int64_t rows, std::int64_t first, std::int64_t columns,

@@ -20,6 +20,9 @@ class ParameterList {
   // of the first, in elements. Matrices are subject to weight decay, vectors are not. `deviation`: of Initial::normal.
   std::int64_t add(const std::vector<std::pair<std::string, Shape>>& parameters, Initial initial, float deviation = 0);
 
+  // Appends a statistic (ParameterSpec::statistic).
+  std::int64_t add_statistic(const std::string& name, std::int64_t elements, Initial initial, float share);
+
   // These parameters as a group, each name prefixed.
   GroupSpec group(std::string name, std::uint32_t id, const std::string& prefix = "") const;
   std::int64_t elements() const { return elements_; }
@@ -41,6 +44,7 @@ class LayerWeights {
   compiler::ValueId matrix(const std::string& name, std::int64_t rows, std::int64_t columns, Initial initial,
                            float deviation);
   compiler::ValueId vector(const std::string& name, std::int64_t size, Initial initial, float deviation = 0);
+  compiler::ValueId statistic(const std::string& name, std::int64_t size, Initial initial, float share);
   // A matrix of which the graph uses rows [first, rows).
   compiler::ValueId rows_from(const std::string& name, std::int64_t rows, std::int64_t first, std::int64_t columns,
                               float deviation);

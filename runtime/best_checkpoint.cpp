@@ -23,13 +23,13 @@ std::vector<std::pair<std::int64_t, double>> read_history(const fs::path& file, 
   std::vector<std::pair<std::int64_t, double>> values;
   std::error_code error;
   if (!fs::exists(file, error)) return values;
-  if (fs::file_size(file, error) > kMostBytes || error) throw CorruptFile(file.string() + ": is too large");
+  if (fs::file_size(file, error) > kMostBytes || error) throw CorruptFile(file.string(), "is too large");
   const nlohmann::json json = parse_json(InputFile(file).text());
-  if (!json.is_array()) throw CorruptFile(file.string() + ": is no array of [step, value]");
+  if (!json.is_array()) throw CorruptFile(file.string(), "is no array of [step, value]");
   for (const nlohmann::json& each : json) {
     const bool good = each.is_array() && each.size() == 2 && each[0].is_number_unsigned() &&
                       (each[1].is_number() || each[1].is_null());
-    if (!good) throw CorruptFile(file.string() + ": has an entry that is no [step, value]");
+    if (!good) throw CorruptFile(file.string(), "has an entry that is no [step, value]");
     const auto step = each[0].get<std::int64_t>();
     if (step > completed) break;
     values.emplace_back(step, each[1].is_null() ? std::numeric_limits<double>::quiet_NaN() : each[1].get<double>());

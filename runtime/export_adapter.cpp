@@ -55,7 +55,7 @@ void write_adapter(const std::filesystem::path& folder, const Options& options, 
     for (const ParameterSpec& parameter : group.parameters) {
       if (!parameter.trained) continue;
       if (checkpoint.find(parameter.name) == nullptr) {
-        throw CorruptFile(checkpoint.path().string() + ": tensor " + parameter.name + ": is missing");
+        throw CorruptFile(checkpoint.path().string(), "tensor " + parameter.name, "is missing");
       }
       parameters.push_back(&parameter);
       tensors.push_back({models::name_in_adapter(architecture, parameter.name), parameter.shape, name_in_file(dtype)});

@@ -90,7 +90,10 @@ void Generation::launch(const device::Executable& program, int layer, Bindings b
   link_.device().annotate(compute_, layer, 0);
   const std::uint32_t id = model_.layout.layers[static_cast<std::size_t>(layer)].id;
   link_.device().launch(compute_, program, bindings,
-                        {0, static_cast<std::uint32_t>(version_), id, 0, model_.first_token(layer), 1, false});
+                        {.step = static_cast<std::uint32_t>(version_),
+                         .layer = id,
+                         .training = false,
+                         .first_token = model_.first_token(layer)});
 }
 
 // An embedding's layer makes activations[current]; a block reads that and makes the next one. `index`: of ids and

@@ -61,13 +61,13 @@ BufferView LayerRunner::logits_of(int layer) const {
 }
 
 device::LaunchParameters LayerRunner::parameters(int layer, int microbatch) const {
-  return {seed_,
-          static_cast<std::uint32_t>(pass_.step),
-          model_.layout.layers[static_cast<std::size_t>(layer)].id,
-          static_cast<std::uint32_t>(first_microbatch_ + microbatch),
-          model_.first_token(layer),
-          pass_.loss_scale,
-          pass_.training};
+  return {.seed = seed_,
+          .step = static_cast<std::uint32_t>(pass_.step),
+          .layer = model_.layout.layers[static_cast<std::size_t>(layer)].id,
+          .microbatch = static_cast<std::uint32_t>(first_microbatch_ + microbatch),
+          .training = pass_.training,
+          .first_token = model_.first_token(layer),
+          .loss_scale = pass_.loss_scale};
 }
 
 void LayerRunner::launch(const device::Executable& program, Phase phase, int layer, int microbatch,

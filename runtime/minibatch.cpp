@@ -255,12 +255,20 @@ void MinibatchPart::logits(int microbatch, std::int64_t row, std::span<float> va
   to_floats(dtype, staged_logits(microbatch).data + static_cast<Bytes>(row) * values.size() * size_of(dtype), values);
 }
 
-void Minibatch::for_each_output(const std::function<void(std::span<const float>)>& take) {
+void Minibatch::for_each_output(const TakeOutput& take) {
   std::vector<float> values(static_cast<std::size_t>(parts_[0]->labels()));
+  std::vector<std::int32_t> its_targets;
   for (int u = 0; u < microbatches(); ++u) {
-    for (std::int64_t row = 0; row < part(u).rows(place(u)); ++row) {
+    const models::Model& model = part(u).model();
+    const std::span<const std::int32_t> all = targets(u);
+    for (std::int64_t row = 0; row < model.rows; ++row) {
       part(u).logits(place(u), row, values);
-      take(values);
+      its_targets.clear();
+      models::for_each_tensor(model.targets, model.rows, [&](const models::SampleTensor& tensor, Bytes begin) {
+        const auto first = static_cast<std::ptrdiff_t>(begin / sizeof(std::int32_t)) + row * tensor.words;
+        its_targets.insert(its_targets.end(), all.begin() + first, all.begin() + first + tensor.words);
+      });
+      take(values, its_targets);
     }
   }
 }

@@ -106,8 +106,10 @@ class Minibatch {
   // row is the first of its document that has a label.
   using TakeLabelled = std::function<void(std::span<const float> logits, std::int32_t target, bool begins)>;
   void for_each_labelled(const TakeLabelled& take);
-  // Of a custom model, after an evaluation: calls `take` with what the last layer gave of each sample, in their order.
-  void for_each_output(const std::function<void(std::span<const float> values)>& take);
+  // Of a custom model, after an evaluation: calls `take` with what the last layer gave of each sample, in their order,
+  // and the sample's targets, one tensor after the other.
+  using TakeOutput = std::function<void(std::span<const float> values, std::span<const std::int32_t> targets)>;
+  void for_each_output(const TakeOutput& take);
   // How far rebuilt residual streams have drifted (Model::drifts): root mean square of the difference over that of the
   // streams.
   double drift() const;

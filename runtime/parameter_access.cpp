@@ -55,7 +55,7 @@ std::vector<Parameter> list_parameters(const ModelLayout& layout) {
       if (listed[group]) continue;
       listed[group] = true;
       for (const ParameterSpec& each : layout.groups[group].parameters) {
-        Parameter parameter{each.name, {}, each.trained};
+        Parameter parameter{each.name, {}, each.trained, each.statistic > 0};
         for (std::size_t d = 0; d < each.shape.rank(); ++d) parameter.shape.push_back(each.shape[d]);
         all.push_back(std::move(parameter));
       }

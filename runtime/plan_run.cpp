@@ -80,7 +80,7 @@ Study study_of_best_micro_batch(const RunParts& parts, const Bench& bench, std::
   return std::move(*best);
 }
 
-constexpr const char* kMayChange = "a run measures first, for some seconds, and may choose otherwise";
+constexpr const char* kMayChange = "l2l-train and tune() measure first, for some seconds, and may choose otherwise";
 
 // For people: what a choice rests on, where that is not all that could be measured; else empty. `close`: choices that
 // were not compared by their steps.

@@ -78,6 +78,16 @@ void layer_norm_vjp(Backward& backward, const Op& op) {
   append_norm_gradient(backward, op, kBackward, 1, trained);
 }
 
+void batch_norm_vjp(Backward& backward, const Op& op) {
+  layer_norm_vjp<OpKind::group_norm_backward>(backward, op);
+  std::vector<ValueId> measured = backward.with_accumulators(op, {}, std::span(op.inputs).subspan(3));
+  if (measured.empty()) {
+    if (!backward.accumulator(op.inputs[1]) && !backward.accumulator(op.inputs[2])) return;
+    backward.refuse(op, "trains its gain or bias, but not its statistics: name all in optimizer.train, or none");
+  }
+  backward.append(OpKind::batch_statistics, {op.outputs[1], op.outputs[2]}, std::move(measured), op.attributes);
+}
+
 void rms_norm_vjp(Backward& backward, const Op& op) {
   append_norm_gradient(backward, op, OpKind::rms_norm_backward, 1, std::span(op.inputs).subspan(1));
 }
@@ -209,6 +219,11 @@ void lookup_vjp(Backward& backward, const Op& op) {
     backward.append(OpKind::embedding_rows_backward, {op.inputs[0], dy}, {*table},
                     {.vocabulary = backward.value(op.inputs[1]).shape[0]});
   }
+}
+
+void gather_vjp(Backward& backward, const Op& op) {
+  append_input_gradient(backward, op, OpKind::gather_backward, {op.inputs[1], backward.gradient(op.outputs[0])},
+                        op.attributes);
 }
 
 void max_pool_vjp(Backward& backward, const Op& op) {
@@ -359,9 +374,11 @@ VectorJacobianProduct* vjp_of(OpKind kind) {
       {OpKind::lookup, lookup_vjp},
       {OpKind::unfold, transpose_vjp<OpKind::fold>},
       {OpKind::fold, transpose_vjp<OpKind::unfold>},
+      {OpKind::gather, gather_vjp},
       {OpKind::max_pool, max_pool_vjp},
       {OpKind::average_pool, transpose_vjp<OpKind::average_pool_backward>},
       {OpKind::group_norm, layer_norm_vjp<OpKind::group_norm_backward>},
+      {OpKind::batch_norm, batch_norm_vjp},
       {OpKind::row_cross_entropy, row_cross_entropy_vjp},
       {OpKind::sample_loss, row_loss_vjp<OpKind::sample_loss_backward>},
   };

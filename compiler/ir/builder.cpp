@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "compiler/ir/graph.h"
@@ -32,6 +33,24 @@ ValueId GraphBuilder::bound(Region region, std::string name, DType dtype, Shape 
   }
   graph_.values.push_back(std::move(value));
   return static_cast<ValueId>(graph_.values.size() - 1);
+}
+
+std::vector<ValueId> GraphBuilder::split_rows(ValueId whole, std::int64_t count) {
+  const Value given = graph_.value(whole);
+  for (const Op& op : graph_.ops) {
+    if (std::ranges::count(op.inputs, whole) > 0) throw BadInput(given.name + " is used whole and in parts");
+  }
+  Shape shape;
+  for (std::size_t i = 0; i < given.shape.rank(); ++i) {
+    shape.push_back(i == 0 ? given.shape[0] / count : given.shape[i]);
+  }
+  std::vector<ValueId> parts{whole};
+  graph_.values[static_cast<std::size_t>(whole)].shape = shape;
+  const Bytes bytes = graph_.value(whole).bytes();
+  for (std::int64_t i = 1; i < count; ++i) {
+    parts.push_back(bound(given.region, given.name, given.dtype, shape, given.offset + static_cast<Bytes>(i) * bytes));
+  }
+  return parts;
 }
 
 ValueId GraphBuilder::append(OpKind kind, std::vector<ValueId> inputs, Attributes attributes) {

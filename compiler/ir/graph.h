@@ -168,6 +168,9 @@ class GraphBuilder {
   // A value bound from outside, at `offset` bytes within its region.
   ValueId bound(Region region, std::string name, DType dtype, Shape shape, Bytes offset = 0);
 
+  // Splits a bound value that no op has read into `count` parts of equal rows, of which the first takes its place.
+  std::vector<ValueId> split_rows(ValueId whole, std::int64_t count);
+
   // `places`: the row of `positions` that is added to each row, instead of its place in its sequence.
   ValueId embedding(ValueId tokens, ValueId table, ValueId positions, int sequence, std::optional<ValueId> places = {});
   ValueId layer_norm(ValueId x, ValueId gain, ValueId bias, float epsilon);
@@ -198,6 +201,8 @@ class GraphBuilder {
   // `positions` [R]: of each row, instead of its place in its sequence.
   ValueId rotary(ValueId qkv, Attributes shape, std::optional<ValueId> positions = {});
   ValueId dropout(ValueId x, float probability);
+  // The key of the random numbers of one more op, for Attributes::rng_op.
+  std::uint32_t next_rng_op() { return next_rng_op_++; }
   ValueId add(ValueId a, ValueId b);
   ValueId multiply(ValueId a, ValueId b);
   ValueId scale(ValueId x, float factor);

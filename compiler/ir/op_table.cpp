@@ -188,6 +188,13 @@ void derive_sum(const Attributes& attributes, Sizes& sizes) {
   sizes.set('P', kept_elements(attributes) / columns);
 }
 
+void derive_gather(const Attributes& attributes, Sizes& sizes) {
+  const std::int64_t samples = attributes.dims[0];
+  require(samples >= 1 && attributes.dims[1] >= 1 && sizes['M'] % samples == 0,
+          std::to_string(sizes['M']) + " indices of " + std::to_string(samples) + " samples");
+  sizes.set('R', samples * attributes.dims[1]);
+}
+
 // Sets R and M, the rows of the image and of what its windows give, and C.
 void derive_window(const Attributes& attributes, Sizes& sizes) {
   const Window& window = attributes.image_window;
@@ -209,6 +216,16 @@ void derive_window(const Attributes& attributes, Sizes& sizes) {
   sizes.set('M', rows);
 }
 
+// Of what each window covers there must be a largest element.
+void derive_max_pool(const Attributes& attributes, Sizes& sizes) {
+  derive_window(attributes, sizes);
+  for (const std::size_t side : {0u, 1u}) {
+    require(attributes.image_window.padding[side] == 0 ||
+                attributes.dims[1 + side] >= attributes.image_window.dilation[side],
+            "a window covers padding alone");
+  }
+}
+
 void derive_unfold(const Attributes& attributes, Sizes& sizes) {
   derive_window(attributes, sizes);
   sizes.set('K', std::int64_t{attributes.image_window.size[0]} * attributes.image_window.size[1] * sizes['C']);
@@ -221,6 +238,18 @@ void derive_group_norm(const Attributes& attributes, Sizes& sizes) {
           std::to_string(sizes['C']) + " channels are not made of " + std::to_string(attributes.groups) + " groups");
   sizes.set('S', attributes.dims[0]);
   sizes.set('G', attributes.groups);
+}
+
+void derive_batch_norm(const Attributes& attributes, Sizes& sizes) {
+  derive_group_norm(attributes, sizes);
+  require(attributes.dims[0] == 1 && attributes.groups == sizes['C'], "takes one sample, of a group for each channel");
+}
+
+void derive_batch_statistics(const Attributes& attributes, Sizes& sizes) {
+  derive_layer_norm(attributes, sizes);
+  require(attributes.dims[0] == 1 && attributes.dims[3] == sizes['C'] && attributes.groups == sizes['C'],
+          "takes one sample, of a group for each channel");
+  require(attributes.dims[1] * attributes.dims[2] > 1, "a microbatch of one row has no variance");
 }
 
 // Sums over rows are f32; so are a norm's statistics and attention's logsumexp (D: heads).
@@ -347,10 +376,12 @@ Table make_table() {
       {OpKind::softmax, {{"x", "RH"}}, {{"y", "RH"}}},
       {OpKind::softmax_backward, {{"dy", "RH"}, {"y", "RH"}}, {{"dx", "RH"}}},
       {OpKind::lookup, {{"indices", "R", i32}, {"table", "VH"}}, {{"y", "RH"}}},
+      {OpKind::gather, {{"x", "RC"}, {"indices", "M", i32}}, {{"y", "MC"}}, derive_gather},
+      {OpKind::gather_backward, {{"indices", "M", i32}, {"dy", "MC"}}, {{"dx", "RC"}}, derive_gather},
       {OpKind::unfold, {{"x", "RC"}}, {{"y", "MK"}}, derive_unfold},
       {OpKind::fold, {{"dy", "MK"}}, {{"dx", "RC"}}, derive_unfold},
-      {OpKind::max_pool, {{"x", "RC"}}, {{"y", "MC"}}, derive_window},
-      {OpKind::max_pool_backward, {{"dy", "MC"}, {"x", "RC"}, {"y", "MC"}}, {{"dx", "RC"}}, derive_window},
+      {OpKind::max_pool, {{"x", "RC"}}, {{"y", "MC"}}, derive_max_pool},
+      {OpKind::max_pool_backward, {{"dy", "MC"}, {"x", "RC"}, {"y", "MC"}}, {{"dx", "RC"}}, derive_max_pool},
       {OpKind::average_pool, {{"x", "RC"}}, {{"y", "MC"}}, derive_window},
       {OpKind::average_pool_backward, {{"dy", "MC"}}, {{"dx", "RC"}}, derive_window},
       {OpKind::group_norm,
@@ -361,6 +392,14 @@ Table make_table() {
        {{"dy", "RC"}, {"x", "RC"}, {"gain", "C"}, {"mean", "SG", f32}, {"inverse_deviation", "SG", f32}},
        {{"dx", "RC"}, trained("dgain", "C"), trained("dbias", "C")},
        derive_group_norm},
+      {OpKind::batch_norm,
+       {{"x", "RC"}, {"gain", "C"}, {"bias", "C"}, {"running_mean", "C"}, {"running_variance", "C"}},
+       {{"y", "RC"}, {"mean", "1C", f32}, {"inverse_deviation", "1C", f32}},
+       derive_batch_norm},
+      {OpKind::batch_statistics,
+       {{"mean", "1C", f32}, {"inverse_deviation", "1C", f32}},
+       {accumulator("running_mean", "C"), trained("running_variance", "C")},
+       derive_batch_statistics},
       {OpKind::row_cross_entropy, {{"logits", "RV"}, targets}, {{"y", "R1", f32}}},
       {OpKind::row_cross_entropy_backward, {{"dy", "R1", f32}, {"logits", "RV"}, targets}, {{"dlogits", "RV"}}},
       {OpKind::sample_loss, {{"parts", "S1"}, {"counts", "S", i32}}, {loss}},

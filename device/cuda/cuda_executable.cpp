@@ -1,13 +1,27 @@
 #include "device/cuda/cuda_executable.h"
 
+#include <limits>
 #include <utility>
 
 #include "compiler/fusion/fuse.h"
+#include "core/log.h"
 #include "device/kernels/common/check.h"
 #include "l2l/errors.h"
 
 namespace l2l::device::cuda {
 namespace {
+
+// A budget that stays below zero, although graphs are given back.
+constexpr int kNoneAnyMore = std::numeric_limits<int>::min() / 2;
+
+// A graph cannot be made, though its kernels can be launched.
+struct NoGraph : DeviceError {
+  using DeviceError::DeviceError;
+};
+
+void check_graph(cudaError_t status, const char* what) {
+  if (status != cudaSuccess) throw NoGraph(std::string(what) + ": " + describe(status));
+}
 
 // Ends a capture that failed, so that the stream can be used again.
 void abandon_capture(cudaStream_t stream) {
@@ -72,7 +86,7 @@ void CudaExecutable::enqueue_kernels(const Bindings& bindings, const LaunchParam
 
 GraphExecHandle CudaExecutable::capture(const Bindings& bindings, const LaunchParameters* parameters,
                                         cudaStream_t stream) const {
-  cuda::check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  check_graph(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
   try {
     enqueue_kernels(bindings, parameters, stream);
   } catch (...) {
@@ -80,10 +94,10 @@ GraphExecHandle CudaExecutable::capture(const Bindings& bindings, const LaunchPa
     throw;
   }
   cudaGraph_t captured = nullptr;
-  cuda::check(cudaStreamEndCapture(stream, &captured), "cudaStreamEndCapture");
+  check_graph(cudaStreamEndCapture(stream, &captured), "cudaStreamEndCapture");
   const GraphHandle graph(captured);
   cudaGraphExec_t made = nullptr;
-  cuda::check(cudaGraphInstantiate(&made, graph.get(), 0), "cudaGraphInstantiate");
+  check_graph(cudaGraphInstantiate(&made, graph.get(), 0), "cudaGraphInstantiate");
   return GraphExecHandle(made);
 }
 
@@ -107,7 +121,16 @@ cudaGraphExec_t CudaExecutable::make_graph(const Addresses& addresses, const Bin
                                            const LaunchParameters* parameters, cudaStream_t stream) const {
   GraphShare share(*budget_);
   if (!share.granted()) return nullptr;
-  GraphExecHandle made = capture(bindings, parameters, stream);
+  GraphExecHandle made;
+  try {
+    made = capture(bindings, parameters, stream);
+  } catch (const NoGraph& error) {
+    static_cast<void>(cudaGetLastError());
+    budget_->store(kNoneAnyMore);
+    log(LogLevel::warning, std::string("no more CUDA graphs are made: ") + error.what() +
+                               "; programs without one run kernel by kernel, with the same results");
+    return nullptr;
+  }
   const std::lock_guard lock(mutex_);
   const auto [kept, added] = graphs_.emplace(addresses, std::move(made));
   if (added) share.keep();

@@ -30,7 +30,8 @@ class CudaExecutable final : public Executable {
   CudaExecutable& operator=(const CudaExecutable&) = delete;
 
   // Enqueues one run on `stream`, of which the caller is the only user meanwhile: as a CUDA graph, which is made once
-  // for the same memory and then replayed; the very first run goes kernel by kernel. `parameters` lie in device memory
+  // for the same memory and then replayed; the very first run goes kernel by kernel, as do all where no graph can be
+  // made. `parameters` lie in device memory
   // and are read when the kernels run. Throws DeviceError.
   void enqueue(const Bindings& bindings, const LaunchParameters* parameters, cudaStream_t stream) const;
   // CUDA graphs made so far.
@@ -48,7 +49,7 @@ class CudaExecutable final : public Executable {
   Addresses addresses_of(const Bindings& bindings, const LaunchParameters* parameters) const;
   void enqueue_kernels(const Bindings& bindings, const LaunchParameters* parameters, cudaStream_t stream) const;
   GraphExecHandle capture(const Bindings& bindings, const LaunchParameters* parameters, cudaStream_t stream) const;
-  // Makes and keeps one more graph; nullptr: there are as many as there may be.
+  // Makes and keeps one more graph; nullptr: there are as many as there may be, or the driver has no memory for more.
   cudaGraphExec_t make_graph(const Addresses& addresses, const Bindings& bindings, const LaunchParameters* parameters,
                              cudaStream_t stream) const;
   // nullptr: not made yet.

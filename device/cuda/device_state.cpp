@@ -91,7 +91,7 @@ std::string description_of(const Context& context, const cudaDeviceProp& propert
   cudaDriverGetVersion(&driver);
   return std::string(properties.name) + " (sm_" + std::to_string(context.compute_capability) + ", " +
          std::to_string(context.multiprocessors) + " SMs, " + format_bytes(properties.totalGlobalMem) + ", driver " +
-         cuda_version(driver) + ", cuBLASLt " + cublas_version(cublasLtGetVersion()) + ")";
+         cuda_version(driver) + ", cuBLASLt " + cublas_version(cublasLtGetVersion()) + (context.tf32 ? ", TF32)" : ")");
 }
 
 }  // namespace
@@ -107,6 +107,7 @@ DeviceState::DeviceState(const Settings& settings)
   cublas_lt_ = make_cublas_lt();
   const cudaDeviceProp properties = properties_of(settings.index);
   context = context_of(settings.index, properties, cublas_lt_.get());
+  context.tf32 = settings.tf32;
   description = description_of(context, properties);
   numa_node = numa_node_of(settings.index);
 }

@@ -12,7 +12,7 @@ class Custom final : public Kernel {
 
   Bytes workspace(int threads) const override { return cut(nullptr, threads).used; }
 
-  void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
+  void run(Operands operands, std::byte* workspace, const LaunchParameters& launch, Workers& workers) const override {
     const Room room = cut(workspace, workers.threads());
     if (custom_.parameters > 0) widen_row(as<T>(operands[1]), room.parameters, custom_.parameters);
     T* const y = as<T>(operands.back());
@@ -23,7 +23,8 @@ class Custom final : public Kernel {
       const std::int64_t made = rows * custom_.result_columns;
       custom_.op->forward({rows, custom_.columns, custom_.result_columns,
                            in_fp32(as<T>(operands[0]) + first * custom_.columns, x, rows * custom_.columns),
-                           span_of(room.parameters, custom_.parameters), span_of(result, made)});
+                           span_of(room.parameters, custom_.parameters), span_of(result, made), first, place_of(launch),
+                           custom_.rng_op});
       narrow_row(result, y + first * custom_.result_columns, made);
     });
   }

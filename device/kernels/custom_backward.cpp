@@ -20,14 +20,14 @@ class CustomBackward final : public Kernel {
 
   Bytes workspace(int threads) const override { return cut(nullptr, threads).used; }
 
-  void run(Operands operands, std::byte* workspace, const LaunchParameters&, Workers& workers) const override {
+  void run(Operands operands, std::byte* workspace, const LaunchParameters& launch, Workers& workers) const override {
     const Room room = cut(workspace, workers.threads());
     if (custom_.parameters > 0) widen_row(as<T>(operands[3]), room.parameters, custom_.parameters);
     workers.parallel_for(blocks_.count(), [&](std::int64_t block, int slot) {
       float* const sums = trained_ ? room.sums + block * custom_.parameters : nullptr;
       if (trained_) std::fill(sums, sums + custom_.parameters, 0.0f);
       for (std::int64_t row = blocks_.begin(block); row < blocks_.end(block); row += piece_) {
-        differentiate(operands, row, std::min(piece_, blocks_.end(block) - row), room, slot, sums);
+        differentiate(operands, row, std::min(piece_, blocks_.end(block) - row), room, slot, sums, place_of(launch));
       }
     });
     if (!trained_) return;
@@ -50,8 +50,8 @@ class CustomBackward final : public Kernel {
     return {parameters, sums, lines, cutter.used()};
   }
 
-  void differentiate(Operands operands, std::int64_t row, std::int64_t rows, const Room& room, int slot,
-                     float* sums) const {
+  void differentiate(Operands operands, std::int64_t row, std::int64_t rows, const Room& room, int slot, float* sums,
+                     const DrawPlace& place) const {
     const std::int64_t columns = custom_.columns, results = custom_.result_columns;
     float* const x = room.lines + slot * line();
     float *const dx = x + piece_ * columns, *const dy = dx + piece_ * columns, *const y = dy + piece_ * results;
@@ -59,7 +59,7 @@ class CustomBackward final : public Kernel {
                           in_fp32(as<T>(operands[1]) + row * columns, x, rows * columns),
                           in_fp32(as<T>(operands[2]) + row * results, y, rows * results),
                           span_of(room.parameters, custom_.parameters), span_of(dx, rows * columns),
-                          span_of(sums, sums != nullptr ? custom_.parameters : 0)});
+                          span_of(sums, sums != nullptr ? custom_.parameters : 0), row, place, custom_.rng_op});
     narrow_row(dx, as<T>(operands[dx_]) + row * columns, rows * columns);
   }
 

@@ -12,10 +12,12 @@ namespace l2l::device::kernels {
 // The op, and its sizes. `x`, `y`, `parameters`: positions of its operands.
 struct CustomRows {
   std::shared_ptr<const CustomOp> op;
+  std::uint32_t rng_op;
   std::int64_t rows, columns, result_columns, parameters;
 
   CustomRows(const OpView& view, std::size_t x, std::size_t y, std::size_t parameters_at)
       : op(view.attributes.custom.op),
+        rng_op(view.attributes.rng_op),
         rows(view.operand(x).shape[0]),
         columns(view.operand(x).shape[1]),
         result_columns(view.operand(y).shape[1]),
@@ -24,6 +26,10 @@ struct CustomRows {
   // Blocks that one call takes: by shape alone.
   Partition blocks(std::int64_t of_rows) const { return row_blocks(of_rows, std::max(columns, result_columns)); }
 };
+
+inline DrawPlace place_of(const LaunchParameters& parameters) {
+  return {parameters.seed, parameters.step, parameters.layer, parameters.microbatch, parameters.training};
+}
 
 // `count` numbers in fp32: themselves, or a copy in `room`.
 template <typename T>

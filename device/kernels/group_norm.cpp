@@ -7,21 +7,27 @@
 namespace l2l::device::kernels {
 namespace {
 
+// Of batch_norm the two inputs that group_norm has not are the running statistics.
 template <typename T>
 class GroupNorm final : public Kernel {
  public:
-  GroupNorm(const OpView& op) : strips_(op.attributes), epsilon_(static_cast<double>(op.attributes.epsilon)) {
-    op.require_dtype(op.output(0).dtype, {0, 1, 2});
-    op.require_dtype(DType::f32, {4, 5});
+  GroupNorm(const OpView& op)
+      : strips_(op.attributes), epsilon_(static_cast<double>(op.attributes.epsilon)), y_(op.inputs.size()) {
+    for (std::size_t i = 0; i <= y_; ++i) op.require_dtype(op.output(0).dtype, {i});
+    op.require_dtype(DType::f32, {y_ + 1, y_ + 2});
   }
 
-  void run(Operands operands, std::byte*, const LaunchParameters&, Workers& workers) const override {
+  void run(Operands operands, std::byte*, const LaunchParameters& parameters, Workers& workers) const override {
     strips_.for_each(workers, [&](const Strip& strip) {
       const std::int64_t group = strip.sample * strips_.groups() + strip.first_group;
-      float* const means = as<float>(operands[4]) + group;
-      float* const inverses = as<float>(operands[5]) + group;
+      float* const means = as<float>(operands[y_ + 1]) + group;
+      float* const inverses = as<float>(operands[y_ + 2]) + group;
       float mean[kMost], inverse[kMost];
-      measure(as<T>(operands[0]), strip, means, inverses, mean);
+      if (y_ > 3 && !parameters.training) {
+        read(as<T>(operands[3]) + group, as<T>(operands[4]) + group, strip, means, inverses, mean);
+      } else {
+        measure(as<T>(operands[0]), strip, means, inverses, mean);
+      }
       strips_.spread(strip, inverses, inverse);
       normalize(operands, strip, mean, inverse);
     });
@@ -46,6 +52,16 @@ class GroupNorm final : public Kernel {
     }
   }
 
+  // The same from running statistics.
+  void read(const T* mean_so_far, const T* variance, const Strip& strip, float* means, float* inverses,
+            float* mean) const {
+    for (std::int64_t i = 0; i < strip.groups; ++i) {
+      means[i] = widen(mean_so_far[i]);
+      inverses[i] = static_cast<float>(1.0 / std::sqrt(static_cast<double>(widen(variance[i])) + epsilon_));
+    }
+    strips_.spread(strip, means, mean);
+  }
+
   // sums[i] = the sum of value(place in x, channel of the chunk) over group i of the strip.
   template <typename Value>
   void sum_groups(const Strip& strip, double* sums, const Value& value) const {
@@ -59,7 +75,7 @@ class GroupNorm final : public Kernel {
 
   void normalize(Operands operands, const Strip& strip, const float* mean, const float* inverse) const {
     const T* const x = as<T>(operands[0]);
-    T* const y = as<T>(operands[3]);
+    T* const y = as<T>(operands[y_]);
     strips_.for_chunks(strip, [&](std::int64_t first, std::int64_t count) {
       float gain[kMost], bias[kMost];
       widen_row(as<T>(operands[1]) + first, gain, count);
@@ -75,10 +91,12 @@ class GroupNorm final : public Kernel {
 
   GroupStrips strips_;
   double epsilon_;
+  std::size_t y_;  // the first output
 };
 
 }  // namespace
 
 const Factory make_group_norm = make_for_output<GroupNorm>;
+const Factory make_batch_norm = make_for_output<GroupNorm>;
 
 }  // namespace l2l::device::kernels

@@ -5,10 +5,24 @@
 namespace l2l::device::cuda {
 namespace {
 
+// Running statistics of each group, which stand for its own where the launch does not train; null for group_norm.
+template <typename T>
+struct RunningStatistics {
+  const T *mean = nullptr, *variance = nullptr;
+  const LaunchParameters* parameters = nullptr;
+};
+
 // A block per sample and group, which reads it twice: the deviation is about the mean.
 template <typename T, int Count>
 __global__ void __launch_bounds__(kGroupNormThreads)
-    group_statistics(NormGroups groups, const T* x, float epsilon, float* mean, float* inverse) {
+    group_statistics(NormGroups groups, const T* x, float epsilon, RunningStatistics<T> running, float* mean,
+                     float* inverse) {
+  if (running.mean != nullptr && !running.parameters->training) {
+    if (threadIdx.x > 0) return;
+    mean[blockIdx.x] = widen(running.mean[blockIdx.x]);
+    inverse[blockIdx.x] = 1.0f / sqrtf(widen(running.variance[blockIdx.x]) + epsilon);
+    return;
+  }
   __shared__ Floats<1> shared[2][kGroupNormThreads / 32];
   float total = 0;
   groups.template each<Count>(blockIdx.x, [&](std::int64_t index, std::int64_t) {
@@ -58,18 +72,27 @@ template <typename T>
 class GroupNorm final : public Kernel {
  public:
   GroupNorm(const Context& context, const OpView& op)
-      : context_(context), body_(op.attributes), epsilon_(op.attributes.epsilon) {
+      : context_(context),
+        body_(op.attributes),
+        epsilon_(op.attributes.epsilon),
+        running_(op.kind == compiler::OpKind::batch_norm) {
     require_groups<T>(body_.groups.elements(), body_.groups.group_channels);
   }
 
-  void enqueue(Operands operands, std::byte*, const LaunchParameters*, cudaStream_t stream) const override {
+  void enqueue(Operands operands, std::byte*, const LaunchParameters* parameters, cudaStream_t stream) const override {
     GroupNormBody<T> body = body_;
-    point_to(operands, body.x, body.gain, body.bias, body.y, body.mean, body.inverse);
+    RunningStatistics<T> running;
+    if (running_) {
+      running.parameters = parameters;
+      point_to(operands, body.x, body.gain, body.bias, running.mean, running.variance, body.y, body.mean, body.inverse);
+    } else {
+      point_to(operands, body.x, body.gain, body.bias, body.y, body.mean, body.inverse);
+    }
     const NormGroups& groups = body.groups;
     const auto find_statistics =
         rows_are_packed<T>(groups.group_channels) ? group_statistics<T, kPack<T>> : group_statistics<T, 1>;
     launch("group_norm", find_statistics, {static_cast<unsigned int>(groups.statistics()), kGroupNormThreads}, stream,
-           groups, body.x, epsilon_, body.mean, body.inverse);
+           groups, body.x, epsilon_, running, body.mean, body.inverse);
     launch_elementwise_rows<T>("group_norm", context_, groups.elements(), groups.channels, body, stream);
   }
 
@@ -77,10 +100,12 @@ class GroupNorm final : public Kernel {
   Context context_;
   GroupNormBody<T> body_;  // without addresses
   float epsilon_;
+  bool running_;
 };
 
 }  // namespace
 
 const Factory make_group_norm = make_for_input<GroupNorm>;
+const Factory make_batch_norm = make_for_input<GroupNorm>;
 
 }  // namespace l2l::device::cuda

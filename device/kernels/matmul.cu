@@ -95,6 +95,16 @@ class MatmulAfterBias final : public Kernel {
 
 }  // namespace
 
+// A part of a parameter, or of its gradient, may begin anywhere.
+static std::uint32_t alignment_of(const OpView& op) {
+  std::uint32_t alignment = 16;
+  for (std::size_t i = 0; i < op.inputs.size() + op.outputs.size(); ++i) {
+    const compiler::Value& value = op.operand(i);
+    while (value.region != compiler::Region::scratch && value.offset % alignment != 0) alignment /= 2;
+  }
+  return alignment;
+}
+
 MatmulShape matmul_shape(const OpView& op) {
   const compiler::Value &a = op.input(0), &y = op.output(0);
   return {.m = y.shape[0],
@@ -103,7 +113,8 @@ MatmulShape matmul_shape(const OpView& op) {
           .input = a.dtype,
           .output = y.dtype,
           .transpose_a = op.attributes.transpose_a,
-          .transpose_b = op.attributes.transpose_b};
+          .transpose_b = op.attributes.transpose_b,
+          .alignment = alignment_of(op)};
 }
 
 const Factory make_matmul = [](const Context& context, const OpView& op) -> std::unique_ptr<Kernel> {

@@ -9,8 +9,6 @@
 namespace l2l::device::cuda {
 namespace {
 
-constexpr std::uint32_t kAlignment = 16;  // bytes, of every operand
-
 cudaDataType_t library_type(DType dtype) {
   switch (dtype) {
     case DType::f32:
@@ -30,8 +28,8 @@ std::string describe(const MatmulShape& shape) {
          std::string(name_of(shape.output));
 }
 
-// An address that stands for "16-byte aligned": the heuristic reads alignments from these pointers, nothing else.
-void* aligned_address() { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(kAlignment)); }
+// An address that stands for its alignment: the heuristic reads alignments from these pointers, nothing else.
+void* address_aligned_to(std::uint32_t bytes) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(bytes)); }
 
 void set_preference(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
                     const auto& value) {
@@ -60,7 +58,7 @@ MatmulPlan::Preference MatmulPlan::make_preference(const MatmulShape& shape) {
   for (const auto attribute :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-    set_preference(made, attribute, kAlignment);
+    set_preference(made, attribute, shape.alignment);
   }
   return preference;
 }
@@ -85,7 +83,7 @@ MatmulPlan::MatmulPlan(const Context& context, const MatmulShape& shape, bool bi
   d_ = make_layout(product.d, shape.output);
   if (!bias_) return;
   set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-  set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned_address());
+  set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, address_aligned_to(shape.alignment));
 }
 
 bool MatmulPlan::choose_algorithm(const MatmulShape& shape) {

@@ -1,9 +1,9 @@
 // Matrix products by cuBLASLt.
 //
 // Products of bf16 and f16 are summed in fp32; those of fp32 are in fp32 throughout, unless Context::tf32 asks for
-// TF32. The algorithm is chosen once, from the shape alone: alignments (16 bytes, and the row strides) are declared,
-// never read from pointers. Split-K is allowed only through fp32 parts in the workspace that a second step adds in
-// order, not through atomics or sums in place: results depend on shape, GPU and library alone, to the bit.
+// TF32. The algorithm is chosen once, from the shape alone: alignments (of addresses, and the row strides) are
+// declared, never read from pointers. Split-K is allowed only through fp32 parts in the workspace that a second step
+// adds in order, not through atomics or sums in place: results depend on shape, GPU and library alone, to the bit.
 //
 // Moves at least a, b and y once: (m k + k n) size of the input + m n size of the output, y twice where it is added to.
 #pragma once
@@ -40,7 +40,7 @@ class MatmulPlan {
 
   // Bytes, at a 256-byte aligned address.
   Bytes workspace() const { return workspace_; }
-  // Enqueues y = product, or y += product. All addresses are 16-byte aligned.
+  // Enqueues y = product, or y += product. All addresses are aligned as the shape says.
   void enqueue(const MatmulOperands& operands, bool accumulate, std::byte* workspace, cudaStream_t stream) const;
 
  private:

@@ -21,7 +21,7 @@ namespace l2l::eps {
 namespace {
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& reason) {
-  throw CorruptFile(path.string() + ": " + reason);
+  throw CorruptFile(path.string(), reason);
 }
 
 [[noreturn]] void refuse(const formats::SafetensorsFile& file, const std::string& tensor, const std::string& reason) {

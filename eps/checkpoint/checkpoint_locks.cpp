@@ -49,7 +49,7 @@ FileLock lock_to_read(const std::filesystem::path& checkpoint) {
   const std::filesystem::path manifest = checkpoint / kManifestName;
   std::optional<FileLock> lock = FileLock::take(manifest, LockKind::shared);
   if (!lock || (lock->held() && !lock->is_at(manifest))) {
-    throw CorruptFile(checkpoint.string() + ": is just being removed by the run that saved it");
+    throw CorruptFile(checkpoint.string(), "is just being removed by the run that saved it");
   }
   return std::move(*lock);
 }

@@ -37,7 +37,7 @@ class FieldReader {
   explicit FieldReader(const std::filesystem::path& file) : file_(file.string()) {}
 
   [[noreturn]] void refuse(const std::string& field, const std::string& reason) const {
-    throw CorruptFile(file_ + ": " + field + ": " + reason);
+    throw CorruptFile(file_, field, reason);
   }
 
   const Json& member(const Json& object, const std::string& field) const {

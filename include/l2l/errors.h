@@ -2,8 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "l2l/export.h"
 
@@ -15,10 +17,22 @@ class L2L_API Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// What bad input is about, as far as that is known; each may be empty. The message says it as well.
+struct ErrorPlace {
+  std::string file;   // its path
+  std::string field;  // what of the file: "tensor \"h.0.attn.c_attn.weight\"", "header"
+  std::string key;    // of the options: "optimizer.learning_rate"
+};
+
 // A config, argument or data file asks for something impossible. Nothing was written.
 class L2L_API BadInput : public Error {
  public:
-  using Error::Error;
+  explicit BadInput(const std::string& message, ErrorPlace place = {})
+      : Error(message), place_(std::make_shared<const ErrorPlace>(std::move(place))) {}
+  const ErrorPlace& place() const { return *place_; }
+
+ private:
+  std::shared_ptr<const ErrorPlace> place_;
 };
 
 // Memory that was asked for does not fit. The message names what is needed, what there is, and the shortfall.
@@ -30,7 +44,10 @@ class L2L_API OutOfMemory : public BadInput {
 // A file is damaged or not what it claims to be; the message names file, field and reason.
 class L2L_API CorruptFile : public BadInput {
  public:
-  using BadInput::BadInput;
+  CorruptFile(const std::string& file, const std::string& reason)
+      : BadInput(file + ": " + reason, {.file = file, .field = {}, .key = {}}) {}
+  CorruptFile(const std::string& file, const std::string& field, const std::string& reason)
+      : BadInput(file + ": " + field + ": " + reason, {.file = file, .field = field, .key = {}}) {}
 };
 
 // A device operation failed. It is thrown at the next call that waits for the device.

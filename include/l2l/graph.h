@@ -93,6 +93,10 @@ class L2L_API LayerBuilder {
   // linear_transposed().
   Value matrices(const std::vector<std::pair<std::string, std::int64_t>>& pieces, std::int64_t columns,
                  Distribution initial);
+  // A vector without a gradient, which keeps what a layer measures: each step moves it by `share`, in (0, 1], of the
+  // way to the mean of what the step's microbatches measured. For one batch_norm() of this layer. Begins at zeros or
+  // ones.
+  Value statistic(const std::string& name, std::int64_t elements, Distribution initial, double share = 0.1);
 
   Value linear(Value x, Value w, std::optional<Value> b = {});             // x w + b, w [columns, out], b [out]
   Value linear_transposed(Value x, Value w, std::optional<Value> b = {});  // x w^T + b, w [out, columns], b [out]
@@ -126,14 +130,25 @@ class L2L_API LayerBuilder {
   // Rows of a table [below, columns] by indices: adds a dimension, or replaces a last one of 1. Indices and table must
   // agree in `below`.
   Value lookup(Value indices, Value table);
+  // Of each sample, the parts of x [samples, n, ...] that its indices [samples, ...] name, which are below n: their
+  // dimensions, then those of a part, at most four in all. On a GPU the gradient goes through all indices of a sample
+  // for each of its n parts.
+  Value gather(Value x, Value indices);
   // Of images [samples, height, width, channels], with w [channels out, height x width x channels of the window]: of
-  // each place of the window, its rows, columns and channels in that order. Channels in groups: slice() them.
-  Value convolution(Value x, Value w, std::optional<Value> b, const Window& window);
+  // each place of the window, its rows, columns and channels in that order. With `groups`, each of as many equal parts
+  // of the channels out sees its part of the channels alone, and w has the columns of one: a product for each,
+  // and a copy of the result, so that many groups are slow.
+  Value convolution(Value x, Value w, std::optional<Value> b, const Window& window, int groups = 1);
   Value max_pool(Value x, const Window& window);      // of what of the window lies in the image
   Value average_pool(Value x, const Window& window);  // over all of the window
   // As layer_norm, over each of `groups` groups of channels of each sample, the channels being the last dimension (Wu
   // and He, 2018). gain and bias are [channels].
   Value group_norm(Value x, int groups, Value gain, Value bias, double epsilon = 1e-5);
+  // (x - mean) / sqrt(variance + epsilon) * gain + bias, for each channel, the last dimension (Ioffe and Szegedy,
+  // 2015): in training over all else of the microbatch, on whose size the results therefore depend; in validation and
+  // predict() by `mean` and `variance`, two statistic()s that keep them (the variance with n - 1), [channels] as gain
+  // and bias. group_norm() has neither that dependence nor a second way to compute.
+  Value batch_norm(Value x, Value gain, Value bias, Value mean, Value variance, double epsilon = 1e-5);
   // log(sum of e^logit) - the logit of the target, of each row of logits [..., classes], in fp32: [..., 1]. Where the
   // target is -1, 0.
   Value cross_entropy(Value logits, Value targets);
@@ -146,7 +161,7 @@ class L2L_API LayerBuilder {
   // Queries and keys of [queries | keys | values], of which the pairs (j, j + d/2) of each head's d elements turn by
   // position * base^(-2j/d) (rotary positions; Su et al., 2021).
   Value rotary(Value x, int heads, int kv_heads = 0, double base = 10000);
-  // What `op` makes of each row of x, on the host. `parameters`: a vector() that it reads as well.
+  // What `op` makes of each row of x. `parameters`: a vector() that it reads as well.
   Value custom(Value x, std::shared_ptr<const CustomOp> op, std::optional<Value> parameters = {});
 
  private:
@@ -179,5 +194,23 @@ struct Layer {
 // sum of what SampleSource::read() returned for each.
 using LossBuilder =
     std::function<Value(LayerBuilder& graph, std::span<const Value> outputs, std::span<const Value> targets)>;
+
+// A target of one sample, [elements]: numbers or indices, as its TensorSpec says; the other is empty.
+struct TargetValues {
+  std::span<const float> numbers;
+  std::span<const std::int32_t> indices;
+};
+
+// A metric of a custom model's validation, besides the loss, on the host: sums over all samples in their order, each of
+// which is there once whatever it counts for in the loss, and what is made of them. Both functions are pure; what they
+// throw ends the validation.
+struct Metric {
+  std::string name;  // as Evaluation::metrics and checkpoint.best call it
+  int sums = 1;
+  // Adds the part of one sample to `sums`, which begin at 0. `output`: what the last layer returns first, in fp32.
+  std::function<void(std::span<const float> output, std::span<const TargetValues> targets, std::span<double> sums)> add;
+  // The higher, the better. Empty: sums[0] / samples.
+  std::function<double(std::span<const double> sums, std::uint64_t samples)> value = nullptr;
+};
 
 }  // namespace l2l

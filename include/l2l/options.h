@@ -109,6 +109,7 @@ struct ModelOptions {
   // for the loss, which also reads what the last of `blocks` returns.
   std::vector<TensorSpec> inputs = {}, targets = {};
   LossBuilder loss = nullptr;
+  std::vector<Metric> metrics = {};  // of validations of "custom"
   // Key: blocks. Ids and types of `blocks`, from which it follows ("0", "100 adapter", "101 adapter of 100"): by it a
   // checkpoint's config says that only a program which describes them can run the model.
   std::vector<std::string> block_names = {};
@@ -250,6 +251,9 @@ struct PrecisionOptions {
   // that step changes nothing.
   double loss_scale = 0;
   std::int64_t loss_scale_growth = 2000;  // a dynamic scale doubles after so many steps in a row without an overflow
+  // cuda, with compute = "fp32": matrix products on tensor cores, by TF32: ten bits of each factor's mantissa, sums in
+  // fp32. The host device multiplies in fp32 all the same. Attention and the rest stay fp32.
+  bool tf32 = false;
 };
 
 struct DeviceOptions {
@@ -306,10 +310,11 @@ struct RecomputeOptions {
 struct EpsOptions {
   std::int64_t threads = 0;  // workers of the parameter server; 0: all cores, less one for a GPU's feeder
   std::uint64_t memory = 0;  // limit on weights, optimizer state and gradients in host memory, in bytes
-  // Layers of each device whose gradients may wait in host memory for their updates, at most all. 0: 1 + 2 K for K
-  // devices, in all. With more, a host that updates more slowly than the device computes makes up for it during the
-  // next forward pass: worth it up to the layers that it can update in that time. Without effect where updates wait for
-  // the whole backward pass anyway.
+  // Layers of each device whose gradients may wait in host memory for their updates, at most all. With more, a host
+  // that updates more slowly than the device computes makes up for it during the next forward pass: worth it up to the
+  // layers that it can update in that time. 0: 1 + 2 K for K devices, in all; beside a GPU more, of up to a twentieth
+  // of the memory of weights and optimizer state, where there is room. Without effect where updates wait for the whole
+  // backward pass anyway.
   std::int64_t gradient_buffers = 0;
   // Limit on the host stash, in bytes. 0: what there is; but recompute.policy = "auto" takes a quarter of what is free
   // at most, or the least that it can do with.

@@ -135,7 +135,8 @@ struct GenerationShape {
 struct Parameter {
   std::string name;  // as in Hugging Face files: "h.0.attn.c_attn.weight"
   std::vector<std::int64_t> shape;
-  bool trained = true;  // else frozen: it has no moments, and is kept in precision.compute
+  bool trained = true;     // else frozen: it has no moments, and is kept in precision.compute
+  bool statistic = false;  // no parameter, but LayerBuilder::statistic()
 };
 
 // The norm of the gradient of a layer's parameters (of a table that embedding and head share: of both its uses).
@@ -152,11 +153,13 @@ enum class ParameterPart : std::uint8_t { value, moment1, moment2 };
 class L2L_API Trainer {
  public:
   // Validates the options, reads the data, and plans device and host memory. Throws BadInput, or OutOfMemory when the
-  // plan does not fit. Neither device memory nor parameter state is allocated, and nothing is written. But with
-  // recompute.policy = "auto" or recompute.budget, figures that are missing are measured, as `measuring` says, and kept
-  // in the calibration file. Where that is thorough, small models are trained, too, since only running them tells close
-  // choices apart.
-  explicit Trainer(Options options, Measuring measuring = {});
+  // plan does not fit. Neither device memory nor parameter state is allocated, and nothing is written. What
+  // recompute.policy = "auto" and recompute.budget choose by is what the calibration file knows of this machine
+  // (tune()), and estimates.
+  explicit Trainer(Options options);
+  // The same, but figures that those two miss are measured first, as `measuring` says, and kept in the calibration
+  // file. Where that is thorough, small models are trained, too, since only running them tells close choices apart.
+  Trainer(Options options, Measuring measuring);
   ~Trainer();
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;
@@ -318,6 +321,11 @@ class L2L_API Trainer {
   struct L2L_HIDDEN Implementation;
   std::unique_ptr<Implementation> implementation_;
 };
+
+// Measures what a Trainer of these options chooses by on this machine, and what its step will take, where the
+// calibration has no figures, and keeps it there for all later ones, also of other processes. Throws what the
+// constructor throws.
+L2L_API void tune(const Options& options, const Measuring& measuring = {});
 
 // The options with which the newest checkpoint in `directory` was written (found as by resume()). Throws BadInput.
 L2L_API Options checkpoint_options(const std::filesystem::path& directory);

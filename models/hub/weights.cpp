@@ -174,9 +174,9 @@ void HubWeights::check_copies(const std::vector<ShardedTensor>& copies) const {
     const bool same = first.entry->dtype == other.entry->dtype && first.entry->shape == other.entry->shape &&
                       first.file->hash(*first.entry) == other.file->hash(*other.entry);
     if (same) continue;
-    throw CorruptFile(other.file->path().string() + ": tensor " + formats::show_name(other.entry->name) +
-                      ": is not the same as " + formats::show_name(first.entry->name) +
-                      ", though both stand for one parameter");
+    throw CorruptFile(
+        other.file->path().string(), "tensor " + formats::show_name(other.entry->name),
+        "is not the same as " + formats::show_name(first.entry->name) + ", though both stand for one parameter");
   }
 }
 

@@ -52,8 +52,9 @@ void add_own_documents(DataFiles& data) {
     std::uint64_t before = 0;
     for (const nlohmann::json& end : *list) {
       if (!end.is_number_unsigned() || end.get<std::uint64_t>() < before || end.get<std::uint64_t>() > tokens) {
-        throw CorruptFile(about.string() + ": document_ends: are no ascending numbers up to the " +
-                          std::to_string(tokens) + " tokens of " + file.path.string());
+        throw CorruptFile(
+            about.string(), "document_ends",
+            "are no ascending numbers up to the " + std::to_string(tokens) + " tokens of " + file.path.string());
       }
       before = end.get<std::uint64_t>();
       ends.push_back(begin + before);

@@ -23,8 +23,8 @@ constexpr char kSeparator = 0;
 std::unique_ptr<InputFile> open(const DataFile& file) {
   auto input = std::make_unique<InputFile>(file.path);
   if (input->bytes() != file.begin + file.bytes) {
-    throw CorruptFile(file.name().string() + ": changed while it was read: had " +
-                      std::to_string(file.begin + file.bytes) + " bytes");
+    throw CorruptFile(file.name().string(),
+                      "changed while it was read: had " + std::to_string(file.begin + file.bytes) + " bytes");
   }
   return input;
 }

@@ -74,10 +74,15 @@ void assign(const std::vector<Key>& keys, std::string_view section, std::string_
   const auto key =
       std::find_if(keys.begin(), keys.end(), [&](const Key& k) { return k.section == section && k.name == name; });
   if (key == keys.end()) {
-    throw BadInput("unknown key " + full_name(section, name) + " in " + where + suggest_key(keys, section, name));
+    throw BadInput("unknown key " + full_name(section, name) + " in " + where + suggest_key(keys, section, name),
+                   {.file = {}, .field = {}, .key = full_name(section, name)});
   }
-  runtime::assign_value(*key, value, where);
   const std::string full = full_name(section, name);
+  try {
+    runtime::assign_value(*key, value, where);
+  } catch (const BadInput& error) {
+    throw BadInput(error.what(), {.file = {}, .field = {}, .key = full});
+  }
   if (std::find(given.begin(), given.end(), full) == given.end()) given.push_back(full);
 }
 
@@ -139,9 +144,14 @@ std::string_view trim(std::string_view text) {
 }  // namespace
 
 Options load_options(const std::filesystem::path& file) {
-  Options options = parse_options(read_config(file), file.string());
-  runtime::resolve_inputs(options, file);
-  return options;
+  try {
+    Options options = parse_options(read_config(file), file.string());
+    runtime::resolve_inputs(options, file);
+    return options;
+  } catch (const BadInput& error) {
+    if (!error.place().file.empty()) throw;
+    throw BadInput(error.what(), {.file = file.string(), .field = error.place().field, .key = error.place().key});
+  }
 }
 
 Options parse_options(const std::string& text, const std::string& name) {

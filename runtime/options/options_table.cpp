@@ -167,6 +167,7 @@ std::vector<Key> option_keys(Options& options) {
       {"precision", "gradients", TextField{&precision.gradients, {"auto", "fp32", "bf16", "fp16"}}},
       {"precision", "loss_scale", RealField{&precision.loss_scale, kLossScale, true}},
       {"precision", "loss_scale_growth", IntegerField{&precision.loss_scale_growth, 1, kMostSteps}},
+      {"precision", "tf32", BooleanField{&precision.tf32}},
       {"device", "kind", TextField{&device.kind, {"auto", "host", "cuda"}}},
       {"device", "index", IntegerField{&device.index, 0, 1023}},
       {"device", "count", IntegerField{&device.count, 1, eps::kMostDevices}},

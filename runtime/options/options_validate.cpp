@@ -1,5 +1,6 @@
 // Checks of options that single keys cannot show.
 #include <algorithm>
+#include <set>
 #include <string>
 
 #include "core/bytes.h"
@@ -160,6 +161,10 @@ void check_groups(const std::vector<ParameterGroup>& groups) {
 
 // Without loss scaling small gradients would vanish in fp16, and large ones stop the run.
 void check_precision(const PrecisionOptions& precision) {
+  if (precision.tf32 && precision.compute != "fp32") {
+    throw BadInput("precision.tf32 is for products of fp32, but precision.compute = \"" + precision.compute +
+                   "\"; remove it, or set compute to \"fp32\"");
+  }
   if (precision.compute == "fp16") return;
   const std::string compute = "precision.compute = \"" + precision.compute + "\"";
   if (precision.gradients == "fp16") {
@@ -213,6 +218,18 @@ void check_checkpoint(const CheckpointOptions& checkpoint) {
   }
 }
 
+void check_metrics(const ModelOptions& model) {
+  std::set<std::string> names{"loss"};
+  for (const Metric& metric : model.metrics) {
+    const std::string what = "model.metrics: \"" + metric.name + "\"";
+    if (model.architecture != "custom") throw BadInput(what + " is for model.architecture = \"custom\"");
+    if (metric.name.empty() || !names.insert(metric.name).second) {
+      throw BadInput(what + ": each has a name of its own, which is not \"loss\"");
+    }
+    if (!metric.add || metric.sums < 1) throw BadInput(what + " needs `add`, and one sum or more");
+  }
+}
+
 // Which metrics a validation gives follows from the head.
 void check_best(const Options& options) {
   const std::string& best = options.checkpoint.best;
@@ -231,15 +248,23 @@ void check_best(const Options& options) {
   if (head == "classification") known.push_back("matthews");
   if (head == "regression") known.insert(known.end(), {"pearson", "spearman"});
   if (options.data.task == "mnli") known.push_back("accuracy_mismatched");
+  for (const Metric& metric : options.model.metrics) known.push_back(metric.name);
   if (std::find(known.begin(), known.end(), best) != known.end()) return;
   std::string names;
   for (const std::string_view name : known) names += (names.empty() ? "" : ", ") + std::string(name);
   throw BadInput(what + ": model.head = \"" + head + "\" has " + names);
 }
 
-}  // namespace
+// The option with which a message begins.
+std::string key_of(const std::string& message, Options options) {
+  const std::string word = message.substr(0, message.find_first_of(" :="));
+  for (const runtime::Key& key : runtime::option_keys(options)) {
+    if (word == std::string(key.section) + "." + std::string(key.name)) return word;
+  }
+  return {};
+}
 
-void validate_options(const Options& given) {
+void check_all(const Options& given) {
   Options copy = given;
   for (const runtime::Key& key : runtime::option_keys(copy)) runtime::check_value(key);
   const Options options = runtime::with_pretrained_model(given);
@@ -254,9 +279,22 @@ void validate_options(const Options& given) {
   check_transfer(options);
   check_recompute(options);
   check_checkpoint(options.checkpoint);
+  check_metrics(options.model);
   check_best(options);
   if (options.lora.rank > 0 && !options.model.blocks.empty()) {
     throw BadInput("lora.rank: adapters beside a program's own model.blocks are not built");
+  }
+}
+
+}  // namespace
+
+void validate_options(const Options& given) {
+  try {
+    check_all(given);
+  } catch (const BadInput& error) {
+    const std::string key = key_of(error.what(), given);
+    if (key.empty() || !error.place().key.empty() || !error.place().file.empty()) throw;
+    throw BadInput(error.what(), {.file = {}, .field = {}, .key = key});
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/host_memory.h"
 #include "core/workers.h"
 #include "l2l/errors.h"
 #include "models/architecture.h"
@@ -115,10 +116,21 @@ std::vector<std::string> custom_ops_of(const models::Model& model) {
   return {names.begin(), names.end()};
 }
 
+// What layers measure for their statistics crosses the link with the gradients, and must not be rounded to 16 bits.
+void set_gradients(PrecisionOptions& precision, const ModelLayout& layout) {
+  if (!layout.has_statistics()) return;
+  if (precision.gradients == "auto") precision.gradients = "fp32";
+  if (precision.gradients == "fp32") return;
+  throw BadInput("precision.gradients = \"" + precision.gradients +
+                     "\": the model has statistics (batch_norm), which need \"fp32\" or \"auto\"",
+                 {.file = {}, .field = {}, .key = "precision.gradients"});
+}
+
 void make_models(RunParts& parts) {
   parts.model = make_model(parts.options, parts.options.model.sequence);
   parts.options.model.custom_op_names = custom_ops_of(parts.model);
   set_update_rules(parts.options.optimizer, parts.model);
+  set_gradients(parts.options.precision, parts.model.layout);
   parts.shorter.clear();
   for (const std::int64_t length : parts.options.lengths) {
     if (length == parts.options.model.sequence) continue;
@@ -127,7 +139,27 @@ void make_models(RunParts& parts) {
   }
 }
 
-eps::StoreOptions store_options(const Options& options, const Placement& placement, std::size_t layers) {
+// Buffers for gradients where the options leave it open. The host goes on updating during the next forward pass, as far
+// as gradients may wait; it matters beside a device that computes faster than the host updates.
+int chosen_gradient_buffers(const RunParts& parts, eps::StoreOptions store) {
+  constexpr Bytes kShareOfState = 20, kShareOfRoom = 8;
+  const int few = 1 + 2 * store.devices;
+  const ModelLayout& layout = parts.model.layout;
+  const Bytes one = static_cast<Bytes>(layout.largest_gradient()) * size_of(store.gradients);
+  const bool scarce = parts.options.device.pinned_memory > 0;  // which buffers would take from the weights
+  if (parts.device->uses_host_memory() || scarce || store.held() || one == 0) return few;
+  store.staging_slots = few;
+  const eps::StoreBytes needed = eps::ParameterStore::bytes_needed(layout, store);
+  const Bytes all = needed.state + needed.held + needed.staging, limit = parts.options.eps.memory;
+  const auto left_of = [&](Bytes bytes) { return bytes > all ? bytes - all : 0; };
+  Bytes room = std::min(needed.state / kShareOfState, left_of(HostMemory().capacity().bytes) / kShareOfRoom);
+  if (limit > 0) room = std::min(room, left_of(limit));
+  const auto devices = static_cast<Bytes>(store.devices), layers = static_cast<Bytes>(layout.layers.size());
+  return std::max(few, static_cast<int>(devices * std::min(room / (devices * one), layers)));
+}
+
+eps::StoreOptions store_options(const RunParts& parts) {
+  const Options& options = parts.options;
   eps::StoreOptions store;
   store.wire = compute_dtype(options);
   store.gradients = gradient_dtype(options);
@@ -137,12 +169,14 @@ eps::StoreOptions store_options(const Options& options, const Placement& placeme
   store.optimizer = optimizer_of(options.optimizer);
   store.moments = optimizers::parse_moment_formats(options.optimizer.moments);
   store.loss_scaling = options.precision.compute == "fp16";
-  store.placement = placement;
+  store.placement = parts.placement;
   store.devices = static_cast<int>(options.device.count);
-  const auto buffers = std::min(static_cast<int>(options.eps.gradient_buffers), static_cast<int>(layers));
-  store.staging_slots = buffers > 0 ? buffers * store.devices : 1 + 2 * store.devices;
+  store.microbatches = static_cast<int>(options.batch.micro_batches / options.device.count);
   store.seed = options.run.seed;
   store.verify = options.eps.verify;
+  const auto layers = static_cast<std::int64_t>(parts.model.layout.layers.size());
+  const auto buffers = static_cast<int>(std::min(options.eps.gradient_buffers, layers));
+  store.staging_slots = buffers > 0 ? buffers * store.devices : chosen_gradient_buffers(parts, store);
   return store;
 }
 
@@ -191,7 +225,8 @@ device::DeviceSettings device_settings(const Options& options) {
           options.transfer.link_bandwidth,
           static_cast<int>(options.device.index),
           options.device.graphs,
-          options.device.pinned_memory};
+          options.device.pinned_memory,
+          options.precision.tf32};
 }
 
 RunParts make_parts(ResolvedOptions options, Devices devices) {
@@ -209,7 +244,7 @@ RunParts make_parts(ResolvedOptions options, Devices devices) {
   parts.placement = place_workers(read_topology(), {.threads = static_cast<int>(parts.options.eps.threads),
                                                     .feeds_device = !parts.device->uses_host_memory(),
                                                     .device_node = parts.device->numa_node()});
-  parts.store = store_options(parts.options, parts.placement, parts.model.layout.layers.size());
+  parts.store = store_options(parts);
   parts.scaler = loss_scaler(parts.options.precision);
   parts.execution = execution_plan(parts.options);
   return parts;
@@ -220,6 +255,7 @@ RunParts with_micro_batch(RunParts parts, std::int64_t micro_batch) {
   parts.options.batch.micro_batches = parts.options.batch.minibatch / micro_batch;
   validate_options(parts.options);
   make_models(parts);
+  parts.store = store_options(parts);
   parts.execution = execution_plan(parts.options);
   return parts;
 }

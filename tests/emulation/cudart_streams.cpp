@@ -185,6 +185,7 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* made, cudaGraph_t graph, unsigned long long) {
   return call([&] {
     if (!graph) return cudaErrorInvalidValue;
+    if (graphs_counted >= machine().graphs) return cudaErrorMemoryAllocation;
     *made = new CUgraphExec_st{std::make_shared<const std::vector<Work>>(graph->works)};
     ++graphs_counted;
     return cudaSuccess;

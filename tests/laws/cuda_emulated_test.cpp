@@ -2,8 +2,11 @@
 // run is executed nor on the order in which the GPU's threads and streams run.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <functional>
 
+#include "core/log.h"
 #include "device/open.h"
 #include "tests/emulation/runtime.h"
 #include "tests/laws/buckets.h"
@@ -237,6 +240,101 @@ TEST_F(CudaEmulated, GraphsAreAsManyAsThereAreBuffers) {
     for (int i = 0; i < 6; ++i) trainer.step();
     EXPECT_EQ(emulation::graphs_made() - before, made) << layers;
   }
+}
+
+// Where the driver has no memory for more graphs, programs run without, with the same bits, and that is said once.
+TEST_F(CudaEmulated, ARunGoesOnWithoutMemoryForGraphs) {
+  const Options options = this->options("cuda", "relay", "device");
+  const Record expected = record(options);
+  std::string said;
+  set_log_sink([&](LogLevel, std::string_view message) { said += std::string(message) + "\n"; });
+  const int before = emulation::graphs_made();
+  emulation::set_machine({.graphs = before + 3});
+  EXPECT_EQ(record(options), expected);
+  set_log_sink({});
+  EXPECT_EQ(emulation::graphs_made(), before + 3);
+  EXPECT_NE(said.find("no more CUDA graphs are made: cudaGraphInstantiate: cudaErrorMemoryAllocation"),
+            std::string::npos)
+      << said;
+  EXPECT_EQ(said.find("graphs"), said.rfind("graphs")) << said;
+}
+
+// Products of fp32 on tensor cores: other bits, the same ones however a run is executed, and losses nearby.
+TEST_F(CudaEmulated, Tf32ChangesBitsOnlyWhereItIsAskedFor) {
+  const auto run = [&](const char* kind, const char* execution, bool tf32) {
+    Options options = this->options(kind, execution, "host");
+    options.precision.tf32 = tf32;
+    return record(options);
+  };
+  const Record exact = run("cuda", "relay", false), rounded = run("cuda", "relay", true);
+  EXPECT_EQ(run("cuda", "resident", true), rounded);
+  EXPECT_NE(rounded, exact);
+  for (std::size_t i = 0; i < exact.losses.size(); ++i) {
+    EXPECT_NEAR(rounded.losses[i], exact.losses[i], 1e-3 * exact.losses[i]);
+  }
+  EXPECT_EQ(run("host", "relay", true), run("host", "relay", false));
+}
+
+// An op of a program's own whose functions on the GPU copy: also replayed in a graph, it does what it does on the host.
+TEST_F(CudaEmulated, OwnOpsRunInGraphsLikeOthers) {
+  const auto copy = [](void* to, const void* from, const CustomOnGpu& call) {
+    const std::size_t size = call.element == CustomOnGpu::Element::fp32 ? 4 : 2;
+    cudaMemcpyAsync(to, from, static_cast<std::size_t>(call.rows * call.columns) * size, cudaMemcpyDeviceToDevice,
+                    static_cast<cudaStream_t>(call.stream));
+  };
+  const auto op = std::make_shared<CustomOp>();
+  op->name = "copy", op->version = "1";
+  op->forward = [](const CustomForward& call) { std::ranges::copy(call.x, call.y.begin()); };
+  op->backward = [](const CustomBackward& call) { std::ranges::copy(call.dy, call.dx.begin()); };
+  op->gpu_forward = [=](const CustomForwardOnGpu& call) { copy(call.y, call.x, call); };
+  op->gpu_backward = [=](const CustomBackwardOnGpu& call) { copy(call.dx, call.dy, call); };
+  const auto run = [&](const char* kind, const char* execution, bool graphs, bool own) {
+    Options options = this->options(kind, execution, "host");
+    options.device.graphs = graphs;
+    const auto build = [=](LayerBuilder& graph, std::span<const Value> x) -> std::vector<Value> {
+      const std::int64_t columns = graph.columns(x[0]);
+      const Value wide = graph.linear(x[0], graph.matrix("w", columns, columns, Distribution::normal(0.1)));
+      return {graph.add(x[0], own ? graph.custom(wide, op) : graph.scale(wide, 1))};
+    };
+    options.model.blocks = {{.id = 0}, {.id = 1, .type = "own", .build = build}, {.id = 2}};
+    return record(options);
+  };
+  const Record first = run("cuda", "relay", true, true), host = run("host", "relay", true, true);
+  EXPECT_EQ(run("cuda", "relay", false, true), first);
+  EXPECT_EQ(run("cuda", "resident", true, true), first);
+  EXPECT_EQ(run("cuda", "relay", true, false), first);
+  for (std::size_t i = 0; i < first.losses.size(); ++i) {
+    EXPECT_NEAR(first.losses[i], host.losses[i], 1e-5 * host.losses[i]);
+  }
+}
+
+// What the host's contract has for gradients that wait for updates.
+TEST_F(CudaEmulated, GradientsMayTakeATwentiethOfTheStateBesideAGpu) {
+  const auto contract = [&](const char* kind, const std::function<void(Options&)>& change) {
+    Options options = this->options(kind, "relay", "host");
+    options.model.layers = 100;
+    options.optimizer.clip = "none";
+    change(options);
+    const Trainer trainer(options);
+    const auto bytes = [&](const char* what) {
+      for (const ContractLine& line : trainer.contract().host) {
+        if (line.what == what) return line.bytes;
+      }
+      return std::uint64_t{0};
+    };
+    return std::pair(bytes("gradient staging"), bytes("weights and optimizer state"));
+  };
+  const auto nothing = [](Options&) {};
+  const auto [few, state] = contract("host", nothing);
+  const std::uint64_t many = contract("cuda", nothing).first;
+  EXPECT_GT(many, 3 * few);
+  EXPECT_LE(many, state / 20 + few);
+  EXPECT_EQ(contract("cuda", [](Options& o) { o.eps.gradient_buffers = 3; }).first, few);
+  EXPECT_EQ(contract("cuda", [](Options& o) { o.device.pinned_memory = 1 << 20; }).first, few);
+  const std::uint64_t limit = state + few + (many - few) / 2;
+  const std::uint64_t within = contract("cuda", [&](Options& o) { o.eps.memory = limit; }).first;
+  EXPECT_GT(within, few);
+  EXPECT_LE(state + within, limit);
 }
 
 // Law 3 counts on it: what is planned is all that is taken.

@@ -58,12 +58,12 @@ inline ModelOptions perceptron(int hidden_layers = 2) {
   return model;
 }
 
-inline Value convolution(LayerBuilder& graph, Value x, std::int64_t out, const Window& window,
-                         const std::string& name) {
-  const std::int64_t in = window.size[0] * window.size[1] * graph.columns(x);
+inline Value convolution(LayerBuilder& graph, Value x, std::int64_t out, const Window& window, const std::string& name,
+                         int groups = 1) {
+  const std::int64_t in = window.size[0] * window.size[1] * graph.columns(x) / groups;
   const double bound = 1 / std::sqrt(static_cast<double>(in));
   const Value w = graph.matrix(name + ".weight", out, in, Distribution::uniform(bound));
-  return graph.convolution(x, w, graph.vector(name + ".bias", out, Distribution::uniform(bound)), window);
+  return graph.convolution(x, w, graph.vector(name + ".bias", out, Distribution::uniform(bound)), window, groups);
 }
 
 inline ModelOptions convolutional() {
@@ -159,13 +159,46 @@ inline ModelOptions mixed() {
   return model;
 }
 
+inline Value batch_norm(LayerBuilder& graph, Value x, const std::string& name = "norm") {
+  const std::int64_t channels = graph.columns(x);
+  const Value gain = graph.vector(name + ".weight", channels, Distribution::ones());
+  const Value bias = graph.vector(name + ".bias", channels, Distribution::zeros());
+  const Value mean = graph.statistic(name + ".running_mean", channels, Distribution::zeros());
+  const Value variance = graph.statistic(name + ".running_var", channels, Distribution::ones());
+  return graph.batch_norm(x, gain, bias, mean, variance);
+}
+
+// With statistics of the microbatch, in one layer and in two that share theirs; these convolve in groups.
+inline ModelOptions normalized() {
+  ModelOptions model{.architecture = "custom"};
+  model.inputs = {{.name = "image", .shape = {7, 8, 3}}};
+  model.targets = {{.name = "class", .element = TensorSpec::Element::i32, .below = 4}};
+  model.loss = class_loss();
+  const Layer::Build residual = [](LayerBuilder& graph, ValueSpan x) -> Values {
+    return {graph.add(x[0], batch_norm(graph, graph.relu(convolution(
+                                                  graph, x[0], 6, {.size = {1, 3}, .padding = {0, 1}}, "conv", 3))))};
+  };
+  model.blocks = {layer(0, "stem",
+                        [](LayerBuilder& graph, ValueSpan x) -> Values {
+                          const Window window{.size = {3, 3}, .stride = {1, 2}, .padding = {1, 1}};
+                          return {batch_norm(graph, graph.relu(convolution(graph, x[0], 6, window, "conv")))};
+                        }),
+                  layer(1, "residual", residual),
+                  {.id = 2, .type = "residual", .build = residual, .shares = 1},
+                  layer(3, "last", [](LayerBuilder& graph, ValueSpan x) -> Values {
+                    return {dense(graph, graph.reshape(graph.mean(x[0], {1, 2}), {6}), 4)};
+                  })};
+  return model;
+}
+
 inline ModelOptions custom_model(const std::string& name) {
   if (name == "perceptron") return perceptron();
   if (name == "convolutional") return convolutional();
+  if (name == "normalized") return normalized();
   return name == "recurrent" ? recurrent() : mixed();
 }
 
-inline constexpr const char* kCustomModels[] = {"perceptron", "convolutional", "recurrent", "mixed"};
+inline constexpr const char* kCustomModels[] = {"perceptron", "convolutional", "normalized", "recurrent", "mixed"};
 
 inline std::size_t elements_of(const TensorSpec& spec) {
   std::size_t elements = 1;
@@ -173,8 +206,8 @@ inline std::size_t elements_of(const TensorSpec& spec) {
   return elements;
 }
 
-// Samples of `model`'s tensors, pseudo-random functions of their index; each counts for one.
-inline std::shared_ptr<const SampleSource> drawn_samples(const ModelOptions& model, std::uint64_t size = 50) {
+// Samples of whatever tensors a model has, pseudo-random functions of their index; each counts for one.
+inline std::shared_ptr<const SampleSource> drawn_samples(std::uint64_t size = 50) {
   return std::make_shared<CallbackSource>(size, 1, [](const SamplePosition& position, const SampleView& sample) {
     std::uint32_t state = static_cast<std::uint32_t>(position.index) * 2654435761u + 1;
     const auto fill = [&](std::span<const TensorSpec> specs, const auto& set) {

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <filesystem>
 #include <set>
 
 #include "tests/laws/custom_models.h"
@@ -19,7 +21,7 @@ using testing::SmallRun;
 
 Options options_of(ModelOptions model) {
   Options options;
-  options.data.train_source = options.data.validation_source = testing::drawn_samples(model);
+  options.data.train_source = options.data.validation_source = testing::drawn_samples();
   options.model = std::move(model);
   options.device.kind = testing::test_device();
   options.device.threads = 2;
@@ -227,7 +229,7 @@ TEST(CustomModels, ParametersMayBeUsedTwiceBesideFrozenOnes) {
 TEST(CustomModels, ALossIsDividedByWhatSamplesCountFor) {
   const auto evaluation = [](std::int64_t counts, std::uint64_t size) {
     Options options = options_of(testing::perceptron());
-    const auto samples = testing::drawn_samples(options.model);
+    const auto samples = testing::drawn_samples();
     options.data.validation_source =
         std::make_shared<CallbackSource>(size, 1, [=](const SamplePosition& position, const SampleView& sample) {
           samples->read(position, sample);
@@ -241,6 +243,102 @@ TEST(CustomModels, ALossIsDividedByWhatSamplesCountFor) {
   EXPECT_EQ(thrice.tokens, 21);
   EXPECT_NEAR(once.loss, 3 * thrice.loss, 1e-12);
   EXPECT_GT(once.loss, 0.5);
+}
+
+// Metrics of validations, which predict() gives the numbers for.
+TEST(CustomModels, MetricsAreOfAllSamplesOnce) {
+  const auto largest = [](std::span<const float> logits) {
+    return std::max_element(logits.begin(), logits.end()) - logits.begin();
+  };
+  const testing::TemporaryFolder folder;
+  Options options = options_of(testing::perceptron());
+  options.model.targets.push_back({.name = "number", .shape = {2}});
+  options.model.metrics = {
+      {.name = "accuracy",
+       .add = [=](auto output, auto targets,
+                  std::span<double> sums) { sums[0] += largest(output) == targets[0].indices[0] ? 1 : 0; }},
+      {.name = "product",
+       .sums = 2,
+       .add =
+           [](auto output, auto targets, std::span<double> sums) {
+             sums[0] += static_cast<double>(output[1]) * static_cast<double>(targets[1].numbers[1]);
+             sums[1] += targets[1].indices.empty() ? 3 : 100;
+           },
+       .value = [](std::span<const double> sums,
+                   std::uint64_t samples) { return sums[0] + sums[1] + static_cast<double>(samples); }}};
+  options.data.validation_source = testing::drawn_samples(17);  // no whole number of minibatches
+  options.run.validate_every = 2;
+  options.checkpoint = {.directory = folder / "checkpoints", .best = "accuracy"};
+  options.run.steps = 4;
+  Trainer trainer(options);
+  const RunResult result = trainer.run();
+  double right = 0, product = 0;
+  std::vector<std::pair<std::int32_t, float>> expected(17);
+  const auto remembering =
+      std::make_shared<CallbackSource>(17, 1, [&](const SamplePosition& p, const SampleView& sample) {
+        const std::int64_t counts = testing::drawn_samples(17)->read(p, sample);
+        expected[p.index] = {sample.targets[0], std::bit_cast<float>(sample.targets[2])};
+        return counts;
+      });
+  trainer.predict(*remembering, [&](std::uint64_t i, std::span<const float> values) {
+    right += largest(values) == expected[i].first ? 1 : 0;
+    product += static_cast<double>(values[1]) * static_cast<double>(expected[i].second);
+  });
+  using Named = std::vector<std::pair<std::string, double>>;
+  EXPECT_EQ(result.validation.value().metrics, (Named{{"accuracy", right / 17}, {"product", product + 3 * 17 + 17}}));
+  EXPECT_TRUE(std::filesystem::exists(folder / "checkpoints/best"));
+  EXPECT_GT(right, 0);
+
+  const auto refusal = [&](const std::function<void(Options&)>& change) {
+    Options changed = options;
+    change(changed);
+    return testing::refusal([&] { Trainer other(changed); });
+  };
+  EXPECT_NE(refusal([](Options& o) { o.checkpoint.best = "f1"; }).find("loss, accuracy, product"), std::string::npos);
+  EXPECT_NE(refusal([](Options& o) { o.model.metrics[1].name = "loss"; }).find("model.metrics"), std::string::npos);
+  EXPECT_NE(refusal([](Options& o) { o.model.metrics[1].add = nullptr; }).find("\"product\""), std::string::npos);
+}
+
+// Of the seven rows of a sample the four that its indices name.
+TEST(CustomModels, GatherTakesWhatIndicesName) {
+  using testing::Values;
+  using testing::ValueSpan;
+  Options options = options_of({.architecture = "custom"});
+  options.model.inputs = {{.name = "x", .shape = {7, 2}},
+                          {.name = "places", .shape = {4}, .element = TensorSpec::Element::i32, .below = 7}};
+  options.model.targets = {{.name = "y", .shape = {4, 2}}};
+  options.model.loss = testing::squared_loss(1);
+  options.model.blocks = {
+      testing::layer(0, "scale",
+                     [](LayerBuilder& graph, ValueSpan x) -> Values {
+                       return {graph.multiply(x[0], graph.vector("gain", 2, Distribution::ones())), x[1]};
+                     }),
+      testing::layer(1, "last", [](LayerBuilder& graph, ValueSpan x) -> Values {
+        const Value taken = graph.gather(x[0], x[1]);
+        return {graph.add(taken, graph.vector("bias", 2, Distribution::zeros()))};
+      })};
+  std::vector<std::vector<float>> expected(50);
+  const auto source = std::make_shared<CallbackSource>(50, 1, [&](const SamplePosition& p, const SampleView& sample) {
+    const std::int64_t counts = testing::drawn_samples()->read(p, sample);
+    for (std::size_t i = 0; i < 8; ++i) {
+      const auto row = static_cast<std::size_t>(sample.tokens[14 + i / 2]);
+      expected[p.index].push_back(std::bit_cast<float>(sample.tokens[2 * row + i % 2]));
+    }
+    return counts;
+  });
+  Trainer trainer(options);
+  trainer.predict(*source, [&](std::uint64_t i, std::span<const float> values) {
+    EXPECT_TRUE(std::ranges::equal(values, expected[i]));
+  });
+  const double before = trainer.step().loss;
+  for (int i = 0; i < 30; ++i) trainer.step();
+  EXPECT_LT(trainer.step().loss, before);
+  testing::expect_same_bits(
+      options, [](const Options& o) { return record(o); }, "gather");
+
+  options.model.inputs[1].below = 8;
+  const std::string said = testing::refusal([&] { Trainer other(options); });
+  EXPECT_NE(said.find("gather: indices below 8 (x1) of the 7 of [3, 7, 2]"), std::string::npos) << said;
 }
 
 TEST(CustomModels, RefusalsNameTheLayerAndWhatDoesNotFit) {
@@ -273,6 +371,27 @@ TEST(CustomModels, RefusalsNameTheLayerAndWhatDoesNotFit) {
            return g.max_pool(g.reshape(x, {4, 4, 1}), {.size = {5, 1}});
          }),
          {"max_pool", "window of 5"});
+  expect(building([](LayerBuilder& g, Value x) {
+           return g.max_pool(g.reshape(x, {1, 16, 1}), {.size = {2, 1}, .padding = {1, 0}, .dilation = {2, 1}});
+         }),
+         {"max_pool", "a window covers padding alone"});
+  const auto grouped = [&](int groups, std::int64_t out, bool again) {
+    return building([=](LayerBuilder& g, Value x) {
+      const Value image = g.reshape(x, {2, 2, 4}), w = g.matrix("w", out, 2, Distribution::ones());
+      const Value y = g.convolution(image, w, {}, {}, groups);
+      return again ? g.linear_transposed(g.reshape(y, {16}), w) : y;
+    });
+  };
+  expect(grouped(3, 4, false), {"convolution: 4 channels in and 4 out are not made of 3 groups"});
+  expect(grouped(2, 3, false), {"convolution", "3 out"});
+  expect(grouped(2, 4, true), {"parameter w stands in groups before"});
+  expect(refusal([](Options& o) {
+           o.model.loss = [](LayerBuilder& g, ValueSpan outputs, ValueSpan targets) {
+             const Value rows = g.lookup(targets[0], g.matrix("table", 5, 5, Distribution::ones()));
+             return g.multiply(outputs[0], rows);
+           };
+         }),
+         {"model.loss", "lookup: class is a target"});
   expect(building([](LayerBuilder& g, Value x) { return g.mean(x, {1, 1}); }), {"dimension 1 is named twice"});
   expect(building([](LayerBuilder& g, Value x) { return g.add(x, g.matrix("each", 3, 16, Distribution::zeros())); }),
          {"each [3, 16] has elements for each sample"});

@@ -2,6 +2,7 @@
 // wrong gradient is noticed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 
@@ -91,6 +92,73 @@ TEST_F(CustomOps, GiveTheSameBitsHoweverTheyAreRun) {
 }
 
 // With all slopes at 1, which stay there, it is SiLU.
+// Keeps about half of the elements, by a hash of where they are.
+CustomOp halving() {
+  const auto keeps = [](const DrawPlace& place, std::uint32_t op, std::int64_t row, std::int64_t column) {
+    std::uint64_t hash = place.seed;
+    for (const std::uint64_t each :
+         {std::uint64_t{place.step}, std::uint64_t{place.layer}, std::uint64_t{op}, std::uint64_t{place.microbatch},
+          static_cast<std::uint64_t>(row), static_cast<std::uint64_t>(column)}) {
+      hash = (hash ^ each) * 0x9E3779B97F4A7C15u;
+      hash ^= hash >> 29;
+    }
+    return !place.training || hash % 2 == 0;
+  };
+  const auto apply = [keeps](const auto& call, std::span<const float> from, std::span<float> to) {
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      const auto row = call.first_row + static_cast<std::int64_t>(i) / call.columns;
+      const bool kept = keeps(call.place, call.op, row, static_cast<std::int64_t>(i) % call.columns);
+      to[i] = kept ? (call.place.training ? 2.0f : 1.0f) * from[i] : 0.0f;
+    }
+  };
+  CustomOp op{.name = "halving", .version = "1"};
+  op.draws = true;
+  op.forward = [apply](const CustomForward& call) { apply(call, call.x, call.y); };
+  op.backward = [apply](const CustomBackward& call) { apply(call, call.dy, call.dx); };
+  return op;
+}
+
+// Forward, recomputed and backward draws agree, however the run is executed; seed, step and op have draws of their own.
+TEST_F(CustomOps, DrawTheSameNumbersHoweverTheyAreRun) {
+  const auto build = [](int ops, bool draw) {
+    return block([=, shared = std::make_shared<const CustomOp>(halving())](LayerBuilder& graph, Value x) {
+      for (int i = 0; draw && i < ops; ++i) x = graph.custom(x, shared);
+      return graph.gelu(x);
+    });
+  };
+  for (const char* const compute : {"fp32", "bf16"}) {
+    testing::expect_same_bits(options(build(1, true), compute), record, compute,
+                              {{"min_cut", [](Options& o) { o.recompute.policy = "min_cut"; }},
+                               {"one thread", [](Options& o) { o.device.threads = 1; }}});
+  }
+  const Record drawn = record(options(build(1, true)));
+  EXPECT_NE(record(options(build(1, false))), drawn);
+  Options other_seed = options(build(1, true));
+  other_seed.run.seed = 5;
+  EXPECT_NE(record(other_seed), drawn);
+  // Were the second op's draws those of the first, it would only double what is kept.
+  std::vector<double> kept;
+  for (const int ops : {1, 2}) {
+    const CustomOp op = halving();
+    std::vector<float> x(4000, 1.0f), y(4000);
+    for (int i = 0; i < ops; ++i) {
+      op.forward({.rows = 40,
+                  .columns = 100,
+                  .result_columns = 100,
+                  .x = x,
+                  .parameters = {},
+                  .y = y,
+                  .op = static_cast<std::uint32_t>(i)});
+      x = y;
+    }
+    kept.push_back(static_cast<double>(std::ranges::count_if(y, [](float v) { return v != 0; })) / 4000);
+  }
+  EXPECT_NEAR(kept[0], 0.5, 0.05);
+  EXPECT_NEAR(kept[1], 0.25, 0.05);
+  Trainer trainer(options(build(1, true)));
+  EXPECT_EQ(trainer.validation_loss().value(), trainer.validation_loss().value());
+}
+
 TEST_F(CustomOps, TrainLikeTheBuiltInOpThatTheyRepeat) {
   Options built_in = options(block([](LayerBuilder& graph, Value x) {
     graph.vector("slopes", graph.columns(x), Distribution::ones());

@@ -150,6 +150,18 @@ TEST_F(MeasuringTest, AFewSecondsMeasureASmallModelAndAreShown) {
   EXPECT_GT(predict(Measuring::kThorough).measured, 0) << "brief figures are not thorough ones";
 }
 
+TEST_F(MeasuringTest, ATrainerMeasuresNothingUntilItIsTuned) {
+  const StepPrediction guess = Trainer(options("auto")).predict(true);
+  EXPECT_EQ(guess.measured, 0);
+  EXPECT_GT(guess.estimated, 5);
+  EXPECT_EQ(calibration(), "");
+  tune(options("auto"), measuring(60));
+  EXPECT_GT(shown_.size(), 0u);
+  const StepPrediction known = Trainer(options("auto")).predict(true);
+  EXPECT_EQ(known.measured, 0);
+  EXPECT_EQ(known.estimated, 0);
+}
+
 TEST_F(MeasuringTest, WithoutTimeNothingIsKept) {
   EXPECT_GT(predict(0).estimated, 5);
   EXPECT_EQ(calibration(), "");

@@ -440,6 +440,7 @@ TEST(Options, TheTableHoldsTheContractsKeysOnce) {
                                                "precision.gradients",
                                                "precision.loss_scale",
                                                "precision.loss_scale_growth",
+                                               "precision.tf32",
                                                "device.kind",
                                                "device.memory",
                                                "device.execution",
@@ -492,7 +493,31 @@ TEST(ValidateOptions, ChecksRangesOfFieldsThatWereSetInCode) {
   EXPECT_SAYS(bad_input([&] { validate_options(options); }), "device.kind: \"tpu\" is not supported by this version");
 }
 
+TEST(ValidateOptions, ErrorsSayWhatTheyAreAbout) {
+  const auto place = [](const auto& action) {
+    try {
+      action();
+    } catch (const BadInput& error) {
+      return error.place();
+    }
+    return ErrorPlace{"no error", {}, {}};
+  };
+  Options options;
+  options.model.heads = 5;
+  EXPECT_EQ(place([&] { validate_options(options); }).key, "model.hidden") << "128 is not divisible by 5";
+  EXPECT_EQ(place([&] { set_option(options, "optimizer.learning_rate=fast"); }).key, "optimizer.learning_rate");
+  EXPECT_EQ(place([&] { set_option(options, "optimizer.learnin_rate=1"); }).key, "optimizer.learnin_rate");
+  const testing::TemporaryFolder folder;
+  const std::filesystem::path file = folder / "run.toml";
+  std::ofstream(file) << "[model]\nlayers = \"many\"\n";
+  const ErrorPlace in_file = place([&] { load_options(file); });
+  EXPECT_EQ(in_file.file, file.string());
+  EXPECT_EQ(in_file.key, "model.layers");
+}
+
 TEST(ValidateOptions, ChecksCombinations) {
+  EXPECT_SAYS(invalid({"precision.tf32=true", "precision.compute=bf16"}), "precision.tf32 is for products of fp32");
+
   EXPECT_SAYS(invalid({"model.hidden=100", "model.heads=3"}), "model.hidden = 100 is not divisible by model.heads = 3");
   EXPECT_SAYS(invalid({"model.vocabulary=255", "data.train=[\"text\"]"}), "model.vocabulary = 255");
   EXPECT_EQ(invalid({"model.vocabulary=255", "data.format=tokens"}), "(no BadInput)");

@@ -135,7 +135,7 @@ class MeasuringTest(unittest.TestCase):
         if not SANITIZED:
             self.assertLess(time.monotonic() - begin, 5)  # a second on an idle machine
         self.assertNotIn("measuring", err)
-        self.assertIn("a run measures first, for some seconds, and may choose otherwise", err)
+        self.assertIn("l2l-train and tune() measure first, for some seconds, and may choose otherwise", err)
         self.assertFalse(self.calibration.exists())
         # It shows what a run does once there are figures.
         _, trained = self.run_tool("l2l-train", *AUTO)

@@ -62,7 +62,7 @@ int bench_step(Options options, int steps, bool json) {
   options.run.validate_minutes = 0;
   options.checkpoint = {};
   options.run.steps = steps + 1;
-  Trainer trainer(std::move(options));
+  Trainer trainer(std::move(options), Measuring());
   // Memory is allocated, and weights are drawn or loaded.
   const auto begin = std::chrono::steady_clock::now();
   trainer.prepare();

@@ -128,8 +128,9 @@ std::vector<OpCase> cuda_speed_cases() {
     add_loss(cases, dtype, kRows, kBert, 30522);
     add_loss(cases, dtype, kRows, kLlama, 32000);
     add_loss(cases, dtype, kRows / 4, kLlama, 128256);
-    for (const AttentionCase& shape : {AttentionCase{32, 512, 16, 64}, AttentionCase{2, 2048, 32, 128},
-                                       AttentionCase{8, 2048, 32, 128}, AttentionCase{2, 4096, 32, 128}}) {
+    for (const AttentionCase& shape :
+         {AttentionCase{32, 512, 16, 64}, AttentionCase{2, 2048, 32, 128}, AttentionCase{8, 2048, 32, 128},
+          AttentionCase{2, 4096, 32, 128}, AttentionCase{16, 1024, 28, 152}}) {
       cases.push_back(attention_case(dtype, shape));
       cases.push_back(attention_backward_case(dtype, shape));
     }

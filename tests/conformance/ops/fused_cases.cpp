@@ -42,7 +42,7 @@ OpCase fused_case(OpKind kind, DType dtype, std::int64_t rows, std::int64_t colu
   const compiler::OpRule& rule = compiler::rule_of(kind);
   OpCase result;
   result.name = result.graph.name = name_of_case(kind, dtype, rows, columns, probability, last);
-  result.parameters = {0x123456789abcdef1u, 3, 5, 7, 0, 1.0f / 19, true};
+  result.parameters = {.seed = 0x123456789abcdef1u, .step = 3, .layer = 5, .microbatch = 7, .loss_scale = 1.0f / 19};
   Op op{kind, {}, {}, {.epsilon = 1e-5f, .probability = probability, .rng_op = 9}};
   for (const auto& slot : rule.inputs) {
     const DType type = slot.type == compiler::SlotType::f32 ? DType::f32 : dtype;

@@ -35,6 +35,8 @@ constexpr AttentionCase kAttentionCases[] = {{1, 1, 1, 8},
                                              // What cuDNN takes in 16 bits.
                                              {2, 128, 4, 64, 0, 2},
                                              {1, 128, 2, 128, 0, 0, false},
+                                             {1, 128, 2, 152},
+                                             {1, 256, 1, 256, 0, 0, false},
                                              {1, 20, 2, 150, 0.5f, 1, false}};
 
 // Without dropout, which is an op of its own there.

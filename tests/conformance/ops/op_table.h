@@ -107,10 +107,16 @@ OpCase permute_case(DType dtype, Dims dims, std::array<std::uint8_t, 4> axes);
 // broadcast, broadcast_backward or sum; bit i of `kept` for dimension i.
 OpCase broadcast_case(compiler::OpKind kind, DType dtype, Dims dims, std::uint32_t kept, float factor = 1);
 OpCase lookup_case(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t table_rows);
+// gather or its gradient: `taken` of the `rows` rows of each sample.
+OpCase gather_case(compiler::OpKind kind, DType dtype, std::int64_t samples, std::int64_t rows, std::int64_t taken,
+                   std::int64_t columns);
 // unfold, fold, max_pool, average_pool or a gradient.
 OpCase window_case(compiler::OpKind kind, DType dtype, Dims dims, const compiler::Window& window);
 OpCase group_norm_case(DType dtype, Dims dims, int groups);
 OpCase group_norm_backward_case(DType dtype, Dims dims, int groups);
+OpCase batch_norm_case(DType dtype, std::int64_t rows, std::int64_t channels, bool training = true);
+// `parameters`: 1, the mean alone, or 2.
+OpCase batch_statistics_case(std::int64_t rows, std::int64_t channels, std::size_t parameters = 2);
 // row_cross_entropy or its gradient.
 OpCase row_cross_entropy_case(compiler::OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns);
 // sample_loss or its gradient.

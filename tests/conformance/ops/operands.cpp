@@ -237,6 +237,10 @@ void prepare_own(const OpCase& test_case, Tensors& operands, std::mt19937_64& ra
       operands[1] =
           result_of(pointwise_case(OpKind::softmax, first.dtype, first.shape[0], first.shape[1]), operands[1]);
       return;
+    case OpKind::gather:
+    case OpKind::gather_backward:
+      return fill_integers(operands[test_case.op().kind == OpKind::gather ? 1 : 0], 0,
+                           static_cast<double>(attributes.dims[1]), random);
     case OpKind::lookup:
       return fill_integers(operands[0], 0, size_of_rows(test_case, 1), random);
     case OpKind::max_pool:
@@ -248,6 +252,12 @@ void prepare_own(const OpCase& test_case, Tensors& operands, std::mt19937_64& ra
       return;
     case OpKind::group_norm_backward:
       return prepare_group_norm_backward(test_case, operands);
+    case OpKind::batch_norm:  // a variance
+      for (double& value : operands[4]) value = value * value + 0.1;
+      return;
+    case OpKind::batch_statistics:  // 1 / deviation
+      for (double& value : operands[1]) value = 0.3 + std::abs(value);
+      return;
     case OpKind::row_cross_entropy:
       return fill_targets(test_case, 0, operands, random);
     case OpKind::row_cross_entropy_backward:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "tests/conformance/ops/gradient_check.h"
@@ -143,6 +144,18 @@ TEST(Gradient, GroupNorm) {
       EXPECT_GT(gradient_error(forward, values, gradient[0], input, gradient[5 + input]), kTolerance);
     }
   }
+}
+
+TEST(Gradient, Gather) {
+  const OpCase forward = gather_case(OpKind::gather, DType::f32, 3, 5, 9, 4);
+  const OpCase backward = gather_case(OpKind::gather_backward, DType::f32, 3, 5, 9, 4);
+  const Tensors values = make_operands(forward);
+  Tensors gradient = {values[1], weights_for(forward), zeros_like(values[0])};
+  run_exactly(backward, gradient);
+  EXPECT_LE(gradient_error(forward, values, gradient[1], 0, gradient[2]), kTolerance);
+  gradient[0][4] = std::fmod(gradient[0][4] + 1, 5);  // another row
+  run_exactly(backward, gradient);
+  EXPECT_GT(gradient_error(forward, values, gradient[1], 0, gradient[2]), kTolerance);
 }
 
 TEST(Gradient, Softmax) {

@@ -195,6 +195,14 @@ void run_whole(const ReferenceCall& call) {
       return reference_group_norm(call);
     case OpKind::group_norm_backward:
       return reference_group_norm_backward(call);
+    case OpKind::gather:
+      return reference_gather(call);
+    case OpKind::gather_backward:
+      return reference_gather_backward(call);
+    case OpKind::batch_norm:
+      return reference_batch_norm(call);
+    case OpKind::batch_statistics:
+      return reference_batch_statistics(call);
     case OpKind::row_cross_entropy:
       return reference_row_cross_entropy(call);
     case OpKind::row_cross_entropy_backward:
@@ -230,6 +238,7 @@ bool accumulates(const compiler::Op& op, std::size_t position) {
     case OpKind::chunk_cross_entropy_backward:
     case OpKind::bias_gradient:
     case OpKind::broadcast_backward:
+    case OpKind::batch_statistics:
       return true;
     case OpKind::layer_norm_backward:
     case OpKind::rms_norm_backward:

@@ -127,6 +127,10 @@ void reference_average_pool(const ReferenceCall& call);
 void reference_average_pool_backward(const ReferenceCall& call);
 void reference_group_norm(const ReferenceCall& call);
 void reference_group_norm_backward(const ReferenceCall& call);
+void reference_gather(const ReferenceCall& call);
+void reference_gather_backward(const ReferenceCall& call);
+void reference_batch_norm(const ReferenceCall& call);
+void reference_batch_statistics(const ReferenceCall& call);
 void reference_row_cross_entropy(const ReferenceCall& call);
 void reference_row_cross_entropy_backward(const ReferenceCall& call);
 void reference_sample_loss(const ReferenceCall& call);  // and its gradient, where there is room for it

@@ -1,4 +1,5 @@
-// References of group_norm and its gradient, of softmax and its gradient, and of lookup.
+// References of group_norm and its gradient, of batch_norm, of softmax and its gradient, of lookup, and of
+// gather and its gradient.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -78,6 +79,39 @@ void reference_group_norm_backward(const ReferenceCall& call) {
   });
 }
 
+// Operands: x, gain, bias, running_mean, running_variance, y, mean, inverse_deviation.
+void reference_batch_norm(const ReferenceCall& call) {
+  const std::size_t channels = call[1].size(), rows = call[0].size() / channels;
+  for (std::size_t c = 0; c < channels; ++c) {
+    double mean = 0, variance = 0;
+    for (std::size_t row = 0; row < rows; ++row) mean += call[0][row * channels + c];
+    mean /= static_cast<double>(rows);
+    for (std::size_t row = 0; row < rows; ++row) variance += std::pow(call[0][row * channels + c] - mean, 2);
+    variance /= static_cast<double>(rows);
+    if (!call.parameters.training) {
+      mean = call[3][c];
+      variance = call[4][c];
+    }
+    const double inverse = 1 / std::sqrt(variance + static_cast<double>(call.op.attributes.epsilon));
+    for (std::size_t row = 0; row < rows; ++row) {
+      call[5][row * channels + c] = (call[0][row * channels + c] - mean) * inverse * call[1][c] + call[2][c];
+    }
+    call[6][c] = mean;
+    call[7][c] = inverse;
+  }
+}
+
+// Operands: mean, inverse_deviation, running_mean, running_variance.
+void reference_batch_statistics(const ReferenceCall& call) {
+  const double rows = static_cast<double>(call.op.attributes.dims[1] * call.op.attributes.dims[2]);
+  for (std::size_t c = 0; c < call[0].size(); ++c) {
+    call[2][c] += call[0][c];
+    if (call.op.outputs.size() < 2) continue;
+    const double variance = 1 / (call[1][c] * call[1][c]) - static_cast<double>(call.op.attributes.epsilon);
+    call[3][c] += variance * rows / (rows - 1);
+  }
+}
+
 void reference_softmax(const ReferenceCall& call) {
   const auto columns = static_cast<std::ptrdiff_t>(call.shape(0)[1]);
   for (auto x = call[0].begin(), y = call[1].begin(); x != call[0].end(); x += columns, y += columns) {
@@ -103,6 +137,30 @@ void reference_lookup(const ReferenceCall& call) {
   const auto columns = static_cast<std::size_t>(call.shape(1)[1]);
   for (std::size_t i = 0; i < call[2].size(); ++i) {
     call[2][i] = call[1][static_cast<std::size_t>(call[0][i / columns]) * columns + i % columns];
+  }
+}
+
+// The row of x that index `i` names.
+static std::size_t gathered_row(const ReferenceCall& call, const Tensor& indices, std::size_t i) {
+  const auto samples = static_cast<std::size_t>(call.op.attributes.dims[0]);
+  const auto rows = static_cast<std::size_t>(call.op.attributes.dims[1]);
+  return i / (indices.size() / samples) * rows + static_cast<std::size_t>(indices[i]);
+}
+
+// Operands: x, indices, y.
+void reference_gather(const ReferenceCall& call) {
+  const auto columns = static_cast<std::size_t>(call.shape(0)[1]);
+  for (std::size_t i = 0; i < call[2].size(); ++i) {
+    call[2][i] = call[0][gathered_row(call, call[1], i / columns) * columns + i % columns];
+  }
+}
+
+// Operands: indices, dy, dx.
+void reference_gather_backward(const ReferenceCall& call) {
+  const auto columns = static_cast<std::size_t>(call.shape(1)[1]);
+  std::fill(call[2].begin(), call[2].end(), 0.0);
+  for (std::size_t i = 0; i < call[1].size(); ++i) {
+    call[2][gathered_row(call, call[0], i / columns) * columns + i % columns] += call[1][i];
   }
 }
 

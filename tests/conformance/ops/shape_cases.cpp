@@ -86,6 +86,12 @@ void add_rows(std::vector<OpCase>& cases, DType dtype) {
   cases.push_back(lookup_case(dtype, 7, 8, 3));
   cases.push_back(lookup_case(dtype, 33, 33, 11));
   cases.push_back(lookup_case(dtype, 1100, 33, 50));
+  for (const OpKind kind : {OpKind::gather, OpKind::gather_backward}) {
+    cases.push_back(gather_case(kind, dtype, 1, 1, 1, 1));
+    cases.push_back(gather_case(kind, dtype, 3, 7, 4, 8));
+    cases.push_back(gather_case(kind, dtype, 2, 5, 33, 33));
+    cases.push_back(gather_case(kind, dtype, 5, 33, 50, 200));
+  }
 }
 
 }  // namespace
@@ -134,6 +140,16 @@ OpCase lookup_case(DType dtype, std::int64_t rows, std::int64_t columns, std::in
   CaseBuilder builder(OpKind::lookup, dtype);
   builder.named(join({rows, columns, table_rows})).input(DType::i32, {rows}).input({table_rows, columns});
   return builder.output({rows, columns}).checked();
+}
+
+OpCase gather_case(OpKind kind, DType dtype, std::int64_t samples, std::int64_t rows, std::int64_t taken,
+                   std::int64_t columns) {
+  CaseBuilder builder(kind, dtype);
+  builder.attributes().dims = {samples, rows, 1, columns};
+  builder.named(join({samples, rows, taken, columns}));
+  const Shape x{samples * rows, columns}, y{samples * taken, columns}, indices{samples * taken};
+  if (kind == OpKind::gather) return builder.input(x).input(DType::i32, indices).output(y).checked();
+  return builder.input(DType::i32, indices).input(y).output(x).checked();
 }
 
 OpCase row_cross_entropy_case(OpKind kind, DType dtype, std::int64_t rows, std::int64_t columns) {

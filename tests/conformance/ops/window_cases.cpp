@@ -88,6 +88,32 @@ OpCase group_norm_backward_case(DType dtype, Dims dims, int groups) {
   return builder.output(image).output(DType::f32, channels).output(DType::f32, channels).checked();
 }
 
+OpCase batch_norm_case(DType dtype, std::int64_t rows, std::int64_t channels, bool training) {
+  CaseBuilder builder(OpKind::batch_norm, dtype);
+  builder.attributes().dims = {1, rows, 1, channels};
+  builder.attributes().epsilon = 1e-5f;
+  builder.attributes().groups = static_cast<int>(channels);
+  builder.named(join({rows, channels}));
+  builder.input({rows, channels});
+  for (int i = 0; i < 4; ++i) builder.input({channels});
+  builder.output({rows, channels}).output(DType::f32, {1, channels}).output(DType::f32, {1, channels});
+  OpCase result = builder.checked();
+  if (!training) result.name += "_evaluation";
+  result.parameters.training = training;
+  return result;
+}
+
+OpCase batch_statistics_case(std::int64_t rows, std::int64_t channels, std::size_t parameters) {
+  CaseBuilder builder(OpKind::batch_statistics, DType::f32);
+  builder.attributes().dims = {1, rows, 1, channels};
+  builder.attributes().epsilon = 1e-5f;
+  builder.attributes().groups = static_cast<int>(channels);
+  builder.named(join({rows, channels, static_cast<std::int64_t>(parameters)}));
+  builder.input({1, channels}).input({1, channels});
+  for (std::size_t i = 0; i < parameters; ++i) builder.output(DType::f32, {channels});
+  return builder.checked();
+}
+
 std::vector<OpCase> window_conformance_cases(DType dtype) {
   std::vector<OpCase> cases;
   for (const auto& [dims, window] : kWindows) {
@@ -102,6 +128,12 @@ std::vector<OpCase> window_conformance_cases(DType dtype) {
     for (const std::size_t parameters : {1, 2}) {
       cases.push_back(frozen(group_norm_backward_case(dtype, dims, groups), parameters));
     }
+  }
+  for (const auto& [rows, channels] :
+       {std::pair{2, 1}, std::pair{2, 33}, std::pair{33, 8}, std::pair{70, 130}, std::pair{3000, 24}}) {
+    for (const bool training : {true, false}) cases.push_back(batch_norm_case(dtype, rows, channels, training));
+    if (dtype != DType::f32) continue;
+    for (const std::size_t parameters : {1, 2}) cases.push_back(batch_statistics_case(rows, channels, parameters));
   }
   return cases;
 }

@@ -1,0 +1,48 @@
+#include "runtime/own_metrics.h"
+
+#include <bit>
+
+namespace l2l::runtime {
+namespace {
+
+std::size_t elements_of(const TensorSpec& spec) {
+  std::size_t elements = 1;
+  for (const std::int64_t size : spec.shape) elements *= static_cast<std::size_t>(size);
+  return elements;
+}
+
+}  // namespace
+
+OwnMetrics::OwnMetrics(const ModelOptions& model)
+    : metrics_(model.metrics), targets_(model.targets), numbers_(model.targets.size()) {
+  for (const Metric& metric : metrics_) sums_.emplace_back(static_cast<std::size_t>(metric.sums));
+}
+
+void OwnMetrics::add(std::span<const float> output, std::span<const std::int32_t> targets) {
+  std::vector<TargetValues> values;
+  for (std::size_t i = 0; i < targets_.size(); ++i) {
+    const std::span<const std::int32_t> words = targets.first(elements_of(targets_[i]));
+    targets = targets.subspan(words.size());
+    if (targets_[i].element == TensorSpec::Element::i32) {
+      values.push_back({{}, words});
+      continue;
+    }
+    numbers_[i].clear();
+    for (const std::int32_t word : words) numbers_[i].push_back(std::bit_cast<float>(word));
+    values.push_back({numbers_[i], {}});
+  }
+  for (std::size_t i = 0; i < metrics_.size(); ++i) metrics_[i].add(output, values, sums_[i]);
+  ++samples_;
+}
+
+NamedMetrics OwnMetrics::values() const {
+  NamedMetrics values;
+  for (std::size_t i = 0; i < metrics_.size(); ++i) {
+    const std::vector<double>& sums = sums_[i];
+    values.emplace_back(metrics_[i].name, metrics_[i].value ? metrics_[i].value(sums, samples_)
+                                                            : sums[0] / static_cast<double>(samples_));
+  }
+  return values;
+}
+
+}  // namespace l2l::runtime

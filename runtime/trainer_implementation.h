@@ -1,0 +1,88 @@
+// What a Trainer is made of. Private to trainer.cpp, trainer_saves.cpp and trainer_use.cpp.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/activity.h"
+#include "core/host_memory.h"
+#include "core/trace.h"
+#include "core/watchdog.h"
+#include "eps/checkpoint/checkpoint_locks.h"
+#include "eps/checkpoint/checkpoint_room.h"
+#include "eps/checkpoint/checkpoint_writer.h"
+#include "l2l/trainer.h"
+#include "models/hub/weights.h"
+#include "optimizers/schedule.h"
+#include "runtime/data/dataset.h"
+#include "runtime/engine.h"
+#include "runtime/plan_run.h"
+#include "runtime/read_ahead.h"
+#include "runtime/run_loop.h"
+#include "runtime/run_requests.h"
+#include "runtime/step_meter.h"
+#include "runtime/tuning/prediction.h"
+
+namespace l2l {
+
+struct Trainer::Implementation {
+  using LoadProgress = std::function<void(std::uint64_t, std::uint64_t)>;
+
+  Implementation(const Options& options, const Measuring& how);
+  ~Implementation() { requests.disconnect(); }
+
+  // The engine; allocates everything on first use.
+  runtime::Engine& running(const LoadProgress& loading = {});
+  // Makes all threads, and allocates all that a run needs.
+  void start(const LoadProgress& loading);
+  // By what is known of the machine, and what is measured in `session`, unless it is null.
+  StepPrediction predict(runtime::MeasuringSession* session) const;
+
+  std::uint64_t samples_per_step() const {
+    return static_cast<std::uint64_t>(plan.options.batch.micro_batch * plan.options.batch.micro_batches);
+  }
+  models::HubWeights open_weights() const;
+  std::unique_ptr<runtime::Engine> make_engine(const LoadProgress& loading);
+  void fill_training();
+  std::optional<Evaluation> evaluate(const runtime::Samples& samples, const std::function<bool()>& stop);
+  double learning_rate() const;
+  StepReport run_step();
+  void check_room(eps::DirectoryUse use) const;
+  std::optional<std::chrono::duration<double>> visit(std::optional<double> step_ms) const;
+  void start_watchdog();
+  std::string how_to_go_on() const;
+  void restore(const eps::RunState& state);
+
+  runtime::RunRequests requests;
+  runtime::RunState run;          // newest: in the checkpoint directory, that this run has written or goes on from
+  runtime::OwnCheckpoint saving;  // that was started last, without its folder
+  runtime::MeasuringSession measuring;
+  const runtime::RunPlan plan;
+  const eps::CheckpointSize checkpoint_size;
+  MemoryContract contract;
+  optimizers::Schedule schedule;
+  std::filesystem::path companions_from;  // the Hugging Face directory that this model was last in; or empty
+  std::unique_ptr<runtime::Samples> train, validation, mismatched;
+  std::unique_ptr<runtime::ReadAhead> reader;  // of these; made with the engine
+  std::unique_ptr<Trace> trace;
+  std::unique_ptr<runtime::GenerationPlan> generation;
+  std::unique_ptr<runtime::Engine> engine;
+  std::optional<eps::RunLock> lock;                  // of the checkpoint directory, from the first claim on
+  std::optional<eps::CheckpointWriter> checkpoints;  // made with the engine, as is the next
+  StepPrediction prediction;                         // of a training step, from earlier measurements
+  runtime::MemoryShare memory_share;                 // of updates
+  std::unique_ptr<Watchdog> watchdog;                // made before the engine; none where the environment says so
+  PeakResident peak;
+  bool stepped = false;             // this Trainer has made a step
+  bool handing_out = false;         // a function of the program reads what lies in the minibatch's memory
+  std::uint64_t step = 0;           // completed
+  std::uint64_t data_position = 0;  // samples consumed
+  std::uint64_t data_hash = 0;      // of `train`; constant after construction
+  std::uint64_t base_hash = 0;      // of model.base, where that is set, from the first use of the engine on
+};
+
+}  // namespace l2l

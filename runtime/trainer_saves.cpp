@@ -1,0 +1,135 @@
+// Trainer: checkpoints, written and gone on from.
+#include "core/log.h"
+#include "eps/checkpoint/checkpoint_folders.h"
+#include "eps/checkpoint/manifest.h"
+#include "runtime/hub_companions.h"
+#include "runtime/plan/memory_contract.h"
+#include "runtime/resume.h"
+#include "runtime/trainer_implementation.h"
+
+namespace l2l {
+
+void Trainer::Implementation::restore(const eps::RunState& state) {
+  runtime::check_seed(plan, state);
+  runtime::check_base(plan, state, base_hash);
+  step = state.step;
+  data_position = state.data_position;
+  optimizers::LossScaler& scaler = engine->loss_scaler();
+  if (scaler.is_dynamic() && state.loss_scale > 0) {
+    scaler.restore(static_cast<double>(state.loss_scale), state.good_steps);
+  }
+}
+
+// A run that saves once alone needs room for one.
+void Trainer::Implementation::check_room(eps::DirectoryUse use) const {
+  const CheckpointOptions& checkpoint = plan.options.checkpoint;
+  if (checkpoint.directory.empty()) return;
+  const bool once = checkpoint.every == 0 && checkpoint.minutes == 0;
+  const int kept = static_cast<int>(checkpoint.keep) + (checkpoint.best.empty() ? 0 : 1);
+  eps::check_room(checkpoint.directory, {checkpoint_size, once ? 1 : 2, once ? 1 : kept + 1}, use);
+}
+
+std::int64_t Trainer::check_resume(const std::filesystem::path& directory,
+                                   const std::vector<std::string>& allowed) const {
+  const Implementation& self = *implementation_;
+  const std::filesystem::path folder = eps::find_checkpoint(eps::checkpoints_directory(directory));
+  runtime::check_resumable(self.plan, folder, self.data_hash, allowed);
+  const auto completed = static_cast<std::int64_t>(eps::read_manifest(folder).state.step);
+  if (completed > 0) static_cast<void>(runtime::BestCheckpoint(options(), completed));
+  return completed;
+}
+
+std::filesystem::path Trainer::resume(const std::filesystem::path& run, const std::vector<std::string>& allowed) {
+  Implementation& self = *implementation_;
+  if (self.step > 0) throw Error("resume(): call it before the first step");
+  finish_save();
+  const std::filesystem::path directory = eps::checkpoints_directory(run);
+  const std::vector<std::filesystem::path> folders = eps::find_checkpoints(directory, /*warn=*/true);
+  for (const std::filesystem::path& folder : folders) {
+    try {
+      const std::vector<std::string> told = runtime::check_resumable(self.plan, folder, self.data_hash, allowed);
+      self.restore(eps::load_checkpoint(folder, self.running().store(), options().run.allow_nonfinite));
+      if (self.plan.options.lora.rank == 0) self.companions_from = folder;
+      for (const std::string& each : told) log(LogLevel::warning, each);
+      runtime::warn_of_lost_steps(directory, folder, self.step);
+      std::error_code ignored;
+      const bool own = std::filesystem::equivalent(std::filesystem::absolute(folder).parent_path(),
+                                                   options().checkpoint.directory, ignored);
+      if (own) self.run.newest = {folder, completed_steps(), self.run.edits};
+      return folder;
+    } catch (const CorruptFile& error) {
+      if (folder == folders.back()) throw;
+      log(LogLevel::warning, std::string(error.what()) + "; trying an older checkpoint");
+    }
+  }
+  throw Error("unreachable");
+}
+
+void Trainer::check_checkpoint_directory() const {
+  if (!options().checkpoint.directory.empty()) eps::check_unlocked(options().checkpoint.directory);
+  implementation_->check_room(eps::DirectoryUse::look);
+}
+
+void Trainer::claim_checkpoint_directory() {
+  Implementation& self = *implementation_;
+  if (self.lock || options().checkpoint.directory.empty()) return;
+  self.check_room(eps::DirectoryUse::stay);
+  self.lock.emplace(options().checkpoint.directory);
+  eps::remove_stale(options().checkpoint.directory);
+}
+
+void Trainer::prune_checkpoints(const std::filesystem::path& newest) {
+  claim_checkpoint_directory();
+  eps::prune(options().checkpoint.directory, newest, static_cast<int>(options().checkpoint.keep));
+}
+
+void Trainer::start_save() {
+  Implementation& self = *implementation_;
+  const CheckpointOptions& checkpoint = self.plan.options.checkpoint;
+  if (checkpoint.directory.empty()) throw BadInput("checkpoint.directory: not set; nowhere to save to");
+  claim_checkpoint_directory();
+  self.running();
+  finish_save();
+  Options options = self.plan.options;
+  options.lora.adapter.clear();  // what it brought is in the checkpoint
+  eps::RunState state{self.step, self.plan.options.run.seed, self.data_position, to_toml(options), self.data_hash};
+  state.base_hash = self.base_hash;
+  state.without_frozen = self.base_hash != 0 && options.lora.rank > 0;
+  const optimizers::LossScaler& scaler = self.running().loss_scaler();
+  if (scaler.is_dynamic()) {
+    state.loss_scale = static_cast<std::uint64_t>(scaler.scale());
+    state.good_steps = scaler.good_steps();
+  }
+  eps::Companions companions =
+      runtime::hub_companions(self.plan.options.model, self.companions_from, self.plan.options.data.tokenizer);
+  // No model that other programs could load.
+  if (state.without_frozen || !options.model.blocks.empty()) companions.texts.erase("config.json");
+  self.checkpoints->start(checkpoint.directory, state, static_cast<int>(checkpoint.keep), companions);
+  self.saving = {{}, completed_steps(), self.run.edits};
+}
+
+bool Trainer::saving() const { return implementation_->checkpoints && implementation_->checkpoints->running(); }
+
+std::filesystem::path Trainer::finish_save() {
+  if (!implementation_->checkpoints) return {};
+  const ThreadActivity listed("relay", 0);
+  const ActivitySpan span(Doing::rests, "the wait for a checkpoint");
+  std::filesystem::path folder;
+  try {
+    folder = implementation_->checkpoints->finish();
+  } catch (const CorruptState& error) {
+    throw CorruptState(error.what() + implementation_->how_to_go_on());
+  }
+  if (folder.empty()) return folder;
+  implementation_->run.newest = implementation_->saving;
+  implementation_->run.newest.folder = folder;
+  if (implementation_->plan.options.lora.rank == 0) implementation_->companions_from = folder;
+  return folder;
+}
+
+std::filesystem::path Trainer::save() {
+  start_save();
+  return finish_save();
+}
+
+}  // namespace l2l

@@ -1,0 +1,135 @@
+// Trainer: validation, predictions, and texts that are continued.
+#include "runtime/data/source_samples.h"
+#include "runtime/generator.h"
+#include "runtime/own_metrics.h"
+#include "runtime/plan/memory_contract.h"
+#include "runtime/task_metrics.h"
+#include "runtime/trainer_implementation.h"
+
+namespace l2l {
+
+std::optional<double> Trainer::validation_loss(const std::function<bool()>& stop) {
+  const std::optional<Evaluation> evaluation = evaluate(stop);
+  return evaluation ? std::optional(evaluation->loss) : std::nullopt;
+}
+
+// While the program's functions read what lies in the minibatch's memory, they may not use the trainer.
+struct HandingOut {
+  bool& flag;
+  explicit HandingOut(bool& of) : flag(of) { flag = true; }
+  ~HandingOut() { flag = false; }
+};
+
+// Of at most `samples` samples: the rest of a last minibatch is none.
+static void add_outputs(runtime::Minibatch& minibatch, std::uint64_t samples, runtime::OwnMetrics& metrics) {
+  std::uint64_t sample = 0;
+  minibatch.for_each_output([&](std::span<const float> output, std::span<const std::int32_t> targets) {
+    if (sample < samples) metrics.add(output, targets);
+    ++sample;
+  });
+}
+
+std::optional<Evaluation> Trainer::Implementation::evaluate(const runtime::Samples& samples,
+                                                            const std::function<bool()>& stop) {
+  Evaluation evaluation;
+  const models::HeadKind head = plan.model.head_kind;
+  runtime::TaskMetrics task(head, plan.model.labels, plan.options.model.label_names);
+  const auto add = [&](std::span<const float> logits, std::int32_t target, bool begins) {
+    task.add(logits, target, begins);
+  };
+  runtime::OwnMetrics own(plan.options.model);
+  double sum = 0;
+  for (std::uint64_t window = 0; window < samples.windows();) {
+    if (stop && stop()) return std::nullopt;
+    runtime::Minibatch& minibatch = running().minibatch();
+    const Watchdog::Watch watch(watchdog.get());
+    reader->fill(minibatch, samples, runtime::DrawnFor::validation, window);
+    const std::uint64_t left = samples.windows() - window;
+    window += samples_per_step();
+    evaluation.tokens += minibatch.predicted();
+    sum += running().evaluate(step);
+    if (!own.empty()) {
+      const HandingOut scope(handing_out);
+      add_outputs(minibatch, left, own);
+    }
+    if (head != models::HeadKind::language && head != models::HeadKind::custom) minibatch.for_each_labelled(add);
+  }
+  if (evaluation.tokens == 0) throw BadInput("the validation data have no targets: there is nothing to predict");
+  evaluation.loss = sum / static_cast<double>(evaluation.tokens);
+  evaluation.metrics = own.empty() ? task.metrics() : own.values();
+  return evaluation;
+}
+
+void Trainer::predict(const SampleSource& source, const TakeOutputs& take) {
+  Implementation& self = *implementation_;
+  const ThreadActivity listed("relay", 0);
+  if (self.plan.model.head_kind != models::HeadKind::custom) {
+    throw BadInput("predict(): is for model.architecture = \"custom\"; see logits() and generate()");
+  }
+  const std::shared_ptr<const SampleSource> borrowed(std::shared_ptr<const SampleSource>(), &source);
+  const runtime::SourceSamples samples(borrowed, runtime::dataset_settings(self.plan.options));
+  runtime::Minibatch& minibatch = self.running().minibatch();
+  runtime::PreparedMinibatch prepared(self.plan.minibatch_shape());
+  Workers alone("predict", 1);
+  std::uint64_t next = 0;  // to hand out
+  for (std::uint64_t first = 0; first < samples.windows(); first += self.samples_per_step()) {
+    const Watchdog::Watch watch(self.watchdog.get());
+    prepared.fill([](int) { return 1; },
+                  [&](int i, const SampleView& sample) {
+                    samples.validation_window(first + static_cast<std::uint64_t>(i), sample);
+                  },
+                  alone);
+    minibatch.take(prepared);
+    static_cast<void>(self.running().evaluate(self.step));
+    const HandingOut scope(self.handing_out);
+    minibatch.for_each_output([&](std::span<const float> values, auto) {
+      if (next < samples.windows()) take(next, values);
+      ++next;
+    });
+  }
+}
+
+std::optional<Evaluation> Trainer::evaluate(const std::function<bool()>& stop) {
+  Implementation& self = *implementation_;
+  if (!self.validation) throw BadInput("data.validation: no validation data; name at least one file");
+  std::optional<Evaluation> evaluation = self.evaluate(*self.validation, stop);
+  if (!evaluation || !self.mismatched) return evaluation;
+  const std::optional<Evaluation> mismatched = self.evaluate(*self.mismatched, stop);
+  if (!mismatched) return std::nullopt;
+  for (const auto& [name, value] : mismatched->metrics) evaluation->metrics.emplace_back(name + "_mismatched", value);
+  return evaluation;
+}
+
+std::vector<std::int32_t> Trainer::generate(std::span<const std::int32_t> prompt, const GenerateOptions& options) {
+  const std::vector<std::vector<std::int32_t>> prompts{{prompt.begin(), prompt.end()}};
+  return generate(prompts, options)[0];
+}
+
+std::vector<std::vector<std::int32_t>> Trainer::generate(const std::vector<std::vector<std::int32_t>>& prompts,
+                                                         const GenerateOptions& options, const TakeToken& take) {
+  return runtime::generate(implementation_->running(), implementation_->plan, implementation_->step, prompts, options,
+                           take);
+}
+
+void Trainer::reserve_generation(const GenerationShape& shape) {
+  Implementation& self = *implementation_;
+  if (self.engine || self.generation) throw Error("reserve_generation(): call it once, right after construction");
+  runtime::check_continues(self.plan);
+  if (!runtime::can_cache(self.plan.model)) return;
+  auto generation = std::make_unique<runtime::GenerationPlan>(self.plan, shape);
+  runtime::add_generation(*generation, self.plan, self.contract);
+  runtime::check_limits(self.plan, self.contract, runtime::Advice::planned);
+  self.generation = std::move(generation);
+}
+
+void Trainer::logits(std::span<const std::int32_t> tokens, const TakeLogits& take) {
+  runtime::predict_sequence(implementation_->running(), implementation_->plan, implementation_->step, tokens,
+                            /*hidden=*/false, take);
+}
+
+void Trainer::hidden_states(std::span<const std::int32_t> tokens, const TakeHidden& take) {
+  runtime::predict_sequence(implementation_->running(), implementation_->plan, implementation_->step, tokens,
+                            /*hidden=*/true, take);
+}
+
+}  // namespace l2l
