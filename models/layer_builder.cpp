@@ -257,17 +257,13 @@ Value LayerBuilder::concatenate(const std::vector<Value>& values, int dimension)
 }
 
 Value LayerBuilder::lookup(Value indices, Value table) {
+  const ValueId named = self_.indices("lookup", indices);
   const models::LayerTensor& of = self_.tensor(indices);
-  const std::string name = self_.graph.value(self_.at(indices)).name;
-  if (of.dtype != DType::i32) throw BadInput("lookup: " + name + " are numbers, and no indices");
-  if (self_.graph.value(self_.at(indices)).region == compiler::Region::targets) {
-    throw BadInput("lookup: " + name + " is a target, which may be -1; bring it as one of model.inputs");
-  }
   const ValueId rows = self_.parameter(table);
   const Shape& matrix = self_.graph.value(rows).shape;
   if (matrix.rank() != 2 || matrix[0] != of.below) {
     throw BadInput("lookup: a table " + matrix.to_string() + " for indices below " + std::to_string(of.below) + " (" +
-                   name + ")");
+                   self_.graph.value(named).name + ")");
   }
   Shape shape = of.shape;
   if (shape[shape.rank() - 1] == 1 && shape.rank() > 1) {
@@ -275,26 +271,22 @@ Value LayerBuilder::lookup(Value indices, Value table) {
   } else {
     shape.push_back(matrix[1]);
   }
-  return self_.add(self_.graph.apply(OpKind::lookup, {self_.at(indices), rows}), {shape, self_.shape.compute});
+  return self_.add(self_.graph.apply(OpKind::lookup, {named, rows}), {shape, self_.shape.compute});
 }
 
 Value LayerBuilder::gather(Value x, Value indices) {
-  const Shape &shape = self_.tensor(x).shape, &of = self_.tensor(indices).shape;
-  const compiler::Value& named = self_.graph.value(self_.at(indices));
-  if (named.dtype != DType::i32) throw BadInput("gather: " + named.name + " are numbers, and no indices");
-  if (named.region == compiler::Region::targets) {
-    throw BadInput("gather: " + named.name + " is a target, which may be -1; bring it as one of model.inputs");
-  }
-  if (self_.tensor(indices).below != shape[1]) {
-    throw BadInput("gather: indices below " + std::to_string(self_.tensor(indices).below) + " (" + named.name +
+  const ValueId all = self_.rows(x), named = self_.indices("gather", indices);
+  const Shape& shape = self_.tensor(x).shape;
+  const models::LayerTensor& of = self_.tensor(indices);
+  if (of.below != shape[1]) {
+    throw BadInput("gather: indices below " + std::to_string(of.below) + " (" + self_.graph.value(named).name +
                    ") of the " + std::to_string(shape[1]) + " of " + shape.to_string());
   }
-  Shape result = of;
+  Shape result = of.shape;
   for (std::size_t i = 2; i < shape.rank(); ++i) result.push_back(shape[i]);
   const std::int64_t columns = shape.elements() / (shape[0] * shape[1]);
   const compiler::Attributes attributes{.dims = {shape[0], shape[1], 1, columns}};
-  const ValueId rows = self_.in_columns(self_.rows(x), columns);
-  const ValueId taken = self_.graph.apply(OpKind::gather, {rows, self_.at(indices)}, attributes);
+  const ValueId taken = self_.graph.apply(OpKind::gather, {self_.in_columns(all, columns), named}, attributes);
   return self_.add(self_.in_columns(taken, result[result.rank() - 1]), {result, self_.tensor(x).dtype});
 }
 

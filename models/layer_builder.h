@@ -90,6 +90,15 @@ struct LayerBuilder::Implementation {
     if (graph.value(id).dtype != DType::i32) return id;
     throw BadInput(graph.value(id).name + " are indices, and stand where numbers are taken");
   }
+  // Indices that each name something.
+  compiler::ValueId indices(const char* op, Value value) const {
+    const compiler::ValueId id = at(value);
+    const compiler::Value& named = graph.value(id);
+    const std::string what = std::string(op) + ": " + named.name;
+    if (named.dtype != DType::i32) throw BadInput(what + " are numbers, and no indices");
+    if (named.region != compiler::Region::targets) return id;
+    throw BadInput(what + " is a target, which may be -1; bring it as one of model.inputs");
+  }
   compiler::ValueId parameter(Value value) const {
     if (is_parameter(value)) return trained(value);
     throw BadInput(graph.value(at(value)).name + " stands where a parameter is taken");

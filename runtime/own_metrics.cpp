@@ -2,16 +2,9 @@
 
 #include <bit>
 
+#include "models/own_layers.h"
+
 namespace l2l::runtime {
-namespace {
-
-std::size_t elements_of(const TensorSpec& spec) {
-  std::size_t elements = 1;
-  for (const std::int64_t size : spec.shape) elements *= static_cast<std::size_t>(size);
-  return elements;
-}
-
-}  // namespace
 
 OwnMetrics::OwnMetrics(const ModelOptions& model)
     : metrics_(model.metrics), targets_(model.targets), numbers_(model.targets.size()) {
@@ -21,7 +14,8 @@ OwnMetrics::OwnMetrics(const ModelOptions& model)
 void OwnMetrics::add(std::span<const float> output, std::span<const std::int32_t> targets) {
   std::vector<TargetValues> values;
   for (std::size_t i = 0; i < targets_.size(); ++i) {
-    const std::span<const std::int32_t> words = targets.first(elements_of(targets_[i]));
+    const std::span<const std::int32_t> words =
+        targets.first(static_cast<std::size_t>(models::elements_of(targets_[i])));
     targets = targets.subspan(words.size());
     if (targets_[i].element == TensorSpec::Element::i32) {
       values.push_back({{}, words});

@@ -240,15 +240,19 @@ void derive_group_norm(const Attributes& attributes, Sizes& sizes) {
   sizes.set('G', attributes.groups);
 }
 
+void require_group_for_each_channel(const Attributes& attributes, const Sizes& sizes) {
+  require(attributes.dims[0] == 1 && attributes.dims[3] == sizes['C'] && attributes.groups == sizes['C'],
+          "takes one sample, of a group for each channel");
+}
+
 void derive_batch_norm(const Attributes& attributes, Sizes& sizes) {
   derive_group_norm(attributes, sizes);
-  require(attributes.dims[0] == 1 && attributes.groups == sizes['C'], "takes one sample, of a group for each channel");
+  require_group_for_each_channel(attributes, sizes);
 }
 
 void derive_batch_statistics(const Attributes& attributes, Sizes& sizes) {
   derive_layer_norm(attributes, sizes);
-  require(attributes.dims[0] == 1 && attributes.dims[3] == sizes['C'] && attributes.groups == sizes['C'],
-          "takes one sample, of a group for each channel");
+  require_group_for_each_channel(attributes, sizes);
   require(attributes.dims[1] * attributes.dims[2] > 1, "a microbatch of one row has no variance");
 }
 

@@ -296,8 +296,8 @@ struct RecomputeOptions {
   //   "none"       nothing
   //   "budget"     as "full", with scratch of at most `budget`, which must be set
   //   "auto"       chosen for each block together with the place of its stash, to make the step shortest in
-  //                device.memory; ops whose time on this machine is not known are measured first, which takes some
-  //                seconds. None of its choices changes a bit. With a budget as "budget"; as "full" where blocks
+  //                device.memory; what ops take on this machine is measured where a Trainer is told to or by tune(),
+  //                else estimated. None of its choices changes a bit. With a budget as "budget"; as "full" where blocks
   //                rebuild their inputs
   std::string policy = "auto";
   // Limit on the scratch of a block's backward pass of one microbatch; the block recomputes more where it must.
