@@ -5,24 +5,10 @@
 namespace l2l::device::cuda {
 namespace {
 
-// Running statistics of each group, which stand for its own where the launch does not train; null for group_norm.
-template <typename T>
-struct RunningStatistics {
-  const T *mean = nullptr, *variance = nullptr;
-  const LaunchParameters* parameters = nullptr;
-};
-
 // A block per sample and group, which reads it twice: the deviation is about the mean.
 template <typename T, int Count>
 __global__ void __launch_bounds__(kGroupNormThreads)
-    group_statistics(NormGroups groups, const T* x, float epsilon, RunningStatistics<T> running, float* mean,
-                     float* inverse) {
-  if (running.mean != nullptr && !running.parameters->training) {
-    if (threadIdx.x > 0) return;
-    mean[blockIdx.x] = widen(running.mean[blockIdx.x]);
-    inverse[blockIdx.x] = 1.0f / sqrtf(widen(running.variance[blockIdx.x]) + epsilon);
-    return;
-  }
+    group_statistics(NormGroups groups, const T* x, float epsilon, float* mean, float* inverse) {
   __shared__ Floats<1> shared[2][kGroupNormThreads / 32];
   float total = 0;
   groups.template each<Count>(blockIdx.x, [&](std::int64_t index, std::int64_t) {
@@ -72,27 +58,18 @@ template <typename T>
 class GroupNorm final : public Kernel {
  public:
   GroupNorm(const Context& context, const OpView& op)
-      : context_(context),
-        body_(op.attributes),
-        epsilon_(op.attributes.epsilon),
-        running_(op.kind == compiler::OpKind::batch_norm) {
+      : context_(context), body_(op.attributes), epsilon_(op.attributes.epsilon) {
     require_groups<T>(body_.groups.elements(), body_.groups.group_channels);
   }
 
-  void enqueue(Operands operands, std::byte*, const LaunchParameters* parameters, cudaStream_t stream) const override {
+  void enqueue(Operands operands, std::byte*, const LaunchParameters*, cudaStream_t stream) const override {
     GroupNormBody<T> body = body_;
-    RunningStatistics<T> running;
-    if (running_) {
-      running.parameters = parameters;
-      point_to(operands, body.x, body.gain, body.bias, running.mean, running.variance, body.y, body.mean, body.inverse);
-    } else {
-      point_to(operands, body.x, body.gain, body.bias, body.y, body.mean, body.inverse);
-    }
+    point_to(operands, body.x, body.gain, body.bias, body.y, body.mean, body.inverse);
     const NormGroups& groups = body.groups;
     const auto find_statistics =
         rows_are_packed<T>(groups.group_channels) ? group_statistics<T, kPack<T>> : group_statistics<T, 1>;
     launch("group_norm", find_statistics, {static_cast<unsigned int>(groups.statistics()), kGroupNormThreads}, stream,
-           groups, body.x, epsilon_, running, body.mean, body.inverse);
+           groups, body.x, epsilon_, body.mean, body.inverse);
     launch_elementwise_rows<T>("group_norm", context_, groups.elements(), groups.channels, body, stream);
   }
 
@@ -100,12 +77,89 @@ class GroupNorm final : public Kernel {
   Context context_;
   GroupNormBody<T> body_;  // without addresses
   float epsilon_;
-  bool running_;
+};
+
+// x, or the squared deviations from the mean of its column; zeros where running statistics stand for them.
+template <typename T, bool kDeviations>
+struct ColumnMoment : Unprepared {
+  const T* x = nullptr;
+  std::int64_t rows = 0, columns = 0;
+  const float* sums = nullptr;  // of the columns of x
+  const LaunchParameters* parameters = nullptr;
+
+  template <int Count>
+  __device__ Floats<Count> at(std::int64_t row, std::int64_t column) const {
+    if (!parameters->training) return {};
+    Floats<Count> values = load_floats<Count>(x + row * columns + column);
+    if constexpr (kDeviations) {
+      const Floats<Count> totals = load_floats<Count>(sums + column);
+#pragma unroll
+      for (int i = 0; i < Count; ++i) {
+        const float deviation = values[i] - totals[i] / static_cast<float>(rows);
+        values[i] = deviation * deviation;
+      }
+    }
+    return values;
+  }
+};
+
+template <typename T>
+__global__ void batch_moments(ColumnMoment<T, true> moment, const float* squares, const T* running_mean,
+                              const T* running_variance, float epsilon, float* mean, float* inverse) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kElementwiseThreads + threadIdx.x;
+  if (i >= moment.columns) return;
+  const bool training = moment.parameters->training;
+  const auto rows = static_cast<float>(moment.rows);
+  mean[i] = training ? moment.sums[i] / rows : widen(running_mean[i]);
+  inverse[i] = 1.0f / sqrtf((training ? squares[i] / rows : widen(running_variance[i])) + epsilon);
+}
+
+// group_norm with a group for each channel of all rows; the running statistics stand for its own where the launch does
+// not train.
+template <typename T>
+class BatchNorm final : public Kernel {
+ public:
+  BatchNorm(const Context& context, const OpView& op)
+      : context_(context),
+        body_(op.attributes),
+        epsilon_(op.attributes.epsilon),
+        sums_(body_.groups.sample_rows, body_.groups.channels) {
+    require_groups<T>(body_.groups.elements(), body_.groups.group_channels);
+  }
+
+  Bytes workspace() const override { return cut(nullptr).bytes; }
+
+  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters* parameters,
+               cudaStream_t stream) const override {
+    constexpr const char* kName = "batch_norm";
+    const ChannelTotals parts = cut(workspace);  // of values, of squared deviations
+    GroupNormBody<T> body = body_;
+    const T *running_mean, *running_variance;
+    point_to(operands, body.x, body.gain, body.bias, running_mean, running_variance, body.y, body.mean, body.inverse);
+    const NormGroups& groups = body.groups;
+    check(cudaMemsetAsync(parts.totals, 0, 2 * groups.channels * sizeof(float), stream), "cudaMemsetAsync");
+    float* const squares = parts.totals + groups.channels;
+    const ColumnMoment<T, false> values{{}, body.x, groups.sample_rows, groups.channels, nullptr, parameters};
+    const ColumnMoment<T, true> deviations{{}, body.x, groups.sample_rows, groups.channels, parts.totals, parameters};
+    sums_.enqueue(kName, values, parts.sums, parts.totals, stream);
+    sums_.enqueue(kName, deviations, parts.sums, squares, stream);
+    launch(kName, batch_moments<T>, {ceil_div(groups.channels, kElementwiseThreads), kElementwiseThreads}, stream,
+           deviations, squares, running_mean, running_variance, epsilon_, body.mean, body.inverse);
+    launch_elementwise_rows<T>(kName, context_, groups.elements(), groups.channels, body, stream);
+  }
+
+ private:
+  ChannelTotals cut(std::byte* workspace) const { return {body_.groups, sums_, workspace}; }
+
+  Context context_;
+  GroupNormBody<T> body_;  // without addresses
+  float epsilon_;
+  ColumnSums<T> sums_;
 };
 
 }  // namespace
 
 const Factory make_group_norm = make_for_input<GroupNorm>;
-const Factory make_batch_norm = make_for_input<GroupNorm>;
+const Factory make_batch_norm = make_for_input<BatchNorm>;
 
 }  // namespace l2l::device::cuda

@@ -1,6 +1,7 @@
 // What group norm and its gradient share: which elements are normed together.
 #pragma once
 
+#include "device/kernels/common/column_sums.cuh"
 #include "device/kernels/common/elementwise.cuh"
 #include "device/kernels/common/reduce.cuh"
 
@@ -20,6 +21,9 @@ struct NormGroups {
         groups(attributes.groups),
         group_channels(channels / groups) {}
 
+  // Each channel has statistics of its own, over all rows, as in batch norm: sums over columns are the fast way to
+  // them.
+  bool by_column() const { return samples == 1 && group_channels == 1; }
   std::int64_t statistics() const { return samples * groups; }
   std::int64_t elements() const { return samples * sample_rows * channels; }
   __device__ float group_size() const { return static_cast<float>(sample_rows * group_channels); }
@@ -54,6 +58,21 @@ struct NormGroups {
       result[i] = statistic;
     }
     return result;
+  }
+};
+
+// Workspace of batch norm.
+struct ChannelTotals {
+  float* totals;    // [2, channels]
+  std::byte* sums;  // of ColumnSums
+  Bytes bytes;
+
+  template <typename T>
+  ChannelTotals(const NormGroups& groups, const ColumnSums<T>& column_sums, std::byte* workspace) {
+    kernels::WorkspaceCutter cutter(workspace);
+    totals = cutter.take<float>(2 * groups.channels);
+    sums = cutter.take<std::byte>(static_cast<std::int64_t>(column_sums.workspace()));
+    bytes = cutter.used();
   }
 };
 

@@ -1,4 +1,3 @@
-#include "device/kernels/common/column_sums.cuh"
 #include "device/kernels/cuda_factories.h"
 #include "device/kernels/group_norm.cuh"
 
@@ -136,8 +135,85 @@ class GroupNormBackward final : public Kernel {
   ColumnSums<T> sums_;
 };
 
+// Adds the sums of batch norm to the gradients of its parameters. `dbias` may be null.
+__global__ void add_column_totals(std::int64_t channels, const float* totals, float* dgain, float* dbias) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kElementwiseThreads + threadIdx.x;
+  if (i >= channels) return;
+  dgain[i] += totals[i];
+  if (dbias != nullptr) dbias[i] += totals[channels + i];
+}
+
+// mean(g) = gain * sum(dy) / rows, mean(g n) = gain * sum(dy n) / rows. Moves 3 elements of T per element.
+template <typename T>
+struct BatchNormBackwardBody : Unprepared {
+  GroupNormGradient<T> norm;
+  const float* totals = nullptr;  // [2, channels]: sums of dy n, of dy
+
+  template <int Count>
+  __device__ void at(std::int64_t first) const {
+    const std::int64_t column = place_of<Count>(first, norm.groups.channels).column;
+    Floats<Count> gradients = load_floats<Count>(norm.dy + first);
+    const Floats<Count> values = load_floats<Count>(norm.x + first), gains = load_floats<Count>(norm.gain + column);
+    const Floats<Count> means = load_floats<Count>(norm.mean + column);
+    const Floats<Count> scales = load_floats<Count>(norm.inverse + column);
+    const Floats<Count> with_n = load_floats<Count>(totals + column);
+    const Floats<Count> alone = load_floats<Count>(totals + norm.groups.channels + column);
+    const float rows = norm.groups.group_size();
+#pragma unroll
+    for (int i = 0; i < Count; ++i) {
+      const float n = (values[i] - means[i]) * scales[i];
+      gradients[i] = (gradients[i] - (alone[i] + n * with_n[i]) / rows) * gains[i] * scales[i];
+    }
+    store_floats(norm.dx + first, gradients);
+  }
+};
+
+// The same for statistics of single channels over all rows: its two sums over columns are the parameters' gradients.
+template <typename T>
+class BatchNormBackward final : public Kernel {
+ public:
+  BatchNormBackward(const Context& context, const OpView& op)
+      : context_(context),
+        norm_(op.attributes),
+        trained_(op.outputs.size() - 1),
+        sums_(op.input(0).shape[0], op.input(0).shape[1]) {
+    require_groups<T>(norm_.groups.elements(), norm_.groups.channels);
+  }
+
+  Bytes workspace() const override { return cut(nullptr).bytes; }
+
+  void enqueue(Operands operands, std::byte* workspace, const LaunchParameters*, cudaStream_t stream) const override {
+    constexpr const char* kName = "batch_norm_backward";
+    const ChannelTotals parts = cut(workspace);  // of dy n, of dy
+    const std::int64_t channels = norm_.groups.channels;
+    GroupNormGradient<T> norm = norm_;
+    point_to(operands, norm.dy, norm.x, norm.gain, norm.mean, norm.inverse, norm.dx);
+    check(cudaMemsetAsync(parts.totals, 0, 2 * channels * sizeof(float), stream), "cudaMemsetAsync");
+    sums_.enqueue(kName, GroupNormParameterGradient<T, true>{{}, norm}, parts.sums, parts.totals, stream);
+    sums_.enqueue(kName, GroupNormParameterGradient<T, false>{{}, norm}, parts.sums, parts.totals + channels, stream);
+    launch_elementwise_rows<T>(kName, context_, norm.groups.elements(), channels,
+                               BatchNormBackwardBody<T>{{}, norm, parts.totals}, stream);
+    if (trained_ == 0) return;
+    launch(kName, add_column_totals, {ceil_div(channels, kElementwiseThreads), kElementwiseThreads}, stream, channels,
+           parts.totals, as<float>(operands[6]), trained_ > 1 ? as<float>(operands[7]) : nullptr);
+  }
+
+ private:
+  ChannelTotals cut(std::byte* workspace) const { return {norm_.groups, sums_, workspace}; }
+
+  Context context_;
+  GroupNormGradient<T> norm_;  // without addresses
+  std::size_t trained_;        // parameters
+  ColumnSums<T> sums_;
+};
+
+std::unique_ptr<Kernel> make_group_or_batch_norm_backward(const Context& context, const OpView& op) {
+  if (NormGroups(op.attributes).by_column()) return make_for_input<BatchNormBackward>(context, op);
+  return make_for_input<GroupNormBackward>(context, op);
+}
+
 }  // namespace
 
-const Factory make_group_norm_backward = make_for_input<GroupNormBackward>;
+const Factory make_group_norm_backward = make_group_or_batch_norm_backward;
 
 }  // namespace l2l::device::cuda

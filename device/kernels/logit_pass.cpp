@@ -33,14 +33,17 @@ LogitPass::LogitPass(const Context& context, const OpView& op, const LogitPanels
       softcap_(op.attributes.softcap),
       panels_(panels),
       logits_(panels.rows, panels.tokens, [&](std::int64_t rows, std::int64_t tokens) {
-        return MatmulPlan(context, logits_shape(panels, rows, tokens, hidden_, dtype_));
+        const MatmulShape shape = logits_shape(panels, rows, tokens, hidden_, dtype_);
+        return TokenProduct(context, shape, TokenProduct::Tokens::columns);
       }) {
   if (!dx) return;
   dx_.emplace(panels.rows, panels.tokens, [&](std::int64_t rows, std::int64_t tokens) {
-    return MatmulPlan(context, dx_shape(panels, rows, tokens, hidden_, dtype_, *dx));
+    const MatmulShape shape = dx_shape(panels, rows, tokens, hidden_, dtype_, *dx);
+    return TokenProduct(context, shape, TokenProduct::Tokens::sum);
   });
   dtable_.emplace(panels.rows, panels.tokens, [&](std::int64_t rows, std::int64_t tokens) {
-    return MatmulPlan(context, dtable_shape(panels, rows, tokens, hidden_, dtype_));
+    const MatmulShape shape = dtable_shape(panels, rows, tokens, hidden_, dtype_);
+    return TokenProduct(context, shape, TokenProduct::Tokens::rows);
   });
 }
 

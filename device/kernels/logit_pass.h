@@ -6,6 +6,7 @@
 #include "device/kernels/common/panel_product.h"
 #include "device/kernels/logit_panels.h"
 #include "device/kernels/panel_cross_entropy.cuh"
+#include "device/kernels/token_product.h"
 
 namespace l2l::device::cuda {
 
@@ -66,8 +67,8 @@ class LogitPass {
   bool bias_;
   float softcap_;
   LogitPanels panels_;
-  kernels::PanelProduct<MatmulPlan> logits_;
-  std::optional<kernels::PanelProduct<MatmulPlan>> dx_, dtable_;
+  kernels::PanelProduct<TokenProduct> logits_;
+  std::optional<kernels::PanelProduct<TokenProduct>> dx_, dtable_;
 };
 
 }  // namespace l2l::device::cuda
