@@ -220,6 +220,19 @@ int ModelLayout::uses(GroupIndex group) const {
   return count;
 }
 
+int ModelLayout::further_uses() const {
+  int uses = 0;
+  std::vector<bool> used(groups.size());
+  for (const LayerSpec& layer : layers) {
+    for (const LayerPart& part : layer.parts) {
+      if (gradient_elements_of(part) == 0) continue;
+      uses += used[static_cast<std::size_t>(part.group)] ? 1 : 0;
+      used[static_cast<std::size_t>(part.group)] = true;
+    }
+  }
+  return uses;
+}
+
 std::int64_t ModelLayout::parameters() const {
   std::int64_t total = 0;
   for (const GroupSpec& group : groups) {
@@ -257,7 +270,9 @@ void ModelLayout::validate() const {
   check_ids(groups, "parameter group", Neighbours::differ);
   check_ids(layers, "layer", Neighbours::may_share);
   const std::vector<Ranges> ranges = ranges_of(*this);
-  for (std::size_t i = 0; i < groups.size(); ++i) check_covered(groups[i], ranges[i]);
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (!exchange || !ranges[i].empty()) check_covered(groups[i], ranges[i]);
+  }
 }
 
 }  // namespace l2l

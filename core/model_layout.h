@@ -78,6 +78,13 @@ struct LayerSpec {
 struct ModelLayout {
   std::vector<GroupSpec> groups;
   std::vector<LayerSpec> layers;
+  // Set where layers are exchanged between steps: a group may then be a part of none. At first there are as many
+  // layers, and as large ones, as there ever will be.
+  struct Exchange {
+    int further_uses = 0;                       // of all groups beyond their first, at most
+    GroupIndex first_group = 0, end_group = 0;  // groups of layers that are exchanged: from `first_group` on
+  };
+  std::optional<Exchange> exchange = {};
 
   std::int64_t elements_of(const LayerPart& part) const;
   // The same of its gradients. A part that is a range of its group has as many as elements, or none.
@@ -89,6 +96,7 @@ struct ModelLayout {
   // Per group: elements at which parts begin or end inside it, ascending. Sums over its elements do not cross these.
   std::vector<std::vector<std::int64_t>> cuts() const;
   int uses(GroupIndex group) const;  // number of layers it is a part of
+  int further_uses() const;          // of all trained groups beyond their first
   bool has_statistics() const;
   std::int64_t parameters() const;  // elements without padding, each group once
   std::int64_t trained_parameters() const;
@@ -96,8 +104,9 @@ struct ModelLayout {
   std::int64_t largest_gradient() const;  // elements of a layer's gradients
 
   // Throws BadInput naming the group, layer or parameter where ranges overlap or leave their group, parameters are out
-  // of order, ids or names are not unique, elements of a group are in no layer, a group is twice in one layer, or a
-  // layer has a range of a group of which some parameters are frozen and others are not.
+  // of order, ids or names are not unique, elements of a group are in no layer (but of all of it, where layers are
+  // exchanged), a group is twice in one layer, or a layer has a range of a group of which some parameters are frozen
+  // and others are not.
   void validate() const;
 };
 

@@ -1,4 +1,4 @@
-// A tensor shape of at most four dimensions; allocates nothing.
+// A tensor shape of at most eight dimensions; allocates nothing.
 #pragma once
 
 #include <array>
@@ -13,16 +13,15 @@ namespace l2l {
 
 class Shape {
  public:
-  static constexpr std::size_t kMaxRank = 4;
+  static constexpr std::size_t kMaxRank = 8;
 
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> dims) {
-    if (dims.size() > kMaxRank) throw BadInput("shape of rank " + std::to_string(dims.size()) + ": at most 4");
     for (const std::int64_t dim : dims) push_back(dim);
   }
 
   void push_back(std::int64_t dim) {
-    if (rank_ == kMaxRank) throw BadInput("shape: rank above 4");
+    if (rank_ == kMaxRank) throw BadInput("a shape of more than " + std::to_string(kMaxRank) + " dimensions");
     if (dim < 0) throw BadInput("shape: negative dimension " + std::to_string(dim));
     dims_[rank_++] = dim;
   }

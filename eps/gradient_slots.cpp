@@ -6,16 +6,16 @@ namespace l2l::eps {
 namespace {
 
 int pool_size(const ModelLayout& layout, const StoreOptions& options) {
-  int further_uses = 0;
-  for (const GroupSpec& group : layout.groups) further_uses -= group.gradient_elements() > 0 ? 1 : 0;
-  for (const LayerSpec& layer : layout.layers) {
-    for (const LayerPart& part : layer.parts) further_uses += layout.gradient_elements_of(part) > 0 ? 1 : 0;
-  }
+  const int further_uses = layout.exchange ? layout.exchange->further_uses : layout.further_uses();
   return options.staging_slots + options.devices * further_uses;
 }
 
 Bytes slot_bytes(std::int64_t elements, const StoreOptions& options) {
   return static_cast<Bytes>(elements) * size_of(options.gradients);
+}
+
+std::int64_t held_elements(const ModelLayout& layout, std::size_t layer) {
+  return layout.exchange ? layout.largest_gradient() : layout.gradient_elements(static_cast<LayerIndex>(layer));
 }
 
 }  // namespace
@@ -26,8 +26,7 @@ Bytes GradientSlots::bytes(const ModelLayout& layout, const StoreOptions& option
   }
   Bytes total = 0;
   for (std::size_t i = 0; i < layout.layers.size(); ++i) {
-    const std::int64_t elements = layout.gradient_elements(static_cast<LayerIndex>(i));
-    total += static_cast<Bytes>(options.devices) * slot_bytes(elements, options);
+    total += static_cast<Bytes>(options.devices) * slot_bytes(held_elements(layout, i), options);
   }
   return total;
 }
@@ -44,9 +43,8 @@ GradientSlots::GradientSlots(const ModelLayout& layout, const StoreOptions& opti
     return;
   }
   for (std::size_t i = 0; i < layout.layers.size(); ++i) {
-    const std::int64_t elements = layout.gradient_elements(static_cast<LayerIndex>(i));
     for (int device = 0; device < options.devices; ++device) {
-      add(elements, "held gradients of " + layout.layers[i].name);
+      add(held_elements(layout, i), "held gradients of " + layout.layers[i].name);
     }
   }
 }

@@ -53,7 +53,7 @@ class GradientRuns {
   std::int64_t same_until_ = 0;  // the contributions are the same up to here
   DType type_ = DType::f32;
   std::size_t parts_ = 0;
-  std::array<const void*, 2 * kMostDevices> at_;  // the run's contributions: two uses of a group from each device
+  std::array<const void*, kMostContributions> at_;  // the run's contributions
   alignas(64) std::array<float, kRunUnit> sums_;
 };
 

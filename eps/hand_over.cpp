@@ -1,7 +1,7 @@
 #include "eps/hand_over.h"
 
-#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "core/fault_point.h"
 #include "l2l/errors.h"
@@ -19,27 +19,39 @@ HandOver::HandOver(const ModelLayout& layout, int devices, bool held, const std:
     : devices_(static_cast<std::size_t>(devices)),
       held_(held),
       groups_(layout.groups.size()),
-      layers_(layout.layers.size()),
       resting_(layout.groups.size()) {
-  for (std::size_t layer = layers_.size(); layer-- > 0;) {
-    for (const LayerPart& part : layout.layers[layer].parts) {
-      const bool trained = layout.groups[static_cast<std::size_t>(part.group)].gradient_elements() > 0;
-      add_use(part.group, static_cast<LayerIndex>(layer), trained);
-    }
-  }
-  for (const Group& group : groups_) trained_ += frozen(group) ? 0 : 1;
+  for (std::size_t i = 0; i < groups_.size(); ++i) groups_[i].trained = layout.groups[i].gradient_elements() > 0;
   for (std::size_t i = 0; i < lanes.size(); ++i) groups_[i].lane = lanes[i];
+  set_layers(layout.layers);
+}
+
+void HandOver::set_layers(const std::vector<LayerSpec>& layers) {
+  if (open_) throw Error("layers are changed in the middle of step " + std::to_string(step_));
+  for (Group& group : groups_) {
+    if (group.leases > 0) throw Error("layers are changed while a lease lives");
+    group.first_use = kNoUse;
+    group.last_use = -1;
+    group.contributions = 0;
+  }
+  layers_.assign(layers.size(), {});
+  for (std::size_t layer = layers_.size(); layer-- > 0;) {
+    for (const LayerPart& part : layers[layer].parts) add_use(part.group, static_cast<LayerIndex>(layer));
+  }
+  used_ = 0;
+  for (Group& group : groups_) {
+    used_ += group.contributions > 0 ? 1 : 0;
+    group.received.reserve(group.contributions);
+    if (group.state == GroupState::resting) expect_contributions(group);
+  }
 }
 
 // Called for the layers from the last to the first.
-void HandOver::add_use(GroupIndex index, LayerIndex layer, bool trained) {
+void HandOver::add_use(GroupIndex index, LayerIndex layer) {
   Group& group = group_at(index);
-  layers_[static_cast<std::size_t>(layer)].push_back({index, group.received.size()});
+  layers_[static_cast<std::size_t>(layer)].push_back({index, group.contributions});
   if (group.last_use < 0) group.last_use = layer;
   group.first_use = layer;
-  if (!trained) return;
-  group.received.resize(group.received.size() + devices_);
-  group.missing = group.received.size();
+  if (group.trained) group.contributions += devices_;
 }
 
 void HandOver::begin_step(Version step) {
@@ -48,7 +60,7 @@ void HandOver::begin_step(Version step) {
   if (step != step_)
     throw Error("step " + std::to_string(step) + " begins, but the next one is " + std::to_string(step_));
   open_ = true;
-  unchecked_ = trained_;
+  unchecked_ = used_;
 }
 
 void HandOver::verdict(bool approved) {
@@ -56,6 +68,7 @@ void HandOver::verdict(bool approved) {
   open_ = false;
   ++step_;
   for (Group& group : groups_) {
+    if (group.contributions == 0) pass(group);
     if (group.state != GroupState::checked) continue;
     if (held_ && approved) {
       group.state = GroupState::approved;
@@ -70,10 +83,19 @@ void HandOver::skip() {
   open_ = false;
   ++step_;
   for (Group& group : groups_) {
-    if (frozen(group)) continue;
+    if (group.contributions == 0) {
+      pass(group);
+      continue;
+    }
     ++group.version;
     rest(group);
   }
+}
+
+// The closed step did not use the group.
+void HandOver::pass(Group& group) {
+  if (!group.trained) return;
+  ++(group.state == GroupState::resting ? group.version : group.passed);
 }
 
 void HandOver::restore(Version step) {
@@ -87,7 +109,7 @@ HandOver::Availability HandOver::availability(LayerIndex layer, Version version)
   bool later = false;
   for (const Part& part : parts_of(layer)) {
     const Group& group = group_at(part.group);
-    if (frozen(group)) continue;
+    if (!group.trained) continue;
     const bool leaving = group.state == GroupState::approved || group.state == GroupState::updating;
     if (group.version > version || (group.version == version && leaving)) return Availability::gone;
     later = later || group.version < version;
@@ -110,7 +132,7 @@ void HandOver::release(LayerIndex layer) {
 bool HandOver::accepts(LayerIndex layer) const {
   for (const Part& part : parts_of(layer)) {
     const Group& group = group_at(part.group);
-    if (frozen(group)) continue;
+    if (!group.trained) continue;
     if (group.state != GroupState::resting || group.version != step_) return false;
   }
   return true;
@@ -124,7 +146,7 @@ void HandOver::push(LayerIndex layer, int device, std::optional<bool> finite) {
   const std::vector<Part>& parts = parts_of(layer);
   bool expected = accepts(layer);
   for (std::size_t i = 0; expected && i < parts.size(); ++i) {
-    if (frozen(group_at(parts[i].group))) continue;
+    if (!group_at(parts[i].group).trained) continue;
     expected = group_at(parts[i].group).received[contribution(layer, i, device)] == 0;
   }
   if (!expected) {
@@ -133,7 +155,7 @@ void HandOver::push(LayerIndex layer, int device, std::optional<bool> finite) {
   }
   for (std::size_t i = 0; i < parts.size(); ++i) {
     Group& group = group_at(parts[i].group);
-    if (frozen(group)) continue;
+    if (!group.trained) continue;
     group.received[contribution(layer, i, device)] = 1;
     if (--group.missing > 0) continue;
     group.state = GroupState::complete;
@@ -171,7 +193,7 @@ void HandOver::conclude_check(GroupIndex group, bool finite) {
 
 void HandOver::finish_update(GroupIndex group) {
   expect(group, GroupState::updating);
-  ++group_at(group).version;
+  group_at(group).version += 1 + std::exchange(group_at(group).passed, 0);
   rest(group_at(group));
 }
 
@@ -179,7 +201,7 @@ void HandOver::begin_save() {
   if (open_) throw Error("a save begins in the middle of step " + std::to_string(step_));
   if (saving_) throw Error("a save begins before the one before it has ended");
   for (const Group& group : groups_) {
-    if (!frozen(group) && group.state == GroupState::resting && group.version != step_)
+    if (group.trained && group.state == GroupState::resting && group.version != step_)
       throw Error("a save begins after a rejected step");
   }
   saving_ = true;
@@ -192,7 +214,7 @@ std::optional<GroupIndex> HandOver::start_save() {
   std::optional<GroupIndex> first;
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     if (groups_[i].save != SaveState::wanted) continue;
-    if (!frozen(groups_[i]) && groups_[i].version < save_version_) continue;
+    if (groups_[i].trained && groups_[i].version < save_version_) continue;
     const GroupIndex group = static_cast<GroupIndex>(i);
     if (!first || saves_later(*first, group)) first = group;
   }
@@ -225,9 +247,13 @@ void HandOver::expect(GroupIndex group, GroupState state) const {
 
 void HandOver::rest(Group& group) {
   group.state = GroupState::resting;
-  group.missing = group.received.size();
-  std::fill(group.received.begin(), group.received.end(), std::uint8_t{0});
+  expect_contributions(group);
   ++resting_;
+}
+
+void HandOver::expect_contributions(Group& group) {
+  group.missing = group.contributions;
+  group.received.assign(group.contributions, 0);
 }
 
 bool HandOver::may_update(const Group& group) const {
@@ -246,10 +272,11 @@ bool HandOver::updates_later(GroupIndex a, GroupIndex b) const {
   return a > b;
 }
 
-// A group is complete when its first layer has been through the backward pass.
+// A group is complete when its first layer has been through the backward pass. One without a layer comes last.
 bool HandOver::checks_later(GroupIndex a, GroupIndex b) const {
-  if (first_use(a) != first_use(b)) return first_use(a) < first_use(b);
-  return a > b;
+  if (first_use(a) == first_use(b)) return a > b;
+  if (first_use(a) == kNoUse || first_use(b) == kNoUse) return first_use(a) == kNoUse;
+  return first_use(a) < first_use(b);
 }
 
 }  // namespace l2l::eps

@@ -22,13 +22,16 @@
 //   reading    until finish_save()                                               -> unmarked
 //   unmarked   until the next save; end_save() unmarks all
 //
-// A group whose parameters are all frozen always rests, at any version that is asked for.
+// A group whose parameters are all frozen always rests, at any version that is asked for. One that no layer of the open
+// step uses has the same data as version v + 1 when the step is closed. Where its update is still pending then, it gets
+// that version when the update is finished.
 //
 // Leases and pushes go on while a group is wanted or read; only its update to s + 1 waits. tests/eps/model explores the
 // schedules of this machine and seeds bugs into it.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -48,12 +51,16 @@ struct Job {
   bool operator==(const Job&) const = default;
 };
 
-// A value; thread-bound. Calls out of order throw Error. Only the constructor allocates.
+// A value; thread-bound. Calls out of order throw Error. Only the constructor and set_layers() allocate.
 class HandOver {
  public:
   // `layout` is valid and not kept. `held`: verdict() decides for all groups; otherwise each check decides. `lanes`:
   // the lane of each group, from 0, which gets its checks and updates; empty: one lane has all.
   HandOver(const ModelLayout& layout, int devices, bool held, const std::vector<int>& lanes = {});
+
+  // Between steps: the layers of the next ones, of which each group may have any number of parts, or none. No lease may
+  // live; updates may be pending.
+  void set_layers(const std::vector<LayerSpec>& layers);
 
   // Opens step `step`: the one after the last that was closed.
   void begin_step(Version step);
@@ -83,7 +90,7 @@ class HandOver {
   void push(LayerIndex layer, int device, std::optional<bool> finite = std::nullopt);
   // Position of a contribution in its group's sum: by use, from the last layer to the first, then by device.
   std::size_t contribution(LayerIndex layer, std::size_t part, int device) const;
-  std::size_t contributions(GroupIndex group) const { return group_at(group).received.size(); }
+  std::size_t contributions(GroupIndex group) const { return group_at(group).contributions; }
 
   // The next job of a lane, which the caller must finish: checks first, in the order in which the backward pass
   // completes them, since the end of the step waits for them and they are short; then updates, in the order in which
@@ -108,7 +115,8 @@ class HandOver {
   SaveState save_state(GroupIndex group) const { return group_at(group).save; }
   Version version(GroupIndex group) const { return group_at(group).version; }
   int leases(GroupIndex group) const { return group_at(group).leases; }
-  // Constant after construction. The gradients of the first use complete a group.
+  // Until the next set_layers(). The gradients of the first use complete a group. Without one: kNoUse and -1.
+  static constexpr LayerIndex kNoUse = std::numeric_limits<LayerIndex>::max();
   LayerIndex first_use(GroupIndex group) const { return group_at(group).first_use; }
   LayerIndex last_use(GroupIndex group) const { return group_at(group).last_use; }
   int lane(GroupIndex group) const { return group_at(group).lane; }
@@ -121,10 +129,13 @@ class HandOver {
     Version version = 0;
     int leases = 0;
     SaveState save = SaveState::unmarked;
-    LayerIndex first_use = 0, last_use = -1;
+    LayerIndex first_use = kNoUse, last_use = -1;
     int lane = 0;
-    std::size_t missing = 0;             // contributions
-    std::vector<std::uint8_t> received;  // by contribution; of a frozen group there are none, and it always rests
+    bool trained = false;           // else frozen
+    Version passed = 0;             // steps that were closed without it while its update was pending
+    std::size_t contributions = 0;  // to a step; 0: it has no use, or is frozen
+    std::size_t missing = 0;
+    std::vector<std::uint8_t> received;  // by contribution
     bool operator==(const Group&) const = default;
   };
   struct Part {
@@ -133,13 +144,14 @@ class HandOver {
     bool operator==(const Part&) const = default;
   };
 
-  static bool frozen(const Group& group) { return group.received.empty(); }
   Group& group_at(GroupIndex group) { return groups_[static_cast<std::size_t>(group)]; }
   const Group& group_at(GroupIndex group) const { return groups_[static_cast<std::size_t>(group)]; }
   const std::vector<Part>& parts_of(LayerIndex layer) const { return layers_[static_cast<std::size_t>(layer)]; }
-  void add_use(GroupIndex group, LayerIndex layer, bool trained);
+  void add_use(GroupIndex group, LayerIndex layer);
+  void pass(Group& group);
   void expect(GroupIndex group, GroupState state) const;
   void rest(Group& group);
+  static void expect_contributions(Group& group);
   void conclude_check(GroupIndex group, bool finite);
   bool may_update(const Group& group) const;
   bool later(const Job& a, const Job& b) const;
@@ -153,7 +165,7 @@ class HandOver {
   Version step_ = 0;
   std::vector<Group> groups_;
   std::vector<std::vector<Part>> layers_;
-  std::size_t trained_ = 0;    // groups that are not frozen
+  std::size_t used_ = 0;       // groups with contributions
   std::size_t unchecked_ = 0;  // groups of the open step
   std::size_t resting_ = 0;
   bool saving_ = false;

@@ -104,11 +104,24 @@ std::optional<WeightLease> ParameterStore::try_pull(LayerIndex layer, Version ve
   return lease;
 }
 
+void ParameterStore::set_layers(std::vector<LayerSpec> layers) {
+  Implementation& self = *implementation_;
+  if (!self.layout.exchange) throw Error("the layers of this parameter store are not exchanged");
+  auto guard = self.lock();
+  self.wait(guard, [&] { return self.leases == 0; });
+  self.hand_over.set_layers(layers);
+  self.layout.layers = std::move(layers);
+  self.set_wires();
+}
+
 void ParameterStore::begin_step(std::uint64_t step, double learning_rate, const GradientScale& scale) {
   Implementation& self = *implementation_;
   self.failure.rethrow();
   const auto guard = self.lock();
   self.hand_over.begin_step(step);
+  for (std::size_t i = 0; i < self.groups.size(); ++i) {
+    if (self.hand_over.contributions(static_cast<GroupIndex>(i)) == 0) self.groups[i].sum_of_squares = 0;
+  }
   self.learning_rate = static_cast<float>(learning_rate);
   self.scale = scale;
 }

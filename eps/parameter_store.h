@@ -6,6 +6,7 @@
 //   resting(version t) --push x (devices * uses)--> complete --reduce, check--> checked --verdict--> updating
 //   --> resting(version t + 1)
 //
+// A group that no layer of the step uses becomes version t + 1 as it is, and its updates are not counted.
 // eps/hand_over.h has the whole state machine, saving included. Eager: a group is approved by its own check (finite).
 // Held (`after_backward`, global clipping or loss scaling): the whole step is approved at once, and the updates run in
 // the order in which the next forward pass needs the layers. An update waits until no lease of the group lives. A
@@ -34,6 +35,7 @@ enum class UpdateMode : std::uint8_t { eager, after_backward };
 enum class ClipMode : std::uint8_t { none, per_layer, global };
 
 inline constexpr int kMostDevices = 64;
+inline constexpr int kMostContributions = 2 * kMostDevices;  // to the gradient of one element
 
 struct StoreOptions {
   // f32: the wire is the master. bf16: split master. f16: the master lies beside the wire; a weight beyond 65504 is
@@ -164,6 +166,11 @@ class ParameterStore {
   WeightLease pull(LayerIndex layer, Version version, std::chrono::nanoseconds* waited = nullptr);
   // The same, but returns nothing when it would have to wait.
   std::optional<WeightLease> try_pull(LayerIndex layer, Version version);
+
+  // Between steps, of a layout whose layers may be exchanged: the layers of the next steps, made of parts of its
+  // groups. Waits for leases, not for updates. There may not be more layers than at first, nor larger ones, nor more
+  // uses of groups beyond their first.
+  void set_layers(std::vector<LayerSpec> layers);
 
   // Opens step `step` (from 0) with its learning rate. Call before its first push.
   void begin_step(std::uint64_t step, double learning_rate, const GradientScale& scale = {});

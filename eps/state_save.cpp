@@ -59,7 +59,7 @@ std::optional<GroupIndex> StateSave::next() {
 void StateSave::take_back() {
   if (!group_) return;
   ParameterStore::Implementation& self = *store_->implementation_;
-  self.record(self.save_track, "save", *group_, begin_);
+  self.record(self.save_track, "save", self.first_layer(*group_), begin_);
   self.hand_over.finish_save(*std::exchange(group_, std::nullopt));
   self.notify();
 }

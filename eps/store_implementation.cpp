@@ -69,7 +69,7 @@ ParameterStore::Implementation::Implementation(ModelLayout model, const StoreOpt
     const int lane = hand_over.lane(static_cast<GroupIndex>(i));
     add_group(layout.groups[i], lanes[static_cast<std::size_t>(lane)], source, weights);
   }
-  for (const LayerSpec& layer : layout.layers) wires.push_back(wire_parts(layer));
+  set_wires();
   registration = failure.on_failure([this] {
     const auto guard = lock();
     notify();
@@ -156,6 +156,16 @@ std::vector<WirePart> ParameterStore::Implementation::wire_parts(const LayerSpec
   return parts;
 }
 
+void ParameterStore::Implementation::set_wires() {
+  wires.clear();
+  for (const LayerSpec& layer : layout.layers) wires.push_back(wire_parts(layer));
+}
+
+LayerIndex ParameterStore::Implementation::first_layer(GroupIndex group) const {
+  const LayerIndex first = hand_over.first_use(group);
+  return first == HandOver::kNoUse ? -1 : first;
+}
+
 bool ParameterStore::Implementation::leasable(LayerIndex layer, Version version) const {
   if (fault_point("eps.stale_version")) return true;
   const HandOver::Availability availability = hand_over.availability(layer, version);
@@ -208,6 +218,8 @@ void ParameterStore::Implementation::push(LayerIndex layer, int device, int slot
     const std::int64_t elements = layout.gradient_elements_of(parts[i]);
     GroupData& group = groups[static_cast<std::size_t>(parts[i].group)];
     const std::size_t contribution = hand_over.contribution(layer, i, device);
+    group.gradients.resize(hand_over.contributions(parts[i].group));  // others than before, where layers were exchanged
+    group.slots.resize(group.gradients.size());
     const auto begin = static_cast<Bytes>(like_wire ? parts[i].offset : end);
     group.gradients[contribution] = {slots.data(slot) + begin * size_of(options.gradients), parts[i].begin,
                                      parts[i].begin + elements};
@@ -230,6 +242,22 @@ std::optional<GroupIndex> ParameterStore::Implementation::first_not_finite() con
     if (!first || hand_over.last_use(group) > hand_over.last_use(*first)) first = group;
   }
   return first;
+}
+
+// In the order of the groups of a model that has just these layers: the sum is the same, to the bit.
+double ParameterStore::Implementation::sum_over_groups() const {
+  double sum = 0;
+  const auto add = [&](GroupIndex group) { sum += groups[static_cast<std::size_t>(group)].sum_of_squares; };
+  const ModelLayout::Exchange exchange = layout.exchange.value_or(ModelLayout::Exchange());
+  for (GroupIndex group = 0; group < exchange.first_group; ++group) add(group);
+  for (LayerIndex layer = 0; static_cast<std::size_t>(layer) < layout.layers.size(); ++layer) {
+    for (const LayerPart& part : layer_at(layer).parts) {
+      const bool exchanged = part.group >= exchange.first_group && part.group < exchange.end_group;
+      if (exchanged && hand_over.first_use(part.group) == layer) add(part.group);
+    }
+  }
+  for (GroupIndex group = exchange.end_group; static_cast<std::size_t>(group) < groups.size(); ++group) add(group);
+  return sum;
 }
 
 double ParameterStore::Implementation::norm_of(double sum_of_squares) const {
@@ -273,11 +301,13 @@ void ParameterStore::Implementation::refuse_step(GroupIndex broken) {
 
 StepVerdict ParameterStore::Implementation::close_step() {
   const std::optional<GroupIndex> broken = first_not_finite();
-  double sum = 0;
-  for (const GroupData& group : groups) sum += group.sum_of_squares;
+  const double sum = sum_over_groups();
   const StepVerdict verdict{norm_of(sum), broken && options.held() && scale.overflow_skips};
   if (broken && options.held() && !fault_point("eps.update_on_overflow")) {
-    for (std::size_t i = 0; i < groups.size(); ++i) release_contributions(static_cast<GroupIndex>(i));
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      const auto group = static_cast<GroupIndex>(i);
+      if (hand_over.contributions(group) > 0) release_contributions(group);
+    }
     if (!verdict.skipped) refuse_step(*broken);
     hand_over.skip();
     return verdict;
@@ -286,9 +316,10 @@ StepVerdict ParameterStore::Implementation::close_step() {
   if (options.held()) {
     // Negative control: the norm is taken before the last group to arrive, the first in order.
     const double early = fault_point("eps.early_norm") ? groups[0].sum_of_squares : 0;
-    for (GroupData& group : groups) {
-      group.learning_rate = learning_rate;
-      group.factor = factor_of(group, norm_of(sum - early));
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+      if (hand_over.contributions(static_cast<GroupIndex>(i)) == 0) continue;  // its update may be pending
+      groups[i].learning_rate = learning_rate;
+      groups[i].factor = factor_of(groups[i], norm_of(sum - early));
     }
   }
   hand_over.verdict(true);

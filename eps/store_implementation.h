@@ -21,8 +21,8 @@
 
 namespace l2l::eps {
 
-// Constant after construction: layout, options, wires, the structure of every vector. Do not call Failure::fail() with
-// the mutex held: it takes the mutex to wake those who wait here.
+// Constant after construction: options and the structure of every vector; layout and wires but for set_layers(). Do not
+// call Failure::fail() with the mutex held: it takes the mutex to wake those who wait here.
 struct ParameterStore::Implementation {
   Implementation(ModelLayout model, const StoreOptions& store_options, MemorySource& source, Failure& run_failure,
                  Trace* run_trace, const WeightSource* weights);
@@ -61,14 +61,17 @@ struct ParameterStore::Implementation {
   const LayerSpec& layer_at(LayerIndex layer) const;  // throws Error
   Bytes gradient_bytes(LayerIndex layer) const;
   std::vector<WirePart> wire_parts(const LayerSpec& layer) const;
+  void set_wires();
 
   // With the mutex held:
   bool leasable(LayerIndex layer, Version version) const;  // throws Error when the version is gone
+  LayerIndex first_layer(GroupIndex group) const;          // where it is used first, for people; -1: nowhere
   void push(LayerIndex layer, int device, int slot, std::optional<double> squares);
   bool is_whole_gradient(const LayerSpec& layer) const;  // its group gets no other contribution
   void take_check(GroupIndex group, double sum_of_squares);
   void release_contributions(GroupIndex group);
   std::optional<GroupIndex> first_not_finite() const;
+  double sum_over_groups() const;                              // of squares
   double norm_of(double sum_of_squares) const;                 // without the factor of the step's gradients
   float factor_of(const GroupData& group, double norm) const;  // `norm`: of all groups
   std::string why_overflow_stays() const;                      // with loss scaling, for the message
@@ -82,16 +85,20 @@ struct ParameterStore::Implementation {
 
   // An updater thread (updater.cpp).
   void run_updater(Lane& lane);
-  std::optional<Job> wait_for_job(const Lane& lane);
-  void check(GroupIndex group, Lane& lane);
-  void update(GroupIndex group, Lane& lane);
+  struct Work {
+    Job job;
+    LayerIndex layer;  // first_layer()
+  };
+  std::optional<Work> wait_for_work(const Lane& lane);
+  void check(const Work& work, Lane& lane);
+  void update(const Work& work, Lane& lane);
   [[noreturn]] void throw_corrupt(GroupIndex group, const StateMismatch& found) const;  // CorruptState
-  void record(int on_track, const char* name, GroupIndex group, Clock::time_point begin) const;
+  void record(int on_track, const char* name, LayerIndex layer, Clock::time_point begin) const;
   void add_work(Bytes bytes, Clock::time_point begin);  // of a job, for work()
   Bytes gradient_traffic(const GroupData& group) const;
   static Bytes state_traffic(const GroupSpec& group, const StoreOptions& options);
 
-  const ModelLayout layout;
+  ModelLayout layout;
   const StoreOptions options;
   Failure& failure;
   Trace* const trace;

@@ -12,11 +12,11 @@ void ParameterStore::Implementation::run_updater(Lane& lane) {
   const ThreadActivity listed("eps updater", lane.index);
   try {
     bind_thread(lane.cpus);
-    while (const std::optional<Job> job = wait_for_job(lane)) {
-      if (job->kind == JobKind::check) {
-        check(job->group, lane);
+    while (const std::optional<Work> work = wait_for_work(lane)) {
+      if (work->job.kind == JobKind::check) {
+        check(*work, lane);
       } else {
-        update(job->group, lane);
+        update(*work, lane);
       }
     }
   } catch (...) {
@@ -24,23 +24,24 @@ void ParameterStore::Implementation::run_updater(Lane& lane) {
   }
 }
 
-std::optional<Job> ParameterStore::Implementation::wait_for_job(const Lane& lane) {
+std::optional<ParameterStore::Implementation::Work> ParameterStore::Implementation::wait_for_work(const Lane& lane) {
   auto guard = lock();
   while (!stopping) {
-    if (const std::optional<Job> job = hand_over.start_job(lane.index)) return job;
+    if (const std::optional<Job> job = hand_over.start_job(lane.index)) return Work{*job, first_layer(job->group)};
     const ActivitySpan span(Doing::rests, "the wait for a job");
     changed.wait(guard);
   }
   return std::nullopt;
 }
 
-void ParameterStore::Implementation::check(GroupIndex index, Lane& lane) {
+void ParameterStore::Implementation::check(const Work& work, Lane& lane) {
+  const GroupIndex index = work.job.group;
   GroupData& group = groups[static_cast<std::size_t>(index)];
   const Clock::time_point begin = Clock::now();
-  const ActivitySpan span(Doing::job, "a check", hand_over.first_use(index));
-  if (trace != nullptr) lane.workers.annotate("check", hand_over.first_use(index));
+  const ActivitySpan span(Doing::job, "a check", work.layer);
+  if (trace != nullptr) lane.workers.annotate("check", work.layer);
   const double sum = sum_of_squares(group.memory, {group.gradients, options.gradients}, lane.workers, lane.block_sums);
-  record(lane.track, "check", index, begin);
+  record(lane.track, "check", work.layer, begin);
   add_work(gradient_traffic(group), begin);
   {
     const auto guard = lock();
@@ -50,13 +51,14 @@ void ParameterStore::Implementation::check(GroupIndex index, Lane& lane) {
   notify();
 }
 
-void ParameterStore::Implementation::update(GroupIndex index, Lane& lane) {
+void ParameterStore::Implementation::update(const Work& work, Lane& lane) {
+  const GroupIndex index = work.job.group;
   GroupData& group = groups[static_cast<std::size_t>(index)];
   const Clock::time_point begin = Clock::now();
   const std::uint64_t count = group.updates + (fault_point("eps.skip_correction") ? 2 : 1);
   const optimizers::Optimizer optimizer = optimizers::for_update(options.optimizer, group.learning_rate, count);
-  const ActivitySpan span(Doing::job, "an update", hand_over.first_use(index));
-  if (trace != nullptr) lane.workers.annotate("update", hand_over.first_use(index));
+  const ActivitySpan span(Doing::job, "an update", work.layer);
+  if (trace != nullptr) lane.workers.annotate("update", work.layer);
   // Negative controls: the update of one group is lost, or applied twice.
   const int times = index != 2 ? 1 : fault_point("eps.lost_update") ? 0 : fault_point("eps.double_update") ? 2 : 1;
   try {
@@ -67,7 +69,7 @@ void ParameterStore::Implementation::update(GroupIndex index, Lane& lane) {
   } catch (const StateMismatch& found) {
     throw_corrupt(index, found);
   }
-  record(lane.track, "update", index, begin);
+  record(lane.track, "update", work.layer, begin);
   add_work(gradient_traffic(group) + state_traffic(layout.groups[static_cast<std::size_t>(index)], options), begin);
   {
     const auto guard = lock();
@@ -78,10 +80,10 @@ void ParameterStore::Implementation::update(GroupIndex index, Lane& lane) {
   notify();
 }
 
-void ParameterStore::Implementation::record(int on_track, const char* name, GroupIndex group,
+void ParameterStore::Implementation::record(int on_track, const char* name, LayerIndex layer,
                                             Clock::time_point begin) const {
   if (trace == nullptr) return;
-  trace->record(on_track, name, begin, Clock::now(), hand_over.first_use(group), -1);
+  trace->record(on_track, name, begin, Clock::now(), layer, -1);
 }
 
 void ParameterStore::Implementation::add_work(Bytes bytes, Clock::time_point begin) {

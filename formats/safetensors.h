@@ -23,7 +23,7 @@ struct TensorEntry {
 };
 
 // An open file with its parsed and validated header. Immutable. Throws CorruptFile naming file, tensor and reason for
-// wrong sizes, overlaps, holes, unknown dtypes or fields, duplicate names, ranks above 4 and headers over 100 MB:
+// wrong sizes, overlaps, holes, unknown dtypes or fields, duplicate names, ranks above 8 and headers over 100 MB:
 // everything that the reference implementation refuses, and more.
 class SafetensorsFile {
  public:

@@ -115,7 +115,8 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   bool add_dimension(std::uint64_t value) {
     if (value > std::numeric_limits<std::int64_t>::max())
       refuse("dimension " + std::to_string(value) + " is too large");
-    if (tensor_.shape.rank() == Shape::kMaxRank) refuse("rank above 4 is not supported");
+    if (tensor_.shape.rank() == Shape::kMaxRank)
+      refuse("rank above " + std::to_string(Shape::kMaxRank) + " is not supported");
     tensor_.shape.push_back(static_cast<std::int64_t>(value));
     return true;
   }

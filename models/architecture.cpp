@@ -259,7 +259,8 @@ void check_model(const ModelOptions& model) {
   check_rope(model);
   check_reversible(model, architecture);
   check_head(model, architecture);
-  check_layers(model.blocks);
+  check_layers(model);
+  check_reserve(model);
   const bool custom = architecture.name == kCustom.name;
   if (custom != (model.head == "custom")) {
     throw BadInput(show("head", model.head) + " with " + show("architecture", model.architecture) +

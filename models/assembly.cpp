@@ -7,6 +7,7 @@
 
 #include "compiler/autodiff/differentiate.h"
 #include "l2l/errors.h"
+#include "models/exchange.h"
 #include "models/families.h"
 #include "models/family.h"
 #include "models/own_layers.h"
@@ -67,16 +68,19 @@ bool rebuilds(const TransformerShape& shape) { return shape.streams() && !shape.
 struct BlockKind {
   Graph forward;
   ParameterList parameters;
-  LayerEnds outputs;
+  LayerEnds inputs, outputs;
   bool operator==(const BlockKind&) const = default;
 };
 
-// The kinds of blocks, and the kind of each.
+// The kinds of blocks, and the kind of each: those of the list at first, then those of the reserve.
 struct Blocks {
   std::vector<BlockKind> kinds;
   std::vector<std::size_t> kind_of;
   std::vector<std::uint32_t> ids, owners;  // owner: the layer whose parameters a block uses, most often itself
-  std::vector<LayerEnds> inputs;           // of each; and of what follows the last one
+  LayerEnds first, last;                   // what the list at first reads and returns
+  std::size_t initial = 0;                 // blocks of that list
+
+  const BlockKind& kind(std::size_t block) const { return kinds[kind_of[block]]; }
 
   std::int64_t largest() const {
     std::int64_t elements = 0;
@@ -91,12 +95,13 @@ BlockKind family_block(const TransformerShape& shape, const Family& family, bool
   own.sliding = {slides};
   BlockKind kind;
   kind.forward = block_graph(own, family, kind.parameters);
-  kind.outputs = family_ends(shape);
+  kind.inputs = kind.outputs = family_ends(shape);
   return kind;
 }
 
 BlockKind own_block(const TransformerShape& shape, const Layer& layer, const LayerEnds& inputs) {
   BlockKind kind;
+  kind.inputs = inputs;
   kind.forward = layer_graph_of(layer, "block", shape, inputs, kind.outputs, kind.parameters);
   return kind;
 }
@@ -119,12 +124,17 @@ Blocks make_blocks(const TransformerShape& shape, const Family& family) {
   Blocks blocks;
   const bool custom = shape.head_kind == HeadKind::custom;
   if (custom) layers.pop_back();  // with the loss it is the head
-  LayerEnds ends = custom ? input_ends(shape) : family_ends(shape);
+  blocks.initial = layers.size();
+  if (shape.reserve) layers.insert(layers.end(), shape.reserve->layers.begin(), shape.reserve->layers.end());
+  blocks.first = blocks.last = custom ? input_ends(shape) : family_ends(shape);
   std::map<std::pair<std::string, bool>, std::size_t> known;  // by type, and whether it slides
-  for (const Layer& layer : layers) {
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const Layer& layer = layers[i];
     const std::uint32_t owner = layer.shares.value_or(layer.id);
-    const bool slides = !layer.build && shape.slides(owner);
+    const bool slides = !layer.build && shape.slides(owner), listed = i < blocks.initial;
     const auto [kind, fresh] = known.try_emplace({layer.type, slides}, blocks.kinds.size());
+    LayerEnds ends = blocks.last;
+    if (!listed) ends = fresh ? blocks.kind(blocks.initial - 1).inputs : blocks.kinds[kind->second].inputs;
     if (!layer.build) check_family_ends(shape, ends, "block " + std::to_string(layer.id));
     if (fresh) {
       blocks.kinds.push_back(layer.build ? own_block(shape, layer, ends) : family_block(shape, family, slides));
@@ -135,11 +145,9 @@ Blocks make_blocks(const TransformerShape& shape, const Family& family) {
     blocks.kind_of.push_back(kind->second);
     blocks.ids.push_back(layer.id);
     blocks.owners.push_back(owner);
-    blocks.inputs.push_back(std::move(ends));
-    ends = blocks.kinds[kind->second].outputs;
+    if (listed) blocks.last = blocks.kinds[kind->second].outputs;
   }
-  if (!custom) check_family_ends(shape, ends, "the head");
-  blocks.inputs.push_back(std::move(ends));
+  if (!custom) check_family_ends(shape, blocks.last, "the head");
   return blocks;
 }
 
@@ -207,7 +215,10 @@ class Assembly {
   bool trained(GroupIndex group) const {
     return model_.layout.groups[static_cast<std::size_t>(group)].gradient_elements() > 0;
   }
+  LayerSpec layer_spec(std::string name, std::uint32_t id, std::vector<LayerPart> parts) const;
+  void add_layer(int type, LayerSpec layer);
   void add_layer(int type, std::string name, std::uint32_t id, std::vector<LayerPart> parts);
+  int number_of(const LayerEnds& ends);
   template <typename PartsOf>
   void add_chunks(LayerType each, LayerType last, const std::string& name, std::uint32_t id, PartsOf parts_of);
 
@@ -217,6 +228,7 @@ class Assembly {
   // Types of blocks so far: by kind, and by what of them is trained.
   std::vector<std::pair<std::size_t, int>> block_types_;  // kind, type
   const VocabularyChunks chunks_;
+  std::vector<LayerEnds> numbered_;  // what lies between blocks, once each
   GroupIndex table_ = 0, head_table_ = 0, head_bias_ = -1;
   Model model_;
 };
@@ -239,15 +251,16 @@ Assembly::Assembly(const TransformerShape& shape, const Family& family)
   model_.reversible = shape.reversible;
   model_.rebuilds = rebuilds(shape);
   if (chunked()) model_.chunks = {chunks_.count(), chunks_.rows};
-  for (const LayerEnds& inputs : blocks_.inputs) {
-    model_.input_bytes.push_back(bytes_of(inputs));
-    model_.largest_input = std::max(model_.largest_input, model_.input_bytes.back());
+  model_.largest_input = bytes_of(blocks_.last);
+  for (const BlockKind& kind : blocks_.kinds) {
+    model_.largest_input = std::max({model_.largest_input, bytes_of(kind.inputs), bytes_of(kind.outputs)});
   }
 }
 
 Model Assembly::finish() && {
   shape_.head_kind == HeadKind::custom ? add_custom_layers() : add_family_layers();
-  while (model_.lowest_trained < model_.layers() && !model_.trained(model_.lowest_trained)) ++model_.lowest_trained;
+  model_.find_lowest_trained();
+  if (shape_.reserve) exchange_blocks(model_, *shape_.reserve);
   return std::move(model_);
 }
 
@@ -334,25 +347,51 @@ void Assembly::add_embedding_norm() {
   Graph forward = layer_graph("embedding norm", shape_, family_.embedding_norm, shape_.rows(), norm);
   const std::vector<LayerPart> parts = {{add(norm.group("embedding.norm", kEmbeddingNormId))}};
   add_layer(add(layer_type(std::move(forward), parts)), "embedding.norm", kEmbeddingNormId, parts);
-  model_.input_bytes.insert(model_.input_bytes.begin(), bytes_of(family_ends(shape_)));
+  model_.input_bytes.push_back(bytes_of(family_ends(shape_)));
 }
 
 void Assembly::add_blocks() {
+  model_.exchange.first = model_.layers();
+  model_.exchange.first_group = static_cast<GroupIndex>(model_.layout.groups.size());
   std::map<std::uint32_t, GroupIndex> groups;  // by owner
   for (std::size_t i = 0; i < blocks_.ids.size(); ++i) {
     const auto name_of = [&](std::uint32_t block) { return family_.blocks + "." + std::to_string(block); };
     const std::uint32_t owner = blocks_.owners[i];
     const auto [group, fresh] = groups.try_emplace(owner);
-    const ParameterList& parameters = blocks_.kinds[blocks_.kind_of[i]].parameters;
+    const ParameterList& parameters = blocks_.kind(i).parameters;
     if (fresh && parameters.elements() > 0) {
       group->second = add(parameters.group(name_of(owner), kFirstBlockId + owner, name_of(owner) + "."));
     }
     std::vector<LayerPart> parts;
     if (parameters.elements() > 0) parts.push_back({group->second});
     const std::uint32_t block = blocks_.ids[i];
+    const BlockKind& kind = blocks_.kind(i);
     const int type = naming_layer(name_of(block), [&] { return block_type(blocks_.kind_of[i], parts); });
-    add_layer(type, name_of(block), kFirstBlockId + block, parts);
+    LayerSpec layer = layer_spec(name_of(block), kFirstBlockId + block, std::move(parts));
+    if (shape_.reserve) {
+      model_.exchange.candidates.push_back(
+          {block, type, layer, bytes_of(kind.inputs), number_of(kind.inputs), number_of(kind.outputs)});
+    }
+    if (i >= blocks_.initial) continue;
+    model_.exchange.initial.push_back(block);
+    model_.input_bytes.push_back(bytes_of(kind.inputs));
+    add_layer(type, std::move(layer));
   }
+  model_.exchange.end_group = static_cast<GroupIndex>(model_.layout.groups.size());
+  model_.input_bytes.push_back(bytes_of(blocks_.last));
+  model_.exchange.input = number_of(blocks_.first);
+  model_.exchange.output = number_of(blocks_.last);
+}
+
+// The same for what is alike.
+int Assembly::number_of(const LayerEnds& ends) {
+  const auto found = std::ranges::find(numbered_, ends);
+  if (found != numbered_.end()) return static_cast<int>(found - numbered_.begin());
+  numbered_.push_back(ends);
+  std::string shapes;
+  for (const LayerTensor& each : ends) shapes += (shapes.empty() ? "" : ", ") + each.shape.to_string();
+  model_.exchange.shapes.push_back(shapes);
+  return static_cast<int>(numbered_.size()) - 1;
 }
 
 int Assembly::block_type(std::size_t kind, const std::vector<LayerPart>& parts) {
@@ -487,7 +526,7 @@ void Assembly::add_custom_head() {
   const Layer& layer = shape_.blocks.back();
   ParameterList list, same;
   const auto graph = [&](CustomHead kind, ParameterList& parameters) {
-    return custom_head_graph(layer, shape_, blocks_.inputs.back(), kind, parameters, model_.labels);
+    return custom_head_graph(layer, shape_, blocks_.last, kind, parameters, model_.labels);
   };
   Graph forward = graph(CustomHead::loss, list);
   const std::string name = family_.blocks + "." + std::to_string(layer.id);
@@ -528,11 +567,19 @@ LayerType Assembly::layer_type(Graph forward, const std::vector<LayerPart>& part
   return {std::move(forward), std::move(backward), {}};
 }
 
-void Assembly::add_layer(int type, std::string name, std::uint32_t id, std::vector<LayerPart> parts) {
+LayerSpec Assembly::layer_spec(std::string name, std::uint32_t id, std::vector<LayerPart> parts) const {
   parts = placed(std::move(parts));
   const std::int64_t elements = parts.empty() ? 0 : parts.back().offset + model_.layout.elements_of(parts.back());
-  model_.layout.layers.push_back({std::move(name), id, std::move(parts), elements});
+  return {std::move(name), id, std::move(parts), elements};
+}
+
+void Assembly::add_layer(int type, LayerSpec layer) {
+  model_.layout.layers.push_back(std::move(layer));
   model_.type_of.push_back(type);
+}
+
+void Assembly::add_layer(int type, std::string name, std::uint32_t id, std::vector<LayerPart> parts) {
+  add_layer(type, layer_spec(std::move(name), id, std::move(parts)));
 }
 
 // A layer for each chunk of the table: the types of all but the last chunk, and of the last, which may be smaller.

@@ -72,11 +72,17 @@ Value LayerBuilder::statistic(const std::string& name, std::int64_t elements, Di
 }
 
 Value LayerBuilder::linear(Value x, Value w, std::optional<Value> b) {
-  return self_.like(x, self_.graph.linear(self_.rows(x), self_.parameter(w), self_.parameter(b)));
+  const ValueId rows = self_.rows(x), weight = self_.parameter(w);
+  const std::optional<ValueId> bias = self_.parameter(b);
+  self_.require_weight("linear", rows, w, b, false);
+  return self_.like(x, self_.graph.linear(rows, weight, bias));
 }
 
 Value LayerBuilder::linear_transposed(Value x, Value w, std::optional<Value> b) {
-  return self_.like(x, self_.graph.linear_transposed(self_.rows(x), self_.parameter(w), self_.parameter(b)));
+  const ValueId rows = self_.rows(x), weight = self_.parameter(w);
+  const std::optional<ValueId> bias = self_.parameter(b);
+  self_.require_weight("linear_transposed", rows, w, b, true);
+  return self_.like(x, self_.graph.linear_transposed(rows, weight, bias));
 }
 
 Value LayerBuilder::layer_norm(Value x, Value gain, Value bias, double epsilon) {
@@ -172,22 +178,26 @@ Value LayerBuilder::mean(Value x, const std::vector<int>& dimensions) {
 }
 
 Value LayerBuilder::reduced(Value x, const std::vector<int>& dimensions, double factor) {
-  Shape shape = self_.tensor(x).shape;
-  compiler::Attributes attributes{.factor = static_cast<float>(factor), .dims = models::four(shape), .kept = 0xf};
+  const Shape shape = self_.tensor(x).shape;
+  Shape result = shape;
+  std::vector<bool> summed(shape.rank());
   for (const int each : dimensions) {
     const std::size_t dimension = self_.dimension("sum", x, each);
-    const std::uint32_t bit = 1u << (4 - shape.rank() + dimension);
-    if ((attributes.kept & bit) == 0) throw BadInput("sum: dimension " + std::to_string(each) + " is named twice");
-    attributes.kept &= ~bit;
-    shape = self_.with(shape, dimension, 1);
+    if (summed[dimension]) throw BadInput("sum: dimension " + std::to_string(each) + " is named twice");
+    summed[dimension] = true;
+    result = self_.with(result, dimension, 1);
   }
-  return self_.add(self_.graph.apply(OpKind::sum, {self_.rows(x)}, attributes), {shape, self_.tensor(x).dtype});
+  const ValueId id = models::sum(self_.graph, self_.rows(x), shape, summed, static_cast<float>(factor));
+  return self_.add(id, {result, self_.tensor(x).dtype});
 }
 
 Value LayerBuilder::reshape(Value x, const std::vector<std::int64_t>& of_sample) {
   const models::LayerTensor& tensor = self_.tensor(x);
   Shape shape{tensor.shape[0]};
-  for (const std::int64_t size : of_sample) shape.push_back(size);
+  for (const std::int64_t size : of_sample) {
+    if (size < 1) throw BadInput("reshape: a dimension of " + std::to_string(size) + "; none follows from the others");
+    shape.push_back(size);
+  }
   if (shape.rank() < 2 || shape.elements() != tensor.shape.elements()) {
     throw BadInput("reshape: " + tensor.shape.to_string() + " has other elements than " + shape.to_string());
   }
@@ -197,20 +207,16 @@ Value LayerBuilder::reshape(Value x, const std::vector<std::int64_t>& of_sample)
 }
 
 Value LayerBuilder::permute(Value x, const std::vector<int>& axes) {
-  const Shape& shape = self_.tensor(x).shape;
-  const std::size_t rank = shape.rank(), missing = 4 - rank;
+  const Shape shape = self_.tensor(x).shape;
+  const std::size_t rank = shape.rank();
   std::set<int> different(axes.begin(), axes.end());
   if (axes.size() != rank || different.size() != rank || axes[0] != 0 ||
       *different.rbegin() != static_cast<int>(rank) - 1) {
     throw BadInput("permute: axes of " + shape.to_string() + " are 0, and then the others in any order");
   }
-  compiler::Attributes attributes{.dims = models::four(shape)};
   Shape result;
-  for (std::size_t i = 0; i < rank; ++i) {
-    attributes.axes[missing + i] = static_cast<std::uint8_t>(missing + static_cast<std::size_t>(axes[i]));
-    result.push_back(shape[static_cast<std::size_t>(axes[i])]);
-  }
-  return self_.add(self_.graph.apply(OpKind::permute, {self_.rows(x)}, attributes), {result, self_.tensor(x).dtype});
+  for (const int axis : axes) result.push_back(shape[static_cast<std::size_t>(axis)]);
+  return self_.add(models::permute(self_.graph, self_.rows(x), shape, axes), {result, self_.tensor(x).dtype});
 }
 
 // As columns of the matrix in which all from `dimension` on lie in a row.
@@ -229,7 +235,7 @@ Value LayerBuilder::slice(Value x, int dimension, std::int64_t first, std::int64
   return self_.add(self_.in_columns(part, result[result.rank() - 1]), {result, self_.tensor(x).dtype});
 }
 
-// Each into its columns, the first with zeros beside it, of the matrix in which all from `dimension` on lie in a row.
+// As columns of the matrices in which all from `dimension` on lie in a row.
 Value LayerBuilder::concatenate(const std::vector<Value>& values, int dimension) {
   if (values.empty()) throw BadInput("concatenate: takes one value or more");
   const Shape shape = self_.tensor(values[0]).shape;
@@ -243,17 +249,14 @@ Value LayerBuilder::concatenate(const std::vector<Value>& values, int dimension)
     }
     size += other[at];
   }
-  std::int64_t first = 0;
-  std::optional<ValueId> all;
+  std::vector<ValueId> parts;
   for (const Value value : values) {
-    const std::int64_t count = self_.tensor(value).shape[at] * inner;
-    const ValueId part = self_.in_columns(self_.rows(value), count);
-    if (values.size() == 1) return value;
-    all = self_.beside(all, part, first, size * inner);
-    first += count;
+    parts.push_back(self_.in_columns(self_.rows(value), self_.tensor(value).shape[at] * inner));
   }
+  if (values.size() == 1) return values[0];
   const Shape result = self_.with(shape, at, size);
-  return self_.add(self_.in_columns(*all, result[result.rank() - 1]), {result, self_.tensor(values[0]).dtype});
+  return self_.add(self_.in_columns(self_.side_by_side(parts), result[result.rank() - 1]),
+                   {result, self_.tensor(values[0]).dtype});
 }
 
 Value LayerBuilder::lookup(Value indices, Value table) {
@@ -294,9 +297,11 @@ Value LayerBuilder::convolution(Value x, Value w, std::optional<Value> b, const 
   compiler::Attributes attributes = self_.windows("convolution", x, window);
   const ValueId all = self_.rows(x);
   if (groups == 1) {
+    const ValueId weight = self_.parameter(w);
+    const std::optional<ValueId> bias = self_.parameter(b);
     const ValueId covered = self_.graph.apply(OpKind::unfold, {all}, attributes);
-    return self_.of_windows(x, attributes,
-                            self_.graph.linear_transposed(covered, self_.parameter(w), self_.parameter(b)));
+    self_.require_weight("convolution", covered, w, b, true);
+    return self_.of_windows(x, attributes, self_.graph.linear_transposed(covered, weight, bias));
   }
   const std::int64_t in = columns(x), out = self_.tensor(w).shape[0];
   if (groups < 1 || in % groups != 0 || out % groups != 0) {
@@ -306,14 +311,14 @@ Value LayerBuilder::convolution(Value x, Value w, std::optional<Value> b, const 
   const compiler::Attributes whole = attributes;
   attributes.dims[3] = in / groups;
   const std::vector<ValueId>& weights = self_.in_groups(w, groups);
-  std::optional<ValueId> result;
+  std::vector<ValueId> made;
   for (int group = 0; group < groups; ++group) {
     const ValueId channels = self_.columns_of(all, group * (in / groups), in / groups);
     const ValueId covered = self_.graph.apply(OpKind::unfold, {channels}, attributes);
-    const ValueId made = self_.graph.linear_transposed(covered, weights[static_cast<std::size_t>(group)]);
-    result = self_.beside(result, made, group * (out / groups), out);
+    self_.require_weight("convolution", covered, w, b, true);
+    made.push_back(self_.graph.linear_transposed(covered, weights[static_cast<std::size_t>(group)]));
   }
-  const Value y = self_.of_windows(x, whole, *result);
+  const Value y = self_.of_windows(x, whole, self_.side_by_side(made));
   return b ? add(y, *b) : y;
 }
 

@@ -3,27 +3,16 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cmath>
 #include <map>
 #include <set>
 
 #include "l2l/errors.h"
+#include "models/dimensions.h"
 #include "models/own_layers.h"
 
 namespace l2l {
-
-namespace models {
-
-// `shape` as four dimensions, the missing ones in front.
-inline std::array<std::int64_t, 4> four(const Shape& shape) {
-  std::array<std::int64_t, 4> dims{1, 1, 1, 1};
-  for (std::size_t i = 0; i < shape.rank(); ++i) dims[4 - shape.rank() + i] = shape[i];
-  return dims;
-}
-
-}  // namespace models
 
 // What a value of LayerBuilder stands for: a value of the graph, a matrix, in the shape that the layer sees. Several
 // may stand for one.
@@ -133,6 +122,18 @@ struct LayerBuilder::Implementation {
       if (!statistic.used) throw BadInput("measures nothing for its statistic " + graph.value(id).name);
     }
   }
+  // Throws unless w, or its transpose, takes `rows`, and b has an element for each column of the product.
+  void require_weight(const char* op, compiler::ValueId rows, Value w, std::optional<Value> b, bool transposed) const {
+    const auto require = [&](Value value, const Shape& expected) {
+      if (tensor(value).shape == expected) return;
+      throw BadInput(std::string(op) + ": parameter " + graph.value(at(value)).name + " is " +
+                     tensor(value).shape.to_string() + ", where the other operands take " + expected.to_string());
+    };
+    const Shape& shape = tensor(w).shape;
+    const std::int64_t in = graph.value(rows).shape[1], out = shape[transposed ? 0 : shape.rank() - 1];
+    require(w, transposed ? Shape{out, in} : Shape{in, out});
+    if (b) require(*b, {out});
+  }
   void require_two(const char* op, Value gain, Value bias) const {
     if (parameter(gain) != parameter(bias)) return;
     throw BadInput(std::string(op) + ": parameter " + graph.value(at(gain)).name + " is gain and bias at once");
@@ -157,12 +158,14 @@ struct LayerBuilder::Implementation {
     if (count == graph.value(matrix).shape[1]) return matrix;
     return graph.apply(compiler::OpKind::columns, {matrix}, {.first = first, .columns = count});
   }
-  // `part` as the columns from `first` on of a matrix of `columns` of which `before`, if anything, has those so far.
-  compiler::ValueId beside(std::optional<compiler::ValueId> before, compiler::ValueId part, std::int64_t first,
-                           std::int64_t columns) {
-    if (before) return graph.add_columns(*before, part, first, 1);
-    if (graph.value(part).shape[1] == columns) return part;
-    return graph.apply(compiler::OpKind::pad_columns, {part}, {.first = first, .columns = columns});
+  // The columns of all parts, in their order. Halves are joined, so that each part is copied few times.
+  compiler::ValueId side_by_side(std::span<const compiler::ValueId> parts) {
+    if (parts.size() == 1) return parts[0];
+    const std::size_t half = (parts.size() + 1) / 2;
+    const compiler::ValueId left = side_by_side(parts.first(half)), right = side_by_side(parts.subspan(half));
+    const std::int64_t first = graph.value(left).shape[1], columns = first + graph.value(right).shape[1];
+    const compiler::ValueId wide = graph.apply(compiler::OpKind::pad_columns, {left}, {.columns = columns});
+    return graph.add_columns(wide, right, first, 1);
   }
   // The `count` equal parts of a matrix's rows, as which alone it then stands.
   const std::vector<compiler::ValueId>& in_groups(Value matrix, std::int64_t count) {
@@ -182,12 +185,7 @@ struct LayerBuilder::Implementation {
                      " has elements for each sample of a microbatch " + shape.to_string());
     }
     is_parameter(x) ? trained(x) : rows(x);  // throws for statistics and indices
-    compiler::Attributes attributes{.dims = models::four(shape)};
-    for (std::size_t i = 0; i < own.rank(); ++i) {
-      const std::size_t place = 4 - own.rank() + i;
-      if (own[i] == attributes.dims[place]) attributes.kept |= 1u << place;
-    }
-    return graph.apply(compiler::OpKind::broadcast, {at(x)}, attributes);
+    return models::repeat(graph, at(x), own, shape);
   }
   // The shape to which a and b are repeated.
   Shape common(const char* op, Value a, Value b) const {
@@ -226,7 +224,8 @@ struct LayerBuilder::Implementation {
     throw BadInput(std::string(op) + ": takes [samples, height, width, channels], not " + shape.to_string());
   }
   compiler::Attributes windows(const char* op, Value x, const Window& window) const {
-    return {.dims = models::four(image(op, x)),
+    const Shape& shape = image(op, x);
+    return {.dims = {shape[0], shape[1], shape[2], shape[3]},
             .image_window = {window.size, window.stride, window.padding, window.dilation}};
   }
   // What a window of the image x gives, with `id` as its value.

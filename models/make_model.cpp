@@ -66,6 +66,7 @@ TransformerShape make_shape(const ModelOptions& model, const Architecture& archi
   shape.train = settings.train;
   shape.lora = settings.lora;
   shape.blocks = model.blocks;
+  shape.reserve = model.reserve;
   shape.inputs = model.inputs;
   shape.targets = model.targets;
   shape.loss = model.loss;

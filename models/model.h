@@ -1,8 +1,11 @@
 // A model: the sequence of its layers, their types (graphs, shared by identical layers) and the layout of their
-// parameters. Immutable once built. Nothing here knows how layers are executed.
+// parameters. Immutable once built, but for the list of blocks where these are exchanged. Nothing here knows how layers
+// are executed.
 #pragma once
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "compiler/ir/graph.h"
@@ -41,6 +44,31 @@ Bytes for_each_tensor(const std::vector<SampleTensor>& tensors, std::int64_t row
   return end;
 }
 
+// Blocks that may be exchanged between steps (models/exchange.h): any list of the candidates that fits together.
+struct Exchange {
+  // `input`, `output`: numbers of the values that it reads and returns, the same for values of the same shapes.
+  struct Candidate {
+    std::uint32_t id = 0;  // Layer::id
+    int type = 0;          // index into Model::types
+    LayerSpec layer = {};
+    Bytes input_bytes = 0;
+    int input = 0, output = 0;
+  };
+  // The candidate with this id; null: there is none.
+  const Candidate* find(std::uint32_t id) const {
+    const auto place = place_of.find(id);
+    return place == place_of.end() ? nullptr : &candidates[place->second];
+  }
+  std::vector<Candidate> candidates = {};
+  std::map<std::uint32_t, std::size_t> place_of = {};  // among them, by id
+  int input = 0, output = 0;                           // of a list, numbered as above
+  std::vector<std::string> shapes = {};                // by number, for people
+  int first = 0;                                       // layer at which the list begins
+  GroupIndex first_group = 0, end_group = 0;           // of the candidates
+  int most = 0, most_uses = 1;                         // layers of a list, 0: blocks are fixed; uses of one of them
+  std::vector<std::uint32_t> initial = {};             // the list that a run begins with
+};
+
 // A table that is larger than a block is cut into chunks of rows, each a layer of its own, so that the largest block
 // and not the vocabulary sets the size of a weight slot:
 //
@@ -78,6 +106,8 @@ struct Model {
   Bytes largest_input = 0;
   std::vector<SampleTensor> inputs{1}, targets{1};  // of a row
   int lowest_trained = 0;                           // the first layer with trained parameters
+  // Where there is one, the model as it is built has the longest list, with blocks of all types.
+  Exchange exchange = {};
   Reversible reversible = Reversible::no;
   bool rebuilds = false;  // blocks rebuild their inputs in the backward pass, so that none is kept
 
@@ -166,6 +196,11 @@ struct Model {
       if (type(block(number)).forward.gradient_ranges != type(block(1)).forward.gradient_ranges) return false;
     }
     return true;
+  }
+  // Sets lowest_trained.
+  void find_lowest_trained() {
+    lowest_trained = 0;
+    while (lowest_trained < layers() && !trained(lowest_trained)) ++lowest_trained;
   }
   // The lowest layer that a backward pass visits.
   int lowest_visited() const { return std::min(lowest_trained, head()); }

@@ -1,5 +1,8 @@
 #include "models/own_layers.h"
 
+#include <algorithm>
+#include <exception>
+
 #include "models/layer_builder.h"
 #include "models/streams.h"
 
@@ -18,18 +21,26 @@ namespace {
 
 Bytes next_place(Bytes end) { return align_up(end, 64); }
 
-// What a layer or a loss throws, with its name.
+// What a layer or a loss throws, with its name and the key that it stands under. What is none of ours is nested.
 template <typename Build>
-void with_name(const std::string& name, const Build& build) {
+void with_name(const char* key, const std::string& name, const Build& build) {
+  const std::string what = key + (name.empty() ? "" : ": " + name) + ": ";
   try {
     build();
   } catch (const BadInput& error) {
-    throw BadInput(name + ": " + error.what(), error.place());
+    ErrorPlace place = error.place();
+    if (place.key.empty()) place.key = key;
+    throw BadInput(what + error.what(), place);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    throw Error(name + ": " + error.what());
+    std::throw_with_nested(Error(what + error.what()));
   }
+}
+
+const char* key_of(const Layer& layer, const TransformerShape& shape) {
+  const auto is = [&](const Layer& each) { return each.id == layer.id; };
+  return shape.reserve && std::ranges::any_of(shape.reserve->layers, is) ? "model.reserve" : "model.blocks";
 }
 
 // The layer's ops, and its results as values that can be placed.
@@ -128,7 +139,7 @@ compiler::Graph layer_graph_of(const Layer& layer, const char* name, const Trans
   LayerWeights weights(graph, list, shape.compute);
   LayerBuilder::Implementation self{graph, weights, shape};
   compiler::Graph result;
-  with_name("model.blocks: " + name_of(layer), [&] {
+  with_name(key_of(layer, shape), name_of(layer), [&] {
     Bytes place = 0;
     for (const Value value : build(layer, self, inputs)) {
       const LayerTensor& tensor = self.tensor(value);
@@ -148,7 +159,7 @@ compiler::Graph custom_head_graph(const Layer& layer, const TransformerShape& sh
   LayerWeights weights(graph, list, shape.compute);
   LayerBuilder::Implementation self{graph, weights, shape};
   std::vector<Value> results;
-  with_name("model.blocks: " + name_of(layer), [&] { results = build(layer, self, inputs); });
+  with_name(key_of(layer, shape), name_of(layer), [&] { results = build(layer, self, inputs); });
   std::vector<ValueId> ids;
   const LayerEnds ends = read_samples(graph, compiler::Region::targets, shape.targets, shape, ids);
   std::vector<Value> targets;
@@ -160,7 +171,7 @@ compiler::Graph custom_head_graph(const Layer& layer, const TransformerShape& sh
   }
   const ValueId counts = graph.bound(compiler::Region::targets, "counts", DType::i32, {shape.rows()}, place);
   compiler::Graph result;
-  with_name("model.loss", [&] {
+  with_name("model.loss", "", [&] {
     LayerBuilder builder(self);
     const Value loss = shape.loss(builder, results, targets);
     self.require_used_statistics();
@@ -183,7 +194,7 @@ compiler::Graph custom_head_graph(const Layer& layer, const TransformerShape& sh
     }
     result = graph.finish();
   });
-  with_name("model.blocks: " + name_of(layer), [&] { check_inputs_are_read(result); });
+  with_name(key_of(layer, shape), name_of(layer), [&] { check_inputs_are_read(result); });
   return result;
 }
 

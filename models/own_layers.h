@@ -56,8 +56,12 @@ void check_same_parameters(const ModelLayout& layout, const ModelLayout& other);
 
 // In messages.
 std::string name_of(const Layer& layer);
-// Throws BadInput where ids or types do not fit together.
-void check_layers(const std::vector<Layer>& layers);
+// model.blocks, and those of model.reserve.
+std::vector<Layer> all_layers(const ModelOptions& model);
+// Throws BadInput where their ids or types do not fit together.
+void check_layers(const ModelOptions& model);
+// The same of model.reserve.
+void check_reserve(const ModelOptions& model);
 // Of a custom model: layers, tensors of samples and loss.
 void check_custom(const ModelOptions& model);
 

@@ -86,6 +86,7 @@ struct TransformerShape {
 
   Lora lora = {};
   std::vector<Layer> blocks = {};  // ModelOptions::blocks: instead of `layers` blocks of the family
+  std::optional<LayerReserve> reserve = {};
   // Of a custom model, which is `blocks` from `inputs` to `loss`; sequences are one row, a sample.
   std::vector<TensorSpec> inputs = {}, targets = {};
   LossBuilder loss = nullptr;

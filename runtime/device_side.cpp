@@ -106,7 +106,8 @@ std::vector<BufferView> PinnedMemory::pieces(const std::vector<Bytes>& sizes, st
 }
 
 DeviceSide::DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& store, Failure& failure)
-    : pinned_(device_of(plan, index)),
+    : plan_(plan),
+      pinned_(device_of(plan, index)),
       arena_(device_of(plan, index).allocate(plan.arena->bytes(), "arena")),
       link_(device_of(plan, index), index),
       runner_(std::make_unique<LayerRunner>(link_, models_of(plan, index), *plan.arena, arena_->view(),
@@ -126,16 +127,26 @@ DeviceSide::DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& stor
   const BufferView staging{pinned_.allocate(host.batch, "batch staging"), host.batch};
   minibatch_ = std::make_unique<MinibatchPart>(link_, *runner_, plan.execution.microbatches,
                                                plan.options.model.sequence, staging);
+  executor_ = make_executor();
+}
+
+std::unique_ptr<Executor> DeviceSide::make_executor() {
   const ExecutorResources resources{*runner_,
                                     *weights_,
                                     *stash_,
                                     *saved_,
                                     *gradients_,
-                                    parts.views(ArenaPart::accumulators, arena),
-                                    parts.views(ArenaPart::input_gradients, arena),
-                                    plan.execution.microbatches};
-  executor_ =
-      plan.execution.execution == Execution::relay ? make_relay_executor(resources) : make_resident_executor(resources);
+                                    plan_.arena->views(ArenaPart::accumulators, arena_->view()),
+                                    plan_.arena->views(ArenaPart::input_gradients, arena_->view()),
+                                    plan_.execution.microbatches};
+  return plan_.execution.execution == Execution::relay ? make_relay_executor(resources)
+                                                       : make_resident_executor(resources);
+}
+
+void DeviceSide::exchange_blocks() {
+  weights_->set_layers(layer_sizes(plan_.model, plan_.model.compute).list());
+  gradients_->set_layers(gradient_sizes(plan_.model, plan_.execution.gradients).list());
+  executor_ = make_executor();
 }
 
 DeviceSide::~DeviceSide() { link_.quiesce(runner_->compute()); }

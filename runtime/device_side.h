@@ -44,6 +44,9 @@ class DeviceSide {
   // Waits until the compute stream is done. Call failure.fail() first, so that no other thread waits for ever.
   ~DeviceSide();
 
+  // Between steps: the plan's model has other blocks.
+  void exchange_blocks();
+
   // Forward and backward pass of this device's microbatches with weights of version pass.step. Waits for their losses.
   void train(const Pass& pass);
   // Forward pass alone. Waits for the losses.
@@ -62,7 +65,9 @@ class DeviceSide {
 
  private:
   void begin(const Pass& pass);
+  std::unique_ptr<Executor> make_executor();
 
+  const RunPlan& plan_;
   PinnedMemory pinned_;
   std::unique_ptr<device::Buffer> arena_;
   transfer::Link link_;

@@ -91,6 +91,13 @@ void Engine::run_rows(std::uint64_t step, std::span<const NextToken> rows, const
   });
 }
 
+void Engine::exchange_blocks(const models::Model& model) {
+  guarded([&] {
+    store_->set_layers(model.layout.layers);
+    for (const auto& side : sides_) side->exchange_blocks();
+  });
+}
+
 LinkCounters Engine::link_counters() const {
   LinkCounters sum;
   for (const auto& side : sides_) {

@@ -26,6 +26,8 @@ class Engine {
   Failure& failure() { return failure_; }
   Minibatch& minibatch() { return *minibatch_; }
   const transfer::Link& link(int device = 0) const { return sides_[static_cast<std::size_t>(device)]->link(); }
+  // Between steps: the plan's model, which is `model`, has other blocks (models/exchange.h).
+  void exchange_blocks(const models::Model& model);
   // Bytes over the links of all devices so far.
   LinkCounters link_counters() const;
   // The state of dynamic loss scaling. Whoever loads a checkpoint restores it before the next step.

@@ -46,8 +46,9 @@ class LayerVisits {
   void head_backward(int microbatch, device::BufferView wire, device::BufferView gradients);
 
   void made(transfer::StashItem item, int microbatch);
-  // What a backward visit needs of `bytes` that the layer leaves to it: nothing, where there is no such visit.
-  Bytes needed(int layer, Bytes bytes) const { return model_.visited_again(layer) ? bytes : 0; }
+  // What a backward visit needs of `bytes` that the layer leaves to it: nothing, where there is no such visit, and
+  // where it follows at once.
+  Bytes needed(int layer, Bytes bytes) const { return layer < head_ && model_.visited_again(layer) ? bytes : 0; }
 
   // The place of a microbatch among those that are alive at once.
   int live(int microbatch) const { return microbatch % live_; }

@@ -49,18 +49,20 @@ Place find(const eps::ParameterStore& store, const std::string& name, ParameterP
 std::vector<Parameter> list_parameters(const ModelLayout& layout) {
   std::vector<Parameter> all;
   std::vector<bool> listed(layout.groups.size(), false);  // a tied table is a part of two layers
-  for (const LayerSpec& layer : layout.layers) {
-    for (const LayerPart& part : layer.parts) {
-      const auto group = static_cast<std::size_t>(part.group);
-      if (listed[group]) continue;
-      listed[group] = true;
-      for (const ParameterSpec& each : layout.groups[group].parameters) {
-        Parameter parameter{each.name, {}, each.trained, each.statistic > 0};
-        for (std::size_t d = 0; d < each.shape.rank(); ++d) parameter.shape.push_back(each.shape[d]);
-        all.push_back(std::move(parameter));
-      }
+  const auto list = [&](std::size_t group) {
+    if (listed[group]) return;
+    listed[group] = true;
+    for (const ParameterSpec& each : layout.groups[group].parameters) {
+      Parameter parameter{each.name, {}, each.trained, each.statistic > 0};
+      for (std::size_t d = 0; d < each.shape.rank(); ++d) parameter.shape.push_back(each.shape[d]);
+      all.push_back(std::move(parameter));
     }
+  };
+  // Where layers are exchanged, the order must not follow from the list.
+  for (std::size_t i = 0; i < layout.layers.size() && !layout.exchange; ++i) {
+    for (const LayerPart& part : layout.layers[i].parts) list(static_cast<std::size_t>(part.group));
   }
+  for (std::size_t group = 0; group < layout.groups.size(); ++group) list(group);
   return all;
 }
 

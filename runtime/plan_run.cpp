@@ -158,9 +158,13 @@ void check_names(const models::Model& model, const std::vector<std::string>& pat
     const std::vector<LayerPart>& parts = model.layout.layers[static_cast<std::size_t>(model.block(1))].parts;
     const std::vector<ParameterSpec>& block =
         groups[parts.empty() ? 0 : static_cast<std::size_t>(parts[0].group)].parameters;
-    throw BadInput(std::string(key) + ": \"" + pattern + "\" names no parameter; they are called " +
-                   groups.front().parameters.front().name + ", " + block.front().name + ", " + block.back().name +
-                   " and so on");
+    std::string names_of_some = groups.front().parameters.front().name;
+    for (const std::string& name : {block.front().name, block.back().name}) {
+      if (names_of_some.find(name) == std::string::npos) names_of_some += ", " + name;
+    }
+    throw BadInput(
+        std::string(key) + ": \"" + pattern + "\" names no parameter; they are called " + names_of_some + " and so on",
+        {.file = {}, .field = {}, .key = key});
   }
 }
 

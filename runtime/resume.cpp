@@ -5,6 +5,7 @@
 #include "core/log.h"
 #include "eps/checkpoint/manifest.h"
 #include "l2l/errors.h"
+#include "models/exchange.h"
 #include "runtime/options/batch_shape.h"
 #include "runtime/resume_changes.h"
 
@@ -32,6 +33,22 @@ void check_trained(const RunPlan& plan, const Options& saved, const std::filesys
   throw BadInput(folder.string() +
                  ": optimizer.train is not what it was when this checkpoint was made, which has moments of what was "
                  "trained then alone: set it to that; or begin a new run from these weights with model.pretrained");
+}
+
+// Of a checkpoint whose layers were exchanged: the run can go on with its list.
+void check_list(const RunPlan& plan, const std::vector<std::uint32_t>& list, const std::filesystem::path& folder) {
+  if (list.empty()) return;
+  const models::Exchange& exchange = plan.model.exchange;
+  if (exchange.most == 0) {
+    if (list == exchange.initial) return;
+    throw BadInput(folder.string() + ": was made with a list of " + std::to_string(list.size()) +
+                   " layers in place of model.blocks: set model.reserve, or list these layers in model.blocks");
+  }
+  try {
+    models::check_list(plan.model, list);
+  } catch (const BadInput& error) {
+    throw BadInput(folder.string() + ": its list of layers: " + error.what());
+  }
 }
 
 // The position in the data, which are others now, is kept. Returns what to tell people.
@@ -88,6 +105,7 @@ std::vector<std::string> check_resumable(const RunPlan& plan, const std::filesys
   const bool trains = plan.options.data.has_training();
   check_seed(plan, state);
   check_trained(plan, saved, folder);
+  check_list(plan, state.list, folder);
   std::vector<std::string> told = check_changes(plan.options, saved, folder, trains, allowed);
   if (trains && state.data_hash != data_hash) told.push_back(check_data(plan, saved, allowed));
   if (plan.decisions.micro_batch) check_micro_batch(plan.options, saved);

@@ -12,6 +12,7 @@ void RunObserver::begin(std::int64_t, std::int64_t) {}
 void RunObserver::step(const StepReport&) {}
 void RunObserver::saving(std::int64_t, SaveReason) {}
 void RunObserver::saved(const std::filesystem::path&) {}
+void RunObserver::validating(std::int64_t) {}
 void RunObserver::validated(std::int64_t, const Evaluation&) {}
 void RunObserver::kept_best(const std::filesystem::path&) {}
 void RunObserver::ending(RunEnd) {}
@@ -25,7 +26,19 @@ constexpr double kLongRun = 30 * 60;  // seconds
 
 }  // namespace
 
-RunLoop::RunLoop(Trainer& trainer, RunRequests& requests, const RunState& state, RunObserver& observer,
+template <typename Call>
+void RunLoop::tell(const Call& call) {
+  state_.telling = true;
+  try {
+    call(observer_);
+  } catch (...) {
+    state_.telling = false;
+    throw;
+  }
+  state_.telling = false;
+}
+
+RunLoop::RunLoop(Trainer& trainer, RunRequests& requests, RunState& state, RunObserver& observer,
                  const RunLimits& limits)
     : trainer_(trainer),
       requests_(requests),
@@ -62,7 +75,7 @@ void RunLoop::begin() {
   }
   best_.emplace(options_, first_);
   last_save_ = last_validation_ = Clock::now();
-  observer_.begin(first_, steps_);
+  tell([&](RunObserver& observer) { observer.begin(first_, steps_); });
 }
 
 void RunLoop::train() {
@@ -83,7 +96,7 @@ void RunLoop::train() {
     end = reason_to_end();
   }
   result_.end = *end;
-  observer_.ending(*end);
+  tell([&](RunObserver& observer) { observer.ending(*end); });
 }
 
 void RunLoop::end_diverged(const NumericError& error) {
@@ -104,7 +117,7 @@ std::string RunLoop::save_before_failure() {
 
 // After each step.
 void RunLoop::take(const StepReport& report) {
-  observer_.step(report);
+  tell([&](RunObserver& observer) { observer.step(report); });
   draw(report.step, {{"loss", report.loss},
                      {"learning_rate", report.learning_rate},
                      {"gradient_norm", report.gradient_norm},
@@ -142,7 +155,7 @@ void RunLoop::save_if_due(std::int64_t step) {
 
 void RunLoop::start_save(SaveReason reason) {
   last_save_ = Clock::now();
-  observer_.saving(trainer_.completed_steps(), reason);
+  tell([&](RunObserver& observer) { observer.saving(trainer_.completed_steps(), reason); });
   trainer_.start_save();
 }
 
@@ -151,7 +164,8 @@ fs::path RunLoop::save(SaveReason reason) {
   finish_save();
   if (state_.newest.step != trainer_.completed_steps() || state_.newest.edits != state_.edits) {
     start_save(reason);
-    observer_.saved(trainer_.finish_save());
+    const fs::path folder = trainer_.finish_save();
+    tell([&](RunObserver& observer) { observer.saved(folder); });
   }
   return state_.newest.folder;
 }
@@ -159,10 +173,11 @@ fs::path RunLoop::save(SaveReason reason) {
 // Waits for the checkpoint that is written beside training, if there is one.
 void RunLoop::finish_save() {
   const fs::path folder = trainer_.finish_save();
-  if (!folder.empty()) observer_.saved(folder);
+  if (!folder.empty()) tell([&](RunObserver& observer) { observer.saved(folder); });
 }
 
 void RunLoop::validate() {
+  tell([&](RunObserver& observer) { observer.validating(trainer_.completed_steps()); });
   const std::optional<Evaluation> evaluation = trainer_.evaluate([this] { return requests_.stop.load(); });
   last_validation_ = Clock::now();
   if (!evaluation) return;
@@ -172,10 +187,9 @@ void RunLoop::validate() {
   for (const auto& [name, value] : evaluation->metrics) scalars.emplace_back("metrics/" + name, value);
   draw(step, scalars);
   const bool better = best_->take(step, *evaluation);
-  observer_.validated(step, *evaluation);
-  if (!better) return;
-  best_->keep(save(SaveReason::best));
-  observer_.kept_best(options_.checkpoint.directory / "best");
+  if (better) best_->keep(save(SaveReason::best));  // before an observer changes what it is of
+  tell([&](RunObserver& observer) { observer.validated(step, *evaluation); });
+  if (better) tell([&](RunObserver& observer) { observer.kept_best(options_.checkpoint.directory / "best"); });
 }
 
 // Once, when the second step has shown how long the run will take.

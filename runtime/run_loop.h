@@ -26,22 +26,25 @@ struct OwnCheckpoint {
 // What a run goes by of its trainer, as it changes.
 struct RunState {
   OwnCheckpoint newest = {};  // of which this run is the continuation, then the newest of the run
-  std::int64_t edits = 0;     // of parameters, by the program
+  std::int64_t edits = 0;     // of parameters and of the list of layers, by the program
   bool reads = false;         // a step reads its samples, and has changed nothing yet
+  bool telling = false;       // the observer is being called
 };
 
 // One run. Thread-bound.
 class RunLoop {
  public:
   // The references must outlive this object.
-  RunLoop(Trainer& trainer, RunRequests& requests, const RunState& state, RunObserver& observer,
-          const RunLimits& limits);
+  RunLoop(Trainer& trainer, RunRequests& requests, RunState& state, RunObserver& observer, const RunLimits& limits);
 
   RunResult run();
 
  private:
   using Clock = std::chrono::steady_clock;
 
+  // Calls call(observer), within which most of the trainer may not be used.
+  template <typename Call>
+  void tell(const Call& call);
   void begin();
   void train();
   [[noreturn]] void end_diverged(const NumericError& error);
@@ -66,7 +69,7 @@ class RunLoop {
   const std::int64_t first_, steps_;  // completed when the run begins, and when it ends at the latest
   const Clock::time_point since_;
   Clock::time_point last_save_, last_validation_;
-  const RunState& state_;
+  RunState& state_;
   std::optional<formats::EventFile> events_;
   std::string failure_;                 // of `events_`, which ends the run
   std::optional<BestCheckpoint> best_;  // from begin() on

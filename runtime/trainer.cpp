@@ -1,10 +1,12 @@
 #include "l2l/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "core/host_memory.h"
 #include "core/process_limits.h"
+#include "models/exchange.h"
 #include "models/hub/weights.h"
 #include "runtime/divergence.h"
 #include "runtime/parameter_access.h"
@@ -46,12 +48,36 @@ Trainer::Implementation::Implementation(const Options& options, const Measuring&
   validation = runtime::validation_samples(plan.options, settings);
   if (plan.options.mismatched) mismatched = runtime::make_samples(*plan.options.mismatched, settings);
   if (train) data_hash = train->hash();
+  list = plan.model.exchange.initial;
+  if (plan.model.exchange.most == 0) list.clear();
+}
+
+void Trainer::Implementation::set_layers(std::vector<std::uint32_t> ids) {
+  try {
+    models::check_list(plan.model, ids);
+  } catch (const BadInput& error) {
+    throw BadInput(error.what(), {.file = {}, .field = {}, .key = "model.reserve"});
+  }
+  if (engine) {
+    plan.set_list(ids);
+    engine->exchange_blocks(plan.model);
+  }
+  list = std::move(ids);
+}
+
+void Trainer::Implementation::check_use() {
+  requests.check_aborted();
+  if (!handing_out) return;
+  throw Error("the trainer is used within predict()'s take() or a metric: keep the values, and go on afterwards");
+}
+
+void Trainer::Implementation::check_no_observer(const char* function) const {
+  if (!run.telling) return;
+  throw Error(std::string(function) + "(): not from within a RunObserver: run() goes on when the observer returns");
 }
 
 runtime::Engine& Trainer::Implementation::running(const LoadProgress& loading) {
-  requests.check_aborted();
-  if (handing_out)
-    throw Error("the trainer is used within predict()'s take() or a metric: keep the values, and go on afterwards");
+  check_use();
   if (!engine) {
     try {
       start(loading);
@@ -72,6 +98,7 @@ void Trainer::Implementation::start(const LoadProgress& loading) {
     reader = std::make_unique<runtime::ReadAhead>(plan.minibatch_shape(), static_cast<int>(plan.options.data.threads));
   }
   engine = make_engine(loading);
+  if (!list.empty()) set_layers(list);
   requests.connect(engine->failure());
   if (generation) engine->start_generation(*generation);
   checkpoints.emplace(engine->store());
@@ -102,7 +129,12 @@ std::unique_ptr<runtime::Engine> Trainer::Implementation::make_engine(const Load
 }
 
 void Trainer::Implementation::fill_training() {
-  if (!train) throw BadInput("data.train: no training data; name at least one file, or give a source of samples");
+  if (!train) {
+    throw BadInput(
+        "data.train: no training data; name at least one file, or give a source of samples "
+        "(data.train_source)",
+        {.file = {}, .field = {}, .key = "data.train"});
+  }
   reader->fill(running().minibatch(), *train, runtime::DrawnFor::training, data_position);
   if (running().minibatch().predicted() == 0) {
     throw BadInput("the " + std::to_string(samples_per_step()) + " samples from number " +
@@ -142,7 +174,8 @@ double Trainer::Implementation::learning_rate() const {
   const double rate = options.rate(static_cast<std::int64_t>(step));
   if (std::isfinite(rate) && rate >= 0) return rate;
   throw BadInput("schedule.rate: gives " + std::to_string(rate) + " for step " + std::to_string(step) +
-                 "; a learning rate is 0 or more");
+                     "; a learning rate is 0 or more",
+                 {.file = {}, .field = {}, .key = "schedule.rate"});
 }
 
 StepReport Trainer::Implementation::run_step() {
@@ -165,7 +198,7 @@ StepReport Trainer::Implementation::run_step() {
   report.stream_drift = result.drift;
   report.device_peak_bytes = plan.device_peak_bytes();
   report.host_bytes = peak.bytes();
-  report.predicted_ms = prediction.step_ms;
+  if (list.empty()) report.predicted_ms = prediction.step_ms;
   if (watchdog && !prediction.step_ms) watchdog->set_limits(*hang_limits(visit(report.step_ms)));
   report.eps_fraction = memory_share.of(report.eps_gb_per_second);
   return report;
@@ -185,6 +218,7 @@ std::int64_t Trainer::completed_steps() const { return static_cast<std::int64_t>
 StepPrediction Trainer::check_prediction() {
   Implementation& self = *implementation_;
   if (self.engine) throw Error("check_prediction(): call it before prepare() and before the first step");
+  if (!self.list.empty()) throw BadInput("check_prediction(): takes a model whose layers are fixed (model.reserve)");
   runtime::Calibration calibration;
   runtime::MeasuringSession thorough = self.measuring.thoroughly();
   return runtime::check_prediction(self.plan, calibration, thorough);
@@ -193,6 +227,7 @@ StepPrediction Trainer::check_prediction() {
 StepPrediction Trainer::predict(bool measure) {
   Implementation& self = *implementation_;
   if (measure && self.engine) throw Error("predict(): measure before prepare() and before the first step");
+  measure = measure && self.list.empty();  // else nothing is chosen by what is measured
   return self.predict(measure ? &self.measuring : nullptr);
 }
 
@@ -206,6 +241,7 @@ void Trainer::check_weights() const {
 }
 
 StepReport Trainer::step() {
+  implementation_->check_no_observer("step");
   const ThreadActivity listed("relay", 0);
   try {
     return implementation_->run_step();
@@ -220,6 +256,7 @@ StepReport Trainer::step() {
 }
 
 RunResult Trainer::run(RunObserver& observer, const RunLimits& limits) {
+  implementation_->check_no_observer("run");
   const ThreadActivity listed("relay", 0);  // between steps as well
   finish_save();                            // of before the run
   return runtime::RunLoop(*this, implementation_->requests, implementation_->run, observer, limits).run();
@@ -239,6 +276,15 @@ void Trainer::abort() { implementation_->requests.abort(); }
 std::vector<Parameter> Trainer::parameters() const {
   return runtime::list_parameters(implementation_->plan.model.layout);
 }
+
+void Trainer::set_layers(std::span<const std::uint32_t> ids) {
+  implementation_->check_use();
+  if (std::ranges::equal(ids, implementation_->list)) return;
+  implementation_->set_layers({ids.begin(), ids.end()});
+  ++implementation_->run.edits;
+}
+
+const std::vector<std::uint32_t>& Trainer::layers() const { return implementation_->list; }
 
 std::vector<GradientNorm> Trainer::gradient_norms() const {
   const Implementation& self = *implementation_;

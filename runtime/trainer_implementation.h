@@ -35,6 +35,10 @@ struct Trainer::Implementation {
   Implementation(const Options& options, const Measuring& how);
   ~Implementation() { requests.disconnect(); }
 
+  // Throws Aborted, and Error while a function of the program is called that may not use the trainer.
+  void check_use();
+  // Throws Error while an observer is called.
+  void check_no_observer(const char* function) const;
   // The engine; allocates everything on first use.
   runtime::Engine& running(const LoadProgress& loading = {});
   // Makes all threads, and allocates all that a run needs.
@@ -56,12 +60,13 @@ struct Trainer::Implementation {
   void start_watchdog();
   std::string how_to_go_on() const;
   void restore(const eps::RunState& state);
+  void set_layers(std::vector<std::uint32_t> ids);
 
   runtime::RunRequests requests;
   runtime::RunState run;          // newest: in the checkpoint directory, that this run has written or goes on from
   runtime::OwnCheckpoint saving;  // that was started last, without its folder
   runtime::MeasuringSession measuring;
-  const runtime::RunPlan plan;
+  runtime::RunPlan plan;  // constant but for the list of layers, which is the longest until there is an engine
   const eps::CheckpointSize checkpoint_size;
   MemoryContract contract;
   optimizers::Schedule schedule;
@@ -82,6 +87,7 @@ struct Trainer::Implementation {
   std::uint64_t step = 0;           // completed
   std::uint64_t data_position = 0;  // samples consumed
   std::uint64_t data_hash = 0;      // of `train`; constant after construction
+  std::vector<std::uint32_t> list;  // of layers, where they may be exchanged
   std::uint64_t base_hash = 0;      // of model.base, where that is set, from the first use of the engine on
 };
 

@@ -12,6 +12,7 @@ namespace l2l {
 void Trainer::Implementation::restore(const eps::RunState& state) {
   runtime::check_seed(plan, state);
   runtime::check_base(plan, state, base_hash);
+  if (!state.list.empty() && !list.empty()) set_layers(state.list);
   step = state.step;
   data_position = state.data_position;
   optimizers::LossScaler& scaler = engine->loss_scaler();
@@ -41,6 +42,7 @@ std::int64_t Trainer::check_resume(const std::filesystem::path& directory,
 
 std::filesystem::path Trainer::resume(const std::filesystem::path& run, const std::vector<std::string>& allowed) {
   Implementation& self = *implementation_;
+  self.check_no_observer("resume");
   if (self.step > 0) throw Error("resume(): call it before the first step");
   finish_save();
   const std::filesystem::path directory = eps::checkpoints_directory(run);
@@ -86,7 +88,10 @@ void Trainer::prune_checkpoints(const std::filesystem::path& newest) {
 void Trainer::start_save() {
   Implementation& self = *implementation_;
   const CheckpointOptions& checkpoint = self.plan.options.checkpoint;
-  if (checkpoint.directory.empty()) throw BadInput("checkpoint.directory: not set; nowhere to save to");
+  if (checkpoint.directory.empty()) {
+    throw BadInput("checkpoint.directory: not set; nowhere to save to",
+                   {.file = {}, .field = {}, .key = "checkpoint.directory"});
+  }
   claim_checkpoint_directory();
   self.running();
   finish_save();
@@ -95,6 +100,7 @@ void Trainer::start_save() {
   eps::RunState state{self.step, self.plan.options.run.seed, self.data_position, to_toml(options), self.data_hash};
   state.base_hash = self.base_hash;
   state.without_frozen = self.base_hash != 0 && options.lora.rank > 0;
+  state.list = self.list;
   const optimizers::LossScaler& scaler = self.running().loss_scaler();
   if (scaler.is_dynamic()) {
     state.loss_scale = static_cast<std::uint64_t>(scaler.scale());
@@ -128,6 +134,7 @@ std::filesystem::path Trainer::finish_save() {
 }
 
 std::filesystem::path Trainer::save() {
+  implementation_->check_no_observer("save");
   start_save();
   return finish_save();
 }

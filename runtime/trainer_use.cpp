@@ -61,6 +61,7 @@ std::optional<Evaluation> Trainer::Implementation::evaluate(const runtime::Sampl
 }
 
 void Trainer::predict(const SampleSource& source, const TakeOutputs& take) {
+  implementation_->check_no_observer("predict");
   Implementation& self = *implementation_;
   const ThreadActivity listed("relay", 0);
   if (self.plan.model.head_kind != models::HeadKind::custom) {
@@ -90,6 +91,7 @@ void Trainer::predict(const SampleSource& source, const TakeOutputs& take) {
 }
 
 std::optional<Evaluation> Trainer::evaluate(const std::function<bool()>& stop) {
+  implementation_->check_no_observer("evaluate");
   Implementation& self = *implementation_;
   if (!self.validation) throw BadInput("data.validation: no validation data; name at least one file");
   std::optional<Evaluation> evaluation = self.evaluate(*self.validation, stop);
@@ -115,7 +117,7 @@ void Trainer::reserve_generation(const GenerationShape& shape) {
   Implementation& self = *implementation_;
   if (self.engine || self.generation) throw Error("reserve_generation(): call it once, right after construction");
   runtime::check_continues(self.plan);
-  if (!runtime::can_cache(self.plan.model)) return;
+  if (!runtime::can_cache(self.plan.model) || self.plan.model.exchange.most > 0) return;
   auto generation = std::make_unique<runtime::GenerationPlan>(self.plan, shape);
   runtime::add_generation(*generation, self.plan, self.contract);
   runtime::check_limits(self.plan, self.contract, runtime::Advice::planned);

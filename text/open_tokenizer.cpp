@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/error_place.h"
 #include "text/base64.h"
 #include "text/tokenizer_files.h"
 
@@ -25,7 +26,9 @@ std::unique_ptr<Tokenizer> open_file(const std::filesystem::path& file) {
 
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path) {
   const std::vector<std::filesystem::path> files = tokenizer_files(path);
-  return files.size() == 2 ? open_vocabulary_and_merges(files[0], files[1]) : open_file(files[0]);
+  return naming_file(files[0].string(), [&] {
+    return files.size() == 2 ? open_vocabulary_and_merges(files[0], files[1]) : open_file(files[0]);
+  });
 }
 
 }  // namespace l2l::text

@@ -30,12 +30,16 @@ std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder)
 bool has_tokenizer(const std::filesystem::path& folder) { return is_folder(folder) && !files_in(folder).empty(); }
 
 std::vector<std::filesystem::path> tokenizer_files(const std::filesystem::path& path) {
-  if (!is_there(path)) throw BadInput(path.string() + ": there is no such file or directory");
+  if (!is_there(path))
+    throw BadInput(path.string() + ": there is no such file or directory",
+                   {.file = path.string(), .field = {}, .key = {}});
   if (!is_folder(path)) return {path};
   std::vector<std::filesystem::path> files = files_in(path);
   if (!files.empty()) return files;
-  throw BadInput(path.string() +
-                 ": has no tokenizer: none of tokenizer.json, tokenizer.model, vocab.json with merges.txt, vocab.txt");
+  throw BadInput(
+      path.string() +
+          ": has no tokenizer: none of tokenizer.json, tokenizer.model, vocab.json with merges.txt, vocab.txt",
+      {.file = path.string(), .field = {}, .key = {}});
 }
 
 std::string read_tokenizer_file(const std::filesystem::path& file) {
@@ -44,7 +48,7 @@ std::string read_tokenizer_file(const std::filesystem::path& file) {
     if (input.bytes() > kMostBytes) throw BadInput(file.string() + ": is too long for a tokenizer");
     return input.text();
   } catch (const CorruptFile& error) {
-    throw BadInput(error.what());
+    throw BadInput(error.what(), error.place());
   }
 }
 

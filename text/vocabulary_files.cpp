@@ -1,5 +1,6 @@
 #include <array>
 
+#include "core/error_place.h"
 #include "core/files.h"
 #include "l2l/errors.h"
 #include "text/pipeline.h"
@@ -83,13 +84,15 @@ std::unique_ptr<Tokenizer> open_vocabulary_and_merges(const std::filesystem::pat
   const nlohmann::json json = {{"vocab", parse_json(read_tokenizer_file(vocabulary_file))}};
   Vocabulary vocabulary(JsonReader(json, vocabulary_file.string() + ": tokenizer"));
   BpeSettings settings;
-  const std::string merges = read_utf8(merges_file);
-  for_each_line(merges, [&](std::string_view line, std::size_t number) {
-    if (line.empty() || (number == 1 && line.starts_with("#version"))) return;
-    const std::string place = merges_file.string() + ": line " + std::to_string(number);
-    const std::size_t space = line.find(' ');
-    if (space == std::string_view::npos) throw BadInput(place + ": expected two tokens with a space between them");
-    settings.merges.push_back(read_merge(vocabulary, line.substr(0, space), line.substr(space + 1), "", place));
+  naming_file(merges_file.string(), [&] {
+    const std::string merges = read_utf8(merges_file);
+    for_each_line(merges, [&](std::string_view line, std::size_t number) {
+      if (line.empty() || (number == 1 && line.starts_with("#version"))) return;
+      const std::string place = merges_file.string() + ": line " + std::to_string(number);
+      const std::size_t space = line.find(' ');
+      if (space == std::string_view::npos) throw BadInput(place + ": expected two tokens with a space between them");
+      settings.merges.push_back(read_merge(vocabulary, line.substr(0, space), line.substr(space + 1), "", place));
+    });
   });
   PipelineParts parts;
   for (const char* const name : {"<|endoftext|>", "<s>", "</s>", "<pad>", "<unk>", "<mask>"}) {

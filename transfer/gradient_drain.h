@@ -26,6 +26,9 @@ class GradientDrain {
                 device::BufferView squares, std::vector<Bytes> gradient_bytes, Failure& failure);
   ~GradientDrain();
 
+  // Between steps: other layers, none with larger gradients than a slot has room for.
+  void set_layers(std::vector<Bytes> gradient_bytes) { gradient_bytes_ = std::move(gradient_bytes); }
+
   // Room for the gradients of `layer` and their sum of squares, to be written on `compute`.
   device::BufferView acquire(LayerIndex layer, device::Stream& compute);
   // What was enqueued on `compute` so far has written them: sends them off. Follows acquire() of the same layer.
@@ -34,11 +37,11 @@ class GradientDrain {
  private:
   void run();
 
-  Link& link_;  // constant after construction, as are the next four
+  Link& link_;  // constant after construction, as are the next three
   eps::ParameterStore& store_;
   Failure& failure_;
   const device::BufferView squares_;
-  const std::vector<Bytes> gradient_bytes_;
+  std::vector<Bytes> gradient_bytes_;  // of the relay thread
   std::unique_ptr<device::Stream> stream_;
   SlotRing ring_;
   std::vector<LayerIndex> slot_layer_;  // written by the relay before filled(), read after take()

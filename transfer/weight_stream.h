@@ -31,6 +31,10 @@ class WeightStream {
                const std::vector<device::BufferView>& own, std::vector<Bytes> wire_bytes, Failure& failure);
   ~WeightStream();
 
+  // Between passes, where no layer has a slot of its own: other layers, at most as many as at first, none larger than a
+  // slot.
+  void set_layers(std::vector<Bytes> wire_bytes) { wire_bytes_ = std::move(wire_bytes); }
+
   // Starts to fetch `visits` at `version`. `visits` must live until the last one is taken with next(), and those of the
   // pass before must all have been taken.
   void begin_pass(std::span<const LayerIndex> visits, eps::Version version);
@@ -57,10 +61,10 @@ class WeightStream {
   void ask(device::Stream& compute);
   void wait_until_asked();
 
-  Link& link_;  // constant after construction, as are the next three
+  Link& link_;  // constant after construction, as are the next two
   eps::ParameterStore& store_;
   Failure& failure_;
-  const std::vector<Bytes> wire_bytes_;
+  std::vector<Bytes> wire_bytes_;  // of the relay thread
   std::unique_ptr<device::Stream> stream_;
   std::unique_ptr<device::Event> asked_;  // negative control
   SlotRing ring_;

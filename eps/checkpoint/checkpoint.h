@@ -29,8 +29,9 @@ struct RunState {
   std::uint64_t data_hash = 0;      // of the training data, in which data_position counts
   // Dynamic loss scaling: the scale, a power of two up to 2^24, or 0 for none; and the steps since it last changed.
   std::uint64_t loss_scale = 0, good_steps = 0;
-  std::uint64_t base_hash = 0;  // of the files that frozen parameters come from; 0: there are none
-  bool without_frozen = false;  // frozen parameters are in these files, not in the checkpoint
+  std::uint64_t base_hash = 0;           // of the files that frozen parameters come from; 0: there are none
+  bool without_frozen = false;           // frozen parameters are in these files, not in the checkpoint
+  std::vector<std::uint32_t> list = {};  // ids of layers, where they are exchanged; else empty
 };
 
 // Files beside a checkpoint's own, which make its folder one that other programs load.

@@ -88,6 +88,12 @@ void read_scaler(const Json& json, const FieldReader& reader, RunState& state) {
   }
 }
 
+void read_list(const Json& json, const FieldReader& reader, RunState& state) {
+  constexpr std::uint64_t kMostId = (std::uint64_t{1} << 31) - 1;
+  if (!json.is_array() || json.empty()) reader.refuse("layers", "is no list of ids");
+  for (const Json& id : json) state.list.push_back(static_cast<std::uint32_t>(reader.number(id, "layers", kMostId)));
+}
+
 RunState read_state(const Json& json, const FieldReader& reader) {
   RunState state;
   state.step = reader.number(reader.member(json, "step"), "step", kMostCount);
@@ -101,6 +107,7 @@ RunState read_state(const Json& json, const FieldReader& reader) {
     if (json["without_frozen"] != true || state.base_hash == 0) reader.refuse("without_frozen", "has no base");
     state.without_frozen = true;
   }
+  if (json.contains("layers")) read_list(json["layers"], reader, state);
   return state;
 }
 
@@ -151,6 +158,7 @@ std::string to_text(const Manifest& manifest) {
   }
   if (manifest.state.base_hash != 0) json["base"] = to_hex(manifest.state.base_hash);
   if (manifest.state.without_frozen) json["without_frozen"] = true;
+  if (!manifest.state.list.empty()) json["layers"] = manifest.state.list;
   for (const auto& [name, count] : manifest.update_counts) json["update_counts"][name] = count;
   for (const auto& [name, file] : manifest.files) {
     json["files"][name] = {{"bytes", file.bytes}, {"header", to_hex(file.header)}};

@@ -22,7 +22,7 @@
 
 namespace l2l {
 
-// A value of the graph that is being built: a tensor of two to four dimensions, or a parameter. Dimension 0 is the
+// A value of the graph that is being built: a tensor of two to eight dimensions, or a parameter. Dimension 0 is the
 // sample; in a family's model values are [rows, columns], of which each row is a token.
 struct Value {
   std::int32_t id = -1;
@@ -32,7 +32,7 @@ struct Value {
 struct TensorSpec {
   enum class Element : std::uint8_t { f32, i32 };  // numbers, rounded to precision.compute; or indices
   std::string name;
-  std::vector<std::int64_t> shape = {};  // of one sample: at most three dimensions; none: one element
+  std::vector<std::int64_t> shape = {};  // of one sample: at most seven dimensions; none: one element
   Element element = Element::f32;
   std::int64_t below = 0;  // of indices: they lie in [0, below); in targets also -1, which stands for none
 };
@@ -131,13 +131,13 @@ class L2L_API LayerBuilder {
   // agree in `below`.
   Value lookup(Value indices, Value table);
   // Of each sample, the parts of x [samples, n, ...] that its indices [samples, ...] name, which are below n: their
-  // dimensions, then those of a part, at most four in all. On a GPU the gradient goes through all indices of a sample
+  // dimensions, then those of a part, at most eight in all. On a GPU the gradient goes through all indices of a sample
   // for each of its n parts.
   Value gather(Value x, Value indices);
   // Of images [samples, height, width, channels], with w [channels out, height x width x channels of the window]: of
   // each place of the window, its rows, columns and channels in that order. With `groups`, each of as many equal parts
-  // of the channels out sees its part of the channels alone, and w has the columns of one: a product for each,
-  // and a copy of the result, so that many groups are slow.
+  // of the channels out sees its part of the channels alone, and w has the columns of one: a product for each, and
+  // copies to bring them together, so that many groups are slow.
   Value convolution(Value x, Value w, std::optional<Value> b, const Window& window, int groups = 1);
   Value max_pool(Value x, const Window& window);      // of what of the window lies in the image
   Value average_pool(Value x, const Window& window);  // over all of the window
@@ -180,8 +180,9 @@ struct Layer {
   std::string type = {};
   // Describes the layer from its inputs to its outputs; called several times for each layer and length of sequences.
   // What it returns are the inputs of the next layer: any number of values of any shapes, inputs of its own among them,
-  // for what later layers read besides. A family's embedding gives one value, [rows, model.hidden], and its head takes
-  // one. Empty: block `id` of model.architecture, and no type.
+  // for what later layers read besides, but not these alone. A family's embedding gives one value, [rows,
+  // model.hidden], and its head takes one. What is thrown that is no l2l::Error is nested in one that names the layer.
+  // Empty: block `id` of model.architecture, and no type.
   using Build = std::function<std::vector<Value>(LayerBuilder& graph, std::span<const Value> inputs)>;
   Build build = nullptr;
   // An earlier layer of the same type, whose parameters this one uses: they are updated once a step, with the gradients
@@ -189,9 +190,20 @@ struct Layer {
   std::optional<std::uint32_t> shares = {};
 };
 
+// Layers that Trainer::set_layers() puts between embedding and head, or before the last layer of a custom model, in
+// place of ModelOptions::blocks, which are the list at first. What the longest list needs is reserved from the start,
+// so that the memory of a run does not depend on the list. Needs transfer.stash = "host", device.execution = "relay"
+// and a recompute.policy that is "full", "none", "selective" or "min_cut".
+struct LayerReserve {
+  // Besides those of the list at first. A type that is none of theirs reads what the last layer of that list reads.
+  std::vector<Layer> layers = {};
+  std::int64_t most_layers = 0;  // of a list, each use counted; without a custom model's last layer
+  std::int64_t most_uses = 1;    // of one layer in a list
+};
+
 // The loss of each sample, from what the last layer of a custom model returns and the targets that samples bring: a
-// value of which each sample's elements are summed. The minibatch's loss is the sum over its samples, divided by the
-// sum of what SampleSource::read() returned for each.
+// value of which each sample's elements are summed (take their mean() where that is meant). The minibatch's loss is the
+// sum over its samples, divided by the sum of what SampleSource::read() returned for each.
 using LossBuilder =
     std::function<Value(LayerBuilder& graph, std::span<const Value> outputs, std::span<const Value> targets)>;
 
@@ -208,7 +220,8 @@ struct Metric {
   std::string name;  // as Evaluation::metrics and checkpoint.best call it
   int sums = 1;
   // Adds the part of one sample to `sums`, which begin at 0. `output`: what the last layer returns first, in fp32.
-  std::function<void(std::span<const float> output, std::span<const TargetValues> targets, std::span<double> sums)> add;
+  std::function<void(std::span<const float> output, std::span<const TargetValues> targets, std::span<double> sums)>
+      add = nullptr;
   // The higher, the better. Empty: sums[0] / samples.
   std::function<double(std::span<const double> sums, std::uint64_t samples)> value = nullptr;
 };

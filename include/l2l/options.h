@@ -18,10 +18,10 @@
 
 namespace l2l {
 
-// Sizes and variants of the model. A key that the architecture has no use for is refused when it is set to something.
-// Sources: GPT-2: Radford et al., 2019; BERT: Devlin et al., 2019; RoBERTa: Liu et al., 2019; Llama: Touvron et al.,
-// 2023; Mistral: Jiang et al., 2023; Qwen2 and Qwen3: Qwen team, 2024 and 2025; Gemma 2 and 3: Gemma team, 2024 and
-// 2025.
+// Sizes and variants of the model. A key that the architecture has no use for is refused when it is set to something,
+// but for those of "custom", which are not looked at. Sources: GPT-2: Radford et al., 2019; BERT: Devlin et al., 2019;
+// RoBERTa: Liu et al., 2019; Llama: Touvron et al., 2023; Mistral: Jiang et al., 2023; Qwen2 and Qwen3: Qwen team, 2024
+// and 2025; Gemma 2 and 3: Gemma team, 2024 and 2025.
 struct ModelOptions {
   // Directory of a Hugging Face model: architecture, sizes and weights come from its config.json and safetensors files.
   // Of the keys below, only sequence (up to positions), dropout, attention and reversible may then differ from it; any
@@ -105,13 +105,15 @@ struct ModelOptions {
   // stand among blocks of the architecture, also of `pretrained`: then blocks that are not listed are left out, and
   // those of other types begin at random. Empty: `layers` blocks of the architecture.
   std::vector<Layer> blocks = {};
+  // Further layers, where `blocks` are exchanged between steps (Trainer::set_layers()). No key of a config.
+  std::optional<LayerReserve> reserve = {};
   // Of "custom": the tensors that each sample brings, `inputs` for the first of `blocks`, at least two, and `targets`
   // for the loss, which also reads what the last of `blocks` returns.
   std::vector<TensorSpec> inputs = {}, targets = {};
   LossBuilder loss = nullptr;
   std::vector<Metric> metrics = {};  // of validations of "custom"
-  // Key: blocks. Ids and types of `blocks`, from which it follows ("0", "100 adapter", "101 adapter of 100"): by it a
-  // checkpoint's config says that only a program which describes them can run the model.
+  // Key: blocks. Ids and types of `blocks` and of the reserve, from which it follows ("0", "100 adapter", "101 adapter
+  // of 100"): by it a checkpoint's config says that only a program which describes them can run the model.
   std::vector<std::string> block_names = {};
   // Keys: inputs, targets, custom_ops. What follows from `inputs`, `targets` and the graphs of `blocks`, by which a run
   // that goes on notices a change: tensors ("image f32 [8, 8, 1]", "class i32 [] below 10"), and names and versions of

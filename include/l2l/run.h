@@ -79,8 +79,12 @@ struct RunResult {
 };
 
 // Is told what happens, in the thread that called Trainer::run(), which goes on when a function returns. They may call
-// request_stop(), request_save(), read_parameter(), write_parameter() and all that is const, and nothing else of the
-// Trainer. What they throw ends the run, and run() throws it.
+// request_stop(), request_save(), set_layers(), read_parameter(), write_parameter() and all that is const; step(),
+// run(), resume(), save(), evaluate() and predict() throw Error. What they throw ends the run, and run() throws it.
+//
+// After each step: step(); saving(), where one is due, and saved() when it is done; validating() and validated(). At
+// the end: ending(), saving(), saved(), validating(), validated(). So a list of layers that is set in step() is the one
+// that the checkpoint of that step has, and what validating() sets is validated.
 class L2L_API RunObserver {
  public:
   virtual ~RunObserver();
@@ -89,6 +93,7 @@ class L2L_API RunObserver {
   virtual void step(const StepReport& report);
   virtual void saving(std::int64_t step, SaveReason reason);
   virtual void saved(const std::filesystem::path& checkpoint);
+  virtual void validating(std::int64_t step);
   virtual void validated(std::int64_t step, const Evaluation& evaluation);
   // It was the best so far; `checkpoint` is what checkpoint.best keeps.
   virtual void kept_best(const std::filesystem::path& checkpoint);

@@ -152,8 +152,8 @@ enum class ParameterPart : std::uint8_t { value, moment1, moment2 };
 // destruction is allowed, but after a NumericError with nothing_changed() also save() and weights_hash().
 class L2L_API Trainer {
  public:
-  // Validates the options, reads the data, and plans device and host memory. Throws BadInput, or OutOfMemory when the
-  // plan does not fit. Neither device memory nor parameter state is allocated, and nothing is written. What
+  // Validates the options, reads what data there are, and plans device and host memory. Throws BadInput, or OutOfMemory
+  // when the plan does not fit. Neither device memory nor parameter state is allocated, and nothing is written. What
   // recompute.policy = "auto" and recompute.budget choose by is what the calibration file knows of this machine
   // (tune()), and estimates.
   explicit Trainer(Options options);
@@ -201,7 +201,8 @@ class L2L_API Trainer {
   // before the first step. Throws CorruptFile, or BadInput, naming keys and the way out, where the options are not
   // those that the checkpoint was made with: where seed, shape of the model, adapters or what is trained differ, and
   // where the training data ("data.train"), or a key of [model], [optimizer], or of the order of data has changed that
-  // is not in `allowed` ("optimizer.learning_rate").
+  // is not in `allowed` ("optimizer.learning_rate"), which messages call --allow-change. Functions, such as
+  // schedule.rate and model.loss, are not in a checkpoint: that they are others now is not noticed.
   std::filesystem::path resume(const std::filesystem::path& directory, const std::vector<std::string>& allowed = {});
   // Throws what resume() would throw, as far as manifests show it, and returns the steps that are completed in the
   // checkpoint that it would take. Also reads what checkpoint.best goes on with. Loads and changes nothing.
@@ -215,10 +216,10 @@ class L2L_API Trainer {
   StepReport step();
   // A whole run: steps until `limits` or an option ends it, with all that options ask for: saves (checkpoint.every and
   // .minutes, at the end, .keep, .best), validations (run.validate_every and .validate_minutes, at the end),
-  // run.seconds, run.patience and run.tensorboard. Nothing is saved where no checkpoint.directory is set. Calls
-  // `observer` on this thread. Checkpoints in the directory that are not of this run are set aside first. Throws what
-  // step(), evaluate() and save() throw; where a step fails without changing anything, as where its samples cannot be
-  // read, the steps before it are saved first.
+  // run.seconds, run.patience and run.tensorboard. Nothing is saved where no checkpoint.directory is set, which
+  // checkpoint.every needs. Calls `observer` on this thread. Checkpoints in the directory that are not of this run are
+  // set aside first. Throws what step(), evaluate() and save() throw; where a step fails without changing anything, as
+  // where its samples cannot be read, the steps before it are saved first.
   RunResult run(RunObserver& observer, const RunLimits& limits = {});
   RunResult run(const RunLimits& limits = {});
   // From any thread, also before run(): the step in progress is finished and saved, no validation begins or goes on,
@@ -231,6 +232,16 @@ class L2L_API Trainer {
   // destruction is allowed. Nothing more is saved, and the newest checkpoint stands.
   void abort();
   std::int64_t completed_steps() const;
+
+  // Between steps: the layers of everything that follows, by id, in their order. Any of model.blocks and model.reserve,
+  // of a custom model but for the last, which stays. Does not wait for updates. A layer keeps its parameters, moments
+  // and number of updates while it is out of use; its random numbers follow from its id, whatever its place, and those
+  // of a further use in a list from the number of that use as well. Checkpoints have the list, and a run that resumes
+  // goes on with it. Allocates nothing on the device. Throws BadInput, and changes nothing, where model.reserve has no
+  // room for the list, and where a layer does not read what the one before it returns.
+  void set_layers(std::span<const std::uint32_t> ids);
+  // The list; empty where model.reserve is not set.
+  const std::vector<std::uint32_t>& layers() const;
 
   // Mean loss over the validation data, in nats per predicted token, dropout off. Every token is predicted once; for
   // bert, masked tokens, the same ones in every call. Returns nothing when `stop`, called between minibatches, returns
@@ -289,7 +300,7 @@ class L2L_API Trainer {
   // In the order of layers.
   std::vector<Parameter> parameters() const;
   // Of each layer in the last step, in the order of the model; their squares add up to the square of
-  // StepReport::gradient_norm. Empty before the first step.
+  // StepReport::gradient_norm. 0 for layers that are out of use (set_layers()). Empty before the first step.
   std::vector<GradientNorm> gradient_norms() const;
   // Elements [first, first + values.size()) of a parameter's part, row-major, in fp32: a piece at a time, so that large
   // ones need no memory of their own. Waits for pending updates. Throws BadInput for a name, a range or a moment that
@@ -326,6 +337,10 @@ class L2L_API Trainer {
 // calibration has no figures, and keeps it there for all later ones, also of other processes. Throws what the
 // constructor throws.
 L2L_API void tune(const Options& options, const Measuring& measuring = {});
+
+// Whether `directory` has checkpoints, where resume() looks for them. One that is damaged counts: what should not start
+// anew in its place then learns from resume() what is wrong. Throws BadInput where the directory cannot be read.
+L2L_API bool has_checkpoint(const std::filesystem::path& directory);
 
 // The options with which the newest checkpoint in `directory` was written (found as by resume()). Throws BadInput.
 L2L_API Options checkpoint_options(const std::filesystem::path& directory);

@@ -8,6 +8,7 @@
 #include "l2l/errors.h"
 #include "models/hub/adapter.h"
 #include "models/hub/names.h"
+#include "models/own_layers.h"
 
 namespace l2l::models {
 namespace {
@@ -78,7 +79,7 @@ HubWeights::HubWeights(const std::filesystem::path& directory, const ModelOption
   // used.
   const bool classifies = model.head != "language";
   new_head |= classifies;
-  const ListedBlocks listed(model.blocks);
+  const ListedBlocks listed(all_layers(model));
   Mismatches missing, unexpected, wrong;
   std::set<std::string_view> used;
   bool head_is_missing = false;

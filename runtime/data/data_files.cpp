@@ -23,8 +23,9 @@ std::vector<std::string> expand(const std::string& pattern, const std::string& k
   const std::filesystem::path folder = searched_folder(pattern);
   std::error_code ignored;
   throw BadInput(key + ": no file matches \"" + pattern + "\"; " +
-                 (std::filesystem::is_directory(folder, ignored) ? "searched in " + folder.string()
-                                                                 : "there is no folder " + folder.string()));
+                     (std::filesystem::is_directory(folder, ignored) ? "searched in " + folder.string()
+                                                                     : "there is no folder " + folder.string()),
+                 {.file = pattern, .field = {}, .key = key});
 }
 
 // "data.train = ["books/*.txt"]", with the most frequent extension of the folder's files.
@@ -43,13 +44,16 @@ std::string suggest_files(std::filesystem::path folder, const std::string& key) 
   return name + " = [\"" + (folder / ("*" + extension)).string() + "\"]";
 }
 
+[[noreturn]] void refuse(const std::string& key, const std::string& file, const std::string& reason) {
+  throw BadInput(key + ": " + file + ": " + reason, {.file = file, .field = {}, .key = key});
+}
+
 Bytes measure(const std::string& name, const std::string& key) {
   struct stat status {};
-  const std::string what = key + ": " + name;
-  if (stat(name.c_str(), &status) != 0) throw BadInput(what + ": " + std::strerror(errno));
-  if (S_ISDIR(status.st_mode)) throw BadInput(what + ": is a directory; name its files: " + suggest_files(name, key));
-  if (!S_ISREG(status.st_mode)) throw BadInput(what + ": is not a regular file");
-  if (access(name.c_str(), R_OK) != 0) throw BadInput(what + ": cannot be read: " + std::strerror(errno));
+  if (stat(name.c_str(), &status) != 0) refuse(key, name, std::strerror(errno));
+  if (S_ISDIR(status.st_mode)) refuse(key, name, "is a directory; name its files: " + suggest_files(name, key));
+  if (!S_ISREG(status.st_mode)) refuse(key, name, "is not a regular file");
+  if (access(name.c_str(), R_OK) != 0) refuse(key, name, std::string("cannot be read: ") + std::strerror(errno));
   return static_cast<Bytes>(status.st_size);
 }
 
@@ -83,7 +87,7 @@ std::vector<DataFile> find_files(const std::vector<std::string>& patterns, const
       const Bytes bytes = measure(name, key);
       std::error_code error;
       const std::filesystem::path canonical = std::filesystem::canonical(name, error);
-      if (error) throw BadInput(key + ": " + name + ": " + error.message());
+      if (error) refuse(key, name, error.message());
       if (seen.insert(canonical).second) files.push_back({name, bytes});
     }
   }
@@ -95,8 +99,9 @@ DataFiles find_data(const std::vector<std::string>& patterns, TokenFormat format
   DataFiles data{key, format, find_files(patterns, key)};
   for (const DataFile& file : data.files) {
     if (file.bytes % token_bytes(format) == 0) continue;
-    throw BadInput(key + ": " + file.path.string() + ": " + std::to_string(file.bytes) + " bytes; data.format = \"" +
-                   (format == TokenFormat::tokens ? "tokens\" has two" : "tokens32\" has four") + " bytes per token");
+    refuse(key, file.path.string(),
+           std::to_string(file.bytes) + " bytes; data.format = \"" +
+               (format == TokenFormat::tokens ? "tokens\" has two" : "tokens32\" has four") + " bytes per token");
   }
   return data;
 }

@@ -31,7 +31,8 @@ std::unique_ptr<text::Tokenizer> open(const std::filesystem::path& tokenizer) {
   try {
     return text::open_tokenizer(tokenizer);
   } catch (const BadInput& error) {
-    throw BadInput(std::string("data.tokenizer: ") + error.what());
+    throw BadInput(std::string("data.tokenizer: ") + error.what(),
+                   {.file = error.place().file, .field = error.place().field, .key = "data.tokenizer"});
   }
 }
 

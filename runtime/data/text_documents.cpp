@@ -94,7 +94,10 @@ class Lines : public DocumentReader {
   // One more line of the same row.
   bool read_further_line(std::string& line) { return stream_.read_line(line, kMostLine) && ++lines_ > 0; }
 
-  [[noreturn]] void refuse(const std::string& reason) const { throw BadInput(where() + ": " + reason); }
+  [[noreturn]] void refuse(const std::string& reason) const {
+    throw BadInput(where() + ": " + reason,
+                   {.file = stream_.file().string(), .field = "line " + std::to_string(line_), .key = {}});
+  }
 
   void set_completion(const std::string& prompt, const std::string& completion, TextDocument& document) const {
     if (settings_.learn == Learn::assistant) {

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/error_place.h"
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/log.h"
@@ -172,7 +173,9 @@ class Cache {
       try {
         for (const EncodedDocument& document : encoder_.encode(documents, failed)) output.add(document);
       } catch (const BadInput& error) {
-        throw BadInput((failed < places.size() ? places[failed] : name) + ": " + error.what());
+        const std::string place = failed < places.size() ? places[failed] : name;
+        const std::string within = place.size() > name.size() + 2 ? place.substr(name.size() + 2) : "";  // "line 12"
+        throw BadInput(place + ": " + error.what(), {.file = name, .field = within, .key = error.place().key});
       }
       documents.clear();
       places.clear();
@@ -215,7 +218,7 @@ DataFiles tokenized(const std::string& key, const std::vector<DataFile>& texts, 
   files.flagged = cache.flagged();
   std::uint64_t tokens = 0;
   for (const DataFile& file : texts) {
-    files.files.push_back(cache.find_or_make(file, tokens, files));
+    naming_file(file.path.string(), [&] { files.files.push_back(cache.find_or_make(file, tokens, files)); });
     tokens += files.files.back().bytes / token_bytes(files.format);
   }
   cache.trim();

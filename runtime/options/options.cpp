@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/edit_distance.h"
+#include "core/error_place.h"
 #include "core/files.h"
 #include "l2l/errors.h"
 #include "runtime/options/option_paths.h"
@@ -144,14 +145,11 @@ std::string_view trim(std::string_view text) {
 }  // namespace
 
 Options load_options(const std::filesystem::path& file) {
-  try {
+  return naming_file(file.string(), [&] {
     Options options = parse_options(read_config(file), file.string());
     runtime::resolve_inputs(options, file);
     return options;
-  } catch (const BadInput& error) {
-    if (!error.place().file.empty()) throw;
-    throw BadInput(error.what(), {.file = file.string(), .field = error.place().field, .key = error.place().key});
-  }
+  });
 }
 
 Options parse_options(const std::string& text, const std::string& name) {

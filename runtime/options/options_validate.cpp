@@ -5,6 +5,7 @@
 
 #include "core/bytes.h"
 #include "core/checked.h"
+#include "eps/parameter_store.h"
 #include "l2l/errors.h"
 #include "l2l/options.h"
 #include "models/architecture.h"
@@ -264,6 +265,26 @@ std::string key_of(const std::string& message, Options options) {
   return {};
 }
 
+// Where layers are exchanged, nothing may be decided block by block.
+void check_exchange(const Options& options) {
+  if (!options.model.reserve) return;
+  const auto require = [](bool holds, const std::string& key, const std::string& value) {
+    if (!holds) throw BadInput(key + ": where layers are exchanged (model.reserve) it must be " + value);
+  };
+  require(options.transfer.stash == "host", "transfer.stash", "\"host\"");
+  require(!options.recompute.leaves_choice() && options.recompute.policy != "budget", "recompute.policy",
+          "\"full\", \"none\", \"selective\" or \"min_cut\"");
+  require(options.device.execution == "relay", "device.execution", "\"relay\"");
+  require(options.transfer.resident_layers <= 0, "transfer.resident_layers", "left out");
+  require(options.optimizer.layer_decay == 1, "optimizer.layer_decay", "1");
+  const std::int64_t contributions = options.model.reserve->most_uses * options.device.count;
+  if (contributions <= eps::kMostContributions) return;
+  throw BadInput("model.reserve: most_uses = " + std::to_string(options.model.reserve->most_uses) +
+                 " with device.count = " + std::to_string(options.device.count) + " makes " +
+                 std::to_string(contributions) + " gradients of a layer in a step; at most " +
+                 std::to_string(eps::kMostContributions) + " are possible: lower one of the two");
+}
+
 void check_all(const Options& given) {
   Options copy = given;
   for (const runtime::Key& key : runtime::option_keys(copy)) runtime::check_value(key);
@@ -281,6 +302,7 @@ void check_all(const Options& given) {
   check_checkpoint(options.checkpoint);
   check_metrics(options.model);
   check_best(options);
+  check_exchange(options);
   if (options.lora.rank > 0 && !options.model.blocks.empty()) {
     throw BadInput("lora.rank: adapters beside a program's own model.blocks are not built");
   }

@@ -6,6 +6,7 @@
 #include "models/architecture.h"
 #include "models/hub/config.h"
 #include "models/hub/special_tokens.h"
+#include "models/own_layers.h"
 #include "runtime/options/architecture_defaults.h"
 #include "runtime/options/options_table.h"
 #include "runtime/options/options_value.h"
@@ -70,14 +71,15 @@ std::vector<std::string> names_of(const std::vector<TensorSpec>& specs) {
 }
 
 // `model.layers` follows from them, as do the names by which a change is noticed.
-Options with_own_blocks(Options options, const std::vector<Layer>& blocks) {
-  options.model.blocks = blocks;
+Options with_own_blocks(Options options, const ModelOptions& own) {
+  options.model.blocks = own.blocks;
+  options.model.reserve = own.reserve;
   options.model.input_names = names_of(options.model.inputs);
   options.model.target_names = names_of(options.model.targets);
-  if (blocks.empty()) return options;
-  options.model.layers = static_cast<std::int64_t>(blocks.size());
+  if (own.blocks.empty()) return options;
+  options.model.layers = static_cast<std::int64_t>(own.blocks.size());
   options.model.block_names.clear();
-  for (const Layer& layer : blocks) {
+  for (const Layer& layer : models::all_layers(own)) {
     options.model.block_names.push_back(std::to_string(layer.id) + (layer.type.empty() ? "" : " " + layer.type) +
                                         (layer.shares ? " of " + std::to_string(*layer.shares) : ""));
   }
@@ -88,7 +90,7 @@ Options with_own_blocks(Options options, const std::vector<Layer>& blocks) {
 
 Options with_pretrained_model(const Options& options) {
   if (options.model.pretrained.empty()) {
-    if (!options.model.new_head) return with_own_blocks(with_architecture_defaults(options), options.model.blocks);
+    if (!options.model.new_head) return with_own_blocks(with_architecture_defaults(options), options.model);
     throw BadInput("model.new_head = true without model.pretrained: every part of a random model is new; remove it");
   }
   const std::filesystem::path path = options.model.pretrained / "config.json";
@@ -114,7 +116,7 @@ Options with_pretrained_model(const Options& options) {
   model.pretrained.clear();
   model.new_head = false;
   merged.model = std::move(model);
-  return with_own_blocks(std::move(merged), options.model.blocks);
+  return with_own_blocks(std::move(merged), options.model);
 }
 
 Options with_saved_model(Options options, const Options& saved) {
@@ -129,6 +131,7 @@ Options with_saved_model(Options options, const Options& saved) {
   model.new_head = false;
   model.base = saved.model.base;
   model.blocks = options.model.blocks;
+  model.reserve = options.model.reserve;
   options.model = std::move(model);
   if (options.data.mask_token < 0) options.data.mask_token = saved.data.mask_token;
   if (options.data.tokenizer == DataOptions().tokenizer) options.data.tokenizer = saved.data.tokenizer;

@@ -283,7 +283,9 @@ BufferSizes item_sizes(const models::Model& model, const ExecutionPlan& plan, St
                        const SizeOfBlock& size) {
   BufferSizes sizes;
   for (int block = 1; block <= model.blocks(); ++block) {
-    const bool leaves_for_good = place == StashPlace::host && !model.visited_again(model.block(block));
+    // Where blocks are exchanged, another one may stand there.
+    const bool leaves_for_good =
+        place == StashPlace::host && model.exchange.most == 0 && !model.visited_again(model.block(block));
     const Bytes its = plan.placement(block).stash == place && !leaves_for_good ? size(block) : 0;
     sizes.add(static_cast<std::size_t>(plan.live_microbatches()), its);
   }
@@ -305,11 +307,19 @@ BufferSizes gradient_sizes(const models::Model& model, DType dtype) {
 }
 
 BufferSizes input_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place) {
-  return item_sizes(model, plan, place, [&](int block) { return model.activation_bytes(model.block(block)); });
+  const bool exchanges = model.exchange.most > 0;  // then a block of any size may stand anywhere
+  return item_sizes(model, plan, place, [&](int block) {
+    return exchanges ? model.activation_bytes() : model.activation_bytes(model.block(block));
+  });
 }
 
 BufferSizes saved_sizes(const models::Model& model, const ExecutionPlan& plan, StashPlace place) {
-  return item_sizes(model, plan, place, [&](int block) { return model.saved_bytes(model.block(block)); });
+  Bytes largest = 0;
+  for (int block = 1; block <= model.blocks() && model.exchange.most > 0; ++block) {
+    largest = std::max(largest, model.saved_bytes(model.block(block)));
+  }
+  return item_sizes(model, plan, place,
+                    [&](int block) { return std::max(largest, model.saved_bytes(model.block(block))); });
 }
 
 }  // namespace l2l::runtime

@@ -1,5 +1,5 @@
 // A model's graphs, compiled for a device: what each layer type runs in the forward and in the backward pass.
-// Immutable.
+// Immutable; which layer has which follows the model.
 #pragma once
 
 #include <memory>

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "l2l/errors.h"
+#include "models/exchange.h"
 
 namespace l2l::runtime {
 
@@ -27,6 +28,12 @@ RunPlan::RunPlan(RunParts parts, Decisions made) : RunParts(std::move(parts)), d
     }
   }
   arena = std::make_unique<ArenaPlan>(model, scratch, execution);
+}
+
+void RunPlan::set_list(std::span<const std::uint32_t> ids) {
+  models::check_list(model, ids);
+  models::set_list(model, ids);
+  for (models::Model& shorter_model : shorter) models::set_list(shorter_model, ids);
 }
 
 }  // namespace l2l::runtime

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "runtime/plan/decisions.h"
 #include "runtime/plan/programs.h"
@@ -10,7 +11,7 @@
 namespace l2l::runtime {
 
 // The parts of a run with its decisions carried out: blocks of `model` have the programs of their policies, `execution`
-// has their placements. Immutable.
+// has their placements. Immutable but for the list of blocks, where they are exchanged.
 struct RunPlan : RunParts {
   // Checks and compiles the programs and plans the arena, which serves all lengths. `decisions` has a placement for
   // each block; its micro_batch, if any, is that of `parts`. Throws Error where they do not fit together.
@@ -21,6 +22,10 @@ struct RunPlan : RunParts {
   std::vector<std::unique_ptr<Programs>> programs;                       // by device
   std::vector<std::vector<std::unique_ptr<Programs>>> shorter_programs;  // of each of `shorter`, by device
   std::unique_ptr<ArenaPlan> arena;                                      // of each device
+
+  // Puts the blocks of a list into the models of all lengths, from the longest list, for which all is planned, on
+  // (models/exchange.h). Throws BadInput, and then changes nothing.
+  void set_list(std::span<const std::uint32_t> ids);
 };
 
 }  // namespace l2l::runtime

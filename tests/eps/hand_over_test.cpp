@@ -9,11 +9,11 @@
 namespace l2l::eps {
 namespace {
 
-using model::kGroups;  // tied table, block, norm
+using model::kGroups;  // tied table, block, norm, and a block that no layer uses
 using model::kLayers;  // embedding, block, head
 
 struct Machine : HandOver {
-  Machine(int devices, bool held) : HandOver(model::tied_layout(), devices, held) {}
+  Machine(int devices, bool held) : HandOver(model::tied_layout(/*exchanged=*/false), devices, held) {}
   void push_all() {
     for (LayerIndex layer = 0; layer < kLayers; ++layer) push(layer, 0);
   }
@@ -95,7 +95,7 @@ TEST(HandOverVerdict, RejectedGroupsRestAtTheirVersion) {
   held.check_all(1);
   held.verdict(false);
   EXPECT_FALSE(held.start_job().has_value());
-  for (GroupIndex group = 0; group < kGroups; ++group) EXPECT_EQ(held.version(group), 0u);
+  for (GroupIndex group = 0; group < kGroups; ++group) EXPECT_EQ(held.version(group), group < 3 ? 0u : 1u);
   EXPECT_TRUE(held.all_resting());
 }
 
@@ -148,8 +148,8 @@ TEST(HandOverSave, GroupsComeAsTheirNextUpdatesWill) {
     machine.end_save();
     return groups;
   };
-  EXPECT_EQ(order(eager), (std::vector<GroupIndex>{2, 1, 0}));
-  EXPECT_EQ(order(held), (std::vector<GroupIndex>{0, 1, 2}));
+  EXPECT_EQ(order(eager), (std::vector<GroupIndex>{2, 1, 0, 3}));
+  EXPECT_EQ(order(held), (std::vector<GroupIndex>{0, 1, 2, 3}));
 }
 
 TEST(HandOverSave, PendingUpdatesComeFirst) {
@@ -159,6 +159,7 @@ TEST(HandOverSave, PendingUpdatesComeFirst) {
   machine.check_all();
   machine.verdict(true);
   machine.begin_save();
+  EXPECT_EQ(machine.start_save(), 3) << "has no update";
   EXPECT_FALSE(machine.start_save().has_value());
   EXPECT_EQ(machine.update_all(), (std::vector<GroupIndex>{0, 1, 2}));
   EXPECT_EQ(machine.start_save(), 0);

@@ -54,7 +54,7 @@ export PKG_CONFIG_PATH
 read -ra flags < <(pkg-config "${where[@]}" --cflags --libs l2l)
 [[ $sanitize == none ]] || flags+=("-fsanitize=$sanitize")
 "$@" -Wall -Wextra "$source_root/examples/embed.cpp" -o "$folder/embed" "${flags[@]}"
-for example in own_data own_layer own_op vision; do
+for example in own_data own_layer own_op vision stochastic_depth growth search; do
   "$@" -Wall -Wextra "$source_root/examples/$example.cpp" -o "$folder/$example" "${flags[@]}"
 done
 
@@ -115,6 +115,19 @@ awk 'BEGIN { for (i = 0; i < 400; ++i) { class = i * 7 % 8
 "$folder/vision" "$folder/lines.csv" 40 >"$folder/seen"
 cat "$folder/seen"
 awk '/^right:/ { right = $2; all = $4 } END { exit !(all == 80 && right >= 76) }' "$folder/seen" || fail "no lines were seen"
+
+# Layers that are exchanged. A model that has grown goes on from about the loss that it had.
+"$folder/stochastic_depth" "$folder/text" 40 >"$folder/drawn"
+cat "$folder/drawn"
+awk '/ of 12 blocks/ { blocks = $1 } /^validation loss/ { loss = $NF } END { exit !(blocks > 6 && blocks < 12 && loss < 4) }' \
+  "$folder/drawn" || fail "no stochastic depth"
+"$folder/growth" "$folder/text" "$folder/grown" 15 >"$folder/grows"
+cat "$folder/grows"
+awk '/blocks: .* ms a step/ { last = $NF; device[$(NF - 7)] = 1 } END { exit !(last < 4 && length(device) == 1) }' "$folder/grows" ||
+  fail "a model did not grow"
+"$folder/search" "$folder/text" 40 12 >"$folder/searched"
+cat "$folder/searched"
+[[ $(grep -c ', 12 candidates: validation loss [0-3][.]' "$folder/searched") == 2 ]] || fail "nothing was found"
 
 # The checkpoint is a Hugging Face model directory, to which layers are added.
 "$folder/own_layer" "$checkpoint" "$folder/text" "$folder/adapters" >"$folder/adapted"

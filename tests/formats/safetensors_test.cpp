@@ -197,7 +197,7 @@ const BadHeader kBadHeaders[] = {
     {R"({"t":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}})", "not a whole one"},
     {R"({"t":{"dtype":"F32","shape":[2e0],"data_offsets":[0,8]}})", "not a whole one"},
     {R"({"t":{"dtype":"F32","shape":[[2]],"data_offsets":[0,8]}})", "an array where none belongs"},
-    {R"({"t":{"dtype":"F32","shape":[1,1,1,1,2],"data_offsets":[0,8]}})", "rank above 4"},
+    {R"({"t":{"dtype":"F32","shape":[1,1,1,1,1,1,1,1,2],"data_offsets":[0,8]}})", "rank above 8"},
     {R"({"t":{"dtype":"F32","shape":[18446744073709551616],"data_offsets":[0,8]}})", "not a whole one below 2^64"},
     {R"({"t":{"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,8]}})", "is too large"},
     {R"({"t":{"dtype":"F32","shape":[4294967296,4294967296,2],"data_offsets":[0,8]}})", "does not fit in 64 bits"},

@@ -32,7 +32,7 @@ STRICTER = {  # what L2L says, and why it refuses what the reference reads
     "a field that is not of the format": r"as the value of|a string where none belongs|a number where none belongs|an object where none"
                                          r"|true or false where none|an array where none|null where a value|a negative number"
                                          r"|a number that is not a whole one",
-    "rank above 4": r"rank above 4",
+    "rank above 8": r"rank above 8",
     "a dimension beyond 2^63": r"is too large",
     "a type whose elements are no whole bytes": r"unknown dtype \"(F4|F6_E2M3|F6_E3M2)\"",
 }
@@ -41,7 +41,7 @@ PIECES = ['"', "{", "}", "[", "]", ",", ":", " ", "\n", "\t", "\0", "\\", "\\u00
           "0", "-", "-0", "-1", "1.0", "1e1", "01", "+1", "4294967296", "9223372036854775807", "9223372036854775808", "18446744073709551615",
           "18446744073709551616", "1" * 30, "null", "true", "NaN", "{}", "[]", "//", "/**/", '"a"', '"b"', '"__metadata__"', '"dtype"', '"shape"',
           '"data_offsets"', '"F32"', '"F64"', '"BF16"', '"I8"', '"F4"', '"C64"', '"F8_E8M0"', '"F8_E4M3FNUZ"', '"f32"', '"x":1,', '"x":[{}],', "[[[[[[",
-          '{"dtype":"F32","shape":[1],"data_offsets":[0,4]}', '"__metadata__":{"a":"b"},', "\ufeff", "[1,1,1,1,1]", "[0]", "[]", "[0,0]"]
+          '{"dtype":"F32","shape":[1],"data_offsets":[0,4]}', '"__metadata__":{"a":"b"},', "\ufeff", "[1,1,1,1,1,1,1,1,1]", "[0]", "[]", "[0,0]"]
 RAW = [b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x28\xa1"]
 TYPES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2, "U8": 1, "BOOL": 1,
          "F8_E4M3": 1, "F8_E5M2": 1, "C64": 8, "F8_E8M0": 1, "F8_E4M3FNUZ": 1, "F8_E5M2FNUZ": 1}

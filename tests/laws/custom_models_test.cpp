@@ -225,6 +225,44 @@ TEST(CustomModels, ParametersMayBeUsedTwiceBesideFrozenOnes) {
   EXPECT_NE(testing::refusal([&] { Trainer trainer(options); }).find("cross_entropy() is fp32"), std::string::npos);
 }
 
+// A weight that does not fit is named, with the shape that fits, by the function that takes it.
+TEST(CustomModels, WeightsThatDoNotFitAreNamed) {
+  using Build = std::function<Value(LayerBuilder&, Value)>;
+  const auto refusal = [](const Build& build) {
+    Options options = options_of(testing::perceptron());
+    options.model.blocks[1].build = [&](LayerBuilder& graph, testing::ValueSpan x) -> testing::Values {
+      return {build(graph, x[0])};
+    };
+    options.model.blocks[1].type = "misfit";
+    return testing::refusal([&] { Trainer trainer(options); });
+  };
+  const auto matrix = [](LayerBuilder& graph, std::int64_t rows, std::int64_t columns) {
+    return graph.matrix("w", rows, columns, Distribution::normal(0.1));
+  };
+  const auto vector = [](LayerBuilder& graph) { return graph.vector("b", 3, Distribution::zeros()); };
+  const auto image = [](LayerBuilder& graph, Value x) { return graph.reshape(x, {2, 2, graph.columns(x) / 4}); };
+  const std::vector<std::pair<Build, std::string>> misfits = {
+      {[&](auto& graph, Value x) { return graph.linear(x, matrix(graph, 8, 16)); },
+       "linear: parameter w is [8, 16], where the other operands take [16, 16]"},
+      {[&](auto& graph, Value x) { return graph.linear(x, matrix(graph, 16, 16), vector(graph)); },
+       "linear: parameter b is [3], where the other operands take [16]"},
+      {[&](auto& graph, Value x) { return graph.linear_transposed(x, matrix(graph, 16, 8)); },
+       "linear_transposed: parameter w is [16, 8], where the other operands take [16, 16]"},
+      {[&](auto& graph, Value x) {
+         return graph.convolution(image(graph, x), matrix(graph, 6, 5), {}, {.size = {2, 2}});
+       },
+       "convolution: parameter w is [6, 5], where the other operands take [6, 16]"},
+      {[&](auto& graph, Value x) {
+         return graph.convolution(image(graph, x), matrix(graph, 6, 5), {}, {.size = {2, 2}}, 2);
+       },
+       "convolution: parameter w is [6, 5], where the other operands take [6, 8]"},
+  };
+  for (const auto& [build, message] : misfits) {
+    const std::string said = refusal(build);
+    EXPECT_NE(said.find(message), std::string::npos) << said;
+  }
+}
+
 // The loss of a sample that counts for 3 is divided with it, and samples behind the last one count for nothing.
 TEST(CustomModels, ALossIsDividedByWhatSamplesCountFor) {
   const auto evaluation = [](std::int64_t counts, std::uint64_t size) {

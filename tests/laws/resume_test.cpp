@@ -360,14 +360,19 @@ TEST(SetAside, CheckpointsOfAnEarlierRunAreKept) {
     EXPECT_TRUE(
         std::filesystem::exists(directory / ("earlier-" + std::to_string(i)) / "step-00000001" / "manifest.json"));
     EXPECT_THROW(checkpoint_options(directory), BadInput);
+    EXPECT_FALSE(has_checkpoint(directory));
   }
 }
 
 TEST(CheckpointOptions, AreThoseOfTheRun) {
   const SmallRun run;
+  EXPECT_FALSE(has_checkpoint(run.folder() / "checkpoints"));
   Trainer trainer(run.options());
   trainer.step();
-  trainer.save();
+  const std::filesystem::path saved = trainer.save();
+  for (const std::filesystem::path& directory : {run.folder().path(), run.folder() / "checkpoints", saved}) {
+    EXPECT_TRUE(has_checkpoint(directory)) << directory;
+  }
   EXPECT_EQ(to_toml(checkpoint_options(run.folder() / "checkpoints")), to_toml(trainer.options()));
   const Trainer again(checkpoint_options(run.folder() / "checkpoints"));
   EXPECT_EQ(to_toml(again.options()), to_toml(trainer.options()));

@@ -14,6 +14,7 @@
 #include "runtime/options/options_table.h"
 #include "runtime/options/options_value.h"
 #include "tests/runtime/test_data.h"
+#include "tests/support/refusal.h"
 #include "tests/support/temporary_folder.h"
 
 namespace l2l {
@@ -494,14 +495,7 @@ TEST(ValidateOptions, ChecksRangesOfFieldsThatWereSetInCode) {
 }
 
 TEST(ValidateOptions, ErrorsSayWhatTheyAreAbout) {
-  const auto place = [](const auto& action) {
-    try {
-      action();
-    } catch (const BadInput& error) {
-      return error.place();
-    }
-    return ErrorPlace{"no error", {}, {}};
-  };
+  const auto place = [](const auto& action) { return l2l::testing::place_of_refusal(action); };
   Options options;
   options.model.heads = 5;
   EXPECT_EQ(place([&] { validate_options(options); }).key, "model.hidden") << "128 is not divisible by 5";

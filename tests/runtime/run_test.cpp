@@ -280,6 +280,76 @@ TEST_F(Run, WhatAnObserverThrowsEndsIt) {
   EXPECT_EQ(trainer.weights_hash(), hash_of(small()));
 }
 
+TEST_F(Run, AnObserverMayNotRunTheTrainer) {
+  Told told;
+  Trainer trainer(small());
+  const std::vector<std::pair<const char*, std::function<void()>>> forbidden = {
+      {"step", [&] { trainer.step(); }},         {"run", [&] { trainer.run(); }},
+      {"save", [&] { trainer.save(); }},         {"resume", [&] { trainer.resume("nowhere"); }},
+      {"evaluate", [&] { trainer.evaluate(); }},
+  };
+  told.each = [&](const StepReport& report) {
+    for (const auto& [name, call] : forbidden) EXPECT_THROW(call(), Error) << name << " in step " << report.step;
+  };
+  trainer.run(told);
+  EXPECT_EQ(told.steps, 6);
+  EXPECT_EQ(trainer.weights_hash(), hash_of(small()));
+  EXPECT_NO_THROW(trainer.evaluate());
+}
+
+// The list that is set in step() is that of the next step and of that step's checkpoint; validations have their own.
+TEST_F(Run, AnObserverSetsLists) {
+  using Ids = std::vector<std::uint32_t>;
+  Options options = small();
+  options.transfer.stash = "host";
+  options.checkpoint.every = 2;
+  options.run.validate_every = 3;
+  options.model.blocks = {{.id = 0}, {.id = 1}, {.id = 2}};
+  options.model.reserve = LayerReserve{.layers = {{.id = 3}}, .most_layers = 4};
+  const auto list_of = [](std::int64_t step) {
+    return step % 2 == 0 ? Ids{0, 1, 2} : Ids{3, 1, static_cast<std::uint32_t>(step) % 3 == 0 ? 0u : 2u};
+  };
+  struct Lists : Told {
+    explicit Lists(Trainer& its) : trainer(its) {}
+    void validating(std::int64_t) override {
+      before = trainer.layers();
+      trainer.set_layers(Ids{0, 1, 2, 3});
+    }
+    void validated(std::int64_t step, const Evaluation& evaluation) override {
+      Told::validated(step, evaluation);
+      losses.push_back(evaluation.loss);
+      trainer.set_layers(before);
+    }
+    Trainer& trainer;
+    Ids before;
+    std::vector<double> losses;
+  };
+  Trainer trainer(options);
+  Lists lists(trainer);
+  lists.each = [&](const StepReport& report) { trainer.set_layers(list_of(report.step)); };
+  trainer.run(lists);
+  EXPECT_EQ(lists.validations, (std::vector<std::int64_t>{3, 6}));
+  EXPECT_EQ(lists.folders.size(), 3u);
+
+  Options alone = options;
+  alone.checkpoint.directory = run_.folder() / "alone";
+  Trainer by_hand(alone);
+  std::vector<double> losses;
+  for (std::int64_t step = 1; step <= 6; ++step) {
+    by_hand.step();
+    by_hand.set_layers(Ids{0, 1, 2, 3});
+    if (step % 3 == 0) losses.push_back(by_hand.evaluate()->loss);
+    by_hand.set_layers(list_of(step));
+  }
+  EXPECT_EQ(lists.losses, losses);
+  EXPECT_EQ(trainer.weights_hash(), by_hand.weights_hash());
+  for (const fs::path& folder : lists.folders) {
+    Trainer resumed(options);
+    resumed.resume(folder);
+    EXPECT_EQ(resumed.layers(), list_of(resumed.completed_steps())) << folder;
+  }
+}
+
 // The steps of a run that was stopped, saved and resumed are those of one in peace.
 TEST_F(Run, MayBeStoppedAtAnyMoment) {
   Options options = small();

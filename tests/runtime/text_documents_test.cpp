@@ -7,6 +7,7 @@
 #include "core/choice_target.h"
 #include "runtime/data/document_encoder.h"
 #include "tests/runtime/test_data.h"
+#include "tests/support/refusal.h"
 
 namespace l2l::runtime {
 namespace {
@@ -192,6 +193,22 @@ TEST(TextDocuments, RefusesBadRows) {
   EXPECT_SAYS(refusal("a,b\n", csv), "there is no column \"text\" among \"a\", \"b\"");
   EXPECT_SAYS(refusal("text\n\"a\nb\n", csv), "a field in quotes does not end");
   EXPECT_SAYS(refusal("text\n\"a\"b\n", csv), "there is text behind the quotes");
+}
+
+TEST(TextDocuments, ErrorsSayWhatTheyAreAbout) {
+  const Data data;
+  const ErrorPlace row =
+      l2l::testing::place_of_refusal([&] { texts(data, "a,text\n1,2,3\n", {.kind = TextKind::csv}); });
+  EXPECT_EQ(row.file, data.path("source"));
+  EXPECT_EQ(row.field, "line 2");
+  data.write("tokenizer.json", "{\"model\": 1}");
+  const TextSettings settings{.tokenizer = data.path("tokenizer.json")};
+  const ErrorPlace tokenizer = l2l::testing::place_of_refusal([&] { DocumentEncoder encoder(settings, 1); });
+  EXPECT_EQ(tokenizer.file, data.path("tokenizer.json"));
+  EXPECT_EQ(tokenizer.key, "data.tokenizer");
+  const ErrorPlace nothing = l2l::testing::place_of_refusal([&] { data.find({"none"}); });
+  EXPECT_EQ(nothing.file, data.path("none"));
+  EXPECT_EQ(nothing.key, "data.train");
 }
 
 // By the templates that the model families publish.

@@ -18,4 +18,15 @@ std::string refusal(const Call& call) {
   return "(none)";
 }
 
+// What the BadInput that `call` throws is about; the file "(none)" where it throws none.
+template <typename Call>
+ErrorPlace place_of_refusal(const Call& call) {
+  try {
+    call();
+  } catch (const BadInput& error) {
+    return error.place();
+  }
+  return {"(none)", {}, {}};
+}
+
 }  // namespace l2l::testing

@@ -38,6 +38,10 @@ struct LinkArguments {
 // least 64 MiB are kept for predictions (runtime/tuning/calibration.h).
 int bench_link(const LinkArguments& arguments, bool json);
 
+// What it costs to exchange layers before each step, against a fixed model of as many: on the paced device and on the
+// host device, with 24 and with 2,000 layers in reserve.
+int bench_lists(bool json);
+
 // Does the link hide behind compute, where all bytes take 0.6 of it? On the paced device, and on the host device with a
 // throttled link.
 int bench_overlap(bool json);

@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
   };
   add("relay", "relay against resident execution: throughput and memory", bench_relay);
   add("save", "what a checkpoint every ten steps costs, saved beside training", bench_save);
+  add("lists", "another list of layers in each step, against a fixed model of as many", bench_lists);
   add("overlap", "a link that takes 0.6 of compute: step against perfect overlap, and against none", bench_overlap);
   add("clip", "steps with exact global clipping against steps without, behind a paced device", bench_clip);
   add("planner", "arenas of layer programs on three streams and of contiguous groups, and the cost of safe pairs",

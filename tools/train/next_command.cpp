@@ -44,7 +44,7 @@ std::string command_line(const std::vector<std::string>& words) {
   return text;
 }
 
-bool has_checkpoint(const std::filesystem::path& directory) {
+bool can_resume(const std::filesystem::path& directory) {
   try {
     static_cast<void>(checkpoint_options(directory));
     return true;
@@ -63,7 +63,7 @@ std::string next_command(const TrainArguments& arguments, int status, const std:
     if (!has_config || arguments.dry_run) return "once that is fixed: " + same;
     return "once that is fixed, check it with: " + same + " --dry-run";
   }
-  if (!directory.empty() && has_checkpoint(directory)) {
+  if (!directory.empty() && can_resume(directory)) {
     std::vector<std::string> words = arguments.words;
     if (has_config) {
       words = without(words, {"--resume"});

@@ -95,8 +95,13 @@ void add_linear(std::vector<OpCase>& cases, DType dtype, std::int64_t rows, std:
   cases.push_back(matmul_case(dtype, DType::f32, {in, out, rows, true, false, false, true}));
 }
 
+// With the products of one of its panels (logit_panels.h).
 void add_loss(std::vector<OpCase>& cases, DType dtype, std::int64_t rows, std::int64_t hidden,
               std::int64_t vocabulary) {
+  constexpr std::int64_t kRows = 4096, kTokens = 7680;
+  cases.push_back(matmul_case(dtype, DType::f32, {kRows, kTokens, hidden, false, true}));
+  cases.push_back(matmul_case(dtype, DType::f32, {kRows, hidden, kTokens, false, false, false, true}));
+  cases.push_back(matmul_case(dtype, DType::f32, {kTokens, hidden, kRows, true, false, false, true}));
   cases.push_back(linear_cross_entropy_case(dtype, rows, hidden, vocabulary));
   cases.push_back(linear_cross_entropy_backward_case(dtype, rows, hidden, vocabulary));
 }
@@ -130,7 +135,8 @@ std::vector<OpCase> cuda_speed_cases() {
     add_loss(cases, dtype, kRows / 4, kLlama, 128256);
     for (const AttentionCase& shape :
          {AttentionCase{32, 512, 16, 64}, AttentionCase{2, 2048, 32, 128}, AttentionCase{8, 2048, 32, 128},
-          AttentionCase{2, 4096, 32, 128}, AttentionCase{16, 1024, 28, 152}}) {
+          AttentionCase{2, 4096, 32, 128}, AttentionCase{16, 1024, 28, 152}, AttentionCase{8, 1024, 12, 64},
+          AttentionCase{8, 1024, 12, 64, 0.1f}}) {
       cases.push_back(attention_case(dtype, shape));
       cases.push_back(attention_backward_case(dtype, shape));
     }
@@ -145,6 +151,13 @@ std::vector<OpCase> cuda_speed_cases() {
     cases.push_back(swiglu_case(dtype, kRows, kLlamaUp));
     cases.push_back(swiglu_backward_case(dtype, kRows, kLlamaUp));
     cases.push_back(rotary_case(dtype, {8, 2048, 32, 128}, 10000, false));
+    constexpr std::int64_t kPixels = 64 * 32 * 32, kChannels = 256;
+    cases.push_back(batch_norm_case(dtype, kPixels, kChannels, true));
+    cases.push_back(group_norm_backward_case(dtype, {1, kPixels, 1, kChannels}, kChannels));
+    const compiler::Window three{.size = {3, 3}, .padding = {1, 1}};
+    for (const OpKind kind : {OpKind::unfold, OpKind::fold}) {
+      cases.push_back(window_case(kind, dtype, {64, 32, 32, kChannels}, three));
+    }
     for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward, OpKind::add, OpKind::convert}) {
       cases.push_back(pointwise_case(kind, dtype, kRows, 4 * kBert));
     }

@@ -3,21 +3,42 @@
 namespace l2l::eps::model {
 namespace {
 
-// The layer whose forward needs the group first; also the one whose backward completes its gradient.
-constexpr LayerIndex kFirstUse[kGroups] = {0, 1, 2};
+constexpr LayerIndex kNoUse = kLayers;
 
 }  // namespace
 
 Ledger::Ledger(const Scenario& scenario) : scenario_(&scenario) {}
 
-std::int8_t Ledger::content(int version) const {
-  const bool renamed = scenario_->skipped_step >= 0 && version > scenario_->skipped_step;
-  return static_cast<std::int8_t>(renamed ? version - 1 : version);
+// The layer whose forward needs the group first; also the one whose backward completes its gradient.
+LayerIndex Ledger::first_use(GroupIndex group) const {
+  for (LayerIndex layer = 0; layer < kLayers; ++layer) {
+    if (uses_now(layer, group)) return layer;
+  }
+  return kNoUse;
+}
+
+LayerIndex Ledger::last_use(GroupIndex group) const {
+  LayerIndex last = kLayers - 1;
+  while (last >= 0 && !uses_now(last, group)) --last;
+  return last;
+}
+
+bool Ledger::used_in(int step, GroupIndex group) const {
+  const bool exchanged = scenario_->exchanged(step);
+  return uses(exchanged, 0, group) || uses(exchanged, 1, group) || uses(exchanged, 2, group);
+}
+
+std::int8_t Ledger::content(GroupIndex group, int version) const {
+  std::int8_t updates = 0;
+  for (int step = 0; step < version; ++step) {
+    if (step != scenario_->skipped_step && used_in(step, group)) ++updates;
+  }
+  return updates;
 }
 
 void Ledger::pulled(LayerIndex layer, int version) {
   for (GroupIndex i = 0; i < kGroups; ++i) {
-    if (!uses(layer, i)) continue;
+    if (!uses_now(layer, i)) continue;
     Group& group = state_.groups[i];
     require(group.updated == version, "a reader gets another version than it asked for");
     require(group.being_updated == 0, "a reader gets a group that is being updated");
@@ -27,14 +48,15 @@ void Ledger::pulled(LayerIndex layer, int version) {
 
 void Ledger::copied(LayerIndex layer, int version, int half, int device) {
   for (GroupIndex i = 0; i < kGroups; ++i) {
-    if (uses(layer, i)) require(state_.groups[i].written[half] == content(version), "the data under a lease change");
+    if (uses_now(layer, i))
+      require(state_.groups[i].written[half] == content(i, version), "the data under a lease change");
   }
   if (half == 1) ++state_.copies[device][layer];
 }
 
 void Ledger::released(LayerIndex layer) {
   for (GroupIndex i = 0; i < kGroups; ++i) {
-    if (uses(layer, i)) --state_.groups[i].readers;
+    if (uses_now(layer, i)) --state_.groups[i].readers;
   }
 }
 
@@ -43,7 +65,7 @@ void Ledger::begun(int step) {
   state_.begun = static_cast<std::int8_t>(step + 1);
 }
 
-int Ledger::places(GroupIndex group) const { return scenario_->devices * (group == 0 ? 2 : 1); }
+int Ledger::places(GroupIndex group) const { return scenario_->devices * (group == 0 && !is_exchanged() ? 2 : 1); }
 
 std::int8_t Ledger::label(LayerIndex layer, int device, int step) const {
   return static_cast<std::int8_t>(1 + layer * kMostDevices + device + 16 * (step - scenario_->first_step));
@@ -58,14 +80,15 @@ void Ledger::pushed(LayerIndex layer, GroupIndex index, int device, std::size_t 
 
 // In the order of the sum: the last use first, within a use by device.
 bool Ledger::has_all_contributions(GroupIndex index) const {
+  const int step = state_.groups[index].updated;
   int place = 0;
   for (LayerIndex layer = kLayers - 1; layer >= 0; --layer) {
-    if (!uses(layer, index)) continue;
+    if (!uses(scenario_->exchanged(step), layer, index)) continue;
     for (int device = 0; device < scenario_->devices; ++device) {
-      if (state_.groups[index].places[place++] != label(layer, device, state_.groups[index].updated)) return false;
+      if (state_.groups[index].places[place++] != label(layer, device, step)) return false;
     }
   }
-  return true;
+  return place > 0;
 }
 
 void Ledger::clear_places(Group& group) {
@@ -77,7 +100,12 @@ bool Ledger::finite(GroupIndex group) const { return !step_is_broken() || group 
 void Ledger::closed(bool approved) {
   require(state_.begun == state_.closed + 1, "a verdict without a step");
   ++state_.closed;
-  for (Group& group : state_.groups) {
+  for (GroupIndex i = 0; i < kGroups; ++i) {
+    Group& group = state_.groups[i];
+    if (!used_in(state_.closed - 1, i)) {
+      pass(i);
+      continue;
+    }
     require(group.checked == state_.closed, "a verdict before every check");
     if (scenario_->held && approved) group.approved = state_.closed;
     if (group.approved != state_.closed) clear_places(group);
@@ -88,11 +116,31 @@ void Ledger::closed(bool approved) {
 void Ledger::skipped() {
   require(state_.begun == state_.closed + 1, "a step is skipped that is not open");
   ++state_.closed;
-  for (Group& group : state_.groups) {
+  for (GroupIndex i = 0; i < kGroups; ++i) {
+    Group& group = state_.groups[i];
+    if (!used_in(state_.closed - 1, i)) {
+      pass(i);
+      continue;
+    }
     require(group.checked == state_.closed, "a step is skipped before every check");
     group.approved = group.updated = state_.closed;
     clear_places(group);
   }
+}
+
+// The step that was just closed did not use the group.
+void Ledger::pass(GroupIndex index) {
+  Group& group = state_.groups[index];
+  if (group.updated < group.approved) {
+    ++group.passed;
+  } else {
+    group.checked = group.approved = group.updated = state_.closed;
+  }
+}
+
+void Ledger::exchanged(bool now) {
+  require(state_.begun == state_.closed, "layers are exchanged in the middle of a step");
+  state_.exchanged = now ? 1 : 0;
 }
 
 void Ledger::completed() {
@@ -139,10 +187,10 @@ void Ledger::started(int lane, const std::optional<Job>& job) {
       require(!update, "an update waits for nobody");
       require(!check, "a check waits for nobody");
     } else if (job->kind == JobKind::check) {
-      require(!check || kFirstUse[i] <= kFirstUse[job->group], "a check comes before a more urgent one");
+      require(!check || first_use(i) <= first_use(job->group), "a check comes before a more urgent one");
     } else {
       require(!check, "an update comes before a check");
-      require(!update || kFirstUse[i] >= kFirstUse[job->group], "an update comes before a more urgent one");
+      require(!update || first_use(i) >= first_use(job->group), "an update comes before a more urgent one");
     }
   }
   if (!job) return;
@@ -159,7 +207,7 @@ void Ledger::started(int lane, const std::optional<Job>& job) {
 
 void Ledger::updated_half(GroupIndex index, int half) {
   expect_updatable(index);
-  state_.groups[index].written[half] = content(state_.groups[index].updated + 1);
+  state_.groups[index].written[half] = content(index, state_.groups[index].updated + 1);
 }
 
 void Ledger::finished(const Job& job) {
@@ -172,6 +220,11 @@ void Ledger::finished(const Job& job) {
   }
   group.being_updated = 0;
   ++group.updated;
+  if (group.passed > 0) {
+    group.updated = static_cast<std::int8_t>(group.updated + group.passed);
+    group.checked = group.approved = group.updated;
+    group.passed = 0;
+  }
   clear_places(group);
 }
 
@@ -185,14 +238,17 @@ void Ledger::save_begun() {
 
 void Ledger::save_started(GroupIndex index) {
   Group& group = state_.groups[index];
-  require(content(group.updated) == content(state_.save_version) && group.being_updated == 0,
+  require(content(index, group.updated) == content(index, state_.save_version) && group.being_updated == 0,
           "a save reads another version than its own");
   require(group.saved == 0, "a group is saved twice");
   group.read_by_saver = 1;
   for (GroupIndex i = 0; i < kGroups; ++i) {
     const Group& other = state_.groups[i];
     if (other.updated < state_.save_version || other.saved != 0 || i == index) continue;
-    require(scenario_->held ? i > index : i < index, "a save takes a group before a more urgent one");
+    const LayerIndex own = first_use(index), its = first_use(i);
+    const bool unused = own == kNoUse || its == kNoUse;  // comes last
+    const bool later = own == its ? i > index : scenario_->held || unused ? its > own : its < own;
+    require(later, "a save takes a group before a more urgent one");
   }
 }
 
@@ -203,7 +259,7 @@ void Ledger::save_waits() {
 }
 
 void Ledger::saved_half(GroupIndex index, int half) {
-  require(state_.groups[index].written[half] == content(state_.save_version),
+  require(state_.groups[index].written[half] == content(index, state_.save_version),
           "the data change while a save reads them");
 }
 
@@ -222,8 +278,9 @@ void Ledger::save_ended(bool given_up) {
 
 void Ledger::restored(int step) {
   state_.begun = state_.closed = static_cast<std::int8_t>(step);
-  for (Group& group : state_.groups) {
-    group.written[0] = group.written[1] = content(step);
+  for (GroupIndex i = 0; i < kGroups; ++i) {
+    Group& group = state_.groups[i];
+    group.written[0] = group.written[1] = content(i, step);
     group.checked = group.approved = group.updated = static_cast<std::int8_t>(step);
   }
 }
@@ -234,6 +291,9 @@ void Ledger::expect_agreement(const HandOver& machine) {
     const Group& group = state_.groups[i];
     require(machine.version(i) == static_cast<Version>(group.updated), "a version is not the number of updates");
     require(machine.leases(i) == group.readers, "leases are miscounted");
+    require(machine.first_use(i) == (first_use(i) == kNoUse ? HandOver::kNoUse : first_use(i)),
+            "a use comes first that does not");
+    require(machine.last_use(i) == last_use(i), "a use comes last that does not");
     resting = resting && group.approved == group.updated && group.being_checked == 0 && !may_check(i) &&
               (group.checked == group.updated || state_.rejected != 0);
   }
@@ -249,7 +309,7 @@ void Ledger::expect_agreement(const HandOver& machine) {
 void Ledger::expect_availability(const HandOver& machine, LayerIndex layer, int version) {
   bool later = false, gone = false;
   for (GroupIndex i = 0; i < kGroups; ++i) {
-    if (!uses(layer, i)) continue;
+    if (!uses_now(layer, i)) continue;
     later = later || state_.groups[i].updated < version;
     gone = gone || state_.groups[i].approved > version;
   }
@@ -265,9 +325,10 @@ void Ledger::expect_end(const HandOver& machine) {
   require(machine.all_resting(), "a group never rests");
   for (GroupIndex i = 0; i < kGroups; ++i) {
     const Group& group = state_.groups[i];
-    const bool rejected = scenario_->broken_step >= 0 && (scenario_->held || i == scenario_->broken_group);
+    const bool rejected = scenario_->broken_step >= 0 && used_in(scenario_->broken_step, i) &&
+                          (scenario_->held || i == scenario_->broken_group);
     require(group.updated == last - (rejected ? 1 : 0), "an update never comes, or comes twice");
-    require(group.written[0] == content(group.updated) && group.written[1] == content(group.updated),
+    require(group.written[0] == content(i, group.updated) && group.written[1] == content(i, group.updated),
             "half an update is missing");
     require(machine.state(i) == GroupState::resting && machine.leases(i) == 0 &&
                 machine.save_state(i) == SaveState::unmarked,

@@ -48,6 +48,8 @@ class Ledger {
   int saves() const { return state_.saves; }  // ended
 
   void restored(int step);
+  void exchanged(bool now);
+  bool is_exchanged() const { return state_.exchanged != 0; }
   // Whatever happens, what the machine says of itself agrees with what happened.
   void expect_agreement(const HandOver& machine);
   // Nobody can move any more.
@@ -72,21 +74,29 @@ class Ledger {
     std::int8_t places[kMostPlaces];         // contributions: their layer, device and step; 0: none
     std::int8_t checked, approved, updated;  // number of steps
     std::int8_t being_checked, being_updated;
-    std::int8_t saved;  // 1 + version of the last save that read it whole
+    std::int8_t passed;  // steps without it that were closed while its update was pending
+    std::int8_t saved;   // 1 + version of the last save that read it whole
   };
   struct State {
     Group groups[kGroups];
     std::int8_t copies[kMostDevices][kLayers];
     std::int8_t begun, closed, rejected;  // steps
     std::int8_t saving, save_version, saves;
+    std::int8_t exchanged;
   };
-  static_assert(sizeof(State) == sizeof(Group) * kGroups + kMostDevices * kLayers + 6);
+  static_assert(sizeof(State) == sizeof(Group) * kGroups + kMostDevices * kLayers + 7);
 
   void require(bool condition, const char* law) {
     if (!condition) broken(law);
   }
-  // What version `version` holds: a skipped step gives no new content.
-  std::int8_t content(int version) const;
+  // What version `version` of a group holds: a step that is skipped, or does not use it, gives no new content.
+  std::int8_t content(GroupIndex group, int version) const;
+  bool uses_now(LayerIndex layer, GroupIndex group) const { return uses(is_exchanged(), layer, group); }
+  bool used_in(int step, GroupIndex group) const;
+  // Of the layers as they are; a group without a use comes last.
+  LayerIndex first_use(GroupIndex group) const;
+  LayerIndex last_use(GroupIndex group) const;  // -1 without one
+  void pass(GroupIndex group);
   bool wanted_by_save(const Group& group) const;
   int places(GroupIndex group) const;
   int lane_of(GroupIndex group) const {

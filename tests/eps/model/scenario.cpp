@@ -107,6 +107,19 @@ std::vector<ThreadSpec> saving(int steps, const std::vector<int>& at) {
   return {run, {"updater", Role::updater, {}}, {"saver", Role::saver, {}}};
 }
 
+// The same, with the layers of each step set before it.
+std::vector<ThreadSpec> exchanging(std::vector<ThreadSpec> threads) {
+  Script exchanged;
+  for (const Operation& operation : threads[0].script) {
+    if (operation.action == Action::begin_step && operation.step > 0) {
+      exchanged.push_back({Action::exchange, 0, operation.step});
+    }
+    exchanged.push_back(operation);
+  }
+  threads[0].script = std::move(exchanged);
+  return threads;
+}
+
 // Feeder and relay against the saver: a lease and a save of the same group.
 std::vector<ThreadSpec> saving_beside_a_feeder() {
   return {feeder(0, 2), trainer(0, 2, {kSave}, 1), {"updater", Role::updater, {}}, {"saver", Role::saver, {}}};
@@ -131,14 +144,7 @@ std::vector<ThreadSpec> overlapping_leases() {
 
 const ThreadSpec kSecondUpdater = {"updater of lane 1", Role::updater, {}, 1};
 
-std::vector<ThreadSpec> training_with_two_lanes() {
-  std::vector<ThreadSpec> threads = training(0, 2);
-  threads.push_back(kSecondUpdater);
-  return threads;
-}
-
-std::vector<ThreadSpec> saving_with_two_lanes() {
-  std::vector<ThreadSpec> threads = saving(2, {1});
+std::vector<ThreadSpec> with_second_updater(std::vector<ThreadSpec> threads) {
   threads.push_back(kSecondUpdater);
   return threads;
 }
@@ -152,10 +158,14 @@ std::vector<ThreadSpec> resumed(int step) {
 
 }  // namespace
 
-ModelLayout tied_layout() {
+ModelLayout tied_layout(bool exchanged) {
   ModelLayout layout;
-  layout.groups = {group("wte", 0), group("h.0", 1), group("ln_f", 2)};
+  layout.groups = {group("wte", 0), group("h.0", 1), group("ln_f", 2), group("h.1", 3)};
   layout.layers = {{"embedding", 0, {{0, 0}}, 4}, {"h.0", 1, {{1, 0}}, 4}, {"head", 2, {{2, 0}, {0, 4}}, 8}};
+  if (exchanged) {
+    layout.layers[1] = {"h.1", 3, {{3, 0}}, 4};
+    layout.layers[2] = {"head", 2, {{2, 0}}, 4};
+  }
   return layout;
 }
 
@@ -175,9 +185,24 @@ std::vector<Scenario> all_scenarios() {
     add("SaveGivenUp", 2, saving(2, {1})).give_up_after = 1;
     add("SaveBesideAFeeder", 2, saving_beside_a_feeder());
     // Neighbours in the relay lie in different lanes.
-    add("TwoLanes", 2, training_with_two_lanes()).lanes = {0, 1, 0};
-    add("SaveWithTwoLanes", 2, saving_with_two_lanes()).lanes = {0, 1, 1};
+    add("TwoLanes", 2, with_second_updater(training(0, 2))).lanes = {0, 1, 0, 1};
+    add("SaveWithTwoLanes", 2, with_second_updater(saving(2, {1}))).lanes = {0, 1, 1, 0};
     add("Resumed", 1, resumed(5)).first_step = 5;
+    add("Exchange", 3, exchanging(saving(3, {}))).exchanged_step = 1;
+    add("ExchangeBesideSaves", 3, exchanging(saving(3, {1, 2}))).exchanged_step = 1;
+    Scenario& longer = add("ExchangeOfTwoSteps", 4, exchanging(with_second_updater(saving(4, {2}))));
+    longer.lanes = {0, 1, 0, 0};  // the block that is out of use may stay behind
+    longer.exchanged_step = 1;
+    longer.exchanged_steps = 2;
+    Scenario& exchanging_two = add("ExchangeOfTwoDevices", 3, exchanging(two_devices(3)));
+    exchanging_two.devices = 2;
+    exchanging_two.exchanged_step = 1;
+    for (const int skipped : {1, 2}) {
+      if (!held) continue;
+      Scenario& both = add("ExchangeSkipping" + std::to_string(skipped), 3, exchanging(saving(3, {2})));
+      both.exchanged_step = 1;
+      both.skipped_step = skipped;
+    }
     if (held) {
       add("SkippedStep", 3, training(0, 3)).skipped_step = 1;
       add("SkippedWhileSaving", 3, saving(3, {1})).skipped_step = 1;

@@ -27,6 +27,7 @@ enum class Action : std::uint8_t {
   expect_full,  // `layer` accepts no second contribution of a device in one step
   begin_save,
   await_save,  // until the save that was begun is over
+  exchange,    // the layers are those of `step`
 };
 
 struct Operation {
@@ -53,20 +54,28 @@ struct Scenario {
   int first_step = 0, steps = 1;
   int broken_step = -1;  // its gradients of `broken_group` are not finite; the run ends with it
   GroupIndex broken_group = -1;
-  int skipped_step = -1;     // held: ends without updates, its version is the one before it under a new name
+  int skipped_step = -1;    // held: ends without updates, its version is the one before it under a new name
+  int exchanged_step = -1;  // has other layers than the others, as have `exchanged_steps` steps from it on
+  int exchanged_steps = 1;
   int give_up_after = -1;    // groups that the saver reads before it gives up
   std::vector<int> lanes{};  // of each group; empty: one lane
   std::vector<ThreadSpec> threads;
+
+  bool exchanged(int step_number) const {
+    return exchanged_step >= 0 && step_number >= exchanged_step && step_number < exchanged_step + exchanged_steps;
+  }
 };
 
 inline constexpr LayerIndex kLayers = 3;  // embedding, block, head
-inline constexpr GroupIndex kGroups = 3;  // table (tied: embedding and head), block, norm (head)
+inline constexpr GroupIndex kGroups = 4;  // table (tied: embedding and head), block, norm (head), other block
 inline constexpr int kMostDevices = 2;
 
-// Layers 0, 1, 2 hold groups {table}, {block}, {norm, table}.
-ModelLayout tied_layout();
-inline bool uses(LayerIndex layer, GroupIndex group) {
-  return layer == 0 ? group == 0 : layer == 1 ? group == 1 : group != 1;
+// Layers 0, 1, 2 hold groups {table}, {block}, {norm, table}; exchanged: {table}, {other block}, {norm}.
+ModelLayout tied_layout(bool exchanged);
+inline bool uses(bool exchanged, LayerIndex layer, GroupIndex group) {
+  if (layer == 0) return group == 0;
+  if (layer == 1) return group == (exchanged ? 3 : 1);
+  return group == 2 || (group == 0 && !exchanged);
 }
 
 std::vector<Scenario> all_scenarios();

@@ -19,7 +19,8 @@ constexpr const char* kActionNames[] = {"restore",
                                         "push",
                                         "expect full",
                                         "begin a save",
-                                        "await the save"};
+                                        "await the save",
+                                        "exchange layers"};
 
 Version version_of(int step) { return static_cast<Version>(step); }
 
@@ -27,7 +28,7 @@ Version version_of(int step) { return static_cast<Version>(step); }
 
 World::World(const Scenario& scenario)
     : scenario_(&scenario),
-      machine_(tied_layout(), scenario.devices, scenario.held, scenario.lanes),
+      machine_(tied_layout(/*exchanged=*/false), scenario.devices, scenario.held, scenario.lanes),
       ledger_(scenario) {}
 
 bool World::step(int thread) {
@@ -98,6 +99,10 @@ bool World::run(const Operation& operation) {
       return true;
     case Action::await_save:
       return !ledger_.saving();
+    case Action::exchange:
+      machine_.set_layers(tied_layout(scenario_->exchanged(operation.step)).layers);
+      ledger_.exchanged(scenario_->exchanged(operation.step));
+      return true;
   }
   return false;
 }
@@ -113,7 +118,8 @@ bool World::pull(const Operation& operation) {
 
 void World::push(const Operation& operation) {
   machine_.push(operation.layer, operation.device);
-  const std::vector<LayerPart> parts = tied_layout().layers[static_cast<std::size_t>(operation.layer)].parts;
+  const std::vector<LayerPart> parts =
+      tied_layout(ledger_.is_exchanged()).layers[static_cast<std::size_t>(operation.layer)].parts;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::size_t place = machine_.contribution(operation.layer, i, operation.device);
     ledger_.pushed(operation.layer, parts[i].group, operation.device, place);
