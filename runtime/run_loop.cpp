@@ -4,6 +4,7 @@
 
 #include "core/log.h"
 #include "l2l/errors.h"
+#include "runtime/scoped_flag.h"
 
 namespace l2l {
 
@@ -28,14 +29,8 @@ constexpr double kLongRun = 30 * 60;  // seconds
 
 template <typename Call>
 void RunLoop::tell(const Call& call) {
-  state_.telling = true;
-  try {
-    call(observer_);
-  } catch (...) {
-    state_.telling = false;
-    throw;
-  }
-  state_.telling = false;
+  const ScopedFlag scope(state_.telling);
+  call(observer_);
 }
 
 RunLoop::RunLoop(Trainer& trainer, RunRequests& requests, RunState& state, RunObserver& observer,

@@ -3,6 +3,7 @@
 #include "runtime/generator.h"
 #include "runtime/own_metrics.h"
 #include "runtime/plan/memory_contract.h"
+#include "runtime/scoped_flag.h"
 #include "runtime/task_metrics.h"
 #include "runtime/trainer_implementation.h"
 
@@ -12,13 +13,6 @@ std::optional<double> Trainer::validation_loss(const std::function<bool()>& stop
   const std::optional<Evaluation> evaluation = evaluate(stop);
   return evaluation ? std::optional(evaluation->loss) : std::nullopt;
 }
-
-// While the program's functions read what lies in the minibatch's memory, they may not use the trainer.
-struct HandingOut {
-  bool& flag;
-  explicit HandingOut(bool& of) : flag(of) { flag = true; }
-  ~HandingOut() { flag = false; }
-};
 
 // Of at most `samples` samples: the rest of a last minibatch is none.
 static void add_outputs(runtime::Minibatch& minibatch, std::uint64_t samples, runtime::OwnMetrics& metrics) {
@@ -49,7 +43,7 @@ std::optional<Evaluation> Trainer::Implementation::evaluate(const runtime::Sampl
     evaluation.tokens += minibatch.predicted();
     sum += running().evaluate(step);
     if (!own.empty()) {
-      const HandingOut scope(handing_out);
+      const runtime::ScopedFlag scope(handing_out);
       add_outputs(minibatch, left, own);
     }
     if (head != models::HeadKind::language && head != models::HeadKind::custom) minibatch.for_each_labelled(add);
@@ -82,7 +76,7 @@ void Trainer::predict(const SampleSource& source, const TakeOutputs& take) {
                   alone);
     minibatch.take(prepared);
     static_cast<void>(self.running().evaluate(self.step));
-    const HandingOut scope(self.handing_out);
+    const runtime::ScopedFlag scope(self.handing_out);
     minibatch.for_each_output([&](std::span<const float> values, auto) {
       if (next < samples.windows()) take(next, values);
       ++next;

@@ -31,7 +31,6 @@ RunPlan::RunPlan(RunParts parts, Decisions made) : RunParts(std::move(parts)), d
 }
 
 void RunPlan::set_list(std::span<const std::uint32_t> ids) {
-  models::check_list(model, ids);
   models::set_list(model, ids);
   for (models::Model& shorter_model : shorter) models::set_list(shorter_model, ids);
 }

@@ -23,8 +23,8 @@ struct RunPlan : RunParts {
   std::vector<std::vector<std::unique_ptr<Programs>>> shorter_programs;  // of each of `shorter`, by device
   std::unique_ptr<ArenaPlan> arena;                                      // of each device
 
-  // Puts the blocks of a list into the models of all lengths, from the longest list, for which all is planned, on
-  // (models/exchange.h). Throws BadInput, and then changes nothing.
+  // Puts the blocks of a list, which check_list() accepts (models/exchange.h), into the models of all lengths. All is
+  // planned for the longest list, which they have at first.
   void set_list(std::span<const std::uint32_t> ids);
 };
 
