@@ -131,6 +131,7 @@ void check_covered(const GroupSpec& group, const Ranges& ranges) {
 }  // namespace
 
 std::int64_t GroupSpec::gradient_elements() const {
+  if (std::ranges::all_of(parameters, &ParameterSpec::trained)) return elements;
   return for_each_gradient(*this, [](const ParameterSpec&, std::int64_t) {});
 }
 
@@ -157,8 +158,9 @@ std::int64_t ModelLayout::gradient_elements(LayerIndex layer) const {
   std::int64_t elements = 0;
   bool all = true;
   for (const LayerPart& part : spec.parts) {
-    all = all && gradient_elements_of(part) == elements_of(part);
-    elements += gradient_elements_of(part);
+    const std::int64_t gradients = gradient_elements_of(part);
+    all = all && gradients == elements_of(part);
+    elements += gradients;
   }
   return all ? spec.elements : elements;  // like the wire, with what may lie between its parts
 }

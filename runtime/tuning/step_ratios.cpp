@@ -44,19 +44,21 @@ std::optional<StepRatio> StepRatios::find(const std::string& name) const {
   return StepRatio{*value, *noise};
 }
 
-std::string StepRatios::name_of_ratio(const RunPlan& run, Effort effort) const {
-  return "step " + name_of_step(run) + " over " + plain_name_ + (effort == Effort::thorough ? ", thorough" : "");
+std::string StepRatios::name_of_ratio(const std::string& step, Effort effort) const {
+  return "step " + step + " over " + plain_name_ + (effort == Effort::thorough ? ", thorough" : "");
 }
 
-std::optional<StepRatio> StepRatios::known(const RunPlan& run) const {
-  if (name_of_step(run) == plain_name_) return StepRatio{1, 0};
-  const std::optional<StepRatio> thorough = find(name_of_ratio(run, Effort::thorough));
-  return thorough ? thorough : find(name_of_ratio(run, Effort::quick));
+std::optional<StepRatio> StepRatios::known(const std::string& step) const {
+  if (step == plain_name_) return StepRatio{1, 0};
+  const std::optional<StepRatio> thorough = find(name_of_ratio(step, Effort::thorough));
+  return thorough ? thorough : find(name_of_ratio(step, Effort::quick));
 }
+
+std::optional<StepRatio> StepRatios::known(const RunPlan& run) const { return known(name_of_step(run)); }
 
 StepRatio StepRatios::over_plain(const RunPlan& run, Effort effort) {
-  const std::optional<StepRatio> known = this->known(run);
-  const std::string name = name_of_ratio(run, effort);
+  const std::string step = name_of_step(run), name = name_of_ratio(step, effort);
+  const std::optional<StepRatio> known = this->known(step);
   if (known && (effort == Effort::quick || known->noise == 0 || find(name))) return *known;
   session_.begin("steps of a shallower model", effort == Effort::thorough ? kThoroughPairSeconds : kPairSeconds);
   const StepRatio ratio = measure_pair(run, plain_, effort).ratio;

@@ -31,7 +31,8 @@ class StepRatios {
 
  private:
   std::string name_of_step(const RunPlan& run) const;
-  std::string name_of_ratio(const RunPlan& run, Effort effort) const;
+  std::string name_of_ratio(const std::string& step, Effort effort) const;
+  std::optional<StepRatio> known(const std::string& step) const;
   std::optional<StepRatio> find(const std::string& name) const;
 
   const RunParts& parts_;
