@@ -29,7 +29,8 @@ struct LayerType {
 // its target; of a custom model what its options list, and behind the targets what the sample counts for.
 struct SampleTensor {
   std::int64_t words = 1;  // of 32 bits
-  std::int64_t below = 0;  // indices lie below it; 0: numbers in fp32, or bounds that are the model's
+  std::int64_t below = 0;  // indices lie below it; 0: numbers, or bounds that are the model's
+  Packed packed = Packed::no;
 };
 
 // Calls take(tensor, begin), in bytes, for each tensor of `rows` rows in its region. Returns where the last one ends.

@@ -85,25 +85,73 @@ void check_inputs_are_read(const compiler::Graph& graph) {
   }
 }
 
-// Values of targets or inputs, which lie one behind the other, four bytes an element.
-LayerEnds read_samples(compiler::GraphBuilder& graph, compiler::Region region, const std::vector<TensorSpec>& specs,
-                       const TransformerShape& shape, std::vector<ValueId>& ids) {
-  LayerEnds ends;
-  Bytes place = 0;
+// What samples bring as targets or inputs: tensors of whole words, one behind the other.
+struct SampleValues {
+  LayerEnds ends = {};            // as layers read them
+  std::vector<ValueId> ids = {};  // of these; what they are read from, where that is the same
+  Bytes bytes = 0;
+};
+
+SampleValues read_samples(compiler::GraphBuilder& graph, compiler::Region region, const std::vector<TensorSpec>& specs,
+                          const TransformerShape& shape) {
+  SampleValues samples;
   for (const TensorSpec& spec : specs) {
-    LayerTensor tensor{{shape.rows()}, DType::f32, spec.below};
+    LayerTensor tensor{{shape.rows()}, shape.compute, spec.below};
     for (const std::int64_t size : spec.shape) tensor.shape.push_back(size);
     if (spec.shape.empty()) tensor.shape.push_back(1);
-    if (spec.element == TensorSpec::Element::i32) tensor.dtype = DType::i32;
-    ids.push_back(graph.bound(region, spec.name, tensor.dtype, tensor.matrix(), place));
-    place = next_place(place + tensor.bytes());
-    if (tensor.dtype == DType::f32) tensor.dtype = shape.compute;
-    ends.push_back(tensor);
+    const Packed packed = packed_as(spec.element);
+    const auto bound = [&](DType dtype, const Shape& matrix) {
+      return graph.bound(region, spec.name, dtype, matrix, samples.bytes);
+    };
+    ValueId id = 0;
+    if (spec.element == TensorSpec::Element::i32) {
+      tensor.dtype = DType::i32;
+      id = bound(DType::i32, tensor.matrix());
+    } else if (packed == Packed::no) {
+      id = graph.read_stream(bound(DType::f32, tensor.matrix()), shape.compute);
+    } else {
+      id = graph.unpack(bound(DType::i32, {shape.rows(), words_of(spec)}), packed, tensor.matrix(), shape.compute);
+    }
+    const auto words = static_cast<Bytes>(shape.rows() * words_of(spec));
+    samples.bytes = next_place(samples.bytes + words * size_of(DType::i32));
+    samples.ends.push_back(tensor);
+    samples.ids.push_back(id);
   }
-  return ends;
+  return samples;
 }
 
 }  // namespace
+
+Packed packed_as(TensorSpec::Element element) {
+  switch (element) {
+    case TensorSpec::Element::u8:
+      return Packed::u8;
+    case TensorSpec::Element::f16:
+      return Packed::f16;
+    case TensorSpec::Element::bf16:
+      return Packed::bf16;
+    case TensorSpec::Element::f32:
+    case TensorSpec::Element::i32:
+      return Packed::no;
+  }
+  throw BadInput("element type " + std::to_string(static_cast<int>(element)) + " is none of TensorSpec");
+}
+
+std::string name_of(TensorSpec::Element element) {
+  switch (element) {
+    case TensorSpec::Element::f32:
+      return "f32";
+    case TensorSpec::Element::i32:
+      return "i32";
+    case TensorSpec::Element::u8:
+      return "u8";
+    case TensorSpec::Element::f16:
+      return "f16";
+    case TensorSpec::Element::bf16:
+      return "bf16";
+  }
+  return "?";
+}
 
 Bytes bytes_of(const LayerEnds& ends) {
   Bytes bytes = 0;
@@ -115,20 +163,18 @@ LayerEnds family_ends(const TransformerShape& shape) { return {{{shape.rows(), s
 
 LayerEnds input_ends(const TransformerShape& shape) {
   compiler::GraphBuilder graph("inputs");
-  std::vector<ValueId> ids;
-  return read_samples(graph, compiler::Region::tokens, shape.inputs, shape, ids);
+  return read_samples(graph, compiler::Region::tokens, shape.inputs, shape).ends;
 }
 
 compiler::Graph inputs_graph(const TransformerShape& shape) {
   compiler::GraphBuilder graph("inputs");
-  std::vector<ValueId> ids;
-  const LayerEnds ends = read_samples(graph, compiler::Region::tokens, shape.inputs, shape, ids);
+  const SampleValues samples = read_samples(graph, compiler::Region::tokens, shape.inputs, shape);
   Bytes place = 0;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const bool converts = graph.value(ids[i]).dtype != ends[i].dtype;
-    graph.place(converts ? graph.read_stream(ids[i], shape.compute) : graph.reshape(ids[i], 0),
-                compiler::Region::output, place);
-    place = next_place(place + ends[i].bytes());
+  for (std::size_t i = 0; i < samples.ids.size(); ++i) {
+    const ValueId id = samples.ids[i];
+    const bool made = graph.value(id).region == compiler::Region::scratch;
+    graph.place(made ? id : graph.reshape(id, 0), compiler::Region::output, place);
+    place = next_place(place + samples.ends[i].bytes());
   }
   return graph.finish();
 }
@@ -160,16 +206,10 @@ compiler::Graph custom_head_graph(const Layer& layer, const TransformerShape& sh
   LayerBuilder::Implementation self{graph, weights, shape};
   std::vector<Value> results;
   with_name(key_of(layer, shape), name_of(layer), [&] { results = build(layer, self, inputs); });
-  std::vector<ValueId> ids;
-  const LayerEnds ends = read_samples(graph, compiler::Region::targets, shape.targets, shape, ids);
+  const SampleValues samples = read_samples(graph, compiler::Region::targets, shape.targets, shape);
   std::vector<Value> targets;
-  Bytes place = 0;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const bool converts = graph.value(ids[i]).dtype != ends[i].dtype;
-    targets.push_back(self.add(converts ? graph.read_stream(ids[i], shape.compute) : ids[i], ends[i]));
-    place = next_place(place + graph.value(ids[i]).bytes());
-  }
-  const ValueId counts = graph.bound(compiler::Region::targets, "counts", DType::i32, {shape.rows()}, place);
+  for (std::size_t i = 0; i < samples.ids.size(); ++i) targets.push_back(self.add(samples.ids[i], samples.ends[i]));
+  const ValueId counts = graph.bound(compiler::Region::targets, "counts", DType::i32, {shape.rows()}, samples.bytes);
   compiler::Graph result;
   with_name("model.loss", "", [&] {
     LayerBuilder builder(self);

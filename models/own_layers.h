@@ -10,11 +10,16 @@
 
 namespace l2l::models {
 
+Packed packed_as(TensorSpec::Element element);
+std::string name_of(TensorSpec::Element element);  // "f32"
 // Of one sample.
 inline std::int64_t elements_of(const TensorSpec& spec) {
   std::int64_t elements = 1;
   for (const std::int64_t size : spec.shape) elements *= size;
   return elements;
+}
+inline std::int64_t words_of(const TensorSpec& spec) {
+  return l2l::words_of(packed_as(spec.element), elements_of(spec));
 }
 
 // A tensor of one microbatch as LayerBuilder shows it, with its sample as dimension 0.

@@ -147,15 +147,31 @@ std::int64_t Minibatch::rows() {
   return rows;
 }
 
-// Numbers from 0 to 1, and indices; each sample counts.
+// A word of numbers from 0 to 1 (u8: to 255).
+template <typename Draw>
+std::int32_t draw_numbers(Packed packed, const Draw& draw) {
+  const auto number = [&] { return static_cast<float>(draw(1024)) / 1024; };
+  switch (packed) {
+    case Packed::no:
+      return std::bit_cast<std::int32_t>(number());
+    case Packed::u8:
+      return draw(1 << 24);
+    case Packed::f16:
+      return to_f16(number()).bits << 16 | to_f16(number()).bits;
+    case Packed::bf16:
+      return to_bf16(number()).bits << 16 | to_bf16(number()).bits;
+  }
+  return 0;
+}
+
+// Indices and numbers; each sample counts.
 template <typename Draw>
 void Minibatch::draw_tensors(const models::Model& model, const Draw& draw) {
   const auto fill = [&](const std::vector<models::SampleTensor>& tensors, std::span<std::int32_t> words) {
     models::for_each_tensor(tensors, model.rows, [&](const models::SampleTensor& tensor, Bytes begin) {
       const auto count = static_cast<std::size_t>(model.rows * tensor.words);
       for (std::int32_t& word : words.subspan(begin / sizeof(std::int32_t), count)) {
-        word =
-            tensor.below > 0 ? draw(tensor.below) : std::bit_cast<std::int32_t>(static_cast<float>(draw(1024)) / 1024);
+        word = tensor.below > 0 ? draw(tensor.below) : draw_numbers(tensor.packed, draw);
       }
     });
   };

@@ -1,7 +1,5 @@
 #include "runtime/own_metrics.h"
 
-#include <bit>
-
 #include "models/own_layers.h"
 
 namespace l2l::runtime {
@@ -14,15 +12,16 @@ OwnMetrics::OwnMetrics(const ModelOptions& model)
 void OwnMetrics::add(std::span<const float> output, std::span<const std::int32_t> targets) {
   std::vector<TargetValues> values;
   for (std::size_t i = 0; i < targets_.size(); ++i) {
-    const std::span<const std::int32_t> words =
-        targets.first(static_cast<std::size_t>(models::elements_of(targets_[i])));
+    const std::span<const std::int32_t> words = targets.first(static_cast<std::size_t>(models::words_of(targets_[i])));
     targets = targets.subspan(words.size());
     if (targets_[i].element == TensorSpec::Element::i32) {
       values.push_back({{}, words});
       continue;
     }
-    numbers_[i].clear();
-    for (const std::int32_t word : words) numbers_[i].push_back(std::bit_cast<float>(word));
+    numbers_[i].resize(static_cast<std::size_t>(models::elements_of(targets_[i])));
+    for (std::size_t j = 0; j < numbers_[i].size(); ++j) {
+      numbers_[i][j] = unpacked(models::packed_as(targets_[i].element), words, j);
+    }
     values.push_back({numbers_[i], {}});
   }
   for (std::size_t i = 0; i < metrics_.size(); ++i) metrics_[i].add(output, values, sums_[i]);

@@ -319,6 +319,9 @@ void read_stream_vjp(Backward& backward, const Op& op) {
   backward.contribute(op.inputs[0], backward.gradient(op.outputs[0]));
 }
 
+// What samples bring has no gradient.
+void unpack_vjp(Backward&, const Op&) {}
+
 void reversible_add_vjp(Backward& backward, const Op& op) {
   if (op.attributes.inverse) backward.refuse(op, "an inverse has no derivative");
   add_vjp(backward, op);
@@ -367,6 +370,7 @@ VectorJacobianProduct* vjp_of(OpKind kind) {
       {OpKind::reversible_add, reversible_add_vjp},
       {OpKind::reshape, reshape_vjp},
       {OpKind::pad_columns, pad_columns_vjp},
+      {OpKind::unpack, unpack_vjp},
       {OpKind::permute, permute_vjp},
       {OpKind::broadcast, broadcast_vjp},
       {OpKind::sum, transpose_vjp<OpKind::broadcast>},

@@ -184,11 +184,19 @@ std::pair<ValueId, ValueId> GraphBuilder::split_streams(ValueId x, DType stream)
 }
 
 ValueId GraphBuilder::merge_streams(ValueId a, ValueId b, DType compute) {
-  return append_as(OpKind::merge_streams, {a, b}, compute);
+  return append_as(OpKind::merge_streams, {a, b}, compute, graph_.value(a).shape);
 }
 
 ValueId GraphBuilder::read_stream(ValueId stream, DType compute) {
-  return graph_.value(stream).dtype == compute ? stream : append_as(OpKind::read_stream, {stream}, compute);
+  const Value& value = graph_.value(stream);
+  return value.dtype == compute ? stream : append_as(OpKind::read_stream, {stream}, compute, value.shape);
+}
+
+ValueId GraphBuilder::unpack(ValueId words, Packed packed, Shape shape, DType compute) {
+  const std::int64_t rows = graph_.value(words).shape[0];
+  Attributes attributes{.packed = packed};
+  attributes.dims = {rows, shape[0] / rows, shape[1], 1};
+  return append_as(OpKind::unpack, {words}, compute, shape, attributes);
 }
 
 ValueId GraphBuilder::reversible_add(ValueId stream, ValueId branch) {
@@ -196,11 +204,11 @@ ValueId GraphBuilder::reversible_add(ValueId stream, ValueId branch) {
 }
 
 // An op whose inputs do not say the dtype of its result.
-ValueId GraphBuilder::append_as(OpKind kind, std::vector<ValueId> inputs, DType dtype) {
+ValueId GraphBuilder::append_as(OpKind kind, std::vector<ValueId> inputs, DType dtype, Shape shape,
+                                Attributes attributes) {
   const auto result = static_cast<ValueId>(graph_.values.size());
-  const Shape shape = graph_.value(inputs[0]).shape;
   graph_.values.push_back({std::string(name_of(kind)) + "." + std::to_string(graph_.ops.size()), dtype, shape});
-  append_onto(kind, std::move(inputs), {result}, {});
+  append_onto(kind, std::move(inputs), {result}, attributes);
   return result;
 }
 

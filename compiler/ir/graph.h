@@ -14,6 +14,7 @@
 #include "compiler/ir/rotary.h"
 #include "core/dtype.h"
 #include "core/model_layout.h"
+#include "core/packed.h"
 #include "core/shape.h"
 #include "l2l/custom_op.h"
 
@@ -116,6 +117,7 @@ struct Attributes {
   float factor = 1;             // embedding_rows: of the table's rows; of what columns, broadcast and others move
   std::int64_t first = 0;       // columns, add_columns, pad_columns: the first column
   std::int64_t columns = 0;     // columns: how many; pad_columns, reshape: of the result
+  Packed packed = Packed::no;   // unpack: what its words hold
   std::int64_t vocabulary = 0;  // tokens in all chunks: embedding_rows, softmax_statistics
   std::array<std::int64_t, 4> dims = {1, 1, 1, 1};  // where a matrix stands for more dimensions: of x, broadcast: of y
   std::array<std::uint8_t, 4> axes = {0, 1, 2, 3};  // permute
@@ -223,6 +225,8 @@ class GraphBuilder {
   ValueId merge_streams(ValueId a, ValueId b, DType compute);
   // `stream` converted to `compute`; the same value when it has that dtype.
   ValueId read_stream(ValueId stream, DType compute);
+  // The numbers in each row of `words` [rows, any], as [whole multiple of rows, columns] in `compute`.
+  ValueId unpack(ValueId words, Packed packed, Shape shape, DType compute);
   ValueId reversible_add(ValueId stream, ValueId branch);
 
   // Appends an op whose outputs are existing bound values: accumulators, and values in normed or carry.
@@ -241,7 +245,7 @@ class GraphBuilder {
  private:
   // Returns the first output.
   ValueId append(OpKind kind, std::vector<ValueId> inputs, Attributes attributes);
-  ValueId append_as(OpKind kind, std::vector<ValueId> inputs, DType dtype);
+  ValueId append_as(OpKind kind, std::vector<ValueId> inputs, DType dtype, Shape shape, Attributes attributes = {});
 
   Graph graph_;
   std::uint32_t next_rng_op_ = 1;

@@ -145,6 +145,14 @@ void derive_pad_columns(const Attributes& attributes, Sizes& sizes) {
   derive_columns({.first = attributes.first}, sizes);
 }
 
+void derive_unpack(const Attributes& attributes, Sizes& sizes) {
+  const auto& [rows, its_rows, columns, one] = attributes.dims;
+  sizes.set('R', rows);
+  sizes.set('K', words_of(attributes.packed, its_rows * columns));
+  sizes.set('M', rows * its_rows);
+  sizes.set('N', columns);
+}
+
 std::int64_t elements_of(const Attributes& attributes) {
   Shape shape;
   for (const std::int64_t dim : attributes.dims) shape.push_back(dim);
@@ -373,6 +381,7 @@ Table make_table() {
       {OpKind::reversible_add, {{"x", "RH", stream}, {"b", "RH"}}, {{"y", "RH", stream}}},
       {OpKind::reshape, {{"x", "*", any}}, {{"y", "*", any}}, derive_reshape},
       {OpKind::pad_columns, {{"x", "RK"}}, {{"y", "RN"}}, derive_pad_columns},
+      {OpKind::unpack, {{"words", "RK", i32}}, {{"y", "MN"}}, derive_unpack},
       {OpKind::permute, {{"x", "RN"}}, {{"y", "MK"}}, derive_permute},
       {OpKind::broadcast, {{"x", "*"}}, {{"y", "MK"}}, derive_broadcast},
       {OpKind::broadcast_backward, {{"dy", "MK"}}, {accumulator("dx", "*")}, derive_broadcast},

@@ -30,7 +30,8 @@ struct Value {
 
 // A tensor that each sample brings (model.inputs, model.targets).
 struct TensorSpec {
-  enum class Element : std::uint8_t { f32, i32 };  // numbers, rounded to precision.compute; or indices
+  // i32: indices. Others: numbers, as which layers read them in precision.compute; u8: 0 to 255.
+  enum class Element : std::uint8_t { f32, i32, u8, f16, bf16 };
   std::string name;
   std::vector<std::int64_t> shape = {};  // of one sample: at most seven dimensions; none: one element
   Element element = Element::f32;

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <string>
 
+#include "core/half_rows.h"
 #include "core/hash.h"
 #include "l2l/data.h"
 #include "l2l/errors.h"
@@ -11,43 +12,81 @@
 namespace l2l {
 namespace {
 
+using Element = TensorSpec::Element;
+
+template <typename Given>
+bool takes(Element element) {
+  const bool half = element == Element::f16 || element == Element::bf16;
+  if constexpr (std::is_same_v<Given, float>) return element == Element::f32 || half;
+  if constexpr (std::is_same_v<Given, std::uint16_t>) return half;
+  if constexpr (std::is_same_v<Given, std::uint8_t>) return element == Element::u8;
+  return element == Element::i32;
+}
+
+template <typename Given>
+const char* name_of_given() {
+  if constexpr (std::is_same_v<Given, float>) return "numbers";
+  if constexpr (std::is_same_v<Given, std::uint16_t>) return "halves";
+  return std::is_same_v<Given, std::uint8_t> ? "bytes" : "indices";
+}
+
 // Into `words`, in which the elements of `specs` lie one behind the other.
-template <typename Element>
-void write_tensor(std::span<const TensorSpec> specs, std::size_t tensor, TensorSpec::Element element,
-                  std::span<const Element> values, std::span<std::int32_t> words) {
+template <typename Given>
+void write_tensor(std::span<const TensorSpec> specs, std::size_t tensor, std::span<const Given> values,
+                  std::span<std::int32_t> words) {
   if (tensor >= specs.size()) {
     throw BadInput("tensor " + std::to_string(tensor) + " of a sample; there are " + std::to_string(specs.size()));
   }
-  std::size_t first = 0, elements = 0;
-  for (std::size_t i = 0; i <= tensor; ++i) {
-    first += elements;
-    elements = static_cast<std::size_t>(models::elements_of(specs[i]));
+  const TensorSpec& spec = specs[tensor];
+  const auto elements = static_cast<std::size_t>(models::elements_of(spec));
+  if (!takes<Given>(spec.element) || values.size() != elements) {
+    throw BadInput("tensor \"" + spec.name + "\" of a sample: " + std::to_string(values.size()) + " " +
+                   name_of_given<Given>() + " are written; it has " + std::to_string(elements) + " elements of " +
+                   models::name_of(spec.element));
   }
-  if (specs[tensor].element != element || values.size() != elements) {
-    throw BadInput("tensor \"" + specs[tensor].name + "\" of a sample: " + std::to_string(values.size()) + " " +
-                   (element == TensorSpec::Element::f32 ? "numbers" : "indices") + " are written; it has " +
-                   std::to_string(elements) + " " +
-                   (specs[tensor].element == TensorSpec::Element::f32 ? "numbers" : "indices"));
+  std::size_t first = 0;
+  for (const TensorSpec& before : specs.first(tensor)) first += static_cast<std::size_t>(models::words_of(before));
+  std::int32_t* const place = words.subspan(first, static_cast<std::size_t>(models::words_of(spec))).data();
+  if constexpr (std::is_same_v<Given, float>) {
+    if (spec.element == Element::f16) return to_f16(values.data(), reinterpret_cast<f16*>(place), std::ssize(values));
+    if (spec.element == Element::bf16)
+      return void(std::ranges::transform(values, reinterpret_cast<bf16*>(place), to_bf16));
   }
-  std::memcpy(words.subspan(first, elements).data(), values.data(), values.size_bytes());
+  std::memcpy(place, values.data(), values.size_bytes());
 }
 
 }  // namespace
 
 void SampleView::set_input(std::size_t tensor, std::span<const float> values) const {
-  write_tensor(input_tensors, tensor, TensorSpec::Element::f32, values, tokens);
+  write_tensor(input_tensors, tensor, values, tokens);
 }
 
 void SampleView::set_input(std::size_t tensor, std::span<const std::int32_t> values) const {
-  write_tensor(input_tensors, tensor, TensorSpec::Element::i32, values, tokens);
+  write_tensor(input_tensors, tensor, values, tokens);
+}
+
+void SampleView::set_input(std::size_t tensor, std::span<const std::uint8_t> values) const {
+  write_tensor(input_tensors, tensor, values, tokens);
+}
+
+void SampleView::set_input(std::size_t tensor, std::span<const std::uint16_t> bits) const {
+  write_tensor(input_tensors, tensor, bits, tokens);
 }
 
 void SampleView::set_target(std::size_t tensor, std::span<const float> values) const {
-  write_tensor(target_tensors, tensor, TensorSpec::Element::f32, values, targets);
+  write_tensor(target_tensors, tensor, values, targets);
 }
 
 void SampleView::set_target(std::size_t tensor, std::span<const std::int32_t> values) const {
-  write_tensor(target_tensors, tensor, TensorSpec::Element::i32, values, targets);
+  write_tensor(target_tensors, tensor, values, targets);
+}
+
+void SampleView::set_target(std::size_t tensor, std::span<const std::uint8_t> values) const {
+  write_tensor(target_tensors, tensor, values, targets);
+}
+
+void SampleView::set_target(std::size_t tensor, std::span<const std::uint16_t> bits) const {
+  write_tensor(target_tensors, tensor, bits, targets);
 }
 
 SampleSource::~SampleSource() = default;

@@ -59,12 +59,14 @@ void SourceSamples::validation_window(std::uint64_t window, const SequenceView& 
 
 namespace {
 
-// Throws BadInput where a word of `words`, a tensor's elements, is none of those that `spec` allows.
+// Throws BadInput where an element in `words`, a tensor's, is none of those that `spec` allows.
 void check_tensor_words(const TensorSpec& spec, std::span<const std::int32_t> words, std::int32_t least,
                         const std::string& where) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const bool indices = spec.element == TensorSpec::Element::i32;
-    if (indices ? words[i] >= least && words[i] < spec.below : std::isfinite(std::bit_cast<float>(words[i]))) continue;
+  const bool indices = spec.element == TensorSpec::Element::i32;
+  const Packed packed = models::packed_as(spec.element);
+  if (packed == Packed::u8) return;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(models::elements_of(spec)); ++i) {
+    if (indices ? words[i] >= least && words[i] < spec.below : std::isfinite(unpacked(packed, words, i))) continue;
     throw BadInput(where + ", tensor \"" + spec.name + "\", element " + std::to_string(i) +
                    (indices ? " is " + std::to_string(words[i]) + "; it is " + std::to_string(least) + " to " +
                                   std::to_string(spec.below - 1)
@@ -76,9 +78,9 @@ void check_tensor_words(const TensorSpec& spec, std::span<const std::int32_t> wo
 void check_all_words(std::span<const TensorSpec> specs, std::span<const std::int32_t> words, std::int32_t least,
                      const std::string& where) {
   for (const TensorSpec& spec : specs) {
-    const auto elements = static_cast<std::size_t>(models::elements_of(spec));
-    check_tensor_words(spec, words.first(elements), least, where);
-    words = words.subspan(elements);
+    const auto its_words = static_cast<std::size_t>(models::words_of(spec));
+    check_tensor_words(spec, words.first(its_words), least, where);
+    words = words.subspan(its_words);
   }
 }
 

@@ -64,7 +64,7 @@ std::vector<std::string> names_of(const std::vector<TensorSpec>& specs) {
   for (const TensorSpec& spec : specs) {
     std::string shape;
     for (const std::int64_t dimension : spec.shape) shape += (shape.empty() ? "" : ", ") + std::to_string(dimension);
-    names.push_back(spec.name + (spec.element == TensorSpec::Element::f32 ? " f32 [" : " i32 [") + shape + "]" +
+    names.push_back(spec.name + " " + models::name_of(spec.element) + " [" + shape + "]" +
                     (spec.below > 0 ? " below " + std::to_string(spec.below) : ""));
   }
   return names;

@@ -429,7 +429,9 @@ TEST_F(Exchange, RandomListsStayWithinTheContract) {
     ids.resize(1 + random() % 14);
     trainer.set_layers(ids);
     ASSERT_TRUE(std::isfinite(trainer.step().loss));
-    if (i % 10 == 0) ASSERT_TRUE(std::isfinite(*trainer.validation_loss()));
+    if (i % 10 == 0) {
+      ASSERT_TRUE(std::isfinite(*trainer.validation_loss()));
+    }
     ASSERT_EQ(trainer.device_peak_bytes(), trainer.contract().device_bytes);
   }
 }

@@ -142,7 +142,8 @@ Tolerance tolerance_of(const OpCase& test_case, DType dtype) {
   // The roundings of few different values do not average out: up to half a unit in the last place, 2^-8.
   using compiler::OpKind;
   const OpKind kind = test_case.op().kind;
-  const bool few = kind == OpKind::broadcast || kind == OpKind::sum || kind == OpKind::softmax;
+  const bool few =
+      kind == OpKind::broadcast || kind == OpKind::sum || kind == OpKind::softmax || kind == OpKind::unpack;
   if (dtype == DType::bf16 && few) return {3.95e-3, 8.1e-3};
   if (dtype == DType::bf16) return {2.5e-3, 8.1e-3};
   if (dtype == DType::f16) return {4.9e-4, 1.1e-3};

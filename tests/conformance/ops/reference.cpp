@@ -165,6 +165,8 @@ void run_whole(const ReferenceCall& call) {
       return reference_reshape(call);
     case OpKind::pad_columns:
       return reference_pad_columns(call);
+    case OpKind::unpack:
+      return reference_unpack(call);
     case OpKind::permute:
       return reference_permute(call);
     case OpKind::broadcast:

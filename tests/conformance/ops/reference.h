@@ -112,6 +112,7 @@ void reference_attention_mix_backward(const ReferenceCall& call);
 // Of layers of a program's own.
 void reference_reshape(const ReferenceCall& call);
 void reference_pad_columns(const ReferenceCall& call);
+void reference_unpack(const ReferenceCall& call);
 void reference_permute(const ReferenceCall& call);
 void reference_broadcast(const ReferenceCall& call);
 void reference_broadcast_backward(const ReferenceCall& call);

@@ -1,6 +1,8 @@
 // References of the ops that move elements or repeat them, and of sums over dimensions.
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 
 #include "tests/conformance/ops/reference.h"
 
@@ -47,6 +49,30 @@ void reference_pad_columns(const ReferenceCall& call) {
   std::fill(call[1].begin(), call[1].end(), 0.0);
   for (std::size_t i = 0; i < call[0].size(); ++i) {
     call[1][i / count * width + first + i % count] = factor_of(call) * call[0][i];
+  }
+}
+
+// The number that a float of 16 bits, of which `exponent` are its exponent's, stands for. None is infinite.
+static double half_of(std::uint32_t bits, int exponent) {
+  const int digits = 15 - exponent, bias = (1 << (exponent - 1)) - 1;
+  const auto digit = static_cast<double>(bits & ((1u << digits) - 1)) / (1 << digits);
+  const auto power = static_cast<int>(bits >> digits & ((1u << exponent) - 1));
+  const double size = power == 0 ? std::ldexp(digit, 1 - bias) : std::ldexp(1 + digit, power - bias);
+  return bits >> 15 != 0 ? -size : size;
+}
+
+void reference_unpack(const ReferenceCall& call) {
+  const Packed packed = call.op.attributes.packed;
+  const auto words = static_cast<std::size_t>(call.shape(0)[1]);
+  const std::size_t elements = call[1].size() / static_cast<std::size_t>(call.shape(0)[0]);
+  const std::size_t each = packed == Packed::no ? 1 : packed == Packed::u8 ? 4 : 2;
+  for (std::size_t i = 0; i < call[1].size(); ++i) {
+    const std::size_t row = i / elements, element = i % elements;
+    const auto word = static_cast<std::uint32_t>(static_cast<std::int64_t>(call[0][row * words + element / each]));
+    const std::uint32_t bits = word >> 32 / each * (element % each);  // the first one in the lowest bits
+    call[1][i] = packed == Packed::no   ? static_cast<double>(std::bit_cast<float>(word))
+                 : packed == Packed::u8 ? bits & 0xff
+                                        : half_of(bits & 0xffff, packed == Packed::f16 ? 5 : 8);
   }
 }
 

@@ -1,0 +1,146 @@
+// Samples that bring bytes and halves (TensorSpec::Element): the run is that of the same numbers as floats, to the bit.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/dtype.h"
+#include "tests/laws/custom_models.h"
+#include "tests/laws/small_run.h"
+#include "tests/support/refusal.h"
+
+namespace l2l {
+namespace {
+
+using Element = TensorSpec::Element;
+using testing::Record;
+
+// Numbers that every type of two bytes holds, and bytes.
+std::vector<float> numbers_of(std::uint64_t index, std::size_t count, bool bytes) {
+  std::vector<float> numbers(count);
+  auto state = static_cast<std::uint32_t>(index) * 2654435761u + 1;
+  for (float& number : numbers) {
+    state = state * 1664525u + 1013904223u;
+    number = bytes ? static_cast<float>(state >> 24) : static_cast<float>(state >> 25) / 64 - 1;
+  }
+  return numbers;
+}
+
+// Where bytes stand in `specs` as floats, the same numbers.
+void write(const SampleView& sample, std::uint64_t index, bool halves_as_bits) {
+  const auto fill = [&](std::span<const TensorSpec> specs, const auto& set) {
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      const bool bytes = specs[i].name.starts_with("bytes");
+      const std::vector<float> numbers = numbers_of(index * 16 + i, testing::elements_of(specs[i]), bytes);
+      if (specs[i].element == Element::u8) {
+        const std::vector<std::uint8_t> all(numbers.begin(), numbers.end());
+        set(i, std::span(all));
+      } else if (halves_as_bits && specs[i].element == Element::f16) {
+        std::vector<std::uint16_t> bits;
+        for (const float number : numbers) bits.push_back(to_f16(number).bits);
+        set(i, std::span<const std::uint16_t>(bits));
+      } else {
+        set(i, std::span(numbers));
+      }
+    }
+  };
+  fill(sample.input_tensors, [&](std::size_t i, auto values) { sample.set_input(i, values); });
+  fill(sample.target_tensors, [&](std::size_t i, auto values) { sample.set_target(i, values); });
+}
+
+// Of inputs and targets that do not fill their last word.
+Options options_of(Element bytes, Element half, Element brain, bool halves_as_bits = false) {
+  Options options;
+  ModelOptions& model = options.model;
+  model.architecture = "custom";
+  model.inputs = {{.name = "bytes", .shape = {5, 7, 3}, .element = bytes},
+                  {.name = "half", .shape = {3}, .element = half},
+                  {.name = "brain", .shape = {1, 5}, .element = brain}};
+  model.targets = {{.name = "bytes to learn", .shape = {3}, .element = bytes},
+                   {.name = "half", .shape = {3, 1}, .element = half}};
+  const auto first = [](LayerBuilder& graph, std::span<const Value> inputs) {
+    const Value w = graph.matrix("w", 113, 9, Distribution::normal(0.1));
+    const Value image = graph.scale(graph.reshape(inputs[0], {105}), 1.0 / 255);
+    return std::vector{
+        graph.tanh(graph.linear(graph.concatenate({image, inputs[1], graph.reshape(inputs[2], {5})}, 1), w))};
+  };
+  const auto last = [](LayerBuilder& graph, std::span<const Value> inputs) {
+    const Value w = graph.matrix("w", 9, 6, Distribution::normal(0.1));
+    return std::vector{graph.linear(inputs[0], w)};
+  };
+  model.blocks = {{.id = 0, .type = "first", .build = first}, {.id = 1, .type = "last", .build = last}};
+  model.loss = [](LayerBuilder& graph, std::span<const Value> outputs, std::span<const Value> targets) {
+    const Value both = graph.concatenate({graph.scale(targets[0], 1.0 / 255), graph.reshape(targets[1], {3})}, 1);
+    const Value apart = graph.subtract(outputs[0], both);
+    return graph.mean(graph.multiply(apart, apart), {1});
+  };
+  model.metrics = {{.name = "sum of targets", .add = [](auto, std::span<const TargetValues> targets, auto sums) {
+                      for (const TargetValues& target : targets) {
+                        for (const float number : target.numbers) sums[0] += number;
+                      }
+                    }}};
+  options.data.train_source = options.data.validation_source = std::make_shared<CallbackSource>(
+      20, 1, [halves_as_bits](const SamplePosition& position, const SampleView& sample) {
+        write(sample, position.index, halves_as_bits);
+        return std::int64_t{1};
+      });
+  options.device.kind = testing::test_device();
+  options.device.threads = 2;
+  options.batch = {.micro_batch = 3, .micro_batches = 2};
+  options.optimizer.learning_rate = 3e-3;
+  options.recompute.policy = "full";
+  options.run.steps = 20;
+  return options;
+}
+
+Record record(const Options& options) {
+  Trainer trainer(options);
+  return testing::record_of(trainer, 4);
+}
+
+TEST(PackedSamples, AreTheSameNumbersInLessRoom) {
+  for (const char* const compute : {"fp32", "bf16", "fp16"}) {
+    Options floats = options_of(Element::f32, Element::f32, Element::f32);
+    floats.precision.compute = compute;
+    const Record expected = record(floats);
+    for (const bool bits : {false, true}) {
+      Options packed = options_of(Element::u8, Element::f16, Element::bf16, bits);
+      packed.precision.compute = compute;
+      EXPECT_EQ(record(packed), expected) << compute;
+      Trainer trainer(packed), other(floats);
+      EXPECT_EQ(trainer.evaluate()->metrics, other.evaluate()->metrics);
+      EXPECT_LT(trainer.contract().device_bytes, other.contract().device_bytes);
+    }
+  }
+}
+
+TEST(PackedSamples, NoWayToRunThemChangesABit) {
+  testing::expect_same_bits(options_of(Element::u8, Element::f16, Element::bf16), record, "packed samples");
+}
+
+TEST(PackedSamples, WhatIsWrittenIsChecked) {
+  const auto refusal = [](const std::function<void(const SampleView&)>& write_it) {
+    Options options = options_of(Element::u8, Element::f16, Element::bf16);
+    options.data.train_source = std::make_shared<CallbackSource>(9, 1, [&](const auto&, const SampleView& sample) {
+      write_it(sample);
+      return std::int64_t{1};
+    });
+    return testing::refusal([&] { Trainer(options).step(); });
+  };
+  const std::vector<std::uint8_t> bytes(105);
+  const std::vector<std::uint16_t> infinite(3, 0x7c00);
+  const std::vector<float> floats(105), large(3, 65520), few(3);
+  EXPECT_EQ(refusal([&](const SampleView& s) { s.set_input(0, std::span(bytes)); }), "(none)");
+  const auto expect = [&](const std::function<void(const SampleView&)>& write_it, const std::string& what) {
+    const std::string said = refusal(write_it);
+    EXPECT_NE(said.find(what), std::string::npos) << said;
+  };
+  expect([&](const SampleView& s) { s.set_input(0, std::span(floats)); },
+         "\"bytes\" of a sample: 105 numbers are written; it has 105 elements of u8");
+  expect([&](const SampleView& s) { s.set_input(1, std::span(bytes).first(3)); }, "3 elements of f16");
+  expect([&](const SampleView& s) { s.set_input(2, std::span(few)); }, "it has 5 elements of bf16");
+  expect([&](const SampleView& s) { s.set_input(1, std::span(infinite)); }, "\"half\", element 0 is not finite");
+  expect([&](const SampleView& s) { s.set_target(1, std::span(large)); }, "\"half\", element 0 is not finite");
+}
+
+}  // namespace
+}  // namespace l2l
