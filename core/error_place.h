@@ -1,4 +1,4 @@
-// Adds the name of a file to errors that are thrown while it is read.
+// What errors are about, and the name of a file for those that are thrown while it is read.
 #pragma once
 
 #include <string>
@@ -7,6 +7,11 @@
 #include "l2l/errors.h"
 
 namespace l2l {
+
+inline ErrorPlace of_key(std::string key) { return {.file = {}, .field = {}, .key = std::move(key)}; }
+inline ErrorPlace of_file(std::string file, std::string key = {}) {
+  return {.file = std::move(file), .field = {}, .key = std::move(key)};
+}
 
 // Calls `read`. What it throws as BadInput without a place's file gets `file`; the message, and all other errors, are
 // left as they are.

@@ -1,5 +1,6 @@
 #include "device/open.h"
 
+#include "core/error_place.h"
 #include "core/workers.h"
 #include "device/host/host_device.h"
 #include "l2l/errors.h"
@@ -9,7 +10,8 @@ namespace {
 
 std::unique_ptr<Device> open_host_device(const DeviceSettings& settings) {
   if (settings.threads < 0) {
-    throw BadInput("device.threads = " + std::to_string(settings.threads) + ": use 0 for all cores, or a count");
+    throw BadInput("device.threads = " + std::to_string(settings.threads) + ": use 0 for all cores, or a count",
+                   of_key("device.threads"));
   }
   const int threads = settings.threads == 0 ? available_cores() : settings.threads;
   return std::make_unique<HostDevice>(threads, settings.link_bandwidth);
@@ -19,7 +21,8 @@ std::unique_ptr<Device> open_named_cuda_device(const DeviceSettings& settings) {
   try {
     return open_cuda_device(settings);
   } catch (const BadInput& error) {
-    throw BadInput(std::string("device.kind = \"cuda\": ") + error.what() + "; or use device.kind = \"host\"");
+    throw BadInput(std::string("device.kind = \"cuda\": ") + error.what() + "; or use device.kind = \"host\"",
+                   of_key(error.place().key.empty() ? "device.kind" : error.place().key));
   }
 }
 
@@ -51,7 +54,8 @@ std::unique_ptr<Device> open_device(const DeviceSettings& settings, std::string*
   } else if (settings.kind == "auto") {
     device = open_best_device(settings, why);
   } else {
-    throw BadInput("device.kind = \"" + settings.kind + "\": unknown; use \"auto\", \"host\" or \"cuda\"");
+    throw BadInput("device.kind = \"" + settings.kind + "\": unknown; use \"auto\", \"host\" or \"cuda\"",
+                   of_key("device.kind"));
   }
   if (reason != nullptr) *reason = std::move(why);
   return device;

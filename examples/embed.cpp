@@ -45,13 +45,9 @@ class Printer : public l2l::RunObserver {
 };
 
 void continue_prompt(l2l::Trainer& trainer, const std::string& prompt) {
-  std::vector<std::int32_t> tokens;
-  for (const char byte : prompt) tokens.push_back(static_cast<unsigned char>(byte));
-  l2l::GenerateOptions options;
-  options.tokens = 20;
-  std::string text;
-  for (const std::int32_t token : trainer.generate(tokens, options)) text.push_back(static_cast<char>(token));
-  std::printf("%s%s\n", prompt.c_str(), text.c_str());
+  const l2l::Tokenizer tokenizer(trainer.options().data.tokenizer);
+  const std::vector<std::int32_t> tokens = trainer.generate(tokenizer.encode(prompt), {.tokens = 20});
+  std::printf("%s%s\n", prompt.c_str(), tokenizer.decode(tokens).c_str());
 }
 
 }  // namespace

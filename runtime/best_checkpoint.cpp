@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/error_place.h"
 #include "core/files.h"
 #include "core/json.h"
 #include "l2l/errors.h"
@@ -77,7 +78,7 @@ double BestCheckpoint::value_of(const Evaluation& validation) const {
   for (const auto& [name, value] : validation.metrics) {
     if (name == metric_) return value;
   }
-  throw BadInput("checkpoint.best = \"" + metric_ + "\": the validation has no such metric");
+  throw BadInput("checkpoint.best = \"" + metric_ + "\": the validation has no such metric", of_key("checkpoint.best"));
 }
 
 std::size_t BestCheckpoint::best() const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/error_place.h"
 #include "core/log.h"
 #include "eps/checkpoint/manifest.h"
 #include "l2l/errors.h"
@@ -17,7 +18,9 @@ void check_micro_batch(const Options& options, const Options& saved) {
   const std::optional<std::int64_t> its = micro_batch_to_keep(options, saved);
   if (!its || *its == ours) return;
   throw BadInput("batch.micro_batch was chosen to be " + std::to_string(ours) + ", but the checkpoint was made with " +
-                 std::to_string(*its) + "; another one gives other bits: set it to that, as options_to_resume() does");
+                     std::to_string(*its) +
+                     "; another one gives other bits: set it to that, as options_to_resume() does",
+                 of_key("batch.micro_batch"));
 }
 
 // Other adapters or moments than these cannot be read.
@@ -26,13 +29,16 @@ void check_trained(const RunPlan& plan, const Options& saved, const std::filesys
   if (ours.rank != its.rank || ours.alpha != its.alpha || ours.targets != its.targets ||
       ours.rank_stabilized != its.rank_stabilized) {
     throw BadInput(folder.string() + ": has adapters of lora.rank = " + std::to_string(its.rank) +
-                   ", alpha = " + std::to_string(its.alpha) +
-                   "; the keys of [lora] must be what they were when this checkpoint was made");
+                       ", alpha = " + std::to_string(its.alpha) +
+                       "; the keys of [lora] must be what they were when this checkpoint was made",
+                   of_file(folder.string(), "lora"));
   }
   if (saved.optimizer.train == plan.options.optimizer.train) return;
-  throw BadInput(folder.string() +
-                 ": optimizer.train is not what it was when this checkpoint was made, which has moments of what was "
-                 "trained then alone: set it to that; or begin a new run from these weights with model.pretrained");
+  throw BadInput(
+      folder.string() +
+          ": optimizer.train is not what it was when this checkpoint was made, which has moments of what was "
+          "trained then alone: set it to that; or begin a new run from these weights with model.pretrained",
+      of_file(folder.string(), "optimizer.train"));
 }
 
 // Of a checkpoint whose layers were exchanged: the run can go on with its list.
@@ -42,12 +48,14 @@ void check_list(const RunPlan& plan, const std::vector<std::uint32_t>& list, con
   if (exchange.most == 0) {
     if (list == exchange.initial) return;
     throw BadInput(folder.string() + ": was made with a list of " + std::to_string(list.size()) +
-                   " layers in place of model.blocks: set model.reserve, or list these layers in model.blocks");
+                       " layers in place of model.blocks: set model.reserve, or list these layers in model.blocks",
+                   of_file(folder.string(), "model.blocks"));
   }
   try {
     models::check_list(plan.model, list);
   } catch (const BadInput& error) {
-    throw BadInput(folder.string() + ": its list of layers: " + error.what());
+    throw BadInput(folder.string() + ": its list of layers: " + error.what(),
+                   of_file(folder.string(), "model.reserve"));
   }
 }
 
@@ -64,17 +72,20 @@ std::string check_data(const RunPlan& plan, const Options& saved, const std::vec
       plan.options.data.allow_change || std::find(allowed.begin(), allowed.end(), "data.train") != allowed.end();
   if (may) return what + "; training goes on at the same position in the new ones";
   throw BadInput(what +
-                 "; the position in them has no meaning now: restore them, or go on with --allow-change "
-                 "data.train (data.allow_change = true)");
+                     "; the position in them has no meaning now: restore them, or go on with --allow-change "
+                     "data.train (in a program: data.allow_change = true)",
+                 of_key("data.train"));
 }
 
 }  // namespace
 
 void check_base(const RunPlan& plan, const eps::RunState& state, std::uint64_t base_hash) {
   if (!state.without_frozen || state.base_hash == base_hash) return;
-  throw BadInput("model.base = \"" + plan.options.model.base.string() +
-                 "\": its weights are not those that this checkpoint's adapters were trained beside; restore them, or "
-                 "name the directory where they are now with --set model.base=DIR");
+  throw BadInput(
+      "model.base = \"" + plan.options.model.base.string() +
+          "\": its weights are not those that this checkpoint's adapters were trained beside; restore them, or "
+          "name the directory where they are now with --set model.base=DIR",
+      of_file(plan.options.model.base.string(), "model.base"));
 }
 
 void tell_rounded(const RunPlan& plan, const models::HubWeights& weights) {
@@ -94,8 +105,9 @@ void check_seed(const RunPlan& plan, const eps::RunState& state) {
   if (state.seed == plan.options.run.seed) return;
   throw BadInput(
       "run.seed is " + std::to_string(plan.options.run.seed) + ", but the checkpoint was made with seed " +
-      std::to_string(state.seed) +
-      "; its random numbers and order of data follow from that: set run.seed = " + std::to_string(state.seed));
+          std::to_string(state.seed) +
+          "; its random numbers and order of data follow from that: set run.seed = " + std::to_string(state.seed),
+      of_key("run.seed"));
 }
 
 std::vector<std::string> check_resumable(const RunPlan& plan, const std::filesystem::path& folder,

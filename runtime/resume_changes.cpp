@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "core/error_place.h"
 #include "l2l/errors.h"
 #include "models/architecture.h"
 #include "runtime/options/architecture_defaults.h"
@@ -102,14 +103,15 @@ void check_keys(const std::vector<std::string>& allowed) {
   const std::vector<Key> keys = option_keys(options);
   for (const std::string& name : allowed) {
     if (std::any_of(keys.begin(), keys.end(), [&](const Key& key) { return name_of(key) == name; })) continue;
-    throw BadInput("--allow-change " + name + ": there is no such key; name one as optimizer.learning_rate");
+    throw BadInput("--allow-change " + name + ": there is no such key; name one as optimizer.learning_rate",
+                   of_key(name));
   }
 }
 
 std::vector<std::string> check_changes(const Options& ours, const Options& saved, const std::filesystem::path& folder,
                                        bool trains, const std::vector<std::string>& allowed) {
   check_keys(allowed);
-  std::string fixed, refused, way_out, told;
+  std::string fixed, refused, way_out, told, fixed_key, refused_key;  // keys: the first of these
   Options copy = ours;
   for (const Key& key : option_keys(copy)) {
     const std::string name = name_of(key);
@@ -117,21 +119,25 @@ std::vector<std::string> check_changes(const Options& ours, const Options& saved
     if (rule == Rule::free || !differs(ours, saved, name)) continue;
     const bool may = rule == Rule::told || std::find(allowed.begin(), allowed.end(), name) != allowed.end();
     if (rule == Rule::fixed) {
+      if (fixed.empty()) fixed_key = name;
       append(fixed, show(ours, saved, name));
     } else if (trains && may) {
       append(told, show(ours, saved, name));
     } else if (trains) {
+      if (refused.empty()) refused_key = name;
       append(refused, show(ours, saved, name));
       append(way_out, "--allow-change " + name, " ");
     }
   }
   if (!fixed.empty()) {
     throw BadInput(folder.string() + ": cannot go on with " + fixed +
-                   ": its weights or moments are of another shape or type; set it back, or begin a new run");
+                       ": its weights or moments are of another shape or type; set it back, or begin a new run",
+                   of_file(folder.string(), fixed_key));
   }
   if (!refused.empty()) {
     throw BadInput(folder.string() + ": its run had other settings: " + refused + "; set it back, or go on with " +
-                   way_out);
+                       way_out + " (in a program: `allowed` of Trainer::resume())",
+                   of_file(folder.string(), refused_key));
   }
   if (told.empty()) return {};
   return {"going on with other settings than the checkpoint's: " + told};

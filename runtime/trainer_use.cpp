@@ -1,4 +1,5 @@
 // Trainer: validation, predictions, and texts that are continued.
+#include "core/error_place.h"
 #include "runtime/data/source_samples.h"
 #include "runtime/generator.h"
 #include "runtime/own_metrics.h"
@@ -87,7 +88,9 @@ void Trainer::predict(const SampleSource& source, const TakeOutputs& take) {
 std::optional<Evaluation> Trainer::evaluate(const std::function<bool()>& stop) {
   implementation_->check_no_observer("evaluate");
   Implementation& self = *implementation_;
-  if (!self.validation) throw BadInput("data.validation: no validation data; name at least one file");
+  if (!self.validation) {
+    throw BadInput("data.validation: no validation data; name at least one file", of_key("data.validation"));
+  }
   std::optional<Evaluation> evaluation = self.evaluate(*self.validation, stop);
   if (!evaluation || !self.mismatched) return evaluation;
   const std::optional<Evaluation> mismatched = self.evaluate(*self.mismatched, stop);
@@ -98,11 +101,11 @@ std::optional<Evaluation> Trainer::evaluate(const std::function<bool()>& stop) {
 
 std::vector<std::int32_t> Trainer::generate(std::span<const std::int32_t> prompt, const GenerateOptions& options) {
   const std::vector<std::vector<std::int32_t>> prompts{{prompt.begin(), prompt.end()}};
-  return generate(prompts, options)[0];
+  return generate_all(prompts, options)[0];
 }
 
-std::vector<std::vector<std::int32_t>> Trainer::generate(const std::vector<std::vector<std::int32_t>>& prompts,
-                                                         const GenerateOptions& options, const TakeToken& take) {
+std::vector<std::vector<std::int32_t>> Trainer::generate_all(const std::vector<std::vector<std::int32_t>>& prompts,
+                                                             const GenerateOptions& options, const TakeToken& take) {
   return runtime::generate(implementation_->running(), implementation_->plan, implementation_->step, prompts, options,
                            take);
 }

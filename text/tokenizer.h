@@ -40,6 +40,9 @@ class Tokenizer {
 // file asks for that is not built, and where this program was built without the libraries that it takes.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path);
 
+// The same, or "bytes": each byte is a token.
+std::unique_ptr<Tokenizer> open_tokenizer_or_bytes(const std::filesystem::path& path);
+
 // Whether the directory has one of the files that open_tokenizer() looks for.
 bool has_tokenizer(const std::filesystem::path& folder);
 // A hash of the files that open_tokenizer() reads. Throws as it does.

@@ -41,14 +41,14 @@ class Sampler {
   // One prompt, whose text is shown as it is made.
   int continue_prompt() {
     open_text();
-    const Ids ids = text_->encode(wrapped(prompt_of(arguments_.prompt)));
+    const Ids ids = tokenizer_->encode(wrapped(prompt_of(arguments_.prompt)));
     if (ids.empty()) {
       throw BadInput("the prompt is empty: give --prompt TEXT (-: standard input), --prompts FILE or --ids N,...");
     }
-    TextStream stream(*text_, ids);
+    TextStream stream(*tokenizer_, ids);
     // Shown when all is well: with the first token.
-    std::string shown = arguments_.chat ? std::string() : text_->decode(ids);
-    run({ids}, &*text_, turn_end(), [&](std::size_t, std::int32_t token) {
+    std::string shown = arguments_.chat ? std::string() : tokenizer_->decode(ids);
+    run({ids}, &*tokenizer_, turn_end(), [&](std::size_t, std::int32_t token) {
       shown += stream.add(token);
       std::cout << shown << std::flush;
       shown.clear();
@@ -63,10 +63,10 @@ class Sampler {
     open_text();
     const std::vector<std::string> prompts = read_prompts(arguments_.prompts);
     std::vector<Ids> ids;
-    for (const std::string& prompt : prompts) ids.push_back(text_->encode(wrapped(prompt)));
-    const std::vector<Ids> continuations = run(ids, &*text_, turn_end(), {});
+    for (const std::string& prompt : prompts) ids.push_back(tokenizer_->encode(wrapped(prompt)));
+    const std::vector<Ids> continuations = run(ids, &*tokenizer_, turn_end(), {});
     for (std::size_t i = 0; i < prompts.size(); ++i) {
-      TextStream stream(*text_, ids[i]);
+      TextStream stream(*tokenizer_, ids[i]);
       std::string text;
       for (const std::int32_t token : continuations[i]) text += stream.add(token);
       text += stream.finish();
@@ -80,7 +80,7 @@ class Sampler {
 
  private:
   void open_text() {
-    text_.emplace(options_.data.tokenizer);
+    tokenizer_.emplace(options_.data.tokenizer);
     if (arguments_.chat) chat_.emplace(arguments_.chat_template, options_.data.tokenizer);
   }
 
@@ -97,13 +97,13 @@ class Sampler {
   }
 
   // `turn_end`: the text of a token that ends a text, too.
-  std::vector<Ids> run(const std::vector<Ids>& prompts, const PromptText* text, const std::string& turn_end,
+  std::vector<Ids> run(const std::vector<Ids>& prompts, const Tokenizer* tokenizer, const std::string& turn_end,
                        const Trainer::TakeToken& take) {
     GenerateOptions generate = arguments_.generate;
     if (!arguments_.goes_on) {
-      generate.stop = stop_tokens(model_.path, text);
-      if (text != nullptr) {
-        for (const std::int32_t id : text->token(turn_end)) generate.stop.push_back(id);
+      generate.stop = stop_tokens(model_.path, tokenizer);
+      if (tokenizer != nullptr) {
+        for (const std::int32_t id : token_of(*tokenizer, turn_end)) generate.stop.push_back(id);
       }
     }
     Trainer trainer(options_);
@@ -114,13 +114,13 @@ class Sampler {
     tell_cut(prompts, trainer.options().model.sequence);
     if (!arguments_.whole) trainer.reserve_generation(shape);
     load_weights(trainer, model_);
-    return trainer.generate(prompts, generate, take);
+    return trainer.generate_all(prompts, generate, take);
   }
 
   const Arguments& arguments_;
   const Options& options_;
   const ModelArgument& model_;
-  std::optional<PromptText> text_;
+  std::optional<Tokenizer> tokenizer_;
   std::optional<runtime::ChatTemplate> chat_;
 };
 

@@ -71,44 +71,23 @@ std::string prompt_of(const std::string& argument) {
   return text;
 }
 
-PromptText::PromptText(const std::string& tokenizer) {
-  if (tokenizer != "bytes") tokenizer_ = text::open_tokenizer(tokenizer);
-}
-
-std::vector<std::int32_t> PromptText::encode(const std::string& text) const {
+std::vector<std::int32_t> token_of(const Tokenizer& tokenizer, const std::string& text) {
   std::vector<std::int32_t> ids;
-  if (tokenizer_) {
-    tokenizer_->make_encoder()->encode(text, /*special=*/false, ids);
-  } else {
-    for (const char byte : text) ids.push_back(static_cast<unsigned char>(byte));
-  }
-  return ids;
-}
-
-std::string PromptText::decode(const std::vector<std::int32_t>& ids) const {
-  if (tokenizer_) return tokenizer_->decode(ids, /*special=*/false);
-  std::string text;
-  for (const std::int32_t id : ids) text += static_cast<char>(id);
-  return text;
-}
-
-std::vector<std::int32_t> PromptText::token(const std::string& text) const {
-  std::vector<std::int32_t> ids;
-  if (tokenizer_ && !text.empty()) ids = encode(text);
+  if (!text.empty()) ids = tokenizer.encode(text);
   if (ids.size() != 1) ids.clear();
   return ids;
 }
 
-TextStream::TextStream(const PromptText& text, std::vector<std::int32_t> ids)
-    : text_(text), ids_(std::move(ids)), shown_(text_.decode(ids_).size()) {}
+TextStream::TextStream(const Tokenizer& tokenizer, std::vector<std::int32_t> ids)
+    : tokenizer_(tokenizer), ids_(std::move(ids)), shown_(tokenizer_.decode(ids_).size()) {}
 
 std::string TextStream::add(std::int32_t id) {
   ids_.push_back(id);
-  const std::string text = text_.decode(ids_);
+  const std::string text = tokenizer_.decode(ids_);
   return text.ends_with(kReplacement) ? std::string() : behind_shown(text.substr(0, text::finished_prefix(text)));
 }
 
-std::string TextStream::finish() { return behind_shown(text_.decode(ids_)); }
+std::string TextStream::finish() { return behind_shown(tokenizer_.decode(ids_)); }
 
 std::string TextStream::behind_shown(const std::string& text) {
   std::string added = text.size() > shown_ ? text.substr(shown_) : std::string();
@@ -116,12 +95,12 @@ std::string TextStream::behind_shown(const std::string& text) {
   return added;
 }
 
-std::vector<std::int32_t> stop_tokens(const fs::path& path, const PromptText* text) {
+std::vector<std::int32_t> stop_tokens(const fs::path& path, const Tokenizer* tokenizer) {
   const fs::path folder = runtime::export_folder(path);
   std::vector<std::int32_t> stop = ids_in(folder / "generation_config.json");
   if (stop.empty()) stop = ids_in(folder / "config.json");
-  if (text == nullptr) return stop;
-  for (const std::int32_t id : text->token(runtime::special_token(folder, "eos_token"))) stop.push_back(id);
+  if (tokenizer == nullptr) return stop;
+  for (const std::int32_t id : token_of(*tokenizer, runtime::special_token(folder, "eos_token"))) stop.push_back(id);
   return stop;
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "text/tokenizer.h"
+#include "l2l/tokenizer.h"
 
 namespace l2l::tools {
 
@@ -18,25 +18,14 @@ std::vector<std::string> read_prompts(const std::filesystem::path& file);
 // The text of --prompt: `argument`, or where that is "-", standard input without the end of its last line.
 std::string prompt_of(const std::string& argument);
 
-// Text to token ids and back, with a tokenizer or byte by byte. Immutable.
-class PromptText {
- public:
-  // `tokenizer`: as data.tokenizer names it. Throws BadInput.
-  explicit PromptText(const std::string& tokenizer);
-  std::vector<std::int32_t> encode(const std::string& text) const;
-  std::string decode(const std::vector<std::int32_t>& ids) const;
-  // The id of a text that is one token.
-  std::vector<std::int32_t> token(const std::string& text) const;
-
- private:
-  std::unique_ptr<text::Tokenizer> tokenizer_;  // null: bytes
-};
+// The id of a text that is one token; else nothing.
+std::vector<std::int32_t> token_of(const Tokenizer& tokenizer, const std::string& text);
 
 // What has been added to a text since the last call, as its tokens come.
 class TextStream {
  public:
   // `ids`: those before the first token that is added.
-  TextStream(const PromptText& text, std::vector<std::int32_t> ids);
+  TextStream(const Tokenizer& tokenizer, std::vector<std::int32_t> ids);
   // Empty where the text ends within a character, which the next tokens complete.
   std::string add(std::int32_t id);
   // What was still held back.
@@ -45,13 +34,13 @@ class TextStream {
  private:
   std::string behind_shown(const std::string& text);
 
-  const PromptText& text_;
+  const Tokenizer& tokenizer_;
   std::vector<std::int32_t> ids_;
   std::size_t shown_;
 };
 
 // The tokens behind which the model of `path` ends a text, as its directory says: generation_config.json, config.json,
-// the tokenizer's eos_token. `text`: null where there is no tokenizer. Throws BadInput.
-std::vector<std::int32_t> stop_tokens(const std::filesystem::path& path, const PromptText* text);
+// the tokenizer's eos_token. `tokenizer`: null where there is none. Throws BadInput.
+std::vector<std::int32_t> stop_tokens(const std::filesystem::path& path, const Tokenizer* tokenizer);
 
 }  // namespace l2l::tools

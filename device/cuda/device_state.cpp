@@ -4,6 +4,7 @@
 #include <cctype>
 #include <fstream>
 
+#include "core/error_place.h"
 #include "device/kernels/common/check.h"
 #include "l2l/errors.h"
 
@@ -58,7 +59,8 @@ int numa_node_of(int device) {
 void check_index(int index, int count) {
   if (index >= 0 && index < count) return;
   throw BadInput("device.index = " + std::to_string(index) + ": this machine has " + std::to_string(count) +
-                 (count == 1 ? " CUDA device, index 0" : " CUDA devices, from index 0"));
+                     (count == 1 ? " CUDA device, index 0" : " CUDA devices, from index 0"),
+                 of_key("device.index"));
 }
 
 CublasLtHandle make_cublas_lt() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/error_place.h"
 #include "core/files.h"
 #include "core/log.h"
 #include "eps/checkpoint/checkpoint_folders.h"
@@ -54,7 +55,10 @@ std::filesystem::path checkpoints_directory(const std::filesystem::path& directo
 std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& directory, bool warn) {
   if (is_there(directory / kManifestName)) {
     const std::string reason = defect(directory);
-    if (!reason.empty()) throw BadInput("the checkpoint " + directory.string() + " is not complete: " + reason);
+    if (!reason.empty()) {
+      throw BadInput("the checkpoint " + directory.string() + " is not complete: " + reason,
+                     of_file(directory.string()));
+    }
     return {directory};
   }
   std::vector<std::filesystem::path> complete;
@@ -69,7 +73,8 @@ std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path&
   }
   if (complete.empty()) {
     throw BadInput(directory.string() + ": holds no complete checkpoint (step-...)" + defects +
-                   folders_with_checkpoints(directory));
+                       folders_with_checkpoints(directory),
+                   of_file(directory.string()));
   }
   if (warn && !defects.empty()) {
     log(LogLevel::warning, "using " + complete[0].string() + ": newer ones are not complete" + defects);

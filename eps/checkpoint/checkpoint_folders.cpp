@@ -9,6 +9,7 @@
 #include <optional>
 #include <tuple>
 
+#include "core/error_place.h"
 #include "core/files.h"
 #include "core/log.h"
 #include "eps/checkpoint/checkpoint_locks.h"
@@ -115,7 +116,7 @@ std::vector<CheckpointFolder> list_checkpoints(const std::filesystem::path& dire
   try {
     return checkpoints_in(directory);
   } catch (const Error& error) {
-    throw BadInput(error.what());
+    throw BadInput(error.what(), of_file(directory.string()));
   }
 }
 

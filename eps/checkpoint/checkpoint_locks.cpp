@@ -5,6 +5,7 @@
 #include <fstream>
 #include <string>
 
+#include "core/error_place.h"
 #include "core/log.h"
 #include "eps/checkpoint/manifest.h"
 #include "l2l/errors.h"
@@ -30,7 +31,8 @@ std::string owner_of(const std::filesystem::path& file) {
 
 [[noreturn]] void refuse(const std::filesystem::path& directory) {
   throw BadInput("checkpoint.directory " + directory.string() + ": " + owner_of(directory / kRunLock) +
-                 " saves into it; wait for that run to end, or set another directory");
+                     " saves into it; wait for that run to end, or set another directory",
+                 of_file(directory.string(), "checkpoint.directory"));
 }
 
 FileLock lock_directory(const std::filesystem::path& directory) {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/error_place.h"
 #include "core/files.h"
 #include "core/log.h"
 #include "eps/checkpoint/checkpoint_folders.h"
@@ -21,7 +22,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string named(const fs::path& directory) { return "checkpoint.directory " + directory.string() + ": "; }
+constexpr const char* kDirectoryKey = "checkpoint.directory";
+
+std::string named(const fs::path& directory) { return std::string(kDirectoryKey) + " " + directory.string() + ": "; }
 
 // The folders that make_folders() would make, the innermost first.
 std::vector<fs::path> missing_folders(const fs::path& directory) {
@@ -80,7 +83,8 @@ void check_writable(const fs::path& directory) {
     make_folders(directory);
     write_and_remove(directory);
   } catch (const Error& error) {
-    throw BadInput(named(directory) + "cannot hold checkpoints: " + error.what() + "; set another directory");
+    throw BadInput(named(directory) + "cannot hold checkpoints: " + error.what() + "; set another directory",
+                   of_file(directory.string(), kDirectoryKey));
   }
 }
 
@@ -89,7 +93,8 @@ void check_file_size(const fs::path& directory, const CheckpointSize& size) {
   const Bytes largest = std::max(size.model, size.optimizer);
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= largest) return;
   throw BadInput(named(directory) + "a checkpoint has a file of " + format_bytes(largest) + ", but files of this " +
-                 "process may have " + format_bytes(limit.rlim_cur) + "; raise the limit (ulimit -f)");
+                     "process may have " + format_bytes(limit.rlim_cur) + "; raise the limit (ulimit -f)",
+                 of_file(directory.string(), kDirectoryKey));
 }
 
 // Complete or not: both have their room already.
@@ -109,8 +114,9 @@ void check_free(const fs::path& directory, const CheckpointNeed& need, Directory
       format_bytes(space.available) + " are free, a checkpoint has " + format_bytes(need.size.bytes());
   if (bytes(need.at_once) > space.available) {
     throw BadInput(named(directory) + text + ": for " + std::to_string(std::max(1, need.at_once - there)) +
-                   " of them, short by " + format_bytes(bytes(need.at_once) - space.available) +
-                   "; make room, or set another directory");
+                       " of them, short by " + format_bytes(bytes(need.at_once) - space.available) +
+                       "; make room, or set another directory",
+                   of_file(directory.string(), kDirectoryKey));
   }
   if (use == DirectoryUse::stay && bytes(need.at_most) > space.available) {
     log(LogLevel::warning, named(directory) + text + ": too little for " + std::to_string(need.at_most) +

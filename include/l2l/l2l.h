@@ -10,5 +10,6 @@
 #include "l2l/model_files.h"
 #include "l2l/options.h"
 #include "l2l/run.h"
+#include "l2l/tokenizer.h"
 #include "l2l/trainer.h"
 #include "l2l/version.h"

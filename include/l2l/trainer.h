@@ -283,8 +283,8 @@ class L2L_API Trainer {
   // `options.stop` is the last of its text. `take`, if given, gets every token when it is drawn, by the number of its
   // prompt; that text ends where it returns false. Throws BadInput for options out of their range, too.
   using TakeToken = std::function<bool(std::size_t prompt, std::int32_t token)>;
-  std::vector<std::vector<std::int32_t>> generate(const std::vector<std::vector<std::int32_t>>& prompts,
-                                                  const GenerateOptions& options, const TakeToken& take = {});
+  std::vector<std::vector<std::int32_t>> generate_all(const std::vector<std::vector<std::int32_t>>& prompts,
+                                                      const GenerateOptions& options, const TakeToken& take = {});
 
   // Logits of every token of one sequence, at most model.sequence ids, dropout off: calls take(row, first_token,
   // logits) with those of token `row` for the vocabulary's entries from `first_token` on, in fp32, and in any order.

@@ -3,6 +3,7 @@
 #include <array>
 #include <span>
 
+#include "core/error_place.h"
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/json.h"
@@ -69,7 +70,8 @@ std::string published_template(const fs::path& tokenizer, const nlohmann::json& 
   std::string names;
   for (const std::string_view name : kNames) names += (names.empty() ? "\"" : ", \"") + std::string(name) + "\"";
   throw BadInput("data.template: " + what + "; name the one to use (l2l-sample: by --template): " + names +
-                 "; or write each conversation as one \"text\" with the template of your own");
+                     "; or write each conversation as one \"text\" with the template of your own",
+                 of_key("data.template"));
 }
 
 std::string find_name(const fs::path& tokenizer, const nlohmann::json& config) {

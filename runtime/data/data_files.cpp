@@ -10,6 +10,7 @@
 #include <set>
 
 #include "core/checked.h"
+#include "core/error_place.h"
 #include "l2l/errors.h"
 #include "runtime/data/path_pattern.h"
 
@@ -91,7 +92,7 @@ std::vector<DataFile> find_files(const std::vector<std::string>& patterns, const
       if (seen.insert(canonical).second) files.push_back({name, bytes});
     }
   }
-  if (files.empty()) throw BadInput(key + ": names no file");
+  if (files.empty()) throw BadInput(key + ": names no file", of_key(key));
   return files;
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/choice_target.h"
+#include "core/error_place.h"
 #include "core/hash.h"
 #include "core/log.h"
 #include "l2l/errors.h"
@@ -20,12 +21,14 @@ DocumentDataset::DocumentDataset(const DataFiles& files, const DatasetSettings& 
       store_(files) {
   if (files.document_ends.empty()) {
     throw BadInput(description_ +
-                   ": has no documents, so data.samples = \"packed\" and \"padded\" have nothing to pack: "
-                   "set data.separator, or data.samples = \"stream\"");
+                       ": has no documents, so data.samples = \"packed\" and \"padded\" have nothing to pack: "
+                       "set data.separator, or data.samples = \"stream\"",
+                   of_key("data.samples"));
   }
   const bool of_tokens = settings.head == models::HeadKind::tokens;
   if (has_labels() && files.labels.size() != (of_tokens ? files.document_ends.back() : files.document_ends.size())) {
-    throw BadInput(description_ + ": its documents have no labels: name their column by data.label");
+    throw BadInput(description_ + ": its documents have no labels: name their column by data.label",
+                   of_key("data.label"));
   }
   if (of_tokens) tags_ = files.labels;
   settings.head == models::HeadKind::choice ? cut_questions(files) : cut(files);

@@ -9,27 +9,9 @@
 namespace l2l::runtime {
 namespace {
 
-class ByteEncoder final : public text::Encoder {
- public:
-  void encode(std::string_view text, bool, std::vector<std::int32_t>& ids) override {
-    for (const char byte : text) ids.push_back(static_cast<unsigned char>(byte));
-  }
-};
-
-// Each byte is a token.
-class Bytes256 final : public text::Tokenizer {
- public:
-  std::int64_t vocabulary() const override { return 256; }
-  std::unique_ptr<text::Encoder> make_encoder() const override { return std::make_unique<ByteEncoder>(); }
-  std::string decode(std::span<const std::int32_t> ids, bool) const override {
-    return std::string(ids.begin(), ids.end());
-  }
-};
-
 std::unique_ptr<text::Tokenizer> open(const std::filesystem::path& tokenizer) {
-  if (tokenizer == "bytes") return std::make_unique<Bytes256>();
   try {
-    return text::open_tokenizer(tokenizer);
+    return text::open_tokenizer_or_bytes(tokenizer);
   } catch (const BadInput& error) {
     throw BadInput(std::string("data.tokenizer: ") + error.what(),
                    {.file = error.place().file, .field = error.place().field, .key = "data.tokenizer"});

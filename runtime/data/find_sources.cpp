@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/error_place.h"
 #include "core/files.h"
 #include "core/json.h"
 #include "core/log.h"
@@ -140,7 +141,8 @@ DataFiles find_sources(const std::vector<std::string>& patterns, const DataOptio
   });
   if (kind == TextKind::text && data.learn != "all") {
     throw BadInput(key + ": " + first.string() + ": text files are learnt as a whole, but data.learn = \"" +
-                   data.learn + "\"; it takes JSON Lines or tables");
+                       data.learn + "\"; it takes JSON Lines or tables",
+                   of_file(first.string(), key));
   }
   const bool as_stored = kind == TextKind::text && data.tokenizer == "bytes" && data.separator.empty() && !compressed &&
                          data.samples != "packed" && data.samples != "padded";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/error_place.h"
 #include "l2l/errors.h"
 
 namespace l2l::runtime {
@@ -64,7 +65,8 @@ Options with_task(Options options) {
     const bool given = std::find(options.given.begin(), options.given.end(), key) != options.given.end();
     if (value != its && (given || value != otherwise)) {
       throw BadInput(key + " = " + show(value) + ", but data.task = \"" + options.data.task + "\" stands for " +
-                     show(its) + "; remove one of them");
+                         show(its) + "; remove one of them",
+                     of_key(key));
     }
     value = its;
     if (!given && key.starts_with("model.")) options.given.push_back(key);

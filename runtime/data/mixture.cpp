@@ -5,6 +5,7 @@
 #include <numeric>
 #include <span>
 
+#include "core/error_place.h"
 #include "core/hash.h"
 #include "l2l/errors.h"
 #include "runtime/data/permutation.h"
@@ -19,7 +20,8 @@ constexpr std::uint64_t kMixtureEpoch = ~std::uint64_t{0};  // of the permutatio
 Mixture::Mixture(std::vector<std::unique_ptr<Samples>> sources, const std::vector<double>& weights, std::uint64_t seed)
     : sources_(std::move(sources)), source_of_(kBlock), rank_(kBlock) {
   if (sources_.empty() || sources_.size() > kBlock) {
-    throw BadInput("data.source: " + std::to_string(sources_.size()) + " sources; 1 to " + std::to_string(kBlock));
+    throw BadInput("data.source: " + std::to_string(sources_.size()) + " sources; 1 to " + std::to_string(kBlock),
+                   of_key("data.source"));
   }
   const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
   std::uint64_t taken = 0;

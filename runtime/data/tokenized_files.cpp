@@ -121,7 +121,8 @@ class Cache {
         prefix_((settings.tokenizer == "bytes" ? "bytes" : to_hex(text::hash_of(settings.tokenizer))) + "-" +
                 to_hex(runtime::hash_of(describe(settings)))) {
     if (cache_folder().empty()) {
-      throw BadInput("data.tokenizer: there is no place to keep tokens in: set XDG_CACHE_HOME or HOME");
+      throw BadInput("data.tokenizer: there is no place to keep tokens in: set XDG_CACHE_HOME or HOME",
+                     of_key("data.tokenizer"));
     }
     make_folders(folder_);
   }

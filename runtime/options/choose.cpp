@@ -1,5 +1,6 @@
 // choose_run(): what is not said of a run.
 #include "l2l/choose.h"
+#include "core/error_place.h"
 
 #include <algorithm>
 #include <cmath>
@@ -112,7 +113,9 @@ class Chooser {
 };
 
 void Chooser::check(const fs::path& data) const {
-  const auto refuse = [&](const std::string& reason) { throw BadInput(data.string() + ": " + reason); };
+  const auto refuse = [&](const std::string& reason) {
+    throw BadInput(data.string() + ": " + reason, of_file(data.string()));
+  };
   if (rows_.rows < 20) refuse("has " + std::to_string(rows_.rows) + " rows; at least 20 make a run and a validation");
   if (encoder_ && converses()) {
     refuse("its rows are texts to continue, which " + model_.architecture +

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/error_place.h"
 #include "l2l/errors.h"
 #include "models/architecture.h"
 #include "models/hub/config.h"
@@ -55,8 +56,9 @@ void refuse_contradiction(const Options& options, const Key& key, const ModelOpt
   const std::string its = value_in(models::with_defaults(file), key);
   if (ours == its) return;
   throw BadInput(full_name(key) + " = " + ours + ", but " + path.string() + " gives " + its +
-                 "; remove it, or train a model of your own sizes without model.pretrained = \"" +
-                 options.model.pretrained.string() + "\"");
+                     "; remove it, or train a model of your own sizes without model.pretrained = \"" +
+                     options.model.pretrained.string() + "\"",
+                 of_file(path.string(), full_name(key)));
 }
 
 std::vector<std::string> names_of(const std::vector<TensorSpec>& specs) {

@@ -62,7 +62,7 @@ RunPlan plain_plan(Options options, Devices devices) {
 namespace {
 
 // Of each round: seconds of a step.
-struct Rounds {
+struct StepTimes {
   std::vector<double> median, least;
 };
 
@@ -93,7 +93,7 @@ class Run {
     rounds_.median.push_back(median(round));
     rounds_.least.push_back(*std::min_element(round.begin(), round.end()));
   }
-  const Rounds& rounds() const { return rounds_; }
+  const StepTimes& rounds() const { return rounds_; }
 
  private:
   double one() {
@@ -105,11 +105,11 @@ class Run {
 
   Engine engine_;
   std::uint64_t step_ = 0;
-  Rounds rounds_;
+  StepTimes rounds_;
 };
 
 // By plan. The one that is first in a round is last in the next.
-std::vector<Rounds> measure_rounds(const std::vector<const RunPlan*>& plans, Effort effort) {
+std::vector<StepTimes> measure_rounds(const std::vector<const RunPlan*>& plans, Effort effort) {
   constexpr double kSeconds = 0.1;  // of a round
   const int times = effort == Effort::thorough ? 3 : 1;
   const int most = effort == Effort::brief ? 1 : 8 * times;
@@ -124,7 +124,7 @@ std::vector<Rounds> measure_rounds(const std::vector<const RunPlan*>& plans, Eff
     for (Run* const run : order) run->train(measuring_time(kSeconds));
     std::reverse(order.begin(), order.end());
   }
-  std::vector<Rounds> rounds;
+  std::vector<StepTimes> rounds;
   for (const auto& run : runs) rounds.push_back(run->rounds());
   return rounds;
 }
@@ -145,7 +145,7 @@ double measure_step(const RunPlan& plan, Effort effort) { return median(measure_
 
 // Other work on the machine only ever adds to a step, so the fastest steps show what the two runs take themselves.
 StepPair measure_pair(const RunPlan& first, const RunPlan& second, Effort effort) {
-  const std::vector<Rounds> rounds = measure_rounds({&first, &second}, effort);
+  const std::vector<StepTimes> rounds = measure_rounds({&first, &second}, effort);
   std::vector<double> ratios;
   for (std::size_t i = 0; i < rounds[0].least.size(); ++i) ratios.push_back(rounds[0].least[i] / rounds[1].least[i]);
   return {median(rounds[0].median), ratio_of(ratios)};

@@ -153,7 +153,7 @@ TEST_F(CudaEmulated, ContinuesTextsAsTheHost) {
     options.transfer.vocabulary_chunk = cache ? 100 : 0;
     Trainer trainer(options);
     if (cache) trainer.reserve_generation({.prompts = 3, .longest_prompt = 3, .tokens = 12});
-    return trainer.generate(prompts, {.tokens = 12, .temperature = 0});
+    return trainer.generate_all(prompts, {.tokens = 12, .temperature = 0});
   };
   for (const char* const family : {"gpt2", "llama"}) {
     const auto host = continuations(family, "host", "relay", false);

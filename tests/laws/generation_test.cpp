@@ -173,18 +173,18 @@ TEST(Generation, IsInTheContract) {
     for (const ContractLine& line : trainer.contract().device) lines += line.bytes;
     EXPECT_EQ(lines, trainer.contract().device_bytes);
     const std::vector<Tokens> prompts = {{1, 2, 3, 4}, {5}, {6, 7}};
-    const std::vector<Tokens> cached = trainer.generate(prompts, {.tokens = 9, .temperature = 0});
+    const std::vector<Tokens> cached = trainer.generate_all(prompts, {.tokens = 9, .temperature = 0});
     EXPECT_EQ(trainer.device_peak_bytes(), trainer.contract().device_bytes);
     // Each of the nine passes brings every layer once.
     Trainer once(options);
     once.reserve_generation({.prompts = 3, .longest_prompt = 4, .tokens = 9});
-    once.generate(prompts, {.tokens = 1, .temperature = 0});
+    once.generate_all(prompts, {.tokens = 1, .temperature = 0});
     EXPECT_EQ(trainer.link_counters().weights_h2d, 9 * once.link_counters().weights_h2d);
     Trainer plain(options);
-    EXPECT_EQ(plain.generate(prompts, {.tokens = 9, .temperature = 0}), cached);
+    EXPECT_EQ(plain.generate_all(prompts, {.tokens = 9, .temperature = 0}), cached);
     // Beyond what was reserved, and beyond the context, every token runs its text.
-    EXPECT_EQ(trainer.generate(prompts, {.tokens = 30, .temperature = 0}),
-              plain.generate(prompts, {.tokens = 30, .temperature = 0}));
+    EXPECT_EQ(trainer.generate_all(prompts, {.tokens = 30, .temperature = 0}),
+              plain.generate_all(prompts, {.tokens = 30, .temperature = 0}));
   }
   Options small = options_of(families().at("llama"));
   small.device.memory = Trainer(small).contract().device_bytes;
@@ -198,8 +198,8 @@ TEST(Generation, GoesOnBehindTheContext) {
     Trainer plain(options), trainer(options);
     trainer.reserve_generation({.prompts = 2, .longest_prompt = 25, .tokens = 12});
     std::vector<Tokens> prompts = {some_tokens(25, 1), some_tokens(14, 2)};
-    EXPECT_EQ(trainer.generate(prompts, {.tokens = 12, .temperature = 0}),
-              plain.generate(prompts, {.tokens = 12, .temperature = 0}))
+    EXPECT_EQ(trainer.generate_all(prompts, {.tokens = 12, .temperature = 0}),
+              plain.generate_all(prompts, {.tokens = 12, .temperature = 0}))
         << name;
   }
 }
@@ -210,12 +210,12 @@ TEST(Generation, TextsAreApart) {
   trainer.reserve_generation({.prompts = 3, .longest_prompt = 4, .tokens = 9});
   const std::vector<Tokens> prompts = {{1, 2, 3, 4}, {5}, {6, 7}};
   GenerateOptions options{.tokens = 9, .temperature = 1, .top_k = 20, .top_p = 0.9};
-  const std::vector<Tokens> all = trainer.generate(prompts, options);
-  EXPECT_EQ(trainer.generate(std::span<const std::int32_t>(prompts[0]), options), all[0]);
+  const std::vector<Tokens> all = trainer.generate_all(prompts, options);
+  EXPECT_EQ(trainer.generate(prompts[0], options), all[0]);
   EXPECT_NE(all[0], all[1]);
   options.stop = {all[1][4]};
   std::vector<std::size_t> counts(3);
-  const std::vector<Tokens> stopped = trainer.generate(
+  const std::vector<Tokens> stopped = trainer.generate_all(
       prompts, options, [&](std::size_t text, std::int32_t) { return ++counts[text] < (text == 2 ? 3u : 100u); });
   for (std::size_t text = 0; text < 3; ++text) {
     const auto stop = std::find(all[text].begin(), all[text].end(), options.stop[0]);

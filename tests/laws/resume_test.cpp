@@ -282,6 +282,32 @@ TEST(ResumeErrors, OtherSettings) {
             "");
 }
 
+TEST(ResumeErrors, SayWhatTheyAreAbout) {
+  const SmallRun run;
+  Trainer first(run.options());
+  first.step();
+  first.save();
+  const std::filesystem::path directory = run.folder() / "checkpoints";
+  const auto place = [&](const auto& change) {
+    Options other = run.options();
+    change(other);
+    return testing::place_of_refusal([&] { Trainer(other).resume(directory); });
+  };
+  const ErrorPlace rate = place([](Options& options) { options.optimizer.learning_rate = 0.5; });
+  EXPECT_EQ(rate.key, "optimizer.learning_rate");
+  EXPECT_EQ(rate.file, (directory / "step-00000001").string());
+  EXPECT_EQ(place([](Options& options) { options.optimizer.name = "sgd", options.data.order = "sequential"; }).key,
+            "optimizer.name")
+      << "which cannot be allowed";
+  EXPECT_EQ(place([](Options& options) { options.run.seed = 99; }).key, "run.seed");
+  EXPECT_EQ(testing::place_of_refusal([&] { Trainer(run.options()).resume(run.folder() / "nowhere"); }).file,
+            (run.folder() / "nowhere").string());
+  EXPECT_EQ(place([](Options& options) { options.device.kind = "tpu"; }).key, "device.kind");
+  const ErrorPlace held = testing::place_of_refusal([&] { Trainer(run.options()).claim_checkpoint_directory(); });
+  EXPECT_EQ(held.key, "checkpoint.directory") << "the first one holds it";
+  EXPECT_EQ(held.file, directory.string());
+}
+
 // Frozen parameters are kept in the compute type: that is no damage either.
 TEST(ResumeErrors, OtherTypeOfFrozenParameters) {
   const SmallRun run;

@@ -1,0 +1,30 @@
+#include "text/tokenizer.h"
+
+namespace l2l::text {
+namespace {
+
+class ByteEncoder final : public Encoder {
+ public:
+  void encode(std::string_view text, bool, std::vector<std::int32_t>& ids) override {
+    for (const char byte : text) ids.push_back(static_cast<unsigned char>(byte));
+  }
+};
+
+// Each byte is a token.
+class ByteTokenizer final : public Tokenizer {
+ public:
+  std::int64_t vocabulary() const override { return 256; }
+  std::unique_ptr<Encoder> make_encoder() const override { return std::make_unique<ByteEncoder>(); }
+  std::string decode(std::span<const std::int32_t> ids, bool) const override {
+    return std::string(ids.begin(), ids.end());
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> open_tokenizer_or_bytes(const std::filesystem::path& path) {
+  if (path == "bytes") return std::make_unique<ByteTokenizer>();
+  return open_tokenizer(path);
+}
+
+}  // namespace l2l::text
