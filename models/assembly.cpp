@@ -7,11 +7,11 @@
 
 #include "compiler/autodiff/differentiate.h"
 #include "l2l/errors.h"
+#include "models/block_kinds.h"
 #include "models/exchange.h"
 #include "models/families.h"
 #include "models/family.h"
 #include "models/own_layers.h"
-#include "models/streams.h"
 
 namespace l2l::models {
 namespace {
@@ -29,127 +29,7 @@ std::int64_t aligned(std::int64_t elements) {
   return static_cast<std::int64_t>(align_up(static_cast<Bytes>(elements), ParameterList::kAlignment));
 }
 
-// A layer that is one part, from Region::input to Region::output. `rows`: those of a microbatch, or 1.
-Graph layer_graph(const char* name, const TransformerShape& shape, const Family::Part& part, std::int64_t rows,
-                  ParameterList& list) {
-  GraphBuilder graph(name);
-  LayerWeights weights(graph, list, shape.compute);
-  graph.place(part(graph, weights, read_input(graph, shape, rows), shape), Region::output);
-  return graph.finish();
-}
-
-// y1 = x1 + F(x2), y2 = x2 + G(y1), for the branches F and G.
-Graph reversible_graph(const TransformerShape& shape, const Family& family, ParameterList& list) {
-  GraphBuilder graph("block");
-  LayerWeights weights(graph, list, shape.compute);
-  StreamIds streams = read_streams(graph, shape, shape.rows());
-  std::size_t to = 0;
-  for (const Family::Part& branch : family.branches) {
-    const ValueId from = graph.read_stream(streams[1 - to], shape.compute);
-    streams[to] = graph.reversible_add(streams[to], branch(graph, weights, from, shape));
-    to = 1 - to;
-  }
-  write_streams(graph, shape, streams);
-  return graph.finish();
-}
-
-Graph block_graph(const TransformerShape& shape, const Family& family, ParameterList& list) {
-  if (shape.streams()) return reversible_graph(shape, family, list);
-  const Family::Part chain = [&](GraphBuilder& graph, LayerWeights& weights, ValueId x, const TransformerShape&) {
-    for (const Family::Part& branch : family.branches) x = graph.add(x, branch(graph, weights, x, shape));
-    return x;
-  };
-  return layer_graph("block", shape, family.branches.empty() ? family.block : chain, shape.rows(), list);
-}
-
 bool rebuilds(const TransformerShape& shape) { return shape.streams() && !shape.keeps_inputs; }
-
-// What blocks have in common that may share a type.
-struct BlockKind {
-  Graph forward;
-  ParameterList parameters;
-  LayerEnds inputs, outputs;
-  bool operator==(const BlockKind&) const = default;
-};
-
-// The kinds of blocks, and the kind of each: those of the list at first, then those of the reserve.
-struct Blocks {
-  std::vector<BlockKind> kinds;
-  std::vector<std::size_t> kind_of;
-  std::vector<std::uint32_t> ids, owners;  // owner: the layer whose parameters a block uses, most often itself
-  LayerEnds first, last;                   // what the list at first reads and returns
-  std::size_t initial = 0;                 // blocks of that list
-
-  const BlockKind& kind(std::size_t block) const { return kinds[kind_of[block]]; }
-
-  std::int64_t largest() const {
-    std::int64_t elements = 0;
-    for (const BlockKind& kind : kinds) elements = std::max(elements, kind.parameters.elements());
-    return elements;
-  }
-};
-
-// Of a family blocks that slide and that do not have the same parameters.
-BlockKind family_block(const TransformerShape& shape, const Family& family, bool slides) {
-  TransformerShape own = shape;
-  own.sliding = {slides};
-  BlockKind kind;
-  kind.forward = block_graph(own, family, kind.parameters);
-  kind.inputs = kind.outputs = family_ends(shape);
-  return kind;
-}
-
-BlockKind own_block(const TransformerShape& shape, const Layer& layer, const LayerEnds& inputs) {
-  BlockKind kind;
-  kind.inputs = inputs;
-  kind.forward = layer_graph_of(layer, "block", shape, inputs, kind.outputs, kind.parameters);
-  return kind;
-}
-
-// Throws BadInput unless a block of the family, or its head, can read `ends`.
-void check_family_ends(const TransformerShape& shape, const LayerEnds& ends, const std::string& reader) {
-  const LayerEnds family = family_ends(shape);
-  if (ends == family) return;
-  std::string shapes;
-  for (const LayerTensor& each : ends) shapes += (shapes.empty() ? "" : ", ") + each.shape.to_string();
-  throw BadInput("model.blocks: what stands before " + reader + " returns " + shapes + "; it must be one value, " +
-                 family[0].shape.to_string());
-}
-
-Blocks make_blocks(const TransformerShape& shape, const Family& family) {
-  std::vector<Layer> layers = shape.blocks;
-  for (std::int64_t i = 0; i < shape.layers && shape.blocks.empty(); ++i) {
-    layers.push_back({.id = static_cast<std::uint32_t>(i)});
-  }
-  Blocks blocks;
-  const bool custom = shape.head_kind == HeadKind::custom;
-  if (custom) layers.pop_back();  // with the loss it is the head
-  blocks.initial = layers.size();
-  if (shape.reserve) layers.insert(layers.end(), shape.reserve->layers.begin(), shape.reserve->layers.end());
-  blocks.first = blocks.last = custom ? input_ends(shape) : family_ends(shape);
-  std::map<std::pair<std::string, bool>, std::size_t> known;  // by type, and whether it slides
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const Layer& layer = layers[i];
-    const std::uint32_t owner = layer.shares.value_or(layer.id);
-    const bool slides = !layer.build && shape.slides(owner), listed = i < blocks.initial;
-    const auto [kind, fresh] = known.try_emplace({layer.type, slides}, blocks.kinds.size());
-    LayerEnds ends = blocks.last;
-    if (!listed) ends = fresh ? blocks.kind(blocks.initial - 1).inputs : blocks.kinds[kind->second].inputs;
-    if (!layer.build) check_family_ends(shape, ends, "block " + std::to_string(layer.id));
-    if (fresh) {
-      blocks.kinds.push_back(layer.build ? own_block(shape, layer, ends) : family_block(shape, family, slides));
-    } else if (layer.build && !(own_block(shape, layer, ends) == blocks.kinds[kind->second])) {
-      throw BadInput("model.blocks: layer " + std::to_string(layer.id) + " of type \"" + layer.type +
-                     "\" is another graph than the first of that type: give it a type of its own");
-    }
-    blocks.kind_of.push_back(kind->second);
-    blocks.ids.push_back(layer.id);
-    blocks.owners.push_back(owner);
-    if (listed) blocks.last = blocks.kinds[kind->second].outputs;
-  }
-  if (!custom) check_family_ends(shape, blocks.last, "the head");
-  return blocks;
-}
 
 // A group of one parameter: a table that several layers use, or that travels in chunks.
 GroupSpec single(const std::string& group, std::uint32_t id, const std::string& name, Shape shape, Initial initial) {

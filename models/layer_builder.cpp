@@ -74,14 +74,14 @@ Value LayerBuilder::statistic(const std::string& name, std::int64_t elements, Di
 Value LayerBuilder::linear(Value x, Value w, std::optional<Value> b) {
   const ValueId rows = self_.rows(x), weight = self_.parameter(w);
   const std::optional<ValueId> bias = self_.parameter(b);
-  self_.require_weight("linear", rows, w, b, false);
+  self_.require_weight("linear", columns(x), w, b, false);
   return self_.like(x, self_.graph.linear(rows, weight, bias));
 }
 
 Value LayerBuilder::linear_transposed(Value x, Value w, std::optional<Value> b) {
   const ValueId rows = self_.rows(x), weight = self_.parameter(w);
   const std::optional<ValueId> bias = self_.parameter(b);
-  self_.require_weight("linear_transposed", rows, w, b, true);
+  self_.require_weight("linear_transposed", columns(x), w, b, true);
   return self_.like(x, self_.graph.linear_transposed(rows, weight, bias));
 }
 
@@ -296,17 +296,22 @@ Value LayerBuilder::gather(Value x, Value indices) {
 Value LayerBuilder::convolution(Value x, Value w, std::optional<Value> b, const Window& window, int groups) {
   compiler::Attributes attributes = self_.windows("convolution", x, window);
   const ValueId all = self_.rows(x);
-  if (groups == 1) {
-    const ValueId weight = self_.parameter(w);
-    const std::optional<ValueId> bias = self_.parameter(b);
-    const ValueId covered = self_.graph.apply(OpKind::unfold, {all}, attributes);
-    self_.require_weight("convolution", covered, w, b, true);
-    return self_.of_windows(x, attributes, self_.graph.linear_transposed(covered, weight, bias));
-  }
   const std::int64_t in = columns(x), out = self_.tensor(w).shape[0];
   if (groups < 1 || in % groups != 0 || out % groups != 0) {
     throw BadInput("convolution: " + std::to_string(in) + " channels in and " + std::to_string(out) +
                    " out are not made of " + std::to_string(groups) + " groups");
+  }
+  const std::int64_t elements = std::int64_t{window.size[0]} * window.size[1];
+  self_.require_weight("convolution", elements * (in / groups), w, b, true);
+  if (groups == 1) {
+    const ValueId covered = self_.graph.apply(OpKind::unfold, {all}, attributes);
+    return self_.of_windows(x, attributes,
+                            self_.graph.linear_transposed(covered, self_.parameter(w), self_.parameter(b)));
+  }
+  if (groups == in && out == in) {
+    const ValueId made = self_.graph.apply(OpKind::depthwise, {all, self_.parameter(w)}, attributes);
+    const Value y = self_.of_windows(x, attributes, made);
+    return b ? add(y, *b) : y;
   }
   const compiler::Attributes whole = attributes;
   attributes.dims[3] = in / groups;
@@ -315,7 +320,6 @@ Value LayerBuilder::convolution(Value x, Value w, std::optional<Value> b, const 
   for (int group = 0; group < groups; ++group) {
     const ValueId channels = self_.columns_of(all, group * (in / groups), in / groups);
     const ValueId covered = self_.graph.apply(OpKind::unfold, {channels}, attributes);
-    self_.require_weight("convolution", covered, w, b, true);
     made.push_back(self_.graph.linear_transposed(covered, weights[static_cast<std::size_t>(group)]));
   }
   const Value y = self_.of_windows(x, whole, self_.side_by_side(made));

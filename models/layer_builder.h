@@ -122,15 +122,15 @@ struct LayerBuilder::Implementation {
       if (!statistic.used) throw BadInput("measures nothing for its statistic " + graph.value(id).name);
     }
   }
-  // Throws unless w, or its transpose, takes `rows`, and b has an element for each column of the product.
-  void require_weight(const char* op, compiler::ValueId rows, Value w, std::optional<Value> b, bool transposed) const {
+  // Throws unless w, or its transpose, takes rows of `in` columns, and b has an element for each column of the product.
+  void require_weight(const char* op, std::int64_t in, Value w, std::optional<Value> b, bool transposed) const {
     const auto require = [&](Value value, const Shape& expected) {
       if (tensor(value).shape == expected) return;
       throw BadInput(std::string(op) + ": parameter " + graph.value(at(value)).name + " is " +
                      tensor(value).shape.to_string() + ", where the other operands take " + expected.to_string());
     };
     const Shape& shape = tensor(w).shape;
-    const std::int64_t in = graph.value(rows).shape[1], out = shape[transposed ? 0 : shape.rank() - 1];
+    const std::int64_t out = shape[transposed ? 0 : shape.rank() - 1];
     require(w, transposed ? Shape{out, in} : Shape{in, out});
     if (b) require(*b, {out});
   }

@@ -327,6 +327,13 @@ void reversible_add_vjp(Backward& backward, const Op& op) {
   add_vjp(backward, op);
 }
 
+void depthwise_vjp(Backward& backward, const Op& op) {
+  const ValueId x = op.inputs[0], dx = backward.like(x);
+  backward.append(OpKind::depthwise_backward, {backward.gradient(op.outputs[0]), x, op.inputs[1]},
+                  backward.with_accumulators(op, {dx}, std::span(op.inputs).subspan(1)), op.attributes);
+  backward.contribute(x, dx);
+}
+
 void custom_vjp(Backward& backward, const Op& op) {
   const ValueId x = op.inputs[0], dx = backward.like(x);
   const std::span<const ValueId> parameters = std::span(op.inputs).subspan(1);
@@ -380,6 +387,7 @@ VectorJacobianProduct* vjp_of(OpKind kind) {
       {OpKind::fold, transpose_vjp<OpKind::unfold>},
       {OpKind::gather, gather_vjp},
       {OpKind::max_pool, max_pool_vjp},
+      {OpKind::depthwise, depthwise_vjp},
       {OpKind::average_pool, transpose_vjp<OpKind::average_pool_backward>},
       {OpKind::group_norm, layer_norm_vjp<OpKind::group_norm_backward>},
       {OpKind::batch_norm, batch_norm_vjp},

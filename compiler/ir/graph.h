@@ -123,7 +123,7 @@ struct Attributes {
   std::array<std::uint8_t, 4> axes = {0, 1, 2, 3};  // permute
   std::uint32_t kept = 0;                           // broadcast, sum: bit i for dimension i
   std::int32_t groups = 1;                          // group_norm
-  Window image_window = {};                         // unfold, fold, the pools
+  Window image_window = {};                         // unfold, fold, depthwise, the pools
   CustomOpReference custom = {};                    // custom; `columns` of the result
 
   bool operator==(const Attributes&) const = default;

@@ -224,6 +224,11 @@ void derive_window(const Attributes& attributes, Sizes& sizes) {
   sizes.set('M', rows);
 }
 
+void derive_depthwise(const Attributes& attributes, Sizes& sizes) {
+  derive_window(attributes, sizes);
+  sizes.set('W', std::int64_t{attributes.image_window.size[0]} * attributes.image_window.size[1]);
+}
+
 // Of what each window covers there must be a largest element.
 void derive_max_pool(const Attributes& attributes, Sizes& sizes) {
   derive_window(attributes, sizes);
@@ -393,6 +398,11 @@ Table make_table() {
       {OpKind::gather_backward, {{"indices", "M", i32}, {"dy", "MC"}}, {{"dx", "RC"}}, derive_gather},
       {OpKind::unfold, {{"x", "RC"}}, {{"y", "MK"}}, derive_unfold},
       {OpKind::fold, {{"dy", "MK"}}, {{"dx", "RC"}}, derive_unfold},
+      {OpKind::depthwise, {{"x", "RC"}, {"w", "CW"}}, {{"y", "MC"}}, derive_depthwise},
+      {OpKind::depthwise_backward,
+       {{"dy", "MC"}, {"x", "RC"}, {"w", "CW"}},
+       {{"dx", "RC"}, trained("dw", "CW")},
+       derive_depthwise},
       {OpKind::max_pool, {{"x", "RC"}}, {{"y", "MC"}}, derive_max_pool},
       {OpKind::max_pool_backward, {{"dy", "MC"}, {"x", "RC"}, {"y", "MC"}}, {{"dx", "RC"}}, derive_max_pool},
       {OpKind::average_pool, {{"x", "RC"}}, {{"y", "MC"}}, derive_window},

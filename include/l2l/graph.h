@@ -137,8 +137,8 @@ class L2L_API LayerBuilder {
   Value gather(Value x, Value indices);
   // Of images [samples, height, width, channels], with w [channels out, height x width x channels of the window]: of
   // each place of the window, its rows, columns and channels in that order. With `groups`, each of as many equal parts
-  // of the channels out sees its part of the channels alone, and w has the columns of one: a product for each, and
-  // copies to bring them together, so that many groups are slow.
+  // of the channels out sees its part of the channels alone, and w has the columns of one. As many groups as channels
+  // in and out (depthwise) are one op; else each is a product, and copies bring them together, so that many are slow.
   Value convolution(Value x, Value w, std::optional<Value> b, const Window& window, int groups = 1);
   Value max_pool(Value x, const Window& window);      // of what of the window lies in the image
   Value average_pool(Value x, const Window& window);  // over all of the window

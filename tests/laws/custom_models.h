@@ -168,15 +168,18 @@ inline Value batch_norm(LayerBuilder& graph, Value x, const std::string& name = 
   return graph.batch_norm(x, gain, bias, mean, variance);
 }
 
-// With statistics of the microbatch, in one layer and in two that share theirs; these convolve in groups.
+// With statistics of the microbatch, in one layer and in two that share theirs; these convolve in groups, and each
+// channel by itself.
 inline ModelOptions normalized() {
   ModelOptions model{.architecture = "custom"};
   model.inputs = {{.name = "image", .shape = {7, 8, 3}}};
   model.targets = {{.name = "class", .element = TensorSpec::Element::i32, .below = 4}};
   model.loss = class_loss();
   const Layer::Build residual = [](LayerBuilder& graph, ValueSpan x) -> Values {
-    return {graph.add(x[0], batch_norm(graph, graph.relu(convolution(
-                                                  graph, x[0], 6, {.size = {1, 3}, .padding = {0, 1}}, "conv", 3))))};
+    const Window channels{.size = {3, 2}, .padding = {1, 1}, .dilation = {1, 2}};
+    Value y = convolution(graph, x[0], 6, {.size = {1, 3}, .padding = {0, 1}}, "conv", 3);
+    y = convolution(graph, y, 6, channels, "depthwise", 6);
+    return {graph.add(x[0], batch_norm(graph, graph.relu(y)))};
   };
   model.blocks = {layer(0, "stem",
                         [](LayerBuilder& graph, ValueSpan x) -> Values {

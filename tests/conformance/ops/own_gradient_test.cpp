@@ -114,6 +114,22 @@ TEST(Gradient, MaxPool) {
   }
 }
 
+TEST(Gradient, Depthwise) {
+  const Dims dims = {2, 7, 6, 3};
+  for (const Window& window : kSlidingWindows) {
+    const OpCase forward = window_case(OpKind::depthwise, DType::f32, dims, window);
+    const OpCase backward = window_case(OpKind::depthwise_backward, DType::f32, dims, window);
+    Tensors operands = make_operands(forward);
+    const Tensor dy = weights_for(forward);
+    Tensors gradient = {dy, operands[0], operands[1], zeros_like(operands[0]), zeros_like(operands[1])};
+    run_exactly(backward, gradient);
+    EXPECT_LE(gradient_error(forward, operands, dy, 0, gradient[3]), kTolerance) << forward.name;
+    EXPECT_LE(gradient_error(forward, operands, dy, 1, gradient[4]), kTolerance) << forward.name;
+    std::swap(gradient[4].front(), gradient[4].back());
+    EXPECT_GT(gradient_error(forward, operands, dy, 1, gradient[4]), kTolerance) << forward.name;
+  }
+}
+
 // Of several largest elements the first one of the window gets the gradient.
 TEST(Gradient, MaxPoolOfTies) {
   const OpCase backward =

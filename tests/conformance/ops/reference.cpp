@@ -189,6 +189,10 @@ void run_whole(const ReferenceCall& call) {
       return reference_max_pool(call);
     case OpKind::max_pool_backward:
       return reference_max_pool_backward(call);
+    case OpKind::depthwise:
+      return reference_depthwise(call);
+    case OpKind::depthwise_backward:
+      return reference_depthwise_backward(call);
     case OpKind::average_pool:
       return reference_average_pool(call);
     case OpKind::average_pool_backward:
@@ -249,6 +253,7 @@ bool accumulates(const compiler::Op& op, std::size_t position) {
     case OpKind::gelu_backward_bias:
     case OpKind::dropout_bias:
     case OpKind::head_norm_backward:
+    case OpKind::depthwise_backward:
     case OpKind::group_norm_backward:
     case OpKind::cached_attention:
       return position > 0;

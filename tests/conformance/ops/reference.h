@@ -124,6 +124,8 @@ void reference_unfold(const ReferenceCall& call);
 void reference_fold(const ReferenceCall& call);
 void reference_max_pool(const ReferenceCall& call);
 void reference_max_pool_backward(const ReferenceCall& call);
+void reference_depthwise(const ReferenceCall& call);
+void reference_depthwise_backward(const ReferenceCall& call);
 void reference_average_pool(const ReferenceCall& call);
 void reference_average_pool_backward(const ReferenceCall& call);
 void reference_group_norm(const ReferenceCall& call);

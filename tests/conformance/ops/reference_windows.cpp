@@ -117,6 +117,32 @@ void reference_max_pool_backward(const ReferenceCall& call) {
   });
 }
 
+// Operands: x, w, y.
+void reference_depthwise(const ReferenceCall& call) {
+  const SlidingWindow windows(call);
+  const auto channels = static_cast<std::size_t>(windows.channels);
+  std::fill(call[2].begin(), call[2].end(), 0.0);
+  windows.each([&](std::size_t row, std::size_t tap, std::size_t pixel) {
+    for (std::size_t c = 0; c < channels; ++c) {
+      call[2][row * channels + c] += call[0][pixel * channels + c] * call[1][c * windows.taps() + tap];
+    }
+  });
+}
+
+// Operands: dy, x, w, dx, and dw where it is trained.
+void reference_depthwise_backward(const ReferenceCall& call) {
+  const SlidingWindow windows(call);
+  const auto channels = static_cast<std::size_t>(windows.channels);
+  std::fill(call[3].begin(), call[3].end(), 0.0);
+  windows.each([&](std::size_t row, std::size_t tap, std::size_t pixel) {
+    for (std::size_t c = 0; c < channels; ++c) {
+      const double dy = call[0][row * channels + c];
+      call[3][pixel * channels + c] += dy * call[2][c * windows.taps() + tap];
+      if (call.op.outputs.size() > 1) call[4][c * windows.taps() + tap] += dy * call[1][pixel * channels + c];
+    }
+  });
+}
+
 void reference_average_pool(const ReferenceCall& call) {
   const SlidingWindow windows(call);
   const auto channels = static_cast<std::size_t>(windows.channels);

@@ -61,12 +61,18 @@ OpCase window_case(OpKind kind, DType dtype, Dims dims, const Window& window) {
   const std::int64_t rows = dims[0] * window.places(0, dims[1]) * window.places(1, dims[2]);
   const Shape image{dims[0] * dims[1] * dims[2], dims[3]}, pooled{rows, dims[3]};
   const Shape unfolded{rows, window.size[0] * window.size[1] * dims[3]};
-  const bool backward =
-      kind == OpKind::fold || kind == OpKind::max_pool_backward || kind == OpKind::average_pool_backward;
+  const bool depthwise = kind == OpKind::depthwise || kind == OpKind::depthwise_backward;
+  const bool backward = kind == OpKind::fold || kind == OpKind::max_pool_backward ||
+                        kind == OpKind::average_pool_backward || kind == OpKind::depthwise_backward;
   const Shape& places = kind == OpKind::unfold || kind == OpKind::fold ? unfolded : pooled;
   builder.input(backward ? places : image);
+  const Shape weights{dims[3], std::int64_t{window.size[0]} * window.size[1]};
   if (kind == OpKind::max_pool_backward) builder.input(image).input(pooled);
-  return builder.output(backward ? image : places).checked();
+  if (kind == OpKind::depthwise_backward) builder.input(image);
+  if (depthwise) builder.input(weights);
+  builder.output(backward ? image : places);
+  if (kind == OpKind::depthwise_backward) builder.output(DType::f32, weights);
+  return builder.checked();
 }
 
 OpCase group_norm_case(DType dtype, Dims dims, int groups) {
@@ -117,10 +123,12 @@ OpCase batch_statistics_case(std::int64_t rows, std::int64_t channels, std::size
 std::vector<OpCase> window_conformance_cases(DType dtype) {
   std::vector<OpCase> cases;
   for (const auto& [dims, window] : kWindows) {
-    for (const OpKind kind : {OpKind::unfold, OpKind::fold, OpKind::max_pool, OpKind::max_pool_backward,
-                              OpKind::average_pool, OpKind::average_pool_backward}) {
+    for (const OpKind kind :
+         {OpKind::unfold, OpKind::fold, OpKind::max_pool, OpKind::max_pool_backward, OpKind::average_pool,
+          OpKind::average_pool_backward, OpKind::depthwise, OpKind::depthwise_backward}) {
       cases.push_back(window_case(kind, dtype, dims, window));
     }
+    cases.push_back(frozen(window_case(OpKind::depthwise_backward, dtype, dims, window), 1));
   }
   for (const auto& [dims, groups] : kGroups) {
     cases.push_back(group_norm_case(dtype, dims, groups));
