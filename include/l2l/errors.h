@@ -1,6 +1,7 @@
 // Errors that the library throws. Every message says what went wrong, where (file, key, tensor), and what to do.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -11,10 +12,23 @@
 
 namespace l2l {
 
+// The class of an error, for what cannot catch by class. Values do not change; new ones may follow.
+enum class ErrorCode : std::uint8_t {
+  failure = 0,        // Error itself
+  bad_input = 1,      // BadInput
+  out_of_memory = 2,  // OutOfMemory
+  corrupt_file = 3,   // CorruptFile
+  device = 4,         // DeviceError
+  not_finite = 5,     // NumericError
+  corrupt_state = 6,  // CorruptState
+  aborted = 7,        // Aborted
+};
+
 // Base of all errors of the library: a failure while running unless a subclass says otherwise.
 class L2L_API Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+  virtual ErrorCode code() const noexcept { return ErrorCode::failure; }
 };
 
 // What bad input is about, as far as that is known; each may be empty. The message says it as well.
@@ -29,6 +43,7 @@ class L2L_API BadInput : public Error {
  public:
   explicit BadInput(const std::string& message, ErrorPlace place = {})
       : Error(message), place_(std::make_shared<const ErrorPlace>(std::move(place))) {}
+  ErrorCode code() const noexcept override { return ErrorCode::bad_input; }
   const ErrorPlace& place() const { return *place_; }
 
  private:
@@ -39,6 +54,7 @@ class L2L_API BadInput : public Error {
 class L2L_API OutOfMemory : public BadInput {
  public:
   using BadInput::BadInput;
+  ErrorCode code() const noexcept override { return ErrorCode::out_of_memory; }
 };
 
 // A file is damaged or not what it claims to be; the message names file, field and reason.
@@ -48,12 +64,14 @@ class L2L_API CorruptFile : public BadInput {
       : BadInput(file + ": " + reason, {.file = file, .field = {}, .key = {}}) {}
   CorruptFile(const std::string& file, const std::string& field, const std::string& reason)
       : BadInput(file + ": " + field + ": " + reason, {.file = file, .field = field, .key = {}}) {}
+  ErrorCode code() const noexcept override { return ErrorCode::corrupt_file; }
 };
 
 // A device operation failed. It is thrown at the next call that waits for the device.
 class L2L_API DeviceError : public Error {
  public:
   using Error::Error;
+  ErrorCode code() const noexcept override { return ErrorCode::device; }
 };
 
 // A NaN or infinity reached the optimizer. The message names the step and the layer; that layer's state is unchanged.
@@ -61,6 +79,7 @@ class L2L_API NumericError : public Error {
  public:
   explicit NumericError(const std::string& message, bool nothing_changed = false)
       : Error(message), nothing_changed_(nothing_changed) {}
+  ErrorCode code() const noexcept override { return ErrorCode::not_finite; }
 
   // Whether every other layer's state is unchanged, too, so that the steps before can still be saved. That is so where
   // updates wait for the whole backward pass: optimizer.clip = "global", optimizer.update = "after_backward" and fp16.
@@ -75,12 +94,14 @@ class L2L_API NumericError : public Error {
 class L2L_API CorruptState : public Error {
  public:
   using Error::Error;
+  ErrorCode code() const noexcept override { return ErrorCode::corrupt_state; }
 };
 
 // Trainer::abort() was called.
 class L2L_API Aborted : public Error {
  public:
   using Error::Error;
+  ErrorCode code() const noexcept override { return ErrorCode::aborted; }
 };
 
 // Gets the message of a hang: which thread of the library has done nothing for how long, and what all of them are in.
