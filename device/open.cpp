@@ -21,8 +21,9 @@ std::unique_ptr<Device> open_named_cuda_device(const DeviceSettings& settings) {
   try {
     return open_cuda_device(settings);
   } catch (const BadInput& error) {
-    throw BadInput(std::string("device.kind = \"cuda\": ") + error.what() + "; or use device.kind = \"host\"",
-                   of_key(error.place().key.empty() ? "device.kind" : error.place().key));
+    ErrorPlace place = error.place();
+    if (place.key.empty()) place.key = "device.kind";
+    throw BadInput(std::string("device.kind = \"cuda\": ") + error.what() + "; or use device.kind = \"host\"", place);
   }
 }
 

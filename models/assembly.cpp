@@ -393,7 +393,7 @@ void Assembly::add_classifier() {
 void Assembly::add_inputs() {
   const auto tensors = [](const std::vector<TensorSpec>& specs) {
     std::vector<SampleTensor> list;
-    for (const TensorSpec& spec : specs) list.push_back({words_of(spec), spec.below, packed_as(spec.element)});
+    for (const TensorSpec& spec : specs) list.push_back({words_of(spec), spec.below, word_element(spec.element)});
     return list;
   };
   model_.inputs = tensors(shape_.inputs);

@@ -1,5 +1,7 @@
 #include "models/layer_builder.h"
 
+#include <limits>
+
 #include "models/streams.h"
 
 namespace l2l {
@@ -296,20 +298,24 @@ Value LayerBuilder::gather(Value x, Value indices) {
 Value LayerBuilder::convolution(Value x, Value w, std::optional<Value> b, const Window& window, int groups) {
   compiler::Attributes attributes = self_.windows("convolution", x, window);
   const ValueId all = self_.rows(x);
+  const ValueId weight = self_.parameter(w);
+  const std::optional<ValueId> bias = self_.parameter(b);
   const std::int64_t in = columns(x), out = self_.tensor(w).shape[0];
   if (groups < 1 || in % groups != 0 || out % groups != 0) {
     throw BadInput("convolution: " + std::to_string(in) + " channels in and " + std::to_string(out) +
                    " out are not made of " + std::to_string(groups) + " groups");
   }
   const std::int64_t elements = std::int64_t{window.size[0]} * window.size[1];
+  if (elements > std::numeric_limits<std::int32_t>::max()) {
+    throw BadInput("convolution: a window of " + std::to_string(elements) + " elements is too large");
+  }
   self_.require_weight("convolution", elements * (in / groups), w, b, true);
   if (groups == 1) {
     const ValueId covered = self_.graph.apply(OpKind::unfold, {all}, attributes);
-    return self_.of_windows(x, attributes,
-                            self_.graph.linear_transposed(covered, self_.parameter(w), self_.parameter(b)));
+    return self_.of_windows(x, attributes, self_.graph.linear_transposed(covered, weight, bias));
   }
   if (groups == in && out == in) {
-    const ValueId made = self_.graph.apply(OpKind::depthwise, {all, self_.parameter(w)}, attributes);
+    const ValueId made = self_.graph.apply(OpKind::depthwise, {all, weight}, attributes);
     const Value y = self_.of_windows(x, attributes, made);
     return b ? add(y, *b) : y;
   }

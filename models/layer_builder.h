@@ -225,6 +225,11 @@ struct LayerBuilder::Implementation {
   }
   compiler::Attributes windows(const char* op, Value x, const Window& window) const {
     const Shape& shape = image(op, x);
+    for (const auto& numbers : {window.size, window.stride, window.dilation}) {
+      if (std::ranges::any_of(numbers, [](int number) { return number < 1; })) {
+        throw BadInput(std::string(op) + ": size, stride and dilation of a window are 1 or more");
+      }
+    }
     return {.dims = {shape[0], shape[1], shape[2], shape[3]},
             .image_window = {window.size, window.stride, window.padding, window.dilation}};
   }

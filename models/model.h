@@ -30,7 +30,7 @@ struct LayerType {
 struct SampleTensor {
   std::int64_t words = 1;  // of 32 bits
   std::int64_t below = 0;  // indices lie below it; 0: numbers, or bounds that are the model's
-  Packed packed = Packed::no;
+  WordElement element = WordElement::whole;
 };
 
 // Calls take(tensor, begin), in bytes, for each tensor of `rows` rows in its region. Returns where the last one ends.

@@ -24,6 +24,7 @@ void check_tensors(const std::vector<TensorSpec>& specs, const std::string& key)
   for (const TensorSpec& spec : specs) {
     const std::string where = key + ": tensor \"" + spec.name + "\"";
     if (spec.name.empty() || !names.insert(spec.name).second) throw BadInput(where + ": needs a name of its own");
+    if (name_of(spec.element).empty()) throw BadInput(where + ": its element type is none of TensorSpec::Element");
     constexpr std::size_t kMostDimensions = Shape::kMaxRank - 1;  // besides that of samples
     if (spec.shape.size() > kMostDimensions) {
       throw BadInput(where + ": has more than " + std::to_string(kMostDimensions) + " dimensions");

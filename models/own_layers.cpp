@@ -87,70 +87,58 @@ void check_inputs_are_read(const compiler::Graph& graph) {
 
 // What samples bring as targets or inputs: tensors of whole words, one behind the other.
 struct SampleValues {
+  std::vector<ValueId> ids = {};  // as they come
   LayerEnds ends = {};            // as layers read them
-  std::vector<ValueId> ids = {};  // of these; what they are read from, where that is the same
   Bytes bytes = 0;
 };
 
-SampleValues read_samples(compiler::GraphBuilder& graph, compiler::Region region, const std::vector<TensorSpec>& specs,
+SampleValues bind_samples(compiler::GraphBuilder& graph, compiler::Region region, const std::vector<TensorSpec>& specs,
                           const TransformerShape& shape) {
   SampleValues samples;
   for (const TensorSpec& spec : specs) {
     LayerTensor tensor{{shape.rows()}, shape.compute, spec.below};
     for (const std::int64_t size : spec.shape) tensor.shape.push_back(size);
     if (spec.shape.empty()) tensor.shape.push_back(1);
-    const Packed packed = packed_as(spec.element);
-    const auto bound = [&](DType dtype, const Shape& matrix) {
-      return graph.bound(region, spec.name, dtype, matrix, samples.bytes);
-    };
-    ValueId id = 0;
-    if (spec.element == TensorSpec::Element::i32) {
-      tensor.dtype = DType::i32;
-      id = bound(DType::i32, tensor.matrix());
-    } else if (packed == Packed::no) {
-      id = graph.read_stream(bound(DType::f32, tensor.matrix()), shape.compute);
-    } else {
-      id = graph.unpack(bound(DType::i32, {shape.rows(), words_of(spec)}), packed, tensor.matrix(), shape.compute);
-    }
+    if (spec.element == TensorSpec::Element::i32) tensor.dtype = DType::i32;
+    const bool whole = word_element(spec.element) == WordElement::whole;
+    const DType dtype = spec.element == TensorSpec::Element::f32 ? DType::f32 : DType::i32;
+    const Shape matrix = whole ? tensor.matrix() : Shape{shape.rows(), words_of(spec)};
+    samples.ids.push_back(graph.bound(region, spec.name, dtype, matrix, samples.bytes));
     const auto words = static_cast<Bytes>(shape.rows() * words_of(spec));
     samples.bytes = next_place(samples.bytes + words * size_of(DType::i32));
     samples.ends.push_back(tensor);
-    samples.ids.push_back(id);
   }
   return samples;
 }
 
+// The value that layers read of a bound one; the same where it is that.
+ValueId read_sample(compiler::GraphBuilder& graph, const TensorSpec& spec, ValueId bound, const LayerTensor& tensor) {
+  const WordElement type = word_element(spec.element);
+  if (type != WordElement::whole) return graph.unpack(bound, type, tensor.matrix(), tensor.dtype);
+  return spec.element == TensorSpec::Element::f32 ? graph.read_stream(bound, tensor.dtype) : bound;
+}
+
 }  // namespace
 
-Packed packed_as(TensorSpec::Element element) {
+WordElement word_element(TensorSpec::Element element) {
   switch (element) {
     case TensorSpec::Element::u8:
-      return Packed::u8;
+      return WordElement::u8;
     case TensorSpec::Element::f16:
-      return Packed::f16;
+      return WordElement::f16;
     case TensorSpec::Element::bf16:
-      return Packed::bf16;
+      return WordElement::bf16;
     case TensorSpec::Element::f32:
     case TensorSpec::Element::i32:
-      return Packed::no;
+      break;
   }
-  throw BadInput("element type " + std::to_string(static_cast<int>(element)) + " is none of TensorSpec");
+  return WordElement::whole;
 }
 
 std::string name_of(TensorSpec::Element element) {
-  switch (element) {
-    case TensorSpec::Element::f32:
-      return "f32";
-    case TensorSpec::Element::i32:
-      return "i32";
-    case TensorSpec::Element::u8:
-      return "u8";
-    case TensorSpec::Element::f16:
-      return "f16";
-    case TensorSpec::Element::bf16:
-      return "bf16";
-  }
-  return "?";
+  static constexpr const char* kNames[] = {"f32", "i32", "u8", "f16", "bf16"};
+  const auto index = static_cast<std::size_t>(element);
+  return index < std::size(kNames) ? kNames[index] : std::string();
 }
 
 Bytes bytes_of(const LayerEnds& ends) {
@@ -163,17 +151,16 @@ LayerEnds family_ends(const TransformerShape& shape) { return {{{shape.rows(), s
 
 LayerEnds input_ends(const TransformerShape& shape) {
   compiler::GraphBuilder graph("inputs");
-  return read_samples(graph, compiler::Region::tokens, shape.inputs, shape).ends;
+  return bind_samples(graph, compiler::Region::tokens, shape.inputs, shape).ends;
 }
 
 compiler::Graph inputs_graph(const TransformerShape& shape) {
   compiler::GraphBuilder graph("inputs");
-  const SampleValues samples = read_samples(graph, compiler::Region::tokens, shape.inputs, shape);
+  const SampleValues samples = bind_samples(graph, compiler::Region::tokens, shape.inputs, shape);
   Bytes place = 0;
   for (std::size_t i = 0; i < samples.ids.size(); ++i) {
-    const ValueId id = samples.ids[i];
-    const bool made = graph.value(id).region == compiler::Region::scratch;
-    graph.place(made ? id : graph.reshape(id, 0), compiler::Region::output, place);
+    const ValueId id = read_sample(graph, shape.inputs[i], samples.ids[i], samples.ends[i]);
+    graph.place(id == samples.ids[i] ? graph.reshape(id, 0) : id, compiler::Region::output, place);
     place = next_place(place + samples.ends[i].bytes());
   }
   return graph.finish();
@@ -206,9 +193,12 @@ compiler::Graph custom_head_graph(const Layer& layer, const TransformerShape& sh
   LayerBuilder::Implementation self{graph, weights, shape};
   std::vector<Value> results;
   with_name(key_of(layer, shape), name_of(layer), [&] { results = build(layer, self, inputs); });
-  const SampleValues samples = read_samples(graph, compiler::Region::targets, shape.targets, shape);
+  const SampleValues samples = bind_samples(graph, compiler::Region::targets, shape.targets, shape);
   std::vector<Value> targets;
-  for (std::size_t i = 0; i < samples.ids.size(); ++i) targets.push_back(self.add(samples.ids[i], samples.ends[i]));
+  for (std::size_t i = 0; i < samples.ids.size(); ++i) {
+    const ValueId id = read_sample(graph, shape.targets[i], samples.ids[i], samples.ends[i]);
+    targets.push_back(self.add(id, samples.ends[i]));
+  }
   const ValueId counts = graph.bound(compiler::Region::targets, "counts", DType::i32, {shape.rows()}, samples.bytes);
   compiler::Graph result;
   with_name("model.loss", "", [&] {

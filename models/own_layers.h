@@ -10,8 +10,8 @@
 
 namespace l2l::models {
 
-Packed packed_as(TensorSpec::Element element);
-std::string name_of(TensorSpec::Element element);  // "f32"
+WordElement word_element(TensorSpec::Element element);
+std::string name_of(TensorSpec::Element element);  // "f32"; empty: there is no such type
 // Of one sample.
 inline std::int64_t elements_of(const TensorSpec& spec) {
   std::int64_t elements = 1;
@@ -19,7 +19,7 @@ inline std::int64_t elements_of(const TensorSpec& spec) {
   return elements;
 }
 inline std::int64_t words_of(const TensorSpec& spec) {
-  return l2l::words_of(packed_as(spec.element), elements_of(spec));
+  return words_for(word_element(spec.element), elements_of(spec));
 }
 
 // A tensor of one microbatch as LayerBuilder shows it, with its sample as dimension 0.

@@ -1,6 +1,7 @@
 // A source of samples over what options take from files.
 #include <string>
 
+#include "core/error_place.h"
 #include "l2l/data.h"
 #include "l2l/errors.h"
 #include "runtime/options/resolved_options.h"
@@ -22,7 +23,10 @@ FileSource::FileSource(const Options& options, Files files) {
   const bool trains = files == Files::train;
   auto samples =
       trains ? runtime::training_samples(resolved, settings) : runtime::validation_samples(resolved, settings);
-  if (!samples) throw BadInput(std::string("data.") + (trains ? "train" : "validation") + ": names no file");
+  if (!samples) {
+    const std::string key = trains ? "data.train" : "data.validation";
+    throw BadInput(key + ": names no file", of_key(key));
+  }
   implementation_ = std::make_unique<const Implementation>(Implementation{trains, settings, std::move(samples)});
 }
 

@@ -15,7 +15,7 @@ void check_continues(const RunPlan& plan);
 
 using TakeToken = Trainer::TakeToken;
 
-// Trainer::generate(). `step`: version of the weights. A token depends on the last model.sequence tokens before it.
+// Trainer::generate_all(). `step`: version of the weights. A token depends on the last model.sequence tokens before it.
 // Throws BadInput.
 std::vector<std::vector<std::int32_t>> generate(Engine& engine, const RunPlan& plan, std::uint64_t step,
                                                 const std::vector<std::vector<std::int32_t>>& prompts,

@@ -147,22 +147,25 @@ std::int64_t Minibatch::rows() {
   return rows;
 }
 
-// A word of numbers from 0 to 1 (u8: to 255).
+namespace {
+
+// A word of numbers from 0 to 1, or of bytes.
 template <typename Draw>
-std::int32_t draw_numbers(Packed packed, const Draw& draw) {
+std::int32_t draw_word(WordElement type, const Draw& draw) {
   const auto number = [&] { return static_cast<float>(draw(1024)) / 1024; };
-  switch (packed) {
-    case Packed::no:
-      return std::bit_cast<std::int32_t>(number());
-    case Packed::u8:
-      return draw(1 << 24);
-    case Packed::f16:
-      return to_f16(number()).bits << 16 | to_f16(number()).bits;
-    case Packed::bf16:
-      return to_bf16(number()).bits << 16 | to_bf16(number()).bits;
-  }
-  return 0;
+  const auto pair = [](std::int32_t low, std::int32_t high) {
+    return static_cast<std::int32_t>(static_cast<std::uint32_t>(high) << 16 | static_cast<std::uint32_t>(low));
+  };
+  if (type == WordElement::whole) return std::bit_cast<std::int32_t>(number());
+  const auto half = [&]() -> std::int32_t {
+    if (type == WordElement::u8) return draw(1 << 16);
+    return type == WordElement::f16 ? to_f16(number()).bits : to_bf16(number()).bits;
+  };
+  const std::int32_t low = half(), high = half();
+  return pair(low, high);
 }
+
+}  // namespace
 
 // Indices and numbers; each sample counts.
 template <typename Draw>
@@ -171,7 +174,7 @@ void Minibatch::draw_tensors(const models::Model& model, const Draw& draw) {
     models::for_each_tensor(tensors, model.rows, [&](const models::SampleTensor& tensor, Bytes begin) {
       const auto count = static_cast<std::size_t>(model.rows * tensor.words);
       for (std::int32_t& word : words.subspan(begin / sizeof(std::int32_t), count)) {
-        word = tensor.below > 0 ? draw(tensor.below) : draw_numbers(tensor.packed, draw);
+        word = tensor.below > 0 ? draw(tensor.below) : draw_word(tensor.element, draw);
       }
     });
   };

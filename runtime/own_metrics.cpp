@@ -20,7 +20,7 @@ void OwnMetrics::add(std::span<const float> output, std::span<const std::int32_t
     }
     numbers_[i].resize(static_cast<std::size_t>(models::elements_of(targets_[i])));
     for (std::size_t j = 0; j < numbers_[i].size(); ++j) {
-      numbers_[i][j] = unpacked(models::packed_as(targets_[i].element), words, j);
+      numbers_[i][j] = element_of(models::word_element(targets_[i].element), words, j);
     }
     values.push_back({numbers_[i], {}});
   }

@@ -16,7 +16,7 @@ class OwnMetrics {
   explicit OwnMetrics(const ModelOptions& model);
 
   bool empty() const { return metrics_.empty(); }
-  // `targets`: of one sample, one tensor after the other, 32 bits an element.
+  // `targets`: of one sample, one tensor after the other, of whole words.
   void add(std::span<const float> output, std::span<const std::int32_t> targets);
   NamedMetrics values() const;
 

@@ -31,7 +31,10 @@ void check_trained(const RunPlan& plan, const Options& saved, const std::filesys
     throw BadInput(folder.string() + ": has adapters of lora.rank = " + std::to_string(its.rank) +
                        ", alpha = " + std::to_string(its.alpha) +
                        "; the keys of [lora] must be what they were when this checkpoint was made",
-                   of_file(folder.string(), "lora"));
+                   of_file(folder.string(), ours.rank != its.rank         ? "lora.rank"
+                                            : ours.alpha != its.alpha     ? "lora.alpha"
+                                            : ours.targets != its.targets ? "lora.targets"
+                                                                          : "lora.rank_stabilized"));
   }
   if (saved.optimizer.train == plan.options.optimizer.train) return;
   throw BadInput(

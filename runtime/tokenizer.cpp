@@ -1,5 +1,6 @@
 #include "l2l/tokenizer.h"
 
+#include "l2l/errors.h"
 #include "text/tokenizer.h"
 
 namespace l2l {
@@ -9,7 +10,7 @@ struct Tokenizer::Implementation {
 };
 
 Tokenizer::Tokenizer(const std::filesystem::path& tokenizer)
-    : implementation_(std::make_unique<Implementation>(text::open_tokenizer_or_bytes(tokenizer))) {}
+    : implementation_(std::make_unique<Implementation>(Implementation{text::open_tokenizer_or_bytes(tokenizer)})) {}
 Tokenizer::~Tokenizer() = default;
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
@@ -24,6 +25,7 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, bool special)
 
 std::vector<std::vector<std::int32_t>> Tokenizer::encode_all(std::span<const std::string_view> texts, bool special,
                                                              int threads) const {
+  if (threads < 1) throw BadInput("encode_all(): " + std::to_string(threads) + " threads; it takes 1 or more");
   return text::encode_all(*implementation_->tokenizer, texts, special, threads);
 }
 

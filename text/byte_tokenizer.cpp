@@ -15,8 +15,13 @@ class ByteTokenizer final : public Tokenizer {
  public:
   std::int64_t vocabulary() const override { return 256; }
   std::unique_ptr<Encoder> make_encoder() const override { return std::make_unique<ByteEncoder>(); }
+  // A model may have more tokens than there are bytes.
   std::string decode(std::span<const std::int32_t> ids, bool) const override {
-    return std::string(ids.begin(), ids.end());
+    std::string text;
+    for (const std::int32_t id : ids) {
+      id >= 0 && id < 256 ? text.push_back(static_cast<char>(id)) : void(text += "\uFFFD");
+    }
+    return text;
   }
 };
 

@@ -40,7 +40,7 @@ class Tokenizer {
 // file asks for that is not built, and where this program was built without the libraries that it takes.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path);
 
-// The same, or "bytes": each byte is a token.
+// The same, or "bytes": each byte is a token, and what is none is decoded to U+FFFD.
 std::unique_ptr<Tokenizer> open_tokenizer_or_bytes(const std::filesystem::path& path);
 
 // Whether the directory has one of the files that open_tokenizer() looks for.

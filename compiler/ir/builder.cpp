@@ -192,9 +192,9 @@ ValueId GraphBuilder::read_stream(ValueId stream, DType compute) {
   return value.dtype == compute ? stream : append_as(OpKind::read_stream, {stream}, compute, value.shape);
 }
 
-ValueId GraphBuilder::unpack(ValueId words, Packed packed, Shape shape, DType compute) {
+ValueId GraphBuilder::unpack(ValueId words, WordElement type, Shape shape, DType compute) {
   const std::int64_t rows = graph_.value(words).shape[0];
-  Attributes attributes{.packed = packed};
+  Attributes attributes{.word_element = type};
   attributes.dims = {rows, shape[0] / rows, shape[1], 1};
   return append_as(OpKind::unpack, {words}, compute, shape, attributes);
 }

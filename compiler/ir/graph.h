@@ -14,8 +14,8 @@
 #include "compiler/ir/rotary.h"
 #include "core/dtype.h"
 #include "core/model_layout.h"
-#include "core/packed.h"
 #include "core/shape.h"
+#include "core/word_elements.h"
 #include "l2l/custom_op.h"
 
 namespace l2l::compiler {
@@ -69,7 +69,7 @@ struct Value {
   bool operator==(const Value&) const = default;
 };
 
-// A window that slides over the height and the width of an image: unfold, fold and the pools.
+// A window that slides over the height and the width of an image: unfold, fold, depthwise and the pools.
 struct Window {
   std::array<std::int32_t, 2> size = {1, 1}, stride = {1, 1}, padding = {0, 0}, dilation = {1, 1};  // height, width
 
@@ -111,14 +111,14 @@ struct Attributes {
   int positions = 0;          // rotary: how many there are, where rows have their own; 0: as many as `sequence`
   float rotary_base = 10000;  // rotary: pair j of d/2 turns by position * base^(-2j/d)
   RotaryScaling rotary_scaling = {};
-  bool inverse = false;         // rotary: by the negative angle, which is its backward op; reversible_add: x - b
-  bool exact = false;           // gelu, swiglu: x Phi(x) by the error function, not its tanh form
-  bool gelu = false;            // swiglu: the gate's activation is GELU instead of SiLU
-  float factor = 1;             // embedding_rows: of the table's rows; of what columns, broadcast and others move
-  std::int64_t first = 0;       // columns, add_columns, pad_columns: the first column
-  std::int64_t columns = 0;     // columns: how many; pad_columns, reshape: of the result
-  Packed packed = Packed::no;   // unpack: what its words hold
-  std::int64_t vocabulary = 0;  // tokens in all chunks: embedding_rows, softmax_statistics
+  bool inverse = false;      // rotary: by the negative angle, which is its backward op; reversible_add: x - b
+  bool exact = false;        // gelu, swiglu: x Phi(x) by the error function, not its tanh form
+  bool gelu = false;         // swiglu: the gate's activation is GELU instead of SiLU
+  float factor = 1;          // embedding_rows: of the table's rows; of what columns, broadcast and others move
+  std::int64_t first = 0;    // columns, add_columns, pad_columns: the first column
+  std::int64_t columns = 0;  // columns: how many; pad_columns, reshape: of the result
+  WordElement word_element = WordElement::whole;    // unpack: what its words hold
+  std::int64_t vocabulary = 0;                      // tokens in all chunks: embedding_rows, softmax_statistics
   std::array<std::int64_t, 4> dims = {1, 1, 1, 1};  // where a matrix stands for more dimensions: of x, broadcast: of y
   std::array<std::uint8_t, 4> axes = {0, 1, 2, 3};  // permute
   std::uint32_t kept = 0;                           // broadcast, sum: bit i for dimension i
@@ -225,8 +225,8 @@ class GraphBuilder {
   ValueId merge_streams(ValueId a, ValueId b, DType compute);
   // `stream` converted to `compute`; the same value when it has that dtype.
   ValueId read_stream(ValueId stream, DType compute);
-  // The numbers in each row of `words` [rows, any], as [whole multiple of rows, columns] in `compute`.
-  ValueId unpack(ValueId words, Packed packed, Shape shape, DType compute);
+  // The numbers in each row of `words` [rows, any]: a matrix of `shape`, of which each row's are as many rows.
+  ValueId unpack(ValueId words, WordElement type, Shape shape, DType compute);
   ValueId reversible_add(ValueId stream, ValueId branch);
 
   // Appends an op whose outputs are existing bound values: accumulators, and values in normed or carry.

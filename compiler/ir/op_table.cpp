@@ -147,8 +147,10 @@ void derive_pad_columns(const Attributes& attributes, Sizes& sizes) {
 
 void derive_unpack(const Attributes& attributes, Sizes& sizes) {
   const auto& [rows, its_rows, columns, one] = attributes.dims;
+  require(attributes.word_element != WordElement::whole && one == 1,
+          "unpack: of numbers that share words, in three dims");
   sizes.set('R', rows);
-  sizes.set('K', words_of(attributes.packed, its_rows * columns));
+  sizes.set('K', words_for(attributes.word_element, its_rows * columns));
   sizes.set('M', rows * its_rows);
   sizes.set('N', columns);
 }

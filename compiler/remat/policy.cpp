@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 4> kNames = {"full", "none", "selective",
 // Ops whose work grows faster than their operands.
 bool is_product(OpKind kind) {
   return kind == OpKind::matmul || kind == OpKind::attention || kind == OpKind::attention_probabilities ||
-         kind == OpKind::attention_mix;
+         kind == OpKind::attention_mix || kind == OpKind::depthwise;
 }
 
 bool may_be_kept(const Value& value) { return value.region == Region::scratch; }

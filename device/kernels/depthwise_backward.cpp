@@ -4,8 +4,8 @@
 namespace l2l::device::kernels {
 namespace {
 
-// Inputs dy [M,C], x [R,C] and w [C,W], outputs dx and, where w is trained, dw (+=): each sample's sums, then these in
-// ascending order.
+// Inputs dy [M,C], x [R,C] and w [C,W], outputs dx and, where w is trained, dw (+=): sums of bands of places, then
+// these in ascending order.
 template <typename T>
 class DepthwiseBackward final : public Kernel {
  public:
@@ -33,25 +33,28 @@ class DepthwiseBackward final : public Kernel {
     });
     if (!trained_) return;
     const Partition strips{windows.channels, kDepthwiseChannels};
-    workers.parallel_for(windows.samples * strips.count(), [&](std::int64_t task, int) {
+    workers.parallel_for(windows.samples * bands().count() * strips.count(), [&](std::int64_t task, int) {
       const std::int64_t strip = task % strips.count();
-      sum_sample(operands, task / strips.count(), strips.begin(strip), strips.end(strip), arrays.sums);
+      sum_band(operands, task / strips.count(), strips.begin(strip), strips.end(strip), arrays.sums);
     });
     workers.parallel_for(strips.count(), [&](std::int64_t strip, int) {
-      add_samples(arrays.sums, strips.begin(strip), strips.end(strip), as<float>(operands[4]));
+      add_bands(arrays.sums, strips.begin(strip), strips.end(strip), as<float>(operands[4]));
     });
   }
 
  private:
   struct Arrays {
     float* weights;    // [elements, channels]
-    float* sums;       // [samples, elements, channels]
+    float* sums;       // [samples, bands, elements, channels]
     std::byte* lines;  // of rows_
   };
 
+  Partition bands() const { return {rows_.windows.rows, 16}; }  // rows of places of a sample
+
   Arrays cut(WorkspaceCutter& cutter, int threads) const {
     const std::int64_t count = rows_.windows.elements() * rows_.windows.channels;
-    return {cutter.take<float>(count), cutter.take<float>(trained_ ? rows_.windows.samples * count : 0),
+    return {cutter.take<float>(count),
+            cutter.take<float>(trained_ ? rows_.windows.samples * bands().count() * count : 0),
             cutter.take<std::byte>(static_cast<std::int64_t>(rows_.workspace(threads)))};
   }
 
@@ -70,15 +73,17 @@ class DepthwiseBackward final : public Kernel {
     }
   }
 
-  // Channels [first, end) of one sample: sums of each row of places, then of these.
-  void sum_sample(Operands operands, std::int64_t sample, std::int64_t first, std::int64_t end, float* all) const {
+  // Channels [first, end) of a band, numbered over all samples: sums of each row of places, then of these.
+  void sum_band(Operands operands, std::int64_t number, std::int64_t first, std::int64_t end, float* all) const {
     const Windows& windows = rows_.windows;
+    const Partition bands = this->bands();
+    const std::int64_t sample = number / bands.count(), band = number % bands.count();
     const std::int64_t channels = windows.channels, count = end - first;
     const T* const dy = as<T>(operands[0]) + sample * windows.rows * windows.columns * channels + first;
     const T* const image = as<T>(operands[1]) + sample * windows.height * windows.width * channels + first;
-    float* const sums = all + sample * windows.elements() * channels + first;
+    float* const sums = all + number * windows.elements() * channels + first;
     for (std::int64_t i = 0; i < windows.elements(); ++i) std::fill_n(sums + i * channels, count, 0.0f);
-    for (std::int64_t row = 0; row < windows.rows; ++row) {
+    for (std::int64_t row = bands.begin(band); row < bands.end(band); ++row) {
       const Windows::Inside rows = windows.inside(0, row);
       for (std::int64_t i = rows.begin; i < rows.end; ++i) {
         const std::int64_t y = windows.first(0, row) + i * windows.dilation(0);
@@ -106,14 +111,13 @@ class DepthwiseBackward final : public Kernel {
     for (std::int64_t k = 0; k < count; ++k) sums[k] += row[k];
   }
 
-  void add_samples(const float* sums, std::int64_t first, std::int64_t end, float* dw) const {
+  void add_bands(const float* sums, std::int64_t first, std::int64_t end, float* dw) const {
     const std::int64_t elements = rows_.windows.elements(), channels = rows_.windows.channels;
+    const std::int64_t all = rows_.windows.samples * bands().count();
     for (std::int64_t channel = first; channel < end; ++channel) {
       for (std::int64_t i = 0; i < elements; ++i) {
         float total = 0;
-        for (std::int64_t sample = 0; sample < rows_.windows.samples; ++sample) {
-          total += sums[(sample * elements + i) * channels + channel];
-        }
+        for (std::int64_t band = 0; band < all; ++band) total += sums[(band * elements + i) * channels + channel];
         dw[channel * elements + i] += total;
       }
     }

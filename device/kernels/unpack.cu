@@ -1,4 +1,4 @@
-#include "core/packed.h"
+#include "core/word_elements.h"
 #include "device/kernels/common/elementwise.cuh"
 #include "device/kernels/cuda_factories.h"
 
@@ -13,9 +13,10 @@ struct UnpackBody : ElementwiseBody {
   const std::int32_t* words = nullptr;
   T* y = nullptr;
   std::int64_t words_of_row;
-  Packed packed;
+  WordElement type;
 
-  UnpackBody(const OpView& op) : ElementwiseBody(op), words_of_row(op.input(0).shape[1]), packed(op.attributes.packed) {
+  UnpackBody(const OpView& op)
+      : ElementwiseBody(op), words_of_row(op.input(0).shape[1]), type(op.attributes.word_element) {
     columns = elements / op.input(0).shape[0];
   }
   void bind(Operands operands, const LaunchParameters*) { point_to(operands, words, y); }
@@ -32,10 +33,9 @@ struct UnpackBody : ElementwiseBody {
 
  private:
   __device__ float number(const std::int32_t* row, std::int64_t column) const {
-    if (packed == Packed::u8) return reinterpret_cast<const std::uint8_t*>(row)[column];
-    if (packed == Packed::f16) return widen(reinterpret_cast<const __half*>(row)[column]);
-    if (packed == Packed::bf16) return widen(reinterpret_cast<const __nv_bfloat16*>(row)[column]);
-    return reinterpret_cast<const float*>(row)[column];
+    if (type == WordElement::u8) return reinterpret_cast<const std::uint8_t*>(row)[column];
+    if (type == WordElement::f16) return widen(reinterpret_cast<const __half*>(row)[column]);
+    return widen(reinterpret_cast<const __nv_bfloat16*>(row)[column]);
   }
 };
 

@@ -1,4 +1,4 @@
-// A window that slides over an image [N, height, width, C] whose rows are its points: unfold, fold and the pools.
+// A window that slides over an image [N, height, width, C] whose rows are its points: unfold, fold, depthwise and the pools.
 #pragma once
 
 #include <limits>

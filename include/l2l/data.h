@@ -36,12 +36,12 @@ struct L2L_API SampleView {
   // row behind its last, and its token type. Rows see those of their own document alone.
   std::span<std::int32_t> positions = {}, begins = {}, ends = {}, token_types = {};
 
-  // Of a custom model: its model.inputs and model.targets. `tokens` then are the elements of all inputs in the order of
-  // memory, one tensor after the other, each of whole words: four of u8 and two of f16 and bf16 share one; `targets`
-  // those of all targets. All begin as 0.
+  // Of a custom model: its model.inputs and model.targets. `tokens` then are the elements of all inputs, one tensor
+  // after the other, in the order of memory; each tensor begins at a word, which holds four u8, or two f16 or bf16.
+  // `targets` are those of all targets. All begin as 0.
   std::span<const TensorSpec> input_tensors = {}, target_tensors = {};
   // Writes a tensor's elements, row-major, by its place in these. Throws BadInput unless there are as many, of its
-  // type: floats for f32, and rounded for f16 and bf16, whose bits are taken as well.
+  // type: floats for f32, and rounded for f16 and bf16 (ties to bf16 away from zero), whose bits are taken as well.
   void set_input(std::size_t tensor, std::span<const float> values) const;
   void set_input(std::size_t tensor, std::span<const std::int32_t> values) const;
   void set_input(std::size_t tensor, std::span<const std::uint8_t> values) const;

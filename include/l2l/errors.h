@@ -33,7 +33,7 @@ class L2L_API Error : public std::runtime_error {
 
 // What bad input is about, as far as that is known; each may be empty. The message says it as well.
 struct ErrorPlace {
-  std::string file;   // its path
+  std::string file;   // or directory: its path
   std::string field;  // what of the file: "tensor \"h.0.attn.c_attn.weight\"", "header"
   std::string key;    // of the options: "optimizer.learning_rate"
 };

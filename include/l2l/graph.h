@@ -30,7 +30,7 @@ struct Value {
 
 // A tensor that each sample brings (model.inputs, model.targets).
 struct TensorSpec {
-  // i32: indices. Others: numbers, as which layers read them in precision.compute; u8: 0 to 255.
+  // i32: indices. f32, f16, bf16 and u8 (0 to 255): numbers, which layers read rounded to precision.compute.
   enum class Element : std::uint8_t { f32, i32, u8, f16, bf16 };
   std::string name;
   std::vector<std::int64_t> shape = {};  // of one sample: at most seven dimensions; none: one element

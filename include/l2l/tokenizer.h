@@ -27,13 +27,14 @@ class L2L_API Tokenizer {
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
   std::int64_t vocabulary() const;  // all ids are below
-  // Parts that are not UTF-8 count as U+FFFD. `special`: with the tokens that belong around a text, such as [CLS] and
-  // [SEP]. Throws BadInput where there is no token for a part of it.
+  // Parts that are not UTF-8 count as U+FFFD, but with "bytes". `special`: with the tokens that belong around a text,
+  // such as [CLS] and [SEP]. Throws BadInput where there is no token for a part of it.
   std::vector<std::int32_t> encode(std::string_view text, bool special = false) const;
-  // The ids of each text, on `threads` threads.
+  // The ids of each text, on `threads` threads, at least one: many texts take less time so than one by one.
   std::vector<std::vector<std::int32_t>> encode_all(std::span<const std::string_view> texts, bool special = false,
                                                     int threads = 1) const;
-  // `special`: special tokens are part of the text. Throws BadInput for an id that stands for nothing.
+  // `special`: special tokens are part of the text. Throws BadInput for an id that stands for nothing; with "bytes" it
+  // becomes U+FFFD.
   std::string decode(std::span<const std::int32_t> ids, bool special = false) const;
 
  private:

@@ -2,7 +2,7 @@
 #include <cstring>
 #include <string>
 
-#include "core/half_rows.h"
+#include "core/dtype.h"
 #include "core/hash.h"
 #include "l2l/data.h"
 #include "l2l/errors.h"
@@ -48,9 +48,14 @@ void write_tensor(std::span<const TensorSpec> specs, std::size_t tensor, std::sp
   for (const TensorSpec& before : specs.first(tensor)) first += static_cast<std::size_t>(models::words_of(before));
   std::int32_t* const place = words.subspan(first, static_cast<std::size_t>(models::words_of(spec))).data();
   if constexpr (std::is_same_v<Given, float>) {
-    if (spec.element == Element::f16) return to_f16(values.data(), reinterpret_cast<f16*>(place), std::ssize(values));
-    if (spec.element == Element::bf16)
-      return void(std::ranges::transform(values, reinterpret_cast<bf16*>(place), to_bf16));
+    if (spec.element != Element::f32) {
+      std::vector<std::uint16_t> halves(values.size());
+      std::ranges::transform(values, halves.begin(), [&](float value) {
+        return spec.element == Element::f16 ? to_f16(value).bits : to_bf16(value).bits;
+      });
+      std::memcpy(place, halves.data(), halves.size() * sizeof(std::uint16_t));
+      return;
+    }
   }
   std::memcpy(place, values.data(), values.size_bytes());
 }

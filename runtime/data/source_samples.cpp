@@ -63,10 +63,10 @@ namespace {
 void check_tensor_words(const TensorSpec& spec, std::span<const std::int32_t> words, std::int32_t least,
                         const std::string& where) {
   const bool indices = spec.element == TensorSpec::Element::i32;
-  const Packed packed = models::packed_as(spec.element);
-  if (packed == Packed::u8) return;
+  const WordElement type = models::word_element(spec.element);
+  if (type == WordElement::u8) return;
   for (std::size_t i = 0; i < static_cast<std::size_t>(models::elements_of(spec)); ++i) {
-    if (indices ? words[i] >= least && words[i] < spec.below : std::isfinite(unpacked(packed, words, i))) continue;
+    if (indices ? words[i] >= least && words[i] < spec.below : std::isfinite(element_of(type, words, i))) continue;
     throw BadInput(where + ", tensor \"" + spec.name + "\", element " + std::to_string(i) +
                    (indices ? " is " + std::to_string(words[i]) + "; it is " + std::to_string(least) + " to " +
                                   std::to_string(spec.below - 1)

@@ -1,10 +1,10 @@
 // choose_run(): what is not said of a run.
 #include "l2l/choose.h"
-#include "core/error_place.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include "core/error_place.h"
 #include "core/files.h"
 #include "core/host_memory.h"
 #include "core/json.h"
@@ -125,7 +125,9 @@ void Chooser::check(const fs::path& data) const {
     refuse("its rows have choices, which are for bert and roberta; " + pretrained_.string() + " is " +
            model_.architecture);
   }
-  if (!text::has_tokenizer(pretrained_)) throw BadInput("--pretrained " + pretrained_.string() + ": has no tokenizer");
+  if (!text::has_tokenizer(pretrained_)) {
+    throw BadInput("--pretrained " + pretrained_.string() + ": has no tokenizer", of_file(pretrained_.string()));
+  }
 }
 
 std::uint64_t Chooser::training_rows() const {

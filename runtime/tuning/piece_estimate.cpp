@@ -29,6 +29,10 @@ double products(const Graph& graph, const Op& op) {
   switch (op.kind) {
     case OpKind::matmul:
       return 2 * std::sqrt(input(0) * input(1) * elements(graph, op.outputs[0]));
+    case OpKind::depthwise:
+      return 2 * columns(1) * elements(graph, op.outputs[0]);
+    case OpKind::depthwise_backward:
+      return 4 * columns(2) * input(0);
     case OpKind::attention:
       return 4 * sequence * elements(graph, op.outputs[0]);
     case OpKind::attention_backward:

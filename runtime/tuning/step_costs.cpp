@@ -35,7 +35,7 @@ std::string text_of(const Graph& graph) {
     text << ":" << a.transpose_a << a.transpose_b << a.accumulate << a.causal << a.inverse << a.exact << " "
          << a.probability << " " << a.heads << " " << a.kv_heads << " " << a.sequence << " " << a.vocabulary;
     if (a.custom.op) text << " " << a.custom.op->name << " " << a.custom.op->version << " " << a.columns;
-    if (a.packed != Packed::no) text << " packed " << static_cast<int>(a.packed);
+    if (a.word_element != WordElement::whole) text << " of type " << static_cast<int>(a.word_element);
     if (a.window > 0 || a.softcap > 0 || a.gelu) text << " " << a.window << (a.softcap > 0) << a.gelu;
     if (a.dims != compiler::Attributes().dims) {
       for (const std::int64_t dim : a.dims) text << " " << dim;

@@ -14,7 +14,7 @@ meson install -C "$build_root" --no-rebuild --destdir "$folder" >"$folder/instal
 installed=$folder/elsewhere
 mv "$folder$prefix" "$installed"
 headers=$(cd "$installed/include" && find . -type f | sort | tr '\n' ' ')
-[[ $headers == "$(printf './l2l/%s.h ' choose custom_op data errors export graph l2l log model_files options run testing trainer version)" ]] || fail "headers: $headers"
+[[ $headers == "$(printf './l2l/%s.h ' choose custom_op data errors export graph l2l log model_files options run testing tokenizer trainer version)" ]] || fail "headers: $headers"
 unset LD_LIBRARY_PATH
 for tool in train plan sample eval export report tokenize bench; do
   "$installed/bin/l2l-$tool" --version >"$folder/version" || fail "l2l-$tool does not run from another place"

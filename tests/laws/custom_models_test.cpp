@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <set>
 
 #include "tests/laws/custom_models.h"
@@ -413,6 +414,22 @@ TEST(CustomModels, RefusalsNameTheLayerAndWhatDoesNotFit) {
            return g.max_pool(g.reshape(x, {1, 16, 1}), {.size = {2, 1}, .padding = {1, 0}, .dilation = {2, 1}});
          }),
          {"max_pool", "a window covers padding alone"});
+  expect(
+      building([](LayerBuilder& g, Value x) {
+        return g.convolution(g.reshape(x, {4, 4, 1}), g.matrix("w", 1, 1, Distribution::ones()), {}, {.size = {3, -1}});
+      }),
+      {"convolution: size, stride and dilation of a window are 1 or more"});
+  expect(building([](LayerBuilder& g, Value x) {
+           constexpr int kMost = std::numeric_limits<int>::max();
+           return g.convolution(g.reshape(x, {2, 2, 4}), g.matrix("w", 1, 1, Distribution::ones()), {},
+                                {.size = {kMost, kMost}});
+         }),
+         {"convolution: a window of"});
+  expect(building([](LayerBuilder& g, Value x) {
+           const Value image = g.reshape(x, {4, 4, 1});
+           return g.convolution(image, image, {}, {});
+         }),
+         {"stands where a parameter is taken"});
   const auto grouped = [&](int groups, std::int64_t out, bool again) {
     return building([=](LayerBuilder& g, Value x) {
       const Value image = g.reshape(x, {2, 2, 4}), w = g.matrix("w", out, 2, Distribution::ones());
@@ -422,6 +439,7 @@ TEST(CustomModels, RefusalsNameTheLayerAndWhatDoesNotFit) {
   };
   expect(grouped(3, 4, false), {"convolution: 4 channels in and 4 out are not made of 3 groups"});
   expect(grouped(2, 3, false), {"convolution", "3 out"});
+  expect(grouped(4, 4, false), {"convolution: parameter w is [4, 2]", "[4, 1]"});
   expect(grouped(2, 4, true), {"parameter w stands in groups before"});
   expect(refusal([](Options& o) {
            o.model.loss = [](LayerBuilder& g, ValueSpan outputs, ValueSpan targets) {

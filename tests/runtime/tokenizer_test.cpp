@@ -20,6 +20,9 @@ TEST(PublicTokenizer, BytesAreTokens) {
   EXPECT_EQ(tokenizer.vocabulary(), 256);
   EXPECT_EQ(tokenizer.encode(text), (Ids{0, 97, 255, 195, 169}));
   EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
+  EXPECT_EQ(tokenizer.decode(Ids{97, 256, -1, 98}), "a\uFFFD\uFFFDb");
+  const std::vector<std::string_view> texts = {text};
+  EXPECT_THROW(tokenizer.encode_all(texts, false, 0), BadInput);
 }
 
 TEST(PublicTokenizer, OpensWhatDataTokenizerTakes) {

@@ -53,8 +53,10 @@ class OperatorTest(unittest.TestCase):
 
     def start(self, *arguments, **more):
         metrics = () if "--metrics" in arguments else ("--metrics", "m.jsonl")
-        return subprocess.Popen([TOOLS / "l2l-train", "run.toml", *metrics, *arguments], cwd=self.path, text=True,
-                                **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more})
+        process = subprocess.Popen([TOOLS / "l2l-train", "run.toml", *metrics, *arguments], cwd=self.path, text=True,
+                                   **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more})
+        self.addCleanup(process.kill)  # where the test fails while it runs
+        return process
 
     def run_to_end(self, *arguments, status=0, **more):
         process = self.start(*arguments, **more)

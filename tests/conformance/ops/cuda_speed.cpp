@@ -155,9 +155,10 @@ std::vector<OpCase> cuda_speed_cases() {
     cases.push_back(batch_norm_case(dtype, kPixels, kChannels, true));
     cases.push_back(group_norm_backward_case(dtype, {1, kPixels, 1, kChannels}, kChannels));
     const compiler::Window three{.size = {3, 3}, .padding = {1, 1}};
-    for (const OpKind kind : {OpKind::unfold, OpKind::fold}) {
+    for (const OpKind kind : {OpKind::unfold, OpKind::fold, OpKind::depthwise, OpKind::depthwise_backward}) {
       cases.push_back(window_case(kind, dtype, {64, 32, 32, kChannels}, three));
     }
+    cases.push_back(unpack_case(dtype, WordElement::u8, 64, 224 * 224, 3));
     for (const OpKind kind : {OpKind::gelu, OpKind::gelu_backward, OpKind::add, OpKind::convert}) {
       cases.push_back(pointwise_case(kind, dtype, kRows, 4 * kBert));
     }

@@ -104,7 +104,7 @@ OpCase reshape_case(DType dtype, Shape from, std::int64_t columns);
 // `count` columns become those from `first` on of `columns`, times a factor.
 OpCase pad_columns_case(DType dtype, std::int64_t rows, std::int64_t count, std::int64_t first, std::int64_t columns);
 // `rows` rows of words, in each `its_rows` x `columns` numbers.
-OpCase unpack_case(DType dtype, Packed packed, std::int64_t rows, std::int64_t its_rows, std::int64_t columns);
+OpCase unpack_case(DType dtype, WordElement type, std::int64_t rows, std::int64_t its_rows, std::int64_t columns);
 OpCase permute_case(DType dtype, Dims dims, std::array<std::uint8_t, 4> axes);
 // broadcast, broadcast_backward or sum; bit i of `kept` for dimension i.
 OpCase broadcast_case(compiler::OpKind kind, DType dtype, Dims dims, std::uint32_t kept, float factor = 1);

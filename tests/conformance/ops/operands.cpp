@@ -174,14 +174,10 @@ void fill_questions(Tensor& targets, std::mt19937_64& random) {
   }
 }
 
-// Any bytes; halves below 2 in size, some of them denormal; floats and bf16 of 0.5 to 2, which every dtype holds.
-void fill_words(Packed packed, Tensor& words, std::mt19937_64& random) {
-  struct Bits {
-    std::uint32_t allowed, set;
-  };
-  static constexpr Bits kBits[] = {
-      {0xbfffffff, 0x3f000000}, {0xffffffff, 0}, {0xbfffbfff, 0}, {0xbfffbfff, 0x3f003f00}};
-  const auto [allowed, set] = kBits[static_cast<std::size_t>(packed)];
+// Any bytes; f16 below 2 in size, some of them denormal; bf16 of 0.5 to 2, which every dtype holds.
+void fill_words(WordElement type, Tensor& words, std::mt19937_64& random) {
+  const std::uint32_t allowed = type == WordElement::u8 ? 0xffffffff : 0xbfffbfff;
+  const std::uint32_t set = type == WordElement::bf16 ? 0x3f003f00 : 0;
   for (double& word : words) {
     word = static_cast<double>(static_cast<std::int32_t>((static_cast<std::uint32_t>(random()) & allowed) | set));
   }
@@ -241,7 +237,7 @@ void prepare_own(const OpCase& test_case, Tensors& operands, std::mt19937_64& ra
       if (first.dtype == DType::i32) fill_integers(operands[0], -200000, 200000, random);
       return;
     case OpKind::unpack:
-      return fill_words(attributes.packed, operands[0], random);
+      return fill_words(attributes.word_element, operands[0], random);
     case OpKind::sum:  // sums that do not cancel
     case OpKind::broadcast_backward:
       for (double& value : operands[0]) value += 0.5;

@@ -1,7 +1,6 @@
 // References of the ops that move elements or repeat them, and of sums over dimensions.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 
 #include "tests/conformance/ops/reference.h"
@@ -62,17 +61,15 @@ static double half_of(std::uint32_t bits, int exponent) {
 }
 
 void reference_unpack(const ReferenceCall& call) {
-  const Packed packed = call.op.attributes.packed;
+  const bool bytes = call.op.attributes.word_element == WordElement::u8;
+  const int exponent = call.op.attributes.word_element == WordElement::f16 ? 5 : 8;
   const auto words = static_cast<std::size_t>(call.shape(0)[1]);
-  const std::size_t elements = call[1].size() / static_cast<std::size_t>(call.shape(0)[0]);
-  const std::size_t each = packed == Packed::no ? 1 : packed == Packed::u8 ? 4 : 2;
+  const std::size_t elements = call[1].size() / static_cast<std::size_t>(call.shape(0)[0]), each = bytes ? 4 : 2;
   for (std::size_t i = 0; i < call[1].size(); ++i) {
     const std::size_t row = i / elements, element = i % elements;
     const auto word = static_cast<std::uint32_t>(static_cast<std::int64_t>(call[0][row * words + element / each]));
     const std::uint32_t bits = word >> 32 / each * (element % each);  // the first one in the lowest bits
-    call[1][i] = packed == Packed::no   ? static_cast<double>(std::bit_cast<float>(word))
-                 : packed == Packed::u8 ? bits & 0xff
-                                        : half_of(bits & 0xffff, packed == Packed::f16 ? 5 : 8);
+    call[1][i] = bytes ? bits & 0xff : half_of(bits & 0xffff, exponent);
   }
 }
 

@@ -21,11 +21,11 @@ void add_moves(std::vector<OpCase>& cases, DType dtype) {
   }
   cases.push_back(pad_columns_case(dtype, 33, 33, 0, 33));
   cases.push_back(pad_columns_case(dtype, 1100, 33, 8, 41));
-  for (const Packed packed : {Packed::no, Packed::u8, Packed::f16, Packed::bf16}) {
-    cases.push_back(unpack_case(dtype, packed, 1, 1, 1));
-    cases.push_back(unpack_case(dtype, packed, 3, 5, 7));
-    cases.push_back(unpack_case(dtype, packed, 2, 4, 8));
-    cases.push_back(unpack_case(dtype, packed, 33, 28, 84));
+  for (const WordElement type : {WordElement::u8, WordElement::f16, WordElement::bf16}) {
+    cases.push_back(unpack_case(dtype, type, 1, 1, 1));
+    cases.push_back(unpack_case(dtype, type, 3, 5, 7));
+    cases.push_back(unpack_case(dtype, type, 2, 4, 8));
+    cases.push_back(unpack_case(dtype, type, 33, 28, 84));
   }
   cases.push_back(reshape_case(dtype, {1, 1}, 0));
   cases.push_back(reshape_case(dtype, {1, 33}, 1));
@@ -119,13 +119,13 @@ OpCase pad_columns_case(DType dtype, std::int64_t rows, std::int64_t count, std:
   return builder.output({rows, columns}).checked();
 }
 
-OpCase unpack_case(DType dtype, Packed packed, std::int64_t rows, std::int64_t its_rows, std::int64_t columns) {
+OpCase unpack_case(DType dtype, WordElement type, std::int64_t rows, std::int64_t its_rows, std::int64_t columns) {
   static constexpr const char* kNames[] = {"words", "u8", "f16", "bf16"};
   CaseBuilder builder(OpKind::unpack, dtype);
-  builder.attributes().packed = packed;
+  builder.attributes().word_element = type;
   builder.attributes().dims = {rows, its_rows, columns, 1};
-  builder.named(kNames[static_cast<int>(packed)]).named(join({rows, its_rows, columns}));
-  builder.input(DType::i32, {rows, words_of(packed, its_rows * columns)});
+  builder.named(kNames[static_cast<int>(type)]).named(join({rows, its_rows, columns}));
+  builder.input(DType::i32, {rows, words_for(type, its_rows * columns)});
   return builder.output({rows * its_rows, columns}).checked();
 }
 

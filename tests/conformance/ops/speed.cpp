@@ -27,6 +27,13 @@ double operations(const OpCase& test_case) {
       return product(static_cast<double>(y[0]), static_cast<double>(y[1]),
                      static_cast<double>(shape(0)[op.attributes.transpose_a ? 0 : 1]));
     }
+    case OpKind::depthwise:
+    case OpKind::depthwise_backward: {
+      const bool forward = op.kind == OpKind::depthwise;
+      const Shape y = forward ? test_case.graph.value(op.outputs[0]).shape : shape(0);
+      return product(static_cast<double>(y.elements()), static_cast<double>(shape(forward ? 1 : 2)[1]),
+                     forward ? 1 : 2);
+    }
     case OpKind::attention:  // two products per head, if causal half of them
     case OpKind::attention_backward: {
       const bool forward = op.kind == OpKind::attention;

@@ -26,6 +26,8 @@ constexpr std::pair<Dims, Window> kWindows[] = {
     {{1, 12, 11, 24}, {.size = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}},
     {{2, 30, 31, 5}, {.size = {3, 3}, .padding = {1, 1}}},
     {{1, 9, 8, 40}, {.size = {5, 5}, .padding = {2, 2}}},
+    {{2, 5, 4, 130}, {.size = {3, 3}, .padding = {1, 1}}},
+    {{1, 3, 4, 65}, {.size = {2, 2}}},
 };
 
 constexpr std::pair<Dims, int> kGroups[] = {

@@ -1,7 +1,7 @@
 // Samples that bring bytes and halves (TensorSpec::Element): the run is that of the same numbers as floats, to the bit.
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <cstring>
 
 #include "core/dtype.h"
 #include "tests/laws/custom_models.h"
@@ -25,7 +25,7 @@ std::vector<float> numbers_of(std::uint64_t index, std::size_t count, bool bytes
   return numbers;
 }
 
-// Where bytes stand in `specs` as floats, the same numbers.
+// The same numbers, whatever types the tensors are of.
 void write(const SampleView& sample, std::uint64_t index, bool halves_as_bits) {
   const auto fill = [&](std::span<const TensorSpec> specs, const auto& set) {
     for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -34,9 +34,10 @@ void write(const SampleView& sample, std::uint64_t index, bool halves_as_bits) {
       if (specs[i].element == Element::u8) {
         const std::vector<std::uint8_t> all(numbers.begin(), numbers.end());
         set(i, std::span(all));
-      } else if (halves_as_bits && specs[i].element == Element::f16) {
+      } else if (halves_as_bits && specs[i].element != Element::f32) {
+        const bool f16s = specs[i].element == Element::f16;
         std::vector<std::uint16_t> bits;
-        for (const float number : numbers) bits.push_back(to_f16(number).bits);
+        for (const float number : numbers) bits.push_back(f16s ? to_f16(number).bits : to_bf16(number).bits);
         set(i, std::span<const std::uint16_t>(bits));
       } else {
         set(i, std::span(numbers));
@@ -97,27 +98,77 @@ Record record(const Options& options) {
   return testing::record_of(trainer, 4);
 }
 
-TEST(PackedSamples, AreTheSameNumbersInLessRoom) {
+TEST(SampleTypes, AreTheSameNumbersInLessRoom) {
   for (const char* const compute : {"fp32", "bf16", "fp16"}) {
     Options floats = options_of(Element::f32, Element::f32, Element::f32);
     floats.precision.compute = compute;
     const Record expected = record(floats);
     for (const bool bits : {false, true}) {
-      Options packed = options_of(Element::u8, Element::f16, Element::bf16, bits);
-      packed.precision.compute = compute;
-      EXPECT_EQ(record(packed), expected) << compute;
-      Trainer trainer(packed), other(floats);
+      Options typed = options_of(Element::u8, Element::f16, Element::bf16, bits);
+      typed.precision.compute = compute;
+      EXPECT_EQ(record(typed), expected) << compute;
+      Trainer trainer(typed), other(floats);
       EXPECT_EQ(trainer.evaluate()->metrics, other.evaluate()->metrics);
       EXPECT_LT(trainer.contract().device_bytes, other.contract().device_bytes);
     }
   }
 }
 
-TEST(PackedSamples, NoWayToRunThemChangesABit) {
-  testing::expect_same_bits(options_of(Element::u8, Element::f16, Element::bf16), record, "packed samples");
+// A model of one tensor of bytes, as images come, whose samples need not be taken apart; and one byte is noticed.
+TEST(SampleTypes, BytesAlone) {
+  const auto run = [](Element element, float changed) {
+    Options options = options_of(element, Element::f16, Element::bf16);
+    ModelOptions& model = options.model;
+    model.inputs.resize(1);
+    model.targets.resize(1);
+    model.blocks[0].build = [](LayerBuilder& graph, std::span<const Value> inputs) {
+      const Value w = graph.matrix("w", 105, 9, Distribution::normal(0.1));
+      return std::vector{graph.tanh(graph.linear(graph.scale(graph.reshape(inputs[0], {105}), 1.0 / 255), w))};
+    };
+    model.loss = [](LayerBuilder& graph, std::span<const Value> outputs, std::span<const Value> targets) {
+      const Value apart = graph.subtract(graph.slice(outputs[0], 1, 0, 3), graph.scale(targets[0], 1.0 / 255));
+      return graph.mean(graph.multiply(apart, apart), {1});
+    };
+    options.data.train_source = std::make_shared<CallbackSource>(20, 1, [=](const auto& position, const auto& sample) {
+      std::vector<float> image = numbers_of(position.index, 105, true), target = numbers_of(position.index, 3, true);
+      if (position.index == 3) image[50] += changed;
+      if (element == Element::f32) {
+        sample.set_input(0, std::span<const float>(image));
+        sample.set_target(0, std::span<const float>(target));
+      } else {
+        sample.set_input(0, std::vector<std::uint8_t>(image.begin(), image.end()));
+        sample.set_target(0, std::vector<std::uint8_t>(target.begin(), target.end()));
+      }
+      return std::int64_t{1};
+    });
+    return record(options);
+  };
+  EXPECT_EQ(run(Element::u8, 0), run(Element::f32, 0));
+  const float changed = numbers_of(3, 105, true)[50] < 128 ? 1 : -1;
+  EXPECT_FALSE(run(Element::u8, changed) == run(Element::u8, 0));
+  EXPECT_EQ(run(Element::u8, changed), run(Element::f32, changed));
 }
 
-TEST(PackedSamples, WhatIsWrittenIsChecked) {
+// As PyTorch rounds to f16; to bf16 ties go away from zero.
+TEST(SampleTypes, FloatsAreRounded) {
+  const std::vector<TensorSpec> specs = {{.name = "half", .shape = {3}, .element = Element::f16},
+                                         {.name = "brain", .shape = {3}, .element = Element::bf16}};
+  std::vector<std::int32_t> words(4);
+  const SampleView view{.tokens = words, .targets = {}, .input_tensors = specs};
+  const std::vector<float> numbers = {1.00048828125f, -1.00390625f, 0.3333333f};
+  view.set_input(0, std::span(numbers));
+  view.set_input(1, std::span(numbers));
+  std::uint16_t halves[8];
+  std::memcpy(halves, words.data(), sizeof halves);
+  EXPECT_EQ((std::vector<int>(halves, halves + 3)), (std::vector<int>{0x3c00, 0xbc04, 0x3555}));
+  EXPECT_EQ((std::vector<int>(halves + 4, halves + 7)), (std::vector<int>{0x3f80, 0xbf81, 0x3eab}));
+}
+
+TEST(SampleTypes, NoWayToRunThemChangesABit) {
+  testing::expect_same_bits(options_of(Element::u8, Element::f16, Element::bf16), record, "sample types");
+}
+
+TEST(SampleTypes, WhatIsWrittenIsChecked) {
   const auto refusal = [](const std::function<void(const SampleView&)>& write_it) {
     Options options = options_of(Element::u8, Element::f16, Element::bf16);
     options.data.train_source = std::make_shared<CallbackSource>(9, 1, [&](const auto&, const SampleView& sample) {
