@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/dtype.h"
+#include "core/error_place.h"
 #include "core/json.h"
 #include "formats/safetensors_header.h"
 #include "l2l/errors.h"
@@ -29,7 +30,7 @@ bool is_here(const std::filesystem::path& path) {
   try {
     return is_there(path);
   } catch (const Error& error) {
-    throw BadInput(error.what(), {.file = path.string(), .field = {}, .key = {}});
+    throw BadInput(error.what(), of_file(path.string()));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/error_place.h"
 #include "core/host_memory.h"
 #include "core/process_limits.h"
 #include "l2l/errors.h"
@@ -164,7 +165,7 @@ void check_names(const models::Model& model, const std::vector<std::string>& pat
     }
     throw BadInput(
         std::string(key) + ": \"" + pattern + "\" names no parameter; they are called " + names_of_some + " and so on",
-        {.file = {}, .field = {}, .key = key});
+        of_key(key));
   }
 }
 

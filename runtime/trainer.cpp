@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "core/error_place.h"
 #include "core/host_memory.h"
 #include "core/process_limits.h"
 #include "models/exchange.h"
@@ -56,7 +57,7 @@ void Trainer::Implementation::set_layers(std::vector<std::uint32_t> ids) {
   try {
     models::check_list(plan.model, ids);
   } catch (const BadInput& error) {
-    throw BadInput(error.what(), {.file = {}, .field = {}, .key = "model.reserve"});
+    throw BadInput(error.what(), of_key("model.reserve"));
   }
   if (engine) {
     plan.set_list(ids);
@@ -133,7 +134,7 @@ void Trainer::Implementation::fill_training() {
     throw BadInput(
         "data.train: no training data; name at least one file, or give a source of samples "
         "(data.train_source)",
-        {.file = {}, .field = {}, .key = "data.train"});
+        of_key("data.train"));
   }
   reader->fill(running().minibatch(), *train, runtime::DrawnFor::training, data_position);
   if (running().minibatch().predicted() == 0) {
@@ -175,7 +176,7 @@ double Trainer::Implementation::learning_rate() const {
   if (std::isfinite(rate) && rate >= 0) return rate;
   throw BadInput("schedule.rate: gives " + std::to_string(rate) + " for step " + std::to_string(step) +
                      "; a learning rate is 0 or more",
-                 {.file = {}, .field = {}, .key = "schedule.rate"});
+                 of_key("schedule.rate"));
 }
 
 StepReport Trainer::Implementation::run_step() {

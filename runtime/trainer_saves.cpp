@@ -1,4 +1,5 @@
 // Trainer: checkpoints, written and gone on from.
+#include "core/error_place.h"
 #include "core/log.h"
 #include "eps/checkpoint/checkpoint_folders.h"
 #include "eps/checkpoint/manifest.h"
@@ -89,8 +90,7 @@ void Trainer::start_save() {
   Implementation& self = *implementation_;
   const CheckpointOptions& checkpoint = self.plan.options.checkpoint;
   if (checkpoint.directory.empty()) {
-    throw BadInput("checkpoint.directory: not set; nowhere to save to",
-                   {.file = {}, .field = {}, .key = "checkpoint.directory"});
+    throw BadInput("checkpoint.directory: not set; nowhere to save to", of_key("checkpoint.directory"));
   }
   claim_checkpoint_directory();
   self.running();

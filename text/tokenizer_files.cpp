@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/error_place.h"
 #include "core/files.h"
 #include "core/hash.h"
 #include "l2l/errors.h"
@@ -30,16 +31,14 @@ std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder)
 bool has_tokenizer(const std::filesystem::path& folder) { return is_folder(folder) && !files_in(folder).empty(); }
 
 std::vector<std::filesystem::path> tokenizer_files(const std::filesystem::path& path) {
-  if (!is_there(path))
-    throw BadInput(path.string() + ": there is no such file or directory",
-                   {.file = path.string(), .field = {}, .key = {}});
+  if (!is_there(path)) throw BadInput(path.string() + ": there is no such file or directory", of_file(path.string()));
   if (!is_folder(path)) return {path};
   std::vector<std::filesystem::path> files = files_in(path);
   if (!files.empty()) return files;
   throw BadInput(
       path.string() +
           ": has no tokenizer: none of tokenizer.json, tokenizer.model, vocab.json with merges.txt, vocab.txt",
-      {.file = path.string(), .field = {}, .key = {}});
+      of_file(path.string()));
 }
 
 std::string read_tokenizer_file(const std::filesystem::path& file) {

@@ -26,7 +26,7 @@ std::vector<std::string> expand(const std::string& pattern, const std::string& k
   throw BadInput(key + ": no file matches \"" + pattern + "\"; " +
                      (std::filesystem::is_directory(folder, ignored) ? "searched in " + folder.string()
                                                                      : "there is no folder " + folder.string()),
-                 {.file = pattern, .field = {}, .key = key});
+                 of_file(pattern, key));
 }
 
 // "data.train = ["books/*.txt"]", with the most frequent extension of the folder's files.
@@ -46,7 +46,7 @@ std::string suggest_files(std::filesystem::path folder, const std::string& key) 
 }
 
 [[noreturn]] void refuse(const std::string& key, const std::string& file, const std::string& reason) {
-  throw BadInput(key + ": " + file + ": " + reason, {.file = file, .field = {}, .key = key});
+  throw BadInput(key + ": " + file + ": " + reason, of_file(file, key));
 }
 
 Bytes measure(const std::string& name, const std::string& key) {

@@ -76,13 +76,13 @@ void assign(const std::vector<Key>& keys, std::string_view section, std::string_
       std::find_if(keys.begin(), keys.end(), [&](const Key& k) { return k.section == section && k.name == name; });
   if (key == keys.end()) {
     throw BadInput("unknown key " + full_name(section, name) + " in " + where + suggest_key(keys, section, name),
-                   {.file = {}, .field = {}, .key = full_name(section, name)});
+                   of_key(full_name(section, name)));
   }
   const std::string full = full_name(section, name);
   try {
     runtime::assign_value(*key, value, where);
   } catch (const BadInput& error) {
-    throw BadInput(error.what(), {.file = {}, .field = {}, .key = full});
+    throw BadInput(error.what(), of_key(full));
   }
   if (std::find(given.begin(), given.end(), full) == given.end()) given.push_back(full);
 }

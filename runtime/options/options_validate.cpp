@@ -5,6 +5,7 @@
 
 #include "core/bytes.h"
 #include "core/checked.h"
+#include "core/error_place.h"
 #include "eps/parameter_store.h"
 #include "l2l/errors.h"
 #include "l2l/options.h"
@@ -316,7 +317,7 @@ void validate_options(const Options& given) {
   } catch (const BadInput& error) {
     const std::string key = key_of(error.what(), given);
     if (key.empty() || !error.place().key.empty() || !error.place().file.empty()) throw;
-    throw BadInput(error.what(), {.file = {}, .field = {}, .key = key});
+    throw BadInput(error.what(), of_key(key));
   }
 }
 

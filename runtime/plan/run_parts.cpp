@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/error_place.h"
 #include "core/host_memory.h"
 #include "core/workers.h"
 #include "l2l/errors.h"
@@ -123,7 +124,7 @@ void set_gradients(PrecisionOptions& precision, const ModelLayout& layout) {
   if (precision.gradients == "fp32") return;
   throw BadInput("precision.gradients = \"" + precision.gradients +
                      "\": the model has statistics (batch_norm), which need \"fp32\" or \"auto\"",
-                 {.file = {}, .field = {}, .key = "precision.gradients"});
+                 of_key("precision.gradients"));
 }
 
 void make_models(RunParts& parts) {
