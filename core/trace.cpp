@@ -3,7 +3,7 @@
 #include <fstream>
 #include <utility>
 
-#include "core/json.h"
+#include "base/json.h"
 #include "l2l/errors.h"
 
 namespace l2l {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/json.h"
+#include "base/json.h"
 #include "l2l/errors.h"
 
 namespace l2l::formats {

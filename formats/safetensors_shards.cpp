@@ -7,9 +7,9 @@
 #include <map>
 #include <set>
 
+#include "base/json.h"
 #include "core/dtype.h"
 #include "core/error_place.h"
-#include "core/json.h"
 #include "formats/safetensors_header.h"
 #include "l2l/errors.h"
 

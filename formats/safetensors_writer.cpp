@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/json.h"
 #include "core/hash.h"
-#include "core/json.h"
 #include "formats/safetensors_header.h"
 
 namespace l2l::formats {

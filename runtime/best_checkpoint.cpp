@@ -5,9 +5,9 @@
 #include <cmath>
 #include <limits>
 
+#include "base/json.h"
 #include "core/error_place.h"
 #include "core/files.h"
-#include "core/json.h"
 #include "l2l/errors.h"
 
 namespace l2l::runtime {

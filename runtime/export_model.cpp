@@ -7,8 +7,8 @@
 #include <optional>
 #include <sstream>
 
+#include "base/json.h"
 #include "core/bytes.h"
-#include "core/json.h"
 #include "core/log.h"
 #include "eps/checkpoint/checkpoint.h"
 #include "eps/checkpoint/checkpoint_locks.h"

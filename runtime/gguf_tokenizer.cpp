@@ -2,8 +2,8 @@
 
 #include <optional>
 
+#include "base/json.h"
 #include "core/files.h"
-#include "core/json.h"
 #include "l2l/errors.h"
 #include "runtime/data/chat_templates.h"
 #include "text/listed_tokenizer.h"

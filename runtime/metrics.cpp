@@ -1,5 +1,5 @@
 // A --metrics line.
-#include "core/json.h"
+#include "base/json.h"
 #include "l2l/trainer.h"
 
 namespace l2l {

@@ -14,7 +14,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "core/edit_distance.h"
+#include "base/edit_distance.h"
 #include "l2l/errors.h"
 #include "l2l/version.h"
 #include "tools/command_line/version_text.h"

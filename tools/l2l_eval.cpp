@@ -5,8 +5,8 @@
 #include <iostream>
 #include <optional>
 
+#include "base/json.h"
 #include "core/files.h"
-#include "core/json.h"
 #include "formats/npy.h"
 #include "l2l/errors.h"
 #include "l2l/model_files.h"

@@ -6,7 +6,7 @@
 
 #include <iostream>
 
-#include "core/json.h"
+#include "base/json.h"
 #include "l2l/errors.h"
 #include "l2l/l2l.h"
 #include "runtime/plan/memory_contract.h"

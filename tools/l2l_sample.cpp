@@ -3,7 +3,7 @@
 #include <iostream>
 #include <optional>
 
-#include "core/json.h"
+#include "base/json.h"
 #include "l2l/l2l.h"
 #include "runtime/data/chat_templates.h"
 #include "tools/command.h"

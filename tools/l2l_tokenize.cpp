@@ -5,9 +5,9 @@
 #include <iterator>
 #include <thread>
 
+#include "base/json.h"
 #include "core/files.h"
 #include "core/hash.h"
-#include "core/json.h"
 #include "l2l/errors.h"
 #include "text/tokenizer.h"
 #include "tools/command.h"

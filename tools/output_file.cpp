@@ -6,7 +6,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "core/json.h"
+#include "base/json.h"
 #include "l2l/errors.h"
 
 namespace l2l::tools {

@@ -5,11 +5,11 @@
 #include <iostream>
 #include <thread>
 
+#include "base/json.h"
 #include "compiler/memory/csv.h"
 #include "compiler/memory/planner.h"
 #include "compiler/memory/portfolio.h"
 #include "compiler/memory/svg.h"
-#include "core/json.h"
 #include "l2l/errors.h"
 #include "tools/output_file.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iostream>
 
+#include "base/json.h"
 #include "compiler/remat/dtr/simulate.h"
-#include "core/json.h"
 
 namespace l2l::tools {
 namespace {

@@ -3,8 +3,8 @@
 #include <iostream>
 #include <iterator>
 
+#include "base/json.h"
 #include "core/files.h"
-#include "core/json.h"
 #include "l2l/errors.h"
 #include "runtime/data/chat_templates.h"
 #include "runtime/export_source.h"

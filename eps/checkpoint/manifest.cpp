@@ -5,9 +5,9 @@
 #include <limits>
 #include <span>
 
+#include "base/json.h"
 #include "core/files.h"
 #include "core/hash.h"
-#include "core/json.h"
 #include "eps/checkpoint/checkpoint_parts.h"
 #include "l2l/errors.h"
 

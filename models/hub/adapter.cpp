@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <regex>
 
-#include "core/json.h"
+#include "base/json.h"
 #include "models/hub/config_reader.h"
 #include "models/hub/names.h"
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "base/json.h"
 #include "core/files.h"
-#include "core/json.h"
 #include "l2l/errors.h"
 #include "models/architecture.h"
 #include "models/hub/config_reader.h"

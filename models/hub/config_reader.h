@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "core/bytes.h"
-#include "core/json.h"
 
 namespace l2l::models {
 

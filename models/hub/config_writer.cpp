@@ -1,7 +1,7 @@
 // hub_config(): the config.json of a model.
 #include <cmath>
 
-#include "core/json.h"
+#include "base/json.h"
 #include "models/architecture.h"
 #include "models/hub/config.h"
 

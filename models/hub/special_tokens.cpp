@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "core/files.h"
-#include "core/json.h"
 #include "l2l/errors.h"
 #include "models/hub/config_reader.h"
 

@@ -3,10 +3,10 @@
 #include <array>
 #include <span>
 
+#include "base/json.h"
 #include "core/error_place.h"
 #include "core/files.h"
 #include "core/hash.h"
-#include "core/json.h"
 #include "l2l/errors.h"
 
 namespace l2l::runtime {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "base/json.h"
 #include "core/error_place.h"
 #include "core/files.h"
-#include "core/json.h"
 #include "core/log.h"
 #include "formats/token_shards.h"
 #include "l2l/errors.h"

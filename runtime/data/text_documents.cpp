@@ -6,8 +6,8 @@
 #include <cmath>
 #include <deque>
 
+#include "base/json.h"
 #include "core/choice_target.h"
-#include "core/json.h"
 #include "core/log.h"
 #include "l2l/errors.h"
 #include "runtime/data/glue.h"

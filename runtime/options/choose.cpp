@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/json.h"
 #include "core/error_place.h"
 #include "core/files.h"
 #include "core/host_memory.h"
-#include "core/json.h"
 #include "l2l/errors.h"
 #include "models/architecture.h"
 #include "models/hub/config.h"

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/edit_distance.h"
+#include "base/edit_distance.h"
 #include "core/error_place.h"
 #include "core/files.h"
 #include "l2l/errors.h"

@@ -6,8 +6,8 @@
 #include <map>
 #include <optional>
 
+#include "base/json.h"
 #include "core/files.h"
-#include "core/json.h"
 #include "core/philox.h"
 #include "formats/text_stream.h"
 #include "l2l/errors.h"

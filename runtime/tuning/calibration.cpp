@@ -8,9 +8,9 @@
 #include <span>
 #include <utility>
 
+#include "base/json.h"
 #include "core/files.h"
 #include "core/hash.h"
-#include "core/json.h"
 #include "core/log.h"
 #include "core/workers.h"
 #include "l2l/errors.h"

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "base/json.h"
 #include "core/files.h"
-#include "core/json.h"
 #include "l2l/errors.h"
 
 namespace l2l::runtime {

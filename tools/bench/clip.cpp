@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <iostream>
 
-#include "core/json.h"
+#include "base/json.h"
 #include "tools/bench/schedule_cases.h"
 
 namespace l2l::tools {

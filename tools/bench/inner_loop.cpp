@@ -4,7 +4,7 @@
 #include <functional>
 #include <iostream>
 
-#include "core/json.h"
+#include "base/json.h"
 #include "tools/bench/schedule_cases.h"
 
 namespace l2l::tools {

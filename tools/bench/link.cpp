@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <iostream>
 
-#include "core/json.h"
+#include "base/json.h"
 #include "l2l/errors.h"
 #include "runtime/tuning/calibration.h"
 #include "tools/bench/link_speed.h"

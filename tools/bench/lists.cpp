@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/json.h"
+#include "base/json.h"
 #include "device/paced/paced_device.h"
 #include "runtime/engine.h"
 #include "runtime/plan_run.h"

@@ -7,10 +7,10 @@
 #include <random>
 #include <thread>
 
+#include "base/json.h"
 #include "compiler/memory/greedy.h"
 #include "compiler/memory/planner.h"
 #include "compiler/memory/portfolio.h"
-#include "core/json.h"
 #include "l2l/errors.h"
 #include "tools/bench/layer_streams.h"
 #include "tools/bench/safe_pairs.h"

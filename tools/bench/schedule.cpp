@@ -4,8 +4,8 @@
 #include <iostream>
 #include <iterator>
 
+#include "base/json.h"
 #include "core/files.h"
-#include "core/json.h"
 #include "runtime/options/architecture_defaults.h"
 #include "tools/bench/measured_run.h"
 #include "tools/output_file.h"

@@ -4,7 +4,7 @@
 
 #include "tools/bench/schedule_report.h"
 
-#include "core/json.h"
+#include "base/json.h"
 
 namespace l2l::tools {
 namespace {

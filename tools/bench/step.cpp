@@ -6,7 +6,7 @@
 #include <iostream>
 #include <vector>
 
-#include "core/json.h"
+#include "base/json.h"
 #include "l2l/l2l.h"
 #include "runtime/tuning/median.h"
 #include "tools/bench/synthetic_text.h"

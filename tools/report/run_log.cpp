@@ -5,7 +5,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "core/json.h"
+#include "base/json.h"
 #include "l2l/errors.h"
 
 namespace l2l::tools {

@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/json.h"
+#include "base/json.h"
 #include "l2l/errors.h"
 #include "tools/output_file.h"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "core/json.h"
+#include "base/json.h"
 #include "l2l/trainer.h"
 #include "tools/progress.h"
 #include "tools/report/run_log.h"

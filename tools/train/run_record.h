@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/json.h"
+#include "base/json.h"
 #include "l2l/log.h"
 #include "l2l/trainer.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "core/json.h"
+#include "base/json.h"
 #include "l2l/errors.h"
 #include "models/architecture.h"
 #include "tests/support/temporary_folder.h"

@@ -1,4 +1,4 @@
-#include "core/json.h"
+#include "base/json.h"
 
 namespace l2l {
 
