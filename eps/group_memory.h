@@ -44,7 +44,7 @@ struct BlockRange {
   std::int64_t begin = 0, end = 0;
 };
 
-// A moment of one parameter as it lies in memory. Element i has code i, and scale i / 512 * 16 + i % 16 (int8; else
+// A moment of one parameter as it lies in memory. Element i has code i, and scale i / 512 * 16 + i % 32 / 2 (int8; else
 // there are none). Codes of 512 elements, and their sixteen scales, mean nothing without each other.
 struct RawMoment {
   optimizers::MomentFormat format;

@@ -54,9 +54,9 @@ constexpr Bytes scale_bytes(MomentFormat format, Bytes elements) {
   return (elements + kScaleBlock - 1) / kScaleBlock * kScalesPerBlock * sizeof(std::uint16_t);
 }
 // Largest error of one rounding, relative to the value (bf16), or to the largest magnitude of its lane in the block
-// (int8, first moment only; optimizers/formats/int8.h has the bound of the second).
+// (int8).
 constexpr double error_bound(MomentFormat format) {
-  return format == MomentFormat::f32 ? 0 : format == MomentFormat::bf16 ? 0x1p-7 : 2.0 / 127 + 0x1p-7;
+  return format == MomentFormat::f32 ? 0 : format == MomentFormat::bf16 ? 0x1p-7 : 8.0 / 247 + 0x1p-7;
 }
 
 // f32: the wire is the master. split: the wire is its upper half, rounded to nearest with ties away; its low 16 bits,

@@ -16,7 +16,9 @@ struct UpdateKernels {
   using Target = typename Master::template Type<P>;
   template <class Arithmetic>
   static __attribute__((always_inline)) void run(const Streams& streams, Arithmetic& arithmetic) {
-    UpdateLoop<P, GradientSum<P, Gradient>, Target, First, Second, Arithmetic>(streams, arithmetic).run();
+    using Loop = UpdateLoop<P, GradientSum<P, Gradient>, Target, First, Second, Arithmetic>;
+    typename Loop::Workspaces workspaces;
+    Loop(streams, workspaces, arithmetic).run();
   }
 
   static void adamw(const Streams& streams, const AdamWConstants& constants) {
@@ -37,9 +39,10 @@ struct UpdateKernels {
 template <class P, class Master, class Moments>
 void lamb_apply_kernel(const Streams& streams, const LambConstants& constants, float step) {
   LambApply<P> arithmetic(constants, step);
-  UpdateLoop<P, NoGradient<P>, typename Master::template Type<P>, typename Moments::template First<P>,
-             typename Moments::template Second<P>, LambApply<P>>(streams, arithmetic)
-      .run();
+  using Loop = UpdateLoop<P, NoGradient<P>, typename Master::template Type<P>, typename Moments::template First<P>,
+                          typename Moments::template Second<P>, LambApply<P>>;
+  typename Loop::Workspaces workspaces;
+  Loop(streams, workspaces, arithmetic).run();
 }
 
 template <class P, class Gradient>
@@ -85,7 +88,8 @@ void store_master_kernel(const Streams& streams, const float* source) {
 
 template <class P, class Moment>
 void decode_kernel(const MomentStream& stream, std::size_t count, float* destination) {
-  Moment moment(stream);
+  typename Moment::Workspace workspace;
+  Moment moment(stream, workspace);
   for (std::size_t i = 0; i < count; i += kLanes) {
     if (i % kLoopBlock == 0) moment.open(i);
     if (count - i >= kLanes) {
@@ -101,7 +105,8 @@ void decode_kernel(const MomentStream& stream, std::size_t count, float* destina
 
 template <class P, class Moment>
 void encode_kernel(const MomentStream& stream, std::size_t count, const float* source) {
-  Moment moment(stream);
+  typename Moment::Workspace workspace;
+  Moment moment(stream, workspace);
   const NearestRounding<P> rounding{Streams()};
   const auto random = shift_right<16>(rounding.of(0));
   const auto load = [](const float* from) __attribute__((always_inline)) { return P::load(from); };
@@ -111,7 +116,13 @@ void encode_kernel(const MomentStream& stream, std::size_t count, const float* s
     std::size_t i = block;
     for (; i + kLanes <= end; i += kLanes) moment.template store<false>(i, kLanes, P::load(source + i), random);
     if (i < end) moment.template store<true>(i, end - i, load_row<true>(source + i, end - i, load), random);
-    moment.template close<0>(block, end, rounding);
+    if constexpr (Moment::kBlocks) {
+      moment.close(block);
+      for (i = 0; i + 2 * kLanes <= end - block; i += 2 * kLanes) {
+        moment.template write_pair<false>(i, 2 * kLanes, random, random);
+      }
+      if (i < end - block) moment.template write_pair<true>(i, end - block - i, random, random);
+    }
   }
 }
 

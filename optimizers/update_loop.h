@@ -16,12 +16,16 @@ inline constexpr std::size_t kLoopBlock = 512;  // kScaleBlock of optimizers/for
 template <class P, class Gradient, class Master, class First, class Second, class Arithmetic>
 class UpdateLoop {
  public:
-  __attribute__((always_inline)) UpdateLoop(const Streams& streams, Arithmetic& arithmetic)
+  struct Workspaces {
+    typename First::Workspace first;
+    typename Second::Workspace second;
+  };
+  __attribute__((always_inline)) UpdateLoop(const Streams& streams, Workspaces& workspaces, Arithmetic& arithmetic)
       : count_(streams.count),
         gradient_(streams),
         master_(streams),
-        first_(streams.first),
-        second_(streams.second),
+        first_(streams.first, workspaces.first),
+        second_(streams.second, workspaces.second),
         rounding_(streams),
         arithmetic_(arithmetic) {}
 
@@ -31,10 +35,14 @@ class UpdateLoop {
       first_.open(block);
       second_.open(block);
       rows(block, end);
-      if constexpr (Arithmetic::kWritesMoments) {
-        first_.template close<0>(block, end, rounding_);
-        second_.template close<16>(block, end, rounding_);
+      if constexpr (kCodes) {
+        if (block > 0) codes(block - kLoopBlock, (end - block) / kRows * kRows, kLoopBlock);
+        if constexpr (First::kBlocks) first_.close(block);
+        if constexpr (Second::kBlocks) second_.close(block);
       }
+    }
+    if constexpr (kCodes) {
+      if (count_ > 0) codes((count_ - 1) / kLoopBlock * kLoopBlock, 0, (count_ - 1) % kLoopBlock + 1);
     }
     if constexpr (Arithmetic::kWritesMaster) master_.finish();
   }
@@ -42,6 +50,9 @@ class UpdateLoop {
  private:
   using Words = typename P::Words;
   using Rounding = typename Arithmetic::template Rounding<P>;
+  // Formats whose codes depend on a whole block write those of a block's rows beside the rows of the next one: neither
+  // waits for the other.
+  static constexpr bool kCodes = Arithmetic::kWritesMoments && (First::kBlocks || Second::kBlocks);
 
   __attribute__((always_inline)) void rows(std::size_t begin, std::size_t end) {
     std::size_t i = begin;
@@ -51,7 +62,10 @@ class UpdateLoop {
       first_.prefetch(i);
       second_.prefetch(i);
       if constexpr (First::kPairs) {
-        for (std::size_t k = 0; k < kRows; k += 2 * kLanes) pair(i + k);
+        for (std::size_t k = 0; k < kRows; k += 2 * kLanes) {
+          pair(i + k);
+          if constexpr (kCodes) code_pair<false>(begin - kLoopBlock, i + k - begin, 2 * kLanes);
+        }
       } else {
         for (std::size_t k = 0; k < kRows; k += kLanes) row<false>(i + k, kLanes);
       }
@@ -89,6 +103,21 @@ class UpdateLoop {
       first_.store_pair(i, m, low, high);
       second_.store_pair(i, v, high, low);
     }
+  }
+
+  // Codes of elements [begin, end) of the closed block.
+  __attribute__((always_inline)) void codes(std::size_t block, std::size_t begin, std::size_t end) {
+    constexpr std::size_t kPair = 2 * kLanes;
+    std::size_t i = begin;
+    for (; i + kPair <= end; i += kPair) code_pair<false>(block, i, kPair);
+    if (i < end) code_pair<true>(block, i, end - i);
+  }
+  template <bool kTail>
+  __attribute__((always_inline)) void code_pair(std::size_t block, std::size_t i, std::size_t count) {
+    const Words random = rounding_.of_every_second(block + i), low = random & Words::all(0xffffu);
+    const Words high = shift_right<16>(random);
+    if constexpr (First::kBlocks) first_.template write_pair<kTail>(i, count, low, high);
+    if constexpr (Second::kBlocks) second_.template write_pair<kTail>(i, count, high, low);
   }
 
   const std::size_t count_;

@@ -158,10 +158,11 @@ class Restorer {
       return write(group, parameter, part,
                    [&](std::int64_t first, std::span<float> values) { read(tensor, first, values); });
     }
-    const SavedMoment saved{file_, tensor, file_.find(scales_name(name)), part};
+    const bool earlier = file_.find(tensor_name(spec.name, StatePart::moment1))->dtype == "I8";
+    const SavedMoment saved{file_, tensor, file_.find(scales_name(name)), part, earlier};
     const RawMoment raw = store_.raw_moment(group, parameter, part);
-    if (raw.format == saved.format()) return saved.read(raw);
-    converted_ = name_of(saved.format());
+    if (raw.format == saved.format() && !earlier) return saved.read(raw);
+    converted_ = std::string(name_of(saved.format())) + (earlier ? ", in codes of before November 2026" : "");
     write(group, parameter, part, [&](std::int64_t first, std::span<float> values) { saved.read(first, values); });
   }
 

@@ -1,7 +1,10 @@
 #include "eps/checkpoint/moment_tensors.h"
 
+#include <cmath>
+#include <cstdint>
 #include <vector>
 
+#include "core/dtype.h"
 #include "optimizers/kernels.h"
 
 namespace l2l::eps {
@@ -19,18 +22,26 @@ std::int64_t scales_of(std::int64_t elements) {
   return static_cast<std::int64_t>(bytes / sizeof(std::uint16_t));
 }
 
+// As written before November 2026: the first moment is q |q| / 127^2 of its scale, the second q^4 / 255^4.
+float earlier_value(StatePart moment, std::byte code, bf16 scale) {
+  const auto q = static_cast<float>(moment == StatePart::moment1 ? static_cast<int>(static_cast<std::int8_t>(code))
+                                                                 : std::to_integer<int>(code));
+  if (moment == StatePart::moment1) return q * std::abs(q) / 16129.0f * to_float(scale);
+  const float square = q * q / 65025.0f;
+  return square * square * to_float(scale);
+}
+
 }  // namespace
 
-std::string moment_dtype(MomentFormat format, StatePart moment) {
-  if (format == MomentFormat::f32) return "F32";
-  if (format == MomentFormat::bf16) return "BF16";
-  return moment == StatePart::moment1 ? "I8" : "U8";
+std::string moment_dtype(MomentFormat format) {
+  return format == MomentFormat::f32 ? "F32" : format == MomentFormat::bf16 ? "BF16" : "U8";
 }
 
 std::optional<MomentFormat> moment_format(const std::string& dtype, StatePart moment) {
   for (const MomentFormat format : {MomentFormat::f32, MomentFormat::bf16, MomentFormat::int8}) {
-    if (dtype == moment_dtype(format, moment)) return format;
+    if (dtype == moment_dtype(format)) return format;
   }
+  if (dtype == "I8" && moment == StatePart::moment1) return MomentFormat::int8;
   return std::nullopt;
 }
 
@@ -51,6 +62,14 @@ void SavedMoment::read(std::int64_t first, std::span<float> values) const {
   if (scales != nullptr) {
     scale_buffer.resize(static_cast<std::size_t>(scales_of(static_cast<std::int64_t>(values.size()))));
     file.read_raw(*scales, scales_of(first), std::as_writable_bytes(std::span(scale_buffer)));
+  }
+  if (earlier) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      constexpr std::size_t kLanes = optimizers::kScalesPerBlock;
+      const bf16 scale{scale_buffer[i / optimizers::kScaleBlock * kLanes + i % kLanes]};
+      values[i] = earlier_value(moment, code_buffer[i], scale);
+    }
+    return;
   }
   const std::size_t which = moment == StatePart::moment1 ? 0 : 1;
   const auto decode = optimizers::kernels().decode[which][static_cast<std::size_t>(format())];

@@ -2,10 +2,11 @@
 //
 //   fp32   NAME.moment1  F32, the parameter's shape
 //   bf16   NAME.moment1  BF16, the parameter's shape
-//   int8   NAME.moment1  I8 (NAME.moment2: U8), the parameter's shape: codes
+//   int8   NAME.moment1  U8, the parameter's shape: codes
 //          NAME.moment1.scales  BF16, [sixteen for each 512 elements begun]
 //
-// optimizers/formats defines the codes. A run with another format converts them.
+// optimizers/formats defines the codes. A run with another format converts them. Files of before November 2026 have
+// other codes of 8 bits, the first moment's as I8; they are converted as well.
 #pragma once
 
 #include <optional>
@@ -17,8 +18,7 @@
 
 namespace l2l::eps {
 
-// "I8" for the first moment's int8.
-std::string moment_dtype(optimizers::MomentFormat format, StatePart moment);
+std::string moment_dtype(optimizers::MomentFormat format);
 // Empty when no format of this moment has that type.
 std::optional<optimizers::MomentFormat> moment_format(const std::string& dtype, StatePart moment);
 
@@ -31,9 +31,10 @@ struct SavedMoment {
   const formats::TensorEntry& codes;
   const formats::TensorEntry* scales;  // of int8
   StatePart moment;
+  bool earlier = false;  // int8 of before November 2026
 
   optimizers::MomentFormat format() const { return moment_format(codes.dtype, moment).value(); }
-  // Without conversion; `destination` has the same format.
+  // Without conversion; `destination` has the same format, which is not an earlier one.
   void read(const RawMoment& destination) const;
   // Elements [first, first + size of `values`), at most kPiece, as fp32. `first` is a multiple of 512.
   void read(std::int64_t first, std::span<float> values) const;

@@ -15,7 +15,7 @@ void add_tensors(std::vector<formats::TensorToWrite>& tensors, const ParameterSp
     return tensors.push_back({name, parameter.shape, master_dtype(parameter, types.wire)});
   }
   const optimizers::MomentFormat format = part == StatePart::moment1 ? types.moments.first : types.moments.second;
-  tensors.push_back({name, parameter.shape, moment_dtype(format, part)});
+  tensors.push_back({name, parameter.shape, moment_dtype(format)});
   if (format != optimizers::MomentFormat::int8) return;
   tensors.push_back({scales_name(name), scales_shape(parameter.shape), "BF16"});
 }

@@ -16,8 +16,9 @@ template <class P>
 class MomentBf16 {
  public:
   using Words = typename P::Words;
-  static constexpr bool kRounds = true, kPairs = true;
-  explicit __attribute__((always_inline)) MomentBf16(const MomentStream& stream)
+  static constexpr bool kRounds = true, kPairs = true, kBlocks = false;
+  struct Workspace {};
+  __attribute__((always_inline)) MomentBf16(const MomentStream& stream, Workspace&)
       : at_(static_cast<std::uint16_t*>(stream.codes)) {}
 
   __attribute__((always_inline)) void prefetch(std::size_t i) const { prefetch_rows(at_ + i); }
@@ -42,8 +43,6 @@ class MomentBf16 {
   __attribute__((always_inline)) void store_pair(std::size_t i, Pair<P> value, Words even, Words odd) const {
     join_halves(rounded(value.even, even), rounded(value.odd, odd)).store(at_ + i);
   }
-  template <int kShift, class Rounding>
-  __attribute__((always_inline)) void close(std::size_t, std::size_t, const Rounding&) const {}
 
  private:
   // The code is the upper half.

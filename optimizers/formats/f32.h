@@ -8,14 +8,16 @@
 
 namespace l2l::optimizers {
 
-// The interface of all formats of moments. open() and close() enclose the rows of each block of 512 elements; store()
-// may leave its work to close().
+// The interface of all formats of moments. open() precedes the rows of each block of 512 elements. Where kBlocks is
+// set, store() only takes note; close(block) ends the block, and write() then writes each of its rows.
 template <class P>
 class MomentF32 {
  public:
   static constexpr bool kRounds = false;  // needs random bits
   static constexpr bool kPairs = false;   // as a first moment: the loop takes pairs of rows
-  explicit __attribute__((always_inline)) MomentF32(const MomentStream& stream) : rows_(stream.codes) {}
+  static constexpr bool kBlocks = false;  // codes depend on the whole block
+  struct Workspace {};
+  __attribute__((always_inline)) MomentF32(const MomentStream& stream, Workspace&) : rows_(stream.codes) {}
 
   __attribute__((always_inline)) void prefetch(std::size_t i) const { rows_.prefetch(i); }
   __attribute__((always_inline)) void open(std::size_t) const {}
@@ -27,8 +29,6 @@ class MomentF32 {
   __attribute__((always_inline)) void store(std::size_t i, std::size_t count, P value, typename P::Words) const {
     rows_.template store<kTail>(i, count, value);
   }
-  template <int kShift, class Rounding>
-  __attribute__((always_inline)) void close(std::size_t, std::size_t, const Rounding&) const {}
   // Elements [i, i + 32).
   __attribute__((always_inline)) Pair<P> load_pair(std::size_t i) const { return rows_.load_pair(i); }
   __attribute__((always_inline)) void store_pair(std::size_t i, Pair<P> value, typename P::Words,
@@ -43,8 +43,9 @@ class MomentF32 {
 // For optimizers without this moment.
 template <class P>
 struct NoMoment {
-  static constexpr bool kRounds = false, kPairs = false;
-  explicit __attribute__((always_inline)) NoMoment(const MomentStream&) {}
+  static constexpr bool kRounds = false, kPairs = false, kBlocks = false;
+  struct Workspace {};
+  __attribute__((always_inline)) NoMoment(const MomentStream&, Workspace&) {}
   __attribute__((always_inline)) void prefetch(std::size_t) const {}
   __attribute__((always_inline)) void open(std::size_t) const {}
   template <bool kTail>
@@ -55,8 +56,6 @@ struct NoMoment {
   __attribute__((always_inline)) void store(std::size_t, std::size_t, P, typename P::Words) const {}
   __attribute__((always_inline)) Pair<P> load_pair(std::size_t) const { return {P::all(0), P::all(0)}; }
   __attribute__((always_inline)) void store_pair(std::size_t, Pair<P>, typename P::Words, typename P::Words) const {}
-  template <int kShift, class Rounding>
-  __attribute__((always_inline)) void close(std::size_t, std::size_t, const Rounding&) const {}
 };
 
 }  // namespace l2l::optimizers

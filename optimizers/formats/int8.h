@@ -1,13 +1,18 @@
-// A moment in 8-bit codes. A block of 512 elements has sixteen lanes of 32 (element i is in lane i % 16), each with a
+// A moment in 8-bit codes. A block of 512 elements has sixteen lanes of 32 (element i is in lane i % 32 / 2), each with a
 // bf16 scale of at least its largest magnitude: 1 + 2/32 bytes per parameter. Experimental.
 //
-//                   code q           value                     error of one rounding at most
-//   first moment    [-127, 127]      q |q| scale / 127^2       scale (2 |q| + 1) / 127^2
-//   second moment   [0, 255]         q^4 scale / 255^4         scale ((q + 1)^4 - q^4) / 255^4
+// Codes are spaced like floating point numbers with an offset: equally near zero, and in proportion to the magnitude from
+// there on. With t = top * magnitude / scale, code c stands for
 //
-// with q of the neighbour nearer to zero. Small values keep a relative precision over a range of 10^4 (second moment:
-// 10^9). Rounding is stochastic, so the mean is the value itself; but a second moment above 0 never becomes 0, so that
-// nothing is divided by epsilon alone.
+//   1 + t = 2^(c / 16) (1 + c % 16 / 16)     exponent and first four bits of the fraction of 1 + t
+//
+//                   code                               top      step near zero      steps elsewhere
+//   first moment    7 bits, and the sign above them    247      scale / 3,952       1/31 to 1/16 of 1 + t
+//   second moment   8 bits                             63,487   scale / 1,015,792   1/31 to 1/16 of 1 + t
+//
+// An error is less than a step. Rounding is stochastic, so the mean is the value itself. Only in a second moment, what is
+// below the first step is raised to it, so that nothing is divided by epsilon alone; where the whole lane is zero, the
+// step is zero, too.
 #pragma once
 
 #include <cstddef>
@@ -15,125 +20,127 @@
 
 #include "optimizers/streams.h"
 #include "optimizers/vector/prefetch.h"
-#include "optimizers/vector/roots.h"
 #include "optimizers/vector/tail.h"
 
 namespace l2l::optimizers {
 
-struct Int8First {
-  template <class P>
-  static __attribute__((always_inline)) P decode_factor(P scale) {
-    return scale / P::all(16129.0f);
-  }
-  template <class P>
-  static __attribute__((always_inline)) P encode_factor(P scale) {
-    return P::all(16129.0f) / max(scale, P::all(0x1p-100f));
-  }
-  template <class P>
-  static __attribute__((always_inline)) P decode(const std::uint8_t* from, P factor) {
-    const P q = to_float(P::Words::load_i8(from));
-    return q * from_bits(bits(q) & P::Words::all(0x7fffffffu)) * factor;
-  }
-  // `uniform` in (0, 1).
-  template <class P>
-  static __attribute__((always_inline)) typename P::Words encode(P value, P factor, P uniform) {
-    using Words = typename P::Words;
-    const Words most = Words::all(127), negative = shift_right<31>(bits(value));
-    const P target = from_bits(bits(value) & Words::all(0x7fffffffu)) * factor;  // q^2
-    const Words below = min(truncate(rough_sqrt(target)), most);
-    const P q = to_float(below);
-    const Words up = is_greater(target - q * q, uniform * (q + q + P::all(1)));
-    const Words magnitude = min(below + up, most);
-    return (magnitude ^ (Words::all(0) - negative)) + negative;
-  }
-};
-
-struct Int8Second {
-  template <class P>
-  static __attribute__((always_inline)) P decode_factor(P scale) {
-    return scale;
-  }
-  template <class P>
-  static __attribute__((always_inline)) P encode_factor(P scale) {
-    return P::all(1) / max(scale, P::all(0x1p-120f));
-  }
-  template <class P>
-  static __attribute__((always_inline)) P decode(const std::uint8_t* from, P factor) {
-    const P q = to_float(P::Words::load_u8(from));
-    const P square = q * q * P::all(1.0f / 65025);
-    return square * square * factor;
-  }
-  template <class P>
-  static __attribute__((always_inline)) typename P::Words encode(P value, P factor, P uniform) {
-    using Words = typename P::Words;
-    const Words most = Words::all(255);
-    const P share = value * factor;
-    const Words below = min(truncate(rough_fourth_root(share) * P::all(255)), most);
-    const P q = to_float(below), next = q + P::all(1);
-    const P floor = (q * q) * (q * q), ceiling = (next * next) * (next * next);
-    const Words up = is_greater(share * P::all(4228250625.0f) - floor, uniform * (ceiling - floor));
-    return max(min(below + up, most), is_greater(value, P::all(0)));
-  }
-};
-
-template <class P, class Map>
+template <class P, bool kSign>
 class MomentInt8 {
  public:
   using Words = typename P::Words;
-  static constexpr bool kRounds = true, kPairs = false;
-  explicit __attribute__((always_inline)) MomentInt8(const MomentStream& stream)
-      : at_(static_cast<std::uint8_t*>(stream.codes)), scales_(stream.scales), factor_(P::all(0)), most_(P::all(0)) {}
+  static constexpr bool kRounds = true, kPairs = true, kBlocks = true;
+  // Apart from the rest, which stays in registers.
+  class Workspace {
+    friend class MomentInt8;
+    alignas(64) float values_[2][512] = {};  // of the open block and of the closed one
+    alignas(64) std::uint8_t nowhere_[512];  // takes codes while no block is closed
+  };
+  __attribute__((always_inline)) MomentInt8(const MomentStream& stream, Workspace& workspace)
+      : at_(static_cast<std::uint8_t*>(stream.codes)),
+        scales_(stream.scales),
+        to_(workspace.nowhere_),
+        open_(workspace.values_[0]),
+        closed_(workspace.values_[1]),
+        of_code_(P::all(0)),
+        of_value_(P::all(0)),
+        most_(P::all(0)) {}
 
   __attribute__((always_inline)) void prefetch(std::size_t i) const { prefetch_rows(at_ + i); }
   __attribute__((always_inline)) void open(std::size_t block) {
-    factor_ = Map::decode_factor(from_bits(shift_left<16>(Words::load_u16(scales_ + block / 32))));
+    of_code_ = from_bits(shift_left<16>(Words::load_u16(scales_ + block / 32))) * P::all(0.5f / kTop);
     most_ = P::all(0);
   }
+  __attribute__((always_inline)) Pair<P> load_pair(std::size_t i) const {
+    const Words codes = Words::load_byte_pairs(at_ + i);
+    return {decoded(shift_left<19>(codes), shift_left<24>(codes), of_code_),
+            decoded(shift_left<3>(codes), shift_left<8>(codes), of_code_)};
+  }
+  __attribute__((always_inline)) void store_pair(std::size_t i, Pair<P> value, Words, Words) {
+    most_ = max(most_, max(magnitude(value.even), magnitude(value.odd)));
+    value.even.store(open_ + i % kBlock);
+    value.odd.store(open_ + i % kBlock + kLanes);
+  }
+  // For the few elements behind the last whole rows of a run.
   template <bool kTail>
   __attribute__((always_inline)) P load(std::size_t i, std::size_t count) const {
-    return load_row<kTail>(
-        at_ + i,
-        count, [&](const std::uint8_t* from) __attribute__((always_inline)) { return Map::decode(from, factor_); });
+    const Words code = load_row<kTail>(
+        at_ + i, count, [](const std::uint8_t* from) __attribute__((always_inline)) { return Words::load_u8(from); });
+    float of_lanes[kLanes], of_elements[kLanes];
+    of_code_.store(of_lanes);
+    for (std::size_t k = 0; k < kLanes; ++k) of_elements[k] = of_lanes[place(i + k) % kLanes];
+    return decoded(shift_left<19>(code), shift_left<24>(code), P::load(of_elements));
   }
   template <bool kTail>
-  __attribute__((always_inline)) void store(std::size_t i, std::size_t, P value, Words) {
-    most_ = max(most_, from_bits(bits(value) & Words::all(0x7fffffffu)));
-    value.store(values_ + i % 512);
+  __attribute__((always_inline)) void store(std::size_t i, std::size_t count, P value, Words) {
+    float values[kLanes], magnitudes[kLanes], most[kLanes];
+    value.store(values);
+    magnitude(value).store(magnitudes);
+    most_.store(most);
+    for (std::size_t k = 0; k < count; ++k) {
+      const std::size_t at = place(i + k);
+      open_[at] = values[k];
+      if (!(magnitudes[k] <= most[at % kLanes])) most[at % kLanes] = magnitudes[k];
+    }
+    most_ = P::load(most);
   }
-  // Encodes rows [block, end) with the random bits from bit kShift on.
-  template <int kShift, class Rounding>
-  __attribute__((always_inline)) void close(std::size_t block, std::size_t end, const Rounding& rounding) {
+  __attribute__((always_inline)) void close(std::size_t block) {
     const Words upper = shift_right<16>(min(bits(most_) + Words::all(0xffffu), Words::all(0x7f7fffffu)));
     upper.store_u16(scales_ + block / 32);
-    const P factor = Map::encode_factor(from_bits(shift_left<16>(upper)));
-    std::size_t i = block;
-    for (; i + kLanes <= end; i += kLanes) code(i, factor, uniform<kShift>(rounding.of(i))).store_u8(at_ + i);
-    if (i == end) return;
-    store_row<true>(
-        at_ + i, end - i, [&](std::uint8_t * to) __attribute__((always_inline)) {
-          code(i, factor, uniform<kShift>(rounding.of(i))).store_u8(to);
-        });
+    of_value_ = P::all(2 * kTop) / max(from_bits(shift_left<16>(upper)), P::all(0x1p-110f));
+    to_ = at_ + block;
+    float* const closed = open_;
+    open_ = closed_;
+    closed_ = closed;
+  }
+  template <bool kTail>
+  __attribute__((always_inline)) void write_pair(std::size_t i, std::size_t count, Words even, Words odd) const {
+    const P first = P::load(closed_ + i), second = P::load(closed_ + i + kLanes);
+    const Words low = shift_right<19>(encoded(first, even)), high = shift_right<3>(encoded(second, odd));
+    Words codes = (low & Words::all(kSign ? 0x7fu : 0xffu)) | (high & Words::all(kSign ? 0x007f0000u : 0x00ff0000u));
+    if constexpr (kSign) {
+      codes = codes | (shift_right<24>(bits(first)) & Words::all(0x80u));
+      codes = codes | (shift_right<8>(bits(second)) & Words::all(0x00800000u));
+    }
+    store_row<kTail, 2 * kLanes>(
+        to_ + i, count, [&](std::uint8_t * to) __attribute__((always_inline)) { codes.store_byte_pairs(to); });
   }
 
  private:
-  template <int kShift>
-  static __attribute__((always_inline)) P uniform(Words random) {
-    const Words half = kShift == 0 ? random & Words::all(0xffffu) : shift_right<16>(random);
-    return (to_float(half) + P::all(0.5f)) * P::all(0x1p-16f);
+  static constexpr std::size_t kBlock = 512;
+  static constexpr float kTop = kSign ? 247.0f : 63487.0f;
+  // The bits of 1 + t that a code has. They are computed as those of 2 + 2 t: in 2.0f all of them are 0.
+  static constexpr std::uint32_t kCode = kSign ? 0x03f80000u : 0x07f80000u, kTwo = 0x40000000u;
+
+  // Where the value of an element lies in its block: a pair of rows has those at even positions first.
+  static __attribute__((always_inline)) std::size_t place(std::size_t i) {
+    return i % kBlock / 32 * 32 + i % 2 * kLanes + i % 32 / 2;
   }
-  __attribute__((always_inline)) Words code(std::size_t i, P factor, P uniform) const {
-    return Map::encode(P::load(values_ + i % 512), factor, uniform);
+  static __attribute__((always_inline)) P magnitude(P value) {
+    return kSign ? from_bits(bits(value) & Words::all(0x7fffffffu)) : value;
+  }
+  // `code` in the bits kCode, `sign` in the highest one; other bits are ignored.
+  static __attribute__((always_inline)) P decoded(Words code, Words sign, P factor) {
+    const P shifted = from_bits((code & Words::all(kCode)) | Words::all(kTwo));
+    const P value = fused_difference(shifted, factor, factor + factor);
+    return kSign ? from_bits(bits(value) | (sign & Words::all(0x80000000u))) : value;
+  }
+  // The code in the bits kCode, without the sign; other bits are of no account. `random` is below 2^16.
+  __attribute__((always_inline)) Words encoded(P value, Words random) const {
+    P shifted = min(fused_sum(magnitude(value), of_value_, P::all(2)), P::all(2 + 2 * kTop));
+    if constexpr (!kSign) shifted = max(shifted, P::all(2.125f));
+    return bits(shifted) + shift_left<3>(random);
   }
 
-  std::uint8_t* at_;
-  std::uint16_t* scales_;
-  P factor_, most_;
-  alignas(64) float values_[512];
+  std::uint8_t* const at_;
+  std::uint16_t* const scales_;
+  std::uint8_t* to_;       // codes of the closed block
+  float *open_, *closed_;  // values of the blocks
+  P of_code_, of_value_, most_;
 };
 
 template <class P>
-using MomentInt8First = MomentInt8<P, Int8First>;
+using MomentInt8First = MomentInt8<P, true>;
 template <class P>
-using MomentInt8Second = MomentInt8<P, Int8Second>;
+using MomentInt8Second = MomentInt8<P, false>;
 
 }  // namespace l2l::optimizers

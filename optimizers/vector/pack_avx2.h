@@ -38,9 +38,13 @@ struct Words {
     const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
     return {_mm256_cvtepu8_epi32(all), _mm256_cvtepu8_epi32(_mm_srli_si128(all, 8))};
   }
-  static L2L_INLINE Words load_i8(const std::uint8_t* from) {
-    const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-    return {_mm256_cvtepi8_epi32(all), _mm256_cvtepi8_epi32(_mm_srli_si128(all, 8))};
+  static L2L_INLINE Words load_byte_pairs(const std::uint8_t* from) {
+    const auto* const at = reinterpret_cast<const __m128i*>(from);
+    return {_mm256_cvtepu8_epi16(_mm_loadu_si128(at)), _mm256_cvtepu8_epi16(_mm_loadu_si128(at + 1))};
+  }
+  L2L_INLINE void store_byte_pairs(std::uint8_t* to) const {
+    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi16(low, high), 0xd8);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), packed);
   }
   L2L_INLINE void store_u16(std::uint16_t* to) const {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), halves(0xffff));
@@ -170,16 +174,8 @@ L2L_INLINE void join_pairs(Pack& even, Pack& odd) {
   even = {low(a.low, b.low), high(a.low, b.low)};
   odd = {low(a.high, b.high), high(a.high, b.high)};
 }
-L2L_INLINE Words is_greater(Pack a, Pack b) {
-  const auto one = [](__m256 x, __m256 y) __attribute__((always_inline)) {
-    return _mm256_srli_epi32(_mm256_castps_si256(_mm256_cmp_ps(x, y, _CMP_GT_OQ)), 31);
-  };
-  return {one(a.low, b.low), one(a.high, b.high)};
-}
 L2L_INLINE Words bits(Pack a) { return {_mm256_castps_si256(a.low), _mm256_castps_si256(a.high)}; }
 L2L_INLINE Pack from_bits(Words a) { return {_mm256_castsi256_ps(a.low), _mm256_castsi256_ps(a.high)}; }
-L2L_INLINE Pack to_float(Words a) { return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)}; }
-L2L_INLINE Words truncate(Pack a) { return {_mm256_cvttps_epi32(a.low), _mm256_cvttps_epi32(a.high)}; }
 
 struct Squares {
   __m256d lane[4];

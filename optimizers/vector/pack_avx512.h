@@ -19,7 +19,12 @@ struct Words {
   static L2L_INLINE Words load_u16(const std::uint16_t* from) { return {_mm512_cvtepu16_epi32(halves(from))}; }
   static L2L_INLINE Words load_i16(const std::uint16_t* from) { return {_mm512_cvtepi16_epi32(halves(from))}; }
   static L2L_INLINE Words load_u8(const std::uint8_t* from) { return {_mm512_cvtepu8_epi32(bytes(from))}; }
-  static L2L_INLINE Words load_i8(const std::uint8_t* from) { return {_mm512_cvtepi8_epi32(bytes(from))}; }
+  static L2L_INLINE Words load_byte_pairs(const std::uint8_t* from) {
+    return {_mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)))};
+  }
+  L2L_INLINE void store_byte_pairs(std::uint8_t* to) const {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi16_epi8(value));
+  }
   L2L_INLINE void store_u16(std::uint16_t* to) const {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(value));
   }
@@ -105,13 +110,8 @@ L2L_INLINE void join_pairs(Pack& even, Pack& odd) {
   even.value = _mm512_permutex2var_ps(a, low, b);
   odd.value = _mm512_permutex2var_ps(a, high, b);
 }
-L2L_INLINE Words is_greater(Pack a, Pack b) {
-  return {_mm512_maskz_set1_epi32(_mm512_cmp_ps_mask(a.value, b.value, _CMP_GT_OQ), 1)};
-}
 L2L_INLINE Words bits(Pack a) { return {_mm512_castps_si512(a.value)}; }
 L2L_INLINE Pack from_bits(Words a) { return {_mm512_castsi512_ps(a.value)}; }
-L2L_INLINE Pack to_float(Words a) { return {_mm512_cvtepi32_ps(a.value)}; }
-L2L_INLINE Words truncate(Pack a) { return {_mm512_cvttps_epi32(a.value)}; }
 
 struct Squares {
   __m512d low, high;

@@ -56,14 +56,12 @@ struct Words : Four<uint32x4_t> {
     return Four{{vmovl_u16(vget_low_u16(low)), vmovl_u16(vget_high_u16(low)), vmovl_u16(vget_low_u16(high)),
                  vmovl_u16(vget_high_u16(high))}};
   }
-  static L2L_INLINE Words load_i8(const std::uint8_t* from) {
-    const int8x16_t all = vreinterpretq_s8_u8(vld1q_u8(from));
-    const int16x8_t low = vmovl_s8(vget_low_s8(all)), high = vmovl_s8(vget_high_s8(all));
-    const auto wide = [](int16x4_t four) __attribute__((always_inline)) {
-      return vreinterpretq_u32_s32(vmovl_s16(four));
-    };
-    return Four{
-        {wide(vget_low_s16(low)), wide(vget_high_s16(low)), wide(vget_low_s16(high)), wide(vget_high_s16(high))}};
+  static L2L_INLINE Words load_byte_pairs(const std::uint8_t* from) {
+    return of([&](int k)
+                  __attribute__((always_inline)) { return vreinterpretq_u32_u16(vmovl_u8(vld1_u8(from + 8 * k))); });
+  }
+  L2L_INLINE void store_byte_pairs(std::uint8_t* to) const {
+    for (int k = 0; k < 4; ++k) vst1_u8(to + 8 * k, vmovn_u16(vreinterpretq_u16_u32(part[k])));
   }
   L2L_INLINE void store_u16(std::uint16_t* to) const {
     vst1q_u16(to, narrow(0));
@@ -185,23 +183,11 @@ L2L_INLINE void join_pairs(Pack& even, Pack& odd) {
   even = row(0);
   odd = row(2);
 }
-L2L_INLINE Words is_greater(Pack a, Pack b) {
-  return Words::of([&](int k)
-                       __attribute__((always_inline)) { return vshrq_n_u32(vcgtq_f32(a.part[k], b.part[k]), 31); });
-}
 L2L_INLINE Words bits(Pack a) {
   return Words::of([&](int k) __attribute__((always_inline)) { return vreinterpretq_u32_f32(a.part[k]); });
 }
 L2L_INLINE Pack from_bits(Words a) {
   return Pack::of([&](int k) __attribute__((always_inline)) { return vreinterpretq_f32_u32(a.part[k]); });
-}
-L2L_INLINE Pack to_float(Words a) {
-  return Pack::of([&](int k)
-                      __attribute__((always_inline)) { return vcvtq_f32_s32(vreinterpretq_s32_u32(a.part[k])); });
-}
-L2L_INLINE Words truncate(Pack a) {
-  return Words::of([&](int k)
-                       __attribute__((always_inline)) { return vreinterpretq_u32_s32(vcvtq_s32_f32(a.part[k])); });
 }
 
 struct Squares {

@@ -44,6 +44,12 @@ template <typename T>
 L2L_OUTLINE void narrow_row(const std::uint32_t* from, T* to) {
   for (int i = 0; i < 16; ++i) to[i] = static_cast<T>(from[i]);
 }
+L2L_OUTLINE void widen_bytes(const std::uint8_t* from, std::uint16_t* to) {
+  for (int i = 0; i < 32; ++i) to[i] = from[i];
+}
+L2L_OUTLINE void narrow_halves(const std::uint16_t* from, std::uint8_t* to) {
+  for (int i = 0; i < 32; ++i) to[i] = static_cast<std::uint8_t>(from[i]);
+}
 
 // Sixteen 32-bit words.
 struct Words {
@@ -63,12 +69,21 @@ struct Words {
     return widen<std::int32_t>(reinterpret_cast<const std::int16_t*>(from));
   }
   static L2L_INLINE Words load_u8(const std::uint8_t* from) { return widen<std::uint32_t>(from); }
-  static L2L_INLINE Words load_i8(const std::uint8_t* from) {
-    return widen<std::int32_t>(reinterpret_cast<const std::int8_t*>(from));
-  }
   // The low bits of each lane.
   L2L_INLINE void store_u16(std::uint16_t* to) const { narrow(to); }
   L2L_INLINE void store_u8(std::uint8_t* to) const { narrow(to); }
+  // Thirty-two bytes, one in each half of a word: those at even positions in the lower halves.
+  static L2L_INLINE Words load_byte_pairs(const std::uint8_t* from) {
+    std::uint16_t halves[32];
+    widen_bytes(from, halves);
+    return load(halves);
+  }
+  // The low bytes of all halves; their high ones are 0.
+  L2L_INLINE void store_byte_pairs(std::uint8_t* to) const {
+    std::uint16_t halves[32];
+    store(halves);
+    narrow_halves(halves, to);
+  }
 
  private:
   template <typename Wide, typename T>
@@ -199,34 +214,8 @@ L2L_INLINE void part_pairs(Pack& first, Pack& second) {
 L2L_INLINE void join_pairs(Pack& even, Pack& odd) {
   join_row_pairs(reinterpret_cast<float*>(&even), reinterpret_cast<float*>(&odd));
 }
-// 1 where a > b, else 0.
-L2L_INLINE Words is_greater(Pack a, Pack b) { return {(Unsigned)(a.value > b.value) >> 31}; }
 L2L_INLINE Words bits(Pack a) { return {(Unsigned)a.value}; }
 L2L_INLINE Pack from_bits(Words a) { return {(Floats)a.value}; }
-L2L_OUTLINE void words_to_floats(float* row) {
-  std::int32_t words[16];
-  std::memcpy(words, row, sizeof words);
-  for (int i = 0; i < 16; ++i) row[i] = static_cast<float>(words[i]);
-}
-L2L_OUTLINE void truncate_row(std::uint32_t* row) {
-  float values[16];
-  std::memcpy(values, row, sizeof values);
-  for (int i = 0; i < 16; ++i) row[i] = static_cast<std::uint32_t>(static_cast<std::int32_t>(values[i]));
-}
-// Of signed 32-bit numbers.
-L2L_INLINE Pack to_float(Words a) {
-  float row[16];
-  std::memcpy(row, &a, sizeof row);
-  words_to_floats(row);
-  return Pack::load(row);
-}
-// Towards zero; the values fit into 31 bits.
-L2L_INLINE Words truncate(Pack a) {
-  std::uint32_t row[16];
-  std::memcpy(row, &a, sizeof row);
-  truncate_row(row);
-  return {Vector<std::uint32_t>::load(row)};
-}
 
 // Sixteen sums of squares in double, one per lane. The square of an fp32 number is exact in double.
 struct Squares {

@@ -20,13 +20,13 @@ inline __attribute__((always_inline)) auto load_row(const T* from, std::size_t c
   }
 }
 
-// Calls function(pointer to sixteen elements) to fill the row at `to`, which has room for `count`.
-template <bool kTail, typename T, typename F>
+// Calls function(pointer to kMost elements) to fill the row at `to`, which has room for `count`.
+template <bool kTail, std::size_t kMost = kLanes, typename T, typename F>
 inline __attribute__((always_inline)) void store_row(T* to, std::size_t count, const F& function) {
   if constexpr (!kTail) {
     function(to);
   } else {
-    alignas(64) T row[kLanes];
+    alignas(64) T row[kMost];
     function(static_cast<T*>(row));
     std::memcpy(to, row, count * sizeof(T));
   }

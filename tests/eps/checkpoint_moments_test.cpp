@@ -3,13 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <utility>
 
 #include "eps/checkpoint/checkpoint_folders.h"
 #include "eps/checkpoint/checkpoint_parts.h"
+#include "eps/checkpoint/moment_tensors.h"
 #include "eps/checkpoint/tensor_list.h"
 #include "eps/group_memory.h"
 #include "formats/safetensors.h"
+#include "formats/safetensors_writer.h"
 #include "tests/eps/small_checkpoint.h"
 #include "tests/support/temporary_folder.h"
 
@@ -48,7 +51,7 @@ TEST(CheckpointMoments, LieInTheirOwnFormat) {
   } cases[] = {{"fp32", "F32", "F32", false},
                {"bf16_first", "BF16", "F32", false},
                {"bf16", "BF16", "BF16", false},
-               {"int8", "I8", "U8", true}};
+               {"int8", "U8", "U8", true}};
   for (const auto& c : cases) {
     const TemporaryFolder folder;
     TestRun run(toy_layout(), options_with(c.moments));
@@ -131,6 +134,44 @@ TEST(CheckpointMoments, FormatsOfMorePrecisionLoseNothing) {
     saved.train(0, 3);
     load_checkpoint(save_checkpoint(folder.path(), saved.store, {3, 1, 0, ""}, 1), loaded.store);
     EXPECT_EQ(loaded.store.state_hash(), saved.store.state_hash()) << from;
+  }
+}
+
+// A file of before November 2026: 520 elements, whose last eight are in a second block.
+TEST(CheckpointMoments, EarlierCodesOf8BitsAreRead) {
+  const TemporaryFolder folder;
+  constexpr std::size_t kCount = 520, kScales = 32;
+  std::vector<std::byte> codes(kCount);
+  std::vector<std::uint16_t> scales(kScales);
+  for (std::size_t i = 0; i < kCount; ++i) codes[i] = static_cast<std::byte>(i * 7);
+  for (std::size_t i = 0; i < kScales; ++i) scales[i] = to_bf16(std::ldexp(1.0f, static_cast<int>(i) - 20)).bits;
+  const std::vector<formats::TensorToWrite> tensors = {{"w.moment1", Shape{kCount}, "I8"},
+                                                       {"w.moment1.scales", Shape{kScales}, "BF16"},
+                                                       {"w.moment2", Shape{kCount}, "U8"},
+                                                       {"w.moment2.scales", Shape{kScales}, "BF16"}};
+  const fs::path path = folder.path() / "optimizer.safetensors";
+  formats::SafetensorsWriter writer(path, tensors, {});
+  for (const std::size_t moment : {0, 2}) {
+    writer.write(moment, 0, codes);
+    writer.write(moment + 1, 0, std::as_bytes(std::span(scales)));
+  }
+  writer.finish();
+  const formats::SafetensorsFile file(path);
+  for (const StatePart moment : {StatePart::moment1, StatePart::moment2}) {
+    const std::string name = moment == StatePart::moment1 ? "w.moment1" : "w.moment2";
+    const SavedMoment saved{file, *file.find(name), file.find(scales_name(name)), moment, /*earlier=*/true};
+    std::vector<float> values(kCount);
+    saved.read(0, values);
+    for (std::size_t i = 0; i < kCount; ++i) {
+      const double scale = std::ldexp(1.0, static_cast<int>(i / 512 * 16 + i % 16) - 20);
+      const double q = moment == StatePart::moment1 ? static_cast<std::int8_t>(codes[i]) / 127.0
+                                                    : std::to_integer<int>(codes[i]) / 255.0;
+      const double expected = moment == StatePart::moment1 ? q * std::abs(q) * scale : std::pow(q, 4) * scale;
+      ASSERT_NEAR(values[i], expected, 1e-6 * scale) << name << " " << i;
+    }
+    std::vector<float> rest(8);
+    saved.read(512, rest);
+    EXPECT_TRUE(std::equal(rest.begin(), rest.end(), values.begin() + 512));
   }
 }
 

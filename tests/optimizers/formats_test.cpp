@@ -151,16 +151,17 @@ TEST(Formats, ErrorsStayWithinTheirBounds) {
   const Rounded int8 = decay_once(parse_moment_formats("int8"), values);
   for (std::size_t k = 0; k < values.size(); ++k) {
     double most[2] = {0, 0};  // of the element's lane in its block
-    for (std::size_t i = k / 512 * 512 + k % 16; i < std::min(values.size(), k / 512 * 512 + 512); i += 16) {
-      for (int moment = 0; moment < 2; ++moment) most[moment] = std::max(most[moment], int8.before[moment][i]);
+    for (std::size_t row = k / 512 * 512; row < std::min(values.size(), k / 512 * 512 + 512); row += 32) {
+      for (std::size_t i = row + k % 32 / 2 * 2; i < std::min(values.size(), row + k % 32 / 2 * 2 + 2); ++i) {
+        for (int moment = 0; moment < 2; ++moment) most[moment] = std::max(most[moment], int8.before[moment][i]);
+      }
     }
-    const double scale[2] = {most[0] * (1 + 0x1p-7), most[1] * (1 + 0x1p-7)};
-    const double q1 = 127 * std::sqrt(int8.before[0][k] / scale[0]) + 0.01;
-    ASSERT_LE(std::abs(static_cast<double>(int8.after[0][k]) - int8.before[0][k]),
-              scale[0] * (2 * q1 + 1) / 16129 + 1e-6 * int8.before[0][k]);
-    const double q2 = 255 * std::pow(int8.before[1][k] / scale[1], 0.25) + 0.05;
-    ASSERT_LE(std::abs(static_cast<double>(int8.after[1][k]) - int8.before[1][k]),
-              scale[1] * (std::pow(q2 + 1, 4) - std::pow(q2, 4)) / 4228250625.0 + 1e-5 * int8.before[1][k]);
+    for (int moment = 0; moment < 2; ++moment) {
+      const double before = int8.before[moment][k], first_step = most[moment] / (moment == 0 ? 247 : 63487) / 16;
+      ASSERT_LE(std::abs(static_cast<double>(int8.after[moment][k]) - before),
+                1.01 * first_step + before * (1 / 16.0 + 1e-5))
+          << moment;
+    }
     ASSERT_GT(int8.after[1][k], 0);
   }
 }
@@ -230,7 +231,7 @@ TEST(Formats, FollowFloat64OverAThousandUpdates) {
   for (const double decades : {0.0, 3.0}) {
     for (const NamedMomentFormats& moments : kMomentFormatNames) {
       const double error = error_after_a_thousand_updates(moments.formats, decades);
-      const double int8 = decades == 0 ? 4e-2 : 0.25;
+      const double int8 = decades == 0 ? 7e-2 : 0.12;
       const double limit = moments.name == "int8"         ? int8
                            : moments.name == "bf16"       ? 1.2e-2
                            : moments.name == "bf16_first" ? 2e-3

@@ -57,7 +57,7 @@ struct Case {
 void fill_moment(MomentFormat format, void* codes, std::uint16_t* scales, bool positive, std::mt19937& generator) {
   if (format != MomentFormat::int8) return fill(codes, kMost, code_bytes(format), false, positive, generator);
   for (std::size_t i = 0; i < kMost; ++i) {
-    static_cast<std::int8_t*>(codes)[i] = static_cast<std::int8_t>(static_cast<int>(generator() % 255) - 127);
+    static_cast<std::uint8_t*>(codes)[i] = static_cast<std::uint8_t>(generator());
   }
   fill(scales, kMost, 2, false, true, generator);
 }

@@ -79,8 +79,9 @@ template <class P, typename Element>
 class RawMoment {
  public:
   using Words = typename P::Words;
-  static constexpr bool kRounds = false, kPairs = false;
-  explicit __attribute__((always_inline)) RawMoment(const MomentStream& stream)
+  static constexpr bool kRounds = false, kPairs = false, kBlocks = false;
+  struct Workspace {};
+  __attribute__((always_inline)) RawMoment(const MomentStream& stream, Workspace&)
       : codes_(stream.codes), scales_(stream.scales) {}
   __attribute__((always_inline)) void prefetch(std::size_t i) const { codes_.prefetch(i); }
   __attribute__((always_inline)) void open(std::size_t block) const {
@@ -96,8 +97,6 @@ class RawMoment {
   __attribute__((always_inline)) void store(std::size_t i, std::size_t count, P value, Words) const {
     codes_.template store<kTail>(i, count, bits(value));
   }
-  template <int kShift, class Rounding>
-  __attribute__((always_inline)) void close(std::size_t, std::size_t, const Rounding&) const {}
 
  private:
   RawStream<P, Element> codes_;
@@ -128,10 +127,11 @@ class ExclusiveOr {
 template <class P, typename Element, class Master, class Moments>
 void baseline_kernel(const Streams& streams) {
   ExclusiveOr<P> arithmetic;
-  optimizers::UpdateLoop<P, RawGradients<P, Element>, typename Master::template Type<P>,
-                         typename Moments::template First<P>, typename Moments::template Second<P>, ExclusiveOr<P>>(
-      streams, arithmetic)
-      .run();
+  using Loop =
+      optimizers::UpdateLoop<P, RawGradients<P, Element>, typename Master::template Type<P>,
+                             typename Moments::template First<P>, typename Moments::template Second<P>, ExclusiveOr<P>>;
+  typename Loop::Workspaces workspaces;
+  Loop(streams, workspaces, arithmetic).run();
 }
 
 // Fills in the tables.
