@@ -43,10 +43,11 @@ class ArenaBinding final : public tbb::task_scheduler_observer {
     if (!cpus.empty()) any_bound_ = true;
     observe(true);
   }
-  // Threads leave an idle arena by themselves. Those that are still there get no on_scheduler_exit() later, and oneTBB
-  // would lose what it noted of this observer for them if the process ended first.
+  // Threads leave an idle arena by themselves, on a busy machine when they get to run. Those that are still there get
+  // no on_scheduler_exit() later, and oneTBB would lose what it noted of this observer for them if the process ended
+  // first.
   ~ArenaBinding() override {
-    constexpr std::chrono::milliseconds kPatience(100), kPause(1);
+    constexpr std::chrono::milliseconds kPatience(2000), kPause(1);
     const auto give_up = std::chrono::steady_clock::now() + kPatience;
     while (inside_ != 0 && std::chrono::steady_clock::now() < give_up) std::this_thread::sleep_for(kPause);
     observe(false);
