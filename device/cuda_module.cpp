@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/log.h"
+#include "core/module_places.h"
 #include "device/cuda_module.h"
 #include "device/open.h"
 #include "l2l/errors.h"
@@ -17,37 +18,14 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFile = "libl2l_cuda.so";
 constexpr const char* kBuildFolder = "device/cuda/module";
-constexpr int kBuildDepth = 3;  // of libraries and tests below the root of a build tree
 
 std::string last_error() {
   const char* error = dlerror();
   return error != nullptr ? error : "unknown error";
 }
 
-// The folder of the file that this code is in.
-fs::path own_folder() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&open_cuda_device), &info) == 0 || info.dli_fname == nullptr) return {};
-  std::error_code ignored;
-  const fs::path file = fs::canonical(info.dli_fname, ignored);
-  return file.empty() ? fs::path() : file.parent_path();
-}
-
-std::vector<fs::path> candidates() {
-  std::vector<fs::path> found;
-  fs::path folder = own_folder();
-  if (!folder.empty()) found.push_back(folder / kFile);
-  if (!folder.empty()) found.push_back(folder / L2L_LIBRARY_FOLDER_FROM_TOOLS / kFile);
-  for (int i = 0; i < kBuildDepth && folder.has_relative_path(); ++i) {
-    folder = folder.parent_path();
-    found.push_back(folder / kBuildFolder / kFile);
-  }
-  found.push_back(fs::path(L2L_LIBRARY_FOLDER) / kFile);
-  return found;
-}
-
 fs::path find_module() {
-  const std::vector<fs::path> places = candidates();
+  const std::vector<fs::path> places = module_places(kFile, kBuildFolder);
   std::error_code ignored;
   for (const fs::path& place : places) {
     if (fs::exists(place, ignored)) return place;

@@ -19,6 +19,7 @@ FLOORS = {
     "device": ["device/", "compiler/", "core/"],
     "eps": ["eps/", "optimizers/", "formats/", "core/", "base/"],
     "transfer": ["transfer/", "device/", "eps/", "core/"],
+    "collectives": ["collectives/", "core/"],
     "models": ["models/", "compiler/ir/", "compiler/autodiff/", "formats/", "core/", "base/"],
     "runtime": ["runtime/", "models/", "transfer/", "eps/", "device/", "optimizers/", "compiler/", "formats/", "text/", "core/", "base/"],
     # l2l-plan --problem and --trace plan what no model is behind
@@ -43,6 +44,8 @@ ROOMS = {
     "device/cuda/module": ["device", "device/cuda"],
     "device/paced": ["device", "device/host"],
     "device/serial": ["device"],
+    "collectives": ["collectives/mpi/module.h"],
+    "collectives/mpi": ["collectives"],
     "eps": [],
     "eps/checkpoint": ["eps"],
     "optimizers": ["optimizers/formats", "optimizers/vector"],

@@ -1,0 +1,108 @@
+#include "collectives/collectives.h"
+
+#include <array>
+#include <cstring>
+#include <numeric>
+
+#include "l2l/errors.h"
+
+namespace l2l::collectives {
+namespace {
+
+void require(bool right, const char* what) {
+  if (!right) throw Error(std::string("exchange between ranks: ") + what);
+}
+
+// Where each rank's bytes begin, and their end.
+std::vector<Bytes> places(std::span<const Bytes> sizes, int ranks, Bytes total, const char* what) {
+  require(sizes.size() == static_cast<std::size_t>(ranks), "there is not one size for each rank");
+  std::vector<Bytes> begins(sizes.size() + 1, 0);
+  std::partial_sum(sizes.begin(), sizes.end(), begins.begin() + 1);
+  require(begins.back() == total, what);
+  return begins;
+}
+
+template <typename Byte>
+std::span<Byte> part(std::span<Byte> all, const std::vector<Bytes>& begins, int rank) {
+  const auto r = static_cast<std::size_t>(rank);
+  return all.subspan(begins[r], begins[r + 1] - begins[r]);
+}
+
+void copy_own(std::span<const std::byte> from, std::span<std::byte> to) {
+  require(from.size() == to.size(), "a rank's own bytes have two sizes");
+  if (!from.empty() && from.data() != to.data()) std::memcpy(to.data(), from.data(), from.size());
+}
+
+}  // namespace
+
+std::unique_ptr<Exchange> Collectives::all_gather(std::span<const std::byte> mine, std::span<const Bytes> sizes,
+                                                  std::span<std::byte> all) {
+  const std::vector<Bytes> begins = places(sizes, size(), all.size(), "the sizes are not those of what is gathered");
+  copy_own(mine, part(all, begins, rank()));
+  std::vector<Outgoing> sent;
+  std::vector<Incoming> received;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    sent.push_back({peer, mine});
+    received.push_back({peer, part(all, begins, peer)});
+  }
+  return start(std::move(sent), std::move(received));
+}
+
+std::unique_ptr<Exchange> Collectives::gather(int root, std::span<const std::byte> mine, std::span<const Bytes> sizes,
+                                              std::span<std::byte> all) {
+  if (rank() != root) {
+    require(all.empty(), "gathered on another rank");
+    return start({{root, mine}}, {});
+  }
+  const std::vector<Bytes> begins = places(sizes, size(), all.size(), "the sizes are not those of what is gathered");
+  copy_own(mine, part(all, begins, root));
+  std::vector<Incoming> received;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer != root) received.push_back({peer, part(all, begins, peer)});
+  }
+  return start({}, std::move(received));
+}
+
+std::unique_ptr<Exchange> Collectives::all_to_all(std::span<const std::byte> sent, std::span<const Bytes> sent_sizes,
+                                                  std::span<std::byte> received,
+                                                  std::span<const Bytes> received_sizes) {
+  const std::vector<Bytes> from = places(sent_sizes, size(), sent.size(), "the sizes are not those of what is sent");
+  const std::vector<Bytes> to =
+      places(received_sizes, size(), received.size(), "the sizes are not those of what is received");
+  copy_own(part(sent, from, rank()), part(received, to, rank()));
+  std::vector<Outgoing> outgoing;
+  std::vector<Incoming> incoming;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    outgoing.push_back({peer, part(sent, from, peer)});
+    incoming.push_back({peer, part(received, to, peer)});
+  }
+  return start(std::move(outgoing), std::move(incoming));
+}
+
+std::unique_ptr<Exchange> Collectives::broadcast(int root, std::span<std::byte> data) {
+  if (rank() != root) return start({}, {{root, data}});
+  std::vector<Outgoing> sent;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer != root) sent.push_back({peer, data});
+  }
+  return start(std::move(sent), {});
+}
+
+void Collectives::barrier() {
+  const std::array<std::byte, 1> here{};
+  std::vector<std::byte> all(static_cast<std::size_t>(size()));
+  const std::vector<Bytes> sizes(all.size(), 1);
+  all_gather(here, sizes, all)->wait();
+}
+
+std::unique_ptr<Exchange> Collectives::start(std::vector<Outgoing> sent, std::vector<Incoming> received) {
+  std::erase_if(sent, [](const Outgoing& piece) { return piece.bytes.empty(); });
+  std::erase_if(received, [](const Incoming& piece) { return piece.bytes.empty(); });
+  for (const Outgoing& piece : sent) traffic_.sent += piece.bytes.size();
+  for (const Incoming& piece : received) traffic_.received += piece.bytes.size();
+  return transport_->start(sent, received);
+}
+
+}  // namespace l2l::collectives

@@ -1,0 +1,64 @@
+// What the ranks of a run exchange. Bytes are moved and never added: the order in which a library adds depends on its
+// algorithm and on the network, and sums of a run must have the same bits on any number of ranks.
+//
+// All ranks make the same calls in the same order. Each call starts an exchange and returns; several may be under way.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/transport.h"
+#include "core/bytes.h"
+
+namespace l2l::collectives {
+
+// Bytes to and from other ranks, headers of the network not counted.
+struct Traffic {
+  Bytes sent = 0, received = 0;
+  bool operator==(const Traffic&) const = default;
+};
+
+// Used from one thread at a time. Sizes are in bytes, by rank; ranks may have different ones, and none. Memory rests
+// until the exchange is done, and what is read does not overlap what is written, but for a rank's own bytes, which may
+// lie in their place already. Functions throw Error where sizes and memory do not fit.
+class Collectives {
+ public:
+  explicit Collectives(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
+
+  int rank() const { return transport_->rank(); }
+  int size() const { return transport_->size(); }
+
+  // `all`: `mine` of every rank, one behind the other.
+  std::unique_ptr<Exchange> all_gather(std::span<const std::byte> mine, std::span<const Bytes> sizes,
+                                       std::span<std::byte> all);
+  // The same on rank `root`; others give no `all`.
+  std::unique_ptr<Exchange> gather(int root, std::span<const std::byte> mine, std::span<const Bytes> sizes,
+                                   std::span<std::byte> all);
+  // `sent`: what each rank is to get, one behind the other; `received`: what each rank has for this one.
+  std::unique_ptr<Exchange> all_to_all(std::span<const std::byte> sent, std::span<const Bytes> sent_sizes,
+                                       std::span<std::byte> received, std::span<const Bytes> received_sizes);
+  // `data` of rank `root` on every rank. The root sends it to each: it is meant for plans, not for weights.
+  std::unique_ptr<Exchange> broadcast(int root, std::span<std::byte> data);
+  // Returns when every rank has called it.
+  void barrier();
+
+  // The ranks with the same `color`, in order.
+  Collectives split(int color) { return Collectives(transport_->split(color)); }
+  void abort(const std::string& reason) { transport_->abort(reason); }
+
+  // Of all exchanges that were started here.
+  const Traffic& traffic() const { return traffic_; }
+
+ private:
+  // Starts pieces for and from other ranks; those without bytes are left out.
+  std::unique_ptr<Exchange> start(std::vector<Outgoing> sent, std::vector<Incoming> received);
+
+  std::unique_ptr<Transport> transport_;
+  Traffic traffic_;
+};
+
+}  // namespace l2l::collectives

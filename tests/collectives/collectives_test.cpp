@@ -1,0 +1,109 @@
+// The suite on ranks that are threads, and what goes wrong between ranks.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "collectives/threads.h"
+#include "l2l/errors.h"
+#include "tests/collectives/suite.h"
+
+namespace l2l::collectives {
+namespace {
+
+// Calls function(collectives) on a thread of each rank; what each threw, or an empty text.
+std::vector<std::string> on_ranks(std::vector<std::unique_ptr<Transport>> transports,
+                                  const std::function<void(Collectives&)>& function) {
+  std::vector<std::string> thrown(transports.size());
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < transports.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      Collectives ranks(std::move(transports[rank]));
+      try {
+        function(ranks);
+      } catch (const Error& error) {
+        thrown[rank] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return thrown;
+}
+
+void expect_suite(Collectives& ranks) { EXPECT_EQ(testing::run_suite(ranks), ""); }
+
+TEST(Collectives, OneRankAlone) {
+  Collectives ranks(alone());
+  expect_suite(ranks);
+  EXPECT_EQ(ranks.traffic(), Traffic());
+}
+
+TEST(Collectives, RanksThatAreThreads) {
+  for (const int count : {1, 2, 3, 4, 7}) {
+    for (const std::string& thrown : on_ranks(connected_threads(count), expect_suite)) EXPECT_EQ(thrown, "");
+  }
+}
+
+// Delivers what belongs to one exchange to the next one, of one rank.
+class Swapped final : public Transport {
+ public:
+  explicit Swapped(std::unique_ptr<Transport> inner) : inner_(std::move(inner)) {}
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  std::unique_ptr<Exchange> start(std::span<const Outgoing> sent, std::span<const Incoming> received) override {
+    std::vector<Outgoing> turned(sent.begin(), sent.end());
+    const bool equal = turned.size() > 1 && turned[0].bytes.size() == turned[1].bytes.size();
+    if (equal) std::swap(turned[0].bytes, turned[1].bytes);
+    return inner_->start(turned, received);
+  }
+  std::unique_ptr<Transport> split(int color) override { return inner_->split(color); }
+  void abort(const std::string& reason) override { inner_->abort(reason); }
+
+ private:
+  const std::unique_ptr<Transport> inner_;
+};
+
+// Negative control: the suite sees pieces that went to the wrong rank.
+TEST(Collectives, PiecesForAnotherRankAreSeen) {
+  std::vector<std::unique_ptr<Transport>> transports = connected_threads(5);
+  for (auto& transport : transports) transport = std::make_unique<Swapped>(std::move(transport));
+  std::mutex mutex;
+  std::string found;
+  on_ranks(std::move(transports), [&](Collectives& ranks) {
+    const std::string wrong = testing::run_suite(ranks);
+    const std::lock_guard lock(mutex);
+    if (!wrong.empty()) found = wrong;
+  });
+  EXPECT_NE(found.find("all_to_all"), std::string::npos) << found;
+}
+
+TEST(Collectives, AnAbortWakesWhoeverWaits) {
+  const std::vector<std::string> thrown = on_ranks(connected_threads(3), [](Collectives& ranks) {
+    Collectives part = ranks.split(0);
+    if (ranks.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      return ranks.abort("rank 1 has no memory left");
+    }
+    ranks.rank() == 0 ? ranks.barrier() : part.barrier();
+  });
+  EXPECT_EQ(thrown, std::vector<std::string>({"rank 1 has no memory left", "", "rank 1 has no memory left"}));
+}
+
+TEST(Collectives, SizesThatDoNotFitAreRefused) {
+  const std::vector<std::string> thrown = on_ranks(connected_threads(2), [](Collectives& ranks) {
+    std::vector<std::byte> data(ranks.rank() == 0 ? 8 : 9);
+    ranks.broadcast(0, data)->wait();
+  });
+  EXPECT_EQ(thrown[1], "a rank sent 8 bytes where another expected 9");
+  Collectives ranks(alone());
+  std::vector<std::byte> data(4);
+  const std::vector<Bytes> one = {4}, two = {2, 2}, less = {3};
+  EXPECT_THROW(ranks.all_gather(data, two, data), Error);
+  EXPECT_THROW(ranks.all_gather(data, less, data), Error);
+  EXPECT_THROW(ranks.all_to_all(data, one, std::span(data).first(3), less), Error);
+}
+
+}  // namespace
+}  // namespace l2l::collectives
