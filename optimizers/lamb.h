@@ -40,7 +40,8 @@ struct LambSquares {
 // |w| / |r|; 1 where either is 0.
 double trust_ratio(const LambSquares& squares);
 
-// LambSquares in sixteen lanes: element i of a part adds to lane i % 16.
+// LambSquares in sixteen lanes: element i of a part adds to lane i % 16, or i % 32 / 2 where the loop takes pairs of
+// rows.
 struct LambLanes {
   double weights[16] = {};
   double direction[16] = {};

@@ -53,6 +53,7 @@ class UpdateLoop {
   // Formats whose codes depend on a whole block write those of a block's rows beside the rows of the next one: neither
   // waits for the other.
   static constexpr bool kCodes = Arithmetic::kWritesMoments && (First::kBlocks || Second::kBlocks);
+  static_assert(!kCodes || First::kPairs);
 
   __attribute__((always_inline)) void rows(std::size_t begin, std::size_t end) {
     std::size_t i = begin;
@@ -64,7 +65,9 @@ class UpdateLoop {
       if constexpr (First::kPairs) {
         for (std::size_t k = 0; k < kRows; k += 2 * kLanes) {
           pair(i + k);
-          if constexpr (kCodes) code_pair<false>(begin - kLoopBlock, i + k - begin, 2 * kLanes);
+          if constexpr (kCodes) {
+            if (begin > 0) code_pair<false>(begin - kLoopBlock, i + k - begin, 2 * kLanes);
+          }
         }
       } else {
         for (std::size_t k = 0; k < kRows; k += kLanes) row<false>(i + k, kLanes);

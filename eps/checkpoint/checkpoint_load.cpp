@@ -158,11 +158,12 @@ class Restorer {
       return write(group, parameter, part,
                    [&](std::int64_t first, std::span<float> values) { read(tensor, first, values); });
     }
-    const bool earlier = file_.find(tensor_name(spec.name, StatePart::moment1))->dtype == "I8";
-    const SavedMoment saved{file_, tensor, file_.find(scales_name(name)), part, earlier};
+    SavedMoment saved{file_, tensor, file_.find(scales_name(name)), part};
+    saved.earlier = saved.format() == optimizers::MomentFormat::int8 &&
+                    file_.find(tensor_name(spec.name, StatePart::moment1))->dtype == "I8";
     const RawMoment raw = store_.raw_moment(group, parameter, part);
-    if (raw.format == saved.format() && !earlier) return saved.read(raw);
-    converted_ = std::string(name_of(saved.format())) + (earlier ? ", in codes of before November 2026" : "");
+    if (raw.format == saved.format() && !saved.earlier) return saved.read(raw);
+    converted_ = std::string(name_of(saved.format())) + (saved.earlier ? ", in earlier codes" : "");
     write(group, parameter, part, [&](std::int64_t first, std::span<float> values) { saved.read(first, values); });
   }
 

@@ -22,7 +22,7 @@ std::int64_t scales_of(std::int64_t elements) {
   return static_cast<std::int64_t>(bytes / sizeof(std::uint16_t));
 }
 
-// As written before November 2026: the first moment is q |q| / 127^2 of its scale, the second q^4 / 255^4.
+// Earlier codes: the first moment is q |q| / 127^2 of its scale, the second q^4 / 255^4.
 float earlier_value(StatePart moment, std::byte code, bf16 scale) {
   const auto q = static_cast<float>(moment == StatePart::moment1 ? static_cast<int>(static_cast<std::int8_t>(code))
                                                                  : std::to_integer<int>(code));

@@ -5,8 +5,8 @@
 //   int8   NAME.moment1  U8, the parameter's shape: codes
 //          NAME.moment1.scales  BF16, [sixteen for each 512 elements begun]
 //
-// optimizers/formats defines the codes. A run with another format converts them. Files of before November 2026 have
-// other codes of 8 bits, the first moment's as I8; they are converted as well.
+// optimizers/formats defines the codes. A run with another format converts them. Earlier files have other codes of 8
+// bits, which are known by the first moment's type, I8; they are converted as well.
 #pragma once
 
 #include <optional>
@@ -31,7 +31,7 @@ struct SavedMoment {
   const formats::TensorEntry& codes;
   const formats::TensorEntry* scales;  // of int8
   StatePart moment;
-  bool earlier = false;  // int8 of before November 2026
+  bool earlier = false;  // the earlier codes of 8 bits
 
   optimizers::MomentFormat format() const { return moment_format(codes.dtype, moment).value(); }
   // Without conversion; `destination` has the same format, which is not an earlier one.

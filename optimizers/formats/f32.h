@@ -9,7 +9,7 @@
 namespace l2l::optimizers {
 
 // The interface of all formats of moments. open() precedes the rows of each block of 512 elements. Where kBlocks is
-// set, store() only takes note; close(block) ends the block, and write() then writes each of its rows.
+// set, store() only takes note; close(block) ends the block, and write_pair() then writes its rows, two by two.
 template <class P>
 class MomentF32 {
  public:

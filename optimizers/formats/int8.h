@@ -1,20 +1,21 @@
-// A moment in 8-bit codes. A block of 512 elements has sixteen lanes of 32 (element i is in lane i % 32 / 2), each with a
-// bf16 scale of at least its largest magnitude: 1 + 2/32 bytes per parameter. Experimental.
+// A moment in 8-bit codes. A block of 512 elements has sixteen lanes of 32 (element i is in lane i % 32 / 2), each with
+// a bf16 scale of at least its largest magnitude: 1 + 2/32 bytes per parameter. Experimental.
 //
-// Codes are spaced like floating point numbers with an offset: equally near zero, and in proportion to the magnitude from
-// there on. With t = top * magnitude / scale, code c stands for
+// Codes are spaced like floating point numbers with an offset: evenly near zero, and in proportion to 1 + t from there
+// on, where t = top * magnitude / scale. Code c stands for
 //
-//   1 + t = 2^(c / 16) (1 + c % 16 / 16)     exponent and first four bits of the fraction of 1 + t
+//   1 + t = 2^floor(c / 16) (1 + (c mod 16) / 16)     exponent and first four bits of the fraction of 1 + t
 //
 //                   code                               top      step near zero      steps elsewhere
 //   first moment    7 bits, and the sign above them    247      scale / 3,952       1/31 to 1/16 of 1 + t
 //   second moment   8 bits                             63,487   scale / 1,015,792   1/31 to 1/16 of 1 + t
 //
-// An error is less than a step. Rounding is stochastic, so the mean is the value itself. Only in a second moment, what is
+// An error is at most a step. Rounding is stochastic, so the mean is the value itself. Only in a second moment, what is
 // below the first step is raised to it, so that nothing is divided by epsilon alone; where the whole lane is zero, the
-// step is zero, too.
+// step is zero, too. Scales below 2^-109 lose precision.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -29,16 +30,15 @@ class MomentInt8 {
  public:
   using Words = typename P::Words;
   static constexpr bool kRounds = true, kPairs = true, kBlocks = true;
-  // Apart from the rest, which stays in registers.
+  // Apart from the rest, whose address nothing knows, so that it stays in registers.
   class Workspace {
     friend class MomentInt8;
-    alignas(64) float values_[2][512] = {};  // of the open block and of the closed one
-    alignas(64) std::uint8_t nowhere_[512];  // takes codes while no block is closed
+    alignas(64) float values_[2][512];  // of the open block and of the closed one
   };
   __attribute__((always_inline)) MomentInt8(const MomentStream& stream, Workspace& workspace)
       : at_(static_cast<std::uint8_t*>(stream.codes)),
         scales_(stream.scales),
-        to_(workspace.nowhere_),
+        to_(at_),
         open_(workspace.values_[0]),
         closed_(workspace.values_[1]),
         of_code_(P::all(0)),
@@ -47,7 +47,7 @@ class MomentInt8 {
 
   __attribute__((always_inline)) void prefetch(std::size_t i) const { prefetch_rows(at_ + i); }
   __attribute__((always_inline)) void open(std::size_t block) {
-    of_code_ = from_bits(shift_left<16>(Words::load_u16(scales_ + block / 32))) * P::all(0.5f / kTop);
+    of_code_ = from_bits(shift_left<16>(Words::load_u16(scales_ + block / 32))) * P::all(kFromCode);
     most_ = P::all(0);
   }
   __attribute__((always_inline)) Pair<P> load_pair(std::size_t i) const {
@@ -76,6 +76,7 @@ class MomentInt8 {
     value.store(values);
     magnitude(value).store(magnitudes);
     most_.store(most);
+    if (i % 32 == 0) std::fill_n(open_ + i % kBlock, 32, 0.0f);  // places that no element has are read with the others
     for (std::size_t k = 0; k < count; ++k) {
       const std::size_t at = place(i + k);
       open_[at] = values[k];
@@ -84,9 +85,10 @@ class MomentInt8 {
     most_ = P::load(most);
   }
   __attribute__((always_inline)) void close(std::size_t block) {
-    const Words upper = shift_right<16>(min(bits(most_) + Words::all(0xffffu), Words::all(0x7f7fffffu)));
+    const Words most = bits(most_) & Words::all(0x7fffffffu);  // a zero may have a sign
+    const Words upper = shift_right<16>(min(most + Words::all(0xffffu), Words::all(0x7f7fffffu)));
     upper.store_u16(scales_ + block / 32);
-    of_value_ = P::all(2 * kTop) / max(from_bits(shift_left<16>(upper)), P::all(0x1p-110f));
+    of_value_ = P::all(kToCode) / max(from_bits(shift_left<16>(upper)), P::all(0x1p-110f));
     to_ = at_ + block;
     float* const closed = open_;
     open_ = closed_;
@@ -108,6 +110,8 @@ class MomentInt8 {
  private:
   static constexpr std::size_t kBlock = 512;
   static constexpr float kTop = kSign ? 247.0f : 63487.0f;
+  // So far from 1 / (2 top) and 2 top that the largest code never stands for more than its scale, whatever is rounded.
+  static constexpr float kFromCode = 0.5f / kTop * (1 - 0x1p-22f), kToCode = 2 * kTop * (1 + 0x1p-22f);
   // The bits of 1 + t that a code has. They are computed as those of 2 + 2 t: in 2.0f all of them are 0.
   static constexpr std::uint32_t kCode = kSign ? 0x03f80000u : 0x07f80000u, kTwo = 0x40000000u;
 

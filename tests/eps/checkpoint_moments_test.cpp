@@ -4,10 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "eps/checkpoint/checkpoint_folders.h"
 #include "eps/checkpoint/checkpoint_parts.h"
+#include "eps/checkpoint/manifest.h"
 #include "eps/checkpoint/moment_tensors.h"
 #include "eps/checkpoint/tensor_list.h"
 #include "eps/group_memory.h"
@@ -137,42 +140,91 @@ TEST(CheckpointMoments, FormatsOfMorePrecisionLoseNothing) {
   }
 }
 
-// A file of before November 2026: 520 elements, whose last eight are in a second block.
-TEST(CheckpointMoments, EarlierCodesOf8BitsAreRead) {
-  const TemporaryFolder folder;
-  constexpr std::size_t kCount = 520, kScales = 32;
-  std::vector<std::byte> codes(kCount);
-  std::vector<std::uint16_t> scales(kScales);
-  for (std::size_t i = 0; i < kCount; ++i) codes[i] = static_cast<std::byte>(i * 7);
-  for (std::size_t i = 0; i < kScales; ++i) scales[i] = to_bf16(std::ldexp(1.0f, static_cast<int>(i) - 20)).bits;
-  const std::vector<formats::TensorToWrite> tensors = {{"w.moment1", Shape{kCount}, "I8"},
-                                                       {"w.moment1.scales", Shape{kScales}, "BF16"},
-                                                       {"w.moment2", Shape{kCount}, "U8"},
-                                                       {"w.moment2.scales", Shape{kScales}, "BF16"}};
-  const fs::path path = folder.path() / "optimizer.safetensors";
-  formats::SafetensorsWriter writer(path, tensors, {});
-  for (const std::size_t moment : {0, 2}) {
-    writer.write(moment, 0, codes);
-    writer.write(moment + 1, 0, std::as_bytes(std::span(scales)));
-  }
-  writer.finish();
-  const formats::SafetensorsFile file(path);
-  for (const StatePart moment : {StatePart::moment1, StatePart::moment2}) {
-    const std::string name = moment == StatePart::moment1 ? "w.moment1" : "w.moment2";
-    const SavedMoment saved{file, *file.find(name), file.find(scales_name(name)), moment, /*earlier=*/true};
-    std::vector<float> values(kCount);
-    saved.read(0, values);
-    for (std::size_t i = 0; i < kCount; ++i) {
-      const double scale = std::ldexp(1.0, static_cast<int>(i / 512 * 16 + i % 16) - 20);
-      const double q = moment == StatePart::moment1 ? static_cast<std::int8_t>(codes[i]) / 127.0
-                                                    : std::to_integer<int>(codes[i]) / 255.0;
-      const double expected = moment == StatePart::moment1 ? q * std::abs(q) * scale : std::pow(q, 4) * scale;
-      ASSERT_NEAR(values[i], expected, 1e-6 * scale) << name << " " << i;
+// Values of earlier codes.
+float earlier_value(StatePart moment, std::byte code, std::uint16_t scale) {
+  const float q = moment == StatePart::moment1 ? static_cast<float>(static_cast<std::int8_t>(code)) / 127
+                                               : static_cast<float>(std::to_integer<int>(code)) / 255;
+  return (moment == StatePart::moment1 ? q * std::abs(q) : q * q * q * q) * to_float(bf16{scale});
+}
+
+// Writes the moments of a checkpoint anew, with other codes under `dtype` (of the first moment), and what the manifest
+// says of them. Returns their values by tensor.
+std::map<std::string, std::vector<float>> with_earlier_codes(const fs::path& folder, const std::string& dtype) {
+  std::vector<formats::TensorToWrite> tensors;
+  std::vector<std::vector<std::byte>> contents;
+  std::map<std::string, std::vector<float>> values;
+  {
+    const formats::SafetensorsFile file(folder / kOptimizerName);
+    for (const formats::TensorEntry& tensor : file.tensors()) {
+      const bool first = tensor.name.ends_with(".moment1");
+      tensors.push_back({tensor.name, tensor.shape, first ? dtype : tensor.dtype});
+      std::vector<std::byte>& bytes = contents.emplace_back(tensor.end - tensor.begin);
+      file.read_raw(tensor, 0, bytes);
+      if (tensor.dtype != "U8") continue;
+      for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7 + 1);
+      std::vector<std::uint16_t> scales((bytes.size() + 511) / 512 * 16);
+      file.read_raw(*file.find(scales_name(tensor.name)), 0, std::as_writable_bytes(std::span(scales)));
+      for (std::size_t i = 0; i < bytes.size(); ++i) {
+        const StatePart moment = first ? StatePart::moment1 : StatePart::moment2;
+        values[tensor.name].push_back(earlier_value(moment, bytes[i], scales[i / 512 * 16 + i % 16]));
+      }
     }
-    std::vector<float> rest(8);
-    saved.read(512, rest);
-    EXPECT_TRUE(std::equal(rest.begin(), rest.end(), values.begin() + 512));
   }
+  formats::SafetensorsWriter writer(folder / kOptimizerName, tensors, checkpoint_metadata());
+  for (std::size_t i = 0; i < tensors.size(); ++i) writer.write(i, 0, contents[i]);
+  writer.finish();
+  Manifest manifest = read_manifest(folder);
+  const formats::SafetensorsFile file(folder / kOptimizerName);
+  manifest.files[kOptimizerName] = {writer.bytes(), file.header_hash()};
+  for (const formats::TensorEntry& tensor : file.tensors()) manifest.tensors[tensor.name] = file.hash(tensor);
+  write_all(folder / kManifestName, to_text(manifest));
+  return values;
+}
+
+TEST(CheckpointMoments, EarlierCodesOf8BitsAreConverted) {
+  for (const optimizers::Optimizer& optimizer :
+       {toy_options().optimizer, optimizers::Optimizer(optimizers::SgdSettings())}) {
+    for (const char* const kept : {"fp32", "int8"}) {
+      const TemporaryFolder folder;
+      StoreOptions options = options_with("int8");
+      options.optimizer = optimizer;
+      TestRun saved(toy_layout(), options);
+      saved.train(0, 2);
+      const fs::path path = save_checkpoint(folder.path(), saved.store, {2, 1, 0, ""}, 1);
+      const auto values = with_earlier_codes(path, "I8");
+      options.moments = optimizers::parse_moment_formats(kept);
+      TestRun loaded(toy_layout(), options);
+      load_checkpoint(path, loaded.store);
+      const double bound = optimizers::error_bound(options.moments.first);
+      for (const auto& [name, expected] : values) {
+        if (!name.starts_with("wte.weight.")) continue;
+        std::vector<float> found(expected.size());
+        const StatePart moment = name.ends_with("1") ? StatePart::moment1 : StatePart::moment2;
+        loaded.store.read(kTable, 0, moment, 0, found);
+        float most = 0;
+        for (const float value : expected) most = std::max(most, std::abs(value));
+        ASSERT_GT(most, 0);
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          ASSERT_NEAR(found[i], expected[i], static_cast<float>(bound) * most + 1e-6f * most) << name << " " << i;
+        }
+      }
+      loaded.train(2, 3);
+    }
+  }
+}
+
+// The type says which codes they are: what is read as new ones has other values, and a second moment in a type of its
+// own is not taken for earlier codes.
+TEST(CheckpointMoments, NewCodesAreNotTakenForEarlierOnes) {
+  const TemporaryFolder folder;
+  TestRun saved(toy_layout(), options_with("int8")), loaded(toy_layout(), options_with("fp32"));
+  saved.train(0, 2);
+  const fs::path path = save_checkpoint(folder.path(), saved.store, {2, 1, 0, ""}, 1);
+  const std::vector<float> earlier = with_earlier_codes(path, "U8").at("wte.weight.moment1");
+  load_checkpoint(path, loaded.store);
+  std::vector<float> found(earlier.size());
+  loaded.store.read(kTable, 0, StatePart::moment1, 0, found);
+  EXPECT_NE(found, earlier);
 }
 
 TEST(CheckpointMoments, MissingScalesAreNamed) {

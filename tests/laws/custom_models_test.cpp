@@ -226,6 +226,34 @@ TEST(CustomModels, ParametersMayBeUsedTwiceBesideFrozenOnes) {
   EXPECT_NE(testing::refusal([&] { Trainer trainer(options); }).find("cross_entropy() is fp32"), std::string::npos);
 }
 
+// Two depthwise convolutions with one weight, in a layer and in two layers that share it: the same gradient.
+TEST(CustomModels, DepthwiseConvolutionsMayHaveTheSameWeight) {
+  using testing::Values;
+  using testing::ValueSpan;
+  const auto weight = [](LayerBuilder& graph) { return graph.matrix("w", 4, 9, Distribution::normal(0.4)); };
+  const auto convolve = [](LayerBuilder& graph, Value x, Value w) {
+    const Window window{.size = {3, 3}, .padding = {1, 1}};
+    return graph.reshape(graph.convolution(graph.reshape(x, {2, 2, 4}), w, {}, window, 4), {16});
+  };
+  const Layer::Build twice = [=](LayerBuilder& graph, ValueSpan x) -> Values {
+    const Value w = weight(graph);
+    return {convolve(graph, convolve(graph, x[0], w), w)};
+  };
+  const Layer::Build once = [=](LayerBuilder& graph, ValueSpan x) -> Values {
+    return {convolve(graph, x[0], weight(graph))};
+  };
+  const auto losses = [](const std::vector<Layer>& between) {
+    Options options = options_of(testing::perceptron(0));
+    options.model.blocks.insert(options.model.blocks.begin() + 1, between.begin(), between.end());
+    return record(options, 6).losses;
+  };
+  const std::vector<double> expected =
+      losses({{.id = 1, .type = "once", .build = once}, {.id = 2, .type = "once", .build = once, .shares = 1}});
+  const std::vector<double> found = losses({{.id = 1, .type = "twice", .build = twice}});
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5 * expected[i]);
+  EXPECT_GT(std::abs(expected[0] - expected[5]), 1e-3);
+}
+
 // A weight that does not fit is named, with the shape that fits, by the function that takes it.
 TEST(CustomModels, WeightsThatDoNotFitAreNamed) {
   using Build = std::function<Value(LayerBuilder&, Value)>;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <random>
 
 #include "core/denormals.h"
@@ -89,18 +90,19 @@ Rounded decay_once(MomentFormats formats, const std::vector<float>& values) {
 
 constexpr std::size_t kMany = 512 * 200;
 
-// Of each block the first row is larger, so that the scales of int8 do not follow from the value.
+// Of each block the first two rows, which are in every lane, are larger, so that the scales of int8 do not follow from
+// the value.
 std::vector<float> constant_values(float value) {
   std::vector<float> values(kMany, value);
-  for (std::size_t i = 0; i < kMany; i += 512) std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(i), 16, 1.0f);
+  for (std::size_t i = 0; i < kMany; i += 512) std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(i), 32, 1.0f);
   return values;
 }
 
-// Sum of the errors over its standard deviation, were they independent with mean 0; first rows apart.
+// Sum of the errors over its standard deviation, were they independent with mean 0; the first two rows of blocks apart.
 double bias(const std::vector<double>& before, const std::vector<float>& after) {
   double sum = 0, squares = 0;
   for (std::size_t i = 0; i < before.size(); ++i) {
-    if (i % 512 < 16) continue;
+    if (i % 512 < 32) continue;
     const double error = static_cast<double>(after[i]) - before[i];
     sum += error;
     squares += error * error;
@@ -163,6 +165,73 @@ TEST(Formats, ErrorsStayWithinTheirBounds) {
           << moment;
     }
     ASSERT_GT(int8.after[1][k], 0);
+  }
+}
+
+// Every code of every lane, in whole blocks and in a part of one, against the definition in optimizers/formats/int8.h.
+TEST(Formats, Int8CodesMeanWhatIsSaidOfThem) {
+  constexpr std::size_t kCount = 512 + 77;
+  for (const Kernels* const kernels : supported_kernels()) {
+    for (int moment = 0; moment < 2; ++moment) {
+      const auto format = static_cast<std::size_t>(MomentFormat::int8);
+      FormatState state(parse_moment_formats("int8"), kCount);
+      for (int turn = 0; turn < 16; ++turn) {  // each element has each code once in 256 turns; lanes have 32 elements
+        std::vector<double> expected(kCount);
+        for (std::size_t i = 0; i < kCount; ++i) {
+          const std::size_t scale = i / 512 * 16 + i % 32 / 2;
+          state.scales[moment][scale] = to_bf16(std::ldexp(1.25f, static_cast<int>(scale) - 20)).bits;
+          // The first element of a lane has its largest code, so that encoding finds the same scale.
+          const bool first = i % 512 < 32 && i % 2 == 0;
+          const auto code = static_cast<unsigned>(first ? (moment == 0 ? 127 : 255)
+                                                        : (i * 16 + i / 16 + 37u * static_cast<unsigned>(turn)) % 256);
+          state.codes[moment][i] = static_cast<std::byte>(code);
+          const unsigned c = moment == 0 ? code & 127u : code;
+          const double t = std::ldexp(1 + c % 16 / 16.0, static_cast<int>(c / 16)) - 1, top = moment == 0 ? 247 : 63487;
+          const double sign = moment == 0 && code >= 128 ? -1 : 1;
+          expected[i] = sign * std::ldexp(1.25, static_cast<int>(scale) - 20) * t / top;
+        }
+        const std::vector<std::byte> codes = state.codes[moment];
+        const std::vector<std::uint16_t> scales = state.scales[moment];
+        std::vector<float> values(kCount);
+        kernels->decode[moment][format](state.stream(moment), kCount, values.data());
+        for (std::size_t i = 0; i < kCount; ++i) {
+          ASSERT_NEAR(static_cast<double>(values[i]), expected[i], 1e-6 * std::abs(expected[i]))
+              << kernels->name << " " << moment << " " << i;
+        }
+        std::fill(state.codes[moment].begin(), state.codes[moment].end(), std::byte{0x55});
+        std::fill(state.scales[moment].begin(), state.scales[moment].end(), std::uint16_t{0});
+        kernels->encode[moment][format](state.stream(moment), kCount, values.data());
+        for (std::size_t i = 0; i < kCount; ++i) {
+          const std::byte raised = moment == 1 && codes[i] == std::byte{0} ? std::byte{1} : codes[i];
+          ASSERT_EQ(state.codes[moment][i], raised) << kernels->name << " " << moment << " " << i;
+        }
+        EXPECT_EQ(state.scales[moment], scales);
+      }
+    }
+  }
+}
+
+// A lane of zeros stays one, whatever their signs; what is too large for a scale has the largest code.
+TEST(Formats, Int8KeepsZerosAndSaturates) {
+  for (const Kernels* const kernels : supported_kernels()) {
+    FormatState state(parse_moment_formats("int8"), 512);
+    const auto through = [&](int moment, const std::vector<float>& values) {
+      std::vector<float> found(values.size());
+      constexpr auto kFormat = static_cast<std::size_t>(MomentFormat::int8);
+      kernels->encode[moment][kFormat](state.stream(moment), values.size(), values.data());
+      kernels->decode[moment][kFormat](state.stream(moment), found.size(), found.data());
+      return found;
+    };
+    for (int moment = 0; moment < 2; ++moment) {
+      for (const float zero : {0.0f, -0.0f}) {
+        for (const float value : through(moment, std::vector<float>(512, zero))) ASSERT_EQ(value, 0) << kernels->name;
+      }
+      std::vector<float> values(512, 1.0f);
+      values[7] = std::numeric_limits<float>::infinity();
+      const std::vector<float> found = through(moment, values);
+      EXPECT_GT(found[7], 3e38f);
+      EXPECT_NEAR(found[100], 1, 1e-6f);
+    }
   }
 }
 

@@ -202,19 +202,20 @@ TEST(Kernels, WriteNothingBehindARun) {
   }
 }
 
-// A run may be cut at multiples of 512 elements.
+// A run may be cut at multiples of 512 elements; the last block has a few elements, or whole rows and a few.
 TEST(Kernels, AnyCutAtWholeBlocksGivesTheSameBits) {
-  for (const NamedMomentFormats& moments : kMomentFormatNames) {
-    const Case c{DType::f32, MasterFormat::f32, moments.formats, 2077, 1};
+  for (std::size_t i = 0; i < 2 * kMomentPairs; ++i) {
+    const NamedMomentFormats& moments = kMomentFormatNames[i / 2];
+    const Case c{DType::f32, MasterFormat::f32, moments.formats, i % 2 == 0 ? 2077u : 2148u, 1};
     const AdamWConstants constants(some_settings<AdamWSettings>());
     const auto kernel = kernels().adamw_of(c.gradient, c.master, c.moments);
     const auto whole = outcome(kernels(), c, [&](const Kernels&, const Streams& s, Arena&) { kernel(s, constants); });
     const auto parts = outcome(kernels(), c, [&](const Kernels&, const Streams& s, Arena&) {
-      for (const std::size_t begin : {1024, 0, 512, 1536}) {
+      for (const std::size_t begin : {1024, 0, 512, 1536, 2048}) {
         Streams part = s;
         const void* gradient[] = {static_cast<const float*>(s.gradients[0]) + begin};
         part.gradients = gradient;
-        part.count = begin == 1536 ? c.count - begin : 512;
+        part.count = begin == 2048 ? c.count - begin : 512;
         part.wire = static_cast<float*>(s.wire) + begin;
         part.first = {static_cast<std::byte*>(s.first.codes) + begin * code_bytes(c.moments.first),
                       s.first.scales + begin / 32};
