@@ -77,7 +77,8 @@ def train(a, name, config):
                           capture_output=True, text=True, check=False)
     if done.returncode:
         return {"error": (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]}
-    steps = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    steps = [line for line in lines if "loss" in line]  # the others are of validations
     losses = [step["loss"] for step in steps]
     tenth = max(1, len(losses) // 10)
     result = json.loads(done.stdout.splitlines()[-1])
