@@ -92,6 +92,8 @@ class LimitsTest(unittest.TestCase):
 
     def check(self, done, words, least):
         """A run to its end, or a refusal that names the limit; nothing on disk then."""
+        if done.returncode == 127 and "shared" in done.stderr:
+            return False  # the system could not even load the program
         if done.returncode == 0:
             return True
         self.assertIn(done.returncode, (1, 2), done.stderr)
@@ -104,7 +106,7 @@ class LimitsTest(unittest.TestCase):
         for value in values:
             with self.subTest(limit=value):
                 done = self.train(limits=((which, value),), **options)
-                # The loader, or libraries of the system that end the process before main(): oneTBB's allocator, libgomp.
+                # Libraries of the system that end the process before main(): oneTBB's allocator of Debian 13, libgomp.
                 if done.returncode != 0 and self.train("--version", limits=((which, value),), **options).returncode != 0:
                     continue
                 if self.check(done, words, value):
