@@ -1,7 +1,7 @@
 """The negative control of check_floors.py: each offence, planted in a file of its own, is caught; what the floors allow is not."""
 import unittest
 
-from check_floors import offences
+from check_floors import forgotten, offences
 
 OFFENCES = [
     ("core/dtype.cpp", '#include "device/device.h"', "core/ may not include"),
@@ -94,6 +94,17 @@ class Floors(unittest.TestCase):
         for path, line in ALLOWED:
             with self.subTest(path=path, line=line):
                 self.assertEqual(list(offences([(path, line)])), [])
+
+    def test_sources_that_are_not_listed_are_told(self):
+        meson = """tools_lib = static_library('t', files('command.cpp', 'new.cpp') + more,
+  link: x)
+l2l_train = executable('l2l-train', files('l2l_train.cpp', 'train/run.cpp'))
+l2l_export = executable('l2l-export', files('l2l_export.cpp'))
+"""
+        found = list(forgotten(meson))
+        self.assertEqual(len(found), 2, found)
+        self.assertIn("new.cpp", found[0])
+        self.assertIn("l2l_report", found[1])
 
 
 if __name__ == "__main__":
