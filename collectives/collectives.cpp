@@ -14,7 +14,7 @@ void require(bool right, const char* what) {
 }
 
 // Where each rank's bytes begin, and their end.
-std::vector<Bytes> places(std::span<const Bytes> sizes, int ranks, Bytes total, const char* what) {
+std::vector<Bytes> offsets(std::span<const Bytes> sizes, int ranks, Bytes total, const char* what) {
   require(sizes.size() == static_cast<std::size_t>(ranks), "there is not one size for each rank");
   std::vector<Bytes> begins(sizes.size() + 1, 0);
   std::partial_sum(sizes.begin(), sizes.end(), begins.begin() + 1);
@@ -28,7 +28,7 @@ std::span<Byte> part(std::span<Byte> all, const std::vector<Bytes>& begins, int 
   return all.subspan(begins[r], begins[r + 1] - begins[r]);
 }
 
-void copy_own(std::span<const std::byte> from, std::span<std::byte> to) {
+void copy_local(std::span<const std::byte> from, std::span<std::byte> to) {
   require(from.size() == to.size(), "a rank's own bytes have two sizes");
   if (!from.empty() && from.data() != to.data()) std::memcpy(to.data(), from.data(), from.size());
 }
@@ -37,57 +37,59 @@ void copy_own(std::span<const std::byte> from, std::span<std::byte> to) {
 
 std::unique_ptr<Exchange> Collectives::all_gather(std::span<const std::byte> mine, std::span<const Bytes> sizes,
                                                   std::span<std::byte> all) {
-  const std::vector<Bytes> begins = places(sizes, size(), all.size(), "the sizes are not those of what is gathered");
-  copy_own(mine, part(all, begins, rank()));
-  std::vector<Outgoing> sent;
-  std::vector<Incoming> received;
+  const std::vector<Bytes> begins = offsets(sizes, size(), all.size(), "the sizes are not those of what is gathered");
+  copy_local(mine, part(all, begins, rank()));
+  std::vector<Send> sent;
+  std::vector<Receive> received;
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
     sent.push_back({peer, mine});
     received.push_back({peer, part(all, begins, peer)});
   }
-  return start(std::move(sent), std::move(received));
+  return start(sent, received);
 }
 
 std::unique_ptr<Exchange> Collectives::gather(int root, std::span<const std::byte> mine, std::span<const Bytes> sizes,
                                               std::span<std::byte> all) {
+  require(root >= 0 && root < size(), "there is no such root");
   if (rank() != root) {
     require(all.empty(), "gathered on another rank");
     return start({{root, mine}}, {});
   }
-  const std::vector<Bytes> begins = places(sizes, size(), all.size(), "the sizes are not those of what is gathered");
-  copy_own(mine, part(all, begins, root));
-  std::vector<Incoming> received;
+  const std::vector<Bytes> begins = offsets(sizes, size(), all.size(), "the sizes are not those of what is gathered");
+  copy_local(mine, part(all, begins, root));
+  std::vector<Receive> received;
   for (int peer = 0; peer < size(); ++peer) {
     if (peer != root) received.push_back({peer, part(all, begins, peer)});
   }
-  return start({}, std::move(received));
+  return start({}, received);
 }
 
 std::unique_ptr<Exchange> Collectives::all_to_all(std::span<const std::byte> sent, std::span<const Bytes> sent_sizes,
                                                   std::span<std::byte> received,
                                                   std::span<const Bytes> received_sizes) {
-  const std::vector<Bytes> from = places(sent_sizes, size(), sent.size(), "the sizes are not those of what is sent");
+  const std::vector<Bytes> from = offsets(sent_sizes, size(), sent.size(), "the sizes are not those of what is sent");
   const std::vector<Bytes> to =
-      places(received_sizes, size(), received.size(), "the sizes are not those of what is received");
-  copy_own(part(sent, from, rank()), part(received, to, rank()));
-  std::vector<Outgoing> outgoing;
-  std::vector<Incoming> incoming;
+      offsets(received_sizes, size(), received.size(), "the sizes are not those of what is received");
+  copy_local(part(sent, from, rank()), part(received, to, rank()));
+  std::vector<Send> outgoing;
+  std::vector<Receive> incoming;
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank()) continue;
     outgoing.push_back({peer, part(sent, from, peer)});
     incoming.push_back({peer, part(received, to, peer)});
   }
-  return start(std::move(outgoing), std::move(incoming));
+  return start(outgoing, incoming);
 }
 
 std::unique_ptr<Exchange> Collectives::broadcast(int root, std::span<std::byte> data) {
+  require(root >= 0 && root < size(), "there is no such root");
   if (rank() != root) return start({}, {{root, data}});
-  std::vector<Outgoing> sent;
+  std::vector<Send> sent;
   for (int peer = 0; peer < size(); ++peer) {
     if (peer != root) sent.push_back({peer, data});
   }
-  return start(std::move(sent), {});
+  return start(sent, {});
 }
 
 void Collectives::barrier() {
@@ -97,11 +99,9 @@ void Collectives::barrier() {
   all_gather(here, sizes, all)->wait();
 }
 
-std::unique_ptr<Exchange> Collectives::start(std::vector<Outgoing> sent, std::vector<Incoming> received) {
-  std::erase_if(sent, [](const Outgoing& piece) { return piece.bytes.empty(); });
-  std::erase_if(received, [](const Incoming& piece) { return piece.bytes.empty(); });
-  for (const Outgoing& piece : sent) traffic_.sent += piece.bytes.size();
-  for (const Incoming& piece : received) traffic_.received += piece.bytes.size();
+std::unique_ptr<Exchange> Collectives::start(const std::vector<Send>& sent, const std::vector<Receive>& received) {
+  for (const Send& piece : sent) traffic_.sent += piece.bytes.size();
+  for (const Receive& piece : received) traffic_.received += piece.bytes.size();
   return transport_->start(sent, received);
 }
 

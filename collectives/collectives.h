@@ -22,9 +22,9 @@ struct Traffic {
   bool operator==(const Traffic&) const = default;
 };
 
-// Used from one thread at a time. Sizes are in bytes, by rank; ranks may have different ones, and none. Memory rests
-// until the exchange is done, and what is read does not overlap what is written, but for a rank's own bytes, which may
-// lie in their place already. Functions throw Error where sizes and memory do not fit.
+// Used as its transport is. Sizes are in bytes, by rank; ranks may have different ones, and none. Buffers stay alive
+// and unchanged until the exchange is done, and what is read does not overlap what is written, but for a rank's own
+// bytes, which may lie in their place already. Functions throw Error where sizes and buffers do not fit.
 class Collectives {
  public:
   explicit Collectives(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
@@ -54,8 +54,7 @@ class Collectives {
   const Traffic& traffic() const { return traffic_; }
 
  private:
-  // Starts pieces for and from other ranks; those without bytes are left out.
-  std::unique_ptr<Exchange> start(std::vector<Outgoing> sent, std::vector<Incoming> received);
+  std::unique_ptr<Exchange> start(const std::vector<Send>& sent, const std::vector<Receive>& received);
 
   std::unique_ptr<Transport> transport_;
   Traffic traffic_;

@@ -27,8 +27,8 @@ fs::path find_module() {
   for (const fs::path& place : places) {
     if (fs::exists(place, ignored)) return place;
   }
-  throw BadInput("this build has no MPI module (libl2l_mpi.so is neither beside " +
-                 places.front().parent_path().string() + " nor in " + places.back().parent_path().string() +
+  throw BadInput("this build has no MPI module (libl2l_mpi.so is neither in " + places.front().parent_path().string() +
+                 " nor in " + places.back().parent_path().string() +
                  "): install libopenmpi-dev and configure with -Dmpi=enabled, or set L2L_MPI_MODULE to its file");
 }
 

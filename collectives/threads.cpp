@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -17,32 +18,32 @@ struct Progress {
   std::size_t left = 0;
 };
 
-// Of all meetings of a run.
+// Of all groups of a run.
 struct Common {
   std::mutex mutex;
   std::condition_variable changed;
   std::string failure;  // guarded by mutex
 };
 
-// Where ranks meet. Thread-safe.
-class Meeting {
+// Ranks that exchange. Thread-safe.
+class Group {
  public:
-  Meeting(std::shared_ptr<Common> common, int ranks) : common_(std::move(common)), ranks_(ranks) {}
+  Group(std::shared_ptr<Common> common, int ranks) : common_(std::move(common)), ranks_(ranks) {}
   int ranks() const { return ranks_; }
 
-  std::shared_ptr<Progress> start(int rank, std::span<const Outgoing> sent, std::span<const Incoming> received) {
+  std::shared_ptr<Progress> start(int rank, std::span<const Send> sent, std::span<const Receive> received) {
     const std::lock_guard lock(common_->mutex);
     check();
     auto progress = std::make_shared<Progress>(Progress{sent.size() + received.size()});
-    for (const Outgoing& piece : sent) {
-      Line& line = lines_[{rank, piece.to}];
-      line.sent.push_back({piece.bytes, progress});
-      match(line);
+    for (const Send& piece : sent) {
+      Channel& channel = channels_[{rank, piece.to}];
+      channel.sent.push_back({piece.bytes, progress});
+      match(channel);
     }
-    for (const Incoming& piece : received) {
-      Line& line = lines_[{piece.from, rank}];
-      line.received.push_back({piece.bytes, progress});
-      match(line);
+    for (const Receive& piece : received) {
+      Channel& channel = channels_[{piece.from, rank}];
+      channel.received.push_back({piece.bytes, progress});
+      match(channel);
     }
     return progress;
   }
@@ -56,8 +57,8 @@ class Meeting {
     common_->changed.wait(lock, [&] { return progress.left == 0 || !common_->failure.empty(); });
     if (progress.left > 0) check();
   }
-  // The meeting of the ranks with this color, and the rank's place in it, once all ranks have come.
-  std::pair<std::shared_ptr<Meeting>, int> split(int rank, int color) {
+  // The group of the ranks with this color, and the rank's place in it, once all ranks have come.
+  std::pair<std::shared_ptr<Group>, int> split(int rank, int color) {
     std::unique_lock lock(common_->mutex);
     check();
     const std::size_t round = splits_of_[rank]++;
@@ -74,11 +75,18 @@ class Meeting {
       before += other < rank ? 1 : 0;
       ++same;
     }
-    std::shared_ptr<Meeting>& meeting = splits_[round].meetings[color];
-    if (meeting == nullptr) meeting = std::make_shared<Meeting>(common_, same);
-    return {meeting, before};
+    std::shared_ptr<Group>& group = splits_[round].groups[color];
+    if (group == nullptr) group = std::make_shared<Group>(common_, same);
+    return {group, before};
   }
-  void abort(const std::string& reason) {
+  // Whoever has the exchange will not wait for it.
+  void leave(const Progress& progress) {
+    const std::lock_guard lock(common_->mutex);
+    if (progress.left > 0 && common_->failure.empty()) common_->failure = "a rank ended early";
+    common_->changed.notify_all();
+  }
+  // The first reason stays.
+  void fail(const std::string& reason) {
     const std::lock_guard lock(common_->mutex);
     if (common_->failure.empty()) common_->failure = reason;
     common_->changed.notify_all();
@@ -86,88 +94,92 @@ class Meeting {
 
  private:
   // What one rank has for another, in the order in which it was started.
-  struct Line {
+  struct Channel {
     std::deque<std::pair<std::span<const std::byte>, std::shared_ptr<Progress>>> sent;
     std::deque<std::pair<std::span<std::byte>, std::shared_ptr<Progress>>> received;
   };
   struct Split {
     std::map<int, int> colors;  // by rank
-    std::map<int, std::shared_ptr<Meeting>> meetings;
+    std::map<int, std::shared_ptr<Group>> groups;
   };
 
   void check() const {
     if (!common_->failure.empty()) throw Error(common_->failure);
   }
-  void match(Line& line) {
-    while (!line.sent.empty() && !line.received.empty()) {
-      const auto [from, sender] = line.sent.front();
-      const auto [to, receiver] = line.received.front();
+  void match(Channel& channel) {
+    while (!channel.sent.empty() && !channel.received.empty()) {
+      const auto [from, sender] = channel.sent.front();
+      const auto [to, receiver] = channel.received.front();
       if (from.size() != to.size()) {
         common_->failure =
             "a rank sent " + std::to_string(from.size()) + " bytes where another expected " + std::to_string(to.size());
         common_->changed.notify_all();
         check();
       }
-      std::memcpy(to.data(), from.data(), from.size());
+      if (!from.empty()) std::memcpy(to.data(), from.data(), from.size());
       --sender->left;
       --receiver->left;
-      line.sent.pop_front();
-      line.received.pop_front();
+      channel.sent.pop_front();
+      channel.received.pop_front();
       common_->changed.notify_all();
     }
   }
 
   const std::shared_ptr<Common> common_;
   const int ranks_;
-  std::map<std::pair<int, int>, Line> lines_;  // guarded by Common::mutex, as are the next two
-  std::map<int, std::size_t> splits_of_;       // so far, by rank
+  std::map<std::pair<int, int>, Channel> channels_;  // guarded by Common::mutex, as are the next two
+  std::map<int, std::size_t> splits_of_;             // so far, by rank
   std::vector<Split> splits_;
 };
 
 class ThreadExchange final : public Exchange {
  public:
-  ThreadExchange(std::shared_ptr<Meeting> meeting, std::shared_ptr<Progress> progress)
-      : meeting_(std::move(meeting)), progress_(std::move(progress)) {}
+  ThreadExchange(std::shared_ptr<Group> group, std::shared_ptr<Progress> progress)
+      : group_(std::move(group)), progress_(std::move(progress)) {}
   ~ThreadExchange() override {
     try {
-      meeting_->wait(*progress_);
+      std::uncaught_exceptions() > exceptions_ ? group_->leave(*progress_) : group_->wait(*progress_);
     } catch (const Error&) {  // whoever waits for something else is told
     }
   }
-  bool done() override { return meeting_->done(*progress_); }
-  void wait() override { meeting_->wait(*progress_); }
+  bool done() override { return group_->done(*progress_); }
+  void wait() override { group_->wait(*progress_); }
 
  private:
-  const std::shared_ptr<Meeting> meeting_;
+  const std::shared_ptr<Group> group_;
   const std::shared_ptr<Progress> progress_;
+  const int exceptions_ = std::uncaught_exceptions();
 };
 
 class ThreadTransport final : public Transport {
  public:
-  ThreadTransport(std::shared_ptr<Meeting> meeting, int rank) : meeting_(std::move(meeting)), rank_(rank) {}
+  ThreadTransport(std::shared_ptr<Group> group, int rank) : group_(std::move(group)), rank_(rank) {}
 
   int rank() const override { return rank_; }
-  int size() const override { return meeting_->ranks(); }
-  std::unique_ptr<Exchange> start(std::span<const Outgoing> sent, std::span<const Incoming> received) override {
-    return std::make_unique<ThreadExchange>(meeting_, meeting_->start(rank_, sent, received));
+  int size() const override { return group_->ranks(); }
+  std::unique_ptr<Exchange> start(std::span<const Send> sent, std::span<const Receive> received) override {
+    return std::make_unique<ThreadExchange>(group_, group_->start(rank_, sent, received));
   }
   std::unique_ptr<Transport> split(int color) override {
-    const auto [meeting, rank] = meeting_->split(rank_, color);
-    return std::make_unique<ThreadTransport>(meeting, rank);
+    const auto [group, rank] = group_->split(rank_, color);
+    return std::make_unique<ThreadTransport>(group, rank);
   }
-  void abort(const std::string& reason) override { meeting_->abort(reason); }
+  void abort(const std::string& reason) override {
+    group_->fail(reason);
+    throw Error(reason);
+  }
 
  private:
-  const std::shared_ptr<Meeting> meeting_;
+  const std::shared_ptr<Group> group_;
   const int rank_;
 };
 
 }  // namespace
 
 std::vector<std::unique_ptr<Transport>> connected_threads(int ranks) {
-  const auto meeting = std::make_shared<Meeting>(std::make_shared<Common>(), ranks);
+  const auto group = std::make_shared<Group>(std::make_shared<Common>(), ranks);
   std::vector<std::unique_ptr<Transport>> transports;
-  for (int rank = 0; rank < ranks; ++rank) transports.push_back(std::make_unique<ThreadTransport>(meeting, rank));
+  for (int rank = 0; rank < ranks; ++rank) transports.push_back(std::make_unique<ThreadTransport>(group, rank));
   return transports;
 }
 

@@ -1,5 +1,8 @@
-// Moves bytes between the ranks of a run, which are processes, one on each node. Implementations: alone (one rank),
+// Moves bytes between the ranks of a run, which are processes, one on each node. Implementations: a single rank,
 // threads (ranks of one process, for tests and measurements), MPI (a module that is opened at run time).
+//
+// Fail-stop: where an exchange fails, or an exception passes one that is under way, the run is at its end on every
+// rank.
 #pragma once
 
 #include <cstddef>
@@ -9,25 +12,28 @@
 
 namespace l2l::collectives {
 
-// This rank's part of something that ranks exchange. Its memory rests until it is done; destroying it earlier waits.
+// This rank's part of something that ranks exchange. Its buffers stay alive and unchanged until it is done; they may be
+// filled, and sent, only within these calls. Destroying it earlier waits; while an exception passes, it aborts the run,
+// since peers may wait for what will not come.
 class Exchange {
  public:
   virtual ~Exchange() = default;
-  // Both throw Error where a peer is gone, or gave another number of bytes than was expected.
+  // Both throw Error, each time, where a peer is gone or sent fewer bytes than were expected, or more; but Open MPI 4.1
+  // was seen to wait for ever for a message that is longer than its buffer.
   virtual bool done() = 0;
   virtual void wait() = 0;
 };
 
-struct Outgoing {
+struct Send {
   int to = 0;
   std::span<const std::byte> bytes;
 };
-struct Incoming {
+struct Receive {
   int from = 0;
   std::span<std::byte> bytes;
 };
 
-// Of one rank, which uses it from one thread at a time.
+// Of one rank. One thread at a time uses it, the transports that were split from it, and their exchanges.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -35,20 +41,21 @@ class Transport {
   virtual int size() const = 0;  // ranks there are
 
   // Sends and receives without waiting for either; peers are other ranks. What one rank sends to another arrives in the
-  // order in which it was started, and each piece has the size that its receiver expects.
-  virtual std::unique_ptr<Exchange> start(std::span<const Outgoing> sent, std::span<const Incoming> received) = 0;
-  // The ranks that give the same `color`, in the order of their ranks. All ranks call it.
+  // order in which it was started, and each piece, an empty one too, has the size that its receiver expects.
+  virtual std::unique_ptr<Exchange> start(std::span<const Send> sent, std::span<const Receive> received) = 0;
+  // The ranks that give the same `color`, from 0 on, in the order of their ranks. All ranks call it.
   virtual std::unique_ptr<Transport> split(int color) = 0;
-  // Ends the run on every rank, whatever they are doing: what waits there throws Error with `reason`, or the process
-  // ends.
+  // Does not return. Ends the run on every rank: what waits there throws Error with `reason`, as this does, or the
+  // processes end.
   virtual void abort(const std::string& reason) = 0;
 };
 
 // One rank, which has nobody to talk to.
-std::unique_ptr<Transport> alone();
+std::unique_ptr<Transport> single();
 
-// Opens libl2l_mpi.so. The process is one that mpirun or srun started, or the only rank; the transport is opened once
-// and lives until the process ends. Throws BadInput where the build has no such module, or MPI does not start.
+// Opens libl2l_mpi.so and starts MPI, which ends with the last of this transport, those split from it, and their
+// exchanges. Throws BadInput where the build has no such module, where MPI does not start or was started already, and
+// where a launcher started several processes that MPI does not see as one run.
 std::unique_ptr<Transport> open_mpi();
 
 }  // namespace l2l::collectives

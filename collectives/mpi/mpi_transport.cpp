@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <vector>
 
 #include "collectives/mpi/module.h"
@@ -15,7 +17,7 @@ namespace l2l::collectives::mpi {
 namespace {
 
 constexpr std::size_t kMessage = std::size_t{1} << 30;  // bytes at most
-constexpr int kTag = 1;
+constexpr int kTags = 32767;                            // that every MPI has
 
 std::string text_of(int code) {
   char text[MPI_MAX_ERROR_STRING] = {};
@@ -28,121 +30,181 @@ void check(int code, const char* call) {
   if (code != MPI_SUCCESS) throw Error(std::string(call) + ": " + text_of(code));
 }
 
+[[noreturn]] void end_run(const std::string& reason) {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  std::fprintf(stderr, "rank %d: %s\n", rank, reason.c_str());
+  MPI_Abort(MPI_COMM_WORLD, 1);
+  std::abort();
+}
+
+// MPI, from its start to its end. Transports and exchanges share it.
+class World {
+ public:
+  World() {
+    int started = 0, provided = MPI_THREAD_SINGLE;
+    MPI_Initialized(&started);
+    if (started != 0) throw BadInput("MPI was started already in this process");
+    const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
+    if (code != MPI_SUCCESS) throw BadInput("MPI does not start: error " + std::to_string(code));
+    if (provided < MPI_THREAD_SERIALIZED) refuse("this MPI cannot be called by several threads in turn");
+    int ranks = 1;
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    for (const char* const variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+      const char* const launched = std::getenv(variable);
+      if (ranks > 1 || launched == nullptr || std::atoi(launched) < 2) continue;
+      refuse(std::string("the launcher started ") + launched + " processes (" + variable +
+             "), but each sees itself alone: use the mpirun of the MPI that L2L was built with, or srun --mpi=pmix");
+    }
+  }
+  ~World() { std::uncaught_exceptions() > 0 ? end_run("ended by an error") : static_cast<void>(MPI_Finalize()); }
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+ private:
+  [[noreturn]] static void refuse(const std::string& reason) {
+    MPI_Finalize();
+    throw BadInput(reason);
+  }
+};
+
 class MpiExchange final : public Exchange {
  public:
-  MpiExchange(MPI_Comm comm, std::span<const Outgoing> sent, std::span<const Incoming> received) {
-    for (const Incoming& piece : received) {
-      for_each_message(piece.bytes, [&](std::span<std::byte> message) {
-        const int count = static_cast<int>(message.size());
-        check(MPI_Irecv(message.data(), count, MPI_BYTE, piece.from, kTag, comm, &add(count)), "MPI_Irecv");
-      });
-    }
-    for (const Outgoing& piece : sent) {
-      for_each_message(piece.bytes, [&](std::span<const std::byte> message) {
-        const int count = static_cast<int>(message.size());
-        check(MPI_Isend(message.data(), count, MPI_BYTE, piece.to, kTag, comm, &add(kSent)), "MPI_Isend");
-      });
-    }
-  }
+  explicit MpiExchange(std::shared_ptr<World> world) : world_(std::move(world)) {}
   ~MpiExchange() override {
-    if (!finished_) MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
+    if (std::all_of(requests_.begin(), requests_.end(), [](MPI_Request r) { return r == MPI_REQUEST_NULL; })) return;
+    // The buffers are about to go, or peers will wait in vain.
+    if (!failure_.empty()) end_run(failure_);
+    if (std::uncaught_exceptions() > exceptions_) end_run("ended by an error");
+    MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
   }
 
+  void start(MPI_Comm comm, int tag, std::span<const Send> sent, std::span<const Receive> received) {
+    for (const Receive& piece : received) {
+      for_each_message(piece.bytes, [&](std::span<std::byte> message) {
+        MPI_Request& request = add({piece.from, static_cast<int>(message.size())});
+        check(MPI_Irecv(message.data(), pieces_.back().size, MPI_BYTE, piece.from, tag, comm, &request), "MPI_Irecv");
+      });
+    }
+    for (const Send& piece : sent) {
+      for_each_message(piece.bytes, [&](std::span<const std::byte> message) {
+        MPI_Request& request = add({piece.to, kSent});
+        check(MPI_Isend(message.data(), static_cast<int>(message.size()), MPI_BYTE, piece.to, tag, comm, &request),
+              "MPI_Isend");
+      });
+    }
+  }
   bool done() override {
-    if (finished_) return true;
-    std::vector<MPI_Status> statuses(requests_.size());
-    int all = 0;
-    const int code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &all, statuses.data());
-    if (code != MPI_SUCCESS || all != 0) finish(code, statuses, "MPI_Testall");
+    if (!finished_) {
+      std::vector<MPI_Status> statuses(requests_.size());
+      int all = 0;
+      const int code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &all, statuses.data());
+      if (code != MPI_SUCCESS || all != 0) finish(code, statuses);
+    }
+    rethrow();
     return finished_;
   }
   void wait() override {
-    if (finished_) return;
-    std::vector<MPI_Status> statuses(requests_.size());
-    const int code = MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), statuses.data());
-    finish(code, statuses, "MPI_Waitall");
+    if (!finished_) {
+      std::vector<MPI_Status> statuses(requests_.size());
+      finish(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), statuses.data()), statuses);
+    }
+    rethrow();
   }
 
  private:
   static constexpr int kSent = -1;
+  struct Piece {
+    int peer = 0;
+    int size = 0;  // expected; kSent: it is sent
+  };
 
+  // An empty piece is a message, too.
   template <typename Byte, typename F>
   static void for_each_message(std::span<Byte> bytes, const F& function) {
-    for (std::size_t at = 0; at < bytes.size(); at += kMessage) {
+    std::size_t at = 0;
+    do {
       function(bytes.subspan(at, std::min(kMessage, bytes.size() - at)));
-    }
+      at += kMessage;
+    } while (at < bytes.size());
   }
-  // A request that is to receive so many bytes, or kSent.
-  MPI_Request& add(int expected) {
-    expected_.push_back(expected);
+  MPI_Request& add(Piece piece) {
+    pieces_.push_back(piece);
     return requests_.emplace_back(MPI_REQUEST_NULL);
   }
-  void finish(int code, const std::vector<MPI_Status>& statuses, const char* call) {
+  void rethrow() const {
+    if (!failure_.empty()) throw Error(failure_);
+  }
+  void finish(int code, const std::vector<MPI_Status>& statuses) {
     finished_ = true;
-    for (std::size_t i = 0; code == MPI_ERR_IN_STATUS && i < statuses.size(); ++i) {
-      if (statuses[i].MPI_ERROR != MPI_ERR_PENDING) check(statuses[i].MPI_ERROR, call);
+    for (std::size_t i = 0; i < statuses.size() && failure_.empty(); ++i) {
+      const Piece& piece = pieces_[i];
+      const int status = code == MPI_ERR_IN_STATUS ? statuses[i].MPI_ERROR : MPI_SUCCESS;
+      if (status == MPI_ERR_PENDING) continue;
+      const std::string peer = "exchange with rank " + std::to_string(piece.peer);
+      if (status != MPI_SUCCESS) {
+        failure_ =
+            peer + (piece.size == kSent ? "" : " of " + std::to_string(piece.size) + " bytes") + ": " + text_of(status);
+      } else if (int count = 0; piece.size != kSent && MPI_Get_count(&statuses[i], MPI_BYTE, &count) == MPI_SUCCESS &&
+                                count != piece.size) {
+        failure_ = peer + ": it sent " + std::to_string(count) + " bytes where " + std::to_string(piece.size) +
+                   " were expected";
+      }
     }
-    check(code, call);
-    for (std::size_t i = 0; i < statuses.size(); ++i) {
-      if (expected_[i] == kSent) continue;
-      int count = 0;
-      check(MPI_Get_count(&statuses[i], MPI_BYTE, &count), "MPI_Get_count");
-      if (count == expected_[i]) continue;
-      throw Error("rank " + std::to_string(statuses[i].MPI_SOURCE) + " sent " + std::to_string(count) +
-                  " bytes where " + std::to_string(expected_[i]) + " were expected");
-    }
+    if (failure_.empty() && code != MPI_SUCCESS) failure_ = text_of(code);
   }
 
+  const std::shared_ptr<World> world_;
   std::vector<MPI_Request> requests_;
-  std::vector<int> expected_;  // by request
+  std::vector<Piece> pieces_;  // by request
   bool finished_ = false;
+  std::string failure_;
+  const int exceptions_ = std::uncaught_exceptions();
 };
 
 class MpiTransport final : public Transport {
  public:
-  // `world`: the one that ends MPI.
-  MpiTransport(MPI_Comm comm, bool world) : comm_(comm), world_(world) {
-    check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
-    check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+  // Takes `comm`.
+  MpiTransport(std::shared_ptr<World> world, MPI_Comm comm) : world_(std::move(world)), comm_(comm) {
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(comm_, &rank_);
+    MPI_Comm_size(comm_, &size_);
   }
+  // All ranks free it together, which they will not where one is ended by an error.
   ~MpiTransport() override {
-    if (world_) {
-      MPI_Finalize();
-    } else {
-      MPI_Comm_free(&comm_);
-    }
+    if (std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
   }
   MpiTransport(const MpiTransport&) = delete;
   MpiTransport& operator=(const MpiTransport&) = delete;
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  std::unique_ptr<Exchange> start(std::span<const Outgoing> sent, std::span<const Incoming> received) override {
-    return std::make_unique<MpiExchange>(comm_, sent, received);
+  std::unique_ptr<Exchange> start(std::span<const Send> sent, std::span<const Receive> received) override {
+    auto exchange = std::make_unique<MpiExchange>(world_);
+    exchange->start(comm_, next_tag_, sent, received);
+    next_tag_ = (next_tag_ + 1) % kTags;
+    return exchange;
   }
   std::unique_ptr<Transport> split(int color) override {
     MPI_Comm part = MPI_COMM_NULL;
     check(MPI_Comm_split(comm_, color, rank_, &part), "MPI_Comm_split");
-    return std::make_unique<MpiTransport>(part, false);
+    if (part == MPI_COMM_NULL) throw Error("a color is below 0");
+    return std::make_unique<MpiTransport>(world_, part);
   }
-  void abort(const std::string& reason) override {
-    std::fprintf(stderr, "rank %d: %s\n", rank_, reason.c_str());
-    MPI_Abort(MPI_COMM_WORLD, 1);
-  }
+  void abort(const std::string& reason) override { end_run(reason); }
 
  private:
+  const std::shared_ptr<World> world_;
   MPI_Comm comm_;
-  const bool world_;
   int rank_ = 0, size_ = 1;
+  int next_tag_ = 0;  // of the next exchange: what is left of one that failed goes to no other
 };
 
 Transport* open() {
-  int provided = MPI_THREAD_SINGLE;
-  const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
-  if (code != MPI_SUCCESS) throw BadInput("MPI does not start: " + text_of(code));
-  if (provided < MPI_THREAD_SERIALIZED) throw BadInput("this MPI cannot be called from several threads in turn");
-  return new MpiTransport(MPI_COMM_WORLD, true);
+  auto world = std::make_shared<World>();
+  MPI_Comm comm = MPI_COMM_NULL;  // apart from other users of MPI in the process
+  check(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
+  return new MpiTransport(std::move(world), comm);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // The suite on ranks that are threads, and what goes wrong between ranks.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <functional>
+#include <latch>
 #include <mutex>
 #include <thread>
 
@@ -34,8 +34,8 @@ std::vector<std::string> on_ranks(std::vector<std::unique_ptr<Transport>> transp
 
 void expect_suite(Collectives& ranks) { EXPECT_EQ(testing::run_suite(ranks), ""); }
 
-TEST(Collectives, OneRankAlone) {
-  Collectives ranks(alone());
+TEST(Collectives, ASingleRank) {
+  Collectives ranks(single());
   expect_suite(ranks);
   EXPECT_EQ(ranks.traffic(), Traffic());
 }
@@ -46,14 +46,14 @@ TEST(Collectives, RanksThatAreThreads) {
   }
 }
 
-// Delivers what belongs to one exchange to the next one, of one rank.
+// Sends each of a rank's first two peers what the other one should get, where both get as much.
 class Swapped final : public Transport {
  public:
   explicit Swapped(std::unique_ptr<Transport> inner) : inner_(std::move(inner)) {}
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
-  std::unique_ptr<Exchange> start(std::span<const Outgoing> sent, std::span<const Incoming> received) override {
-    std::vector<Outgoing> turned(sent.begin(), sent.end());
+  std::unique_ptr<Exchange> start(std::span<const Send> sent, std::span<const Receive> received) override {
+    std::vector<Send> turned(sent.begin(), sent.end());
     const bool equal = turned.size() > 1 && turned[0].bytes.size() == turned[1].bytes.size();
     if (equal) std::swap(turned[0].bytes, turned[1].bytes);
     return inner_->start(turned, received);
@@ -80,15 +80,44 @@ TEST(Collectives, PiecesForAnotherRankAreSeen) {
 }
 
 TEST(Collectives, AnAbortWakesWhoeverWaits) {
-  const std::vector<std::string> thrown = on_ranks(connected_threads(3), [](Collectives& ranks) {
+  std::latch started(2);
+  const std::vector<std::string> thrown = on_ranks(connected_threads(3), [&](Collectives& ranks) {
     Collectives part = ranks.split(0);
     if (ranks.rank() == 1) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      return ranks.abort("rank 1 has no memory left");
+      started.wait();
+      ranks.abort("rank 1 has no memory left");
     }
-    ranks.rank() == 0 ? ranks.barrier() : part.barrier();
+    std::vector<std::byte> data(1);  // from rank 1, which sends nothing
+    const auto exchange = (ranks.rank() == 0 ? ranks : part).broadcast(1, data);
+    started.count_down();
+    exchange->wait();
   });
-  EXPECT_EQ(thrown, std::vector<std::string>({"rank 1 has no memory left", "", "rank 1 has no memory left"}));
+  EXPECT_EQ(thrown, std::vector<std::string>(3, "rank 1 has no memory left"));
+}
+
+TEST(Collectives, ARankThatThrowsLeavesNobodyWaiting) {
+  const std::vector<std::string> thrown = on_ranks(connected_threads(2), [](Collectives& ranks) {
+    Collectives part = ranks.split(0);
+    std::vector<std::byte> data(1);
+    if (ranks.rank() == 1) {
+      const auto exchange = part.broadcast(0, data);  // never sent
+      throw Error("rank 1 is at its end");
+    }
+    std::vector<std::byte> all(2);
+    const std::vector<Bytes> sizes = {1, 1};
+    ranks.all_gather(data, sizes, all)->wait();
+  });
+  EXPECT_EQ(thrown, std::vector<std::string>({"a rank ended early", "rank 1 is at its end"}));
+}
+
+// Destroyed without a wait: all the same it is done.
+TEST(Collectives, AnExchangeThatIsDroppedIsWaitedFor) {
+  const std::vector<std::string> thrown = on_ranks(connected_threads(3), [](Collectives& ranks) {
+    std::vector<std::byte> data(1000, ranks.rank() == 2 ? std::byte{7} : std::byte{0});
+    ranks.broadcast(2, data);
+    EXPECT_EQ(data, std::vector<std::byte>(1000, std::byte{7}));
+  });
+  EXPECT_EQ(thrown, std::vector<std::string>(3));
 }
 
 TEST(Collectives, SizesThatDoNotFitAreRefused) {
@@ -97,10 +126,11 @@ TEST(Collectives, SizesThatDoNotFitAreRefused) {
     ranks.broadcast(0, data)->wait();
   });
   EXPECT_EQ(thrown[1], "a rank sent 8 bytes where another expected 9");
-  Collectives ranks(alone());
+  Collectives ranks(single());
   std::vector<std::byte> data(4);
   const std::vector<Bytes> one = {4}, two = {2, 2}, less = {3};
   EXPECT_THROW(ranks.all_gather(data, two, data), Error);
+  EXPECT_THROW(ranks.broadcast(1, data), Error);
   EXPECT_THROW(ranks.all_gather(data, less, data), Error);
   EXPECT_THROW(ranks.all_to_all(data, one, std::span(data).first(3), less), Error);
 }

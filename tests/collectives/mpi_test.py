@@ -24,11 +24,21 @@ class Mpi(unittest.TestCase):
                 done = run(MPIRUN, "-n", str(ranks), PROGRAM)
                 self.assertEqual((done.returncode, done.stdout), (0, f"{ranks} ranks\n"), done.stderr)
 
-    def test_an_abort_ends_every_rank(self):
-        done = run(MPIRUN, "-n", "3", PROGRAM, "--abort")
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("rank 2: rank gives up", done.stderr)
-        self.assertNotIn("ranks", done.stdout)
+    def test_what_goes_wrong_on_a_rank_ends_all(self):
+        for how, says in (("--abort", "rank 2: rank gives up"), ("--throw", "rank 2: ended by an error"),
+                          ("--less", "it sent 5 bytes where 8 were expected")):
+            with self.subTest(how):
+                done = run(MPIRUN, "-n", "3", PROGRAM, how)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(says, done.stderr)
+                self.assertEqual(done.stdout, "")
+
+    def test_processes_that_do_not_see_each_other_are_refused(self):
+        os.environ["SLURM_STEP_NUM_TASKS"] = "2"
+        self.addCleanup(os.environ.pop, "SLURM_STEP_NUM_TASKS")
+        done = run(PROGRAM)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("started 2 processes (SLURM_STEP_NUM_TASKS), but each sees itself alone", done.stderr)
 
     def test_a_program_that_nobody_launched_is_the_only_rank(self):
         done = run(PROGRAM)

@@ -10,20 +10,20 @@ class Nothing final : public Exchange {
   void wait() override {}
 };
 
-class Alone final : public Transport {
+class Single final : public Transport {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
-  std::unique_ptr<Exchange> start(std::span<const Outgoing> sent, std::span<const Incoming> received) override {
+  std::unique_ptr<Exchange> start(std::span<const Send> sent, std::span<const Receive> received) override {
     if (!sent.empty() || !received.empty()) throw Error("one rank has no peers");
     return std::make_unique<Nothing>();
   }
-  std::unique_ptr<Transport> split(int) override { return std::make_unique<Alone>(); }
+  std::unique_ptr<Transport> split(int) override { return std::make_unique<Single>(); }
   void abort(const std::string& reason) override { throw Error(reason); }
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> alone() { return std::make_unique<Alone>(); }
+std::unique_ptr<Transport> single() { return std::make_unique<Single>(); }
 
 }  // namespace l2l::collectives
