@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/log.h"
-#include "core/module_places.h"
+#include "core/modules.h"
 #include "device/cuda_module.h"
 #include "device/open.h"
 #include "l2l/errors.h"
@@ -19,17 +19,9 @@ namespace fs = std::filesystem;
 constexpr const char* kFile = "libl2l_cuda.so";
 constexpr const char* kBuildFolder = "device/cuda/module";
 
-std::string last_error() {
-  const char* error = dlerror();
-  return error != nullptr ? error : "unknown error";
-}
-
 fs::path find_module() {
   const std::vector<fs::path> places = module_places(kFile, kBuildFolder);
-  std::error_code ignored;
-  for (const fs::path& place : places) {
-    if (fs::exists(place, ignored)) return place;
-  }
+  if (fs::path file = existing(places); !file.empty()) return file;
   throw NoCuda("this build has no CUDA module",
                " (" + std::string(kFile) + " is neither beside " + places.front().parent_path().string() + " nor in " +
                    places.back().parent_path().string() +
@@ -39,21 +31,8 @@ fs::path find_module() {
 // A module without a driver could only say so, after loading hundreds of megabytes of libraries.
 void check_driver() {
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-  if (driver == nullptr) throw NoCuda("there is no NVIDIA driver on this machine", " (" + last_error() + ")");
+  if (driver == nullptr) throw NoCuda("there is no NVIDIA driver on this machine", " (" + module_error() + ")");
   dlclose(driver);
-}
-
-const cuda::Module& load(const fs::path& file) {
-  void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (library == nullptr) throw BadInput("the CUDA module does not open: " + last_error());
-  const auto entry = reinterpret_cast<decltype(&l2l_cuda_module)>(dlsym(library, cuda::kModuleSymbol));
-  if (entry == nullptr) throw BadInput(file.string() + " is no CUDA module of L2L: " + last_error());
-  const cuda::Module& module = *entry();
-  if (module.stamp != cuda::module_stamp()) {
-    throw BadInput("the CUDA module " + file.string() + " is of another build (\"" + module.stamp + "\", not \"" +
-                   cuda::module_stamp() + "\"): build both from one tree");
-  }
-  return module;
 }
 
 }  // namespace
@@ -67,8 +46,10 @@ std::unique_ptr<Device> open_cuda_device(const DeviceSettings& settings) {
     file = find_module();
     check_driver();
   }
+  const auto& module =
+      open_module<cuda::Module>("CUDA", file, RTLD_NOW | RTLD_LOCAL, cuda::kModuleSymbol, cuda::module_stamp());
   return std::unique_ptr<Device>(
-      load(file).open({settings.index, settings.graphs, settings.pinned_memory, settings.tf32}, &log));
+      module.open({settings.index, settings.graphs, settings.pinned_memory, settings.tf32}, &log));
 }
 
 }  // namespace l2l::device

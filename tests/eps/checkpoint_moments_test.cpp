@@ -213,8 +213,7 @@ TEST(CheckpointMoments, EarlierCodesOf8BitsAreConverted) {
   }
 }
 
-// The type says which codes they are: what is read as new ones has other values, and a second moment in a type of its
-// own is not taken for earlier codes.
+// Negative control: the type says which codes they are, and what is read as new ones has other values.
 TEST(CheckpointMoments, NewCodesAreNotTakenForEarlierOnes) {
   const TemporaryFolder folder;
   TestRun saved(toy_layout(), options_with("int8")), loaded(toy_layout(), options_with("fp32"));
