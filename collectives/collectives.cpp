@@ -9,6 +9,8 @@
 namespace l2l::collectives {
 namespace {
 
+constexpr int kCollective = 0;  // the channel of all but exchange()
+
 void require(bool right, const char* what) {
   if (!right) throw Error(std::string("exchange between ranks: ") + what);
 }
@@ -46,7 +48,7 @@ std::unique_ptr<Exchange> Collectives::all_gather(std::span<const std::byte> min
     sent.push_back({peer, mine});
     received.push_back({peer, part(all, begins, peer)});
   }
-  return start(sent, received);
+  return exchange(sent, received, kCollective);
 }
 
 std::unique_ptr<Exchange> Collectives::gather(int root, std::span<const std::byte> mine, std::span<const Bytes> sizes,
@@ -54,7 +56,7 @@ std::unique_ptr<Exchange> Collectives::gather(int root, std::span<const std::byt
   require(root >= 0 && root < size(), "there is no such root");
   if (rank() != root) {
     require(all.empty(), "gathered on another rank");
-    return start({{root, mine}}, {});
+    return exchange(std::array{Send{root, mine}}, {}, kCollective);
   }
   const std::vector<Bytes> begins = offsets(sizes, size(), all.size(), "the sizes are not those of what is gathered");
   copy_local(mine, part(all, begins, root));
@@ -62,7 +64,7 @@ std::unique_ptr<Exchange> Collectives::gather(int root, std::span<const std::byt
   for (int peer = 0; peer < size(); ++peer) {
     if (peer != root) received.push_back({peer, part(all, begins, peer)});
   }
-  return start({}, received);
+  return exchange({}, received, kCollective);
 }
 
 std::unique_ptr<Exchange> Collectives::all_to_all(std::span<const std::byte> sent, std::span<const Bytes> sent_sizes,
@@ -79,17 +81,17 @@ std::unique_ptr<Exchange> Collectives::all_to_all(std::span<const std::byte> sen
     outgoing.push_back({peer, part(sent, from, peer)});
     incoming.push_back({peer, part(received, to, peer)});
   }
-  return start(outgoing, incoming);
+  return exchange(outgoing, incoming, kCollective);
 }
 
 std::unique_ptr<Exchange> Collectives::broadcast(int root, std::span<std::byte> data) {
   require(root >= 0 && root < size(), "there is no such root");
-  if (rank() != root) return start({}, {{root, data}});
+  if (rank() != root) return exchange({}, std::array{Receive{root, data}}, kCollective);
   std::vector<Send> sent;
   for (int peer = 0; peer < size(); ++peer) {
     if (peer != root) sent.push_back({peer, data});
   }
-  return start(sent, {});
+  return exchange(sent, {}, kCollective);
 }
 
 void Collectives::barrier() {
@@ -99,10 +101,11 @@ void Collectives::barrier() {
   all_gather(here, sizes, all)->wait();
 }
 
-std::unique_ptr<Exchange> Collectives::start(const std::vector<Send>& sent, const std::vector<Receive>& received) {
+std::unique_ptr<Exchange> Collectives::exchange(std::span<const Send> sent, std::span<const Receive> received,
+                                                int channel) {
   for (const Send& piece : sent) traffic_.sent += piece.bytes.size();
   for (const Receive& piece : received) traffic_.received += piece.bytes.size();
-  return transport_->start(sent, received);
+  return transport_->start(sent, received, channel);
 }
 
 }  // namespace l2l::collectives

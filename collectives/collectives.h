@@ -1,7 +1,8 @@
 // What the ranks of a run exchange. Bytes are moved and never added: the order in which a library adds depends on its
 // algorithm and on the network, and sums of a run must have the same bits on any number of ranks.
 //
-// All ranks make the same calls in the same order. Each call starts an exchange and returns; several may be under way.
+// All ranks make the same calls in the same order, but for those of exchange(). Each call starts an exchange and
+// returns; several may be under way.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@ struct Traffic {
   bool operator==(const Traffic&) const = default;
 };
 
-// Used as its transport is. Sizes are in bytes, by rank; ranks may have different ones, and none. Buffers stay alive
+// Thread-bound. Sizes are in bytes, by rank; ranks may have different ones, and none. Buffers stay alive
 // and unchanged until the exchange is done, and what is read does not overlap what is written, but for a rank's own
 // bytes, which may lie in their place already. Functions throw Error where sizes and buffers do not fit.
 class Collectives {
@@ -43,6 +44,10 @@ class Collectives {
                                        std::span<std::byte> received, std::span<const Bytes> received_sizes);
   // `data` of rank `root` on every rank. The root sends it to each: it is meant for plans, not for weights.
   std::unique_ptr<Exchange> broadcast(int root, std::span<std::byte> data);
+  // Pieces of any sizes, which `channel` keeps apart from all others (Transport::start()); 0 is that of the calls
+  // above.
+  std::unique_ptr<Exchange> exchange(std::span<const Send> sent, std::span<const Receive> received, int channel);
+  int channels() const { return transport_->channels(); }
   // Returns when every rank has called it.
   void barrier();
 
@@ -54,8 +59,6 @@ class Collectives {
   const Traffic& traffic() const { return traffic_; }
 
  private:
-  std::unique_ptr<Exchange> start(const std::vector<Send>& sent, const std::vector<Receive>& received);
-
   std::unique_ptr<Transport> transport_;
   Traffic traffic_;
 };

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "collectives/transport.h"
 #include "l2l/errors.h"
 
@@ -14,10 +16,11 @@ class Single final : public Transport {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }
-  std::unique_ptr<Exchange> start(std::span<const Send> sent, std::span<const Receive> received) override {
+  std::unique_ptr<Exchange> start(std::span<const Send> sent, std::span<const Receive> received, int) override {
     if (!sent.empty() || !received.empty()) throw Error("one rank has no peers");
     return std::make_unique<Nothing>();
   }
+  int channels() const override { return std::numeric_limits<int>::max(); }
   std::unique_ptr<Transport> split(int) override { return std::make_unique<Single>(); }
   void abort(const std::string& reason) override { throw Error(reason); }
 };

@@ -1,9 +1,11 @@
 #include "collectives/threads.h"
 
+#include <array>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <exception>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -31,17 +33,17 @@ class Group {
   Group(std::shared_ptr<Common> common, int ranks) : common_(std::move(common)), ranks_(ranks) {}
   int ranks() const { return ranks_; }
 
-  std::shared_ptr<Progress> start(int rank, std::span<const Send> sent, std::span<const Receive> received) {
+  std::shared_ptr<Progress> start(int rank, std::span<const Send> sent, std::span<const Receive> received, int number) {
     const std::lock_guard lock(common_->mutex);
     check();
     auto progress = std::make_shared<Progress>(Progress{sent.size() + received.size()});
     for (const Send& piece : sent) {
-      Channel& channel = channels_[{rank, piece.to}];
+      Channel& channel = channels_[{rank, piece.to, number}];
       channel.sent.push_back({piece.bytes, progress});
       match(channel);
     }
     for (const Receive& piece : received) {
-      Channel& channel = channels_[{piece.from, rank}];
+      Channel& channel = channels_[{piece.from, rank, number}];
       channel.received.push_back({piece.bytes, progress});
       match(channel);
     }
@@ -127,8 +129,9 @@ class Group {
 
   const std::shared_ptr<Common> common_;
   const int ranks_;
-  std::map<std::pair<int, int>, Channel> channels_;  // guarded by Common::mutex, as are the next two
-  std::map<int, std::size_t> splits_of_;             // so far, by rank
+  // By sender, receiver and channel. Guarded by Common::mutex, as are the next two.
+  std::map<std::array<int, 3>, Channel> channels_;
+  std::map<int, std::size_t> splits_of_;  // so far, by rank
   std::vector<Split> splits_;
 };
 
@@ -157,9 +160,10 @@ class ThreadTransport final : public Transport {
 
   int rank() const override { return rank_; }
   int size() const override { return group_->ranks(); }
-  std::unique_ptr<Exchange> start(std::span<const Send> sent, std::span<const Receive> received) override {
-    return std::make_unique<ThreadExchange>(group_, group_->start(rank_, sent, received));
+  std::unique_ptr<Exchange> start(std::span<const Send> sent, std::span<const Receive> received, int channel) override {
+    return std::make_unique<ThreadExchange>(group_, group_->start(rank_, sent, received, channel));
   }
+  int channels() const override { return std::numeric_limits<int>::max(); }
   std::unique_ptr<Transport> split(int color) override {
     const auto [group, rank] = group_->split(rank_, color);
     return std::make_unique<ThreadTransport>(group, rank);

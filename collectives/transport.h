@@ -33,16 +33,20 @@ struct Receive {
   std::span<std::byte> bytes;
 };
 
-// Of one rank. One thread at a time uses it, the transports that were split from it, and their exchanges.
+// Of one rank. Thread-safe but for split() and the destructor, during which no other thread may use it, the transports
+// that were split from it or their exchanges; each exchange is used by one thread.
 class Transport {
  public:
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;  // ranks there are
 
-  // Sends and receives without waiting for either; peers are other ranks. What one rank sends to another arrives in the
-  // order in which it was started, and each piece, an empty one too, has the size that its receiver expects.
-  virtual std::unique_ptr<Exchange> start(std::span<const Send> sent, std::span<const Receive> received) = 0;
+  // Sends and receives without waiting for either; peers are other ranks. What one rank sends to another on one channel
+  // arrives in the order in which it was started, and each piece, an empty one too, has the size that its receiver
+  // expects. Channels have numbers from 0 to below channels(), and no order among them.
+  virtual std::unique_ptr<Exchange> start(std::span<const Send> sent, std::span<const Receive> received,
+                                          int channel = 0) = 0;
+  virtual int channels() const = 0;
   // The ranks that give the same `color`, from 0 on, in the order of their ranks. All ranks call it.
   virtual std::unique_ptr<Transport> split(int color) = 0;
   // Does not return. Ends the run on every rank: what waits there throws Error with `reason`, as this does, or the

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "l2l/errors.h"
 #include "optimizers/kernels.h"
 #include "optimizers/rounding.h"
 
@@ -50,23 +51,21 @@ class FieldPlacer {
   Bytes end_;
 };
 
-Bytes scales_of(MomentFormat format, const GroupSpec& group) {
-  Bytes bytes = 0;
-  for (const ParameterSpec& parameter : group.parameters) {
-    if (parameter.trained) bytes += optimizers::scale_bytes(format, static_cast<Bytes>(parameter.shape.elements()));
-  }
-  return bytes;
+std::vector<ShardCut> cuts_of(const GroupSpec& group, const StoreOptions& options) {
+  return shard_cuts(group, options.rank.count, options.whole_tensors());
 }
 
-Fields fields_of(const GroupSpec& group, const StoreOptions& options) {
-  const Bytes trained = static_cast<Bytes>(group.gradient_elements());
+// Of the shard between two cuts.
+Fields fields_of(const GroupSpec& group, const StoreOptions& options, const ShardCut& begin, const ShardCut& end) {
+  const auto trained = static_cast<Bytes>(end.gradient - begin.gradient);
+  const auto scales = static_cast<Bytes>(end.scale - begin.scale) * sizeof(std::uint16_t);
   const MomentFormat formats[2] = {options.moments.first, options.moments.second};
   FieldPlacer placer(static_cast<Bytes>(group.elements) * size_of(options.wire));
   Fields fields;
   fields.master = placer.add(trained * optimizers::master_bytes(optimizers::master_format(options.wire)));
   for (int i = 0; i < optimizers::moments_of(options.optimizer); ++i) {
     fields.codes[i] = placer.add(trained * optimizers::code_bytes(formats[i]));
-    fields.scales[i] = placer.add(scales_of(formats[i], group));
+    fields.scales[i] = placer.add(formats[i] == MomentFormat::int8 ? scales : 0);
   }
   fields.end = placer.end();
   return fields;
@@ -99,21 +98,31 @@ void write_wire(void* wire, DType type, std::span<const float> source) {
 
 }  // namespace
 
-Bytes GroupMemory::bytes(const GroupSpec& group, const StoreOptions& options) { return fields_of(group, options).end; }
+Bytes GroupMemory::bytes(const GroupSpec& group, const StoreOptions& options) {
+  const std::vector<ShardCut> cuts = cuts_of(group, options);
+  const auto rank = static_cast<std::size_t>(options.rank.index);
+  return fields_of(group, options, cuts[rank], cuts[rank + 1]).end;
+}
 
 Bytes GroupMemory::list_bytes(const GroupSpec& group, const StoreOptions& options) {
-  const std::size_t blocks = count_blocks(group, true), frozen = options.verify ? count_blocks(group, false) : 0;
-  const Bytes sums = options.verify ? (blocks + frozen) * sizeof(StateSums) : 0;
+  const std::vector<ShardCut> cuts = cuts_of(group, options);
+  const auto rank = static_cast<std::size_t>(options.rank.index);
+  const auto blocks = static_cast<std::size_t>(cuts[rank + 1].block - cuts[rank].block);
+  const std::size_t frozen = options.verify ? count_blocks(group, false) : 0;
+  const Bytes of_all = options.rank.count == 1 ? 0 : static_cast<Bytes>(cuts.back().block) * sizeof(double);
+  const Bytes sums = of_all + (options.verify ? (blocks + frozen) * sizeof(StateSums) : 0);
   return blocks * (sizeof(Block) + sizeof(BlockRange)) + frozen * sizeof(Block) + sums;
 }
 
 GroupMemory::GroupMemory(const GroupSpec& group, const StoreOptions& options, MemorySource& memory)
     : elements_(group.elements),
+      rank_(options.rank.index),
+      cuts_(cuts_of(group, options)),
       wire_type_(options.wire),
       formats_(options.moments),
       seed_(options.seed),
       id_(group.id) {
-  const Fields fields = fields_of(group, options);
+  const Fields fields = fields_of(group, options, shard_begin(), shard_end());
   std::byte* const base = memory.allocate(fields.end, "weights and moments of " + group.name);
   wire_ = base;
   if (fields.master > 0) master_ = base + fields.master;
@@ -128,8 +137,9 @@ GroupMemory::GroupMemory(const GroupSpec& group, const StoreOptions& options, Me
 }
 
 void GroupMemory::cut_into_blocks(const GroupSpec& group) {
-  blocks_.reserve(count_blocks(group, true));
-  jobs_.reserve(count_blocks(group, true));  // at most one each
+  const auto own = static_cast<std::size_t>(shard_end().block - shard_begin().block);
+  blocks_.reserve(own);
+  jobs_.reserve(own);  // at most one each
   const std::vector<std::int64_t> gradients = group.gradient_offsets();
   std::int64_t scales = 0, job = 0;  // elements of the last job
   for (std::size_t i = 0; i < group.parameters.size(); ++i) {
@@ -144,8 +154,9 @@ void GroupMemory::cut_into_blocks(const GroupSpec& group) {
     scales += static_cast<std::int64_t>(optimizers::scale_bytes(MomentFormat::int8, static_cast<Bytes>(elements)) /
                                         sizeof(std::uint16_t));
     parameters_.push_back({blocks(), blocks()});
-    for (std::int64_t first = 0; first < elements; first += kBlock) {
-      const std::int64_t count = std::min(kBlock, elements - first), begin = gradients[i] + first;
+    const auto [own_begin, own_end] = owned(i);
+    for (std::int64_t first = own_begin; first < own_end; first += kBlock) {
+      const std::int64_t count = std::min(kBlock, own_end - first), begin = gradients[i] + first;
       if (jobs_.empty() || job + count > kBlock) {
         jobs_.push_back({blocks(), blocks()});
         job = 0;
@@ -178,10 +189,33 @@ std::span<const std::byte> GroupMemory::wire() const {
   return {wire_, static_cast<std::size_t>(elements_) * size_of(wire_type_)};
 }
 
+std::span<std::byte> GroupMemory::wire() { return {wire_, static_cast<std::size_t>(elements_) * size_of(wire_type_)}; }
+
+std::pair<std::int64_t, std::int64_t> GroupMemory::owned(std::size_t parameter) const {
+  const Place& place = places_[parameter];
+  if (place.gradient < 0) return {0, 0};
+  const auto within = [&](const ShardCut& cut) {
+    return std::clamp<std::int64_t>(cut.gradient - place.gradient, 0, place.elements);
+  };
+  return {within(shard_begin()), within(shard_end())};
+}
+
+void GroupMemory::expect_owned(std::size_t parameter, std::int64_t first, std::size_t count) const {
+  const auto [begin, end] = owned(parameter);
+  if (count == 0 || (begin <= first && first + static_cast<std::int64_t>(count) <= end)) return;
+  throw Error("rank " + std::to_string(rank_) + " has elements " + std::to_string(begin) + " to " +
+              std::to_string(end) + " of parameter " + std::to_string(parameter) + " of a group; " +
+              std::to_string(count) + " from " + std::to_string(first) + " on are asked for");
+}
+
 bool GroupMemory::wire_overflows() const {
   if (wire_type_ != DType::f16) return false;
   const std::span halves(reinterpret_cast<const f16*>(wire_), static_cast<std::size_t>(elements_));
   return std::ranges::any_of(halves, [](f16 value) { return (value.bits & 0x7fff) == 0x7c00; });
+}
+
+std::byte* GroupMemory::wire_of(std::size_t parameter, std::int64_t first) const {
+  return wire_ + static_cast<Bytes>(places_[parameter].begin + first) * size_of(wire_type_);
 }
 
 // Of elements from `first` of a parameter.
@@ -189,9 +223,10 @@ Streams GroupMemory::master_streams(std::size_t parameter, std::int64_t first, s
   const Place& place = places_[parameter];
   Streams streams;
   streams.count = count;
-  streams.wire = wire_ + static_cast<Bytes>(place.begin + first) * size_of(wire_type_);
-  if (master_ != nullptr) {
-    streams.master = master_ + static_cast<Bytes>(place.gradient + first) * optimizers::master_bytes(master_format());
+  streams.wire = wire_of(parameter, first);
+  if (master_ != nullptr && place.gradient >= 0) {
+    const auto element = static_cast<Bytes>(place.gradient + first - shard_begin().gradient);
+    streams.master = master_ + element * optimizers::master_bytes(master_format());
   }
   return streams;
 }
@@ -202,8 +237,9 @@ MomentStream GroupMemory::moment_stream(int moment, std::size_t parameter, std::
   const Moment& field = moments_[moment];
   MomentStream stream;
   if (field.codes == nullptr) return stream;
-  stream.codes = field.codes + static_cast<Bytes>(place.gradient + first) * optimizers::code_bytes(format_of(moment));
-  if (field.scales != nullptr) stream.scales = field.scales + place.scales + first / 32;
+  const auto element = static_cast<Bytes>(place.gradient + first - shard_begin().gradient);
+  stream.codes = field.codes + element * optimizers::code_bytes(format_of(moment));
+  if (field.scales != nullptr) stream.scales = field.scales + (place.scales + first / 32 - shard_begin().scale);
   return stream;
 }
 
@@ -218,6 +254,7 @@ Streams GroupMemory::streams(const Block& block, std::int64_t begin, std::int64_
 }
 
 void GroupMemory::read_master(std::size_t parameter, std::int64_t first, std::span<float> destination) const {
+  if (master_ != nullptr && trained(parameter)) expect_owned(parameter, first, destination.size());
   const Streams streams = master_streams(parameter, first, destination.size());
   const auto format = static_cast<std::size_t>(master_format());
   if (trained(parameter)) return optimizers::kernels().load_master[format](streams, destination.data());
@@ -225,14 +262,33 @@ void GroupMemory::read_master(std::size_t parameter, std::int64_t first, std::sp
 }
 
 void GroupMemory::write_master(std::size_t parameter, std::int64_t first, std::span<const float> source) {
-  const Streams streams = master_streams(parameter, first, source.size());
-  const auto format = static_cast<std::size_t>(master_format());
-  if (trained(parameter)) return optimizers::kernels().store_master[format](streams, source.data());
-  write_wire(streams.wire, wire_type_, source);
+  if (!trained(parameter)) return write_wire(wire_of(parameter, first), wire_type_, source);
+  std::array<float, kChunk> masters_of_others;
+  const auto [own_begin, own_end] = owned(parameter);
+  const std::int64_t end = first + static_cast<std::int64_t>(source.size());
+  while (first < end) {
+    const bool own = own_begin <= first && first < own_end;
+    const std::int64_t border = own ? own_end : first < own_begin ? own_begin : end;
+    const std::int64_t until = std::min({border, end, own ? end : first + kChunk});
+    const auto count = static_cast<std::size_t>(until - first);
+    Streams streams;
+    if (own) {
+      streams = master_streams(parameter, first, count);
+    } else {
+      streams.count = count;
+      streams.wire = wire_of(parameter, first);
+      streams.master = masters_of_others.data();
+    }
+    optimizers::kernels().store_master[static_cast<std::size_t>(master_format())](streams, source.data());
+    source = source.subspan(count);
+    first = until;
+  }
 }
 
 void GroupMemory::read_moment(int moment, std::size_t parameter, std::int64_t first,
                               std::span<float> destination) const {
+  expect_owned(parameter, first, destination.size());
+  if (destination.empty()) return;
   const MomentFormat format = format_of(moment);
   const auto decode = optimizers::kernels().decode[moment][static_cast<std::size_t>(format)];
   if (format != MomentFormat::int8) {
@@ -250,6 +306,12 @@ void GroupMemory::read_moment(int moment, std::size_t parameter, std::int64_t fi
 }
 
 void GroupMemory::write_moment(int moment, std::size_t parameter, std::int64_t first, std::span<const float> source) {
+  const auto [own_begin, own_end] = owned(parameter);
+  const std::int64_t kept = std::max(first, own_begin);
+  const std::int64_t kept_end = std::min(first + static_cast<std::int64_t>(source.size()), own_end);
+  if (kept >= kept_end) return;
+  source = source.subspan(static_cast<std::size_t>(kept - first), static_cast<std::size_t>(kept_end - kept));
+  first = kept;
   const MomentFormat format = format_of(moment);
   const auto encode = optimizers::kernels().encode[moment][static_cast<std::size_t>(format)];
   if (format != MomentFormat::int8) {
@@ -268,6 +330,7 @@ void GroupMemory::write_moment(int moment, std::size_t parameter, std::int64_t f
 }
 
 RawMoment GroupMemory::raw_moment(int moment, std::size_t parameter) const {
+  expect_owned(parameter, 0, static_cast<std::size_t>(places_[parameter].elements));
   const MomentFormat format = format_of(moment);
   const MomentStream stream = moment_stream(moment, parameter, 0);
   const Bytes elements = static_cast<Bytes>(places_[parameter].elements);

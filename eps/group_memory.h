@@ -1,14 +1,17 @@
 // Wire, master and moments of one parameter group, each in its format: flat arrays in one allocation. The wire has all
-// elements of the group, master and moments those of trained parameters alone, in the order of gradients.
+// elements of the group, master and moments those of trained parameters alone, in the order of gradients; of several
+// ranks, those of this rank's shard.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/model_layout.h"
 #include "eps/parameter_store.h"
+#include "eps/shards.h"
 #include "eps/state_sums.h"
 #include "optimizers/format.h"
 #include "optimizers/streams.h"
@@ -56,16 +59,24 @@ struct RawMoment {
 class GroupMemory {
  public:
   static Bytes bytes(const GroupSpec& group, const StoreOptions& options);
-  // Of the lists of blocks, jobs and checksums, which lie outside of that memory.
+  // Of the lists of blocks, jobs, checksums and, of several ranks, squares of blocks, which lie outside of that memory.
   static Bytes list_bytes(const GroupSpec& group, const StoreOptions& options);
   GroupMemory(const GroupSpec& group, const StoreOptions& options, MemorySource& memory);
 
   optimizers::MasterFormat master_format() const { return optimizers::master_format(wire_type_); }
   optimizers::MomentFormats moment_formats() const { return formats_; }
   std::span<const std::byte> wire() const;
+  std::span<std::byte> wire();
+  // Of the ranks' shards (eps/shards.h).
+  std::span<const ShardCut> cuts() const { return cuts_; }
+  const ShardCut& shard_begin() const { return cuts_[static_cast<std::size_t>(rank_)]; }
+  const ShardCut& shard_end() const { return cuts_[static_cast<std::size_t>(rank_) + 1]; }
+  // Elements [first, second) of a parameter are in this rank's shard.
+  std::pair<std::int64_t, std::int64_t> owned(std::size_t parameter) const;
   // Whether a weight is infinite on an f16 wire, even if finite in the master.
   bool wire_overflows() const;
 
+  // Those of this rank's shard.
   std::int64_t blocks() const { return static_cast<std::int64_t>(blocks_.size()); }
   const Block& block(std::int64_t index) const { return blocks_[static_cast<std::size_t>(index)]; }
   // Jobs of the worker pool, of about equal size: one block, or several blocks of small parameters. Ascending.
@@ -75,13 +86,16 @@ class GroupMemory {
   std::span<const UpdateRule> rules() const { return rules_; }
   const UpdateRule& rule(const Block& block) const { return rules_[block.rule]; }
   bool has_statistics() const;
+  // Where the gradient of a trained parameter begins.
+  std::int64_t gradient_begin(std::size_t parameter) const { return places_[parameter].gradient; }
   bool trained(std::size_t parameter) const { return places_[parameter].gradient >= 0; }
   // The streams, without gradients, of elements [begin, begin + count) of the gradients in update number `update` (from
   // 1). They lie in `block` and begin at a multiple of 512 from its begin.
   optimizers::Streams streams(const Block& block, std::int64_t begin, std::int64_t count, std::uint64_t update) const;
 
   // Elements [first, first + size of the span) of one parameter's master as fp32. The master of a frozen parameter is
-  // its wire, to which writing rounds as updates do.
+  // its wire, to which writing rounds as updates do. What lies in the shard of another rank is written to the wire
+  // alone, and throws Error where it is read; of moments it is not written.
   void read_master(std::size_t parameter, std::int64_t first, std::span<float> destination) const;
   void write_master(std::size_t parameter, std::int64_t first, std::span<const float> source);
   // The same of one of its moments (0, or 1 if the optimizer has it); only of trained parameters. Writing rounds to
@@ -89,11 +103,11 @@ class GroupMemory {
   // written in part is rounded again as a whole.
   void read_moment(int moment, std::size_t parameter, std::int64_t first, std::span<float> destination) const;
   void write_moment(int moment, std::size_t parameter, std::int64_t first, std::span<const float> source);
-  // The same without conversion.
+  // The same of a whole parameter, without conversion. Throws Error where it is not in this rank's shard.
   RawMoment raw_moment(int moment, std::size_t parameter) const;
 
-  // Checksums of the state, block by block; those of frozen parameters are blocks of elements of the parameter. All
-  // functions do nothing where the store keeps none.
+  // Checksums of this rank's state, block by block; those of frozen parameters are blocks of elements of the parameter.
+  // All functions do nothing where the store keeps none.
   bool verifies() const { return !sums_.empty(); }
   // Takes those of all blocks, of the blocks with elements [first, first + count) of a parameter, or of one.
   void seal();
@@ -113,9 +127,10 @@ class GroupMemory {
   struct Place {
     std::int64_t begin = 0, elements = 0;  // in the wire
     std::int64_t gradient = 0;             // its begin among gradients, masters and moments; -1: frozen
-    std::int64_t scales = 0;               // index of its first one
+    std::int64_t scales = 0;               // index of its first one among all ranks'
   };
   void cut_into_blocks(const GroupSpec& group);
+  void expect_owned(std::size_t parameter, std::int64_t first, std::size_t count) const;  // throws Error
   std::uint32_t rule_of(const ParameterSpec& parameter);
   void cut_frozen();
   std::size_t index_of(const Block& block) const { return static_cast<std::size_t>(&block - blocks_.data()); }
@@ -124,10 +139,13 @@ class GroupMemory {
   StateSums sums_of(std::size_t index) const;
   void check(std::size_t index, const StateSums& sums) const;
   optimizers::MomentFormat format_of(int moment) const { return moment == 0 ? formats_.first : formats_.second; }
+  std::byte* wire_of(std::size_t parameter, std::int64_t first) const;
   optimizers::Streams master_streams(std::size_t parameter, std::int64_t first, std::size_t count) const;
   optimizers::MomentStream moment_stream(int moment, std::size_t parameter, std::int64_t first) const;
 
   std::int64_t elements_;
+  int rank_;
+  std::vector<ShardCut> cuts_;
   DType wire_type_;
   optimizers::MomentFormats formats_;
   std::uint64_t seed_;

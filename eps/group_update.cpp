@@ -87,7 +87,7 @@ struct Target {
   bool is_statistic(const Block& block) const { return memory.rule(block).statistic > 0; }
   // Of a statistic, which the optimizer does not touch.
   void update_statistic(const Block& block) const {
-    const std::int64_t first_of_parameter = memory.block(memory.parameters()[block.parameter].begin).begin;
+    const std::int64_t first_of_parameter = memory.gradient_begin(block.parameter);
     const float share = memory.rule(block).statistic;
     const auto measures = static_cast<float>(contributions.parts.size() * static_cast<std::size_t>(microbatches));
     for_each_piece(block, [&](const Block& piece) {

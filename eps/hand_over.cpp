@@ -10,13 +10,24 @@ namespace l2l::eps {
 namespace {
 
 // By GroupState.
-constexpr const char* kStateNames[] = {"resting",      "complete", "being checked", "checked", "about to be updated",
-                                       "being updated"};
+constexpr const char* kStateNames[] = {"resting",
+                                       "complete on this rank",
+                                       "being gathered",
+                                       "complete",
+                                       "being checked",
+                                       "measured",
+                                       "being compared",
+                                       "checked",
+                                       "about to be updated",
+                                       "being updated",
+                                       "updated on this rank",
+                                       "being published"};
 
 }  // namespace
 
-HandOver::HandOver(const ModelLayout& layout, int devices, bool held, const std::vector<int>& lanes)
+HandOver::HandOver(const ModelLayout& layout, int devices, bool held, const std::vector<int>& lanes, Rank rank)
     : devices_(static_cast<std::size_t>(devices)),
+      rank_(rank),
       held_(held),
       groups_(layout.groups.size()),
       resting_(layout.groups.size()) {
@@ -51,7 +62,7 @@ void HandOver::add_use(GroupIndex index, LayerIndex layer) {
   layers_[static_cast<std::size_t>(layer)].push_back({index, group.contributions});
   if (group.last_use < 0) group.last_use = layer;
   group.first_use = layer;
-  if (group.trained) group.contributions += devices_;
+  if (group.trained) group.contributions += devices_ * static_cast<std::size_t>(rank_.count);
 }
 
 void HandOver::begin_step(Version step) {
@@ -110,7 +121,7 @@ HandOver::Availability HandOver::availability(LayerIndex layer, Version version)
   for (const Part& part : parts_of(layer)) {
     const Group& group = group_at(part.group);
     if (!group.trained) continue;
-    const bool leaving = group.state == GroupState::approved || group.state == GroupState::updating;
+    const bool leaving = group.state >= GroupState::approved;
     if (group.version > version || (group.version == version && leaving)) return Availability::gone;
     later = later || group.version < version;
   }
@@ -158,14 +169,19 @@ void HandOver::push(LayerIndex layer, int device, std::optional<bool> finite) {
     if (!group.trained) continue;
     group.received[contribution(layer, i, device)] = 1;
     if (--group.missing > 0) continue;
-    group.state = GroupState::complete;
+    group.state = rank_.count > 1 ? GroupState::local : GroupState::complete;
     --resting_;
     if (finite) conclude_check(parts[i].group, *finite);
   }
 }
 
 std::size_t HandOver::contribution(LayerIndex layer, std::size_t part, int device) const {
-  return parts_of(layer)[part].first_contribution + static_cast<std::size_t>(device);
+  return contribution(layer, part, device, rank_.index);
+}
+
+std::size_t HandOver::contribution(LayerIndex layer, std::size_t part, int device, int rank) const {
+  const std::size_t devices_before = static_cast<std::size_t>(rank) * devices_;
+  return parts_of(layer)[part].first_contribution + devices_before + static_cast<std::size_t>(device);
 }
 
 std::optional<Job> HandOver::start_job(int lane) {
@@ -182,7 +198,11 @@ std::optional<Job> HandOver::start_job(int lane) {
 
 void HandOver::finish_check(GroupIndex group, bool finite) {
   expect(group, GroupState::checking);
-  conclude_check(group, finite);
+  if (rank_.count > 1) {
+    group_at(group).state = GroupState::measured;
+  } else {
+    conclude_check(group, finite);
+  }
 }
 
 void HandOver::conclude_check(GroupIndex group, bool finite) {
@@ -193,8 +213,51 @@ void HandOver::conclude_check(GroupIndex group, bool finite) {
 
 void HandOver::finish_update(GroupIndex group) {
   expect(group, GroupState::updating);
+  if (rank_.count > 1) {
+    group_at(group).state = GroupState::updated;
+  } else {
+    publish(group);
+  }
+}
+
+void HandOver::publish(GroupIndex group) {
   group_at(group).version += 1 + std::exchange(group_at(group).passed, 0);
   rest(group_at(group));
+}
+
+std::optional<GroupExchange> HandOver::start_exchange(bool room) {
+  std::optional<GroupIndex> gradients;
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const auto group = static_cast<GroupIndex>(i);
+    if (groups_[i].state == GroupState::measured) {
+      groups_[i].state = GroupState::comparing;
+      return GroupExchange{ExchangeKind::squares, group};
+    }
+    if (groups_[i].state == GroupState::updated) {
+      groups_[i].state = GroupState::publishing;
+      return GroupExchange{ExchangeKind::wire, group};
+    }
+    if (groups_[i].state != GroupState::local) continue;
+    if (!gradients || checks_later(*gradients, group)) gradients = group;
+  }
+  if (!gradients || !room) return std::nullopt;
+  group_at(*gradients).state = GroupState::gathering;
+  return GroupExchange{ExchangeKind::gradients, *gradients};
+}
+
+void HandOver::finish_exchange(const GroupExchange& exchange, bool finite) {
+  switch (exchange.kind) {
+    case ExchangeKind::gradients:
+      expect(exchange.group, GroupState::gathering);
+      group_at(exchange.group).state = GroupState::complete;
+      return;
+    case ExchangeKind::squares:
+      expect(exchange.group, GroupState::comparing);
+      return conclude_check(exchange.group, finite);
+    case ExchangeKind::wire:
+      expect(exchange.group, GroupState::publishing);
+      return publish(exchange.group);
+  }
 }
 
 void HandOver::begin_save() {
@@ -251,8 +314,8 @@ void HandOver::rest(Group& group) {
   ++resting_;
 }
 
-void HandOver::expect_contributions(Group& group) {
-  group.missing = group.contributions;
+void HandOver::expect_contributions(Group& group) const {
+  group.missing = group.contributions / static_cast<std::size_t>(rank_.count);
   group.received.assign(group.contributions, 0);
 }
 

@@ -6,15 +6,25 @@
 //
 //   resting    until its last contribution (devices * uses) is pushed            -> complete
 //              or at once, where the check is known                              -> checked
+//              of several ranks: until the last one of this rank is pushed       -> local
 //   complete   until start_job() hands out its check                             -> checking
 //   checking   until finish_check(): eager and finite                            -> approved
 //              held, or not finite                                               -> checked
+//              of several ranks                                                  -> measured
 //   checked    until the verdict on the step: held and approved                  -> approved
 //              rejected, or not finite                                           -> resting, version v
 //              skipped: the same data as version v + 1                           -> resting, version v + 1
 //   approved   until no lease lives, no save wants version v, and start_job()
 //              hands out its update                                              -> updating
 //   updating   until finish_update()                                             -> resting, version v + 1
+//              of several ranks                                                  -> updated
+//
+// Several ranks have a shard of each group (eps/shards.h), and states for what they exchange, each left when
+// finish_exchange() says that it is there:
+//
+//   local      until start_exchange() hands out its gradients -> gathering  -> complete
+//   measured   until start_exchange() hands out its squares   -> comparing  -> as after a check
+//   updated    until start_exchange() hands out its wire      -> publishing -> resting, version v + 1
 //
 // While a save of version s runs (begin_save() to end_save()), a group is also
 //
@@ -36,11 +46,27 @@
 #include <vector>
 
 #include "core/model_layout.h"
+#include "eps/rank_exchange.h"
+#include "eps/shards.h"
 #include "eps/version.h"
 
 namespace l2l::eps {
 
-enum class GroupState : std::uint8_t { resting, complete, checking, checked, approved, updating };
+// In the order in which a group goes through them. From `approved` on its version is about to go.
+enum class GroupState : std::uint8_t {
+  resting,
+  local,
+  gathering,
+  complete,
+  checking,
+  measured,
+  comparing,
+  checked,
+  approved,
+  updating,
+  updated,
+  publishing
+};
 enum class SaveState : std::uint8_t { unmarked, wanted, reading };
 
 enum class JobKind : std::uint8_t { check, update };
@@ -55,8 +81,9 @@ struct Job {
 class HandOver {
  public:
   // `layout` is valid and not kept. `held`: verdict() decides for all groups; otherwise each check decides. `lanes`:
-  // the lane of each group, from 0, which gets its checks and updates; empty: one lane has all.
-  HandOver(const ModelLayout& layout, int devices, bool held, const std::vector<int>& lanes = {});
+  // the lane of each group, from 0, which gets its checks and updates; empty: one lane has all. `devices`: of each
+  // rank.
+  HandOver(const ModelLayout& layout, int devices, bool held, const std::vector<int>& lanes = {}, Rank rank = {});
 
   // Between steps: the layers of the next ones, of which each group may have any number of parts, or none. No lease may
   // live; updates may be pending.
@@ -86,18 +113,27 @@ class HandOver {
   // Whether every group of the layer takes contributions to the open step (between steps: to the next one).
   bool accepts(LayerIndex layer) const;
   // `finite`: the result of the check, if it is known; there is then no check job. Only for groups that get no other
-  // contribution.
+  // contribution. `device`: of this rank.
   void push(LayerIndex layer, int device, std::optional<bool> finite = std::nullopt);
-  // Position of a contribution in its group's sum: by use, from the last layer to the first, then by device.
+  // Position of a contribution in its group's sum: by use, from the last layer to the first, then by rank, then by
+  // device. Without a rank: this one.
   std::size_t contribution(LayerIndex layer, std::size_t part, int device) const;
-  std::size_t contributions(GroupIndex group) const { return group_at(group).contributions; }
+  std::size_t contribution(LayerIndex layer, std::size_t part, int device, int rank) const;
+  std::size_t contributions(GroupIndex group) const { return group_at(group).contributions; }  // of all ranks
 
   // The next job of a lane, which the caller must finish: checks first, in the order in which the backward pass
   // completes them, since the end of the step waits for them and they are short; then updates, in the order in which
   // the next forward pass needs them.
   std::optional<Job> start_job(int lane = 0);
+  // `finite`: of several ranks, whatever it says, the exchange of the squares decides.
   void finish_check(GroupIndex group, bool finite);
   void finish_update(GroupIndex group);
+
+  // Of several ranks, the next exchange, which the caller must finish; several may be under way. Gradients, only with
+  // `room` for them, are handed out in the order in which the backward pass completes them: the same on every rank.
+  std::optional<GroupExchange> start_exchange(bool room = true);
+  // `finite`: of squares.
+  void finish_exchange(const GroupExchange& exchange, bool finite = true);
 
   // Begins a save of version step(), between steps and one at a time; not after a rejection. Held updates may be
   // pending.
@@ -131,10 +167,10 @@ class HandOver {
     SaveState save = SaveState::unmarked;
     LayerIndex first_use = kNoUse, last_use = -1;
     int lane = 0;
-    bool trained = false;           // else frozen
-    Version passed = 0;             // steps that were closed without it while its update was pending
-    std::size_t contributions = 0;  // to a step; 0: it has no use, or is frozen
-    std::size_t missing = 0;
+    bool trained = false;                // else frozen
+    Version passed = 0;                  // steps that were closed without it while its update was pending
+    std::size_t contributions = 0;       // to a step, of all ranks; 0: it has no use, or is frozen
+    std::size_t missing = 0;             // of this rank
     std::vector<std::uint8_t> received;  // by contribution
     bool operator==(const Group&) const = default;
   };
@@ -151,15 +187,17 @@ class HandOver {
   void pass(Group& group);
   void expect(GroupIndex group, GroupState state) const;
   void rest(Group& group);
-  static void expect_contributions(Group& group);
+  void expect_contributions(Group& group) const;
   void conclude_check(GroupIndex group, bool finite);
+  void publish(GroupIndex group);
   bool may_update(const Group& group) const;
   bool later(const Job& a, const Job& b) const;
   bool updates_later(GroupIndex a, GroupIndex b) const;
   bool checks_later(GroupIndex a, GroupIndex b) const;
   bool saves_later(GroupIndex a, GroupIndex b) const { return held_ ? updates_later(a, b) : checks_later(a, b); }
 
-  std::size_t devices_;
+  std::size_t devices_;  // of each rank
+  Rank rank_;
   bool held_;
   bool open_ = false;
   Version step_ = 0;

@@ -42,6 +42,11 @@ int check_moment(const ParameterSpec& parameter, StatePart part, int moments) {
 
 }  // namespace
 
+std::pair<std::int64_t, std::int64_t> ParameterStore::owned(GroupIndex group, std::size_t parameter) const {
+  parameter_at(layout(), group, parameter);
+  return implementation_->groups[static_cast<std::size_t>(group)].memory.owned(parameter);
+}
+
 void ParameterStore::read(GroupIndex group, std::size_t parameter, StatePart part, std::int64_t first,
                           std::span<float> destination) const {
   const ParameterSpec& spec = parameter_at(layout(), group, parameter);

@@ -40,6 +40,7 @@ StoreBytes ParameterStore::bytes_needed(const ModelLayout& layout, const StoreOp
     bytes.state += GroupMemory::bytes(group, options);
     bytes.blocks += GroupMemory::list_bytes(group, options);
   }
+  bytes.received = ReceivedSlots::bytes(layout, options);
   (options.held() ? bytes.held : bytes.staging) = GradientSlots::bytes(layout, options);
   return bytes;
 }
@@ -50,11 +51,14 @@ Bytes ParameterStore::bytes_moved(const ModelLayout& layout, const StoreOptions&
   for (const LayerSpec& layer : layout.layers) {
     for (const LayerPart& part : layer.parts) {
       const auto trained = [&](const LayerPart& each) { return layout.gradient_elements_of(each) > 0; };
-      const bool checked_by_device = options.devices == 1 && layout.uses(part.group) == 1 &&
+      const bool checked_by_device = options.devices == 1 && options.rank.count == 1 && layout.uses(part.group) == 1 &&
                                      std::ranges::count_if(layer.parts, trained) == 1 &&
                                      !layout.groups[static_cast<std::size_t>(part.group)].has_statistics();
-      const Bytes gradients = static_cast<Bytes>(layout.gradient_elements_of(part)) * size_of(options.gradients);
-      bytes += (checked_by_device ? 1 : 2) * static_cast<Bytes>(options.devices) * gradients;
+      const auto [begin, end] = Implementation::shard_of(layout.groups[static_cast<std::size_t>(part.group)], options);
+      const std::int64_t from = std::max(part.begin, begin);
+      const std::int64_t to = std::min(part.begin + layout.gradient_elements_of(part), end);
+      const Bytes gradients = static_cast<Bytes>(std::max<std::int64_t>(to - from, 0)) * size_of(options.gradients);
+      bytes += (checked_by_device ? 1 : 2) * static_cast<Bytes>(options.devices * options.rank.count) * gradients;
     }
   }
   return bytes;

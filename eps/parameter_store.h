@@ -17,6 +17,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "core/failure.h"
 #include "core/model_layout.h"
@@ -24,6 +26,8 @@
 #include "core/trace.h"
 #include "core/weight_source.h"
 #include "core/workers.h"
+#include "eps/rank_exchange.h"
+#include "eps/shards.h"
 #include "eps/version.h"
 #include "optimizers/format.h"
 #include "optimizers/optimizer.h"
@@ -34,7 +38,7 @@ enum class UpdateMode : std::uint8_t { eager, after_backward };
 // Which norm is clipped to max_norm: none, that of each parameter group, or that of all gradients.
 enum class ClipMode : std::uint8_t { none, per_layer, global };
 
-inline constexpr int kMostDevices = 64;
+inline constexpr int kMostDevices = 64;                      // of all ranks
 inline constexpr int kMostContributions = 2 * kMostDevices;  // to the gradient of one element
 
 struct StoreOptions {
@@ -49,15 +53,18 @@ struct StoreOptions {
   optimizers::MomentFormats moments;  // one of optimizers::kMomentFormatNames
   bool loss_scaling = false;          // gradients come multiplied by a factor, and a step may be skipped
   bool verify = true;                 // checksums of the state: taken when it is written, compared when it is read
-  int devices = 1;
-  int threads = 1;      // workers, where `placement` is empty
-  Placement placement;  // a pool and an updater thread per lane, its groups in the memory of its node
+  int devices = 1;                    // of this rank
+  Rank rank;                          // of the run; state and updates are those of its shards
+  int threads = 1;                    // workers, where `placement` is empty
+  Placement placement;                // a pool and an updater thread per lane, its groups in the memory of its node
   // Gradient buffers in eager mode, divided among the devices, at least one each: how far a device may run ahead of the
   // updates and of the other devices.
   int staging_slots = 3;
   int microbatches = 1;    // of each device: what they measured for statistics comes as their sum, in fp32
   std::uint64_t seed = 0;  // of the initial weights, and of stochastic rounding
 
+  // LAMB compares norms of whole tensors.
+  bool whole_tensors() const { return std::holds_alternative<optimizers::LambSettings>(optimizer); }
   bool held() const { return update == UpdateMode::after_backward || clip == ClipMode::global || loss_scaling; }
 };
 
@@ -130,10 +137,11 @@ struct StepVerdict {
 
 // Exact bytes that a store allocates, by line of the memory contract.
 struct StoreBytes {
-  Bytes state = 0;    // wire, low halves or master, moments
-  Bytes held = 0;     // held gradients
-  Bytes staging = 0;  // gradient buffers of eager mode, and of tied groups
-  Bytes blocks = 0;   // the lists of the blocks that updates are cut into, with checksums; not from the MemorySource
+  Bytes state = 0;     // wire, low halves or master, moments
+  Bytes held = 0;      // held gradients
+  Bytes staging = 0;   // gradient buffers of eager mode, and of tied groups
+  Bytes received = 0;  // gradients from other ranks
+  Bytes blocks = 0;    // the lists of the blocks that updates are cut into, with checksums; not from the MemorySource
 };
 
 // Work of a store's jobs so far.
@@ -193,13 +201,23 @@ class ParameterStore {
   // Of one group's gradient in the step that finish_step() closed last, as in StepVerdict; 0 where it is frozen.
   double gradient_norm(GroupIndex group) const;
 
+  // Of several ranks: the next exchange, to be made and given to finish_exchange(); several may be under way, and end
+  // in any order. Gradients come in one order on all ranks, the rest in any. Waits for one, at most so long, and gives
+  // none after stop_exchanges().
+  std::optional<RankExchange> next_exchange(std::chrono::nanoseconds at_most);
+  void finish_exchange(const GroupExchange& exchange);
+  void stop_exchanges();
+
   EpsWork work() const;
 
   // Begins a save of the next step's version, between steps; updates may still run. Throws Error while another runs.
   StateSave begin_save();
 
+  // Elements [first, second) of a parameter are in this rank's shard: all that are trained, of one rank.
+  std::pair<std::int64_t, std::int64_t> owned(GroupIndex group, std::size_t parameter) const;
   // Elements [first, first + size of the span) of one part of one parameter's state, in fp32. Call between
-  // complete_updates() and the next push; read() also for the group that a StateSave has handed out.
+  // complete_updates() and the next push; read() also for the group that a StateSave has handed out. Of several ranks,
+  // read() throws Error for what another rank has, and write() writes of that the wire alone.
   void read(GroupIndex group, std::size_t parameter, StatePart part, std::int64_t first,
             std::span<float> destination) const;
   void write(GroupIndex group, std::size_t parameter, StatePart part, std::int64_t first,

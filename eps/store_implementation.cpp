@@ -44,7 +44,9 @@ StoreOptions valid(const StoreOptions& options) {
   require(is_compute_type(options.gradients), "gradients must be f32, bf16 or f16");
   require(optimizers::has_update_kernels(options.gradients, optimizers::master_format(options.wire)),
           "f16 gradients need an f16 wire");
-  require(options.devices >= 1 && options.devices <= kMostDevices, "between 1 and 64 devices are possible");
+  require(options.devices >= 1 && options.rank.count >= 1 && options.devices <= kMostDevices / options.rank.count,
+          "between 1 and 64 devices are possible");
+  require(options.rank.index >= 0 && options.rank.index < options.rank.count, "there is no such rank");
   optimizers::index_of(options.moments);  // throws where there is no kernel
   require(std::ranges::min(lanes_of(options), {}, &WorkerLane::workers).workers >= 1, "at least one thread is needed");
   require(options.held() || options.staging_slots >= options.devices, "at least one staging slot per device is needed");
@@ -62,8 +64,9 @@ ParameterStore::Implementation::Implementation(ModelLayout model, const StoreOpt
       failure(run_failure),
       trace(run_trace),
       save_track(run_trace != nullptr ? run_trace->add_track("eps saver") : 0),
-      hand_over(layout, options.devices, options.held(), lanes_of_groups(layout, options)),
-      slots(layout, options, source) {
+      hand_over(layout, options.devices, options.held(), lanes_of_groups(layout, options), options.rank),
+      slots(layout, options, source),
+      received(layout, options, source) {
   add_lanes();
   for (std::size_t i = 0; i < layout.groups.size(); ++i) {
     const int lane = hand_over.lane(static_cast<GroupIndex>(i));
@@ -95,12 +98,17 @@ void ParameterStore::Implementation::add_group(const GroupSpec& spec, Lane& lane
   const PreferredNode near(lane.node);
   const std::size_t contributions = hand_over.contributions(static_cast<GroupIndex>(groups.size()));
   groups.push_back({.memory = GroupMemory(spec, options, source),
+                    .state_traffic = state_traffic(spec, options),
                     .gradients = std::vector<Contribution>(contributions),
-                    .slots = std::vector<int>(contributions)});
+                    .slots = std::vector<int>(contributions, -1)});
   const GroupMemory& memory = groups.back().memory;
   set_initial_weights(groups.back().memory, spec, options.seed, weights, lane.workers);
   groups.back().memory.seal();
-  lane.block_sums.resize(std::max(lane.block_sums.size(), static_cast<std::size_t>(memory.blocks())));
+  if (options.rank.count > 1) {
+    groups.back().block_sums.resize(static_cast<std::size_t>(memory.cuts().back().block));
+  } else {
+    lane.block_sums.resize(std::max(lane.block_sums.size(), static_cast<std::size_t>(memory.blocks())));
+  }
   lane.workspace.reserve(memory, options.optimizer);
 }
 
@@ -159,6 +167,7 @@ std::vector<WirePart> ParameterStore::Implementation::wire_parts(const LayerSpec
 void ParameterStore::Implementation::set_wires() {
   wires.clear();
   for (const LayerSpec& layer : layout.layers) wires.push_back(wire_parts(layer));
+  uses = uses_of_groups();
 }
 
 LayerIndex ParameterStore::Implementation::first_layer(GroupIndex group) const {
@@ -219,7 +228,7 @@ void ParameterStore::Implementation::push(LayerIndex layer, int device, int slot
     GroupData& group = groups[static_cast<std::size_t>(parts[i].group)];
     const std::size_t contribution = hand_over.contribution(layer, i, device);
     group.gradients.resize(hand_over.contributions(parts[i].group));  // others than before, where layers were exchanged
-    group.slots.resize(group.gradients.size());
+    group.slots.resize(group.gradients.size(), -1);
     const auto begin = static_cast<Bytes>(like_wire ? parts[i].offset : end);
     group.gradients[contribution] = {slots.data(slot) + begin * size_of(options.gradients), parts[i].begin,
                                      parts[i].begin + elements};
@@ -229,8 +238,12 @@ void ParameterStore::Implementation::push(LayerIndex layer, int device, int slot
   }
 }
 
-void ParameterStore::Implementation::release_contributions(GroupIndex group) {
-  for (const int slot : groups[static_cast<std::size_t>(group)].slots) slots.release(slot);
+void ParameterStore::Implementation::release_contributions(GroupIndex index) {
+  GroupData& group = groups[static_cast<std::size_t>(index)];
+  for (const int slot : group.slots) {
+    if (slot >= 0) slots.release(slot);  // of this rank
+  }
+  if (group.received_slot >= 0) received.release(std::exchange(group.received_slot, -1));
 }
 
 // Of several, the one whose last layer comes first in the backward pass, from which a NaN spreads.

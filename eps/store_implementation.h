@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/activity.h"
@@ -18,11 +19,12 @@
 #include "eps/group_update.h"
 #include "eps/hand_over.h"
 #include "eps/parameter_store.h"
+#include "eps/received_slots.h"
 
 namespace l2l::eps {
 
-// Constant after construction: options and the structure of every vector; layout and wires but for set_layers(). Do not
-// call Failure::fail() with the mutex held: it takes the mutex to wake those who wait here.
+// Constant after construction: options and the structure of every vector; layout, wires and uses but for set_layers().
+// Do not call Failure::fail() with the mutex held: it takes the mutex to wake those who wait here.
 struct ParameterStore::Implementation {
   Implementation(ModelLayout model, const StoreOptions& store_options, MemorySource& source, Failure& run_failure,
                  Trace* run_trace, const WeightSource* weights);
@@ -31,8 +33,11 @@ struct ParameterStore::Implementation {
   // Read by jobs; written under the mutex while the hand-over says that the group rests or is checked.
   struct GroupData {
     GroupMemory memory;
+    Bytes state_traffic;                  // of an update
     std::vector<Contribution> gradients;  // by contribution
     std::vector<int> slots;               // the same
+    int received_slot = -1;               // of what other ranks brought; -1: none
+    std::vector<double> block_sums{};     // of several ranks: squares of the last check, of all their blocks
     double sum_of_squares = 0;            // of the last check
     float learning_rate = 0;              // of the step to be applied, which may not be the open one
     float factor = 1;
@@ -78,6 +83,18 @@ struct ParameterStore::Implementation {
   [[noreturn]] void refuse_step(GroupIndex broken);
   StepVerdict close_step();  // throws NumericError
 
+  // Of several ranks (rank_exchange.cpp).
+  struct Use {
+    LayerIndex layer;
+    std::size_t part;
+  };
+  std::vector<std::vector<Use>> uses_of_groups() const;
+  void add_gradients(RankExchange& exchange);
+  void add_squares(RankExchange& exchange);
+  void add_wire(RankExchange& exchange);
+  template <typename OfRank>
+  void add_all_gather(RankExchange& exchange, const OfRank& of_rank);
+
   void add_lanes();
   void add_group(const GroupSpec& spec, Lane& lane, MemorySource& source, const WeightSource* weights);
   void start_updaters();
@@ -96,6 +113,8 @@ struct ParameterStore::Implementation {
   void record(int on_track, const char* name, LayerIndex layer, Clock::time_point begin) const;
   void add_work(Bytes bytes, Clock::time_point begin);  // of a job, for work()
   Bytes gradient_traffic(const GroupData& group) const;
+  // Elements of its gradients that are this rank's.
+  static std::pair<std::int64_t, std::int64_t> shard_of(const GroupSpec& group, const StoreOptions& options);
   static Bytes state_traffic(const GroupSpec& group, const StoreOptions& options);
 
   ModelLayout layout;
@@ -105,6 +124,7 @@ struct ParameterStore::Implementation {
   std::deque<Lane> lanes;
   const int save_track;
   std::vector<std::vector<WirePart>> wires;  // by layer
+  std::vector<std::vector<Use>> uses;        // by group
   std::atomic<Bytes> bytes_moved{0};         // written by the updater threads
   std::atomic<std::int64_t> busy_ns{0};      // the same; of all of them together
   std::vector<GroupData> groups;
@@ -113,10 +133,12 @@ struct ParameterStore::Implementation {
   std::condition_variable changed;  // of the guarded state, or the failure
   HandOver hand_over;               // guarded by mutex
   GradientSlots slots;              // guarded by mutex
+  ReceivedSlots received;           // guarded by mutex
   float learning_rate = 0;          // guarded by mutex; of the open step
   GradientScale scale;              // guarded by mutex; of the open step
   int leases = 0;                   // guarded by mutex
   bool stopping = false;            // guarded by mutex
+  bool exchanges_stopped = false;   // guarded by mutex
   Failure::Registration registration;
 };
 

@@ -1,4 +1,5 @@
 // The updater threads: each takes the jobs of its lane from the hand-over and runs them on the lane's workers.
+#include <algorithm>
 #include <cmath>
 #include <exception>
 
@@ -40,12 +41,16 @@ void ParameterStore::Implementation::check(const Work& work, Lane& lane) {
   const Clock::time_point begin = Clock::now();
   const ActivitySpan span(Doing::job, "a check", work.layer);
   if (trace != nullptr) lane.workers.annotate("check", work.layer);
-  const double sum = sum_of_squares(group.memory, {group.gradients, options.gradients}, lane.workers, lane.block_sums);
+  const std::span<double> sums =
+      options.rank.count == 1
+          ? std::span(lane.block_sums)
+          : std::span(group.block_sums).subspan(static_cast<std::size_t>(group.memory.shard_begin().block));
+  const double sum = sum_of_squares(group.memory, {group.gradients, options.gradients}, lane.workers, sums);
   record(lane.track, "check", work.layer, begin);
   add_work(gradient_traffic(group), begin);
   {
     const auto guard = lock();
-    take_check(index, sum);
+    if (options.rank.count == 1) take_check(index, sum);
     hand_over.finish_check(index, std::isfinite(sum));
   }
   notify();
@@ -70,7 +75,7 @@ void ParameterStore::Implementation::update(const Work& work, Lane& lane) {
     throw_corrupt(index, found);
   }
   record(lane.track, "update", work.layer, begin);
-  add_work(gradient_traffic(group) + state_traffic(layout.groups[static_cast<std::size_t>(index)], options), begin);
+  add_work(gradient_traffic(group) + group.state_traffic, begin);
   {
     const auto guard = lock();
     ++group.updates;
@@ -93,19 +98,34 @@ void ParameterStore::Implementation::add_work(Bytes bytes, Clock::time_point beg
 
 Bytes ParameterStore::Implementation::gradient_traffic(const GroupData& group) const {
   Bytes bytes = 0;
+  const GroupMemory& memory = group.memory;
   for (const Contribution& part : group.gradients) {
-    bytes += static_cast<Bytes>(part.end - part.begin) * size_of(options.gradients);
+    const std::int64_t begin = std::max(part.begin, memory.shard_begin().gradient);
+    const std::int64_t end = std::min(part.end, memory.shard_end().gradient);
+    if (end > begin) bytes += static_cast<Bytes>(end - begin) * size_of(options.gradients);
   }
   return bytes;
+}
+
+std::pair<std::int64_t, std::int64_t> ParameterStore::Implementation::shard_of(const GroupSpec& group,
+                                                                               const StoreOptions& options) {
+  if (options.rank.count == 1) return {0, group.gradient_elements()};
+  const std::vector<ShardCut> cuts = shard_cuts(group, options.rank.count, options.whole_tensors());
+  const auto rank = static_cast<std::size_t>(options.rank.index);
+  return {cuts[rank].gradient, cuts[rank + 1].gradient};
 }
 
 // Master and moments are read and written, an f16 wire only written. The second pass of LAMB is not counted.
 Bytes ParameterStore::Implementation::state_traffic(const GroupSpec& group, const StoreOptions& options) {
   const optimizers::MomentFormat formats[] = {options.moments.first, options.moments.second};
+  const std::vector<std::int64_t> gradients = group.gradient_offsets();
+  const auto [begin, end] = shard_of(group, options);
   Bytes bytes = 0;
-  for (const ParameterSpec& parameter : group.parameters) {
-    if (!parameter.trained) continue;
-    const auto elements = static_cast<Bytes>(parameter.shape.elements());
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (gradients[i] < 0) continue;
+    const std::int64_t from = std::max(gradients[i], begin);
+    const std::int64_t to = std::min(gradients[i] + group.parameters[i].shape.elements(), end);
+    const auto elements = static_cast<Bytes>(std::max<std::int64_t>(to - from, 0));
     bytes += elements * (2 * sizeof(float) + (options.wire == DType::f16 ? size_of(options.wire) : 0));
     for (int i = 0; i < optimizers::moments_of(options.optimizer); ++i) {
       bytes += 2 * (elements * optimizers::code_bytes(formats[i]) + optimizers::scale_bytes(formats[i], elements));

@@ -4,9 +4,12 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 #include "collectives/mpi/module.h"
@@ -17,7 +20,6 @@ namespace l2l::collectives::mpi {
 namespace {
 
 constexpr std::size_t kMessage = std::size_t{1} << 30;  // bytes at most
-constexpr int kTags = 32767;                            // that every MPI has
 
 std::string text_of(int code) {
   char text[MPI_MAX_ERROR_STRING] = {};
@@ -38,7 +40,7 @@ void check(int code, const char* call) {
   std::abort();
 }
 
-// MPI, from its start to its end. Transports and exchanges share it.
+// MPI, from its start to its end. Transports and exchanges share it. Threads call MPI in turn, each with the lock.
 class World {
  public:
   World() {
@@ -61,11 +63,15 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
+  std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
+
  private:
   [[noreturn]] static void refuse(const std::string& reason) {
     MPI_Finalize();
     throw BadInput(reason);
   }
+
+  std::mutex mutex_;
 };
 
 class MpiExchange final : public Exchange {
@@ -76,10 +82,15 @@ class MpiExchange final : public Exchange {
     // The buffers are about to go, or peers will wait in vain.
     if (!failure_.empty()) end_run(failure_);
     if (std::uncaught_exceptions() > exceptions_) end_run("ended by an error");
-    MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
+    try {
+      wait();
+    } catch (const Error& error) {
+      end_run(error.what());
+    }
   }
 
   void start(MPI_Comm comm, int tag, std::span<const Send> sent, std::span<const Receive> received) {
+    const auto guard = world_->lock();
     for (const Receive& piece : received) {
       for_each_message(piece.bytes, [&](std::span<std::byte> message) {
         MPI_Request& request = add({piece.from, static_cast<int>(message.size())});
@@ -98,18 +109,22 @@ class MpiExchange final : public Exchange {
     if (!finished_) {
       std::vector<MPI_Status> statuses(requests_.size());
       int all = 0;
+      const auto guard = world_->lock();
       const int code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &all, statuses.data());
       if (code != MPI_SUCCESS || all != 0) finish(code, statuses);
     }
     rethrow();
     return finished_;
   }
+  // Asks again and again, so that other threads get to call MPI meanwhile: often at first, then less.
   void wait() override {
-    if (!finished_) {
-      std::vector<MPI_Status> statuses(requests_.size());
-      finish(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), statuses.data()), statuses);
+    for (int times = 0; !done(); ++times) {
+      if (times < 100) {
+        std::this_thread::yield();
+      } else {
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      }
     }
-    rethrow();
   }
 
  private:
@@ -169,24 +184,31 @@ class MpiTransport final : public Transport {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
+    const int* most = nullptr;
+    int known = 0;
+    MPI_Comm_get_attr(comm_, MPI_TAG_UB, &most, &known);
+    if (known != 0) channels_ = *most;
   }
   // All ranks free it together, which they will not where one is ended by an error.
   ~MpiTransport() override {
-    if (std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
+    if (std::uncaught_exceptions() > 0) return;
+    const auto guard = world_->lock();
+    MPI_Comm_free(&comm_);
   }
   MpiTransport(const MpiTransport&) = delete;
   MpiTransport& operator=(const MpiTransport&) = delete;
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  std::unique_ptr<Exchange> start(std::span<const Send> sent, std::span<const Receive> received) override {
+  std::unique_ptr<Exchange> start(std::span<const Send> sent, std::span<const Receive> received, int channel) override {
     auto exchange = std::make_unique<MpiExchange>(world_);
-    exchange->start(comm_, next_tag_, sent, received);
-    next_tag_ = (next_tag_ + 1) % kTags;
+    exchange->start(comm_, channel, sent, received);
     return exchange;
   }
+  int channels() const override { return channels_; }
   std::unique_ptr<Transport> split(int color) override {
     MPI_Comm part = MPI_COMM_NULL;
+    const auto guard = world_->lock();
     check(MPI_Comm_split(comm_, color, rank_, &part), "MPI_Comm_split");
     if (part == MPI_COMM_NULL) throw Error("a color is below 0");
     return std::make_unique<MpiTransport>(world_, part);
@@ -197,7 +219,7 @@ class MpiTransport final : public Transport {
   const std::shared_ptr<World> world_;
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1;
-  int next_tag_ = 0;  // of the next exchange: what is left of one that failed goes to no other
+  int channels_ = 32767;  // that every MPI has
 };
 
 Transport* open() {

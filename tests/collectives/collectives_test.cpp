@@ -52,12 +52,13 @@ class Swapped final : public Transport {
   explicit Swapped(std::unique_ptr<Transport> inner) : inner_(std::move(inner)) {}
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
-  std::unique_ptr<Exchange> start(std::span<const Send> sent, std::span<const Receive> received) override {
+  std::unique_ptr<Exchange> start(std::span<const Send> sent, std::span<const Receive> received, int channel) override {
     std::vector<Send> turned(sent.begin(), sent.end());
     const bool equal = turned.size() > 1 && turned[0].bytes.size() == turned[1].bytes.size();
     if (equal) std::swap(turned[0].bytes, turned[1].bytes);
-    return inner_->start(turned, received);
+    return inner_->start(turned, received, channel);
   }
+  int channels() const override { return inner_->channels(); }
   std::unique_ptr<Transport> split(int color) override { return inner_->split(color); }
   void abort(const std::string& reason) override { inner_->abort(reason); }
 

@@ -46,6 +46,7 @@ class Suite {
     }
     several_at_a_time();
     own_bytes_in_their_place();
+    channels();
     if (size_ > 1 && ranks_.traffic() != expected_) wrong("traffic");
     parts();
     ranks_.barrier();
@@ -142,6 +143,38 @@ class Suite {
                    "exchange " + std::to_string(number) + " of several");
     }
     const Bytes peers = kCount * kSize * static_cast<Bytes>(size_ - 1);
+    count({peers, peers});
+  }
+
+  // Each rank starts the exchanges of its channels in an order of its own; on one channel the order counts.
+  void channels() {
+    constexpr int kChannels = 6, kTimes = 2;
+    constexpr Bytes kSize = 4000;
+    std::vector<Data> mine(kChannels * kTimes), found(mine.size() * static_cast<std::size_t>(size_), Data(kSize));
+    std::vector<std::unique_ptr<Exchange>> exchanges;
+    for (int time = 0; time < kTimes; ++time) {
+      for (int i = 0; i < kChannels; ++i) {
+        const int channel = (i + 2 * me_) % kChannels, number = time * kChannels + channel;
+        Data& sent_data = mine[static_cast<std::size_t>(number)] = data_of(me_, -1, number, kSize);
+        std::vector<Send> sent;
+        std::vector<Receive> received;
+        for (int peer = 0; peer < size_; ++peer) {
+          if (peer == me_) continue;
+          sent.push_back({peer, sent_data});
+          received.push_back({peer, found[static_cast<std::size_t>(number * size_ + peer)]});
+        }
+        exchanges.push_back(ranks_.exchange(sent, received, 1 + channel));
+      }
+    }
+    for (const auto& exchange : exchanges) exchange->wait();
+    for (int number = 0; number < kChannels * kTimes; ++number) {
+      for (int peer = 0; peer < size_; ++peer) {
+        if (peer == me_) continue;
+        expect_equal(found[static_cast<std::size_t>(number * size_ + peer)], data_of(peer, -1, number, kSize),
+                     "exchange " + std::to_string(number) + " of the channels");
+      }
+    }
+    const Bytes peers = kChannels * kTimes * kSize * static_cast<Bytes>(size_ - 1);
     count({peers, peers});
   }
 

@@ -70,7 +70,7 @@ class ToolTest(unittest.TestCase):
 
     def run_tool(self, tool, *arguments, status=0):
         process = self.start(tool, *arguments)
-        out, err = process.communicate(timeout=300)
+        out, err = process.communicate(timeout=3000 if SANITIZED else 300)
         self.assertEqual(process.returncode, status, err)
         return out, err
 

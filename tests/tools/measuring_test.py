@@ -53,7 +53,7 @@ class MeasuringTest(unittest.TestCase):
 
     def run_tool(self, tool, *arguments, **more):
         done = subprocess.run([TOOLS / tool, "run.toml", *arguments], cwd=self.path, capture_output=True, text=True,
-                              env=self.environment(**more), timeout=300, check=False)
+                              env=self.environment(**more), timeout=3000 if SANITIZED else 300, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout, done.stderr
 

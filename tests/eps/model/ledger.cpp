@@ -41,7 +41,7 @@ void Ledger::pulled(LayerIndex layer, int version) {
     if (!uses_now(layer, i)) continue;
     Group& group = state_.groups[i];
     require(group.updated == version, "a reader gets another version than it asked for");
-    require(group.being_updated == 0, "a reader gets a group that is being updated");
+    require(group.being_updated == 0 && group.renewed == 0, "a reader gets a group that is being updated");
     ++group.readers;
   }
 }
@@ -65,7 +65,9 @@ void Ledger::begun(int step) {
   state_.begun = static_cast<std::int8_t>(step + 1);
 }
 
-int Ledger::places(GroupIndex group) const { return scenario_->devices * (group == 0 && !is_exchanged() ? 2 : 1); }
+int Ledger::places(GroupIndex group) const {
+  return scenario_->all_devices() * (group == 0 && !is_exchanged() ? 2 : 1);
+}
 
 std::int8_t Ledger::label(LayerIndex layer, int device, int step) const {
   return static_cast<std::int8_t>(1 + layer * kMostDevices + device + 16 * (step - scenario_->first_step));
@@ -79,13 +81,14 @@ void Ledger::pushed(LayerIndex layer, GroupIndex index, int device, std::size_t 
 }
 
 // In the order of the sum: the last use first, within a use by device.
-bool Ledger::has_all_contributions(GroupIndex index) const {
+bool Ledger::has_contributions(GroupIndex index, int first_device) const {
   const int step = state_.groups[index].updated;
   int place = 0;
   for (LayerIndex layer = kLayers - 1; layer >= 0; --layer) {
     if (!uses(scenario_->exchanged(step), layer, index)) continue;
-    for (int device = 0; device < scenario_->devices; ++device) {
-      if (state_.groups[index].places[place++] != label(layer, device, step)) return false;
+    for (int device = 0; device < scenario_->all_devices(); ++device, ++place) {
+      if (device < first_device) continue;
+      if (state_.groups[index].places[place] != label(layer, device, step)) return false;
     }
   }
   return place > 0;
@@ -157,13 +160,14 @@ bool Ledger::wanted_by_save(const Group& group) const {
 // Approved, and nobody who reads it is in the way.
 bool Ledger::may_update(GroupIndex index) const {
   const Group& group = state_.groups[index];
-  return group.approved == group.updated + 1 && group.being_updated == 0 && group.readers == 0 &&
+  return group.approved == group.updated + 1 && group.being_updated == 0 && group.renewed == 0 && group.readers == 0 &&
          !wanted_by_save(group);
 }
 
 bool Ledger::may_check(GroupIndex index) const {
   const Group& group = state_.groups[index];
-  return group.being_checked == 0 && group.checked == group.updated && has_all_contributions(index);
+  return group.being_checked == 0 && group.measured == 0 && group.checked == group.updated &&
+         has_all_contributions(index);
 }
 
 void Ledger::expect_updatable(GroupIndex index) {
@@ -200,7 +204,7 @@ void Ledger::started(int lane, const std::optional<Job>& job) {
     group.being_checked = 1;
   } else {
     expect_updatable(job->group);
-    require(group.being_updated == 0, "a group is updated by two");
+    require(group.being_updated == 0 && group.renewed == 0, "a group is updated by two");
     group.being_updated = 1;
   }
 }
@@ -214,11 +218,21 @@ void Ledger::finished(const Job& job) {
   Group& group = state_.groups[job.group];
   if (job.kind == JobKind::check) {
     group.being_checked = 0;
-    ++group.checked;
-    if (!scenario_->held && finite(job.group)) group.approved = group.checked;
+    scenario_->ranks > 1 ? void(group.measured = 1) : conclude_check(job.group);
     return;
   }
   group.being_updated = 0;
+  scenario_->ranks > 1 ? void(group.renewed = 1) : publish(job.group);
+}
+
+void Ledger::conclude_check(GroupIndex index) {
+  Group& group = state_.groups[index];
+  ++group.checked;
+  if (!scenario_->held && finite(index)) group.approved = group.checked;
+}
+
+void Ledger::publish(GroupIndex index) {
+  Group& group = state_.groups[index];
   ++group.updated;
   if (group.passed > 0) {
     group.updated = static_cast<std::int8_t>(group.updated + group.passed);
@@ -226,6 +240,43 @@ void Ledger::finished(const Job& job) {
     group.passed = 0;
   }
   clear_places(group);
+}
+
+// As far as the group alone goes.
+bool Ledger::may_exchange(GroupIndex index, ExchangeKind kind) const {
+  const Group& group = state_.groups[index];
+  if (group.exchanging != 0) return false;
+  if (kind == ExchangeKind::squares) return group.measured != 0;
+  if (kind == ExchangeKind::wire) return group.renewed != 0;
+  return group.checked == group.updated && has_own_contributions(index) && !has_all_contributions(index);
+}
+
+void Ledger::exchange_started(const std::optional<GroupExchange>& exchange) {
+  for (GroupIndex i = 0; i < kGroups && !exchange; ++i) {
+    for (const ExchangeKind kind : {ExchangeKind::gradients, ExchangeKind::squares, ExchangeKind::wire}) {
+      require(!may_exchange(i, kind), "an exchange waits for nobody");
+    }
+  }
+  if (!exchange) return;
+  require(may_exchange(exchange->group, exchange->kind), "an exchange of what is not there, or twice");
+  for (GroupIndex i = 0; i < kGroups && exchange->kind == ExchangeKind::gradients; ++i) {
+    require(!may_exchange(i, exchange->kind) || first_use(i) <= first_use(exchange->group),
+            "gradients leave in another order than they come");
+  }
+  state_.groups[exchange->group].exchanging = static_cast<std::int8_t>(1 + static_cast<int>(exchange->kind));
+}
+
+// Of gradients: after their places were filled.
+void Ledger::exchange_finished(const GroupExchange& exchange) {
+  Group& group = state_.groups[exchange.group];
+  group.exchanging = 0;
+  if (exchange.kind == ExchangeKind::squares) {
+    group.measured = 0;
+    conclude_check(exchange.group);
+  } else if (exchange.kind == ExchangeKind::wire) {
+    group.renewed = 0;
+    publish(exchange.group);
+  }
 }
 
 void Ledger::save_begun() {
@@ -238,7 +289,8 @@ void Ledger::save_begun() {
 
 void Ledger::save_started(GroupIndex index) {
   Group& group = state_.groups[index];
-  require(content(index, group.updated) == content(index, state_.save_version) && group.being_updated == 0,
+  require(content(index, group.updated) == content(index, state_.save_version) && group.being_updated == 0 &&
+              group.renewed == 0,
           "a save reads another version than its own");
   require(group.saved == 0, "a group is saved twice");
   group.read_by_saver = 1;
@@ -294,7 +346,8 @@ void Ledger::expect_agreement(const HandOver& machine) {
     require(machine.first_use(i) == (first_use(i) == kNoUse ? HandOver::kNoUse : first_use(i)),
             "a use comes first that does not");
     require(machine.last_use(i) == last_use(i), "a use comes last that does not");
-    resting = resting && group.approved == group.updated && group.being_checked == 0 && !may_check(i) &&
+    const bool to_check = group.checked == group.updated && has_own_contributions(i);
+    resting = resting && group.approved == group.updated && group.being_checked == 0 && !to_check &&
               (group.checked == group.updated || state_.rejected != 0);
   }
   require(machine.all_resting() == resting, "a group is said to rest that does not, or the other way round");
@@ -330,6 +383,7 @@ void Ledger::expect_end(const HandOver& machine) {
     require(group.updated == last - (rejected ? 1 : 0), "an update never comes, or comes twice");
     require(group.written[0] == content(i, group.updated) && group.written[1] == content(i, group.updated),
             "half an update is missing");
+    require(group.exchanging == 0, "an exchange never ends");
     require(machine.state(i) == GroupState::resting && machine.leases(i) == 0 &&
                 machine.save_state(i) == SaveState::unmarked,
             "a group does not come to rest");

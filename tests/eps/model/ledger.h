@@ -37,6 +37,10 @@ class Ledger {
   void updated_half(GroupIndex group, int half);
   void finished(const Job& job);
 
+  // The courier. `exchange`: what the machine hands out, or nothing.
+  void exchange_started(const std::optional<GroupExchange>& exchange);
+  void exchange_finished(const GroupExchange& exchange);
+
   // The saver.
   void save_begun();
   void save_started(GroupIndex group);
@@ -74,8 +78,10 @@ class Ledger {
     std::int8_t places[kMostPlaces];         // contributions: their layer, device and step; 0: none
     std::int8_t checked, approved, updated;  // number of steps
     std::int8_t being_checked, being_updated;
-    std::int8_t passed;  // steps without it that were closed while its update was pending
-    std::int8_t saved;   // 1 + version of the last save that read it whole
+    std::int8_t measured, renewed;  // its shard, of several ranks, is checked; is updated
+    std::int8_t exchanging;         // 1 + ExchangeKind; 0: nothing
+    std::int8_t passed;             // steps without it that were closed while its update was pending
+    std::int8_t saved;              // 1 + version of the last save that read it whole
   };
   struct State {
     Group groups[kGroups];
@@ -103,7 +109,13 @@ class Ledger {
     return scenario_->lanes.empty() ? 0 : scenario_->lanes[static_cast<std::size_t>(group)];
   }
   std::int8_t label(LayerIndex layer, int device, int step) const;
-  bool has_all_contributions(GroupIndex group) const;
+  // Of devices from `first_device` on.
+  bool has_contributions(GroupIndex group, int first_device) const;
+  bool has_all_contributions(GroupIndex group) const { return has_contributions(group, 0); }
+  bool has_own_contributions(GroupIndex group) const { return has_contributions(group, scenario_->first_device()); }
+  bool may_exchange(GroupIndex group, ExchangeKind kind) const;
+  void conclude_check(GroupIndex group);
+  void publish(GroupIndex group);
   bool may_update(GroupIndex group) const;
   bool may_check(GroupIndex group) const;
   void clear_places(Group& group);

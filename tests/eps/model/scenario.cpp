@@ -149,6 +149,12 @@ std::vector<ThreadSpec> with_second_updater(std::vector<ThreadSpec> threads) {
   return threads;
 }
 
+// One rank of several.
+std::vector<ThreadSpec> with_courier(std::vector<ThreadSpec> threads) {
+  threads.push_back({"courier", Role::courier, {}});
+  return threads;
+}
+
 std::vector<ThreadSpec> resumed(int step) {
   std::vector<ThreadSpec> threads = training(step, 1);
   ThreadSpec& run = threads[1];
@@ -197,6 +203,23 @@ std::vector<Scenario> all_scenarios() {
     Scenario& exchanging_two = add("ExchangeOfTwoDevices", 3, exchanging(two_devices(3)));
     exchanging_two.devices = 2;
     exchanging_two.exchanged_step = 1;
+    add("TwoRanks", 2, with_courier(training(0, 2))).ranks = 2;
+    add("SaveOfTwoRanks", 2, with_courier(saving(2, {1}))).ranks = 2;
+    std::vector<ThreadSpec> several = with_courier(with_courier(saving(2, {})));
+    std::erase_if(several, [](const ThreadSpec& thread) { return thread.role == Role::saver; });
+    add("TwoExchangesAtATime", 2, several).ranks = 2;
+    Scenario& exchanging_ranks = add("ExchangeOfTwoRanks", 3, with_courier(exchanging(saving(3, {2}))));
+    exchanging_ranks.ranks = 2;
+    exchanging_ranks.exchanged_step = 1;
+    Scenario& rejected_ranks = add("BlockOfTwoRanksNotFinite", 2, with_courier(training(0, 2)));
+    rejected_ranks.ranks = 2;
+    rejected_ranks.broken_step = 1;
+    rejected_ranks.broken_group = 1;
+    if (held) {
+      Scenario& skipping = add("SkippedStepOfTwoRanks", 3, with_courier(saving(3, {2})));
+      skipping.ranks = 2;
+      skipping.skipped_step = 1;
+    }
     for (const int skipped : {1, 2}) {
       if (!held) continue;
       Scenario& both = add("ExchangeSkipping" + std::to_string(skipped), 3, exchanging(saving(3, {2})));

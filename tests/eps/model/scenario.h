@@ -1,5 +1,5 @@
 // What the threads of a run do to the hand-over, for exploration: each thread is a list of transitions, or one of the
-// two loops of eps/ (updater, saver).
+// loops of eps/ and transfer/ (updater, saver, courier).
 #pragma once
 
 #include <string>
@@ -38,7 +38,7 @@ struct Operation {
   int count = 0;
 };
 
-enum class Role : std::uint8_t { script, updater, saver };
+enum class Role : std::uint8_t { script, updater, saver, courier };
 
 struct ThreadSpec {
   std::string name;
@@ -49,7 +49,8 @@ struct ThreadSpec {
 
 struct Scenario {
   std::string name;
-  int devices = 1;
+  int devices = 1;  // of each rank
+  int ranks = 1;    // the machine is the last of them
   bool held = false;
   int first_step = 0, steps = 1;
   int broken_step = -1;  // its gradients of `broken_group` are not finite; the run ends with it
@@ -61,6 +62,8 @@ struct Scenario {
   std::vector<int> lanes{};  // of each group; empty: one lane
   std::vector<ThreadSpec> threads;
 
+  int all_devices() const { return ranks * devices; }
+  int first_device() const { return (ranks - 1) * devices; }  // of the machine's rank
   bool exchanged(int step_number) const {
     return exchanged_step >= 0 && step_number >= exchanged_step && step_number < exchanged_step + exchanged_steps;
   }
@@ -68,7 +71,7 @@ struct Scenario {
 
 inline constexpr LayerIndex kLayers = 3;  // embedding, block, head
 inline constexpr GroupIndex kGroups = 4;  // table (tied: embedding and head), block, norm (head), other block
-inline constexpr int kMostDevices = 2;
+inline constexpr int kMostDevices = 2;    // of all ranks
 
 // Layers 0, 1, 2 hold groups {table}, {block}, {norm, table}; exchanged: {table}, {other block}, {norm}.
 ModelLayout tied_layout(bool exchanged);

@@ -28,7 +28,8 @@ Version version_of(int step) { return static_cast<Version>(step); }
 
 World::World(const Scenario& scenario)
     : scenario_(&scenario),
-      machine_(tied_layout(/*exchanged=*/false), scenario.devices, scenario.held, scenario.lanes),
+      machine_(tied_layout(/*exchanged=*/false), scenario.devices, scenario.held, scenario.lanes,
+               {scenario.ranks - 1, scenario.ranks}),
       ledger_(scenario) {}
 
 bool World::step(int thread) {
@@ -37,6 +38,7 @@ bool World::step(int thread) {
   try {
     const bool moved = spec.role == Role::script    ? run_script(local, spec)
                        : spec.role == Role::updater ? run_updater(local, spec.lane)
+                       : spec.role == Role::courier ? run_courier(local)
                                                     : run_saver(local);
     if (moved) ledger_.expect_agreement(machine_);
     return moved;
@@ -122,7 +124,7 @@ void World::push(const Operation& operation) {
       tied_layout(ledger_.is_exchanged()).layers[static_cast<std::size_t>(operation.layer)].parts;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::size_t place = machine_.contribution(operation.layer, i, operation.device);
-    ledger_.pushed(operation.layer, parts[i].group, operation.device, place);
+    ledger_.pushed(operation.layer, parts[i].group, scenario_->first_device() + operation.device, place);
   }
 }
 
@@ -145,15 +147,15 @@ bool World::run_updater(Local& local, int lane) {
     const std::optional<Job> job = machine_.start_job(lane);
     ledger_.started(lane, job);
     if (!job) return !violation().empty();
-    local.update = job->kind == JobKind::update;
+    local.kind = static_cast<std::int8_t>(job->kind);
     local.group = static_cast<std::int8_t>(job->group);
-    local.phase = local.update ? 1 : 3;
+    local.phase = job->kind == JobKind::update ? 1 : 3;
   } else if (local.phase < 3) {
     ledger_.updated_half(local.group, local.phase - 1);
-    ++local.phase;
+    local.phase = scenario_->ranks > 1 ? 3 : static_cast<std::int8_t>(local.phase + 1);  // the other half: a peer's
   } else {
-    const Job job{local.update ? JobKind::update : JobKind::check, local.group};
-    if (local.update) {
+    const Job job{static_cast<JobKind>(local.kind), local.group};
+    if (job.kind == JobKind::update) {
       machine_.finish_update(local.group);
     } else {
       machine_.finish_check(local.group, ledger_.finite(local.group));
@@ -162,6 +164,44 @@ bool World::run_updater(Local& local, int lane) {
     local = {};
   }
   return true;
+}
+
+// An exchange at a time, and so as many as there are such threads; the peers may take any time.
+bool World::run_courier(Local& local) {
+  if (local.phase == 0) {
+    const std::optional<GroupExchange> exchange = machine_.start_exchange();
+    ledger_.exchange_started(exchange);
+    if (!exchange) return !violation().empty();
+    local.kind = static_cast<std::int8_t>(exchange->kind);
+    local.group = static_cast<std::int8_t>(exchange->group);
+    local.phase = exchange->kind == ExchangeKind::wire ? 2 : 3;
+  } else if (local.phase == 2) {
+    ledger_.updated_half(local.group, 1);
+    local.phase = 3;
+  } else {
+    const GroupExchange exchange{static_cast<ExchangeKind>(local.kind), local.group};
+    if (exchange.kind == ExchangeKind::gradients) gather(exchange.group);
+    machine_.finish_exchange(exchange, ledger_.finite(exchange.group));
+    ledger_.exchange_finished(exchange);
+    local = {};
+  }
+  return true;
+}
+
+// The contributions of the peers.
+void World::gather(GroupIndex group) {
+  const std::vector<LayerSpec> layers = tied_layout(ledger_.is_exchanged()).layers;
+  for (LayerIndex layer = 0; layer < kLayers; ++layer) {
+    const std::vector<LayerPart>& parts = layers[static_cast<std::size_t>(layer)].parts;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (parts[i].group != group) continue;
+      for (int device = 0; device < scenario_->first_device(); ++device) {
+        const int rank = device / scenario_->devices;
+        const std::size_t place = machine_.contribution(layer, i, device % scenario_->devices, rank);
+        ledger_.pushed(layer, group, device, place);
+      }
+    }
+  }
 }
 
 // StateSave::next() until there is nothing left, or until the saver gives up; then its destructor.
@@ -226,7 +266,12 @@ std::string World::next_of(int index) const {
     return std::string(kActionNames[static_cast<int>(operation.action)]) + " (layer " +
            std::to_string(operation.layer) + ", step " + std::to_string(operation.step) + ")";
   }
-  const std::string work = thread.role == Role::saver ? "save" : local.update ? "update" : "check";
+  constexpr const char* kJobs[] = {"check", "update"};
+  constexpr const char* kExchanges[] = {"exchange of gradients", "exchange of squares", "exchange of the wire"};
+  const auto kind = static_cast<std::size_t>(local.kind);
+  const std::string work = thread.role == Role::saver     ? "save"
+                           : thread.role == Role::courier ? kExchanges[kind]
+                                                          : kJobs[kind];
   if (local.phase == 0) return "take the next group";
   if (local.phase == 3) return "finish the " + work + " of group " + std::to_string(local.group);
   return work + " half " + std::to_string(local.phase) + " of group " + std::to_string(local.group);

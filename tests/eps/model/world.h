@@ -34,8 +34,8 @@ class World {
   struct Local {
     std::uint8_t next = 0;   // operation of a script
     std::int8_t phase = 0;   // of a loop: 0 between jobs, 1 and 2 within the work, 3 the work is done
-    std::int8_t update = 0;  // the updater's job is an update
-    std::int8_t group = -1;  // the updater's or the saver's
+    std::int8_t kind = 0;    // of the updater's job, or of the courier's exchange
+    std::int8_t group = -1;  // that the loop works on
     std::int8_t groups = 0;  // that the saver has read in this save
   };
 
@@ -46,6 +46,8 @@ class World {
   bool finish_step();
   bool run_updater(Local& local, int lane);
   bool run_saver(Local& local);
+  bool run_courier(Local& local);
+  void gather(GroupIndex group);
   bool next_group(Local& local);
   bool end_save(Local& local, bool given_up);
 

@@ -1,0 +1,31 @@
+// What ranks exchange of a group, each of which has a shard of it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "collectives/transport.h"
+#include "core/model_layout.h"
+
+namespace l2l::eps {
+
+// The gradients of each shard, to the rank that has it; sums of squares of the shards; the shards of the new wire.
+enum class ExchangeKind : std::uint8_t { gradients, squares, wire };
+inline constexpr int kExchangeKinds = 3;
+
+struct GroupExchange {
+  ExchangeKind kind;
+  GroupIndex group;
+  bool operator==(const GroupExchange&) const = default;
+};
+
+// This rank's part of one. Between two ranks the pieces have one order and the same sizes on both; none is empty. Their
+// memory rests until ParameterStore::finish_exchange().
+struct RankExchange {
+  GroupExchange what;
+  LayerIndex layer;  // where the group is used first, for people; -1: nowhere
+  std::vector<collectives::Send> sent;
+  std::vector<collectives::Receive> received;
+};
+
+}  // namespace l2l::eps

@@ -1,0 +1,55 @@
+#include "eps/shards.h"
+
+#include <algorithm>
+
+#include "eps/group_memory.h"
+
+namespace l2l::eps {
+namespace {
+
+std::int64_t blocks_of(std::int64_t elements) { return (elements + kBlock - 1) / kBlock; }
+
+std::int64_t scales_of(std::int64_t elements) {
+  return static_cast<std::int64_t>(
+      optimizers::scale_bytes(optimizers::MomentFormat::int8, static_cast<Bytes>(elements)) / sizeof(std::uint16_t));
+}
+
+// Of a tensor of so many elements, the place for a cut that is nearest to `wanted`.
+std::int64_t place_within(std::int64_t elements, std::int64_t wanted, bool whole) {
+  const std::int64_t before = whole ? 0 : std::min(wanted, elements) / kBlock * kBlock;
+  const std::int64_t after = whole ? elements : std::min(before + kBlock, elements);
+  return wanted - before < after - wanted ? before : after;
+}
+
+}  // namespace
+
+std::vector<ShardCut> shard_cuts(const GroupSpec& group, int ranks, bool whole_tensors) {
+  std::int64_t trained = 0;
+  for (const ParameterSpec& parameter : group.parameters) {
+    if (parameter.trained) trained += parameter.shape.elements();
+  }
+  const std::vector<std::int64_t> gradients = group.gradient_offsets();
+  std::vector<ShardCut> cuts;
+  ShardCut before;  // of the parameters so far
+  std::int64_t passed = 0;
+  const auto wanted = [&] { return trained * static_cast<std::int64_t>(cuts.size()) / ranks; };
+  for (std::size_t i = 0; i < group.parameters.size(); ++i) {
+    const ParameterSpec& parameter = group.parameters[i];
+    if (!parameter.trained) continue;
+    const std::int64_t elements = parameter.shape.elements();
+    while (static_cast<int>(cuts.size()) < ranks) {
+      const std::int64_t within = place_within(elements, std::max<std::int64_t>(wanted() - passed, 0), whole_tensors);
+      if (within == elements) break;  // the next parameter's begin
+      cuts.push_back({gradients[i] + within, parameter.offset + within, before.block + blocks_of(within),
+                      before.scale + scales_of(within)});
+    }
+    before.block += blocks_of(elements);
+    before.scale += scales_of(elements);
+    passed += elements;
+  }
+  const ShardCut end{group.gradient_elements(), group.elements, before.block, before.scale};
+  cuts.resize(static_cast<std::size_t>(ranks) + 1, end);
+  return cuts;
+}
+
+}  // namespace l2l::eps

@@ -1,0 +1,32 @@
+// How the ranks of a run share the parameter server: each has a shard of every group, which it alone updates.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/model_layout.h"
+
+namespace l2l::eps {
+
+// One process among those that train together.
+struct Rank {
+  int index = 0;
+  int count = 1;
+  bool operator==(const Rank&) const = default;
+};
+
+// A place within a group at which it is cut: how much of it lies before.
+struct ShardCut {
+  std::int64_t gradient = 0;  // elements of its gradients
+  std::int64_t wire = 0;      // elements of its wire
+  std::int64_t block = 0;     // blocks (eps/group_memory.h)
+  std::int64_t scale = 0;     // scales of an int8 moment
+  bool operator==(const ShardCut&) const = default;
+};
+
+// Rank r has what lies between cuts r and r + 1, which may be nothing: about the same number of trained elements as
+// every other one. Cuts lie at blocks, so that no bit of an update depends on them, and with `whole_tensors` only where
+// tensors begin. There are ranks + 1. Pure.
+std::vector<ShardCut> shard_cuts(const GroupSpec& group, int ranks, bool whole_tensors);
+
+}  // namespace l2l::eps

@@ -1,0 +1,45 @@
+// Makes a rank's exchanges with the other ranks as they fall due in the parameter server: gradients to the rank that
+// has the shard, sums of squares, new weights. A thread of its own starts them, asks whether they are done, and says so
+// to the server; none waits for another.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <thread>
+
+#include "collectives/collectives.h"
+#include "core/failure.h"
+#include "core/trace.h"
+#include "eps/parameter_store.h"
+
+namespace l2l::transfer {
+
+// The counters are thread-safe, the rest thread-bound.
+class Courier {
+ public:
+  // Of several ranks. `ranks`: of the courier's thread alone from now on. `failure`: receives what fails on this
+  // thread. All must outlive the courier. Throws Error where the transport has too few channels for so many groups.
+  Courier(eps::ParameterStore& store, collectives::Collectives& ranks, Failure& failure, Trace* trace = nullptr);
+  // Between steps, when all updates are complete; or after a failure.
+  ~Courier();
+
+  // What was started so far.
+  collectives::Traffic traffic(eps::ExchangeKind kind) const;
+
+ private:
+  struct UnderWay;
+  void run();
+  UnderWay start(eps::RankExchange exchange);
+  void finish(const UnderWay& exchange);
+
+  eps::ParameterStore& store_;  // constant after construction, as are the next four
+  collectives::Collectives& ranks_;
+  Failure& failure_;
+  Trace* const trace_;
+  const int track_;
+  std::atomic<bool> stopping_{false};
+  std::array<std::atomic<Bytes>, eps::kExchangeKinds> sent_{}, received_{};  // written by the courier's thread
+  std::thread thread_;                                                       // last: it uses all of the above
+};
+
+}  // namespace l2l::transfer
