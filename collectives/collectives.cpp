@@ -1,8 +1,10 @@
 #include "collectives/collectives.h"
 
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <numeric>
+#include <thread>
 
 #include "l2l/errors.h"
 
@@ -94,11 +96,27 @@ std::unique_ptr<Exchange> Collectives::broadcast(int root, std::span<std::byte> 
   return exchange(sent, {}, kCollective);
 }
 
+// Asks often at first, then less.
+void Collectives::finish(std::unique_ptr<Exchange> exchange) {
+  if (failure_ == nullptr) return exchange->wait();
+  for (int times = 0; !exchange->done(); ++times) {
+    if (failure_->failed()) {
+      exchange->abandon();
+      failure_->rethrow();
+    }
+    if (times < 100) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+}
+
 void Collectives::barrier() {
   const std::array<std::byte, 1> here{};
   std::vector<std::byte> all(static_cast<std::size_t>(size()));
   const std::vector<Bytes> sizes(all.size(), 1);
-  all_gather(here, sizes, all)->wait();
+  finish(all_gather(here, sizes, all));
 }
 
 std::unique_ptr<Exchange> Collectives::exchange(std::span<const Send> sent, std::span<const Receive> received,

@@ -14,6 +14,7 @@
 
 #include "collectives/transport.h"
 #include "core/bytes.h"
+#include "core/failure.h"
 
 namespace l2l::collectives {
 
@@ -48,11 +49,17 @@ class Collectives {
   // above.
   std::unique_ptr<Exchange> exchange(std::span<const Send> sent, std::span<const Receive> received, int channel);
   int channels() const { return transport_->channels(); }
+  Bytes buffer_bytes() const { return transport_->buffer_bytes(); }
+  // Waits; but where what watch() names has failed, abandons the exchange and rethrows that.
+  void finish(std::unique_ptr<Exchange> exchange);
+  // `failure` lives as long as this object, or until another, or null, takes its place.
+  void watch(const Failure* failure) { failure_ = failure; }
   // Returns when every rank has called it.
   void barrier();
 
   // The ranks with the same `color`, in order.
   Collectives split(int color) { return Collectives(transport_->split(color)); }
+  void end_is_agreed() { transport_->end_is_agreed(); }
   void abort(const std::string& reason) { transport_->abort(reason); }
 
   // Of all exchanges that were started here.
@@ -60,6 +67,7 @@ class Collectives {
 
  private:
   std::unique_ptr<Transport> transport_;
+  const Failure* failure_ = nullptr;
   Traffic traffic_;
 };
 

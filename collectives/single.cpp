@@ -10,6 +10,7 @@ class Nothing final : public Exchange {
  public:
   bool done() override { return true; }
   void wait() override {}
+  void abandon() override {}
 };
 
 class Single final : public Transport {
@@ -21,7 +22,9 @@ class Single final : public Transport {
     return std::make_unique<Nothing>();
   }
   int channels() const override { return std::numeric_limits<int>::max(); }
+  Bytes buffer_bytes() const override { return 0; }
   std::unique_ptr<Transport> split(int) override { return std::make_unique<Single>(); }
+  void end_is_agreed() override {}
   void abort(const std::string& reason) override { throw Error(reason); }
 };
 

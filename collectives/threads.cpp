@@ -140,6 +140,7 @@ class ThreadExchange final : public Exchange {
   ThreadExchange(std::shared_ptr<Group> group, std::shared_ptr<Progress> progress)
       : group_(std::move(group)), progress_(std::move(progress)) {}
   ~ThreadExchange() override {
+    if (abandoned_) return;
     try {
       std::uncaught_exceptions() > exceptions_ ? group_->leave(*progress_) : group_->wait(*progress_);
     } catch (const Error&) {  // whoever waits for something else is told
@@ -147,11 +148,16 @@ class ThreadExchange final : public Exchange {
   }
   bool done() override { return group_->done(*progress_); }
   void wait() override { group_->wait(*progress_); }
+  void abandon() override {
+    group_->leave(*progress_);
+    abandoned_ = true;
+  }
 
  private:
   const std::shared_ptr<Group> group_;
   const std::shared_ptr<Progress> progress_;
   const int exceptions_ = std::uncaught_exceptions();
+  bool abandoned_ = false;
 };
 
 class ThreadTransport final : public Transport {
@@ -164,10 +170,12 @@ class ThreadTransport final : public Transport {
     return std::make_unique<ThreadExchange>(group_, group_->start(rank_, sent, received, channel));
   }
   int channels() const override { return std::numeric_limits<int>::max(); }
+  Bytes buffer_bytes() const override { return 0; }
   std::unique_ptr<Transport> split(int color) override {
     const auto [group, rank] = group_->split(rank_, color);
     return std::make_unique<ThreadTransport>(group, rank);
   }
+  void end_is_agreed() override {}
   void abort(const std::string& reason) override {
     group_->fail(reason);
     throw Error(reason);

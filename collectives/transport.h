@@ -10,6 +10,8 @@
 #include <span>
 #include <string>
 
+#include "core/bytes.h"
+
 namespace l2l::collectives {
 
 // This rank's part of something that ranks exchange. Its buffers stay alive and unchanged until it is done; they may be
@@ -22,6 +24,8 @@ class Exchange {
   // was seen to wait for ever for a message that is longer than its buffer.
   virtual bool done() = 0;
   virtual void wait() = 0;
+  // After a failure: the destructor will neither wait nor abort. What peers wait for in it fails, or never comes.
+  virtual void abandon() = 0;
 };
 
 struct Send {
@@ -47,8 +51,13 @@ class Transport {
   virtual std::unique_ptr<Exchange> start(std::span<const Send> sent, std::span<const Receive> received,
                                           int channel = 0) = 0;
   virtual int channels() const = 0;
+  // Host memory that messages on their way take at most, in this process.
+  virtual Bytes buffer_bytes() const = 0;
   // The ranks that give the same `color`, from 0 on, in the order of their ranks. All ranks call it.
   virtual std::unique_ptr<Transport> split(int color) = 0;
+  // From now on the end of this transport is no failure of the run, also where an exception brings it: all ranks have
+  // it.
+  virtual void end_is_agreed() = 0;
   // Does not return. Ends the run on every rank: what waits there throws Error with `reason`, as this does, or the
   // processes end.
   virtual void abort(const std::string& reason) = 0;

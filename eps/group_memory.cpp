@@ -330,13 +330,32 @@ void GroupMemory::write_moment(int moment, std::size_t parameter, std::int64_t f
 }
 
 RawMoment GroupMemory::raw_moment(int moment, std::size_t parameter) const {
-  expect_owned(parameter, 0, static_cast<std::size_t>(places_[parameter].elements));
   const MomentFormat format = format_of(moment);
-  const MomentStream stream = moment_stream(moment, parameter, 0);
-  const Bytes elements = static_cast<Bytes>(places_[parameter].elements);
+  const auto [first, end] = owned(parameter);
+  const MomentStream stream = moment_stream(moment, parameter, first);
+  const Bytes elements = static_cast<Bytes>(end - first);
   return {format,
+          first,
           {static_cast<std::byte*>(stream.codes), elements * optimizers::code_bytes(format)},
           {stream.scales, optimizers::scale_bytes(format, elements) / sizeof(std::uint16_t)}};
+}
+
+std::vector<std::span<std::byte>> GroupMemory::state(const ShardCut& begin, const ShardCut& end) {
+  const auto elements = static_cast<Bytes>(end.gradient - begin.gradient);
+  const auto before = static_cast<Bytes>(begin.gradient - shard_begin().gradient);
+  std::vector<std::span<std::byte>> arrays;
+  const auto add = [&](std::byte* data, Bytes size) {
+    arrays.push_back(data == nullptr ? std::span<std::byte>() : std::span(data + before * size, elements * size));
+  };
+  add(master_, optimizers::master_bytes(master_format()));
+  for (int i = 0; i < 2; ++i) {
+    add(moments_[i].codes, optimizers::code_bytes(format_of(i)));
+    if (moments_[i].scales == nullptr) continue;
+    const std::span scales(moments_[i].scales + (begin.scale - shard_begin().scale),
+                           static_cast<std::size_t>(end.scale - begin.scale));
+    arrays.push_back(std::as_writable_bytes(scales));
+  }
+  return arrays;
 }
 
 }  // namespace l2l::eps

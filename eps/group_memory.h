@@ -47,10 +47,12 @@ struct BlockRange {
   std::int64_t begin = 0, end = 0;
 };
 
-// A moment of one parameter as it lies in memory. Element i has code i, and scale i / 512 * 16 + i % 32 / 2 (int8; else
-// there are none). Codes of 512 elements, and their sixteen scales, mean nothing without each other.
+// A moment of one parameter, from its element `first` on, as it lies in memory. Element first + i has code i, and scale
+// i / 512 * 16 + i % 32 / 2 (int8; else there are none). Codes of 512 elements, and their sixteen scales, mean nothing
+// without each other.
 struct RawMoment {
   optimizers::MomentFormat format;
+  std::int64_t first = 0;
   std::span<std::byte> codes;  // elements * optimizers::code_bytes(format)
   std::span<std::uint16_t> scales;
 };
@@ -71,6 +73,8 @@ class GroupMemory {
   std::span<const ShardCut> cuts() const { return cuts_; }
   const ShardCut& shard_begin() const { return cuts_[static_cast<std::size_t>(rank_)]; }
   const ShardCut& shard_end() const { return cuts_[static_cast<std::size_t>(rank_) + 1]; }
+  // Master and moments between two cuts of those of this rank, an array each, empty where there is none.
+  std::vector<std::span<std::byte>> state(const ShardCut& begin, const ShardCut& end);
   // Elements [first, second) of a parameter are in this rank's shard.
   std::pair<std::int64_t, std::int64_t> owned(std::size_t parameter) const;
   // Whether a weight is infinite on an f16 wire, even if finite in the master.
@@ -103,7 +107,7 @@ class GroupMemory {
   // written in part is rounded again as a whole.
   void read_moment(int moment, std::size_t parameter, std::int64_t first, std::span<float> destination) const;
   void write_moment(int moment, std::size_t parameter, std::int64_t first, std::span<const float> source);
-  // The same of a whole parameter, without conversion. Throws Error where it is not in this rank's shard.
+  // The same of what this rank owns of a parameter, without conversion.
   RawMoment raw_moment(int moment, std::size_t parameter) const;
 
   // Checksums of this rank's state, block by block; those of frozen parameters are blocks of elements of the parameter.

@@ -276,13 +276,22 @@ void HandOver::begin_save() {
 std::optional<GroupIndex> HandOver::start_save() {
   std::optional<GroupIndex> first;
   for (std::size_t i = 0; i < groups_.size(); ++i) {
-    if (groups_[i].save != SaveState::wanted) continue;
-    if (groups_[i].trained && groups_[i].version < save_version_) continue;
+    if (!may_save(groups_[i])) continue;
     const GroupIndex group = static_cast<GroupIndex>(i);
     if (!first || saves_later(*first, group)) first = group;
   }
   if (first) group_at(*first).save = SaveState::reading;
   return first;
+}
+
+bool HandOver::start_save(GroupIndex group) {
+  if (!may_save(group_at(group))) return false;
+  group_at(group).save = SaveState::reading;
+  return true;
+}
+
+bool HandOver::may_save(const Group& group) const {
+  return group.save == SaveState::wanted && (!group.trained || group.version >= save_version_);
 }
 
 void HandOver::finish_save(GroupIndex index) {

@@ -141,6 +141,8 @@ class HandOver {
   // The next group to read, which the caller must finish: of the wanted groups that have the version, the one whose
   // next update comes first. Empty when none has it yet, or all are saved.
   std::optional<GroupIndex> start_save();
+  // Whether it is this group that is read next, now: it has the version.
+  bool start_save(GroupIndex group);
   void finish_save(GroupIndex group);
   // Ends the save, finished or not. No group may be in state reading.
   void end_save();
@@ -191,6 +193,7 @@ class HandOver {
   void conclude_check(GroupIndex group, bool finite);
   void publish(GroupIndex group);
   bool may_update(const Group& group) const;
+  bool may_save(const Group& group) const;
   bool later(const Job& a, const Job& b) const;
   bool updates_later(GroupIndex a, GroupIndex b) const;
   bool checks_later(GroupIndex a, GroupIndex b) const;

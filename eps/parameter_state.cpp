@@ -51,7 +51,7 @@ void ParameterStore::read(GroupIndex group, std::size_t parameter, StatePart par
                           std::span<float> destination) const {
   const ParameterSpec& spec = parameter_at(layout(), group, parameter);
   check_range(spec, first, destination.size());
-  const GroupMemory& memory = implementation_->groups[static_cast<std::size_t>(group)].memory;
+  const GroupMemory& memory = implementation_->memory_of(group);
   if (part == StatePart::master) {
     memory.read_master(parameter, first, destination);
   } else {
@@ -75,13 +75,13 @@ void ParameterStore::write(GroupIndex group, std::size_t parameter, StatePart pa
 std::span<const std::byte> ParameterStore::wire(GroupIndex group, std::size_t parameter) const {
   const ParameterSpec& spec = parameter_at(layout(), group, parameter);
   const Bytes size = size_of(wire_type());
-  return implementation_->groups[static_cast<std::size_t>(group)].memory.wire().subspan(
-      static_cast<Bytes>(spec.offset) * size, static_cast<Bytes>(spec.shape.elements()) * size);
+  return implementation_->memory_of(group).wire().subspan(static_cast<Bytes>(spec.offset) * size,
+                                                          static_cast<Bytes>(spec.shape.elements()) * size);
 }
 
 RawMoment ParameterStore::raw_moment(GroupIndex group, std::size_t parameter, StatePart moment) const {
   const ParameterSpec& spec = parameter_at(layout(), group, parameter);
-  const GroupMemory& memory = implementation_->groups[static_cast<std::size_t>(group)].memory;
+  const GroupMemory& memory = implementation_->memory_of(group);
   return memory.raw_moment(check_moment(spec, moment, moments()), parameter);
 }
 
@@ -132,22 +132,26 @@ void ParameterStore::Implementation::throw_corrupt(GroupIndex index, const State
                      "there; nothing of it was saved. Test this machine's memory");
 }
 
+void ParameterStore::add_to_hash(GroupIndex group, Hash64& hash) const {
+  const GroupMemory& memory = implementation_->memory_of(group);
+  const std::vector<ParameterSpec>& parameters = layout().groups[static_cast<std::size_t>(group)].parameters;
+  for (std::size_t k = 0; k < parameters.size(); ++k) {
+    const std::int64_t elements = parameters[k].shape.elements();
+    hash.update(std::as_bytes(std::span(parameters[k].name)));
+    hash_part(hash, elements,
+              [&](std::int64_t first, std::span<float> values) { memory.read_master(k, first, values); });
+    for (int moment = 0; moment < moments() && parameters[k].trained; ++moment) {
+      hash_part(hash, elements,
+                [&](std::int64_t first, std::span<float> values) { memory.read_moment(moment, k, first, values); });
+    }
+  }
+}
+
 std::uint64_t ParameterStore::state_hash() const {
   Hash64 hash;
   for (std::size_t i = 0; i < implementation_->groups.size(); ++i) {
     check_state(static_cast<GroupIndex>(i));
-    const GroupMemory& memory = implementation_->groups[i].memory;
-    const std::vector<ParameterSpec>& parameters = layout().groups[i].parameters;
-    for (std::size_t k = 0; k < parameters.size(); ++k) {
-      const std::int64_t elements = parameters[k].shape.elements();
-      hash.update(std::as_bytes(std::span(parameters[k].name)));
-      hash_part(hash, elements,
-                [&](std::int64_t first, std::span<float> values) { memory.read_master(k, first, values); });
-      for (int moment = 0; moment < moments() && parameters[k].trained; ++moment) {
-        hash_part(hash, elements,
-                  [&](std::int64_t first, std::span<float> values) { memory.read_moment(moment, k, first, values); });
-      }
-    }
+    add_to_hash(static_cast<GroupIndex>(i), hash);
   }
   return hash.value();
 }

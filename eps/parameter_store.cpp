@@ -41,6 +41,7 @@ StoreBytes ParameterStore::bytes_needed(const ModelLayout& layout, const StoreOp
     bytes.blocks += GroupMemory::list_bytes(group, options);
   }
   bytes.received = ReceivedSlots::bytes(layout, options);
+  bytes.gathered = Implementation::gathered_bytes(layout, options);
   (options.held() ? bytes.held : bytes.staging) = GradientSlots::bytes(layout, options);
   return bytes;
 }

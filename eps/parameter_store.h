@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "core/failure.h"
+#include "core/hash.h"
 #include "core/model_layout.h"
 #include "core/placement.h"
 #include "core/trace.h"
@@ -142,6 +143,10 @@ struct StoreBytes {
   Bytes staging = 0;   // gradient buffers of eager mode, and of tied groups
   Bytes received = 0;  // gradients from other ranks
   Bytes blocks = 0;    // the lists of the blocks that updates are cut into, with checksums; not from the MemorySource
+
+  Bytes gathered = 0;  // of rank 0 of several: the whole state of one group
+
+  Bytes from_source() const { return state + held + staging + received + gathered; }
 };
 
 // Work of a store's jobs so far.
@@ -225,7 +230,8 @@ class ParameterStore {
   // The wire of one parameter, all that is kept of one that is frozen.
   std::span<const std::byte> wire(GroupIndex group, std::size_t parameter) const;
   DType wire_type() const;
-  // A moment of one parameter as it lies in memory, valid at the same times. Writing through it changes the state.
+  // A moment of one parameter, or what this rank owns of it, as it lies in memory, valid at the same times. Writing
+  // through it changes the state.
   RawMoment raw_moment(GroupIndex group, std::size_t parameter, StatePart moment) const;
   std::uint64_t update_count(GroupIndex group) const;
   // Throws CorruptState where a byte of the group's state is not what was last written there. Does nothing without
@@ -235,9 +241,15 @@ class ParameterStore {
   // `step`.
   void restore(std::uint64_t step, std::span<const std::uint64_t> update_counts);
 
-  // Throws as check_state() does. XXH64 over all parameters in layout order: name, then master and moments in fp32.
-  // Independent of wire, threads and stash.
+  // Of several ranks: the pieces that bring a group's state to rank 0; there read(), wire() and raw_moment() have the
+  // whole group once they are there, until the next call. The group may be read, as by read(). Of one thread at a time.
+  RankExchange gather_state(GroupIndex group);
+
+  // Of one rank. Throws as check_state() does. XXH64 over all parameters in layout order: name, then master and moments
+  // in fp32. Independent of wire, threads and stash.
   std::uint64_t state_hash() const;
+  // What a group adds to it; of several ranks, on rank 0, one that was gathered.
+  void add_to_hash(GroupIndex group, Hash64& hash) const;
 
  private:
   friend class WeightLease;

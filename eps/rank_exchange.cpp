@@ -131,6 +131,56 @@ std::optional<RankExchange> ParameterStore::next_exchange(std::chrono::nanosecon
   }
 }
 
+// Options of a store that has the whole of a group.
+static StoreOptions whole(StoreOptions options) {
+  options.rank = {};
+  options.verify = false;
+  return options;
+}
+
+Bytes ParameterStore::Implementation::gathered_bytes(const ModelLayout& layout, const StoreOptions& options) {
+  if (options.rank.count == 1 || options.rank.index > 0) return 0;
+  Bytes most = 0;
+  for (const GroupSpec& group : layout.groups) most = std::max(most, GroupMemory::bytes(group, whole(options)));
+  return most;
+}
+
+RankExchange ParameterStore::gather_state(GroupIndex group) {
+  Implementation& self = *implementation_;
+  GroupMemory& own = self.groups.at(static_cast<std::size_t>(group)).memory;
+  const auto rank = static_cast<std::size_t>(self.options.rank.index);
+  RankExchange exchange{{}, -1, {}, {}};
+  const auto add = [&](std::vector<std::span<std::byte>> pieces, const auto& add_piece) {
+    for (const std::span<std::byte> piece : pieces) {
+      if (!piece.empty()) add_piece(piece);
+    }
+  };
+  if (rank > 0) {
+    add(own.state(own.cuts()[rank], own.cuts()[rank + 1]), [&](std::span<std::byte> piece) {
+      exchange.sent.push_back({0, piece});
+    });
+    return exchange;
+  }
+  // The same place for every group.
+  struct Room final : MemorySource {
+    explicit Room(std::byte* data) : data(data) {}
+    std::byte* allocate(Bytes size, std::string_view) override { return std::fill_n(data, size, std::byte{0}) - size; }
+    std::byte* const data;
+  } room(self.gather_room);
+  self.gathered.emplace(self.layout.groups[static_cast<std::size_t>(group)], whole(self.options), room);
+  self.gathered_group = group;
+  std::ranges::copy(own.wire(), self.gathered->wire().begin());
+  const std::vector<std::span<std::byte>> from = own.state(own.cuts()[0], own.cuts()[1]);
+  const std::vector<std::span<std::byte>> to = self.gathered->state(own.cuts()[0], own.cuts()[1]);
+  for (std::size_t i = 0; i < from.size(); ++i) std::ranges::copy(from[i], to[i].begin());
+  for (std::size_t peer = 1; peer + 1 < own.cuts().size(); ++peer) {
+    add(self.gathered->state(own.cuts()[peer], own.cuts()[peer + 1]), [&](std::span<std::byte> piece) {
+      exchange.received.push_back({static_cast<int>(peer), piece});
+    });
+  }
+  return exchange;
+}
+
 void ParameterStore::finish_exchange(const GroupExchange& exchange) {
   Implementation& self = *implementation_;
   {

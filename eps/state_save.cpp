@@ -46,14 +46,33 @@ std::optional<GroupIndex> StateSave::next() {
       begin_ = Clock::now();
       return group_;
     }
-    if (self.failure.failed()) {
-      guard.unlock();
-      self.failure.rethrow();
-    }
-    const ActivitySpan span(Doing::rests, "the wait for a group to save");
-    self.changed.wait(guard);
+    wait(guard);
   }
   return std::nullopt;
+}
+
+void StateSave::next(GroupIndex group) {
+  ParameterStore::Implementation& self = *store_->implementation_;
+  auto guard = self.lock();
+  take_back();
+  while (!self.hand_over.start_save(group)) wait(guard);
+  group_ = group;
+  begin_ = Clock::now();
+}
+
+void StateSave::finish() {
+  const auto guard = store_->implementation_->lock();
+  take_back();
+}
+
+void StateSave::wait(std::unique_lock<std::mutex>& guard) {
+  ParameterStore::Implementation& self = *store_->implementation_;
+  if (self.failure.failed()) {
+    guard.unlock();
+    self.failure.rethrow();
+  }
+  const ActivitySpan span(Doing::rests, "the wait for a group to save");
+  self.changed.wait(guard);
 }
 
 void StateSave::take_back() {

@@ -73,6 +73,9 @@ ParameterStore::Implementation::Implementation(ModelLayout model, const StoreOpt
     add_group(layout.groups[i], lanes[static_cast<std::size_t>(lane)], source, weights);
   }
   set_wires();
+  if (const Bytes room = gathered_bytes(layout, options); room > 0) {
+    gather_room = source.allocate(room, "the state of a group from all ranks");
+  }
   registration = failure.on_failure([this] {
     const auto guard = lock();
     notify();

@@ -88,12 +88,18 @@ struct ParameterStore::Implementation {
     LayerIndex layer;
     std::size_t part;
   };
+  static Bytes gathered_bytes(const ModelLayout& layout, const StoreOptions& options);
   std::vector<std::vector<Use>> uses_of_groups() const;
   void add_gradients(RankExchange& exchange);
   void add_squares(RankExchange& exchange);
   void add_wire(RankExchange& exchange);
   template <typename OfRank>
   void add_all_gather(RankExchange& exchange, const OfRank& of_rank);
+
+  // What reading finds of a group: all that was gathered, or what this rank has.
+  const GroupMemory& memory_of(GroupIndex group) const {
+    return gathered && gathered_group == group ? *gathered : groups[static_cast<std::size_t>(group)].memory;
+  }
 
   void add_lanes();
   void add_group(const GroupSpec& spec, Lane& lane, MemorySource& source, const WeightSource* weights);
@@ -128,6 +134,11 @@ struct ParameterStore::Implementation {
   std::atomic<Bytes> bytes_moved{0};         // written by the updater threads
   std::atomic<std::int64_t> busy_ns{0};      // the same; of all of them together
   std::vector<GroupData> groups;
+
+  // Rank 0 of several: of whoever reads the state.
+  std::byte* gather_room = nullptr;
+  std::optional<GroupMemory> gathered;
+  GroupIndex gathered_group = -1;
 
   mutable std::mutex mutex;
   std::condition_variable changed;  // of the guarded state, or the failure

@@ -60,14 +60,15 @@ void set_aside(const fs::path& directory) {
 
 }  // namespace
 
-BestCheckpoint::BestCheckpoint(const Options& options, std::int64_t completed)
+BestCheckpoint::BestCheckpoint(const Options& options, std::int64_t completed, bool writes)
     : directory_(options.checkpoint.directory),
       metric_(options.checkpoint.best),
       patience_(options.run.patience),
-      lower_is_better_(metric_ == "loss") {
+      lower_is_better_(metric_ == "loss"),
+      writes_(writes) {
   if (metric_.empty()) return;
   if (completed == 0) {
-    set_aside(directory_);
+    if (writes_) set_aside(directory_);
   } else {
     values_ = read_history(history_of(directory_), completed);
   }
@@ -95,16 +96,21 @@ bool BestCheckpoint::take(std::int64_t step, const Evaluation& validation) {
   const double value = value_of(validation);
   if (!values_.empty() && values_.back().first == step) values_.pop_back();  // validated again after a resume
   values_.emplace_back(step, value);
+  if (writes_) write_history();
+  return !std::isnan(value) && best() + 1 == values_.size();
+}
+
+void BestCheckpoint::write_history() const {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const auto& [at, number] : values_) json.push_back({at, number});
   std::error_code ignored;
   fs::create_directories(directory_, ignored);
   replace(history_of(directory_), json_text(json) + "\n");
-  return !std::isnan(value) && best() + 1 == values_.size();
 }
 
 // Links to its files, which are never changed, cost no room; where a file system has none, copies.
 void BestCheckpoint::keep(const fs::path& folder) const {
+  if (!writes_) return;
   const std::string pid = std::to_string(getpid());
   const fs::path place = directory_ / "best", fresh = directory_ / (".best.tmp-" + pid),
                  old = directory_ / (".best.old-" + pid);

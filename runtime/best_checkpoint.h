@@ -17,8 +17,9 @@ namespace l2l::runtime {
 class BestCheckpoint {
  public:
   // `options`: checkpoint.directory, checkpoint.best (empty: nothing is kept), run.patience. `completed`: steps of the
-  // run so far; in a new run an earlier DIRECTORY/best is renamed. Throws CorruptFile and Error.
-  BestCheckpoint(const Options& options, std::int64_t completed);
+  // run so far; in a new run an earlier DIRECTORY/best is renamed. `writes`: else another rank does. Throws CorruptFile
+  // and Error.
+  BestCheckpoint(const Options& options, std::int64_t completed, bool writes = true);
 
   // Whether it is the best so far; of equal ones the first is. A value that is not a number is none.
   bool take(std::int64_t step, const Evaluation& validation);
@@ -29,13 +30,14 @@ class BestCheckpoint {
 
  private:
   std::size_t best() const;  // index; of no values 0
+  void write_history() const;
   double value_of(const Evaluation& validation) const;
   bool better(double a, double b) const { return lower_is_better_ ? a < b : a > b; }
 
   const std::filesystem::path directory_;
   const std::string metric_;
   const std::int64_t patience_;
-  const bool lower_is_better_;
+  const bool lower_is_better_, writes_;
   std::vector<std::pair<std::int64_t, double>> values_;
 };
 

@@ -111,7 +111,7 @@ DeviceSide::DeviceSide(const RunPlan& plan, int index, eps::ParameterStore& stor
       arena_(device_of(plan, index).allocate(plan.arena->bytes(), "arena")),
       link_(device_of(plan, index), index),
       runner_(std::make_unique<LayerRunner>(link_, models_of(plan, index), *plan.arena, arena_->view(),
-                                            plan.options.run.seed, index * plan.execution.microbatches)),
+                                            plan.options.run.seed, plan.execution.first_microbatch(index))),
       stash_(make_input_stash(plan, arena_->view(), link_, pinned_, failure)),
       saved_(make_saved_stash(plan, arena_->view(), link_, pinned_, failure)) {
   const BufferView arena = arena_->view();

@@ -6,24 +6,40 @@ namespace l2l::runtime {
 
 using transfer::Traffic;
 
-Engine::Engine(const RunPlan& plan, Trace* trace, const WeightSource* weights)
+Engine::Engine(const RunPlan& plan, Trace* trace, const WeightSource* weights, Ranks* ranks)
     : scaler_(plan.scaler),
       trace_(trace),
       drifts_(plan.model.drifts()),
       step_track_(trace != nullptr ? trace->add_track("steps") : 0),
       pinned_(*plan.device),
+      ranks_(ranks != nullptr ? *ranks : alone_),
       store_(std::make_unique<eps::ParameterStore>(plan.model.layout, plan.store, pinned_, failure_, trace, weights)),
       relays_(plan.execution.devices, failure_) {
+  if (plan.options.rank != ranks_.place()) throw Error("the plan is one for another rank, or another number of them");
+  if (ranks_.several()) {
+    peers_.emplace(ranks_.split());
+    const std::chrono::seconds timeout(plan.options.distributed.timeout);
+    courier_ = std::make_unique<transfer::Courier>(*store_, *peers_, failure_, timeout, trace);
+  }
   std::vector<MinibatchPart*> parts;
   for (int device = 0; device < plan.execution.devices; ++device) {
     sides_.push_back(std::make_unique<DeviceSide>(plan, device, *store_, failure_));
     parts.push_back(&sides_.back()->minibatch());
   }
-  minibatch_ = std::make_unique<Minibatch>(std::move(parts));
+  minibatch_ = std::make_unique<Minibatch>(std::move(parts), ranks_);
+  ranks_.watch(&failure_);
 }
 
-// Wakes every thread, also after a failure.
-Engine::~Engine() { failure_.fail(std::make_exception_ptr(Error("the run has ended"))); }
+// Wakes every thread, also after a failure. Without one, ranks end together, with what they still exchange.
+Engine::~Engine() {
+  try {
+    if (courier_) store_->complete_updates();
+    courier_.reset();
+  } catch (const std::exception&) {  // the run has failed
+  }
+  ranks_.watch(nullptr);
+  failure_.fail(std::make_exception_ptr(Error("the run has ended")));
+}
 
 template <typename Body>
 auto Engine::guarded(Body body) {
@@ -44,13 +60,14 @@ Engine::Result Engine::train(std::uint64_t step, double learning_rate) {
   return guarded([&] {
     const double scale = scaler_.scale();
     store_->begin_step(step, learning_rate, {scale, scaler_.may_shrink()});
-    const float loss_scale = static_cast<float>(scale) / static_cast<float>(minibatch_->predicted());
+    const std::int64_t predicted = minibatch_->predicted(), rows = minibatch_->rows();
+    const float loss_scale = static_cast<float>(scale) / static_cast<float>(predicted);
     const Pass pass{step, loss_scale, /*training=*/true};
     relays_.run([&](int device) { sides_[static_cast<std::size_t>(device)]->train(pass); });
     const eps::StepVerdict verdict = store_->finish_step();
     scaler_.add_step(verdict.skipped);
     if (trace_ != nullptr) trace_->record(step_track_, "step", begin, Clock::now(), -1, -1);
-    Result result{minibatch_->loss_sum(), verdict.gradient_norm, scale, verdict.skipped};
+    Result result{minibatch_->loss_sum(), predicted, rows, verdict.gradient_norm, scale, verdict.skipped};
     if (drifts_) result.drift = minibatch_->drift();
     return result;
   });

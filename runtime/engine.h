@@ -8,17 +8,20 @@
 #include "core/failure.h"
 #include "optimizers/loss_scaler.h"
 #include "runtime/device_side.h"
+#include "runtime/ranks.h"
 #include "runtime/relay_threads.h"
+#include "transfer/courier.h"
 
 namespace l2l::runtime {
 
-// Thread-bound. The calling thread runs device 0, and each further device has a relay thread of its own. After a call
-// has thrown, only destruction is allowed, which joins all threads; after a NumericError that changed nothing the
-// store may still be saved.
+// Of one rank. Thread-bound. The calling thread runs device 0, and each further device has a relay thread of its own.
+// After a call has thrown, only destruction is allowed, which joins all threads; after a NumericError that changed
+// nothing the store may still be saved.
 class Engine {
  public:
-  // `plan` and `trace` (may be null) must outlive the engine. `weights`: initial ones; null: all are random.
-  Engine(const RunPlan& plan, Trace* trace, const WeightSource* weights = nullptr);
+  // `plan`, `trace` (may be null) and `ranks` must outlive the engine. `weights`: initial ones; null: all are random.
+  // `ranks`: those that train together, as the plan has them; null: there is one.
+  Engine(const RunPlan& plan, Trace* trace, const WeightSource* weights = nullptr, Ranks* ranks = nullptr);
   ~Engine();
 
   eps::ParameterStore& store() { return *store_; }
@@ -33,8 +36,10 @@ class Engine {
   // The state of dynamic loss scaling. Whoever loads a checkpoint restores it before the next step.
   optimizers::LossScaler& loss_scaler() { return scaler_; }
 
+  // Of all ranks.
   struct Result {
     double loss_sum = 0;
+    std::int64_t predicted = 0, rows = 0;  // Minibatch::predicted(), rows()
     double gradient_norm = 0;
     double loss_scale = 1;                       // in this step
     bool skipped = false;                        // its gradients overflowed: nothing was updated
@@ -56,6 +61,8 @@ class Engine {
   void run_rows(std::uint64_t step, std::span<const NextToken> rows, const TakeTextLogits& take);
   // So far; the mean over the devices.
   Stalls stalls() const;
+  // Bytes between this rank and the others so far; null where there is one rank.
+  const transfer::Courier* courier() const { return courier_.get(); }
 
  private:
   // Runs `body`. If it throws, every thread's waits throw, too, and the first failure is rethrown.
@@ -68,7 +75,11 @@ class Engine {
   const int step_track_;
   Failure failure_;
   PinnedMemory pinned_;  // the parameter server's, page-locked for the first device
+  Ranks alone_;
+  Ranks& ranks_;
   std::unique_ptr<eps::ParameterStore> store_;
+  std::optional<collectives::Collectives> peers_;  // of the courier
+  std::unique_ptr<transfer::Courier> courier_;
   std::vector<std::unique_ptr<DeviceSide>> sides_;  // by device
   std::unique_ptr<Minibatch> minibatch_;
   const GenerationPlan* generation_plan_ = nullptr;

@@ -1,6 +1,7 @@
 #include "runtime/minibatch.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -144,7 +145,7 @@ void Minibatch::take(PreparedMinibatch& samples) {
 std::int64_t Minibatch::rows() {
   std::int64_t rows = 0;
   for (int u = 0; u < microbatches(); ++u) rows += part(u).rows(place(u));
-  return rows;
+  return ranks_.sum(rows);
 }
 
 namespace {
@@ -207,28 +208,29 @@ std::int64_t Minibatch::predicted() {
         count += of_sample;
       }
     }
-    return count;
+    return ranks_.sum(count);
   }
   for (int u = 0; u < microbatches(); ++u) {
     for (const std::int32_t target : targets(u)) count += target >= 0 || (numbers && target != -1) ? 1 : 0;
   }
-  return count;
+  return ranks_.sum(count);
 }
 
-double Minibatch::loss_sum() const {
+double Minibatch::sum_of(int index) const {
   double sum = 0;
-  for (int u = 0; u < microbatches(); ++u) sum += part(u).loss(place(u));
+  if (!ranks_.several()) {
+    for (int u = 0; u < microbatches(); ++u) sum += part(u).result(place(u), index);
+    return sum;
+  }
+  std::vector<double> own;
+  for (int u = 0; u < microbatches(); ++u) own.push_back(part(u).result(place(u), index));
+  for (const double of_microbatch : ranks_.gather(std::span<const double>(own))) sum += of_microbatch;
   return sum;
 }
 
-double Minibatch::drift() const {
-  double apart = 0, all = 0;
-  for (int u = 0; u < microbatches(); ++u) {
-    apart += part(u).result(place(u), 1);
-    all += part(u).result(place(u), 2);
-  }
-  return std::sqrt(apart / all);
-}
+double Minibatch::loss_sum() const { return sum_of(0); }
+
+double Minibatch::drift() const { return std::sqrt(sum_of(1) / sum_of(2)); }
 
 namespace {
 
@@ -274,7 +276,7 @@ void MinibatchPart::logits(int microbatch, std::int64_t row, std::span<float> va
   to_floats(dtype, staged_logits(microbatch).data + static_cast<Bytes>(row) * values.size() * size_of(dtype), values);
 }
 
-void Minibatch::for_each_output(const TakeOutput& take) {
+void Minibatch::for_each_own_output(const TakeOutput& take) {
   std::vector<float> values(static_cast<std::size_t>(parts_[0]->labels()));
   std::vector<std::int32_t> its_targets;
   for (int u = 0; u < microbatches(); ++u) {
@@ -292,7 +294,7 @@ void Minibatch::for_each_output(const TakeOutput& take) {
   }
 }
 
-void Minibatch::for_each_labelled(const TakeLabelled& take) {
+void Minibatch::for_each_own_labelled(const TakeLabelled& take) {
   std::vector<float> values(static_cast<std::size_t>(parts_[0]->labels()));
   for (int u = 0; u < microbatches(); ++u) {
     const std::span<const std::int32_t> targets = this->targets(u), fields = part(u).row_fields(place(u));
@@ -311,6 +313,56 @@ void Minibatch::for_each_labelled(const TakeLabelled& take) {
       document = begin_of(row);
     }
   }
+}
+
+namespace {
+
+// Values and integers of one row, in the bytes that ranks exchange.
+void append_row(std::span<const float> values, std::span<const std::int32_t> integers, std::vector<std::byte>& bytes) {
+  const std::span<const std::byte> first = std::as_bytes(values), second = std::as_bytes(integers);
+  bytes.insert(bytes.end(), first.begin(), first.end());
+  bytes.insert(bytes.end(), second.begin(), second.end());
+}
+
+// Calls take(values, integers) for each row, of so many of both.
+template <typename Take>
+void for_each_row(std::span<const std::byte> bytes, std::size_t values, std::size_t integers, const Take& take) {
+  std::vector<float> first(values);
+  std::vector<std::int32_t> second(integers);
+  const std::span<std::byte> whole[] = {std::as_writable_bytes(std::span(first)),
+                                        std::as_writable_bytes(std::span(second))};
+  for (std::size_t at = 0; at < bytes.size();) {
+    for (const std::span<std::byte> part : whole) {
+      std::copy_n(bytes.data() + at, part.size(), part.data());
+      at += part.size();
+    }
+    take(std::span<const float>(first), std::span<const std::int32_t>(second));
+  }
+}
+
+}  // namespace
+
+void Minibatch::for_each_output(const TakeOutput& take) {
+  if (!ranks_.several()) return for_each_own_output(take);
+  std::vector<std::byte> own;
+  for_each_own_output([&](std::span<const float> values, std::span<const std::int32_t> its_targets) {
+    append_row(values, its_targets, own);
+  });
+  std::size_t words = 0;
+  for (const models::SampleTensor& tensor : parts_[0]->model().targets) words += static_cast<std::size_t>(tensor.words);
+  for_each_row(ranks_.gather(own), static_cast<std::size_t>(parts_[0]->labels()), words, take);
+}
+
+void Minibatch::for_each_labelled(const TakeLabelled& take) {
+  if (!ranks_.several()) return for_each_own_labelled(take);
+  std::vector<std::byte> own;
+  for_each_own_labelled([&](std::span<const float> logits, std::int32_t target, bool begins) {
+    append_row(logits, std::array<std::int32_t, 2>{target, begins ? 1 : 0}, own);
+  });
+  for_each_row(ranks_.gather(own), static_cast<std::size_t>(parts_[0]->labels()), 2,
+               [&](std::span<const float> logits, std::span<const std::int32_t> integers) {
+                 take(logits, integers[0], integers[1] != 0);
+               });
 }
 
 }  // namespace l2l::runtime

@@ -9,6 +9,7 @@
 
 #include "runtime/data/prepared_minibatch.h"
 #include "runtime/layer_runner.h"
+#include "runtime/ranks.h"
 #include "transfer/link.h"
 
 namespace l2l::runtime {
@@ -75,12 +76,14 @@ class MinibatchPart {
   const std::unique_ptr<device::Event> done_;
 };
 
-// The whole minibatch, over the parts of all devices. Thread-bound: the thread that calls the engine.
+// A rank's minibatch, over the parts of its devices; counts, losses and outputs are those of all ranks. Thread-bound:
+// the thread that calls the engine.
 class Minibatch {
  public:
-  // Parts in the order of devices, of equal size. They must outlive this object.
-  explicit Minibatch(std::vector<MinibatchPart*> parts) : parts_(std::move(parts)) {}
+  // Parts in the order of devices, of equal size. All must outlive this object.
+  Minibatch(std::vector<MinibatchPart*> parts, Ranks& ranks) : parts_(std::move(parts)), ranks_(ranks) {}
 
+  // Of this rank, as are those below that take their number.
   int microbatches() const { return static_cast<int>(parts_.size()) * parts_[0]->microbatches(); }
   // Of one microbatch, as in MinibatchPart.
   std::span<std::int32_t> tokens(int microbatch) { return part(microbatch).tokens(place(microbatch)); }
@@ -93,10 +96,10 @@ class Minibatch {
   void set_longest(int microbatch) { part(microbatch).set_longest(place(microbatch)); }
   // Of the same shape.
   void take(PreparedMinibatch& samples);
-  // Of all sequences, padding included.
-  std::int64_t rows();
   // Fills tokens and targets with pseudo-random numbers that the model takes, the same in every call. For measurements.
   void draw(const models::Model& model);
+  // Of all sequences, padding included; of all ranks, as is all that follows, which all ranks ask for.
+  std::int64_t rows();
   // The number of predicted tokens: targets at or above 0. Of documents with numbers and of questions: of these. Of a
   // custom model what its samples count for.
   std::int64_t predicted();
@@ -117,12 +120,18 @@ class Minibatch {
  private:
   template <typename Draw>
   void draw_tensors(const models::Model& model, const Draw& draw);
+  // Those of this rank.
+  void for_each_own_labelled(const TakeLabelled& take);
+  void for_each_own_output(const TakeOutput& take);
+  // Of one of the numbers that Model::results_bytes() lists, over the microbatches of all ranks, in their order.
+  double sum_of(int index) const;
   MinibatchPart& part(int microbatch) const {
     return *parts_[static_cast<std::size_t>(microbatch / parts_[0]->microbatches())];
   }
   int place(int microbatch) const { return microbatch % parts_[0]->microbatches(); }
 
   const std::vector<MinibatchPart*> parts_;
+  Ranks& ranks_;
 };
 
 }  // namespace l2l::runtime

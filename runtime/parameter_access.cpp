@@ -66,9 +66,10 @@ std::vector<Parameter> list_parameters(const ModelLayout& layout) {
   return all;
 }
 
-void read_parameter(const eps::ParameterStore& store, const std::string& name, ParameterPart part, std::int64_t first,
-                    std::span<float> values) {
+void read_parameter(const eps::ParameterStore& store, eps::StateGather* gather, const std::string& name,
+                    ParameterPart part, std::int64_t first, std::span<float> values) {
   const Place place = find(store, name, part, first, values.size());
+  if (gather != nullptr) return gather->read(place.group, place.parameter, place.part, first, values);
   store.read(place.group, place.parameter, place.part, first, values);
 }
 

@@ -64,7 +64,7 @@ std::optional<Study> study_where_it_fits(const RunParts& whole, std::int64_t mic
 // the refusal says by how much. Sets `why`, for people.
 Study study_of_best_micro_batch(const RunParts& parts, const Bench& bench, std::string& why) {
   const std::int64_t minibatch = parts.options.batch.minibatch;
-  const std::vector<std::int64_t> sizes = micro_batch_candidates(minibatch, parts.options.device.count);
+  const std::vector<std::int64_t> sizes = micro_batch_candidates(minibatch, parts.options.all_devices());
   if (sizes.size() == 1) return study(parts, bench);
   std::optional<Study> best;
   std::string all;
@@ -198,10 +198,10 @@ void check_targets(const RunParts& parts) {
 
 }  // namespace
 
-RunPlan plan_run(const Options& options, Devices devices, MeasuringSession* session) {
+RunPlan plan_run(const Options& options, Devices devices, MeasuringSession* session, eps::Rank rank) {
   constexpr Bytes kPlanning = 48 * kMiB;  // taken by libraries, of which some crash where they get no memory
   check_address_space(kPlanning, 0);
-  RunParts parts = make_parts(resolve(options), std::move(devices));
+  RunParts parts = make_parts(resolve(options, rank), std::move(devices));
   check_names(parts.model, parts.options.optimizer.train, "optimizer.train");
   check_targets(parts);
   for (const ParameterGroup& group : parts.options.optimizer.group) {

@@ -18,7 +18,8 @@ namespace l2l::runtime {
 // take, and where batch.micro_batch is "auto", of the microbatches that batch.minibatch can be cut into the one whose
 // step is predicted to be the shortest. What this machine's calibration has not is measured in `session` (null: in one
 // of its own): pieces run on the devices and, where they compute on the host and the session is thorough, small models
-// train.
-RunPlan plan_run(const Options& options, Devices devices = {}, MeasuringSession* session = nullptr);
+// train. `rank`: this process among those that train together.
+RunPlan plan_run(const Options& options, Devices devices = {}, MeasuringSession* session = nullptr,
+                 eps::Rank rank = {});
 
 }  // namespace l2l::runtime

@@ -33,9 +33,10 @@ void RunLoop::tell(const Call& call) {
   call(observer_);
 }
 
-RunLoop::RunLoop(Trainer& trainer, RunRequests& requests, RunState& state, RunObserver& observer,
+RunLoop::RunLoop(Trainer& trainer, Ranks& ranks, RunRequests& requests, RunState& state, RunObserver& observer,
                  const RunLimits& limits)
     : trainer_(trainer),
+      ranks_(ranks),
       requests_(requests),
       observer_(observer),
       options_(trainer.options()),
@@ -61,20 +62,21 @@ RunResult RunLoop::run() {
 }
 
 void RunLoop::begin() {
-  if (!options_.run.tensorboard.empty()) events_.emplace(options_.run.tensorboard);
-  if (saves_) {
+  const bool writes = ranks_.rank() == 0;
+  if (!options_.run.tensorboard.empty() && writes) events_.emplace(options_.run.tensorboard);
+  if (saves_ && writes) {
     trainer_.claim_checkpoint_directory();
     set_aside_checkpoints(options_.checkpoint.directory, state_.newest.step);
     // A run that saves nothing more may have been killed before it removed the older ones.
     if (first_ >= steps_ && state_.newest.step == first_) trainer_.prune_checkpoints(state_.newest.folder);
   }
-  best_.emplace(options_, first_);
+  best_.emplace(options_, first_, writes);
   last_save_ = last_validation_ = Clock::now();
   tell([&](RunObserver& observer) { observer.begin(first_, steps_); });
 }
 
 void RunLoop::train() {
-  std::optional<RunEnd> end = requests_.stop ? std::optional(RunEnd::stopped) : std::nullopt;
+  std::optional<RunEnd> end = ranks_.any(requests_.stop) ? std::optional(RunEnd::stopped) : std::nullopt;
   if (first_ >= steps_) end = RunEnd::steps;
   while (!end) {
     try {
@@ -119,20 +121,33 @@ void RunLoop::take(const StepReport& report) {
                      {"tokens_per_second", report.tokens_per_second},
                      {"step_ms", report.step_ms},
                      {"loss_scale", report.loss_scale}});
-  if (report.step == steps_ || !failure_.empty()) return;
+  due_ = agree_on_due(report.step);
+  if (report.step == steps_ || due_.stop) return;
   warn_of_unsaved_work(report);
-  if (saves_) save_if_due(report.step);
-  if (due(report.step, options_.run.validate_every, last_validation_, options_.run.validate_minutes)) validate();
+  if (saves_) save_if_due();
+  if (due_.validation) validate();
+}
+
+RunLoop::Due RunLoop::agree_on_due(std::int64_t step) {
+  const std::chrono::duration<double> elapsed = Clock::now() - since_;
+  const CheckpointOptions& checkpoint = options_.checkpoint;
+  const bool own[] = {
+      requests_.stop || !failure_.empty(),
+      options_.run.seconds > 0 && elapsed.count() >= static_cast<double>(options_.run.seconds),
+      requests_.save.exchange(false),
+      due(step, checkpoint.every, last_save_, checkpoint.minutes),
+      due(step, options_.run.validate_every, last_validation_, options_.run.validate_minutes),
+  };
+  const std::vector<bool> any = ranks_.any_each(own);
+  return {any[0], any[1], any[2], any[3], any[4]};
 }
 
 // Nothing while it goes on.
 std::optional<RunEnd> RunLoop::reason_to_end() const {
   if (trainer_.completed_steps() >= steps_) return RunEnd::steps;
-  if (requests_.stop || !failure_.empty()) return RunEnd::stopped;
+  if (due_.stop) return RunEnd::stopped;
   if (best_->exhausted()) return RunEnd::patience;
-  const std::chrono::duration<double> elapsed = Clock::now() - since_;
-  const bool over = options_.run.seconds > 0 && elapsed.count() >= static_cast<double>(options_.run.seconds);
-  return over ? std::optional(RunEnd::seconds) : std::nullopt;
+  return due_.over ? std::optional(RunEnd::seconds) : std::nullopt;
 }
 
 bool RunLoop::due(std::int64_t step, std::int64_t every, Clock::time_point last, double minutes) {
@@ -140,12 +155,11 @@ bool RunLoop::due(std::int64_t step, std::int64_t every, Clock::time_point last,
   return (every > 0 && step % every == 0) || (minutes > 0 && elapsed.count() >= minutes);
 }
 
-void RunLoop::save_if_due(std::int64_t step) {
+void RunLoop::save_if_due() {
   if (!trainer_.saving()) finish_save();
-  const bool asked = requests_.save.exchange(false);
-  if (!asked && !due(step, options_.checkpoint.every, last_save_, options_.checkpoint.minutes)) return;
+  if (!due_.asked && !due_.save) return;
   finish_save();
-  start_save(asked ? SaveReason::asked : SaveReason::due);
+  start_save(due_.asked ? SaveReason::asked : SaveReason::due);
 }
 
 void RunLoop::start_save(SaveReason reason) {

@@ -12,6 +12,7 @@
 #include "formats/event_file.h"
 #include "l2l/trainer.h"
 #include "runtime/best_checkpoint.h"
+#include "runtime/ranks.h"
 #include "runtime/run_requests.h"
 
 namespace l2l::runtime {
@@ -35,7 +36,8 @@ struct RunState {
 class RunLoop {
  public:
   // The references must outlive this object.
-  RunLoop(Trainer& trainer, RunRequests& requests, RunState& state, RunObserver& observer, const RunLimits& limits);
+  RunLoop(Trainer& trainer, Ranks& ranks, RunRequests& requests, RunState& state, RunObserver& observer,
+          const RunLimits& limits);
 
   RunResult run();
 
@@ -51,9 +53,14 @@ class RunLoop {
   std::string save_before_failure();
   void take(const StepReport& report);
   std::optional<RunEnd> reason_to_end() const;
+  // What is to be done after a step, where requests and clocks of any rank say so.
+  struct Due {
+    bool stop = false, over = false, asked = false, save = false, validation = false;
+  };
+  Due agree_on_due(std::int64_t step);
   // Whether what is due every so many steps, or minutes after `last`, is due after this step.
   static bool due(std::int64_t step, std::int64_t every, Clock::time_point last, double minutes);
-  void save_if_due(std::int64_t step);
+  void save_if_due();
   void start_save(SaveReason reason);
   std::filesystem::path save(SaveReason reason);
   void finish_save();
@@ -62,6 +69,7 @@ class RunLoop {
   void draw(std::int64_t step, const std::vector<std::pair<std::string, double>>& scalars);
 
   Trainer& trainer_;
+  Ranks& ranks_;
   RunRequests& requests_;
   RunObserver& observer_;
   const Options& options_;
@@ -70,6 +78,7 @@ class RunLoop {
   const Clock::time_point since_;
   Clock::time_point last_save_, last_validation_;
   RunState& state_;
+  Due due_;  // after the last step
   std::optional<formats::EventFile> events_;
   std::string failure_;                 // of `events_`, which ends the run
   std::optional<BestCheckpoint> best_;  // from begin() on

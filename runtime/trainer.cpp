@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <sstream>
 
 #include "core/error_place.h"
 #include "core/host_memory.h"
 #include "core/process_limits.h"
+#include "l2l/version.h"
 #include "models/exchange.h"
 #include "models/hub/weights.h"
 #include "runtime/divergence.h"
+#include "runtime/options/architecture_defaults.h"
+#include "runtime/options/options_table.h"
 #include "runtime/parameter_access.h"
 #include "runtime/plan/memory_contract.h"
 #include "runtime/resume.h"
@@ -35,13 +39,17 @@ optimizers::Schedule make_schedule(const Options& options) {
 
 }  // namespace
 
-Trainer::Implementation::Implementation(const Options& options, const Measuring& how)
+Trainer::Implementation::Implementation(const Options& options, const Measuring& how, const runtime::Ranks& of)
     : measuring(how),
-      plan(runtime::plan_run(options, {}, &measuring)),
+      plan(runtime::plan_run(options, {}, &measuring, of.place())),
       checkpoint_size(runtime::checkpoint_size(plan)),
       contract(runtime::memory_contract(plan, checkpoint_size)),
       schedule(make_schedule(plan.options)),
       companions_from(plan.options.weights) {
+  if (const Bytes messages = of.buffer_bytes(); messages > 0) {
+    contract.host.push_back({"messages between ranks", messages});
+    contract.host_bytes += messages;
+  }
   runtime::check_limits(plan, contract, runtime::Advice::planned);
   runtime::check_process_limits(plan, contract);
   const runtime::DatasetSettings settings = runtime::dataset_settings(plan.options);
@@ -53,11 +61,49 @@ Trainer::Implementation::Implementation(const Options& options, const Measuring&
   if (plan.model.exchange.most == 0) list.clear();
 }
 
+// Keys in which processes on several machines may differ: where things lie, and what a machine is given.
+static bool may_differ(const runtime::Key& key) {
+  const auto is_one_of = [&](std::initializer_list<std::string_view> names) {
+    return std::ranges::find(names, key.name) != names.end();
+  };
+  if (std::holds_alternative<runtime::PathField>(key.field) || key.section == "distributed") return true;
+  if (key.section == "data") return is_one_of({"train", "source", "validation", "threads"});
+  if (key.section == "device") return !is_one_of({"count"});
+  return key.section == "eps" || key.section == "transfer" || key.section == "recompute";
+}
+
+void Trainer::Implementation::check_ranks(runtime::Ranks& others) {
+  if (!others.several()) return;
+  Options options = plan.options;
+  std::string own = "version of L2L = " + std::string(version()) +
+                    "\nhash of the training data = " + std::to_string(data_hash) + "\n";
+  for (const runtime::Key& key : runtime::option_keys(options)) {
+    if (may_differ(key)) continue;
+    const std::string name = std::string(key.section) + "." + std::string(key.name);
+    own += name + " = " + runtime::value_of(options, name) + "\n";
+  }
+  const std::vector<std::string> all = others.gather(own);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    std::istringstream first(all[0]), other(all[rank]);
+    std::string expected, found;
+    while (std::getline(first, expected) && std::getline(other, found)) {
+      if (expected == found) continue;
+      throw BadInput("rank " + std::to_string(rank) + " has " + found + ", but rank 0 has " + expected +
+                     ": all processes must be given the same");
+    }
+  }
+}
+
 void Trainer::Implementation::set_layers(std::vector<std::uint32_t> ids) {
   try {
     models::check_list(plan.model, ids);
   } catch (const BadInput& error) {
     throw BadInput(error.what(), of_key("model.reserve"));
+  }
+  std::string text;
+  for (const std::uint32_t id : ids) text += std::to_string(id) + " ";
+  if (ranks.several() && ranks.from_first(text) != text) {
+    throw Error("set_layers(): rank " + std::to_string(ranks.rank()) + " is given other layers than rank 0");
   }
   if (engine) {
     plan.set_list(ids);
@@ -102,7 +148,12 @@ void Trainer::Implementation::start(const LoadProgress& loading) {
   if (!list.empty()) set_layers(list);
   requests.connect(engine->failure());
   if (generation) engine->start_generation(*generation);
-  checkpoints.emplace(engine->store());
+  if (ranks.several()) {
+    state_peers.emplace(ranks.split());
+    state_peers->watch(&engine->failure());
+    gather.emplace(engine->store(), *state_peers);
+  }
+  checkpoints.emplace(engine->store(), gather ? &*gather : nullptr);
   memory_share = runtime::MemoryShare(prediction.memory_gb_per_second);
   if (watchdog) watchdog->set_limits(*hang_limits(visit(prediction.step_ms)));
 }
@@ -118,7 +169,7 @@ models::HubWeights Trainer::Implementation::open_weights() const {
 }
 
 std::unique_ptr<runtime::Engine> Trainer::Implementation::make_engine(const LoadProgress& loading) {
-  if (plan.options.weights.empty()) return std::make_unique<runtime::Engine>(plan, trace.get());
+  if (plan.options.weights.empty()) return std::make_unique<runtime::Engine>(plan, trace.get(), nullptr, &ranks);
   models::HubWeights weights = open_weights();
   if (!plan.options.model.base.empty()) {
     base_hash = weights.hash();
@@ -126,7 +177,7 @@ std::unique_ptr<runtime::Engine> Trainer::Implementation::make_engine(const Load
   }
   if (plan.options.run.allow_nonfinite) weights.allow_nonfinite();
   if (loading) weights.on_progress([&](Bytes done) { loading(done, weights.bytes()); });
-  return std::make_unique<runtime::Engine>(plan, trace.get(), &weights);
+  return std::make_unique<runtime::Engine>(plan, trace.get(), &weights, &ranks);
 }
 
 void Trainer::Implementation::fill_training() {
@@ -189,9 +240,9 @@ StepReport Trainer::Implementation::run_step() {
   const runtime::Engine::Result result = engine->train(step, rate);
   ++step;
   stepped = true;
-  StepReport report = meter.report(engine->minibatch().rows());
+  StepReport report = meter.report(result.rows);
   report.step = static_cast<std::int64_t>(step);
-  report.loss = result.loss_sum / static_cast<double>(engine->minibatch().predicted());
+  report.loss = result.loss_sum / static_cast<double>(result.predicted);
   report.learning_rate = rate;
   report.gradient_norm = result.gradient_norm;
   report.loss_scale = result.loss_scale;
@@ -206,8 +257,12 @@ StepReport Trainer::Implementation::run_step() {
 }
 
 Trainer::Trainer(Options options) : Trainer(std::move(options), Measuring{.seconds = 0}) {}
-Trainer::Trainer(Options options, Measuring measuring)
-    : implementation_(std::make_unique<Implementation>(options, measuring)) {}
+Trainer::Trainer(Options options, Measuring measuring) {
+  runtime::Ranks ranks = runtime::open_ranks(options.distributed.kind);
+  ranks.together([&] { implementation_ = std::make_unique<Implementation>(options, measuring, ranks); });
+  ranks.together([&] { implementation_->check_ranks(ranks); });
+  implementation_->ranks = std::move(ranks);
+}
 Trainer::~Trainer() = default;
 Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer& Trainer::operator=(Trainer&&) noexcept = default;
@@ -215,6 +270,8 @@ Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 const Options& Trainer::options() const { return implementation_->plan.options; }
 const MemoryContract& Trainer::contract() const { return implementation_->contract; }
 std::int64_t Trainer::completed_steps() const { return static_cast<std::int64_t>(implementation_->step); }
+int Trainer::rank() const { return implementation_->plan.options.rank.index; }
+int Trainer::ranks() const { return implementation_->plan.options.rank.count; }
 
 StepPrediction Trainer::check_prediction() {
   Implementation& self = *implementation_;
@@ -233,7 +290,7 @@ StepPrediction Trainer::predict(bool measure) {
 }
 
 void Trainer::prepare(const std::function<void(std::uint64_t, std::uint64_t)>& loading) {
-  implementation_->running(loading);
+  implementation_->guarded([&] { implementation_->running(loading); });
 }
 
 void Trainer::check_weights() const {
@@ -244,23 +301,27 @@ void Trainer::check_weights() const {
 StepReport Trainer::step() {
   implementation_->check_no_observer("step");
   const ThreadActivity listed("relay", 0);
-  try {
-    return implementation_->run_step();
-  } catch (const CorruptState& error) {
-    throw CorruptState(error.what() + implementation_->how_to_go_on());
-  } catch (const NumericError& error) {
-    // As if the step had not begun.
-    if (error.nothing_changed()) implementation_->data_position -= implementation_->samples_per_step();
-    implementation_->checkpoints->wait();  // which may be of the checkpoint to go on from
-    throw runtime::with_advice(error, options());
-  }
+  return implementation_->guarded([&] {
+    try {
+      return implementation_->run_step();
+    } catch (const CorruptState& error) {
+      throw CorruptState(error.what() + implementation_->how_to_go_on());
+    } catch (const NumericError& error) {
+      // As if the step had not begun.
+      if (error.nothing_changed()) implementation_->data_position -= implementation_->samples_per_step();
+      implementation_->checkpoints->wait();  // which may be of the checkpoint to go on from
+      throw runtime::with_advice(error, options());
+    }
+  });
 }
 
 RunResult Trainer::run(RunObserver& observer, const RunLimits& limits) {
   implementation_->check_no_observer("run");
   const ThreadActivity listed("relay", 0);  // between steps as well
   finish_save();                            // of before the run
-  return runtime::RunLoop(*this, implementation_->requests, implementation_->run, observer, limits).run();
+  Implementation& self = *implementation_;
+  return self.guarded(
+      [&] { return runtime::RunLoop(*this, self.ranks, self.requests, self.run, observer, limits).run(); });
 }
 
 RunResult Trainer::run(const RunLimits& limits) {
@@ -300,7 +361,9 @@ std::vector<GradientNorm> Trainer::gradient_norms() const {
 void Trainer::read_parameter(const std::string& name, ParameterPart part, std::int64_t first, std::span<float> values) {
   eps::ParameterStore& store = implementation_->running().store();
   store.complete_updates();
-  runtime::read_parameter(store, name, part, first, values);
+  if (implementation_->gather) implementation_->checkpoints->wait();
+  runtime::read_parameter(store, implementation_->gather ? &*implementation_->gather : nullptr, name, part, first,
+                          values);
 }
 
 void Trainer::write_parameter(const std::string& name, ParameterPart part, std::int64_t first,
@@ -316,6 +379,15 @@ LinkCounters Trainer::link_counters() const {
   return implementation_->engine ? implementation_->engine->link_counters() : LinkCounters{};
 }
 
+NetworkCounters Trainer::network_counters() const {
+  const Implementation& self = *implementation_;
+  if (!self.engine || self.engine->courier() == nullptr) return {};
+  const auto [gradients_sent, gradients_received] = self.engine->courier()->traffic(eps::ExchangeKind::gradients);
+  const auto [squares_sent, squares_received] = self.engine->courier()->traffic(eps::ExchangeKind::squares);
+  const auto [weights_sent, weights_received] = self.engine->courier()->traffic(eps::ExchangeKind::wire);
+  return {gradients_sent, gradients_received, squares_sent, squares_received, weights_sent, weights_received};
+}
+
 std::uint64_t Trainer::device_peak_bytes() const { return implementation_->plan.device_peak_bytes(); }
 
 std::uint64_t Trainer::host_peak_bytes() const { return implementation_->peak.bytes(); }
@@ -323,7 +395,9 @@ std::uint64_t Trainer::host_peak_bytes() const { return implementation_->peak.by
 std::uint64_t Trainer::weights_hash() {
   eps::ParameterStore& store = implementation_->running().store();
   store.complete_updates();
-  return store.state_hash();
+  if (!implementation_->gather) return store.state_hash();
+  implementation_->checkpoints->wait();
+  return implementation_->guarded([&] { return implementation_->gather->state_hash(); });
 }
 
 std::string Trainer::describe_threads() { return l2l::describe_threads(); }

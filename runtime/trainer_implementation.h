@@ -21,6 +21,7 @@
 #include "runtime/data/dataset.h"
 #include "runtime/engine.h"
 #include "runtime/plan_run.h"
+#include "runtime/ranks.h"
 #include "runtime/read_ahead.h"
 #include "runtime/run_loop.h"
 #include "runtime/run_requests.h"
@@ -32,11 +33,18 @@ namespace l2l {
 struct Trainer::Implementation {
   using LoadProgress = std::function<void(std::uint64_t, std::uint64_t)>;
 
-  Implementation(const Options& options, const Measuring& how);
+  // `of`: what `ranks` is then set to.
+  Implementation(const Options& options, const Measuring& how, const runtime::Ranks& of);
   ~Implementation() { requests.disconnect(); }
 
   // Throws Aborted, and Error while a function of the program is called that may not use the trainer.
   void check_use();
+  // Runs `body`; where it throws on this rank of several alone, it ends all of them.
+  template <typename Body>
+  auto guarded(const Body& body);
+  bool writes() const { return plan.options.rank.index == 0; }  // files of the run
+  // Throws BadInput, on all ranks alike, where one of them has other options or data.
+  void check_ranks(runtime::Ranks& others);
   // Throws Error while an observer is called.
   void check_no_observer(const char* function) const;
   // The engine; allocates everything on first use.
@@ -60,8 +68,10 @@ struct Trainer::Implementation {
   void start_watchdog();
   std::string how_to_go_on() const;
   void restore(const eps::RunState& state);
+  std::filesystem::path resume(const std::filesystem::path& from, const std::vector<std::string>& allowed);
   void set_layers(std::vector<std::uint32_t> ids);
 
+  runtime::Ranks ranks;
   runtime::RunRequests requests;
   runtime::RunState run;          // newest: in the checkpoint directory, that this run has written or goes on from
   runtime::OwnCheckpoint saving;  // that was started last, without its folder
@@ -76,11 +86,13 @@ struct Trainer::Implementation {
   std::unique_ptr<Trace> trace;
   std::unique_ptr<runtime::GenerationPlan> generation;
   std::unique_ptr<runtime::Engine> engine;
-  std::optional<eps::RunLock> lock;                  // of the checkpoint directory, from the first claim on
-  std::optional<eps::CheckpointWriter> checkpoints;  // made with the engine, as is the next
-  StepPrediction prediction;                         // of a training step, from earlier measurements
-  runtime::MemoryShare memory_share;                 // of updates
-  std::unique_ptr<Watchdog> watchdog;                // made before the engine; none where the environment says so
+  std::optional<collectives::Collectives> state_peers;  // of several ranks; of the next
+  std::optional<eps::StateGather> gather;               // of whoever saves, or between saves reads the state
+  std::optional<eps::RunLock> lock;                     // of the checkpoint directory, from the first claim on
+  std::optional<eps::CheckpointWriter> checkpoints;     // made with the engine, as is the next
+  StepPrediction prediction;                            // of a training step, from earlier measurements
+  runtime::MemoryShare memory_share;                    // of updates
+  std::unique_ptr<Watchdog> watchdog;                   // made before the engine; none where the environment says so
   PeakResident peak;
   bool stepped = false;             // this Trainer has made a step
   bool handing_out = false;         // a function of the program reads what lies in the minibatch's memory
@@ -90,5 +102,19 @@ struct Trainer::Implementation {
   std::vector<std::uint32_t> list;  // of layers, where they may be exchanged
   std::uint64_t base_hash = 0;      // of model.base, where that is set, from the first use of the engine on
 };
+
+template <typename Body>
+auto Trainer::Implementation::guarded(const Body& body) {
+  if (!ranks.several()) return body();
+  try {
+    return body();
+  } catch (const NumericError&) {  // which all ranks find
+    ranks.end_is_agreed();
+    throw;
+  } catch (const std::exception& error) {
+    ranks.abort(error.what());
+    throw;
+  }
+}
 
 }  // namespace l2l

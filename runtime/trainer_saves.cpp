@@ -25,7 +25,7 @@ void Trainer::Implementation::restore(const eps::RunState& state) {
 // A run that saves once alone needs room for one.
 void Trainer::Implementation::check_room(eps::DirectoryUse use) const {
   const CheckpointOptions& checkpoint = plan.options.checkpoint;
-  if (checkpoint.directory.empty()) return;
+  if (checkpoint.directory.empty() || !writes()) return;
   const bool once = checkpoint.every == 0 && checkpoint.minutes == 0;
   const int kept = static_cast<int>(checkpoint.keep) + (checkpoint.best.empty() ? 0 : 1);
   eps::check_room(checkpoint.directory, {checkpoint_size, once ? 1 : 2, once ? 1 : kept + 1}, use);
@@ -33,11 +33,14 @@ void Trainer::Implementation::check_room(eps::DirectoryUse use) const {
 
 std::int64_t Trainer::check_resume(const std::filesystem::path& directory,
                                    const std::vector<std::string>& allowed) const {
-  const Implementation& self = *implementation_;
-  const std::filesystem::path folder = eps::find_checkpoint(eps::checkpoints_directory(directory));
-  runtime::check_resumable(self.plan, folder, self.data_hash, allowed);
-  const auto completed = static_cast<std::int64_t>(eps::read_manifest(folder).state.step);
-  if (completed > 0) static_cast<void>(runtime::BestCheckpoint(options(), completed));
+  Implementation& self = *implementation_;
+  std::int64_t completed = 0;
+  self.ranks.together([&] {
+    const std::filesystem::path folder = eps::find_checkpoint(eps::checkpoints_directory(directory));
+    runtime::check_resumable(self.plan, folder, self.data_hash, allowed);
+    completed = static_cast<std::int64_t>(eps::read_manifest(folder).state.step);
+    if (completed > 0) static_cast<void>(runtime::BestCheckpoint(options(), completed, self.writes()));
+  });
   return completed;
 }
 
@@ -46,19 +49,26 @@ std::filesystem::path Trainer::resume(const std::filesystem::path& run, const st
   self.check_no_observer("resume");
   if (self.step > 0) throw Error("resume(): call it before the first step");
   finish_save();
-  const std::filesystem::path directory = eps::checkpoints_directory(run);
-  const std::vector<std::filesystem::path> folders = eps::find_checkpoints(directory, /*warn=*/true);
+  return self.guarded([&] { return self.resume(run, allowed); });
+}
+
+std::filesystem::path Trainer::Implementation::resume(const std::filesystem::path& from,
+                                                      const std::vector<std::string>& allowed) {
+  const std::filesystem::path directory = eps::checkpoints_directory(from);
+  const std::vector<std::filesystem::path> folders = eps::find_checkpoints(directory, /*warn=*/writes());
   for (const std::filesystem::path& folder : folders) {
     try {
-      const std::vector<std::string> told = runtime::check_resumable(self.plan, folder, self.data_hash, allowed);
-      self.restore(eps::load_checkpoint(folder, self.running().store(), options().run.allow_nonfinite));
-      if (self.plan.options.lora.rank == 0) self.companions_from = folder;
-      for (const std::string& each : told) log(LogLevel::warning, each);
-      runtime::warn_of_lost_steps(directory, folder, self.step);
+      const std::vector<std::string> told = runtime::check_resumable(plan, folder, data_hash, allowed);
+      restore(eps::load_checkpoint(folder, running().store(), plan.options.run.allow_nonfinite));
+      if (plan.options.lora.rank == 0) companions_from = folder;
+      if (writes()) {
+        for (const std::string& each : told) log(LogLevel::warning, each);
+        runtime::warn_of_lost_steps(directory, folder, step);
+      }
       std::error_code ignored;
       const bool own = std::filesystem::equivalent(std::filesystem::absolute(folder).parent_path(),
-                                                   options().checkpoint.directory, ignored);
-      if (own) self.run.newest = {folder, completed_steps(), self.run.edits};
+                                                   plan.options.checkpoint.directory, ignored);
+      if (own) this->run.newest = {folder, static_cast<std::int64_t>(step), this->run.edits};
       return folder;
     } catch (const CorruptFile& error) {
       if (folder == folders.back()) throw;
@@ -69,19 +79,24 @@ std::filesystem::path Trainer::resume(const std::filesystem::path& run, const st
 }
 
 void Trainer::check_checkpoint_directory() const {
-  if (!options().checkpoint.directory.empty()) eps::check_unlocked(options().checkpoint.directory);
-  implementation_->check_room(eps::DirectoryUse::look);
+  Implementation& self = *implementation_;
+  self.ranks.together([&] {
+    if (options().checkpoint.directory.empty() || !self.writes()) return;
+    eps::check_unlocked(options().checkpoint.directory);
+    self.check_room(eps::DirectoryUse::look);
+  });
 }
 
 void Trainer::claim_checkpoint_directory() {
   Implementation& self = *implementation_;
-  if (self.lock || options().checkpoint.directory.empty()) return;
+  if (self.lock || options().checkpoint.directory.empty() || !self.writes()) return;
   self.check_room(eps::DirectoryUse::stay);
   self.lock.emplace(options().checkpoint.directory);
   eps::remove_stale(options().checkpoint.directory);
 }
 
 void Trainer::prune_checkpoints(const std::filesystem::path& newest) {
+  if (!implementation_->writes()) return;
   claim_checkpoint_directory();
   eps::prune(options().checkpoint.directory, newest, static_cast<int>(options().checkpoint.keep));
 }

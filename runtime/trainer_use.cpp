@@ -35,7 +35,7 @@ std::optional<Evaluation> Trainer::Implementation::evaluate(const runtime::Sampl
   runtime::OwnMetrics own(plan.options.model);
   double sum = 0;
   for (std::uint64_t window = 0; window < samples.windows();) {
-    if (stop && stop()) return std::nullopt;
+    if (ranks.any(stop && stop())) return std::nullopt;
     runtime::Minibatch& minibatch = running().minibatch();
     const Watchdog::Watch watch(watchdog.get());
     reader->fill(minibatch, samples, runtime::DrawnFor::validation, window);
@@ -91,12 +91,14 @@ std::optional<Evaluation> Trainer::evaluate(const std::function<bool()>& stop) {
   if (!self.validation) {
     throw BadInput("data.validation: no validation data; name at least one file", of_key("data.validation"));
   }
-  std::optional<Evaluation> evaluation = self.evaluate(*self.validation, stop);
-  if (!evaluation || !self.mismatched) return evaluation;
-  const std::optional<Evaluation> mismatched = self.evaluate(*self.mismatched, stop);
-  if (!mismatched) return std::nullopt;
-  for (const auto& [name, value] : mismatched->metrics) evaluation->metrics.emplace_back(name + "_mismatched", value);
-  return evaluation;
+  return self.guarded([&]() -> std::optional<Evaluation> {
+    std::optional<Evaluation> evaluation = self.evaluate(*self.validation, stop);
+    if (!evaluation || !self.mismatched) return evaluation;
+    const std::optional<Evaluation> mismatched = self.evaluate(*self.mismatched, stop);
+    if (!mismatched) return std::nullopt;
+    for (const auto& [name, value] : mismatched->metrics) evaluation->metrics.emplace_back(name + "_mismatched", value);
+    return evaluation;
+  });
 }
 
 std::vector<std::int32_t> Trainer::generate(std::span<const std::int32_t> prompt, const GenerateOptions& options) {

@@ -48,7 +48,16 @@ Options options_of(const TrainArguments& arguments) {
   return resumed;
 }
 
-int run(const TrainArguments& arguments, Trainer& trainer, Session& session) {
+// Of several processes, the first speaks and writes for all.
+TrainArguments arguments_of(TrainArguments arguments, const Trainer& trainer) {
+  if (trainer.rank() == 0) return arguments;
+  arguments.quiet = true;
+  arguments.output = arguments.metrics = arguments.trace = "";
+  return arguments;
+}
+
+int run(const TrainArguments& given, Trainer& trainer, Session& session) {
+  const TrainArguments arguments = arguments_of(given, trainer);
   session.directory = trainer.options().checkpoint.directory;
   if (!arguments.trace.empty()) trainer.start_trace();
   if (!arguments.quiet) {
@@ -126,8 +135,20 @@ int train(TrainArguments arguments, fs::path& directory) {
   if (!arguments.output.empty() && arguments.metrics.empty()) {
     arguments.metrics = fs::path(arguments.output) / "metrics.jsonl";
   }
-  if (arguments.config.config.empty()) return train_chosen(arguments, session);
-  check_output(arguments);
+  if (arguments.config.config.empty()) {
+    if (launched_processes() > 1) {
+      throw BadInput("give several processes a CONFIG, such as config.toml in the --output of a run of one process");
+    }
+    return train_chosen(arguments, session);
+  }
+  if (arguments.resume_if_any) {
+    if (arguments.resume.empty()) arguments.resume = options_of(arguments).checkpoint.directory.string();
+    if (arguments.resume.empty())
+      throw BadInput("--resume-if-any: name a directory by --resume or checkpoint.directory");
+    if (!has_checkpoint(arguments.resume)) arguments.resume.clear();
+  } else {
+    check_output(arguments);
+  }
   MeasuringLine line(arguments.quiet);
   // A dry run looks ahead, and waits for no measurement.
   Trainer trainer(options_of(arguments), line.measuring(arguments.dry_run ? 0 : Measuring().seconds));
@@ -157,6 +178,9 @@ int main(int argc, char** argv) {
               "a new folder for config.toml, metrics.jsonl, run.json, report.html and checkpoints/");
   command.add("--resume", &arguments.resume,
               "continue from the newest good checkpoint in this directory, which may be that of --output");
+  command.add("--resume-if-any", &arguments.resume_if_any,
+              "continue from the newest good checkpoint of --resume, or of the run's own directory, or begin where "
+              "there is none");
   command.add("--allow-change", &arguments.allow_change,
               "go on although this key (optimizer.learning_rate, data.train for what the files hold) has "
               "changed",

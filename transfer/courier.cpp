@@ -12,7 +12,8 @@ namespace {
 
 // How long a thread sleeps that waits for what only asking can tell.
 constexpr std::chrono::microseconds kBetweenQuestions{20};
-constexpr std::chrono::hours kUntilThereIsOne{1};
+constexpr std::chrono::milliseconds kWithoutExchanges{500};
+constexpr std::chrono::seconds kPulse{1};
 
 // Exchanges of one kind of one group follow each other; all others may overtake each other.
 int channel_of(const eps::GroupExchange& what) {
@@ -33,17 +34,74 @@ struct Courier::UnderWay {
   std::unique_ptr<collectives::Exchange> exchange;
 };
 
-Courier::Courier(eps::ParameterStore& store, collectives::Collectives& ranks, Failure& failure, Trace* trace)
+// Says every second to the next rank that this one is alive, and listens to the one before, in a ring.
+class Courier::Pulse {
+ public:
+  Pulse(collectives::Collectives& ranks, int channel, std::chrono::seconds timeout)
+      : ranks_(ranks), channel_(channel), timeout_(timeout) {
+    listen();
+  }
+
+  void beat() {
+    const Clock::time_point now = Clock::now();
+    if (heard_->done()) {
+      last_heard_ = now;
+      if (word_ == kAlive) listen();
+    }
+    if (now - last_said_ >= kPulse && (said_ == nullptr || said_->done())) say(kAlive);
+    if (timeout_.count() == 0 || now - last_heard_ < timeout_) return;
+    throw Error("rank " + std::to_string(before()) + " has been silent for " + std::to_string(timeout_.count()) +
+                " s (distributed.timeout): it was stopped, hangs, or cannot be reached any more");
+  }
+  void abandon() {
+    heard_->abandon();
+    if (said_ != nullptr) said_->abandon();
+  }
+  // All ranks end.
+  void end() {
+    if (said_ != nullptr) said_->wait();
+    say(kEnds);
+    for (heard_->wait(); word_ == kAlive; heard_->wait()) listen();
+    said_->wait();
+  }
+
+ private:
+  static constexpr std::byte kAlive{1}, kEnds{0};
+
+  int before() const { return (ranks_.rank() + ranks_.size() - 1) % ranks_.size(); }
+  void listen() {
+    const collectives::Receive word{before(), std::span(&word_, 1)};
+    heard_ = ranks_.exchange({}, std::span(&word, 1), channel_);
+  }
+  void say(std::byte word) {
+    saying_ = word;
+    last_said_ = Clock::now();
+    const collectives::Send sent{(ranks_.rank() + 1) % ranks_.size(), std::span(&saying_, 1)};
+    said_ = ranks_.exchange(std::span(&sent, 1), {}, channel_);
+  }
+
+  collectives::Collectives& ranks_;
+  const int channel_;
+  const std::chrono::seconds timeout_;
+  std::byte word_{}, saying_{};
+  std::unique_ptr<collectives::Exchange> heard_, said_;
+  Clock::time_point last_heard_ = Clock::now(), last_said_;
+};
+
+Courier::Courier(eps::ParameterStore& store, collectives::Collectives& ranks, Failure& failure,
+                 std::chrono::seconds timeout, Trace* trace)
     : store_(store),
       ranks_(ranks),
       failure_(failure),
       trace_(trace),
       track_(trace != nullptr ? trace->add_track("courier") : 0) {
   const auto groups = static_cast<GroupIndex>(store.layout().groups.size());
-  if (channel_of({eps::ExchangeKind::gradients, groups}) > ranks.channels()) {
+  const int last = channel_of({eps::ExchangeKind::gradients, groups});
+  if (last >= ranks.channels()) {
     throw Error(std::to_string(groups) + " parameter groups are too many for this transport between ranks, which has " +
                 std::to_string(ranks.channels()) + " channels");
   }
+  pulse_ = std::make_unique<Pulse>(ranks, last, timeout);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -61,25 +119,26 @@ collectives::Traffic Courier::traffic(eps::ExchangeKind kind) const {
 void Courier::run() {
   const ThreadActivity listed("courier");
   try {
-    std::vector<UnderWay> under_way;
-    while (true) {
-      const bool asks = !under_way.empty();
-      std::optional<eps::RankExchange> next =
-          store_.next_exchange(asks ? std::chrono::nanoseconds(kBetweenQuestions) : kUntilThereIsOne);
-      if (next) {
-        under_way.push_back(start(std::move(*next)));
-      } else if (!asks && stopping_) {
-        return;
-      }
-      std::erase_if(under_way, [&](const UnderWay& exchange) {
-        const bool done = exchange.exchange->done();
-        if (done) finish(exchange);
-        return done;
-      });
-    }
+    while (!stopping_ || !under_way_.empty()) take_turns();
+    pulse_->end();
   } catch (...) {
     failure_.fail(named_exception("courier"));
+    for (const UnderWay& each : under_way_) each.exchange->abandon();
+    pulse_->abandon();
   }
+}
+
+void Courier::take_turns() {
+  const auto at_most = under_way_.empty() ? std::chrono::nanoseconds(kWithoutExchanges) : kBetweenQuestions;
+  if (std::optional<eps::RankExchange> next = store_.next_exchange(at_most)) {
+    under_way_.push_back(start(std::move(*next)));
+  }
+  std::erase_if(under_way_, [&](const UnderWay& exchange) {
+    const bool done = exchange.exchange->done();
+    if (done) finish(exchange);
+    return done;
+  });
+  pulse_->beat();
 }
 
 Courier::UnderWay Courier::start(eps::RankExchange exchange) {

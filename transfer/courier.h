@@ -1,11 +1,14 @@
 // Makes a rank's exchanges with the other ranks as they fall due in the parameter server: gradients to the rank that
 // has the shard, sums of squares, new weights. A thread of its own starts them, asks whether they are done, and says so
-// to the server; none waits for another.
+// to the server; none waits for another. It also tells the next rank, every second, that this one is alive.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include "collectives/collectives.h"
 #include "core/failure.h"
@@ -18,8 +21,10 @@ namespace l2l::transfer {
 class Courier {
  public:
   // Of several ranks. `ranks`: of the courier's thread alone from now on. `failure`: receives what fails on this
-  // thread. All must outlive the courier. Throws Error where the transport has too few channels for so many groups.
-  Courier(eps::ParameterStore& store, collectives::Collectives& ranks, Failure& failure, Trace* trace = nullptr);
+  // thread; and an Error that names the rank before this one where that has said nothing for `timeout` (0: whatever it
+  // takes). All must outlive the courier. Throws Error where the transport has too few channels for so many groups.
+  Courier(eps::ParameterStore& store, collectives::Collectives& ranks, Failure& failure,
+          std::chrono::seconds timeout = std::chrono::seconds(0), Trace* trace = nullptr);
   // Between steps, when all updates are complete; or after a failure.
   ~Courier();
 
@@ -28,7 +33,9 @@ class Courier {
 
  private:
   struct UnderWay;
+  class Pulse;
   void run();
+  void take_turns();
   UnderWay start(eps::RankExchange exchange);
   void finish(const UnderWay& exchange);
 
@@ -38,6 +45,9 @@ class Courier {
   Trace* const trace_;
   const int track_;
   std::atomic<bool> stopping_{false};
+  // Of the courier's thread; what a failure leaves in them ends with the courier.
+  std::vector<UnderWay> under_way_;
+  std::unique_ptr<Pulse> pulse_;
   std::array<std::atomic<Bytes>, eps::kExchangeKinds> sent_{}, received_{};  // written by the courier's thread
   std::thread thread_;                                                       // last: it uses all of the above
 };

@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/launch.h"
 #include "collectives/mpi/module.h"
 #include "collectives/transport.h"
 #include "l2l/errors.h"
@@ -20,6 +22,7 @@ namespace l2l::collectives::mpi {
 namespace {
 
 constexpr std::size_t kMessage = std::size_t{1} << 30;  // bytes at most
+constexpr Bytes kSegment = Bytes{4} << 20, kOfConnections = Bytes{2} << 20;
 
 std::string text_of(int code) {
   char text[MPI_MAX_ERROR_STRING] = {};
@@ -52,17 +55,20 @@ class World {
     if (provided < MPI_THREAD_SERIALIZED) refuse("this MPI cannot be called by several threads in turn");
     int ranks = 1;
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    for (const char* const variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
-      const char* const launched = std::getenv(variable);
-      if (ranks > 1 || launched == nullptr || std::atoi(launched) < 2) continue;
-      refuse(std::string("the launcher started ") + launched + " processes (" + variable +
-             "), but each sees itself alone: use the mpirun of the MPI that L2L was built with, or srun --mpi=pmix");
-    }
+    const std::optional<Launch> launch = mpi_launch();
+    if (ranks > 1 || !launch || launch->processes < 2) return;
+    refuse("the launcher started " + std::to_string(launch->processes) + " processes (" + launch->variable +
+           "), but each sees itself alone: use the mpirun of the MPI that L2L was built with, or srun --mpi=pmix");
   }
-  ~World() { std::uncaught_exceptions() > 0 ? end_run("ended by an error") : static_cast<void>(MPI_Finalize()); }
+  ~World() {
+    if (std::uncaught_exceptions() > 0 && !end_is_agreed) end_run("ended by an error");
+    if (!is_abandoned) MPI_Finalize();
+  }
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
+  std::atomic<bool> end_is_agreed{false};
+  std::atomic<bool> is_abandoned{false};  // exchanges are under way that nobody waits for any more
   std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
 
  private:
@@ -79,6 +85,7 @@ class MpiExchange final : public Exchange {
   explicit MpiExchange(std::shared_ptr<World> world) : world_(std::move(world)) {}
   ~MpiExchange() override {
     if (std::all_of(requests_.begin(), requests_.end(), [](MPI_Request r) { return r == MPI_REQUEST_NULL; })) return;
+    if (abandoned_) return;
     // The buffers are about to go, or peers will wait in vain.
     if (!failure_.empty()) end_run(failure_);
     if (std::uncaught_exceptions() > exceptions_) end_run("ended by an error");
@@ -116,6 +123,7 @@ class MpiExchange final : public Exchange {
     rethrow();
     return finished_;
   }
+  void abandon() override { abandoned_ = world_->is_abandoned = true; }
   // Asks again and again, so that other threads get to call MPI meanwhile: often at first, then less.
   void wait() override {
     for (int times = 0; !done(); ++times) {
@@ -172,7 +180,7 @@ class MpiExchange final : public Exchange {
   const std::shared_ptr<World> world_;
   std::vector<MPI_Request> requests_;
   std::vector<Piece> pieces_;  // by request
-  bool finished_ = false;
+  bool finished_ = false, abandoned_ = false;
   std::string failure_;
   const int exceptions_ = std::uncaught_exceptions();
 };
@@ -188,10 +196,14 @@ class MpiTransport final : public Transport {
     int known = 0;
     MPI_Comm_get_attr(comm_, MPI_TAG_UB, &most, &known);
     if (known != 0) channels_ = *most;
+    MPI_Comm here = MPI_COMM_NULL;
+    MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
+    MPI_Comm_size(here, &neighbours_);
+    MPI_Comm_free(&here);
   }
   // All ranks free it together, which they will not where one is ended by an error.
   ~MpiTransport() override {
-    if (std::uncaught_exceptions() > 0) return;
+    if (std::uncaught_exceptions() > 0 && !world_->end_is_agreed) return;
     const auto guard = world_->lock();
     MPI_Comm_free(&comm_);
   }
@@ -206,6 +218,8 @@ class MpiTransport final : public Transport {
     return exchange;
   }
   int channels() const override { return channels_; }
+  // Open MPI: a segment of each process on this machine, which all of them map.
+  Bytes buffer_bytes() const override { return static_cast<Bytes>(neighbours_) * kSegment + kOfConnections; }
   std::unique_ptr<Transport> split(int color) override {
     MPI_Comm part = MPI_COMM_NULL;
     const auto guard = world_->lock();
@@ -213,6 +227,7 @@ class MpiTransport final : public Transport {
     if (part == MPI_COMM_NULL) throw Error("a color is below 0");
     return std::make_unique<MpiTransport>(world_, part);
   }
+  void end_is_agreed() override { world_->end_is_agreed = true; }
   void abort(const std::string& reason) override { end_run(reason); }
 
  private:
@@ -220,6 +235,7 @@ class MpiTransport final : public Transport {
   MPI_Comm comm_;
   int rank_ = 0, size_ = 1;
   int channels_ = 32767;  // that every MPI has
+  int neighbours_ = 1;    // ranks on this machine, this one included
 };
 
 Transport* open() {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "eps/parameter_store.h"
+#include "eps/state_gather.h"
 #include "eps/state_save.h"
 
 namespace l2l::eps {
@@ -48,10 +49,15 @@ Bytes checkpoint_buffer_bytes();
 
 // Writes `directory`/step-00000042: temporary folder, files, fsync of each, rename, fsync of `directory`. Then removes
 // all but the newest `keep` checkpoints, never this one. `save` was just begun on `store`; training may go on
-// meanwhile. Returns the folder. Throws Error naming the file; older checkpoints are then unchanged.
+// meanwhile. Returns the folder. Throws Error naming the file; older checkpoints are then unchanged. `gather`: of
+// several ranks.
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const ParameterStore& store,
                                       StateSave save, const RunState& state, int keep,
-                                      const Companions& companions = {});
+                                      const Companions& companions = {}, StateGather* gather = nullptr);
+// The same on each of several ranks, of which the first writes, from all; `save` was begun on all between the same two
+// steps. An error of writing is thrown there; the other ranks then return an empty path.
+std::filesystem::path save_on_ranks(const std::filesystem::path& directory, const ParameterStore& store, StateSave save,
+                                    const RunState& state, int keep, const Companions& companions, StateGather& gather);
 
 // Where the checkpoints of a run lie, complete or not: `directory`; or, where it neither is one nor has any,
 // `directory`/checkpoints if that has some, as in the folder of l2l-train --output.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <optional>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "eps/checkpoint/checkpoint_parts.h"
 #include "eps/checkpoint/manifest.h"
 #include "eps/checkpoint/tensor_list.h"
+#include "eps/group_memory.h"
 #include "formats/safetensors_writer.h"
 #include "l2l/errors.h"
 
@@ -89,9 +91,13 @@ class PartsFile {
 
 // Groups are released to training one by one, before anything waits for the disk.
 void write_groups(PartsFile& model, PartsFile& optimizer, const ParameterStore& store, StateSave save,
-                  Manifest& manifest) {
+                  StateGather* gather, Manifest& manifest) {
   std::vector<float> buffer(kPiece);
   while (const std::optional<GroupIndex> group = save.next()) {
+    if (gather != nullptr) {
+      gather->announce(group);
+      gather->gather(*group);
+    }
     model.write(*group, buffer, manifest.tensors);
     optimizer.write(*group, buffer, manifest.tensors);
     store.check_state(*group);  // after the last read: what was written is what the checksums were taken of
@@ -126,14 +132,14 @@ void copy_bytes(const std::filesystem::path& from, const std::filesystem::path& 
   output.finish();
 }
 
-void write_files(const std::filesystem::path& folder, const ParameterStore& store, StateSave save,
+void write_files(const std::filesystem::path& folder, const ParameterStore& store, StateSave save, StateGather* gather,
                  const RunState& state, const Companions& companions) {
   Manifest manifest;
   manifest.state = state;
   const bool without_frozen = state.without_frozen;
   PartsFile model(folder / kModelName, store, kModelParts, without_frozen);
   PartsFile optimizer(folder / kOptimizerName, store, optimizer_parts(store.moments()), without_frozen);
-  write_groups(model, optimizer, store, std::move(save), manifest);
+  write_groups(model, optimizer, store, std::move(save), gather, manifest);
   model.finish(manifest);
   optimizer.finish(manifest);
   write_companions(folder, companions);
@@ -141,7 +147,35 @@ void write_files(const std::filesystem::path& folder, const ParameterStore& stor
   sync_folder(folder);
 }
 
+// What rank 0 has written, or nothing where that failed, of which it then says more.
+std::filesystem::path follow_save(StateSave save, StateGather& gather) {
+  while (const std::optional<GroupIndex> group = gather.announce(std::optional<GroupIndex>())) {
+    save.next(*group);
+    gather.gather(*group);
+    note_progress();
+  }
+  save.finish();
+  return gather.announce(std::string());
+}
+
 }  // namespace
+
+std::filesystem::path save_on_ranks(const std::filesystem::path& directory, const ParameterStore& store, StateSave save,
+                                    const RunState& state, int keep, const Companions& companions,
+                                    StateGather& gather) {
+  if (!gather.first()) return follow_save(std::move(save), gather);
+  std::filesystem::path folder;
+  std::exception_ptr failure;
+  try {
+    folder = save_checkpoint(directory, store, std::move(save), state, keep, companions, &gather);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  gather.announce(std::optional<GroupIndex>());
+  gather.announce(folder.string());
+  if (failure) std::rethrow_exception(failure);
+  return folder;
+}
 
 void write_companions(const std::filesystem::path& folder, const Companions& companions) {
   for (const auto& [name, text] : companions.texts) write_text(folder / name, text);
@@ -149,13 +183,14 @@ void write_companions(const std::filesystem::path& folder, const Companions& com
 }
 
 std::filesystem::path save_checkpoint(const std::filesystem::path& directory, const ParameterStore& store,
-                                      StateSave save, const RunState& state, int keep, const Companions& companions) {
+                                      StateSave save, const RunState& state, int keep, const Companions& companions,
+                                      StateGather* gather) {
   make_folders(directory);
   remove_stale(directory);
   const std::filesystem::path temporary = temporary_folder(directory, state.step);
   make_folder(temporary);
   try {
-    write_files(temporary, store, std::move(save), state, companions);
+    write_files(temporary, store, std::move(save), gather, state, companions);
     const std::filesystem::path folder = publish(directory, temporary, state.step);
     prune(directory, folder, keep);
     return folder;

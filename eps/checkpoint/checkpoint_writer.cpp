@@ -11,7 +11,8 @@
 
 namespace l2l::eps {
 
-CheckpointWriter::CheckpointWriter(ParameterStore& store) : store_(store), thread_([this] { serve(); }) {}
+CheckpointWriter::CheckpointWriter(ParameterStore& store, StateGather* gather)
+    : store_(store), gather_(gather), thread_([this] { serve(); }) {}
 
 CheckpointWriter::~CheckpointWriter() {
   try {
@@ -53,6 +54,9 @@ void CheckpointWriter::start(const std::filesystem::path& directory, const RunSt
     StateSave ending = std::move(begun);
     try {
       const ActivitySpan span(Doing::file, "writing a checkpoint");
+      if (gather_ != nullptr) {
+        return save_on_ranks(directory, store_, std::move(ending), state, keep, companions, *gather_);
+      }
       return save_checkpoint(directory, store_, std::move(ending), state, keep, companions);
     } catch (...) {
       std::rethrow_exception(named_exception());

@@ -14,7 +14,8 @@ namespace l2l::eps {
 // Thread-bound; one save at a time. Must not outlive the store. The destructor waits for the save and logs its failure.
 class CheckpointWriter {
  public:
-  explicit CheckpointWriter(ParameterStore& store);
+  // `gather`: of several ranks, each of which has a writer and calls it alike; null: there is one.
+  explicit CheckpointWriter(ParameterStore& store, StateGather* gather = nullptr);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -38,6 +39,7 @@ class CheckpointWriter {
   void serve();
 
   ParameterStore& store_;
+  StateGather* const gather_;  // of the thread
   std::future<std::filesystem::path> pending_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -50,8 +50,10 @@ std::string scales_name(const std::string& moment) { return moment + ".scales"; 
 Shape scales_shape(const Shape& parameter) { return {scales_of(parameter.elements())}; }
 
 void SavedMoment::read(const RawMoment& destination) const {
-  file.read_raw(codes, 0, destination.codes);
-  if (scales != nullptr) file.read_raw(*scales, 0, std::as_writable_bytes(destination.scales));
+  file.read_raw(codes, destination.first, destination.codes);
+  if (scales != nullptr) {
+    file.read_raw(*scales, scales_of(destination.first), std::as_writable_bytes(destination.scales));
+  }
 }
 
 void SavedMoment::read(std::int64_t first, std::span<float> values) const {

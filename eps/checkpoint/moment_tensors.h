@@ -34,7 +34,7 @@ struct SavedMoment {
   bool earlier = false;  // the earlier codes of 8 bits
 
   optimizers::MomentFormat format() const { return moment_format(codes.dtype, moment).value(); }
-  // Without conversion; `destination` has the same format, which is not an earlier one.
+  // What `destination` holds of the parameter, without conversion; it has the same format, which is not an earlier one.
   void read(const RawMoment& destination) const;
   // Elements [first, first + size of `values`), at most kPiece, as fp32. `first` is a multiple of 512.
   void read(std::int64_t first, std::span<float> values) const;

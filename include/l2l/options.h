@@ -272,6 +272,16 @@ struct DeviceOptions {
   std::uint64_t pinned_memory = 0;  // cuda: limit on page-locked memory; beyond it, copies are staged
 };
 
+// Processes that train together, one on each node, each with device.count devices and an equal share of the
+// microbatches and of the optimizer state. The bits are those of one process with all devices.
+struct DistributedOptions {
+  // "mpi": the processes that mpirun or srun started. "single": this one alone. "auto": "mpi" where several were
+  // started.
+  std::string kind = "auto";
+  // Seconds after which a process that says nothing any more ends the run; 0: never. Each speaks once a second.
+  std::int64_t timeout = 60;
+};
+
 struct TransferOptions {
   static constexpr std::int64_t kChosen = -1;
 
@@ -356,6 +366,7 @@ struct Options {
   ScheduleOptions schedule;
   PrecisionOptions precision;
   DeviceOptions device;
+  DistributedOptions distributed;
   TransferOptions transfer;
   RecomputeOptions recompute;
   EpsOptions eps;

@@ -65,6 +65,14 @@ struct LinkCounters {
   std::uint64_t d2h() const { return gradients_d2h + stash_d2h + results_d2h; }
 };
 
+// Bytes that this process has sent to the others, and received from them, since the run began: gradients, sums of
+// squares and updated weights.
+struct NetworkCounters {
+  std::uint64_t gradients_sent = 0, gradients_received = 0;
+  std::uint64_t squares_sent = 0, squares_received = 0;
+  std::uint64_t weights_sent = 0, weights_received = 0;
+};
+
 // One resource in a predicted step.
 struct PredictionLine {
   std::string what;         // "device compute"
@@ -232,6 +240,11 @@ class L2L_API Trainer {
   // destruction is allowed. Nothing more is saved, and the newest checkpoint stands.
   void abort();
   std::int64_t completed_steps() const;
+  // Which of the processes that train together this is (distributed.kind), and how many there are. All of them make the
+  // same calls in the same order. Losses, norms and evaluations are those of all; rank 0 writes what a run writes.
+  // Where one fails by itself, all are ended.
+  int rank() const;
+  int ranks() const;
 
   // Between steps: the layers of everything that follows, by id, in their order. Any of model.blocks and model.reserve,
   // of a custom model but for the last, which stays. Does not wait for updates. A layer keeps its parameters, moments
@@ -311,6 +324,7 @@ class L2L_API Trainer {
   void write_parameter(const std::string& name, ParameterPart part, std::int64_t first, std::span<const float> values);
 
   LinkCounters link_counters() const;
+  NetworkCounters network_counters() const;
   // The largest of all devices, so far.
   std::uint64_t device_peak_bytes() const;
   // Peak resident memory of the process, so far.
@@ -337,6 +351,9 @@ class L2L_API Trainer {
 // calibration has no figures, and keeps it there for all later ones, also of other processes. Throws what the
 // constructor throws.
 L2L_API void tune(const Options& options, const Measuring& measuring = {});
+
+// How many processes mpirun or srun have started together, of which this is one; 1 without them.
+L2L_API int launched_processes();
 
 // Whether `directory` has checkpoints, where resume() looks for them. One that is damaged counts: what should not start
 // anew in its place then learns from resume() what is wrong. Throws BadInput where the directory cannot be read.

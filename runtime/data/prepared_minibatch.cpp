@@ -33,7 +33,7 @@ std::size_t PreparedMinibatch::most_rows(const MinibatchShape& shape) {
 }
 
 Bytes PreparedMinibatch::bytes(const MinibatchShape& shape) {
-  return static_cast<Bytes>(shape.microbatches) * lines(shape) * most_rows(shape) * sizeof(std::int32_t);
+  return static_cast<Bytes>(shape.own_microbatches()) * lines(shape) * most_rows(shape) * sizeof(std::int32_t);
 }
 
 PreparedMinibatch::PreparedMinibatch(MinibatchShape shape)
@@ -46,7 +46,7 @@ PreparedMinibatch::PreparedMinibatch(MinibatchShape shape)
 
 std::span<std::int32_t> PreparedMinibatch::part(int microbatch, std::size_t line, std::size_t count) {
   const auto u = static_cast<std::size_t>(microbatch);
-  const auto length = static_cast<std::size_t>(shape_.lengths[static_cast<std::size_t>(length_of_[u])]);
+  const auto length = static_cast<std::size_t>(shape_.lengths[static_cast<std::size_t>(this->length(microbatch))]);
   const std::size_t rows = static_cast<std::size_t>(shape_.sequences) * length;
   return std::span(values_).subspan(u * lines(shape_) * most_rows(shape_) + line * rows, count * rows);
 }
@@ -59,12 +59,13 @@ void PreparedMinibatch::fill(const RowsOf& rows, const Write& write, Workers& wo
     length_of_ = std::move(deal.length_of);
     sample_of_ = std::move(deal.sample_of);
   }
-  for (int u = 0; shape_.packed && u < shape_.microbatches; ++u) {
+  for (int u = 0; shape_.packed && u < shape_.own_microbatches(); ++u) {
     models::write_single_documents(fields(u), shape_.lengths[static_cast<std::size_t>(length(u))]);
   }
-  workers.parallel_for(shape_.samples(), [&](std::int64_t block, int) {
+  const int first = shape_.first_microbatch() * shape_.sequences;
+  workers.parallel_for(shape_.own_microbatches() * shape_.sequences, [&](std::int64_t block, int) {
     const int i = static_cast<int>(block), u = i / shape_.sequences;
-    write(sample_of_[static_cast<std::size_t>(i)],
+    write(sample_of_[static_cast<std::size_t>(first + i)],
           sequence_of(tokens(u), targets(u), fields(u), shape_.sequences, i % shape_.sequences));
   });
 }

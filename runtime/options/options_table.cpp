@@ -67,8 +67,8 @@ std::vector<Key> keys_of(DataSource& source) {
 }
 
 std::vector<Key> option_keys(Options& options) {
-  auto& [model, data, batch, optimizer, lora, schedule, precision, device, transfer, recompute, eps, checkpoint, run,
-         given] = options;
+  auto& [model, data, batch, optimizer, lora, schedule, precision, device, distributed, transfer, recompute, eps,
+         checkpoint, run, given] = options;
   std::vector<std::string_view> names;
   for (const models::Architecture& each : models::architectures()) names.push_back(each.name);
   names.push_back("custom");
@@ -176,6 +176,8 @@ std::vector<Key> option_keys(Options& options) {
       {"device", "threads", IntegerField{&device.threads, 0, kMostThreads}},
       {"device", "graphs", BooleanField{&device.graphs}},
       {"device", "pinned_memory", UnsignedField{&device.pinned_memory, true}},
+      {"distributed", "kind", TextField{&distributed.kind, {"auto", "single", "mpi"}}},
+      {"distributed", "timeout", IntegerField{&distributed.timeout, 0, 1'000'000}},
       {"transfer", "stash", TextField{&transfer.stash, {"auto", "host", "device"}}},
       {"transfer", "prefetch", IntegerField{&transfer.prefetch, 1, 64}},
       {"transfer", "resident_layers", IntegerField{&transfer.resident_layers, 0, 10'000, true}},

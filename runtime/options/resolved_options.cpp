@@ -235,7 +235,7 @@ std::string resolved_policy(const Options& options) {
   return recompute.policy == "budget" || (recompute.policy == "auto" && has_no_choice) ? "full" : recompute.policy;
 }
 
-ResolvedOptions resolve(const Options& unread) {
+ResolvedOptions resolve(const Options& unread, eps::Rank rank) {
   const Options asked = with_task(unread);
   validate_options(asked);
   Options given = with_pretrained_model(asked);
@@ -257,7 +257,8 @@ ResolvedOptions resolve(const Options& unread) {
   options.data.samples = name_of(kind_of(options));
   options.lengths = lengths_of(options);
   if (options.lengths.size() > 1) log(LogLevel::info, "padded to " + list(options.lengths) + " tokens (data.buckets)");
-  options.batch = resolved(given.batch, given.device.count);
+  options.rank = rank;
+  options.batch = resolved(given.batch, options.all_devices());
   options.recompute.policy = resolved_policy(options);
   return options;
 }

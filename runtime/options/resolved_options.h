@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "eps/shards.h"
 #include "l2l/options.h"
 #include "runtime/data/data_files.h"
 #include "runtime/data/samples.h"
@@ -25,6 +26,11 @@ struct ResolvedOptions : Options {
   // model.sequence.
   std::vector<std::int64_t> lengths = {};
   bool chooses_micro_batch = false;
+  eps::Rank rank = {};  // this process among those that train together
+
+  std::int64_t all_devices() const { return device.count * rank.count; }
+  // Of each device.
+  int device_microbatches() const { return static_cast<int>(batch.micro_batches / all_devices()); }
 };
 
 // recompute.policy, but "full" for what that stands for: "budget", and "auto" where a budget is set or the blocks
@@ -40,7 +46,7 @@ std::unique_ptr<Samples> training_samples(const ResolvedOptions& options, const 
 std::unique_ptr<Samples> validation_samples(const ResolvedOptions& options, const DatasetSettings& settings);
 
 // Throws BadInput.
-ResolvedOptions resolve(const Options& given);
+ResolvedOptions resolve(const Options& given, eps::Rank rank = {});
 
 // Options of a run that neither reads nor writes files: to plan it or to measure its steps.
 Options without_files(Options options);

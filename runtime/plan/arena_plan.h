@@ -24,10 +24,13 @@ struct ExecutionPlan {
   Execution execution = Execution::relay;
   std::vector<BlockPlacement> placements = {};  // of blocks 1, 2, ...
   int devices = 1;
+  int first_device = 0;  // its number among those of all ranks
   int microbatches = 1;  // of one device: its share of the minibatch
   int prefetch = 1;
   DType gradients = DType::f32;  // on the link
 
+  // Of a device of this rank, the number of its first microbatch among those of all ranks.
+  int first_microbatch(int device) const { return (first_device + device) * microbatches; }
   // Microbatches whose activations are alive at once: all of them in the relay, one in resident execution.
   int live_microbatches() const { return execution == Execution::relay ? microbatches : 1; }
   const BlockPlacement& placement(int block) const { return placements.at(static_cast<std::size_t>(block - 1)); }

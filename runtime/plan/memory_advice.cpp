@@ -74,7 +74,7 @@ std::vector<std::vector<Setting>> candidates(const RunPlan& plan) {
   }
   all.push_back(moments);
   std::vector<Setting> fewer;
-  const std::int64_t least = now.device.count;
+  const std::int64_t least = plan.options.all_devices();
   const bool by_minibatch = std::count(now.given.begin(), now.given.end(), "batch.minibatch") > 0;
   for (std::int64_t count = now.batch.micro_batches / 2; count >= least; count /= 2) {
     const std::int64_t whole = count / least * least, minibatch = whole * now.batch.micro_batch;
@@ -252,7 +252,7 @@ std::vector<ContractLimit> contract_limits(const RunPlan& plan, const MemoryCont
   }
   if (options.eps.memory > 0) {
     const eps::StoreBytes store = eps::ParameterStore::bytes_needed(plan.model.layout, plan.store);
-    limits.push_back({"parameter server", "eps.memory", store.state + store.held + store.staging, options.eps.memory});
+    limits.push_back({"parameter server", "eps.memory", store.from_source(), options.eps.memory});
   }
   if (options.eps.stash_memory > 0) {
     const HostStaging staging = host_staging(plan.model, plan.execution);

@@ -92,6 +92,7 @@ std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& s
   add("weights and optimizer state", store.state);
   add("held gradients", store.held);
   add("gradient staging", store.staging);
+  add("gradients from other ranks", store.received);
   add("stash (layer inputs)", count * staging.stash);
   add("stash (saved values)", count * staging.saved);
   add("batch staging", count * (staging.batch + staging.squares));
@@ -150,9 +151,8 @@ MemoryContract memory_contract(const RunPlan& plan, const eps::CheckpointSize& c
   contract.update_mode = describe_update(plan.store, store.held);
   contract.recomputation_summary = plan.decisions.summary;
   contract.recomputation = plan.decisions.explanation;
-  contract.pinned_bytes =
-      store.state + store.held + store.staging +
-      static_cast<Bytes>(plan.execution.devices) * (staging.stash + staging.saved + staging.batch + staging.squares);
+  contract.pinned_bytes = store.from_source() + static_cast<Bytes>(plan.execution.devices) *
+                                                    (staging.stash + staging.saved + staging.batch + staging.squares);
   contract.host = host_lines(plan, staging, plan.arena->bytes());
   contract.host_bytes = sum(contract.host);
   const Bytes peak = plan.decisions.peak;

@@ -151,7 +151,7 @@ int chosen_gradient_buffers(const RunParts& parts, eps::StoreOptions store) {
   if (parts.device->uses_host_memory() || scarce || store.held() || one == 0) return few;
   store.staging_slots = few;
   const eps::StoreBytes needed = eps::ParameterStore::bytes_needed(layout, store);
-  const Bytes all = needed.state + needed.held + needed.staging, limit = parts.options.eps.memory;
+  const Bytes all = needed.from_source(), limit = parts.options.eps.memory;
   const auto left_of = [&](Bytes bytes) { return bytes > all ? bytes - all : 0; };
   Bytes room = std::min(needed.state / kShareOfState, left_of(HostMemory().capacity().bytes) / kShareOfRoom);
   if (limit > 0) room = std::min(room, left_of(limit));
@@ -160,7 +160,7 @@ int chosen_gradient_buffers(const RunParts& parts, eps::StoreOptions store) {
 }
 
 eps::StoreOptions store_options(const RunParts& parts) {
-  const Options& options = parts.options;
+  const ResolvedOptions& options = parts.options;
   eps::StoreOptions store;
   store.wire = compute_dtype(options);
   store.gradients = gradient_dtype(options);
@@ -172,7 +172,8 @@ eps::StoreOptions store_options(const RunParts& parts) {
   store.loss_scaling = options.precision.compute == "fp16";
   store.placement = parts.placement;
   store.devices = static_cast<int>(options.device.count);
-  store.microbatches = static_cast<int>(options.batch.micro_batches / options.device.count);
+  store.rank = options.rank;
+  store.microbatches = options.device_microbatches();
   store.seed = options.run.seed;
   store.verify = options.eps.verify;
   const auto layers = static_cast<std::int64_t>(parts.model.layout.layers.size());
@@ -181,11 +182,12 @@ eps::StoreOptions store_options(const RunParts& parts) {
   return store;
 }
 
-ExecutionPlan execution_plan(const Options& options) {
+ExecutionPlan execution_plan(const ResolvedOptions& options) {
   ExecutionPlan plan;
   plan.execution = options.device.execution == "resident" ? Execution::resident : Execution::relay;
   plan.devices = static_cast<int>(options.device.count);
-  plan.microbatches = static_cast<int>(options.batch.micro_batches / options.device.count);
+  plan.first_device = options.rank.index * plan.devices;
+  plan.microbatches = options.device_microbatches();
   plan.prefetch = static_cast<int>(options.transfer.prefetch);
   plan.gradients = gradient_dtype(options);
   return plan;
@@ -275,8 +277,9 @@ MinibatchShape RunParts::minibatch_shape() const {
     for (const models::SampleTensor& tensor : tensors) all += tensor.words;
     return all;
   };
-  return {.devices = execution.devices,
+  return {.devices = static_cast<int>(options.all_devices()),
           .microbatches = static_cast<int>(options.batch.micro_batches),
+          .rank = options.rank,
           .sequences = static_cast<int>(options.batch.micro_batch),
           .lengths = options.lengths,
           .packed = model.packed,

@@ -15,7 +15,9 @@ Options measured_options(const RunParts& parts) {
   constexpr Bytes kState = Bytes{256} << 20;
   constexpr std::int64_t kMicrobatches = 8, kVocabulary = 4096;
   Options options = shallower(parts, kState);
-  options.batch.micro_batches = std::min(options.batch.micro_batches, kMicrobatches * options.device.count);
+  // Of one rank.
+  options.batch.micro_batches =
+      options.device.count * std::min<std::int64_t>(parts.options.device_microbatches(), kMicrobatches);
   if (options.model.vocabulary > kVocabulary) {
     options.model.vocabulary = kVocabulary;
     options.data.mask_token = -1;

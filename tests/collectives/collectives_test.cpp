@@ -59,7 +59,9 @@ class Swapped final : public Transport {
     return inner_->start(turned, received, channel);
   }
   int channels() const override { return inner_->channels(); }
+  Bytes buffer_bytes() const override { return inner_->buffer_bytes(); }
   std::unique_ptr<Transport> split(int color) override { return inner_->split(color); }
+  void end_is_agreed() override { inner_->end_is_agreed(); }
   void abort(const std::string& reason) override { inner_->abort(reason); }
 
  private:

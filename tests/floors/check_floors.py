@@ -17,11 +17,11 @@ FLOORS = {
     "compiler": ["compiler/", "core/", "base/"],
     "optimizers": ["optimizers/", "core/"],
     "device": ["device/", "compiler/", "core/"],
-    "eps": ["eps/", "collectives/transport.h", "optimizers/", "formats/", "core/", "base/"],
+    "eps": ["eps/", "collectives/", "optimizers/", "formats/", "core/", "base/"],
     "transfer": ["transfer/", "device/", "eps/", "collectives/", "core/"],
     "collectives": ["collectives/", "core/"],
     "models": ["models/", "compiler/ir/", "compiler/autodiff/", "formats/", "core/", "base/"],
-    "runtime": ["runtime/", "models/", "transfer/", "eps/", "device/", "optimizers/", "compiler/", "formats/", "text/", "core/", "base/"],
+    "runtime": ["runtime/", "models/", "transfer/", "collectives/", "eps/", "device/", "optimizers/", "compiler/", "formats/", "text/", "core/", "base/"],
     # l2l-plan --problem and --trace plan what no model is behind
     "tools": ["tools/", "runtime/", "base/", "core/files.h", "core/hash.h", "formats/", "text/", "compiler/memory/", "compiler/remat/"],
     "examples": [],

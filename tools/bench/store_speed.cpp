@@ -41,7 +41,7 @@ eps::StoreOptions with_staging(eps::StoreOptions options, const ModelLayout& lay
 Bytes StoreBench::bytes(std::int64_t parameters, std::int64_t layer_parameters, const eps::StoreOptions& options) {
   const ModelLayout layout = layout_of(parameters, layer_parameters);
   const eps::StoreBytes bytes = eps::ParameterStore::bytes_needed(layout, with_staging(options, layout));
-  return bytes.state + bytes.held + bytes.staging;
+  return bytes.from_source();
 }
 
 StoreBench::StoreBench(std::int64_t parameters, std::int64_t layer_parameters, const eps::StoreOptions& options,

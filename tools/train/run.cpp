@@ -91,7 +91,7 @@ int Run::run() {
   if (!arguments_.trace.empty()) trainer_.write_trace(arguments_.trace);
   if (!is_finished(result.end)) say(next_command(arguments_, kUnfinished, options_.checkpoint.directory));
   const std::string line = json_text(summary(result));
-  if (!(std::cout << line << std::endl)) {
+  if (trainer_.rank() == 0 && !(std::cout << line << std::endl)) {
     throw Error("standard output cannot be written; the run is done and saved, and its last line is " + line);
   }
   return is_finished(result.end) || !arguments_.must_finish ? kSuccess : kUnfinished;
@@ -228,6 +228,13 @@ nlohmann::ordered_json Run::summary(const RunResult& result) {
   summary["predicted_device_bytes"] = trainer_.contract().device_bytes;
   summary["predicted_host_bytes"] = trainer_.contract().host_bytes;
   summary["checkpoint"] = result.checkpoint.string();
+  if (trainer_.ranks() > 1) {
+    const NetworkCounters network = trainer_.network_counters();
+    summary["ranks"] = trainer_.ranks();
+    summary["network_sent_bytes"] = network.gradients_sent + network.squares_sent + network.weights_sent;
+    summary["network_received_bytes"] =
+        network.gradients_received + network.squares_received + network.weights_received;
+  }
   summary["weights_hash"] = print("%016llx", static_cast<unsigned long long>(trainer_.weights_hash()));
   return summary;
 }

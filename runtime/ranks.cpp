@@ -1,0 +1,124 @@
+#include "runtime/ranks.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+
+#include "collectives/launch.h"
+#include "core/error_place.h"
+#include "l2l/errors.h"
+#include "l2l/trainer.h"
+
+namespace l2l {
+
+int launched_processes() {
+  const std::optional<collectives::Launch> launch = collectives::mpi_launch();
+  return launch ? std::max(1, launch->processes) : 1;
+}
+
+namespace runtime {
+
+Ranks::Ranks(std::unique_ptr<collectives::Transport> transport)
+    : peers_(std::make_unique<collectives::Collectives>(std::move(transport))) {}
+
+std::vector<std::byte> Ranks::gather(std::span<const std::byte> mine) {
+  const Bytes size = mine.size();
+  std::vector<Bytes> sizes(static_cast<std::size_t>(count()));
+  const std::vector<Bytes> each(sizes.size(), sizeof size);
+  peers_->finish(
+      peers_->all_gather(std::as_bytes(std::span(&size, 1)), each, std::as_writable_bytes(std::span(sizes))));
+  Bytes total = 0;
+  for (const Bytes of_rank : sizes) total += of_rank;
+  std::vector<std::byte> all(total);
+  peers_->finish(peers_->all_gather(mine, sizes, all));
+  return all;
+}
+
+std::vector<double> Ranks::gather(std::span<const double> mine) {
+  const std::vector<std::byte> bytes = gather(std::as_bytes(mine));
+  std::vector<double> values(bytes.size() / sizeof(double));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+std::vector<std::string> Ranks::gather(const std::string& mine) {
+  const std::string line = mine + '\0';
+  const std::vector<std::byte> bytes = gather(std::as_bytes(std::span(line)));
+  std::vector<std::string> texts;
+  for (std::size_t at = 0; at < bytes.size(); at += texts.back().size() + 1) {
+    texts.emplace_back(reinterpret_cast<const char*>(bytes.data() + at));
+  }
+  return texts;
+}
+
+std::int64_t Ranks::sum(std::int64_t mine) {
+  if (!several()) return mine;
+  const std::vector<std::byte> bytes = gather(std::as_bytes(std::span(&mine, 1)));
+  std::vector<std::int64_t> values(static_cast<std::size_t>(count()));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  std::int64_t sum = 0;
+  for (const std::int64_t value : values) sum += value;
+  return sum;
+}
+
+bool Ranks::any(bool here) { return sum(here ? 1 : 0) > 0; }
+
+std::vector<bool> Ranks::any_each(std::span<const bool> here) {
+  std::vector<bool> any(here.begin(), here.end());
+  if (!several()) return any;
+  std::size_t at = 0;
+  for (const std::byte of_rank : gather(std::as_bytes(here))) {
+    const std::size_t i = at++ % here.size();
+    any[i] = any[i] || of_rank != std::byte{0};
+  }
+  return any;
+}
+
+std::string Ranks::from_first(std::string text) {
+  if (!several()) return text;
+  return gather(rank() == 0 ? text : "").front();
+}
+
+void Ranks::together(const std::function<void()>& body) {
+  if (!several()) return body();
+  std::exception_ptr thrown;
+  std::string outcome;  // empty: nothing was thrown; else a letter for its class, and its message
+  try {
+    body();
+  } catch (const BadInput& error) {
+    thrown = std::current_exception();
+    outcome = std::string("I") + error.what();
+  } catch (const std::exception& error) {
+    thrown = std::current_exception();
+    outcome = std::string("E") + error.what();
+  }
+  const std::vector<std::string> outcomes = gather(outcome);
+  const auto first = std::ranges::find_if(outcomes, [](const std::string& each) { return !each.empty(); });
+  if (first == outcomes.end()) return;
+  leave();
+  if (thrown) std::rethrow_exception(thrown);
+  const std::string message = "rank " + std::to_string(first - outcomes.begin()) + ": " + first->substr(1);
+  if (first->front() == 'I') throw BadInput(message);
+  throw Error(message);
+}
+
+void Ranks::abort(const std::string& reason) {
+  if (several()) peers_->abort(reason);
+}
+
+Ranks open_ranks(const std::string& kind) {
+  if (kind == "single") return Ranks();
+  if (launched_processes() == 1 && kind == "auto") {
+    const char* const torch = std::getenv("TORCHELASTIC_RUN_ID") != nullptr ? std::getenv("WORLD_SIZE") : nullptr;
+    if (torch == nullptr || std::atoi(torch) < 2) return Ranks();
+    throw BadInput(std::string("torchrun started ") + torch +
+                       " processes, which would train apart from each other: start them with mpirun -n " + torch +
+                       " or srun --mpi=pmix",
+                   of_key("distributed.kind"));
+  }
+  return Ranks(collectives::open_mpi());
+}
+
+}  // namespace runtime
+}  // namespace l2l

@@ -1,0 +1,62 @@
+// The processes that train together, and what they agree on. Each has a rank; the samples of a minibatch are shared
+// among the devices of all of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/collectives.h"
+#include "eps/shards.h"
+
+namespace l2l::runtime {
+
+// Thread-bound. All ranks call the same functions in the same order; with one rank they return what they are given.
+class Ranks {
+ public:
+  explicit Ranks(std::unique_ptr<collectives::Transport> transport = collectives::single());
+
+  int rank() const { return peers_->rank(); }
+  int count() const { return peers_->size(); }
+  bool several() const { return count() > 1; }
+  eps::Rank place() const { return {rank(), count()}; }
+
+  Bytes buffer_bytes() const { return peers_->buffer_bytes(); }
+
+  // What each rank gives, one behind the other in the order of ranks; sizes may differ.
+  std::vector<std::byte> gather(std::span<const std::byte> mine);
+  std::vector<double> gather(std::span<const double> mine);
+  std::vector<std::string> gather(const std::string& mine);
+  std::int64_t sum(std::int64_t mine);
+  // Whether it is so on any rank.
+  bool any(bool here);
+  std::vector<bool> any_each(std::span<const bool> here);
+  // What rank 0 gives.
+  std::string from_first(std::string text);
+
+  // Runs `body` on every rank. Where it throws on any, every rank throws: that rank what it threw, the others a
+  // BadInput or an Error with its message and rank; the ranks have then left each other.
+  void together(const std::function<void()>& body);
+  // Ends the processes of all ranks, with `reason` on standard error; does not return where there are several.
+  void abort(const std::string& reason);
+  // The run ends on all ranks, also where an exception ends it.
+  void end_is_agreed() { peers_->end_is_agreed(); }
+
+  // What fails in it ends waits for other ranks; null: nothing does.
+  void watch(const Failure* failure) { peers_->watch(failure); }
+
+  // For a thread of its own.
+  collectives::Collectives split() { return peers_->split(0); }
+
+ private:
+  void leave() { peers_ = std::make_unique<collectives::Collectives>(collectives::single()); }
+  std::unique_ptr<collectives::Collectives> peers_;
+};
+
+// `kind`: distributed.kind. Throws BadInput where it does not fit how this process was started.
+Ranks open_ranks(const std::string& kind);
+
+}  // namespace l2l::runtime

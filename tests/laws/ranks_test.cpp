@@ -1,0 +1,123 @@
+// Law 2 of ranks that train together: the bits of one process with all devices, in every mode, with frozen parameters
+// and with lists of layers that change. Ranks are threads here; tests/tools/ranks_test.py has processes.
+#include "runtime/ranks.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "collectives/threads.h"
+#include "eps/state_gather.h"
+#include "tests/laws/small_run.h"
+
+namespace l2l::testing {
+namespace {
+
+constexpr int kSteps = 5;
+
+// On one rank; every rank has the same record.
+Record record_on_rank(const Options& options, runtime::Ranks& ranks) {
+  runtime::Devices devices;
+  for (std::int64_t i = 0; i < options.device.count; ++i)
+    devices.push_back(std::make_unique<device::HostDevice>(1, options.transfer.link_bandwidth));
+  const runtime::RunPlan plan = runtime::plan_run(options, std::move(devices), nullptr, ranks.place());
+  runtime::Engine engine(plan, nullptr, nullptr, &ranks);
+  const auto data = runtime::training_samples(plan.options, runtime::dataset_settings(plan.options));
+  runtime::PreparedMinibatch prepared(plan.minibatch_shape());
+  Workers alone("reader", 1);
+  Record record;
+  std::uint64_t position = 0;
+  for (int step = 0; step < kSteps; ++step) {
+    prepared.fill(
+        [&](int i) { return data->rows(position + static_cast<std::uint64_t>(i)); },
+        [&](int i, const SampleView& sample) { data->sample(position + static_cast<std::uint64_t>(i), sample); },
+        alone);
+    position += static_cast<std::uint64_t>(prepared.shape().samples());
+    engine.minibatch().take(prepared);
+    const runtime::Engine::Result result = engine.train(static_cast<std::uint64_t>(step), 3e-3);
+    add(record, result.loss_sum, result.gradient_norm, result.loss_scale);
+  }
+  add(record, engine.evaluate(kSteps), 0, 0);
+  if (!ranks.several()) {
+    record.hash = engine.store().state_hash();
+    return record;
+  }
+  collectives::Collectives peers = ranks.split();
+  record.hash = eps::StateGather(engine.store(), peers).state_hash();
+  return record;
+}
+
+// Of `count` ranks with `devices` devices each.
+Record record_on_ranks(Options options, int count, int devices = 1) {
+  options.device.count = devices;
+  options.checkpoint.directory.clear();
+  if (count == 1) {
+    runtime::Ranks alone;
+    return record_on_rank(options, alone);
+  }
+  std::vector<std::unique_ptr<collectives::Transport>> transports = collectives::connected_threads(count);
+  std::vector<Record> records(transports.size());
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < transports.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      runtime::Ranks ranks(std::move(transports[rank]));
+      records[rank] = record_on_rank(options, ranks);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const Record& record : records) EXPECT_EQ(record, records[0]);
+  return records[0];
+}
+
+Options options_of(const SmallRun& run, const std::string& family = "gpt2") {
+  Options options = run.options(family);
+  options.batch.micro_batches = 12;
+  return options;
+}
+
+TEST(Ranks, HaveTheBitsOfOneProcess) {
+  const SmallRun run;
+  for (const std::string family : {"gpt2", "bert", "llama", "llama_tied"}) {
+    for (const std::string compute : {"fp32", "bf16", "fp16"}) {
+      Options options = options_of(run, family);
+      options.precision.compute = compute;
+      const Record expected = record_on_ranks(options, 1, 4);
+      EXPECT_EQ(record_on_ranks(options, 4), expected) << family << " " << compute;
+      EXPECT_EQ(record_on_ranks(options, 2, 2), expected) << family << " " << compute;
+    }
+  }
+}
+
+TEST(Ranks, HaveThemInEveryMode) {
+  const SmallRun run;
+  const Ways ways = {
+      {"clipped per layer", [](Options& o) { o.optimizer.clip = "per_layer"; }},
+      {"clipped as a whole", [](Options& o) { o.optimizer.clip = "global"; }},
+      {"after the backward pass", [](Options& o) { o.optimizer.update = "after_backward"; }},
+      {"LAMB", [](Options& o) { o.optimizer.name = "lamb"; }},
+      {"SGD", [](Options& o) { o.optimizer.name = "sgd"; }},
+      {"int8", [](Options& o) { o.optimizer.moments = "int8", o.precision.compute = "bf16"; }},
+      {"in chunks", [](Options& o) { o.transfer.vocabulary_chunk = 100; }},
+      {"resident", [](Options& o) { o.device.execution = "resident"; }},
+      {"some frozen",
+       [](Options& o) {
+         o.optimizer.train = {"h.1.*", "*.bias"};
+       }},
+      {"all but one frozen", [](Options& o) { o.optimizer.train = {"h.2.mlp.c_fc.weight"}; }},
+  };
+  for (const auto& [name, change] : ways) {
+    Options options = options_of(run);
+    change(options);
+    const Record expected = record_on_ranks(options, 1, 3);
+    EXPECT_EQ(record_on_ranks(options, 3), expected) << name;
+  }
+}
+
+// Negative control: another number of devices adds otherwise.
+TEST(Ranks, AnotherSumIsSeen) {
+  const SmallRun run;
+  EXPECT_NE(record_on_ranks(options_of(run), 3), record_on_ranks(options_of(run), 1, 4));
+}
+
+}  // namespace
+}  // namespace l2l::testing

@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+"""l2l-train on several processes under mpirun: bits, checkpoints, validation, signals, faults.
+
+    ranks_test.py FOLDER_OF_THE_TOOLS MPIRUN [--kills N] [--seed N]
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+# As root, on fewer cores than ranks, and in containers that do not let one process read another's memory.
+SURROUNDINGS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+                "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_hwloc_base_binding_policy": "none"}
+
+CONFIG = """
+[model]
+layers = 3
+hidden = 32
+heads = 2
+sequence = 16
+dropout = 0.1
+[data]
+train = ["text"]
+[batch]
+micro_batch = 2
+micro_batches = 24
+[optimizer]
+learning_rate = 1e-2
+[device]
+kind = "host"
+threads = 1
+[eps]
+threads = 1
+[run]
+steps = 6
+"""
+# What each run of several processes is compared in with one of as many devices.
+CASES = {
+    "eager": [],
+    "held": ['optimizer.clip="global"'],
+    "per layer": ['optimizer.clip="per_layer"', "optimizer.max_norm=0.1"],
+    "after the backward pass": ['optimizer.update="after_backward"'],
+    "bf16": ['precision.compute="bf16"'],
+    "fp16, with overflows": ['precision.compute="fp16"', "precision.loss_scale_growth=2"],
+    "LAMB": ['optimizer.name="lamb"'],
+    "SGD": ['optimizer.name="sgd"', "optimizer.momentum=0.9"],
+    "int8 moments": ['optimizer.moments="int8"', 'precision.compute="bf16"'],
+    "tables in chunks": ["transfer.vocabulary_chunk=100"],
+    "tables that are not tied": ["model.tie_embeddings=false"],
+    "Llama": ['model.architecture="llama"', "model.dropout=0"],
+    "BERT": ['model.architecture="bert"', "model.vocabulary=260", "data.mask_token=257"],
+    "reversible": ['model.reversible="float"'],
+    "recomputation": ['recompute.policy="full"', 'transfer.stash="host"'],
+}
+
+
+class Ranks(unittest.TestCase):
+    def setUp(self):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.path = pathlib.Path(place.name)
+        (self.path / "text").write_text("the quick brown fox jumps over the lazy dog. " * 200)
+        (self.path / "run.toml").write_text(CONFIG)
+
+    def command(self, ranks, *arguments, settings=()):
+        launcher = [] if ranks == 1 else [MPIRUN, "-n", str(ranks)]
+        named = [word for setting in settings for word in ("--set", setting)]
+        return [*launcher, TOOLS / "l2l-train", "run.toml", *named, *arguments]
+
+    def environment(self):
+        return {**os.environ, **SURROUNDINGS}
+
+    def run_ranks(self, ranks, *arguments, settings=(), expected=0):
+        """The last line of rank 0, and all messages."""
+        done = subprocess.run(self.command(ranks, *arguments, settings=settings), cwd=self.path, capture_output=True, text=True,
+                              timeout=300, env=self.environment(), check=False)
+        self.assertEqual(done.returncode, expected, done.stderr)
+        lines = done.stdout.splitlines()
+        self.assertLessEqual(len(lines), 1, done.stdout)
+        return (json.loads(lines[0]) if lines else None), done.stderr
+
+    def expect_same(self, settings, ranks, devices=1):
+        """Of `ranks` processes with `devices` devices each, and of one with all of them."""
+        alone, _ = self.run_ranks(1, "--quiet", settings=[*settings, f"device.count={ranks * devices}"])
+        together, _ = self.run_ranks(ranks, "--quiet", settings=[*settings, f"device.count={devices}"])
+        for key in ("weights_hash", "loss", "validation_loss", "metrics"):
+            self.assertEqual(together[key], alone[key], key)
+        return together
+
+    def test_ranks_have_the_bits_of_one_process_with_all_devices(self):
+        for name, settings in CASES.items():
+            with self.subTest(name):
+                self.expect_same(settings, 4)
+        for ranks, devices in ((2, 2), (3, 1), (3, 2), (2, 3)):
+            with self.subTest(f"{ranks} x {devices}"):
+                self.expect_same(['precision.compute="bf16"'], ranks, devices)
+
+    def test_other_bits_are_seen(self):
+        alone, _ = self.run_ranks(1, "--quiet", settings=["device.count=4"])
+        together, _ = self.run_ranks(4, "--quiet", settings=["run.seed=2"])
+        self.assertNotEqual(together["weights_hash"], alone["weights_hash"])
+
+    def test_validations_and_metrics_are_those_of_all(self):
+        self.expect_same(['data.validation=["text"]', "run.validate_every=3"], 4)
+        rows = "\n".join(json.dumps({"text": f"number {i} is {'odd' if i % 2 else 'even'}", "label": i % 2}) for i in range(200))
+        (self.path / "rows.jsonl").write_text(rows)
+        summary = self.expect_same(['model.architecture="bert"', 'model.head="classification"', "model.labels=2", 'data.label="label"',
+                                    'data.train=["rows.jsonl"]', 'data.validation=["rows.jsonl"]', "run.validate_every=2"], 3)
+        self.assertIn("accuracy", summary["metrics"])
+
+    def test_padded_samples_of_several_lengths(self):
+        rows = "\n".join(json.dumps({"text": "a word " * (1 + i % 9)}) for i in range(300))
+        (self.path / "rows.jsonl").write_text(rows)
+        self.expect_same(['data.train=["rows.jsonl"]', 'data.samples="padded"', "data.buckets=3", "model.sequence=48"], 4)
+
+    def test_the_first_alone_speaks_and_writes(self):
+        summary, messages = self.run_ranks(3, "--output", "out")
+        self.assertEqual(summary["ranks"], 3)
+        # Of each step: two thirds of its gradients (of the tied table twice), and its third of the weights to two others.
+        parameters, table = 46880, 256 * 32
+        expected = 6 * 4 * (2 / 3 * (parameters + table) + 2 / 3 * parameters)
+        self.assertAlmostEqual(summary["network_sent_bytes"] / expected, 1, delta=0.25)
+        self.assertEqual(messages.count("memory before step 1"), 1, messages)
+        self.assertLess(summary["host_bytes"], summary["predicted_host_bytes"] * 1.02 + 2**20)
+        self.assertEqual(messages.count("saved out/checkpoints/step-00000006"), 1, messages)
+        self.assertEqual(len((self.path / "out/metrics.jsonl").read_text().splitlines()), 6)
+
+    def test_any_number_of_ranks_goes_on(self):
+        every = ["checkpoint.directory=\"whole\"", "checkpoint.every=2"]
+        for name in ("eager", "held", "LAMB", "int8 moments", "fp16, with overflows"):
+            with self.subTest(name):
+                settings = [*CASES[name], "device.count=1"]
+                whole, _ = self.run_ranks(4, "--quiet", settings=[*settings, *every])
+                first, _ = self.run_ranks(4, "--quiet", "--steps", "3",
+                                          settings=[*settings, 'checkpoint.directory="first"', "checkpoint.every=2"])
+                self.assertNotEqual(first["weights_hash"], whole["weights_hash"])
+                again, _ = self.run_ranks(4, "--quiet", "--resume", "first", settings=[*settings, 'checkpoint.directory="again"'])
+                self.assertEqual(again["weights_hash"], whole["weights_hash"])
+                for ranks in (1, 2, 3, 8):  # the state is the same; another number of summands gives other bits
+                    other, _ = self.run_ranks(ranks, "--quiet", "--steps", "3", "--resume", "first", settings=settings)
+                    self.assertEqual(other["weights_hash"], first["weights_hash"], ranks)
+                devices, _ = self.run_ranks(2, "--quiet", "--resume", "first", settings=[*CASES[name], "device.count=2"])
+                self.assertEqual(devices["weights_hash"], whole["weights_hash"])
+
+    def test_what_does_not_fit_together_is_refused(self):
+        line = f"{TOOLS / 'l2l-train'} run.toml --quiet"
+        other = ["bash", "-c", f'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then exec {line} --set run.seed=7; else exec {line}; fi']
+        done = subprocess.run([MPIRUN, "-n", "2", *other], cwd=self.path, capture_output=True, text=True, timeout=120,
+                              env=self.environment(), check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("rank 1 has run.seed = 7, but rank 0 has run.seed = 1", done.stderr)
+        self.assertEqual(done.stdout, "")
+        _, messages = self.run_ranks(5, "--quiet", expected=2)
+        self.assertIn("batch.micro_batches = 24", messages)
+
+    def test_without_a_config_there_is_one_process(self):
+        (self.path / "rows.jsonl").write_text('{"text": "a"}\n')
+        done = subprocess.run([MPIRUN, "-n", "2", TOOLS / "l2l-train", "--pretrained", "none", "--data", "rows.jsonl", "--output", "out"],
+                              cwd=self.path, capture_output=True, text=True, timeout=120, env=self.environment(), check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("give several processes a CONFIG", done.stderr)
+        self.assertFalse((self.path / "out").exists())
+
+    def test_processes_that_would_train_apart_are_refused(self):
+        done = subprocess.run(self.command(1), cwd=self.path, capture_output=True, text=True, timeout=120, check=False,
+                              env={**os.environ, "TORCHELASTIC_RUN_ID": "1", "WORLD_SIZE": "2", "RANK": "0"})
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("torchrun started 2 processes", done.stderr)
+
+    def processes(self):
+        """Of l2l-train that run in this folder, by rank."""
+        found = {}
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if not entry.name.isdigit() or os.readlink(entry / "cwd") != str(self.path):
+                    continue
+                words = (entry / "environ").read_bytes().split(b"\0")
+                rank = [word for word in words if word.startswith(b"OMPI_COMM_WORLD_RANK=")]
+                if rank and os.readlink(entry / "exe").endswith("l2l-train"):
+                    found[int(rank[0].split(b"=")[1])] = int(entry.name)
+            except OSError:
+                continue
+        return found
+
+    def start(self, ranks, *arguments, settings=()):
+        self.log = open(self.path / "log", "w")
+        self.addCleanup(self.log.close)
+        run = subprocess.Popen(self.command(ranks, *arguments, settings=settings), cwd=self.path, stdout=subprocess.PIPE,
+                               stderr=self.log, text=True, env=self.environment())
+        self.addCleanup(run.stdout.close)
+        self.addCleanup(run.kill)
+        return run
+
+    def messages(self):
+        return (self.path / "log").read_text()
+
+    def wait_for(self, what, condition):
+        deadline = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, what + ": " + self.messages())
+            time.sleep(0.01)
+
+    def test_a_signal_to_one_rank_saves_and_ends_all(self):
+        for rank in (0, 2):
+            with self.subTest(rank=rank):
+                directory = f"stopped-{rank}"
+                run = self.start(3, settings=["run.steps=100000", f'checkpoint.directory="{directory}"', 'optimizer.clip="global"'])
+                self.wait_for("the first steps", lambda: re.search(r"^step \d", self.messages(), re.MULTILINE))
+                os.kill(self.processes()[rank], signal.SIGTERM)
+                out, _ = run.communicate(timeout=60)
+                self.assertEqual(run.returncode, 0, self.messages())
+                summary = json.loads(out)
+                self.assertFalse(summary["finished"])
+                self.assertTrue((self.path / summary["checkpoint"] / "manifest.json").is_file())
+
+    def test_a_rank_that_is_stopped_is_named(self):
+        run = self.start(3, settings=["run.steps=1000000", "distributed.timeout=3"])
+        self.wait_for("the first steps", lambda: re.search(r"^step \d", self.messages(), re.MULTILINE))
+        stopped = self.processes()[1]
+        os.kill(stopped, signal.SIGSTOP)
+        run.communicate(timeout=60)
+        self.assertNotEqual(run.returncode, 0)
+        self.assertIn("rank 2: rank 1 has been silent for 3 s", self.messages())
+        self.wait_for("no process is left", lambda: not self.processes())
+
+    def test_a_gradient_that_is_not_finite_is_found_by_all(self):
+        for settings in (["optimizer.learning_rate=1e30"], ["optimizer.learning_rate=1e30", 'optimizer.clip="global"']):
+            done = subprocess.run(self.command(3, "--quiet", settings=settings), cwd=self.path, capture_output=True, text=True,
+                                  timeout=120, env=self.environment(), check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("gradient is not finite", done.stderr)
+            self.assertNotIn("ended by an error", done.stderr)
+            self.assertEqual(self.processes(), {})
+
+    def test_a_rank_that_dies_ends_all_and_what_was_saved_goes_on(self):
+        settings = ["run.steps=40", 'optimizer.clip="global"', "checkpoint.every=3", 'checkpoint.directory="killed"']
+        whole, _ = self.run_ranks(3, "--quiet", settings=[*settings[:2], 'checkpoint.directory="whole"'])
+        draw = random.Random(SEED)
+        saved = []
+        for kill in range(KILLS):
+            run = self.start(3, *(["--resume", "killed"] if saved else []), settings=settings)
+            self.wait_for("the processes", lambda: len(self.processes()) == 3 or run.poll() is not None)
+            time.sleep(draw.uniform(0.2, 1.2))
+            alive = self.processes()
+            if alive and run.poll() is None:
+                victim = draw.choice(sorted(alive))
+                os.kill(alive[victim], signal.SIGKILL)
+                run.communicate(timeout=60)
+                self.assertNotEqual(run.returncode, 0, f"kill {kill} of rank {victim}")
+            else:
+                run.communicate(timeout=60)
+            self.wait_for("no process is left", lambda: not self.processes())
+            saved = list((self.path / "killed").glob("step-*/manifest.json"))
+        again, _ = self.run_ranks(3, "--quiet", *(["--resume", "killed"] if saved else []), settings=settings)
+        self.assertEqual(again["weights_hash"], whole["weights_hash"])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("tools", type=pathlib.Path)
+    parser.add_argument("mpirun")
+    parser.add_argument("--kills", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=1)
+    chosen, rest = parser.parse_known_args()
+    TOOLS, MPIRUN, KILLS, SEED = chosen.tools.resolve(), chosen.mpirun, chosen.kills, chosen.seed
+    unittest.main(argv=[sys.argv[0], *rest])
