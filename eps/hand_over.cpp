@@ -227,6 +227,7 @@ void HandOver::publish(GroupIndex group) {
 
 std::optional<GroupExchange> HandOver::start_exchange(bool room) {
   std::optional<GroupIndex> gradients;
+  bool awaits_backward = false;
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const auto group = static_cast<GroupIndex>(i);
     if (groups_[i].state == GroupState::measured) {
@@ -237,9 +238,12 @@ std::optional<GroupExchange> HandOver::start_exchange(bool room) {
       groups_[i].state = GroupState::publishing;
       return GroupExchange{ExchangeKind::wire, group};
     }
+    if (groups_[i].state == GroupState::resting && groups_[i].contributions > 0) awaits_backward = true;
     if (groups_[i].state != GroupState::local) continue;
     if (!gradients || checks_later(*gradients, group)) gradients = group;
   }
+  // Negative control of overlap: nothing leaves before the backward pass is done.
+  if (awaits_backward && fault_point("eps.gradients_leave_late")) return std::nullopt;
   if (!gradients || !room) return std::nullopt;
   group_at(*gradients).state = GroupState::gathering;
   return GroupExchange{ExchangeKind::gradients, *gradients};

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <numeric>
 
 #include "collectives/launch.h"
 #include "core/error_place.h"
@@ -22,23 +23,28 @@ namespace runtime {
 Ranks::Ranks(std::unique_ptr<collectives::Transport> transport)
     : peers_(std::make_unique<collectives::Collectives>(std::move(transport))) {}
 
+// Of as many bytes from each.
+std::vector<std::byte> Ranks::gather_alike(std::span<const std::byte> mine) {
+  const std::vector<Bytes> sizes(static_cast<std::size_t>(count()), mine.size());
+  std::vector<std::byte> all(mine.size() * sizes.size());
+  peers_->finish(peers_->all_gather(mine, sizes, all));
+  return all;
+}
+
 std::vector<std::byte> Ranks::gather(std::span<const std::byte> mine) {
   const Bytes size = mine.size();
+  const std::vector<std::byte> bytes = gather_alike(std::as_bytes(std::span(&size, 1)));
   std::vector<Bytes> sizes(static_cast<std::size_t>(count()));
-  const std::vector<Bytes> each(sizes.size(), sizeof size);
-  peers_->finish(
-      peers_->all_gather(std::as_bytes(std::span(&size, 1)), each, std::as_writable_bytes(std::span(sizes))));
-  Bytes total = 0;
-  for (const Bytes of_rank : sizes) total += of_rank;
-  std::vector<std::byte> all(total);
+  std::memcpy(sizes.data(), bytes.data(), bytes.size());
+  std::vector<std::byte> all(std::accumulate(sizes.begin(), sizes.end(), Bytes{0}));
   peers_->finish(peers_->all_gather(mine, sizes, all));
   return all;
 }
 
 std::vector<double> Ranks::gather(std::span<const double> mine) {
-  const std::vector<std::byte> bytes = gather(std::as_bytes(mine));
+  const std::vector<std::byte> bytes = gather_alike(std::as_bytes(mine));
   std::vector<double> values(bytes.size() / sizeof(double));
-  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
 
@@ -54,7 +60,7 @@ std::vector<std::string> Ranks::gather(const std::string& mine) {
 
 std::int64_t Ranks::sum(std::int64_t mine) {
   if (!several()) return mine;
-  const std::vector<std::byte> bytes = gather(std::as_bytes(std::span(&mine, 1)));
+  const std::vector<std::byte> bytes = gather_alike(std::as_bytes(std::span(&mine, 1)));
   std::vector<std::int64_t> values(static_cast<std::size_t>(count()));
   std::memcpy(values.data(), bytes.data(), bytes.size());
   std::int64_t sum = 0;
@@ -68,7 +74,7 @@ std::vector<bool> Ranks::any_each(std::span<const bool> here) {
   std::vector<bool> any(here.begin(), here.end());
   if (!several()) return any;
   std::size_t at = 0;
-  for (const std::byte of_rank : gather(std::as_bytes(here))) {
+  for (const std::byte of_rank : gather_alike(std::as_bytes(here))) {
     const std::size_t i = at++ % here.size();
     any[i] = any[i] || of_rank != std::byte{0};
   }

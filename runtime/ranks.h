@@ -28,6 +28,7 @@ class Ranks {
 
   // What each rank gives, one behind the other in the order of ranks; sizes may differ.
   std::vector<std::byte> gather(std::span<const std::byte> mine);
+  // The same of as many numbers from each.
   std::vector<double> gather(std::span<const double> mine);
   std::vector<std::string> gather(const std::string& mine);
   std::int64_t sum(std::int64_t mine);
@@ -52,6 +53,7 @@ class Ranks {
   collectives::Collectives split() { return peers_->split(0); }
 
  private:
+  std::vector<std::byte> gather_alike(std::span<const std::byte> mine);
   void leave() { peers_ = std::make_unique<collectives::Collectives>(collectives::single()); }
   std::unique_ptr<collectives::Collectives> peers_;
 };

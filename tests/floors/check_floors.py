@@ -68,7 +68,7 @@ ROOMS = {
 BESIDES = {
     "runtime/plan_run.": ["runtime/"],  # composes the stages from options to a plan
     "runtime/trainer": ["runtime/"],  # trainer.cpp and its parts
-    "tools/bench/": ["core/", "compiler/", "optimizers/", "device/", "eps/", "transfer/", "models/"],  # measures pieces
+    "tools/bench/": ["collectives/", "core/", "compiler/", "optimizers/", "device/", "eps/", "transfer/", "models/"],  # measures pieces
 }
 # Programs as anyone could write them, beside an installed library, and what tools share: on the public headers alone.
 OUTSIDE = ["tools/l2l_train.cpp", "tools/l2l_export.cpp", "tools/l2l_report.cpp", "tools/train/", "tools/report/", "tools/command_line/", "tools/command.",

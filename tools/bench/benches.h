@@ -49,6 +49,9 @@ int bench_overlap(bool json);
 // Arenas of layer programs on three streams, of contiguous groups, and what safe pairs cost.
 int bench_planner(bool json);
 
+// Does a network hide behind compute, where its bytes take 0.6 of it each way? 2 and 4 ranks with paced devices.
+int bench_ranks(bool json);
+
 // Relay against resident execution on the same model.
 int bench_relay(bool json);
 
