@@ -129,25 +129,27 @@ void RunLoop::take(const StepReport& report) {
 }
 
 RunLoop::Due RunLoop::agree_on_due(std::int64_t step) {
-  const std::chrono::duration<double> elapsed = Clock::now() - since_;
   const CheckpointOptions& checkpoint = options_.checkpoint;
   const bool own[] = {
-      requests_.stop || !failure_.empty(),
-      options_.run.seconds > 0 && elapsed.count() >= static_cast<double>(options_.run.seconds),
+      is_stopped(),
       requests_.save.exchange(false),
       due(step, checkpoint.every, last_save_, checkpoint.minutes),
       due(step, options_.run.validate_every, last_validation_, options_.run.validate_minutes),
   };
   const std::vector<bool> any = ranks_.any_each(own);
-  return {any[0], any[1], any[2], any[3], any[4]};
+  return {any[0], any[1], any[2], any[3]};
 }
 
 // Nothing while it goes on.
-std::optional<RunEnd> RunLoop::reason_to_end() const {
+std::optional<RunEnd> RunLoop::reason_to_end() {
   if (trainer_.completed_steps() >= steps_) return RunEnd::steps;
-  if (due_.stop) return RunEnd::stopped;
+  const std::chrono::duration<double> elapsed = Clock::now() - since_;
+  const bool over = options_.run.seconds > 0 && elapsed.count() >= static_cast<double>(options_.run.seconds);
+  const bool own[] = {is_stopped(), over};  // a save or a validation may have taken long
+  const std::vector<bool> any = ranks_.any_each(own);
+  if (any[0]) return RunEnd::stopped;
   if (best_->exhausted()) return RunEnd::patience;
-  return due_.over ? std::optional(RunEnd::seconds) : std::nullopt;
+  return any[1] ? std::optional(RunEnd::seconds) : std::nullopt;
 }
 
 bool RunLoop::due(std::int64_t step, std::int64_t every, Clock::time_point last, double minutes) {

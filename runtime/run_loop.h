@@ -52,12 +52,13 @@ class RunLoop {
   [[noreturn]] void end_diverged(const NumericError& error);
   std::string save_before_failure();
   void take(const StepReport& report);
-  std::optional<RunEnd> reason_to_end() const;
+  std::optional<RunEnd> reason_to_end();
   // What is to be done after a step, where requests and clocks of any rank say so.
   struct Due {
-    bool stop = false, over = false, asked = false, save = false, validation = false;
+    bool stop = false, asked = false, save = false, validation = false;
   };
   Due agree_on_due(std::int64_t step);
+  bool is_stopped() const { return requests_.stop || !failure_.empty(); }
   // Whether what is due every so many steps, or minutes after `last`, is due after this step.
   static bool due(std::int64_t step, std::int64_t every, Clock::time_point last, double minutes);
   void save_if_due();
@@ -78,7 +79,7 @@ class RunLoop {
   const Clock::time_point since_;
   Clock::time_point last_save_, last_validation_;
   RunState& state_;
-  Due due_;  // after the last step
+  Due due_ = {};  // after the last step
   std::optional<formats::EventFile> events_;
   std::string failure_;                 // of `events_`, which ends the run
   std::optional<BestCheckpoint> best_;  // from begin() on

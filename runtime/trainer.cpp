@@ -37,6 +37,17 @@ optimizers::Schedule make_schedule(const Options& options) {
   return schedule;
 }
 
+// Keys in which processes on several machines may differ: where things lie, and what a machine is given.
+bool may_differ(const runtime::Key& key) {
+  const auto is_one_of = [&](std::initializer_list<std::string_view> names) {
+    return std::ranges::find(names, key.name) != names.end();
+  };
+  if (std::holds_alternative<runtime::PathField>(key.field) || key.section == "distributed") return true;
+  if (key.section == "data") return is_one_of({"train", "source", "validation", "threads"});
+  if (key.section == "device") return !is_one_of({"count"});
+  return key.section == "eps" || key.section == "transfer" || key.section == "recompute";
+}
+
 }  // namespace
 
 Trainer::Implementation::Implementation(const Options& options, const Measuring& how, const runtime::Ranks& of)
@@ -59,17 +70,6 @@ Trainer::Implementation::Implementation(const Options& options, const Measuring&
   if (train) data_hash = train->hash();
   list = plan.model.exchange.initial;
   if (plan.model.exchange.most == 0) list.clear();
-}
-
-// Keys in which processes on several machines may differ: where things lie, and what a machine is given.
-static bool may_differ(const runtime::Key& key) {
-  const auto is_one_of = [&](std::initializer_list<std::string_view> names) {
-    return std::ranges::find(names, key.name) != names.end();
-  };
-  if (std::holds_alternative<runtime::PathField>(key.field) || key.section == "distributed") return true;
-  if (key.section == "data") return is_one_of({"train", "source", "validation", "threads"});
-  if (key.section == "device") return !is_one_of({"count"});
-  return key.section == "eps" || key.section == "transfer" || key.section == "recompute";
 }
 
 void Trainer::Implementation::check_ranks(runtime::Ranks& others) {

@@ -8,6 +8,7 @@
 
 #include "collectives/threads.h"
 #include "l2l/errors.h"
+#include "tests/collectives/altered.h"
 #include "tests/collectives/suite.h"
 
 namespace l2l::collectives {
@@ -46,32 +47,10 @@ TEST(Collectives, RanksThatAreThreads) {
   }
 }
 
-// Sends each of a rank's first two peers what the other one should get, where both get as much.
-class Swapped final : public Transport {
- public:
-  explicit Swapped(std::unique_ptr<Transport> inner) : inner_(std::move(inner)) {}
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  std::unique_ptr<Exchange> start(std::span<const Send> sent, std::span<const Receive> received, int channel) override {
-    std::vector<Send> turned(sent.begin(), sent.end());
-    const bool equal = turned.size() > 1 && turned[0].bytes.size() == turned[1].bytes.size();
-    if (equal) std::swap(turned[0].bytes, turned[1].bytes);
-    return inner_->start(turned, received, channel);
-  }
-  int channels() const override { return inner_->channels(); }
-  Bytes buffer_bytes() const override { return inner_->buffer_bytes(); }
-  std::unique_ptr<Transport> split(int color) override { return inner_->split(color); }
-  void end_is_agreed() override { inner_->end_is_agreed(); }
-  void abort(const std::string& reason) override { inner_->abort(reason); }
-
- private:
-  const std::unique_ptr<Transport> inner_;
-};
-
-// Negative control: the suite sees pieces that went to the wrong rank.
-TEST(Collectives, PiecesForAnotherRankAreSeen) {
+// What the suite finds wrong where this happens to what five ranks send.
+std::string found_with(const testing::Alter& alter) {
   std::vector<std::unique_ptr<Transport>> transports = connected_threads(5);
-  for (auto& transport : transports) transport = std::make_unique<Swapped>(std::move(transport));
+  for (auto& transport : transports) transport = std::make_unique<testing::Altered>(std::move(transport), alter);
   std::mutex mutex;
   std::string found;
   on_ranks(std::move(transports), [&](Collectives& ranks) {
@@ -79,7 +58,20 @@ TEST(Collectives, PiecesForAnotherRankAreSeen) {
     const std::lock_guard lock(mutex);
     if (!wrong.empty()) found = wrong;
   });
+  return found;
+}
+
+// Negative controls: the suite sees pieces that went to the wrong rank, and channels that are one.
+TEST(CollectivesNegativeControl, PiecesForAnotherRankAreSeen) {
+  const std::string found = found_with([](int&, std::vector<Send>& sent) {
+    if (sent.size() > 1 && sent[0].bytes.size() == sent[1].bytes.size()) std::swap(sent[0].bytes, sent[1].bytes);
+  });
   EXPECT_NE(found.find("all_to_all"), std::string::npos) << found;
+}
+
+TEST(CollectivesNegativeControl, ChannelsThatAreOneAreSeen) {
+  const std::string found = found_with([](int& channel, std::vector<Send>&) { channel = 0; });
+  EXPECT_NE(found.find("of the channels"), std::string::npos) << found;
 }
 
 TEST(Collectives, AnAbortWakesWhoeverWaits) {

@@ -187,7 +187,7 @@ class Described(unittest.TestCase):
         return result.stdout.splitlines() if result.stdout != "\n" else []
 
     def test_bash_completes(self):
-        cases = [(["l2l-train", "--st"], ["--steps"]), (["l2l-train", "run.toml", "--res"], ["--resume"]),
+        cases = [(["l2l-train", "--st"], ["--steps"]), (["l2l-train", "run.toml", "--res"], ["--resume", "--resume-if-any"]),
                  (["l2l-export", "--format", ""], ["hf", "gguf"]), (["l2l-export", "--format", "=", "g"], ["gguf"]),
                  (["l2l-export", "--format", "="], ["hf", "gguf"]), (["l2l-train", "--steps", ""], []),
                  (["l2l-train", "--set", "optimizer.learn"], ["optimizer.learning_rate="]),

@@ -11,6 +11,7 @@
 
 #include "collectives/threads.h"
 #include "core/workers.h"
+#include "tests/collectives/altered.h"
 #include "tests/eps/toy.h"
 
 namespace l2l::transfer {
@@ -19,6 +20,8 @@ namespace {
 using collectives::Collectives;
 using collectives::Traffic;
 using collectives::Transport;
+using collectives::testing::Alter;
+using collectives::testing::Altered;
 using eps::ExchangeKind;
 using eps::ParameterStore;
 using eps::Rank;
@@ -79,31 +82,6 @@ void run_steps(ParameterStore& store, const StoreOptions& options, int overflows
     outcome.wires.push_back(leased_bytes(store.pull(layer, kSteps)));
   }
 }
-
-// What ranks do beside training: alters pieces that they send.
-using Alter = std::function<void(int channel, std::vector<collectives::Send>& sent)>;
-
-class Altered final : public Transport {
- public:
-  Altered(std::unique_ptr<Transport> inner, Alter alter) : inner_(std::move(inner)), alter_(std::move(alter)) {}
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  std::unique_ptr<collectives::Exchange> start(std::span<const collectives::Send> sent,
-                                               std::span<const collectives::Receive> received, int channel) override {
-    std::vector<collectives::Send> pieces(sent.begin(), sent.end());
-    alter_(channel, pieces);
-    return inner_->start(pieces, received, channel);
-  }
-  int channels() const override { return inner_->channels(); }
-  Bytes buffer_bytes() const override { return inner_->buffer_bytes(); }
-  std::unique_ptr<Transport> split(int color) override { return inner_->split(color); }
-  void end_is_agreed() override { inner_->end_is_agreed(); }
-  void abort(const std::string& reason) override { inner_->abort(reason); }
-
- private:
-  const std::unique_ptr<Transport> inner_;
-  const Alter alter_;
-};
 
 struct Result {
   Outcome outcome;
@@ -288,7 +266,7 @@ TEST(Courier, APieceThatIsLostIsSeen) {
   const Outcome alone = run_alone(options);
   static const std::vector<std::byte> zeros(1 << 20);
   for (int kind = 0; kind < eps::kExchangeKinds; ++kind) {
-    const Result run = run_ranks(options, 2, -1, [&](int channel, std::vector<collectives::Send>& sent) {
+    const Result run = run_ranks(options, 2, -1, [&](int& channel, std::vector<collectives::Send>& sent) {
       const int last = static_cast<int>(toy_layout().groups.size()) * eps::kExchangeKinds;
       if (channel > last || (channel - 1) % eps::kExchangeKinds != kind) return;
       for (collectives::Send& piece : sent) piece.bytes = std::span(zeros).first(piece.bytes.size());
