@@ -1,5 +1,7 @@
 #include "runtime/read_ahead.h"
 
+#include <utility>
+
 #include "core/activity.h"
 
 namespace l2l::runtime {
@@ -58,7 +60,7 @@ void ReadAhead::serve() {
       error = named_exception();
     }
     const std::lock_guard lock(mutex_);
-    error_ = error;
+    error_ = std::move(error);  // whoever rethrows it has the last reference
     state_ = State::done;
     changed_.notify_all();
   }
