@@ -223,13 +223,13 @@ class Ranks(unittest.TestCase):
                 self.assertTrue((self.path / summary["checkpoint"] / "manifest.json").is_file())
 
     def test_a_rank_that_is_stopped_is_named(self):
-        run = self.start(3, settings=["run.steps=1000000", "distributed.timeout=3"])
+        run = self.start(3, settings=["run.steps=1000000", "distributed.timeout=8"])
         self.wait_for("the first steps", lambda: re.search(r"^step \d", self.messages(), re.MULTILINE))
         stopped = self.processes()[1]
         os.kill(stopped, signal.SIGSTOP)
         run.communicate(timeout=60)
         self.assertNotEqual(run.returncode, 0)
-        self.assertIn("rank 2: rank 1 has been silent for 3 s", self.messages())
+        self.assertIn("rank 2: rank 1 has been silent for 8 s", self.messages())
         self.wait_for("no process is left", lambda: not self.processes())
 
     def test_a_gradient_that_is_not_finite_is_found_by_all(self):
