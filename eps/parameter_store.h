@@ -244,6 +244,8 @@ class ParameterStore {
   // Of several ranks: the pieces that bring a group's state to rank 0; there read(), wire() and raw_moment() have the
   // whole group once they are there, until the next call. The group may be read, as by read(). Of one thread at a time.
   RankExchange gather_state(GroupIndex group);
+  // They have again what this rank has.
+  void forget_gathered();
 
   // Of one rank. Throws as check_state() does. XXH64 over all parameters in layout order: name, then master and moments
   // in fp32. Independent of wire, threads and stash.

@@ -181,6 +181,8 @@ RankExchange ParameterStore::gather_state(GroupIndex group) {
   return exchange;
 }
 
+void ParameterStore::forget_gathered() { implementation_->gathered.reset(); }
+
 void ParameterStore::finish_exchange(const GroupExchange& exchange) {
   Implementation& self = *implementation_;
   {

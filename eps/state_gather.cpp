@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 #include <exception>
+#include <utility>
 
 #include "core/hash.h"
 #include "l2l/errors.h"
@@ -14,13 +15,23 @@ constexpr GroupIndex kNone = -1;
 
 }  // namespace
 
-std::optional<GroupIndex> StateGather::announce(std::optional<GroupIndex> group) {
-  GroupIndex announced = group.value_or(kNone);
-  ranks_.finish(ranks_.broadcast(0, std::as_writable_bytes(std::span(&announced, 1))));
-  return announced == kNone ? std::nullopt : std::optional(announced);
+GroupIndex StateGather::say(GroupIndex group) {
+  ranks_.finish(ranks_.broadcast(0, std::as_writable_bytes(std::span(&group, 1))));
+  return group;
 }
 
-std::string StateGather::announce(const std::string& text) {
+void StateGather::end_groups() {
+  if (std::exchange(ended_, true)) return;
+  store_.forget_gathered();
+  say(kNone);
+}
+
+std::optional<GroupIndex> StateGather::announced() {
+  const GroupIndex group = say(kNone);
+  return group == kNone ? std::nullopt : std::optional(group);
+}
+
+std::string StateGather::from_first(const std::string& text) {
   Bytes size = text.size();
   ranks_.finish(ranks_.broadcast(0, std::as_writable_bytes(std::span(&size, 1))));
   std::string announced = text;
@@ -54,6 +65,7 @@ void StateGather::read(GroupIndex group, std::size_t parameter, StatePart part, 
                        std::span<float> values) {
   gather(group);
   if (this->first()) store_.read(group, parameter, part, first, values);
+  store_.forget_gathered();
   ranks_.finish(ranks_.broadcast(0, std::as_writable_bytes(values)));
 }
 
@@ -63,6 +75,7 @@ std::uint64_t StateGather::state_hash() {
     gather(static_cast<GroupIndex>(i));
     if (first()) store_.add_to_hash(static_cast<GroupIndex>(i), hash);
   }
+  store_.forget_gathered();
   std::uint64_t value = hash.value();
   ranks_.finish(ranks_.broadcast(0, std::as_writable_bytes(std::span(&value, 1))));
   return value;

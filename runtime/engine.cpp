@@ -18,6 +18,8 @@ Engine::Engine(const RunPlan& plan, Trace* trace, const WeightSource* weights, R
   if (plan.options.rank != ranks_.place()) throw Error("the plan is one for another rank, or another number of them");
   if (ranks_.several()) {
     peers_.emplace(ranks_.split());
+    state_peers_.emplace(ranks_.split());  // before there is a pulse, which waiting for other ranks would hold up
+    state_peers_->watch(&failure_);
     const std::chrono::seconds timeout(plan.options.distributed.timeout);
     courier_ = std::make_unique<transfer::Courier>(*store_, *peers_, failure_, timeout, trace);
   }
@@ -33,8 +35,10 @@ Engine::Engine(const RunPlan& plan, Trace* trace, const WeightSource* weights, R
 // Wakes every thread, also after a failure. Without one, ranks end together, with what they still exchange.
 Engine::~Engine() {
   try {
-    if (courier_) store_->complete_updates();
-    courier_.reset();
+    if (courier_ && std::uncaught_exceptions() == exceptions_) {
+      store_->complete_updates();
+      courier_.reset();
+    }
   } catch (const std::exception&) {  // the run has failed
   }
   ranks_.watch(nullptr);

@@ -1,6 +1,7 @@
 // Allocates what a plan describes and runs steps: the parameter server, the devices, and one thread for each of them.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -63,6 +64,8 @@ class Engine {
   Stalls stalls() const;
   // Bytes between this rank and the others so far; null where there is one rank.
   const transfer::Courier* courier() const { return courier_.get(); }
+  // Of whoever reads the state of all ranks, one thread at a time; null where there is one rank.
+  collectives::Collectives* state_peers() { return state_peers_ ? &*state_peers_ : nullptr; }
 
  private:
   // Runs `body`. If it throws, every thread's waits throw, too, and the first failure is rethrown.
@@ -78,7 +81,9 @@ class Engine {
   Ranks alone_;
   Ranks& ranks_;
   std::unique_ptr<eps::ParameterStore> store_;
-  std::optional<collectives::Collectives> peers_;  // of the courier
+  const int exceptions_ = std::uncaught_exceptions();
+  std::optional<collectives::Collectives> peers_;        // of the courier
+  std::optional<collectives::Collectives> state_peers_;  // of whoever reads the state of all ranks
   std::unique_ptr<transfer::Courier> courier_;
   std::vector<std::unique_ptr<DeviceSide>> sides_;  // by device
   std::unique_ptr<Minibatch> minibatch_;

@@ -44,7 +44,11 @@ class Ranks {
   // Ends the processes of all ranks, with `reason` on standard error; does not return where there are several.
   void abort(const std::string& reason);
   // The run ends on all ranks, also where an exception ends it.
-  void end_is_agreed() { peers_->end_is_agreed(); }
+  void end_is_agreed() {
+    agreed_ = true;
+    peers_->end_is_agreed();
+  }
+  bool is_end_agreed() const { return agreed_; }
 
   // What fails in it ends waits for other ranks; null: nothing does.
   void watch(const Failure* failure) { peers_->watch(failure); }
@@ -56,6 +60,7 @@ class Ranks {
   std::vector<std::byte> gather_alike(std::span<const std::byte> mine);
   void leave() { peers_ = std::make_unique<collectives::Collectives>(collectives::single()); }
   std::unique_ptr<collectives::Collectives> peers_;
+  bool agreed_ = false;
 };
 
 // `kind`: distributed.kind. Throws BadInput where it does not fit how this process was started.

@@ -100,6 +100,7 @@ void RunLoop::end_diverged(const NumericError& error) {
   finish_save();
   const bool unsaved = result_.last && state_.newest.step != trainer_.completed_steps();
   if (!error.nothing_changed() || !unsaved || !saves_) throw error;
+  ranks_.end_is_agreed();  // all ranks find it
   throw Error(error.what() + ("; " + save_before_failure()));
 }
 

@@ -44,8 +44,14 @@ bool may_differ(const runtime::Key& key) {
   };
   if (std::holds_alternative<runtime::PathField>(key.field) || key.section == "distributed") return true;
   if (key.section == "data") return is_one_of({"train", "source", "validation", "threads"});
-  if (key.section == "device") return !is_one_of({"count"});
-  return key.section == "eps" || key.section == "transfer" || key.section == "recompute";
+  if (key.section == "device") return !is_one_of({"count", "execution"});
+  if (key.section == "transfer") return is_one_of({"prefetch", "link_bandwidth", "resident_layers"});
+  return key.section == "eps" || key.section == "recompute";
+}
+
+std::string description(const runtime::Samples* samples) {
+  if (samples == nullptr) return "none";
+  return std::to_string(samples->windows()) + " samples, hash " + std::to_string(samples->hash());
 }
 
 }  // namespace
@@ -76,7 +82,10 @@ void Trainer::Implementation::check_ranks(runtime::Ranks& others) {
   if (!others.several()) return;
   Options options = plan.options;
   std::string own = "version of L2L = " + std::string(version()) +
-                    "\nhash of the training data = " + std::to_string(data_hash) + "\n";
+                    "\nhash of the training data = " + std::to_string(data_hash) +
+                    "\nvalidation data = " + description(validation.get()) +
+                    "\nfurther validation data = " + description(mismatched.get()) +
+                    "\na directory for checkpoints = " + (options.checkpoint.directory.empty() ? "no" : "yes") + "\n";
   for (const runtime::Key& key : runtime::option_keys(options)) {
     if (may_differ(key)) continue;
     const std::string name = std::string(key.section) + "." + std::string(key.name);
@@ -149,9 +158,7 @@ void Trainer::Implementation::start(const LoadProgress& loading) {
   requests.connect(engine->failure());
   if (generation) engine->start_generation(*generation);
   if (ranks.several()) {
-    state_peers.emplace(ranks.split());
-    state_peers->watch(&engine->failure());
-    gather.emplace(engine->store(), *state_peers);
+    gather.emplace(engine->store(), *engine->state_peers());
   }
   checkpoints.emplace(engine->store(), gather ? &*gather : nullptr);
   memory_share = runtime::MemoryShare(prediction.memory_gb_per_second);
@@ -271,6 +278,7 @@ const Options& Trainer::options() const { return implementation_->plan.options; 
 const MemoryContract& Trainer::contract() const { return implementation_->contract; }
 std::int64_t Trainer::completed_steps() const { return static_cast<std::int64_t>(implementation_->step); }
 int Trainer::rank() const { return implementation_->plan.options.rank.index; }
+bool Trainer::on_any_rank(bool here) { return implementation_->ranks.any(here); }
 int Trainer::ranks() const { return implementation_->plan.options.rank.count; }
 
 StepPrediction Trainer::check_prediction() {
@@ -419,7 +427,9 @@ void Trainer::write_trace(const std::filesystem::path& file) const {
 }
 
 void tune(const Options& options, const Measuring& measuring) {
-  static_cast<void>(Trainer(options, measuring).predict(/*measure=*/true));
+  Options alone = options;
+  alone.distributed.kind = "single";
+  static_cast<void>(Trainer(std::move(alone), measuring).predict(/*measure=*/true));
 }
 
 }  // namespace l2l

@@ -86,13 +86,12 @@ struct Trainer::Implementation {
   std::unique_ptr<Trace> trace;
   std::unique_ptr<runtime::GenerationPlan> generation;
   std::unique_ptr<runtime::Engine> engine;
-  std::optional<collectives::Collectives> state_peers;  // of several ranks; of the next
-  std::optional<eps::StateGather> gather;               // of whoever saves, or between saves reads the state
-  std::optional<eps::RunLock> lock;                     // of the checkpoint directory, from the first claim on
-  std::optional<eps::CheckpointWriter> checkpoints;     // made with the engine, as is the next
-  StepPrediction prediction;                            // of a training step, from earlier measurements
-  runtime::MemoryShare memory_share;                    // of updates
-  std::unique_ptr<Watchdog> watchdog;                   // made before the engine; none where the environment says so
+  std::optional<eps::StateGather> gather;            // of whoever saves, or between saves reads the state
+  std::optional<eps::RunLock> lock;                  // of the checkpoint directory, from the first claim on
+  std::optional<eps::CheckpointWriter> checkpoints;  // made with the engine, as is the next
+  StepPrediction prediction;                         // of a training step, from earlier measurements
+  runtime::MemoryShare memory_share;                 // of updates
+  std::unique_ptr<Watchdog> watchdog;                // made before the engine; none where the environment says so
   PeakResident peak;
   bool stepped = false;             // this Trainer has made a step
   bool handing_out = false;         // a function of the program reads what lies in the minibatch's memory
@@ -112,7 +111,7 @@ auto Trainer::Implementation::guarded(const Body& body) {
     ranks.end_is_agreed();
     throw;
   } catch (const std::exception& error) {
-    ranks.abort(error.what());
+    if (!ranks.is_end_agreed()) ranks.abort(error.what());
     throw;
   }
 }

@@ -1,4 +1,6 @@
 // Trainer: checkpoints, written and gone on from.
+#include <sstream>
+
 #include "core/error_place.h"
 #include "core/log.h"
 #include "eps/checkpoint/checkpoint_folders.h"
@@ -55,7 +57,14 @@ std::filesystem::path Trainer::resume(const std::filesystem::path& run, const st
 std::filesystem::path Trainer::Implementation::resume(const std::filesystem::path& from,
                                                       const std::vector<std::string>& allowed) {
   const std::filesystem::path directory = eps::checkpoints_directory(from);
-  const std::vector<std::filesystem::path> folders = eps::find_checkpoints(directory, /*warn=*/writes());
+  std::vector<std::filesystem::path> folders = eps::find_checkpoints(directory, /*warn=*/writes());
+  if (ranks.several()) {  // all load what the first has found
+    std::string found;
+    for (const std::filesystem::path& folder : folders) found += folder.string() + "\n";
+    std::istringstream lines(ranks.from_first(found));
+    folders.clear();
+    for (std::string line; std::getline(lines, line);) folders.emplace_back(line);
+  }
   for (const std::filesystem::path& folder : folders) {
     try {
       const std::vector<std::string> told = runtime::check_resumable(plan, folder, data_hash, allowed);
@@ -71,7 +80,8 @@ std::filesystem::path Trainer::Implementation::resume(const std::filesystem::pat
       if (own) this->run.newest = {folder, static_cast<std::int64_t>(step), this->run.edits};
       return folder;
     } catch (const CorruptFile& error) {
-      if (folder == folders.back()) throw;
+      if (folder == folders.back() || ranks.several())
+        throw;  // a rank that goes back alone would train on another state
       log(LogLevel::warning, std::string(error.what()) + "; trying an older checkpoint");
     }
   }

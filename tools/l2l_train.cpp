@@ -56,8 +56,7 @@ TrainArguments arguments_of(TrainArguments arguments, const Trainer& trainer) {
   return arguments;
 }
 
-int run(const TrainArguments& given, Trainer& trainer, Session& session) {
-  const TrainArguments arguments = arguments_of(given, trainer);
+int run_alone(const TrainArguments& arguments, Trainer& trainer, Session& session) {
   session.directory = trainer.options().checkpoint.directory;
   if (!arguments.trace.empty()) trainer.start_trace();
   if (!arguments.quiet) {
@@ -67,6 +66,23 @@ int run(const TrainArguments& given, Trainer& trainer, Session& session) {
   Run training(arguments, trainer, session.signals, session.warnings);
   training.check();
   return arguments.dry_run ? kSuccess : training.run();
+}
+
+int run(const TrainArguments& given, Trainer& trainer, Session& session) {
+  if (trainer.ranks() == 1) return run_alone(given, trainer, session);
+  try {
+    if (trainer.on_any_rank(!given.resume.empty()) && given.resume.empty()) {
+      throw BadInput("rank " + std::to_string(trainer.rank()) +
+                     " finds no checkpoint where another one does: the directory must be one that all see");
+    }
+    return run_alone(arguments_of(given, trainer), trainer, session);
+  } catch (const NumericError&) {
+    throw;
+  } catch (const Error& error) {  // which may be of this rank alone, and then ends all before anybody could tell it
+    const bool told = error.code() == ErrorCode::bad_input && trainer.rank() > 0;  // by the first, too
+    if (!told) std::cerr << "rank " << trainer.rank() << ": " << error.what() << std::endl;
+    throw;
+  }
 }
 
 // The folder of a run is its own.

@@ -49,25 +49,36 @@ class Courier::Pulse {
       if (word_ == kAlive) listen();
     }
     if (now - last_said_ >= kPulse && (said_ == nullptr || said_->done())) say(kAlive);
-    if (timeout_.count() == 0 || now - last_heard_ < timeout_) return;
-    throw Error("rank " + std::to_string(before()) + " has been silent for " + std::to_string(timeout_.count()) +
-                " s (distributed.timeout): it was stopped, hangs, or cannot be reached any more");
+    check_silence();
+  }
+  // All ranks end.
+  void end() {
+    if (said_ != nullptr) wait_for(*said_);
+    say(kEnds);
+    while (true) {
+      wait_for(*heard_);
+      last_heard_ = Clock::now();
+      if (word_ != kAlive) break;
+      listen();
+    }
+    wait_for(*said_);
   }
   void abandon() {
     heard_->abandon();
     if (said_ != nullptr) said_->abandon();
   }
-  // All ranks end.
-  void end() {
-    if (said_ != nullptr) said_->wait();
-    say(kEnds);
-    for (heard_->wait(); word_ == kAlive; heard_->wait()) listen();
-    said_->wait();
-  }
 
  private:
   static constexpr std::byte kAlive{1}, kEnds{0};
 
+  void wait_for(collectives::Exchange& exchange) {
+    for (; !exchange.done(); std::this_thread::sleep_for(kBetweenQuestions)) check_silence();
+  }
+  void check_silence() const {
+    if (timeout_.count() == 0 || Clock::now() - last_heard_ < timeout_) return;
+    throw Error("rank " + std::to_string(before()) + " has been silent for " + std::to_string(timeout_.count()) +
+                " s (distributed.timeout): it was stopped, hangs, or cannot be reached any more");
+  }
   int before() const { return (ranks_.rank() + ranks_.size() - 1) % ranks_.size(); }
   void listen() {
     const collectives::Receive word{before(), std::span(&word_, 1)};
@@ -106,6 +117,7 @@ Courier::Courier(eps::ParameterStore& store, collectives::Collectives& ranks, Fa
 }
 
 Courier::~Courier() {
+  abandons_ = std::uncaught_exceptions() > exceptions_;
   stopping_ = true;
   store_.stop_exchanges();
   thread_.join();
@@ -119,13 +131,18 @@ collectives::Traffic Courier::traffic(eps::ExchangeKind kind) const {
 void Courier::run() {
   const ThreadActivity listed("courier");
   try {
-    while (!stopping_ || !under_way_.empty()) take_turns();
+    while (!abandons_ && (!stopping_ || !under_way_.empty())) take_turns();
+    if (abandons_ || failure_.failed()) return abandon();
     pulse_->end();
   } catch (...) {
     failure_.fail(named_exception("courier"));
-    for (const UnderWay& each : under_way_) each.exchange->abandon();
-    pulse_->abandon();
+    abandon();
   }
+}
+
+void Courier::abandon() {
+  for (const UnderWay& each : under_way_) each.exchange->abandon();
+  pulse_->abandon();
 }
 
 void Courier::take_turns() {
@@ -133,11 +150,14 @@ void Courier::take_turns() {
   if (std::optional<eps::RankExchange> next = store_.next_exchange(at_most)) {
     under_way_.push_back(start(std::move(*next)));
   }
-  std::erase_if(under_way_, [&](const UnderWay& exchange) {
-    const bool done = exchange.exchange->done();
-    if (done) finish(exchange);
-    return done;
-  });
+  for (auto exchange = under_way_.begin(); exchange != under_way_.end();) {
+    if (!exchange->exchange->done()) {
+      ++exchange;
+      continue;
+    }
+    finish(*exchange);
+    exchange = under_way_.erase(exchange);
+  }
   pulse_->beat();
 }
 

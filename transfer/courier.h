@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -25,7 +26,8 @@ class Courier {
   // takes). All must outlive the courier. Throws Error where the transport has too few channels for so many groups.
   Courier(eps::ParameterStore& store, collectives::Collectives& ranks, Failure& failure,
           std::chrono::seconds timeout = std::chrono::seconds(0), Trace* trace = nullptr);
-  // Between steps, when all updates are complete; or after a failure.
+  // Between steps, when all updates are complete: the ranks end together. After a failure, or while an exception
+  // passes, this one ends alone.
   ~Courier();
 
   // What was started so far.
@@ -36,6 +38,7 @@ class Courier {
   class Pulse;
   void run();
   void take_turns();
+  void abandon();
   UnderWay start(eps::RankExchange exchange);
   void finish(const UnderWay& exchange);
 
@@ -44,7 +47,8 @@ class Courier {
   Failure& failure_;
   Trace* const trace_;
   const int track_;
-  std::atomic<bool> stopping_{false};
+  std::atomic<bool> stopping_{false}, abandons_{false};
+  const int exceptions_ = std::uncaught_exceptions();
   // Of the courier's thread; what a failure leaves in them ends with the courier.
   std::vector<UnderWay> under_way_;
   std::unique_ptr<Pulse> pulse_;

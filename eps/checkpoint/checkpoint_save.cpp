@@ -95,7 +95,7 @@ void write_groups(PartsFile& model, PartsFile& optimizer, const ParameterStore& 
   std::vector<float> buffer(kPiece);
   while (const std::optional<GroupIndex> group = save.next()) {
     if (gather != nullptr) {
-      gather->announce(group);
+      gather->announce(*group);
       gather->gather(*group);
     }
     model.write(*group, buffer, manifest.tensors);
@@ -140,6 +140,7 @@ void write_files(const std::filesystem::path& folder, const ParameterStore& stor
   PartsFile model(folder / kModelName, store, kModelParts, without_frozen);
   PartsFile optimizer(folder / kOptimizerName, store, optimizer_parts(store.moments()), without_frozen);
   write_groups(model, optimizer, store, std::move(save), gather, manifest);
+  if (gather != nullptr) gather->end_groups();
   model.finish(manifest);
   optimizer.finish(manifest);
   write_companions(folder, companions);
@@ -149,13 +150,13 @@ void write_files(const std::filesystem::path& folder, const ParameterStore& stor
 
 // What rank 0 has written, or nothing where that failed, of which it then says more.
 std::filesystem::path follow_save(StateSave save, StateGather& gather) {
-  while (const std::optional<GroupIndex> group = gather.announce(std::optional<GroupIndex>())) {
+  while (const std::optional<GroupIndex> group = gather.announced()) {
     save.next(*group);
     gather.gather(*group);
     note_progress();
   }
   save.finish();
-  return gather.announce(std::string());
+  return gather.from_first("");
 }
 
 }  // namespace
@@ -164,6 +165,7 @@ std::filesystem::path save_on_ranks(const std::filesystem::path& directory, cons
                                     const RunState& state, int keep, const Companions& companions,
                                     StateGather& gather) {
   if (!gather.first()) return follow_save(std::move(save), gather);
+  gather.begin_groups();
   std::filesystem::path folder;
   std::exception_ptr failure;
   try {
@@ -171,8 +173,8 @@ std::filesystem::path save_on_ranks(const std::filesystem::path& directory, cons
   } catch (...) {
     failure = std::current_exception();
   }
-  gather.announce(std::optional<GroupIndex>());
-  gather.announce(folder.string());
+  gather.end_groups();
+  gather.from_first(folder.string());
   if (failure) std::rethrow_exception(failure);
   return folder;
 }

@@ -241,10 +241,12 @@ class L2L_API Trainer {
   void abort();
   std::int64_t completed_steps() const;
   // Which of the processes that train together this is (distributed.kind), and how many there are. All of them make the
-  // same calls in the same order. Losses, norms and evaluations are those of all; rank 0 writes what a run writes.
-  // Where one fails by itself, all are ended.
+  // same calls in the same order, and have one Trainer. Losses, norms and evaluations are those of all; rank 0 writes
+  // what a run writes. Where one fails by itself, all are ended.
   int rank() const;
   int ranks() const;
+  // Whether it is so on any of them.
+  bool on_any_rank(bool here);
 
   // Between steps: the layers of everything that follows, by id, in their order. Any of model.blocks and model.reserve,
   // of a custom model but for the last, which stays. Does not wait for updates. A layer keeps its parameters, moments

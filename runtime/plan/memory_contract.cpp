@@ -93,6 +93,7 @@ std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& s
   add("held gradients", store.held);
   add("gradient staging", store.staging);
   add("gradients from other ranks", store.received);
+  add("state of a group from all ranks, to save it", store.gathered);
   add("stash (layer inputs)", count * staging.stash);
   add("stash (saved values)", count * staging.saved);
   add("batch staging", count * (staging.batch + staging.squares));

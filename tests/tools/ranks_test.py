@@ -170,6 +170,24 @@ class Ranks(unittest.TestCase):
         self.assertIn("give several processes a CONFIG", done.stderr)
         self.assertFalse((self.path / "out").exists())
 
+    def test_other_validation_data_are_refused(self):
+        (self.path / "short").write_text("the quick brown fox. " * 20)
+        line = f"{TOOLS / 'l2l-train'} run.toml --quiet --set data.validation="
+        for other in ("'[\"short\"]'", "'[]'"):
+            command = ["bash", "-c", f'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then exec {line}{other}; else exec {line}\'["text"]\'; fi']
+            done = subprocess.run([MPIRUN, "-n", "2", *command], cwd=self.path, capture_output=True, text=True, timeout=120,
+                                  env=self.environment(), check=False)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("rank 1 has validation data = ", done.stderr)
+
+    def test_an_error_of_one_rank_alone_ends_all(self):
+        for settings, arguments in (((), ("--metrics", "/dev/full")), ((), ("--metrics", "/nonexistent/m.jsonl"))):
+            done = subprocess.run(self.command(2, "--quiet", *arguments, settings=settings), cwd=self.path, capture_output=True,
+                                  text=True, timeout=60, env=self.environment(), check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(arguments[1], done.stderr)
+            self.wait_for("no process is left", lambda: not self.processes())
+
     def test_processes_that_would_train_apart_are_refused(self):
         done = subprocess.run(self.command(1), cwd=self.path, capture_output=True, text=True, timeout=120, check=False,
                               env={**os.environ, "TORCHELASTIC_RUN_ID": "1", "WORLD_SIZE": "2", "RANK": "0"})
@@ -206,7 +224,7 @@ class Ranks(unittest.TestCase):
     def wait_for(self, what, condition):
         deadline = time.monotonic() + 60
         while not condition():
-            self.assertLess(time.monotonic(), deadline, what + ": " + self.messages())
+            self.assertLess(time.monotonic(), deadline, what)
             time.sleep(0.01)
 
     def test_a_signal_to_one_rank_saves_and_ends_all(self):
