@@ -13,6 +13,7 @@
 #include "models/hub/weights.h"
 #include "runtime/divergence.h"
 #include "runtime/options/architecture_defaults.h"
+#include "runtime/options/batch_shape.h"
 #include "runtime/options/options_table.h"
 #include "runtime/parameter_access.h"
 #include "runtime/plan/memory_contract.h"
@@ -266,7 +267,17 @@ StepReport Trainer::Implementation::run_step() {
 Trainer::Trainer(Options options) : Trainer(std::move(options), Measuring{.seconds = 0}) {}
 Trainer::Trainer(Options options, Measuring measuring) {
   runtime::Ranks ranks = runtime::open_ranks(options.distributed.kind);
-  ranks.together([&] { implementation_ = std::make_unique<Implementation>(options, measuring, ranks); });
+  const auto make = [&] { implementation_ = std::make_unique<Implementation>(options, measuring, ranks); };
+  if (ranks.several() && runtime::leaves_micro_batch(options)) {  // bits depend on it: rank 0 chooses for all
+    ranks.together([&] {
+      if (ranks.rank() == 0) make();
+    });
+    const std::int64_t own = implementation_ ? implementation_->plan.options.batch.micro_batch : 0;
+    options.batch.micro_batch = std::stoll(ranks.from_first(std::to_string(own)));
+  }
+  ranks.together([&] {
+    if (!implementation_) make();
+  });
   ranks.together([&] { implementation_->check_ranks(ranks); });
   implementation_->ranks = std::move(ranks);
 }

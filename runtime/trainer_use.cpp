@@ -62,27 +62,29 @@ void Trainer::predict(const SampleSource& source, const TakeOutputs& take) {
   if (self.plan.model.head_kind != models::HeadKind::custom) {
     throw BadInput("predict(): is for model.architecture = \"custom\"; see logits() and generate()");
   }
-  const std::shared_ptr<const SampleSource> borrowed(std::shared_ptr<const SampleSource>(), &source);
-  const runtime::SourceSamples samples(borrowed, runtime::dataset_settings(self.plan.options));
-  runtime::Minibatch& minibatch = self.running().minibatch();
-  runtime::PreparedMinibatch prepared(self.plan.minibatch_shape());
-  Workers alone("predict", 1);
-  std::uint64_t next = 0;  // to hand out
-  for (std::uint64_t first = 0; first < samples.windows(); first += self.samples_per_step()) {
-    const Watchdog::Watch watch(self.watchdog.get());
-    prepared.fill([](int) { return 1; },
-                  [&](int i, const SampleView& sample) {
-                    samples.validation_window(first + static_cast<std::uint64_t>(i), sample);
-                  },
-                  alone);
-    minibatch.take(prepared);
-    static_cast<void>(self.running().evaluate(self.step));
-    const runtime::ScopedFlag scope(self.handing_out);
-    minibatch.for_each_output([&](std::span<const float> values, auto) {
-      if (next < samples.windows()) take(next, values);
-      ++next;
-    });
-  }
+  self.guarded([&] {
+    const std::shared_ptr<const SampleSource> borrowed(std::shared_ptr<const SampleSource>(), &source);
+    const runtime::SourceSamples samples(borrowed, runtime::dataset_settings(self.plan.options));
+    runtime::Minibatch& minibatch = self.running().minibatch();
+    runtime::PreparedMinibatch prepared(self.plan.minibatch_shape());
+    Workers alone("predict", 1);
+    std::uint64_t next = 0;  // to hand out
+    for (std::uint64_t first = 0; first < samples.windows(); first += self.samples_per_step()) {
+      const Watchdog::Watch watch(self.watchdog.get());
+      prepared.fill([](int) { return 1; },
+                    [&](int i, const SampleView& sample) {
+                      samples.validation_window(first + static_cast<std::uint64_t>(i), sample);
+                    },
+                    alone);
+      minibatch.take(prepared);
+      static_cast<void>(self.running().evaluate(self.step));
+      const runtime::ScopedFlag scope(self.handing_out);
+      minibatch.for_each_output([&](std::span<const float> values, auto) {
+        if (next < samples.windows()) take(next, values);
+        ++next;
+      });
+    }
+  });
 }
 
 std::optional<Evaluation> Trainer::evaluate(const std::function<bool()>& stop) {

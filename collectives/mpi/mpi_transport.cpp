@@ -43,16 +43,40 @@ void check(int code, const char* call) {
   std::abort();
 }
 
-// MPI, from its start to its end. Transports and exchanges share it. Threads call MPI in turn, each with the lock.
-class World {
+// MPI, which a process can start once: from the first run to the end of the process, or as long as a program has it
+// that started it before. Threads call MPI in turn, each with the lock.
+class Mpi {
  public:
-  World() {
-    int started = 0, provided = MPI_THREAD_SINGLE;
-    MPI_Initialized(&started);
-    if (started != 0) throw BadInput("MPI was started already in this process");
-    const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
+  // Throws BadInput where it does not start.
+  static Mpi& started() {
+    static Mpi mpi;
+    return mpi;
+  }
+  ~Mpi() {
+    if (is_ours_ && !is_abandoned) MPI_Finalize();
+  }
+  Mpi(const Mpi&) = delete;
+  Mpi& operator=(const Mpi&) = delete;
+
+  std::atomic<bool> is_abandoned{false};  // exchanges are under way that nobody waits for any more
+  std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
+
+ private:
+  Mpi() {
+    int running = 0, ended = 0, threads = MPI_THREAD_SINGLE;
+    MPI_Initialized(&running);
+    MPI_Finalized(&ended);
+    if (ended != 0) throw BadInput("MPI has ended in this process, and cannot be started again");
+    is_ours_ = running == 0;
+    if (!is_ours_) {
+      MPI_Query_thread(&threads);
+      if (threads == MPI_THREAD_MULTIPLE) return;
+      throw BadInput(
+          "this program has started MPI without MPI_THREAD_MULTIPLE, which it and the library need together");
+    }
+    const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &threads);
     if (code != MPI_SUCCESS) throw BadInput("MPI does not start: error " + std::to_string(code));
-    if (provided < MPI_THREAD_SERIALIZED) refuse("this MPI cannot be called by several threads in turn");
+    if (threads < MPI_THREAD_SERIALIZED) refuse("this MPI cannot be called by several threads in turn");
     int ranks = 1;
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     const std::optional<Launch> launch = mpi_launch();
@@ -60,24 +84,31 @@ class World {
     refuse("the launcher started " + std::to_string(launch->processes) + " processes (" + launch->variable +
            "), but each sees itself alone: use the mpirun of the MPI that L2L was built with, or srun --mpi=pmix");
   }
-  ~World() {
-    if (std::uncaught_exceptions() > 0 && !end_is_agreed) end_run("ended by an error");
-    if (!is_abandoned) MPI_Finalize();
-  }
-  World(const World&) = delete;
-  World& operator=(const World&) = delete;
-
-  std::atomic<bool> end_is_agreed{false};
-  std::atomic<bool> is_abandoned{false};  // exchanges are under way that nobody waits for any more
-  std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
-
- private:
   [[noreturn]] static void refuse(const std::string& reason) {
     MPI_Finalize();
     throw BadInput(reason);
   }
 
+  bool is_ours_ = false;
   std::mutex mutex_;
+};
+
+// A run's use of MPI, which its transports and exchanges share.
+class World {
+ public:
+  World() : mpi_(Mpi::started()) {}
+  ~World() {
+    if (std::uncaught_exceptions() > 0 && !end_is_agreed) end_run("ended by an error");
+  }
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  std::atomic<bool> end_is_agreed{false};
+  std::unique_lock<std::mutex> lock() { return mpi_.lock(); }
+  void abandon_exchanges() { mpi_.is_abandoned = true; }
+
+ private:
+  Mpi& mpi_;
 };
 
 class MpiExchange final : public Exchange {
@@ -123,7 +154,10 @@ class MpiExchange final : public Exchange {
     rethrow();
     return finished_;
   }
-  void abandon() override { abandoned_ = world_->is_abandoned = true; }
+  void abandon() override {
+    abandoned_ = true;
+    world_->abandon_exchanges();
+  }
   // Asks again and again, so that other threads get to call MPI meanwhile: often at first, then less.
   void wait() override {
     for (int times = 0; !done(); ++times) {
@@ -240,7 +274,8 @@ class MpiTransport final : public Transport {
 
 Transport* open() {
   auto world = std::make_shared<World>();
-  MPI_Comm comm = MPI_COMM_NULL;  // apart from other users of MPI in the process
+  const auto guard = world->lock();  // another run of this process may use it
+  MPI_Comm comm = MPI_COMM_NULL;     // apart from other users of MPI in the process
   check(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
   return new MpiTransport(std::move(world), comm);
 }

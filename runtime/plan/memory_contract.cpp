@@ -82,6 +82,18 @@ Bytes document_bytes(const RunParts& parts, const DataFiles& files) {
   return ends + DocumentDataset::bytes(files, parts.options.model.sequence);
 }
 
+// What the ranks give each other of a validation's minibatch: this rank's rows, in a buffer that has grown up to twice
+// that, and those of all.
+Bytes exchanged_outputs(const RunParts& parts) {
+  if (parts.options.rank.count == 1 || !parts.options.data.has_validation()) return 0;
+  if (parts.model.head_kind == models::HeadKind::language) return 0;
+  const Bytes of_microbatch = static_cast<Bytes>(parts.model.rows * parts.model.labels) * sizeof(float);
+  const auto microbatches =
+      static_cast<Bytes>(parts.execution.devices) * static_cast<Bytes>(parts.execution.microbatches);
+  const auto times = static_cast<Bytes>(2 + parts.options.rank.count);
+  return times * microbatches * (of_microbatch + 2 * parts.model.targets_bytes());
+}
+
 std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& staging, Bytes arena) {
   const eps::StoreBytes store = eps::ParameterStore::bytes_needed(parts.model.layout, parts.store);
   const auto count = static_cast<Bytes>(parts.execution.devices);
@@ -94,6 +106,7 @@ std::vector<ContractLine> host_lines(const RunParts& parts, const HostStaging& s
   add("gradient staging", store.staging);
   add("gradients from other ranks", store.received);
   add("state of a group from all ranks, to save it", store.gathered);
+  add("outputs of a validation, from all ranks", exchanged_outputs(parts));
   add("stash (layer inputs)", count * staging.stash);
   add("stash (saved values)", count * staging.saved);
   add("batch staging", count * (staging.batch + staging.squares));

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """l2l-train on several processes under mpirun: bits, checkpoints, validation, signals, faults.
 
-    ranks_test.py FOLDER_OF_THE_TOOLS MPIRUN [--kills N] [--seed N]
+    ranks_test.py FOLDER_OF_THE_TOOLS MPIRUN RANKS_PROGRAM [--kills N] [--seed N]
 """
 import argparse
 import json
@@ -188,6 +188,31 @@ class Ranks(unittest.TestCase):
             self.assertIn(arguments[1], done.stderr)
             self.wait_for("no process is left", lambda: not self.processes())
 
+    def run_program(self, mode):
+        return subprocess.run([MPIRUN, "-n", "2", PROGRAM, "text", "checkpoints", mode], cwd=self.path, capture_output=True, text=True,
+                              timeout=120, env=self.environment(), check=False)
+
+    def test_a_program_has_a_trainer_after_another_and_state_that_was_gathered_is_forgotten(self):
+        done = self.run_program("twice")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        trained, fresh, resumed = done.stdout.split()
+        self.assertNotEqual(fresh, trained)
+        self.assertEqual(resumed, trained)
+
+    def test_an_exception_of_a_program_on_one_rank_ends_all(self):
+        done = self.run_program("throws")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("rank 1: ended by an error", done.stderr)
+
+    def test_rank_0_chooses_the_microbatch_for_all(self):
+        settings = ['batch.micro_batch="auto"', "batch.micro_batches=0", "batch.minibatch=48", 'recompute.policy="auto"']
+        done, messages = self.run_ranks(2, settings=settings)
+        chosen = re.search(r"microbatch: (\d+) of the minibatch's 48", messages)
+        self.assertIsNotNone(chosen, messages)
+        kept = [f"batch.micro_batch={chosen.group(1)}", *settings[1:]]
+        alone, _ = self.run_ranks(1, "--quiet", settings=[*kept, "device.count=2"])
+        self.assertEqual(done["weights_hash"], alone["weights_hash"])
+
     def test_processes_that_would_train_apart_are_refused(self):
         done = subprocess.run(self.command(1), cwd=self.path, capture_output=True, text=True, timeout=120, check=False,
                               env={**os.environ, "TORCHELASTIC_RUN_ID": "1", "WORLD_SIZE": "2", "RANK": "0"})
@@ -290,8 +315,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("tools", type=pathlib.Path)
     parser.add_argument("mpirun")
+    parser.add_argument("program", type=pathlib.Path)
     parser.add_argument("--kills", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
     chosen, rest = parser.parse_known_args()
-    TOOLS, MPIRUN, KILLS, SEED = chosen.tools.resolve(), chosen.mpirun, chosen.kills, chosen.seed
+    TOOLS, MPIRUN, PROGRAM, KILLS, SEED = chosen.tools.resolve(), chosen.mpirun, chosen.program.resolve(), chosen.kills, chosen.seed
     unittest.main(argv=[sys.argv[0], *rest])
